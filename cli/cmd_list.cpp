@@ -1,0 +1,154 @@
+// ls: entries as the server sends them, one line each.
+//
+// Nothing is sorted and no column is fitted to its longest cell, since that would take the whole directory in
+// memory; -R remembers the names of subdirectories that are still to be visited, for each level of the path.
+#include <ctime>
+
+#include "cli/commands.h"
+#include "cli/format.h"
+#include "cli/json.h"
+#include "cli/owners.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+class Lister {
+ public:
+  explicit Lister(Call& call)
+      : call_(call),
+        owners_(call.has("numeric")),
+        json_(call.json()),
+        long_(call.has("long") || call.has("numeric")),
+        headed_(call.has("recursive") || call.arguments.operands.size() > 1),
+        now_(std::time(nullptr)) {}
+
+  Status list(const Remote& remote);
+
+ private:
+  Status directory(const Remote& remote);
+  bool entry(const Remote& parent, const DirectoryEntry& entry, std::vector<std::string>& directories);
+  bool show(const Remote& remote, const std::string& name, const std::optional<Attributes>& attributes);
+  [[nodiscard]] std::string json_line(const Remote& remote, const std::string& name,
+                                      const std::optional<Attributes>& attributes);
+  [[nodiscard]] std::string long_line(const Remote& remote, const std::string& name,
+                                      const std::optional<Attributes>& attributes);
+  [[nodiscard]] std::string shown(const std::string& name) const {
+    return call_.out.terminal() ? printable(name) : name;
+  }
+  /// "." and ".." of -a, which the protocol does not list.
+  bool show_dots(const Remote& remote);
+  void heading(const Remote& remote);
+
+  Call& call_;
+  Owners owners_;
+  bool json_, long_, headed_;
+  bool heading_follows_line_ = false;
+  std::int64_t now_;
+};
+
+Status Lister::list(const Remote& remote) {
+  // As ls(1): a link that is named stands for its directory, unless its own facts are asked for.
+  const bool itself = call_.has("directory");
+  const Result<Attributes> attributes = remote.client->stat(remote.path, !itself && !long_);
+  if (!attributes) return attributes.error();
+  if (attributes->type == FileType::directory && !itself) return directory(remote);
+  show(remote, headed_ ? remote.text() : remote.path, *attributes);
+  heading_follows_line_ = true;
+  return {};
+}
+
+void Lister::heading(const Remote& remote) {
+  if (!headed_ || json_) return;
+  if (heading_follows_line_) call_.out.line("");
+  call_.out.line(shown(remote.text()) + ":");
+  heading_follows_line_ = true;
+}
+
+bool Lister::show_dots(const Remote& remote) {
+  for (const char* name : {".", ".."}) {
+    const Remote dot = remote.child(name);
+    const Result<Attributes> attributes = remote.client->stat(dot.path);
+    if (!show(dot, name, attributes ? std::optional(*attributes) : std::nullopt)) return false;
+  }
+  return true;
+}
+
+Status Lister::directory(const Remote& remote) {
+  heading(remote);
+  if (call_.has("all") && !show_dots(remote)) return {};
+  std::vector<std::string> directories;
+  Status status = remote.client->list(
+      remote.path, [&](const DirectoryEntry& found) { return entry(remote, found, directories); });
+  if (!status) return status;
+  for (const std::string& name : directories) {
+    if (!call_.going()) return {};
+    // One that cannot be read does not keep the others from being listed.
+    if (Status below = directory(remote.child(name)); !below) call_.failed(below.error());
+  }
+  return {};
+}
+
+bool Lister::entry(const Remote& parent, const DirectoryEntry& entry, std::vector<std::string>& directories) {
+  const bool hidden = entry.name.starts_with('.') && !call_.has("all") && !call_.has("almost-all");
+  if (hidden) return call_.going();
+  if (call_.has("recursive") && entry.attributes && entry.attributes->type == FileType::directory) {
+    directories.push_back(entry.name);
+  }
+  return show(parent.child(entry.name), entry.name, entry.attributes);
+}
+
+bool Lister::show(const Remote& remote, const std::string& name,
+                  const std::optional<Attributes>& attributes) {
+  if (json_) {
+    call_.out.line(json_line(remote, name, attributes));
+  } else {
+    call_.out.line(long_ ? long_line(remote, name, attributes) : shown(name));
+  }
+  return call_.going();
+}
+
+std::string Lister::json_line(const Remote& remote, const std::string& name,
+                              const std::optional<Attributes>& attributes) {
+  json::Object out;
+  out.text("name", name);
+  if (headed_) out.text("path", remote.path);
+  out.text("type", type_name(attributes ? attributes->type : FileType::unknown));
+  if (!attributes) return out.str();
+  out.text("mode", octal_mode(attributes->mode)).number("nlink", attributes->links);
+  attributes->uid ? out.number("uid", *attributes->uid) : out.null("uid");
+  attributes->gid ? out.number("gid", *attributes->gid) : out.null("gid");
+  out.text("owner", attributes->owner).text("group", attributes->group);
+  out.number("size", attributes->size).raw("mtime", decimal_time(attributes->modified));
+  out.number("fileid", attributes->file_id);
+  if (long_ && attributes->type == FileType::symlink) {
+    if (const Result<std::string> text = remote.client->read_link(remote.path)) out.text("target", *text);
+  }
+  return out.str();
+}
+
+std::string Lister::long_line(const Remote& remote, const std::string& name,
+                              const std::optional<Attributes>& attributes) {
+  if (!attributes) return "??????????   ? ?        ?               ?            ? " + shown(name);
+  const Attributes& facts = *attributes;
+  const bool device = facts.type == FileType::block || facts.type == FileType::character;
+  std::string size = call_.has("human") ? human_size(facts.size) : std::to_string(facts.size);
+  if (device) size = std::to_string(facts.device_major) + ", " + std::to_string(facts.device_minor);
+  std::string line = mode_string(facts.type, facts.mode) + " " + right(std::to_string(facts.links), 3) + " " +
+                     left(owners_.user(facts), 8) + " " + left(owners_.group(facts), 8) + " " +
+                     right(std::move(size), call_.has("human") ? 5 : 12) + " " +
+                     list_time(facts.modified, now_) + " " + shown(name);
+  if (facts.type == FileType::symlink) {
+    const Result<std::string> text = remote.client->read_link(remote.path);
+    line += " -> " + (text ? shown(*text) : "?");
+  }
+  return line;
+}
+
+}  // namespace
+
+void run_ls(Call& call) {
+  Lister lister(call);
+  call.each(0, [&](const Remote& remote) { return lister.list(remote); });
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,294 @@
+// cat, get, put: what is moved where, under which name and with which attributes. transfer.h moves it.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "cli/commands.h"
+#include "cli/format.h"
+#include "cli/json.h"
+#include "cli/local.h"
+#include "cli/remote_file.h"
+#include "cli/transfer.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr const char* stdout_name = "standard output";
+
+std::size_t slots_of(const Info& info) {
+  const std::uint32_t slots = std::min(info.slots, info.credits_granted);
+  return slots == 0 ? 1 : slots;
+}
+
+bool is_dash(const std::string& operand) {
+  return operand == "-";
+}
+
+struct RemoteSource {
+  std::unique_ptr<File> file;
+  Attributes attributes;
+};
+
+Result<RemoteSource> open_remote(const Remote& remote) {
+  Result<std::unique_ptr<File>> file = remote.client->open(remote.path, OpenMode::read);
+  if (!file) return file.error();
+  Result<Attributes> attributes = (*file)->attributes();
+  if (!attributes) return attributes.error();
+  return RemoteSource{*std::move(file), *std::move(attributes)};
+}
+
+Result<Download> make_download(const Remote& remote, RemoteSource source, bool sparse) {
+  const Info info = remote.client->info();
+  const Depth depth = choose_depth(info.rsize, slots_of(info), source.attributes.size);
+  Result<Ring> ring = Ring::create(depth.buffers, info.rsize);
+  if (!ring) return ring.error();
+  return Download(*remote.client, std::move(source.file), *std::move(ring), depth.requests,
+                  source.attributes.size, sparse);
+}
+
+/// What is printed at the end with --json.
+void summarize(Call& call, const std::string& from, const std::string& to, std::uint64_t bytes,
+               Clock::time_point start) {
+  if (!call.json()) return;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  json::Object object;
+  object.text("source", from).text("destination", to).number("bytes", bytes);
+  object.raw("seconds", fixed(seconds, 6));
+  object.raw("bytes_per_second", fixed(static_cast<double>(bytes) / std::max(seconds, 1e-9), 0));
+  call.out.line(object.str());
+}
+
+/// To standard output. What fails there is for main() to report, for a closed pipe has its own way to end.
+Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress) {
+  if (!call.out.flush()) return {};
+  Result<RemoteSource> source = open_remote(remote);
+  if (!source) return source.error();
+  Result<Download> download = make_download(remote, *std::move(source), false);
+  if (!download) return download.error();
+  StreamSink sink(STDOUT_FILENO);
+  const Result<std::uint64_t> size = download->run(sink, stdout_name, progress);
+  if (size) {
+    progress.finish(*size);
+    return {};
+  }
+  if (size.error().kind() != ErrorKind::local || size.error().peer() != stdout_name) return size.error();
+  call.out.set_error(size.error().errno_value());
+  return {};
+}
+
+/// Where a download goes.
+struct Destination {
+  std::string path;
+  bool stream = false;                     ///< a device or a FIFO: written as it is
+  std::optional<std::uint32_t> kept_mode;  ///< of the file that is replaced
+};
+
+Result<Destination> find_destination(const std::string& local, const Remote& remote) {
+  struct stat facts{};
+  std::string path = local;
+  bool there = stat(path.c_str(), &facts) == 0;
+  if (there && S_ISDIR(facts.st_mode)) {
+    path = join(local, base_name(remote.path));
+    if (base_name(remote.path).empty()) return local_error(EISDIR, "get", remote.text());
+    there = stat(path.c_str(), &facts) == 0;
+  } else if (local.ends_with('/')) {
+    return local_error(there ? ENOTDIR : ENOENT, "get", local);
+  }
+  if (!there && errno != ENOENT) return local_error(errno, "stat", path);
+  if (there && S_ISDIR(facts.st_mode)) return local_error(EISDIR, "get", path);
+  if (!there) return Destination{path, false, {}};
+  if (S_ISREG(facts.st_mode)) return Destination{path, false, facts.st_mode & 07777U};
+  return Destination{path, true, {}};
+}
+
+Result<std::uint64_t> get_to_stream(const Remote& remote, RemoteSource source, const std::string& path,
+                                    Progress& progress) {
+  const Descriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  if (fd.get() < 0) return interrupt::raised() ? interrupted() : local_error(errno, "open", path);
+  Result<Download> download = make_download(remote, std::move(source), false);
+  if (!download) return download.error();
+  StreamSink sink(fd.get());
+  return download->run(sink, path, progress);
+}
+
+/// Holes are asked for where the server can tell them; where it cannot, blocks of zeros of a file that takes
+/// less space than its size are taken for holes.
+struct Holes {
+  bool ask = false, punch = false;
+};
+Result<Holes> find_holes(const RemoteSource& source) {
+  const Result<std::optional<Extent>> first = source.file->next_extent(0);
+  if (first) return Holes{true, false};
+  if (first.error().kind() == ErrorKind::cancelled) return first.error();
+  return Holes{false, source.attributes.space_used < source.attributes.size};
+}
+
+Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, const Destination& to,
+                                  bool preserve, Progress& progress) {
+  Result<TemporaryFile> file = TemporaryFile::create(to.path);
+  if (!file) return file.error();
+  const Attributes attributes = source.attributes;
+  const Result<Holes> holes = preserve ? find_holes(source) : Holes{};
+  if (!holes) return holes.error();
+  Result<Download> download = make_download(remote, std::move(source), holes->ask);
+  if (!download) return download.error();
+  FileSink sink(file->fd(), holes->punch);
+  const Result<std::uint64_t> size = download->run(sink, to.path, progress);
+  if (!size) return size.error();
+  FileTraits traits;
+  traits.size = *size;
+  traits.mode = to.kept_mode.value_or(attributes.mode & 0777U & ~creation_mask());
+  if (preserve) {
+    traits.mode = attributes.mode;
+    traits.accessed = attributes.accessed;
+    traits.modified = attributes.modified;
+  }
+  if (interrupt::raised()) return interrupted();
+  if (Status status = file->commit(traits); !status) return status.error();
+  return *size;
+}
+
+Status get(Call& call, const Remote& remote, const std::string& local) {
+  const auto start = Clock::now();
+  const Result<Destination> to = find_destination(local, remote);
+  if (!to) return to.error();
+  Result<RemoteSource> source = open_remote(remote);
+  if (!source) return source.error();
+  Progress progress(std::string(base_name(remote.path)), source->attributes.size, !call.has("quiet"));
+  const Result<std::uint64_t> size =
+      to->stream ? get_to_stream(remote, *std::move(source), to->path, progress)
+                 : get_to_file(remote, *std::move(source), *to, call.has("preserve"), progress);
+  if (!size) return size.error();
+  progress.finish(*size);
+  summarize(call, remote.text(), to->path, *size, start);
+  return {};
+}
+
+/// What an upload reads.
+struct Local {
+  Descriptor fd;
+  std::string name;
+  struct stat facts{};
+  bool regular = false;
+};
+
+Result<Local> open_local(const std::string& path) {
+  Local local;
+  local.name = is_dash(path) ? "standard input" : path;
+  local.fd =
+      is_dash(path) ? Descriptor(STDIN_FILENO, true) : Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (local.fd.get() < 0) return interrupt::raised() ? interrupted() : local_error(errno, "open", path);
+  if (fstat(local.fd.get(), &local.facts) != 0) return local_error(errno, "stat", local.name);
+  if (S_ISDIR(local.facts.st_mode)) return local_error(EISDIR, "put", local.name);
+  // A redirected standard input may stand anywhere in its file, so it is read from there on.
+  local.regular = S_ISREG(local.facts.st_mode) && !is_dash(path);
+  if (local.regular) posix_fadvise(local.fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  return local;
+}
+
+Time to_time(const timespec& time) {
+  return {time.tv_sec, static_cast<std::uint32_t>(time.tv_nsec)};
+}
+
+/// Everything up to the rename: the bytes, stable, and with -p what goes with them.
+Result<std::uint64_t> fill(Upload& upload, const Local& local, bool preserve, Progress& progress) {
+  Source source(local.fd.get(), local.regular, preserve && local.regular);
+  const Result<std::uint64_t> bytes = upload.run(source, local.name, progress);
+  if (!bytes) return bytes.error();
+  std::uint64_t size = *bytes;
+  if (preserve && local.regular) {
+    SetAttributes changes;
+    size = std::max(upload.end(), static_cast<std::uint64_t>(local.facts.st_size));
+    if (size != upload.end()) changes.size = size;  // the file ends in a hole
+    changes.mode = local.facts.st_mode & 07777U;
+    changes.accessed = to_time(local.facts.st_atim);
+    changes.modified = to_time(local.facts.st_mtim);
+    if (Status status = upload.file().sync(); !status) return status.error();
+    if (Status status = upload.file().set_attributes(changes); !status) return status.error();
+  } else if (Status status = upload.file().sync(); !status) {
+    return status.error();
+  }
+  if (Status status = upload.file().close(); !status) return status.error();
+  return size;
+}
+
+Result<std::uint64_t> put_to_file(const Remote& to, const Local& local, std::uint32_t mode, bool preserve,
+                                  Progress& progress) {
+  Result<RemoteTemporary> temporary = create_temporary(to, mode);
+  if (!temporary) return temporary.error();
+  const Info info = to.client->info();
+  const auto total = local.regular ? std::optional<std::uint64_t>(local.facts.st_size) : std::nullopt;
+  const Depth depth = choose_depth(info.wsize, slots_of(info), total);
+  Result<std::uint64_t> size = 0;
+  std::optional<interrupt::Grace> grace;
+  {
+    Result<Ring> ring = Ring::create(depth.buffers, info.wsize);
+    if (ring) {
+      Upload upload(*to.client, std::move(temporary->file), *std::move(ring), depth.requests);
+      size = fill(upload, local, preserve, progress);
+      if (!size) grace.emplace();  // closing the file is the first part of cleaning up
+    } else {
+      size = ring.error();
+    }
+  }
+  if (size && interrupt::raised()) size = interrupted();
+  if (size) {
+    if (Status status = to.client->rename(temporary->remote.path, to.path); !status) size = status.error();
+  }
+  if (!size) discard(*temporary);
+  return size;
+}
+
+Status put(Call& call, const std::string& path, const Remote& target) {
+  const auto start = Clock::now();
+  Result<Local> local = open_local(path);
+  if (!local) return local.error();
+  const Result<Replaced> to = find_replaced(target, is_dash(path) ? "" : base_name(path));
+  if (!to) return to.error();
+  const std::uint32_t wanted = local->regular ? local->facts.st_mode & 0777U : 0666U;
+  const std::uint32_t mode = to->kept_mode.value_or(wanted & ~creation_mask());
+  const auto total = local->regular ? std::optional<std::uint64_t>(local->facts.st_size) : std::nullopt;
+  Progress progress(std::string(base_name(to->remote.path)), total, !call.has("quiet"));
+  const Result<std::uint64_t> size = put_to_file(to->remote, *local, mode, call.has("preserve"), progress);
+  if (!size) return size.error();
+  progress.finish(*size);
+  summarize(call, local->name, to->remote.text(), *size, start);
+  return {};
+}
+
+}  // namespace
+
+void run_cat(Call& call) {
+  call.each(0, [&](const Remote& remote) {
+    Progress silent("", {}, false);
+    return copy_to_stdout(call, remote, silent);
+  });
+}
+
+void run_get(Call& call) {
+  const std::string local = call.arguments.operands.size() > 1 ? call.arguments.operands[1] : ".";
+  if (is_dash(local) && call.json()) return call.misused("--json and '-' both want standard output");
+  Result<Remote> remote = call.servers.at(call.arguments.operands[0]);
+  if (!remote) return call.failed(remote.error());
+  Status status;
+  if (is_dash(local)) {
+    Progress progress(std::string(base_name(remote->path)), {}, !call.has("quiet") && !call.out.terminal());
+    status = copy_to_stdout(call, *remote, progress);
+  } else {
+    status = get(call, *remote, local);
+  }
+  if (!status) call.failed(status.error());
+}
+
+void run_put(Call& call) {
+  Result<Remote> remote = call.servers.at(call.arguments.operands[1]);
+  if (!remote) return call.failed(remote.error());
+  const Status status = put(call, call.arguments.operands[0], *remote);
+  if (!status) call.failed(status.error());
+}
+
+}  // namespace nfsrdma::cli

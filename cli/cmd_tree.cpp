@@ -1,0 +1,128 @@
+// mkdir, mv, ln: names in directories.
+#include <algorithm>
+#include <cerrno>
+
+#include "cli/commands.h"
+#include "cli/parse.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr std::uint32_t directory_mode = 0777;
+
+Error refused(const char* command, const Remote& remote, int errno_value, const char* message) {
+  return {ErrorKind::usage, errno_value, command, remote.text(), message};
+}
+
+/// What is there already is as good as new, if it is a directory.
+Status accept_existing(const Remote& remote, const Status& status) {
+  if (status || status.error().errno_value() != EEXIST) return status;
+  const Result<Attributes> attributes = remote.client->stat(remote.path);
+  if (!attributes) return attributes.error();
+  return attributes->type == FileType::directory ? Status() : status;
+}
+
+/// The directory, and first those above it that are missing. Those above get write and search for their owner
+/// (POSIX mkdir -p), or nothing could be created in them.
+Status make_with_parents(const Remote& remote, std::uint32_t mode) {
+  std::vector<Remote> missing = {remote};
+  while (true) {
+    const bool last = missing.size() == 1;
+    const std::uint32_t above = (directory_mode & ~creation_mask()) | 0300U;
+    Status status = accept_existing(missing.back(),
+                                    remote.client->make_directory(missing.back().path, last ? mode : above));
+    const Remote parent{remote.client, std::string(directory_name(missing.back().path)), remote.host};
+    if (status) {
+      missing.pop_back();
+      if (missing.empty()) return {};
+    } else if (status.error().errno_value() == ENOENT && parent.path.size() < missing.back().path.size() &&
+               parent.path != "/") {
+      missing.push_back(parent);
+    } else {
+      return status;
+    }
+  }
+}
+
+/// Several sources and one target, which may be a directory: `act(source, target)` for each.
+template <class Resolve, class Act>
+void into_target(Call& call, Resolve resolve, Act act) {
+  const std::vector<std::string>& operands = call.arguments.operands;
+  Result<Remote> target = call.servers.at(operands.back());
+  if (!target) return call.failed(target.error());
+  const Result<Attributes> facts = target->client->stat(target->path);
+  const bool directory = facts && facts->type == FileType::directory && !call.has("no-target-directory");
+  if (!facts && facts.error().errno_value() != ENOENT && facts.error().errno_value() != ELOOP) {
+    return call.failed(facts.error());
+  }
+  if (!directory && operands.size() > 2) {
+    return call.failed(refused(call.command.name, *target, ENOTDIR,
+                               "is no directory, which several sources need; create it with mkdir"));
+  }
+  for (std::size_t i = 0; i + 1 < operands.size() && call.going(); ++i) {
+    const auto source = resolve(operands[i], *target);
+    if (!source) {
+      call.failed(source.error());
+      continue;
+    }
+    const Remote final_target = directory ? target->child(base_name(*source)) : *target;
+    if (const Status status = act(*source, final_target); !status) call.failed(status.error());
+  }
+}
+
+/// The path of a source that must be on the target's server.
+Result<std::string> same_server(Call& call, const std::string& operand, const Remote& target) {
+  Result<Remote> source = call.servers.at(operand);
+  if (!source) return source.error();
+  if (source->client != target.client) {
+    return refused(call.command.name, *source, EXDEV,
+                   "is on another server than the target; use get and put");
+  }
+  return source->path;
+}
+
+}  // namespace
+
+void run_mkdir(Call& call) {
+  std::uint32_t mode = directory_mode & ~creation_mask();
+  if (const auto text = call.arguments.value("mode")) {
+    const auto change = ModeChange::parse(*text);
+    if (!change) return call.misused("--mode takes a mode such as 0755 or u=rwx,go=rx, not '" + *text + "'");
+    mode = change->apply(directory_mode, true, creation_mask());
+  }
+  call.each(0, [&](const Remote& remote) {
+    return call.has("parents") ? make_with_parents(remote, mode)
+                               : remote.client->make_directory(remote.path, mode);
+  });
+}
+
+void run_mv(Call& call) {
+  into_target(
+      call,
+      [&](const std::string& operand, const Remote& target) { return same_server(call, operand, target); },
+      [](const std::string& source, const Remote& target) {
+        return target.client->rename(source, target.path);
+      });
+}
+
+void run_ln(Call& call) {
+  const bool symbolic = call.has("symbolic");
+  into_target(
+      call,
+      [&](const std::string& operand, const Remote& target) {
+        // The text of a symbolic link is taken as it is: it is a path of whoever follows it, not a target.
+        return symbolic ? Result<std::string>(operand) : same_server(call, operand, target);
+      },
+      [&](const std::string& source, const Remote& target) -> Status {
+        const auto create = [&] {
+          return symbolic ? target.client->symlink(source, target.path)
+                          : target.client->link(source, target.path);
+        };
+        Status status = create();
+        if (status || status.error().errno_value() != EEXIST || !call.has("force")) return status;
+        if (Status removed = target.client->remove_file(target.path); !removed) return removed;
+        return create();
+      });
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,73 @@
+// The commands, and what each of them is given.
+//
+// A command reports a failure with Call::failed() and goes on with its next target.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/servers.h"
+
+namespace nfsrdma::cli {
+
+constexpr int exit_failed = 1, exit_usage = 2;
+
+struct Call {
+  const Command& command;
+  const Arguments& arguments;
+  Servers& servers;
+  Output& out;
+  int status = 0;
+  bool interruption_is_an_end = false;  ///< a signal is how it normally ends (ping): it keeps its exit status
+
+  [[nodiscard]] bool has(const std::string& name) const { return arguments.has(name); }
+  [[nodiscard]] bool json() const { return has("json"); }
+  /// Whether there is a use in going on.
+  [[nodiscard]] bool going() const { return !interrupt::raised() && out.error() == 0; }
+
+  /// Says what failed, unless the user stopped it, and sets the exit status.
+  void failed(const Error& error);
+  /// The command line is wrong: `message` is one sentence without its next step.
+  void misused(const std::string& message);
+
+  /// Calls `act` for each operand from `first` on, and reports what it returns.
+  template <class Act>
+  void each(std::size_t first, Act act) {
+    for (std::size_t i = first; i < arguments.operands.size() && going(); ++i) {
+      Result<Remote> remote = servers.at(arguments.operands[i]);
+      const Status status_of_act = remote ? act(*remote) : Status(remote.error());
+      if (!status_of_act) failed(status_of_act.error());
+    }
+  }
+};
+
+/// The umask, which the server does not apply.
+std::uint32_t creation_mask();
+
+// cmd_server.cpp
+void run_ping(Call& call);
+void run_info(Call& call);
+void run_df(Call& call);
+// cmd_list.cpp, cmd_stat.cpp
+void run_ls(Call& call);
+void run_stat(Call& call);
+// cmd_transfer.cpp
+void run_cat(Call& call);
+void run_get(Call& call);
+void run_put(Call& call);
+// cmd_tree.cpp, cmd_remove.cpp
+void run_mkdir(Call& call);
+void run_rm(Call& call);
+void run_rmdir(Call& call);
+void run_mv(Call& call);
+void run_ln(Call& call);
+// cmd_attributes.cpp
+void run_touch(Call& call);
+void run_chmod(Call& call);
+void run_chown(Call& call);
+void run_truncate(Call& call);
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,49 @@
+// Facts as people read them: sizes, rates, times, modes, names. Pure functions; no locale, no I/O.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "nfsrdma/client.h"
+
+namespace nfsrdma::cli {
+
+/// "1023", "1.5K", "20M": at most four characters before the unit, as ls -h and df -h, rounded up.
+std::string human_size(std::uint64_t bytes);
+
+/// "1.50 GiB" and the like, with three digits that count.
+std::string binary_size(double bytes);
+
+/// "0:07", "12:05", "1:02:03".
+std::string clock_time(std::chrono::seconds time);
+
+/// "-rwxr-sr-x": the type and permissions as ls -l.
+std::string mode_string(FileType type, std::uint32_t mode);
+
+/// "0644": what JSON and stat give.
+std::string octal_mode(std::uint32_t mode);
+
+/// "regular", "directory", …
+const char* type_name(FileType type);
+
+/// "Nov 20 09:42" within half a year of `now`, else "Nov 20  2023" (the caller's time zone).
+std::string list_time(const Time& time, std::int64_t now);
+
+/// "2024-11-20 09:42:01.123456789 +0100".
+std::string full_time(const Time& time);
+
+/// Seconds with nine decimals, which is a JSON number too.
+std::string decimal_time(const Time& time);
+
+/// A name as a terminal may have it: control characters become '?', so that a name cannot move the cursor.
+std::string printable(std::string_view name);
+
+std::string left(std::string text, std::size_t width);
+std::string right(std::string text, std::size_t width);
+
+/// printf's numbers: `decimals` digits after the point.
+std::string fixed(double value, int decimals);
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,108 @@
+// See interrupt.h. The handlers make async-signal-safe calls only: write, alarm, _exit.
+#include "cli/interrupt.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+
+namespace nfsrdma::cli::interrupt {
+namespace {
+
+constexpr unsigned grace_seconds = 2;
+
+std::atomic<int> caught = 0;
+std::atomic<bool> grace_is_over = false;
+int event = -1;            // set once, by install()
+bool pipe_default = true;  // likewise
+bool grace_spent = false;  // main thread: a Grace after a signal has set the deadline
+
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+void poke() {
+  const int saved = errno;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t count = ::write(event, &one, sizeof one);
+  errno = saved;
+}
+
+void on_signal(int number) {
+  int expected = 0;
+  if (!caught.compare_exchange_strong(expected, number)) _exit(128 + number);
+  poke();
+}
+
+void on_alarm(int /*number*/) {
+  if (grace_is_over.exchange(true)) _exit(caught != 0 ? exit_status() : 1);
+  poke();
+  alarm(grace_seconds);
+}
+
+void handle(int number, void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;  // without SA_RESTART: a blocked read or write shall end
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, nullptr);
+}
+
+bool is_ignored(int number) {
+  struct sigaction action{};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+void install() {
+  event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (event < 0) std::abort();  // no descriptors at the very start: nothing can work
+  // SIGINT is taken also where it is ignored, as a shell has it for the jobs that a script starts with '&':
+  // an explicit kill -INT shall end those like any other. nohup's SIGHUP stays ignored.
+  handle(SIGINT, on_signal);
+  handle(SIGTERM, on_signal);
+  if (!is_ignored(SIGHUP)) handle(SIGHUP, on_signal);
+  handle(SIGALRM, on_alarm);
+  pipe_default = !is_ignored(SIGPIPE);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+int fd() {
+  return event;
+}
+bool raised() {
+  return caught != 0;
+}
+int exit_status() {
+  return 128 + caught;
+}
+bool sigpipe_was_default() {
+  return pipe_default;
+}
+
+void die_of_sigpipe() {
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
+}
+
+Grace::Grace() {
+  if (raised() && grace_spent) return;
+  grace_spent = raised();
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t drained = ::read(event, &count, sizeof count);
+  grace_is_over = false;
+  alarm(grace_seconds);
+}
+
+Grace::~Grace() {
+  if (raised() && grace_spent) return;  // the clock runs on until the process ends
+  alarm(0);
+  std::uint64_t count = 0;
+  if (!raised()) {
+    [[maybe_unused]] const ssize_t drained = ::read(event, &count, sizeof count);
+  }
+}
+
+}  // namespace nfsrdma::cli::interrupt

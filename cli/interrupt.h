@@ -1,0 +1,32 @@
+// Signals that end the program: SIGINT, SIGTERM, SIGHUP.
+//
+// The first one is noted and makes fd() readable, which ends blocking calls of the library (client.h,
+// "Interruption"); loops look at raised(). What was begun is then cleaned up under a Grace. A second signal,
+// or the end of the grace, exits at once. SIGHUP stays ignored where it was (nohup).
+//
+// Thread-safety: raised() and exit_status() from anywhere, the rest from the main thread.
+#pragma once
+
+namespace nfsrdma::cli::interrupt {
+
+void install();
+int fd();
+bool raised();
+/// 128 + the signal, as a shell reports it.
+int exit_status();
+/// Whether a write to a pipe without readers shall kill quietly, as it does other filters.
+bool sigpipe_was_default();
+/// Ends the process the way SIGPIPE does.
+void die_of_sigpipe();
+
+/// Lets blocking calls work again, though not for long: after two seconds they are cancelled, after two more
+/// the process exits. All Graces after a signal share one deadline.
+class Grace {
+ public:
+  Grace();
+  ~Grace();
+  Grace(const Grace&) = delete;
+  Grace& operator=(const Grace&) = delete;
+};
+
+}  // namespace nfsrdma::cli::interrupt

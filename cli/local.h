@@ -1,0 +1,116 @@
+// Local files as ends of a transfer: sinks for get and cat, sources for put.
+//
+// A download to a regular file goes to a temporary name beside it, which becomes the real one at the end or
+// disappears. Devices, FIFOs and standard output are written as they are.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cli/ring.h"
+#include "nfsrdma/client.h"
+
+namespace nfsrdma::cli {
+
+/// Closes on scope exit; -1 is none. `borrowed` descriptors (stdin, stdout) stay open.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1, bool borrowed = false) : fd_(fd), borrowed_(borrowed) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)), borrowed_(other.borrowed_) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(borrowed_, other.borrowed_);
+    return *this;
+  }
+  ~Descriptor();
+  [[nodiscard]] int get() const { return fd_; }
+  /// Closes it and gives the errno, 0 for none.
+  int close();
+
+ private:
+  int fd_;
+  bool borrowed_;
+};
+
+/// Writes chunks one after the other: standard output, devices, FIFOs.
+class StreamSink : public LocalEnd {
+ public:
+  explicit StreamSink(int fd);
+  int run(Chunk& chunk, const StopFlag& stop) override;
+  [[nodiscard]] bool immediate() const override { return immediate_; }
+
+ private:
+  int fd_;
+  bool immediate_;  ///< /dev/null
+};
+
+/// Writes chunks where they belong in a regular file, and starts writing them to the disk as they come, so
+/// that the fsync at the end finds little to do.
+class FileSink : public LocalEnd {
+ public:
+  /// `punch`: leave blocks of zeros out, where the server cannot tell what is a hole.
+  FileSink(int fd, bool punch) : fd_(fd), punch_(punch) {}
+  int run(Chunk& chunk, const StopFlag& stop) override;
+
+ private:
+  int write_at(std::span<const std::byte> data, std::uint64_t offset, const StopFlag& stop) const;
+  int write_without_zeros(std::span<const std::byte> data, std::uint64_t offset, const StopFlag& stop) const;
+
+  int fd_;
+  bool punch_;
+  std::uint64_t flush_from_ = 0, pending_ = 0;
+};
+
+/// Fills chunks from a descriptor. `sparse`: skip what the file system says is a hole (SEEK_DATA).
+class Source : public LocalEnd {
+ public:
+  Source(int fd, bool regular, bool sparse) : fd_(fd), regular_(regular), sparse_(sparse) {}
+  int run(Chunk& chunk, const StopFlag& stop) override;
+
+ private:
+  /// Moves position_ to data and sets data_end_; false at the end of the file.
+  bool find_data(int& fault);
+
+  int fd_;
+  bool regular_, sparse_;
+  bool dense_tail_ = false;  ///< the file system knows no holes
+  bool ended_ = false;       ///< a terminal must not be asked again after its end of file
+  std::uint64_t position_ = 0, data_end_ = 0;
+};
+
+/// What a finished download gets.
+struct FileTraits {
+  std::uint64_t size = 0;
+  std::uint32_t mode = 0;  ///< exact
+  std::optional<Time> accessed, modified;
+};
+
+/// A regular file under a temporary name. Unlinked on scope exit unless commit() succeeded.
+class TemporaryFile {
+ public:
+  /// Beside `path`, which may be there already. Follows `path` if it is a symbolic link to something.
+  static Result<TemporaryFile> create(const std::string& path);
+  TemporaryFile(TemporaryFile&& other) noexcept
+      : path_(std::move(other.path_)), name_(std::exchange(other.name_, {})), fd_(std::move(other.fd_)) {}
+  TemporaryFile& operator=(TemporaryFile&&) = delete;
+  ~TemporaryFile();
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  /// Size, mode and times; fsync; rename.
+  Status commit(const FileTraits& traits);
+
+ private:
+  TemporaryFile() = default;
+  std::string path_, name_;
+  Descriptor fd_;
+};
+
+/// ".name.nfsrdma-XXXXXX" within `limit` bytes: what a temporary of `name` is called, before its Xs are
+/// filled.
+std::string temporary_template(std::string_view name, std::size_t limit = 255);
+
+}  // namespace nfsrdma::cli

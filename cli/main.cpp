@@ -1,0 +1,189 @@
+// nfsrdma-cli: files on an NFS server over RDMA, one command at a time.
+//
+// main() looks the command up in a table, reads its arguments, runs it, and turns what happened into an exit
+// status: 0, 1 (an operation failed), 2 (usage), 128 + signal. The library's sessions end before it returns.
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <span>
+
+#include "cli/commands.h"
+#include "cli/format.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr auto ping_switches = std::to_array<Switch>({
+    {'c', "count", "N", "stop after N round trips (default: go on until interrupted)"},
+    {'i', "interval", "SECONDS", "wait so long between them (default 1)"},
+});
+constexpr auto ls_switches = std::to_array<Switch>({
+    {'l', "long", nullptr, "mode, links, owner, group, size and time too"},
+    {'a', "all", nullptr, "names that begin with '.', and '.' and '..' themselves"},
+    {'A', "almost-all", nullptr, "names that begin with '.', without '.' and '..'"},
+    {'R', "recursive", nullptr, "directories below, too"},
+    {'d', "directory", nullptr, "a directory itself, not what is in it"},
+    {'h', "human", nullptr, "with -l: sizes such as 1.5K"},
+    {'n', "numeric", nullptr, "as -l, with owners as numbers"},
+});
+constexpr auto stat_switches = std::to_array<Switch>({
+    {'L', "dereference", nullptr, "follow a symbolic link"},
+});
+constexpr auto transfer_switches = std::to_array<Switch>({
+    {'p', "preserve", nullptr, "keep mode, times and holes"},
+    {'q', "quiet", nullptr, "no progress bar"},
+});
+constexpr auto mkdir_switches = std::to_array<Switch>({
+    {'p', "parents", nullptr, "create directories above, too; do not mind what is there"},
+    {'m', "mode", "MODE", "permissions, as for chmod (default: 0777 less the umask)"},
+});
+constexpr auto rm_switches = std::to_array<Switch>({
+    {'r', "recursive", nullptr, "directories with all that is in them"},
+    {'f', "force", nullptr, "do not mind what is not there"},
+});
+constexpr auto mv_switches = std::to_array<Switch>({
+    {'T', "no-target-directory", nullptr, "the last operand is the new name, also if it is a directory"},
+});
+constexpr auto ln_switches = std::to_array<Switch>({
+    {'s', "symbolic", nullptr, "a symbolic link; its text is taken as given"},
+    {'f', "force", nullptr, "remove a file that has the link's name"},
+    {'T', "no-target-directory", nullptr, "the last operand is the link, also if it is a directory"},
+});
+constexpr auto touch_switches = std::to_array<Switch>({
+    {'c', "no-create", nullptr, "do not create what is not there"},
+    {'a', "access", nullptr, "only the time of the last access"},
+    {'m', "modification", nullptr, "only the time of the last modification"},
+    {'d', "date", "TIME", "this time: '2024-11-20 09:42:01', '@SECONDS' or 'now'"},
+    {'t', "stamp", "STAMP", "this time: [[CC]YY]MMDDhhmm[.ss]"},
+    {'h', "no-dereference", nullptr, "a symbolic link itself"},
+});
+constexpr auto chown_switches = std::to_array<Switch>({
+    {'h', "no-dereference", nullptr, "a symbolic link itself"},
+});
+constexpr auto truncate_switches = std::to_array<Switch>({
+    {'s', "size", "SIZE", "the new size, or with + or - the change: 4096, 10M, +1K, -512"},
+    {'c', "no-create", nullptr, "do not create what is not there"},
+});
+constexpr auto df_switches = std::to_array<Switch>({
+    {'h', "human", nullptr, "sizes such as 1.5G"},
+    {'i', "inodes", nullptr, "inodes instead of bytes"},
+});
+
+constexpr auto commands = std::to_array<Command>({
+    {"ping", run_ping, "SERVER", "measure round trips through a session", ping_switches, 1, 1, true},
+    {"info", run_info, "SERVER...", "show what was negotiated with a server", {}, 1, any_number, true},
+    {"ls", run_ls, "TARGET...", "list directories, in the server's order", ls_switches, 1, any_number, true},
+    {"stat", run_stat, "TARGET...", "show the attributes of files", stat_switches, 1, any_number, true},
+    {"cat", run_cat, "TARGET...", "write files to standard output", {}, 1, any_number},
+    {"get", run_get, "TARGET [LOCAL]", "copy a file from a server", transfer_switches, 1, 2, true},
+    {"put", run_put, "LOCAL TARGET", "copy a file to a server", transfer_switches, 2, 2, true},
+    {"mkdir", run_mkdir, "TARGET...", "create directories", mkdir_switches, 1, any_number},
+    {"rm", run_rm, "TARGET...", "remove files", rm_switches, 1, any_number},
+    {"rmdir", run_rmdir, "TARGET...", "remove empty directories", {}, 1, any_number},
+    {"mv", run_mv, "TARGET... TARGET", "rename files, or move them into a directory", mv_switches, 2,
+     any_number},
+    {"ln", run_ln, "EXISTING... TARGET", "create links", ln_switches, 2, any_number},
+    {"touch", run_touch, "TARGET...", "set times, or create empty files", touch_switches, 1, any_number},
+    {"chmod", run_chmod, "MODE TARGET...", "set permissions", {}, 2, any_number, false, true},
+    {"chown", run_chown, "UID[:GID] TARGET...", "set owner and group", chown_switches, 2, any_number},
+    {"truncate", run_truncate, "TARGET...", "set the size of files", truncate_switches, 1, any_number},
+    {"df", run_df, "TARGET...", "show the space of file systems", df_switches, 1, any_number, true},
+});
+
+std::string overview() {
+  std::string out =
+      "usage: nfsrdma-cli COMMAND [OPTION]... OPERAND...\n"
+      "Files on an NFS server over RDMA, without an RDMA device if need be.\n\ncommands:\n";
+  for (const Command& command : commands) out += "  " + left(command.name, 10) + " " + command.summary + "\n";
+  return out +
+         "\n'nfsrdma-cli COMMAND --help' shows the options of a command, 'man nfsrdma-cli' all of it.\n"
+         "A target is host:/path or nfs://host[:port]/path[?opt=val&...].\n";
+}
+
+int usage_error(const std::string& text) {
+  say(text);
+  return exit_usage;
+}
+
+/// The last of the output, and what became of it.
+int finish_output(Output& out, int status) {
+  out.flush();
+  if (out.error() == 0 || interrupt::raised()) return status;
+  if (out.error() == EPIPE && interrupt::sigpipe_was_default()) return 128 + SIGPIPE;
+  say(local_error(out.error(), "write", "standard output").text());
+  return exit_failed;
+}
+
+int run(const Command& command, const Arguments& arguments) {
+  Output out;
+  Servers servers(arguments.base);
+  Call call{command, arguments, servers, out};
+  command.run(call);
+  const int status = finish_output(out, call.status);
+  if (!interrupt::raised()) return status;
+  const interrupt::Grace grace;  // for the sessions to end
+  servers.end();
+  return call.interruption_is_an_end ? status : interrupt::exit_status();
+}
+
+int print(const std::string& text) {
+  Output out;
+  out.write(text);
+  return finish_output(out, 0);
+}
+
+int dispatch(std::span<char*> words) {
+  if (words.empty()) return usage_error("a command is missing; see 'nfsrdma-cli --help'");
+  const std::string name = words[0];
+  if (name == "--help" || name == "-h" || name == "help") return print(overview());
+  if (name == "--version") return print("nfsrdma-cli " NFSRDMA_VERSION "\n");
+  const auto command =
+      std::ranges::find(commands, name, [](const Command& row) { return std::string(row.name); });
+  if (command == commands.end()) {
+    return usage_error("there is no command '" + name + "'; see 'nfsrdma-cli --help' for those that are");
+  }
+  const Result<Arguments> arguments = parse_arguments(*command, {words.begin() + 1, words.end()});
+  if (!arguments) return usage_error(arguments.error().message());
+  if (arguments->help) return print(help_text(*command));
+  return run(*command, *arguments);
+}
+
+}  // namespace
+
+void Call::failed(const Error& error) {
+  if (error.kind() != ErrorKind::cancelled || !interrupt::raised()) say(error.text());
+  // A usage error that names no peer is about the command line itself: a target that is none.
+  if (error.kind() == ErrorKind::usage && error.peer().empty()) status = exit_usage;
+  if (status == 0) status = exit_failed;
+}
+
+void Call::misused(const std::string& message) {
+  say(message + "; see 'nfsrdma-cli " + command.name + " --help'");
+  status = exit_usage;
+}
+
+std::uint32_t creation_mask() {
+  // Reading it means setting it.
+  static const std::uint32_t mask = [] {
+    const mode_t current = umask(0);
+    umask(current);
+    return static_cast<std::uint32_t>(current);
+  }();
+  return mask;
+}
+
+}  // namespace nfsrdma::cli
+
+int main(int argc, char** argv) {
+  namespace cli = nfsrdma::cli;
+  cli::interrupt::install();
+  const std::span words(argv, static_cast<std::size_t>(argc));
+  const int status = cli::dispatch(words.empty() ? words : words.subspan(1));
+  if (status == 128 + SIGPIPE) cli::interrupt::die_of_sigpipe();
+  return status;
+}

@@ -1,0 +1,43 @@
+// What the program says: facts on stdout, errors and notices on stderr.
+//
+// Thread-safety: none; main thread only.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "nfsrdma/result.h"
+
+namespace nfsrdma::cli {
+
+/// "nfsrdma-cli: <text>" as one line on stderr, in one write; a progress bar makes room for it.
+void say(std::string_view text);
+
+/// An errno of this machine as an Error with a next step.
+Error local_error(int errno_value, std::string operation, std::string file);
+
+/// Standard output: buffered, remembers its first error, and stops writing after it.
+class Output {
+ public:
+  Output() = default;
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  /// False once writing has failed: there is no use in going on.
+  bool write(std::string_view text);
+  bool line(std::string_view text) { return write(text) && write("\n"); }
+  bool flush();
+  /// The errno of the first failure, 0 for none.
+  [[nodiscard]] int error() const { return error_; }
+  /// Someone else wrote to stdout and failed (cat).
+  void set_error(int errno_value) { error_ = errno_value; }
+  [[nodiscard]] bool terminal() const { return terminal_; }
+
+ private:
+  static bool is_terminal();
+  std::string buffer_;
+  int error_ = 0;
+  bool terminal_ = is_terminal();
+};
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,130 @@
+// See ring.h.
+#include "cli/ring.h"
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+
+#include "cli/report.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t worth_huge_pages = 4U << 20;
+constexpr std::chrono::milliseconds kick_interval{5};
+constexpr int kick = SIGUSR1;  // ends a blocking call of the thread; means nothing else
+
+void nothing(int /*number*/) {}
+
+void install_kick() {
+  struct sigaction action{};
+  action.sa_handler = nothing;  // without SA_RESTART
+  sigemptyset(&action.sa_mask);
+  sigaction(kick, &action, nullptr);
+}
+
+/// Signals are for the main thread.
+void block_signals_but_kick() {
+  sigset_t set;
+  sigfillset(&set);
+  sigdelset(&set, kick);
+  pthread_sigmask(SIG_SETMASK, &set, nullptr);
+}
+
+}  // namespace
+
+void Ring::Unmap::operator()(std::byte* memory) const {
+  munmap(memory, size);
+}
+
+Result<Ring> Ring::create(std::size_t count, std::size_t chunk_size) {
+  const std::size_t stride = (chunk_size + page - 1) / page * page;
+  const std::size_t size = stride * count;
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return local_error(errno, "mmap", "transfer buffers");
+  if (size >= worth_huge_pages) madvise(memory, size, MADV_HUGEPAGE);  // a wish
+  Ring ring;
+  ring.memory_ = {static_cast<std::byte*>(memory), Unmap{size}};
+  ring.chunk_size_ = chunk_size;
+  ring.chunks_.resize(count);
+  for (std::size_t i = 0; i < count; ++i)
+    ring.chunks_[i].memory = {ring.memory_.get() + i * stride, chunk_size};
+  return ring;
+}
+
+LocalStage::LocalStage(Ring& ring, LocalEnd& end) : ring_(ring), end_(end) {
+  if (end.immediate()) return;
+  event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (event_ < 0) {
+    error_ = errno;
+    return;
+  }
+  install_kick();
+  ended_ = false;
+  thread_ = std::thread([this] { thread_main(); });
+}
+
+LocalStage::~LocalStage() {
+  if (thread_.joinable()) {
+    std::unique_lock lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+    // The kick may come just before the thread enters a call that blocks, so it is repeated.
+    while (!changed_.wait_for(lock, kick_interval, [this] { return ended_; })) {
+      pthread_kill(thread_.native_handle(), kick);
+    }
+    lock.unlock();
+    thread_.join();
+  }
+  if (event_ >= 0) ::close(event_);
+}
+
+void LocalStage::allow(std::uint64_t limit) {
+  if (end_.immediate()) {
+    allowed_ = limit;
+    while (passed() < allowed_ && error() == 0) run_one();
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (limit == allowed_) return;
+  allowed_ = limit;
+  changed_.notify_all();
+}
+
+void LocalStage::clear_event() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t drained = event_ < 0 ? 0 : ::read(event_, &count, sizeof count);
+}
+
+void LocalStage::run_one() {
+  const std::uint64_t number = passed_.load(std::memory_order_relaxed);
+  if (const int fault = end_.run(ring_[number], stop_); fault != 0) {
+    error_.store(fault, std::memory_order_release);
+  } else {
+    passed_.store(number + 1, std::memory_order_release);
+  }
+}
+
+void LocalStage::thread_main() {
+  block_signals_but_kick();
+  std::unique_lock lock(mutex_);
+  while (!stop_ && error() == 0) {
+    changed_.wait(lock, [this] { return stop_ || passed() < allowed_; });
+    if (stop_) break;
+    lock.unlock();
+    run_one();
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t count = ::write(event_, &one, sizeof one);
+    lock.lock();
+  }
+  ended_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,70 @@
+// See servers.h.
+#include "cli/servers.h"
+
+#include <tuple>
+
+#include "cli/interrupt.h"
+#include "cli/report.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+bool same(const Options& a, const Options& b) {
+  // A structured binding names every field, so that a new one does not go unnoticed here.
+  const auto key = [](const Options& options) {
+    const auto& [minor, fixed, port, fabric, rsize, wsize, timeout, connect_timeout, uid, gid, crc, credits] =
+        options;
+    return std::tuple(minor, fixed, port, fabric, rsize, wsize, timeout, connect_timeout, uid, gid, crc,
+                      credits);
+  };
+  return key(a) == key(b);
+}
+
+std::string_view without_trailing_slashes(std::string_view path) {
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  return path;
+}
+
+}  // namespace
+
+std::string join(std::string_view directory, std::string_view name) {
+  std::string out(directory);
+  if (!out.ends_with('/')) out += '/';
+  return out += name;
+}
+
+std::string_view base_name(std::string_view path) {
+  path = without_trailing_slashes(path);
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string_view directory_name(std::string_view path) {
+  path = without_trailing_slashes(path);
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return without_trailing_slashes(path.substr(0, slash == 0 ? 1 : slash));
+}
+
+Remote Remote::child(std::string_view name) const {
+  return {client, join(path, name), host};
+}
+
+Result<Remote> Servers::at(std::string_view text) {
+  Result<Target> target = parse(text);
+  if (!target) return target.error();
+  for (const Server& server : servers_) {
+    if (server.target.host == target->host && same(server.target.options, target->options)) {
+      return Remote{server.client.get(), target->path, target->host};
+    }
+  }
+  Result<std::unique_ptr<Client>> client = Client::connect(*target, this, interrupt::fd());
+  if (!client) return client.error();
+  servers_.push_back({*target, *std::move(client)});
+  return Remote{servers_.back().client.get(), target->path, target->host};
+}
+
+void Servers::notice(const std::string& text) {
+  say(text);
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,212 @@
+// See transfer.h.
+#include "cli/transfer.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "cli/interrupt.h"
+#include "cli/report.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr std::uint64_t bytes_under_way = 16U << 20;  // covers 10 Gb/s at 13 ms; more only dirties caches
+constexpr std::size_t fewest_requests = 8;  // for large rsize: a pause of the peer's must not drain us
+constexpr std::chrono::milliseconds longest_wait{200};  // redraws the progress bar meanwhile
+
+/// Runs the client until something happened there, on the local side, or to us.
+void wait(Client& client, LocalStage& local) {
+  const std::array also = {interrupt::fd(), local.event_fd()};
+  client.wait(longest_wait, std::span(also).first(local.event_fd() < 0 ? 1 : 2));
+  local.clear_event();
+}
+
+}  // namespace
+
+Error interrupted() {
+  return {ErrorKind::cancelled, EINTR, "", "", "interrupted; run it again to finish"};
+}
+
+Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint64_t> total) {
+  Depth depth;
+  const std::size_t wanted = std::max<std::size_t>(fewest_requests, bytes_under_way / size);
+  depth.requests = std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(1, slots));
+  // Half as many again wait for the local side, or are written by it, while the network is kept busy.
+  depth.buffers = depth.requests + std::max<std::size_t>(2, depth.requests / 2);
+  if (total) {
+    const std::uint64_t needed = *total / size + 1;  // one more: it shows that the file has ended
+    depth.buffers = static_cast<std::size_t>(std::min<std::uint64_t>(depth.buffers, needed));
+  }
+  return depth;
+}
+
+Download::Download(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests,
+                   std::uint64_t size, bool sparse)
+    : client_(client),
+      ring_(std::move(ring)),
+      most_requests_(most_requests),
+      size_(size),
+      sparse_(sparse),
+      file_(std::move(file)) {}
+
+Result<std::optional<Download::Range>> Download::next_data() {
+  if (next_offset_ >= data_end_) {
+    Result<std::optional<Extent>> extent = file_->next_extent(next_offset_);
+    while (extent && *extent && (*extent)->hole) {
+      extent = file_->next_extent((*extent)->offset + (*extent)->length);
+    }
+    if (!extent) return extent.error();
+    if (!*extent) return std::optional<Range>();
+    next_offset_ = std::max(next_offset_, (*extent)->offset);
+    data_end_ = (*extent)->offset + (*extent)->length;
+    if (data_end_ <= next_offset_) return std::optional<Range>();  // an extent behind us: no end of it
+  }
+  const auto length =
+      static_cast<std::size_t>(std::min<std::uint64_t>(ring_.chunk_size(), data_end_ - next_offset_));
+  return std::optional(Range{next_offset_, length});
+}
+
+/// What to ask for next: all within the size that is known with as many requests as there may be, and then
+/// one at a time until one comes back short, since the file may have grown, or its size mean nothing.
+Result<std::optional<Download::Range>> Download::next_range() {
+  if (sparse_) return next_data();
+  if (next_offset_ < size_ || under_way_ == 0) return std::optional(Range{next_offset_, ring_.chunk_size()});
+  return std::optional<Range>();
+}
+
+void Download::start(std::uint64_t number) {
+  Chunk& chunk = ring_[number];
+  const auto rest = chunk.memory.subspan(chunk.length, chunk.wanted - chunk.length);
+  chunk.ready = false;
+  ++under_way_;
+  file_->start_read(rest, chunk.offset + chunk.length, [this, number](Result<std::size_t> count) {
+    Chunk& done = ring_[number];
+    --under_way_;
+    done.ready = true;
+    if (count) {
+      done.length += *count;
+      done.gained = *count != 0;
+    } else if (!error_) {
+      error_ = count.error();
+    }
+  });
+}
+
+Status Download::issue(const LocalStage& local) {
+  while (!ended_ && !error_ && under_way_ < most_requests_ && issued_ - local.passed() < ring_.count()) {
+    const Result<std::optional<Range>> range = next_range();
+    if (!range) return range.error();
+    if (!*range) {
+      ended_ = sparse_;
+      return {};
+    }
+    Chunk& chunk = ring_[issued_];
+    chunk.offset = (*range)->offset;
+    chunk.wanted = (*range)->length;
+    chunk.length = 0;
+    next_offset_ = chunk.offset + chunk.wanted;
+    start(issued_++);
+  }
+  return {};
+}
+
+/// A short answer within the size that was known is asked for its rest: only one that gives nothing, or ends
+/// at or past that size, shows where the file ends.
+void Download::take_in_order() {
+  while (in_order_ < issued_ && ring_[in_order_].ready && !error_) {
+    Chunk& chunk = ring_[in_order_];
+    const std::uint64_t reached = chunk.offset + chunk.length;
+    if (end_) {
+      chunk.length = 0;  // asked for before the end was known
+    } else if (chunk.length < chunk.wanted && chunk.gained && reached < size_) {
+      start(in_order_);
+      return;
+    } else if (chunk.length < chunk.wanted) {
+      end_ = reached;
+      ended_ = true;
+    }
+    bytes_ += chunk.length;
+    ++in_order_;
+  }
+}
+
+bool Download::finished(const LocalStage& local) const {
+  return ended_ && under_way_ == 0 && in_order_ == issued_ && local.passed() == issued_;
+}
+
+Result<std::uint64_t> Download::run(LocalEnd& sink, const std::string& sink_name, Progress& progress) {
+  LocalStage local(ring_, sink);
+  while (true) {
+    if (interrupt::raised()) return interrupted();
+    take_in_order();
+    local.allow(in_order_);
+    if (error_) return *error_;
+    if (local.error() != 0) return local_error(local.error(), "write", sink_name);
+    if (Status status = issue(local); !status) return status.error();
+    if (finished(local)) break;
+    progress.update(bytes_);
+    wait(client_, local);
+  }
+  return end_.value_or(size_);
+}
+
+Upload::Upload(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests)
+    : client_(client), ring_(std::move(ring)), most_requests_(most_requests), file_(std::move(file)) {}
+
+void Upload::start(std::uint64_t number) {
+  Chunk& chunk = ring_[number];
+  const std::span<const std::byte> rest = chunk.memory.subspan(chunk.wanted, chunk.length - chunk.wanted);
+  ++under_way_;
+  file_->start_write(rest, chunk.offset + chunk.wanted, [this, number](Result<std::size_t> count) {
+    Chunk& done = ring_[number];
+    --under_way_;
+    if (!count || *count == 0) {
+      if (!error_) error_ = count ? local_error(EIO, "WRITE", "the server took no bytes") : count.error();
+      return;
+    }
+    done.wanted += *count;
+    done.ready = done.wanted >= done.length;
+    if (!done.ready) start(number);  // a short write (RFC 8881 18.32.3): the rest again
+  });
+}
+
+void Upload::send(const LocalStage& local) {
+  const std::uint64_t filled = local.passed();
+  while (!ended_ && !error_ && sent_ < filled && under_way_ < most_requests_) {
+    Chunk& chunk = ring_[sent_];
+    if (chunk.length == 0) {
+      ended_ = true;
+      return;
+    }
+    chunk.wanted = 0;
+    chunk.ready = false;
+    bytes_ += chunk.length;
+    end_ = chunk.offset + chunk.length;
+    start(sent_++);
+  }
+}
+
+void Upload::release() {
+  while (released_ < sent_ && ring_[released_].ready) written_ += ring_[released_++].length;
+}
+
+Result<std::uint64_t> Upload::run(LocalEnd& source, const std::string& source_name, Progress& progress) {
+  LocalStage local(ring_, source);
+  while (true) {
+    if (interrupt::raised()) return interrupted();
+    release();
+    if (!ended_) local.allow(released_ + ring_.count());
+    send(local);
+    if (error_) return *error_;
+    if (ended_ && released_ == sent_) break;
+    // What was read before the failure need not be sent: the transfer fails as a whole.
+    if (local.error() != 0) return local_error(local.error(), "read", source_name);
+    progress.update(written_);
+    wait(client_, local);
+  }
+  return bytes_;
+}
+
+}  // namespace nfsrdma::cli

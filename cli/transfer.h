@@ -1,0 +1,101 @@
+// The pipelines of get, cat and put: many requests in flight on one side, a local file on the other.
+//
+// Who runs: everything but the local stage (ring.h) is on the main thread. The library's callbacks only note
+// in a chunk what came; the loops here draw the conclusions.
+//
+// On failure or interruption run() returns at once. The destructors then cancel what is under way (client.h,
+// File) before the buffers go, in the order of the members.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/progress.h"
+#include "cli/ring.h"
+#include "nfsrdma/client.h"
+
+namespace nfsrdma::cli {
+
+/// How many requests of `size` bytes to keep under way, and how many buffers that takes.
+struct Depth {
+  std::size_t requests = 0, buffers = 0;
+};
+/// `slots`: what the session and the credits allow. `total`: bytes to move, absent if unknown.
+Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint64_t> total);
+
+/// From a file of the server's to a local end, in the file's order.
+class Download {
+ public:
+  /// `size`: as the server said; what is there beyond is read too. `sparse`: ask for holes, and leave them
+  /// out; only for ends that write at offsets.
+  Download(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests,
+           std::uint64_t size, bool sparse);
+
+  /// Gives the size that the local file must have.
+  Result<std::uint64_t> run(LocalEnd& sink, const std::string& sink_name, Progress& progress);
+
+ private:
+  struct Range {
+    std::uint64_t offset = 0;
+    std::size_t length = 0;
+  };
+  Result<std::optional<Range>> next_range();
+  Result<std::optional<Range>> next_data();
+  Status issue(const LocalStage& local);
+  void start(std::uint64_t number);
+  void take_in_order();
+  [[nodiscard]] bool finished(const LocalStage& local) const;
+
+  Client& client_;
+  Ring ring_;
+  std::size_t most_requests_;
+  std::uint64_t size_;
+  bool sparse_;
+  std::uint64_t next_offset_ = 0, data_end_ = 0;
+  bool ended_ = false;                ///< there is nothing more to ask for
+  std::optional<std::uint64_t> end_;  ///< where the file turned out to end
+  std::uint64_t issued_ = 0;          ///< chunks asked for
+  std::uint64_t in_order_ = 0;        ///< chunks that are there with all before them
+  std::size_t under_way_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::optional<Error> error_;
+  std::unique_ptr<File> file_;  ///< last: goes first, and ends the requests that use the rest
+};
+
+/// From a local end to a file of the server's.
+class Upload {
+ public:
+  Upload(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests);
+
+  /// Gives the number of bytes read; they are not stable before File::sync().
+  Result<std::uint64_t> run(LocalEnd& source, const std::string& source_name, Progress& progress);
+  [[nodiscard]] File& file() { return *file_; }
+  /// Where the last byte was written, plus one.
+  [[nodiscard]] std::uint64_t end() const { return end_; }
+
+ private:
+  void send(const LocalStage& local);
+  void start(std::uint64_t number);
+  void release();
+
+  Client& client_;
+  Ring ring_;
+  std::size_t most_requests_;
+  bool ended_ = false;          ///< the source has no more
+  std::uint64_t sent_ = 0;      ///< chunks given to the server
+  std::uint64_t released_ = 0;  ///< chunks whose buffers are free again
+  std::size_t under_way_ = 0;
+  std::uint64_t bytes_ = 0;    ///< read from the source
+  std::uint64_t written_ = 0;  ///< that the server took
+  std::uint64_t end_ = 0;
+  std::optional<Error> error_;
+  std::unique_ptr<File> file_;  ///< last, as above
+};
+
+/// The Error that ends a transfer after a signal; it is not shown.
+Error interrupted();
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,408 @@
+#include <poll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "api/client_impl.h"
+#include "api/resolve.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma {
+
+Observer::~Observer() = default;
+File::~File() = default;
+Client::~Client() = default;
+
+Result<std::unique_ptr<Client>> Client::connect(const Target& target, Observer* observer, int interrupt) {
+  const auto deadline = async::Clock::now() + target.options.connect_timeout;
+  auto addresses = api::resolve(target.host, target.options.port, deadline, interrupt);
+  if (!addresses) return addresses.error();
+  auto client = std::make_unique<api::ClientImpl>(target, std::move(*addresses), observer, interrupt);
+  if (auto done = client->start(deadline); !done) return done.error();
+  return std::unique_ptr<Client>(std::move(client));
+}
+
+namespace api {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What stands around the data of a READ's Reply or a WRITE's Call (see the session's envelope).
+constexpr std::uint32_t kEnvelope = 1024;
+constexpr auto kGoodbye = 2s;
+
+rpc::ChannelOptions channel_options(const Target& target, std::vector<rpc::Address> addresses) {
+  rpc::ChannelOptions options;
+  options.server = target.host;
+  options.addresses = std::move(addresses);
+  options.crc = target.options.crc;
+  options.connect_timeout = target.options.connect_timeout;
+  options.rdma.credits_wanted = target.options.credits;
+  return options;
+}
+
+std::string random_hex(std::size_t bytes) {
+  std::vector<unsigned char> raw(bytes);
+  if (::getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(raw.size())) std::abort();
+  std::string out;
+  for (const unsigned char b : raw) {
+    out += "0123456789abcdef"[b >> 4U];
+    out += "0123456789abcdef"[b & 15U];
+  }
+  return out;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  if (::gethostname(name, sizeof name - 1) != 0) return "localhost";
+  return name;
+}
+
+rpc::Credential caller(const Options& options) {
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+  // Somebody else's identity does not come with this process's groups.
+  if (options.uid || options.gid) groups.clear();
+  const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
+  return rpc::Credential::sys(host_name(), options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()),
+                              numbers);
+}
+
+nfs4::SessionOptions session_options(const Options& options) {
+  nfs4::SessionOptions out;
+  out.minor_version = options.minor_version;
+  out.minor_version_fixed = options.minor_version_fixed;
+  out.rsize = options.rsize;
+  out.wsize = options.wsize;
+  out.slots = options.credits;
+  out.credential = caller(options);
+  // RFC 8881 2.4: unique among clients; every Client is one of its own and leaves nothing to reclaim.
+  out.owner_id = "nfsrdma " + host_name() + " " + std::to_string(::getpid()) + " " + random_hex(8);
+  if (::getrandom(out.verifier.data(), out.verifier.size(), 0) != static_cast<ssize_t>(out.verifier.size())) {
+    std::abort();
+  }
+  out.timeout = options.timeout;
+  return out;
+}
+
+}  // namespace
+
+ClientImpl::ClientImpl(const Target& target, std::vector<rpc::Address> addresses, Observer* observer, int interrupt)
+    : target_(target),
+      observer_(observer),
+      interrupt_fd_(interrupt),
+      channel_(loop_, channel_options(target, std::move(addresses)),
+               [this](const rpcrdma::Notice& n) { notice(n.text); }) {
+  watch_interrupt();
+}
+
+ClientImpl::~ClientImpl() {
+  stop_keeper();
+  const std::lock_guard lock(mutex_);
+  if (interrupt_watched_) loop_.unwatch(interrupt_fd_);
+  interrupt_watched_ = interrupted_ = false;
+  if (connected_) (void)disconnect();
+  channel_.shut_down();
+  loop_.drop_tasks();
+}
+
+void ClientImpl::notice(const std::string& text) {
+  // Until there is a connection the Error that connect() returns says it all.
+  if (!connected_) return;
+  if (observer_ != nullptr) observer_->notice(text);
+}
+
+void ClientImpl::watch_interrupt() {
+  if (interrupt_fd_ < 0) return;
+  loop_.watch(interrupt_fd_, POLLIN, [this](std::uint32_t) { interrupted_ = true; });
+  interrupt_watched_ = true;
+}
+
+Error ClientImpl::interrupted() const { return {ErrorKind::cancelled, EINTR, "", target_.host, "interrupted"}; }
+
+Error ClientImpl::called_from_callback() const {
+  return {ErrorKind::usage, EDEADLK, "", target_.host,
+          "a callback may not make blocking calls; start an asynchronous one"};
+}
+
+template <class R, class Make>
+R ClientImpl::on_path(std::string_view text, Make make) {
+  auto path = nfs4::Path::parse(text);
+  if (!path) return path.error();
+  return run<R>(make(std::move(*path)));
+}
+
+template <class R, class Make>
+R ClientImpl::on_paths(std::string_view first, std::string_view second, Make make) {
+  auto from = nfs4::Path::parse(first);
+  if (!from) return from.error();
+  auto to = nfs4::Path::parse(second);
+  if (!to) return to.error();
+  return run<R>(make(std::move(*from), std::move(*to)));
+}
+
+// ---- beginning and end ----
+
+async::Task<Status> ClientImpl::start_task(async::TimePoint deadline) {
+  if (auto done = co_await channel_.connect(deadline); !done) co_return done;
+  session_ = std::make_unique<nfs4::Session>(channel_, session_options(target_.options),
+                                             [this](const std::string& text) { notice(text); });
+  if (auto done = co_await session_->open(deadline); !done) co_return done;
+  names_ = std::make_unique<nfs4::Namespace>(*session_);
+  const nfs4::bitmap4 sizes = nfs4::bitmap_of({nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE});
+  auto root = co_await names_->find(nfs4::Path(), false, sizes);
+  if (!root) co_return root.error();
+  const auto fit = [](std::uint32_t wanted, std::uint64_t server, std::uint32_t message) {
+    const std::uint64_t most = std::min<std::uint64_t>(server, message - kEnvelope);
+    return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min<std::uint64_t>(wanted, most), 1024));
+  };
+  rsize_ = fit(target_.options.rsize, root->attributes.maxread.value_or(~0ULL), session_->facts().max_response);
+  wsize_ = fit(target_.options.wsize, root->attributes.maxwrite.value_or(~0ULL), session_->facts().max_request);
+  co_return Status();
+}
+
+Status ClientImpl::start(async::TimePoint deadline) {
+  auto done = run<Status>(start_task(deadline));
+  if (!done) return done;
+  connected_ = true;
+  keeper_ = std::thread([this] { keep(); });
+  return {};
+}
+
+Status ClientImpl::disconnect() {
+  const std::lock_guard lock(mutex_);
+  if (running_) return called_from_callback();
+  if (!std::exchange(connected_, false)) return {};
+  stop_keeper();
+  Status first;
+  for (FileImpl* file : std::vector(files_)) {
+    if (std::ranges::find(files_, file) == files_.end()) continue;  // a callback destroyed it meanwhile
+    if (auto done = run<Status>(file->file_->close()); !done && first) first = done;
+  }
+  auto done = run<Status>(session_->close(loop_.now() + kGoodbye));
+  channel_.shut_down();
+  return first ? done : first;
+}
+
+// ---- the keeper ----
+
+void ClientImpl::stop_keeper() {
+  {
+    const std::lock_guard lock(keeper_mutex_);
+    stop_ = true;
+  }
+  keeper_wake_.notify_all();
+  if (keeper_.joinable()) keeper_.join();
+}
+
+void ClientImpl::keep() {
+  const std::chrono::milliseconds lease = std::chrono::seconds(std::max(session_->facts().lease_seconds, 1U));
+  std::chrono::milliseconds pause = lease / 8;
+  std::unique_lock stopping(keeper_mutex_);
+  while (!keeper_wake_.wait_for(stopping, pause, [this] { return stop_; })) {
+    pause = lease / 8;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) continue;  // somebody is inside, and runs the loop
+    running_ = keeping_ = true;  // callbacks wait for a user's thread, and notices may not make blocking calls
+    interrupted_ = false;
+    while (loop_.turn(async::TimePoint::min())) {
+      if (interrupted_) break;  // its descriptor stays readable
+    }
+    running_ = keeping_ = false;
+    // An answer is on its way: look again soon.
+    if (channel_.busy()) pause = 20ms;
+  }
+}
+
+// ---- asynchronous calls ----
+
+async::Task<void> ClientImpl::callback_time() {
+  while (starting_ != 0 || keeping_) {
+    if (keeping_) {
+      co_await user_here_.wait_until(async::TimePoint::max());
+    } else {
+      co_await loop_.sleep_until(async::TimePoint::min());
+    }
+  }
+}
+
+bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also) {
+  const std::lock_guard lock(mutex_);
+  if (running_) return false;
+  const RunScope scope(*this);
+  interrupted_ = false;
+  const auto deadline = loop_.now() + most;
+  const std::uint64_t before = delivered_;
+  std::vector<pollfd> fds{{loop_.descriptor(), POLLIN, 0}};
+  for (const int fd : also) {
+    if (fd != interrupt_fd_) fds.push_back({fd, POLLIN, 0});  // that one the loop watches already
+  }
+  bool ready = false;
+  loop_.end_turn();
+  do {
+    if (fds.size() == 1) {
+      loop_.turn(deadline);
+      continue;
+    }
+    if (loop_.turn(async::TimePoint::min())) continue;
+    const auto until = std::min(deadline, loop_.next_timer());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::min(until, loop_.now()));
+    ::poll(fds.data(), fds.size(), static_cast<int>(std::min<long>(left.count(), 60000)));
+    ready = std::ranges::any_of(fds.begin() + 1, fds.end(), [](const pollfd& f) { return f.revents != 0; });
+  } while (delivered_ == before && !ready && !interrupted_ && loop_.now() < deadline);
+  return delivered_ != before || ready || interrupted_;
+}
+
+// ---- operations ----
+
+Result<std::chrono::nanoseconds> ClientImpl::ping() {
+  const auto before = loop_.now();
+  const auto once = [](nfs4::Session& session) -> async::Task<Status> {
+    auto reply = co_await session.call(session.begin("SEQUENCE"));
+    if (!reply) co_return reply.error();
+    co_return Status();
+  };
+  if (auto done = run<Status>(once(*session_)); !done) return done.error();
+  return loop_.now() - before;
+}
+
+Result<Attributes> ClientImpl::stat(std::string_view path, bool follow) {
+  auto node = on_path<Result<nfs4::Node>>(path, [&](nfs4::Path at) {
+    return names_->find(std::move(at), follow, nfs4::public_attributes());
+  });
+  if (!node) return node.error();
+  return nfs4::to_public(node->attributes);
+}
+
+Result<std::string> ClientImpl::read_link(std::string_view path) {
+  return on_path<Result<std::string>>(path, [&](nfs4::Path at) { return names_->read_link(std::move(at)); });
+}
+
+Result<FilesystemSpace> ClientImpl::space(std::string_view path) {
+  using namespace nfs4;
+  static const bitmap4 wanted = bitmap_of({FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_FILES_TOTAL,
+                                           FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE, FATTR4_SPACE_TOTAL});
+  auto node = on_path<Result<Node>>(path, [&](Path at) { return names_->find(std::move(at), true, wanted); });
+  if (!node) return node.error();
+  const WireAttributes& a = node->attributes;
+  return FilesystemSpace{a.space_total.value_or(0), a.space_free.value_or(0), a.space_avail.value_or(0),
+                         a.files_total.value_or(0), a.files_free.value_or(0), a.files_avail.value_or(0)};
+}
+
+Status ClientImpl::list(std::string_view path, const std::function<bool(const DirectoryEntry&)>& entry) {
+  using namespace nfs4;
+  static const bitmap4 wanted = [] {
+    // RFC 8881 5.8.1.12: with it an entry that fails brings its reason instead of failing the whole READDIR.
+    bitmap4 map = public_attributes();
+    set_bit(map, FATTR4_RDATTR_ERROR);
+    return map;
+  }();
+  auto listing = on_path<Result<Namespace::Listing>>(
+      path, [&](Path at) { return names_->begin_list(std::move(at), wanted); });
+  if (!listing) return listing.error();
+  DirectoryEntry out;
+  while (!listing->eof) {
+    auto entries = run<Result<std::vector<entry4>>>(names_->list_some(*listing));
+    if (!entries) return entries.error();
+    for (entry4& e : *entries) {
+      out.name = std::move(e.name.value);
+      out.cookie = e.cookie;
+      out.attributes.reset();
+      WireAttributes wire;
+      if (!decode_attributes(e.attrs, wire)) return undecodable_attributes(listing->path + "/" + out.name);
+      if (wire.rdattr_error.value_or(NFS4_OK) == NFS4_OK) out.attributes = to_public(wire);
+      if (!entry(out)) return {};
+    }
+  }
+  return {};
+}
+
+Status ClientImpl::make_directory(std::string_view path, std::uint32_t mode) {
+  return on_path<Status>(path, [&](nfs4::Path at) { return names_->make_directory(std::move(at), mode); });
+}
+Status ClientImpl::remove_file(std::string_view path) {
+  return on_path<Status>(path, [&](nfs4::Path at) { return names_->remove(std::move(at), false); });
+}
+Status ClientImpl::remove_directory(std::string_view path) {
+  return on_path<Status>(path, [&](nfs4::Path at) { return names_->remove(std::move(at), true); });
+}
+Status ClientImpl::rename(std::string_view from, std::string_view to) {
+  return on_paths<Status>(from, to,
+                          [&](nfs4::Path a, nfs4::Path b) { return names_->rename(std::move(a), std::move(b)); });
+}
+Status ClientImpl::link(std::string_view existing, std::string_view created) {
+  return on_paths<Status>(existing, created,
+                          [&](nfs4::Path a, nfs4::Path b) { return names_->link(std::move(a), std::move(b)); });
+}
+Status ClientImpl::symlink(std::string_view text, std::string_view created) {
+  return on_path<Status>(created,
+                         [&](nfs4::Path at) { return names_->symlink(std::string(text), std::move(at)); });
+}
+Status ClientImpl::set_attributes(std::string_view path, const SetAttributes& changes, bool follow) {
+  return on_path<Status>(path,
+                         [&](nfs4::Path at) { return names_->set_attributes(std::move(at), changes, follow); });
+}
+Result<unsigned> ClientImpl::access(std::string_view path, unsigned wanted) {
+  return on_path<Result<unsigned>>(path, [&](nfs4::Path at) { return names_->access(std::move(at), wanted); });
+}
+
+Result<std::unique_ptr<File>> ClientImpl::open(std::string_view path, OpenMode mode, const OpenFlags& flags) {
+  using Opened = Result<std::unique_ptr<nfs4::OpenFile>>;
+  auto file = on_path<Opened>(
+      path, [&](nfs4::Path at) { return nfs4::OpenFile::open(*session_, std::move(at), mode, flags); });
+  if (!file) return file.error();
+  return std::unique_ptr<File>(std::make_unique<FileImpl>(*this, std::move(*file)));
+}
+
+Info ClientImpl::info() {
+  const std::lock_guard lock(mutex_);
+  const nfs4::SessionFacts& session = session_->facts();
+  const rpcrdma::Facts& rdma = channel_.facts();
+  const fabric::Established& fabric = channel_.established();
+  Info out;
+  out.server = target_.host;
+  out.address = channel_.address();
+  out.fabric = fabric.fabric;
+  out.fabric_detail = fabric.detail;
+  out.fabric_reason = target_.options.fabric == Fabric::automatic ? "fabric=auto, and this version has no other"
+                                                                  : "fabric=iwarp was asked for";
+  out.mpa_revision = fabric.mpa_revision;
+  out.crc = fabric.crc;
+  out.ird = fabric.ird;
+  out.ord = fabric.ord;
+  out.call_threshold = rdma.call_threshold;
+  out.reply_threshold = rdma.reply_threshold;
+  out.private_data = rdma.private_data_seen;
+  out.remote_invalidation = rdma.remote_invalidation;
+  out.credits_wanted = target_.options.credits;
+  out.credits_granted = rdma.granted;
+  out.minor_version = session.minor_version;
+  out.slots = session.slots;
+  out.max_request = session.max_request;
+  out.max_response = session.max_response;
+  out.max_response_cached = session.max_response_cached;
+  out.max_operations = session.max_operations;
+  out.rsize = rsize_;
+  out.wsize = wsize_;
+  out.lease_seconds = session.lease_seconds;
+  out.implementation_name = session.implementation_name;
+  out.implementation_domain = session.implementation_domain;
+  out.implementation_date = session.implementation_date;
+  out.server_owner = session.server_owner;
+  out.server_scope = session.server_scope;
+  out.client_id = session.client_id;
+  for (const std::byte b : session.session_id) {
+    out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4U];
+    out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
+  }
+  out.calls = rdma.calls;
+  out.retransmissions = rdma.retransmissions;
+  out.reconnects = rdma.reconnects;
+  return out;
+}
+
+}  // namespace api
+}  // namespace nfsrdma

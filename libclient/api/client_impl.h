@@ -1,0 +1,177 @@
+// The public Client over the NFSv4 engine: one mutex, one loop, one session.
+//
+// Whoever calls runs the loop, inside the mutex: no thread is handed a request or an answer. The keeper thread
+// takes its turn when nobody has called for a while, so that the lease is renewed and a dead connection noticed.
+//
+// The mutex is recursive because a callback, which runs inside the loop, may start further asynchronous calls.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "async/loop.h"
+#include "nfs4/file.h"
+#include "nfs4/namespace.h"
+#include "nfs4/session.h"
+#include "nfsrdma/client.h"
+#include "rpc/channel.h"
+
+namespace nfsrdma::api {
+
+class FileImpl;
+
+class ClientImpl final : public Client {
+ public:
+  ClientImpl(const Target& target, std::vector<rpc::Address> addresses, Observer* observer, int interrupt);
+  ~ClientImpl() override;
+  Status start(async::TimePoint deadline);
+
+  Status disconnect() override;
+  Info info() override;
+  Result<std::chrono::nanoseconds> ping() override;
+  Result<Attributes> stat(std::string_view path, bool follow) override;
+  Result<std::string> read_link(std::string_view path) override;
+  Result<FilesystemSpace> space(std::string_view path) override;
+  Status list(std::string_view path, const std::function<bool(const DirectoryEntry&)>& entry) override;
+  Status make_directory(std::string_view path, std::uint32_t mode) override;
+  Status remove_file(std::string_view path) override;
+  Status remove_directory(std::string_view path) override;
+  Status rename(std::string_view from, std::string_view to) override;
+  Status link(std::string_view existing, std::string_view created) override;
+  Status symlink(std::string_view text, std::string_view created) override;
+  Status set_attributes(std::string_view path, const SetAttributes& changes, bool follow) override;
+  Result<unsigned> access(std::string_view path, unsigned wanted) override;
+  Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode, const OpenFlags& flags) override;
+  bool wait(std::chrono::milliseconds most, std::span<const int> also) override;
+
+  /// Runs the task to its end, inside the mutex. R is a Result or a Status.
+  template <class R>
+  R run(async::Task<R> task) {
+    const std::lock_guard lock(mutex_);
+    if (running_) return called_from_callback();
+    const RunScope scope(*this);
+    interrupted_ = false;
+    task.handle().resume();
+    loop_.end_turn();
+    while (!task.done() && !interrupted_) loop_.turn(async::TimePoint::max());
+    if (task.done()) return task.await_resume();
+    // Ends what the task had under way, and takes its memory out of the server's reach.
+    { const async::Task<R> dropped = std::move(task); }
+    loop_.end_turn();
+    return interrupted();
+  }
+  /// The same for a task made from a parsed path.
+  template <class R, class Make>
+  R on_path(std::string_view text, Make make);
+  template <class R, class Make>
+  R on_paths(std::string_view first, std::string_view second, Make make);
+
+  // for FileImpl
+  [[nodiscard]] std::recursive_mutex& mutex() { return mutex_; }
+  [[nodiscard]] async::Loop& loop() { return loop_; }
+  [[nodiscard]] std::uint32_t rsize() const { return rsize_; }
+  [[nodiscard]] std::uint32_t wsize() const { return wsize_; }
+  /// Waits until a callback may run: not from inside the call that started it, and on a user's thread.
+  async::Task<void> callback_time();
+  void count_callback() { ++delivered_; }
+  [[nodiscard]] bool connected() const { return connected_; }
+  [[nodiscard]] bool running() const { return running_; }
+  /// Files register themselves for disconnect().
+  void add(FileImpl& file) { files_.push_back(&file); }
+  void remove(FileImpl& file) { std::erase(files_, &file); }
+  /// Counts those who start an asynchronous call, so that deliver() knows.
+  class StartScope {
+   public:
+    explicit StartScope(ClientImpl& client) : client_(client) { ++client_.starting_; }
+    ~StartScope() { --client_.starting_; }
+    StartScope(const StartScope&) = delete;
+    StartScope& operator=(const StartScope&) = delete;
+
+   private:
+    ClientImpl& client_;
+  };
+
+ private:
+  /// A user's thread runs the loop.
+  class RunScope {
+   public:
+    explicit RunScope(ClientImpl& client) : client_(client) {
+      client_.running_ = true;
+      client_.user_here_.notify_all();
+    }
+    ~RunScope() { client_.running_ = false; }
+    RunScope(const RunScope&) = delete;
+    RunScope& operator=(const RunScope&) = delete;
+
+   private:
+    ClientImpl& client_;
+  };
+
+  async::Task<Status> start_task(async::TimePoint deadline);
+  void notice(const std::string& text);
+  void keep();
+  void stop_keeper();
+  void watch_interrupt();
+  [[nodiscard]] Error interrupted() const;
+  [[nodiscard]] Error called_from_callback() const;
+
+  const Target target_;
+  Observer* const observer_;
+  const int interrupt_fd_;
+  std::recursive_mutex mutex_;  // guards everything below
+  async::Loop loop_;
+  async::Event user_here_{loop_};
+  bool keeping_ = false;       // the keeper runs the loop
+  std::vector<FileImpl*> files_;
+  rpc::Channel channel_;
+  std::unique_ptr<nfs4::Session> session_;
+  std::unique_ptr<nfs4::Namespace> names_;
+  std::uint32_t rsize_ = 0, wsize_ = 0;
+  bool connected_ = false;
+  bool running_ = false;       // inside run() or wait(): a blocking call from a callback would wait for itself
+  bool interrupted_ = false;
+  int starting_ = 0;           // depth of start_read and start_write
+  std::uint64_t delivered_ = 0;
+  bool interrupt_watched_ = false;
+
+  std::mutex keeper_mutex_;  // guards stop_
+  std::condition_variable keeper_wake_;
+  bool stop_ = false;
+  std::thread keeper_;
+};
+
+class FileImpl final : public File {
+ public:
+  FileImpl(ClientImpl& client, std::unique_ptr<nfs4::OpenFile> file);
+  ~FileImpl() override;
+  Result<std::size_t> read(std::span<std::byte> data, std::uint64_t offset) override;
+  Result<std::size_t> write(std::span<const std::byte> data, std::uint64_t offset) override;
+  void start_read(std::span<std::byte> data, std::uint64_t offset, Done done) override;
+  void start_write(std::span<const std::byte> data, std::uint64_t offset, Done done) override;
+  Status sync() override;
+  Result<Attributes> attributes() override;
+  Status set_attributes(const SetAttributes& changes) override;
+  Result<std::optional<Extent>> next_extent(std::uint64_t offset) override;
+  Status close() override;
+
+ private:
+  friend class ClientImpl;
+  async::Task<void> read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset, Done done);
+  async::Task<void> write_beside(std::uint64_t key, std::span<const std::byte> data, std::uint64_t offset, Done done);
+  async::Task<void> fail_beside(std::uint64_t key, Error error, Done done);
+  template <class Make>
+  void start(Make make);
+  [[nodiscard]] Error too_large(const char* what, std::size_t size, std::uint32_t most) const;
+
+  ClientImpl& client_;
+  std::unique_ptr<nfs4::OpenFile> file_;
+  // Asynchronous calls under way, with their ids in the loop; guarded by the client's mutex.
+  std::map<std::uint64_t, std::uint64_t> pending_;
+  std::uint64_t last_key_ = 0;
+};
+
+}  // namespace nfsrdma::api

@@ -1,0 +1,229 @@
+// Options from text: one row per option with its name, what it takes, and how it is set.
+//
+// Used by -o on a command line, by the query of an nfs:// URL and, later, by a mount helper, so that all of
+// them know the same names and give the same sentences. Nothing here touches the network.
+#include "nfsrdma/options.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <numeric>
+
+namespace nfsrdma {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::uint32_t smallest_io = 1024;      // as nfs(5)
+constexpr std::uint32_t largest_io = 16U << 20;  // beyond what any server takes; bounds a typing error
+constexpr std::uint32_t largest_credits = 1024;
+constexpr std::int64_t longest_wait_ms = 24LL * 3600 * 1000;
+
+template <class T>
+std::optional<T> number(std::string_view text, T least, T most) {
+  T value{};
+  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc{} || stop != text.data() + text.size() || value < least || value > most)
+    return std::nullopt;
+  return value;
+}
+
+/// "65536", "64K", "1M".
+std::optional<std::uint32_t> io_size(std::string_view text) {
+  unsigned shift = 0;
+  if (!text.empty()) {
+    const char last = text.back();
+    if (last == 'k' || last == 'K') shift = 10;
+    if (last == 'm' || last == 'M') shift = 20;
+    if (shift != 0) text.remove_suffix(1);
+  }
+  const auto value = number<std::uint32_t>(text, 1, largest_io >> shift);
+  if (!value || (*value << shift) < smallest_io) return std::nullopt;
+  return *value << shift;
+}
+
+bool ends_with(std::string_view text, std::string_view suffix, std::string_view& rest) {
+  if (!text.ends_with(suffix)) return false;
+  rest = text.substr(0, text.size() - suffix.size());
+  return true;
+}
+
+/// "30s", "500ms"; a bare number counts units of `bare`, and is refused where `bare` is zero.
+std::optional<milliseconds> duration(std::string_view text, milliseconds bare) {
+  std::int64_t unit = bare.count();
+  std::string_view digits = text;
+  if (ends_with(text, "ms", digits)) {
+    unit = 1;
+  } else if (ends_with(text, "s", digits)) {
+    unit = 1000;
+  }
+  if (unit == 0) return std::nullopt;
+  const auto value = number<std::int64_t>(digits, 1, longest_wait_ms / unit);
+  if (!value) return std::nullopt;
+  return milliseconds(*value * unit);
+}
+
+template <class T>
+bool assign(T& field, std::optional<T> value) {
+  if (!value) return false;
+  field = *value;
+  return true;
+}
+
+bool set_vers(Options& options, std::string_view text) {
+  if (text == "4") {
+    options.minor_version = Options{}.minor_version;
+    options.minor_version_fixed = false;
+    return true;
+  }
+  if (text != "4.1" && text != "4.2") return false;
+  options.minor_version = text == "4.1" ? 1 : 2;
+  options.minor_version_fixed = true;
+  return true;
+}
+
+bool set_port(Options& options, std::string_view text) {
+  return assign(options.port, number<std::uint16_t>(text, 1, 65535));
+}
+
+bool set_fabric(Options& options, std::string_view text) {
+  if (text != "auto" && text != "iwarp") return false;
+  options.fabric = text == "auto" ? Fabric::automatic : Fabric::iwarp;
+  return true;
+}
+
+bool set_rsize(Options& options, std::string_view text) {
+  return assign(options.rsize, io_size(text));
+}
+bool set_wsize(Options& options, std::string_view text) {
+  return assign(options.wsize, io_size(text));
+}
+
+bool set_timeo(Options& options, std::string_view text) {
+  return assign(options.timeout, duration(text, milliseconds(100)));  // bare: tenths of a second, as nfs(5)
+}
+
+bool set_connect_timeout(Options& options, std::string_view text) {
+  return assign(options.connect_timeout, duration(text, milliseconds(0)));
+}
+
+bool set_sec(Options& /*options*/, std::string_view text) {
+  return text == "sys";
+}
+
+bool set_id(std::optional<std::uint32_t>& field, std::string_view text) {
+  // 2^32 - 1 means "no id" to every system call that takes one.
+  const auto value = number<std::uint32_t>(text, 0, UINT32_MAX - 1);
+  if (value) field = value;
+  return value.has_value();
+}
+bool set_uid(Options& options, std::string_view text) {
+  return set_id(options.uid, text);
+}
+bool set_gid(Options& options, std::string_view text) {
+  return set_id(options.gid, text);
+}
+
+bool set_crc(Options& options, std::string_view text) {
+  if (text != "auto" && text != "on" && text != "off") return false;
+  options.crc = text == "auto" ? Crc::automatic : text == "on" ? Crc::on : Crc::off;
+  return true;
+}
+
+bool set_credits(Options& options, std::string_view text) {
+  return assign(options.credits, number<std::uint32_t>(text, 1, largest_credits));
+}
+
+struct Row {
+  OptionHelp help;
+  bool (*set)(Options&, std::string_view);
+};
+
+constexpr auto rows = std::to_array<Row>({
+    {{"vers", "4, 4.1 or 4.2", "NFS version; 4 is the highest that the server takes (default 4)"}, set_vers},
+    {{"port", "a port number", "the server's port for NFS over RDMA (default 20049)"}, set_port},
+    {{"fabric", "auto or iwarp", "what carries RDMA; iwarp needs no device (default auto)"}, set_fabric},
+    {{"rsize", "bytes from 1024 to 16M", "most bytes of one READ (default 1M)"}, set_rsize},
+    {{"wsize", "bytes from 1024 to 16M", "most bytes of one WRITE (default 1M)"}, set_wsize},
+    {{"timeo", "tenths of a second, or a time such as 30s or 500ms",
+      "fail an operation that got no answer for so long (default 60s)"},
+     set_timeo},
+    {{"connect_timeout", "a time such as 10s or 500ms", "give up connecting after so long (default 10s)"},
+     set_connect_timeout},
+    {{"sec", "sys", "security flavour (default sys)"}, set_sec},
+    {{"uid", "a number", "user id that the server sees (default: the caller's)"}, set_uid},
+    {{"gid", "a number", "group id that the server sees (default: the caller's)"}, set_gid},
+    {{"crc", "auto, on or off", "CRC32C on the iwarp fabric (default auto: where the server wants it)"},
+     set_crc},
+    {{"credits", "a number from 1 to 1024", "most calls under way, if the server grants them (default 64)"},
+     set_credits},
+});
+
+/// Levenshtein's distance.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+Error usage(std::string message) {
+  return {ErrorKind::usage, EINVAL, "", "", std::move(message)};
+}
+
+Error unknown(std::string_view name) {
+  constexpr std::size_t longest_name = 64;  // of what is compared and shown: the text may be anything
+  name = name.substr(0, longest_name);
+  const auto nearest =
+      std::ranges::min_element(rows, {}, [name](const Row& row) { return distance(name, row.help.name); });
+  std::string text = "there is no option '" + std::string(name) + "'; ";
+  if (distance(name, nearest->help.name) <= std::max<std::size_t>(1, name.size() / 2)) {
+    return usage(text + "perhaps '" + nearest->help.name + "' is meant");
+  }
+  text += "use one of ";
+  for (const Row& row : rows) text += (&row == rows.data() ? "" : ", ") + std::string(row.help.name);
+  return usage(std::move(text));
+}
+
+}  // namespace
+
+Status Options::set(std::string_view name, std::string_view value) {
+  const auto row = std::ranges::find(rows, name, [](const Row& r) { return std::string_view(r.help.name); });
+  if (row == rows.end()) return unknown(name);
+  if (row->set(*this, value)) return {};
+  return usage("option '" + std::string(name) + "' takes " + row->help.values + ", not '" +
+               std::string(value) + "'");
+}
+
+Status Options::set_all(std::string_view list) {
+  while (!list.empty()) {
+    const std::string_view item = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), item.size() + 1));
+    if (item.empty()) continue;  // "a=1,,b=2" and a trailing comma are harmless, as in fstab(5)
+    const std::size_t equals = item.find('=');
+    const std::string_view value = equals == std::string_view::npos ? "" : item.substr(equals + 1);
+    if (Status status = set(item.substr(0, equals), value); !status) return status;
+  }
+  return {};
+}
+
+const std::vector<OptionHelp>& option_help() {
+  static const std::vector<OptionHelp> help = [] {
+    std::vector<OptionHelp> out;
+    out.reserve(rows.size());
+    for (const Row& row : rows) out.push_back(row.help);
+    return out;
+  }();
+  return help;
+}
+
+}  // namespace nfsrdma

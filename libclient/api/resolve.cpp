@@ -1,0 +1,89 @@
+#include "api/resolve.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+namespace nfsrdma::api {
+namespace {
+
+/// What the look-up and its caller share; whoever ends last frees it.
+struct LookUp {
+  std::string host, service;
+  addrinfo* found = nullptr;
+  int rc = 0;
+  std::atomic<bool> ended = false;  // orders `found` and `rc` before their reader, which a descriptor does not
+  int done = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  ~LookUp() {
+    if (found != nullptr) ::freeaddrinfo(found);
+    if (done >= 0) ::close(done);
+  }
+  LookUp(std::string h, std::string s) : host(std::move(h)), service(std::move(s)) {}
+  LookUp(const LookUp&) = delete;
+  LookUp& operator=(const LookUp&) = delete;
+
+  void run() {
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_ADDRCONFIG;
+    rc = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &found);
+    if (rc == EAI_NONAME || rc == EAI_FAMILY) {  // "::1" on a machine without IPv6 addresses, and the like
+      hints.ai_flags = AI_NUMERICHOST;
+      if (::getaddrinfo(host.c_str(), service.c_str(), &hints, &found) == 0) rc = 0;
+    }
+    ended.store(true, std::memory_order_release);
+    [[maybe_unused]] const int told = ::eventfd_write(done, 1);
+  }
+};
+
+std::vector<rpc::Address> addresses_of(const addrinfo* found) {
+  std::vector<rpc::Address> out;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    if (at->ai_addrlen > sizeof(sockaddr_storage)) continue;
+    rpc::Address address;
+    std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
+    address.length = at->ai_addrlen;
+    out.push_back(address);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t port,
+                                          std::chrono::steady_clock::time_point deadline, int interrupt) {
+  auto look_up = std::make_shared<LookUp>(host, std::to_string(port));
+  if (look_up->done < 0) {
+    return Error(ErrorKind::local, errno, "resolve", host, std::string("no descriptor left: ") + std::strerror(errno));
+  }
+  std::thread([look_up] { look_up->run(); }).detach();
+  pollfd fds[2] = {{look_up->done, POLLIN, 0}, {interrupt, POLLIN, 0}};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  const int ready = ::poll(fds, 2, static_cast<int>(std::max<long>(left.count(), 0)));
+  if (ready > 0 && fds[0].revents == 0) {
+    return Error(ErrorKind::cancelled, EINTR, "resolve", host, "interrupted");
+  }
+  if (ready <= 0 || !look_up->ended.load(std::memory_order_acquire)) {
+    return Error(ErrorKind::timeout, ETIMEDOUT, "resolve", host,
+                 "the name service does not answer; check /etc/resolv.conf, or give the server's address");
+  }
+  if (look_up->rc != 0) {
+    return Error(ErrorKind::connection, EHOSTUNREACH, "resolve", host,
+                 std::string("no address for this name (") + ::gai_strerror(look_up->rc) +
+                     "); check its spelling, or give the server's address");
+  }
+  auto addresses = addresses_of(look_up->found);
+  if (addresses.empty()) {
+    return Error(ErrorKind::connection, EHOSTUNREACH, "resolve", host, "the name has no usable address");
+  }
+  return addresses;
+}
+
+}  // namespace nfsrdma::api

@@ -1,0 +1,164 @@
+// Targets from text: "nfs://host[:port]/path?opt=val&opt=val" (after RFC 2224, with an absolute path) and
+// "host:/path" as mount(8) has it.
+//
+// Only the URL is percent-decoded (RFC 3986 2.1); "host:/path" is taken as it stands, so that any byte that a
+// file's name may have can be typed. An IPv6 address stands in brackets in both, with its zone after '%'
+// ("%25" in a URL, RFC 6874).
+#include <algorithm>
+#include <cerrno>
+
+#include "nfsrdma/options.h"
+
+namespace nfsrdma {
+namespace {
+
+constexpr std::string_view scheme = "nfs://";
+
+Error usage(std::string_view text, std::string_view message) {
+  return {ErrorKind::usage, EINVAL, "", "", "'" + std::string(text) + "': " + std::string(message)};
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+/// Absent where a '%' is not followed by two digits, or stands for a NUL, which no name can have.
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    if (text.size() - i < 3) return std::nullopt;
+    const int high = hex_digit(text[i + 1]);
+    const int low = hex_digit(text[i + 2]);
+    if (high < 0 || low < 0 || high + low == 0) return std::nullopt;
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return out;
+}
+
+/// Takes "[address]" off the front of `rest`.
+std::optional<std::string_view> take_bracketed(std::string_view& rest) {
+  const std::size_t end = rest.find(']');
+  if (end == std::string_view::npos || end == 1) return std::nullopt;
+  const std::string_view address = rest.substr(1, end - 1);
+  rest.remove_prefix(end + 1);
+  return address;
+}
+
+bool plain_host(std::string_view host) {
+  return !host.empty() && std::ranges::none_of(host, [](unsigned char c) {
+    return c <= ' ' || c == 0x7f || c == ':' || c == '/' || c == '@' || c == '[' || c == ']' || c == '?' ||
+           c == '#';
+  });
+}
+
+bool has_nul(std::string_view text) {
+  return text.find('\0') != std::string_view::npos;
+}
+
+Status set_query(Options& options, std::string_view text, std::string_view query) {
+  while (!query.empty()) {
+    const std::string_view item = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), item.size() + 1));
+    if (item.empty()) continue;
+    const auto decoded = percent_decoded(item);
+    if (!decoded) return usage(text, "a '%' must be followed by two hexadecimal digits other than 00");
+    const std::size_t equals = decoded->find('=');
+    const std::string value = equals == std::string::npos ? "" : decoded->substr(equals + 1);
+    if (Status status = options.set(decoded->substr(0, equals), value); !status) return status;
+  }
+  return {};
+}
+
+Status set_authority(Target& target, std::string_view text, std::string_view authority) {
+  if (authority.find('@') != std::string_view::npos) {
+    return usage(text, "a user before '@' means nothing to NFS; use the options uid= and gid=");
+  }
+  std::string_view rest = authority;
+  std::string_view host;
+  if (rest.starts_with('[')) {
+    const auto address = take_bracketed(rest);
+    if (!address) return usage(text, "the IPv6 address is not complete; write it as [::1]");
+    host = *address;
+  } else {
+    if (rest.find(':') != rest.rfind(':')) {
+      return usage(text, "an IPv6 address belongs in brackets; write it as nfs://[::1]/path");
+    }
+    host = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(host.size());
+  }
+  const auto decoded = percent_decoded(host);
+  if (!decoded || has_nul(*decoded) || (authority[0] != '[' && !plain_host(*decoded))) {
+    return usage(text, "the host's name is missing or malformed; write nfs://host/path");
+  }
+  target.host = *decoded;
+  if (rest.empty() || rest == ":") return {};
+  if (rest[0] != ':')
+    return usage(text, "after the address comes :port or /path; write nfs://[::1]:20049/path");
+  return target.options.set("port", rest.substr(1));
+}
+
+Result<Target> parse_url(std::string_view text, const Options& base) {
+  std::string_view rest = text.substr(scheme.size());
+  if (rest.find('#') != std::string_view::npos) {
+    return usage(text, "a target has no fragment; write '#' in a name as %23");
+  }
+  const std::size_t question = rest.find('?');
+  const std::string_view query = question == std::string_view::npos ? "" : rest.substr(question + 1);
+  rest = rest.substr(0, question);
+  const std::string_view authority = rest.substr(0, rest.find('/'));
+  if (authority.empty()) return usage(text, "the host is missing; write nfs://host/path");
+  const auto path = percent_decoded(rest.substr(authority.size()));
+  if (!path)
+    return usage(text, "a '%' must be followed by two hexadecimal digits other than 00 (%25 is a '%')");
+  Target target{"", path->empty() ? "/" : *path, base};
+  if (Status status = set_authority(target, text, authority); !status) return status.error();
+  if (Status status = set_query(target.options, text, query); !status) return status.error();
+  return target;
+}
+
+Result<Target> parse_mount_form(std::string_view text, const Options& base) {
+  std::string_view rest = text;
+  std::string_view host;
+  if (rest.starts_with('[')) {
+    const auto address = take_bracketed(rest);
+    if (!address) return usage(text, "the IPv6 address is not complete; write [::1]:/path");
+    host = *address;
+  } else {
+    // The last colon before the first slash: a file's name may have colons, a host may not.
+    const std::size_t colon = rest.substr(0, rest.find('/')).rfind(':');
+    if (colon == std::string_view::npos)
+      return usage(text, "that is no target; write host:/path or nfs://host/path");
+    host = rest.substr(0, colon);
+    rest.remove_prefix(colon);
+    if (host.find(':') != std::string_view::npos) {
+      return usage(text, "an IPv6 address belongs in brackets ([::1]:/path), and a port in '-o port='");
+    }
+    if (!plain_host(host)) return usage(text, "the host's name is missing or malformed; write host:/path");
+  }
+  if (!rest.starts_with(':')) return usage(text, "after the host comes a colon; write host:/path");
+  rest.remove_prefix(1);
+  if (!rest.empty() && rest[0] != '/') return usage(text, "the path is not absolute; write host:/path");
+  return Target{std::string(host), rest.empty() ? "/" : std::string(rest), base};
+}
+
+}  // namespace
+
+Result<Target> parse_target(std::string_view text, const Options& base) {
+  if (has_nul(text))
+    return usage(text.substr(0, text.find('\0')), "a target has no NUL; write nfs://host/path");
+  if (text.starts_with(scheme)) return parse_url(text, base);
+  if (text.find("://") != std::string_view::npos && text.find("://") < text.find('/')) {
+    return usage(text, "only nfs:// is known; write nfs://host/path");
+  }
+  return parse_mount_form(text, base);
+}
+
+}  // namespace nfsrdma

@@ -1,0 +1,160 @@
+#include "async/loop.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <iterator>
+#include <limits>
+
+namespace nfsrdma::async {
+
+struct Loop::Watch {
+  std::uint64_t id;
+  FdCallback callback;
+};
+
+Loop::Loop() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (epoll_ < 0) std::abort();  // out of descriptors before anything began
+}
+
+Loop::~Loop() {
+  drop_tasks();
+  ::close(epoll_);
+}
+
+void Loop::watch(int fd, std::uint32_t events, FdCallback callback) {
+  const auto watch = std::make_shared<Watch>(Watch{next_id_++, std::move(callback)});
+  control(EPOLL_CTL_ADD, fd, events, watch->id);
+  watches_[fd] = watch;
+}
+
+void Loop::change(int fd, std::uint32_t events) { control(EPOLL_CTL_MOD, fd, events, watches_.at(fd)->id); }
+
+void Loop::unwatch(int fd) {
+  if (watches_.erase(fd) != 0) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+/// An event carries the descriptor and the low half of its watch's id: one that was queued for a descriptor that
+/// has been closed since does not reach the next with the same number.
+void Loop::control(int operation, int fd, std::uint32_t events, std::uint64_t id) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = id << 32U | static_cast<std::uint32_t>(fd);
+  [[maybe_unused]] const int rc = ::epoll_ctl(epoll_, operation, fd, &event);
+  assert(rc == 0);
+}
+
+Loop::TimerId Loop::at(TimePoint when, std::function<void()> callback) {
+  const TimerId id = next_id_++;
+  timers_.emplace(std::pair(when, id), std::move(callback));
+  timer_times_.emplace(id, when);
+  return id;
+}
+
+void Loop::cancel(TimerId id) {
+  const auto found = timer_times_.find(id);
+  if (found == timer_times_.end()) return;
+  timers_.erase(std::pair(found->second, id));
+  timer_times_.erase(found);
+}
+
+void Loop::post(std::function<void()> fn) { posted_.push_back(std::move(fn)); }
+
+std::uint64_t Loop::at_end_of_turn(std::function<void()> hook) {
+  const std::uint64_t id = next_id_++;
+  hooks_.emplace(id, std::move(hook));
+  return id;
+}
+
+void Loop::remove_end_of_turn(std::uint64_t id) { hooks_.erase(id); }
+
+std::uint64_t Loop::spawn(Task<void> task) {
+  const auto handle = task.handle();
+  const std::uint64_t id = next_id_++;
+  spawned_.push_back({id, std::move(task)});
+  handle.resume();
+  return id;
+}
+
+void Loop::drop(std::uint64_t id) {
+  const auto found = std::ranges::find(spawned_, id, &Spawned::id);
+  if (found == spawned_.end()) return;
+  const Spawned dead = std::move(*found);
+  spawned_.erase(found);
+}
+
+void Loop::reap() {
+  // What a task owns may spawn another when it dies: the list is whole again by then.
+  const auto ended = std::ranges::partition(spawned_, [](const Spawned& one) { return !one.task.done(); });
+  if (ended.empty()) return;
+  const std::vector<Spawned> dead(std::make_move_iterator(ended.begin()), std::make_move_iterator(ended.end()));
+  spawned_.erase(ended.begin(), ended.end());
+}
+
+void Loop::drop_tasks() {
+  while (!spawned_.empty()) {
+    std::vector<Spawned> dead;
+    dead.swap(spawned_);
+  }
+}
+
+void Loop::run_timers() {
+  const TimePoint current = now();
+  while (!timers_.empty() && timers_.begin()->first.first <= current) {
+    auto callback = std::move(timers_.begin()->second);
+    timer_times_.erase(timers_.begin()->first.second);
+    timers_.erase(timers_.begin());
+    callback();
+  }
+}
+
+void Loop::run_posted() {
+  std::vector<std::function<void()>> batch;
+  batch.swap(posted_);
+  for (auto& fn : batch) fn();
+}
+
+void Loop::end_turn() {
+  run_posted();
+  // A hook may remove itself or any other: looked up anew each time.
+  for (auto at = hooks_.begin(); at != hooks_.end();) {
+    const std::uint64_t id = at->first;
+    at->second();
+    at = hooks_.upper_bound(id);
+  }
+  reap();
+}
+
+bool Loop::turn(TimePoint latest) {
+  TimePoint until = latest;
+  if (!timers_.empty()) until = std::min(until, timers_.begin()->first.first);
+  if (!posted_.empty()) until = TimePoint::min();
+  int timeout_ms = -1;
+  if (until != TimePoint::max()) {
+    // Rounded up: waking before a timer is due would only spin.
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - std::min(until, now()));
+    timeout_ms = static_cast<int>(
+        std::min<std::chrono::milliseconds::rep>(wait.count(), std::numeric_limits<int>::max()));
+  }
+  std::array<epoll_event, 64> events;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by the kernel
+  const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout_ms);
+  const bool timer_due = !timers_.empty() && timers_.begin()->first.first <= now();
+  if (count <= 0 && !timer_due && posted_.empty()) return false;
+  run_timers();
+  for (int i = 0; i < count; ++i) {
+    const auto& event = events[static_cast<std::size_t>(i)];
+    const auto found = watches_.find(static_cast<int>(static_cast<std::uint32_t>(event.data.u64)));
+    // An earlier callback of this turn may have taken it off.
+    if (found == watches_.end() || found->second->id << 32U != (event.data.u64 & ~0xffffffffULL)) continue;
+    const std::shared_ptr<Watch> keep = found->second;
+    keep->callback(event.events);
+  }
+  end_turn();
+  return true;
+}
+
+}  // namespace nfsrdma::async

@@ -1,0 +1,134 @@
+// The event loop: file descriptors, timers, and tasks, on one thread.
+//
+// Thread-safety: none; a Loop and everything registered with it belong to whoever runs it. (The public Client
+// guards its loop with a mutex.) The order of one turn: due timers, ready descriptors, posted functions, then
+// the end-of-turn hooks, which is where fabrics send what the turn has queued, in one system call.
+//
+// Own code because the fabric wants readiness, not completion: it decides where to receive only once it knows
+// that bytes are there (design.md, "choose by measurement").
+#pragma once
+
+#include <chrono>
+#include <coroutine>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "async/task.h"
+
+namespace nfsrdma::async {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+
+class Loop {
+ public:
+  /// Events as in epoll(7): EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
+  using FdCallback = std::function<void(std::uint32_t events)>;
+  using TimerId = std::uint64_t;  ///< never 0, never used again
+
+  Loop();
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  /// Watches a descriptor; it stays the caller's. `unwatch` before closing it. Both may be called from inside
+  /// a callback, also of the descriptor itself.
+  void watch(int fd, std::uint32_t events, FdCallback callback);
+  void change(int fd, std::uint32_t events);
+  void unwatch(int fd);
+
+  /// Calls back once, not before `when`.
+  TimerId at(TimePoint when, std::function<void()> callback);
+  void cancel(TimerId id);
+
+  /// Calls `fn` later in this turn or at the next one; never from inside post().
+  void post(std::function<void()> fn);
+
+  /// Calls `hook` at the end of every turn that did something, until removed.
+  std::uint64_t at_end_of_turn(std::function<void()> hook);
+  void remove_end_of_turn(std::uint64_t id);
+
+  /// Starts a task now and owns it until it ends. The id is for drop(), and never used again.
+  std::uint64_t spawn(Task<void> task);
+  /// Destroys a spawned task that has not ended; nothing if it has.
+  void drop(std::uint64_t id);
+
+  /// Runs one turn; waits at most until `latest` for something to do. Returns false if nothing happened.
+  bool turn(TimePoint latest);
+
+  /// Destroys the tasks that spawn() started and that have not ended, before what they use goes.
+  void drop_tasks();
+  /// When the next timer is due.
+  [[nodiscard]] TimePoint next_timer() const {
+    return timers_.empty() ? TimePoint::max() : timers_.begin()->first.first;
+  }
+
+  /// Runs turns until the task has ended and returns what it returned.
+  template <class T>
+  T run(Task<T> task) {
+    task.handle().resume();
+    end_turn();
+    while (!task.done()) turn(TimePoint::max());
+    return task.await_resume();
+  }
+
+  /// co_await loop.sleep_until(t). A task destroyed while it sleeps takes its timer with it.
+  class Sleep {
+   public:
+    Sleep(Loop& loop, TimePoint when) : loop_(loop), when_(when) {}
+    Sleep(const Sleep&) = delete;
+    Sleep& operator=(const Sleep&) = delete;
+    ~Sleep() {
+      if (timer_ != 0) loop_.cancel(timer_);
+    }
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> h) {
+      timer_ = loop_.at(when_, [this, h] {
+        timer_ = 0;
+        h.resume();
+      });
+    }
+    void await_resume() const noexcept {}
+
+   private:
+    Loop& loop_;
+    TimePoint when_;
+    TimerId timer_ = 0;
+  };
+  Sleep sleep_until(TimePoint when) { return {*this, when}; }
+  Sleep sleep_for(Clock::duration d) { return {*this, now() + d}; }
+
+  [[nodiscard]] TimePoint now() const { return Clock::now(); }
+
+  /// The descriptor that becomes readable when turn() has something to do (an epoll descriptor).
+  [[nodiscard]] int descriptor() const { return epoll_; }
+
+  /// Runs posted functions and the end-of-turn hooks: what was queued from outside a turn goes out now.
+  void end_turn();
+
+ private:
+  struct Watch;
+  void control(int operation, int fd, std::uint32_t events, std::uint64_t id);
+  void run_timers();
+  void run_posted();
+  void reap();
+
+  int epoll_;
+  std::map<int, std::shared_ptr<Watch>> watches_;
+  std::map<std::pair<TimePoint, TimerId>, std::function<void()>> timers_;
+  std::map<TimerId, TimePoint> timer_times_;
+  std::vector<std::function<void()>> posted_;
+  std::map<std::uint64_t, std::function<void()>> hooks_;
+  struct Spawned {
+    std::uint64_t id;
+    Task<void> task;
+  };
+  std::vector<Spawned> spawned_;
+  std::uint64_t next_id_ = 1;
+};
+
+}  // namespace nfsrdma::async

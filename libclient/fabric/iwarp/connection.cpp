@@ -1,0 +1,398 @@
+#include "fabric/iwarp/connection.h"
+
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+#include "fabric/iwarp/tcp_connection.h"
+
+namespace nfsrdma::fabric::iwarp {
+namespace {
+
+constexpr std::size_t min_send_budget = 128 * 1024;
+constexpr std::size_t max_send_budget = 1024 * 1024;
+constexpr unsigned sends_per_refresh = 256;  // of the segment size
+constexpr int rounds_per_event = 16;         // then other descriptors have their turn
+
+// STags come from the kernel's generator, a page of them at a time (RFC 8166 8.1.2).
+std::uint32_t random_stag() {
+  thread_local std::array<std::uint32_t, 64> numbers{};  // 256 octets: never short, never interrupted
+  thread_local std::size_t used = numbers.size();
+  if (used == numbers.size()) {
+    if (::getrandom(numbers.data(), sizeof numbers, 0) != static_cast<ssize_t>(sizeof numbers)) std::abort();
+    used = 0;
+  }
+  return std::exchange(numbers[used++], 0);
+}
+
+}  // namespace
+
+std::unique_ptr<Connection> connect(async::Loop& loop, ConnectOptions options, Handler& handler) {
+  return std::make_unique<TcpConnection>(loop, std::move(options), handler);
+}
+
+TcpConnection::TcpConnection(async::Loop& loop, ConnectOptions options, Handler& handler)
+    : loop_(loop),
+      handler_(handler),
+      options_(std::move(options)),
+      peer_(peer_text(options_.address, options_.host)),
+      stream_(*this, random_stag),
+      send_budget_(min_send_budget) {
+  if (options_.private_data.size() > mpa_private_data_room(true)) {
+    fail_later(error(ErrorKind::usage, EINVAL, "more than 508 octets of private data"));
+    return;
+  }
+  initiator_.emplace(options_.crc, options_.depths, options_.private_data, peer_);
+  if (options_.deadline != async::TimePoint::max()) {
+    deadline_ = loop_.at(options_.deadline, [this] {
+      deadline_ = 0;
+      on_deadline();
+    });
+  }
+  start_attempt();
+}
+
+TcpConnection::TcpConnection(async::Loop& loop, Socket socket, std::string peer, const Agreement& agreement,
+                             std::vector<std::byte> early, Handler& handler)
+    : loop_(loop),
+      handler_(handler),
+      peer_(std::move(peer)),
+      socket_(std::move(socket)),
+      early_(std::move(early)),
+      stream_(*this, random_stag),
+      send_budget_(min_send_budget) {
+  established_ = established(agreement);
+  post(&TcpConnection::announce);
+}
+
+TcpConnection::~TcpConnection() {
+  release();
+}
+
+/// Runs `then` from the loop, if this object still exists.
+void TcpConnection::post(void (TcpConnection::*then)()) {
+  loop_.post([this, then, token = std::weak_ptr(alive_)] {
+    if (!token.expired()) (this->*then)();
+  });
+}
+
+// ---- Connecting ----
+
+void TcpConnection::start_attempt() {
+  state_ = State::connecting;
+  reply_.clear();
+  socket_ = Socket::open(options_.address.ss_family);
+  if (!socket_.valid()) {
+    return fail_later(
+        error(ErrorKind::local, errno, std::string("no socket to be had: ") + std::strerror(errno)));
+  }
+  const auto* address = reinterpret_cast<const sockaddr*>(&options_.address);
+  if (::connect(socket_.fd(), address, address_size(options_.address)) != 0 && errno != EINPROGRESS) {
+    return fail_later(connect_error(errno));
+  }
+  loop_.watch(socket_.fd(), EPOLLOUT, [this](std::uint32_t events) { on_event(events); });
+}
+
+void TcpConnection::on_event(std::uint32_t events) {
+  switch (state_) {
+    case State::connecting:
+      return on_connected();
+    case State::handshaking:
+      return on_handshake();
+    case State::closed:
+      return;
+    case State::established:
+      break;
+  }
+  if ((events & EPOLLOUT) != 0) send_pending();
+  if (state_ == State::established && (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) receive();
+}
+
+void TcpConnection::on_connected() {
+  if (const int failed = socket_.take_error(); failed != 0) return finish(connect_error(failed));
+  std::vector<std::byte> request = initiator_->request();
+  iovec whole{.iov_base = request.data(), .iov_len = request.size()};
+  // At most 532 octets into an empty socket: taken whole, or the peer is gone already.
+  if (socket_.send({&whole, 1}) != static_cast<ssize_t>(request.size())) {
+    if (errno == EAGAIN || errno == ENOTCONN) return;  // an event of an earlier socket with this number
+    return handshake_outcome(initiator_->closed());
+  }
+  state_ = State::handshaking;
+  loop_.change(socket_.fd(), EPOLLIN);
+}
+
+void TcpConnection::on_handshake() {
+  std::array<std::byte, mpa_max_frame> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  iovec whole{.iov_base = bytes.data(), .iov_len = bytes.size()};
+  const ssize_t count = socket_.receive({&whole, 1});
+  if (count < 0 && errno == EAGAIN) return;
+  if (count <= 0) return handshake_outcome(initiator_->closed());
+  reply_.insert(reply_.end(), bytes.begin(), bytes.begin() + count);
+  handshake_outcome(initiator_->received(reply_));
+}
+
+void TcpConnection::handshake_outcome(Initiator::Outcome outcome) {
+  switch (outcome.verdict) {
+    case Initiator::Verdict::more:
+      return;
+    case Initiator::Verdict::failed:
+      return finish(initiator_->failure());
+    case Initiator::Verdict::again:
+      loop_.unwatch(socket_.fd());
+      socket_.reset();
+      return start_attempt();
+    case Initiator::Verdict::established:
+      break;
+  }
+  if (deadline_ != 0) loop_.cancel(std::exchange(deadline_, 0));
+  established_ = established(initiator_->agreement());
+  early_.assign(reply_.begin() + static_cast<std::ptrdiff_t>(outcome.consumed), reply_.end());
+  announce();
+}
+
+void TcpConnection::on_deadline() {
+  const std::string tried =
+      initiator_->history().empty() ? "" : " (before that: " + initiator_->history() + ")";
+  if (state_ == State::handshaking) {
+    return finish(
+        error(ErrorKind::timeout, ETIMEDOUT,
+              "the peer accepts TCP connections on this port and does not answer the MPA Request" + tried +
+                  ". There seems to be no iWARP listener, or it is overloaded: check the port and the "
+                  "server"));
+  }
+  finish(error(ErrorKind::timeout, ETIMEDOUT,
+               "nobody answers" + tried + ". Check the address, the network and the firewalls for TCP port " +
+                   std::to_string(port_of(options_.address))));
+}
+
+/// The frames are exchanged: starts the stream and tells the owner.
+void TcpConnection::announce() {
+  if (state_ == State::closed) return;
+  if (!initiator_) loop_.watch(socket_.fd(), EPOLLIN, [this](std::uint32_t events) { on_event(events); });
+  state_ = State::established;
+  Stream::Config config;
+  config.crc = established_.crc;
+  config.responder = !initiator_.has_value();
+  config.ird = established_.ird;
+  config.ord = established_.ord;
+  config.peer = peer_;
+  stream_.start(std::move(config));
+  refresh_segment_size();
+  hook_ = loop_.at_end_of_turn([this] { flush(); });
+  handler_.on_established(established_);
+  if (state_ == State::established && !early_.empty()) {
+    stream_.inject(std::exchange(early_, {}));
+    if (state_ == State::established && stream_.failure()) finish_failed();
+  }
+}
+
+// ---- The interface ----
+
+void TcpConnection::post_receive(ReceiveBuffer buffer) {
+  if (state_ != State::closed) stream_.post_receive(std::move(buffer));
+}
+
+void TcpConnection::post_send(const SendWork& work) {
+  stream_.post_send(work);
+}
+
+void TcpConnection::post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) {
+  stream_.post_rdma_write(local, remote, cookie);
+}
+
+void TcpConnection::post_rdma_read(Bytes local, const RemoteSegment& remote, std::uint64_t cookie) {
+  stream_.post_rdma_read(local, remote, cookie);
+}
+
+Result<std::vector<RemoteSegment>> TcpConnection::expose(Bytes memory, Access access) {
+  if (state_ == State::closed || stream_.failure()) {
+    return error(ErrorKind::connection, ENOTCONN, "the connection is closed. Connect again");
+  }
+  return stream_.expose(memory, access);
+}
+
+Status TcpConnection::revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
+  for (const RemoteSegment& segment : segments) stream_.revoke(segment.handle);
+  if (state_ != State::closed) handler_.on_completed(cookie);
+  return {};
+}
+
+std::size_t TcpConnection::segments_for(std::size_t length) const {
+  return Stream::segments_for(length);
+}
+
+void TcpConnection::flush() {
+  if (state_ == State::established && !broken_) send_pending();
+}
+
+void TcpConnection::close() {
+  release();
+}
+
+void TcpConnection::on_message(ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) {
+  handler_.on_received(std::move(buffer), invalidated);
+}
+
+void TcpConnection::on_completed(std::uint64_t cookie) {
+  handler_.on_completed(cookie);
+}
+
+// ---- Bytes ----
+
+void TcpConnection::receive() {
+  std::array<iovec, Stream::max_plan>
+      iov;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by plan()
+  for (int round = 0; round < rounds_per_event; ++round) {
+    const Stream::Plan plan = stream_.plan(iov);
+    const ssize_t count = socket_.receive(std::span(iov).first(plan.count));
+    if (count < 0) {
+      if (errno == EAGAIN) return;
+      return finish(broken_ ? *broken_ : socket_error(errno));
+    }
+    if (count == 0) {
+      if (broken_) return finish(*broken_);
+      return finish(error(ErrorKind::connection, ECONNRESET,
+                          stream_.mid_message()
+                              ? "the peer closed the connection in the middle of a message. Retry"
+                              : "the peer closed the connection. Retry"));
+    }
+    stream_.received(static_cast<std::size_t>(count));
+    if (state_ == State::closed) return;
+    if (stream_.failure()) return finish_failed();
+    if (static_cast<std::size_t>(count) < plan.bytes) return;  // the socket is empty
+  }
+}
+
+void TcpConnection::send_pending() {
+  if (sending_) return;  // an event of the call below: it goes on by itself
+  if (stream_.failure()) return post(&TcpConnection::finish_failed);
+  sending_ = true;
+  bool blocked = false;
+  for (int round = 0; round < rounds_per_event && stream_.wants_to_send() && !blocked; ++round) {
+    if (sends_until_refresh_-- == 0) refresh_segment_size();
+    const Stream::Plan plan = stream_.fill(send_iov_, send_budget_);
+    const ssize_t count = socket_.send(std::span(send_iov_).first(plan.count));
+    if (count < 0 && errno != EAGAIN) {
+      fail_later(socket_error(errno));
+      break;
+    }
+    const std::size_t taken = count < 0 ? 0 : static_cast<std::size_t>(count);
+    blocked = taken < plan.bytes;
+    // What the socket does not take is laid out again: stay near what it took.
+    send_budget_ = std::clamp(blocked ? taken * 2 : send_budget_ * 2, min_send_budget, max_send_budget);
+    stream_.sent(taken);
+    if (state_ == State::closed) {
+      sending_ = false;
+      return;
+    }
+  }
+  sending_ = false;
+  want_writable(!broken_ && stream_.wants_to_send());
+}
+
+void TcpConnection::refresh_segment_size() {
+  sends_until_refresh_ = sends_per_refresh;
+  if (const auto mss = socket_.segment_size()) stream_.set_mulpdu(mulpdu_for(*mss));
+}
+
+void TcpConnection::want_writable(bool wanted) {
+  if (wanted == writable_wanted_) return;
+  writable_wanted_ = wanted;
+  loop_.change(socket_.fd(), EPOLLIN | (wanted ? static_cast<std::uint32_t>(EPOLLOUT) : 0U));
+}
+
+// ---- The end ----
+
+/// For failures found inside the owner's calls: the owner hears of them from the loop.
+void TcpConnection::fail_later(Error reason) {
+  if (broken_) return;
+  broken_ = std::move(reason);
+  post(&TcpConnection::finish_broken);
+}
+
+void TcpConnection::finish_broken() {
+  // What the peer said before the socket broke explains more than the socket does.
+  if (state_ == State::established) receive();
+  if (state_ != State::closed) finish(*broken_);
+}
+
+/// The stream has failed: says why to the peer, as far as that goes without waiting, and ends.
+void TcpConnection::finish_failed() {
+  if (state_ == State::closed) return;
+  const Stream::Plan plan = stream_.fill(send_iov_, max_send_budget);
+  if (plan.count > 0 && socket_.send(std::span(send_iov_).first(plan.count)) > 0) {
+    ::shutdown(socket_.fd(), SHUT_WR);
+    // Closing a socket with unread bytes in it resets the connection, and the Terminate may be lost with it.
+    std::array<std::byte, 65536> waste;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    iovec whole{.iov_base = waste.data(), .iov_len = waste.size()};
+    for (int round = 0; round < rounds_per_event && socket_.receive({&whole, 1}) > 0; ++round) {
+    }
+  }
+  finish(*stream_.failure());
+}
+
+// By value: `reason` may live in what release() resets.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+void TcpConnection::finish(Error reason) {
+  if (state_ == State::closed) return;
+  release();
+  handler_.on_closed(reason);
+}
+
+void TcpConnection::release() {
+  state_ = State::closed;
+  stream_.close();
+  if (deadline_ != 0) loop_.cancel(std::exchange(deadline_, 0));
+  if (hook_ != 0) loop_.remove_end_of_turn(std::exchange(hook_, 0));
+  if (socket_.valid()) {
+    loop_.unwatch(socket_.fd());
+    socket_.reset();
+  }
+}
+
+Error TcpConnection::error(ErrorKind kind, int errno_value, std::string message) const {
+  return {kind, errno_value, state_ == State::established ? "" : "connect", peer_, std::move(message)};
+}
+
+Error TcpConnection::connect_error(int errno_value) const {
+  const std::string port = std::to_string(port_of(options_.address));
+  switch (errno_value) {
+    case ECONNREFUSED:
+      return error(
+          ErrorKind::connection, errno_value,
+          "connection refused: nothing listens on TCP port " + port +
+              ". Check the port, and that the server offers NFS over iWARP (siw or an iWARP card; RoCE and "
+              "InfiniBand need fabric=verbs)");
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EADDRNOTAVAIL:
+      return error(ErrorKind::connection, errno_value,
+                   std::string("there is no way there: ") + std::strerror(errno_value) +
+                       ". Check the address and the routes");
+    case ETIMEDOUT:
+      return error(ErrorKind::timeout, errno_value,
+                   "nobody answers. Check the address, the network and the firewalls for TCP port " + port);
+    default:
+      return error(ErrorKind::connection, errno_value,
+                   std::string("TCP failed: ") + std::strerror(errno_value) + ". Check the network");
+  }
+}
+
+Error TcpConnection::socket_error(int errno_value) const {
+  if (errno_value == ETIMEDOUT) {
+    return error(
+        ErrorKind::connection, errno_value,
+        "the peer does not answer any more; the connection was given up. Retry, and check the network");
+  }
+  const bool reset = errno_value == ECONNRESET || errno_value == EPIPE;
+  return error(
+      ErrorKind::connection, errno_value,
+      reset ? std::string("the peer reset the connection. Retry")
+            : std::string("TCP failed: ") + std::strerror(errno_value) + ". Retry, and check the network");
+}
+
+}  // namespace nfsrdma::fabric::iwarp

@@ -1,0 +1,99 @@
+// The listening side: accepts TCP connections, reads their MPA Request, and lets the owner decide.
+//
+// It serves the tests and the bridge. The owner gets an Incoming for each well-formed Request and accepts it,
+// with private data of its own, or rejects it; one that is destroyed undecided is rejected. Requests that
+// cannot be served whatever the owner says (markers) are rejected here, and what is not MPA is closed.
+//
+// A peer that connects and says nothing costs a descriptor for at most `patience`, and there are at most
+// `max_undecided` of them; beyond that the kernel's backlog waits.
+//
+// Thread-safety: none; confined to the loop's thread. An Incoming may outlive its Listener, and the Loop
+// outlives both. The callback may destroy neither.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "async/loop.h"
+#include "fabric/fabric.h"
+#include "fabric/iwarp/handshake.h"
+#include "fabric/iwarp/socket.h"
+
+namespace nfsrdma::fabric::iwarp {
+
+struct AcceptOptions {
+  std::vector<std::byte> private_data;   ///< at most 508 octets
+  CrcPolicy crc = CrcPolicy::automatic;  ///< automatic: as the peer asks. off: a Request with CRC is rejected
+  Depths depths;
+};
+
+/// A peer's Request, waiting for an answer.
+class Incoming {
+ public:
+  Incoming(async::Loop& loop, Socket socket, std::string peer, Responder responder,
+           std::vector<std::byte> early);
+  ~Incoming();
+  Incoming(const Incoming&) = delete;
+  Incoming& operator=(const Incoming&) = delete;
+
+  [[nodiscard]] ConstBytes private_data() const { return responder_.request().private_data; }
+  [[nodiscard]] const MpaFrame& request() const { return responder_.request(); }
+  [[nodiscard]] const std::string& peer_name() const { return peer_; }
+
+  /// Replies and hands the connection over; on_established() follows from the loop. An Error where the
+  /// options and the Request do not fit together (it is then rejected) or the peer has gone.
+  [[nodiscard]] Result<std::unique_ptr<Connection>> accept(const AcceptOptions& options, Handler& handler);
+  void reject(ConstBytes private_data = {});
+
+ private:
+  async::Loop& loop_;
+  Socket socket_;
+  std::string peer_;
+  Responder responder_;
+  std::vector<std::byte> early_;
+};
+
+class Listener {
+ public:
+  using Callback = std::function<void(std::unique_ptr<Incoming>)>;
+  static constexpr std::chrono::seconds patience{10};
+  static constexpr std::size_t max_undecided = 64;
+
+  /// Port 0: the system chooses; see port().
+  [[nodiscard]] static Result<std::unique_ptr<Listener>> listen(async::Loop& loop,
+                                                                const sockaddr_storage& address,
+                                                                Callback callback);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+
+ private:
+  /// A TCP connection whose Request is not complete.
+  struct Undecided {
+    Socket socket;
+    std::string peer;
+    std::vector<std::byte> bytes;
+    Responder responder;
+    async::Loop::TimerId timer = 0;
+  };
+
+  Listener(async::Loop& loop, Socket socket, std::uint16_t port, Callback callback);
+  void on_acceptable();
+  void on_readable(int fd);
+  void drop(int fd);
+
+  async::Loop& loop_;
+  Socket socket_;
+  std::uint16_t port_;
+  Callback callback_;
+  std::map<int, Undecided> undecided_;
+};
+
+}  // namespace nfsrdma::fabric::iwarp

@@ -1,0 +1,87 @@
+// The memory that a peer may reach: STags, what each one allows, and what has been placed there.
+//
+// A Region borrows its memory; the table owns the entry. Whoever exposes memory keeps it valid until the
+// entry is gone, and after remove() nothing here knows the address any more. STags are drawn from the random
+// source given, which in the product is the kernel's (RFC 8166 8.1.2: unpredictable), are never 0 and are
+// unique in the table; a table belongs to one connection, so an STag means nothing elsewhere (8.1.1).
+//
+// Tagged offsets count from 0 at the start of each region. Bounds are checked without arithmetic that can
+// wrap. Lookup is one hash; a reference stays valid until its entry is removed. Confined to the connection's
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+#include "fabric/fabric.h"
+
+namespace nfsrdma::fabric::iwarp {
+
+enum class Use : std::uint8_t {
+  remote_read,   ///< the peer's RDMA Read Requests may name it
+  remote_write,  ///< the peer's RDMA Writes may
+  read_sink,     ///< the answer to our own RDMA Read goes there, nothing else
+};
+
+struct Region {
+  std::uint32_t stag = 0;
+  Use use = Use::remote_read;
+  Bytes memory;
+  /// Everything below has possibly been placed. What is above was never written through this region, so the
+  /// stream may use it as the target of a prediction (stream.h).
+  std::size_t high_water = 0;
+};
+
+/// Why an access is refused, in the order in which it is checked.
+enum class Refusal : std::uint8_t { unknown_stag, wrong_use, offset_wraps, out_of_bounds };
+
+class RegionTable {
+ public:
+  using Random = std::function<std::uint32_t()>;
+  /// One entry spans at most this much, so that its length fits a segment's 32 bits with room to spare.
+  static constexpr std::size_t max_length = std::size_t{1} << 30;
+
+  explicit RegionTable(Random random) : random_(std::move(random)) {}
+
+  /// `memory.size()` is at most max_length.
+  Region& add(Bytes memory, Use use);
+  bool remove(std::uint32_t stag);
+  void clear();
+
+  [[nodiscard]] Region* find(std::uint32_t stag);
+
+  /// The region, if `length` octets at `offset` are inside it and it is for `use`.
+  struct Checked {
+    Region* region = nullptr;
+    std::optional<Refusal> refusal;
+  };
+  [[nodiscard]] Checked check(std::uint32_t stag, std::uint64_t offset, std::uint64_t length, Use use);
+
+  /// Octets of large targets that have not been placed yet: whether bulk data is to be expected.
+  [[nodiscard]] std::size_t bulk_awaited() const { return awaited_; }
+  /// Notes that everything below `end` of `region` has been placed.
+  void placed(Region& region, std::size_t end) {
+    if (end <= region.high_water) return;
+    if (is_bulk(region)) awaited_ -= end - region.high_water;
+    region.high_water = end;
+  }
+
+ private:
+  /// From this size on, a system call to receive in place costs less than the copy that it saves.
+  static constexpr std::size_t bulk = 32 * 1024;
+  [[nodiscard]] static bool is_bulk(const Region& region) {
+    return region.use != Use::remote_read && region.memory.size() >= bulk;
+  }
+  [[nodiscard]] static std::size_t still_awaited(const Region& region) {
+    return is_bulk(region) ? region.memory.size() - region.high_water : 0;
+  }
+
+  Random random_;
+  std::unordered_map<std::uint32_t, Region> entries_;
+  std::size_t awaited_ = 0;
+};
+
+}  // namespace nfsrdma::fabric::iwarp

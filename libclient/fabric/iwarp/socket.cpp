@@ -1,0 +1,113 @@
+#include "fabric/iwarp/socket.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace nfsrdma::fabric::iwarp {
+namespace {
+
+// A peer that has gone without a word is noticed after half a minute, idle or not.
+constexpr int keepalive_idle_s = 15;
+constexpr int keepalive_interval_s = 5;
+constexpr int keepalive_probes = 3;
+constexpr int user_timeout_ms = 1000 * (keepalive_idle_s + keepalive_probes * keepalive_interval_s);
+
+void set(int fd, int level, int name, int value) {
+  // Without the option the connection works, only less well.
+  (void)::setsockopt(fd, level, name, &value, sizeof value);
+}
+
+}  // namespace
+
+Socket Socket::open(int family) {
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (socket.valid()) socket.set_options();
+  return socket;
+}
+
+void Socket::set_options() const {
+  set(fd_, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd_, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd_, IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s);
+  set(fd_, IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_s);
+  set(fd_, IPPROTO_TCP, TCP_KEEPCNT, keepalive_probes);
+  set(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout_ms);
+}
+
+void Socket::reset() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+ssize_t Socket::receive(std::span<iovec> into) const {
+  msghdr message{};
+  message.msg_iov = into.data();
+  message.msg_iovlen = into.size();
+  ssize_t count;
+  do {
+    count = ::recvmsg(fd_, &message, MSG_DONTWAIT);
+  } while (count < 0 && errno == EINTR);
+  return count;
+}
+
+ssize_t Socket::send(std::span<iovec> from) const {
+  msghdr message{};
+  message.msg_iov = from.data();
+  message.msg_iovlen = from.size();
+  ssize_t count;
+  do {
+    count = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (count < 0 && errno == EINTR);
+  return count;
+}
+
+int Socket::take_error() const {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+std::optional<std::size_t> Socket::segment_size() const {
+  int mss = 0;
+  socklen_t size = sizeof mss;
+  if (::getsockopt(fd_, IPPROTO_TCP, TCP_MAXSEG, &mss, &size) != 0 || mss <= 0) return std::nullopt;
+  return static_cast<std::size_t>(mss);
+}
+
+socklen_t address_size(const sockaddr_storage& address) {
+  return address.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+}
+
+std::uint16_t port_of(const sockaddr_storage& address) {
+  // The port lies at the same place in both families.
+  static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+  sockaddr_in in{};
+  std::memcpy(&in, &address, sizeof in);
+  return ntohs(in.sin_port);
+}
+
+std::string peer_text(const sockaddr_storage& address, const std::string& host) {
+  std::string name = host;
+  if (name.empty()) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (address.ss_family == AF_INET6) {
+      sockaddr_in6 in6{};
+      std::memcpy(&in6, &address, sizeof in6);
+      ::inet_ntop(AF_INET6, &in6.sin6_addr, text.data(), text.size());
+    } else {
+      sockaddr_in in{};
+      std::memcpy(&in, &address, sizeof in);
+      ::inet_ntop(AF_INET, &in.sin_addr, text.data(), text.size());
+    }
+    name = text.data();
+  }
+  if (name.find(':') != std::string::npos) name = "[" + name + "]";
+  return name + ":" + std::to_string(port_of(address));
+}
+
+}  // namespace nfsrdma::fabric::iwarp

@@ -1,0 +1,56 @@
+// TCP sockets as the iWARP connection needs them: the few system calls, with their errors left as errno.
+//
+// A Socket owns its descriptor. Everything is non-blocking and close-on-exec; nothing here waits.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace nfsrdma::fabric::iwarp {
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Socket() { reset(); }
+
+  /// A fresh TCP socket, without delay and with keepalive; invalid, with errno, when the system has none.
+  [[nodiscard]] static Socket open(int family);
+  /// Sets the same options on an accepted one.
+  void set_options() const;
+
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  [[nodiscard]] int fd() const { return fd_; }
+  void reset();
+
+  /// Like the system calls: octets, or -1 with errno (EAGAIN where it would wait). Interruptions are retried.
+  [[nodiscard]] ssize_t receive(std::span<iovec> into) const;
+  [[nodiscard]] ssize_t send(std::span<iovec> from) const;
+
+  /// The error that a non-blocking connect() ended with; 0 for success.
+  [[nodiscard]] int take_error() const;
+  /// The path's effective maximum segment size.
+  [[nodiscard]] std::optional<std::size_t> segment_size() const;
+
+ private:
+  int fd_ = -1;
+};
+
+[[nodiscard]] socklen_t address_size(const sockaddr_storage& address);
+[[nodiscard]] std::uint16_t port_of(const sockaddr_storage& address);
+/// "host:port"; `host` empty: the address in numbers, IPv6 in brackets.
+[[nodiscard]] std::string peer_text(const sockaddr_storage& address, const std::string& host);
+
+}  // namespace nfsrdma::fabric::iwarp

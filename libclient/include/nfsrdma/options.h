@@ -1,0 +1,66 @@
+// Where to connect and how: parsed targets and options. Plain values; thread-safety as any value.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nfsrdma/export.h"
+#include "nfsrdma/result.h"
+
+namespace nfsrdma {
+
+enum class Fabric : unsigned char {
+  automatic,  ///< what the library finds best for the route to the server
+  iwarp,      ///< iWARP over an ordinary TCP socket; needs no device
+};
+
+/// CRC on the iWARP fabric (RFC 5044 7.1).
+enum class Crc : unsigned char {
+  automatic,  ///< not asked for, accepted where the peer wants it; tried the other way once where refused
+  on,
+  off,
+};
+
+struct Options {
+  unsigned minor_version = 2;         ///< `vers=4.2` or `4.1`; the highest that the server takes where not set
+  bool minor_version_fixed = false;   ///< vers= was given: do not fall back
+  std::uint16_t port = 20049;         ///< RFC 8267 6
+  Fabric fabric = Fabric::automatic;
+  std::uint32_t rsize = 1U << 20;     ///< most bytes of one READ; lowered to what the server takes
+  std::uint32_t wsize = 1U << 20;     ///< most bytes of one WRITE
+  /// `timeo`: an operation that got no answer for so long fails. Connections are replaced well before.
+  std::chrono::milliseconds timeout{60000};
+  std::chrono::milliseconds connect_timeout{10000};
+  std::optional<std::uint32_t> uid;   ///< AUTH_SYS identity; the caller's own by default
+  std::optional<std::uint32_t> gid;
+  Crc crc = Crc::automatic;
+  std::uint32_t credits = 64;         ///< Calls under way at most, if the server grants as many
+
+  /// Sets one option from its text, as in "rsize=65536". An Error (usage) names the option and what it takes.
+  NFSRDMA_API Status set(std::string_view name, std::string_view value);
+  /// Sets several: "rsize=65536,crc=on".
+  NFSRDMA_API Status set_all(std::string_view list);
+};
+
+/// One option as a user may write it, for --help and man pages.
+struct OptionHelp {
+  const char* name;
+  const char* values;
+  const char* text;
+};
+NFSRDMA_API const std::vector<OptionHelp>& option_help();
+
+struct Target {
+  std::string host;
+  std::string path;  ///< absolute, as the server sees it; "/" where none was given
+  Options options;
+};
+
+/// "nfs://host[:port]/path?opt=val&opt=val", "host:/path", "[v6addr]:/path". The options start from `base`.
+NFSRDMA_API Result<Target> parse_target(std::string_view text, const Options& base = {});
+
+}  // namespace nfsrdma

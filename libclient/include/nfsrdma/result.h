@@ -1,0 +1,124 @@
+// A value or an Error: what every fallible call of libnfsrdma returns.
+//
+// Thread-safety: as any value type. Nothing here throws; reading the value of a failed Result is a
+// programming error and aborts.
+//
+// Own code because std::expected needs C++23 of everybody who includes these headers; they ask for C++20.
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace nfsrdma {
+
+/// Whose fault a failure is, which is what a program decides on. The text is for people.
+enum class ErrorKind : unsigned char {
+  usage,       ///< a wrong option, target or argument: nothing was sent
+  local,       ///< this machine could not do it: memory, files, limits
+  connection,  ///< the peer was not reached, or the connection was lost and could not be had again
+  timeout,     ///< the deadline passed
+  protocol,    ///< the peer broke a protocol
+  server,      ///< the server answered, and its answer was no
+  cancelled,   ///< the caller asked for it
+};
+
+/// What failed, for whom, and what to do about it. Cheap to move and to copy.
+class [[nodiscard]] Error {
+ public:
+  /// `errno_value`: the nearest errno. `operation`: what was being done ("OPEN", "connect").
+  /// `peer`: the server or file it was done to. `message`: one sentence that ends in the next step.
+  Error(ErrorKind kind, int errno_value, std::string operation, std::string peer, std::string message)
+      : details_(std::make_shared<Details>(Details{kind, errno_value, 0, std::move(operation), std::move(peer),
+                                                   std::move(message)})) {}
+
+  /// The same, with the status that the server's protocol gave (an nfsstat4, an accept_stat).
+  Error(ErrorKind kind, int errno_value, unsigned status, std::string operation, std::string peer,
+        std::string message)
+      : details_(std::make_shared<Details>(Details{kind, errno_value, status, std::move(operation),
+                                                   std::move(peer), std::move(message)})) {}
+
+  [[nodiscard]] ErrorKind kind() const { return details_->kind; }
+  [[nodiscard]] int errno_value() const { return details_->errno_value; }
+  /// The protocol's own number for the refusal (nfsstat4), 0 where there is none.
+  [[nodiscard]] unsigned status() const { return details_->status; }
+  [[nodiscard]] const std::string& operation() const { return details_->operation; }
+  [[nodiscard]] const std::string& peer() const { return details_->peer; }
+  [[nodiscard]] const std::string& message() const { return details_->message; }
+  /// "peer: operation: message", without the parts that are empty.
+  [[nodiscard]] std::string text() const {
+    std::string out;
+    for (const std::string* part : {&details_->peer, &details_->operation}) {
+      if (!part->empty()) out += *part + ": ";
+    }
+    return out + details_->message;
+  }
+
+ private:
+  struct Details {
+    ErrorKind kind;
+    int errno_value;
+    unsigned status;
+    std::string operation, peer, message;
+  };
+  std::shared_ptr<const Details> details_;
+};
+
+/// Either a T or an Error. `if (!result) return result.error();`
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  using value_type = T;
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose
+
+  [[nodiscard]] bool has_value() const { return state_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+  [[nodiscard]] T& value() & { return *checked(); }
+  [[nodiscard]] const T& value() const& { return *const_cast<Result*>(this)->checked(); }
+  [[nodiscard]] T&& value() && { return std::move(*checked()); }
+  T& operator*() & { return *checked(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*checked()); }
+  T* operator->() { return checked(); }
+  const T* operator->() const { return &value(); }
+  [[nodiscard]] T value_or(T fallback) const& { return has_value() ? value() : std::move(fallback); }
+  [[nodiscard]] const Error& error() const {
+    const Error* e = std::get_if<1>(&state_);
+    if (e == nullptr) std::abort();
+    return *e;
+  }
+
+ private:
+  T* checked() {
+    T* v = std::get_if<0>(&state_);
+    if (v == nullptr) std::abort();
+    return v;
+  }
+  std::variant<T, Error> state_;
+};
+
+/// Success without a value, or an Error.
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  using value_type = void;
+  Result() = default;
+  Result(Error error) : error_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose
+  [[nodiscard]] bool has_value() const { return error_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+  [[nodiscard]] const Error& error() const {
+    const Error* e = std::get_if<1>(&error_);
+    if (e == nullptr) std::abort();
+    return *e;
+  }
+
+ private:
+  std::variant<std::monostate, Error> error_;
+};
+
+using Status = Result<void>;
+
+}  // namespace nfsrdma

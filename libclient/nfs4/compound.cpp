@@ -1,0 +1,114 @@
+#include "nfs4/compound.h"
+
+#include <algorithm>
+
+namespace nfsrdma::nfs4 {
+namespace {
+constexpr std::uint32_t kProcedureCompound = 1;  // RFC 8881 16.2
+constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kMostOperations = 1024;  // of a Reply; ours are far below
+constexpr std::uint32_t kMostTag = 1024;
+}  // namespace
+
+Compound::Compound(xdr::Message message, const rpc::Credential& credential, unsigned minor_version,
+                   const char* what, bool with_sequence)
+    : message_(std::move(message)), what_(what) {
+  rpc::begin_call(message_, rpc::kNfsProgram, kVersion, kProcedureCompound, credential);
+  xdr::Encoder out(message_);
+  out.u32(0);  // no tag: it would come back in every Reply
+  out.u32(minor_version);
+  count_at_ = out.position();
+  out.u32(0);
+  size_ = reply_sizing::start();
+  if (with_sequence) {
+    // The arguments start right behind the operation's number.
+    sequence_at_ = out.position() + 4;
+    add<op::SEQUENCE>({});
+  }
+}
+
+void Compound::begin_operation(nfs_opnum4 number, bool modifies) {
+  if (modifies && first_modifying_ > count_ && number != nfs_opnum4::OP_SEQUENCE) first_modifying_ = count_;
+  ++count_;
+  xdr::store_u32(message_.stream.data() + count_at_, count_);
+  xdr::Encoder(message_).u32(static_cast<std::uint32_t>(number));
+}
+
+void Compound::set_sequence(const SEQUENCE4args& args) {
+  std::byte* at = message_.stream.data() + sequence_at_;
+  std::ranges::copy(args.sa_sessionid, at);
+  at += args.sa_sessionid.size();
+  for (const std::uint32_t word : {args.sa_sequenceid, args.sa_slotid, args.sa_highest_slotid,
+                                   static_cast<std::uint32_t>(args.sa_cachethis ? 1 : 0)}) {
+    xdr::store_u32(at, word);
+    at += 4;
+  }
+}
+
+rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint deadline) {
+  reply_sizing::ReplySize size = size_;
+  const auto eligible = size.eligible_results();
+  for (std::size_t i = 0; i < std::min(results_.size(), eligible.size()); ++i) {
+    // What is wanted in the stream stays there.
+    if (results_[i].wanted_inline) size.max_reduced = xdr::sum(size.max_reduced, xdr::padded(eligible[i]));
+  }
+  // RFC 8267 4.2.2: from v4.1 on ca_maxresponsesize bounds every Reply.
+  reply_sizing::bound(size, max_response);
+  rpcrdma::Call call;
+  call.message = std::move(message_);
+  call.results = results_;
+  call.reply_max_inline = size.max_inline;
+  call.reply_max_reduced = size.max_reduced;
+  call.deadline = deadline;
+  return call;
+}
+
+CompoundReply::CompoundReply(rpc::Channel& channel, rpcrdma::Reply reply)
+    : channel_(&channel), reply_(std::move(reply)), decoder_(reply_.message, reply_.placements) {}
+
+CompoundReply::CompoundReply(CompoundReply&& other) noexcept
+    : channel_(std::exchange(other.channel_, nullptr)),
+      reply_(std::move(other.reply_)),
+      decoder_(other.decoder_),
+      rpc_header_(other.rpc_header_),
+      status_(other.status_),
+      failed_status_(other.failed_status_),
+      current_(other.current_),
+      executed_(other.executed_),
+      taken_(other.taken_) {}
+
+CompoundReply::~CompoundReply() {
+  if (channel_ != nullptr) channel_->give_back(std::move(reply_));
+}
+
+bool CompoundReply::begin() {
+  rpc_header_ = rpc::read_reply(decoder_);
+  if (rpc_header_.refusal != rpc::Refusal::none) return false;
+  xdr::ConstBytes tag;
+  std::uint32_t status = 0;
+  if (!decoder_.u32(status) || !decoder_.opaque(kMostTag, tag) || !decoder_.u32(executed_)) return false;
+  status_ = static_cast<nfsstat4>(status);
+  return executed_ <= kMostOperations || decoder_.fail(xdr::Fault::too_long);
+}
+
+bool CompoundReply::next(nfs_opnum4 expected) {
+  if (failed_status_ != nfsstat4::NFS4_OK) return false;
+  current_ = expected;
+  if (taken_ == executed_) {
+    // The server stopped here without a result for the operation: its COMPOUND status says why.
+    failed_status_ = status_;
+    return false;
+  }
+  ++taken_;
+  std::uint32_t number = 0;
+  if (!decoder_.u32(number)) return false;
+  if (number == static_cast<std::uint32_t>(expected)) return true;
+  if (number == static_cast<std::uint32_t>(nfs_opnum4::OP_ILLEGAL)) {  // RFC 8881 18.52: not known to the server
+    failed_status_ = status_;
+    return false;
+  }
+  decoder_.fail(xdr::Fault::bad_discriminant);
+  return false;
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,140 @@
+// One COMPOUND (RFC 8881 16.2): built operation by operation, answered result by result.
+//
+//     Compound c = session.begin("READ");
+//     c.add<op::PUTFH>({fh});
+//     c.read({stateid, offset, count}, destination);          // a DDP-eligible result with its memory
+//     auto reply = co_await session.call(std::move(c), deadline);
+//     READ4res res;
+//     if (reply && reply->take<op::PUTFH>() && reply->take<op::READ>(res)) …
+//
+// While it is built, the largest Reply is summed up (reply_sizing/). The first operation is always SEQUENCE; its
+// slot and sequence id are filled in when a slot is had, at a known place of the encoded stream, so that the
+// same bytes serve a second try.
+//
+// A Compound owns its encoded bytes; memory of WRITE data and of results is the caller's until the call ends.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "nfs4/types/ops.h"
+#include "nfs4/types/types.h"
+#include "reply_sizing/nfs4_reply.h"
+#include "rpc/channel.h"
+#include "rpc/message.h"
+
+namespace nfsrdma::nfs4 {
+
+class Compound {
+ public:
+  /// Encodes RPC header, COMPOUND header and SEQUENCE into `message`, which must be empty. `what` names the call
+  /// in errors. With `with_sequence` false the caller adds its own first operation (EXCHANGE_ID and the like).
+  Compound(xdr::Message message, const rpc::Credential& credential, unsigned minor_version, const char* what,
+           bool with_sequence = true);
+
+  template <class Op>
+  Compound& add(const typename Op::Args& args) {
+    begin_operation(Op::number, !Op::idempotent);
+    xdr::Encoder out(message_);
+    xdr::encode(out, args);
+    reply_sizing::add<Op>(size_, args);
+    return *this;
+  }
+  /// An operation without arguments.
+  template <class Op>
+  Compound& add() {
+    return add<Op>(typename Op::Args{});
+  }
+  /// READ into `destination`, whose size is the count.
+  Compound& read(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination) {
+    results_.push_back({destination, false});
+    return add<op::READ>({stateid, offset, static_cast<count4>(destination.size())});
+  }
+  /// READLINK, with its text copied into `destination`. It is eligible for a Write chunk, and never gets one: Linux
+  /// (6.1, nfsd4_encode_readlink) then takes four wrong bytes out of the stream, and a text is short.
+  Compound& read_link(std::span<std::byte> destination) {
+    results_.push_back({destination, true});
+    return add<op::READLINK>();
+  }
+
+  [[nodiscard]] const char* what() const { return what_; }
+  [[nodiscard]] bool has_sequence() const { return sequence_at_ != 0; }
+  [[nodiscard]] bool modifies() const { return first_modifying_ < count_; }
+  /// The index of the first operation that must not run twice; the count of operations if there is none.
+  [[nodiscard]] std::uint32_t first_modifying() const { return std::min(first_modifying_, count_); }
+  [[nodiscard]] std::uint32_t count() const { return count_; }
+  [[nodiscard]] const reply_sizing::ReplySize& reply_size() const { return size_; }
+
+  /// Fills in the SEQUENCE operation (RFC 8881 18.46).
+  void set_sequence(const SEQUENCE4args& args);
+  /// Hands the encoded call to the transport; restore() takes its message back for another try.
+  rpcrdma::Call release(std::uint64_t max_response, async::TimePoint deadline);
+  void restore(xdr::Message message) { message_ = std::move(message); }
+  xdr::Message take_message() { return std::move(message_); }
+
+ private:
+  void begin_operation(nfs_opnum4 number, bool modifies);
+
+  xdr::Message message_;
+  std::vector<rpcrdma::ResultTarget> results_;
+  reply_sizing::ReplySize size_;
+  const char* what_;
+  std::size_t count_at_ = 0;     // where the count of operations stands in the stream
+  std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none
+  std::uint32_t count_ = 0;
+  std::uint32_t first_modifying_ = ~0U;
+};
+
+/// A Reply being read. Results come in order; take() fails at the first operation that the server refused, and
+/// failed_status() then says why.
+class CompoundReply {
+ public:
+  CompoundReply(rpc::Channel& channel, rpcrdma::Reply reply);
+  CompoundReply(CompoundReply&& other) noexcept;
+  CompoundReply& operator=(CompoundReply&&) = delete;
+  ~CompoundReply();
+
+  /// Reads the RPC and COMPOUND headers. False if the Reply is not one.
+  bool begin();
+  [[nodiscard]] const rpc::ReplyHeader& rpc_header() const { return rpc_header_; }
+  [[nodiscard]] nfsstat4 status() const { return status_; }
+  /// How many operations were executed, the failed one included.
+  [[nodiscard]] std::uint32_t executed() const { return executed_; }
+  /// The status of the COMPOUND, except of SEQUENCE: NFS4_OK if all went well.
+  [[nodiscard]] xdr::Fault fault() const { return decoder_.fault(); }
+  [[nodiscard]] nfs_opnum4 current() const { return current_; }
+
+  /// Decodes the next result into `res`: true if it is that operation's and NFS4_OK.
+  template <class Op>
+  bool take(typename Op::Res& res) {
+    if (!next(Op::number)) return false;
+    if (!xdr::decode(decoder_, res)) return false;
+    failed_status_ = status_of(res);
+    return failed_status_ == nfsstat4::NFS4_OK;
+  }
+  template <class Op>
+  bool take() {
+    typename Op::Res res{};
+    return take<Op>(res);
+  }
+  /// The status of the operation that take() refused last; NFS4_OK where the Reply itself is at fault.
+  [[nodiscard]] nfsstat4 failed_status() const { return failed_status_; }
+  /// To be called when every result has been taken.
+  bool finish() { return decoder_.finish(); }
+
+ private:
+  bool next(nfs_opnum4 expected);
+
+  rpc::Channel* channel_;
+  rpcrdma::Reply reply_;
+  xdr::Decoder decoder_;
+  rpc::ReplyHeader rpc_header_;
+  nfsstat4 status_ = nfsstat4::NFS4_OK;
+  nfsstat4 failed_status_ = nfsstat4::NFS4_OK;
+  nfs_opnum4 current_{};
+  std::uint32_t executed_ = 0;
+  std::uint32_t taken_ = 0;
+};
+
+}  // namespace nfsrdma::nfs4

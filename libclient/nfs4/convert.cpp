@@ -1,0 +1,123 @@
+#include "nfs4/convert.h"
+
+#include <grp.h>
+#include <pwd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <map>
+#include <mutex>
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+FileType to_public(nfs_ftype4 type) {
+  switch (type) {
+    case NF4REG:
+    case NF4NAMEDATTR: return FileType::regular;
+    case NF4DIR:
+    case NF4ATTRDIR: return FileType::directory;
+    case NF4LNK: return FileType::symlink;
+    case NF4BLK: return FileType::block;
+    case NF4CHR: return FileType::character;
+    case NF4FIFO: return FileType::fifo;
+    case NF4SOCK: return FileType::socket;
+  }
+  return FileType::unknown;
+}
+
+Time to_public(const std::optional<nfstime4>& time) { return time ? Time{time->seconds, time->nseconds} : Time{}; }
+
+std::optional<std::uint32_t> look_up(bool group, const std::string& name) {
+  std::array<char, 4096> buffer;  // NOLINT: scratch for the call
+  if (group) {
+    struct group entry {};
+    struct group* found = nullptr;
+    ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+    return found != nullptr ? std::optional<std::uint32_t>(found->gr_gid) : std::nullopt;
+  }
+  passwd entry{};
+  passwd* found = nullptr;
+  ::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+  return found != nullptr ? std::optional<std::uint32_t>(found->pw_uid) : std::nullopt;
+}
+
+/// RFC 8881 5.9: a number in decimal, or name@domain; the name is looked up here, once.
+std::optional<std::uint32_t> id_of(bool group, const std::string& principal) {
+  std::uint32_t number = 0;
+  const char* end = principal.data() + principal.size();
+  const auto parsed = std::from_chars(principal.data(), end, number);
+  if (parsed.ec == std::errc() && parsed.ptr == end) return number;
+  static std::mutex mutex;
+  static std::map<std::pair<bool, std::string>, std::optional<std::uint32_t>> known;
+  constexpr std::size_t kMostKnown = 10000;  // a server may invent names
+  const std::lock_guard lock(mutex);
+  if (known.size() > kMostKnown) known.clear();
+  auto [at, fresh] = known.try_emplace({group, principal.substr(0, principal.find('@'))});
+  if (fresh) at->second = look_up(group, at->first.second);
+  return at->second;
+}
+
+settime4 to_wire(const Time& time) { return client_time({time.seconds, time.nanoseconds}); }
+
+}  // namespace
+
+const bitmap4& public_attributes() {
+  static const bitmap4 map = bitmap_of(
+      {FATTR4_TYPE, FATTR4_CHANGE, FATTR4_SIZE, FATTR4_FSID, FATTR4_FILEID, FATTR4_MODE, FATTR4_NUMLINKS, FATTR4_OWNER,
+       FATTR4_OWNER_GROUP, FATTR4_RAWDEV, FATTR4_SPACE_USED, FATTR4_TIME_ACCESS, FATTR4_TIME_METADATA,
+       FATTR4_TIME_MODIFY});
+  return map;
+}
+
+Attributes to_public(const WireAttributes& wire) {
+  Attributes out;
+  out.type = wire.type ? to_public(*wire.type) : FileType::unknown;
+  out.mode = wire.mode.value_or(0);
+  out.links = wire.numlinks.value_or(0);
+  if (wire.owner) {
+    out.owner = wire.owner->value;
+    out.uid = id_of(false, out.owner);
+  }
+  if (wire.owner_group) {
+    out.group = wire.owner_group->value;
+    out.gid = id_of(true, out.group);
+  }
+  out.size = wire.size.value_or(0);
+  out.space_used = wire.space_used.value_or(0);
+  out.file_id = wire.fileid.value_or(0);
+  out.change = wire.change.value_or(0);
+  if (wire.fsid) {
+    out.filesystem_major = wire.fsid->major;
+    out.filesystem_minor = wire.fsid->minor;
+  }
+  if (wire.rawdev) {
+    out.device_major = wire.rawdev->specdata1;
+    out.device_minor = wire.rawdev->specdata2;
+  }
+  out.accessed = to_public(wire.time_access);
+  out.modified = to_public(wire.time_modify);
+  out.changed = to_public(wire.time_metadata);
+  return out;
+}
+
+fattr4 encode_changes(const SetAttributes& changes) {
+  WireChanges wire;
+  wire.size = changes.size;
+  wire.mode = changes.mode;
+  if (changes.uid) wire.owner = principal4{std::to_string(*changes.uid)};
+  if (changes.gid) wire.owner_group = principal4{std::to_string(*changes.gid)};
+  if (changes.accessed) wire.time_access_set = to_wire(*changes.accessed);
+  if (changes.modified) wire.time_modify_set = to_wire(*changes.modified);
+  if (changes.accessed_now) wire.time_access_set = server_time();
+  if (changes.modified_now) wire.time_modify_set = server_time();
+  return encode_changes(wire);
+}
+
+Error undecodable_attributes(std::string path) {
+  return {ErrorKind::protocol, EPROTO, "GETATTR", std::move(path),
+          "the server's attributes cannot be decoded; please report this with a capture of the traffic"};
+}
+
+}  // namespace nfsrdma::nfs4

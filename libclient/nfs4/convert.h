@@ -1,0 +1,18 @@
+// Between the public API's values and NFSv4's.
+#pragma once
+
+#include <string>
+
+#include "nfs4/types/attributes.h"
+#include "nfsrdma/client.h"
+
+namespace nfsrdma::nfs4 {
+
+/// The attributes that the public Attributes is made of.
+const bitmap4& public_attributes();
+Attributes to_public(const WireAttributes& wire);
+/// For SETATTR, OPEN and CREATE.
+fattr4 encode_changes(const SetAttributes& changes);
+Error undecodable_attributes(std::string path);
+
+}  // namespace nfsrdma::nfs4

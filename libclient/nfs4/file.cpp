@@ -1,0 +1,411 @@
+#include "nfs4/file.h"
+
+#include <sys/random.h>
+
+#include <cerrno>
+
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+constexpr std::size_t kCommitAt = 32U << 20;
+constexpr std::size_t kMostUncommitted = 96U << 20;
+
+std::uint32_t share_of(OpenMode mode) {
+  switch (mode) {
+    case OpenMode::read: return OPEN4_SHARE_ACCESS_READ;
+    case OpenMode::write: return OPEN4_SHARE_ACCESS_WRITE;
+    case OpenMode::read_write: break;
+  }
+  return OPEN4_SHARE_ACCESS_BOTH;
+}
+
+/// g++ 12 does not take a braced list inside a coroutine.
+const bitmap4& size_only() {
+  static const bitmap4 map = bitmap_of({FATTR4_SIZE});
+  return map;
+}
+
+verifier4 random_verifier() {
+  verifier4 verifier{};
+  if (::getrandom(verifier.data(), verifier.size(), 0) != static_cast<ssize_t>(verifier.size())) std::abort();
+  return verifier;
+}
+
+/// Set while it lives, also when the task that holds it is destroyed; then tells those who wait.
+struct Flagged {
+  bool& flag;
+  async::Event& ended;
+  Flagged(bool& f, async::Event& e) : flag(f), ended(e) { flag = true; }
+  ~Flagged() {
+    flag = false;
+    ended.notify_all();
+  }
+  Flagged(const Flagged&) = delete;
+  Flagged& operator=(const Flagged&) = delete;
+};
+struct Counted {
+  int& count;
+  async::Event& ended;
+  Counted(int& c, async::Event& e) : count(c), ended(e) { ++count; }
+  ~Counted() {
+    if (--count == 0) ended.notify_all();
+  }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+};
+
+openflag4 how_to_open(const OpenFlags& flags) {
+  if (!flags.create) return openflag4::of<OPEN4_NOCREATE>();
+  SetAttributes changes;
+  changes.mode = flags.mode;
+  createhow4 how;
+  if (flags.exclusive) {
+    // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
+    how.emplace<EXCLUSIVE4_1>() = {random_verifier(), encode_changes(changes)};
+  } else {
+    if (flags.truncate) changes.size = 0;
+    how.emplace<UNCHECKED4>() = encode_changes(changes);
+  }
+  return openflag4::of<OPEN4_CREATE>(std::move(how));
+}
+
+OPEN4args open_arguments(const Session& session, const Open& open) {
+  OPEN4args args;
+  // Without a backchannel there is nobody to recall a delegation from.
+  args.share_access = open.access | OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  args.share_deny = OPEN4_SHARE_DENY_NONE;
+  args.owner.clientid = session.facts().client_id;
+  xdr::Message owner;
+  xdr::Encoder(owner).u64(open.owner);
+  const auto bytes = owner.stream.bytes();
+  args.owner.owner.value.assign(bytes.begin(), bytes.end());
+  return args;
+}
+
+}  // namespace
+
+OPEN4args open_previous(const Session& session, const Open& open) {
+  OPEN4args args = open_arguments(session, open);
+  args.share_access = open.access;
+  args.claim = open_claim4::of<CLAIM_PREVIOUS>(OPEN_DELEGATE_NONE);
+  return args;
+}
+
+OPEN4args open_by_handle(const Session& session, const Open& open) {
+  OPEN4args args = open_arguments(session, open);
+  args.claim = open_claim4::of<CLAIM_FH>();
+  return args;
+}
+
+OpenFile::OpenFile(Session& session)
+    : session_(session), committed_(session.loop()), written_(session.loop()) {}
+
+OpenFile::~OpenFile() {
+  session_.loop().drop(commit_task_);
+  if (is_open_) session_.release(open_);
+}
+
+async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, Path path, OpenMode mode,
+                                                              OpenFlags flags) {
+  Namespace names(session);
+  auto file = std::make_unique<OpenFile>(session);
+  Open& open = file->open_;
+  open.access = share_of(mode);
+  open.owner = session.next_owner();
+  const openflag4 how = how_to_open(flags);
+  for (;;) {
+    if (path.is_root()) co_return status_error(NFS4ERR_ISDIR, "open", "/");
+    auto done = co_await names.on_path(
+        path, 1, "open",
+        [&](Compound& compound, const Path& at) {
+          OPEN4args args = open_arguments(session, open);
+          args.openhow = how;
+          args.claim = open_claim4::of<CLAIM_NULL>(component4{at.last()});
+          compound.add<op::OPEN>(args);
+          compound.add<op::GETFH>();
+        },
+        [&](CompoundReply& reply) {
+          OPEN4res res;
+          GETFH4res handle;
+          if (!reply.take<op::OPEN>(res) || !reply.take<op::GETFH>(handle)) return false;
+          open.stateid = res.get<NFS4_OK>()->stateid;
+          open.file = handle.get<NFS4_OK>()->object;
+          return true;
+        });
+    if (done) break;
+    if (done.error().status() != NFS4ERR_SYMLINK || flags.exclusive) co_return done.error();
+    auto changed = co_await names.canonicalise(path, true);
+    if (!changed) co_return changed.error();
+    if (!*changed) co_return done.error();
+  }
+  open.path = path.text();
+  open.epoch = session.epoch();
+  session.hold(open);
+  file->is_open_ = true;
+  // An existing file opened for truncation without create; with it the server did so at OPEN.
+  if (flags.truncate && !flags.create) {
+    SetAttributes changes;
+    changes.size = 0;
+    if (auto done = co_await file->set_attributes(changes); !done) {
+      const Error why = done.error();
+      (void)co_await file->close();
+      co_return why;
+    }
+  }
+  co_return std::move(file);
+}
+
+template <class Add, class Take>
+async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
+  const async::TimePoint deadline = session_.default_deadline();
+  for (int tries = 0;; ++tries) {
+    if (!is_open_) co_return Error(ErrorKind::usage, EBADF, what, open_.path, "the file has been closed");
+    if (open_.lost) co_return *open_.lost;
+    const stateid4 used = open_.stateid;
+    Compound compound = session_.begin(what);
+    compound.add<op::PUTFH>({open_.file});
+    add(compound);
+    auto reply = co_await session_.call(std::move(compound), deadline);
+    if (!reply) co_return reply.error();
+    if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
+    const nfsstat4 status = reply->failed_status();
+    if (!Session::is_lost_state(status) || tries == 3) co_return session_.error_of(*reply, what, open_.path);
+    if (auto done = co_await session_.reopen(open_, used, status, deadline); !done) co_return done;
+  }
+}
+
+async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::uint64_t offset) {
+  std::size_t total = 0;
+  while (total < data.size()) {
+    std::size_t count = 0;
+    bool eof = false;
+    const auto rest = data.subspan(total);
+    auto done = co_await on_file(
+        "READ", [&](Compound& compound) { compound.read(open_.stateid, offset + total, rest); },
+        [&](CompoundReply& reply) {
+          READ4res res;
+          if (!reply.take<op::READ>(res) || !reply.finish()) return false;
+          count = res.get<NFS4_OK>()->data.data.size();
+          eof = res.get<NFS4_OK>()->eof;
+          return true;
+        });
+    if (!done) co_return done.error();
+    total += count;
+    if (eof) break;
+    if (count == 0) {
+      co_return Error(ErrorKind::protocol, EIO, "READ", open_.path,
+                      "the server gives no data and no end of the file; please report this");
+    }
+  }
+  co_return total;
+}
+
+async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte> data, std::uint64_t offset) {
+  WRITE4resok ok;
+  auto done = co_await on_file(
+      "WRITE",
+      [&](Compound& compound) {
+        compound.add<op::WRITE>({open_.stateid, offset, UNSTABLE4, xdr::DdpOpaque<>{data}});
+      },
+      [&](CompoundReply& reply) {
+        WRITE4res res;
+        if (!reply.take<op::WRITE>(res) || !reply.finish()) return false;
+        ok = *res.get<NFS4_OK>();
+        return true;
+      });
+  if (!done) co_return done.error();
+  if (ok.count == 0 || ok.count > data.size()) {
+    co_return Error(ErrorKind::protocol, EIO, "WRITE", open_.path,
+                    "the server says it wrote " + std::to_string(ok.count) + " of " + std::to_string(data.size()) +
+                        " bytes; please report this");
+  }
+  if (ok.committed == UNSTABLE4) {
+    uncommitted_.add(offset, data.first(ok.count), ok.writeverf);
+  } else {
+    uncommitted_.cover(offset, ok.count);
+  }
+  co_return std::size_t{ok.count};
+}
+
+async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data, std::uint64_t offset) {
+  std::size_t total = 0;
+  while (total < data.size()) {
+    if (late_error_) co_return *late_error_;
+    while (uncommitted_.bytes() > kMostUncommitted && committing_) {
+      const bool in_time = co_await committed_.wait_until(session_.default_deadline());
+      if (!in_time) {
+        co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path, "the server does not commit in time");
+      }
+    }
+    while (rewriting_) {
+      const bool in_time = co_await written_.wait_until(session_.default_deadline());
+      if (!in_time) {
+        co_return Error(ErrorKind::timeout, ETIMEDOUT, "WRITE", open_.path, "the server does not answer in time");
+      }
+    }
+    const Counted under_way(writing_, written_);
+    auto count = co_await write_once(data.subspan(total), offset + total);
+    if (!count) co_return count.error();
+    total += *count;
+    if (uncommitted_.bytes() > kCommitAt && !committing_) commit_task_ = session_.loop().spawn(commit_beside());
+  }
+  co_return total;
+}
+
+async::Task<void> OpenFile::commit_beside() {
+  const Flagged flag(committing_, committed_);
+  auto done = co_await commit_once();
+  if (!done && !late_error_) late_error_ = done.error();
+}
+
+/// One COMMIT of the whole file, and the rewrite of what the server lost.
+async::Task<Status> OpenFile::commit_once() {
+  const std::uint64_t number = uncommitted_.last_number();
+  verifier4 verifier{};
+  auto done = co_await on_file(
+      "COMMIT", [&](Compound& compound) { compound.add<op::COMMIT>({0, 0}); },
+      [&](CompoundReply& reply) {
+        COMMIT4res res;
+        if (!reply.take<op::COMMIT>(res)) return false;
+        verifier = res.get<NFS4_OK>()->writeverf;
+        return true;
+      });
+  if (!done) co_return done;
+  uncommitted_.committed(number, verifier);
+  if (!uncommitted_.lost(number, verifier, 0)) co_return Status();
+  co_return co_await rewrite(number, verifier);
+}
+
+/// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer than
+/// a piece must not reach the server before it.
+async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) {
+  const Flagged flag(rewriting_, written_);
+  const async::TimePoint deadline = session_.default_deadline();
+  while (writing_ != 0) {
+    const bool in_time = co_await written_.wait_until(deadline);
+    if (!in_time) {
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "WRITE", open_.path, "the server does not answer in time");
+    }
+  }
+  for (auto piece = uncommitted_.lost(number, verifier, 0); piece; piece = uncommitted_.lost(number, verifier, piece->offset)) {
+    auto count = co_await write_once(piece->data(), piece->offset);
+    if (!count) co_return count.error();
+  }
+  co_return Status();
+}
+
+async::Task<Status> OpenFile::commit() {
+  const async::TimePoint deadline = session_.default_deadline();
+  for (;;) {
+    while (committing_) {
+      const bool in_time = co_await committed_.wait_until(deadline);
+      if (!in_time) {
+        co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path, "the server does not commit in time");
+      }
+    }
+    if (late_error_) co_return *std::exchange(late_error_, std::nullopt);
+    if (uncommitted_.empty()) co_return Status();
+    const Flagged flag(committing_, committed_);
+    auto done = co_await commit_once();
+    if (!done) co_return done;
+  }
+}
+
+async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
+  WireAttributes attributes;
+  bool decoded = true;
+  auto done = co_await on_file(
+      "GETATTR", [&](Compound& compound) { compound.add<op::GETATTR>({wanted}); },
+      [&](CompoundReply& reply) {
+        GETATTR4res res;
+        if (!reply.take<op::GETATTR>(res)) return false;
+        decoded = decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes);
+        return true;
+      });
+  if (!done) co_return done.error();
+  if (!decoded) co_return undecodable_attributes(open_.path);
+  co_return attributes;
+}
+
+async::Task<Status> OpenFile::set_attributes(SetAttributes changes) {
+  return on_file(
+      "SETATTR",
+      [this, values = encode_changes(changes)](Compound& compound) {
+        compound.add<op::SETATTR>({open_.stateid, values});
+      },
+      [](CompoundReply& reply) { return reply.take<op::SETATTR>(); });
+}
+
+/// The next byte of the kind, or none behind `offset`.
+async::Task<Result<std::optional<std::uint64_t>>> OpenFile::seek(std::uint64_t offset, data_content4 what,
+                                                                bool& supported) {
+  std::optional<std::uint64_t> found;
+  auto done = co_await on_file(
+      "SEEK", [&](Compound& compound) { compound.add<op::SEEK>({open_.stateid, offset, what}); },
+      [&](CompoundReply& reply) {
+        SEEK4res res;
+        if (!reply.take<op::SEEK>(res)) {
+          if (reply.failed_status() != NFS4ERR_NXIO) return false;
+          return true;  // RFC 7862 15.11.3: nothing of the kind behind the offset
+        }
+        const auto& ok = *res.get<NFS4_OK>();
+        if (!ok.sr_eof) found = ok.sr_offset;
+        return true;
+      });
+  if (!done) {
+    supported = done.error().status() != NFS4ERR_NOTSUPP && done.error().status() != NFS4ERR_OP_ILLEGAL &&
+                done.error().status() != NFS4ERR_UNION_NOTSUPP;
+    co_return done.error();
+  }
+  co_return found;
+}
+
+async::Task<Result<std::optional<Extent>>> OpenFile::next_extent(std::uint64_t offset) {
+  const auto unsupported = [this] {
+    return Error(ErrorKind::server, ENOTSUP, "SEEK", open_.path,
+                 "the server cannot tell where holes are; transfer the file without -p");
+  };
+  if (session_.facts().minor_version < 2) co_return unsupported();
+  auto now = co_await attributes(size_only());
+  if (!now) co_return now.error();
+  const std::uint64_t size = now->size.value_or(0);
+  if (offset >= size) co_return std::optional<Extent>();
+  bool supported = true;
+  auto data = co_await seek(offset, NFS4_CONTENT_DATA, supported);
+  if (!supported) co_return unsupported();
+  if (!data) co_return data.error();
+  if (!*data || **data > offset) {
+    const std::uint64_t end = *data ? std::min(**data, size) : size;
+    co_return Extent{offset, end - offset, true};
+  }
+  auto hole = co_await seek(offset, NFS4_CONTENT_HOLE, supported);
+  if (!hole) co_return hole.error();
+  const std::uint64_t end = *hole && **hole > offset ? std::min(**hole, size) : size;
+  co_return Extent{offset, end - offset, false};
+}
+
+async::Task<Status> OpenFile::close() {
+  if (!is_open_) co_return Status();
+  auto synced = co_await commit();
+  auto done = co_await on_file(
+      "CLOSE", [&](Compound& compound) { compound.add<op::CLOSE>({0, open_.stateid}); },
+      [](CompoundReply& reply) { return reply.take<op::CLOSE>(); });
+  session_.release(open_);
+  is_open_ = false;
+  co_return synced ? done : synced;
+}
+
+async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4 stateid, SetAttributes changes,
+                                      std::string path) {
+  Compound compound = session.begin("SETATTR");
+  compound.add<op::PUTFH>({handle});
+  compound.add<op::SETATTR>({stateid, encode_changes(changes)});
+  auto reply = co_await session.call(std::move(compound));
+  if (!reply) co_return reply.error();
+  if (reply->take<op::PUTFH>() && reply->take<op::SETATTR>()) co_return Status();
+  co_return session.error_of(*reply, "SETATTR", path);
+}
+
+}  // namespace nfsrdma::nfs4

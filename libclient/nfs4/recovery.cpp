@@ -1,0 +1,312 @@
+// How a session begins, and how it comes back (RFC 8881 2.4, 2.10, 8.4): EXCHANGE_ID, CREATE_SESSION, the reclaim
+// of open files, RECLAIM_COMPLETE, and the end by DESTROY_SESSION and DESTROY_CLIENTID.
+#include <algorithm>
+#include <cerrno>
+
+#include "nfs4/file.h"
+#include "nfs4/session.h"
+#include "nfs4/types/attributes.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Room for headers around the data of one READ or WRITE: RPC header with the largest credential (RFC 5531 8.2:
+/// 400 + 400 bytes), COMPOUND, SEQUENCE, PUTFH and the operation itself.
+constexpr std::uint32_t kEnvelope = 2048;
+/// Replies worth caching are those of operations that change something: OPEN with attributes is the largest.
+constexpr std::uint32_t kCachedResponse = 4096;
+constexpr std::uint32_t kMostOperations = 50;
+constexpr std::uint32_t kCallbackProgram = 0x40000000;  // RFC 5531 8.1: transient; no backchannel uses it yet
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  std::string out;
+  for (const std::byte b : bytes) {
+    const auto c = static_cast<char>(b);
+    out += c >= 0x20 && c < 0x7f ? c : '.';
+  }
+  return out;
+}
+
+/// g++ 12 does not take a braced list inside a coroutine.
+const bitmap4& lease_time_only() {
+  static const bitmap4 map = bitmap_of({FATTR4_LEASE_TIME});
+  return map;
+}
+
+}  // namespace
+
+async::Task<Status> Session::open(async::TimePoint deadline) {
+  for (facts_.minor_version = options_.minor_version;; --facts_.minor_version) {
+    auto done = co_await exchange_id(deadline);
+    if (done) break;
+    const bool older = done.error().status() == static_cast<unsigned>(NFS4ERR_MINOR_VERS_MISMATCH);
+    if (!older || options_.minor_version_fixed || facts_.minor_version == 1) co_return done;
+  }
+  nfsstat4 status = NFS4_OK;
+  if (auto done = co_await create_session(deadline, status); !done) co_return done;
+  if (auto done = co_await reclaim_complete(deadline); !done) co_return done;
+  if (auto done = co_await fetch_lease(deadline); !done) co_return done;
+  open_ = true;
+  arm_lease();
+  co_return Status();
+}
+
+/// A call before there is a session: its own first operation, no slot.
+async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::TimePoint deadline) {
+  async::Clock::duration delay = 50ms;
+  for (;;) {
+    rpc::Outcome outcome = co_await channel_.call(compound.release(compound.reply_size().max_inline, deadline));
+    compound.restore(std::move(outcome.message));
+    if (outcome.failure != rpcrdma::Failure::none) co_return *outcome.error;
+    CompoundReply reply(channel_, std::move(*outcome.reply));
+    if (!reply.begin()) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
+    if (reply.status() != NFS4ERR_DELAY || loop().now() + delay >= deadline) co_return reply;
+    co_await loop().sleep_for(delay);
+    delay = std::min(delay * 2, async::Clock::duration(2s));
+  }
+}
+
+async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
+  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "EXCHANGE_ID", false);
+  EXCHANGE_ID4args args;
+  args.eia_clientowner.co_verifier = options_.verifier;
+  const auto id = std::as_bytes(std::span(options_.owner_id.data(), options_.owner_id.size()));
+  args.eia_clientowner.co_ownerid.value.assign(id.begin(), id.end());
+  nfs_impl_id4 implementation;
+  implementation.nii_domain.value = "nfsrdma";  // knfsd refuses an empty one
+  implementation.nii_name.value = "nfsrdma " NFSRDMA_VERSION;
+  args.eia_client_impl_id.value.push_back(std::move(implementation));
+  compound.add<op::EXCHANGE_ID>(args);
+  auto reply = co_await call_raw(compound, deadline);
+  if (!reply) co_return reply.error();
+  EXCHANGE_ID4res res;
+  if (!reply->take<op::EXCHANGE_ID>(res)) co_return error_of(*reply, "EXCHANGE_ID", channel_.server());
+  const auto& ok = *res.get<NFS4_OK>();
+  // RFC 8881 18.35.3: where it confirms a client id that was in use, eir_sequenceid is to be ignored.
+  const bool confirmed = (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0 && ok.eir_clientid == facts_.client_id;
+  if (!confirmed) create_sequence_ = ok.eir_sequenceid;
+  facts_.client_id = ok.eir_clientid;
+  reclaim_pending_ = true;
+  facts_.server_owner = text_of(ok.eir_server_owner.so_major_id.value);
+  facts_.server_scope = text_of(ok.eir_server_scope.value);
+  if (!ok.eir_server_impl_id.value.empty()) {
+    const nfs_impl_id4& impl = ok.eir_server_impl_id.value.front();
+    facts_.implementation_name = impl.nii_name.value;
+    facts_.implementation_domain = impl.nii_domain.value;
+    facts_.implementation_date = Time{impl.nii_date.seconds, impl.nii_date.nseconds};
+  }
+  ++epoch_;
+  co_return Status();
+}
+
+async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4& status) {
+  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "CREATE_SESSION", false);
+  CREATE_SESSION4args args;
+  args.csa_clientid = facts_.client_id;
+  args.csa_sequence = create_sequence_;
+  args.csa_flags = 0;
+  // Sizes that this client can take: its buffers are those of rsize and wsize with their envelope.
+  args.csa_fore_chan_attrs = {0, options_.wsize + kEnvelope, options_.rsize + kEnvelope, kCachedResponse,
+                              kMostOperations, options_.slots, {}};
+  // Asked for without a flag, so not used; the field is not optional. Sizes small and true.
+  args.csa_back_chan_attrs = {0, 1024, 1024, 0, 2, 1, {}};
+  args.csa_cb_program = kCallbackProgram;
+  args.csa_sec_parms.value.emplace_back();  // AUTH_NONE
+  compound.add<op::CREATE_SESSION>(args);
+  auto reply = co_await call_raw(compound, deadline);
+  if (!reply) co_return reply.error();
+  CREATE_SESSION4res res;
+  if (!reply->take<op::CREATE_SESSION>(res)) {
+    status = reply->failed_status();
+    co_return error_of(*reply, "CREATE_SESSION", channel_.server());
+  }
+  const auto& ok = *res.get<NFS4_OK>();
+  const auto& fore = ok.csr_fore_chan_attrs;
+  if (fore.ca_maxrequests == 0 || fore.ca_maxoperations < 8 || fore.ca_maxrequestsize < 4096 ||
+      fore.ca_maxresponsesize < 4096) {
+    co_return Error(ErrorKind::protocol, EPROTO, "CREATE_SESSION", channel_.server(),
+                    "the server offers a session too small to work with; raise its session limits");
+  }
+  ++create_sequence_;
+  facts_.session_id = ok.csr_sessionid;
+  facts_.slots = std::min(fore.ca_maxrequests, options_.slots);
+  facts_.max_request = fore.ca_maxrequestsize;
+  facts_.max_response = std::min(fore.ca_maxresponsesize, options_.rsize + kEnvelope);
+  facts_.max_response_cached = fore.ca_maxresponsesize_cached;
+  facts_.max_operations = fore.ca_maxoperations;
+  reset_slots(facts_.slots);
+  co_return Status();
+}
+
+async::Task<Status> Session::reclaim_complete(async::TimePoint deadline) {
+  Compound compound = begin("RECLAIM_COMPLETE");
+  compound.add<op::RECLAIM_COMPLETE>({false});
+  auto reply = co_await call_in_recovery(std::move(compound), deadline);
+  if (!reply) co_return reply.error();
+  // A server that was told already has what it wants (RFC 8881 18.51.3).
+  if (reply->take<op::RECLAIM_COMPLETE>() || reply->failed_status() == NFS4ERR_COMPLETE_ALREADY) {
+    reclaim_pending_ = false;
+    co_return Status();
+  }
+  co_return error_of(*reply, "RECLAIM_COMPLETE", channel_.server());
+}
+
+async::Task<Status> Session::fetch_lease(async::TimePoint deadline) {
+  Compound compound = begin("GETATTR");
+  compound.add<op::PUTROOTFH>();
+  compound.add<op::GETATTR>({lease_time_only()});
+  auto reply = co_await call_in_recovery(std::move(compound), deadline);
+  if (!reply) co_return reply.error();
+  GETATTR4res res;
+  WireAttributes attributes;
+  if (!reply->take<op::PUTROOTFH>() || !reply->take<op::GETATTR>(res)) {
+    co_return error_of(*reply, "GETATTR", channel_.server());
+  }
+  if (!decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes) || attributes.lease_time.value_or(0) == 0) {
+    co_return Error(ErrorKind::protocol, EPROTO, "GETATTR", channel_.server(),
+                    "the server does not tell its lease time");
+  }
+  facts_.lease_seconds = *attributes.lease_time;
+  co_return Status();
+}
+
+// ---- recovery ----
+
+void Session::start_recovery(const char* why) {
+  if (recovering_ || closing_ || !open_) return;
+  recovering_ = true;
+  notices_(channel_.server() + ": " + why + ", recovering");
+  loop().spawn(recover());
+}
+
+async::Task<void> Session::recover() {
+  async::Clock::duration delay = 100ms;
+  for (;;) {
+    const auto done = co_await recover_once(loop().now() + options_.timeout);
+    if (done) break;
+    last_recovery_error_ = done.error();
+    co_await loop().sleep_for(delay);
+    delay = std::min(delay * 2, async::Clock::duration(5s));
+  }
+  last_recovery_error_.reset();
+  recovering_ = false;
+  reclaim_needed_ = false;
+  notices_(channel_.server() + ": session recovered");
+  recovered_.notify_all();
+}
+
+async::Task<Status> Session::recover_once(async::TimePoint deadline) {
+  nfsstat4 status = NFS4_OK;
+  const sessionid4 old = facts_.session_id;
+  const bool same_client = !reclaim_needed_ && !reclaim_pending_;
+  if (same_client) {
+    auto done = co_await create_session(deadline, status);
+    if (done) co_await destroy_old_session(old, deadline);
+    if (done) co_return done;
+    if (status == NFS4_OK) co_return done;  // no answer: nothing was learnt
+  }
+  const clientid4 old_client = facts_.client_id;
+  if (auto done = co_await exchange_id(deadline); !done) co_return done;
+  if (auto done = co_await create_session(deadline, status); !done) co_return done;
+  if (facts_.client_id == old_client) co_await destroy_old_session(old, deadline);
+  if (auto done = co_await reclaim_opens(deadline); !done) co_return done;
+  co_return co_await reclaim_complete(deadline);
+}
+
+/// The one that was given up, where the server still has it: the client id could not be destroyed otherwise.
+async::Task<void> Session::destroy_old_session(sessionid4 session, async::TimePoint deadline) {
+  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_SESSION", false);
+  compound.add<op::DESTROY_SESSION>({session});
+  auto reply = co_await call_raw(compound, deadline);
+  channel_.give_back(compound.take_message());
+}
+
+async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
+  const std::vector<Open*> opens = opens_;
+  for (Open* open : opens) {
+    // It may have been released while an earlier one was reclaimed.
+    if (std::ranges::find(opens_, open) == opens_.end() || open->lost) continue;
+    nfsstat4 status = NFS4_OK;
+    auto done = co_await claim(*open, true, true, deadline, status);
+    if (status == NFS4ERR_NO_GRACE || status == NFS4ERR_RECLAIM_BAD || status == NFS4ERR_RECLAIM_CONFLICT) {
+      continue;  // had again by its file handle when it is used (reopen), after RECLAIM_COMPLETE
+    }
+    if (!done && status == NFS4_OK) co_return done;  // the connection, not the file
+    if (!done) open->lost = done.error();
+  }
+  co_return Status();
+}
+
+/// OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16).
+async::Task<Status> Session::claim(Open& open, bool previous, bool recovering, async::TimePoint deadline,
+                                   nfsstat4& status) {
+  Compound compound = begin("OPEN");
+  compound.add<op::PUTFH>({open.file});
+  compound.add<op::OPEN>(previous ? open_previous(*this, open) : open_by_handle(*this, open));
+  auto pending = recovering ? call_in_recovery(std::move(compound), deadline) : call(std::move(compound), deadline);
+  auto reply = co_await pending;
+  if (!reply) co_return reply.error();
+  OPEN4res res;
+  if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
+    status = reply->failed_status();
+    co_return error_of(*reply, "OPEN", open.path);
+  }
+  open.stateid = res.get<NFS4_OK>()->stateid;
+  open.epoch = epoch_;
+  co_return Status();
+}
+
+async::Task<Status> Session::reopen(Open& open, stateid4 used, nfsstat4 why, async::TimePoint deadline) {
+  if (why == NFS4ERR_STALE_CLIENTID) start_recovery("the server forgot this client");
+  bool in_time = co_await ready(deadline);
+  while (in_time && open.reopening) in_time = co_await reopened_.wait_until(deadline);
+  if (!in_time) {
+    co_return Error(ErrorKind::timeout, ETIMEDOUT, "OPEN", open.path, "the file could not be opened again in time");
+  }
+  if (open.lost) co_return *open.lost;
+  if (open.stateid != used) co_return Status();
+  struct Reopening {
+    Open& open;
+    async::Event& ended;
+    Reopening(Open& o, async::Event& e) : open(o), ended(e) { open.reopening = true; }
+    ~Reopening() {
+      open.reopening = false;
+      ended.notify_all();
+    }
+    Reopening(const Reopening&) = delete;
+    Reopening& operator=(const Reopening&) = delete;
+  };
+  const Reopening guard(open, reopened_);
+  nfsstat4 status = NFS4_OK;
+  auto done = co_await claim(open, false, false, deadline, status);
+  if (!done && status != NFS4_OK) open.lost = done.error();
+  co_return done;
+}
+
+async::Task<Status> Session::close(async::TimePoint deadline) {
+  closing_ = true;
+  open_ = false;
+  if (lease_timer_ != 0) loop().cancel(std::exchange(lease_timer_, 0));
+  {
+    // RFC 8881 18.37.3: alone in its COMPOUND it needs no SEQUENCE.
+    Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_SESSION", false);
+    compound.add<op::DESTROY_SESSION>({facts_.session_id});
+    auto reply = co_await call_raw(compound, deadline);
+    if (!reply) co_return reply.error();
+    if (!reply->take<op::DESTROY_SESSION>() && reply->failed_status() != NFS4ERR_BADSESSION &&
+        reply->failed_status() != NFS4ERR_DEADSESSION) {  // it is gone, which is what was wanted
+      co_return error_of(*reply, "DESTROY_SESSION", channel_.server());
+    }
+  }
+  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_CLIENTID", false);
+  compound.add<op::DESTROY_CLIENTID>({facts_.client_id});
+  auto reply = co_await call_raw(compound, deadline);
+  if (!reply) co_return reply.error();
+  if (!reply->take<op::DESTROY_CLIENTID>() && reply->failed_status() != NFS4ERR_STALE_CLIENTID) co_return error_of(*reply, "DESTROY_CLIENTID", channel_.server());
+  co_return Status();
+}
+
+}  // namespace nfsrdma::nfs4

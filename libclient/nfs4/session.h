@@ -1,0 +1,201 @@
+// An NFSv4.1/4.2 session (RFC 8881 2.10) over one Channel: client id, slots, lease, recovery.
+//
+// A call, from top to bottom:
+//   ready (no recovery under way) → a free slot → SEQUENCE filled in → Channel → verdict on the slot →
+//   the session's own errors are recovered from and the call is made again → DELAY and GRACE are waited for →
+//   the Reply goes to the caller, whose operations may still have failed.
+//
+// Recovery is one task at a time. CREATE_SESSION first, which is enough where the server still knows the client;
+// else EXCHANGE_ID, CREATE_SESSION, a reclaim of every registered Open, RECLAIM_COMPLETE. Calls wait for it up to
+// their own deadlines.
+//
+// A slot whose last call ended without a usable Reply is retired (RFC 8267 4.5): whether the server executed it
+// is unknown, so its sequence id is too. When too few are left, the session is made anew.
+//
+// Confined to the thread that runs the loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "async/event.h"
+#include "nfs4/compound.h"
+#include "nfsrdma/client.h"
+
+namespace nfsrdma::nfs4 {
+
+/// State that the server keeps for an open file, and what it takes to have it again.
+struct Open {
+  nfs_fh4 file;
+  stateid4 stateid{};
+  std::uint32_t access = 0;    // OPEN4_SHARE_ACCESS_*
+  std::uint64_t owner = 0;     // makes the open owner unique
+  std::string path;            // for messages
+  std::optional<Error> lost;   // could not be recovered: every use of the file gives this
+  std::uint64_t epoch = 0;     // of the client id under which the stateid was had
+  bool reopening = false;      // reopen() is under way
+};
+
+struct SessionOptions {
+  unsigned minor_version = 2;
+  bool minor_version_fixed = false;
+  std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
+  std::uint32_t slots = 64;
+  rpc::Credential credential;
+  std::string owner_id;        // co_ownerid: unique to this client instance
+  verifier4 verifier{};        // new for every instance (RFC 8881 18.35.3)
+  std::chrono::milliseconds timeout{60000};
+};
+
+/// What the server agreed to.
+struct SessionFacts {
+  unsigned minor_version = 0;
+  clientid4 client_id = 0;
+  sessionid4 session_id{};
+  std::uint32_t slots = 0;
+  std::uint32_t max_request = 0, max_response = 0, max_response_cached = 0, max_operations = 0;
+  std::uint32_t lease_seconds = 0;
+  std::string implementation_name, implementation_domain, server_owner, server_scope;
+  std::optional<Time> implementation_date;
+};
+
+class Session {
+ public:
+  using NoticeSink = std::function<void(const std::string&)>;
+
+  Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Client id, session, RECLAIM_COMPLETE, lease time. The channel is connected.
+  async::Task<Status> open(async::TimePoint deadline);
+  /// DESTROY_SESSION and DESTROY_CLIENTID, as far as the server answers in time.
+  async::Task<Status> close(async::TimePoint deadline);
+
+  /// A COMPOUND with SEQUENCE in it.
+  Compound begin(const char* what);
+  /// Makes the call. The Reply stands behind its SEQUENCE result; operations after it may have failed.
+  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline);
+  /// The same with the default deadline.
+  async::Task<Result<CompoundReply>> call(Compound compound);
+
+  /// The Error of a Reply whose take() failed: the server's status, or the fault of the Reply.
+  [[nodiscard]] Error error_of(const CompoundReply& reply, const char* what, const std::string& path) const;
+
+  /// Registers an open file for recovery; it must be released before it dies.
+  void hold(Open& open) { opens_.push_back(&open); }
+  void release(Open& open) { std::erase(opens_, &open); }
+  /// After a status that says the stateid is gone (BAD_STATEID, EXPIRED, …): has it again, or says why not.
+  /// `used`: the stateid that was refused; if it is another one by now, somebody else had it again.
+  async::Task<Status> reopen(Open& open, stateid4 used, nfsstat4 why, async::TimePoint deadline);
+  static bool is_lost_state(nfsstat4 status);
+
+  [[nodiscard]] const SessionFacts& facts() const { return facts_; }
+  [[nodiscard]] const SessionOptions& options() const { return options_; }
+  [[nodiscard]] rpc::Channel& channel() { return channel_; }
+  [[nodiscard]] async::Loop& loop() { return channel_.loop(); }
+  [[nodiscard]] async::TimePoint default_deadline() { return loop().now() + options_.timeout; }
+  [[nodiscard]] std::uint64_t next_owner() { return ++last_owner_; }
+  [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
+
+ private:
+  struct Slot {
+    sequenceid4 sequence = 1;  // of the next call
+    bool busy = false;
+    bool retired = false;
+  };
+  /// A slot in use. A call that is destroyed in the middle leaves its slot retired: nobody knows what became of it.
+  class SlotUse {
+   public:
+    SlotUse(Session& session, std::uint32_t slot)
+        : session_(session), slot_(slot), generation_(session.slots_generation_) {
+      session.slots_[slot].busy = true;
+      session.highest_busy_ = std::max(session.highest_busy_, slot);
+    }
+    SlotUse(const SlotUse&) = delete;
+    SlotUse& operator=(const SlotUse&) = delete;
+    ~SlotUse() {
+      if (!settled_) session_.retire_slot(slot_, generation_);
+    }
+    /// `used`: the server executed a request with the slot's sequence id.
+    void put(bool used) {
+      settled_ = true;
+      session_.put_slot(slot_, generation_, used);
+    }
+    [[nodiscard]] bool current() const { return generation_ == session_.slots_generation_; }
+
+   private:
+    Session& session_;
+    std::uint32_t slot_;
+    std::uint64_t generation_;
+    bool settled_ = false;
+  };
+  enum class Verdict : std::uint8_t { good, again, retry, recover, failed };
+
+  // slots.cpp
+  async::Task<std::optional<std::uint32_t>> wait_for_slot(async::TimePoint deadline);
+  void put_slot(std::uint32_t slot, std::uint64_t generation, bool used);
+  void retire_slot(std::uint32_t slot, std::uint64_t generation);
+  void reset_slots(std::uint32_t count);
+  std::optional<std::uint32_t> free_slot();
+
+  async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline, Verdict& verdict,
+                                               bool recovering);
+  async::Task<Result<CompoundReply>> call_raw(Compound& compound, async::TimePoint deadline);
+  static Verdict judge_sequence(nfsstat4 status, SlotUse& slot);
+  void heed_flags(std::uint32_t flags);
+  async::Task<bool> ready(async::TimePoint deadline);
+  async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline);
+
+  // recovery.cpp
+  void start_recovery(const char* why);
+  async::Task<void> recover();
+  async::Task<Status> recover_once(async::TimePoint deadline);
+  async::Task<Status> exchange_id(async::TimePoint deadline);
+  async::Task<Status> create_session(async::TimePoint deadline, nfsstat4& status);
+  async::Task<Status> reclaim_opens(async::TimePoint deadline);
+  async::Task<void> destroy_old_session(sessionid4 session, async::TimePoint deadline);
+  async::Task<Status> reclaim_complete(async::TimePoint deadline);
+  async::Task<Status> claim(Open& open, bool previous, bool recovering, async::TimePoint deadline,
+                            nfsstat4& status);
+  async::Task<Status> fetch_lease(async::TimePoint deadline);
+
+  void arm_lease();
+  async::Task<void> renew();
+
+  rpc::Channel& channel_;
+  SessionOptions options_;
+  const NoticeSink notices_;
+  SessionFacts facts_;
+  sequenceid4 create_sequence_ = 0;
+
+  std::vector<Slot> slots_;
+  std::uint64_t slots_generation_ = 0;  // of the session: a slot of an older one is nobody's
+  std::uint32_t highest_busy_ = 0;
+  std::uint32_t target_highest_ = ~0U;  // the server's wish
+  std::uint32_t retired_ = 0;
+  async::Event slot_free_;
+
+  bool open_ = false;
+  bool closing_ = false;
+  bool recovering_ = false;
+  bool reclaim_needed_ = false;  // the server said that it restarted or revoked state
+  std::optional<Error> last_recovery_error_;
+  bool reclaim_pending_ = false;  // a new client id, and RECLAIM_COMPLETE was not said
+  async::Event recovered_;
+  async::Event reopened_;
+  std::uint64_t epoch_ = 0;  // counts client ids
+  std::vector<Open*> opens_;
+  std::uint64_t last_owner_ = 0;
+
+  async::TimePoint last_renewal_{};
+  async::Loop::TimerId lease_timer_ = 0;
+  bool renewing_ = false;
+};
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,66 @@
+#include "nfs4/uncommitted.h"
+
+namespace nfsrdma::nfs4 {
+
+void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier) {
+  if (data.empty()) return;
+  cover(offset, data.size());
+  Piece piece;
+  piece.offset = offset;
+  piece.number = ++last_number_;
+  piece.verifier = verifier;
+  piece.storage = std::make_shared<std::vector<std::byte>>(data.begin(), data.end());
+  piece.length = data.size();
+  bytes_ += piece.length;
+  pieces_.emplace(offset, std::move(piece));
+}
+
+void Uncommitted::cover(std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t end = offset + length;
+  auto at = pieces_.upper_bound(offset);
+  if (at != pieces_.begin()) --at;
+  while (at != pieces_.end() && at->first < end) {
+    Piece piece = at->second;
+    const std::uint64_t piece_end = piece.offset + piece.length;
+    if (piece_end <= offset) {
+      ++at;
+      continue;
+    }
+    bytes_ -= piece.length;
+    at = pieces_.erase(at);
+    if (piece.offset < offset) {  // what stands before
+      Piece head = piece;
+      head.length = static_cast<std::size_t>(offset - piece.offset);
+      bytes_ += head.length;
+      pieces_.emplace(head.offset, std::move(head));
+    }
+    if (piece_end > end) {  // what stands behind
+      const auto skip = static_cast<std::size_t>(end - piece.offset);
+      piece.begin += skip;
+      piece.length -= skip;
+      piece.offset = end;
+      bytes_ += piece.length;
+      at = pieces_.emplace(end, std::move(piece)).first;
+      ++at;
+    }
+  }
+}
+
+void Uncommitted::committed(std::uint64_t number, const verifier4& verifier) {
+  std::erase_if(pieces_, [&](const auto& entry) {
+    const Piece& piece = entry.second;
+    const bool stable = piece.number <= number && piece.verifier == verifier;
+    if (stable) bytes_ -= piece.length;
+    return stable;
+  });
+}
+
+std::optional<Uncommitted::Piece> Uncommitted::lost(std::uint64_t number, const verifier4& verifier,
+                                                    std::uint64_t offset) const {
+  for (auto at = pieces_.lower_bound(offset); at != pieces_.end(); ++at) {
+    if (at->second.number <= number && at->second.verifier != verifier) return at->second;
+  }
+  return std::nullopt;
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,52 @@
+// What was written but may still be lost: copies of unstable WRITE data until a COMMIT has made them stable
+// (RFC 8881 18.3, 18.32). Where the server's write verifier changes, it restarted and forgot; the pieces with the
+// old verifier are then written again.
+//
+// Pieces never overlap: a later write replaces what it covers of earlier ones, so that rewriting cannot bring old
+// data back. A plain container; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "nfs4/types/types.h"
+
+namespace nfsrdma::nfs4 {
+
+class Uncommitted {
+ public:
+  struct Piece {
+    std::uint64_t offset = 0;
+    std::uint64_t number = 0;  // counts writes: which came before a COMMIT was sent
+    verifier4 verifier{};
+    std::shared_ptr<std::vector<std::byte>> storage;  // shared by what is left of a piece that was cut
+    std::size_t begin = 0, length = 0;
+    [[nodiscard]] std::span<const std::byte> data() const { return std::span(*storage).subspan(begin, length); }
+  };
+
+  void add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier);
+  /// Something stable was written there: earlier pieces no longer matter where it covers them.
+  void cover(std::uint64_t offset, std::uint64_t length);
+  /// A COMMIT that was sent when last_number() was `number` came back with `verifier`: pieces up to it with this
+  /// verifier are stable. Those with another were lost; they stay until they have been written again.
+  void committed(std::uint64_t number, const verifier4& verifier);
+  /// The first piece at or after `offset` that committed() with the same arguments found lost.
+  [[nodiscard]] std::optional<Piece> lost(std::uint64_t number, const verifier4& verifier, std::uint64_t offset) const;
+
+  [[nodiscard]] std::uint64_t last_number() const { return last_number_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] bool empty() const { return pieces_.empty(); }
+  [[nodiscard]] std::size_t count() const { return pieces_.size(); }
+
+ private:
+  std::map<std::uint64_t, Piece> pieces_;  // by offset
+  std::uint64_t last_number_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,303 @@
+#include "rpc/channel.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/random.h>
+
+#include <cerrno>
+
+#include "fabric/iwarp/connection.h"
+
+namespace nfsrdma::rpc {
+namespace {
+
+/// Completions of a Send and of a Revoke carry the same CallId; the top bit tells them apart.
+constexpr std::uint64_t kRevokeCookie = 1ULL << 63;
+constexpr std::size_t kSpareMessages = 128;
+
+std::uint32_t random_xid() {
+  std::uint32_t value = 0;
+  if (::getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) std::abort();
+  return value;
+}
+
+std::string text_of(const Address& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.storage.ss_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
+    ::inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
+    return std::string(text) + ":" + std::to_string(ntohs(v4->sin_port));
+  }
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
+  ::inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
+  return "[" + std::string(text) + "]:" + std::to_string(ntohs(v6->sin6_port));
+}
+
+fabric::iwarp::CrcPolicy policy_of(Crc crc) {
+  switch (crc) {
+    case Crc::on: return fabric::iwarp::CrcPolicy::on;
+    case Crc::off: return fabric::iwarp::CrcPolicy::off;
+    case Crc::automatic: break;
+  }
+  return fabric::iwarp::CrcPolicy::automatic;
+}
+
+}  // namespace
+
+Channel::Channel(async::Loop& loop, ChannelOptions options, NoticeSink notices)
+    : loop_(loop),
+      options_(std::move(options)),
+      notices_(std::move(notices)),
+      requester_(options_.rdma, *this, random_xid(), options_.server) {}
+
+Channel::~Channel() {
+  *alive_ = false;
+  if (timer_ != 0) loop_.cancel(timer_);
+  if (connection_) connection_->close();
+}
+
+// ---- calls ----
+
+Channel::Awaiter::~Awaiter() {
+  if (id_ == 0) return;
+  // Destroyed while it waits: nobody to resume, and the call's memory is about to be somebody else's.
+  channel_.waiting_.erase(id_);
+  channel_.requester_.cancel(id_, channel_.loop_.now());
+  channel_.pump();
+}
+
+void Channel::Awaiter::await_suspend(std::coroutine_handle<> waiting) {
+  waiting_ = waiting;
+  id_ = channel_.requester_.submit(std::move(call_), channel_.loop_.now());
+  channel_.waiting_.emplace(id_, this);
+  // The pump may resume `waiting` at once (a call that cannot be constructed) and so destroy this awaiter:
+  // nothing may follow.
+  channel_.pump();
+}
+
+void Channel::perform(rpcrdma::Complete& action) {
+  const auto found = waiting_.find(action.id);
+  if (found == waiting_.end()) {
+    give_back(std::move(action.message));
+    return;
+  }
+  Awaiter& awaiter = *found->second;
+  waiting_.erase(found);
+  awaiter.id_ = 0;
+  awaiter.outcome_ = {action.failure, std::move(action.error), std::move(action.reply), std::move(action.message)};
+  awaiter.waiting_.resume();
+}
+
+xdr::Message Channel::take_message() {
+  if (spare_messages_.empty()) return {};
+  xdr::Message message = std::move(spare_messages_.back());
+  spare_messages_.pop_back();
+  return message;
+}
+
+void Channel::give_back(xdr::Message message) {
+  message.clear();
+  if (spare_messages_.size() < kSpareMessages) spare_messages_.push_back(std::move(message));
+}
+
+void Channel::give_back(rpcrdma::Reply reply) {
+  if (reply.buffer && spare_buffers_.size() < options_.rdma.credits_wanted) {
+    spare_buffers_.push_back(std::move(*reply.buffer));
+  }
+}
+
+// ---- the pump: inputs have been given, now the actions that follow from them ----
+
+void Channel::pump() {
+  if (pumping_) return;  // a callback from inside an action: the loop below sees what it caused
+  pumping_ = true;
+  while (auto action = requester_.poll()) {
+    std::visit([this](auto& a) { perform(a); }, *action);
+  }
+  pumping_ = false;
+  arm_timer();
+}
+
+void Channel::arm_timer() {
+  const auto next = requester_.next_deadline();
+  // An armed timer that is too early only finds nothing to do and is armed anew; that is cheaper than moving it
+  // with every call.
+  if (!next || (timer_ != 0 && timer_at_ <= *next)) return;
+  if (timer_ != 0) loop_.cancel(timer_);
+  timer_at_ = *next;
+  timer_ = loop_.at(timer_at_, [this] {
+    timer_ = 0;
+    requester_.on_time(loop_.now());
+    pump();
+  });
+}
+
+void Channel::perform(rpcrdma::PostReceives& action) {
+  if (!connection_) return;
+  for (std::uint32_t i = 0; i < action.count; ++i) {
+    if (spare_buffers_.empty()) {
+      connection_->post_receive(fabric::ReceiveBuffer(options_.rdma.receive_size));
+    } else {
+      connection_->post_receive(std::move(spare_buffers_.back()));
+      spare_buffers_.pop_back();
+    }
+  }
+}
+
+void Channel::perform(rpcrdma::Send& action) {
+  if (!connection_) return;
+  const fabric::ConstBytes piece = action.bytes;
+  fabric::SendWork work;
+  work.cookie = action.cookie;
+  work.pieces = {&piece, 1};
+  connection_->post_send(work);
+}
+
+void Channel::perform(rpcrdma::Revoke& action) {
+  // A connection that is gone has taken its handles with it.
+  if (!connection_) {
+    requester_.on_revoked(action.cookie, true, loop_.now());
+    return;
+  }
+  if (!connection_->revoke(action.segments, action.cookie | kRevokeCookie)) {
+    requester_.on_revoked(action.cookie, false, loop_.now());
+  }
+}
+
+void Channel::perform(rpcrdma::Close& action) {
+  const bool was_dialing = dialing_;
+  drop_connection();
+  if (was_dialing) {
+    requester_.on_connect_failed(action.why, false, loop_.now());
+  } else {
+    requester_.on_disconnected(action.why, loop_.now());
+  }
+}
+
+void Channel::perform(rpcrdma::Notice& action) {
+  if (notices_) notices_(action);
+}
+
+// ---- connections ----
+
+void Channel::perform(rpcrdma::Connect&) {
+  address_index_ = 0;
+  dial();
+}
+
+void Channel::dial() {
+  dialing_ = true;
+  up_ = false;
+  const Address& address = options_.addresses[address_index_];
+  address_ = text_of(address);
+  fabric::iwarp::ConnectOptions options;
+  options.address = address.storage;
+  options.host = options_.server;
+  options.private_data = requester_.private_data();
+  options.crc = policy_of(options_.crc);
+  // What time there is is shared by the addresses that are left to try.
+  const auto now = loop_.now();
+  const auto deadline = std::min(first_deadline_, now + options_.connect_timeout);
+  options.deadline = now + (deadline - now) / static_cast<long>(options_.addresses.size() - address_index_);
+  connection_ = fabric::iwarp::connect(loop_, std::move(options), *this);
+}
+
+/// Closes the connection and lets go of it, later: this may be inside one of its callbacks.
+void Channel::drop_connection() {
+  dialing_ = up_ = false;
+  if (!connection_) return;
+  connection_->close();
+  loop_.post([old = std::shared_ptr<fabric::Connection>(std::move(connection_))] {});
+}
+
+void Channel::on_established(const fabric::Established& established) {
+  dialing_ = false;
+  up_ = true;
+  ++generation_;
+  established_ = established;
+  requester_.on_connected(established_.private_data, loop_.now());
+  connect_settled({});
+  pump();
+}
+
+void Channel::on_closed(const Error& why) {
+  const bool was_up = up_;
+  drop_connection();
+  if (was_up) {
+    requester_.on_disconnected(why, loop_.now());
+    pump();
+    return;
+  }
+  if (++address_index_ < options_.addresses.size()) {
+    dial();
+    return;
+  }
+  const bool permanent = connect_waiter_ != nullptr;  // the first connection: its error is the caller's answer
+  requester_.on_connect_failed(why, permanent, loop_.now());
+  connect_settled(why);
+  pump();
+}
+
+void Channel::connect_settled(Status status) {
+  if (!connect_waiter_) return;
+  connect_result_ = std::move(status);
+  // Not from inside the fabric's callback.
+  loop_.post([this, alive = alive_] {
+    if (*alive && connect_waiter_) std::exchange(connect_waiter_, nullptr).resume();
+  });
+}
+
+async::Task<Status> Channel::connect(async::TimePoint deadline) {
+  first_deadline_ = deadline;
+  struct Settled {
+    Channel& channel;
+    explicit Settled(Channel& c) : channel(c) {}
+    Settled(const Settled&) = delete;
+    Settled& operator=(const Settled&) = delete;
+    // Destroyed while it waits (an interrupted connect): nobody to resume.
+    ~Settled() { channel.connect_waiter_ = nullptr; }
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiting) {
+      channel.connect_waiter_ = waiting;
+      channel.requester_.connect(channel.loop_.now());
+      channel.pump();
+    }
+    void await_resume() const noexcept {}
+  };
+  co_await Settled(*this);
+  first_deadline_ = async::TimePoint::max();
+  co_return *std::exchange(connect_result_, std::nullopt);
+}
+
+void Channel::shut_down() {
+  requester_.shut_down(loop_.now());
+  pump();
+  drop_connection();
+}
+
+void Channel::on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) {
+  requester_.on_received(std::move(buffer), invalidated, loop_.now());
+  pump();
+}
+
+void Channel::on_completed(std::uint64_t cookie) {
+  if ((cookie & kRevokeCookie) != 0) {
+    requester_.on_revoked(cookie & ~kRevokeCookie, true, loop_.now());
+  } else {
+    requester_.on_sent(cookie, loop_.now());
+  }
+  pump();
+}
+
+Result<std::vector<rpcrdma::RemoteSegment>> Channel::expose(fabric::Bytes memory, fabric::Access access) {
+  if (!connection_) {
+    return Error(ErrorKind::connection, ENOTCONN, "expose memory", options_.server, "there is no connection");
+  }
+  return connection_->expose(memory, access);
+}
+
+std::size_t Channel::segments_for(std::size_t length) const {
+  return connection_ ? connection_->segments_for(length) : 1;
+}
+
+}  // namespace nfsrdma::rpc

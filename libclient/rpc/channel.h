@@ -1,0 +1,147 @@
+// Channel: RPCs to one server over one RDMA connection at a time. It drives the pure requester (rpcrdma/) with
+// a fabric's connection, the loop's timers and the clock.
+//
+//   co_await channel.call(...)  →  Requester::submit → actions → fabric::Connection → bytes
+//   bytes → fabric::Handler callbacks → Requester inputs → Complete → the awaiting task is resumed
+//
+// The connection may come and go under a Channel; calls wait for the next one until their deadlines. A task
+// that is destroyed while it awaits a call leaves the call to end by itself.
+//
+// Confined to the thread that runs the loop. Must not be destroyed from inside a task that it resumed.
+#pragma once
+
+#include <coroutine>
+#include <sys/socket.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "async/loop.h"
+#include "fabric/fabric.h"
+#include "nfsrdma/options.h"
+#include "rpcrdma/requester.h"
+
+namespace nfsrdma::rpc {
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+};
+
+struct ChannelOptions {
+  std::string server;              ///< for messages: the name as the user gave it
+  std::vector<Address> addresses;  ///< tried in order
+  Crc crc = Crc::automatic;
+  std::chrono::milliseconds connect_timeout{10000};
+  rpcrdma::Config rdma;
+};
+
+/// How one call ended. On success `reply` is set; `message` is the Call's own, for reuse.
+struct Outcome {
+  rpcrdma::Failure failure = rpcrdma::Failure::none;
+  std::optional<Error> error;
+  std::optional<rpcrdma::Reply> reply;
+  xdr::Message message;
+};
+
+class Channel final : private fabric::Handler, private rpcrdma::Memory {
+ public:
+  using NoticeSink = std::function<void(const rpcrdma::Notice&)>;
+
+  Channel(async::Loop& loop, ChannelOptions options, NoticeSink notices);
+  ~Channel() override;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  /// The first connection. Later ones are made as calls need them.
+  async::Task<Status> connect(async::TimePoint deadline);
+
+  /// co_await channel.call(std::move(call)) gives an Outcome.
+  class Awaiter {
+   public:
+    Awaiter(Channel& channel, rpcrdma::Call call) : channel_(channel), call_(std::move(call)) {}
+    Awaiter(const Awaiter&) = delete;
+    Awaiter& operator=(const Awaiter&) = delete;
+    ~Awaiter();
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiting);
+    Outcome await_resume() { return std::move(outcome_); }
+
+   private:
+    friend class Channel;
+    Channel& channel_;
+    rpcrdma::Call call_;
+    rpcrdma::CallId id_ = 0;
+    std::coroutine_handle<> waiting_;
+    Outcome outcome_;
+  };
+  Awaiter call(rpcrdma::Call call) { return {*this, std::move(call)}; }
+
+  /// A message to encode a Call into; Outcome::message and give_back() feed the store.
+  xdr::Message take_message();
+  void give_back(xdr::Message message);
+  void give_back(rpcrdma::Reply reply);
+
+  /// Ends every call with an error, and the connection.
+  void shut_down();
+
+  [[nodiscard]] const rpcrdma::Facts& facts() const { return requester_.facts(); }
+  [[nodiscard]] const fabric::Established& established() const { return established_; }
+  [[nodiscard]] std::string address() const { return address_; }
+  [[nodiscard]] const std::string& server() const { return options_.server; }
+  [[nodiscard]] async::Loop& loop() { return loop_; }
+  /// Whether a call is under way.
+  [[nodiscard]] bool busy() const { return requester_.pending() != 0; }
+  /// Counts connections: changes when a new one is made.
+  [[nodiscard]] std::uint64_t generation() const { return generation_; }
+
+ private:
+  // fabric::Handler
+  void on_established(const fabric::Established& established) override;
+  void on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) override;
+  void on_completed(std::uint64_t cookie) override;
+  void on_closed(const Error& why) override;
+  // rpcrdma::Memory
+  Result<std::vector<rpcrdma::RemoteSegment>> expose(fabric::Bytes memory, fabric::Access access) override;
+  [[nodiscard]] std::size_t segments_for(std::size_t length) const override;
+
+  void pump();
+  void perform(rpcrdma::Connect&);
+  void perform(rpcrdma::PostReceives& action);
+  void perform(rpcrdma::Send& action);
+  void perform(rpcrdma::Revoke& action);
+  void perform(rpcrdma::Close& action);
+  void perform(rpcrdma::Complete& action);
+  void perform(rpcrdma::Notice& action);
+  void dial();
+  void drop_connection();
+  void arm_timer();
+  void connect_settled(Status status);
+
+  async::Loop& loop_;
+  const ChannelOptions options_;
+  const NoticeSink notices_;
+  rpcrdma::Requester requester_;
+  std::unique_ptr<fabric::Connection> connection_;
+  bool dialing_ = false;
+  bool up_ = false;
+  std::size_t address_index_ = 0;
+  async::TimePoint first_deadline_ = async::TimePoint::max();
+  std::uint64_t generation_ = 0;
+  std::string address_;
+  fabric::Established established_;
+  std::unordered_map<rpcrdma::CallId, Awaiter*> waiting_;
+  std::vector<fabric::ReceiveBuffer> spare_buffers_;
+  std::vector<xdr::Message> spare_messages_;
+  bool pumping_ = false;
+  async::Loop::TimerId timer_ = 0;
+  async::TimePoint timer_at_ = async::TimePoint::max();
+  std::coroutine_handle<> connect_waiter_;
+  std::optional<Status> connect_result_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace nfsrdma::rpc

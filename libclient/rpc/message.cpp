@@ -1,0 +1,125 @@
+#include "rpc/message.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace nfsrdma::rpc {
+namespace {
+
+constexpr std::uint32_t kCall = 0, kReply = 1;
+constexpr std::uint32_t kRpcVersion = 2;
+constexpr std::uint32_t kAccepted = 0, kDenied = 1;
+constexpr std::uint32_t kAuthNone = 0, kAuthSys = 1;
+constexpr std::uint64_t kMaxAuthBytes = 400;  // RFC 5531 8.2
+constexpr std::size_t kMaxGroups = 16, kMaxMachineName = 255;  // RFC 5531 appendix A
+
+std::vector<std::byte> bytes_of(const xdr::Message& message) {
+  const auto bytes = message.stream.bytes();
+  return {bytes.begin(), bytes.end()};
+}
+
+void no_verifier(xdr::Encoder& out) {
+  out.u32(kAuthNone);
+  out.u32(0);
+}
+
+}  // namespace
+
+Credential Credential::none() {
+  xdr::Message message;
+  xdr::Encoder out(message);
+  no_verifier(out);
+  no_verifier(out);
+  Credential credential;
+  credential.encoded_ = bytes_of(message);
+  return credential;
+}
+
+Credential Credential::sys(std::string_view machine, std::uint32_t uid, std::uint32_t gid,
+                           std::span<const std::uint32_t> groups) {
+  xdr::Message body;
+  xdr::Encoder in(body);
+  in.u32(0);  // the stamp: "arbitrary", and nothing uses it
+  machine = machine.substr(0, kMaxMachineName);
+  in.opaque(std::as_bytes(std::span(machine.data(), machine.size())));
+  in.u32(uid);
+  in.u32(gid);
+  groups = groups.first(std::min(groups.size(), kMaxGroups));
+  in.u32(static_cast<std::uint32_t>(groups.size()));
+  for (const std::uint32_t group : groups) in.u32(group);
+
+  xdr::Message message;
+  xdr::Encoder out(message);
+  out.u32(kAuthSys);
+  out.opaque(body.stream.bytes());
+  no_verifier(out);
+  Credential credential;
+  credential.encoded_ = bytes_of(message);
+  return credential;
+}
+
+void begin_call(xdr::Message& message, std::uint32_t program, std::uint32_t version, std::uint32_t procedure,
+                const Credential& credential) {
+  xdr::Encoder out(message);
+  out.u32(0);
+  out.u32(kCall);
+  out.u32(kRpcVersion);
+  out.u32(program);
+  out.u32(version);
+  out.u32(procedure);
+  out.fixed(credential.encoded());
+}
+
+ReplyHeader read_reply(xdr::Decoder& in) {
+  std::uint32_t xid = 0, direction = 0, stat = 0;
+  ReplyHeader header;
+  if (!in.u32(xid) || !in.u32(direction) || !in.u32(stat) || direction != kReply) return header;
+  if (stat == kAccepted) {
+    std::uint32_t flavor = 0, verdict = 0;
+    xdr::ConstBytes verifier;
+    if (!in.u32(flavor) || !in.opaque(kMaxAuthBytes, verifier) || !in.u32(verdict)) return header;
+    constexpr Refusal kVerdicts[] = {Refusal::none,      Refusal::program,      Refusal::version,
+                                     Refusal::procedure, Refusal::garbage_args, Refusal::system};
+    if (verdict >= std::size(kVerdicts)) return header;
+    if (kVerdicts[verdict] == Refusal::version && (!in.u32(header.detail) || !in.u32(header.highest))) return header;
+    header.refusal = kVerdicts[verdict];
+  } else if (stat == kDenied) {
+    std::uint32_t why = 0;
+    if (!in.u32(why) || !in.u32(header.detail)) return header;
+    if (why == 0 && in.u32(header.highest)) header.refusal = Refusal::rpc_version;
+    if (why == 1) header.refusal = Refusal::authentication;
+  }
+  return header;
+}
+
+Error refusal_error(const ReplyHeader& header, std::string operation, std::string peer) {
+  const auto make = [&](int err, std::string text) {
+    const ErrorKind kind =
+        header.refusal == Refusal::undecodable ? ErrorKind::protocol : ErrorKind::server;
+    return Error(kind, err, header.detail, std::move(operation), std::move(peer), std::move(text));
+  };
+  const std::string range = std::to_string(header.detail) + " to " + std::to_string(header.highest);
+  switch (header.refusal) {
+    case Refusal::program:
+      return make(EPROTONOSUPPORT, "this port serves RPC, but not NFS; give the server's NFS/RDMA port with port=");
+    case Refusal::version:
+      return make(EPROTONOSUPPORT, "the server speaks NFS versions " + range +
+                                       " here, not 4; enable NFSv4 on the server");
+    case Refusal::procedure:
+      return make(EOPNOTSUPP, "the server does not know COMPOUND; enable NFSv4 on the server");
+    case Refusal::garbage_args:
+      return make(EIO, "the server could not decode the request; please report this with a capture of the traffic");
+    case Refusal::system:
+      return make(EIO, "the server had an error of its own; look at its log, then try again");
+    case Refusal::rpc_version:
+      return make(EPROTO, "the server speaks RPC versions " + range + ", not 2");
+    case Refusal::authentication:
+      return make(EACCES, "the server refused the credential (auth_stat " + std::to_string(header.detail) +
+                              "); check that the export allows sec=sys for this client");
+    case Refusal::none:
+    case Refusal::undecodable: break;
+  }
+  return make(EPROTO, "the server's answer is not an RPC Reply; please report this with a capture of the traffic");
+}
+
+}  // namespace nfsrdma::rpc

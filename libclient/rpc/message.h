@@ -1,0 +1,66 @@
+// ONC RPC messages (RFC 5531): the Call header with its credential, the Reply header with its verdict.
+//
+// A credential is encoded once and copied into each Call. Pure functions and values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nfsrdma/result.h"
+#include "xdr/decoder.h"
+#include "xdr/encoder.h"
+
+namespace nfsrdma::rpc {
+
+inline constexpr std::uint32_t kNfsProgram = 100003;
+
+/// RFC 5531 9: what a Reply's body starts with when the Call was executed: xid, REPLY, MSG_ACCEPTED, a verifier
+/// without a body (flavor and length), SUCCESS.
+inline constexpr std::size_t kReplyHeaderSize = 6 * 4;
+
+/// An encoded credential and verifier (RFC 5531 8.2), as they stand in a Call.
+class Credential {
+ public:
+  static Credential none();
+  /// AUTH_SYS (RFC 5531 appendix A): at most 16 groups go in, and 255 bytes of machine name.
+  static Credential sys(std::string_view machine, std::uint32_t uid, std::uint32_t gid,
+                        std::span<const std::uint32_t> groups);
+  [[nodiscard]] xdr::ConstBytes encoded() const { return encoded_; }
+
+ private:
+  std::vector<std::byte> encoded_;
+};
+
+/// Starts a Call; the xid is left zero for the transport to fill in. The procedure's arguments follow.
+void begin_call(xdr::Message& message, std::uint32_t program, std::uint32_t version, std::uint32_t procedure,
+                const Credential& credential);
+
+/// Why an RPC layer refused a Call (RFC 5531 9), with the words for it.
+enum class Refusal : std::uint8_t {
+  none,
+  undecodable,    ///< not an RPC Reply
+  program,        ///< PROG_UNAVAIL
+  version,        ///< PROG_MISMATCH
+  procedure,      ///< PROC_UNAVAIL
+  garbage_args,   ///< GARBAGE_ARGS
+  system,         ///< SYSTEM_ERR
+  rpc_version,    ///< RPC_MISMATCH
+  authentication  ///< AUTH_ERROR
+};
+
+struct ReplyHeader {
+  Refusal refusal = Refusal::undecodable;
+  std::uint32_t detail = 0;         ///< auth_stat, or the lowest version of a mismatch
+  std::uint32_t highest = 0;        ///< the highest version of a mismatch
+};
+
+/// Reads the header; where nothing was refused, the decoder stands at the results.
+ReplyHeader read_reply(xdr::Decoder& in);
+
+/// The Error of a refusal, for `operation` at `peer`.
+Error refusal_error(const ReplyHeader& header, std::string operation, std::string peer);
+
+}  // namespace nfsrdma::rpc

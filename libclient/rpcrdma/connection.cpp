@@ -1,0 +1,275 @@
+// The requester's connection: having one when it is needed, losing it, and time.
+//
+// A connection is replaced when it ends, when a Reply takes longer than it may, when the peer breaks the
+// rules that keep memory safe, and when memory cannot be taken back. Calls without a Reply go back to the
+// head of the queue in their old order, with their xids (RFC 8166 4.5.3). Attempts are spaced by a delay that
+// doubles until a Reply has come: a server that accepts connections and drops them is not hammered.
+#include <algorithm>
+#include <cerrno>
+#include <ranges>
+
+#include "rpcrdma/state.h"
+
+namespace nfsrdma::rpcrdma {
+namespace {
+
+std::string seconds_text(Duration duration) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+Duration doubled(Duration first, unsigned times, Duration most) {
+  for (; times != 0 && first < most; --times) first *= 2;
+  return std::min(first, most);
+}
+
+}  // namespace
+
+// ---- connecting ----
+
+PrivateData Requester::State::announcement() const {
+  return {config.remote_invalidation, sayable_size(config.send_size), sayable_size(config.receive_size)};
+}
+
+void Requester::State::connect(TimePoint now) {
+  if (shut || link == Link::up) return;
+  wanted = true;
+  want_link(now);
+}
+
+void Requester::State::want_link(TimePoint now) {
+  if (link != Link::down || shut || (pending == 0 && !wanted)) return;
+  if (now >= connect_at) {
+    start_connecting();
+    return;
+  }
+  link = Link::waiting;
+  lower_wake(connect_at);
+}
+
+void Requester::State::start_connecting() {
+  link = Link::connecting;
+  actions.push(Connect{++attempts});
+}
+
+void Requester::State::wait_before_next_attempt(TimePoint now) {
+  if (attempts != 0)
+    connect_at = later(now, doubled(config.reconnect_first, attempts - 1, config.reconnect_most));
+}
+
+void Requester::State::on_connected(ConstBytes peer_private_data, TimePoint now) {
+  if (link != Link::connecting) return;  // closed in the meantime
+  reset_connection();
+  link = Link::up;
+  connected_at = now;
+  wanted = false;
+  const auto theirs = find_private_data(peer_private_data);
+  const Negotiated agreed = negotiate(config.announce ? std::optional(announcement()) : std::nullopt,
+                                      theirs);  // 8797 4: anew each time
+  facts.private_data_seen = theirs.has_value();
+  facts.call_threshold = agreed.call_threshold;
+  facts.reply_threshold = agreed.reply_threshold;
+  facts.remote_invalidation = agreed.remote_invalidation;
+  if (ever_up) ++facts.reconnects;
+  ever_up = true;
+  if (told_lost && !told_reconnected) {
+    told_reconnected = true;
+    notice(Notice::Kind::reconnected, peer + ": reconnected");
+  }
+  pump(now);
+}
+
+void Requester::State::on_connect_failed(const Error& why, bool permanent, TimePoint now) {
+  if (link != Link::connecting && link != Link::closing) return;
+  link = Link::down;
+  last_failure = why;
+  wait_before_next_attempt(now);
+  retry_or_complete_all();
+  if (permanent) {
+    wanted = false;
+    for (Rpc* rpc : table.in_order()) {
+      if (rpc->stage != Rpc::Stage::queued) continue;
+      give_up(*rpc, Failure::unreachable,
+              Error(why.kind(), why.errno_value(), "connect", peer, why.message()));
+    }
+  }
+  want_link(now);
+}
+
+// ---- losing it ----
+
+/// Whatever the peer could still reach goes with the connection. Actions that were meant for it go nowhere.
+void Requester::State::close_link(Error why) {
+  if (link != Link::up && link != Link::connecting) return;
+  link = Link::closing;
+  close_reason = why;
+  actions.drop([](const Action& action) {
+    return std::holds_alternative<Send>(action) || std::holds_alternative<Revoke>(action) ||
+           std::holds_alternative<PostReceives>(action);
+  });
+  actions.push(Close{std::move(why)});
+}
+
+void Requester::State::on_disconnected(const Error& why, TimePoint now) {
+  if (link == Link::down || link == Link::waiting) return;
+  const bool was_up = link == Link::up || (link == Link::closing && ever_up);
+  actions.drop([](const Action& action) {
+    return std::holds_alternative<Send>(action) || std::holds_alternative<Revoke>(action) ||
+           std::holds_alternative<PostReceives>(action) || std::holds_alternative<Close>(action);
+  });
+  if (replied) count_short_life(now);
+  last_failure = close_reason ? *close_reason : why;
+  link = Link::down;
+  reset_connection();
+  retry_or_complete_all();
+  if (was_up && !told_lost && !shut) {
+    told_lost = true;
+    notice(Notice::Kind::connection_lost,
+           peer + ": connection lost (" + last_failure->message() + "); " +
+               (pending != 0 ? "reconnecting" : "reconnecting when it is needed"));
+  }
+  wait_before_next_attempt(now);
+  want_link(now);
+}
+
+/// 4.5.3: a Call that breaks every connection it is sent on must not become a tight loop, although other
+/// calls are answered in between. The first loss is no reason to wait; the next ones in a row are.
+void Requester::State::count_short_life(TimePoint now) {
+  short_lives = now - connected_at < config.reconnect_most ? short_lives + 1 : 0;
+  attempts = short_lives > 1 ? short_lives - 1 : 0;
+}
+
+void Requester::State::reset_connection() {
+  replied = zero_grant_seen = oddity_seen = overdue_abandoned = false;
+  in_flight = regular_in_flight = posted = 0;
+  facts.granted = 0;
+  close_reason.reset();
+}
+
+/// The connection is gone and with it every handle: what was being revoked is done, what was sent is queued.
+void Requester::State::retry_or_complete_all() {
+  std::vector<Rpc*> again;
+  for (Rpc* rpc : table.in_order()) {
+    rpc->unanswered = rpc->send_posted = false;
+    switch (rpc->stage) {
+      case Rpc::Stage::queued:
+        break;
+      case Rpc::Stage::sent:
+        rpc->stage = Rpc::Stage::queued;
+        rpc->forget_memory();  // 8.1.1: nothing of the old connection is named on the new one
+        again.push_back(rpc);
+        break;
+      case Rpc::Stage::revoking:
+        complete(*rpc);
+        break;
+      case Rpc::Stage::completed:
+        remove_if_finished(*rpc);
+        break;
+    }
+  }
+  for (Rpc* rpc : again | std::views::reverse)
+    (rpc->call.health_check ? health_queue : queue).push_front(rpc);
+}
+
+// ---- time ----
+
+void Requester::State::on_time(TimePoint now) {
+  if (now >= wake_at) scan(now);
+}
+
+void Requester::State::scan(TimePoint now) {
+  wake_at = TimePoint::max();
+  scan_deadlines(now);
+  if (link == Link::waiting) {
+    link = Link::down;
+    want_link(now);
+  }
+  scan_silence(now);
+  scan_notices(now);
+  pump(now);
+}
+
+void Requester::State::scan_deadlines(TimePoint now) {
+  std::vector<Rpc*> over;
+  for (Rpc* rpc : table.active()) {
+    if (rpc->stage > Rpc::Stage::sent) continue;
+    if (rpc->call.deadline <= now) {
+      over.push_back(rpc);
+    } else {
+      lower_wake(rpc->call.deadline);
+    }
+  }
+  std::ranges::sort(over, std::less<>(), &Rpc::id);
+  for (Rpc* rpc : over) give_up(*rpc, Failure::timed_out, timed_out(*rpc, now));
+}
+
+/// How long an unanswered call leaves the connection in good standing.
+Duration Requester::State::patience() const {
+  if (replied) return config.reply_timeout;
+  return doubled(config.first_reply_timeout, silent_connections, config.reply_timeout);
+}
+
+void Requester::State::scan_silence(TimePoint now) {
+  if (link != Link::up) return;
+  overdue_abandoned = false;
+  bool overdue = false;
+  for (const Rpc* rpc : table.active()) {
+    if (!rpc->unanswered) continue;
+    const TimePoint until = later(rpc->sent_at, patience());
+    if (until > now) {
+      lower_wake(until);
+    } else if (rpc->stage == Rpc::Stage::sent) {
+      overdue = true;
+    } else {
+      overdue_abandoned = true;  // matters when somebody wants its credit: pump()
+    }
+  }
+  if (!overdue) return;
+  const std::string waited = seconds_text(patience());
+  if (!replied) {
+    ++silent_connections;
+    attempts = 0;  // the wait has been long enough: connect at once
+    connect_at = now;
+    close_link(error(ErrorKind::connection, ETIMEDOUT,
+                     "the first call on a new connection was not answered within " + waited));
+  } else {
+    close_link(error(ErrorKind::connection, ETIMEDOUT, "a call was not answered within " + waited));
+  }
+}
+
+void Requester::State::scan_notices(TimePoint now) {
+  if (pending == 0 || told_silent) return;
+  if (link != Link::up && told_lost) return;  // known already
+  const TimePoint at = later(std::max(last_heard, busy_since), config.notice_after);
+  if (at > now) {
+    lower_wake(at);
+    return;
+  }
+  told_silent = true;
+  notice(Notice::Kind::not_responding,
+         peer + ": not responding; still trying" +
+             (link != Link::up && last_failure ? " (" + last_failure->message() + ")" : std::string()));
+}
+
+Error Requester::State::timed_out(const Rpc& rpc, TimePoint now) const {
+  constexpr const char* kCheck =
+      "; check that the server runs NFS/RDMA on port 20049 and that no firewall is between";
+  const std::string last = last_failure ? "; last: " + last_failure->message() : std::string();
+  if (rpc.stage == Rpc::Stage::sent) {
+    return error(ErrorKind::timeout, ETIMEDOUT,
+                 "no answer within " + seconds_text(now - rpc.sent_at) +
+                     " of sending; check that the server is up and not overloaded, or allow more time");
+  }
+  if (link == Link::up) {
+    return error(
+        ErrorKind::timeout, ETIMEDOUT,
+        "the server left " + std::to_string(in_flight) +
+            " calls unanswered and granted no credit for another; check its load, or allow more time");
+  }
+  return error(ErrorKind::timeout, ETIMEDOUT,
+               std::string(ever_up ? "the connection was lost and could not be had again in time"
+                                   : "no connection could be made in time") +
+                   last + kCheck);
+}
+
+}  // namespace nfsrdma::rpcrdma

@@ -1,0 +1,282 @@
+#include "rpcrdma/marshal.h"
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "reply_sizing/plan.h"
+
+namespace nfsrdma::rpcrdma {
+namespace {
+
+using reply_sizing::ReplyPlan;
+using reply_sizing::ResultBound;
+
+enum class Form : std::uint8_t { whole, reduced, long_reduced, long_whole, none };
+
+constexpr bool is_long(Form form) {
+  return form == Form::long_reduced || form == Form::long_whole;
+}
+constexpr bool is_reduced(Form form) {
+  return form == Form::reduced || form == Form::long_reduced;
+}
+
+/// The items of a Message as their encoder promised them: in order, inside the stream, on XDR's boundaries.
+/// Positions are 32 bits on the wire (3.4.5).
+bool well_formed(const xdr::Message& message) {
+  std::size_t last = 0;
+  for (const xdr::Item& item : message.items) {
+    if (item.stream_offset < last || item.stream_offset > message.stream.size()) return false;
+    if (item.stream_offset % kWord != 0) return false;
+    if (item.data.size() > std::numeric_limits<std::uint32_t>::max()) return false;
+    last = item.stream_offset;
+  }
+  return message.stream.size() >= 2 * kWord &&  // the xid and the message type
+         message.stream.size() % kWord == 0 &&
+         message.unreduced_size() <= std::numeric_limits<std::uint32_t>::max();
+}
+
+/// Calls `text(bytes)` for each piece of the stream and `item(item, position)` for each item between them;
+/// the position is the one in the unreduced stream (3.4.5).
+template <class Text, class Item>
+void walk(const xdr::Message& message, const Text& text, const Item& item) {
+  std::size_t at = 0;
+  std::size_t removed = 0;
+  for (const xdr::Item& one : message.items) {
+    text(message.stream.bytes().subspan(at, one.stream_offset - at));
+    item(one, one.stream_offset + removed);
+    at = one.stream_offset;
+    removed += xdr::padded(one.data.size());
+  }
+  text(message.stream.bytes().subspan(at));
+}
+
+std::byte* append(std::byte* to, ConstBytes bytes) {
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  return to + bytes.size();
+}
+
+/// The message with its items and their padding put back.
+void write_whole(const xdr::Message& message, std::byte* to) {
+  walk(
+      message, [&](ConstBytes bytes) { to = append(to, bytes); },
+      [&](const xdr::Item& item, std::size_t) {
+        to = append(to, item.data);
+        const std::size_t pad = xdr::padding(item.data.size());
+        std::memset(to, 0, pad);
+        to += pad;
+      });
+}
+
+/// One marshalling under way.
+class Marshaller {
+ public:
+  Marshaller(Rpc& rpc, const Facts& limits, Memory& memory, const std::string& peer)
+      : rpc_(rpc), message_(rpc.call.message), limits_(limits), memory_(memory), peer_(peer) {}
+
+  Status run(std::uint32_t credits) {
+    if (!well_formed(message_)) {
+      return failure(EINVAL,
+                     "the message to send is malformed, which is an error in this program; please report it");
+    }
+    xdr::store_u32(message_.stream.data(), rpc_.xid);
+    plan_reply();
+    const Form form = choose_form();
+    if (form == Form::none) {
+      return failure(EMSGSIZE,
+                     "the request needs more memory segments than one message can name; use smaller "
+                     "requests (rsize, wsize)");
+    }
+    rpc_.header.clear();
+    rpc_.header.rdma_xid = rpc_.xid;
+    rpc_.header.rdma_credit = credits;
+    rpc_.header.proc = is_long(form) ? rdma_proc::RDMA_NOMSG : rdma_proc::RDMA_MSG;
+    if (Status done = offer_arguments(form); !done) return done;
+    if (Status done = offer_results(); !done) return done;
+    return write(form);
+  }
+
+ private:
+  void plan_reply() {
+    std::vector<ResultBound>& results = rpc_.bounds;
+    results.clear();
+    for (const ResultTarget& target : rpc_.call.results) {
+      results.push_back(
+          {target.destination.size(), target.wanted_inline, segments_for(target.destination.size())});
+    }
+    plan_ = reply_sizing::plan_reply({rpc_.call.reply_max_inline, rpc_.call.reply_max_reduced, results},
+                                     limits_.reply_threshold);
+  }
+
+  [[nodiscard]] std::size_t segments_for(std::uint64_t length) const {
+    return length == 0 ? 0 : memory_.segments_for(static_cast<std::size_t>(length));
+  }
+
+  /// The header without a Read list, at most.
+  [[nodiscard]] std::size_t reply_part() const {
+    std::size_t size = kMinHeader;
+    if (plan_.write_list) size += static_cast<std::size_t>(reply_sizing::write_list_size(rpc_.bounds));
+    if (plan_.reply_chunk != 0) size += kReplyChunkHead + segments_for(plan_.reply_chunk) * kSegment;
+    return size;
+  }
+
+  [[nodiscard]] std::size_t item_segments() const {
+    std::size_t count = 0;
+    for (const xdr::Item& item : message_.items) count += segments_for(item.data.size());
+    return count;
+  }
+
+  [[nodiscard]] Form choose_form() const {
+    const std::size_t room = limits_.call_threshold;
+    const std::size_t base = reply_part();
+    const std::size_t stream = message_.stream.size();
+    const std::size_t whole = message_.unreduced_size();
+    const std::size_t items = item_segments() * kReadSegment;
+    if (base + whole <= room) return Form::whole;
+    if (items != 0) {
+      if (base + items + stream <= room) return Form::reduced;
+      if (base + items + segments_for(stream) * kReadSegment <= room) return Form::long_reduced;
+    }
+    if (base + segments_for(whole) * kReadSegment <= room) return Form::long_whole;
+    return Form::none;
+  }
+
+  Status offer_arguments(Form form) {
+    if (is_long(form)) {
+      const std::size_t size = form == Form::long_whole ? message_.unreduced_size() : message_.stream.size();
+      if (Status done = allocate(rpc_.long_call, size, "request"); !done) return done;
+      if (form == Form::long_whole) {
+        write_whole(message_, rpc_.long_call.get());
+      } else {
+        append(rpc_.long_call.get(), message_.stream.bytes());
+      }
+      if (Status done = read_chunk(0, {rpc_.long_call.get(), size}); !done) return done;
+    }
+    return is_reduced(form) ? offer_items() : Status();
+  }
+
+  /// 3.4.4.4, 3.4.5.2: an item's chunk has its bytes and no padding.
+  Status offer_items() {
+    Status all;
+    walk(
+        message_, [](ConstBytes) {},
+        [&](const xdr::Item& item, std::size_t position) {
+          if (!all || item.data.empty()) return;
+          // Memory::expose() takes what it may let be written; with remote_read nobody writes.
+          // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+          const Bytes bytes(const_cast<std::byte*>(item.data.data()), item.data.size());
+          all = read_chunk(position, bytes);
+        });
+    return all;
+  }
+
+  Status read_chunk(std::size_t position, Bytes bytes) {
+    auto segments = expose(bytes, fabric::Access::remote_read);
+    if (!segments) return segments.error();
+    for (const RemoteSegment& one : *segments) {
+      rpc_.header.rdma_reads.push_back({static_cast<std::uint32_t>(position), one});
+    }
+    keep(std::move(*segments));
+    return {};
+  }
+
+  Status offer_results() {
+    if (plan_.write_list) {
+      for (const ResultTarget& target : rpc_.call.results) {
+        rpc_.header.rdma_writes.add_chunk();
+        // 4.3.2.3: an empty chunk keeps the result in the stream.
+        if (target.wanted_inline || target.destination.empty()) continue;
+        // 3.4.6.2: no room for padding.
+        auto segments = expose(target.destination, fabric::Access::remote_write);
+        if (!segments) return segments.error();
+        for (const RemoteSegment& one : *segments) rpc_.header.rdma_writes.add_segment(one);
+        keep(std::move(*segments));
+      }
+    }
+    return plan_.reply_chunk != 0 ? offer_reply_chunk() : Status();
+  }
+
+  Status offer_reply_chunk() {
+    if (Status done = allocate(rpc_.long_reply, plan_.reply_chunk, "reply"); !done) return done;
+    auto segments = expose({rpc_.long_reply.get(), static_cast<std::size_t>(plan_.reply_chunk)},
+                           fabric::Access::remote_write);
+    if (!segments) return segments.error();
+    rpc_.header.has_rdma_reply = true;
+    rpc_.header.rdma_reply.assign(segments->begin(), segments->end());
+    keep(std::move(*segments));
+    return {};
+  }
+
+  Status write(Form form) {
+    const std::size_t header = encoded_size(rpc_.header);
+    const std::size_t payload = is_long(form)           ? 0
+                                : form == Form::reduced ? message_.stream.size()
+                                                        : message_.unreduced_size();
+    if (header + payload > limits_.call_threshold) {
+      return failure(EMSGSIZE,
+                     "the memory came in more segments than the fabric had promised, which is an error in "
+                     "this program; please report it");
+    }
+    rpc_.bytes.clear();
+    encode(rpc_.header, rpc_.bytes);
+    if (payload == 0) return {};
+    std::byte* const to = rpc_.bytes.extend(payload);
+    if (form == Form::reduced) {
+      append(to, message_.stream.bytes());
+    } else {
+      write_whole(message_, to);
+    }
+    return {};
+  }
+
+  Result<std::vector<RemoteSegment>> expose(Bytes bytes, fabric::Access access) {
+    if (bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
+      return failure(EMSGSIZE, "a transfer of 4 GiB or more cannot be described; use smaller requests");
+    }
+    auto segments = memory_.expose(bytes, access);
+    if (segments) return segments;
+    return failure(ENOMEM,
+                   "memory could not be made available to the server (" + segments.error().message() +
+                       "); lower the number or size of requests, or raise the limit on locked memory");
+  }
+
+  void keep(std::vector<RemoteSegment>&& segments) {
+    if (rpc_.exposed.empty()) {
+      rpc_.exposed = std::move(segments);
+    } else {
+      rpc_.exposed.insert(rpc_.exposed.end(), segments.begin(), segments.end());
+    }
+  }
+
+  Status allocate(std::unique_ptr<std::byte[]>& to, std::uint64_t size, const char* what) {
+    if (size > kLargestCopy) {
+      return failure(EMSGSIZE, std::string("the ") + what + " may be of " + std::to_string(size) +
+                                   " bytes, too large for one message; use smaller requests");
+    }
+    to.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(size)]);
+    if (to) return {};
+    return failure(ENOMEM, std::string("no memory for a ") + what + " of " + std::to_string(size) +
+                               " bytes; use smaller requests or free some memory");
+  }
+
+  [[nodiscard]] Error failure(int errno_value, std::string text) const {
+    return {ErrorKind::local, errno_value, "RPC", peer_, std::move(text)};
+  }
+
+  Rpc& rpc_;
+  xdr::Message& message_;
+  const Facts& limits_;
+  Memory& memory_;
+  const std::string& peer_;
+  ReplyPlan plan_;
+};
+
+}  // namespace
+
+Status marshal(Rpc& rpc, const Facts& limits, std::uint32_t credits, Memory& memory,
+               const std::string& peer) {
+  return Marshaller(rpc, limits, memory, peer).run(credits);
+}
+
+}  // namespace nfsrdma::rpcrdma

@@ -1,0 +1,144 @@
+// What a message from the server does to the requester (RFC 8166 4.2, 4.3, 4.5; RFC 8797 4.1).
+//
+// Every message uses up a Receive, whatever it is. One that is nobody's, or cannot be read, changes nothing
+// else (4.5: MUST silently discard; a requester MUST NOT answer with RDMA_ERROR, 4.2.4): the RPC that it may
+// have been meant for lives on until its own time-out.
+#include <cerrno>
+
+#include "rpcrdma/reply_check.h"
+#include "rpcrdma/state.h"
+
+namespace nfsrdma::rpcrdma {
+
+void Requester::State::on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated,
+                                   TimePoint now) {
+  if (link != Link::up) return;
+  if (posted > 0) --posted;
+  take_message(std::move(buffer), invalidated, now);
+  if (link != Link::up) return;
+  pump(now);
+  if (link == Link::up) top_up_receives();
+}
+
+void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated,
+                                    TimePoint now) {
+  const Decoded header = decode(buffer.message(), incoming);
+  Rpc* rpc = header.fault == HeaderFault::too_short ? nullptr : table.find_xid(incoming.rdma_xid);
+  if (rpc != nullptr && !rpc->unanswered) rpc = nullptr;  // a duplicate, or not sent on this connection
+  if (invalidated && !take_invalidated(rpc, *invalidated)) return;
+  const Sort what = header.fault == HeaderFault::none ? sort(incoming, buffer.message().subspan(header.size))
+                                                      : Sort::foreign;
+  if (rpc == nullptr || (what != Sort::reply && what != Sort::error)) {
+    ++facts.discarded;
+    return;
+  }
+  answered(*rpc, now);
+  if (rpc->stage != Rpc::Stage::sent) {
+    // Its caller has gone (8.1.3): the credit is all that the late Reply brings.
+    ++facts.discarded;
+    overdue_abandoned = false;  // the next scan tells whether there is another
+    lower_wake(now);
+    remove_if_finished(*rpc);
+    return;
+  }
+  if (what == Sort::error) {
+    take_error(*rpc);
+  } else {
+    take_reply(*rpc, std::move(buffer), header.size);
+  }
+  settle(*rpc);
+}
+
+/// RFC 8797 4.1: it MUST belong to the RPC that the message is for. False: it does not, and the connection
+/// with a peer that kills what it was not told to is closed.
+bool Requester::State::take_invalidated(Rpc* rpc, std::uint32_t handle) {
+  if (rpc == nullptr || !rpc->offered(handle)) {
+    close_link(
+        error(ErrorKind::protocol, EPROTO,
+              "the server invalidated a memory handle of another call; report it to the server's maker"));
+    return false;
+  }
+  std::erase_if(rpc->exposed, [handle](const RemoteSegment& one) { return one.handle == handle; });
+  if (!facts.remote_invalidation) oddity("the server invalidates handles although that was not agreed");
+  return true;
+}
+
+void Requester::State::answered(Rpc& rpc, TimePoint now) {
+  give_credit_back(rpc);
+  take_grant(incoming.rdma_credit);
+  heard(now);
+}
+
+void Requester::State::take_grant(std::uint32_t credits) {
+  if (credits == 0) {
+    // 3.3.1: MUST NOT be, since it would be a deadlock; so it is taken for the least that is not.
+    if (!zero_grant_seen) {
+      notice(Notice::Kind::protocol_oddity, peer + ": the server grants no credit at all; going on with one");
+    }
+    zero_grant_seen = true;
+    credits = 1;
+  }
+  facts.granted = credits;
+  replied = true;
+}
+
+void Requester::State::heard(TimePoint now) {
+  last_heard = now;
+  attempts = silent_connections = 0;
+  told_lost = told_reconnected = false;
+  last_failure.reset();
+  if (told_silent) notice(Notice::Kind::responding_again, peer + ": responding again");
+  told_silent = false;
+}
+
+void Requester::State::take_error(Rpc& rpc) {
+  if (incoming.err == rpc_rdma_errcode::ERR_VERS) {
+    rpc.failure = Failure::err_vers;
+    rpc.error = error(ErrorKind::protocol, EPROTONOSUPPORT,
+                      "the server speaks RPC-over-RDMA versions " + std::to_string(incoming.rdma_vers_low) +
+                          " to " + std::to_string(incoming.rdma_vers_high) +
+                          ", and this client version 1; use another server");
+    return;
+  }
+  rpc.failure = Failure::err_chunk;
+  rpc.error = error(
+      ErrorKind::protocol, EREMOTEIO,
+      rpc.header.has_rdma_reply
+          ? "the server could not use the memory chunks of this call (ERR_CHUNK): the reply may be "
+            "larger than expected; try smaller requests"
+          : "the server could not use the memory chunks of this call (ERR_CHUNK); try smaller requests");
+}
+
+void Requester::State::take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::size_t header_size) {
+  const bool is_long = incoming.proc == rdma_proc::RDMA_NOMSG;
+  const char* fault = check_chunks(rpc.header, incoming);
+  if (fault == nullptr && !is_long && buffer.message().size() - header_size < kMinRpcReply) {
+    fault = "it is shorter than any RPC reply";
+  }
+  if (fault != nullptr) {
+    rpc.failure = Failure::bad_reply;
+    rpc.error = error(ErrorKind::protocol, EPROTO,
+                      std::string("the server's reply breaks the protocol: ") + fault +
+                          "; report it to the server's maker");
+    return;
+  }
+  Reply& reply = rpc.reply.emplace();
+  reply.placements.reserve(rpc.call.results.size());
+  for (std::size_t i = 0; i < rpc.call.results.size(); ++i) {
+    const bool listed = i < rpc.header.rdma_writes.size();
+    reply.placements.push_back(
+        {rpc.call.results[i].destination, listed && !rpc.header.rdma_writes[i].empty(),
+         listed ? static_cast<std::uint32_t>(chunk_length(incoming.rdma_writes[i])) : 0U});
+  }
+  if (is_long) {
+    reply.long_reply = std::move(rpc.long_reply);
+    reply.message = {reply.long_reply.get(), static_cast<std::size_t>(chunk_length(incoming.rdma_reply))};
+    ++facts.long_replies;
+  } else {
+    reply.message = buffer.message().subspan(header_size);
+    reply.buffer.emplace(std::move(buffer));  // its storage stays where it is
+  }
+  ++facts.replies;
+}
+
+}  // namespace nfsrdma::rpcrdma

@@ -1,0 +1,329 @@
+// The requester's calls: queueing, credits, completion. requester.h tells the life of an RPC; state.h what is
+// where.
+#include "rpcrdma/requester.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+#include "rpcrdma/marshal.h"
+#include "rpcrdma/reply_check.h"
+#include "rpcrdma/state.h"
+
+namespace nfsrdma::rpcrdma {
+namespace {
+
+/// Receives beyond one for each call in flight: a message that nobody asked for then costs the connection
+/// nothing (3.3.1 asks for as many as there are calls).
+constexpr std::uint32_t kSpareReceives = 2;
+
+Config checked(Config config) {
+  config.credits_wanted = std::max(config.credits_wanted, 1U);
+  config.receive_size = std::max(config.receive_size, kDefaultThreshold);
+  config.send_size = std::max(config.send_size, kDefaultThreshold);
+  return config;
+}
+
+}  // namespace
+
+std::optional<Action> ActionQueue::pop() {
+  if (next_ == actions_.size()) return std::nullopt;
+  std::optional<Action> action = std::move(actions_[next_++]);
+  if (next_ == actions_.size()) {
+    actions_.clear();
+    next_ = 0;
+  }
+  return action;
+}
+
+Requester::State::State(const Config& config_in, Memory& memory_in, std::uint32_t first_xid,
+                        std::string peer_in)
+    : config(checked(config_in)), memory(memory_in), peer(std::move(peer_in)), table(first_xid) {}
+
+// ---- calls ----
+
+CallId Requester::State::submit(Call call, TimePoint now) {
+  Rpc& rpc = table.add();
+  const CallId id = rpc.id;
+  rpc.call = std::move(call);
+  ++facts.calls;
+  const bool was_idle = pending++ == 0;
+  if (shut) {
+    rpc.failure = Failure::closed;
+    rpc.error = error(ErrorKind::cancelled, ESHUTDOWN, "the connection has been shut down; connect again");
+    complete(rpc);
+    return id;
+  }
+  if (was_idle) {
+    busy_since = now;
+    lower_wake(later(now, config.notice_after));
+  }
+  lower_wake(rpc.call.deadline);
+  enqueue(rpc);
+  want_link(now);
+  pump(now);
+  return id;
+}
+
+void Requester::State::enqueue(Rpc& rpc) {
+  (rpc.call.health_check ? health_queue : queue).push_back(&rpc);
+}
+
+void Requester::State::take_from_queue(Rpc& rpc) {
+  std::deque<Rpc*>& from = rpc.call.health_check ? health_queue : queue;
+  const auto found = std::ranges::find(from, &rpc);
+  assert(found != from.end());
+  from.erase(found);
+}
+
+void Requester::State::cancel(CallId id) {
+  Rpc* rpc = table.find(id);
+  if (rpc == nullptr || rpc->stage > Rpc::Stage::sent) return;
+  give_up(*rpc, Failure::cancelled, error(ErrorKind::cancelled, ECANCELED, "cancelled by its caller"));
+}
+
+void Requester::State::shut_down(TimePoint now) {
+  if (shut) return;
+  shut = true;
+  wanted = false;
+  for (Rpc* rpc : table.in_order()) {
+    if (rpc->stage > Rpc::Stage::sent) continue;
+    give_up(*rpc, Failure::closed,
+            error(ErrorKind::cancelled, ESHUTDOWN, "the connection is being shut down"));
+  }
+  const bool not_begun =
+      actions.drop([](const Action& a) { return std::holds_alternative<Connect>(a); }) != 0;
+  if (link == Link::waiting || not_begun) link = Link::down;
+  if (link == Link::connecting || link == Link::up) {
+    close_link(error(ErrorKind::cancelled, ESHUTDOWN, "shut down by its user"));
+  }
+  scan(now);
+}
+
+// ---- credits (3.3) ----
+
+/// 3.3.1: the lower of what was asked for and what was granted; 3.3.3: one until a Reply has told.
+std::uint32_t Requester::State::limit() const {
+  return replied ? std::min(config.credits_wanted, facts.granted) : 1;
+}
+
+Rpc* Requester::State::next_to_send() {
+  const std::uint32_t most = limit();
+  if (in_flight >= most) return nullptr;
+  const auto take = [](std::deque<Rpc*>& from) {
+    Rpc* rpc = from.front();
+    from.pop_front();
+    return rpc;
+  };
+  if (!health_queue.empty()) return take(health_queue);
+  // RFC 8267 4.6: some are kept for health checks, but never the last.
+  const std::uint32_t kept = std::min(config.reserved_credits, most - 1);
+  return !queue.empty() && regular_in_flight < most - kept ? take(queue) : nullptr;
+}
+
+void Requester::State::pump(TimePoint now) {
+  if (link != Link::up) return;
+  while (Rpc* rpc = next_to_send()) send(*rpc, now);
+  if (overdue_abandoned && !(queue.empty() && health_queue.empty())) {
+    close_link(error(ErrorKind::connection, ETIMEDOUT,
+                     "calls that were given up hold the server's credits and are not answered"));
+  }
+}
+
+void Requester::State::send(Rpc& rpc, TimePoint now) {
+  if (Status done = marshal(rpc, facts, config.credits_wanted, memory, peer); !done) {
+    rpc.failure = Failure::cannot_construct;  // 4.5.4
+    rpc.error = done.error();
+    settle(rpc);
+    return;
+  }
+  rpc.stage = Rpc::Stage::sent;
+  rpc.unanswered = rpc.send_posted = true;
+  rpc.sent_at = now;
+  ++in_flight;
+  if (!rpc.call.health_check) ++regular_in_flight;
+  facts.retransmissions += rpc.sent_before ? 1 : 0;
+  rpc.sent_before = true;
+  facts.long_calls += rpc.header.proc == rdma_proc::RDMA_NOMSG ? 1 : 0;
+  facts.reduced_calls += rpc.header.proc == rdma_proc::RDMA_MSG && !rpc.header.rdma_reads.empty() ? 1 : 0;
+  facts.reply_chunks_offered += rpc.header.has_rdma_reply ? 1 : 0;
+  lower_wake(later(now, std::min(patience(), config.notice_after)));
+  top_up_receives();  // 3.3.1: there before the Call is
+  actions.push(Send{rpc.id, rpc.bytes.bytes()});
+}
+
+/// Posts in batches: nothing while there are enough, then up to all that the credits could need.
+void Requester::State::top_up_receives() {
+  if (posted >= in_flight) return;
+  const std::uint32_t wanted_now = std::max(in_flight, limit()) + kSpareReceives;
+  actions.push(PostReceives{wanted_now - posted});
+  posted = wanted_now;
+}
+
+void Requester::State::give_credit_back(Rpc& rpc) {
+  if (!rpc.unanswered) return;
+  rpc.unanswered = false;
+  --in_flight;
+  if (!rpc.call.health_check) --regular_in_flight;
+}
+
+// ---- endings ----
+
+/// A Send that nobody has seen yet need not go: its handles are about to die (8.1.4).
+bool Requester::State::retract_send(Rpc& rpc) {
+  const bool unseen = actions.drop([&](const Action& action) {
+    const Send* one = std::get_if<Send>(&action);
+    return one != nullptr && one->cookie == rpc.id;
+  }) != 0;
+  if (!unseen) return false;
+  rpc.send_posted = false;
+  give_credit_back(rpc);
+  return true;
+}
+
+void Requester::State::give_up(Rpc& rpc, Failure failure, Error why) {
+  assert(rpc.stage == Rpc::Stage::queued || rpc.stage == Rpc::Stage::sent);
+  if (rpc.stage == Rpc::Stage::queued) take_from_queue(rpc);
+  if (rpc.stage == Rpc::Stage::sent) retract_send(rpc);
+  rpc.failure = failure;
+  rpc.error = std::move(why);
+  settle(rpc);
+}
+
+/// 4.4.1, 8.1.3: nothing completes before its memory is out of the peer's reach.
+void Requester::State::settle(Rpc& rpc) {
+  rpc.stage = Rpc::Stage::revoking;
+  if (rpc.exposed.empty()) {
+    complete(rpc);
+  } else if (link == Link::up) {
+    actions.push(Revoke{rpc.id, std::move(rpc.exposed)});
+    rpc.exposed.clear();
+  }
+  // Otherwise the connection is being closed, and takes all handles with it: on_disconnected() completes.
+}
+
+void Requester::State::on_revoked(CallId cookie, bool ok, TimePoint now) {
+  Rpc* rpc = table.find(cookie);
+  if (rpc == nullptr || rpc->stage != Rpc::Stage::revoking) return;
+  if (!ok) {
+    // 4.5.4: MUST close the connection before the RPC completes; on_disconnected() completes it.
+    close_link(error(ErrorKind::local, EIO, "memory could not be taken back from the server"));
+    return;
+  }
+  complete(*rpc);
+  pump(now);
+}
+
+void Requester::State::complete(Rpc& rpc) {
+  assert(rpc.stage != Rpc::Stage::completed && pending > 0);
+  if (rpc.reply && rpc.reply->long_reply && !is_rpc_reply(rpc.reply->message, rpc.xid)) {
+    // 4.2.1, seen only now: memory is not looked at while the peer can change it (4.4.1).
+    rpc.reply.reset();
+    rpc.failure = Failure::bad_reply;
+    rpc.error = error(ErrorKind::protocol, EPROTO,
+                      "the server put something else than this call's reply into "
+                      "the Reply chunk; report it to the server's maker");
+  }
+  rpc.stage = Rpc::Stage::completed;
+  --pending;
+  actions.push(
+      Complete{rpc.id, rpc.failure, std::move(rpc.error), std::move(rpc.reply), std::move(rpc.call.message)});
+  rpc.error.reset();
+  rpc.reply.reset();
+  rpc.long_call.reset();
+  rpc.long_reply.reset();
+  remove_if_finished(rpc);
+}
+
+void Requester::State::remove_if_finished(Rpc& rpc) {
+  if (rpc.finished()) table.remove(rpc);
+}
+
+void Requester::State::on_sent(CallId cookie) {
+  Rpc* rpc = table.find(cookie);
+  if (rpc == nullptr) return;
+  rpc->send_posted = false;
+  remove_if_finished(*rpc);
+}
+
+// ---- words ----
+
+void Requester::State::notice(Notice::Kind kind, std::string text) {
+  actions.push(Notice{kind, std::move(text)});
+}
+
+void Requester::State::oddity(const std::string& text) {
+  if (oddity_seen) return;
+  oddity_seen = true;
+  notice(Notice::Kind::protocol_oddity, peer + ": " + text);
+}
+
+Error Requester::State::error(ErrorKind kind, int errno_value, std::string text) const {
+  return {kind, errno_value, "RPC", peer, std::move(text)};
+}
+
+// ---- the public face ----
+
+Requester::Requester(const Config& config, Memory& memory, std::uint32_t first_xid, std::string peer)
+    : state_(std::make_unique<State>(config, memory, first_xid, std::move(peer))) {}
+Requester::~Requester() = default;
+
+CallId Requester::submit(Call call, TimePoint now) {
+  return state_->submit(std::move(call), now);
+}
+void Requester::cancel(CallId id, TimePoint now) {
+  state_->cancel(id);
+  state_->pump(now);
+}
+void Requester::connect(TimePoint now) {
+  state_->connect(now);
+}
+void Requester::on_connected(ConstBytes peer_private_data, TimePoint now) {
+  state_->on_connected(peer_private_data, now);
+}
+void Requester::on_connect_failed(const Error& why, bool permanent, TimePoint now) {
+  state_->on_connect_failed(why, permanent, now);
+}
+void Requester::on_disconnected(const Error& why, TimePoint now) {
+  state_->on_disconnected(why, now);
+}
+void Requester::on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated,
+                            TimePoint now) {
+  state_->on_received(std::move(buffer), invalidated, now);
+}
+void Requester::on_sent(CallId cookie, TimePoint /*now*/) {
+  state_->on_sent(cookie);
+}
+void Requester::on_revoked(CallId cookie, bool ok, TimePoint now) {
+  state_->on_revoked(cookie, ok, now);
+}
+void Requester::on_time(TimePoint now) {
+  state_->on_time(now);
+}
+void Requester::shut_down(TimePoint now) {
+  state_->shut_down(now);
+}
+
+std::optional<Action> Requester::poll() {
+  return state_->actions.pop();
+}
+std::optional<TimePoint> Requester::next_deadline() const {
+  if (state_->wake_at == TimePoint::max()) return std::nullopt;
+  return state_->wake_at;
+}
+std::vector<std::byte> Requester::private_data() const {
+  if (!state_->config.announce) return {};
+  const auto octets = encode(state_->announcement());
+  return {octets.begin(), octets.end()};
+}
+const Facts& Requester::facts() const {
+  return state_->facts;
+}
+bool Requester::connected() const {
+  return state_->link == State::Link::up;
+}
+std::size_t Requester::pending() const {
+  return state_->pending;
+}
+
+}  // namespace nfsrdma::rpcrdma

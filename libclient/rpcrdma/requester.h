@@ -1,0 +1,202 @@
+// The requester's side of RPC-over-RDMA version 1 (RFC 8166, RFC 8797), as a state machine without I/O.
+//
+// In: calls to make, messages received, completions, the time. Out: actions, taken with poll() until it gives
+// none. It has no socket, no clock, no thread and no randomness of its own, so both fabrics drive the same
+// code and every rule is tested on virtual time.
+//
+// The life of one RPC: submit() queues it → a credit comes free (3.3) → it is marshalled for the thresholds
+// of this connection (3.5): inline, reduced, or as a Long Call; memory for its result is exposed → Send → its
+// Reply arrives and is checked (4.3, 4.5) → Revoke what was exposed (4.4.1) → Complete. Nothing completes
+// before its memory is out of the peer's reach.
+//
+// Who owns what: a Call's message, the memory of its items and of its results stay as they are from submit()
+// until Complete; Complete gives the Call's message back for reuse. The bytes of a Send action belong to the
+// requester and stay valid until on_sent(cookie) or on_disconnected().
+//
+// On connection loss every RPC that has no Reply goes back to the queue and is sent again on the next
+// connection with the same xid, marshalled anew (4.5.3); its deadline runs on. Deadlines are absolute.
+//
+// Thread-safety: none; confined to the thread that runs its driver.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fabric/fabric.h"
+#include "nfsrdma/result.h"
+#include "xdr/decoder.h"
+#include "xdr/encoder.h"
+
+namespace nfsrdma::rpcrdma {
+
+using fabric::Bytes;
+using fabric::ConstBytes;
+using fabric::RemoteSegment;
+using TimePoint = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+
+/// Names an RPC for its caller and in cookies. Never 0, never used again.
+using CallId = std::uint64_t;
+
+/// One DDP-eligible result of the Reply, in the order of the results.
+struct ResultTarget {
+  Bytes destination;           ///< where it is wanted; its size is the most that may come
+  bool wanted_inline = false;  ///< offer no memory for it (4.3.2.3): it comes in the stream and is copied
+};
+
+/// An RPC to make.
+struct Call {
+  xdr::Message
+      message;  ///< the whole RPC Call; its first four bytes (the xid) are filled in by the requester
+  std::vector<ResultTarget> results;
+  std::uint64_t reply_max_inline = 0;   ///< the largest RPC Reply with all results in the stream
+  std::uint64_t reply_max_reduced = 0;  ///< the same, with the results that are not wanted inline taken out
+  TimePoint deadline = TimePoint::max();
+  bool health_check = false;  ///< may use the credit that is kept for such (RFC 8267 4.6)
+};
+
+/// What came back. The views live as long as the Reply does.
+struct Reply {
+  ConstBytes message;                           ///< the RPC Reply, from its xid on, reduced as it came
+  std::vector<xdr::Placement> placements;       ///< for xdr::Decoder, one for each ResultTarget of the Call
+  std::optional<fabric::ReceiveBuffer> buffer;  // keeps `message` alive: inline
+  std::unique_ptr<std::byte[]> long_reply;      // keeps `message` alive: from the Reply chunk
+};
+
+/// Why an RPC ended without a Reply: what the caller decides on. The Error beside it is for people.
+enum class Failure : std::uint8_t {
+  none,
+  timed_out,  ///< its deadline passed
+  cancelled,
+  unreachable,       ///< no connection can be had, and trying again cannot help
+  cannot_construct,  ///< RFC 8166 4.5.4: no memory to expose, or larger than the protocol can say
+  err_vers,          ///< the peer answered RDMA_ERROR, ERR_VERS
+  err_chunk,         ///< the peer answered RDMA_ERROR, ERR_CHUNK
+  bad_reply,         ///< the Reply broke the protocol (4.3, 6.1)
+  closed,            ///< the requester was shut down
+};
+
+struct Config {
+  std::uint32_t credits_wanted = 64;  ///< asked for in every Call (3.3.1)
+  std::uint32_t send_size = 4096;     ///< the largest message that we would send (RFC 8797)
+  std::uint32_t receive_size = 4096;  ///< the size of the Receives that we post; 1024 at least (3.3.3)
+  bool announce = true;               ///< send private data at all
+  bool remote_invalidation = false;   ///< let the peer invalidate handles: all of Memory's bear it (8797 4.1)
+  /// On a new connection, before any Reply: then it is replaced. Doubles up to reply_timeout while connection
+  /// after connection stays silent, so that a server that is merely slow gets to answer.
+  Duration first_reply_timeout = std::chrono::seconds(3);
+  Duration reply_timeout = std::chrono::seconds(60);  ///< then the connection is taken for dead, and replaced
+  Duration notice_after = std::chrono::seconds(3);    ///< unanswered this long: "not responding"
+  Duration reconnect_first = std::chrono::milliseconds(50);  ///< doubles up to the next
+  Duration reconnect_most = std::chrono::seconds(5);
+  std::uint32_t reserved_credits = 1;  ///< kept for health checks where more than one is granted
+};
+
+// ---- actions, in the order in which they must be done ----
+
+/// Start a connection; answer with on_connected() or on_connect_failed(). Its private data: private_data().
+struct Connect {
+  unsigned attempt = 0;  ///< 1 for the first of a series; a series ends with a connection that holds
+};
+/// Post this many Receives of Config::receive_size, before any Send that follows.
+struct PostReceives {
+  std::uint32_t count = 0;
+};
+struct Send {
+  CallId cookie = 0;
+  ConstBytes bytes;
+};
+/// Take these back; answer with on_revoked(cookie).
+struct Revoke {
+  CallId cookie = 0;
+  std::vector<RemoteSegment> segments;
+};
+/// Close the connection now; answer with on_disconnected().
+struct Close {
+  Error why;
+};
+struct Complete {
+  CallId id = 0;
+  Failure failure = Failure::none;
+  std::optional<Error> error;  ///< set unless failure is none
+  std::optional<Reply> reply;  ///< set if failure is none
+  xdr::Message message;        ///< the Call's own, for reuse
+};
+/// Something its user should hear of, at most once for each occasion.
+struct Notice {
+  enum class Kind : std::uint8_t {
+    connection_lost,
+    reconnected,
+    not_responding,
+    responding_again,
+    protocol_oddity,  ///< the peer did something it should not, and it was survived
+  } kind = Kind::protocol_oddity;
+  std::string text;
+};
+using Action = std::variant<Connect, PostReceives, Send, Revoke, Close, Complete, Notice>;
+
+/// Exposes memory on the connection of the moment. fabric::Connection does; tests have their own.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  virtual Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Access access) = 0;
+  [[nodiscard]] virtual std::size_t segments_for(std::size_t length) const = 0;
+};
+
+/// Counters, and what was negotiated, for `info` and for tests.
+struct Facts {
+  std::uint32_t call_threshold = 1024;   ///< inline, towards the server (3.3.2, RFC 8797 5.2)
+  std::uint32_t reply_threshold = 1024;  ///< inline, from the server
+  bool private_data_seen = false;
+  bool remote_invalidation = false;
+  std::uint32_t granted = 0;  ///< credits, by the last Reply; 0 before the first
+  std::uint64_t calls = 0, replies = 0, retransmissions = 0, reconnects = 0, discarded = 0;
+  std::uint64_t long_calls = 0, reduced_calls = 0, long_replies = 0, reply_chunks_offered = 0;
+};
+
+class Requester {
+ public:
+  /// `first_xid`: unpredictable, from the caller. `peer`: for messages. `memory` must outlive the requester.
+  Requester(const Config& config, Memory& memory, std::uint32_t first_xid, std::string peer);
+  ~Requester();
+
+  // inputs
+  CallId submit(Call call, TimePoint now);
+  /// Ends an RPC early; Complete(cancelled) follows once its memory is out of reach.
+  void cancel(CallId id, TimePoint now);
+  /// Wants a connection even if there is no RPC to send (at start-up, or to hold recallable state).
+  void connect(TimePoint now);
+  void on_connected(ConstBytes peer_private_data, TimePoint now);
+  /// `permanent`: trying again cannot help (wrong address family, rejected for good).
+  void on_connect_failed(const Error& why, bool permanent, TimePoint now);
+  void on_disconnected(const Error& why, TimePoint now);
+  void on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated, TimePoint now);
+  void on_sent(CallId cookie, TimePoint now);
+  void on_revoked(CallId cookie, bool ok, TimePoint now);
+  void on_time(TimePoint now);
+  /// Ends every RPC (Failure::closed) and the connection. Nothing may be submitted afterwards.
+  void shut_down(TimePoint now);
+
+  // outputs
+  std::optional<Action> poll();
+  /// When on_time() is wanted at the latest.
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  /// What to put into the connection request (RFC 8797 4); empty if Config::announce is off.
+  [[nodiscard]] std::vector<std::byte> private_data() const;
+  [[nodiscard]] const Facts& facts() const;
+  [[nodiscard]] bool connected() const;
+  /// Calls submitted and not yet completed.
+  [[nodiscard]] std::size_t pending() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace nfsrdma::rpcrdma

@@ -1,0 +1,96 @@
+// Private to the requester: one RPC under way, and the table that finds it by its id and by its xid.
+//
+// An Rpc outlives its completion while something still refers to it: the fabric reads its Send until
+// on_sent(), and an RPC that was given up (cancelled, timed out) holds its credit until the late Reply or the
+// end of the connection, since the server goes on counting it (RFC 8166 3.3.1). Records are pooled with their
+// buffers, so that a steady load does not allocate here.
+//
+// Ids count up from 1 and xids from first_xid, in step: one table serves both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "reply_sizing/plan.h"
+#include "rpcrdma/header.h"
+#include "rpcrdma/requester.h"
+
+namespace nfsrdma::rpcrdma {
+
+struct Rpc {
+  enum class Stage : std::uint8_t {
+    queued,     ///< waits for a connection and a credit; nothing exposed
+    sent,       ///< waits for its Reply
+    revoking,   ///< its outcome is known; waits for on_revoked() or the end of the connection
+    completed,  ///< its caller has the outcome
+  };
+  CallId id = 0;
+  std::uint32_t xid = 0;
+  Stage stage = Stage::queued;
+  bool unanswered = false;   ///< sent on this connection, and holds one of its credits
+  bool send_posted = false;  ///< the fabric may be reading `bytes`
+  bool sent_before = false;  ///< on an earlier connection
+  Call call;
+  TimePoint sent_at;
+  std::vector<reply_sizing::ResultBound> bounds;  ///< scratch of marshal()
+
+  rdma_msg header;                          ///< as sent: what was offered, to check the Reply against
+  xdr::Buffer bytes;                        ///< the Send
+  std::vector<RemoteSegment> exposed;       ///< what the peer can still reach
+  std::unique_ptr<std::byte[]> long_call;   ///< what the Position Zero Read chunk names
+  std::unique_ptr<std::byte[]> long_reply;  ///< what the Reply chunk names
+
+  // the outcome, while `revoking`
+  Failure failure = Failure::none;
+  std::optional<Error> error;
+  std::optional<Reply> reply;
+
+  [[nodiscard]] bool finished() const { return stage == Stage::completed && !unanswered && !send_posted; }
+  /// Whether `handle` was exposed for this RPC when it was last sent.
+  [[nodiscard]] bool offered(std::uint32_t handle) const;
+  /// The chunks and the copies behind them, back to nothing.
+  void forget_memory();
+
+ private:
+  friend class RpcTable;
+  std::size_t index_ = 0;  // in RpcTable::active_
+  Rpc* next_ = nullptr;    // in its bucket
+};
+
+/// All RPCs that something refers to.
+class RpcTable {
+ public:
+  explicit RpcTable(std::uint32_t first_xid) : first_xid_(first_xid), buckets_(kFirstBuckets) {}
+
+  /// A new record with an id and an xid that no other has.
+  Rpc& add();
+  void remove(Rpc& rpc);
+  [[nodiscard]] Rpc* find(CallId id) const;
+  [[nodiscard]] Rpc* find_xid(std::uint32_t xid) const;
+  /// In no particular order; add() and remove() change it.
+  [[nodiscard]] const std::vector<Rpc*>& active() const { return active_; }
+  /// A copy, by age: for walks during which RPCs may end.
+  [[nodiscard]] std::vector<Rpc*> in_order() const;
+
+ private:
+  static constexpr std::size_t kFirstBuckets = 256;  // a power of two, as are all that follow
+  static constexpr std::size_t kPooled = 256;        // more records than that are not kept
+  [[nodiscard]] std::uint32_t xid_of(CallId id) const {
+    return first_xid_ + static_cast<std::uint32_t>(id - 1);
+  }
+  [[nodiscard]] std::size_t bucket(std::uint32_t xid) const { return xid & (buckets_.size() - 1); }
+  void link(Rpc& rpc);
+  void grow();
+
+  const std::uint32_t first_xid_;
+  CallId last_id_ = 0;
+  std::vector<Rpc*> buckets_;
+  std::vector<Rpc*> active_;
+  std::vector<std::unique_ptr<Rpc>> owned_;  // parallel to active_
+  std::vector<std::unique_ptr<Rpc>> free_;
+};
+
+}  // namespace nfsrdma::rpcrdma

@@ -1,0 +1,176 @@
+// Private to the requester: its state, which three files share.
+//
+//   requester.cpp   calls, credits, completions
+//   receiving.cpp   what a message from the server does
+//   connection.cpp  connecting, losing, retransmitting; time
+//
+// Time. Each call has its deadline, each call that was sent has a time by which silence counts as a dead
+// connection, a lost connection has the time of the next attempt. Instead of a timer each there is one,
+// wake_at: never later than the earliest of them, often earlier. Every input lowers it where it must; scan()
+// looks at all calls, does what is due, and sets it anew. With calls that are answered in time a scan is run
+// every few seconds, whatever the rate.
+//
+// Credits (3.3). In flight are the calls that the server counts: sent on this connection and not answered,
+// whether or not their callers still wait. Before the first Reply of a connection one may be in flight.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "rpcrdma/header.h"
+#include "rpcrdma/private_data.h"
+#include "rpcrdma/requester.h"
+#include "rpcrdma/rpc.h"
+
+namespace nfsrdma::rpcrdma {
+
+/// `from` plus `by`, or never.
+inline TimePoint later(TimePoint from, Duration by) {
+  return from > TimePoint::max() - by ? TimePoint::max() : from + by;
+}
+
+/// Actions in order. A vector that starts over when it is empty: no allocation under a steady load.
+class ActionQueue {
+ public:
+  template <class T>
+  void push(T&& action) {
+    actions_.emplace_back(std::forward<T>(action));
+  }
+  std::optional<Action> pop();
+  /// Drops all for which `drop` is true; returns how many.
+  template <class Drop>
+  std::size_t drop(const Drop& drop) {
+    std::size_t kept = next_;
+    for (std::size_t i = next_; i < actions_.size(); ++i) {
+      if (drop(actions_[i])) continue;
+      if (kept != i) actions_[kept] = std::move(actions_[i]);
+      ++kept;
+    }
+    const std::size_t dropped = actions_.size() - kept;
+    actions_.erase(actions_.begin() + static_cast<std::ptrdiff_t>(kept), actions_.end());
+    return dropped;
+  }
+
+ private:
+  std::vector<Action> actions_;
+  std::size_t next_ = 0;
+};
+
+struct Requester::State {
+  enum class Link : std::uint8_t {
+    down,     ///< none; one is started when there is something to do
+    waiting,  ///< none; the next attempt is at connect_at
+    connecting,
+    up,
+    closing,  ///< Close was given out
+  };
+
+  State(const Config& config_in, Memory& memory_in, std::uint32_t first_xid, std::string peer_in);
+
+  // ---- constant after construction ----
+  const Config config;
+  Memory& memory;
+  const std::string peer;
+
+  // ---- calls ----
+  RpcTable table;
+  std::deque<Rpc*> queue;         // in the order in which they were submitted
+  std::deque<Rpc*> health_queue;  // overtakes
+  std::size_t pending = 0;
+  bool shut = false;
+  ActionQueue actions;
+  Facts facts;
+
+  // ---- this connection ----
+  Link link = Link::down;
+  bool replied = false;  // a valid Reply came over it: the grant is known
+  bool zero_grant_seen = false;
+  bool oddity_seen = false;
+  std::uint32_t in_flight = 0;  // all that hold a credit
+  std::uint32_t regular_in_flight = 0;
+  std::uint32_t posted = 0;        // Receives that nothing has arrived in
+  bool overdue_abandoned = false;  // a call that was given up has held its credit for too long
+  TimePoint connected_at = TimePoint::min();
+  std::optional<Error> close_reason;
+  rdma_msg incoming;  // scratch, so that decoding does not allocate
+
+  // ---- from connection to connection ----
+  bool wanted = false;  // by connect()
+  bool ever_up = false;
+  unsigned attempts = 0;            // since a Reply came
+  unsigned short_lives = 0;         // connections in a row that brought Replies and ended soon
+  unsigned silent_connections = 0;  // since a Reply came: replaced because the first Call was not answered
+  TimePoint connect_at = TimePoint::min();  // no attempt before that
+  std::optional<Error> last_failure;        // of connecting, or why the last connection ended
+
+  // ---- time and notices ----
+  TimePoint wake_at = TimePoint::max();
+  TimePoint last_heard = TimePoint::min();
+  TimePoint busy_since = TimePoint::min();  // since when there has been something pending
+  bool told_lost = false;                   // connection_lost was given, and no Reply has come since
+  bool told_reconnected = false;
+  bool told_silent = false;  // not_responding was given
+
+  // ---- requester.cpp ----
+  CallId submit(Call call, TimePoint now);
+  void cancel(CallId id);
+  void on_sent(CallId cookie);
+  void on_revoked(CallId cookie, bool ok, TimePoint now);
+  void shut_down(TimePoint now);
+  /// Sends what credits allow.
+  void pump(TimePoint now);
+  void send(Rpc& rpc, TimePoint now);
+  Rpc* next_to_send();
+  [[nodiscard]] std::uint32_t limit() const;
+  void top_up_receives();
+  void enqueue(Rpc& rpc);
+  void take_from_queue(Rpc& rpc);
+  /// Ends an RPC that has no Reply: its memory is taken back first.
+  void give_up(Rpc& rpc, Failure failure, Error error);
+  /// The outcome is in the record: takes back what is exposed, then completes.
+  void settle(Rpc& rpc);
+  void complete(Rpc& rpc);
+  void remove_if_finished(Rpc& rpc);
+  bool retract_send(Rpc& rpc);
+  void give_credit_back(Rpc& rpc);
+  void notice(Notice::Kind kind, std::string text);
+  void oddity(const std::string& text);
+  [[nodiscard]] Error error(ErrorKind kind, int errno_value, std::string text) const;
+
+  // ---- receiving.cpp ----
+  void on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated, TimePoint now);
+  void take_message(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated, TimePoint now);
+  bool take_invalidated(Rpc* rpc, std::uint32_t handle);
+  void take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::size_t header_size);
+  void take_error(Rpc& rpc);
+  void answered(Rpc& rpc, TimePoint now);
+  void take_grant(std::uint32_t credits);
+  void heard(TimePoint now);
+
+  // ---- connection.cpp ----
+  void connect(TimePoint now);
+  void on_connected(ConstBytes peer_private_data, TimePoint now);
+  void on_connect_failed(const Error& why, bool permanent, TimePoint now);
+  void on_disconnected(const Error& why, TimePoint now);
+  void on_time(TimePoint now);
+  void want_link(TimePoint now);
+  void start_connecting();
+  void close_link(Error why);
+  void wait_before_next_attempt(TimePoint now);
+  void retry_or_complete_all();
+  void reset_connection();
+  void count_short_life(TimePoint now);
+  void lower_wake(TimePoint when) {
+    if (when < wake_at) wake_at = when;
+  }
+  void scan(TimePoint now);
+  void scan_deadlines(TimePoint now);
+  void scan_silence(TimePoint now);
+  void scan_notices(TimePoint now);
+  [[nodiscard]] Duration patience() const;
+  [[nodiscard]] Error timed_out(const Rpc& rpc, TimePoint now) const;
+  [[nodiscard]] PrivateData announcement() const;
+};
+
+}  // namespace nfsrdma::rpcrdma

@@ -1,0 +1,175 @@
+// How large can the Reply to a COMPOUND of NFSv4.1 or 4.2 be? (RFC 8267 2.6, 4.2; rows U3, U6, U9)
+//
+// A Reply is  RPC header | COMPOUND status, tag, count | for each operation: its number, its result.  The
+// largest one is the sum of the largest results; a COMPOUND that fails ends earlier, and a failure's result
+// counts where it is the larger one (LOCK's denied owner). A result's largest size is the bound of its type
+// (xdr::bounds), unless the arguments bound it closer; those are the overloads of largest_result() below.
+//
+//     ReplySize size = start(24, tag.size());
+//     add<op::SEQUENCE>(size, sequence);
+//     add<op::READ>(size, {stateid, offset, 1048576});
+//     bound(size, session.ca_maxresponsesize);
+//     → size.max_inline 1,048,672   size.max_reduced 96   one eligible result of at most 1,048,576
+//
+// An RPC layer that refuses the Call answers with 32 bytes at most (PROG_MISMATCH), less than any COMPOUND's.
+//
+// Adding an operation is a few additions on numbers that the compiler knows, without an allocation. Pure
+// functions and values; any thread.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "nfs4/types/attributes.h"
+#include "nfs4/types/ops.h"
+
+namespace nfsrdma::reply_sizing {
+
+/// Results of one COMPOUND that may travel by themselves. Further ones are counted as inline, which is always
+/// allowed: they have no Write chunk (RFC 8267 4.3).
+inline constexpr std::size_t kMaxEligible = 16;
+
+struct ReplySize {
+  std::uint64_t max_inline = 0;                        ///< all results in the stream
+  std::uint64_t max_reduced = 0;                       ///< the eligible results taken out
+  std::array<std::uint64_t, kMaxEligible> eligible{};  ///< the largest length of each, in the Reply's order
+  std::size_t eligible_count = 0;
+
+  [[nodiscard]] std::span<const std::uint64_t> eligible_results() const {
+    return std::span(eligible).first(eligible_count);
+  }
+};
+
+/// xid, REPLY, MSG_ACCEPTED, a verifier's flavor and length, SUCCESS (RFC 5531 9), the verifier's body empty.
+inline constexpr std::uint64_t kRpcReplyHeader = 6 * 4;
+/// An nfsstat4: of the COMPOUND, and at the head of every result.
+inline constexpr std::uint64_t kStatus = 4;
+
+/// A Reply without results. `rpc_header`: what stands before the COMPOUND, kRpcReplyHeader and the padded
+/// body of the security flavour's verifier. `tag_length`: of the COMPOUND's tag, which comes back (RFC
+/// 8881 16.2.3).
+constexpr ReplySize start(std::uint64_t rpc_header = kRpcReplyHeader, std::uint64_t tag_length = 0) {
+  constexpr std::uint64_t kTagLength = 4;
+  constexpr std::uint64_t kCount = 4;
+  const std::uint64_t size = rpc_header + kStatus + kTagLength + xdr::padded(tag_length) + kCount;
+  return {.max_inline = size, .max_reduced = size};
+}
+
+/// The largest result of one operation, its status included, its number not.
+struct ResultSize {
+  std::uint64_t max_inline = 0;
+  std::uint64_t max_reduced = 0;
+  bool eligible = false;         ///< has a result that a Write chunk may carry
+  std::uint64_t max_length = 0;  ///< of that result
+};
+
+// ---- results that their arguments bound ----
+// Each is status + what follows NFS4_OK; the void of a failure is smaller.
+
+/// eof, then at most `count` bytes (RFC 8881 18.22.3).
+constexpr ResultSize largest_result(const nfs4::READ4args& args) {
+  constexpr std::uint64_t kEofAndLength = 4 + 4;
+  const std::uint64_t reduced = kStatus + kEofAndLength;
+  return {reduced + xdr::padded(args.count), reduced, true, args.count};
+}
+
+/// At most two elements, and `rpa_count` bytes in both together (RFC 7862 15.10.3, RFC 8267 4.1.1). Inline,
+/// the largest is a hole and then all the data. Reduced, only the first data is out: the largest is data of
+/// no length and then all the data. With next to no data, two holes are larger.
+constexpr ResultSize largest_result(const nfs4::READ_PLUS4args& args) {
+  constexpr std::uint64_t kEofAndCount = 4 + 4;
+  constexpr std::uint64_t kData = 4 + 8 + 4;  // discriminant, offset, length
+  constexpr std::uint64_t kHole = 4 + 8 + 8;  // discriminant, offset, length
+  static_assert(nfs4::kReadPlusElements == 2);
+  const std::uint64_t fixed = kStatus + kEofAndCount;
+  const std::uint64_t data = xdr::padded(args.rpa_count);
+  const std::uint64_t holes = kHole + kHole;
+  return {fixed + std::max(holes, kHole + kData + data), fixed + std::max(holes, kData + kData + data), true,
+          args.rpa_count};
+}
+
+/// "maxcount" covers the READDIR4resok with its XDR overhead, that is without the status (RFC 8881 18.23.3).
+/// The smallest READDIR4resok (verifier, end of list, eof) needs 16 bytes; with less only a failure is
+/// possible.
+constexpr ResultSize largest_result(const nfs4::READDIR4args& args) {
+  constexpr std::uint64_t kSmallest = nfs4::NFS4_VERIFIER_SIZE + 4 + 4;
+  const std::uint64_t body = args.maxcount < kSmallest ? 0 : args.maxcount & ~std::uint64_t{3};
+  return {kStatus + body, kStatus + body, false, 0};
+}
+
+/// The same with the LISTXATTRS4resok: cookie, count of names, eof (RFC 8276 8.4.3.3).
+constexpr ResultSize largest_result(const nfs4::LISTXATTRS4args& args) {
+  constexpr std::uint64_t kSmallest = 8 + 4 + 4;
+  const std::uint64_t body = args.lxa_maxcount < kSmallest ? 0 : args.lxa_maxcount & ~std::uint64_t{3};
+  return {kStatus + body, kStatus + body, false, 0};
+}
+
+/// The attributes that were asked for and no others (RFC 8881 18.7.3). The bitmap in front of them may have
+/// zero words at its end, so it counts in full.
+inline ResultSize largest_result(const nfs4::GETATTR4args& args) {
+  constexpr std::uint64_t kLength = 4;
+  const std::uint64_t size =
+      xdr::sum(kStatus + xdr::bounds<nfs4::bitmap4>.max + kLength, nfs4::max_attr_size(args.attr_request));
+  return {size, size, false, 0};
+}
+
+/// A status for each stateid (RFC 8881 18.48.3).
+inline ResultSize largest_result(const nfs4::TEST_STATEID4args& args) {
+  const std::uint64_t size = kStatus + 4 + 4 * std::uint64_t{args.ts_stateids.value.size()};
+  return {size, size, false, 0};
+}
+
+// ---- any operation ----
+
+/// The largest result of Op, whatever its arguments.
+template <class Op>
+inline constexpr ResultSize type_size = [] {
+  constexpr xdr::Bounds type = xdr::bounds<typename Op::Res>;
+  static_assert(type.max != xdr::kUnbounded, "a result without a bound needs a rule of its own");
+  static_assert(type.ddp_items <= 1, "an operation has one Write chunk");
+  // The length and its padding are all that reducing takes out.
+  return ResultSize{type.max, type.max_reduced, type.ddp_items == 1, type.max - type.max_reduced};
+}();
+
+/// The largest result of Op for these arguments: its own rule where there is one, else the bound of its type.
+template <class Op>
+constexpr ResultSize result_size(const typename Op::Args& args) {
+  if constexpr (requires { largest_result(args); }) {
+    return largest_result(args);
+  } else {
+    return type_size<Op>;
+  }
+}
+
+constexpr void add(ReplySize& reply, const ResultSize& result) {
+  constexpr std::uint64_t kNumber = 4;
+  const bool own_chunk = result.eligible && reply.eligible_count < kMaxEligible;
+  reply.max_inline = xdr::sum(reply.max_inline, xdr::sum(kNumber, result.max_inline));
+  reply.max_reduced =
+      xdr::sum(reply.max_reduced, xdr::sum(kNumber, own_chunk ? result.max_reduced : result.max_inline));
+  if (own_chunk) reply.eligible[reply.eligible_count++] = result.max_length;
+}
+
+/// Adds one operation's result to the Reply.
+template <class Op>
+constexpr void add(ReplySize& reply, const typename Op::Args& args) {
+  add(reply, result_size<Op>(args));
+}
+
+/// RFC 8267 4.2.2: a server of NFSv4.1 sends no Reply above the session's ca_maxresponsesize, whatever the
+/// operations say; it fails the COMPOUND instead (RFC 8881 18.36.3; the size includes the RPC header).
+constexpr void bound(ReplySize& reply, std::uint64_t max_response_size) {
+  if (reply.max_inline > max_response_size) reply.max_inline = max_response_size;
+  if (reply.max_reduced > max_response_size) reply.max_reduced = max_response_size;
+}
+
+// ---- the bounds of the types, for a look-up by number ----
+
+/// The bounds of an operation's result by its type alone; min 0 and max kUnbounded for an operation that has
+/// no types here.
+xdr::Bounds result_bounds(nfs4::nfs_opnum4 number);
+
+}  // namespace nfsrdma::reply_sizing

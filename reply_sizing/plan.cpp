@@ -1,0 +1,43 @@
+#include "reply_sizing/plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "rpcrdma/header.h"
+
+namespace nfsrdma::reply_sizing {
+namespace {
+
+constexpr std::uint64_t kUnbounded = std::numeric_limits<std::uint64_t>::max();
+
+/// A bound may be "unbounded"; sums with it stay it.
+constexpr std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
+  return a > kUnbounded - b ? kUnbounded : a + b;
+}
+
+/// 3.5.3: a Reply chunk holds the payload stream with its round-up padding.
+constexpr std::uint64_t rounded_up(std::uint64_t length) {
+  return sum(length, 3) & ~std::uint64_t{3};
+}
+
+}  // namespace
+
+std::uint64_t write_list_size(std::span<const ResultBound> results) {
+  std::uint64_t size = 0;
+  for (const ResultBound& result : results) {
+    size += rpcrdma::kWriteChunkHead + (result.wants_memory() ? result.segments * rpcrdma::kSegment : 0);
+  }
+  return size;
+}
+
+ReplyPlan plan_reply(const ReplyBounds& bounds, std::uint32_t reply_threshold) {
+  if (sum(bounds.max_inline, rpcrdma::kMinHeader) <= reply_threshold) return {};
+  ReplyPlan plan;
+  plan.write_list = std::ranges::any_of(bounds.results, &ResultBound::wants_memory);
+  const std::uint64_t message = plan.write_list ? bounds.max_reduced : bounds.max_inline;
+  const std::uint64_t header = rpcrdma::kMinHeader + (plan.write_list ? write_list_size(bounds.results) : 0);
+  if (sum(message, header) > reply_threshold) plan.reply_chunk = rounded_up(message);
+  return plan;
+}
+
+}  // namespace nfsrdma::reply_sizing

@@ -1,0 +1,96 @@
+// Load generator on libnfsrdma's public API: `depth` READs in flight, each started anew from the callback of
+// the one before, into buffers that stay the same. load_common.h has the options and the report.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "load_common.h"
+#include "nfsrdma/client.h"
+
+namespace {
+
+constexpr const char* kTool = "load_nfsrdma";
+
+[[noreturn]] void die(const nfsrdma::Error& error) {
+  load_die(kTool, "failed", error.text().c_str());
+}
+
+/// One READ after the other. Its callback captures one pointer, which std::function stores without
+/// allocating.
+class Lane {
+ public:
+  Lane(nfsrdma::File& file, load_run& run, std::byte* buffer) : file_(file), run_(run), buffer_(buffer) {}
+
+  void start(std::uint64_t now) {
+    if (load_next(&run_, now, &offset_, &length_) == 0) return;
+    started_ = now;
+    file_.start_read({buffer_, length_}, offset_, [this](nfsrdma::Result<std::size_t> got) { ended(got); });
+  }
+
+ private:
+  void ended(const nfsrdma::Result<std::size_t>& got) {
+    if (!got) die(got.error());
+    const std::uint64_t now = load_now();
+    load_finished(&run_, started_, now, offset_, length_, *got, buffer_);
+    start(now);
+  }
+
+  nfsrdma::File& file_;
+  load_run& run_;
+  std::byte* buffer_;
+  std::uint64_t offset_ = 0, started_ = 0;
+  std::size_t length_ = 0;
+};
+
+nfsrdma::Target target_of(const load_options& options) {
+  nfsrdma::Target target;
+  target.host = options.server;
+  target.path = options.path;
+  const auto set = [&](const char* name, const std::string& value) {
+    if (auto done = target.options.set(name, value); !done) die(done.error());
+  };
+  if (options.version != nullptr) set("vers", options.version);
+  if (options.port != 0) set("port", std::to_string(options.port));
+  if (options.extra != nullptr) {
+    if (auto done = target.options.set_all(options.extra); !done) die(done.error());
+  }
+  return target;
+}
+
+void run_load(const load_options& options) {
+  const nfsrdma::Target target = target_of(options);
+  auto client = nfsrdma::Client::connect(target);
+  if (!client) die(client.error());
+  auto file = (*client)->open(target.path, nfsrdma::OpenMode::read);
+  if (!file) die(file.error());
+  const auto attributes = (*file)->attributes();
+  if (!attributes) die(attributes.error());
+
+  constexpr std::size_t page = 4096;
+  const std::size_t stride = (options.size + page - 1) / page * page;
+  const std::unique_ptr<std::byte[], decltype(&std::free)> buffers(
+      static_cast<std::byte*>(std::aligned_alloc(page, stride * options.depth)), &std::free);
+  if (!buffers) load_die(kTool, "no memory", "lower --size or --depth");
+
+  auto run = std::make_unique<load_run>();
+  std::vector<Lane> lanes;
+  for (unsigned i = 0; i < options.depth; ++i) lanes.emplace_back(**file, *run, buffers.get() + i * stride);
+  load_begin(run.get(), &options, attributes->size);
+  for (Lane& lane : lanes) lane.start(load_now());
+  while (load_is_over(run.get()) == 0) (*client)->wait(std::chrono::seconds(1));
+
+  const nfsrdma::Info info = (*client)->info();
+  load_report(run.get(), kTool, ("NFSv4." + std::to_string(info.minor_version) + "/RDMA").c_str());
+  if (auto done = (*file)->close(); !done) die(done.error());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const load_options options =
+      load_parse(argc, argv, kTool, "4.1 or 4.2 (the highest that the server takes)");
+  run_load(options);
+  return 0;
+}

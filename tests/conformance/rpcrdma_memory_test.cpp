@@ -1,0 +1,286 @@
+// Memory that a peer can reach, and when it no longer can (RFC 8166 4.4, 4.5.4, 8.1; RFC 8797 4.1).
+#include "support/rpcrdma_driver.h"
+
+namespace nfsrdma::rpcrdma::testing {
+namespace {
+
+Config with_invalidation() {
+  Config config;
+  config.remote_invalidation = true;
+  return config;
+}
+
+/// A call with all three kinds of chunk.
+Call busy_call(ConstBytes data, Bytes destination) {
+  Call call = write_call(100, data, 4);
+  call.results.push_back({destination, false});
+  call.reply_max_inline = 2000 + destination.size();
+  call.reply_max_reduced = 2000;
+  return call;
+}
+
+}  // namespace
+
+TEST_CASE("T26 memory is exposed for one RPC and taken back before its caller sees the result") {
+  Driver driver;
+  driver.establish();
+  const Octets data = pattern(5000);
+  Octets destination(5000);
+  driver.answer_revokes = false;
+  driver.submit(busy_call(data, destination));
+  const CallView call = driver.take_sent();
+  CHECK(driver.memory.live.size() == 3);
+  driver.reply(ReplyMaker(call));
+  // The Reply is here, and stays here until all three are out of reach.
+  CHECK(driver.completed.empty());
+  REQUIRE(driver.revokes.size() == 1);
+  CHECK(driver.revokes[0].segments.size() == 3);
+  driver.answer(driver.revokes[0]);
+  driver.run();
+  CHECK(driver.completed.size() == 1);
+  CHECK(driver.memory.live.empty());
+  // The same memory for the next call is exposed anew.
+  driver.submit(busy_call(data, destination));
+  const CallView next = driver.take_sent();
+  for (const RemoteSegment& one : Driver::segments_of(next.header)) {
+    for (const RemoteSegment& old : Driver::segments_of(call.header)) CHECK(one.handle != old.handle);
+  }
+}
+
+TEST_CASE("T26 a call that needs no memory of its caller's exposes none") {
+  Driver driver;
+  driver.establish();
+  driver.submit(plain_call());
+  CHECK(driver.memory.live.empty());
+  driver.reply(ReplyMaker(driver.take_sent()));
+  CHECK(driver.revokes.empty());
+  CHECK(driver.completed.size() == 1);
+}
+
+TEST_CASE("T27 memory that cannot be taken back closes the connection before the RPC completes") {
+  Driver driver;
+  driver.establish();
+  Octets destination(5000);
+  driver.submit(read_call(destination));
+  driver.submit(plain_call());
+  const CallView call = driver.take_sent();
+  driver.sent.clear();
+  driver.answer_closes = false;
+  driver.revoke_works = false;
+  driver.reply(ReplyMaker(call));
+  CHECK(driver.closes.size() == 1);
+  CHECK(driver.completed.empty());
+  CHECK(driver.memory.live.size() == 1);
+  driver.disconnect();
+  const Complete done = driver.take_completed();
+  CHECK(done.failure == Failure::none);  // its Reply was good, and now nobody can touch it
+  CHECK(done.reply);
+  // The other RPC goes on, on another connection.
+  driver.connect();
+  driver.reply(ReplyMaker(driver.take_sent()));
+  CHECK(driver.take_completed().failure == Failure::none);
+}
+
+TEST_CASE("T28 the memory of an RPC that was cancelled or timed out is taken back before it ends") {
+  for (const bool cancelled : {true, false}) {
+    for (const bool reply_in_between : {true, false}) {
+      CAPTURE(cancelled);
+      CAPTURE(reply_in_between);
+      Driver driver;
+      driver.establish();
+      const Octets data = pattern(5000);
+      Octets destination(5000);
+      Call made = busy_call(data, destination);
+      made.deadline = driver.now + 5s;
+      const CallId id = driver.submit(std::move(made));
+      const CallView call = driver.take_sent();
+      driver.answer_revokes = false;
+      if (cancelled) {
+        driver.cancel(id);
+      } else {
+        driver.pass(5s);
+      }
+      CHECK(driver.completed.empty());
+      REQUIRE(driver.revokes.size() == 1);
+      CHECK(driver.revokes[0].segments.size() == 3);
+      if (reply_in_between) driver.reply(ReplyMaker(call));
+      CHECK(driver.completed.empty());
+      driver.answer(driver.revokes[0]);
+      driver.run();
+      const Complete done = driver.take_completed();
+      CHECK(done.failure == (cancelled ? Failure::cancelled : Failure::timed_out));
+      CHECK_FALSE(done.reply);
+      CHECK(driver.memory.live.empty());
+      // A late Reply, or RDMA Write, changes nothing.
+      CHECK_FALSE(driver.memory.write(call.header.rdma_writes[0][0], pattern(100)));
+      driver.receive(ReplyMaker(call).bytes());
+      CHECK(driver.completed.empty());
+      CHECK(driver.closes.empty());
+    }
+  }
+}
+
+TEST_CASE("T28 a Call that is cancelled before anybody saw its Send is not sent") {
+  Driver driver;
+  driver.establish(2);
+  Octets destination(5000);
+  const CallId id = driver.requester.submit(read_call(destination), driver.now);
+  driver.cancel(id);
+  CHECK(driver.sent.empty());
+  CHECK(driver.take_completed().failure == Failure::cancelled);
+  CHECK(driver.memory.live.empty());
+  driver.submit(plain_call());  // its credit is free
+  CHECK(driver.sent.size() == 1);
+}
+
+TEST_CASE("T28 a Call that is cancelled while it waits ends at once") {
+  Driver driver;
+  driver.establish(1);
+  driver.submit(plain_call());
+  const CallId id = driver.submit(plain_call());
+  driver.cancel(id);
+  CHECK(driver.take_completed().id == id);
+  driver.reply(ReplyMaker(driver.take_sent()));
+  CHECK(driver.completed.size() == 1);
+  CHECK(driver.sent.empty());
+}
+
+TEST_CASE("T28 the bytes of a Send stay until the fabric has sent them, answered or not") {
+  Driver driver;
+  driver.establish();
+  driver.answer_sends = false;
+  driver.requester.submit(plain_call(), driver.now);
+  std::optional<Send> send;
+  while (auto action = driver.requester.poll()) {
+    if (const Send* one = std::get_if<Send>(&*action)) send = *one;
+  }
+  REQUIRE(send);
+  const Octets before(send->bytes.begin(), send->bytes.end());
+  CallView call{send->cookie, before, {}, 0};
+  call.header_size = decode(call.bytes, call.header).size;
+  driver.reply(ReplyMaker(call));
+  REQUIRE(driver.completed.size() == 1);
+  for (int i = 0; i < 20; ++i) driver.submit(plain_call(500));  // would take the buffer over
+  CHECK(Octets(send->bytes.begin(), send->bytes.end()) == before);
+}
+
+TEST_CASE("T30 a new connection is told nothing of an old one: everything is exposed anew") {
+  Driver driver;
+  driver.establish();
+  const Octets data = pattern(5000);
+  Octets destination(5000);
+  driver.submit(busy_call(data, destination));
+  const CallView first = driver.take_sent();
+  driver.disconnect();
+  driver.connect();
+  const CallView second = driver.take_sent();  // the driver checks that each handle lives
+  CHECK(second.xid() == first.xid());
+  const auto old_segments = Driver::segments_of(first.header);
+  const auto new_segments = Driver::segments_of(second.header);
+  REQUIRE(new_segments.size() == old_segments.size());
+  for (const RemoteSegment& one : new_segments) {
+    for (const RemoteSegment& old : old_segments) CHECK(one.handle != old.handle);
+  }
+  driver.reply(ReplyMaker(second));
+  REQUIRE(driver.revokes.size() == 1);
+  for (const RemoteSegment& one : driver.revokes[0].segments) {
+    for (const RemoteSegment& old : old_segments) CHECK(one.handle != old.handle);
+  }
+}
+
+TEST_CASE("P6 remote invalidation is announced only where the handles bear it") {
+  CHECK(find_private_data(Driver().requester.private_data())->remote_invalidation == false);
+  CHECK(find_private_data(Driver(with_invalidation()).requester.private_data())->remote_invalidation == true);
+  Driver both(with_invalidation());
+  both.establish(8, sizes(4096, 4096, true));
+  CHECK(both.requester.facts().remote_invalidation);
+  Driver peer_does_not(with_invalidation());
+  peer_does_not.establish(8, sizes(4096, 4096, false));
+  CHECK_FALSE(peer_does_not.requester.facts().remote_invalidation);
+}
+
+TEST_CASE("P6 a handle that the Reply invalidated is not taken back again, the others are") {
+  Driver driver(with_invalidation());
+  driver.establish(8, sizes(4096, 4096, true));
+  const Octets data = pattern(5000);
+  Octets destination(5000);
+  SUBCASE("one of several") {
+    Call call = busy_call(data, destination);
+    call.reply_max_reduced = 5000;
+    driver.submit(std::move(call));
+    const CallView sent = driver.take_sent();
+    REQUIRE(driver.memory.live.size() == 3);
+    const std::uint32_t gone = sent.header.rdma_writes[0][0].handle;
+    driver.reply(ReplyMaker(sent), gone);
+    REQUIRE(driver.revokes.size() == 1);
+    CHECK(driver.revokes[0].segments.size() == 2);
+    for (const RemoteSegment& one : driver.revokes[0].segments) CHECK(one.handle != gone);
+  }
+  SUBCASE("the only one") {
+    driver.submit(read_call(destination));
+    const CallView sent = driver.take_sent();
+    driver.reply(ReplyMaker(sent), sent.header.rdma_writes[0][0].handle);
+    CHECK(driver.revokes.empty());
+  }
+  CHECK(driver.take_completed().failure == Failure::none);
+  CHECK(driver.memory.live.empty());
+  CHECK(driver.closes.empty());
+  CHECK(driver.notices.empty());
+}
+
+TEST_CASE("P6 a Reply that invalidates the handle of another RPC ends the connection") {
+  Driver driver(with_invalidation());
+  driver.establish(8, sizes(4096, 4096, true));
+  Octets first(5000);
+  Octets second(5000);
+  driver.submit(read_call(first));
+  driver.submit(read_call(second));
+  const CallView one = driver.take_sent();
+  const CallView other = driver.take_sent();
+  SUBCASE("another RPC's") {
+    driver.reply(ReplyMaker(one), other.header.rdma_writes[0][0].handle);
+  }
+  SUBCASE("nobody's") {
+    driver.reply(ReplyMaker(one), 0xdeadbeef);
+  }
+  SUBCASE("with a Reply that is nobody's") {
+    ReplyMaker reply(one);
+    reply.header.rdma_xid += 99;
+    driver.receive(reply.bytes(), one.header.rdma_writes[0][0].handle);
+  }
+  SUBCASE("with a message too short to be one") {
+    driver.receive(Octets(20), one.header.rdma_writes[0][0].handle);
+  }
+  REQUIRE(driver.closes.size() == 1);
+  CHECK(driver.closes[0].kind() == ErrorKind::protocol);
+  CHECK(driver.completed.empty());
+  // Both are sent again.
+  driver.connect();
+  driver.pass(1s);
+  if (driver.sent.empty()) driver.connect();
+  CHECK(driver.take_sent().xid() == one.xid());
+}
+
+TEST_CASE("P6 an invalidation that was not agreed is survived and told, if it hits its own RPC") {
+  Driver driver;
+  driver.establish();
+  Octets destination(5000);
+  driver.submit(read_call(destination));
+  const CallView sent = driver.take_sent();
+  driver.reply(ReplyMaker(sent), sent.header.rdma_writes[0][0].handle);
+  CHECK(driver.take_completed().failure == Failure::none);
+  CHECK(driver.count(Notice::Kind::protocol_oddity) == 1);
+}
+
+TEST_CASE("P6 a late Reply to an RPC that was given up may invalidate a handle that it had") {
+  Driver driver(with_invalidation());
+  driver.establish(8, sizes(4096, 4096, true));
+  Octets destination(5000);
+  const CallId id = driver.submit(read_call(destination));
+  const CallView sent = driver.take_sent();
+  driver.cancel(id);
+  driver.reply(ReplyMaker(sent), sent.header.rdma_writes[0][0].handle);
+  CHECK(driver.closes.empty());
+}
+
+}  // namespace nfsrdma::rpcrdma::testing

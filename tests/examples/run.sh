@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs the build into a scratch prefix and builds the example against it, as users do: by the CMake package and by
+# pkg-config. Runs it as far as it goes without a server. Usage: run.sh BUILD-DIRECTORY
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+build=${1:?usage: run.sh BUILD-DIRECTORY}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cmake --install "$build" --prefix "$work/prefix" > "$work/log" || { cat "$work/log"; exit 1; }
+
+cmake -S "$here" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/prefix" > "$work/log" && cmake --build "$work/cmake" > "$work/log" ||
+  { cat "$work/log"; exit 1; }
+
+lib=$(dirname "$(find "$work/prefix" -name nfsrdma.pc)")
+# shellcheck disable=SC2046
+g++ -std=c++20 -Wall -Wextra -Werror "$here/copy_head.cpp" $(PKG_CONFIG_PATH=$lib pkg-config --cflags --libs nfsrdma) \
+  -o "$work/copy_head"
+export LD_LIBRARY_PATH=${lib%/pkgconfig}
+for program in "$work/cmake/copy_head" "$work/copy_head"; do
+  status=0
+  "$program" 2> "$work/err" || status=$?
+  [ $status = 2 ] || { echo "$program without arguments: exit $status"; exit 1; }
+  status=0
+  "$program" 'nfs://127.0.0.1:1/x' 2> "$work/err" || status=$?
+  [ $status = 1 ] && grep -q 'refused' "$work/err" || { echo "$program: exit $status"; cat "$work/err"; exit 1; }
+done
+# What the programs need beside them.
+for file in bin/nfsrdma-cli share/man/man1/nfsrdma-cli.1 include/nfsrdma/client.h; do
+  [ -e "$work/prefix/$file" ] || { echo "not installed: $file"; exit 1; }
+done
+# An installed program finds the library that is installed with it.
+[ -x "$work/prefix/bin/nfsrdma-cli" ] && env -u LD_LIBRARY_PATH "$work/prefix/bin/nfsrdma-cli" --version

@@ -1,0 +1,141 @@
+# shellcheck shell=bash
+# What the lab's tests share. A test sources this file first.
+#
+# Given: NFSRDMA_CLI (the program), LAB_DIR. Provides: $lab, $work (a directory that the unprivileged user may write
+# to, removed at the end), $server (10.77.0.2), $export and $remote (a directory of this test's own on the server: its
+# path there, its path for the client), and the functions below. A test that was not started by ctest finds no lab up:
+# it then starts one and stops it at its end.
+#
+# Exit status: 0, 1 (some check failed; the others ran), 77 (skipped: something is missing, said loudly).
+set -uo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+lab=$here/lab
+test_name=$(basename "$0" .sh)
+cli_binary=${NFSRDMA_CLI:-$root/build/cli/nfsrdma-cli}
+server=10.77.0.2
+# shellcheck disable=SC2034
+client=10.77.0.1
+export=/mnt/exp/t-$test_name
+remote=/t-$test_name
+failures=0
+checks=0
+
+skip() {
+  printf '\n*** SKIPPED %s: %s ***\n\n' "$test_name" "$*" >&2
+  exit 77
+}
+say() { printf '%s: %s\n' "$test_name" "$*"; }
+fail() {
+  failures=$((failures + 1))
+  printf 'FAILED %s: %s\n' "$test_name" "$*"
+}
+
+# check WHAT COMMAND …: the command must succeed.
+check() {
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  if "$@" > "$work/check.out" 2>&1; then
+    say "ok: $what"
+  else
+    fail "$what (status $?: $(head -c 1500 "$work/check.out"))"
+  fi
+}
+# same WHAT EXPECTED ACTUAL
+same() {
+  checks=$((checks + 1))
+  if [ "$2" = "$3" ]; then say "ok: $1"; else fail "$1: expected '$(head -c 300 <<< "$2")', got '$(head -c 300 <<< "$3")'"; fi
+}
+# expect_exit STATUS WHAT COMMAND …: its output is in $work/out and $work/err afterwards.
+expect_exit() {
+  local want=$1 what=$2 got=0
+  shift 2
+  checks=$((checks + 1))
+  "$@" > "$work/out" 2> "$work/err" || got=$?
+  if [ "$got" = "$want" ]; then
+    say "ok: $what"
+  else
+    fail "$what: exit status $got, expected $want; stderr: $(head -c 800 "$work/err")"
+  fi
+}
+# one_sentence WHAT [WORD …]: $work/err is one line, long enough to say something, and contains each WORD (a regular
+# expression, in any case).
+one_sentence() {
+  local what=$1 word lines
+  shift
+  checks=$((checks + 1))
+  lines=$(wc -l < "$work/err")
+  if [ "$lines" != 1 ] || [ "$(wc -c < "$work/err")" -lt 30 ]; then
+    fail "$what: stderr is not one sentence but $lines lines: $(head -c 800 "$work/err")"
+    return
+  fi
+  for word in "$@"; do
+    if ! grep -qiE -- "$word" "$work/err"; then
+      fail "$what: stderr does not say '$word': $(cat "$work/err")"
+      return
+    fi
+  done
+  say "ok: $what: $(cat "$work/err")"
+}
+
+# The program as the unprivileged user, in the client's namespace. $cli_wrap, if set, goes in front of it.
+cli_wrap=()
+cli() { "$lab" user ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$@"; }
+# For the background, where the process id must be the program's own: cli_exec … &
+cli_exec() { exec "$lab" user "$cli_binary" "$@"; }
+on_server() { "$lab" run "$@"; }
+url() { printf 'nfs://%s%s/%s' "$server" "$remote" "${1:-}"; }
+server_sum() { on_server "sha256sum < '$export/$1'" | cut -d' ' -f1; }
+local_sum() { sha256sum < "$1" | cut -d' ' -f1; }
+now_ms() { date +%s%3N; }
+
+# json FILTER: applies jq's FILTER to $work/out; each line must be JSON.
+json() { jq -r "$1" "$work/out"; }
+
+started_lab=0
+children=()
+finish() {
+  local status=$?
+  trap - EXIT INT TERM HUP
+  local child
+  for child in ${children[@]+"${children[@]}"}; do kill "$child" 2>/dev/null; done
+  "$lab" mend 2>/dev/null
+  "$lab" fast 2>/dev/null
+  "$lab" run "rm -rf '$export'" > /dev/null 2>&1
+  [ "$started_lab" = 1 ] && "$lab" down
+  if [ -n "${KEEP:-}" ]; then say "kept: $work"; else rm -rf "$work"; fi
+  if [ "$status" = 0 ]; then
+    say "$checks checks, $failures failed, $SECONDS s"
+    [ "$failures" = 0 ] || status=1
+  fi
+  exit "$status"
+}
+
+[ "$(id -u)" = 0 ] || skip "needs root for network namespaces and a tap device"
+missing=$("$lab" check 2>&1) || skip "$missing"
+for tool in jq sha256sum /usr/bin/time python3; do
+  command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
+done
+[ -x "$cli_binary" ] || { echo "FAILED $test_name: no $cli_binary (build it, or set NFSRDMA_CLI)"; exit 1; }
+if ! "$lab" run true > /dev/null 2>&1; then
+  "$lab" up || { echo "FAILED $test_name: the lab did not come up"; exit 1; }
+  started_lab=1
+fi
+work=$(mktemp -d)
+chmod 777 "$work"
+trap finish EXIT
+trap 'exit 130' INT TERM HUP
+
+# The unprivileged user must reach the program: a checkout below a closed home directory is copied out.
+if ! "$lab" user test -x "$cli_binary"; then
+  mkdir -p "$work/bin" && cp -L "$cli_binary" "$work/bin/nfsrdma-cli"
+  cp -P "$(dirname "$cli_binary")"/../libclient/libnfsrdma.so* "$work/bin/" 2>/dev/null
+  cli_binary=$work/bin/nfsrdma-cli
+  chmod -R a+rX "$work/bin"
+  export LD_LIBRARY_PATH=$work/bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+on_server "rm -rf '$export'; mkdir -m 1777 -p '$export'" || { echo "FAILED $test_name: no directory on the server"; exit 1; }
+"$lab" user sh -c '[ "$(id -u)" = 65534 ] && [ -z "$(ls -A /sys/class/infiniband /dev/infiniband 2>/dev/null)" ]' ||
+  { echo "FAILED $test_name: not unprivileged, or an RDMA device is in sight"; exit 1; }

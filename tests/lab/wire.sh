@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# What goes over the wire, as tshark sees it: MPA, RPC-over-RDMA and NFS on every exchange, nothing malformed or left
+# in pieces, Write chunks on READ, Read chunks on WRITE, a Reply chunk exactly where the Reply may need one.
+# judge_wire.py holds the rules, split_fpdus.py says why the capture is rewritten for tshark first.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+for tool in tshark python3; do command -v $tool > /dev/null || skip "no $tool (packaging/packages.sh install test)"; done
+
+on_server "mkdir '$export/many' '$export/tree' && cd '$export/many' && seq -f 'a-rather-long-name-%05g' 1 1500 | xargs touch"
+head -c $((5 * 1048576 + 4321)) /dev/urandom > "$work/large"
+for size in 1 100 1021 4000 5001; do head -c "$size" /dev/urandom > "$work/s$size"; done
+chmod 644 "$work"/*
+
+# $1: a name; the rest: the session's commands are in session().
+record() {
+  local name=$1
+  shift
+  "$lab" capture start "$work/$name.pcap" || { fail "$name: no capture"; return; }
+  "$@"
+  check "$name: the capture dropped nothing" "$lab" capture stop
+  check "$name: every byte belongs to a complete FPDU" "$here/split_fpdus.py" "$work/$name.pcap" "$work/$name.split.pcap"
+}
+judge() {
+  local name=$1
+  shift
+  check "$name: tshark's judgement" "$here/judge_wire.py" "$work/$name.split.pcap" "$@"
+  tail -1 "$work/check.out"
+}
+
+bulk() {
+  expect_exit 0 "put" cli put "$work/large" "$(url large)"
+  expect_exit 0 "get" cli get "$(url large)" "$work/large2"
+  check "the same" cmp "$work/large" "$work/large2"
+}
+small() {
+  local size
+  for size in 1 100 1021 4000 5001; do
+    expect_exit 0 "put of $size bytes" cli put "$work/s$size" "$(url "s$size")"
+    expect_exit 0 "cat of $size bytes" cli cat "$(url "s$size")"
+    check "the same" cmp "$work/out" "$work/s$size"
+  done
+}
+names() {
+  expect_exit 0 "ls -l of 1500 entries" cli ls -l "$(url many)"
+  expect_exit 0 "stat" cli stat "$(url large)"
+  expect_exit 0 "mkdir" cli mkdir "$(url tree/dir)"
+  expect_exit 0 "touch" cli touch "$(url tree/dir/file)"
+  expect_exit 0 "ln" cli ln "$(url tree/dir/file)" "$(url tree/dir/hard)"
+  expect_exit 0 "ln -s" cli ln -s "$(printf 'x%.0s' {1..200})" "$(url tree/dir/soft)"
+  expect_exit 0 "ls -lR" cli ls -l -R "$(url tree)"
+  expect_exit 0 "mv" cli mv "$(url tree/dir/hard)" "$(url tree/moved)"
+  expect_exit 0 "chmod" cli chmod 600 "$(url tree/moved)"
+  expect_exit 0 "truncate" cli truncate -s 100 "$(url tree/moved)"
+  expect_exit 0 "df" cli df "$(url)"
+  expect_exit 0 "info" cli info "$(url)"
+  expect_exit 0 "ping" cli ping -c 2 "$(url)"
+  expect_exit 1 "cat of what is not there" cli cat "$(url nothing)"
+  expect_exit 0 "rm -r" cli rm -r "$(url tree)"
+}
+
+record bulk bulk
+judge bulk --need connection:2 --need read-with-write-chunk:5 --need write-with-read-chunk:5 --need no-reply-chunk:10
+record small small
+judge small --need connection:10 --need read-with-write-chunk:1 --need write-with-read-chunk:1 --need no-reply-chunk:50
+record names names
+judge names --need connection:14 --need reply-chunk:3 --need no-reply-chunk:50

@@ -1,0 +1,130 @@
+// A small NFSv4.1/4.2 server in memory, over iWARP and RPC-over-RDMA, for tests of the client: what a client
+// needs of a server, and a knob for each way in which servers and networks misbehave.
+//
+//     NfsServer server;
+//     server.add_file("/a", "text");
+//     auto client = Client::connect(server.target());
+//     server.answer(OP_READ, NFS4ERR_DELAY, 3);
+//     …
+//     CHECK(server.count(OP_READ) == 4);
+//     CHECK(server.problems() == "");       // what the client did that no client may do
+//
+// It listens on 127.0.0.1 and runs on a thread of its own. Every member may be called from any thread; a
+// change takes effect before the call returns. What it holds in memory is split as on a disk: `content` is
+// what a READ gives, and what a COMMIT has not reached is lost in restart().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nfs4/types/ops.h"
+#include "nfsrdma/options.h"
+
+namespace nfsrdma::testing {
+
+/// One COMPOUND as it came, in the order of arrival.
+struct SeenCall {
+  std::vector<nfs4::nfs_opnum4> ops;
+  std::uint32_t minor = 0;
+  std::uint32_t xid = 0;
+  unsigned connection = 0;  ///< counts from 1
+  bool replayed = false;    ///< answered from the reply cache, not executed
+  nfs4::SEQUENCE4args sequence;
+  std::chrono::steady_clock::time_point at;
+  [[nodiscard]] bool has(nfs4::nfs_opnum4 op) const;
+};
+
+class NfsServer {
+ public:
+  NfsServer();
+  ~NfsServer();
+  NfsServer(const NfsServer&) = delete;
+  NfsServer& operator=(const NfsServer&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const;
+  /// To connect to, with options as on a command line ("timeo=500ms,vers=4.1").
+  [[nodiscard]] Target target(const std::string& options = "") const;
+
+  // ---- what is there; directories on the way are made ----
+  void add_file(const std::string& path, const std::string& data);
+  void add_directory(const std::string& path);
+  void add_symlink(const std::string& path, const std::string& text);
+  /// Bytes [begin, end) of the file hold data, everything else is a hole.
+  void add_extent(const std::string& path, std::uint64_t begin, std::uint64_t end);
+  [[nodiscard]] std::optional<std::string> content(const std::string& path) const;
+  /// What would be left after restart().
+  [[nodiscard]] std::optional<std::string> stable_content(const std::string& path) const;
+
+  // ---- what it agrees to; for sessions and connections made from then on ----
+  void set_slots(std::uint32_t slots);
+  void set_limits(std::uint32_t max_request, std::uint32_t max_response, std::uint32_t max_operations);
+  void set_newest_minor(std::uint32_t minor);
+  void set_lease(std::uint32_t seconds);
+  void set_credits(std::uint32_t credits);  ///< at once
+  /// Private data (RFC 8797) to send; without, thresholds are 1024.
+  void set_announce(bool announce);
+
+  // ---- faults ----
+  /// The next `times` occurrences of `op` get `status` and are not executed, after `skip` more of them.
+  void answer(nfs4::nfs_opnum4 op, nfs4::nfsstat4 status, unsigned times = 1, unsigned skip = 0);
+  /// The next COMPOUND with `op` in it loses its connection, before or after it was executed.
+  void drop_before(nfs4::nfs_opnum4 op);
+  void drop_after(nfs4::nfs_opnum4 op);
+  /// The next COMPOUND with `op` in it is answered by RDMA_ERROR ERR_CHUNK, or GARBAGE_ARGS, and not
+  /// executed.
+  void err_chunk(nfs4::nfs_opnum4 op);
+  void garbage_args(nfs4::nfs_opnum4 op);
+  /// COMPOUNDs with `op` in them (OP_ILLEGAL: all) are executed and their answers, RDMA Writes and all, kept
+  /// back until release(). With `execute` false they are executed only then.
+  void hold(nfs4::nfs_opnum4 op, bool execute = true);
+  void release();
+  [[nodiscard]] std::size_t held() const;
+  void set_reply_delay(std::chrono::milliseconds delay);
+  void set_short_reads(std::uint32_t most);
+  void set_short_writes(std::uint32_t most);
+  /// WRITEs are answered FILE_SYNC4.
+  void set_stable_writes(bool stable);
+  void set_target_highest_slot(std::uint32_t slot);
+  void set_sequence_flags(std::uint32_t flags, unsigned times);
+  /// EXCHANGE_ID tells a wrong eir_sequenceid where it says CONFIRMED_R, as RFC 8881 18.35.3 allows.
+  void set_no_sequence_hint(bool on);
+  /// Everything volatile is lost: clients, sessions, open state, data without COMMIT. Connections end.
+  void restart(std::chrono::milliseconds grace = std::chrono::milliseconds(0));
+  /// Sessions are lost, client ids and open state are not.
+  void forget_sessions();
+  /// Stateids are lost, nothing else.
+  void forget_stateids();
+  void drop_connections();
+  /// Nobody listens until come_back().
+  void go_away();
+  void come_back();
+
+  // ---- what it saw ----
+  [[nodiscard]] std::vector<SeenCall> calls() const;
+  void clear_calls();
+  /// How often an operation came, executed or not.
+  [[nodiscard]] unsigned count(nfs4::nfs_opnum4 op) const;
+  /// How often it was executed with NFS4_OK.
+  [[nodiscard]] unsigned succeeded(nfs4::nfs_opnum4 op) const;
+  [[nodiscard]] std::optional<nfs4::EXCHANGE_ID4args> last_exchange_id() const;
+  [[nodiscard]] std::optional<nfs4::CREATE_SESSION4args> last_create_session() const;
+  [[nodiscard]] std::vector<nfs4::OPEN4args> opens() const;
+  [[nodiscard]] std::string credential() const;  ///< of the last Call, encoded
+  [[nodiscard]] std::size_t open_connections() const;
+  [[nodiscard]] unsigned connections() const;  ///< ever
+  [[nodiscard]] std::size_t open_states() const;
+  [[nodiscard]] std::size_t sessions() const;
+  [[nodiscard]] std::size_t clients() const;
+  /// What broke a rule, one per line.
+  [[nodiscard]] std::string problems() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace nfsrdma::testing

@@ -1,0 +1,184 @@
+// Private to the test server: the file system, clients and sessions, and the execution of one COMPOUND. No
+// I/O. Confined to the server's thread.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "nfs4/types/attributes.h"
+#include "support/nfs_server.h"
+#include "xdr/decoder.h"
+
+namespace nfsrdma::testing {
+
+using Octets = std::vector<std::byte>;
+using Instant = std::chrono::steady_clock::time_point;
+
+struct Inode {
+  std::uint64_t id = 0;
+  nfs4::nfs_ftype4 type = nfs4::NF4REG;
+  std::string data, stable;                        // of a file; of a link: its text
+  std::map<std::uint64_t, std::uint64_t> extents;  // begin → end; empty: all of it is data
+  std::map<std::uint64_t, std::pair<std::string, std::uint64_t>> entries;  // by cookie
+  std::map<std::string, std::uint64_t> cookies;
+  std::uint64_t next_cookie = 3;
+  std::uint32_t mode = 0644, links = 1;
+  std::string owner = "0", group = "0";
+  std::uint64_t change = 1;
+  nfs4::nfstime4 accessed{1000, 1}, modified{1000, 2};
+  std::optional<nfs4::verifier4> exclusive;
+};
+
+struct OpenState {
+  nfs4::clientid4 client = 0;
+  std::uint64_t inode = 0;
+  std::uint32_t seqid = 1, access = 0;
+  Octets owner;
+};
+
+struct Slot {
+  std::uint32_t sequence = 0;
+  bool cached = false;
+  Octets reply;  // what stands behind the RPC header, items put in
+};
+
+struct SessionState {
+  nfs4::clientid4 client = 0;
+  std::vector<Slot> slots;
+  nfs4::channel_attrs4 fore;
+};
+
+struct ClientState {
+  Octets owner;
+  nfs4::verifier4 verifier{};
+  bool confirmed = false, reclaimed = false;
+  std::uint32_t sequence = 1;  // of the next CREATE_SESSION
+  std::optional<nfs4::CREATE_SESSION4resok> last_created;
+};
+
+struct Rule {
+  nfs4::nfs_opnum4 op;
+  nfs4::nfsstat4 status;
+  unsigned times, skip;
+};
+
+/// The answer to one COMPOUND: the encoded results, with READ and READLINK data beside them.
+struct Answer {
+  xdr::Message message;
+  std::deque<std::string> storage;  // what message.items refer to
+  bool replayed = false;
+};
+
+class ServerState {
+ public:
+  ServerState();
+
+  Inode& make(const std::string& path, nfs4::nfs_ftype4 type);
+  Inode* find(const std::string& path);
+  void restart(std::chrono::milliseconds grace);
+  void problem(const std::string& text) { problems += text + "\n"; }
+
+  /// Which operations a COMPOUND has; what is wrong with it.
+  static std::string look(xdr::Decoder in, SeenCall& seen);
+  /// Executes a COMPOUND: `in` stands at its tag. Fills in `seen`.
+  std::unique_ptr<Answer> compound(xdr::Decoder& in, std::size_t request_size, SeenCall& seen);
+
+  // knobs
+  std::uint32_t slots = 64, max_request = 2U << 20, max_response = 2U << 20, max_operations = 64,
+                newest_minor = 2;
+  std::uint32_t lease = 90;
+  std::uint32_t short_reads = ~0U, short_writes = ~0U, target_highest = ~0U;
+  bool stable_writes = false, no_sequence_hint = false;
+  std::uint32_t flags = 0;
+  unsigned flags_times = 0;
+  std::vector<Rule> rules;
+
+  // state
+  std::map<std::uint64_t, Inode> inodes;
+  std::map<nfs4::clientid4, ClientState> clients;
+  std::map<nfs4::sessionid4, SessionState> sessions;
+  std::map<std::uint64_t, OpenState> opens;  // by the number in stateid4::other
+  std::uint64_t boot = 1, next_id = 1;
+  Instant grace_until{};
+
+  // records
+  std::map<nfs4::nfs_opnum4, unsigned> seen_ops, good_ops;
+  std::optional<nfs4::EXCHANGE_ID4args> last_exchange_id;
+  std::optional<nfs4::CREATE_SESSION4args> last_create_session;
+  std::vector<nfs4::OPEN4args> seen_opens;
+  std::string problems;
+
+ private:
+  struct Context {
+    std::uint64_t current = 0, saved = 0;  // inodes; 0: none
+    nfs4::clientid4 client = 0;
+    SessionState* session = nullptr;
+    Slot* slot = nullptr;
+    bool replay = false;  // the slot's cached answer is wanted
+    Answer* answer = nullptr;
+  };
+  template <class Op>
+  bool one(Context& at, xdr::Decoder& in, xdr::Encoder& out, nfs4::nfsstat4& status);
+  bool operation(Context& at, std::uint32_t number, xdr::Decoder& in, xdr::Encoder& out,
+                 nfs4::nfsstat4& status);
+  std::optional<nfs4::nfsstat4> injected(nfs4::nfs_opnum4 op);
+  nfs4::nfsstat4 start(std::uint32_t minor, const std::vector<nfs4::nfs_opnum4>& ops);
+
+  Inode* current(Context& at) { return inodes.contains(at.current) ? &inodes.at(at.current) : nullptr; }
+  nfs4::nfsstat4 check_directory(Context& at, Inode*& directory);
+  Inode* child(Inode& directory, const std::string& name);
+  void attach(Inode& directory, const std::string& name, std::uint64_t id);
+  void detach(Inode& directory, const std::string& name);
+  Inode& fresh(nfs4::nfs_ftype4 type);
+  bool change(Inode& inode, const nfs4::fattr4& wanted);
+  nfs4::WireAttributes attributes(const Inode& inode) const;
+  nfs4::nfsstat4 check_state(const nfs4::stateid4& stateid, const Context& at);
+  nfs4::stateid4 grant(Context& at, const nfs4::OPEN4args& args, Inode& inode);
+  [[nodiscard]] nfs4::verifier4 write_verifier() const;
+  [[nodiscard]] bool in_grace() const { return std::chrono::steady_clock::now() < grace_until; }
+
+  template <class Res>
+  static nfs4::nfsstat4 plain(Res& res, nfs4::nfsstat4 status) {
+    nfs4::set_status(res, status);
+    return status;
+  }
+
+#define NFS_OP(NAME) \
+  nfs4::nfsstat4 run(Context& at, nfs4::op::NAME, const nfs4::op::NAME::Args& args, nfs4::op::NAME::Res& res)
+  NFS_OP(ACCESS);
+  NFS_OP(CLOSE);
+  NFS_OP(COMMIT);
+  NFS_OP(CREATE);
+  NFS_OP(GETATTR);
+  NFS_OP(GETFH);
+  NFS_OP(LINK);
+  NFS_OP(LOOKUP);
+  NFS_OP(OPEN);
+  NFS_OP(PUTFH);
+  NFS_OP(PUTROOTFH);
+  NFS_OP(READ);
+  NFS_OP(READDIR);
+  NFS_OP(READLINK);
+  NFS_OP(REMOVE);
+  NFS_OP(RENAME);
+  NFS_OP(SAVEFH);
+  NFS_OP(SETATTR);
+  NFS_OP(WRITE);
+  NFS_OP(EXCHANGE_ID);
+  NFS_OP(CREATE_SESSION);
+  NFS_OP(DESTROY_SESSION);
+  NFS_OP(DESTROY_CLIENTID);
+  NFS_OP(SEQUENCE);
+  NFS_OP(RECLAIM_COMPLETE);
+  NFS_OP(SEEK);
+#undef NFS_OP
+};
+
+}  // namespace nfsrdma::testing

@@ -1,0 +1,681 @@
+// The public API end to end, against the test server: files and directories, asynchronous calls,
+// interruption, deadlines, endings.
+#include <cerrno>
+#include <ctime>
+
+#include "support/nfs_fixture.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+
+std::chrono::milliseconds cpu_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::milliseconds(time.tv_sec * 1000 + time.tv_nsec / 1000000);
+}
+
+/// Waits until the callbacks counted by `done` are `wanted`.
+bool wait_for(Client& client, const int& done, int wanted, std::chrono::milliseconds most = 3s) {
+  const Stopwatch watch;
+  while (done < wanted && watch.elapsed() < most) client.wait(50ms);
+  return done == wanted;
+}
+
+}  // namespace
+
+TEST_CASE("client: reads, writes and describes a file") {
+  Mounted m;
+  m.server.add_file("/dir/a", "hello");
+  Client& client = m.connect();
+  CHECK(client.ping());
+
+  auto file = m.open("/dir/a");
+  CHECK(Mounted::read_all(*file) == "hello");
+  CHECK(*file->write(bytes("HELLO, you"), 0) == 10);
+  CHECK(m.server.content("/dir/a") == "HELLO, you");
+  CHECK(m.server.stable_content("/dir/a") == "hello");
+  CHECK(ok(file->sync()));
+  CHECK(m.server.stable_content("/dir/a") == "HELLO, you");
+  const auto attributes = file->attributes();
+  REQUIRE(ok(attributes));
+  CHECK(attributes->type == FileType::regular);
+  CHECK(attributes->size == 10);
+  CHECK(attributes->mode == 0644);
+  CHECK(attributes->uid == 0U);
+  SetAttributes changes;
+  changes.size = 3;
+  changes.mode = 0600;
+  CHECK(ok(file->set_attributes(changes)));
+  CHECK(Mounted::read_all(*file) == "HEL");
+  CHECK(ok(file->close()));
+  CHECK(m.server.open_states() == 0);
+
+  const auto stat = client.stat("/dir/a");
+  REQUIRE(ok(stat));
+  CHECK(stat->mode == 0600);
+  CHECK(stat->filesystem_major == 7);
+  const auto space = client.space("/");
+  REQUIRE(ok(space));
+  CHECK(space->total == 1'000'000);
+  CHECK(space->files_available == 800);
+}
+
+TEST_CASE("client: files larger than rsize and wsize go in pieces") {
+  Mounted m;
+  const std::string data = pattern(300'001);
+  m.server.add_file("/a", data);
+  Client& client = m.connect("rsize=64K,wsize=32K");
+  CHECK(client.info().rsize == 65536);
+  auto file = m.open("/a");
+  CHECK(Mounted::read_all(*file) == data);
+  CHECK(m.server.count(OP_READ) == 5);
+  const std::string other = pattern(150'003, 9);
+  CHECK(*file->write(bytes(other), 7) == other.size());
+  CHECK(m.server.count(OP_WRITE) == 5);
+  CHECK(m.server.content("/a") == data.substr(0, 7) + other + data.substr(7 + other.size()));
+  CHECK(*file->read({}, 0) == 0);
+}
+
+TEST_CASE("client: thresholds of 1024 bytes, without private data") {
+  Mounted m;
+  m.server.set_announce(false);
+  m.server.add_file("/a", pattern(5000));
+  Client& client = m.connect();
+  CHECK(client.info().reply_threshold == 1024);
+  CHECK_FALSE(client.info().private_data);
+  auto file = m.open("/a");
+  CHECK(Mounted::read_all(*file) == pattern(5000));
+  CHECK(*file->write(bytes(pattern(2000, 5)), 0) == 2000);
+  CHECK(m.server.content("/a")->substr(0, 2000) == pattern(2000, 5));
+}
+
+TEST_CASE("client: names are made, changed and removed") {
+  Mounted m;
+  Client& client = m.connect();
+  CHECK(ok(client.make_directory("/d", 0750)));
+  CHECK(client.stat("/d")->type == FileType::directory);
+  CHECK(client.stat("/d")->mode == 0750);
+  CHECK(errno_of(client.make_directory("/d", 0750)) == EEXIST);
+  OpenFlags flags;
+  flags.create = true;
+  flags.mode = 0640;
+  CHECK(ok(m.open("/d/f", OpenMode::write, flags)->close()));
+  CHECK(client.stat("/d/f")->mode == 0640);
+  CHECK(ok(client.rename("/d/f", "/g")));
+  CHECK(errno_of(client.stat("/d/f")) == ENOENT);
+  CHECK(ok(client.link("/g", "/d/h")));
+  CHECK(client.stat("/g")->links == 2);
+  CHECK(ok(client.symlink("d/h", "/s")));
+  CHECK(*client.read_link("/s") == "d/h");
+  CHECK(client.stat("/s", false)->type == FileType::symlink);
+  CHECK(client.stat("/s")->type == FileType::regular);
+  CHECK(errno_of(client.remove_file("/d")) == EISDIR);
+  CHECK(errno_of(client.remove_directory("/g")) == ENOTDIR);
+  CHECK(errno_of(client.remove_directory("/d")) == ENOTEMPTY);
+  CHECK(ok(client.remove_file("/d/h")));
+  CHECK(ok(client.remove_directory("/d")));
+  CHECK(errno_of(client.stat("/d")) == ENOENT);
+  SetAttributes changes;
+  changes.mode = 0400;
+  changes.modified = Time{55, 66};
+  CHECK(ok(client.set_attributes("/g", changes)));
+  CHECK(client.stat("/g")->modified == Time{55, 66});
+  CHECK(*client.access("/g", 7) == 4);
+  CHECK(*client.access("/", 7) == 7);
+}
+
+TEST_CASE("client: a symbolic link with a long text") {
+  Mounted m;
+  Client& client = m.connect();
+  const std::string text = "/" + pattern(4000);
+  CHECK(ok(client.symlink(text, "/s")));
+  CHECK(*client.read_link("/s") == text);
+}
+
+TEST_CASE("client: info tells what was agreed") {
+  Mounted m;
+  m.server.set_slots(9);
+  m.server.set_credits(12);
+  m.server.set_lease(33);
+  Client& client = m.connect();
+  const Info info = client.info();
+  CHECK(info.fabric == "iwarp");
+  CHECK(info.slots == 9);
+  CHECK(info.credits_granted == 12);
+  CHECK(info.lease_seconds == 33);
+  CHECK(info.minor_version == 2);
+  CHECK(info.implementation_name == "in memory");
+  CHECK(info.implementation_domain == "example.org");
+  CHECK(info.server_owner == "test server");
+  CHECK(info.session_id.size() == 32);
+  CHECK(info.private_data);
+  CHECK(info.reply_threshold == 4096);
+}
+
+TEST_CASE("client: errors name the operation, the file and the next step") {
+  Mounted m;
+  Client& client = m.connect();
+  const auto missing = client.stat("/no/such");
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().kind() == ErrorKind::server);
+  CHECK(missing.error().errno_value() == ENOENT);
+  CHECK(missing.error().status() == NFS4ERR_NOENT);
+  CHECK(missing.error().peer() == "/no/such");
+  CHECK(missing.error().text().starts_with("/no/such: "));
+  CHECK_FALSE(missing.error().operation().empty());
+  m.server.answer(OP_OPEN, NFS4ERR_ACCESS);
+  m.server.add_file("/a", "");
+  const auto refused = client.open("/a", OpenMode::read);
+  CHECK(errno_of(refused) == EACCES);
+  CHECK(errno_of(client.open("/", OpenMode::read)) == EISDIR);
+  CHECK(errno_of(client.list("/a", [](const DirectoryEntry&) { return true; })) == ENOTDIR);
+}
+
+TEST_CASE("client: connecting to nobody fails at once, with the address in the error") {
+  NfsServer server;
+  const Target target = server.target();
+  server.go_away();
+  const Stopwatch watch;
+  const auto client = Client::connect(target);
+  REQUIRE_FALSE(client);
+  CHECK(client.error().errno_value() == ECONNREFUSED);
+  CHECK(client.error().kind() == ErrorKind::connection);
+  CHECK(watch.elapsed() < 2s);
+}
+
+// ---- asynchronous calls ----
+
+TEST_CASE("client: many asynchronous reads and writes at once") {
+  Mounted m;
+  m.server.add_file("/a", pattern(100'000));
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  constexpr int kCount = 200;
+  std::vector<std::string> data(kCount, std::string(500, '?'));
+  int done = 0;
+  for (int i = 0; i < kCount; ++i) {
+    auto& place = data[static_cast<std::size_t>(i)];
+    file->start_read(room(place), static_cast<std::uint64_t>(i) * 500, [&](Result<std::size_t> count) {
+      CHECK(*count == 500);
+      ++done;
+    });
+  }
+  CHECK(done == 0);  // never from inside start_read
+  REQUIRE(wait_for(client, done, kCount));
+  std::string all;
+  for (const std::string& one : data) all += one;
+  CHECK(all == pattern(100'000));
+
+  done = 0;
+  for (int i = 0; i < kCount; ++i) {
+    file->start_write(bytes(data[static_cast<std::size_t>(kCount - 1 - i)]),
+                      static_cast<std::uint64_t>(i) * 500, [&](Result<std::size_t> count) {
+                        CHECK(*count == 500);
+                        ++done;
+                      });
+  }
+  REQUIRE(wait_for(client, done, kCount));
+  CHECK(m.server.content("/a")->substr(0, 500) == data.back());
+  CHECK(ok(file->close()));
+  CHECK(m.server.stable_content("/a") == m.server.content("/a"));
+}
+
+TEST_CASE("client: an asynchronous request larger than the server takes is an error, later") {
+  Mounted m;
+  m.server.add_file("/a", "x");
+  Client& client = m.connect("rsize=4096,wsize=4096");
+  auto file = m.open("/a");
+  std::string data(4097, 'x');
+  int done = 0;
+  const auto expect = [&](Result<std::size_t> result) {
+    ++done;
+    CHECK(errno_of(result) == EINVAL);
+    CHECK(result.error().kind() == ErrorKind::usage);
+    CHECK(result.error().message().find("4096") != std::string::npos);
+  };
+  file->start_read(room(data), 0, expect);
+  file->start_write(bytes(data), 0, expect);
+  CHECK(done == 0);
+  CHECK(wait_for(client, done, 2, 1s));
+}
+
+TEST_CASE("client: a callback may start asynchronous calls, and gets an error for blocking ones") {
+  Mounted m;
+  m.server.add_file("/a", "0123456789");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  std::string first(5, '?'), second(5, '?');
+  int done = 0;
+  std::vector<int> refused;
+  file->start_read(room(first), 0, [&](Result<std::size_t> count) {
+    CHECK(*count == 5);
+    refused = {errno_of(client.ping()), errno_of(client.stat("/a")), errno_of(file->sync()),
+               errno_of(client.open("/a", OpenMode::read))};
+    CHECK_FALSE(client.wait(10ms));
+    file->start_read(room(second), 5, [&](Result<std::size_t> more) {
+      CHECK(*more == 5);
+      ++done;
+    });
+    ++done;
+  });
+  REQUIRE(wait_for(client, done, 2));
+  CHECK(refused == std::vector<int>{EDEADLK, EDEADLK, EDEADLK, EDEADLK});
+  CHECK(first + second == "0123456789");
+  CHECK(client.ping());
+}
+
+TEST_CASE("client: disconnect from a callback is refused and leaves the client as it was") {
+  Mounted m;
+  m.server.add_file("/a", "0123456789");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  std::string data(5, '?');
+  int done = 0, refused = 0;
+  file->start_read(room(data), 0, [&](Result<std::size_t>) {
+    refused = errno_of(client.disconnect());
+    ++done;
+  });
+  REQUIRE(wait_for(client, done, 1));
+  CHECK(refused == EDEADLK);
+  CHECK(ok(client.ping()));
+  CHECK(ok(file->close()));
+}
+
+TEST_CASE("client: callbacks run on a thread that is inside a call, not on one of the library's") {
+  Mounted m;
+  m.server.add_file("/a", "0123456789");
+  m.server.set_lease(1);  // the library's own thread looks often
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  std::string data(5, '?');
+  int done = 0;
+  std::thread::id where;
+  int refused = 0;
+  file->start_read(room(data), 0, [&](Result<std::size_t>) {
+    where = std::this_thread::get_id();
+    refused = errno_of(client.ping());
+    ++done;
+  });
+  std::this_thread::sleep_for(400ms);
+  REQUIRE(wait_for(client, done, 1));
+  CHECK(where == std::this_thread::get_id());
+  CHECK(refused == EDEADLK);
+}
+
+TEST_CASE("client: wait() returns for a descriptor of the caller's, a callback, and the time") {
+  Mounted m;
+  m.server.add_file("/a", "0123456789");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  const Interrupt mine;
+  const std::vector<int> also{mine.fd()};
+  const Stopwatch watch;
+  CHECK_FALSE(client.wait(50ms, also));
+  CHECK(watch.elapsed() >= 49ms);
+  CHECK_FALSE(client.wait(0ms, also));
+  std::thread other([&] {
+    std::this_thread::sleep_for(30ms);
+    mine.set();
+  });
+  CHECK(client.wait(5s, also));
+  CHECK(client.wait(5s, also));  // still readable
+  other.join();
+  mine.clear();
+  int done = 0;
+  std::string data(5, '?');
+  file->start_read(room(data), 0, [&](Result<std::size_t>) { ++done; });
+  CHECK(client.wait(5s, also));
+  CHECK(done == 1);
+  CHECK(watch.elapsed() < 3s);
+}
+
+TEST_CASE("client: destroying a file with reads under way takes the buffers back, and no callback follows") {
+  Mounted m;
+  m.server.add_file("/a", pattern(8000));
+  Client& client = m.connect("timeo=500ms");
+  auto file = m.open("/a");
+  m.server.hold(OP_READ);
+  std::string data(8000, '?');
+  int done = 0;
+  file->start_read(room(data), 0, [&](Result<std::size_t>) { ++done; });
+  REQUIRE(eventually([&] {
+    client.wait(1ms);
+    return m.server.held() == 1;
+  }));
+  const Stopwatch watch;
+  file.reset();
+  CHECK(watch.elapsed() < 3s);
+  const int at_end = done;
+  m.server.release();
+  client.wait(100ms);
+  CHECK(client.ping());
+  CHECK(done == at_end);
+  CHECK(data == std::string(8000, '?'));
+}
+
+TEST_CASE("client: a file destroyed while the server keeps silent for long leaves nothing behind") {
+  Mounted m;
+  m.server.add_file("/a", pattern(8000));
+  Client& client = m.connect("timeo=4s");
+  auto file = m.open("/a");
+  m.server.hold(OP_READ);
+  int done = 0;
+  {
+    const auto data = std::make_unique<std::string>(8000, '?');
+    file->start_read(room(*data), 0, [&done](Result<std::size_t>) { ++done; });
+    client.wait(1ms);
+    file.reset();
+  }
+  const int at_end = done;
+  m.server.release();
+  for (int i = 0; i < 10; ++i) client.wait(20ms);
+  CHECK(done == at_end);
+  CHECK(client.ping());
+}
+
+// ---- interruption ----
+
+TEST_CASE("client: T28 an interrupted read ends within a second, and a late answer changes nothing") {
+  Mounted m;
+  m.server.add_file("/a", pattern(50'000));
+  const Interrupt interrupt;
+  Client& client = m.connect("", interrupt.fd());
+  auto file = m.open("/a");
+  m.server.hold(OP_READ);
+  std::string data(50'000, '?');
+  std::thread other([&] {
+    eventually([&] { return m.server.held() == 1; });
+    interrupt.set();
+  });
+  const Stopwatch watch;
+  const auto result = file->read(room(data), 0);
+  CHECK(watch.elapsed() < 1s);
+  other.join();
+  REQUIRE_FALSE(result);
+  CHECK(result.error().kind() == ErrorKind::cancelled);
+  CHECK(result.error().errno_value() == EINTR);
+  CHECK(data == std::string(50'000, '?'));
+  const unsigned before = m.server.connections();
+  m.server.release();  // writes into memory that it was once offered
+  interrupt.clear();
+  CHECK(client.ping());
+  CHECK(data == std::string(50'000, '?'));
+  CHECK(Mounted::read_all(*file) == pattern(50'000));
+  CHECK(m.server.connections() <= before + 1);
+}
+
+TEST_CASE("client: while the interrupt is there every call ends at once, afterwards all is well") {
+  Mounted m;
+  m.server.add_file("/a", "text");
+  const Interrupt interrupt;
+  Client& client = m.connect("", interrupt.fd());
+  auto file = m.open("/a");
+  m.server.hold(OP_SEQUENCE);
+  interrupt.set();
+  const Stopwatch watch;
+  CHECK(errno_of(client.ping()) == EINTR);
+  CHECK(errno_of(client.stat("/a")) == EINTR);
+  CHECK(errno_of(file->write(bytes("more"), 0)) == EINTR);
+  CHECK(client.wait(5s));
+  CHECK(watch.elapsed() < 2s);
+  m.server.release();
+  interrupt.clear();
+  CHECK(ok(client.ping()));
+  CHECK(ok(client.stat("/a")));
+}
+
+TEST_CASE("client: an interrupted write ends, and its buffer may go") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  const Interrupt interrupt;
+  (void)m.connect("", interrupt.fd());
+  auto file = m.open("/a");
+  m.server.hold(OP_WRITE);
+  std::thread other([&] {
+    eventually([&] { return m.server.held() == 1; });
+    interrupt.set();
+  });
+  {
+    const auto data = std::make_unique<std::string>(pattern(100'000));
+    CHECK(errno_of(file->write(bytes(*data), 0)) == EINTR);
+  }
+  other.join();
+  interrupt.clear();
+  m.server.release();
+  CHECK(ok(file->write(bytes("again"), 0)));
+  CHECK(ok(file->close()));
+}
+
+TEST_CASE("client: sync() works again after an interrupted one") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  const Interrupt interrupt;
+  (void)m.connect("timeo=2s", interrupt.fd());
+  auto file = m.open("/a");
+  CHECK(ok(file->write(bytes("data"), 0)));
+  m.server.hold(OP_COMMIT, false);
+  std::thread other([&] {
+    eventually([&] { return m.server.held() == 1; });
+    interrupt.set();
+  });
+  CHECK(errno_of(file->sync()) == EINTR);
+  other.join();
+  m.server.restart();  // loses the data, and the COMMIT that was held
+  m.server.release();
+  interrupt.clear();
+  CHECK(ok(file->sync()));
+  CHECK(m.server.stable_content("/a") == "data");
+  CHECK(ok(file->close()));
+}
+
+TEST_CASE("client: a rewrite that was interrupted is made up for by the next sync()") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  const Interrupt interrupt;
+  (void)m.connect("timeo=2s", interrupt.fd());
+  auto file = m.open("/a");
+  CHECK(ok(file->write(bytes("first"), 0)));
+  CHECK(ok(file->write(bytes("second"), 100)));
+  m.server.restart();
+  m.server.hold(OP_WRITE, false);
+  std::thread other([&] {
+    eventually([&] { return m.server.held() == 1; });
+    interrupt.set();
+  });
+  CHECK(errno_of(file->sync()) == EINTR);
+  other.join();
+  m.server.drop_connections();  // with what it held
+  m.server.release();
+  interrupt.clear();
+  CHECK(ok(file->sync()));
+  const std::string expected = "first" + std::string(95, '\0') + "second";
+  CHECK(m.server.stable_content("/a") == expected);
+}
+
+TEST_CASE("client: connect() itself can be interrupted") {
+  NfsServer server;
+  const Interrupt interrupt;
+  server.hold(OP_ILLEGAL);
+  std::thread other([&] {
+    eventually([&] { return server.held() == 1; });
+    interrupt.set();
+  });
+  const Stopwatch watch;
+  const auto client = Client::connect(server.target(), nullptr, interrupt.fd());
+  CHECK(errno_of(client) == EINTR);
+  CHECK(watch.elapsed() < 1500ms);
+  other.join();
+}
+
+TEST_CASE("client: the end of a client cleans up although the interrupt is there") {
+  NfsServer server;
+  const Interrupt interrupt;
+  {
+    auto client = Client::connect(server.target(), nullptr, interrupt.fd());
+    REQUIRE(ok(client));
+    interrupt.set();
+  }
+  CHECK(server.sessions() == 0);
+  CHECK(server.clients() == 0);
+}
+
+TEST_CASE("client: an interrupted copy may be given up while its data is being committed") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  const Interrupt interrupt;
+  (void)m.connect("timeo=2s", interrupt.fd());
+  auto file = m.open("/a");
+  const std::string piece(1U << 20, 'x');
+  m.server.hold(OP_COMMIT);
+  for (std::uint64_t i = 0; i < 34; ++i) REQUIRE(ok(file->write(bytes(piece), i << 20)));
+  REQUIRE(eventually([&] { return m.server.held() == 1; }));
+  interrupt.set();
+  file.reset();
+  interrupt.clear();
+  m.server.release();
+  CHECK(ok(m.client->ping()));
+  CHECK(ok(m.client->ping()));
+}
+
+// ---- deadlines ----
+
+TEST_CASE("client: a server that stops answering leads to ETIMEDOUT when the time is over") {
+  Mounted m;
+  m.server.add_file("/a", "text");
+  Client& client = m.connect("timeo=300ms");
+  auto file = m.open("/a");
+  m.server.hold(OP_ILLEGAL);
+  const Stopwatch watch;
+  const auto result = client.ping();
+  CHECK(watch.elapsed() >= 290ms);
+  CHECK(watch.elapsed() < 1500ms);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().errno_value() == ETIMEDOUT);
+  CHECK(result.error().kind() == ErrorKind::timeout);
+  std::string data(4, '?');
+  CHECK(errno_of(file->read(room(data), 0)) == ETIMEDOUT);
+  CHECK(watch.elapsed() < 2500ms);
+  m.server.release();
+  CHECK(ok(client.ping()));
+  CHECK(ok(client.ping()));
+}
+
+TEST_CASE("client: an asynchronous call on a silent server hears ETIMEDOUT") {
+  Mounted m;
+  m.server.add_file("/a", "text");
+  Client& client = m.connect("timeo=300ms");
+  auto file = m.open("/a");
+  m.server.hold(OP_READ);
+  std::string data(4, '?');
+  int done = 0, error = 0;
+  file->start_read(room(data), 0, [&](Result<std::size_t> result) {
+    error = errno_of(result);
+    ++done;
+  });
+  REQUIRE(wait_for(client, done, 1));
+  CHECK(error == ETIMEDOUT);
+  m.server.release();
+  CHECK(data == "????");
+}
+
+TEST_CASE("client: a server that is gone and comes back is found again, and the observer hears of it") {
+  Mounted m;
+  m.server.add_file("/a", "text");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  m.server.go_away();
+  std::thread other([&] {
+    std::this_thread::sleep_for(100ms);
+    m.server.come_back();
+  });
+  CHECK(Mounted::read_all(*file) == "text");
+  other.join();
+  CHECK(m.notices.has("connection"));
+  CHECK(client.info().reconnects >= 1);
+}
+
+// ---- endings ----
+
+TEST_CASE("client: disconnect() ends session and client id; later calls fail at once") {
+  Mounted m;
+  Client& client = m.connect();
+  CHECK(m.server.sessions() == 1);
+  CHECK(ok(client.disconnect()));
+  CHECK(m.server.sessions() == 0);
+  CHECK(m.server.clients() == 0);
+  CHECK(m.server.count(OP_DESTROY_SESSION) == 1);
+  CHECK(m.server.count(OP_DESTROY_CLIENTID) == 1);
+  CHECK(ok(client.disconnect()));
+  const Stopwatch watch;
+  CHECK_FALSE(client.stat("/"));
+  CHECK_FALSE(client.ping());
+  CHECK_FALSE(client.wait(1ms));
+  (void)client.info();
+  CHECK(watch.elapsed() < 1s);
+}
+
+TEST_CASE("client: disconnect() closes the files that are open, and makes their data stable") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  CHECK(ok(file->write(bytes("data"), 0)));
+  CHECK(ok(client.disconnect()));
+  CHECK(m.server.open_states() == 0);
+  CHECK(m.server.clients() == 0);
+  CHECK(m.server.stable_content("/a") == "data");
+  CHECK_FALSE(file->write(bytes("more"), 0));
+  file.reset();
+}
+
+TEST_CASE("client: disconnect() while the server is gone returns in bounded time") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  Client& client = m.connect("timeo=1s");
+  auto file = m.open("/a");
+  m.server.go_away();
+  const Stopwatch watch;
+  CHECK_FALSE(client.disconnect());
+  CHECK(watch.elapsed() < 4s);
+  file.reset();
+  m.client.reset();
+  CHECK(watch.elapsed() < 5s);
+}
+
+TEST_CASE("client: the destructor with calls under way") {
+  Mounted m;
+  m.server.add_file("/a", pattern(8000));
+  (void)m.connect("timeo=3s");
+  auto file = m.open("/a");
+  m.server.hold(OP_READ);
+  std::string data(8000, '?');
+  file->start_read(room(data), 0, [](Result<std::size_t>) {});
+  m.client->wait(1ms);
+  const Stopwatch watch;
+  file.reset();
+  m.client.reset();
+  CHECK(watch.elapsed() < 5s);
+  m.server.release();
+  CHECK(data == std::string(8000, '?'));
+}
+
+TEST_CASE("client: disconnect() after a restart of the server is no failure") {
+  Mounted m;
+  Client& client = m.connect();
+  m.server.restart();
+  CHECK(ok(client.disconnect()));
+}
+
+TEST_CASE("client: an idle client with a short lease does not burn the processor") {
+  Mounted m;
+  m.server.set_lease(2);
+  (void)m.connect();
+  const auto before = cpu_time();
+  std::this_thread::sleep_for(300ms);
+  CHECK(cpu_time() - before < 20ms);
+}
+
+}  // namespace nfsrdma

@@ -1,0 +1,179 @@
+// Options and targets from text: what users type on command lines and in URLs.
+#include "nfsrdma/options.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+
+using namespace nfsrdma;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string message_of(const Status& status) {
+  return status ? "" : status.error().message();
+}
+
+Target parsed(std::string_view text, const Options& base = {}) {
+  const Result<Target> target = parse_target(text, base);
+  REQUIRE_MESSAGE(target.has_value(), (target ? "" : target.error().text()));
+  return *target;
+}
+
+std::string refused(std::string_view text) {
+  const Result<Target> target = parse_target(text);
+  REQUIRE_FALSE(target.has_value());
+  CHECK(target.error().kind() == ErrorKind::usage);
+  CHECK(target.error().errno_value() == EINVAL);
+  CHECK(target.error().peer().empty());  // which is how a program tells a wrong command line (cli/main.cpp)
+  return target.error().message();
+}
+
+}  // namespace
+
+TEST_CASE("options: each sets its field") {
+  Options o;
+  REQUIRE(
+      o.set_all("vers=4.1,port=2049,fabric=iwarp,rsize=64K,wsize=1M,timeo=300,connect_timeout=2s,sec=sys,"
+                "uid=1000,gid=0,crc=off,credits=8"));
+  CHECK(o.minor_version == 1);
+  CHECK(o.minor_version_fixed);
+  CHECK(o.port == 2049);
+  CHECK(o.fabric == Fabric::iwarp);
+  CHECK(o.rsize == 65536);
+  CHECK(o.wsize == 1U << 20);
+  CHECK(o.timeout == 30s);  // tenths of a second, as nfs(5)
+  CHECK(o.connect_timeout == 2s);
+  CHECK(o.uid == 1000U);
+  CHECK(o.gid == 0U);
+  CHECK(o.crc == Crc::off);
+  CHECK(o.credits == 8);
+}
+
+TEST_CASE("options: vers=4 asks for the highest and lets the server choose") {
+  Options o;
+  REQUIRE(o.set_all("vers=4.1,vers=4"));
+  CHECK(o.minor_version == 2);
+  CHECK_FALSE(o.minor_version_fixed);
+}
+
+TEST_CASE("options: durations take units") {
+  Options o;
+  REQUIRE(o.set("timeo", "45s"));
+  CHECK(o.timeout == 45s);
+  REQUIRE(o.set("timeo", "1500ms"));
+  CHECK(o.timeout == 1500ms);
+  CHECK_FALSE(o.set("connect_timeout", "10"));  // of what?
+}
+
+TEST_CASE("options: an unknown one is refused by name with the nearest") {
+  Options o;
+  CHECK(message_of(o.set("rsiz", "1")) == "there is no option 'rsiz'; perhaps 'rsize' is meant");
+  CHECK(message_of(o.set("version", "4.2")).find("'vers' is meant") != std::string::npos);
+  CHECK(message_of(o.set("zzzzzz", "")).find("use one of vers, port") != std::string::npos);
+  CHECK_FALSE(o.set("", ""));
+  CHECK_FALSE(o.set(std::string(100000, 'x'), ""));
+}
+
+TEST_CASE("options: a wrong value is refused with what the option takes, and changes nothing") {
+  for (const char* item : {"rsize=",         "rsize=0",        "rsize=1023",
+                           "rsize=16777217", "rsize=17M",      "rsize=4294967296K",
+                           "rsize=-1",       "rsize=1 ",       "rsize=K",
+                           "port=0",         "port=65536",     "port=x",
+                           "vers=3",         "vers=4.0",       "fabric=verbs",
+                           "sec=krb5",       "sec=",           "crc=yes",
+                           "uid=-1",         "uid=4294967295", "gid=root",
+                           "timeo=0",        "timeo=s",        "timeo=99999999999999s",
+                           "credits=0",      "credits"}) {
+    CAPTURE(item);
+    Options o;
+    const Status status = o.set_all(item);
+    REQUIRE_FALSE(status);
+    CHECK(status.error().kind() == ErrorKind::usage);
+    CHECK(status.error().message().find(" takes ") != std::string::npos);
+    CHECK(o.rsize == Options{}.rsize);
+    CHECK(o.timeout == Options{}.timeout);
+  }
+}
+
+TEST_CASE("options: empty items in a list are harmless, and what stands before an error stays set") {
+  Options o;
+  CHECK(o.set_all(""));
+  CHECK(o.set_all(",rsize=8K,,wsize=8K,"));
+  CHECK_FALSE(o.set_all("rsize=4K,bad"));
+  CHECK(o.rsize == 4096);
+}
+
+TEST_CASE("options: the help names every option once") {
+  CHECK(option_help().size() == 12);
+  for (const OptionHelp& help : option_help()) {
+    Options o;
+    const std::string text = message_of(o.set(help.name, "\x01"));
+    CHECK(text.find(help.values) != std::string::npos);
+  }
+}
+
+TEST_CASE("target: host:/path as mount has it, byte for byte") {
+  CHECK(parsed("server:/export/file").host == "server");
+  CHECK(parsed("server:/export/file").path == "/export/file");
+  CHECK(parsed("server:").path == "/");
+  CHECK(parsed("10.0.0.1:/a:b").path == "/a:b");
+  CHECK(parsed("s:/a?rsize=1%20#x").path == "/a?rsize=1%20#x");
+  CHECK(parsed("[fe80::1%eth0]:/x").host == "fe80::1%eth0");
+  CHECK(parsed("[::1]:").path == "/");
+}
+
+TEST_CASE("target: the options start from the base") {
+  Options base;
+  base.rsize = 8192;
+  CHECK(parsed("s:/", base).options.rsize == 8192);
+  CHECK(parsed("nfs://s/", base).options.rsize == 8192);
+  CHECK(parsed("nfs://s/?rsize=4096", base).options.rsize == 4096);
+}
+
+TEST_CASE("target: a URL has a port, percent-encoding and options") {
+  const Target t = parsed("nfs://server:2050/a%20b/%3f%25?rsize=64K&crc=on&");
+  CHECK(t.host == "server");
+  CHECK(t.path == "/a b/?%");
+  CHECK(t.options.port == 2050);
+  CHECK(t.options.rsize == 65536);
+  CHECK(t.options.crc == Crc::on);
+  CHECK(parsed("nfs://server").path == "/");
+  CHECK(parsed("nfs://server?vers=4.1").options.minor_version == 1);
+  CHECK(parsed("nfs://server:/x").options.port == 20049);  // RFC 3986 3.2.3: an empty port is the default
+  CHECK(parsed("nfs://server//x").path == "//x");
+  CHECK(parsed("nfs://h/%ff").path == "/\xff");
+}
+
+TEST_CASE("target: IPv6 in a URL") {
+  CHECK(parsed("nfs://[::1]/x").host == "::1");
+  CHECK(parsed("nfs://[::1]:1234/x").options.port == 1234);
+  CHECK(parsed("nfs://[fe80::1%25eth0]/x").host == "fe80::1%eth0");
+}
+
+TEST_CASE("target: what is none is refused with what to write") {
+  CHECK(refused("file").find("host:/path") != std::string::npos);
+  CHECK(refused("").find("host:/path") != std::string::npos);
+  CHECK(refused("/a:b").find("host:/path") != std::string::npos);
+  CHECK(refused(":/x").find("host") != std::string::npos);
+  CHECK(refused("host:file").find("absolute") != std::string::npos);
+  CHECK(refused("::1:/x").find("brackets") != std::string::npos);
+  CHECK(refused("host:20049:/x").find("-o port=") != std::string::npos);
+  CHECK(refused("[::1:/x").find("not complete") != std::string::npos);
+  CHECK(refused("[]:/x").find("not complete") != std::string::npos);
+  CHECK(refused("[::1]/x").find("colon") != std::string::npos);
+  CHECK(refused("http://h/x").find("nfs://") != std::string::npos);
+  CHECK(refused("nfs:///x").find("host is missing") != std::string::npos);
+  CHECK(refused("nfs://:20049/x").find("host") != std::string::npos);
+  CHECK(refused("nfs://u@h/x").find("uid=") != std::string::npos);
+  CHECK(refused("nfs://h:0/x").find("port") != std::string::npos);
+  CHECK(refused("nfs://h:99999/x").find("port") != std::string::npos);
+  CHECK(refused("nfs://::1/x").find("brackets") != std::string::npos);
+  CHECK(refused("nfs://[::1]x/").find(":port") != std::string::npos);
+  CHECK(refused("nfs://h/x#y").find("%23") != std::string::npos);
+  CHECK(refused("nfs://h/%4").find("hexadecimal") != std::string::npos);
+  CHECK(refused("nfs://h/%zz").find("hexadecimal") != std::string::npos);
+  CHECK(refused("nfs://h/a%00b").find("00") != std::string::npos);
+  CHECK(refused("nfs://h/?rsiz=1").find("'rsize' is meant") != std::string::npos);
+  CHECK(refused(std::string_view("h:/a\0b", 6)).find("NUL") != std::string::npos);
+}
