@@ -67,8 +67,8 @@ rpc::Credential caller(const Options& options) {
   // Somebody else's identity does not come with this process's groups.
   if (options.uid || options.gid) groups.clear();
   const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
-  return rpc::Credential::sys(host_name(), options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()),
-                              numbers);
+  return rpc::Credential::sys(host_name(), options.uid.value_or(::geteuid()),
+                              options.gid.value_or(::getegid()), numbers);
 }
 
 nfs4::SessionOptions session_options(const Options& options) {
@@ -90,7 +90,8 @@ nfs4::SessionOptions session_options(const Options& options) {
 
 }  // namespace
 
-ClientImpl::ClientImpl(const Target& target, std::vector<rpc::Address> addresses, Observer* observer, int interrupt)
+ClientImpl::ClientImpl(const Target& target, std::vector<rpc::Address> addresses, Observer* observer,
+                       int interrupt)
     : target_(target),
       observer_(observer),
       interrupt_fd_(interrupt),
@@ -121,7 +122,9 @@ void ClientImpl::watch_interrupt() {
   interrupt_watched_ = true;
 }
 
-Error ClientImpl::interrupted() const { return {ErrorKind::cancelled, EINTR, "", target_.host, "interrupted"}; }
+Error ClientImpl::interrupted() const {
+  return {ErrorKind::cancelled, EINTR, "", target_.host, "interrupted"};
+}
 
 Error ClientImpl::called_from_callback() const {
   return {ErrorKind::usage, EDEADLK, "", target_.host,
@@ -159,8 +162,10 @@ async::Task<Status> ClientImpl::start_task(async::TimePoint deadline) {
     const std::uint64_t most = std::min<std::uint64_t>(server, message - kEnvelope);
     return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min<std::uint64_t>(wanted, most), 1024));
   };
-  rsize_ = fit(target_.options.rsize, root->attributes.maxread.value_or(~0ULL), session_->facts().max_response);
-  wsize_ = fit(target_.options.wsize, root->attributes.maxwrite.value_or(~0ULL), session_->facts().max_request);
+  rsize_ =
+      fit(target_.options.rsize, root->attributes.maxread.value_or(~0ULL), session_->facts().max_response);
+  wsize_ =
+      fit(target_.options.wsize, root->attributes.maxwrite.value_or(~0ULL), session_->facts().max_request);
   co_return Status();
 }
 
@@ -206,7 +211,8 @@ void ClientImpl::keep() {
     pause = lease / 8;
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) continue;  // somebody is inside, and runs the loop
-    running_ = keeping_ = true;  // callbacks wait for a user's thread, and notices may not make blocking calls
+    running_ = keeping_ =
+        true;  // callbacks wait for a user's thread, and notices may not make blocking calls
     interrupted_ = false;
     while (loop_.turn(async::TimePoint::min())) {
       if (interrupted_) break;  // its descriptor stays readable
@@ -270,9 +276,8 @@ Result<std::chrono::nanoseconds> ClientImpl::ping() {
 }
 
 Result<Attributes> ClientImpl::stat(std::string_view path, bool follow) {
-  auto node = on_path<Result<nfs4::Node>>(path, [&](nfs4::Path at) {
-    return names_->find(std::move(at), follow, nfs4::public_attributes());
-  });
+  auto node = on_path<Result<nfs4::Node>>(
+      path, [&](nfs4::Path at) { return names_->find(std::move(at), follow, nfs4::public_attributes()); });
   if (!node) return node.error();
   return nfs4::to_public(node->attributes);
 }
@@ -330,23 +335,25 @@ Status ClientImpl::remove_directory(std::string_view path) {
   return on_path<Status>(path, [&](nfs4::Path at) { return names_->remove(std::move(at), true); });
 }
 Status ClientImpl::rename(std::string_view from, std::string_view to) {
-  return on_paths<Status>(from, to,
-                          [&](nfs4::Path a, nfs4::Path b) { return names_->rename(std::move(a), std::move(b)); });
+  return on_paths<Status>(
+      from, to, [&](nfs4::Path a, nfs4::Path b) { return names_->rename(std::move(a), std::move(b)); });
 }
 Status ClientImpl::link(std::string_view existing, std::string_view created) {
-  return on_paths<Status>(existing, created,
-                          [&](nfs4::Path a, nfs4::Path b) { return names_->link(std::move(a), std::move(b)); });
+  return on_paths<Status>(existing, created, [&](nfs4::Path a, nfs4::Path b) {
+    return names_->link(std::move(a), std::move(b));
+  });
 }
 Status ClientImpl::symlink(std::string_view text, std::string_view created) {
   return on_path<Status>(created,
                          [&](nfs4::Path at) { return names_->symlink(std::string(text), std::move(at)); });
 }
 Status ClientImpl::set_attributes(std::string_view path, const SetAttributes& changes, bool follow) {
-  return on_path<Status>(path,
-                         [&](nfs4::Path at) { return names_->set_attributes(std::move(at), changes, follow); });
+  return on_path<Status>(
+      path, [&](nfs4::Path at) { return names_->set_attributes(std::move(at), changes, follow); });
 }
 Result<unsigned> ClientImpl::access(std::string_view path, unsigned wanted) {
-  return on_path<Result<unsigned>>(path, [&](nfs4::Path at) { return names_->access(std::move(at), wanted); });
+  return on_path<Result<unsigned>>(path,
+                                   [&](nfs4::Path at) { return names_->access(std::move(at), wanted); });
 }
 
 Result<std::unique_ptr<File>> ClientImpl::open(std::string_view path, OpenMode mode, const OpenFlags& flags) {
@@ -367,8 +374,9 @@ Info ClientImpl::info() {
   out.address = channel_.address();
   out.fabric = fabric.fabric;
   out.fabric_detail = fabric.detail;
-  out.fabric_reason = target_.options.fabric == Fabric::automatic ? "fabric=auto, and this version has no other"
-                                                                  : "fabric=iwarp was asked for";
+  out.fabric_reason = target_.options.fabric == Fabric::automatic
+                          ? "fabric=auto, and this version has no other"
+                          : "fabric=iwarp was asked for";
   out.mpa_revision = fabric.mpa_revision;
   out.crc = fabric.crc;
   out.ird = fabric.ird;

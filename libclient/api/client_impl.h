@@ -1,9 +1,11 @@
 // The public Client over the NFSv4 engine: one mutex, one loop, one session.
 //
-// Whoever calls runs the loop, inside the mutex: no thread is handed a request or an answer. The keeper thread
-// takes its turn when nobody has called for a while, so that the lease is renewed and a dead connection noticed.
+// Whoever calls runs the loop, inside the mutex: no thread is handed a request or an answer. The keeper
+// thread takes its turn when nobody has called for a while, so that the lease is renewed and a dead
+// connection noticed.
 //
-// The mutex is recursive because a callback, which runs inside the loop, may start further asynchronous calls.
+// The mutex is recursive because a callback, which runs inside the loop, may start further asynchronous
+// calls.
 #pragma once
 
 #include <atomic>
@@ -60,7 +62,9 @@ class ClientImpl final : public Client {
     while (!task.done() && !interrupted_) loop_.turn(async::TimePoint::max());
     if (task.done()) return task.await_resume();
     // Ends what the task had under way, and takes its memory out of the server's reach.
-    { const async::Task<R> dropped = std::move(task); }
+    {
+      const async::Task<R> dropped = std::move(task);
+    }
     loop_.end_turn();
     return interrupted();
   }
@@ -125,16 +129,16 @@ class ClientImpl final : public Client {
   std::recursive_mutex mutex_;  // guards everything below
   async::Loop loop_;
   async::Event user_here_{loop_};
-  bool keeping_ = false;       // the keeper runs the loop
+  bool keeping_ = false;  // the keeper runs the loop
   std::vector<FileImpl*> files_;
   rpc::Channel channel_;
   std::unique_ptr<nfs4::Session> session_;
   std::unique_ptr<nfs4::Namespace> names_;
   std::uint32_t rsize_ = 0, wsize_ = 0;
   bool connected_ = false;
-  bool running_ = false;       // inside run() or wait(): a blocking call from a callback would wait for itself
+  bool running_ = false;  // inside run() or wait(): a blocking call from a callback would wait for itself
   bool interrupted_ = false;
-  int starting_ = 0;           // depth of start_read and start_write
+  int starting_ = 0;  // depth of start_read and start_write
   std::uint64_t delivered_ = 0;
   bool interrupt_watched_ = false;
 
@@ -160,8 +164,10 @@ class FileImpl final : public File {
 
  private:
   friend class ClientImpl;
-  async::Task<void> read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset, Done done);
-  async::Task<void> write_beside(std::uint64_t key, std::span<const std::byte> data, std::uint64_t offset, Done done);
+  async::Task<void> read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset,
+                                Done done);
+  async::Task<void> write_beside(std::uint64_t key, std::span<const std::byte> data, std::uint64_t offset,
+                                 Done done);
   async::Task<void> fail_beside(std::uint64_t key, Error error, Done done);
   template <class Make>
   void start(Make make);

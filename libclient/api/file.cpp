@@ -15,7 +15,8 @@ FileImpl::~FileImpl() {
   const std::lock_guard lock(client_.mutex());
   client_.remove(*this);
   // Destroying the tasks takes their buffers out of the server's reach.
-  for (auto pending = std::exchange(pending_, {}); const auto& [key, task] : pending) client_.loop().drop(task);
+  for (auto pending = std::exchange(pending_, {}); const auto& [key, task] : pending)
+    client_.loop().drop(task);
   if (!client_.running()) client_.loop().end_turn();
   if (client_.connected()) (void)close();
   file_.reset();
@@ -38,8 +39,8 @@ async::Task<void> FileImpl::read_beside(std::uint64_t key, std::span<std::byte> 
   done(std::move(result));  // may destroy this file
 }
 
-async::Task<void> FileImpl::write_beside(std::uint64_t key, std::span<const std::byte> data, std::uint64_t offset,
-                                         Done done) {
+async::Task<void> FileImpl::write_beside(std::uint64_t key, std::span<const std::byte> data,
+                                         std::uint64_t offset, Done done) {
   auto result = co_await file_->write(data, offset);
   co_await client_.callback_time();
   pending_.erase(key);
@@ -106,7 +107,9 @@ Result<std::size_t> FileImpl::write(std::span<const std::byte> data, std::uint64
   return total;
 }
 
-Status FileImpl::sync() { return client_.run<Status>(file_->commit()); }
+Status FileImpl::sync() {
+  return client_.run<Status>(file_->commit());
+}
 
 Result<Attributes> FileImpl::attributes() {
   auto wire = client_.run<Result<nfs4::WireAttributes>>(file_->attributes(nfs4::public_attributes()));
@@ -122,6 +125,8 @@ Result<std::optional<Extent>> FileImpl::next_extent(std::uint64_t offset) {
   return client_.run<Result<std::optional<Extent>>>(file_->next_extent(offset));
 }
 
-Status FileImpl::close() { return client_.run<Status>(file_->close()); }
+Status FileImpl::close() {
+  return client_.run<Status>(file_->close());
+}
 
 }  // namespace nfsrdma::api

@@ -18,7 +18,8 @@ struct LookUp {
   std::string host, service;
   addrinfo* found = nullptr;
   int rc = 0;
-  std::atomic<bool> ended = false;  // orders `found` and `rc` before their reader, which a descriptor does not
+  std::atomic<bool> ended =
+      false;  // orders `found` and `rc` before their reader, which a descriptor does not
   int done = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ~LookUp() {
     if (found != nullptr) ::freeaddrinfo(found);
@@ -61,7 +62,8 @@ Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t
                                           std::chrono::steady_clock::time_point deadline, int interrupt) {
   auto look_up = std::make_shared<LookUp>(host, std::to_string(port));
   if (look_up->done < 0) {
-    return Error(ErrorKind::local, errno, "resolve", host, std::string("no descriptor left: ") + std::strerror(errno));
+    return Error(ErrorKind::local, errno, "resolve", host,
+                 std::string("no descriptor left: ") + std::strerror(errno));
   }
   std::thread([look_up] { look_up->run(); }).detach();
   pollfd fds[2] = {{look_up->done, POLLIN, 0}, {interrupt, POLLIN, 0}};

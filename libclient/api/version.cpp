@@ -1,5 +1,7 @@
 #include "nfsrdma/version.h"
 
 namespace nfsrdma {
-const char* version() { return NFSRDMA_VERSION; }
+const char* version() {
+  return NFSRDMA_VERSION;
+}
 }  // namespace nfsrdma

@@ -1,7 +1,7 @@
 // Event: tasks wait for it, first come first served, each up to a deadline of its own.
 //
-// Confined to the loop's thread. A task destroyed while it waits leaves the queue. notify_one() and notify_all()
-// resume waiters from the loop, not from inside the call.
+// Confined to the loop's thread. A task destroyed while it waits leaves the queue. notify_one() and
+// notify_all() resume waiters from the loop, not from inside the call.
 #pragma once
 
 #include <coroutine>

@@ -32,14 +32,16 @@ void Loop::watch(int fd, std::uint32_t events, FdCallback callback) {
   watches_[fd] = watch;
 }
 
-void Loop::change(int fd, std::uint32_t events) { control(EPOLL_CTL_MOD, fd, events, watches_.at(fd)->id); }
+void Loop::change(int fd, std::uint32_t events) {
+  control(EPOLL_CTL_MOD, fd, events, watches_.at(fd)->id);
+}
 
 void Loop::unwatch(int fd) {
   if (watches_.erase(fd) != 0) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
 }
 
-/// An event carries the descriptor and the low half of its watch's id: one that was queued for a descriptor that
-/// has been closed since does not reach the next with the same number.
+/// An event carries the descriptor and the low half of its watch's id: one that was queued for a descriptor
+/// that has been closed since does not reach the next with the same number.
 void Loop::control(int operation, int fd, std::uint32_t events, std::uint64_t id) {
   epoll_event event{};
   event.events = events;
@@ -62,7 +64,9 @@ void Loop::cancel(TimerId id) {
   timer_times_.erase(found);
 }
 
-void Loop::post(std::function<void()> fn) { posted_.push_back(std::move(fn)); }
+void Loop::post(std::function<void()> fn) {
+  posted_.push_back(std::move(fn));
+}
 
 std::uint64_t Loop::at_end_of_turn(std::function<void()> hook) {
   const std::uint64_t id = next_id_++;
@@ -70,7 +74,9 @@ std::uint64_t Loop::at_end_of_turn(std::function<void()> hook) {
   return id;
 }
 
-void Loop::remove_end_of_turn(std::uint64_t id) { hooks_.erase(id); }
+void Loop::remove_end_of_turn(std::uint64_t id) {
+  hooks_.erase(id);
+}
 
 std::uint64_t Loop::spawn(Task<void> task) {
   const auto handle = task.handle();
@@ -91,7 +97,8 @@ void Loop::reap() {
   // What a task owns may spawn another when it dies: the list is whole again by then.
   const auto ended = std::ranges::partition(spawned_, [](const Spawned& one) { return !one.task.done(); });
   if (ended.empty()) return;
-  const std::vector<Spawned> dead(std::make_move_iterator(ended.begin()), std::make_move_iterator(ended.end()));
+  const std::vector<Spawned> dead(std::make_move_iterator(ended.begin()),
+                                  std::make_move_iterator(ended.end()));
   spawned_.erase(ended.begin(), ended.end());
 }
 

@@ -60,8 +60,8 @@ class ReceiveBuffer {
 /// One RDMA Send. The pieces are gathered in order.
 struct SendWork {
   std::uint64_t cookie = 0;
-  std::span<const ConstBytes> pieces;            ///< the span itself is read during post_send() only
-  std::optional<std::uint32_t> invalidate;       ///< Send with Invalidate of this handle of the peer's
+  std::span<const ConstBytes> pieces;       ///< the span itself is read during post_send() only
+  std::optional<std::uint32_t> invalidate;  ///< Send with Invalidate of this handle of the peer's
   bool solicited = false;
 };
 
@@ -81,10 +81,11 @@ class Handler {
  public:
   virtual ~Handler() = default;
   virtual void on_established(const Established&) = 0;
-  /// A message arrived. `invalidated`: the handle of ours that the peer asked to invalidate with it, which the
-  /// fabric has already done.
+  /// A message arrived. `invalidated`: the handle of ours that the peer asked to invalidate with it, which
+  /// the fabric has already done.
   virtual void on_received(ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) = 0;
-  /// The work with this cookie (Send, RDMA Write, RDMA Read, revoke) is done; its memory is the caller's again.
+  /// The work with this cookie (Send, RDMA Write, RDMA Read, revoke) is done; its memory is the caller's
+  /// again.
   virtual void on_completed(std::uint64_t cookie) = 0;
   /// The last call: the connection is gone, everything exposed is revoked, nothing completes any more.
   virtual void on_closed(const Error& why) = 0;
@@ -105,8 +106,8 @@ class Connection {
   /// The handles are unpredictable (RFC 8166 8.1.2) and mean nothing on another connection (8.1.1).
   virtual Result<std::vector<RemoteSegment>> expose(Bytes memory, Access access) = 0;
 
-  /// Takes the exposed handles back. After on_completed(cookie), which may come from inside this call, no peer
-  /// can reach that memory, nor does the fabric touch it. An error means that the memory may still be
+  /// Takes the exposed handles back. After on_completed(cookie), which may come from inside this call, no
+  /// peer can reach that memory, nor does the fabric touch it. An error means that the memory may still be
   /// reachable: the caller must close() before it gives the memory to anybody (RFC 8166 4.5.4).
   virtual Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) = 0;
 
@@ -114,8 +115,8 @@ class Connection {
   virtual void post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) = 0;
   virtual void post_rdma_read(Bytes local, const RemoteSegment& remote, std::uint64_t cookie) = 0;
 
-  /// Sends what is queued now, many messages in few system calls. Without it, it goes at the end of the loop's
-  /// turn.
+  /// Sends what is queued now, many messages in few system calls. Without it, it goes at the end of the
+  /// loop's turn.
   virtual void flush() = 0;
 
   /// How many segments expose() would need at most for `length` bytes.

@@ -103,7 +103,8 @@ bool CompoundReply::next(nfs_opnum4 expected) {
   std::uint32_t number = 0;
   if (!decoder_.u32(number)) return false;
   if (number == static_cast<std::uint32_t>(expected)) return true;
-  if (number == static_cast<std::uint32_t>(nfs_opnum4::OP_ILLEGAL)) {  // RFC 8881 18.52: not known to the server
+  if (number ==
+      static_cast<std::uint32_t>(nfs_opnum4::OP_ILLEGAL)) {  // RFC 8881 18.52: not known to the server
     failed_status_ = status_;
     return false;
   }

@@ -7,9 +7,9 @@
 //     READ4res res;
 //     if (reply && reply->take<op::PUTFH>() && reply->take<op::READ>(res)) …
 //
-// While it is built, the largest Reply is summed up (reply_sizing/). The first operation is always SEQUENCE; its
-// slot and sequence id are filled in when a slot is had, at a known place of the encoded stream, so that the
-// same bytes serve a second try.
+// While it is built, the largest Reply is summed up (reply_sizing/). The first operation is always SEQUENCE;
+// its slot and sequence id are filled in when a slot is had, at a known place of the encoded stream, so that
+// the same bytes serve a second try.
 //
 // A Compound owns its encoded bytes; memory of WRITE data and of results is the caller's until the call ends.
 #pragma once
@@ -28,8 +28,9 @@ namespace nfsrdma::nfs4 {
 
 class Compound {
  public:
-  /// Encodes RPC header, COMPOUND header and SEQUENCE into `message`, which must be empty. `what` names the call
-  /// in errors. With `with_sequence` false the caller adds its own first operation (EXCHANGE_ID and the like).
+  /// Encodes RPC header, COMPOUND header and SEQUENCE into `message`, which must be empty. `what` names the
+  /// call in errors. With `with_sequence` false the caller adds its own first operation (EXCHANGE_ID and the
+  /// like).
   Compound(xdr::Message message, const rpc::Credential& credential, unsigned minor_version, const char* what,
            bool with_sequence = true);
 
@@ -51,8 +52,8 @@ class Compound {
     results_.push_back({destination, false});
     return add<op::READ>({stateid, offset, static_cast<count4>(destination.size())});
   }
-  /// READLINK, with its text copied into `destination`. It is eligible for a Write chunk, and never gets one: Linux
-  /// (6.1, nfsd4_encode_readlink) then takes four wrong bytes out of the stream, and a text is short.
+  /// READLINK, with its text copied into `destination`. It is eligible for a Write chunk, and never gets one:
+  /// Linux (6.1, nfsd4_encode_readlink) then takes four wrong bytes out of the stream, and a text is short.
   Compound& read_link(std::span<std::byte> destination) {
     results_.push_back({destination, true});
     return add<op::READLINK>();
@@ -86,8 +87,8 @@ class Compound {
   std::uint32_t first_modifying_ = ~0U;
 };
 
-/// A Reply being read. Results come in order; take() fails at the first operation that the server refused, and
-/// failed_status() then says why.
+/// A Reply being read. Results come in order; take() fails at the first operation that the server refused,
+/// and failed_status() then says why.
 class CompoundReply {
  public:
   CompoundReply(rpc::Channel& channel, rpcrdma::Reply reply);

@@ -15,24 +15,33 @@ namespace {
 FileType to_public(nfs_ftype4 type) {
   switch (type) {
     case NF4REG:
-    case NF4NAMEDATTR: return FileType::regular;
+    case NF4NAMEDATTR:
+      return FileType::regular;
     case NF4DIR:
-    case NF4ATTRDIR: return FileType::directory;
-    case NF4LNK: return FileType::symlink;
-    case NF4BLK: return FileType::block;
-    case NF4CHR: return FileType::character;
-    case NF4FIFO: return FileType::fifo;
-    case NF4SOCK: return FileType::socket;
+    case NF4ATTRDIR:
+      return FileType::directory;
+    case NF4LNK:
+      return FileType::symlink;
+    case NF4BLK:
+      return FileType::block;
+    case NF4CHR:
+      return FileType::character;
+    case NF4FIFO:
+      return FileType::fifo;
+    case NF4SOCK:
+      return FileType::socket;
   }
   return FileType::unknown;
 }
 
-Time to_public(const std::optional<nfstime4>& time) { return time ? Time{time->seconds, time->nseconds} : Time{}; }
+Time to_public(const std::optional<nfstime4>& time) {
+  return time ? Time{time->seconds, time->nseconds} : Time{};
+}
 
 std::optional<std::uint32_t> look_up(bool group, const std::string& name) {
   std::array<char, 4096> buffer;  // NOLINT: scratch for the call
   if (group) {
-    struct group entry {};
+    struct group entry{};
     struct group* found = nullptr;
     ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
     return found != nullptr ? std::optional<std::uint32_t>(found->gr_gid) : std::nullopt;
@@ -59,15 +68,17 @@ std::optional<std::uint32_t> id_of(bool group, const std::string& principal) {
   return at->second;
 }
 
-settime4 to_wire(const Time& time) { return client_time({time.seconds, time.nanoseconds}); }
+settime4 to_wire(const Time& time) {
+  return client_time({time.seconds, time.nanoseconds});
+}
 
 }  // namespace
 
 const bitmap4& public_attributes() {
-  static const bitmap4 map = bitmap_of(
-      {FATTR4_TYPE, FATTR4_CHANGE, FATTR4_SIZE, FATTR4_FSID, FATTR4_FILEID, FATTR4_MODE, FATTR4_NUMLINKS, FATTR4_OWNER,
-       FATTR4_OWNER_GROUP, FATTR4_RAWDEV, FATTR4_SPACE_USED, FATTR4_TIME_ACCESS, FATTR4_TIME_METADATA,
-       FATTR4_TIME_MODIFY});
+  static const bitmap4 map =
+      bitmap_of({FATTR4_TYPE, FATTR4_CHANGE, FATTR4_SIZE, FATTR4_FSID, FATTR4_FILEID, FATTR4_MODE,
+                 FATTR4_NUMLINKS, FATTR4_OWNER, FATTR4_OWNER_GROUP, FATTR4_RAWDEV, FATTR4_SPACE_USED,
+                 FATTR4_TIME_ACCESS, FATTR4_TIME_METADATA, FATTR4_TIME_MODIFY});
   return map;
 }
 

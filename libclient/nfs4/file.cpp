@@ -14,9 +14,12 @@ constexpr std::size_t kMostUncommitted = 96U << 20;
 
 std::uint32_t share_of(OpenMode mode) {
   switch (mode) {
-    case OpenMode::read: return OPEN4_SHARE_ACCESS_READ;
-    case OpenMode::write: return OPEN4_SHARE_ACCESS_WRITE;
-    case OpenMode::read_write: break;
+    case OpenMode::read:
+      return OPEN4_SHARE_ACCESS_READ;
+    case OpenMode::write:
+      return OPEN4_SHARE_ACCESS_WRITE;
+    case OpenMode::read_write:
+      break;
   }
   return OPEN4_SHARE_ACCESS_BOTH;
 }
@@ -218,8 +221,8 @@ async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte>
   if (!done) co_return done.error();
   if (ok.count == 0 || ok.count > data.size()) {
     co_return Error(ErrorKind::protocol, EIO, "WRITE", open_.path,
-                    "the server says it wrote " + std::to_string(ok.count) + " of " + std::to_string(data.size()) +
-                        " bytes; please report this");
+                    "the server says it wrote " + std::to_string(ok.count) + " of " +
+                        std::to_string(data.size()) + " bytes; please report this");
   }
   if (ok.committed == UNSTABLE4) {
     uncommitted_.add(offset, data.first(ok.count), ok.writeverf);
@@ -236,20 +239,23 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
     while (uncommitted_.bytes() > kMostUncommitted && committing_) {
       const bool in_time = co_await committed_.wait_until(session_.default_deadline());
       if (!in_time) {
-        co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path, "the server does not commit in time");
+        co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path,
+                        "the server does not commit in time");
       }
     }
     while (rewriting_) {
       const bool in_time = co_await written_.wait_until(session_.default_deadline());
       if (!in_time) {
-        co_return Error(ErrorKind::timeout, ETIMEDOUT, "WRITE", open_.path, "the server does not answer in time");
+        co_return Error(ErrorKind::timeout, ETIMEDOUT, "WRITE", open_.path,
+                        "the server does not answer in time");
       }
     }
     const Counted under_way(writing_, written_);
     auto count = co_await write_once(data.subspan(total), offset + total);
     if (!count) co_return count.error();
     total += *count;
-    if (uncommitted_.bytes() > kCommitAt && !committing_) commit_task_ = session_.loop().spawn(commit_beside());
+    if (uncommitted_.bytes() > kCommitAt && !committing_)
+      commit_task_ = session_.loop().spawn(commit_beside());
   }
   co_return total;
 }
@@ -278,18 +284,20 @@ async::Task<Status> OpenFile::commit_once() {
   co_return co_await rewrite(number, verifier);
 }
 
-/// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer than
-/// a piece must not reach the server before it.
+/// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer
+/// than a piece must not reach the server before it.
 async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) {
   const Flagged flag(rewriting_, written_);
   const async::TimePoint deadline = session_.default_deadline();
   while (writing_ != 0) {
     const bool in_time = co_await written_.wait_until(deadline);
     if (!in_time) {
-      co_return Error(ErrorKind::timeout, ETIMEDOUT, "WRITE", open_.path, "the server does not answer in time");
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "WRITE", open_.path,
+                      "the server does not answer in time");
     }
   }
-  for (auto piece = uncommitted_.lost(number, verifier, 0); piece; piece = uncommitted_.lost(number, verifier, piece->offset)) {
+  for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
+       piece = uncommitted_.lost(number, verifier, piece->offset)) {
     auto count = co_await write_once(piece->data(), piece->offset);
     if (!count) co_return count.error();
   }
@@ -302,7 +310,8 @@ async::Task<Status> OpenFile::commit() {
     while (committing_) {
       const bool in_time = co_await committed_.wait_until(deadline);
       if (!in_time) {
-        co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path, "the server does not commit in time");
+        co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path,
+                        "the server does not commit in time");
       }
     }
     if (late_error_) co_return *std::exchange(late_error_, std::nullopt);
@@ -340,7 +349,7 @@ async::Task<Status> OpenFile::set_attributes(SetAttributes changes) {
 
 /// The next byte of the kind, or none behind `offset`.
 async::Task<Result<std::optional<std::uint64_t>>> OpenFile::seek(std::uint64_t offset, data_content4 what,
-                                                                bool& supported) {
+                                                                 bool& supported) {
   std::optional<std::uint64_t> found;
   auto done = co_await on_file(
       "SEEK", [&](Compound& compound) { compound.add<op::SEEK>({open_.stateid, offset, what}); },
@@ -397,8 +406,8 @@ async::Task<Status> OpenFile::close() {
   co_return synced ? done : synced;
 }
 
-async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4 stateid, SetAttributes changes,
-                                      std::string path) {
+async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4 stateid,
+                                      SetAttributes changes, std::string path) {
   Compound compound = session.begin("SETATTR");
   compound.add<op::PUTFH>({handle});
   compound.add<op::SETATTR>({stateid, encode_changes(changes)});

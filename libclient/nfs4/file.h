@@ -1,8 +1,9 @@
-// An open file (RFC 8881 18.16, 18.22, 18.32): its state on the server, data in and out, and what is not yet stable.
+// An open file (RFC 8881 18.16, 18.22, 18.32): its state on the server, data in and out, and what is not yet
+// stable.
 //
-// READ places its data in the caller's memory; WRITE takes it from there. A WRITE that the server has not made
-// stable leaves a copy here (uncommitted.h), bounded: past kCommitAt a COMMIT goes out beside the writes, past
-// kMostUncommitted writes wait for it.
+// READ places its data in the caller's memory; WRITE takes it from there. A WRITE that the server has not
+// made stable leaves a copy here (uncommitted.h), bounded: past kCommitAt a COMMIT goes out beside the
+// writes, past kMostUncommitted writes wait for it.
 //
 // A stateid that the server no longer knows is had again (Session::reopen) and the operation repeated.
 //
@@ -21,8 +22,8 @@
 namespace nfsrdma::nfs4 {
 
 /// SETATTR; `stateid` is that of an open file, or zero (RFC 8881 8.2.3).
-async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4 stateid, SetAttributes changes,
-                                      std::string path);
+async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4 stateid,
+                                      SetAttributes changes, std::string path);
 
 /// OPEN's arguments for a file that was open before: in the grace period, and otherwise.
 OPEN4args open_previous(const Session& session, const Open& open);
@@ -37,7 +38,8 @@ class OpenFile {
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
-  /// One READ, or more where the server gives fewer bytes than are there. Fewer than asked: the end of the file.
+  /// One READ, or more where the server gives fewer bytes than are there. Fewer than asked: the end of the
+  /// file.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset);
   async::Task<Status> commit();
@@ -54,7 +56,8 @@ class OpenFile {
   template <class Add, class Take>
   async::Task<Status> on_file(const char* what, Add add, Take take);
   async::Task<Result<std::size_t>> write_once(std::span<const std::byte> data, std::uint64_t offset);
-  async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, data_content4 what, bool& supported);
+  async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, data_content4 what,
+                                                         bool& supported);
   async::Task<void> commit_beside();
   async::Task<Status> commit_once();
   async::Task<Status> rewrite(std::uint64_t number, verifier4 verifier);
@@ -69,7 +72,8 @@ class OpenFile {
   int writing_ = 0;         // WRITEs of callers under way
   bool rewriting_ = false;  // lost data is being written again: WRITEs of callers come after it
   async::Event written_;
-  std::optional<Error> late_error_;  // of a COMMIT or rewrite that nobody waited for; sync() and close() tell it
+  std::optional<Error>
+      late_error_;  // of a COMMIT or rewrite that nobody waited for; sync() and close() tell it
 };
 
 }  // namespace nfsrdma::nfs4

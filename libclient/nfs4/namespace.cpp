@@ -10,7 +10,8 @@ namespace nfsrdma::nfs4 {
 namespace {
 
 constexpr std::size_t kLinkText = 4096;
-/// Bytes of entries that one READDIR may bring: a directory of 20,000 in some thirty round trips, in one buffer.
+/// Bytes of entries that one READDIR may bring: a directory of 20,000 in some thirty round trips, in one
+/// buffer.
 constexpr count4 kReaddirBytes = 128 * 1024;
 
 /// g++ 12 does not take a braced list inside a coroutine.
@@ -19,7 +20,9 @@ const bitmap4& type_only() {
   return map;
 }
 
-bool is(const Result<Node>& node, nfs_ftype4 type) { return node && node->attributes.type == type; }
+bool is(const Result<Node>& node, nfs_ftype4 type) {
+  return node && node->attributes.type == type;
+}
 
 }  // namespace
 
@@ -33,7 +36,8 @@ bool Namespace::Walk::take(CompoundReply& reply) const {
   return true;
 }
 
-async::Task<Result<Namespace::Walk>> Namespace::begin_at(const Path& path, std::size_t without, const char* what) {
+async::Task<Result<Namespace::Walk>> Namespace::begin_at(const Path& path, std::size_t without,
+                                                         const char* what) {
   const std::size_t end = path.names().size() - std::min(without, path.names().size());
   std::size_t begin = 0;
   std::optional<nfs_fh4> base;
@@ -71,7 +75,8 @@ async::Task<Result<nfs_fh4>> Namespace::walk_long(const Path& path, std::size_t 
     if (!reply) co_return reply.error();
     const Walk walk{session_.begin("LOOKUP"), lookups, from_root};
     GETFH4res res;
-    if (!walk.take(*reply) || !reply->take<op::GETFH>(res)) co_return session_.error_of(*reply, "LOOKUP", path.text());
+    if (!walk.take(*reply) || !reply->take<op::GETFH>(res))
+      co_return session_.error_of(*reply, "LOOKUP", path.text());
     handle = res.get<NFS4_OK>()->object;
     at += lookups;
   }
@@ -168,7 +173,8 @@ async::Task<Result<unsigned>> Namespace::access(Path path, unsigned wanted) {
   auto node = co_await find(path, true, type_only());
   if (!node) co_return node.error();
   const bool directory = is(node, NF4DIR);
-  const std::uint32_t write = directory ? ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE : ACCESS4_MODIFY | ACCESS4_EXTEND;
+  const std::uint32_t write =
+      directory ? ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE : ACCESS4_MODIFY | ACCESS4_EXTEND;
   const std::uint32_t execute = directory ? ACCESS4_LOOKUP : ACCESS4_EXECUTE;
   Compound compound = session_.begin("ACCESS");
   compound.add<op::PUTFH>({node->handle});
@@ -184,7 +190,7 @@ async::Task<Result<unsigned>> Namespace::access(Path path, unsigned wanted) {
   if ((granted & ACCESS4_READ) != 0) bits |= 4U;
   if ((granted & write) == write) bits |= 2U;
   if ((granted & execute) != 0) bits |= 1U;
-  co_return bits & wanted;
+  co_return bits& wanted;
 }
 
 // ---- listing ----
@@ -243,7 +249,8 @@ async::Task<Status> Namespace::make_directory(Path path, std::uint32_t mode) {
 async::Task<Status> Namespace::symlink(std::string text, Path created) {
   // The text stays here for as long as the call: DDP-eligible bytes are not copied into the Compound.
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-  co_return co_await create(std::move(created), createtype4::of<NF4LNK>(linktext4{bytes}), fattr4{}, "symlink");
+  co_return co_await create(std::move(created), createtype4::of<NF4LNK>(linktext4{bytes}), fattr4{},
+                            "symlink");
 }
 
 async::Task<Status> Namespace::remove(Path path, bool directory) {
@@ -317,7 +324,8 @@ async::Task<Status> Namespace::rename(Path from, Path to) {
 async::Task<Status> Namespace::link(Path existing, Path created) {
   if (created.is_root()) co_return status_error(NFS4ERR_EXIST, "link", "/");
   LINK4args args{{created.last()}};
-  co_return co_await two_paths<op::LINK>(std::move(existing), std::move(created), false, std::move(args), "link");
+  co_return co_await two_paths<op::LINK>(std::move(existing), std::move(created), false, std::move(args),
+                                         "link");
 }
 
 async::Task<Status> Namespace::set_attributes(Path path, SetAttributes changes, bool follow) {

@@ -1,8 +1,8 @@
 // Names on the server: finding, listing, making, renaming, removing (RFC 8881 18).
 //
-// A path is walked in the same COMPOUND as the operation on it: PUTROOTFH, a LOOKUP for each name, the operation.
-// Where that meets a symbolic link, the path is made canonical (a slower walk that sees the types) and the
-// operation tried again.
+// A path is walked in the same COMPOUND as the operation on it: PUTROOTFH, a LOOKUP for each name, the
+// operation. Where that meets a symbolic link, the path is made canonical (a slower walk that sees the types)
+// and the operation tried again.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -47,8 +47,8 @@ class Namespace {
   async::Task<Status> set_attributes(Path path, SetAttributes changes, bool follow);
   async::Task<Result<unsigned>> access(Path path, unsigned wanted);
 
-  /// Replaces every symbolic link on the way (and at the end, if `last` says so) by what it points to. True if
-  /// there was one.
+  /// Replaces every symbolic link on the way (and at the end, if `last` says so) by what it points to. True
+  /// if there was one.
   async::Task<Result<bool>> canonicalise(Path& path, bool last);
 
   /// A COMPOUND that begins with the walk to the path without its last `without` names.
@@ -61,8 +61,8 @@ class Namespace {
   };
   async::Task<Result<Walk>> begin_at(const Path& path, std::size_t without, const char* what);
 
-  /// One operation on a path: the walk, what `add(compound, path)` adds, then `take(reply)` takes those results.
-  /// Where a symbolic link is in the way the path is made canonical and it is tried again.
+  /// One operation on a path: the walk, what `add(compound, path)` adds, then `take(reply)` takes those
+  /// results. Where a symbolic link is in the way the path is made canonical and it is tried again.
   template <class Add, class Take>
   async::Task<Status> on_path(Path& path, std::size_t without, const char* what, Add add, Take take) {
     for (;;) {
@@ -91,7 +91,8 @@ class Namespace {
   async::Task<Result<Node>> find_once(Path& path, const bitmap4& wanted);
   async::Task<Status> create(Path path, createtype4 type, fattr4 attributes, const char* what);
   template <class Op>
-  async::Task<Status> two_paths(Path from, Path to, bool from_parent, typename Op::Args args, const char* what);
+  async::Task<Status> two_paths(Path from, Path to, bool from_parent, typename Op::Args args,
+                                const char* what);
   async::Task<Result<nfs_fh4>> walk_long(const Path& path, std::size_t count);
   /// As many as fit into one COMPOUND beside the operations around them.
   [[nodiscard]] std::size_t most_lookups() const { return session_.facts().max_operations - 7; }

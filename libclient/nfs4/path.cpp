@@ -4,7 +4,8 @@
 
 namespace nfsrdma::nfs4 {
 namespace {
-constexpr std::size_t kMostNameBytes = 4096;  // no file system has longer names, and no caller PATH_MAX for them
+constexpr std::size_t kMostNameBytes =
+    4096;  // no file system has longer names, and no caller PATH_MAX for them
 constexpr std::size_t kMostNames = 4096;
 constexpr int kMostLinks = 40;  // as Linux
 }  // namespace
@@ -59,7 +60,8 @@ Status Path::substitute(std::size_t index, std::string_view link_text) {
   if (auto done = append(names, link_text); !done) return done;
   names.insert(names.end(), names_.begin() + at + 1, names_.end());
   if (names.size() > kMostNames) {
-    return Error(ErrorKind::server, ENAMETOOLONG, "path", text(), "its symbolic links make the path too long");
+    return Error(ErrorKind::server, ENAMETOOLONG, "path", text(),
+                 "its symbolic links make the path too long");
   }
   names_ = std::move(names);
   return {};

@@ -1,5 +1,5 @@
-// How a session begins, and how it comes back (RFC 8881 2.4, 2.10, 8.4): EXCHANGE_ID, CREATE_SESSION, the reclaim
-// of open files, RECLAIM_COMPLETE, and the end by DESTROY_SESSION and DESTROY_CLIENTID.
+// How a session begins, and how it comes back (RFC 8881 2.4, 2.10, 8.4): EXCHANGE_ID, CREATE_SESSION, the
+// reclaim of open files, RECLAIM_COMPLETE, and the end by DESTROY_SESSION and DESTROY_CLIENTID.
 #include <algorithm>
 #include <cerrno>
 
@@ -13,8 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Room for headers around the data of one READ or WRITE: RPC header with the largest credential (RFC 5531 8.2:
-/// 400 + 400 bytes), COMPOUND, SEQUENCE, PUTFH and the operation itself.
+/// Room for headers around the data of one READ or WRITE: RPC header with the largest credential (RFC
+/// 5531 8.2: 400 + 400 bytes), COMPOUND, SEQUENCE, PUTFH and the operation itself.
 constexpr std::uint32_t kEnvelope = 2048;
 /// Replies worth caching are those of operations that change something: OPEN with attributes is the largest.
 constexpr std::uint32_t kCachedResponse = 4096;
@@ -58,7 +58,8 @@ async::Task<Status> Session::open(async::TimePoint deadline) {
 async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::TimePoint deadline) {
   async::Clock::duration delay = 50ms;
   for (;;) {
-    rpc::Outcome outcome = co_await channel_.call(compound.release(compound.reply_size().max_inline, deadline));
+    rpc::Outcome outcome =
+        co_await channel_.call(compound.release(compound.reply_size().max_inline, deadline));
     compound.restore(std::move(outcome.message));
     if (outcome.failure != rpcrdma::Failure::none) co_return *outcome.error;
     CompoundReply reply(channel_, std::move(*outcome.reply));
@@ -86,7 +87,8 @@ async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
   if (!reply->take<op::EXCHANGE_ID>(res)) co_return error_of(*reply, "EXCHANGE_ID", channel_.server());
   const auto& ok = *res.get<NFS4_OK>();
   // RFC 8881 18.35.3: where it confirms a client id that was in use, eir_sequenceid is to be ignored.
-  const bool confirmed = (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0 && ok.eir_clientid == facts_.client_id;
+  const bool confirmed =
+      (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0 && ok.eir_clientid == facts_.client_id;
   if (!confirmed) create_sequence_ = ok.eir_sequenceid;
   facts_.client_id = ok.eir_clientid;
   reclaim_pending_ = true;
@@ -103,14 +105,20 @@ async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
 }
 
 async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4& status) {
-  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "CREATE_SESSION", false);
+  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "CREATE_SESSION",
+                    false);
   CREATE_SESSION4args args;
   args.csa_clientid = facts_.client_id;
   args.csa_sequence = create_sequence_;
   args.csa_flags = 0;
   // Sizes that this client can take: its buffers are those of rsize and wsize with their envelope.
-  args.csa_fore_chan_attrs = {0, options_.wsize + kEnvelope, options_.rsize + kEnvelope, kCachedResponse,
-                              kMostOperations, options_.slots, {}};
+  args.csa_fore_chan_attrs = {0,
+                              options_.wsize + kEnvelope,
+                              options_.rsize + kEnvelope,
+                              kCachedResponse,
+                              kMostOperations,
+                              options_.slots,
+                              {}};
   // Asked for without a flag, so not used; the field is not optional. Sizes small and true.
   args.csa_back_chan_attrs = {0, 1024, 1024, 0, 2, 1, {}};
   args.csa_cb_program = kCallbackProgram;
@@ -165,7 +173,8 @@ async::Task<Status> Session::fetch_lease(async::TimePoint deadline) {
   if (!reply->take<op::PUTROOTFH>() || !reply->take<op::GETATTR>(res)) {
     co_return error_of(*reply, "GETATTR", channel_.server());
   }
-  if (!decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes) || attributes.lease_time.value_or(0) == 0) {
+  if (!decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes) ||
+      attributes.lease_time.value_or(0) == 0) {
     co_return Error(ErrorKind::protocol, EPROTO, "GETATTR", channel_.server(),
                     "the server does not tell its lease time");
   }
@@ -218,7 +227,8 @@ async::Task<Status> Session::recover_once(async::TimePoint deadline) {
 
 /// The one that was given up, where the server still has it: the client id could not be destroyed otherwise.
 async::Task<void> Session::destroy_old_session(sessionid4 session, async::TimePoint deadline) {
-  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_SESSION", false);
+  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_SESSION",
+                    false);
   compound.add<op::DESTROY_SESSION>({session});
   auto reply = co_await call_raw(compound, deadline);
   channel_.give_back(compound.take_message());
@@ -246,7 +256,8 @@ async::Task<Status> Session::claim(Open& open, bool previous, bool recovering, a
   Compound compound = begin("OPEN");
   compound.add<op::PUTFH>({open.file});
   compound.add<op::OPEN>(previous ? open_previous(*this, open) : open_by_handle(*this, open));
-  auto pending = recovering ? call_in_recovery(std::move(compound), deadline) : call(std::move(compound), deadline);
+  auto pending =
+      recovering ? call_in_recovery(std::move(compound), deadline) : call(std::move(compound), deadline);
   auto reply = co_await pending;
   if (!reply) co_return reply.error();
   OPEN4res res;
@@ -264,7 +275,8 @@ async::Task<Status> Session::reopen(Open& open, stateid4 used, nfsstat4 why, asy
   bool in_time = co_await ready(deadline);
   while (in_time && open.reopening) in_time = co_await reopened_.wait_until(deadline);
   if (!in_time) {
-    co_return Error(ErrorKind::timeout, ETIMEDOUT, "OPEN", open.path, "the file could not be opened again in time");
+    co_return Error(ErrorKind::timeout, ETIMEDOUT, "OPEN", open.path,
+                    "the file could not be opened again in time");
   }
   if (open.lost) co_return *open.lost;
   if (open.stateid != used) co_return Status();
@@ -292,7 +304,8 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
   if (lease_timer_ != 0) loop().cancel(std::exchange(lease_timer_, 0));
   {
     // RFC 8881 18.37.3: alone in its COMPOUND it needs no SEQUENCE.
-    Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_SESSION", false);
+    Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_SESSION",
+                      false);
     compound.add<op::DESTROY_SESSION>({facts_.session_id});
     auto reply = co_await call_raw(compound, deadline);
     if (!reply) co_return reply.error();
@@ -301,11 +314,13 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
       co_return error_of(*reply, "DESTROY_SESSION", channel_.server());
     }
   }
-  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_CLIENTID", false);
+  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_CLIENTID",
+                    false);
   compound.add<op::DESTROY_CLIENTID>({facts_.client_id});
   auto reply = co_await call_raw(compound, deadline);
   if (!reply) co_return reply.error();
-  if (!reply->take<op::DESTROY_CLIENTID>() && reply->failed_status() != NFS4ERR_STALE_CLIENTID) co_return error_of(*reply, "DESTROY_CLIENTID", channel_.server());
+  if (!reply->take<op::DESTROY_CLIENTID>() && reply->failed_status() != NFS4ERR_STALE_CLIENTID)
+    co_return error_of(*reply, "DESTROY_CLIENTID", channel_.server());
   co_return Status();
 }
 

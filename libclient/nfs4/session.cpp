@@ -89,8 +89,8 @@ async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, 
   for (;;) {
     Verdict verdict = Verdict::failed;
     auto reply = co_await call_once(compound, deadline, verdict, true);
-    const bool wait = verdict == Verdict::again ||
-                      (verdict == Verdict::good && reply->status() == NFS4ERR_DELAY);
+    const bool wait =
+        verdict == Verdict::again || (verdict == Verdict::good && reply->status() == NFS4ERR_DELAY);
     if (!wait || loop().now() + delay >= deadline) {
       channel_.give_back(compound.take_message());
       co_return reply;
@@ -103,7 +103,8 @@ async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, 
 async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async::TimePoint deadline,
                                                       Verdict& verdict, bool recovering) {
   verdict = Verdict::failed;
-  auto slot = free_slot();
+  // Whoever waits goes first.
+  auto slot = slot_free_.awaited() ? std::nullopt : free_slot();
   if (!slot) slot = co_await wait_for_slot(deadline);
   if (!slot) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
@@ -116,7 +117,8 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     verdict = Verdict::recover;
     co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(), "the session is gone");
   }
-  compound.set_sequence({facts_.session_id, slots_[*slot].sequence, *slot, highest_busy_, compound.modifies()});
+  compound.set_sequence(
+      {facts_.session_id, slots_[*slot].sequence, *slot, highest_busy_, compound.modifies()});
   rpc::Outcome outcome = co_await channel_.call(compound.release(facts_.max_response, deadline));
   compound.restore(std::move(outcome.message));
 
@@ -152,7 +154,9 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
 /// What a refused SEQUENCE means for its slot and its session (RFC 8881 18.46.3).
 Session::Verdict Session::judge_sequence(nfsstat4 status, SlotUse& slot) {
   switch (status) {
-    case NFS4ERR_DELAY: slot.put(false); return Verdict::again;
+    case NFS4ERR_DELAY:
+      slot.put(false);
+      return Verdict::again;
     case NFS4ERR_RETRY_UNCACHED_REP:
       // It was executed, and its Reply was not worth keeping: the same again, as a new request.
       slot.put(true);
@@ -164,13 +168,18 @@ Session::Verdict Session::judge_sequence(nfsstat4 status, SlotUse& slot) {
     case NFS4ERR_BADSESSION:
     case NFS4ERR_DEADSESSION:
     case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
-    case NFS4ERR_STALE_CLIENTID: slot.put(false); return Verdict::recover;
-    default: slot.put(false); return Verdict::failed;
+    case NFS4ERR_STALE_CLIENTID:
+      slot.put(false);
+      return Verdict::recover;
+    default:
+      slot.put(false);
+      return Verdict::failed;
   }
 }
 
 void Session::heed_flags(std::uint32_t flags) {
-  constexpr std::uint32_t kStateLost = SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED | SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
+  constexpr std::uint32_t kStateLost = SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED |
+                                       SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
                                        SEQ4_STATUS_ADMIN_STATE_REVOKED | SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
   if ((flags & SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0 && !reclaim_needed_) {
     reclaim_needed_ = true;
@@ -194,8 +203,10 @@ bool Session::is_lost_state(nfsstat4 status) {
     case NFS4ERR_OLD_STATEID:
     case NFS4ERR_EXPIRED:
     case NFS4ERR_ADMIN_REVOKED:
-    case NFS4ERR_STALE_CLIENTID: return true;
-    default: return false;
+    case NFS4ERR_STALE_CLIENTID:
+      return true;
+    default:
+      return false;
   }
 }
 

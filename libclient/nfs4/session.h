@@ -5,12 +5,12 @@
 //   the session's own errors are recovered from and the call is made again → DELAY and GRACE are waited for →
 //   the Reply goes to the caller, whose operations may still have failed.
 //
-// Recovery is one task at a time. CREATE_SESSION first, which is enough where the server still knows the client;
-// else EXCHANGE_ID, CREATE_SESSION, a reclaim of every registered Open, RECLAIM_COMPLETE. Calls wait for it up to
-// their own deadlines.
+// Recovery is one task at a time. CREATE_SESSION first, which is enough where the server still knows the
+// client; else EXCHANGE_ID, CREATE_SESSION, a reclaim of every registered Open, RECLAIM_COMPLETE. Calls wait
+// for it up to their own deadlines.
 //
-// A slot whose last call ended without a usable Reply is retired (RFC 8267 4.5): whether the server executed it
-// is unknown, so its sequence id is too. When too few are left, the session is made anew.
+// A slot whose last call ended without a usable Reply is retired (RFC 8267 4.5): whether the server executed
+// it is unknown, so its sequence id is too. When too few are left, the session is made anew.
 //
 // Confined to the thread that runs the loop.
 #pragma once
@@ -32,12 +32,12 @@ namespace nfsrdma::nfs4 {
 struct Open {
   nfs_fh4 file;
   stateid4 stateid{};
-  std::uint32_t access = 0;    // OPEN4_SHARE_ACCESS_*
-  std::uint64_t owner = 0;     // makes the open owner unique
-  std::string path;            // for messages
-  std::optional<Error> lost;   // could not be recovered: every use of the file gives this
-  std::uint64_t epoch = 0;     // of the client id under which the stateid was had
-  bool reopening = false;      // reopen() is under way
+  std::uint32_t access = 0;   // OPEN4_SHARE_ACCESS_*
+  std::uint64_t owner = 0;    // makes the open owner unique
+  std::string path;           // for messages
+  std::optional<Error> lost;  // could not be recovered: every use of the file gives this
+  std::uint64_t epoch = 0;    // of the client id under which the stateid was had
+  bool reopening = false;     // reopen() is under way
 };
 
 struct SessionOptions {
@@ -46,8 +46,8 @@ struct SessionOptions {
   std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
   std::uint32_t slots = 64;
   rpc::Credential credential;
-  std::string owner_id;        // co_ownerid: unique to this client instance
-  verifier4 verifier{};        // new for every instance (RFC 8881 18.35.3)
+  std::string owner_id;  // co_ownerid: unique to this client instance
+  verifier4 verifier{};  // new for every instance (RFC 8881 18.35.3)
   std::chrono::milliseconds timeout{60000};
 };
 
@@ -109,7 +109,8 @@ class Session {
     bool busy = false;
     bool retired = false;
   };
-  /// A slot in use. A call that is destroyed in the middle leaves its slot retired: nobody knows what became of it.
+  /// A slot in use. A call that is destroyed in the middle leaves its slot retired: nobody knows what became
+  /// of it.
   class SlotUse {
    public:
     SlotUse(Session& session, std::uint32_t slot)
@@ -144,8 +145,8 @@ class Session {
   void reset_slots(std::uint32_t count);
   std::optional<std::uint32_t> free_slot();
 
-  async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline, Verdict& verdict,
-                                               bool recovering);
+  async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
+                                               Verdict& verdict, bool recovering);
   async::Task<Result<CompoundReply>> call_raw(Compound& compound, async::TimePoint deadline);
   static Verdict judge_sequence(nfsstat4 status, SlotUse& slot);
   void heed_flags(std::uint32_t flags);

@@ -16,7 +16,8 @@ void Session::reset_slots(std::uint32_t count) {
 
 /// The lowest free slot: low numbers let the server shrink its table (RFC 8881 2.10.6.1).
 std::optional<std::uint32_t> Session::free_slot() {
-  const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(slots_.size(), std::uint64_t{target_highest_} + 1));
+  const auto end =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(slots_.size(), std::uint64_t{target_highest_} + 1));
   for (std::uint32_t i = 0; i < end; ++i) {
     if (!slots_[i].busy && !slots_[i].retired) return i;
   }
@@ -24,6 +25,9 @@ std::optional<std::uint32_t> Session::free_slot() {
 }
 
 async::Task<std::optional<std::uint32_t>> Session::wait_for_slot(async::TimePoint deadline) {
+  // Free slots behind a queue that is not moving: the first in it was not told, since nobody gave a slot
+  // back.
+  if (free_slot()) slot_free_.notify_one();
   for (;;) {
     const bool in_time = co_await slot_free_.wait_until(deadline);
     if (!in_time) co_return std::nullopt;
@@ -45,7 +49,8 @@ void Session::retire_slot(std::uint32_t slot, std::uint64_t generation) {
   slots_[slot].retired = true;
   ++retired_;
   put_slot(slot, generation, false);
-  if (retired_ * 2 > slots_.size() || retired_ == slots_.size()) start_recovery("too many requests went unanswered");
+  if (retired_ * 2 > slots_.size() || retired_ == slots_.size())
+    start_recovery("too many requests went unanswered");
 }
 
 }  // namespace nfsrdma::nfs4

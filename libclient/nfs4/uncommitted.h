@@ -1,9 +1,9 @@
 // What was written but may still be lost: copies of unstable WRITE data until a COMMIT has made them stable
-// (RFC 8881 18.3, 18.32). Where the server's write verifier changes, it restarted and forgot; the pieces with the
-// old verifier are then written again.
+// (RFC 8881 18.3, 18.32). Where the server's write verifier changes, it restarted and forgot; the pieces with
+// the old verifier are then written again.
 //
-// Pieces never overlap: a later write replaces what it covers of earlier ones, so that rewriting cannot bring old
-// data back. A plain container; any thread.
+// Pieces never overlap: a later write replaces what it covers of earlier ones, so that rewriting cannot bring
+// old data back. A plain container; any thread.
 #pragma once
 
 #include <cstddef>
@@ -26,17 +26,20 @@ class Uncommitted {
     verifier4 verifier{};
     std::shared_ptr<std::vector<std::byte>> storage;  // shared by what is left of a piece that was cut
     std::size_t begin = 0, length = 0;
-    [[nodiscard]] std::span<const std::byte> data() const { return std::span(*storage).subspan(begin, length); }
+    [[nodiscard]] std::span<const std::byte> data() const {
+      return std::span(*storage).subspan(begin, length);
+    }
   };
 
   void add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier);
   /// Something stable was written there: earlier pieces no longer matter where it covers them.
   void cover(std::uint64_t offset, std::uint64_t length);
-  /// A COMMIT that was sent when last_number() was `number` came back with `verifier`: pieces up to it with this
-  /// verifier are stable. Those with another were lost; they stay until they have been written again.
+  /// A COMMIT that was sent when last_number() was `number` came back with `verifier`: pieces up to it with
+  /// this verifier are stable. Those with another were lost; they stay until they have been written again.
   void committed(std::uint64_t number, const verifier4& verifier);
   /// The first piece at or after `offset` that committed() with the same arguments found lost.
-  [[nodiscard]] std::optional<Piece> lost(std::uint64_t number, const verifier4& verifier, std::uint64_t offset) const;
+  [[nodiscard]] std::optional<Piece> lost(std::uint64_t number, const verifier4& verifier,
+                                          std::uint64_t offset) const;
 
   [[nodiscard]] std::uint64_t last_number() const { return last_number_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }

@@ -35,9 +35,12 @@ std::string text_of(const Address& address) {
 
 fabric::iwarp::CrcPolicy policy_of(Crc crc) {
   switch (crc) {
-    case Crc::on: return fabric::iwarp::CrcPolicy::on;
-    case Crc::off: return fabric::iwarp::CrcPolicy::off;
-    case Crc::automatic: break;
+    case Crc::on:
+      return fabric::iwarp::CrcPolicy::on;
+    case Crc::off:
+      return fabric::iwarp::CrcPolicy::off;
+    case Crc::automatic:
+      break;
   }
   return fabric::iwarp::CrcPolicy::automatic;
 }
@@ -84,7 +87,8 @@ void Channel::perform(rpcrdma::Complete& action) {
   Awaiter& awaiter = *found->second;
   waiting_.erase(found);
   awaiter.id_ = 0;
-  awaiter.outcome_ = {action.failure, std::move(action.error), std::move(action.reply), std::move(action.message)};
+  awaiter.outcome_ = {action.failure, std::move(action.error), std::move(action.reply),
+                      std::move(action.message)};
   awaiter.waiting_.resume();
 }
 
@@ -120,8 +124,8 @@ void Channel::pump() {
 
 void Channel::arm_timer() {
   const auto next = requester_.next_deadline();
-  // An armed timer that is too early only finds nothing to do and is armed anew; that is cheaper than moving it
-  // with every call.
+  // An armed timer that is too early only finds nothing to do and is armed anew; that is cheaper than moving
+  // it with every call.
   if (!next || (timer_ != 0 && timer_at_ <= *next)) return;
   if (timer_ != 0) loop_.cancel(timer_);
   timer_at_ = *next;
@@ -232,7 +236,8 @@ void Channel::on_closed(const Error& why) {
     dial();
     return;
   }
-  const bool permanent = connect_waiter_ != nullptr;  // the first connection: its error is the caller's answer
+  const bool permanent =
+      connect_waiter_ != nullptr;  // the first connection: its error is the caller's answer
   requester_.on_connect_failed(why, permanent, loop_.now());
   connect_settled(why);
   pump();

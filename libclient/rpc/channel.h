@@ -1,5 +1,5 @@
-// Channel: RPCs to one server over one RDMA connection at a time. It drives the pure requester (rpcrdma/) with
-// a fabric's connection, the loop's timers and the clock.
+// Channel: RPCs to one server over one RDMA connection at a time. It drives the pure requester (rpcrdma/)
+// with a fabric's connection, the loop's timers and the clock.
 //
 //   co_await channel.call(...)  →  Requester::submit → actions → fabric::Connection → bytes
 //   bytes → fabric::Handler callbacks → Requester inputs → Complete → the awaiting task is resumed
@@ -10,9 +10,9 @@
 // Confined to the thread that runs the loop. Must not be destroyed from inside a task that it resumed.
 #pragma once
 
-#include <coroutine>
 #include <sys/socket.h>
 
+#include <coroutine>
 #include <functional>
 #include <memory>
 #include <string>

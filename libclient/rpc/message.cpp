@@ -10,7 +10,7 @@ constexpr std::uint32_t kCall = 0, kReply = 1;
 constexpr std::uint32_t kRpcVersion = 2;
 constexpr std::uint32_t kAccepted = 0, kDenied = 1;
 constexpr std::uint32_t kAuthNone = 0, kAuthSys = 1;
-constexpr std::uint64_t kMaxAuthBytes = 400;  // RFC 5531 8.2
+constexpr std::uint64_t kMaxAuthBytes = 400;                   // RFC 5531 8.2
 constexpr std::size_t kMaxGroups = 16, kMaxMachineName = 255;  // RFC 5531 appendix A
 
 std::vector<std::byte> bytes_of(const xdr::Message& message) {
@@ -81,7 +81,8 @@ ReplyHeader read_reply(xdr::Decoder& in) {
     constexpr Refusal kVerdicts[] = {Refusal::none,      Refusal::program,      Refusal::version,
                                      Refusal::procedure, Refusal::garbage_args, Refusal::system};
     if (verdict >= std::size(kVerdicts)) return header;
-    if (kVerdicts[verdict] == Refusal::version && (!in.u32(header.detail) || !in.u32(header.highest))) return header;
+    if (kVerdicts[verdict] == Refusal::version && (!in.u32(header.detail) || !in.u32(header.highest)))
+      return header;
     header.refusal = kVerdicts[verdict];
   } else if (stat == kDenied) {
     std::uint32_t why = 0;
@@ -94,21 +95,22 @@ ReplyHeader read_reply(xdr::Decoder& in) {
 
 Error refusal_error(const ReplyHeader& header, std::string operation, std::string peer) {
   const auto make = [&](int err, std::string text) {
-    const ErrorKind kind =
-        header.refusal == Refusal::undecodable ? ErrorKind::protocol : ErrorKind::server;
+    const ErrorKind kind = header.refusal == Refusal::undecodable ? ErrorKind::protocol : ErrorKind::server;
     return Error(kind, err, header.detail, std::move(operation), std::move(peer), std::move(text));
   };
   const std::string range = std::to_string(header.detail) + " to " + std::to_string(header.highest);
   switch (header.refusal) {
     case Refusal::program:
-      return make(EPROTONOSUPPORT, "this port serves RPC, but not NFS; give the server's NFS/RDMA port with port=");
+      return make(EPROTONOSUPPORT,
+                  "this port serves RPC, but not NFS; give the server's NFS/RDMA port with port=");
     case Refusal::version:
-      return make(EPROTONOSUPPORT, "the server speaks NFS versions " + range +
-                                       " here, not 4; enable NFSv4 on the server");
+      return make(EPROTONOSUPPORT,
+                  "the server speaks NFS versions " + range + " here, not 4; enable NFSv4 on the server");
     case Refusal::procedure:
       return make(EOPNOTSUPP, "the server does not know COMPOUND; enable NFSv4 on the server");
     case Refusal::garbage_args:
-      return make(EIO, "the server could not decode the request; please report this with a capture of the traffic");
+      return make(
+          EIO, "the server could not decode the request; please report this with a capture of the traffic");
     case Refusal::system:
       return make(EIO, "the server had an error of its own; look at its log, then try again");
     case Refusal::rpc_version:
@@ -117,9 +119,11 @@ Error refusal_error(const ReplyHeader& header, std::string operation, std::strin
       return make(EACCES, "the server refused the credential (auth_stat " + std::to_string(header.detail) +
                               "); check that the export allows sec=sys for this client");
     case Refusal::none:
-    case Refusal::undecodable: break;
+    case Refusal::undecodable:
+      break;
   }
-  return make(EPROTO, "the server's answer is not an RPC Reply; please report this with a capture of the traffic");
+  return make(EPROTO,
+              "the server's answer is not an RPC Reply; please report this with a capture of the traffic");
 }
 
 }  // namespace nfsrdma::rpc

@@ -17,8 +17,8 @@ namespace nfsrdma::rpc {
 
 inline constexpr std::uint32_t kNfsProgram = 100003;
 
-/// RFC 5531 9: what a Reply's body starts with when the Call was executed: xid, REPLY, MSG_ACCEPTED, a verifier
-/// without a body (flavor and length), SUCCESS.
+/// RFC 5531 9: what a Reply's body starts with when the Call was executed: xid, REPLY, MSG_ACCEPTED, a
+/// verifier without a body (flavor and length), SUCCESS.
 inline constexpr std::size_t kReplyHeaderSize = 6 * 4;
 
 /// An encoded credential and verifier (RFC 5531 8.2), as they stand in a Call.
@@ -53,8 +53,8 @@ enum class Refusal : std::uint8_t {
 
 struct ReplyHeader {
   Refusal refusal = Refusal::undecodable;
-  std::uint32_t detail = 0;         ///< auth_stat, or the lowest version of a mismatch
-  std::uint32_t highest = 0;        ///< the highest version of a mismatch
+  std::uint32_t detail = 0;   ///< auth_stat, or the lowest version of a mismatch
+  std::uint32_t highest = 0;  ///< the highest version of a mismatch
 };
 
 /// Reads the header; where nothing was refused, the decoder stands at the results.

@@ -6,13 +6,20 @@ namespace nfsrdma::xdr {
 
 const char* to_string(Fault fault) {
   switch (fault) {
-    case Fault::none: return "no fault";
-    case Fault::truncated: return "the message ends in the middle of an item";
-    case Fault::too_long: return "an item is longer than the protocol or the request allows";
-    case Fault::bad_discriminant: return "a discriminant has a value that the protocol does not have";
-    case Fault::trailing: return "bytes follow the last item";
-    case Fault::ddp_count: return "an item's length differs from what was placed in its Write chunk";
-    case Fault::ddp_violation: return "a result was reduced, or left inline, against the upper layer binding";
+    case Fault::none:
+      return "no fault";
+    case Fault::truncated:
+      return "the message ends in the middle of an item";
+    case Fault::too_long:
+      return "an item is longer than the protocol or the request allows";
+    case Fault::bad_discriminant:
+      return "a discriminant has a value that the protocol does not have";
+    case Fault::trailing:
+      return "bytes follow the last item";
+    case Fault::ddp_count:
+      return "an item's length differs from what was placed in its Write chunk";
+    case Fault::ddp_violation:
+      return "a result was reduced, or left inline, against the upper layer binding";
   }
   return "unknown fault";
 }

@@ -32,9 +32,9 @@ const char* to_string(Fault fault);
 
 /// Where one DDP-eligible result belongs, and what the peer did about it.
 struct Placement {
-  Bytes destination;          ///< the caller's memory; may be empty: then an inline result is given as a view
-  bool offered = false;       ///< a Write chunk that is not empty was offered for it
-  std::uint32_t placed = 0;   ///< bytes the peer says it wrote into that chunk
+  Bytes destination;         ///< the caller's memory; may be empty: then an inline result is given as a view
+  bool offered = false;      ///< a Write chunk that is not empty was offered for it
+  std::uint32_t placed = 0;  ///< bytes the peer says it wrote into that chunk
 };
 
 class Decoder {
@@ -94,8 +94,8 @@ class Decoder {
   /// A DDP-eligible opaque: in the caller's memory where a Placement names some, else a view.
   bool eligible(std::uint64_t cap, ConstBytes& out);
 
-  /// For a result that has several eligible items or none, and one Placement all the same (READ_PLUS, RFC 8267
-  /// 4.1.1): between these two the first item takes the Placement, the others are read as views from the
+  /// For a result that has several eligible items or none, and one Placement all the same (READ_PLUS, RFC
+  /// 8267 4.1.1): between these two the first item takes the Placement, the others are read as views from the
   /// stream, and the Placement is passed over if there was no item.
   void begin_single_placement() { placements_end_ = next_placement_ + 1; }
   bool end_single_placement();

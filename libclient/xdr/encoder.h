@@ -1,8 +1,9 @@
 // Encoder: appends XDR (RFC 4506) to a growing buffer, and takes out what may travel by itself.
 //
-// A DDP-eligible item (RFC 8166 3.4.1) is not copied into the stream: its count goes in, its bytes are noted as
-// an Item beside the stream. Whoever sends the Message decides: put the bytes and their padding back where they
-// belong (an inline or Long Call), or leave them out and name them in a Read chunk (a reduced Call, 3.4.4).
+// A DDP-eligible item (RFC 8166 3.4.1) is not copied into the stream: its count goes in, its bytes are noted
+// as an Item beside the stream. Whoever sends the Message decides: put the bytes and their padding back where
+// they belong (an inline or Long Call), or leave them out and name them in a Read chunk (a reduced
+// Call, 3.4.4).
 //
 // The noted bytes stay the caller's and must outlive the Message.
 #pragma once
@@ -20,8 +21,12 @@ namespace nfsrdma::xdr {
 using ConstBytes = std::span<const std::byte>;
 
 /// Bytes that round `length` up to XDR's unit of four.
-constexpr std::size_t padding(std::size_t length) { return (0 - length) & 3U; }
-constexpr std::size_t padded(std::size_t length) { return length + padding(length); }
+constexpr std::size_t padding(std::size_t length) {
+  return (0 - length) & 3U;
+}
+constexpr std::size_t padded(std::size_t length) {
+  return length + padding(length);
+}
 
 inline std::uint32_t load_u32(const std::byte* from) {
   std::uint32_t v = 0;

@@ -5,17 +5,16 @@
 //   std::array<std::byte, N>         opaque[N]
 //   Opaque<Max>, String<Max>         opaque<Max>, string<Max>, owned
 //   ShortOpaque<Max>                 opaque<Max> without an allocation, for file handles
-//   DdpOpaque<Max>                   opaque<Max> that a Read or Write chunk may carry (RFC 8267 4.1); not owned
-//   Array<T, Max>                    T<Max>
-//   List<T>                          the linked lists of READDIR: { TRUE, T }* FALSE
-//   std::optional<T>                 *T
-//   Union<E, On<tag, T>..., Otherwise<T>>   union switch (E)
-//   Void                             void
+//   DdpOpaque<Max>                   opaque<Max> that a Read or Write chunk may carry (RFC 8267 4.1); not
+//   owned Array<T, Max>                    T<Max> List<T>                          the linked lists of
+//   READDIR: { TRUE, T }* FALSE std::optional<T>                 *T Union<E, On<tag, T>..., Otherwise<T>>
+//   union switch (E) Void                             void
 //
 //   encode(encoder, value)      appends
 //   decode(decoder, value)      false on a fault; the decoder tells which
 //   encoded_size(value)         what encode() would append, DDP items put back
-//   bounds<T>                   smallest and largest encoding of any value of T, with and without the DDP items
+//   bounds<T>                   smallest and largest encoding of any value of T, with and without the DDP
+//   items
 //
 // A worked example: struct { uint32_t a; Opaque<5> b; } with b = {1,2,3} encodes to
 //   00 00 00 07   00 00 00 03   01 02 03 00        and bounds are min 8, max 16.
@@ -40,11 +39,15 @@ namespace nfsrdma::xdr {
 
 /// "As large as it likes": sums and products with it stay it.
 inline constexpr std::uint64_t kUnbounded = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t sum(std::uint64_t a, std::uint64_t b) { return a > kUnbounded - b ? kUnbounded : a + b; }
+constexpr std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
+  return a > kUnbounded - b ? kUnbounded : a + b;
+}
 constexpr std::uint64_t product(std::uint64_t a, std::uint64_t b) {
   return b != 0 && a > kUnbounded / b ? kUnbounded : a * b;
 }
-constexpr std::uint64_t padded_bound(std::uint64_t a) { return a > kUnbounded - 3 ? kUnbounded : (a + 3) & ~3ULL; }
+constexpr std::uint64_t padded_bound(std::uint64_t a) {
+  return a > kUnbounded - 3 ? kUnbounded : (a + 3) & ~3ULL;
+}
 
 /// The cap of items that the protocol leaves open ("opaque<>").
 inline constexpr std::uint64_t kNoCap = std::numeric_limits<std::uint32_t>::max();
@@ -66,7 +69,9 @@ struct Bounds {
             a.ddp_items > b.ddp_items ? a.ddp_items : b.ddp_items};
   }
 };
-constexpr Bounds exactly(std::uint64_t size) { return {size, size, size, 0}; }
+constexpr Bounds exactly(std::uint64_t size) {
+  return {size, size, size, 0};
+}
 
 struct Void {
   friend bool operator==(const Void&, const Void&) = default;
@@ -431,7 +436,8 @@ struct Codec<Array<T, Max>> {
   }
   static constexpr Bounds bounds() {
     constexpr Bounds one = Codec<T>::bounds();
-    return {4, sum(4, product(Max, one.max)), sum(4, product(Max, one.max_reduced)), product(Max, one.ddp_items)};
+    return {4, sum(4, product(Max, one.max)), sum(4, product(Max, one.max_reduced)),
+            product(Max, one.ddp_items)};
   }
 };
 

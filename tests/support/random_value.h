@@ -86,13 +86,13 @@ struct Walk {
     const auto right = boost::pfr::structure_tie(b);
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return (test::same(std::get<I>(left), std::get<I>(right)) && ...);
-    }
-    (std::make_index_sequence<boost::pfr::tuple_size_v<T>>());
+    }(std::make_index_sequence<boost::pfr::tuple_size_v<T>>());
   }
 };
 
 template <class T>
-requires(xdr::Word<T> || xdr::Hyper<T>) struct Walk<T> {
+  requires(xdr::Word<T> || xdr::Hyper<T>)
+struct Walk<T> {
   static void fill(Filler& from, T& value) { value = static_cast<T>(from.word()); }
   static bool same(T a, T b) { return a == b; }
 };

@@ -105,7 +105,9 @@ TEST_CASE("async: a task starts when it is awaited, not before, and its result i
     CHECK(moved.await_resume() == 1);
   }
   begun = false;
-  { const Task<int> never = make(begun); }
+  {
+    const Task<int> never = make(begun);
+  }
   CHECK_FALSE(begun);
 }
 
@@ -432,9 +434,13 @@ TEST_CASE("async: a waiter that is destroyed leaves the queue, before and after 
   first.handle().resume();
   auto second = wait_for(event, TimePoint::max(), log, 'b');
   second.handle().resume();
-  { const auto dropped = std::move(first); }
+  {
+    const auto dropped = std::move(first);
+  }
   event.notify_all();
-  { const auto dropped = std::move(second); }
+  {
+    const auto dropped = std::move(second);
+  }
   settle(loop);
   CHECK(log.empty());
   CHECK(loop.next_timer() == TimePoint::max());
@@ -448,7 +454,9 @@ TEST_CASE("async: a wake that its waiter did not live to see goes to the next on
   first.handle().resume();
   loop.spawn(wait_for(event, TimePoint::max(), log, 'b'));
   event.notify_one();
-  { const auto dropped = std::move(first); }
+  {
+    const auto dropped = std::move(first);
+  }
   settle(loop);
   CHECK(log == "b");
   loop.drop_tasks();

@@ -34,9 +34,7 @@ void add(Uncommitted& to, std::uint64_t offset, std::string_view data, int numbe
 
 /// Whether what a COMMIT found lost stays in the container until it is written again.
 template <class Container>
-constexpr bool stays = requires(const Container& c) {
-  c.lost(0, verifier4{}, 0);
-};
+constexpr bool stays = requires(const Container& c) { c.lost(0, verifier4{}, 0); };
 
 /// A COMMIT: what it found lost.
 template <class Container>

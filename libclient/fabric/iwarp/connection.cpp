@@ -16,7 +16,10 @@ namespace {
 constexpr std::size_t min_send_budget = 128 * 1024;
 constexpr std::size_t max_send_budget = 1024 * 1024;
 constexpr unsigned sends_per_refresh = 256;  // of the segment size
-constexpr int rounds_per_event = 16;         // then other descriptors have their turn
+constexpr auto first_nudge = std::chrono::milliseconds(100);
+constexpr auto last_nudge = std::chrono::seconds(2);
+constexpr auto gather_most = std::chrono::milliseconds(1);
+constexpr int rounds_per_event = 16;  // then other descriptors have their turn
 
 // STags come from the kernel's generator, a page of them at a time (RFC 8166 8.1.2).
 std::uint32_t random_stag() {
@@ -109,7 +112,11 @@ void TcpConnection::on_event(std::uint32_t events) {
       break;
   }
   if ((events & EPOLLOUT) != 0) send_pending();
-  if (state_ == State::established && (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) receive();
+  if (state_ != State::established || (events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) return;
+  if (low_water_ > 1) gathering_.gathered();
+  gathered_ = true;
+  receive();
+  if (state_ == State::established) gather();
 }
 
 void TcpConnection::on_connected() {
@@ -183,6 +190,7 @@ void TcpConnection::announce() {
   stream_.start(std::move(config));
   refresh_segment_size();
   hook_ = loop_.at_end_of_turn([this] { flush(); });
+  if (initiator_) nudge_later(first_nudge);
   handler_.on_established(established_);
   if (state_ == State::established && !early_.empty()) {
     stream_.inject(std::exchange(early_, {}));
@@ -243,28 +251,68 @@ void TcpConnection::on_completed(std::uint64_t cookie) {
 
 // ---- Bytes ----
 
-void TcpConnection::receive() {
+/// Takes what is in the socket. False if nothing was.
+bool TcpConnection::receive() {
   std::array<iovec, Stream::max_plan>
       iov;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by plan()
+  bool some = false;
   for (int round = 0; round < rounds_per_event; ++round) {
     const Stream::Plan plan = stream_.plan(iov);
     const ssize_t count = socket_.receive(std::span(iov).first(plan.count));
     if (count < 0) {
-      if (errno == EAGAIN) return;
-      return finish(broken_ ? *broken_ : socket_error(errno));
+      if (errno != EAGAIN) finish(broken_ ? *broken_ : socket_error(errno));
+      return some;
     }
     if (count == 0) {
-      if (broken_) return finish(*broken_);
-      return finish(error(ErrorKind::connection, ECONNRESET,
-                          stream_.mid_message()
-                              ? "the peer closed the connection in the middle of a message. Retry"
-                              : "the peer closed the connection. Retry"));
+      finish(broken_ ? *broken_
+                     : error(ErrorKind::connection, ECONNRESET,
+                             stream_.mid_message()
+                                 ? "the peer closed the connection in the middle of a message. Retry"
+                                 : "the peer closed the connection. Retry"));
+      return some;
     }
+    some = heard_ = true;
     stream_.received(static_cast<std::size_t>(count));
-    if (state_ == State::closed) return;
-    if (stream_.failure()) return finish_failed();
-    if (static_cast<std::size_t>(count) < plan.bytes) return;  // the socket is empty
+    if (state_ == State::closed) return some;
+    if (stream_.failure()) {
+      finish_failed();
+      return some;
+    }
+    if (static_cast<std::size_t>(count) < plan.bytes) return some;  // the socket is empty
   }
+  return some;
+}
+
+/// Linux's siw can miss the first FPDU: it comes while the socket is being handed over, and lies there until
+/// more arrives. A few bytes that mean nothing are more.
+void TcpConnection::nudge_later(async::Clock::duration pause) {
+  nudge_timer_ = loop_.at(loop_.now() + pause, [this, pause] {
+    nudge_timer_ = 0;
+    if (heard_ || state_ != State::established || pause > last_nudge) return;
+    stream_.post_nudge();
+    nudge_later(2 * pause);
+  });
+}
+
+// ---- Letting octets gather (gathering.h) ----
+
+/// After a read: says how much is to be there before the next one.
+void TcpConnection::gather() {
+  const std::size_t wanted = gathering_.wanted(stream_.awaited());
+  if (wanted != low_water_) socket_.set_low_water(low_water_ = wanted);
+  if (wanted == 1 || gather_timer_ != 0) return;
+  gathered_ = false;
+  gather_timer_ = loop_.at(loop_.now() + gather_most, [this] { on_gather_timer(); });
+}
+
+void TcpConnection::on_gather_timer() {
+  gather_timer_ = 0;
+  if (low_water_ == 1) return;
+  if (gathered_) return gather();
+  // Not as much as was hoped for. What there is, is read; with nothing there, the next octet counts.
+  gathering_.timed_out();
+  socket_.set_low_water(low_water_ = 1);
+  if (receive() && state_ == State::established) gather();
 }
 
 void TcpConnection::send_pending() {
@@ -347,6 +395,8 @@ void TcpConnection::release() {
   state_ = State::closed;
   stream_.close();
   if (deadline_ != 0) loop_.cancel(std::exchange(deadline_, 0));
+  if (nudge_timer_ != 0) loop_.cancel(std::exchange(nudge_timer_, 0));
+  if (gather_timer_ != 0) loop_.cancel(std::exchange(gather_timer_, 0));
   if (hook_ != 0) loop_.remove_end_of_turn(std::exchange(hook_, 0));
   if (socket_.valid()) {
     loop_.unwatch(socket_.fd());
@@ -366,7 +416,7 @@ Error TcpConnection::connect_error(int errno_value) const {
           ErrorKind::connection, errno_value,
           "connection refused: nothing listens on TCP port " + port +
               ". Check the port, and that the server offers NFS over iWARP (siw or an iWARP card; RoCE and "
-              "InfiniBand need fabric=verbs)");
+              "InfiniBand are not supported yet)");
     case EHOSTUNREACH:
     case ENETUNREACH:
     case EADDRNOTAVAIL:

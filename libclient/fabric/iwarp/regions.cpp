@@ -12,6 +12,7 @@ Region& RegionTable::add(Bytes memory, Use use) {
     const auto [entry, is_new] = entries_.try_emplace(stag, Region{stag, use, memory, 0});
     if (!is_new) continue;
     awaited_ += still_awaited(entry->second);
+    all_awaited_ += missing(entry->second);
     return entry->second;
   }
 }
@@ -20,13 +21,14 @@ bool RegionTable::remove(std::uint32_t stag) {
   const auto entry = entries_.find(stag);
   if (entry == entries_.end()) return false;
   awaited_ -= still_awaited(entry->second);
+  all_awaited_ -= missing(entry->second);
   entries_.erase(entry);
   return true;
 }
 
 void RegionTable::clear() {
   entries_.clear();
-  awaited_ = 0;
+  awaited_ = all_awaited_ = 0;
 }
 
 Region* RegionTable::find(std::uint32_t stag) {

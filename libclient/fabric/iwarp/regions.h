@@ -62,9 +62,12 @@ class RegionTable {
 
   /// Octets of large targets that have not been placed yet: whether bulk data is to be expected.
   [[nodiscard]] std::size_t bulk_awaited() const { return awaited_; }
+  /// Octets of all targets that have not been placed yet: the most that the peer may still send into them.
+  [[nodiscard]] std::size_t awaited() const { return all_awaited_; }
   /// Notes that everything below `end` of `region` has been placed.
   void placed(Region& region, std::size_t end) {
     if (end <= region.high_water) return;
+    if (region.use != Use::remote_read) all_awaited_ -= end - region.high_water;
     if (is_bulk(region)) awaited_ -= end - region.high_water;
     region.high_water = end;
   }
@@ -79,9 +82,14 @@ class RegionTable {
     return is_bulk(region) ? region.memory.size() - region.high_water : 0;
   }
 
+  [[nodiscard]] static std::size_t missing(const Region& region) {
+    return region.use != Use::remote_read ? region.memory.size() - region.high_water : 0;
+  }
+
   Random random_;
   std::unordered_map<std::uint32_t, Region> entries_;
   std::size_t awaited_ = 0;
+  std::size_t all_awaited_ = 0;
 };
 
 }  // namespace nfsrdma::fabric::iwarp

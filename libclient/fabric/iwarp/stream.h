@@ -90,6 +90,10 @@ class Stream {
   void post_send(const SendWork& work);
   void post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie);
   void post_rdma_read(Bytes local, const RemoteSegment& remote, std::uint64_t cookie);
+  /// Queues a RDMA Write of nothing to nowhere, which every peer takes (RFC 5041 5.1) and nobody hears of.
+  void post_nudge() {
+    if (!ended_) (void)enqueue(Opcode::rdma_write);
+  }
   [[nodiscard]] std::vector<RemoteSegment> expose(Bytes memory, Access access);
   void revoke(std::uint32_t handle);
   [[nodiscard]] static std::size_t segments_for(std::size_t length);
@@ -103,6 +107,8 @@ class Stream {
   void received(std::size_t count);
   /// Takes bytes that are already here: those that came along with the handshake's frame.
   void inject(ConstBytes bytes);
+  /// The most that the peer may still place in the memory that it was given.
+  [[nodiscard]] std::size_t awaited() const { return regions_.awaited(); }
   /// In the middle of an FPDU or of a message: a peer that closes now has not finished.
   [[nodiscard]] bool mid_message() const;
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "fabric/iwarp/connection.h"
+#include "fabric/iwarp/gathering.h"
 #include "fabric/iwarp/socket.h"
 #include "fabric/iwarp/stream.h"
 
@@ -57,7 +58,10 @@ class TcpConnection final : public Connection, private Stream::Events {
   void on_deadline();
   void establish(const Agreement& agreement, bool responder, ConstBytes early);
   void announce();
-  void receive();
+  bool receive();
+  void gather();
+  void on_gather_timer();
+  void nudge_later(async::Clock::duration pause);
   void send_pending();
   void refresh_segment_size();
   void want_writable(bool wanted);
@@ -86,6 +90,12 @@ class TcpConnection final : public Connection, private Stream::Events {
   bool writable_wanted_ = false;
   std::size_t send_budget_;
   unsigned sends_until_refresh_ = 0;
+  Gathering gathering_;
+  std::size_t low_water_ = 1;  // as the socket has it
+  async::Loop::TimerId gather_timer_ = 0;
+  bool gathered_ = false;  // since the timer was set
+  bool heard_ = false;     // an octet of the stream has come
+  async::Loop::TimerId nudge_timer_ = 0;
   async::Loop::TimerId deadline_ = 0;
   std::uint64_t hook_ = 0;
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);

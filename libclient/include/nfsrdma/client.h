@@ -13,12 +13,13 @@
 // blocking ones. A thread of the library's own keeps the lease alive while nobody calls.
 //
 // Deadlines: every blocking call ends, at the latest when Options::timeout has passed without an answer.
-// Meanwhile lost connections are made anew, and lost sessions and open files recovered; an Observer hears of it.
+// Meanwhile lost connections are made anew, and lost sessions and open files recovered; an Observer hears of
+// it.
 //
 // Interruption: while the descriptor given to connect() as `interrupt` is readable, blocking calls (connect()
-// itself too) end within a second with ErrorKind::cancelled, and wait() returns at once. A signal handler that
-// writes to an eventfd is all that a program needs; it reads the eventfd empty before calls that shall work
-// again, such as those that clean up.
+// itself too) end within a second with ErrorKind::cancelled, and wait() returns at once. A signal handler
+// that writes to an eventfd is all that a program needs; it reads the eventfd empty before calls that shall
+// work again, such as those that clean up.
 //
 // Memory: buffers given to read and write are exposed to the server for the one operation, and are out of its
 // reach when the call returns or the callback runs, also when it failed.
@@ -56,7 +57,7 @@ struct Attributes {
   FileType type = FileType::unknown;
   std::uint32_t mode = 0;  ///< permission bits, 07777
   std::uint32_t links = 0;
-  std::string owner, group;  ///< as the server says: a number or name@domain
+  std::string owner, group;               ///< as the server says: a number or name@domain
   std::optional<std::uint32_t> uid, gid;  ///< where owner and group are, or map to, numbers
   std::uint64_t size = 0, space_used = 0, file_id = 0, change = 0;
   std::uint64_t filesystem_major = 0, filesystem_minor = 0;
@@ -91,7 +92,7 @@ struct Info {
   bool crc = false;
   std::uint32_t ird = 0, ord = 0;
   std::uint32_t call_threshold = 0, reply_threshold = 0;  ///< inline, to and from the server
-  bool private_data = false;        ///< the server sent RFC 8797 private data
+  bool private_data = false;                              ///< the server sent RFC 8797 private data
   bool remote_invalidation = false;
   std::uint32_t credits_wanted = 0, credits_granted = 0;
   unsigned minor_version = 0;
@@ -133,8 +134,8 @@ struct Extent {
 class Client;
 
 /// An open file. Closed by close() or, without a report of errors, by its destructor. Must not outlive its
-/// Client. The destructor cancels what start_read and start_write began: when it returns, their buffers are out
-/// of the server's reach and no callback of theirs runs any more.
+/// Client. The destructor cancels what start_read and start_write began: when it returns, their buffers are
+/// out of the server's reach and no callback of theirs runs any more.
 class NFSRDMA_API File {
  public:
   using Done = std::function<void(Result<std::size_t>)>;
@@ -147,18 +148,19 @@ class NFSRDMA_API File {
   virtual Result<std::size_t> read(std::span<std::byte> data, std::uint64_t offset) = 0;
   /// Writes all of it, not yet to stable storage: see sync().
   virtual Result<std::size_t> write(std::span<const std::byte> data, std::uint64_t offset) = 0;
-  /// Starts a READ or WRITE of at most rsize/wsize bytes (more is an Error); `done` hears how many bytes went.
-  /// A READ that gives fewer bytes has reached the end of the file. `data` must stay until then.
+  /// Starts a READ or WRITE of at most rsize/wsize bytes (more is an Error); `done` hears how many bytes
+  /// went. A READ that gives fewer bytes has reached the end of the file. `data` must stay until then.
   virtual void start_read(std::span<std::byte> data, std::uint64_t offset, Done done) = 0;
   /// As start_read. After `done` the bytes are the library's duty: it keeps a copy until they are stable and
-  /// writes them again if the server lost them, so `data` is free. An error of a later rewrite comes from sync().
+  /// writes them again if the server lost them, so `data` is free. An error of a later rewrite comes from
+  /// sync().
   virtual void start_write(std::span<const std::byte> data, std::uint64_t offset, Done done) = 0;
   /// Makes everything written stable (COMMIT); rewrites what a restarted server lost.
   virtual Status sync() = 0;
   virtual Result<Attributes> attributes() = 0;
   virtual Status set_attributes(const SetAttributes& changes) = 0;
-  /// The next extent at or after `offset`: a hole or data; nothing past the end of the file. Errc ENOTSUP where
-  /// the server has no SEEK.
+  /// The next extent at or after `offset`: a hole or data; nothing past the end of the file. Errc ENOTSUP
+  /// where the server has no SEEK.
   virtual Result<std::optional<Extent>> next_extent(std::uint64_t offset) = 0;
   virtual Status close() = 0;
 
@@ -185,14 +187,14 @@ class NFSRDMA_API Client {
   /// One round trip through the session (SEQUENCE alone).
   virtual Result<std::chrono::nanoseconds> ping() = 0;
 
-  // Paths are absolute on the server, with "/" between names; "." and ".." are resolved here. Symbolic links are
-  // followed in the middle, and at the end where it says so.
+  // Paths are absolute on the server, with "/" between names; "." and ".." are resolved here. Symbolic links
+  // are followed in the middle, and at the end where it says so.
   virtual Result<Attributes> stat(std::string_view path, bool follow = true) = 0;
   virtual Result<std::string> read_link(std::string_view path) = 0;
   virtual Result<FilesystemSpace> space(std::string_view path) = 0;
   /// Calls `entry` for each entry in the server's order, without "." and ".."; stops when it returns false.
-  /// Memory does not grow with the directory. `entry` may make other calls on this client, as for the text of a
-  /// symbolic link: no lock is held while it runs.
+  /// Memory does not grow with the directory. `entry` may make other calls on this client, as for the text of
+  /// a symbolic link: no lock is held while it runs.
   virtual Status list(std::string_view path, const std::function<bool(const DirectoryEntry&)>& entry) = 0;
   virtual Status make_directory(std::string_view path, std::uint32_t mode) = 0;
   virtual Status remove_file(std::string_view path) = 0;       ///< EISDIR for a directory
@@ -203,7 +205,8 @@ class NFSRDMA_API Client {
   virtual Status set_attributes(std::string_view path, const SetAttributes& changes, bool follow = true) = 0;
   /// Bits of access(2): 4 read, 2 write, 1 execute; gives those that the server grants.
   virtual Result<unsigned> access(std::string_view path, unsigned wanted) = 0;
-  virtual Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode, const OpenFlags& flags = {}) = 0;
+  virtual Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode,
+                                             const OpenFlags& flags = {}) = 0;
 
   /// Runs the client until something happened (a callback ran, a descriptor of `also` became readable) or
   /// `most` passed. Returns false if nothing did.

@@ -26,19 +26,19 @@ enum class Crc : unsigned char {
 };
 
 struct Options {
-  unsigned minor_version = 2;         ///< `vers=4.2` or `4.1`; the highest that the server takes where not set
-  bool minor_version_fixed = false;   ///< vers= was given: do not fall back
-  std::uint16_t port = 20049;         ///< RFC 8267 6
+  unsigned minor_version = 2;        ///< `vers=4.2` or `4.1`; the highest that the server takes where not set
+  bool minor_version_fixed = false;  ///< vers= was given: do not fall back
+  std::uint16_t port = 20049;        ///< RFC 8267 6
   Fabric fabric = Fabric::automatic;
-  std::uint32_t rsize = 1U << 20;     ///< most bytes of one READ; lowered to what the server takes
-  std::uint32_t wsize = 1U << 20;     ///< most bytes of one WRITE
+  std::uint32_t rsize = 1U << 20;  ///< most bytes of one READ; lowered to what the server takes
+  std::uint32_t wsize = 1U << 20;  ///< most bytes of one WRITE
   /// `timeo`: an operation that got no answer for so long fails. Connections are replaced well before.
   std::chrono::milliseconds timeout{60000};
   std::chrono::milliseconds connect_timeout{10000};
-  std::optional<std::uint32_t> uid;   ///< AUTH_SYS identity; the caller's own by default
+  std::optional<std::uint32_t> uid;  ///< AUTH_SYS identity; the caller's own by default
   std::optional<std::uint32_t> gid;
   Crc crc = Crc::automatic;
-  std::uint32_t credits = 64;         ///< Calls under way at most, if the server grants as many
+  std::uint32_t credits = 64;  ///< Calls under way at most, if the server grants as many
 
   /// Sets one option from its text, as in "rsize=65536". An Error (usage) names the option and what it takes.
   NFSRDMA_API Status set(std::string_view name, std::string_view value);

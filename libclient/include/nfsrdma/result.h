@@ -31,14 +31,14 @@ class [[nodiscard]] Error {
   /// `errno_value`: the nearest errno. `operation`: what was being done ("OPEN", "connect").
   /// `peer`: the server or file it was done to. `message`: one sentence that ends in the next step.
   Error(ErrorKind kind, int errno_value, std::string operation, std::string peer, std::string message)
-      : details_(std::make_shared<Details>(Details{kind, errno_value, 0, std::move(operation), std::move(peer),
-                                                   std::move(message)})) {}
+      : details_(std::make_shared<Details>(
+            Details{kind, errno_value, 0, std::move(operation), std::move(peer), std::move(message)})) {}
 
   /// The same, with the status that the server's protocol gave (an nfsstat4, an accept_stat).
   Error(ErrorKind kind, int errno_value, unsigned status, std::string operation, std::string peer,
         std::string message)
-      : details_(std::make_shared<Details>(Details{kind, errno_value, status, std::move(operation),
-                                                   std::move(peer), std::move(message)})) {}
+      : details_(std::make_shared<Details>(
+            Details{kind, errno_value, status, std::move(operation), std::move(peer), std::move(message)})) {}
 
   [[nodiscard]] ErrorKind kind() const { return details_->kind; }
   [[nodiscard]] int errno_value() const { return details_->errno_value; }
@@ -71,7 +71,7 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   using value_type = T;
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit on purpose
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose
 
   [[nodiscard]] bool has_value() const { return state_.index() == 0; }
