@@ -5,12 +5,29 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <cerrno>
 #include <iterator>
-#include <limits>
+#include <span>
 
 namespace nfsrdma::async {
+namespace {
+
+int wait_for(int epoll, std::span<epoll_event> events, const timespec* timeout) {
+  // Timers of less than a millisecond matter (fabric/iwarp/gathering.h). Linux before 5.11 rounds them up.
+  static std::atomic<bool> precise = true;
+  if (precise) {
+    const int count = ::epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()), timeout, nullptr);
+    if (count >= 0 || errno != ENOSYS) return count;
+    precise = false;
+  }
+  constexpr long kMilli = 1000000;
+  const long ms = timeout == nullptr ? -1 : timeout->tv_sec * 1000 + (timeout->tv_nsec + kMilli - 1) / kMilli;
+  return ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), static_cast<int>(ms));
+}
+
+}  // namespace
 
 struct Loop::Watch {
   std::uint64_t id;
@@ -140,15 +157,16 @@ bool Loop::turn(TimePoint latest) {
   TimePoint until = latest;
   if (!timers_.empty()) until = std::min(until, timers_.begin()->first.first);
   if (!posted_.empty()) until = TimePoint::min();
-  int timeout_ms = -1;
+  timespec wait{};
+  timespec* timeout = nullptr;
   if (until != TimePoint::max()) {
-    // Rounded up: waking before a timer is due would only spin.
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(until - std::min(until, now()));
-    timeout_ms = static_cast<int>(
-        std::min<std::chrono::milliseconds::rep>(wait.count(), std::numeric_limits<int>::max()));
+    const auto left = std::min<Clock::duration>(until - std::min(until, now()), std::chrono::hours(24));
+    wait.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
+    wait.tv_nsec = (left % std::chrono::seconds(1)).count();
+    timeout = &wait;
   }
   std::array<epoll_event, 64> events;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by the kernel
-  const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), timeout_ms);
+  const int count = wait_for(epoll_, events, timeout);
   const bool timer_due = !timers_.empty() && timers_.begin()->first.first <= now();
   if (count <= 0 && !timer_due && posted_.empty()) return false;
   run_timers();

@@ -256,6 +256,12 @@ Error Requester::State::timed_out(const Rpc& rpc, TimePoint now) const {
       "; check that the server runs NFS/RDMA on port 20049 and that no firewall is between";
   const std::string last = last_failure ? "; last: " + last_failure->message() : std::string();
   if (rpc.stage == Rpc::Stage::sent) {
+    if (!replied) {
+      // The connection stands, and the server has never said anything on it.
+      return error(ErrorKind::timeout, ETIMEDOUT,
+                   "the server accepts the connection and answers no call" + last +
+                       "; check that its NFS service runs and that this port is NFS over RDMA's");
+    }
     return error(ErrorKind::timeout, ETIMEDOUT,
                  "no answer within " + seconds_text(now - rpc.sent_at) +
                      " of sending; check that the server is up and not overloaded, or allow more time");

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 for tool in tshark python3; do command -v $tool > /dev/null || skip "no $tool (packaging/packages.sh install test)"; done
 
-on_server "mkdir '$export/many' '$export/tree' && cd '$export/many' && seq -f 'a-rather-long-name-%05g' 1 1500 | xargs touch"
+on_server "mkdir '$export/many' '$export/tree' && chown 65534:65534 '$export/tree' && cd '$export/many' && seq -f 'a-rather-long-name-%05g' 1 1500 | xargs touch"
 head -c $((5 * 1048576 + 4321)) /dev/urandom > "$work/large"
 for size in 1 100 1021 4000 5001; do head -c "$size" /dev/urandom > "$work/s$size"; done
 chmod 644 "$work"/*

@@ -18,7 +18,6 @@ constexpr std::size_t max_send_budget = 1024 * 1024;
 constexpr unsigned sends_per_refresh = 256;  // of the segment size
 constexpr auto first_nudge = std::chrono::milliseconds(100);
 constexpr auto last_nudge = std::chrono::seconds(2);
-constexpr auto gather_most = std::chrono::milliseconds(1);
 constexpr int rounds_per_event = 16;  // then other descriptors have their turn
 
 // STags come from the kernel's generator, a page of them at a time (RFC 8166 8.1.2).
@@ -113,8 +112,6 @@ void TcpConnection::on_event(std::uint32_t events) {
   }
   if ((events & EPOLLOUT) != 0) send_pending();
   if (state_ != State::established || (events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) return;
-  if (low_water_ > 1) gathering_.gathered();
-  gathered_ = true;
   receive();
   if (state_ == State::established) gather();
 }
@@ -251,17 +248,17 @@ void TcpConnection::on_completed(std::uint64_t cookie) {
 
 // ---- Bytes ----
 
-/// Takes what is in the socket. False if nothing was.
-bool TcpConnection::receive() {
+/// Takes what is in the socket; how much that was.
+std::size_t TcpConnection::receive() {
   std::array<iovec, Stream::max_plan>
       iov;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by plan()
-  bool some = false;
+  std::size_t total = 0;
   for (int round = 0; round < rounds_per_event; ++round) {
     const Stream::Plan plan = stream_.plan(iov);
     const ssize_t count = socket_.receive(std::span(iov).first(plan.count));
     if (count < 0) {
       if (errno != EAGAIN) finish(broken_ ? *broken_ : socket_error(errno));
-      return some;
+      return total;
     }
     if (count == 0) {
       finish(broken_ ? *broken_
@@ -269,18 +266,19 @@ bool TcpConnection::receive() {
                              stream_.mid_message()
                                  ? "the peer closed the connection in the middle of a message. Retry"
                                  : "the peer closed the connection. Retry"));
-      return some;
+      return total;
     }
-    some = heard_ = true;
+    heard_ = true;
+    total += static_cast<std::size_t>(count);
     stream_.received(static_cast<std::size_t>(count));
-    if (state_ == State::closed) return some;
+    if (state_ == State::closed) return total;
     if (stream_.failure()) {
       finish_failed();
-      return some;
+      return total;
     }
-    if (static_cast<std::size_t>(count) < plan.bytes) return some;  // the socket is empty
+    if (static_cast<std::size_t>(count) < plan.bytes) return total;  // the socket is empty
   }
-  return some;
+  return total;
 }
 
 /// Linux's siw can miss the first FPDU: it comes while the socket is being handed over, and lies there until
@@ -296,23 +294,35 @@ void TcpConnection::nudge_later(async::Clock::duration pause) {
 
 // ---- Letting octets gather (gathering.h) ----
 
-/// After a read: says how much is to be there before the next one.
+/// After a read: chooses how the next one comes about.
 void TcpConnection::gather() {
-  const std::size_t wanted = gathering_.wanted(stream_.awaited());
-  if (wanted != low_water_) socket_.set_low_water(low_water_ = wanted);
-  if (wanted == 1 || gather_timer_ != 0) return;
-  gathered_ = false;
-  gather_timer_ = loop_.at(loop_.now() + gather_most, [this] { on_gather_timer(); });
+  poll_instead(Gathering::polls(stream_.awaited()));
+  if (!polling_ || gather_timer_ != 0) return;
+  gather_timer_ = loop_.at(loop_.now() + gathering_.pause(), [this] { on_gather_timer(); });
 }
 
 void TcpConnection::on_gather_timer() {
   gather_timer_ = 0;
-  if (low_water_ == 1) return;
-  if (gathered_) return gather();
-  // Not as much as was hoped for. What there is, is read; with nothing there, the next octet counts.
-  gathering_.timed_out();
-  socket_.set_low_water(low_water_ = 1);
-  if (receive() && state_ == State::established) gather();
+  if (!polling_) return;
+  const std::size_t octets = receive();
+  if (state_ != State::established) return;
+  gathering_.polled(octets);
+  if (octets != 0) {
+    gather();
+  } else {
+    poll_instead(false);  // with nothing there the next octet counts
+  }
+}
+
+void TcpConnection::poll_instead(bool polling) {
+  if (polling_ == polling) return;
+  polling_ = polling;
+  set_interest();
+}
+
+void TcpConnection::set_interest() {
+  const std::uint32_t in = polling_ ? 0U : static_cast<std::uint32_t>(EPOLLIN);
+  loop_.change(socket_.fd(), in | (writable_wanted_ ? static_cast<std::uint32_t>(EPOLLOUT) : 0U));
 }
 
 void TcpConnection::send_pending() {
@@ -350,7 +360,7 @@ void TcpConnection::refresh_segment_size() {
 void TcpConnection::want_writable(bool wanted) {
   if (wanted == writable_wanted_) return;
   writable_wanted_ = wanted;
-  loop_.change(socket_.fd(), EPOLLIN | (wanted ? static_cast<std::uint32_t>(EPOLLOUT) : 0U));
+  set_interest();
 }
 
 // ---- The end ----

@@ -1,36 +1,42 @@
-// How many octets to let gather in the socket before they are read.
+// When to read: letting octets gather in the socket while more of them are certain to come.
 //
 // A peer that sends a segment at a time (siw does) wakes a fast reader for each, and each read may send an
-// acknowledgement that interrupts the peer in turn. While much is certain to come it pays to wait for more of
-// it: SO_RCVLOWAT tells the kernel how much. What is awaited is the upper bound of what may come, since a
-// READ may end early; so a short timer ends each wait, and its length is what a wrong guess costs.
+// acknowledgement that interrupts the peer in turn. So after a read the connection chooses, by what the peer
+// may still place in memory that it was given:
+//   poll        much: the socket is left alone for a pause and then read. The kernel acknowledges less, too,
+//               while nothing is taken out. The pause adapts to what is found.
+//   event       little or nothing: the next octet counts.
+// What is awaited is an upper bound, since a READ may end early; a pause is what a wrong guess costs at most.
 //
-// The amount doubles when the kernel reports it gathered, and halves when the timer came first. Pure;
-// confined to its connection's thread.
+// Pure; confined to its connection's thread.
 #pragma once
 
 #include <algorithm>
-#include <bit>
+#include <chrono>
 #include <cstddef>
 
 namespace nfsrdma::fabric::iwarp {
 
 class Gathering {
  public:
-  static constexpr std::size_t least = 8 * 1024;
-  static constexpr std::size_t most = 256 * 1024;
+  using Pause = std::chrono::microseconds;
+  /// From this much on polling pays.
+  static constexpr std::size_t bulk = 48 * 1024;
 
-  /// What to wait for when the peer may still place `awaited` octets: 1 where waiting does not pay. A quarter
-  /// keeps the rest of the requests at work on the peer meanwhile.
-  [[nodiscard]] std::size_t wanted(std::size_t awaited) const {
-    const std::size_t amount = std::bit_floor(std::min(target_, awaited / 4));
-    return amount < least ? 1 : amount;
+  [[nodiscard]] static bool polls(std::size_t awaited) { return awaited >= bulk; }
+  [[nodiscard]] Pause pause() const { return pause_; }
+  /// A poll found this much.
+  void polled(std::size_t octets) {
+    if (octets < few) pause_ = std::min(pause_ * 2, longest);
+    if (octets > many) pause_ = std::max(pause_ / 2, shortest);
   }
-  void gathered() { target_ = std::min(target_ * 2, most); }
-  void timed_out() { target_ = std::max(target_ / 2, least); }
 
  private:
-  std::size_t target_ = least;
+  static constexpr std::size_t few = 32 * 1024;
+  static constexpr std::size_t many = 256 * 1024;
+  static constexpr Pause shortest{50};
+  static constexpr Pause longest{400};
+  Pause pause_{100};
 };
 
 }  // namespace nfsrdma::fabric::iwarp

@@ -79,10 +79,6 @@ std::optional<std::size_t> Socket::segment_size() const {
   return static_cast<std::size_t>(mss);
 }
 
-void Socket::set_low_water(std::size_t octets) const {
-  set(fd_, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(octets));
-}
-
 socklen_t address_size(const sockaddr_storage& address) {
   return address.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }

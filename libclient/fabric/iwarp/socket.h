@@ -43,8 +43,6 @@ class Socket {
   [[nodiscard]] int take_error() const;
   /// The path's effective maximum segment size.
   [[nodiscard]] std::optional<std::size_t> segment_size() const;
-  /// How many octets make the socket readable.
-  void set_low_water(std::size_t octets) const;
 
  private:
   int fd_ = -1;

@@ -58,13 +58,15 @@ class TcpConnection final : public Connection, private Stream::Events {
   void on_deadline();
   void establish(const Agreement& agreement, bool responder, ConstBytes early);
   void announce();
-  bool receive();
+  std::size_t receive();
   void gather();
   void on_gather_timer();
   void nudge_later(async::Clock::duration pause);
   void send_pending();
   void refresh_segment_size();
   void want_writable(bool wanted);
+  void poll_instead(bool polling);
+  void set_interest();
   void fail_later(Error error);
   void finish_broken();
   void finish_failed();
@@ -91,10 +93,9 @@ class TcpConnection final : public Connection, private Stream::Events {
   std::size_t send_budget_;
   unsigned sends_until_refresh_ = 0;
   Gathering gathering_;
-  std::size_t low_water_ = 1;  // as the socket has it
   async::Loop::TimerId gather_timer_ = 0;
-  bool gathered_ = false;  // since the timer was set
-  bool heard_ = false;     // an octet of the stream has come
+  bool polling_ = false;  // the loop does not tell of octets; the timer looks
+  bool heard_ = false;    // an octet of the stream has come
   async::Loop::TimerId nudge_timer_ = 0;
   async::Loop::TimerId deadline_ = 0;
   std::uint64_t hook_ = 0;
