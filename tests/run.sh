@@ -13,6 +13,8 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(realpath -m "${NFSRDMA_BUILD_DIR:-$root/build}")
 jobs=$(nproc)
+# One clone's compilations serve the next: paths below the root count as relative ones.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 export PATH=$PATH:/usr/sbin:/sbin
 
 skip() { printf '\n*** SKIPPED: %s ***\n\n' "$*" >&2; exit 77; }

@@ -152,9 +152,8 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
     SetAttributes changes;
     changes.size = 0;
     if (auto done = co_await file->set_attributes(changes); !done) {
-      const Error why = done.error();
       (void)co_await file->close();
-      co_return why;
+      co_return done.error();
     }
   }
   co_return std::move(file);

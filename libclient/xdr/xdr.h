@@ -198,11 +198,11 @@ class Union {
   }
   /// Calls f with the value of the arm in use.
   template <class F>
-  decltype(auto) visit(F&& f) const {
+  decltype(auto) visit(const F& f) const {
     return std::visit([&](const auto& slot) -> decltype(auto) { return f(slot.value); }, body_);
   }
   template <class F>
-  decltype(auto) visit(F&& f) {
+  decltype(auto) visit(const F& f) {
     return std::visit([&](auto& slot) -> decltype(auto) { return f(slot.value); }, body_);
   }
   friend bool operator==(const Union&, const Union&) = default;

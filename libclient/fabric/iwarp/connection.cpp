@@ -169,7 +169,7 @@ void TcpConnection::on_deadline() {
                   "server"));
   }
   finish(error(ErrorKind::timeout, ETIMEDOUT,
-               "nobody answers" + tried + ". Check the address, the network and the firewalls for TCP port " +
+               "no answer" + tried + ". Check the address, the network and the firewalls for TCP port " +
                    std::to_string(port_of(options_.address))));
 }
 
@@ -435,7 +435,7 @@ Error TcpConnection::connect_error(int errno_value) const {
                        ". Check the address and the routes");
     case ETIMEDOUT:
       return error(ErrorKind::timeout, errno_value,
-                   "nobody answers. Check the address, the network and the firewalls for TCP port " + port);
+                   "no answer. Check the address, the network and the firewalls for TCP port " + port);
     default:
       return error(ErrorKind::connection, errno_value,
                    std::string("TCP failed: ") + std::strerror(errno_value) + ". Check the network");

@@ -93,7 +93,9 @@ MpaDecoded decode(MpaFrameKind expected, std::span<const std::byte> bytes) {
     return out;
   }
   // In revision 1 the S bit is one of the reserved ones, which are not checked on receipt.
-  const bool enhanced = frame.revision == 2 && (flags & flag_enhanced) != 0;
+  // A rejection without room for IRD and ORD is a rejection all the same.
+  const bool enhanced =
+      frame.revision == 2 && (flags & flag_enhanced) != 0 && !(frame.reject && length < mpa_enhanced_size);
   if (enhanced && length < mpa_enhanced_size) {
     out.state = MpaDecoded::State::bad;
     out.problem = "an enhanced frame without room for IRD and ORD";

@@ -77,7 +77,11 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
   [[nodiscard]] T& value() & { return *checked(); }
-  [[nodiscard]] const T& value() const& { return *const_cast<Result*>(this)->checked(); }
+  [[nodiscard]] const T& value() const& {
+    const T* v = std::get_if<0>(&state_);
+    if (v == nullptr) std::abort();
+    return *v;
+  }
   [[nodiscard]] T&& value() && { return std::move(*checked()); }
   T& operator*() & { return *checked(); }
   const T& operator*() const& { return value(); }

@@ -168,7 +168,7 @@ bool decode_mask(Decoder& in, Mask& mask) {
 
 /// Calls f(number) for each bit that is set, in ascending order, as long as it returns true.
 template <class F>
-bool for_each_bit(const std::uint32_t* words, std::size_t count, F&& f) {
+bool for_each_bit(const std::uint32_t* words, std::size_t count, const F& f) {
   for (std::size_t i = 0; i < count; ++i) {
     for (std::uint32_t rest = words[i]; rest != 0; rest &= rest - 1) {
       if (!f(static_cast<std::uint32_t>(i) * 32 + static_cast<std::uint32_t>(std::countr_zero(rest))))
@@ -206,7 +206,7 @@ bool decode_fattr(const Rows& rows, const std::array<std::uint8_t, kNumbers>& in
 }
 
 template <class Struct, class Rows, class Wanted>
-fattr4 encode_fattr(const Rows& rows, const Struct& from, Wanted&& wanted) {
+fattr4 encode_fattr(const Rows& rows, const Struct& from, const Wanted& wanted) {
   fattr4 out;
   xdr::Message message;
   Encoder values(message);
