@@ -79,7 +79,7 @@ class RegionTable {
     return region.use != Use::remote_read && region.memory.size() >= bulk;
   }
   [[nodiscard]] static std::size_t still_awaited(const Region& region) {
-    return is_bulk(region) ? region.memory.size() - region.high_water : 0;
+    return is_bulk(region) ? missing(region) : 0;
   }
 
   [[nodiscard]] static std::size_t missing(const Region& region) {
