@@ -7,7 +7,7 @@
 #
 # Ends with ctest's summary: the stages are ctest tests too, so that they run beside each other where that is safe. As
 # an unprivileged user it works with what is installed, and says loudly what it skips.
-# Environment: NFSRDMA_BUILD_DIR (build; the other trees are its neighbours build-asan, build-tsan, build-fuzz),
+# Environment: NFSRDMA_BUILD_DIR (build; the other trees are its neighbours build-asan, build-tsan),
 # NFSRDMA_LAB_KERNEL (see tests/lab/lab), NFSRDMA_FUZZ_SECONDS (for each target, 60).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -88,9 +88,18 @@ stage_man() {
   return $failed
 }
 # -O1 and assertions: the sanitizers' builds are for finding things.
-sanitized() { configure "$1" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g" -DNFSRDMA_SANITIZE="$2"; }
+sanitized() { configure "$1" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DNFSRDMA_SANITIZE="$2" "${@:3}"; }
+# Clang's build has the fuzz targets and the unit tests, so that one tree serves two stages. Without clang, g++'s.
+asan_tree() {
+  if have clang++-19; then
+    timed "configure clang, asan, ubsan" sanitized "$build-asan" fuzzer-no-link,address,undefined \
+      -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DNFSRDMA_FUZZ=ON
+  else
+    timed "configure asan, ubsan" sanitized "$build-asan" address,undefined
+  fi
+}
 stage_asan() {
-  timed "configure asan" sanitized "$build-asan" address,undefined
+  asan_tree
   timed "build asan" compile "$build-asan" --target nfsrdma_tests
   ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     timed "unit and conformance under asan and ubsan" "$build-asan/tests/nfsrdma_tests"
@@ -111,7 +120,7 @@ stage_tsan() {
 fuzz_one() {
   local target=$1 name corpus found
   name=$(basename "$target")
-  found=$build-fuzz/found/$name
+  found=$build-asan/found/$name
   corpus=$root/tests/fuzz/corpus/${name#fuzz_}
   mkdir -p "$found"
   local seeds=()
@@ -120,7 +129,7 @@ fuzz_one() {
     -artifact_prefix="$found/" "$found" ${seeds[@]+"${seeds[@]}"} > "$found.log" 2>&1; then
     printf '%s: %s\n' "$name" "$(grep -E '^(Done|stat::(number_of_executed_units|peak_rss_mb))' "$found.log" | xargs)"
   else
-    printf 'FAILED %s (input and log below %s)\n' "$name" "$build-fuzz/found"
+    printf 'FAILED %s (input and log below %s)\n' "$name" "$build-asan/found"
     tail -40 "$found.log"
     return 1
   fi
@@ -128,13 +137,11 @@ fuzz_one() {
 stage_fuzz() {
   have clang++-19 || skip "fuzz: no clang++-19"
   [ -e "$root/tests/fuzz/CMakeLists.txt" ] || skip "fuzz: no tests/fuzz"
-  timed "configure fuzz" configure "$build-fuzz" -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 \
-    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DNFSRDMA_FUZZ=ON \
-    -DNFSRDMA_SANITIZE=fuzzer-no-link,address,undefined
-  timed "build fuzz" compile "$build-fuzz" --target nfsrdma_fuzz
+  asan_tree
+  timed "build fuzz" compile "$build-asan" --target nfsrdma_fuzz
   local targets
-  targets=$(find "$build-fuzz/tests/fuzz" -maxdepth 1 -type f -executable -name 'fuzz_*' | sort)
-  [ -n "$targets" ] || { echo "no fuzz_* in $build-fuzz/tests/fuzz"; return 1; }
+  targets=$(find "$build-asan/tests/fuzz" -maxdepth 1 -type f -executable -name 'fuzz_*' | sort)
+  [ -n "$targets" ] || { echo "no fuzz_* in $build-asan/tests/fuzz"; return 1; }
   export -f fuzz_one
   export build root
   # One core each.

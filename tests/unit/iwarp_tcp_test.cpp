@@ -9,6 +9,7 @@
 
 #include "fabric/iwarp/connection.h"
 #include "fabric/iwarp/listener.h"
+#include "iwarp_pair.h"
 
 using namespace nfsrdma;
 using namespace nfsrdma::fabric;
@@ -325,4 +326,61 @@ TEST_CASE("tcp: the listener lives through peers that send garbage, markers or n
   Recorder client;
   const auto connection = iwarp::connect(loop, to(server.listener->port(), loop), client);
   run_until(loop, [&] { return client.established.has_value(); });
+}
+
+TEST_CASE("tcp: pieces of FPDUs that come at bad moments, and an end behind them") {
+  // Large memory is filled by polling, small memory by events and peeking: both find a header cut in two,
+  // then nothing for a while, then the rest.
+  using namespace iwarp::testing;
+  for (const std::size_t size : {std::size_t{4096}, std::size_t{96 * 1024}}) {
+    for (const bool whole : {true, false}) {
+      CAPTURE(size);
+      CAPTURE(whole);
+      async::Loop loop;
+      iwarp::MpaFrame accept;
+      accept.kind = iwarp::MpaFrameKind::reply;
+      accept.enhanced.emplace().ird = 16;
+      const auto send = [](int fd, ConstBytes bytes) {
+        CHECK(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+      };
+      Impostor peer(loop, [&](int fd) {
+        iwarp::Socket borrowed(::dup(fd));
+        borrowed.set_options();
+        send(fd, iwarp::encode(accept));
+      });
+      Recorder client;
+      const auto connection = iwarp::connect(loop, to(peer.port, loop), client);
+      connection->post_receive(ReceiveBuffer(4096));
+      run_until(loop, [&] { return client.established.has_value(); });
+      std::vector<std::byte> target(size);
+      const std::uint32_t stag = connection->expose(target, Access::remote_write)->front().handle;
+
+      const auto data = noise(3000, 7);
+      std::vector<std::byte> wire;
+      const auto add = [&](const std::vector<std::byte>& one) {
+        wire.insert(wire.end(), one.begin(), one.end());
+      };
+      for (std::size_t at = 0; at < data.size(); at += 1000) {
+        add(fpdu(tagged(iwarp::Opcode::rdma_write, stag, at, at == 2000), std::span(data).subspan(at, 1000)));
+      }
+      add(fpdu(untagged(iwarp::Opcode::send, iwarp::queue_send, 1), std::span(data).first(100)));
+      if (!whole) wire.resize(wire.size() - 10);
+      // The cuts: inside the second header, inside the third payload, inside the Send's header.
+      const std::size_t write = iwarp::fpdu_size(1000 + iwarp::ddp_tagged_size);
+      std::size_t from = 0;
+      for (const std::size_t end : {write + 7, 2 * write + 500, 3 * write + 5, wire.size()}) {
+        send(peer.accepted.front().fd(), std::span(wire).subspan(from, end - from));
+        from = end;
+        const auto until = loop.now() + 4ms;
+        while (loop.now() < until) loop.turn(until);
+      }
+      ::shutdown(peer.accepted.front().fd(), SHUT_WR);  // not close(): it has unread octets and would reset
+      run_until(loop, [&] { return client.closed.has_value(); });
+      INFO(client.closed->text());
+      CHECK(std::ranges::equal(std::span(target).first(data.size()), data));
+      CHECK(client.closed->text().contains("in the middle") == !whole);
+      REQUIRE(client.messages.size() == (whole ? 1 : 0));
+      if (whole) CHECK(std::ranges::equal(client.messages.front(), std::span(data).first(100)));
+    }
+  }
 }

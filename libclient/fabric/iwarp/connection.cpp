@@ -19,6 +19,7 @@ constexpr unsigned sends_per_refresh = 256;  // of the segment size
 constexpr auto first_nudge = std::chrono::milliseconds(100);
 constexpr auto last_nudge = std::chrono::seconds(2);
 constexpr int rounds_per_event = 16;  // then other descriptors have their turn
+constexpr std::size_t most_kept = 16 * 1024;
 
 // STags come from the kernel's generator, a page of them at a time (RFC 8166 8.1.2).
 std::uint32_t random_stag() {
@@ -178,6 +179,7 @@ void TcpConnection::announce() {
   if (state_ == State::closed) return;
   if (!initiator_) loop_.watch(socket_.fd(), EPOLLIN, [this](std::uint32_t events) { on_event(events); });
   state_ = State::established;
+  set_interest();
   Stream::Config config;
   config.crc = established_.crc;
   config.responder = !initiator_.has_value();
@@ -232,6 +234,8 @@ std::size_t TcpConnection::segments_for(std::size_t length) const {
 
 void TcpConnection::flush() {
   if (state_ == State::established && !broken_) send_pending();
+  // Behind a message that is complete; what precedes one waits for it.
+  if (std::exchange(message_seen_, false) && state_ == State::established) take_kept();
 }
 
 void TcpConnection::close() {
@@ -239,6 +243,7 @@ void TcpConnection::close() {
 }
 
 void TcpConnection::on_message(ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) {
+  message_seen_ = true;
   handler_.on_received(std::move(buffer), invalidated);
 }
 
@@ -248,37 +253,55 @@ void TcpConnection::on_completed(std::uint64_t cookie) {
 
 // ---- Bytes ----
 
-/// Takes what is in the socket; how much that was.
+/// Reads what is in the socket; how much that was.
 std::size_t TcpConnection::receive() {
-  std::array<iovec, Stream::max_plan>
-      iov;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by plan()
+  std::array<iovec, 1 + Stream::max_plan> iov;  // NOLINT(cppcoreguidelines-pro-type-member-init): see below
+  std::array<std::byte, most_kept> waste;       // NOLINT(cppcoreguidelines-pro-type-member-init)
   std::size_t total = 0;
   for (int round = 0; round < rounds_per_event; ++round) {
-    const Stream::Plan plan = stream_.plan(iov);
-    const ssize_t count = socket_.receive(std::span(iov).first(plan.count));
-    if (count < 0) {
-      if (errno != EAGAIN) finish(broken_ ? *broken_ : socket_error(errno));
+    const Stream::Plan plan = stream_.plan(std::span(iov).last<Stream::max_plan>());
+    iov[0] = {.iov_base = waste.data(), .iov_len = kept_};
+    const auto into = std::span(iov).first(1 + plan.count).subspan(kept_ > 0 ? 0 : 1);
+    const bool keep = !polling_ && kept_ < most_kept / 2;
+    const ssize_t got = keep ? socket_.peek(into) : socket_.receive(into);
+    if (got <= static_cast<ssize_t>(kept_)) {
+      stream_.received(0);
+      if (got > 0) {  // nothing new; an end shows only once the old is out of the way
+        if (!keep) kept_ = 0;
+        take_kept();
+        continue;
+      }
+      if (got == 0) {
+        finish(broken_ ? *broken_
+                       : error(ErrorKind::connection, ECONNRESET,
+                               stream_.mid_message()
+                                   ? "the peer closed the connection in the middle of a message. Retry"
+                                   : "the peer closed the connection. Retry"));
+      } else if (errno != EAGAIN) {
+        finish(broken_ ? *broken_ : socket_error(errno));
+      }
       return total;
     }
-    if (count == 0) {
-      finish(broken_ ? *broken_
-                     : error(ErrorKind::connection, ECONNRESET,
-                             stream_.mid_message()
-                                 ? "the peer closed the connection in the middle of a message. Retry"
-                                 : "the peer closed the connection. Retry"));
-      return total;
-    }
+    const std::size_t count = static_cast<std::size_t>(got) - kept_;
+    kept_ = keep ? static_cast<std::size_t>(got) : 0;
+    if (kept_ > most_kept) take_kept();
     heard_ = true;
-    total += static_cast<std::size_t>(count);
-    stream_.received(static_cast<std::size_t>(count));
+    total += count;
+    stream_.received(count);
     if (state_ == State::closed) return total;
     if (stream_.failure()) {
       finish_failed();
       return total;
     }
-    if (static_cast<std::size_t>(count) < plan.bytes) return total;  // the socket is empty
+    if (count < plan.bytes) return total;  // the socket is empty
   }
+  set_interest();  // an edge passes once: asks for another if there is more
   return total;
+}
+
+/// Takes out of the socket what receive() left in it.
+void TcpConnection::take_kept() {
+  if (kept_ > 0) socket_.skip(std::exchange(kept_, 0));
 }
 
 /// Linux's siw can miss the first FPDU: it comes while the socket is being handed over, and lies there until
@@ -304,9 +327,10 @@ void TcpConnection::gather() {
 void TcpConnection::on_gather_timer() {
   gather_timer_ = 0;
   if (!polling_) return;
+  const std::size_t awaited = stream_.awaited();
   const std::size_t octets = receive();
   if (state_ != State::established) return;
-  gathering_.polled(octets);
+  gathering_.polled(octets, awaited);
   if (octets != 0) {
     gather();
   } else {
@@ -321,7 +345,7 @@ void TcpConnection::poll_instead(bool polling) {
 }
 
 void TcpConnection::set_interest() {
-  const std::uint32_t in = polling_ ? 0U : static_cast<std::uint32_t>(EPOLLIN);
+  const std::uint32_t in = polling_ ? 0U : std::uint32_t{EPOLLIN} | EPOLLET;
   loop_.change(socket_.fd(), in | (writable_wanted_ ? static_cast<std::uint32_t>(EPOLLOUT) : 0U));
 }
 

@@ -5,7 +5,10 @@
 // may still place in memory that it was given:
 //   poll        much: the socket is left alone for a pause and then read. The kernel acknowledges less, too,
 //               while nothing is taken out. The pause adapts to what is found.
-//   event       little or nothing: the next octet counts.
+//   event       little or nothing: the next octet counts. Then it is read where it lies (MSG_PEEK) and taken
+//   out
+//               of the socket once the answer to it has left. Taking it out may send an acknowledgement,
+//               which would be in the way of the answer, and wake a peer that the answer is about to wake.
 // What is awaited is an upper bound, since a READ may end early; a pause is what a wrong guess costs at most.
 //
 // Pure; confined to its connection's thread.
@@ -25,10 +28,14 @@ class Gathering {
 
   [[nodiscard]] static bool polls(std::size_t awaited) { return awaited >= bulk; }
   [[nodiscard]] Pause pause() const { return pause_; }
-  /// A poll found this much.
-  void polled(std::size_t octets) {
-    if (octets < few) pause_ = std::min(pause_ * 2, longest);
-    if (octets > many) pause_ = std::max(pause_ / 2, shortest);
+  /// A poll found this much of what was awaited. A peer that has sent all it had waits for our next requests,
+  /// and may fall asleep over it: so a poll had better find a part.
+  void polled(std::size_t octets, std::size_t awaited) {
+    if (octets > std::min(many, awaited / 2)) {
+      pause_ = std::max(pause_ / 2, shortest);
+    } else if (octets < std::min(few, awaited / 12)) {
+      pause_ = std::min(pause_ * 2, longest);
+    }
   }
 
  private:

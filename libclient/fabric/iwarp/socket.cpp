@@ -23,6 +23,17 @@ void set(int fd, int level, int name, int value) {
   (void)::setsockopt(fd, level, name, &value, sizeof value);
 }
 
+ssize_t receive_message(int fd, std::span<iovec> into, int flags) {
+  msghdr message{};
+  message.msg_iov = into.data();
+  message.msg_iovlen = into.size();
+  ssize_t count;
+  do {
+    count = ::recvmsg(fd, &message, flags);
+  } while (count < 0 && errno == EINTR);
+  return count;
+}
+
 }  // namespace
 
 Socket Socket::open(int family) {
@@ -45,14 +56,15 @@ void Socket::reset() {
 }
 
 ssize_t Socket::receive(std::span<iovec> into) const {
-  msghdr message{};
-  message.msg_iov = into.data();
-  message.msg_iovlen = into.size();
-  ssize_t count;
-  do {
-    count = ::recvmsg(fd_, &message, MSG_DONTWAIT);
-  } while (count < 0 && errno == EINTR);
-  return count;
+  return receive_message(fd_, into, MSG_DONTWAIT);
+}
+
+ssize_t Socket::peek(std::span<iovec> into) const {
+  return receive_message(fd_, into, MSG_DONTWAIT | MSG_PEEK);
+}
+
+void Socket::skip(std::size_t count) const {
+  (void)::recv(fd_, nullptr, count, MSG_DONTWAIT | MSG_TRUNC);  // TCP: discards; they are there
 }
 
 ssize_t Socket::send(std::span<iovec> from) const {

@@ -37,6 +37,10 @@ class Socket {
 
   /// Like the system calls: octets, or -1 with errno (EAGAIN where it would wait). Interruptions are retried.
   [[nodiscard]] ssize_t receive(std::span<iovec> into) const;
+  /// The same, and leaves it there.
+  [[nodiscard]] ssize_t peek(std::span<iovec> into) const;
+  /// Takes octets that were peeked at out of the socket.
+  void skip(std::size_t count) const;
   [[nodiscard]] ssize_t send(std::span<iovec> from) const;
 
   /// The error that a non-blocking connect() ended with; 0 for success.

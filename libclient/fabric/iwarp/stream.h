@@ -2,9 +2,10 @@
 // 5044).
 //
 // Normal operation. The owner asks plan() where the next bytes of the TCP stream go, receives there, and says
-// received(n); it asks fill() what to send, sends from there, and says sent(n). Between plan() and its
-// received(), and between fill() and its sent(), nothing else may be called. Events come only from inside
-// received(), sent() and inject(); an event may call every post function, expose(), revoke() and close().
+// received(n), also when n is 0; it asks fill() what to send, sends from there, and says sent(n). Between
+// plan() and its received(), and between fill() and its sent(), nothing else may be called. Events come only
+// from inside received(), sent() and inject(); an event may call every post function, expose(), revoke() and
+// close().
 //
 // Many FPDUs per system call, and their payload in place. An RDMA Write of a MiB is 720 FPDUs at an MTU of
 // 1500, each with a header in front of its payload. While a tagged message is under way its next FPDUs are

@@ -59,6 +59,7 @@ class TcpConnection final : public Connection, private Stream::Events {
   void establish(const Agreement& agreement, bool responder, ConstBytes early);
   void announce();
   std::size_t receive();
+  void take_kept();
   void gather();
   void on_gather_timer();
   void nudge_later(async::Clock::duration pause);
@@ -92,6 +93,8 @@ class TcpConnection final : public Connection, private Stream::Events {
   bool writable_wanted_ = false;
   std::size_t send_budget_;
   unsigned sends_until_refresh_ = 0;
+  std::size_t kept_ = 0;       // octets that were read and are still in the socket
+  bool message_seen_ = false;  // in this turn
   Gathering gathering_;
   async::Loop::TimerId gather_timer_ = 0;
   bool polling_ = false;  // the loop does not tell of octets; the timer looks
