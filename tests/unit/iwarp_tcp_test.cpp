@@ -229,7 +229,7 @@ TEST_CASE("tcp: a server that forbids CRC, as Linux does, and one that rejects e
   const auto never =
       iwarp::Listener::listen(loop, loopback(0), [&](std::unique_ptr<iwarp::Incoming> incoming) {
         ++asked;
-        incoming->reject();
+        incoming->reject({});
       });
   REQUIRE(never);
   const Error refused = failure_to_connect(loop, to((*never)->port(), loop));

@@ -37,7 +37,7 @@ Incoming::Incoming(async::Loop& loop, Socket socket, std::string peer, Responder
       early_(std::move(early)) {}
 
 Incoming::~Incoming() {
-  reject();
+  reject({});
 }
 
 Result<std::unique_ptr<Connection>> Incoming::accept(const AcceptOptions& options, Handler& handler) {
@@ -46,7 +46,7 @@ Result<std::unique_ptr<Connection>> Incoming::accept(const AcceptOptions& option
   }
   const auto agreement = responder_.agree(options.crc, options.depths);
   if (!agreement) {
-    reject();
+    reject({});
     return Error{ErrorKind::connection, EPROTONOSUPPORT, "accept", peer_,
                  "the peer demands CRC and crc=off forbids it"};
   }
@@ -56,6 +56,12 @@ Result<std::unique_ptr<Connection>> Incoming::accept(const AcceptOptions& option
   }
   return std::unique_ptr<Connection>(std::make_unique<TcpConnection>(loop_, std::move(socket_), peer_,
                                                                      *agreement, std::move(early_), handler));
+}
+
+Result<std::unique_ptr<Connection>> Incoming::accept(std::vector<std::byte> private_data, Handler& handler) {
+  AcceptOptions options;
+  options.private_data = std::move(private_data);
+  return accept(options, handler);
 }
 
 void Incoming::reject(ConstBytes private_data) {

@@ -1,14 +1,12 @@
 // The listening side: accepts TCP connections, reads their MPA Request, and lets the owner decide.
 //
-// It serves the tests and the bridge. The owner gets an Incoming for each well-formed Request and accepts it,
-// with private data of its own, or rejects it; one that is destroyed undecided is rejected. Requests that
-// cannot be served whatever the owner says (markers) are rejected here, and what is not MPA is closed.
+// Requests that cannot be served whatever the owner says (markers) are rejected here, and what is not MPA is
+// closed. Beyond fabric::Incoming the owner may look at the MPA frame and choose how to answer it.
 //
 // A peer that connects and says nothing costs a descriptor for at most `patience`, and there are at most
 // `max_undecided` of them; beyond that the kernel's backlog waits.
 //
-// Thread-safety: none; confined to the loop's thread. An Incoming may outlive its Listener, and the Loop
-// outlives both. The callback may destroy neither.
+// Ownership and threads: as fabric/listener.h says.
 #pragma once
 
 #include <sys/socket.h>
@@ -23,6 +21,7 @@
 #include "fabric/fabric.h"
 #include "fabric/iwarp/handshake.h"
 #include "fabric/iwarp/socket.h"
+#include "fabric/listener.h"
 
 namespace nfsrdma::fabric::iwarp {
 
@@ -33,22 +32,25 @@ struct AcceptOptions {
 };
 
 /// A peer's Request, waiting for an answer.
-class Incoming {
+class Incoming final : public fabric::Incoming {
  public:
   Incoming(async::Loop& loop, Socket socket, std::string peer, Responder responder,
            std::vector<std::byte> early);
-  ~Incoming();
+  ~Incoming() override;
   Incoming(const Incoming&) = delete;
   Incoming& operator=(const Incoming&) = delete;
 
-  [[nodiscard]] ConstBytes private_data() const { return responder_.request().private_data; }
+  [[nodiscard]] ConstBytes private_data() const override { return responder_.request().private_data; }
   [[nodiscard]] const MpaFrame& request() const { return responder_.request(); }
-  [[nodiscard]] const std::string& peer_name() const { return peer_; }
+  [[nodiscard]] const std::string& peer_name() const override { return peer_; }
 
   /// Replies and hands the connection over; on_established() follows from the loop. An Error where the
   /// options and the Request do not fit together (it is then rejected) or the peer has gone.
   [[nodiscard]] Result<std::unique_ptr<Connection>> accept(const AcceptOptions& options, Handler& handler);
-  void reject(ConstBytes private_data = {});
+  /// The same with default options.
+  [[nodiscard]] Result<std::unique_ptr<Connection>> accept(std::vector<std::byte> private_data,
+                                                           Handler& handler) override;
+  void reject(ConstBytes private_data) override;
 
  private:
   async::Loop& loop_;
@@ -58,7 +60,7 @@ class Incoming {
   std::vector<std::byte> early_;
 };
 
-class Listener {
+class Listener final : public fabric::Listener {
  public:
   using Callback = std::function<void(std::unique_ptr<Incoming>)>;
   static constexpr std::chrono::seconds patience{10};
@@ -68,11 +70,11 @@ class Listener {
   [[nodiscard]] static Result<std::unique_ptr<Listener>> listen(async::Loop& loop,
                                                                 const sockaddr_storage& address,
                                                                 Callback callback);
-  ~Listener();
+  ~Listener() override;
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] std::uint16_t port() const override { return port_; }
 
  private:
   /// A TCP connection whose Request is not complete.
