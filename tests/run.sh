@@ -161,7 +161,7 @@ case ${1:-} in
   *) sed -n '2,/^set /{/^#/s/^#\( \|$\)//p}' "$0"; exit 2 ;;
 esac
 
-groups=(build test check)
+groups=(build test check bench)
 if [ $quick = 1 ]; then groups=(build); fi
 if [ "$(id -u)" = 0 ]; then
   timed packages "$root/packaging/packages.sh" install "${groups[@]}"
@@ -178,7 +178,7 @@ fi
 
 stages=ON
 if [ $quick = 1 ]; then stages=OFF; fi
-timed configure configure "$build" -DNFSRDMA_TEST_STAGES=$stages
+timed configure configure "$build" -DNFSRDMA_TEST_STAGES=$stages -DNFSRDMA_BENCH=$stages
 timed build compile "$build"
 if [ $quick = 1 ]; then
   if have clang-format-19; then timed format stage_format; fi
