@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "api/client_impl.h"
@@ -32,6 +33,7 @@ using namespace std::chrono_literals;
 /// What stands around the data of a READ's Reply or a WRITE's Call (see the session's envelope).
 constexpr std::uint32_t kEnvelope = 1024;
 constexpr auto kGoodbye = 2s;
+constexpr std::chrono::milliseconds kKeeperLook = 20ms;
 
 rpc::ChannelOptions channel_options(const Target& target, std::vector<rpc::Address> addresses) {
   rpc::ChannelOptions options;
@@ -195,31 +197,33 @@ Status ClientImpl::disconnect() {
 // ---- the keeper ----
 
 void ClientImpl::stop_keeper() {
-  {
-    const std::lock_guard lock(keeper_mutex_);
-    stop_ = true;
-  }
-  keeper_wake_.notify_all();
+  keeper_stop_.set();
   if (keeper_.joinable()) keeper_.join();
 }
 
 void ClientImpl::keep() {
-  const std::chrono::milliseconds lease = std::chrono::seconds(std::max(session_->facts().lease_seconds, 1U));
-  std::chrono::milliseconds pause = lease / 8;
-  std::unique_lock stopping(keeper_mutex_);
-  while (!keeper_wake_.wait_for(stopping, pause, [this] { return stop_; })) {
-    pause = lease / 8;
+  using std::chrono::milliseconds;
+  const milliseconds longest =
+      milliseconds(std::chrono::seconds(std::max(session_->facts().lease_seconds, 1U))) / 8;
+  std::array<pollfd, 2> fds{{{keeper_stop_.descriptor(), POLLIN, 0}, {loop_.descriptor(), POLLIN, 0}}};
+  // While users are inside they run the loop, and its descriptor is theirs: a look now and then is enough.
+  bool users_inside = false;
+  for (milliseconds pause = longest;;) {
+    ::poll(fds.data(), users_inside ? 1 : fds.size(), static_cast<int>(pause.count()));
+    if (fds[0].revents != 0) return;
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) continue;  // somebody is inside, and runs the loop
-    running_ = keeping_ =
-        true;  // callbacks wait for a user's thread, and notices may not make blocking calls
+    users_inside = !lock.owns_lock();
+    pause = users_inside ? kKeeperLook : longest;
+    if (users_inside) continue;
+    running_ = keeping_ = true;  // callbacks wait for a user's thread; notices may not make blocking calls
     interrupted_ = false;
     while (loop_.turn(async::TimePoint::min())) {
       if (interrupted_) break;  // its descriptor stays readable
     }
     running_ = keeping_ = false;
-    // An answer is on its way: look again soon.
-    if (channel_.busy()) pause = 20ms;
+    if (interrupted_) users_inside = true;  // do not spin on it
+    const auto due = std::chrono::ceil<milliseconds>(loop_.next_timer() - loop_.now());
+    pause = std::clamp(due, kKeeperLook, longest);
   }
 }
 

@@ -1,21 +1,21 @@
 // The public Client over the NFSv4 engine: one mutex, one loop, one session.
 //
 // Whoever calls runs the loop, inside the mutex: no thread is handed a request or an answer. The keeper
-// thread takes its turn when nobody has called for a while, so that the lease is renewed and a dead
-// connection noticed.
+// thread takes its turn when nobody is inside: it answers the server's calls, renews the lease, notices a
+// dead connection.
 //
 // The mutex is recursive because a callback, which runs inside the loop, may start further asynchronous
 // calls.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 #include "async/loop.h"
+#include "async/wakeup.h"
 #include "nfs4/file.h"
 #include "nfs4/namespace.h"
 #include "nfs4/session.h"
@@ -142,9 +142,7 @@ class ClientImpl final : public Client {
   std::uint64_t delivered_ = 0;
   bool interrupt_watched_ = false;
 
-  std::mutex keeper_mutex_;  // guards stop_
-  std::condition_variable keeper_wake_;
-  bool stop_ = false;
+  async::Wakeup keeper_stop_;
   std::thread keeper_;
 };
 

@@ -1,0 +1,29 @@
+// A descriptor that another thread makes readable, once, to end somebody's poll().
+//
+// set() may be called from any thread and from a signal handler; descriptor() stays readable from then on.
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace nfsrdma::async {
+
+class Wakeup {
+ public:
+  Wakeup() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (fd_ < 0) std::abort();  // out of descriptors before anything began, as in Loop
+  }
+  ~Wakeup() { ::close(fd_); }
+  Wakeup(const Wakeup&) = delete;
+  Wakeup& operator=(const Wakeup&) = delete;
+
+  [[nodiscard]] int descriptor() const { return fd_; }
+  void set() const { (void)::eventfd_write(fd_, 1); }
+
+ private:
+  int fd_;
+};
+
+}  // namespace nfsrdma::async
