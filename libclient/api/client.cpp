@@ -20,7 +20,7 @@ Result<std::unique_ptr<Client>> Client::connect(const Target& target, Observer* 
   const auto deadline = async::Clock::now() + target.options.connect_timeout;
   auto addresses = api::resolve(target.host, target.options.port, deadline, interrupt);
   if (!addresses) return addresses.error();
-  auto client = std::make_unique<api::ClientImpl>(target, std::move(*addresses), observer, interrupt);
+  auto client = std::make_unique<api::ClientImpl>(target, *addresses, observer, interrupt);
   if (auto done = client->start(deadline); !done) return done.error();
   return std::unique_ptr<Client>(std::move(client));
 }
@@ -35,10 +35,10 @@ constexpr std::uint32_t kEnvelope = 1024;
 constexpr auto kGoodbye = 2s;
 constexpr std::chrono::milliseconds kKeeperLook = 20ms;
 
-rpc::ChannelOptions channel_options(const Target& target, std::vector<rpc::Address> addresses) {
+rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc::Address>& addresses) {
   rpc::ChannelOptions options;
   options.server = target.host;
-  options.addresses = std::move(addresses);
+  options.addresses = addresses;
   options.crc = target.options.crc;
   options.connect_timeout = target.options.connect_timeout;
   options.rdma.credits_wanted = target.options.credits;
@@ -92,13 +92,13 @@ nfs4::SessionOptions session_options(const Options& options) {
 
 }  // namespace
 
-ClientImpl::ClientImpl(const Target& target, std::vector<rpc::Address> addresses, Observer* observer,
+ClientImpl::ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
                        int interrupt)
-    : target_(target),
-      observer_(observer),
-      interrupt_fd_(interrupt),
-      channel_(loop_, channel_options(target, std::move(addresses)),
-               [this](const rpcrdma::Notice& n) { notice(n.text); }) {
+    : target_(target), observer_(observer), interrupt_fd_(interrupt) {
+  for (std::uint32_t i = 0; i < std::max(target.options.connections, 1U); ++i) {
+    channels_.push_back(std::make_unique<rpc::Channel>(loop_, channel_options(target, addresses),
+                                                       [this](const rpcrdma::Notice& n) { notice(n.text); }));
+  }
   watch_interrupt();
 }
 
@@ -108,7 +108,7 @@ ClientImpl::~ClientImpl() {
   if (interrupt_watched_) loop_.unwatch(interrupt_fd_);
   interrupt_watched_ = interrupted_ = false;
   if (connected_) (void)disconnect();
-  channel_.shut_down();
+  for (const auto& channel : channels_) channel->shut_down();
   loop_.drop_tasks();
 }
 
@@ -152,10 +152,13 @@ R ClientImpl::on_paths(std::string_view first, std::string_view second, Make mak
 // ---- beginning and end ----
 
 async::Task<Status> ClientImpl::start_task(async::TimePoint deadline) {
-  if (auto done = co_await channel_.connect(deadline); !done) co_return done;
-  session_ = std::make_unique<nfs4::Session>(channel_, session_options(target_.options),
+  if (auto done = co_await channels_.front()->connect(deadline); !done) co_return done;
+  session_ = std::make_unique<nfs4::Session>(*channels_.front(), session_options(target_.options),
                                              [this](const std::string& text) { notice(text); });
   if (auto done = co_await session_->open(deadline); !done) co_return done;
+  for (std::size_t i = 1; i < channels_.size(); ++i) {
+    if (auto done = co_await session_->add(*channels_[i], deadline); !done) co_return done;
+  }
   names_ = std::make_unique<nfs4::Namespace>(*session_);
   const nfs4::bitmap4 sizes = nfs4::bitmap_of({nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE});
   auto root = co_await names_->find(nfs4::Path(), false, sizes);
@@ -190,7 +193,7 @@ Status ClientImpl::disconnect() {
     if (auto done = run<Status>(file->file_->close()); !done && first) first = done;
   }
   auto done = run<Status>(session_->close(loop_.now() + kGoodbye));
-  channel_.shut_down();
+  for (const auto& channel : channels_) channel->shut_down();
   return first ? done : first;
 }
 
@@ -371,11 +374,12 @@ Result<std::unique_ptr<File>> ClientImpl::open(std::string_view path, OpenMode m
 Info ClientImpl::info() {
   const std::lock_guard lock(mutex_);
   const nfs4::SessionFacts& session = session_->facts();
-  const rpcrdma::Facts& rdma = channel_.facts();
-  const fabric::Established& fabric = channel_.established();
+  const rpc::Channel& first = *channels_.front();
+  const rpcrdma::Facts& rdma = first.facts();
+  const fabric::Established& fabric = first.established();
   Info out;
   out.server = target_.host;
-  out.address = channel_.address();
+  out.address = first.address();
   out.fabric = fabric.fabric;
   out.fabric_detail = fabric.detail;
   out.fabric_reason = target_.options.fabric == Fabric::automatic
@@ -410,9 +414,12 @@ Info ClientImpl::info() {
     out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4U];
     out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
   }
-  out.calls = rdma.calls;
-  out.retransmissions = rdma.retransmissions;
-  out.reconnects = rdma.reconnects;
+  out.connections = static_cast<std::uint32_t>(session_->usable_connections());
+  for (const auto& channel : channels_) {
+    out.calls += channel->facts().calls;
+    out.retransmissions += channel->facts().retransmissions;
+    out.reconnects += channel->facts().reconnects;
+  }
   return out;
 }
 

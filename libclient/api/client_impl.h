@@ -28,7 +28,8 @@ class FileImpl;
 
 class ClientImpl final : public Client {
  public:
-  ClientImpl(const Target& target, std::vector<rpc::Address> addresses, Observer* observer, int interrupt);
+  ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
+             int interrupt);
   ~ClientImpl() override;
   Status start(async::TimePoint deadline);
 
@@ -131,7 +132,7 @@ class ClientImpl final : public Client {
   async::Event user_here_{loop_};
   bool keeping_ = false;  // the keeper runs the loop
   std::vector<FileImpl*> files_;
-  rpc::Channel channel_;
+  std::vector<std::unique_ptr<rpc::Channel>> channels_;  // the session's first connection, and more
   std::unique_ptr<nfs4::Session> session_;
   std::unique_ptr<nfs4::Namespace> names_;
   std::uint32_t rsize_ = 0, wsize_ = 0;

@@ -18,6 +18,7 @@ using std::chrono::milliseconds;
 constexpr std::uint32_t smallest_io = 1024;      // as nfs(5)
 constexpr std::uint32_t largest_io = 16U << 20;  // beyond what any server takes; bounds a typing error
 constexpr std::uint32_t largest_credits = 1024;
+constexpr std::uint32_t most_connections = 16;  // as nfs(5)
 constexpr std::int64_t longest_wait_ms = 24LL * 3600 * 1000;
 
 template <class T>
@@ -135,6 +136,10 @@ bool set_credits(Options& options, std::string_view text) {
   return assign(options.credits, number<std::uint32_t>(text, 1, largest_credits));
 }
 
+bool set_nconnect(Options& options, std::string_view text) {
+  return assign(options.connections, number<std::uint32_t>(text, 1, most_connections));
+}
+
 struct Row {
   OptionHelp help;
   bool (*set)(Options&, std::string_view);
@@ -158,6 +163,8 @@ constexpr auto rows = std::to_array<Row>({
      set_crc},
     {{"credits", "a number from 1 to 1024", "most calls under way, if the server grants them (default 64)"},
      set_credits},
+    {{"nconnect", "a number from 1 to 16", "connections to the server that share the work (default 1)"},
+     set_nconnect},
 });
 
 /// Levenshtein's distance.

@@ -55,14 +55,17 @@ async::Task<Status> Session::open(async::TimePoint deadline) {
 }
 
 /// A call before there is a session: its own first operation, no slot.
-async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::TimePoint deadline) {
+async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::TimePoint deadline,
+                                                     rpc::Channel* over) {
   async::Clock::duration delay = 50ms;
   for (;;) {
-    rpc::Outcome outcome =
-        co_await channel_.call(compound.release(compound.reply_size().max_inline, deadline));
+    rpc::Channel& channel = over != nullptr ? *over : route();
+    rpcrdma::Call call = compound.release(compound.reply_size().max_inline, deadline);
+    call.health_check = true;  // the calls that wait for credits wait for this, too
+    rpc::Outcome outcome = co_await channel.call(std::move(call));
     compound.restore(std::move(outcome.message));
     if (outcome.failure != rpcrdma::Failure::none) co_return *outcome.error;
-    CompoundReply reply(channel_, std::move(*outcome.reply));
+    CompoundReply reply(channel, std::move(*outcome.reply));
     if (!reply.begin()) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
     if (reply.status() != NFS4ERR_DELAY || loop().now() + delay >= deadline) co_return reply;
     co_await loop().sleep_for(delay);
@@ -124,7 +127,8 @@ async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4&
   args.csa_cb_program = kCallbackProgram;
   args.csa_sec_parms.value.emplace_back();  // AUTH_NONE
   compound.add<op::CREATE_SESSION>(args);
-  auto reply = co_await call_raw(compound, deadline);
+  rpc::Channel& over = route();
+  auto reply = co_await call_raw(compound, deadline, &over);
   if (!reply) co_return reply.error();
   CREATE_SESSION4res res;
   if (!reply->take<op::CREATE_SESSION>(res)) {
@@ -146,6 +150,7 @@ async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4&
   facts_.max_response_cached = fore.ca_maxresponsesize_cached;
   facts_.max_operations = fore.ca_maxoperations;
   reset_slots(facts_.slots);
+  rebind_all(over);
   co_return Status();
 }
 

@@ -19,9 +19,12 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       notices_(std::move(notices)),
       slot_free_(channel.loop()),
       recovered_(channel.loop()),
-      reopened_(channel.loop()) {}
+      reopened_(channel.loop()) {
+  add_lane(channel).bound = true;  // CREATE_SESSION goes over it
+}
 
 Session::~Session() {
+  for (const auto& lane : lanes_) lane->channel.set_link_sink(nullptr);
   if (lease_timer_ != 0) loop().cancel(lease_timer_);
 }
 
@@ -119,36 +122,49 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
   }
   compound.set_sequence(
       {facts_.session_id, slots_[*slot].sequence, *slot, highest_busy_, compound.modifies()});
-  rpc::Outcome outcome = co_await channel_.call(compound.release(facts_.max_response, deadline));
-  compound.restore(std::move(outcome.message));
-
-  if (outcome.failure != rpcrdma::Failure::none) {
-    if (outcome.failure == rpcrdma::Failure::cannot_construct) use.put(false);  // it never left
-    co_return *outcome.error;
+  bool moved = false;
+  for (;;) {
+    rpc::Channel& channel = route();
+    rpc::Outcome outcome = co_await channel.call(compound.release(facts_.max_response, deadline));
+    compound.restore(std::move(outcome.message));
+    if (outcome.failure == rpcrdma::Failure::cancelled) {
+      // Its connection has ended, and there are others: the same request there, for the server to recognise.
+      moved = true;
+      continue;
+    }
+    if (outcome.failure != rpcrdma::Failure::none) {
+      if (outcome.failure == rpcrdma::Failure::cannot_construct) use.put(false);  // it never left
+      co_return *outcome.error;
+    }
+    CompoundReply reply(channel, std::move(*outcome.reply));
+    // RFC 8267 4.5: a Reply that cannot be used leaves the slot retired.
+    if (!reply.begin()) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
+    SEQUENCE4res sequence;
+    if (reply.take<op::SEQUENCE>(sequence)) {
+      last_renewal_ = loop().now();
+      const SEQUENCE4resok& ok = *sequence.get<NFS4_OK>();
+      const std::uint32_t target = ok.sr_target_highest_slotid;
+      const bool raised = use.current() && target > target_highest_;
+      if (use.current()) target_highest_ = target;
+      use.put(true);
+      if (raised) slot_free_.notify_all();
+      if (!recovering) heed_flags(ok.sr_status_flags);
+      verdict = Verdict::good;
+      co_return reply;
+    }
+    if (reply.failed_status() == NFS4_OK) co_return error_of(reply, compound.what(), channel_.server());
+    if (moved && reply.failed_status() == NFS4ERR_DELAY && loop().now() + kFirstDelay < deadline) {
+      // Still being executed for the connection that has ended: the slot stays taken.
+      co_await loop().sleep_for(kFirstDelay);
+      continue;
+    }
+    const bool current = use.current();
+    verdict = judge_sequence(reply.failed_status(), use);
+    // The session that it was sent on has been replaced meanwhile.
+    if (verdict == Verdict::recover && !current && !recovering_) verdict = Verdict::retry;
+    if (verdict == Verdict::recover && recovering) verdict = Verdict::failed;
+    co_return error_of(reply, compound.what(), channel_.server());
   }
-  CompoundReply reply(channel_, std::move(*outcome.reply));
-  // RFC 8267 4.5: a Reply that cannot be used leaves the slot retired.
-  if (!reply.begin()) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
-  SEQUENCE4res sequence;
-  if (reply.take<op::SEQUENCE>(sequence)) {
-    last_renewal_ = loop().now();
-    const SEQUENCE4resok& ok = *sequence.get<NFS4_OK>();
-    const std::uint32_t target = ok.sr_target_highest_slotid;
-    const bool raised = use.current() && target > target_highest_;
-    if (use.current()) target_highest_ = target;
-    use.put(true);
-    if (raised) slot_free_.notify_all();
-    if (!recovering) heed_flags(ok.sr_status_flags);
-    verdict = Verdict::good;
-    co_return reply;
-  }
-  if (reply.failed_status() == NFS4_OK) co_return error_of(reply, compound.what(), channel_.server());
-  const bool current = use.current();
-  verdict = judge_sequence(reply.failed_status(), use);
-  // The session that it was sent on has been replaced meanwhile.
-  if (verdict == Verdict::recover && !current && !recovering_) verdict = Verdict::retry;
-  if (verdict == Verdict::recover && recovering) verdict = Verdict::failed;
-  co_return error_of(reply, compound.what(), channel_.server());
 }
 
 /// What a refused SEQUENCE means for its slot and its session (RFC 8881 18.46.3).

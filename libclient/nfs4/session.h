@@ -1,4 +1,4 @@
-// An NFSv4.1/4.2 session (RFC 8881 2.10) over one Channel: client id, slots, lease, recovery.
+// An NFSv4.1/4.2 session (RFC 8881 2.10) over one or more Channels: client id, slots, lease, recovery.
 //
 // A call, from top to bottom:
 //   ready (no recovery under way) → a free slot → SEQUENCE filled in → Channel → verdict on the slot →
@@ -9,6 +9,11 @@
 // client; else EXCHANGE_ID, CREATE_SESSION, a reclaim of every registered Open, RECLAIM_COMPLETE. Calls wait
 // for it up to their own deadlines.
 //
+// Connections. Calls go to the one with the least to do among those that stand and that the server knows to
+// be the session's (BIND_CONN_TO_SESSION; the first is by CREATE_SESSION). When one ends while another
+// stands, its calls are made again there, in their slots with their sequence ids, so that none is executed
+// twice.
+//
 // A slot whose last call ended without a usable Reply is retired (RFC 8267 4.5): whether the server executed
 // it is unknown, so its sequence id is too. When too few are left, the session is made anew.
 //
@@ -17,7 +22,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,6 +77,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  /// One more connection for the session, beside the one that it began with.
+  async::Task<Status> add(rpc::Channel& channel, async::TimePoint deadline);
+  [[nodiscard]] std::size_t usable_connections() const;
+
   /// Client id, session, RECLAIM_COMPLETE, lease time. The channel is connected.
   async::Task<Status> open(async::TimePoint deadline);
   /// DESTROY_SESSION and DESTROY_CLIENTID, as far as the server answers in time.
@@ -97,7 +106,6 @@ class Session {
 
   [[nodiscard]] const SessionFacts& facts() const { return facts_; }
   [[nodiscard]] const SessionOptions& options() const { return options_; }
-  [[nodiscard]] rpc::Channel& channel() { return channel_; }
   [[nodiscard]] async::Loop& loop() { return channel_.loop(); }
   [[nodiscard]] async::TimePoint default_deadline() { return loop().now() + options_.timeout; }
   [[nodiscard]] std::uint64_t next_owner() { return ++last_owner_; }
@@ -136,6 +144,15 @@ class Session {
     std::uint64_t generation_;
     bool settled_ = false;
   };
+  /// A connection of the session.
+  struct Lane {
+    explicit Lane(rpc::Channel& c) : channel(c) {}
+    rpc::Channel& channel;
+    bool bound = false;  ///< to the session of the moment
+    bool binding = false;
+    bool refused = false;  ///< the server does not want it
+    [[nodiscard]] bool usable() const { return channel.up() && bound; }
+  };
   enum class Verdict : std::uint8_t { good, again, retry, recover, failed };
 
   // slots.cpp
@@ -147,11 +164,21 @@ class Session {
 
   async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
                                                Verdict& verdict, bool recovering);
-  async::Task<Result<CompoundReply>> call_raw(Compound& compound, async::TimePoint deadline);
+  async::Task<Result<CompoundReply>> call_raw(Compound& compound, async::TimePoint deadline,
+                                              rpc::Channel* over = nullptr);
   static Verdict judge_sequence(nfsstat4 status, SlotUse& slot);
   void heed_flags(std::uint32_t flags);
   async::Task<bool> ready(async::TimePoint deadline);
   async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline);
+
+  // lanes.cpp
+  [[nodiscard]] bool wants_backchannel() const { return false; }
+  Lane& add_lane(rpc::Channel& channel);
+  rpc::Channel& route();
+  void on_link(Lane& lane, bool up);
+  void bind_if_needed(Lane& lane);
+  async::Task<void> bind(Lane& lane);
+  void rebind_all(const rpc::Channel& bound);
 
   // recovery.cpp
   void start_recovery(const char* why);
@@ -169,7 +196,8 @@ class Session {
   void arm_lease();
   async::Task<void> renew();
 
-  rpc::Channel& channel_;
+  rpc::Channel& channel_;  // the first
+  std::vector<std::unique_ptr<Lane>> lanes_;
   SessionOptions options_;
   const NoticeSink notices_;
   SessionFacts facts_;

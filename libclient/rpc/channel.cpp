@@ -92,6 +92,14 @@ void Channel::perform(rpcrdma::Complete& action) {
   awaiter.waiting_.resume();
 }
 
+void Channel::hand_calls_back() {
+  std::vector<rpcrdma::CallId> ids;
+  ids.reserve(waiting_.size());
+  for (const auto& [id, awaiter] : waiting_) ids.push_back(id);
+  for (const rpcrdma::CallId id : ids) requester_.cancel(id, loop_.now());
+  pump();
+}
+
 xdr::Message Channel::take_message() {
   if (spare_messages_.empty()) return {};
   xdr::Message message = std::move(spare_messages_.back());
@@ -175,6 +183,7 @@ void Channel::perform(rpcrdma::Close& action) {
     requester_.on_connect_failed(action.why, false, loop_.now());
   } else {
     requester_.on_disconnected(action.why, loop_.now());
+    if (link_sink_) link_sink_(false);
   }
 }
 
@@ -221,6 +230,7 @@ void Channel::on_established(const fabric::Established& established) {
   established_ = established;
   requester_.on_connected(established_.private_data, loop_.now());
   connect_settled({});
+  if (link_sink_) link_sink_(true);
   pump();
 }
 
@@ -229,6 +239,7 @@ void Channel::on_closed(const Error& why) {
   drop_connection();
   if (was_up) {
     requester_.on_disconnected(why, loop_.now());
+    if (link_sink_) link_sink_(false);
     pump();
     return;
   }

@@ -85,6 +85,15 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   void give_back(xdr::Message message);
   void give_back(rpcrdma::Reply reply);
 
+  /// Hears whenever the connection begins (true) and ends (false).
+  using LinkSink = std::function<void(bool up)>;
+  void set_link_sink(LinkSink sink) { link_sink_ = std::move(sink); }
+  [[nodiscard]] bool up() const { return up_; }
+  /// Calls under way.
+  [[nodiscard]] std::size_t load() const { return requester_.pending(); }
+  /// Ends every call under way with Failure::cancelled, for its caller to make it elsewhere.
+  void hand_calls_back();
+
   /// Ends every call with an error, and the connection.
   void shut_down();
 
@@ -124,6 +133,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   async::Loop& loop_;
   const ChannelOptions options_;
   const NoticeSink notices_;
+  LinkSink link_sink_;
   rpcrdma::Requester requester_;
   std::unique_ptr<fabric::Connection> connection_;
   bool dialing_ = false;

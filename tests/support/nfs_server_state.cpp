@@ -81,6 +81,7 @@ bool with_op(std::uint32_t number, F f) {
     NFS_OP(SAVEFH);
     NFS_OP(SETATTR);
     NFS_OP(WRITE);
+    NFS_OP(BIND_CONN_TO_SESSION);
     NFS_OP(EXCHANGE_ID);
     NFS_OP(CREATE_SESSION);
     NFS_OP(DESTROY_SESSION);
@@ -285,6 +286,7 @@ nfsstat4 ServerState::start(std::uint32_t minor, const std::vector<nfs_opnum4>& 
       return NFS4_OK;
     case OP_EXCHANGE_ID:
     case OP_CREATE_SESSION:
+    case OP_BIND_CONN_TO_SESSION:
     case OP_DESTROY_SESSION:
     case OP_DESTROY_CLIENTID:
       if (ops.size() > 1) problem("an operation without SEQUENCE is not alone");
@@ -437,6 +439,15 @@ nfsstat4 ServerState::run(Context&, op::CREATE_SESSION, const CREATE_SESSION4arg
 nfsstat4 ServerState::run(Context&, op::DESTROY_SESSION, const DESTROY_SESSION4args& args,
                           DESTROY_SESSION4res& res) {
   return plain(res, sessions.erase(args.dsa_sessionid) != 0 ? NFS4_OK : NFS4ERR_BADSESSION);
+}
+
+nfsstat4 ServerState::run(Context&, op::BIND_CONN_TO_SESSION, const BIND_CONN_TO_SESSION4args& args,
+                          BIND_CONN_TO_SESSION4res& res) {
+  if (!sessions.contains(args.bctsa_sessid)) return plain(res, NFS4ERR_BADSESSION);
+  auto& ok = res.emplace<NFS4_OK>();
+  ok.bctsr_sessid = args.bctsa_sessid;
+  ok.bctsr_dir = args.bctsa_dir == CDFC4_FORE ? CDFS4_FORE : CDFS4_BOTH;
+  return NFS4_OK;
 }
 
 /// RFC 8881 18.50.3: not while there are sessions or open state.

@@ -104,8 +104,9 @@ struct Info {
   std::optional<Time> implementation_date;
   std::string server_owner, server_scope;
   std::uint64_t client_id = 0;
-  std::string session_id;  ///< hexadecimal
-  std::uint64_t calls = 0, retransmissions = 0, reconnects = 0;
+  std::string session_id;         ///< hexadecimal
+  std::uint32_t connections = 0;  ///< that stand and belong to the session, of Options::connections
+  std::uint64_t calls = 0, retransmissions = 0, reconnects = 0;  ///< of all connections
 };
 
 /// Hears of what went wrong and was, or is being, mended. Called on the thread that is inside a call.

@@ -38,7 +38,8 @@ struct Options {
   std::optional<std::uint32_t> uid;  ///< AUTH_SYS identity; the caller's own by default
   std::optional<std::uint32_t> gid;
   Crc crc = Crc::automatic;
-  std::uint32_t credits = 64;  ///< Calls under way at most, if the server grants as many
+  std::uint32_t credits = 64;  ///< Calls under way at most on each connection, if the server grants as many
+  std::uint32_t connections = 1;  ///< `nconnect`: connections that share one session's calls
 
   /// Sets one option from its text, as in "rsize=65536". An Error (usage) names the option and what it takes.
   NFSRDMA_API Status set(std::string_view name, std::string_view value);

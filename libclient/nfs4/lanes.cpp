@@ -1,0 +1,96 @@
+// The connections of a session (RFC 8881 2.10.3): which of them takes a call, and how the server gets to know
+// one.
+#include <algorithm>
+#include <cerrno>
+
+#include "nfs4/session.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+
+Session::Lane& Session::add_lane(rpc::Channel& channel) {
+  Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(channel));
+  channel.set_link_sink([this, &lane](bool up) { on_link(lane, up); });
+  return lane;
+}
+
+async::Task<Status> Session::add(rpc::Channel& channel, async::TimePoint deadline) {
+  Lane& lane = add_lane(channel);
+  lane.binding = true;  // below, not by on_link()
+  const auto connected = co_await channel.connect(deadline);
+  lane.binding = false;
+  if (connected) co_await bind(lane);
+  co_return connected;
+}
+
+std::size_t Session::usable_connections() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(lanes_, [](const auto& lane) { return lane->usable(); }));
+}
+
+/// The connection for the next call. With none that stands it waits for the first.
+rpc::Channel& Session::route() {
+  Lane* best = lanes_.front().get();
+  if (lanes_.size() == 1) return best->channel;
+  for (const auto& lane : lanes_) {
+    if (!lane->usable()) continue;
+    if (!best->usable() || lane->channel.load() < best->channel.load()) best = lane.get();
+  }
+  return best->channel;
+}
+
+void Session::on_link(Lane& lane, bool up) {
+  if (up) {
+    bind_if_needed(lane);
+    return;
+  }
+  lane.bound = false;
+  if (usable_connections() != 0) lane.channel.hand_calls_back();
+}
+
+void Session::bind_if_needed(Lane& lane) {
+  // Alone and without a backchannel it is known by the first SEQUENCE (RFC 8881 2.10.3.1).
+  if (lanes_.size() == 1 && !wants_backchannel()) lane.bound = true;
+  if (open_ && !lane.bound && !lane.binding && !lane.refused && lane.channel.up()) loop().spawn(bind(lane));
+}
+
+/// After CREATE_SESSION over `bound`: the others are strangers to the new session.
+void Session::rebind_all(const rpc::Channel& bound) {
+  for (const auto& lane : lanes_) lane->bound = &lane->channel == &bound;
+  for (const auto& lane : lanes_) bind_if_needed(*lane);
+}
+
+async::Task<void> Session::bind(Lane& lane) {
+  if (lane.binding || lane.bound) co_return;
+  lane.binding = true;
+  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version,
+                    "BIND_CONN_TO_SESSION", false);
+  const sessionid4 session = facts_.session_id;
+  BIND_CONN_TO_SESSION4args args;
+  args.bctsa_sessid = session;
+  args.bctsa_dir = wants_backchannel() ? CDFC4_FORE_OR_BOTH : CDFC4_FORE;
+  args.bctsa_use_conn_in_rdma_mode = false;
+  compound.add<op::BIND_CONN_TO_SESSION>(args);
+  auto reply = co_await call_raw(compound, default_deadline(), &lane.channel);
+  channel_.give_back(compound.take_message());
+  lane.binding = false;
+  if (session != facts_.session_id) {
+    bind_if_needed(lane);
+    co_return;
+  }
+  if (!reply) co_return;  // the connection; its next beginning tries again
+  BIND_CONN_TO_SESSION4res res;
+  if (reply->take<op::BIND_CONN_TO_SESSION>(res)) {
+    lane.bound = true;
+    co_return;
+  }
+  const nfsstat4 status = reply->failed_status();
+  if (status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION || status == NFS4ERR_STALE_CLIENTID) {
+    start_recovery("the session is gone");
+    co_return;
+  }
+  lane.refused = true;
+  notices_(error_of(*reply, "BIND_CONN_TO_SESSION", channel_.server()).text());
+}
+
+}  // namespace nfsrdma::nfs4
