@@ -11,8 +11,10 @@
 namespace nfsrdma::rpc {
 namespace {
 
-/// Completions of a Send and of a Revoke carry the same CallId; the top bit tells them apart.
+/// A completion is that of a Call's Send, of its Revoke (the same CallId), or of an answer to a Call of the
+/// server's (a BackwardId): the top bits tell them apart. Ids count from 1.
 constexpr std::uint64_t kRevokeCookie = 1ULL << 63;
+constexpr std::uint64_t kAnswerCookie = 1ULL << 62;
 constexpr std::size_t kSpareMessages = 128;
 
 std::uint32_t random_xid() {
@@ -113,9 +115,34 @@ void Channel::give_back(xdr::Message message) {
 }
 
 void Channel::give_back(rpcrdma::Reply reply) {
-  if (reply.buffer && spare_buffers_.size() < options_.rdma.credits_wanted) {
-    spare_buffers_.push_back(std::move(*reply.buffer));
+  if (reply.buffer) keep_buffer(std::move(*reply.buffer));
+}
+
+void Channel::keep_buffer(fabric::ReceiveBuffer buffer) {
+  if (spare_buffers_.size() >= options_.rdma.credits_wanted + options_.rdma.backward_credits) return;
+  spare_buffers_.push_back(std::move(buffer));
+}
+
+// ---- the server's calls ----
+
+void Channel::perform(rpcrdma::Deliver& action) {
+  if (backward_ != nullptr) {
+    backward_->on_backward_call(action.id, action.message);
+  } else {
+    requester_.decline(action.id);
   }
+  keep_buffer(std::move(action.buffer));
+}
+
+void Channel::answer(rpcrdma::BackwardId id, xdr::Message reply) {
+  requester_.answer(id, reply);
+  give_back(std::move(reply));
+  pump();
+}
+
+void Channel::hold(bool on) {
+  requester_.hold(on, loop_.now());
+  pump();
 }
 
 // ---- the pump: inputs have been given, now the actions that follow from them ----
@@ -157,11 +184,18 @@ void Channel::perform(rpcrdma::PostReceives& action) {
 }
 
 void Channel::perform(rpcrdma::Send& action) {
+  post_send(action.bytes, action.cookie);
+}
+
+void Channel::perform(rpcrdma::SendAnswer& action) {
+  post_send(action.bytes, action.cookie | kAnswerCookie);
+}
+
+void Channel::post_send(fabric::ConstBytes bytes, std::uint64_t cookie) {
   if (!connection_) return;
-  const fabric::ConstBytes piece = action.bytes;
   fabric::SendWork work;
-  work.cookie = action.cookie;
-  work.pieces = {&piece, 1};
+  work.cookie = cookie;
+  work.pieces = {&bytes, 1};
   connection_->post_send(work);
 }
 
@@ -299,6 +333,8 @@ void Channel::on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint3
 void Channel::on_completed(std::uint64_t cookie) {
   if ((cookie & kRevokeCookie) != 0) {
     requester_.on_revoked(cookie & ~kRevokeCookie, true, loop_.now());
+  } else if ((cookie & kAnswerCookie) != 0) {
+    requester_.on_answer_sent(cookie & ~kAnswerCookie);
   } else {
     requester_.on_sent(cookie, loop_.now());
   }

@@ -7,6 +7,11 @@
 // The connection may come and go under a Channel; calls wait for the next one until their deadlines. A task
 // that is destroyed while it awaits a call leaves the call to end by itself.
 //
+// The server's Calls (RFC 8167) go to the BackwardService, if ChannelOptions.rdma.backward_credits lets there
+// be any:
+//
+//   bytes → Requester → Deliver → BackwardService::on_backward_call … Channel::answer → SendAnswer → bytes
+//
 // Confined to the thread that runs the loop. Must not be destroyed from inside a task that it resumed.
 #pragma once
 
@@ -47,6 +52,16 @@ struct Outcome {
   xdr::Message message;
 };
 
+/// Serves the Calls that the server makes over the Channel's connection.
+class BackwardService {
+ public:
+  virtual ~BackwardService() = default;
+  /// `message`: the RPC Call from its xid on, as it came, valid until this returns. Each Call is answered
+  /// once, by Channel::answer() or decline(), from inside or later; those of a connection that has ended need
+  /// not be. Must not destroy the Channel.
+  virtual void on_backward_call(rpcrdma::BackwardId id, fabric::ConstBytes message) = 0;
+};
+
 class Channel final : private fabric::Handler, private rpcrdma::Memory {
  public:
   using NoticeSink = std::function<void(const rpcrdma::Notice&)>;
@@ -79,6 +94,17 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
     Outcome outcome_;
   };
   Awaiter call(rpcrdma::Call call) { return {*this, std::move(call)}; }
+
+  /// Who serves the server's Calls; it must outlive the Channel, or be replaced by nullptr (nobody) before it
+  /// goes. Calls that find nobody are dropped.
+  void set_backward(BackwardService* service) { backward_ = service; }
+  /// `reply`: the whole RPC Reply, its xid (the first four bytes) yet to be filled in. take_message() has one
+  /// to encode into. Goes nowhere if the Call's connection has ended in the meantime.
+  void answer(rpcrdma::BackwardId id, xdr::Message reply);
+  void decline(rpcrdma::BackwardId id) { requester_.decline(id); }
+  /// While on, a lost connection is made anew without a call that needs it (RFC 8167 5.4): for as long as
+  /// there is state that the server may recall.
+  void hold(bool on);
 
   /// A message to encode a Call into; Outcome::message and give_back() feed the store.
   xdr::Message take_message();
@@ -121,10 +147,14 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   void perform(rpcrdma::Connect&);
   void perform(rpcrdma::PostReceives& action);
   void perform(rpcrdma::Send& action);
+  void perform(rpcrdma::SendAnswer& action);
+  void perform(rpcrdma::Deliver& action);
   void perform(rpcrdma::Revoke& action);
   void perform(rpcrdma::Close& action);
   void perform(rpcrdma::Complete& action);
   void perform(rpcrdma::Notice& action);
+  void post_send(fabric::ConstBytes bytes, std::uint64_t cookie);
+  void keep_buffer(fabric::ReceiveBuffer buffer);
   void dial();
   void drop_connection();
   void arm_timer();
@@ -134,6 +164,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   const ChannelOptions options_;
   const NoticeSink notices_;
   LinkSink link_sink_;
+  BackwardService* backward_ = nullptr;
   rpcrdma::Requester requester_;
   std::unique_ptr<fabric::Connection> connection_;
   bool dialing_ = false;

@@ -23,6 +23,14 @@ Duration doubled(Duration first, unsigned times, Duration most) {
   return std::min(first, most);
 }
 
+/// Of no use once it is gone. That goes for a Call of the server's, too: its answer could not be sent, and
+/// the server sends it again (RFC 8167 5.4).
+bool needs_connection(const Action& action) {
+  return std::holds_alternative<Send>(action) || std::holds_alternative<SendAnswer>(action) ||
+         std::holds_alternative<Revoke>(action) || std::holds_alternative<PostReceives>(action) ||
+         std::holds_alternative<Deliver>(action);
+}
+
 }  // namespace
 
 // ---- connecting ----
@@ -37,8 +45,14 @@ void Requester::State::connect(TimePoint now) {
   want_link(now);
 }
 
+/// RFC 8167 5.4: the server cannot call where there is no connection, and only we can make one.
+void Requester::State::hold(bool on, TimePoint now) {
+  held = on;
+  want_link(now);
+}
+
 void Requester::State::want_link(TimePoint now) {
-  if (link != Link::down || shut || (pending == 0 && !wanted)) return;
+  if (link != Link::down || shut || (pending == 0 && !wanted && !held)) return;
   if (now >= connect_at) {
     start_connecting();
     return;
@@ -76,6 +90,7 @@ void Requester::State::on_connected(ConstBytes peer_private_data, TimePoint now)
     told_reconnected = true;
     notice(Notice::Kind::reconnected, peer + ": reconnected");
   }
+  top_up_receives();  // RFC 8167 4.3.1, 6: those of the backward credits, before any Call that announces them
   pump(now);
 }
 
@@ -103,20 +118,15 @@ void Requester::State::close_link(Error why) {
   if (link != Link::up && link != Link::connecting) return;
   link = Link::closing;
   close_reason = why;
-  actions.drop([](const Action& action) {
-    return std::holds_alternative<Send>(action) || std::holds_alternative<Revoke>(action) ||
-           std::holds_alternative<PostReceives>(action);
-  });
+  actions.drop(needs_connection);
   actions.push(Close{std::move(why)});
 }
 
 void Requester::State::on_disconnected(const Error& why, TimePoint now) {
   if (link == Link::down || link == Link::waiting) return;
   const bool was_up = link == Link::up || (link == Link::closing && ever_up);
-  actions.drop([](const Action& action) {
-    return std::holds_alternative<Send>(action) || std::holds_alternative<Revoke>(action) ||
-           std::holds_alternative<PostReceives>(action) || std::holds_alternative<Close>(action);
-  });
+  actions.drop(
+      [](const Action& action) { return needs_connection(action) || std::holds_alternative<Close>(action); });
   if (replied) count_short_life(now);
   last_failure = close_reason ? *close_reason : why;
   link = Link::down;
@@ -126,7 +136,7 @@ void Requester::State::on_disconnected(const Error& why, TimePoint now) {
     told_lost = true;
     notice(Notice::Kind::connection_lost,
            peer + ": connection lost (" + last_failure->message() + "); " +
-               (pending != 0 ? "reconnecting" : "reconnecting when it is needed"));
+               (pending != 0 || held ? "reconnecting" : "reconnecting when it is needed"));
   }
   wait_before_next_attempt(now);
   want_link(now);
@@ -142,6 +152,7 @@ void Requester::State::count_short_life(TimePoint now) {
 void Requester::State::reset_connection() {
   replied = zero_grant_seen = oddity_seen = overdue_abandoned = false;
   in_flight = regular_in_flight = posted = 0;
+  backward.clear();
   facts.granted = 0;
   close_reason.reset();
 }

@@ -57,18 +57,6 @@ std::byte* append(std::byte* to, ConstBytes bytes) {
   return to + bytes.size();
 }
 
-/// The message with its items and their padding put back.
-void write_whole(const xdr::Message& message, std::byte* to) {
-  walk(
-      message, [&](ConstBytes bytes) { to = append(to, bytes); },
-      [&](const xdr::Item& item, std::size_t) {
-        to = append(to, item.data);
-        const std::size_t pad = xdr::padding(item.data.size());
-        std::memset(to, 0, pad);
-        to += pad;
-      });
-}
-
 /// One marshalling under way.
 class Marshaller {
  public:
@@ -273,6 +261,17 @@ class Marshaller {
 };
 
 }  // namespace
+
+void write_whole(const xdr::Message& message, std::byte* to) {
+  walk(
+      message, [&](ConstBytes bytes) { to = append(to, bytes); },
+      [&](const xdr::Item& item, std::size_t) {
+        to = append(to, item.data);
+        const std::size_t pad = xdr::padding(item.data.size());
+        std::memset(to, 0, pad);
+        to += pad;
+      });
+}
 
 Status marshal(Rpc& rpc, const Facts& limits, std::uint32_t credits, Memory& memory,
                const std::string& peer) {

@@ -24,6 +24,9 @@ namespace nfsrdma::rpcrdma {
 /// not take all there is.
 inline constexpr std::uint64_t kLargestCopy = 256U << 20;
 
+/// The message with its items and their padding put back: unreduced_size() bytes.
+void write_whole(const xdr::Message& message, std::byte* to);
+
 /// Fills in `rpc`'s header, bytes, exposed memory and copies.
 [[nodiscard]] Status marshal(Rpc& rpc, const Facts& limits, std::uint32_t credits, Memory& memory,
                              const std::string& peer);

@@ -2,7 +2,8 @@
 //
 // Every message uses up a Receive, whatever it is. One that is nobody's, or cannot be read, changes nothing
 // else (4.5: MUST silently discard; a requester MUST NOT answer with RDMA_ERROR, 4.2.4): the RPC that it may
-// have been meant for lives on until its own time-out.
+// have been meant for lives on until its own time-out. What is recognisably a Call of the server's goes its
+// own way: backward.h.
 #include <cerrno>
 
 #include "rpcrdma/reply_check.h"
@@ -25,11 +26,17 @@ void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<
   const Decoded header = decode(buffer.message(), incoming);
   Rpc* rpc = header.fault == HeaderFault::too_short ? nullptr : table.find_xid(incoming.rdma_xid);
   if (rpc != nullptr && !rpc->unanswered) rpc = nullptr;  // a duplicate, or not sent on this connection
+  const Sort what = header.fault == HeaderFault::none
+                        ? sort(incoming, buffer.message().subspan(header.size), rpc ? &rpc->header : nullptr)
+                        : Sort::foreign;
+  BackwardForm form = BackwardForm::none;
+  if (what != Sort::reply && what != Sort::error) {
+    form = backward_form(incoming, header, buffer.message());
+    if (form != BackwardForm::none) rpc = nullptr;  // whatever its xid: RFC 8167 2.4
+  }
   if (invalidated && !take_invalidated(rpc, *invalidated)) return;
-  const Sort what = header.fault == HeaderFault::none ? sort(incoming, buffer.message().subspan(header.size))
-                                                      : Sort::foreign;
   if (rpc == nullptr || (what != Sort::reply && what != Sort::error)) {
-    ++facts.discarded;
+    take_other(std::move(buffer), header.size, form);
     return;
   }
   answered(*rpc, now);
@@ -49,8 +56,8 @@ void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<
   settle(*rpc);
 }
 
-/// RFC 8797 4.1: it MUST belong to the RPC that the message is for. False: it does not, and the connection
-/// with a peer that kills what it was not told to is closed.
+/// RFC 8797 4.1: it MUST belong to the RPC that the message is for; a Call of the server's is for none.
+/// False: it does not, and the connection with a peer that kills what it was not told to is closed.
 bool Requester::State::take_invalidated(Rpc* rpc, std::uint32_t handle) {
   if (rpc == nullptr || !rpc->offered(handle)) {
     close_link(

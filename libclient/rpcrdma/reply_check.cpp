@@ -53,6 +53,11 @@ const char* reply_chunk_text(ChunkFault fault) {
   return nullptr;
 }
 
+bool returns_reply_chunk(const rdma_msg& header, const rdma_msg* offered) {
+  return offered != nullptr && offered->has_rdma_reply && header.has_rdma_reply &&
+         compare(offered->rdma_reply, header.rdma_reply) != ChunkFault::other_segments;
+}
+
 const char* check_reply_chunk(const rdma_msg& offered, const rdma_msg& returned) {
   if (returned.proc == rdma_proc::RDMA_MSG && !returned.has_rdma_reply) return nullptr;
   if (const char* text = reply_chunk_text(compare(offered.rdma_reply, returned.rdma_reply))) return text;
@@ -69,7 +74,7 @@ bool is_rpc_reply(fabric::ConstBytes message, std::uint32_t xid) {
          xdr::load_u32(&message[kWord]) == kReply;
 }
 
-Sort sort(const rdma_msg& header, fabric::ConstBytes payload) {
+Sort sort(const rdma_msg& header, fabric::ConstBytes payload, const rdma_msg* offered) {
   switch (header.proc) {
     case rdma_proc::RDMA_MSGP:
     case rdma_proc::RDMA_DONE:
@@ -78,8 +83,9 @@ Sort sort(const rdma_msg& header, fabric::ConstBytes payload) {
       return Sort::error;
     case rdma_proc::RDMA_NOMSG:
       // Only a Call has its payload in a Position Zero Read chunk. One xid may be under way both ways (RFC
-      // 8167 2.4), so this says nothing about our RPC.
-      return !header.rdma_reads.empty() && !header.has_rdma_reply ? Sort::backward_call : Sort::reply;
+      // 8167 2.4), so this says nothing about our RPC, unless it returns our Reply chunk.
+      return header.rdma_reads.empty() || returns_reply_chunk(header, offered) ? Sort::reply
+                                                                               : Sort::backward_call;
     case rdma_proc::RDMA_MSG:
       break;
   }

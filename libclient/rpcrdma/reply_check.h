@@ -17,13 +17,13 @@ inline constexpr std::size_t kMinRpcReply = 5 * kWord;
 enum class Sort : std::uint8_t {
   reply,
   error,          ///< RDMA_ERROR
-  backward_call,  ///< RFC 8167: not ours to answer here
+  backward_call,  ///< RFC 8167: see backward.h
   foreign,        ///< its RPC header bears another xid, or is none (4.2.1)
   obsolete,       ///< RDMA_MSGP, RDMA_DONE (4.6)
 };
 
-/// `payload`: what follows the header.
-[[nodiscard]] Sort sort(const rdma_msg& header, fabric::ConstBytes payload);
+/// `payload`: what follows the header. `offered`: what went out with the xid of `header`, if that is out.
+[[nodiscard]] Sort sort(const rdma_msg& header, fabric::ConstBytes payload, const rdma_msg* offered);
 
 /// Whether `message` begins as the RPC Reply with this xid.
 [[nodiscard]] bool is_rpc_reply(fabric::ConstBytes message, std::uint32_t xid);

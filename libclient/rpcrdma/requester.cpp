@@ -38,7 +38,11 @@ std::optional<Action> ActionQueue::pop() {
 
 Requester::State::State(const Config& config_in, Memory& memory_in, std::uint32_t first_xid,
                         std::string peer_in)
-    : config(checked(config_in)), memory(memory_in), peer(std::move(peer_in)), table(first_xid) {}
+    : config(checked(config_in)),
+      memory(memory_in),
+      peer(std::move(peer_in)),
+      table(first_xid),
+      backward(config.backward_credits) {}
 
 // ---- calls ----
 
@@ -85,7 +89,7 @@ void Requester::State::cancel(CallId id) {
 void Requester::State::shut_down(TimePoint now) {
   if (shut) return;
   shut = true;
-  wanted = false;
+  wanted = held = false;
   for (Rpc* rpc : table.in_order()) {
     if (rpc->stage > Rpc::Stage::sent) continue;
     give_up(*rpc, Failure::closed,
@@ -152,10 +156,11 @@ void Requester::State::send(Rpc& rpc, TimePoint now) {
   actions.push(Send{rpc.id, rpc.bytes.bytes()});
 }
 
-/// Posts in batches: nothing while there are enough, then up to all that the credits could need.
+/// One for each call in flight (3.3.1), and one for each backward credit on top (RFC 8167 4.3.1). Posts in
+/// batches: nothing while there are enough, then up to all that the credits could need.
 void Requester::State::top_up_receives() {
-  if (posted >= in_flight) return;
-  const std::uint32_t wanted_now = std::max(in_flight, limit()) + kSpareReceives;
+  if (posted >= in_flight + config.backward_credits) return;
+  const std::uint32_t wanted_now = std::max(in_flight, limit()) + config.backward_credits + kSpareReceives;
   actions.push(PostReceives{wanted_now - posted});
   posted = wanted_now;
 }
@@ -277,6 +282,18 @@ void Requester::cancel(CallId id, TimePoint now) {
 }
 void Requester::connect(TimePoint now) {
   state_->connect(now);
+}
+void Requester::hold(bool on, TimePoint now) {
+  state_->hold(on, now);
+}
+void Requester::answer(BackwardId id, const xdr::Message& reply) {
+  state_->answer(id, reply);
+}
+void Requester::decline(BackwardId id) {
+  state_->decline(id);
+}
+void Requester::on_answer_sent(BackwardId cookie) {
+  state_->backward.remove_answer(cookie);
 }
 void Requester::on_connected(ConstBytes peer_private_data, TimePoint now) {
   state_->on_connected(peer_private_data, now);

@@ -16,6 +16,9 @@
 // On connection loss every RPC that has no Reply goes back to the queue and is sent again on the next
 // connection with the same xid, marshalled anew (4.5.3); its deadline runs on. Deadlines are absolute.
 //
+// The server may call, too, where Config::backward_credits lets it (RFC 8167): Deliver hands its Call to the
+// layer above, answer() sends the Reply. What is served, and what becomes of the rest: backward.h.
+//
 // Thread-safety: none; confined to the thread that runs its driver.
 #pragma once
 
@@ -42,6 +45,10 @@ using Duration = std::chrono::steady_clock::duration;
 
 /// Names an RPC for its caller and in cookies. Never 0, never used again.
 using CallId = std::uint64_t;
+
+/// Names a Call of the server's. Never 0, never used again, on no connection. Not a CallId: both count
+/// from 1.
+using BackwardId = std::uint64_t;
 
 /// One DDP-eligible result of the Reply, in the order of the results.
 struct ResultTarget {
@@ -95,6 +102,9 @@ struct Config {
   Duration reconnect_first = std::chrono::milliseconds(50);  ///< doubles up to the next
   Duration reconnect_most = std::chrono::seconds(5);
   std::uint32_t reserved_credits = 1;  ///< kept for health checks where more than one is granted
+  /// Calls that the server may have under way towards us: that many Receives more are posted on every
+  /// connection. 0: no backward service, its Calls are discarded.
+  std::uint32_t backward_credits = 0;
 };
 
 // ---- actions, in the order in which they must be done ----
@@ -110,6 +120,18 @@ struct PostReceives {
 struct Send {
   CallId cookie = 0;
   ConstBytes bytes;
+};
+/// An answer to a Call of the server's; on_answer_sent(cookie) follows. The bytes stay valid until then, or
+/// until on_disconnected().
+struct SendAnswer {
+  BackwardId cookie = 0;
+  ConstBytes bytes;
+};
+/// A Call of the server's: answer it with answer() or decline(), now or later.
+struct Deliver {
+  BackwardId id = 0;
+  ConstBytes message;  ///< the RPC Call, from its xid on; lives as long as the buffer
+  fabric::ReceiveBuffer buffer;
 };
 /// Take these back; answer with on_revoked(cookie).
 struct Revoke {
@@ -138,7 +160,8 @@ struct Notice {
   } kind = Kind::protocol_oddity;
   std::string text;
 };
-using Action = std::variant<Connect, PostReceives, Send, Revoke, Close, Complete, Notice>;
+using Action =
+    std::variant<Connect, PostReceives, Send, SendAnswer, Revoke, Close, Complete, Deliver, Notice>;
 
 /// Exposes memory on the connection of the moment. fabric::Connection does; tests have their own.
 class Memory {
@@ -157,6 +180,8 @@ struct Facts {
   std::uint32_t granted = 0;  ///< credits, by the last Reply; 0 before the first
   std::uint64_t calls = 0, replies = 0, retransmissions = 0, reconnects = 0, discarded = 0;
   std::uint64_t long_calls = 0, reduced_calls = 0, long_replies = 0, reply_chunks_offered = 0;
+  /// Calls of the server's that were delivered; answers to them; RDMA_ERRORs sent instead.
+  std::uint64_t backward_calls = 0, backward_replies = 0, backward_refused = 0;
 };
 
 class Requester {
@@ -169,8 +194,19 @@ class Requester {
   CallId submit(Call call, TimePoint now);
   /// Ends an RPC early; Complete(cancelled) follows once its memory is out of reach.
   void cancel(CallId id, TimePoint now);
-  /// Wants a connection even if there is no RPC to send (at start-up, or to hold recallable state).
+  /// Wants a connection even if there is no RPC to send (at start-up).
   void connect(TimePoint now);
+  /// While on, a lost connection is made anew even if there is no RPC to send, without end: the layer above
+  /// holds state that the server may recall by a Call of its own (RFC 8167 5.4).
+  void hold(bool on, TimePoint now);
+  /// Answers a Call of the server's. `reply`: the whole RPC Reply; its first four bytes (the xid) are the
+  /// requester's to fill in, its items go inline; it is copied. One that is too large for this connection
+  /// (28 bytes of header and the Reply over Facts::call_threshold) becomes ERR_CHUNK. Nothing is sent to a
+  /// Call of an earlier connection.
+  void answer(BackwardId id, const xdr::Message& reply);
+  /// Drops a Call of the server's without an answer: the server waits for one until it gives up.
+  void decline(BackwardId id);
+  void on_answer_sent(BackwardId cookie);
   void on_connected(ConstBytes peer_private_data, TimePoint now);
   /// `permanent`: trying again cannot help (wrong address family, rejected for good).
   void on_connect_failed(const Error& why, bool permanent, TimePoint now);

@@ -1,7 +1,8 @@
-// Private to the requester: its state, which three files share.
+// Private to the requester: its state, which four files share.
 //
 //   requester.cpp   calls, credits, completions
 //   receiving.cpp   what a message from the server does
+//   backward.cpp    Calls of the server's
 //   connection.cpp  connecting, losing, retransmitting; time
 //
 // Time. Each call has its deadline, each call that was sent has a time by which silence counts as a dead
@@ -18,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "rpcrdma/backward.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/private_data.h"
 #include "rpcrdma/requester.h"
@@ -81,6 +83,7 @@ struct Requester::State {
   bool shut = false;
   ActionQueue actions;
   Facts facts;
+  BackwardTable backward;  // of this connection; see backward.h
 
   // ---- this connection ----
   Link link = Link::down;
@@ -97,6 +100,7 @@ struct Requester::State {
 
   // ---- from connection to connection ----
   bool wanted = false;  // by connect()
+  bool held = false;    // by hold()
   bool ever_up = false;
   unsigned attempts = 0;            // since a Reply came
   unsigned short_lives = 0;         // connections in a row that brought Replies and ended soon
@@ -148,8 +152,16 @@ struct Requester::State {
   void take_grant(std::uint32_t credits);
   void heard(TimePoint now);
 
+  // ---- backward.cpp ----
+  void take_other(fabric::ReceiveBuffer buffer, std::size_t header_size, BackwardForm form);
+  void deliver(fabric::ReceiveBuffer buffer, std::size_t header_size);
+  void refuse(std::uint32_t xid, rpc_rdma_errcode err, BackwardId id = 0);
+  void answer(BackwardId id, const xdr::Message& reply);
+  void decline(BackwardId id);
+
   // ---- connection.cpp ----
   void connect(TimePoint now);
+  void hold(bool on, TimePoint now);
   void on_connected(ConstBytes peer_private_data, TimePoint now);
   void on_connect_failed(const Error& why, bool permanent, TimePoint now);
   void on_disconnected(const Error& why, TimePoint now);

@@ -2,13 +2,17 @@
 //
 // The server drops, delays, reorders and repeats its answers, sends garbage and answers to nobody, returns
 // chunks that were never offered, grants zero or little, invalidates handles, breaks connections and refuses
-// them. Then it behaves, and everything that is still waiting must end. What must hold all the while:
+// them. It calls, too, well and badly, with xids of its own and with those of the client's Calls, sometimes
+// more often than it may. Then it behaves, and everything that is still waiting must end. What must hold all
+// the while:
 //   - each call completes exactly once, and one with a deadline by then;
 //   - never more Calls out than min(asked, granted), one before the first grant;
 //   - a Receive for every Call that is out;
 //   - nothing of a call's memory can be reached once it has completed;
+//   - a Receive for each backward credit beside those;
+//   - each backward Call that is answered is answered once, on its connection, as it deserves;
 //   - what a completed READ says was placed is what the server placed for that call.
-// The driver checks the third and fourth at each action. A failure names its seed.
+// The driver checks the third, fourth and fifth at each action. A failure names its seed.
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -35,13 +39,14 @@ enum class Fault {
 class Simulation {
  public:
   explicit Simulation(std::uint64_t seed) : random_(seed), driver_(config(seed)) {
-    driver_.answer_revokes = driver_.answer_closes = false;
+    driver_.answer_revokes = driver_.answer_closes = driver_.answer_answers = false;
     driver_.memory.segment_size = 700 + seed % 5000;
   }
 
   void run(int calls) {
     for (int i = 0; i < calls; ++i) {
       after(milliseconds(3000), [this] { submit(); });
+      after(milliseconds(60000), [this] { call_back(); });
     }
     play(60s);
     behaves_ = true;
@@ -50,7 +55,9 @@ class Simulation {
     CHECK(waiting_.empty());
     CHECK(completed_ == calls);
     CHECK(driver_.memory.live.empty());
+    call_back_once_more();
   }
+  [[nodiscard]] std::uint64_t stale_answers() const { return stale_answers_; }
   [[nodiscard]] const Facts& facts() const { return driver_.requester.facts(); }
 
  private:
@@ -60,11 +67,15 @@ class Simulation {
     TimePoint deadline;
   };
 
+  /// What a backward Call must be answered with, if it is.
+  enum class Due { reply, err_chunk, err_vers, nothing };
+
   static Config config(std::uint64_t seed) {
     Config config;
     config.credits_wanted = 4 + static_cast<std::uint32_t>(seed % 29);
     config.reply_timeout = 20s;
     config.remote_invalidation = seed % 3 == 0;
+    config.backward_credits = static_cast<std::uint32_t>(seed % 4) * 2;
     return config;
   }
 
@@ -107,8 +118,10 @@ class Simulation {
       on_connection(milliseconds(20), [this] { break_connection(); });
     }
     for (const Complete& done : std::exchange(driver_.completed, {})) completed(done);
+    for (const Deliver& call : std::exchange(driver_.delivered, {})) delivered(call);
+    for (const AnswerView& answer : std::exchange(driver_.answers, {})) answered(answer);
     driver_.notices.clear();
-    if (driver_.completed.empty() && driver_.sent.empty()) return;
+    if (driver_.completed.empty() && driver_.sent.empty() && driver_.answers.empty()) return;
     look();
   }
 
@@ -176,6 +189,7 @@ class Simulation {
       }
       ++epoch_;
       known_grant_ = 0;
+      due_.clear();
       const auto size = [this] { return static_cast<std::uint32_t>(1024 * (1 + roll(8))); };
       driver_.connect(roll(4) == 0 ? std::nullopt : std::optional(sizes(size(), size(), roll(2) == 0)));
     });
@@ -184,6 +198,7 @@ class Simulation {
   void break_connection() {
     ++epoch_;
     known_grant_ = 0;
+    due_.clear();
     driver_.disconnect();
   }
 
@@ -284,6 +299,124 @@ class Simulation {
     receive(bytes);
   }
 
+  // ---- the server calls ----
+
+  void call_back() {
+    if (!driver_.requester.connected()) return;
+    const bool within = due_.size() < driver_.config.backward_credits;
+    if (!within && roll(20) != 0) return;
+    // One of ours that is out, or one of its own.
+    std::uint32_t xid = 0x7000 + static_cast<std::uint32_t>(roll(1000));
+    if (!driver_.unanswered.empty() && roll(2) == 0) xid = *driver_.unanswered.begin();
+    if (due_.contains(xid)) return;  // RFC 8167 2.4: unique among those under way in its direction
+    BackwardMaker call(xid, static_cast<std::uint32_t>(roll(3)), 4 * roll(100));
+    Due due = Due::reply;
+    Octets bytes = call.bytes();
+    const std::uint64_t kind = behaves_ ? 9 : roll(10);
+    if (kind == 0) {
+      call.header.rdma_reads = {{64, {1, 100, 2}}};
+      bytes = call.bytes();
+      due = Due::err_chunk;
+    } else if (kind == 1) {
+      call.header.proc = rdma_proc::RDMA_NOMSG;
+      call.header.rdma_reads = {{0, {1, 100, 2}}};
+      call.header.has_rdma_reply = roll(2) == 0;
+      if (call.header.has_rdma_reply) call.header.rdma_reply = {{3, 5000, 4}};
+      call.payload.clear();
+      bytes = call.bytes();
+      due = Due::err_chunk;
+    } else if (kind == 2) {
+      xdr::store_u32(&bytes[4], 2);
+      due = Due::err_vers;
+    } else if (kind == 3) {
+      xdr::store_u32(&bytes[12 + 4 * roll(4)], 9);
+      due = Due::err_chunk;
+    } else if (kind == 4) {
+      bytes.resize(roll(kMinHeader + 8));
+      due = Due::nothing;
+    }
+    if (due == Due::nothing) {
+      receive(bytes);
+      return;
+    }
+    if (!behaves_ && roll(100) == 0 && !driver_.memory.live.empty()) {
+      receive(bytes, driver_.memory.live.begin()->first);
+      REQUIRE_MESSAGE(!driver_.requester.connected(), "a backward Call invalidated a handle");
+      return;
+    }
+    due_[xid] = due;
+    receive(bytes);
+    if (driver_.delivered.empty() && driver_.answers.empty()) {
+      due_.erase(xid);
+      REQUIRE_MESSAGE((!within || !driver_.requester.connected()), "a Call within its credits was dropped");
+    }
+  }
+
+  void delivered(const Deliver& call) {
+    REQUIRE(call.message.size() >= 40);
+    const std::uint32_t xid = xdr::load_u32(call.message.data());
+    const auto found = due_.find(xid);
+    REQUIRE(found != due_.end());
+    REQUIRE(found->second == Due::reply);
+    const BackwardId id = call.id;
+    if (!behaves_ && roll(20) == 0) {
+      driver_.requester.decline(id);
+      due_.erase(found);  // as if the server had given it up
+      return;
+    }
+    const bool too_large = !behaves_ && roll(10) == 0;
+    if (too_large) found->second = Due::err_chunk;
+    // After its connection may have gone.
+    after(milliseconds(roll(10) == 0 ? 5000 : 20), [this, id, too_large, epoch = epoch_] {
+      if (epoch != epoch_) ++stale_answers_;
+      const std::size_t before = driver_.answers.size();
+      driver_.answer(id, backward_reply(too_large ? 9000 : 24 + 4 * roll(200)));
+      REQUIRE_MESSAGE((epoch == epoch_ || driver_.answers.size() == before), "answered another connection");
+    });
+  }
+
+  void answered(const AnswerView& answer) {
+    const auto found = due_.find(answer.header.rdma_xid);
+    REQUIRE_MESSAGE(found != due_.end(), "an answer to nothing, or the second one");
+    switch (found->second) {
+      case Due::reply:
+        REQUIRE(answer.header.proc == rdma_proc::RDMA_MSG);
+        REQUIRE(xdr::load_u32(answer.payload().data()) == answer.header.rdma_xid);
+        break;
+      case Due::err_chunk:
+        REQUIRE(answer.header.proc == rdma_proc::RDMA_ERROR);
+        REQUIRE(answer.header.err == rpc_rdma_errcode::ERR_CHUNK);
+        break;
+      case Due::err_vers:
+        REQUIRE(answer.fault == HeaderFault::bad_version);
+        break;
+      case Due::nothing:
+        FAIL("an answer to what nobody could read");
+    }
+    due_.erase(found);
+    REQUIRE(std::ranges::equal(answer.borrowed, answer.bytes));
+    on_connection(milliseconds(20), [this, answer] {
+      REQUIRE(std::ranges::equal(answer.borrowed, answer.bytes));
+      driver_.requester.on_answer_sent(answer.cookie);
+    });
+  }
+
+  /// Whatever has been, a server that behaves is answered.
+  void call_back_once_more() {
+    driver_.hold(true);
+    play(20s);
+    REQUIRE(driver_.requester.connected());
+    CHECK(due_.empty());
+    const std::uint64_t before = facts().backward_replies;
+    for (std::uint32_t i = 0; i < driver_.config.backward_credits; ++i) {
+      due_[i] = Due::reply;
+      receive(BackwardMaker(i).bytes());
+    }
+    play(20s);
+    CHECK(due_.empty());
+    CHECK(facts().backward_replies == before + driver_.config.backward_credits);
+  }
+
   void receive(const Octets& bytes, std::optional<std::uint32_t> invalidated = std::nullopt) {
     if (driver_.receives == 0) {  // what a fabric would do
       break_connection();
@@ -298,6 +431,8 @@ class Simulation {
   std::map<CallId, Waiting> waiting_;
   std::map<CallId, Octets> written_;
   std::deque<Octets> writes_;
+  std::map<std::uint32_t, Due> due_;  // backward Calls of this connection, by xid
+  std::uint64_t stale_answers_ = 0;
   std::uint32_t known_grant_ = 0;  // what the requester was last told
   unsigned epoch_ = 0;
   bool behaves_ = false;
@@ -308,6 +443,7 @@ class Simulation {
 
 TEST_CASE("rpcrdma simulation: 200 seeds of 300 calls against a server that does everything wrong") {
   Facts total;
+  std::uint64_t stale_answers = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
     Simulation simulation(seed);
@@ -320,13 +456,19 @@ TEST_CASE("rpcrdma simulation: 200 seeds of 300 calls against a server that does
     total.long_calls += facts.long_calls;
     total.reduced_calls += facts.reduced_calls;
     total.reply_chunks_offered += facts.reply_chunks_offered;
+    total.backward_calls += facts.backward_calls;
+    total.backward_replies += facts.backward_replies;
+    total.backward_refused += facts.backward_refused;
+    stale_answers += simulation.stale_answers();
   }
   // It was not idle.
   CHECK(total.replies > 20000);
-  for (const std::uint64_t count : {total.retransmissions, total.reconnects, total.discarded,
-                                    total.long_calls, total.reduced_calls, total.reply_chunks_offered}) {
+  for (const std::uint64_t count :
+       {total.retransmissions, total.reconnects, total.discarded, total.long_calls, total.reduced_calls,
+        total.reply_chunks_offered, total.backward_calls, total.backward_replies, total.backward_refused}) {
     CHECK(count > 1000);
   }
+  CHECK(stale_answers > 10);
 }
 
 }  // namespace nfsrdma::rpcrdma::testing

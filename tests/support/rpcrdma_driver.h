@@ -104,6 +104,53 @@ struct CallView {
   [[nodiscard]] ConstBytes payload() const { return ConstBytes(bytes).subspan(header_size); }
 };
 
+/// What was answered to a Call of the server's.
+struct AnswerView {
+  BackwardId cookie = 0;
+  Octets bytes;
+  rdma_msg header;
+  HeaderFault fault = HeaderFault::none;
+  std::size_t header_size = 0;
+  ConstBytes borrowed;  ///< the bytes as they were given out
+  [[nodiscard]] ConstBytes payload() const { return ConstBytes(bytes).subspan(header_size); }
+};
+
+/// A Call of the server's: RDMA_MSG without chunks, until told otherwise.
+struct BackwardMaker {
+  rdma_msg header;
+  Octets payload;
+
+  explicit BackwardMaker(std::uint32_t xid, std::uint32_t credits = 4, std::size_t arguments = 24) {
+    header.rdma_xid = xid;
+    header.rdma_credit = credits;
+    xdr::Buffer buffer;
+    // xid, CALL, version 2 of RPC, program, version, procedure, AUTH_NONE twice
+    for (const std::uint32_t word : {xid, 0U, 2U, 0x40000000U, 1U, 1U, 0U, 0U, 0U, 0U}) {
+      xdr::store_u32(buffer.extend(4), word);
+    }
+    payload.assign(buffer.bytes().begin(), buffer.bytes().end());
+    append(payload, pattern(arguments, xid % 100));
+  }
+  [[nodiscard]] Octets bytes() const {
+    xdr::Buffer buffer;
+    encode(header, buffer);
+    Octets out(buffer.bytes().begin(), buffer.bytes().end());
+    append(out, payload);
+    return out;
+  }
+};
+
+/// An accepted RPC Reply to a backward Call, its xid yet to be filled in, `size` bytes in all.
+inline xdr::Message backward_reply(std::size_t size = 40) {
+  xdr::Message message;
+  std::byte* at = message.stream.extend(size);
+  const Octets filling = pattern(size, 3);
+  std::memcpy(at, filling.data(), size);
+  xdr::store_u32(at, 0xffffffff);
+  for (std::size_t i = 1; i < 6; ++i) xdr::store_u32(at + 4 * i, i == 1 ? 1 : 0);
+  return message;
+}
+
 /// What the server sends back: the header echoes the Call's chunks, unused, until told otherwise.
 struct ReplyMaker {
   rdma_msg header;
@@ -226,9 +273,12 @@ class Driver {
   std::vector<Revoke> revokes;
   std::vector<Error> closes;
   std::vector<Connect> connects;
+  std::vector<Deliver> delivered;
+  std::vector<AnswerView> answers;
 
   // how the fabric behaves
   bool answer_sends = true;
+  bool answer_answers = true;
   bool answer_revokes = true;
   bool revoke_works = true;
   bool answer_closes = true;
@@ -242,6 +292,18 @@ class Driver {
     while (std::optional<Action> action = requester.poll()) {
       std::visit([this](auto& one) { take(one); }, *action);
     }
+    if (config.backward_credits != 0 && requester.connected()) {
+      REQUIRE_MESSAGE(receives >= unanswered.size() + config.backward_credits,
+                      "no Receive for a Call that the server may make");
+    }
+  }
+  void answer(BackwardId id, const xdr::Message& reply = backward_reply()) {
+    requester.answer(id, reply);
+    run();
+  }
+  void hold(bool on) {
+    requester.hold(on, now);
+    run();
   }
   CallId submit(Call call) {
     const CallId id = requester.submit(std::move(call), now);
@@ -326,6 +388,18 @@ class Driver {
     completed.erase(completed.begin());
     return first;
   }
+  Deliver take_delivered() {
+    REQUIRE_FALSE(delivered.empty());
+    Deliver first = std::move(delivered.front());
+    delivered.erase(delivered.begin());
+    return first;
+  }
+  AnswerView take_answer() {
+    REQUIRE_FALSE(answers.empty());
+    AnswerView first = std::move(answers.front());
+    answers.erase(answers.begin());
+    return first;
+  }
   [[nodiscard]] std::size_t count(Notice::Kind kind) const {
     std::size_t n = 0;
     for (const Notice& one : notices) n += one.kind == kind ? 1 : 0;
@@ -348,6 +422,24 @@ class Driver {
     for (const RemoteSegment& one : exposed[action.cookie]) REQUIRE(memory.live.contains(one.handle));
     sent.push_back(std::move(view));
     if (answer_sends) requester.on_sent(action.cookie, now);
+  }
+  void take(SendAnswer& action) {
+    REQUIRE(config.backward_credits != 0);
+    REQUIRE_MESSAGE(action.bytes.size() <= requester.facts().call_threshold, "over the call threshold");
+    AnswerView view{.cookie = action.cookie,
+                    .bytes = Octets(action.bytes.begin(), action.bytes.end()),
+                    .header = {},
+                    .borrowed = action.bytes};
+    const Decoded decoded = decode(view.bytes, view.header);
+    view.fault = decoded.fault;
+    view.header_size = decoded.size;
+    REQUIRE(view.header.rdma_credit == config.backward_credits);
+    answers.push_back(std::move(view));
+    if (answer_answers) requester.on_answer_sent(action.cookie);
+  }
+  void take(Deliver& action) {
+    REQUIRE(config.backward_credits != 0);
+    delivered.push_back(std::move(action));
   }
   void take(Revoke& action) {
     revokes.push_back(action);
