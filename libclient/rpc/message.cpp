@@ -1,6 +1,7 @@
 #include "rpc/message.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 
 namespace nfsrdma::rpc {
@@ -9,6 +10,10 @@ namespace {
 constexpr std::uint32_t kCall = 0, kReply = 1;
 constexpr std::uint32_t kRpcVersion = 2;
 constexpr std::uint32_t kAccepted = 0, kDenied = 1;
+constexpr std::uint32_t kRpcMismatch = 0, kAuthError = 1;
+/// accept_stat, by its number.
+constexpr Refusal kVerdicts[] = {Refusal::none,      Refusal::program,      Refusal::version,
+                                 Refusal::procedure, Refusal::garbage_args, Refusal::system};
 constexpr std::uint32_t kAuthNone = 0, kAuthSys = 1;
 constexpr std::uint64_t kMaxAuthBytes = 400;                   // RFC 5531 8.2
 constexpr std::size_t kMaxGroups = 16, kMaxMachineName = 255;  // RFC 5531 appendix A
@@ -78,8 +83,6 @@ ReplyHeader read_reply(xdr::Decoder& in) {
     std::uint32_t flavor = 0, verdict = 0;
     xdr::ConstBytes verifier;
     if (!in.u32(flavor) || !in.opaque(kMaxAuthBytes, verifier) || !in.u32(verdict)) return header;
-    constexpr Refusal kVerdicts[] = {Refusal::none,      Refusal::program,      Refusal::version,
-                                     Refusal::procedure, Refusal::garbage_args, Refusal::system};
     if (verdict >= std::size(kVerdicts)) return header;
     if (kVerdicts[verdict] == Refusal::version && (!in.u32(header.detail) || !in.u32(header.highest)))
       return header;
@@ -87,10 +90,53 @@ ReplyHeader read_reply(xdr::Decoder& in) {
   } else if (stat == kDenied) {
     std::uint32_t why = 0;
     if (!in.u32(why) || !in.u32(header.detail)) return header;
-    if (why == 0 && in.u32(header.highest)) header.refusal = Refusal::rpc_version;
-    if (why == 1) header.refusal = Refusal::authentication;
+    if (why == kRpcMismatch && in.u32(header.highest)) header.refusal = Refusal::rpc_version;
+    if (why == kAuthError) header.refusal = Refusal::authentication;
   }
   return header;
+}
+
+CallHeader read_call(xdr::Decoder& in) {
+  CallHeader call;
+  std::uint32_t direction = 0, rpc_version = 0, verifier_flavor = 0;
+  xdr::ConstBytes verifier;
+  if (!in.u32(call.xid) || !in.u32(direction) || direction != kCall || !in.u32(rpc_version)) return call;
+  if (rpc_version != kRpcVersion) {  // what follows is that version's
+    call.verdict = {Refusal::rpc_version, kRpcVersion, kRpcVersion};
+    return call;
+  }
+  if (!in.u32(call.program) || !in.u32(call.version) || !in.u32(call.procedure)) return call;
+  if (!in.u32(call.flavor) || !in.opaque(kMaxAuthBytes, call.credential)) {
+    call.verdict = {Refusal::authentication, kAuthBadCred, 0};
+  } else if (!in.u32(verifier_flavor) || !in.opaque(kMaxAuthBytes, verifier)) {
+    call.verdict = {Refusal::authentication, kAuthBadVerf, 0};
+  } else {
+    call.verdict = {Refusal::none, 0, 0};
+  }
+  return call;
+}
+
+void begin_reply(xdr::Message& message, std::uint32_t xid, const ReplyHeader& verdict) {
+  assert(verdict.refusal != Refusal::undecodable);
+  xdr::Encoder out(message);
+  out.u32(xid);
+  out.u32(kReply);
+  if (verdict.refusal == Refusal::rpc_version || verdict.refusal == Refusal::authentication) {
+    const bool mismatch = verdict.refusal == Refusal::rpc_version;
+    out.u32(kDenied);
+    out.u32(mismatch ? kRpcMismatch : kAuthError);
+    out.u32(verdict.detail);
+    if (mismatch) out.u32(verdict.highest);
+    return;
+  }
+  out.u32(kAccepted);
+  no_verifier(out);
+  const auto* row = std::ranges::find(kVerdicts, verdict.refusal);
+  out.u32(static_cast<std::uint32_t>(row - std::begin(kVerdicts)));
+  if (verdict.refusal == Refusal::version) {
+    out.u32(verdict.detail);
+    out.u32(verdict.highest);
+  }
 }
 
 Error refusal_error(const ReplyHeader& header, std::string operation, std::string peer) {

@@ -1,4 +1,5 @@
-// ONC RPC messages (RFC 5531): the Call header with its credential, the Reply header with its verdict.
+// ONC RPC messages (RFC 5531): the Call header with its credential, the Reply header with its verdict. Both
+// are written and read: a client answers Calls too, those of its backchannel.
 //
 // A credential is encoded once and copied into each Call. Pure functions and values; any thread.
 #pragma once
@@ -59,6 +60,24 @@ struct ReplyHeader {
 
 /// Reads the header; where nothing was refused, the decoder stands at the results.
 ReplyHeader read_reply(xdr::Decoder& in);
+
+/// The header of a Call that came from the peer.
+struct CallHeader {
+  std::uint32_t xid = 0, program = 0, version = 0, procedure = 0;
+  std::uint32_t flavor = 0;    ///< of the credential
+  xdr::ConstBytes credential;  ///< its body, in the bytes that were read
+  /// What the header alone is to be refused with: another RPC version, a credential or verifier that is none.
+  /// Refusal::undecodable: not a Call, and nothing to answer.
+  ReplyHeader verdict;
+};
+/// Reads the header; where nothing was refused, the decoder stands at the arguments.
+CallHeader read_call(xdr::Decoder& in);
+
+/// Starts the Reply to the Call `xid`, with an empty verifier: all of it, or up to the results where nothing
+/// is refused. The verdict is not Refusal::undecodable.
+void begin_reply(xdr::Message& message, std::uint32_t xid, const ReplyHeader& verdict);
+
+inline constexpr std::uint32_t kAuthBadCred = 1, kAuthBadVerf = 3;  ///< auth_stat, RFC 5531 9
 
 /// The Error of a refusal, for `operation` at `peer`.
 Error refusal_error(const ReplyHeader& header, std::string operation, std::string peer);
