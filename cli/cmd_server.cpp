@@ -163,6 +163,7 @@ void print_info(Output& out, const Info& info) {
   row("server owner", info.server_owner);
   row("server scope", info.server_scope);
   row("client id", std::to_string(info.client_id));
+  row("callbacks", info.backchannel ? "yes" : "no");
   row("connections", std::to_string(info.connections));
   row("calls so far", std::to_string(info.calls) + ", " + std::to_string(info.retransmissions) +
                           " sent again, " + std::to_string(info.reconnects) + " reconnects");
@@ -191,7 +192,7 @@ std::string info_json(const Info& info) {
   }
   out.text("server_owner", info.server_owner).text("server_scope", info.server_scope);
   out.number("client_id", info.client_id).text("session_id", info.session_id);
-  out.number("connections", info.connections);
+  out.boolean("backchannel", info.backchannel).number("connections", info.connections);
   out.number("calls", info.calls).number("retransmissions", info.retransmissions);
   out.number("reconnects", info.reconnects);
   return out.str();

@@ -33,6 +33,8 @@ using namespace std::chrono_literals;
 /// What stands around the data of a READ's Reply or a WRITE's Call (see the session's envelope).
 constexpr std::uint32_t kEnvelope = 1024;
 constexpr auto kGoodbye = 2s;
+/// Calls that a server may have under way towards us.
+constexpr std::uint32_t kCallbackSlots = 4;
 constexpr std::chrono::milliseconds kKeeperLook = 20ms;
 
 rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc::Address>& addresses) {
@@ -42,6 +44,7 @@ rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc:
   options.crc = target.options.crc;
   options.connect_timeout = target.options.connect_timeout;
   options.rdma.credits_wanted = target.options.credits;
+  options.rdma.backward_credits = kCallbackSlots;
   return options;
 }
 
@@ -80,6 +83,7 @@ nfs4::SessionOptions session_options(const Options& options) {
   out.rsize = options.rsize;
   out.wsize = options.wsize;
   out.slots = options.credits;
+  out.callback_slots = kCallbackSlots;
   out.credential = caller(options);
   // RFC 8881 2.4: unique among clients; every Client is one of its own and leaves nothing to reclaim.
   out.owner_id = "nfsrdma " + host_name() + " " + std::to_string(::getpid()) + " " + random_hex(8);
@@ -414,6 +418,7 @@ Info ClientImpl::info() {
     out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4U];
     out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
   }
+  out.backchannel = session.backchannel;
   out.connections = static_cast<std::uint32_t>(session_->usable_connections());
   for (const auto& channel : channels_) {
     out.calls += channel->facts().calls;

@@ -80,6 +80,8 @@ class CallbackService {
  public:
   CallbackService(CallbackHandler& handler, const CallbackOptions& options);
 
+  /// For csa_back_chan_attrs.
+  [[nodiscard]] const channel_attrs4& announced() const { return options_.announced; }
   /// A new session. `agreed` is the server's answer; where it exceeds what was announced, that holds.
   void reset(const sessionid4& session, unsigned minor_version, const channel_attrs4& agreed);
   /// The session is gone.

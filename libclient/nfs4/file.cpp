@@ -76,8 +76,10 @@ openflag4 how_to_open(const OpenFlags& flags) {
 
 OPEN4args open_arguments(const Session& session, const Open& open) {
   OPEN4args args;
-  // Without a backchannel there is nobody to recall a delegation from.
-  args.share_access = open.access | OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  // Who writes gains nothing by one; without a backchannel there is nobody to recall it from.
+  const bool wanted = open.access == OPEN4_SHARE_ACCESS_READ && session.wants_delegations();
+  args.share_access =
+      open.access | (wanted ? OPEN4_SHARE_ACCESS_WANT_READ_DELEG : OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
   args.share_deny = OPEN4_SHARE_DENY_NONE;
   args.owner.clientid = session.facts().client_id;
   xdr::Message owner;
@@ -92,7 +94,7 @@ OPEN4args open_arguments(const Session& session, const Open& open) {
 OPEN4args open_previous(const Session& session, const Open& open) {
   OPEN4args args = open_arguments(session, open);
   args.share_access = open.access;
-  args.claim = open_claim4::of<CLAIM_PREVIOUS>(OPEN_DELEGATE_NONE);
+  args.claim = open_claim4::of<CLAIM_PREVIOUS>(open.delegation ? OPEN_DELEGATE_READ : OPEN_DELEGATE_NONE);
   return args;
 }
 
@@ -118,6 +120,8 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
   open.access = share_of(mode);
   open.owner = session.next_owner();
   const openflag4 how = how_to_open(flags);
+  const Session::Opening opening(session);
+  open_delegation4 delegation;
   for (;;) {
     if (path.is_root()) co_return status_error(NFS4ERR_ISDIR, "open", "/");
     auto done = co_await names.on_path(
@@ -134,6 +138,7 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
           GETFH4res handle;
           if (!reply.take<op::OPEN>(res) || !reply.take<op::GETFH>(handle)) return false;
           open.stateid = res.get<NFS4_OK>()->stateid;
+          delegation = std::move(res.get<NFS4_OK>()->delegation);
           open.file = handle.get<NFS4_OK>()->object;
           return true;
         });
@@ -147,6 +152,7 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
   open.epoch = session.epoch();
   session.hold(open);
   file->is_open_ = true;
+  session.take_delegation(open, delegation);
   // An existing file opened for truncation without create; with it the server did so at OPEN.
   if (flags.truncate && !flags.create) {
     SetAttributes changes;
@@ -322,8 +328,14 @@ async::Task<Status> OpenFile::commit() {
 }
 
 async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
+  if (known_ && known_->wanted == wanted && open_.delegated() &&
+      known_->delegation == open_.delegation->stateid && known_->modifications == session_.modifications()) {
+    co_return known_->attributes;
+  }
+  known_.reset();
   WireAttributes attributes;
   bool decoded = true;
+  const std::uint64_t before = session_.modifications();
   auto done = co_await on_file(
       "GETATTR", [&](Compound& compound) { compound.add<op::GETATTR>({wanted}); },
       [&](CompoundReply& reply) {
@@ -334,6 +346,9 @@ async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
       });
   if (!done) co_return done.error();
   if (!decoded) co_return undecodable_attributes(open_.path);
+  if (open_.delegated() && before == session_.modifications()) {
+    known_.emplace(Known{wanted, open_.delegation->stateid, before, attributes});
+  }
   co_return attributes;
 }
 
@@ -398,8 +413,19 @@ async::Task<Status> OpenFile::close() {
   if (!is_open_) co_return Status();
   auto synced = co_await commit();
   auto done = co_await on_file(
-      "CLOSE", [&](Compound& compound) { compound.add<op::CLOSE>({0, open_.stateid}); },
-      [](CompoundReply& reply) { return reply.take<op::CLOSE>(); });
+      "CLOSE",
+      [&](Compound& compound) {
+        if (open_.delegation) {
+          open_.delegation->returning = true;  // a recall that comes now is being heeded
+          compound.add<op::DELEGRETURN>({open_.delegation->stateid});
+        }
+        compound.add<op::CLOSE>({0, open_.stateid});
+      },
+      [&](CompoundReply& reply) {
+        const bool returned = !open_.delegation || reply.take<op::DELEGRETURN>();
+        open_.delegation.reset();  // returned, or unknown to the server: not again
+        return returned && reply.take<op::CLOSE>();
+      });
   session_.release(open_);
   is_open_ = false;
   co_return synced ? done : synced;

@@ -5,6 +5,8 @@
 // made stable leaves a copy here (uncommitted.h), bounded: past kCommitAt a COMMIT goes out beside the
 // writes, past kMostUncommitted writes wait for it.
 //
+// While the file is delegated to this client nobody else changes it: its attributes are asked for once.
+//
 // A stateid that the server no longer knows is had again (Session::reopen) and the operation repeated.
 //
 // Confined to the loop's thread. Must not be destroyed while one of its tasks runs.
@@ -62,9 +64,18 @@ class OpenFile {
   async::Task<Status> commit_once();
   async::Task<Status> rewrite(std::uint64_t number, verifier4 verifier);
 
+  /// Attributes that hold for as long as the delegation does and this client changes nothing.
+  struct Known {
+    bitmap4 wanted;
+    stateid4 delegation;
+    std::uint64_t modifications = 0;
+    WireAttributes attributes;
+  };
+
   Session& session_;
   Open open_;
   bool is_open_ = false;
+  std::optional<Known> known_;
   Uncommitted uncommitted_;
   bool committing_ = false;
   std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()

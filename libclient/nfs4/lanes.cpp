@@ -9,8 +9,10 @@
 namespace nfsrdma::nfs4 {
 
 Session::Lane& Session::add_lane(rpc::Channel& channel) {
-  Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(channel));
+  Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(*this, channel));
   channel.set_link_sink([this, &lane](bool up) { on_link(lane, up); });
+  channel.set_backward(&lane);
+  hold_connections();
   return lane;
 }
 

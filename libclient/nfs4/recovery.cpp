@@ -19,7 +19,6 @@ constexpr std::uint32_t kEnvelope = 2048;
 /// Replies worth caching are those of operations that change something: OPEN with attributes is the largest.
 constexpr std::uint32_t kCachedResponse = 4096;
 constexpr std::uint32_t kMostOperations = 50;
-constexpr std::uint32_t kCallbackProgram = 0x40000000;  // RFC 5531 8.1: transient; no backchannel uses it yet
 
 std::string text_of(const std::vector<std::byte>& bytes) {
   std::string out;
@@ -113,7 +112,7 @@ async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4&
   CREATE_SESSION4args args;
   args.csa_clientid = facts_.client_id;
   args.csa_sequence = create_sequence_;
-  args.csa_flags = 0;
+  args.csa_flags = wants_backchannel() ? CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0;
   // Sizes that this client can take: its buffers are those of rsize and wsize with their envelope.
   args.csa_fore_chan_attrs = {0,
                               options_.wsize + kEnvelope,
@@ -122,9 +121,8 @@ async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4&
                               kMostOperations,
                               options_.slots,
                               {}};
-  // Asked for without a flag, so not used; the field is not optional. Sizes small and true.
-  args.csa_back_chan_attrs = {0, 1024, 1024, 0, 2, 1, {}};
-  args.csa_cb_program = kCallbackProgram;
+  args.csa_back_chan_attrs = callbacks_.announced();
+  args.csa_cb_program = NFS4_CALLBACK;
   args.csa_sec_parms.value.emplace_back();  // AUTH_NONE
   compound.add<op::CREATE_SESSION>(args);
   rpc::Channel& over = route();
@@ -150,6 +148,8 @@ async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4&
   facts_.max_response_cached = fore.ca_maxresponsesize_cached;
   facts_.max_operations = fore.ca_maxoperations;
   reset_slots(facts_.slots);
+  facts_.backchannel = (ok.csr_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0 && wants_backchannel();
+  callbacks_.reset(ok.csr_sessionid, facts_.minor_version, ok.csr_back_chan_attrs);
   rebind_all(over);
   co_return Status();
 }
@@ -246,6 +246,7 @@ async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
     if (std::ranges::find(opens_, open) == opens_.end() || open->lost) continue;
     nfsstat4 status = NFS4_OK;
     auto done = co_await claim(*open, true, true, deadline, status);
+    if (!done && status != NFS4_OK) open->delegation.reset();
     if (status == NFS4ERR_NO_GRACE || status == NFS4ERR_RECLAIM_BAD || status == NFS4ERR_RECLAIM_CONFLICT) {
       continue;  // had again by its file handle when it is used (reopen), after RECLAIM_COMPLETE
     }
@@ -271,6 +272,8 @@ async::Task<Status> Session::claim(Open& open, bool previous, bool recovering, a
     co_return error_of(*reply, "OPEN", open.path);
   }
   open.stateid = res.get<NFS4_OK>()->stateid;
+  // A delegation of an earlier client id is gone unless the reclaim brought it back.
+  if (previous || open.epoch != epoch_) take_delegation(open, res.get<NFS4_OK>()->delegation);
   open.epoch = epoch_;
   co_return Status();
 }
@@ -306,6 +309,11 @@ async::Task<Status> Session::reopen(Open& open, stateid4 used, nfsstat4 why, asy
 async::Task<Status> Session::close(async::TimePoint deadline) {
   closing_ = true;
   open_ = false;
+  hold_connections();
+  while (returning_ != 0) {
+    const bool in_time = co_await returned_.wait_until(deadline);
+    if (!in_time) break;
+  }
   if (lease_timer_ != 0) loop().cancel(std::exchange(lease_timer_, 0));
   {
     // RFC 8881 18.37.3: alone in its COMPOUND it needs no SEQUENCE.

@@ -11,6 +11,26 @@ using namespace std::chrono_literals;
 
 constexpr async::Clock::duration kFirstDelay = 20ms, kMostDelay = 2s;
 
+/// Counts a change at its beginning and at its end: what was learnt in between may be of before.
+struct Modifying {
+  std::uint64_t* const count;
+  explicit Modifying(std::uint64_t* c) : count(c) { step(); }
+  ~Modifying() { step(); }
+  Modifying(const Modifying&) = delete;
+  Modifying& operator=(const Modifying&) = delete;
+  void step() const {
+    if (count != nullptr) ++*count;
+  }
+};
+
+/// What the backchannel of this session can take (U13): what fits the connection both ways without chunks.
+CallbackOptions callback_options(const SessionOptions& options, const rpcrdma::Facts& facts) {
+  CallbackOptions out;
+  out.announced =
+      back_channel(facts.reply_threshold, facts.call_threshold, std::max(options.callback_slots, 1U));
+  return out;
+}
+
 }  // namespace
 
 Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices)
@@ -19,12 +39,18 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       notices_(std::move(notices)),
       slot_free_(channel.loop()),
       recovered_(channel.loop()),
-      reopened_(channel.loop()) {
+      reopened_(channel.loop()),
+      callbacks_(*this, callback_options(options_, channel.facts())),
+      returned_(channel.loop()) {
   add_lane(channel).bound = true;  // CREATE_SESSION goes over it
 }
 
 Session::~Session() {
-  for (const auto& lane : lanes_) lane->channel.set_link_sink(nullptr);
+  for (const auto& lane : lanes_) {
+    lane->channel.set_link_sink(nullptr);
+    lane->channel.set_backward(nullptr);
+    lane->channel.hold(false);
+  }
   if (lease_timer_ != 0) loop().cancel(lease_timer_);
 }
 
@@ -45,6 +71,7 @@ async::Task<bool> Session::ready(async::TimePoint deadline) {
 }
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
+  const Modifying scope(compound.modifies() ? &modifications_ : nullptr);
   async::Clock::duration delay = kFirstDelay;
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".
@@ -203,6 +230,7 @@ void Session::heed_flags(std::uint32_t flags) {
   } else if ((flags & kStateLost) == 0) {
     reclaim_needed_ = false;
   }
+  heed_callback_flags(flags);
 }
 
 Error Session::error_of(const CompoundReply& reply, const char* what, const std::string& path) const {

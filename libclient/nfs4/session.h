@@ -14,6 +14,12 @@
 // stands, its calls are made again there, in their slots with their sequence ids, so that none is executed
 // twice.
 //
+// The backchannel (callback.h) is on every connection that the server takes for it. What it is for: read
+// delegations, held beside the open state of files (RFC 8881 10.4). One that is recalled is returned at once,
+// since the file's own stateid goes on; a recall that overtakes the OPEN which brings the delegation is
+// remembered. While one is held the connections are kept up (RFC 8167 5.4). One that the server revoked is
+// found by its flags in SEQUENCE, tested and freed.
+//
 // A slot whose last call ended without a usable Reply is retired (RFC 8267 4.5): whether the server executed
 // it is unknown, so its sequence id is too. When too few are left, the session is made anew.
 //
@@ -28,10 +34,17 @@
 #include <vector>
 
 #include "async/event.h"
+#include "nfs4/callback.h"
 #include "nfs4/compound.h"
 #include "nfsrdma/client.h"
 
 namespace nfsrdma::nfs4 {
+
+/// A read delegation: until it is returned nobody else changes the file.
+struct Delegation {
+  stateid4 stateid{};
+  bool returning = false;
+};
 
 /// State that the server keeps for an open file, and what it takes to have it again.
 struct Open {
@@ -43,6 +56,8 @@ struct Open {
   std::optional<Error> lost;  // could not be recovered: every use of the file gives this
   std::uint64_t epoch = 0;    // of the client id under which the stateid was had
   bool reopening = false;     // reopen() is under way
+  std::optional<Delegation> delegation;
+  [[nodiscard]] bool delegated() const { return delegation && !delegation->returning; }
 };
 
 struct SessionOptions {
@@ -50,6 +65,7 @@ struct SessionOptions {
   bool minor_version_fixed = false;
   std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
   std::uint32_t slots = 64;
+  std::uint32_t callback_slots = 0;  // at most the channels' backward credits; 0: no backchannel
   rpc::Credential credential;
   std::string owner_id;  // co_ownerid: unique to this client instance
   verifier4 verifier{};  // new for every instance (RFC 8881 18.35.3)
@@ -64,11 +80,12 @@ struct SessionFacts {
   std::uint32_t slots = 0;
   std::uint32_t max_request = 0, max_response = 0, max_response_cached = 0, max_operations = 0;
   std::uint32_t lease_seconds = 0;
+  bool backchannel = false;  // the server took it
   std::string implementation_name, implementation_domain, server_owner, server_scope;
   std::optional<Time> implementation_date;
 };
 
-class Session {
+class Session final : private CallbackHandler {
  public:
   using NoticeSink = std::function<void(const std::string&)>;
 
@@ -98,11 +115,35 @@ class Session {
 
   /// Registers an open file for recovery; it must be released before it dies.
   void hold(Open& open) { opens_.push_back(&open); }
-  void release(Open& open) { std::erase(opens_, &open); }
+  void release(Open& open) {
+    std::erase(opens_, &open);
+    hold_connections();
+  }
   /// After a status that says the stateid is gone (BAD_STATEID, EXPIRED, …): has it again, or says why not.
   /// `used`: the stateid that was refused; if it is another one by now, somebody else had it again.
   async::Task<Status> reopen(Open& open, stateid4 used, nfsstat4 why, async::TimePoint deadline);
   static bool is_lost_state(nfsstat4 status);
+
+  /// While one lives, a recall of an unknown delegation is taken for one that an OPEN is about to bring.
+  class Opening {
+   public:
+    explicit Opening(Session& session) : session_(session) { ++session_.opening_; }
+    ~Opening() {
+      if (--session_.opening_ == 0) session_.early_recalls_.clear();
+    }
+    Opening(const Opening&) = delete;
+    Opening& operator=(const Opening&) = delete;
+
+   private:
+    Session& session_;
+  };
+  /// Whether OPEN may ask for a delegation.
+  [[nodiscard]] bool wants_delegations() const { return facts_.backchannel && !closing_; }
+  /// OPEN brought this along: keeps a read delegation, returns anything else.
+  void take_delegation(Open& open, const open_delegation4& delegation);
+  [[nodiscard]] std::size_t delegations() const;
+  /// Counts what this client did that may change attributes of any file, begun and ended.
+  [[nodiscard]] std::uint64_t modifications() const { return modifications_; }
 
   [[nodiscard]] const SessionFacts& facts() const { return facts_; }
   [[nodiscard]] const SessionOptions& options() const { return options_; }
@@ -145,8 +186,12 @@ class Session {
     bool settled_ = false;
   };
   /// A connection of the session.
-  struct Lane {
-    explicit Lane(rpc::Channel& c) : channel(c) {}
+  struct Lane final : rpc::BackwardService {
+    Lane(Session& s, rpc::Channel& c) : session(s), channel(c) {}
+    void on_backward_call(rpcrdma::BackwardId id, fabric::ConstBytes message) override {
+      session.answer_callback(*this, id, message);
+    }
+    Session& session;
     rpc::Channel& channel;
     bool bound = false;  ///< to the session of the moment
     bool binding = false;
@@ -172,13 +217,26 @@ class Session {
   async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline);
 
   // lanes.cpp
-  [[nodiscard]] bool wants_backchannel() const { return false; }
+  [[nodiscard]] bool wants_backchannel() const { return options_.callback_slots != 0; }
   Lane& add_lane(rpc::Channel& channel);
   rpc::Channel& route();
   void on_link(Lane& lane, bool up);
   void bind_if_needed(Lane& lane);
   async::Task<void> bind(Lane& lane);
   void rebind_all(const rpc::Channel& bound);
+
+  // callbacks.cpp
+  void answer_callback(Lane& lane, rpcrdma::BackwardId id, fabric::ConstBytes message);
+  nfsstat4 recall(const Recall& recall) override;
+  std::optional<DelegatedAttributes> getattr(const nfs_fh4& file) override;
+  void recall_any(std::uint32_t objects_to_keep, const bitmap4& types) override;
+  void recall_slot(slotid4 target_highest_slotid) override;
+  void notify_lock(const nfs_fh4& file, const lock_owner4& owner) override;
+  void start_return(Open& open);
+  async::Task<void> give_back(nfs_fh4 file, stateid4 stateid);
+  async::Task<void> find_revoked();
+  void hold_connections();
+  void heed_callback_flags(std::uint32_t flags);
 
   // recovery.cpp
   void start_recovery(const char* why);
@@ -221,6 +279,15 @@ class Session {
   std::uint64_t epoch_ = 0;  // counts client ids
   std::vector<Open*> opens_;
   std::uint64_t last_owner_ = 0;
+
+  CallbackService callbacks_;
+  unsigned opening_ = 0;
+  std::vector<stateid4> early_recalls_;
+  unsigned returning_ = 0;  // DELEGRETURNs under way
+  async::Event returned_;
+  bool finding_revoked_ = false;
+  async::TimePoint last_rebind_{};
+  std::uint64_t modifications_ = 0;
 
   async::TimePoint last_renewal_{};
   async::Loop::TimerId lease_timer_ = 0;

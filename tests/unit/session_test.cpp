@@ -52,7 +52,8 @@ TEST_CASE("session: opens by EXCHANGE_ID, CREATE_SESSION and RECLAIM_COMPLETE") 
   CHECK(exchange->eia_client_impl_id.value[0].nii_name.value.starts_with("nfsrdma"));
   const auto created = m.server.last_create_session();
   REQUIRE(created);
-  CHECK(created->csa_flags == 0);
+  CHECK(created->csa_flags == CREATE_SESSION4_FLAG_CONN_BACK_CHAN);
+  CHECK(created->csa_back_chan_attrs.ca_maxrequests == 4);
   CHECK(created->csa_fore_chan_attrs.ca_maxrequests == 17);
   CHECK(created->csa_fore_chan_attrs.ca_maxrequestsize > 64 * 1024);
   CHECK(created->csa_fore_chan_attrs.ca_maxresponsesize > 128 * 1024);

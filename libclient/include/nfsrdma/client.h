@@ -105,6 +105,7 @@ struct Info {
   std::string server_owner, server_scope;
   std::uint64_t client_id = 0;
   std::string session_id;         ///< hexadecimal
+  bool backchannel = false;       ///< the server can call back: delegations may be had
   std::uint32_t connections = 0;  ///< that stand and belong to the session, of Options::connections
   std::uint64_t calls = 0, retransmissions = 0, reconnects = 0;  ///< of all connections
 };

@@ -1,0 +1,175 @@
+// What the server calls for (RFC 8881 20), and what this client holds that it may call for: read delegations.
+#include <algorithm>
+#include <cerrno>
+
+#include "nfs4/session.h"
+#include "nfs4/types/attributes.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMostEarlyRecalls = 64;
+constexpr async::Clock::duration kBetweenRebinds = 1s;
+constexpr async::Clock::duration kBetweenReturns = 500ms;
+
+}  // namespace
+
+void Session::answer_callback(Lane& lane, rpcrdma::BackwardId id, fabric::ConstBytes message) {
+  xdr::Message reply = lane.channel.take_message();
+  if (callbacks_.answer(message, reply)) {
+    lane.channel.answer(id, std::move(reply));
+  } else {
+    lane.channel.give_back(std::move(reply));
+    lane.channel.decline(id);
+  }
+}
+
+// ---- recalls ----
+
+nfsstat4 Session::recall(const Recall& recall) {
+  const auto same = [&](const stateid4& one) { return one.other == recall.stateid.other; };
+  for (Open* open : opens_) {
+    if (!open->delegation || !same(open->delegation->stateid)) continue;
+    if (!open->delegation->returning) start_return(*open);
+    return NFS4_OK;
+  }
+  // The OPEN that brings it may have been overtaken, whether or not the server names it among the referring
+  // calls.
+  if (opening_ == 0 || early_recalls_.size() == kMostEarlyRecalls) return NFS4ERR_BAD_STATEID;
+  early_recalls_.push_back(recall.stateid);
+  return NFS4_OK;
+}
+
+std::optional<DelegatedAttributes> Session::getattr(const nfs_fh4& /*file*/) {
+  return std::nullopt;  // no write delegation is ever kept
+}
+
+void Session::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
+  if (!has_bit(types, RCA4_TYPE_MASK_RDATA_DLG)) return;
+  std::size_t held = delegations();
+  for (Open* open : opens_) {
+    if (held <= objects_to_keep) return;
+    if (!open->delegated()) continue;
+    start_return(*open);
+    --held;
+  }
+}
+
+void Session::recall_slot(slotid4 target_highest_slotid) {
+  target_highest_ = std::min(target_highest_, target_highest_slotid);
+  // A SEQUENCE tells the server that the others are not used any more.
+  if (!renewing_ && !closing_) loop().spawn(renew());
+}
+
+void Session::notify_lock(const nfs_fh4& /*file*/, const lock_owner4& /*owner*/) {
+  // A hint for whoever waits for a lock; nobody does yet.
+}
+
+// ---- delegations ----
+
+std::size_t Session::delegations() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(opens_, [](const Open* o) { return o->delegated(); }));
+}
+
+void Session::take_delegation(Open& open, const open_delegation4& delegation) {
+  open.delegation.reset();
+  if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>()) {
+    loop().spawn(give_back(open.file, write->stateid));  // not asked for
+    return;
+  }
+  const auto* read = delegation.get<OPEN_DELEGATE_READ>();
+  if (read == nullptr) return;
+  open.delegation.emplace().stateid = read->stateid;
+  const auto early = std::ranges::find(early_recalls_, read->stateid.other, &stateid4::other);
+  const bool recalled = early != early_recalls_.end();
+  if (recalled) early_recalls_.erase(early);
+  if (read->recall || recalled || closing_) {
+    start_return(open);
+  } else {
+    hold_connections();
+  }
+}
+
+/// The file's own open state goes on: nothing has to be had before the delegation goes.
+void Session::start_return(Open& open) {
+  const stateid4 stateid = open.delegation->stateid;
+  open.delegation.reset();
+  loop().spawn(give_back(open.file, stateid));
+}
+
+async::Task<void> Session::give_back(nfs_fh4 file, stateid4 stateid) {
+  const std::uint64_t epoch = epoch_;
+  ++returning_;
+  hold_connections();
+  for (;;) {
+    Compound compound = begin("DELEGRETURN");
+    compound.add<op::PUTFH>({file});
+    compound.add<op::DELEGRETURN>({stateid});
+    auto reply = co_await call(std::move(compound));
+    // Whatever the server says, it has it or knows nothing of it. No answer: it may still wait.
+    if (reply || closing_ || epoch != epoch_) break;
+    co_await loop().sleep_for(kBetweenReturns);
+  }
+  --returning_;
+  hold_connections();
+  if (returning_ == 0) returned_.notify_all();
+}
+
+/// RFC 8167 5.4: what can be recalled needs a way for the recall to come.
+void Session::hold_connections() {
+  const bool held =
+      !closing_ && (lanes_.size() > 1 || returning_ != 0 ||
+                    std::ranges::any_of(opens_, [](const Open* o) { return o->delegation.has_value(); }));
+  for (const auto& lane : lanes_) lane->channel.hold(held && !lane->refused);
+}
+
+/// What SEQUENCE's answers say of the backchannel and of what was recalled in vain (RFC 8881 18.46.3).
+void Session::heed_callback_flags(std::uint32_t flags) {
+  constexpr std::uint32_t kPathDown =
+      SEQ4_STATUS_CB_PATH_DOWN | SEQ4_STATUS_CB_PATH_DOWN_SESSION | SEQ4_STATUS_BACKCHANNEL_FAULT;
+  constexpr std::uint32_t kRevoked = SEQ4_STATUS_RECALLABLE_STATE_REVOKED | SEQ4_STATUS_ADMIN_STATE_REVOKED |
+                                     SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED;
+  if ((flags & kPathDown) != 0 && facts_.backchannel && loop().now() - last_rebind_ > kBetweenRebinds) {
+    last_rebind_ = loop().now();
+    for (const auto& lane : lanes_) {
+      if (!lane->binding && !lane->refused && lane->channel.up()) loop().spawn(bind(*lane));
+    }
+  }
+  if ((flags & kRevoked) != 0 && !finding_revoked_ && delegations() != 0) {
+    finding_revoked_ = true;
+    loop().spawn(find_revoked());
+  }
+}
+
+/// RFC 8881 8.3: TEST_STATEID tells which; FREE_STATEID says that we know.
+async::Task<void> Session::find_revoked() {
+  std::vector<stateid4> held;
+  for (const Open* open : opens_) {
+    if (open->delegated()) held.push_back(open->delegation->stateid);
+  }
+  for (const stateid4& stateid : held) {
+    Compound test = begin("TEST_STATEID");
+    TEST_STATEID4args args;
+    args.ts_stateids.value.push_back(stateid);
+    test.add<op::TEST_STATEID>(args);
+    auto reply = co_await call(std::move(test));
+    TEST_STATEID4res res;
+    if (!reply || !reply->take<op::TEST_STATEID>(res)) break;
+    const auto& codes = res.get<NFS4_OK>()->tsr_status_codes.value;
+    if (codes.size() != 1 || codes.front() == NFS4_OK) continue;
+    for (Open* open : opens_) {
+      if (open->delegation && open->delegation->stateid == stateid) open->delegation.reset();
+    }
+    Compound free = begin("FREE_STATEID");
+    free.add<op::FREE_STATEID>({stateid});
+    auto freed = co_await call(std::move(free));
+  }
+  finding_revoked_ = false;
+  hold_connections();
+}
+
+}  // namespace nfsrdma::nfs4
