@@ -4,12 +4,14 @@
 //
 // Input: how the fabric behaves, when exposing fails, credits, sizes; then steps, one opcode and its operands
 // each (Harness::step). Messages come raw, or mended: with the xid and the handles of a call that is under
-// way.
+// way. The server calls, too, where the input gives it credits: well, or with a byte changed anywhere, with
+// an xid of its own or with that of a call that is under way.
 //
 // Checked: each call completes once, and all do by the end; what completes has no memory exposed, and no byte
 // beside its targets was touched; nothing that it borrowed is looked at later (it is freed); Receives are
-// there before the Sends; Sends keep to the threshold and their bytes until on_sent(); time never stands
-// still.
+// there before the Sends, and for backward Calls at all times; Sends and answers keep to the threshold and
+// their bytes until on_sent(); each answer goes to a message of this connection; answers do not pile up; time
+// never stands still.
 #include "rpcrdma/requester.h"
 
 #include <algorithm>
@@ -92,7 +94,7 @@ class Harness {
   FakeMemory& memory() { return memory_; }
 
   void step(fuzz::Script& script) {
-    switch (script.u8() % 16) {
+    switch (script.u8() % 20) {
       case 0:
       case 1:
         submit(script);
@@ -139,12 +141,27 @@ class Harness {
       case 15:
         error_reply(script);
         break;
+      case 16:
+        backward_call(script);
+        break;
+      case 17:
+        answer_backward(script);
+        break;
+      case 18:
+        answers_sent(script.u8());
+        break;
+      case 19:
+        requester_.hold(script.u8() % 2 != 0, now_);
+        break;
     }
     drain();
   }
 
   void finish() {
     requester_.shut_down(now_);
+    drain();
+    for (const auto& [id, xid] : delivered_) requester_.answer(id, backward_reply(64));
+    requester_.hold(true, now_);
     drain();
     for (int turn = 0; turn < 4 && requester_.pending() != 0; ++turn) {
       answer_sends();
@@ -178,6 +195,11 @@ class Harness {
   };
   struct PostedSend {
     CallId cookie;
+    ConstBytes bytes;
+    fuzz::Octets copy;
+  };
+  struct PostedAnswer {
+    BackwardId cookie;
     ConstBytes bytes;
     fuzz::Octets copy;
   };
@@ -277,6 +299,9 @@ class Harness {
     memory_.live.clear();
     receives_ = 0;
     sends_.clear();
+    answers_.clear();
+    answered_ = messages_ = 0;
+    came_.clear();
     revokes_.clear();
     for (auto& [id, call] : calls_) call->sent = call->answered = false;
     requester_.on_disconnected(Error(ErrorKind::connection, ECONNRESET, "receive", "server", "reset"), now_);
@@ -309,7 +334,9 @@ class Harness {
     const std::size_t length = std::min<std::size_t>(message.size(), config_.receive_size);
     if (length != 0) std::memcpy(buffer.storage().data(), message.data(), length);
     buffer.set_length(length);
+    ++messages_;
     if (length >= 4) {
+      came_.insert(xdr::load_u32(message.data()));
       for (auto& [id, call] : calls_) {
         if (call->sent && call->header.rdma_xid == xdr::load_u32(message.data())) call->answered = true;
       }
@@ -415,6 +442,60 @@ class Harness {
     }
     send_reply(header, {}, invalidate);
   }
+  // ---- the server calls ----
+
+  void backward_call(fuzz::Script& script) {
+    const std::uint8_t kind = script.u8();
+    const std::uint8_t place = script.u8();
+    const std::uint8_t value = script.u8();
+    const std::size_t invalidate = kind >= 0xf0 ? 1 + place : 0;
+    rdma_msg header;
+    header.rdma_xid = 0x20000000 + ++backward_xid_;
+    if (const Owned* call = sent_call(place); call != nullptr && kind % 2 == 0) {
+      header.rdma_xid = call->header.rdma_xid;
+    }
+    header.rdma_credit = value;
+    if (kind % 16 / 2 == 1) header.rdma_reads = {{64, {1, 2, 3}}};
+    if (kind % 16 / 2 == 2) header.has_rdma_reply = true;
+    fuzz::Octets payload(40 + 4 * (value % 32U));
+    xdr::store_u32(payload.data(), header.rdma_xid);
+    xdr::store_u32(&payload[8], 2);
+    if (kind % 16 / 2 == 3) {
+      header.proc = rdma_proc::RDMA_NOMSG;
+      header.rdma_reads = {{0, {1, 2, 3}}};
+      payload.clear();
+    }
+    xdr::Buffer message;
+    encode(header, message);
+    if (!payload.empty()) std::memcpy(message.extend(payload.size()), payload.data(), payload.size());
+    if (kind % 16 / 2 == 4) message.data()[place % message.size()] = static_cast<std::byte>(value);
+    deliver(message.bytes(), invalidate);
+  }
+  static xdr::Message backward_reply(std::size_t size) {
+    xdr::Message reply;
+    std::memset(reply.stream.extend(size), 0, size);
+    xdr::store_u32(reply.stream.data() + 4, 1);
+    return reply;
+  }
+  void answer_backward(fuzz::Script& script) {
+    const std::uint8_t which = script.u8();
+    const std::uint8_t size = script.u8();
+    if (delivered_.empty()) return;
+    const auto one = std::next(delivered_.begin(), which % static_cast<int>(delivered_.size()));
+    const BackwardId id = one->first;
+    if (size % 8 != 7) delivered_.erase(one);  // else it may be answered once more
+    if (size % 8 == 6) return requester_.decline(id);
+    requester_.answer(id, backward_reply(size % 8 == 5 ? 20000 : 24 + 4 * std::size_t{size}));
+  }
+  void answers_sent(std::size_t most) {
+    for (; most != 0 && !answers_.empty(); --most) {
+      const PostedAnswer answer = std::move(answers_.front());
+      answers_.pop_front();
+      FUZZ_CHECK(std::ranges::equal(answer.bytes, answer.copy));
+      requester_.on_answer_sent(answer.cookie);
+    }
+  }
+
   void error_reply(fuzz::Script& script) {
     const Owned* call = sent_call(script.u8());
     if (call == nullptr) return;
@@ -458,6 +539,7 @@ class Harness {
     }
     FUZZ_CHECK(requester_.pending() == calls_.size());
     FUZZ_CHECK(requester_.connected() == (link_ == Link::up));
+    if (link_ == Link::up) FUZZ_CHECK(receives_ >= config_.backward_credits);
     // Without calls, and with nothing being taken back, nothing is exposed.
     if (calls_.empty() && revokes_.empty() && link_ == Link::up) FUZZ_CHECK(memory_.live.empty());
   }
@@ -469,7 +551,7 @@ class Harness {
   void take(PostReceives& action) {
     FUZZ_CHECK(link_ == Link::up && action.count > 0);
     receives_ += action.count;
-    FUZZ_CHECK(receives_ <= config_.credits_wanted + 8);
+    FUZZ_CHECK(receives_ <= config_.credits_wanted + config_.backward_credits + 8);
   }
   void take(Send& action) {
     FUZZ_CHECK(link_ == Link::up && calls_.contains(action.cookie));
@@ -484,9 +566,29 @@ class Harness {
     call.answered = false;
     const auto unanswered = static_cast<std::size_t>(std::ranges::count_if(
         calls_, [](const auto& one) { return one.second->sent && !one.second->answered; }));
-    FUZZ_CHECK(receives_ >= unanswered);
+    FUZZ_CHECK(receives_ >= unanswered + config_.backward_credits);
     sends_.push_back({action.cookie, action.bytes, {action.bytes.begin(), action.bytes.end()}});
     if ((behaviour_ & sends_at_once) != 0) answer_sends();
+  }
+  void take(SendAnswer& action) {
+    FUZZ_CHECK(link_ == Link::up && config_.backward_credits != 0);
+    FUZZ_CHECK(action.bytes.size() >= kMinHeader && action.bytes.size() <= requester_.facts().call_threshold);
+    const auto word = [&](std::size_t index) { return xdr::load_u32(&action.bytes[4 * index]); };
+    FUZZ_CHECK(came_.contains(word(0)) && word(2) == config_.backward_credits);
+    const auto proc = static_cast<rdma_proc>(word(3));
+    FUZZ_CHECK(proc == rdma_proc::RDMA_MSG || proc == rdma_proc::RDMA_ERROR);
+    if (proc == rdma_proc::RDMA_MSG) FUZZ_CHECK(word(7) == word(0) && word(8) == 1);
+    for (const PostedAnswer& one : answers_) FUZZ_CHECK(one.cookie != action.cookie);
+    answers_.push_back({action.cookie, action.bytes, {action.bytes.begin(), action.bytes.end()}});
+    FUZZ_CHECK(answers_.size() <= 2 * std::size_t{config_.backward_credits} + 4);
+    FUZZ_CHECK(++answered_ <= messages_);
+  }
+  void take(Deliver& action) {
+    FUZZ_CHECK(link_ == Link::up && config_.backward_credits != 0 && action.id != 0);
+    FUZZ_CHECK(action.message.size() >= 8 && xdr::load_u32(&action.message[4]) == 0);
+    const ConstBytes whole = action.buffer.message();
+    FUZZ_CHECK(action.message.data() + action.message.size() == whole.data() + whole.size());
+    FUZZ_CHECK(delivered_.emplace(action.id, xdr::load_u32(action.message.data())).second);
   }
   void take(Revoke& action) {
     FUZZ_CHECK(link_ == Link::up && !action.segments.empty() && calls_.contains(action.cookie));
@@ -560,6 +662,12 @@ class Harness {
   std::map<CallId, std::unique_ptr<Owned>> calls_;
   std::set<CallId> ever_;
   std::deque<PostedSend> sends_;
+  // the other direction
+  std::uint32_t backward_xid_ = 0;
+  std::map<BackwardId, std::uint32_t> delivered_;  // and the xid; perhaps of an earlier connection
+  std::deque<PostedAnswer> answers_;
+  std::set<std::uint32_t> came_;             // xids of all messages that came on this connection
+  std::size_t answered_ = 0, messages_ = 0;  // on this connection
   std::vector<Revoke> revokes_;
 };
 
@@ -574,6 +682,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Config config;
   config.credits_wanted = 1U + credits % 16;
   config.reserved_credits = credits / 16 % 4;
+  config.backward_credits = credits / 64 * 2U;
   config.send_size = 1024 * (1U + sizes % 8);
   config.receive_size = 1024 * (1U + sizes / 8 % 8);
   config.announce = (behaviour & silent) == 0;

@@ -30,7 +30,7 @@ sys.path.insert(0, os.path.join(HERE, os.pardir, "lab"))
 import split_fpdus  # noqa: E402
 
 MOST_BYTES = 90_000  # of a target's seeds
-MOST_FILES = {"replies": 150, "requester": 40}
+MOST_FILES = {"replies": 150, "requester": 46}
 MOST_FILES_ELSE = 60
 MPA_REQUEST, MPA_REPLY = b"MPA ID Req Frame", b"MPA ID Rep Frame"
 READ_RESPONSE, READ_REQUEST = 2, 1
@@ -386,7 +386,22 @@ def reply_scripts(message):
         yield shape, begin + calls + answers + replies + bytes([15, 0, 0])
 
 
+def backward_scripts():
+    """The server calls, with our calls in between: kinds of Calls, answers of several sizes, a lost connection."""
+    calls = bytes([0, 2, 200, 0, 6, 60, 3, 55, 8, 0, 3, 132, 8, 0])
+    for flags in (0x00, 0x07, 0x27):
+        for credits in (0x57, 0xC7):
+            script = bytes([flags, 0, credits, 0x1B, 13, 19, 1]) + calls
+            for kind in range(16):
+                script += bytes([16, kind, 12 + 3 * kind, 5 + kind, 17, kind, kind])
+                if kind % 4 == 3:
+                    script += bytes([18, 2, 10])
+            yield script + bytes([5, 17, 0, 7, 12, 9, 3, 55, 16, 1, 0, 9, 17, 0, 1, 16, 0xF1, 0, 0, 14, 12, 9])
+
+
 def message_seeds(corpus, messages):
+    for index, script in enumerate(backward_scripts()):
+        corpus.add("requester", ("backward", index), script)
     for message in messages:
         ops = tuple(message.operations)
         kind = (message.to_client, message.proc, message.header_size)
