@@ -32,6 +32,13 @@ using namespace std::chrono_literals;
 /// What stands around the data of a READ's Reply or a WRITE's Call (see the session's envelope).
 constexpr std::uint32_t kEnvelope = 1024;
 constexpr auto kGoodbye = 2s;
+/// A call without an answer is sent again on a fresh connection while its time-out still leaves room for
+/// that, and the credit of one that was given up is had back so (options.h: "Connections are replaced well
+/// before"). Not sooner than a server that is merely busy may need.
+constexpr std::chrono::milliseconds kLeastPatience = 1s;
+std::chrono::milliseconds patience(std::chrono::milliseconds timeout) {
+  return std::clamp<std::chrono::milliseconds>(timeout / 2, kLeastPatience, 60s);
+}
 
 rpc::ChannelOptions channel_options(const Target& target, std::vector<rpc::Address> addresses) {
   rpc::ChannelOptions options;
@@ -40,6 +47,7 @@ rpc::ChannelOptions channel_options(const Target& target, std::vector<rpc::Addre
   options.crc = target.options.crc;
   options.connect_timeout = target.options.connect_timeout;
   options.rdma.credits_wanted = target.options.credits;
+  options.rdma.reply_timeout = patience(target.options.timeout);
   return options;
 }
 

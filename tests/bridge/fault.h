@@ -54,7 +54,7 @@ struct FaultRow {
 // clang-format off
 inline constexpr std::array kFaults{
     FaultRow{Fault::drop_reply, "drop-reply", "the server executed the Call, and its Reply is lost"},
-    FaultRow{Fault::delay_reply, "delay-reply", "a Reply is late, by 1 to 400 ms"},
+    FaultRow{Fault::delay_reply, "delay-reply", "a Reply is late, by 1 to 200 ms"},
     FaultRow{Fault::duplicate_reply, "duplicate-reply", "a Reply comes twice"},
     FaultRow{Fault::reorder_reply, "reorder-reply", "a Reply waits for the next one, or 50 ms, and comes after it"},
     FaultRow{Fault::disconnect_at, "disconnect-at", "the connection ends instead of its N-th Reply", true},

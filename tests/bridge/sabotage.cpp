@@ -158,7 +158,7 @@ void sabotage_message(Delivery& delivery, std::uint32_t receive_size, Faults& fa
 void sabotage_timing(Delivery& delivery, std::uint64_t number, Faults& faults) {
   delivery.drop = faults.strikes(Fault::drop_reply);
   if (faults.strikes(Fault::delay_reply))
-    delivery.delay = std::chrono::milliseconds(1 + faults.pick(Fault::delay_reply, 400));
+    delivery.delay = std::chrono::milliseconds(1 + faults.pick(Fault::delay_reply, 200));
   delivery.twice = faults.strikes(Fault::duplicate_reply);
   delivery.behind = faults.strikes(Fault::reorder_reply);
   if (!delivery.plan.writes.empty()) {
