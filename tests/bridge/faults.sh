@@ -11,8 +11,8 @@ exercise=${NFSRDMA_EXERCISE:-$(dirname "$bridge_binary")/nfsrdma-exercise}
 operations=${NFSRDMA_FAULT_OPERATIONS:-1000}
 seed=${NFSRDMA_FAULT_SEED:-1}
 at_once=4
-# A Reply that is lost costs the time-out; what the client gets over by itself may cost a reconnection or two.
-options='timeo=1s&connect_timeout=5s&rsize=32768&wsize=32768&uid=0&gid=0'
+# A Reply that is lost costs half the time-out: then the client asks again on a fresh connection.
+options='timeo=3s&connect_timeout=5s&rsize=32768&wsize=32768&uid=0&gid=0'
 only=("$@")
 
 start_bridge clean || exit 1
@@ -47,8 +47,8 @@ collect() {
   else
     fail "$name: status $status [$struck]: $(head -c 3000 "$work/$name.out")"
   fi
-  # A fault that never struck was not tested.
-  same "$name: it struck" 0 "$(grep -cE '(^|[ ,])[a-z-]+ 0(,|$)' <<< "$struck")"
+  # A fault that never struck was not tested; in a mix the rare ones may not.
+  [[ $name = mix-* ]] || check "$name: it struck" grep -qvE ' 0(,|$)' <<< "$struck"
   names+=("$name")
   rm -rf "${export:?}/$name"
 }
