@@ -36,6 +36,13 @@ constexpr auto kGoodbye = 2s;
 /// Calls that a server may have under way towards us.
 constexpr std::uint32_t kCallbackSlots = 4;
 constexpr std::chrono::milliseconds kKeeperLook = 20ms;
+/// A call without an answer is sent again on a fresh connection while its time-out still leaves room for
+/// that, and the credit of one that was given up is had back so (options.h: "Connections are replaced well
+/// before"). Not sooner than a server that is merely busy may need.
+constexpr std::chrono::milliseconds kLeastPatience = 1s;
+std::chrono::milliseconds patience(std::chrono::milliseconds timeout) {
+  return std::clamp<std::chrono::milliseconds>(timeout / 2, kLeastPatience, 60s);
+}
 
 rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc::Address>& addresses) {
   rpc::ChannelOptions options;
@@ -45,6 +52,7 @@ rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc:
   options.connect_timeout = target.options.connect_timeout;
   options.rdma.credits_wanted = target.options.credits;
   options.rdma.backward_credits = kCallbackSlots;
+  options.rdma.reply_timeout = patience(target.options.timeout);
   return options;
 }
 

@@ -94,8 +94,11 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     if (verdict == Verdict::good) {
       const nfsstat4 status = reply->status();
       const bool wait = status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
+      // The answer of a retry that was not kept may also stand behind a SEQUENCE that succeeded (RFC 8881
+      // 2.10.6.1.3, Linux): the call was executed before, and one that changes nothing may be so again.
+      const bool uncached = status == NFS4ERR_RETRY_UNCACHED_REP && !compound.modifies();
       // What stands before the operation that failed would run again: harmless unless it changes something.
-      if (!wait || reply->executed() > compound.first_modifying() + 1) {
+      if (!uncached && (!wait || reply->executed() > compound.first_modifying() + 1)) {
         channel_.give_back(compound.take_message());
         co_return reply;
       }

@@ -15,70 +15,14 @@ lab=$here/lab
 test_name=$(basename "$0" .sh)
 cli_binary=${NFSRDMA_CLI:-$root/build/cli/nfsrdma-cli}
 server=10.77.0.2
+root_url=nfs://$server
 # shellcheck disable=SC2034
 client=10.77.0.1
 export=/mnt/exp/t-$test_name
 remote=/t-$test_name
-failures=0
-checks=0
 
-skip() {
-  printf '\n*** SKIPPED %s: %s ***\n\n' "$test_name" "$*" >&2
-  exit 77
-}
-say() { printf '%s: %s\n' "$test_name" "$*"; }
-fail() {
-  failures=$((failures + 1))
-  printf 'FAILED %s: %s\n' "$test_name" "$*"
-}
-
-# check WHAT COMMAND …: the command must succeed.
-check() {
-  local what=$1
-  shift
-  checks=$((checks + 1))
-  if "$@" > "$work/check.out" 2>&1; then
-    say "ok: $what"
-  else
-    fail "$what (status $?: $(head -c 1500 "$work/check.out"))"
-  fi
-}
-# same WHAT EXPECTED ACTUAL
-same() {
-  checks=$((checks + 1))
-  if [ "$2" = "$3" ]; then say "ok: $1"; else fail "$1: expected '$(head -c 300 <<< "$2")', got '$(head -c 300 <<< "$3")'"; fi
-}
-# expect_exit STATUS WHAT COMMAND …: its output is in $work/out and $work/err afterwards.
-expect_exit() {
-  local want=$1 what=$2 got=0
-  shift 2
-  checks=$((checks + 1))
-  "$@" > "$work/out" 2> "$work/err" || got=$?
-  if [ "$got" = "$want" ]; then
-    say "ok: $what"
-  else
-    fail "$what: exit status $got, expected $want; stderr: $(head -c 800 "$work/err")"
-  fi
-}
-# one_sentence WHAT [WORD …]: $work/err is one line, long enough to say something, and contains each WORD (a regular
-# expression, in any case).
-one_sentence() {
-  local what=$1 word lines
-  shift
-  checks=$((checks + 1))
-  lines=$(wc -l < "$work/err")
-  if [ "$lines" != 1 ] || [ "$(wc -c < "$work/err")" -lt 30 ]; then
-    fail "$what: stderr is not one sentence but $lines lines: $(head -c 800 "$work/err")"
-    return
-  fi
-  for word in "$@"; do
-    if ! grep -qiE -- "$word" "$work/err"; then
-      fail "$what: stderr does not say '$word': $(cat "$work/err")"
-      return
-    fi
-  done
-  say "ok: $what: $(cat "$work/err")"
-}
+# shellcheck source=../support/checks.sh
+. "$here/../support/checks.sh"
 
 # The program as the unprivileged user, in the client's namespace. $cli_wrap, if set, goes in front of it.
 cli_wrap=()
@@ -86,13 +30,8 @@ cli() { "$lab" user ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$@"; }
 # For the background, where the process id must be the program's own: cli_exec … &
 cli_exec() { exec "$lab" user "$cli_binary" "$@"; }
 on_server() { "$lab" run "$@"; }
-url() { printf 'nfs://%s%s/%s' "$server" "$remote" "${1:-}"; }
+url() { printf '%s%s/%s' "$root_url" "$remote" "${1:-}"; }
 server_sum() { on_server "sha256sum < '$export/$1'" | cut -d' ' -f1; }
-local_sum() { sha256sum < "$1" | cut -d' ' -f1; }
-now_ms() { date +%s%3N; }
-
-# json FILTER: applies jq's FILTER to $work/out; each line must be JSON.
-json() { jq -r "$1" "$work/out"; }
 
 started_lab=0
 children=()
@@ -106,11 +45,7 @@ finish() {
   "$lab" run "rm -rf '$export'" > /dev/null 2>&1
   [ "$started_lab" = 1 ] && "$lab" down
   if [ -n "${KEEP:-}" ]; then say "kept: $work"; else rm -rf "$work"; fi
-  if [ "$status" = 0 ]; then
-    say "$checks checks, $failures failed, $SECONDS s"
-    [ "$failures" = 0 ] || status=1
-  fi
-  exit "$status"
+  conclude "$status"
 }
 
 [ "$(id -u)" = 0 ] || skip "needs root for network namespaces and a tap device"
@@ -128,14 +63,7 @@ chmod 777 "$work"
 trap finish EXIT
 trap 'exit 130' INT TERM HUP
 
-# The unprivileged user must reach the program: a checkout below a closed home directory is copied out.
-if ! "$lab" user test -x "$cli_binary"; then
-  mkdir -p "$work/bin" && cp -L "$cli_binary" "$work/bin/nfsrdma-cli"
-  cp -P "$(dirname "$cli_binary")"/../libclient/libnfsrdma.so* "$work/bin/" 2>/dev/null
-  cli_binary=$work/bin/nfsrdma-cli
-  chmod -R a+rX "$work/bin"
-  export LD_LIBRARY_PATH=$work/bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
+"$lab" user test -x "$cli_binary" || copy_out_cli
 on_server "rm -rf '$export'; mkdir -m 1777 -p '$export'" || { echo "FAILED $test_name: no directory on the server"; exit 1; }
 "$lab" user sh -c '[ "$(id -u)" = 65534 ] && [ -z "$(ls -A /sys/class/infiniband /dev/infiniband 2>/dev/null)" ]' ||
   { echo "FAILED $test_name: not unprivileged, or an RDMA device is in sight"; exit 1; }

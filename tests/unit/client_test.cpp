@@ -376,6 +376,39 @@ TEST_CASE("client: a file destroyed while the server keeps silent for long leave
   CHECK(client.ping());
 }
 
+TEST_CASE("client: a call whose answer is lost is sent again well before timeo") {
+  Mounted m;
+  m.server.add_file("/a", pattern(8000));
+  Client& client = m.connect("timeo=4s");
+  auto file = m.open("/a");
+  m.server.hold(OP_READ);
+  std::thread other([&] {
+    eventually([&] { return m.server.connections() == 2; }, 4s);
+    m.server.release();
+  });
+  std::string data(8000, '?');
+  CHECK(ok(file->read(room(data), 0)));
+  CHECK(data == pattern(8000));
+  other.join();
+  CHECK(m.server.connections() == 2);
+  CHECK(client.info().reconnects == 1);
+}
+
+TEST_CASE("client: one that was given up does not keep the only credit for long") {
+  Mounted m;
+  m.server.add_file("/a", pattern(8000));
+  m.server.set_credits(1);
+  Client& client = m.connect("timeo=1s");
+  auto file = m.open("/a");
+  m.server.hold(OP_READ);
+  std::string data(8000, '?');
+  CHECK(errno_of(file->read(room(data), 0)) == ETIMEDOUT);
+  CHECK(ok(client.ping()));
+  m.server.release();
+  CHECK(ok(file->read(room(data), 0)));
+  CHECK(data == pattern(8000));
+}
+
 // ---- interruption ----
 
 TEST_CASE("client: T28 an interrupted read ends within a second, and a late answer changes nothing") {

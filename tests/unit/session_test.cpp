@@ -339,6 +339,24 @@ TEST_CASE("session: RETRY_UNCACHED_REP leads to the same call with a new sequenc
   CHECK(m.server.succeeded(OP_READ) == 2);
 }
 
+TEST_CASE("session: RETRY_UNCACHED_REP behind a SEQUENCE that succeeded, as Linux and Ganesha have it") {
+  Mounted m;
+  m.server.add_file("/a", "text");
+  m.connect();
+  m.server.answer(OP_PUTFH, NFS4ERR_RETRY_UNCACHED_REP);
+  CHECK(m.client->stat("/a"));
+  m.server.answer(OP_READ, NFS4ERR_RETRY_UNCACHED_REP);
+  std::string text(4, '?');
+  auto file = m.client->open("/a", OpenMode::read);
+  REQUIRE(ok(file));
+  CHECK(ok((*file)->read(room(text), 0)));
+  CHECK(text == "text");
+  // What changes something is not repeated blindly.
+  m.server.answer(OP_REMOVE, NFS4ERR_RETRY_UNCACHED_REP);
+  CHECK(errno_of(m.client->remove_file("/a")) == EIO);
+  CHECK(m.server.count(OP_REMOVE) == 1);
+}
+
 TEST_CASE("session: a CREATE whose answer was lost is answered from the reply cache, and done once") {
   Mounted m;
   (void)m.connect();

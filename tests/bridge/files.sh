@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Files and directories through the bridge, on a Ganesha: the checks that the lab's server gets, with several bridges.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=../support/file_checks.sh
+. "$here/../support/file_checks.sh"
+
+cli_wrap=()
+cli() { as_user ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$@"; }
+url() { printf '%s/export/%s' "$root_url" "${1:-}"; }
+# use NAME OPTION …: a bridge for the checks that follow.
+use() {
+  start_bridge "$@" || exit 1
+  root_url=nfs://127.0.0.1:$bridge_port
+}
+
+use plain
+for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * MiB)); do check_content "$size"; done
+check_pipes
+check_listing 2000
+check_objects
+expect_exit 0 "info" cli info "$root_url/export"
+for word in iwarp 'MPA revision 2' '64 granted' '4096 bytes' 'RFC 8797'; do check "info says $word" grep -qi -- "$word" "$work/out"; done
+check "no Call was answered with RDMA_ERROR" on_server "! grep -E 'RDMA_ERROR|ERR_|discarded' '$work/plain.log'"
+expect_exit 0 "the bridge ends on SIGTERM" stop_bridge "$bridge_pid"
+check "and says what it did" grep -q ' calls$' "$work/plain.summary"
+
+# What the two sides agree on, and files over it.
+others() {
+  local name=$1 expected=$2 size
+  shift 2
+  use "$name" "$@"
+  for size in 0 5000 $((3 * MiB + 1)); do check_content "$size"; done
+  expect_exit 0 "$name: ls -l of 2,000 entries" cli ls -l "$(url many)"
+  same "$name: all of them" "$(find "$export/many" -mindepth 1 | wc -l)" "$(grep -cv '^total' "$work/out")"
+  expect_exit 0 "$name: info" cli info "$(url)"
+  check "$name: info says $expected" grep -qiE -- "$expected" "$work/out"
+}
+others no-private-data 'to the server 1024 bytes, from it 1024' --no-private-data
+others small 'to the server 1024 bytes, from it 1024' --inline-send 1024 --inline-receive 1024
+others one-credit ' 1 granted' --credits 1
+others crc 'CRC: +on' --crc on
+others invalidation 'iwarp' --remote-invalidation
+
+# A server that is not there, and one that goes.
+server_port=1 use nobody
+expect_exit 1 "no server behind the bridge" cli ls "$(url)?timeo=1s&connect_timeout=1s"
+one_sentence "no server behind the bridge"
+expect_exit 2 "no such fault" "$bridge_binary" --listen 127.0.0.1:0 --fault nonsense
+one_sentence "no such fault" "nonsense"
+expect_exit 2 "nowhere to listen" "$bridge_binary"
+expect_exit 1 "a port that is taken" "$bridge_binary" --listen "127.0.0.1:$server_port"
+expect_exit 0 "--help" "$bridge_binary" --help
+check "--help lists the faults" grep -q late-write "$work/out"
