@@ -37,7 +37,9 @@ rpc::ChannelOptions channel_options(const Target& target, std::vector<rpc::Addre
   rpc::ChannelOptions options;
   options.server = target.host;
   options.addresses = std::move(addresses);
+  options.fabric = target.options.fabric;
   options.crc = target.options.crc;
+  options.busy_poll = target.options.busy_poll;
   options.connect_timeout = target.options.connect_timeout;
   options.rdma.credits_wanted = target.options.credits;
   return options;
@@ -374,9 +376,10 @@ Info ClientImpl::info() {
   out.address = channel_.address();
   out.fabric = fabric.fabric;
   out.fabric_detail = fabric.detail;
-  out.fabric_reason = target_.options.fabric == Fabric::automatic
-                          ? "fabric=auto, and this version has no other"
-                          : "fabric=iwarp was asked for";
+  out.fabric_reason = fabric.reason;
+  out.device = fabric.traits.device;
+  out.memory_windows = fabric.traits.memory_windows;
+  out.invalidation_offered = fabric.traits.remote_invalidation;
   out.mpa_revision = fabric.mpa_revision;
   out.crc = fabric.crc;
   out.ird = fabric.ird;

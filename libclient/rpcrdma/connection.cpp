@@ -28,7 +28,7 @@ Duration doubled(Duration first, unsigned times, Duration most) {
 // ---- connecting ----
 
 PrivateData Requester::State::announcement() const {
-  return {config.remote_invalidation, sayable_size(config.send_size), sayable_size(config.receive_size)};
+  return {bears_invalidation, sayable_size(config.send_size), sayable_size(config.receive_size)};
 }
 
 void Requester::State::connect(TimePoint now) {
