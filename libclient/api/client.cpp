@@ -7,6 +7,7 @@
 
 #include "api/client_impl.h"
 #include "api/resolve.h"
+#include "fabric/verbs/library.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma {
@@ -73,13 +74,25 @@ rpc::Credential caller(const Options& options) {
                               options.gid.value_or(::getegid()), numbers);
 }
 
-nfs4::SessionOptions session_options(const Options& options) {
+/// How many calls may be under way where each pins its buffer in memory. Beyond that the system would refuse
+/// to register another.
+std::uint32_t most_slots(const Options& options, const fabric::Established& established) {
+  if (established.fabric != "verbs") return options.credits;
+  constexpr std::uint64_t kMessages = 2U << 20;  // the connection's own
+  constexpr std::uint64_t kEdges = 64U << 10;    // pages begun, and a Reply chunk
+  const std::uint64_t most = fabric::verbs::lockable_memory();
+  const std::uint64_t each = std::max(options.rsize, options.wsize) + kEdges;
+  const std::uint64_t count = (most - std::min(most, kMessages)) / each;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, options.credits));
+}
+
+nfs4::SessionOptions session_options(const Options& options, const fabric::Established& established) {
   nfs4::SessionOptions out;
   out.minor_version = options.minor_version;
   out.minor_version_fixed = options.minor_version_fixed;
   out.rsize = options.rsize;
   out.wsize = options.wsize;
-  out.slots = options.credits;
+  out.slots = most_slots(options, established);
   out.credential = caller(options);
   // RFC 8881 2.4: unique among clients; every Client is one of its own and leaves nothing to reclaim.
   out.owner_id = "nfsrdma " + host_name() + " " + std::to_string(::getpid()) + " " + random_hex(8);
@@ -153,8 +166,9 @@ R ClientImpl::on_paths(std::string_view first, std::string_view second, Make mak
 
 async::Task<Status> ClientImpl::start_task(async::TimePoint deadline) {
   if (auto done = co_await channel_.connect(deadline); !done) co_return done;
-  session_ = std::make_unique<nfs4::Session>(channel_, session_options(target_.options),
-                                             [this](const std::string& text) { notice(text); });
+  session_ =
+      std::make_unique<nfs4::Session>(channel_, session_options(target_.options, channel_.established()),
+                                      [this](const std::string& text) { notice(text); });
   if (auto done = co_await session_->open(deadline); !done) co_return done;
   names_ = std::make_unique<nfs4::Namespace>(*session_);
   const nfs4::bitmap4 sizes = nfs4::bitmap_of({nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE});

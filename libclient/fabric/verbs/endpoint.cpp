@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::align_val_t page{4096};
 constexpr std::uint32_t wanted_inline = 256;
+constexpr std::uint32_t rxe_vendor = 0xffffff;
 constexpr std::uint8_t most_retries = 7;  // the field's largest; as RNR count it means "without end"
 
 }  // namespace
@@ -88,12 +89,14 @@ Endpoint::Failure Endpoint::query(const Queues& wanted) {
   limits.reads_in = count(device.max_qp_rd_atom);
   limits.reads_out = count(device.max_qp_init_rd_atom);
   depth = depths(wanted, limits);
+  invalidate_is_unsafe = device.vendor_id == rxe_vendor;
   traits = {device_name(), depth.windows != 0, depth.windows != 0};
   return {};
 }
 
 Endpoint::Failure Endpoint::prepare(const Queues& wanted) {
   if (Failure failed = query(wanted); failed.errno_value != 0) return failed;
+  (void)lockable_memory();
   watched = lib.open_device(id->verbs->device);
   if (watched == nullptr) return {errno, "the device cannot be opened"};
   if (const int failed = make_nonblocking(watched->async_fd); failed != 0) return {failed, "fcntl"};

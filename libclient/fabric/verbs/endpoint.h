@@ -77,6 +77,9 @@ class Endpoint {
   Slab send_slab, receive_slab;
   Depths depth;
   std::uint32_t inline_limit = 0;
+  /// rxe, as of Linux 6.1 at least, follows a null pointer in the kernel when a window is invalidated that is
+  /// not bound (any more). A Reply with an Invalidate that comes after ours would do that.
+  bool invalidate_is_unsafe = false;
   Traits traits;
 
  private:

@@ -115,17 +115,26 @@ bool Exposures::release(std::uint32_t handle) {
   return true;
 }
 
+/// Unbinds it by ending it.
+bool Exposures::give_window_back(Exposed& one) {
+  if (ibv_dealloc_mw(one.window) != 0) return false;
+  std::erase(windows_, std::exchange(one.window, nullptr));
+  return true;
+}
+
 Exposures::Revoked Exposures::revoke(std::span<const RemoteSegment> segments,
                                      std::optional<std::uint64_t> cookie) {
   std::vector<std::uint32_t> to_invalidate;
   for (const RemoteSegment& segment : segments) {
     const auto found = exposed_.find(segment.handle);
     if (found == exposed_.end()) continue;  // the peer has invalidated it
-    if (found->second.window != nullptr) {
+    const bool bound = found->second.window != nullptr && !queue_.retract_bind(segment.handle);
+    if (bound && !endpoint_.invalidate_is_unsafe) {
       to_invalidate.push_back(segment.handle);
-    } else if (!release(segment.handle)) {
-      return Revoked::failed;
+      continue;
     }
+    if (bound && !give_window_back(found->second)) return Revoked::failed;
+    if (!release(segment.handle)) return Revoked::failed;
   }
   for (const std::uint32_t handle : to_invalidate) {
     Work work;

@@ -3,8 +3,8 @@
 // Where the device has type 2 memory windows (rxe, mlx5): the memory is registered without any remote right,
 // and a window is bound over it by work posted ahead of the Send that names it. Its handle is a new one each
 // time, in the octet that is ours to choose at random (RFC 8166 8.1.2). It ends by an Invalidate of ours,
-// with a completion, or by the peer's Send with Invalidate (RFC 8797 4.1), at no cost here. Windows go back
-// to a pool.
+// with a completion (on rxe by giving the window back, see Endpoint), or by the peer's Send with Invalidate
+// (RFC 8797 4.1), at no cost here. Windows go back to a pool.
 //
 // Elsewhere (siw): the memory is registered with exactly the one remote right, and deregistered to revoke.
 // Such a handle cannot be invalidated by the peer.
@@ -46,6 +46,7 @@ class Exposures {
   [[nodiscard]] std::optional<std::uint64_t> invalidated(const Work& work);
   /// The peer has invalidated it.
   void invalidated_remotely(std::uint32_t handle);
+  [[nodiscard]] bool knows(std::uint32_t handle) const { return exposed_.contains(handle); }
 
   /// Registers local memory for an RDMA Write or Read of ours.
   [[nodiscard]] ibv_mr* register_local(Bytes memory, Work::Kind kind);
@@ -62,6 +63,7 @@ class Exposures {
   [[nodiscard]] Result<RemoteSegment> expose_one(Bytes memory, Access access);
   [[nodiscard]] ibv_mw* take_window();
   [[nodiscard]] bool release(std::uint32_t handle);
+  [[nodiscard]] bool give_window_back(Exposed& one);
 
   Endpoint& endpoint_;
   SendQueue& queue_;

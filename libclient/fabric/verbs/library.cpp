@@ -1,6 +1,7 @@
 #include "fabric/verbs/library.h"
 
 #include <dlfcn.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -92,6 +93,17 @@ std::string missing_device() {
     return std::string(connection_manager) + " cannot be opened (" + std::strerror(errno) + ")";
   }
   return {};
+}
+
+std::uint64_t lockable_memory() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 0;
+  if (limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+  const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
+  if (::setrlimit(RLIMIT_MEMLOCK, &none) == 0) return UINT64_MAX;  // a privileged process's
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_MEMLOCK, &limit);
+  return limit.rlim_max == RLIM_INFINITY ? UINT64_MAX : limit.rlim_max;
 }
 
 Result<const Library*> library() {

@@ -14,6 +14,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <cstdint>
 #include <string>
 
 #include "nfsrdma/result.h"
@@ -66,5 +67,9 @@ struct Library {
 
 /// Loads both libraries at the first call. Call it only where missing_device() is empty.
 [[nodiscard]] Result<const Library*> library();
+
+/// How many octets this process may register at once; all ones: no limit. Raises its limit of locked memory
+/// as far as it may first: 8 MiB is common, and less than a few calls need.
+[[nodiscard]] std::uint64_t lockable_memory();
 
 }  // namespace nfsrdma::fabric::verbs

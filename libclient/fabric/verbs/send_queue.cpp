@@ -58,6 +58,12 @@ bool SendQueue::post_send(const SendWork& work) {
   return true;
 }
 
+bool SendQueue::retract_bind(std::uint32_t handle) {
+  return std::erase_if(waiting_, [handle](const Work& work) {
+           return work.kind == Work::Kind::bind && work.handle == handle;
+         }) != 0;
+}
+
 /// False: no piece of the slab is free.
 bool SendQueue::give_slab(Work& work) {
   if (work.kind != Work::Kind::send || work.memory != nullptr) return true;

@@ -50,6 +50,9 @@ class SendQueue {
   [[nodiscard]] bool post_send(const SendWork& work);
   void post(Work work) { waiting_.push_back(std::move(work)); }
 
+  /// Takes a bind back that the device was not given yet. False: it was.
+  bool retract_bind(std::uint32_t handle);
+
   /// Gives the device what it has room for. 0, or the errno of a device that refuses.
   [[nodiscard]] int flush();
   /// A completion that reports success.

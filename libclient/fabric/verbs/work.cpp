@@ -227,7 +227,11 @@ void RdmaConnection::take_receive(const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) return broken_by(completion);
   ReceiveBuffer buffer = receives_->take(completion);
   std::optional<std::uint32_t> invalidated;
-  if ((completion.wc_flags & IBV_WC_WITH_INV) != 0) {
+  // rxe hands out the kernel's flags, where "with Invalidate" is the bit that rdma-core calls "checksum
+  // good", which means nothing on a reliable connection.
+  const bool misnamed =
+      (completion.wc_flags & IBV_WC_IP_CSUM_OK) != 0 && exposures_->knows(completion.invalidated_rkey);
+  if ((completion.wc_flags & IBV_WC_WITH_INV) != 0 || misnamed) {
     invalidated = completion.invalidated_rkey;
     exposures_->invalidated_remotely(*invalidated);
   }
