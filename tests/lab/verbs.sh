@@ -6,17 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 MiB=1048576
 
-# The guest's kernel chooses the device by the address alone, and of several takes the one that came first.
-only() {
-  local one
-  for one in siw0 rxe0; do [ "$one" = "$1" ] || on_server "rdma link del $one 2> /dev/null"; done
-  on_server "rdma link show $1/1 > /dev/null 2>&1 || rdma link add $1 type ${1%0} netdev vec0; sleep 1"
-}
-restore() {
-  "$lab" run 'ip addr replace 10.77.0.2/24 dev vec0; rdma link del rxe0; rdma link add siw0 type siw netdev vec0
-    rdma link add rxe0 type rxe netdev vec0' > /dev/null 2>&1
-}
-trap 'restore; finish' EXIT
+trap 'all_devices; finish' EXIT
 
 # What programs hold of a device. The server's own is named by the kernel's modules, not by processes.
 held() {
@@ -91,13 +81,13 @@ trouble() {
 
 export LAB_TIMEOUT=200
 on_server "head -c $big /dev/urandom > /tmp/big; cp /tmp/big '$export/big'"
-only siw0
+only_device siw0
 over siw0 false false
 trouble siw0
-only rxe0
+only_device rxe0
 over rxe0 true true
 trouble rxe0
-restore
+all_devices
 
 # Without a device the same program says why it is iwarp, with nothing on stderr.
 expect_exit 0 "without a device: info --json" cli info --json "$server"
