@@ -139,6 +139,10 @@ void print_info(Output& out, const Info& info) {
   row("address", info.address);
   row("fabric", info.fabric + (info.fabric_reason.empty() ? "" : " (" + info.fabric_reason + ")"));
   if (!info.fabric_detail.empty()) row("fabric detail", info.fabric_detail);
+  if (!info.device.empty()) {
+    row("device", info.device);
+    row("memory windows", yes_no(info.memory_windows));
+  }
   if (info.mpa_revision != 0) {
     row("MPA revision", std::to_string(info.mpa_revision));
     row("CRC", info.crc ? "on" : "off");
@@ -147,7 +151,9 @@ void print_info(Output& out, const Info& info) {
   row("inline threshold",
       "to the server " + with_bytes(info.call_threshold) + ", from it " + with_bytes(info.reply_threshold));
   row("private data", info.private_data ? "RFC 8797" : "none from the server");
-  row("remote invalidation", yes_no(info.remote_invalidation));
+  row("remote invalidation", info.remote_invalidation    ? "yes"
+                             : info.invalidation_offered ? "offered; the server does not say that it does it"
+                                                         : "no");
   row("credits", std::to_string(info.credits_granted) + " granted, " + std::to_string(info.credits_wanted) +
                      " asked for");
   row("NFS version", "4." + std::to_string(info.minor_version));
@@ -173,10 +179,12 @@ std::string info_json(const Info& info) {
   json::Object out;
   out.text("server", info.server).text("address", info.address).text("fabric", info.fabric);
   out.text("fabric_detail", info.fabric_detail).text("fabric_reason", info.fabric_reason);
+  out.text("device", info.device).boolean("memory_windows", info.memory_windows);
   out.number("mpa_revision", info.mpa_revision).boolean("crc", info.crc);
   out.number("ird", info.ird).number("ord", info.ord);
   out.number("call_threshold", info.call_threshold).number("reply_threshold", info.reply_threshold);
   out.boolean("private_data", info.private_data).boolean("remote_invalidation", info.remote_invalidation);
+  out.boolean("invalidation_offered", info.invalidation_offered);
   out.number("credits_wanted", info.credits_wanted).number("credits_granted", info.credits_granted);
   out.text("version", "4." + std::to_string(info.minor_version)).number("minor_version", info.minor_version);
   out.number("slots", info.slots).number("max_request", info.max_request);

@@ -13,9 +13,9 @@ bool same(const Options& a, const Options& b) {
   // A structured binding names every field, so that a new one does not go unnoticed here.
   const auto key = [](const Options& options) {
     const auto& [minor, fixed, port, fabric, rsize, wsize, timeout, connect_timeout, uid, gid, crc, credits,
-                 connections] = options;
+                 connections, busy_poll] = options;
     return std::tuple(minor, fixed, port, fabric, rsize, wsize, timeout, connect_timeout, uid, gid, crc,
-                      credits, connections);
+                      credits, connections, busy_poll);
   };
   return key(a) == key(b);
 }

@@ -8,6 +8,7 @@
 
 #include "api/client_impl.h"
 #include "api/resolve.h"
+#include "fabric/verbs/library.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma {
@@ -48,7 +49,9 @@ rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc:
   rpc::ChannelOptions options;
   options.server = target.host;
   options.addresses = addresses;
+  options.fabric = target.options.fabric;
   options.crc = target.options.crc;
+  options.busy_poll = target.options.busy_poll;
   options.connect_timeout = target.options.connect_timeout;
   options.rdma.credits_wanted = target.options.credits;
   options.rdma.backward_credits = kCallbackSlots;
@@ -84,13 +87,25 @@ rpc::Credential caller(const Options& options) {
                               options.gid.value_or(::getegid()), numbers);
 }
 
-nfs4::SessionOptions session_options(const Options& options) {
+/// How many calls may be under way where each pins its buffer in memory. Beyond that the system would refuse
+/// to register another.
+std::uint32_t most_slots(const Options& options, const fabric::Established& established) {
+  if (established.fabric != "verbs") return options.credits;
+  constexpr std::uint64_t kMessages = 2U << 20;  // the connection's own
+  constexpr std::uint64_t kEdges = 64U << 10;    // pages begun, and a Reply chunk
+  const std::uint64_t most = fabric::verbs::lockable_memory();
+  const std::uint64_t each = std::max(options.rsize, options.wsize) + kEdges;
+  const std::uint64_t count = (most - std::min(most, kMessages)) / each;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, options.credits));
+}
+
+nfs4::SessionOptions session_options(const Options& options, const fabric::Established& established) {
   nfs4::SessionOptions out;
   out.minor_version = options.minor_version;
   out.minor_version_fixed = options.minor_version_fixed;
   out.rsize = options.rsize;
   out.wsize = options.wsize;
-  out.slots = options.credits;
+  out.slots = most_slots(options, established);
   out.callback_slots = kCallbackSlots;
   out.credential = caller(options);
   // RFC 8881 2.4: unique among clients; every Client is one of its own and leaves nothing to reclaim.
@@ -164,8 +179,9 @@ R ClientImpl::on_paths(std::string_view first, std::string_view second, Make mak
 // ---- beginning and end ----
 
 async::Task<Status> ClientImpl::start_task(async::TimePoint deadline) {
-  if (auto done = co_await channels_.front()->connect(deadline); !done) co_return done;
-  session_ = std::make_unique<nfs4::Session>(*channels_.front(), session_options(target_.options),
+  rpc::Channel& first = *channels_.front();
+  if (auto done = co_await first.connect(deadline); !done) co_return done;
+  session_ = std::make_unique<nfs4::Session>(first, session_options(target_.options, first.established()),
                                              [this](const std::string& text) { notice(text); });
   if (auto done = co_await session_->open(deadline); !done) co_return done;
   for (std::size_t i = 1; i < channels_.size(); ++i) {
@@ -394,9 +410,10 @@ Info ClientImpl::info() {
   out.address = first.address();
   out.fabric = fabric.fabric;
   out.fabric_detail = fabric.detail;
-  out.fabric_reason = target_.options.fabric == Fabric::automatic
-                          ? "fabric=auto, and this version has no other"
-                          : "fabric=iwarp was asked for";
+  out.fabric_reason = fabric.reason;
+  out.device = fabric.traits.device;
+  out.memory_windows = fabric.traits.memory_windows;
+  out.invalidation_offered = fabric.traits.remote_invalidation;
   out.mpa_revision = fabric.mpa_revision;
   out.crc = fabric.crc;
   out.ird = fabric.ird;

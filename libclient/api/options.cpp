@@ -18,7 +18,8 @@ using std::chrono::milliseconds;
 constexpr std::uint32_t smallest_io = 1024;      // as nfs(5)
 constexpr std::uint32_t largest_io = 16U << 20;  // beyond what any server takes; bounds a typing error
 constexpr std::uint32_t largest_credits = 1024;
-constexpr std::uint32_t most_connections = 16;  // as nfs(5)
+constexpr std::uint32_t most_connections = 16;          // as nfs(5)
+constexpr std::uint32_t longest_busy_poll_us = 10'000;  // nothing else of the client's runs meanwhile
 constexpr std::int64_t longest_wait_ms = 24LL * 3600 * 1000;
 
 template <class T>
@@ -89,8 +90,8 @@ bool set_port(Options& options, std::string_view text) {
 }
 
 bool set_fabric(Options& options, std::string_view text) {
-  if (text != "auto" && text != "iwarp") return false;
-  options.fabric = text == "auto" ? Fabric::automatic : Fabric::iwarp;
+  if (text != "auto" && text != "verbs" && text != "iwarp") return false;
+  options.fabric = text == "auto" ? Fabric::automatic : text == "verbs" ? Fabric::verbs : Fabric::iwarp;
   return true;
 }
 
@@ -140,6 +141,12 @@ bool set_nconnect(Options& options, std::string_view text) {
   return assign(options.connections, number<std::uint32_t>(text, 1, most_connections));
 }
 
+bool set_busy_poll(Options& options, std::string_view text) {
+  const auto value = number<std::uint32_t>(text, 0, longest_busy_poll_us);
+  if (value) options.busy_poll = std::chrono::microseconds(*value);
+  return value.has_value();
+}
+
 struct Row {
   OptionHelp help;
   bool (*set)(Options&, std::string_view);
@@ -148,7 +155,10 @@ struct Row {
 constexpr auto rows = std::to_array<Row>({
     {{"vers", "4, 4.1 or 4.2", "NFS version; 4 is the highest that the server takes (default 4)"}, set_vers},
     {{"port", "a port number", "the server's port for NFS over RDMA (default 20049)"}, set_port},
-    {{"fabric", "auto or iwarp", "what carries RDMA; iwarp needs no device (default auto)"}, set_fabric},
+    {{"fabric", "auto, verbs or iwarp",
+      "what carries RDMA: verbs a device, iwarp a TCP socket (default auto: verbs where a device leads "
+      "there)"},
+     set_fabric},
     {{"rsize", "bytes from 1024 to 16M", "most bytes of one READ (default 1M)"}, set_rsize},
     {{"wsize", "bytes from 1024 to 16M", "most bytes of one WRITE (default 1M)"}, set_wsize},
     {{"timeo", "tenths of a second, or a time such as 30s or 500ms",
@@ -165,6 +175,9 @@ constexpr auto rows = std::to_array<Row>({
      set_credits},
     {{"nconnect", "a number from 1 to 16", "connections to the server that share the work (default 1)"},
      set_nconnect},
+    {{"busy_poll", "microseconds from 0 to 10000",
+      "on the verbs fabric, look for answers so long before sleeping (default 0: never)"},
+     set_busy_poll},
 });
 
 /// Levenshtein's distance.

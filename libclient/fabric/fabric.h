@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -65,12 +66,24 @@ struct SendWork {
   bool solicited = false;
 };
 
+/// What is known of the way to the peer before anything is said to it.
+struct Traits {
+  std::string device;                ///< "siw0"; empty where there is none
+  bool memory_windows = false;       ///< type 2: handles come and go without a registration of their own
+  bool remote_invalidation = false;  ///< every handle that expose() gives may be invalidated by the peer
+};
+
+/// Gives the private data of a connection request. What it says may depend on the device (RFC 8797 4.1).
+using PrivateDataSource = std::function<std::vector<std::byte>(const Traits&)>;
+
 /// What was agreed when the connection was set up. For `info` and for the layer above.
 struct Established {
   std::vector<std::byte> private_data;  ///< what the peer's layer above sent, lower layers' part taken off
   std::string fabric;                   ///< "iwarp" or "verbs"
-  std::string detail;                   ///< e.g. "MPA revision 2, CRC off, markers off, IRD 16, ORD 16"
-  unsigned mpa_revision = 0;            ///< 0 where there is no MPA
+  std::string reason;                   ///< why that one was chosen
+  Traits traits;
+  std::string detail;         ///< e.g. "MPA revision 2, CRC off, markers off, IRD 16, ORD 16"
+  unsigned mpa_revision = 0;  ///< 0 where there is no MPA
   bool crc = false;
   std::uint32_t ird = 0;  ///< RDMA Reads that the peer may have under way towards us
   std::uint32_t ord = 0;  ///< RDMA Reads that we may have under way towards the peer

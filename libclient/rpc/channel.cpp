@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "fabric/iwarp/connection.h"
+#include "fabric/dial.h"
 
 namespace nfsrdma::rpc {
 namespace {
@@ -45,6 +45,28 @@ fabric::iwarp::CrcPolicy policy_of(Crc crc) {
       break;
   }
   return fabric::iwarp::CrcPolicy::automatic;
+}
+
+fabric::Choice choice_of(Fabric fabric) {
+  switch (fabric) {
+    case Fabric::verbs:
+      return fabric::Choice::verbs;
+    case Fabric::iwarp:
+      return fabric::Choice::iwarp;
+    case Fabric::automatic:
+      break;
+  }
+  return fabric::Choice::automatic;
+}
+
+/// Twice the credits: as many Calls of the server's again may come (RFC 8167 4.1).
+fabric::verbs::Queues queues_of(const ChannelOptions& options) {
+  fabric::verbs::Queues out;
+  out.receive_size = options.rdma.receive_size;
+  out.send_size = options.rdma.send_size;
+  out.receive_count = out.send_count = 2 * options.rdma.credits_wanted;
+  out.busy_poll = options.busy_poll;
+  return out;
 }
 
 }  // namespace
@@ -237,16 +259,20 @@ void Channel::dial() {
   up_ = false;
   const Address& address = options_.addresses[address_index_];
   address_ = text_of(address);
-  fabric::iwarp::ConnectOptions options;
+  fabric::DialOptions options;
+  options.choice = choice_of(options_.fabric);
   options.address = address.storage;
   options.host = options_.server;
-  options.private_data = requester_.private_data();
+  options.private_data = [this](const fabric::Traits& traits) {
+    return requester_.private_data(traits.remote_invalidation);
+  };
   options.crc = policy_of(options_.crc);
+  options.queues = queues_of(options_);
   // What time there is is shared by the addresses that are left to try.
   const auto now = loop_.now();
   const auto deadline = std::min(first_deadline_, now + options_.connect_timeout);
   options.deadline = now + (deadline - now) / static_cast<long>(options_.addresses.size() - address_index_);
-  connection_ = fabric::iwarp::connect(loop_, std::move(options), *this);
+  connection_ = fabric::dial(loop_, std::move(options), *this);
 }
 
 /// Closes the connection and lets go of it, later: this may be inside one of its callbacks.

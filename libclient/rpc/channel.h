@@ -39,7 +39,9 @@ struct Address {
 struct ChannelOptions {
   std::string server;              ///< for messages: the name as the user gave it
   std::vector<Address> addresses;  ///< tried in order
+  Fabric fabric = Fabric::automatic;
   Crc crc = Crc::automatic;
+  std::chrono::microseconds busy_poll{0};
   std::chrono::milliseconds connect_timeout{10000};
   rpcrdma::Config rdma;
 };

@@ -36,7 +36,7 @@ bool needs_connection(const Action& action) {
 // ---- connecting ----
 
 PrivateData Requester::State::announcement() const {
-  return {config.remote_invalidation, sayable_size(config.send_size), sayable_size(config.receive_size)};
+  return {bears_invalidation, sayable_size(config.send_size), sayable_size(config.receive_size)};
 }
 
 void Requester::State::connect(TimePoint now) {

@@ -333,6 +333,10 @@ std::vector<std::byte> Requester::private_data() const {
   const auto octets = encode(state_->announcement());
   return {octets.begin(), octets.end()};
 }
+std::vector<std::byte> Requester::private_data(bool remote_invalidation) {
+  state_->bears_invalidation = remote_invalidation;
+  return private_data();
+}
 const Facts& Requester::facts() const {
   return state_->facts;
 }

@@ -225,6 +225,8 @@ class Requester {
 
   /// What to put into the connection request (RFC 8797 4); empty if Config::announce is off.
   [[nodiscard]] std::vector<std::byte> private_data() const;
+  /// The same for a connection whose handles may be invalidated remotely, or not, whatever Config says.
+  [[nodiscard]] std::vector<std::byte> private_data(bool remote_invalidation);
   [[nodiscard]] const Facts& facts() const;
   [[nodiscard]] bool connected() const;
   /// Calls submitted and not yet completed.

@@ -87,7 +87,8 @@ struct Requester::State {
 
   // ---- this connection ----
   Link link = Link::down;
-  bool replied = false;  // a valid Reply came over it: the grant is known
+  bool bears_invalidation = config.remote_invalidation;  // what was announced for it (RFC 8797 4.1)
+  bool replied = false;                                  // a valid Reply came over it: the grant is known
   bool zero_grant_seen = false;
   bool oddity_seen = false;
   std::uint32_t in_flight = 0;  // all that hold a credit

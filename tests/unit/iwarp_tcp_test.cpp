@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 
+#include "fabric/address.h"
 #include "fabric/iwarp/connection.h"
 #include "fabric/iwarp/listener.h"
 #include "iwarp_pair.h"
@@ -101,7 +102,7 @@ struct Impostor {
     sockaddr_storage bound{};
     socklen_t size = sizeof bound;
     ::getsockname(fd.fd(), reinterpret_cast<sockaddr*>(&bound), &size);
-    port = iwarp::port_of(bound);
+    port = port_of(bound);
     loop.watch(fd.fd(), EPOLLIN, [this, act](std::uint32_t) {
       accepted.emplace_back(::accept(fd.fd(), nullptr, nullptr));
       if (act) act(accepted.back().fd());

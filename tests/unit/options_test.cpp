@@ -35,7 +35,7 @@ TEST_CASE("options: each sets its field") {
   Options o;
   REQUIRE(
       o.set_all("vers=4.1,port=2049,fabric=iwarp,rsize=64K,wsize=1M,timeo=300,connect_timeout=2s,sec=sys,"
-                "uid=1000,gid=0,crc=off,credits=8"));
+                "uid=1000,gid=0,crc=off,credits=8,busy_poll=50"));
   CHECK(o.minor_version == 1);
   CHECK(o.minor_version_fixed);
   CHECK(o.port == 2049);
@@ -48,6 +48,11 @@ TEST_CASE("options: each sets its field") {
   CHECK(o.gid == 0U);
   CHECK(o.crc == Crc::off);
   CHECK(o.credits == 8);
+  CHECK(o.busy_poll == 50us);
+  REQUIRE(o.set("fabric", "verbs"));
+  CHECK(o.fabric == Fabric::verbs);
+  REQUIRE(o.set("fabric", "auto"));
+  CHECK(o.fabric == Fabric::automatic);
 }
 
 TEST_CASE("options: vers=4 asks for the highest and lets the server choose") {
@@ -80,11 +85,12 @@ TEST_CASE("options: a wrong value is refused with what the option takes, and cha
                            "rsize=16777217", "rsize=17M",      "rsize=4294967296K",
                            "rsize=-1",       "rsize=1 ",       "rsize=K",
                            "port=0",         "port=65536",     "port=x",
-                           "vers=3",         "vers=4.0",       "fabric=verbs",
+                           "vers=3",         "vers=4.0",       "fabric=ib",
                            "sec=krb5",       "sec=",           "crc=yes",
                            "uid=-1",         "uid=4294967295", "gid=root",
                            "timeo=0",        "timeo=s",        "timeo=99999999999999s",
-                           "credits=0",      "credits"}) {
+                           "credits=0",      "credits",        "busy_poll=10001",
+                           "busy_poll=5us"}) {
     CAPTURE(item);
     Options o;
     const Status status = o.set_all(item);
@@ -105,7 +111,7 @@ TEST_CASE("options: empty items in a list are harmless, and what stands before a
 }
 
 TEST_CASE("options: the help names every option once") {
-  CHECK(option_help().size() == 13);
+  CHECK(option_help().size() == 14);
   for (const OptionHelp& help : option_help()) {
     Options o;
     const std::string text = message_of(o.set(help.name, "\x01"));

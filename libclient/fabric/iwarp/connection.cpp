@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fabric/address.h"
 #include "fabric/iwarp/tcp_connection.h"
 
 namespace nfsrdma::fabric::iwarp {
@@ -155,6 +156,7 @@ void TcpConnection::handshake_outcome(Initiator::Outcome outcome) {
   }
   if (deadline_ != 0) loop_.cancel(std::exchange(deadline_, 0));
   established_ = established(initiator_->agreement());
+  established_.reason = options_.reason;
   early_.assign(reply_.begin() + static_cast<std::ptrdiff_t>(outcome.consumed), reply_.end());
   announce();
 }
@@ -449,8 +451,8 @@ Error TcpConnection::connect_error(int errno_value) const {
       return error(
           ErrorKind::connection, errno_value,
           "connection refused: nothing listens on TCP port " + port +
-              ". Check the port, and that the server offers NFS over iWARP (siw or an iWARP card; RoCE and "
-              "InfiniBand are not supported yet)");
+              ". Check the port, and that the server offers NFS over iWARP (siw or an iWARP card); RoCE and "
+              "InfiniBand take an RDMA device on this machine");
     case EHOSTUNREACH:
     case ENETUNREACH:
     case EADDRNOTAVAIL:

@@ -33,7 +33,8 @@ struct ConnectOptions {
   std::string host;                     ///< how the user calls it, for messages; empty: the address
   std::vector<std::byte> private_data;  ///< at most 508 octets (512 less MPA's own 4)
   CrcPolicy crc = CrcPolicy::automatic;
-  Depths depths;  ///< RDMA Reads at once, towards us and from us
+  Depths depths;       ///< RDMA Reads at once, towards us and from us
+  std::string reason;  ///< why this fabric, for Established
   async::TimePoint deadline = async::TimePoint::max();
 };
 

@@ -25,6 +25,7 @@ Established established(const Agreement& agreement) {
   Established out;
   out.private_data = agreement.private_data;
   out.fabric = "iwarp";
+  out.traits = iwarp_traits();
   out.mpa_revision = agreement.revision;
   out.crc = agreement.crc;
   out.ird = agreement.ird;

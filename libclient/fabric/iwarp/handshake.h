@@ -46,6 +46,14 @@ struct Agreement {
   std::vector<std::byte> private_data;  ///< the peer's
 };
 
+/// There is no device, and every handle is an entry of the Stream's own table, which a Send with Invalidate
+/// takes out.
+[[nodiscard]] inline Traits iwarp_traits() {
+  Traits out;
+  out.remote_invalidation = true;
+  return out;
+}
+
 /// The part of `fabric::Established` that comes from here.
 [[nodiscard]] Established established(const Agreement& agreement);
 

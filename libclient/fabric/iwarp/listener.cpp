@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fabric/address.h"
 #include "fabric/iwarp/tcp_connection.h"
 
 namespace nfsrdma::fabric::iwarp {

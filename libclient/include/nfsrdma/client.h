@@ -88,12 +88,15 @@ struct FilesystemSpace {
 /// What was negotiated. Every field is what this connection really uses.
 struct Info {
   std::string server, address, fabric, fabric_detail, fabric_reason;
+  std::string device;           ///< the RDMA device; empty on the iwarp fabric
+  bool memory_windows = false;  ///< the device has windows of type 2: nothing is registered for remote access
   unsigned mpa_revision = 0;
   bool crc = false;
   std::uint32_t ird = 0, ord = 0;
   std::uint32_t call_threshold = 0, reply_threshold = 0;  ///< inline, to and from the server
   bool private_data = false;                              ///< the server sent RFC 8797 private data
-  bool remote_invalidation = false;
+  bool remote_invalidation = false;                       ///< agreed on by both sides' private data
+  bool invalidation_offered = false;                      ///< by ours: a server may invalidate our handles
   std::uint32_t credits_wanted = 0, credits_granted = 0;
   unsigned minor_version = 0;
   std::uint32_t slots = 0;

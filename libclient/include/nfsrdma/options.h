@@ -14,8 +14,9 @@
 namespace nfsrdma {
 
 enum class Fabric : unsigned char {
-  automatic,  ///< what the library finds best for the route to the server
+  automatic,  ///< verbs where the route to the server has an RDMA device, else iwarp
   iwarp,      ///< iWARP over an ordinary TCP socket; needs no device
+  verbs,      ///< an RDMA device, by rdma-core's libraries
 };
 
 /// CRC on the iWARP fabric (RFC 5044 7.1).
@@ -40,6 +41,8 @@ struct Options {
   Crc crc = Crc::automatic;
   std::uint32_t credits = 64;  ///< Calls under way at most on each connection, if the server grants as many
   std::uint32_t connections = 1;  ///< `nconnect`: connections that share one session's calls
+  /// On the verbs fabric: look for answers so long before sleeping, while there are any. 0: never.
+  std::chrono::microseconds busy_poll{0};
 
   /// Sets one option from its text, as in "rsize=65536". An Error (usage) names the option and what it takes.
   NFSRDMA_API Status set(std::string_view name, std::string_view value);

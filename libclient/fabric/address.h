@@ -1,0 +1,16 @@
+// Socket addresses as the fabrics and their messages need them.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+namespace nfsrdma::fabric {
+
+[[nodiscard]] socklen_t address_size(const sockaddr_storage& address);
+[[nodiscard]] std::uint16_t port_of(const sockaddr_storage& address);
+/// "host:port"; `host` empty: the address in numbers, IPv6 in brackets.
+[[nodiscard]] std::string peer_text(const sockaddr_storage& address, const std::string& host);
+
+}  // namespace nfsrdma::fabric

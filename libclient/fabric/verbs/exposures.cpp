@@ -1,0 +1,179 @@
+#include "fabric/verbs/exposures.h"
+
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace nfsrdma::fabric::verbs {
+namespace {
+
+constexpr std::uint32_t own_bits = 0xff;  // of a window's handle
+
+/// The window's next handle: its own bits random and other than before, as binding demands.
+std::uint32_t next_handle(std::uint32_t handle) {
+  thread_local std::array<std::uint8_t, 256> numbers{};  // so many at a time are never cut short
+  thread_local std::size_t used = numbers.size();
+  for (;;) {
+    if (used == numbers.size()) {
+      if (::getrandom(numbers.data(), numbers.size(), 0) != static_cast<ssize_t>(numbers.size()))
+        std::abort();
+      used = 0;
+    }
+    const std::uint32_t next = (handle & ~own_bits) | std::exchange(numbers[used++], std::uint8_t{0});
+    if (next != handle) return next;
+  }
+}
+
+}  // namespace
+
+Error Exposures::failure(int errno_value, std::size_t length) const {
+  std::string text = std::to_string(length) + " bytes cannot be registered with " + endpoint_.traits.device +
+                     ": " + std::strerror(errno_value);
+  rlimit limit{};
+  // What an unprivileged user meets first.
+  if ((errno_value == ENOMEM || errno_value == EAGAIN || errno_value == EPERM) &&
+      ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    text += ". Raise the limit of locked memory (ulimit -l, now " + std::to_string(limit.rlim_cur / 1024) +
+            " KiB), or lower rsize, wsize or credits, or use fabric=iwarp";
+  } else {
+    text += ". Lower rsize, wsize or credits, or use fabric=iwarp";
+  }
+  return {ErrorKind::local, errno_value, "", "", std::move(text)};
+}
+
+Result<std::vector<RemoteSegment>> Exposures::expose(Bytes memory, Access access) {
+  std::vector<RemoteSegment> out;
+  for (const Bytes piece : split(memory, endpoint_.depth.segment)) {
+    auto one = expose_one(piece, access);
+    if (!one) {
+      // Nobody was told of the others. Their windows' binds are still to be posted, ahead of these.
+      (void)revoke(out, std::nullopt);
+      return one.error();
+    }
+    out.push_back(*one);
+  }
+  return out;
+}
+
+Result<RemoteSegment> Exposures::expose_one(Bytes memory, Access access) {
+  const auto length = static_cast<std::uint32_t>(memory.size());
+  if (memory.empty()) memory = {&nothing_, 1};
+  const bool windows = endpoint_.traits.memory_windows;
+  ibv_mw* const window = windows ? take_window() : nullptr;
+  if (windows && window == nullptr) return failure(ENOMEM, memory.size());
+  int rights = access == Access::remote_write ? IBV_ACCESS_LOCAL_WRITE : 0;
+  rights |= windows                          ? IBV_ACCESS_MW_BIND
+            : access == Access::remote_write ? IBV_ACCESS_REMOTE_WRITE
+                                             : IBV_ACCESS_REMOTE_READ;
+  ibv_mr* const registration = endpoint_.lib.reg_mr(endpoint_.pd, memory.data(), memory.size(), rights);
+  if (registration == nullptr) {
+    const int failed = errno;
+    if (window != nullptr) free_windows_.push_back(window);
+    return failure(failed, memory.size());
+  }
+  std::uint32_t handle = registration->rkey;
+  if (window != nullptr) {
+    handle = next_handle(window->rkey);
+    Work bind;
+    bind.kind = Work::Kind::bind;
+    bind.handle = handle;
+    bind.memory = memory.data();
+    bind.length = memory.size();
+    bind.registration = registration;
+    bind.window = window;
+    bind.access = access;
+    queue_.post(std::move(bind));
+  }
+  exposed_.emplace(handle, Exposed{registration, window});
+  return RemoteSegment{handle, length, reinterpret_cast<std::uintptr_t>(memory.data())};
+}
+
+ibv_mw* Exposures::take_window() {
+  if (free_windows_.empty()) {
+    if (windows_.size() >= endpoint_.depth.windows) return nullptr;
+    ibv_mw* fresh = ibv_alloc_mw(endpoint_.pd, IBV_MW_TYPE_2);
+    if (fresh == nullptr) return nullptr;
+    windows_.push_back(fresh);
+    return fresh;
+  }
+  ibv_mw* window = free_windows_.back();
+  free_windows_.pop_back();
+  return window;
+}
+
+/// What stands behind a handle that nobody can use any more.
+bool Exposures::release(std::uint32_t handle) {
+  const auto found = exposed_.find(handle);
+  if (found == exposed_.end()) return true;
+  if (endpoint_.lib.dereg_mr(found->second.registration) != 0) return false;
+  if (found->second.window != nullptr) free_windows_.push_back(found->second.window);
+  exposed_.erase(found);
+  return true;
+}
+
+/// Unbinds it by ending it.
+bool Exposures::give_window_back(Exposed& one) {
+  if (ibv_dealloc_mw(one.window) != 0) return false;
+  std::erase(windows_, std::exchange(one.window, nullptr));
+  return true;
+}
+
+Exposures::Revoked Exposures::revoke(std::span<const RemoteSegment> segments,
+                                     std::optional<std::uint64_t> cookie) {
+  std::vector<std::uint32_t> to_invalidate;
+  for (const RemoteSegment& segment : segments) {
+    const auto found = exposed_.find(segment.handle);
+    if (found == exposed_.end()) continue;  // the peer has invalidated it
+    const bool bound = found->second.window != nullptr && !queue_.retract_bind(segment.handle);
+    if (bound && !endpoint_.invalidate_is_unsafe) {
+      to_invalidate.push_back(segment.handle);
+      continue;
+    }
+    if (bound && !give_window_back(found->second)) return Revoked::failed;
+    if (!release(segment.handle)) return Revoked::failed;
+  }
+  for (const std::uint32_t handle : to_invalidate) {
+    Work work;
+    work.kind = Work::Kind::invalidate;
+    work.handle = handle;
+    work.cookie = cookie.value_or(0);
+    work.last = cookie && handle == to_invalidate.back();
+    queue_.post(std::move(work));
+  }
+  return to_invalidate.empty() ? Revoked::done : Revoked::later;
+}
+
+std::optional<std::uint64_t> Exposures::invalidated(const Work& work) {
+  (void)release(work.handle);  // without a remote right: it pins memory until clear(), no more
+  return work.last ? std::optional(work.cookie) : std::nullopt;
+}
+
+void Exposures::invalidated_remotely(std::uint32_t handle) {
+  (void)release(handle);
+}
+
+ibv_mr* Exposures::register_local(Bytes memory, Work::Kind kind) {
+  int rights = 0;
+  if (kind == Work::Kind::read) {
+    rights = IBV_ACCESS_LOCAL_WRITE;
+    // RFC 5040 5.2: on iWARP a Read's sink is named to the peer and written like any tagged buffer.
+    if (endpoint_.is_iwarp()) rights |= IBV_ACCESS_REMOTE_WRITE;
+  }
+  if (memory.empty()) memory = {&nothing_, 1};
+  return endpoint_.lib.reg_mr(endpoint_.pd, memory.data(), memory.size(), rights);
+}
+
+void Exposures::clear() {
+  // Windows first: a registration that has one bound over it stays.
+  for (ibv_mw* window : windows_) ibv_dealloc_mw(window);
+  windows_.clear();
+  free_windows_.clear();
+  for (const auto& [handle, one] : exposed_) endpoint_.lib.dereg_mr(one.registration);
+  exposed_.clear();
+}
+
+}  // namespace nfsrdma::fabric::verbs

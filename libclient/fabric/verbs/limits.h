@@ -1,0 +1,54 @@
+// What a device can do, and the queues that follow from it and from what is wanted. Pure.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "fabric/verbs/connection.h"
+#include "fabric/verbs/segments.h"
+
+namespace nfsrdma::fabric::verbs {
+
+/// From ibv_query_device().
+struct Limits {
+  std::uint32_t work_requests = 0;  ///< of one queue
+  std::uint32_t completions = 0;    ///< of one completion queue
+  std::uint64_t registration = 0;   ///< octets
+  std::uint32_t windows = 0;        ///< type 2 memory windows; 0: it has none
+  std::uint32_t reads_in = 0, reads_out = 0;
+};
+
+/// The queues of one connection.
+struct Depths {
+  std::uint32_t receives = 0;    ///< work requests of the receive queue, and entries of its completion queue
+  std::uint32_t send_slots = 0;  ///< Sends whose octets the slab holds
+  std::uint32_t sends = 0;       ///< work requests of the send queue, and entries of its completion queue
+  std::uint32_t windows = 0;     ///< memory windows at most
+  std::uint32_t reads_in = 0, reads_out = 0;
+  std::size_t segment = 0;  ///< octets that one handle covers at most
+};
+
+/// Of one Send: itself, and binding and invalidating what its RPC exposes, which is seldom more than a Write
+/// chunk, a Read chunk and a Reply chunk.
+inline constexpr std::uint32_t windows_per_send = 3;
+inline constexpr std::uint32_t work_per_send = 1 + 2 * windows_per_send;
+
+[[nodiscard]] constexpr Depths depths(const Queues& wanted, const Limits& limits) {
+  const std::uint32_t most = std::max(1U, std::min(limits.work_requests, limits.completions));
+  const auto at_most = [](std::uint64_t value, std::uint32_t bound) {
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(value, 1, bound));
+  };
+  const std::uint32_t per_send = limits.windows != 0 ? work_per_send : 1 + windows_per_send;
+  Depths out;
+  out.receives = at_most(wanted.receive_count, most);
+  out.sends = at_most(std::uint64_t{wanted.send_count} * per_send, most);
+  out.send_slots = std::min(std::max(1U, wanted.send_count), out.sends);
+  out.windows = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(limits.windows, std::uint64_t{wanted.send_count} * 4 * windows_per_send));
+  out.reads_in = std::min(wanted.reads, limits.reads_in);
+  out.reads_out = std::min(wanted.reads, limits.reads_out);
+  out.segment = segment_limit(limits.registration);
+  return out;
+}
+
+}  // namespace nfsrdma::fabric::verbs
