@@ -139,7 +139,10 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     use.put(true);
     if (raised) slot_free_.notify_all();
     if (!recovering) heed_flags(ok.sr_status_flags);
-    verdict = Verdict::good;
+    // Linux says so behind a good SEQUENCE. It keeps the Replies that were asked to be kept, those of Calls
+    // that change something: this one may be made anew.
+    const bool not_kept = reply.status() == NFS4ERR_RETRY_UNCACHED_REP && !compound.modifies();
+    verdict = not_kept ? Verdict::again : Verdict::good;
     co_return reply;
   }
   if (reply.failed_status() == NFS4_OK) co_return error_of(reply, compound.what(), channel_.server());
