@@ -94,11 +94,8 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     if (verdict == Verdict::good) {
       const nfsstat4 status = reply->status();
       const bool wait = status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
-      // The answer of a retry that was not kept may also stand behind a SEQUENCE that succeeded (RFC 8881
-      // 2.10.6.1.3, Linux): the call was executed before, and one that changes nothing may be so again.
-      const bool uncached = status == NFS4ERR_RETRY_UNCACHED_REP && !compound.modifies();
       // What stands before the operation that failed would run again: harmless unless it changes something.
-      if (!uncached && (!wait || reply->executed() > compound.first_modifying() + 1)) {
+      if (!wait || reply->executed() > compound.first_modifying() + 1) {
         channel_.give_back(compound.take_message());
         co_return reply;
       }
@@ -179,7 +176,10 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
       use.put(true);
       if (raised) slot_free_.notify_all();
       if (!recovering) heed_flags(ok.sr_status_flags);
-      verdict = Verdict::good;
+      // Linux and Ganesha say so behind a good SEQUENCE. They keep the Replies that were asked to be kept,
+      // those of Calls that change something: this one may be made anew.
+      const bool not_kept = reply.status() == NFS4ERR_RETRY_UNCACHED_REP && !compound.modifies();
+      verdict = not_kept ? Verdict::again : Verdict::good;
       co_return reply;
     }
     if (reply.failed_status() == NFS4_OK) co_return error_of(reply, compound.what(), channel_.server());

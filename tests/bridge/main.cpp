@@ -15,6 +15,7 @@
 #include <iostream>
 
 #include "bridge/bridge.h"
+#include "fabric/address.h"
 
 namespace po = boost::program_options;
 using namespace nfsrdma;
@@ -172,7 +173,7 @@ bool say_ready(const Settings& settings, std::uint16_t port) {
     reinterpret_cast<sockaddr_in6&>(at).sin6_port = htons(port);
   else
     reinterpret_cast<sockaddr_in&>(at).sin_port = htons(port);
-  const std::string line = "listening on " + fabric::iwarp::peer_text(at, "") + "\n";
+  const std::string line = "listening on " + fabric::peer_text(at, "") + "\n";
   const int fd = settings.ready_fd < 0 ? STDOUT_FILENO : settings.ready_fd;
   return ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "fabric/address.h"
+
 namespace nfsrdma::bridge {
 namespace {
 
@@ -25,8 +27,8 @@ TcpPeer::TcpPeer(async::Loop& loop, const sockaddr_storage& server, std::size_t 
 
 void TcpPeer::begin(const sockaddr_storage& server) {
   if (!socket_.valid()) return lose_errno("no socket to be had", errno);
-  const int rc = ::connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&server),
-                           fabric::iwarp::address_size(server));
+  const int rc =
+      ::connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&server), fabric::address_size(server));
   if (rc != 0 && errno != EINPROGRESS) return lose_errno("cannot connect", errno);
   interest_ = EPOLLOUT;
   loop_.watch(socket_.fd(), interest_, [this](std::uint32_t events_now) { on_ready(events_now); });

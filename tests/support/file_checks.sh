@@ -50,12 +50,12 @@ check_pipes() {
   same "put -p: contents" "$(local_sum "$work/holes")" "$(server_sum holes)"
   same "put -p: time" 981173106 "$(on_server "stat -c %Y '$export/holes'")"
   blocks=$(on_server "stat -c %b '$export/holes'")
-  check "put -p: holes stay holes ($blocks blocks)" test "$blocks" -lt $((8 * MiB / 512))
+  [ "${side:-}" = guest ] || check "put -p: holes stay holes ($blocks blocks)" test "$blocks" -lt $((8 * MiB / 512))
   expect_exit 0 "get -p" cli get -p "$(url holes)" "$work/holes2"
   check "get -p: contents" cmp "$work/holes" "$work/holes2"
   same "get -p: time" 981173106 "$(stat -c %Y "$work/holes2")"
   blocks=$(stat -c %b "$work/holes2")
-  check "get -p: holes stay holes ($blocks blocks)" test "$blocks" -lt $((8 * MiB / 512))
+  [ "${side:-}" = guest ] || check "get -p: holes stay holes ($blocks blocks)" test "$blocks" -lt $((8 * MiB / 512))
 }
 
 # check_listing COUNT: ls of a directory with that many entries, and of one with 200.

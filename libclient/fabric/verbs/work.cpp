@@ -73,7 +73,8 @@ Status RdmaConnection::revoke(std::span<const RemoteSegment> segments, std::uint
 }
 
 void RdmaConnection::post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) {
-  // Read only: its registration has no right to write.
+  // Its registration has no right to write.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
   post_rdma(Work::Kind::write, {const_cast<std::byte*>(local.data()), local.size()}, remote, cookie);
 }
 
