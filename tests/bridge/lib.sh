@@ -30,7 +30,7 @@ start_bridge() {
   bridge_pid=$!
   children+=("$bridge_pid")
   for wait in $(seq 100); do
-    line=$(head -1 "$work/$name.summary")
+    line=$(head -1 "$work/$name.summary" 2> /dev/null)
     bridge_port=${line##*:}
     [ -n "$bridge_port" ] && return 0
     kill -0 "$bridge_pid" 2> /dev/null || break

@@ -89,8 +89,9 @@ bool lengthen_a_chunk(rdma_msg& header, const Offer& offer, std::uint64_t how) {
 
 void sabotage_chunks(const Offer& offer, rdma_msg& header, Faults& faults) {
   const auto coin = [&](Fault fault) { return faults.pick(fault, 2) == 0; };
-  if (faults.strikes(Fault::fewer_chunks)) drop_a_chunk(header, coin(Fault::fewer_chunks));
   if (faults.strikes(Fault::more_chunks)) add_a_chunk(header, coin(Fault::more_chunks));
+  if (offer.writes.segment_count() == 0 && offer.reply_chunk.empty()) return;
+  if (faults.strikes(Fault::fewer_chunks)) drop_a_chunk(header, coin(Fault::fewer_chunks));
   if (faults.strikes(Fault::other_handle)) rename_a_chunk(header, coin(Fault::other_handle));
   if (faults.strikes(Fault::overlong_chunk))
     lengthen_a_chunk(header, offer, faults.pick(Fault::overlong_chunk, 2));
