@@ -5,8 +5,8 @@
 #   packages.sh missing [GROUP ...]   print those that are not installed; exit 1 if there are any
 #   packages.sh install [GROUP ...]   install those (as root); does not touch apt if nothing is missing
 #
-# Groups: build (compile and install it), test (its tests, the lab), check (clang: format, tidy, fuzzing),
-# bench (its rivals in tests/bench), kernel (build the lab's guest kernel). Default: build test check bench; `kernel` is
+# Groups: build (compile and install it), try (the server of try-it.sh), test (its tests, the lab), check (clang:
+# format, tidy, fuzzing), bench (its rivals in tests/bench), kernel (build the lab's guest kernel). Default: build test check bench; `kernel` is
 # installed by tests/lab/build-kernel.sh when no ready-made kernel is at hand.
 set -euo pipefail
 
@@ -15,6 +15,8 @@ set -euo pipefail
 build=(g++ librdmacm-dev libibverbs-dev cmake ninja-build make pkg-config ccache libboost1.81-dev libboost-program-options1.81-dev doctest-dev)
 test=(nfs-kernel-server rpcbind nfs-common iproute2 rdma-core ibverbs-providers busybox-static xfsprogs xz-utils
   util-linux nfs-ganesha nfs-ganesha-vfs tshark wireshark-common jq time python3 groff-base git procps)
+# What packaging/try-it.sh starts.
+try=(nfs-ganesha nfs-ganesha-vfs rpcbind python3 util-linux)
 check=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
 bench=(libnfs-dev libnfs-utils valgrind)
 kernel=(linux-source-6.1 build-essential flex bison bc xz-utils)
@@ -24,7 +26,7 @@ packages() {
   local g
   for g in "$@"; do
     case $g in
-      build | test | check | bench | kernel) local -n group=$g; printf '%s\n' "${group[@]}" ;;
+      build | test | try | check | bench | kernel) local -n group=$g; printf '%s\n' "${group[@]}" ;;
       *) echo "packages.sh: no group '$g'" >&2; return 2 ;;
     esac
   done | sort -u

@@ -161,7 +161,7 @@ case ${1:-} in
   *) sed -n '2,/^set /{/^#/s/^#\( \|$\)//p}' "$0"; exit 2 ;;
 esac
 
-groups=(build test check bench)
+groups=(build try test check bench)
 if [ $quick = 1 ]; then groups=(build); fi
 if [ "$(id -u)" = 0 ]; then
   timed packages "$root/packaging/packages.sh" install "${groups[@]}"

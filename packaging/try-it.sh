@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# Try nfsrdma on a fresh Debian 12, without any RDMA hardware: sudo packaging/try-it.sh
+#
+#   try-it.sh              the tour, then the server stays up for you until Enter or Ctrl-C
+#   try-it.sh --once       the tour alone, for scripts: exit status 0 if every step worked
+#
+# It installs packages, builds (in build/, or where NFSRDMA_BUILD_DIR says), starts a real NFS server (NFS-Ganesha, an
+# instance of its own) with nfsrdma-bridge in front of it, which makes it reachable over RDMA (iWARP in software) on
+# 127.0.0.1, and shows nfsrdma-cli at work. Everything it started is stopped and its files are removed at the end.
+# Exit status: 0, 1 (a step failed), 2 (usage), 77 (it is not root).
+set -uo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$(realpath -m "${NFSRDMA_BUILD_DIR:-$root/build}")
+ganesha=$root/tests/bridge/ganesha
+once=0
+case ${1:-} in
+  '') ;;
+  --once) once=1 ;;
+  *) sed -n '2,/^set /{/^#/s/^#\( \|$\)//p}' "$0"; exit 2 ;;
+esac
+bold= plain=
+if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); fi
+die() { echo "try-it.sh: $*" >&2; exit 1; }
+step() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
+if [ "$(id -u)" != 0 ]; then
+  echo "try-it.sh: not root: it installs packages, and Ganesha opens files by handle; use sudo" >&2
+  exit 77
+fi
+
+# ---- what is needed ----
+step "packages"
+"$root/packaging/packages.sh" install build try || die "packages could not be installed; see above"
+step "build (a few minutes the first time)"
+mkdir -p "$build"
+log=$build/try-it.log
+generator=()
+if [ ! -e "$build/CMakeCache.txt" ]; then generator=(-G Ninja); fi
+{ cmake -S "$root" -B "$build" "${generator[@]}" && cmake --build "$build" -j --target nfsrdma-cli nfsrdma-bridge; } \
+  > "$log" 2>&1 || { tail -30 "$log" >&2; die "the build failed; all of it is in $log"; }
+cli=$build/cli/nfsrdma-cli bridge=$build/tests/bridge/nfsrdma-bridge
+
+# ---- the server ----
+step "server: Ganesha on TCP, the bridge in front of it"
+work='' bridge_pid=''
+finish() {
+  local status=$?
+  trap - EXIT INT TERM HUP
+  [ -z "$bridge_pid" ] || { kill "$bridge_pid" 2> /dev/null; wait "$bridge_pid" 2> /dev/null; }
+  if [ -n "$work" ]; then "$ganesha" down "$work"; rm -rf "$work"; fi
+  exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+# Ganesha needs a file system with handles, which not every /tmp is (overlayfs is not).
+started=0
+for place in "${TMPDIR:-/tmp}" /var/tmp /dev/shm; do
+  work=$(mktemp -d -p "$place" nfsrdma-try.XXXXXX) || continue
+  chmod 755 "$work"
+  if why=$("$ganesha" up "$work" 2>&1); then started=1; break; fi
+  rm -rf "$work"
+  work=''
+done
+[ $started = 1 ] || die "Ganesha does not start: $why"
+export_dir=$work/export
+chmod 1777 "$export_dir"
+mkdir "$export_dir/poems" "$export_dir/bin"
+printf 'The fog comes\non little cat feet.\n' > "$export_dir/poems/fog.txt"
+printf 'O Rose, thou art sick!\n' > "$export_dir/poems/rose.txt"
+ln -s fog.txt "$export_dir/poems/latest"
+head -c $((64 * 1024 * 1024)) /dev/urandom > "$export_dir/bin/random.64M"
+chmod -R a+rwX "$export_dir/poems" "$export_dir/bin"
+
+# The usual port if it is free, so that targets are short.
+for port in 20049 0; do
+  : > "$work/bridge.out"
+  "$bridge" --listen "127.0.0.1:$port" --server "127.0.0.1:$("$ganesha" port "$work")" --log "$work/bridge.log" \
+    > "$work/bridge.out" 2> "$work/bridge.err" &
+  bridge_pid=$!
+  for _ in $(seq 100); do
+    line=$(head -1 "$work/bridge.out")
+    [ -z "$line" ] && kill -0 "$bridge_pid" 2> /dev/null || break
+    sleep 0.05
+  done
+  [ -z "$line" ] || break
+  bridge_pid=''
+done
+[ -n "$bridge_pid" ] || die "the bridge does not start: $(cat "$work/bridge.err")"
+port=${line##*:}
+server=127.0.0.1
+[ "$port" = 20049 ] || server=127.0.0.1:$port
+url=nfs://$server/export
+echo "It exports $export_dir as /export, over RDMA on 127.0.0.1:$port."
+
+# ---- the tour ----
+failed=0
+# tour WHAT ARGUMENT …: shows the command, runs it, notes how it ended. Its output stays in $work/out.
+tour() {
+  local what=$1 status=0
+  shift
+  printf '\n# %s\n%s$ nfsrdma-cli %s%s\n' "$what" "$bold" "$*" "$plain"
+  "$cli" "$@" > "$work/out" 2>&1 || status=$?
+  head -40 "$work/out"
+  [ $status = 0 ] || { failed=$((failed + 1)); echo "try-it.sh: FAILED (exit status $status)" >&2; }
+}
+# expect WHAT COMMAND …: what the tour claims must be so.
+expect() {
+  local what=$1
+  shift
+  if "$@" > /dev/null 2>&1; then
+    echo "  ✓ $what"
+  else
+    failed=$((failed + 1))
+    echo "try-it.sh: FAILED: $what" >&2
+  fi
+}
+step "tour"
+tour "is it there, and how fast" ping -c 3 "$url"
+tour "what was negotiated" info "$url"
+tour "a listing" ls -lR "$url"
+tour "a file" cat "$url/poems/latest"
+expect "the text is the server's" cmp "$work/out" "$export_dir/poems/fog.txt"
+tour "64 MiB from the server, many READs in flight, placed straight into the client's memory" \
+  get "$url/bin/random.64M" "$work/copy"
+expect "the copy is the server's file" cmp "$work/copy" "$export_dir/bin/random.64M"
+tour "and back under another name: temporary name, COMMIT, then rename" put "$work/copy" "$url/bin/again.64M"
+expect "the server has the same bytes" cmp "$work/copy" "$export_dir/bin/again.64M"
+tour "the same over four connections" get -o nconnect=4 "$url/bin/again.64M" "$work/copy"
+expect "the copy is right" cmp "$work/copy" "$export_dir/bin/again.64M"
+tour "facts for scripts" stat --json "$url/poems/fog.txt"
+tour "names" mv "$url/poems/rose.txt" "$url/poems/sick-rose.txt"
+expect "the server has the new name" test -e "$export_dir/poems/sick-rose.txt"
+tour "space" df "$url"
+printf '\n# an error says what to do\n%s$ nfsrdma-cli cat %s/poems/tiger.txt%s\n' "$bold" "$url" "$plain"
+expect "it fails" bash -c "! '$cli' cat '$url/poems/tiger.txt'"
+"$cli" cat "$url/poems/tiger.txt" 2>&1
+tour "removing" rm -r "$url/bin"
+expect "it is gone" test ! -e "$export_dir/bin"
+
+if [ $failed != 0 ]; then
+  echo "try-it.sh: $failed steps failed; the bridge's log:" >&2
+  tail -20 "$work/bridge.log" >&2
+  exit 1
+fi
+step "every step worked"
+[ $once = 0 ] || exit 0
+printf '%s\n' "The server is up. In another terminal:" "  $cli ls -l $url" "  man $root/man/nfsrdma-cli.1" \
+  "Enter or Ctrl-C ends it."
+read -r _ || { sleep infinity & wait $!; }
