@@ -67,7 +67,10 @@ amid() {
   expect_exit 0 "$device: $what amid get and put" on_server "export LD_LIBRARY_PATH='$guest_libraries'
     '$guest_cli' get '$(url big)' /tmp/got 2> /tmp/get.err & get=\$!
     '$guest_cli' put /tmp/big '$(url big2)' 2> /tmp/put.err & put=\$!
-    sleep 1; kill -0 \$get \$put || echo 'not under way any more'
+    for i in \$(seq 100); do
+      sleep 0.1; find /tmp -name '*got*' -size +0 | grep -q . && find '$export' -name '*big2*' -size +0 | grep -q . && break
+    done
+    kill -0 \$get \$put || echo 'not under way any more'
     { $command; } > /dev/null 2>&1
     wait \$get || { echo get \$?; cat /tmp/get.err; exit 1; }; wait \$put || { echo put \$?; cat /tmp/put.err; exit 1; }
     cmp /tmp/big /tmp/got && cmp /tmp/big '$export/big2'; status=\$?

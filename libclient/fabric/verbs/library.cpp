@@ -18,6 +18,8 @@ constexpr const char* cm_library = "librdmacm.so.1";
 constexpr const char* verbs_library = "libibverbs.so.1";
 
 struct Symbol {
+  template <class Function>
+  Symbol(const char* n, Function** where) : name(n), pointer(static_cast<void*>(where)) {}
   const char* name;
   void* pointer;  // where to: each is a pointer to a function
 };
@@ -32,7 +34,8 @@ std::string load(const char* file, std::initializer_list<Symbol> symbols) {
   for (const Symbol& symbol : symbols) {
     void* found = ::dlsym(handle, symbol.name);
     if (found == nullptr) return std::string(file) + " has no " + symbol.name;
-    std::memcpy(symbol.pointer, &found, sizeof found);  // POSIX: the same representation
+    std::memcpy(symbol.pointer, static_cast<const void*>(&found),
+                sizeof found);  // POSIX: the same representation
   }
   return {};
 }
