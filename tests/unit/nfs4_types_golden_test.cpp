@@ -252,6 +252,50 @@ TEST_CASE("nfs4 golden: EXCHANGE_ID, CREATE_SESSION") {
       hex(std::string("0000002b 00000000") + kSession + "00000001 00000002" + channels));
 }
 
+TEST_CASE("nfs4 golden: OPEN that gives a read delegation") {
+  const auto res =
+      decoded_op<op::OPEN>(hex("00000012 00000000 00000001 222222222222222222222222"
+                               "00000001 0000000000000001 0000000000000002 00000004 00000000"
+                               "00000001 00000001 444444444444444444444444 00000001"  // stateid, recall
+                               "00000000 00000000 00000021 00000000"));
+  const auto* delegation = res.get<NFS4_OK>()->delegation.get<OPEN_DELEGATE_READ>();
+  REQUIRE(delegation != nullptr);
+  CHECK(delegation->stateid == state(1, 0x44));
+  CHECK(delegation->recall);
+  CHECK(delegation->permissions.access_mask == 0x21);
+  // 18.16.3: neither size nor blocks.
+  const auto golden = hex("00000002 00000001 444444444444444444444444 00000000 00000003");
+  xdr::Decoder in(golden);
+  open_delegation4 other;
+  CHECK_FALSE(xdr::decode(in, other));
+  CHECK(in.fault() == xdr::Fault::bad_discriminant);
+}
+
+TEST_CASE("nfs4 golden: BIND_CONN_TO_SESSION, BACKCHANNEL_CTL") {
+  CHECK(encoded_op<op::BIND_CONN_TO_SESSION>({all<16>(0x11), CDFC4_BACK_OR_BOTH, false}) ==
+        hex(std::string("00000029") + kSession + "00000007 00000000"));
+  const auto res = decoded_op<op::BIND_CONN_TO_SESSION>(
+      hex(std::string("00000029 00000000") + kSession + "00000003 00000001"));
+  CHECK(res.get<NFS4_OK>()->bctsr_sessid == all<16>(0x11));
+  CHECK(res.get<NFS4_OK>()->bctsr_dir == CDFS4_BOTH);
+  CHECK(res.get<NFS4_OK>()->bctsr_use_conn_in_rdma_mode);
+  CHECK(status_of(decoded_op<op::BIND_CONN_TO_SESSION>(hex("00000029 00002744"))) == NFS4ERR_BADSESSION);
+  CHECK(encoded_op<op::BACKCHANNEL_CTL>({0x40000001, {{{}}}}) == hex("00000028 40000001 00000001 00000000"));
+  CHECK(status_of(decoded_op<op::BACKCHANNEL_CTL>(hex("00000028 00000016"))) == NFS4ERR_INVAL);
+}
+
+TEST_CASE("nfs4 golden: DELEGRETURN, TEST_STATEID, FREE_STATEID") {
+  const std::string stateid = "00000001 020202020202020202020202";
+  CHECK(encoded_op<op::DELEGRETURN>({state(1, 2)}) == hex("00000008" + stateid));
+  CHECK(status_of(decoded_op<op::DELEGRETURN>(hex("00000008 00002767"))) == NFS4ERR_DELEG_REVOKED);
+  CHECK(encoded_op<op::TEST_STATEID>({{{state(1, 2), state(1, 2)}}}) ==
+        hex("00000037 00000002" + stateid + stateid));
+  const auto res = decoded_op<op::TEST_STATEID>(hex("00000037 00000000 00000002 00000000 00002729"));
+  CHECK(res.get<NFS4_OK>()->tsr_status_codes.value == std::vector{NFS4_OK, NFS4ERR_BAD_STATEID});
+  CHECK(encoded_op<op::FREE_STATEID>({state(1, 2)}) == hex("0000002d" + stateid));
+  CHECK(status_of(decoded_op<op::FREE_STATEID>(hex("0000002d 00002735"))) == NFS4ERR_LOCKS_HELD);
+}
+
 TEST_CASE("nfs4 golden: NFSv4.2") {
   CHECK(encoded_op<op::SEEK>({state(0, 0), 16, NFS4_CONTENT_HOLE}) ==
         hex("00000045 00000000 000000000000000000000000 0000000000000010 00000001"));

@@ -128,4 +128,77 @@ TEST_CASE("rpc message: every refusal has an Error that names operation, peer an
   CHECK(refusal_error({Refusal::version, 2, 3}, "", "").message().find("2 to 3") != std::string::npos);
 }
 
+// ---- the side that answers ----
+
+TEST_CASE("rpc message: a Call is read as it was written") {
+  const std::array<std::uint32_t, 1> groups{7};
+  xdr::Message message;
+  begin_call(message, 0x40000000, 1, 1, Credential::sys("h", 2, 3, groups));
+  xdr::store_u32(message.stream.data(), 0xabcd);
+  xdr::Encoder(message).u32(99);
+  xdr::Decoder in(message.stream.bytes());
+  const CallHeader call = read_call(in);
+  CHECK(call.verdict.refusal == Refusal::none);
+  CHECK(call.xid == 0xabcd);
+  CHECK(call.program == 0x40000000);
+  CHECK(call.version == 1);
+  CHECK(call.procedure == 1);
+  CHECK(call.flavor == 1);
+  CHECK(call.credential.size() == 28);
+  CHECK(in.remaining() == 4);
+}
+
+TEST_CASE("rpc message: what is no Call is not answered; what is one without a credential is refused") {
+  xdr::Message message;
+  begin_call(message, 1, 2, 3, Credential::none());
+  const xdr::ConstBytes whole = message.stream.bytes();
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    xdr::Decoder in(whole.first(length));
+    const CallHeader call = read_call(in);
+    CHECK_FALSE(in.ok());
+    if (length < 24) {
+      CHECK(call.verdict.refusal == Refusal::undecodable);
+    } else {
+      CHECK(call.verdict.refusal == Refusal::authentication);
+      CHECK(call.verdict.detail == (length < 32 ? kAuthBadCred : kAuthBadVerf));
+    }
+  }
+  const auto reply = words({1, 1, 0, 0, 0, 0});
+  xdr::Decoder in(reply);
+  CHECK(read_call(in).verdict.refusal == Refusal::undecodable);
+  const auto old = words({1, 0, 3});
+  xdr::Decoder other(old);
+  const CallHeader call = read_call(other);
+  CHECK(call.verdict.refusal == Refusal::rpc_version);
+  CHECK(call.verdict.detail == 2);
+  CHECK(call.verdict.highest == 2);
+  auto fat = words({1, 0, 2, 1, 2, 3, 0, 404});
+  fat.resize(fat.size() + 404 + 8);
+  xdr::Decoder too_long(fat);
+  CHECK(read_call(too_long).verdict.detail == kAuthBadCred);
+}
+
+TEST_CASE("rpc message: every verdict of a Reply is read as it was written") {
+  xdr::Message message;
+  begin_reply(message, 5, {Refusal::none, 0, 0});
+  CHECK(hex(message.stream.bytes()) == "00000005 00000001 00000000 00000000 00000000 00000000");
+  CHECK(message.stream.size() == kReplyHeaderSize);
+  message.clear();
+  begin_reply(message, 5, {Refusal::version, 1, 4});
+  CHECK(hex(message.stream.bytes()) ==
+        "00000005 00000001 00000000 00000000 00000000 00000002 00000001 00000004");
+  message.clear();
+  begin_reply(message, 5, {Refusal::rpc_version, 2, 2});
+  CHECK(hex(message.stream.bytes()) == "00000005 00000001 00000001 00000000 00000002 00000002");
+  for (const Refusal refusal :
+       {Refusal::none, Refusal::program, Refusal::version, Refusal::procedure, Refusal::garbage_args,
+        Refusal::system, Refusal::rpc_version, Refusal::authentication}) {
+    message.clear();
+    begin_reply(message, 5, {refusal, 3, 4});
+    xdr::Decoder in(message.stream.bytes());
+    CHECK(read_reply(in).refusal == refusal);
+    CHECK(in.finish());
+  }
+}
+
 }  // namespace nfsrdma::rpc
