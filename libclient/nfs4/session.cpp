@@ -71,7 +71,7 @@ async::Task<bool> Session::ready(async::TimePoint deadline) {
 }
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
-  const Modifying scope(compound.modifies() ? &modifications_ : nullptr);
+  const Modifying scope(compound.changes() ? &modifications_ : nullptr);
   async::Clock::duration delay = kFirstDelay;
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".
