@@ -232,20 +232,30 @@ void ClientImpl::stop_keeper() {
   if (keeper_.joinable()) keeper_.join();
 }
 
+/// A user leaves who may have left a timer that is due before the keeper looks.
+void ClientImpl::tell_keeper() {
+  if (loop_.next_timer() >= keeper_looks_) return;
+  keeper_looks_ = {};  // told once is enough
+  keeper_wake_.set();
+}
+
 void ClientImpl::keep() {
   using std::chrono::milliseconds;
   const milliseconds longest =
       milliseconds(std::chrono::seconds(std::max(session_->facts().lease_seconds, 1U))) / 8;
-  std::array<pollfd, 2> fds{{{keeper_stop_.descriptor(), POLLIN, 0}, {loop_.descriptor(), POLLIN, 0}}};
+  std::array<pollfd, 3> fds{{{keeper_stop_.descriptor(), POLLIN, 0},
+                             {keeper_wake_.descriptor(), POLLIN, 0},
+                             {loop_.descriptor(), POLLIN, 0}}};
   // While users are inside they run the loop, and its descriptor is theirs: a look now and then is enough.
   bool users_inside = false;
-  for (milliseconds pause = longest;;) {
+  for (milliseconds pause = kKeeperLook;;) {
     ::poll(fds.data(), users_inside ? 1 : fds.size(), static_cast<int>(pause.count()));
     if (fds[0].revents != 0) return;
     const std::unique_lock lock(mutex_, std::try_to_lock);
     users_inside = !lock.owns_lock();
     pause = users_inside ? kKeeperLook : longest;
     if (users_inside) continue;
+    keeper_wake_.clear();
     running_ = keeping_ = true;  // callbacks wait for a user's thread; notices may not make blocking calls
     interrupted_ = false;
     while (loop_.turn(async::TimePoint::min())) {
@@ -255,6 +265,7 @@ void ClientImpl::keep() {
     if (interrupted_) users_inside = true;  // do not spin on it
     const auto due = std::chrono::ceil<milliseconds>(loop_.next_timer() - loop_.now());
     pause = std::clamp(due, kKeeperLook, longest);
+    keeper_looks_ = loop_.now() + pause;
   }
 }
 

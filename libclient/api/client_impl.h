@@ -92,7 +92,10 @@ class ClientImpl final : public Client {
   class StartScope {
    public:
     explicit StartScope(ClientImpl& client) : client_(client) { ++client_.starting_; }
-    ~StartScope() { --client_.starting_; }
+    ~StartScope() {
+      --client_.starting_;
+      if (!client_.running_) client_.tell_keeper();
+    }
     StartScope(const StartScope&) = delete;
     StartScope& operator=(const StartScope&) = delete;
 
@@ -108,7 +111,10 @@ class ClientImpl final : public Client {
       client_.running_ = true;
       client_.user_here_.notify_all();
     }
-    ~RunScope() { client_.running_ = false; }
+    ~RunScope() {
+      client_.running_ = false;
+      client_.tell_keeper();
+    }
     RunScope(const RunScope&) = delete;
     RunScope& operator=(const RunScope&) = delete;
 
@@ -119,6 +125,7 @@ class ClientImpl final : public Client {
   async::Task<Status> start_task(async::TimePoint deadline);
   void notice(const std::string& text);
   void keep();
+  void tell_keeper();
   void stop_keeper();
   void watch_interrupt();
   [[nodiscard]] Error interrupted() const;
@@ -130,7 +137,8 @@ class ClientImpl final : public Client {
   std::recursive_mutex mutex_;  // guards everything below
   async::Loop loop_;
   async::Event user_here_{loop_};
-  bool keeping_ = false;  // the keeper runs the loop
+  bool keeping_ = false;             // the keeper runs the loop
+  async::TimePoint keeper_looks_{};  // when it will next; the past: soon
   std::vector<FileImpl*> files_;
   std::vector<std::unique_ptr<rpc::Channel>> channels_;  // the session's first connection, and more
   std::unique_ptr<nfs4::Session> session_;
@@ -143,7 +151,7 @@ class ClientImpl final : public Client {
   std::uint64_t delivered_ = 0;
   bool interrupt_watched_ = false;
 
-  async::Wakeup keeper_stop_;
+  async::Wakeup keeper_stop_, keeper_wake_;
   std::thread keeper_;
 };
 

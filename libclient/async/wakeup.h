@@ -1,6 +1,6 @@
-// A descriptor that another thread makes readable, once, to end somebody's poll().
+// A descriptor that another thread makes readable, to end somebody's poll().
 //
-// set() may be called from any thread and from a signal handler; descriptor() stays readable from then on.
+// set() may be called from any thread and from a signal handler; descriptor() stays readable until clear().
 #pragma once
 
 #include <sys/eventfd.h>
@@ -21,6 +21,10 @@ class Wakeup {
 
   [[nodiscard]] int descriptor() const { return fd_; }
   void set() const { (void)::eventfd_write(fd_, 1); }
+  void clear() const {
+    eventfd_t count = 0;
+    (void)::eventfd_read(fd_, &count);
+  }
 
  private:
   int fd_;

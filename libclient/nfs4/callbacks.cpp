@@ -14,6 +14,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostEarlyRecalls = 64;
 constexpr async::Clock::duration kBetweenRebinds = 1s;
 constexpr async::Clock::duration kBetweenReturns = 500ms;
+constexpr async::Clock::duration kBetweenSearches = 1s;
 
 }  // namespace
 
@@ -31,6 +32,7 @@ void Session::answer_callback(Lane& lane, rpcrdma::BackwardId id, fabric::ConstB
 
 nfsstat4 Session::recall(const Recall& recall) {
   const auto same = [&](const stateid4& one) { return one.other == recall.stateid.other; };
+  if (std::ranges::any_of(returning_, same)) return NFS4_OK;
   for (Open* open : opens_) {
     if (!open->delegation || !same(open->delegation->stateid)) continue;
     if (!open->delegation->returning) start_return(*open);
@@ -76,13 +78,13 @@ std::size_t Session::delegations() const {
 }
 
 void Session::take_delegation(Open& open, const open_delegation4& delegation) {
-  open.delegation.reset();
   if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>()) {
     loop().spawn(give_back(open.file, write->stateid));  // not asked for
     return;
   }
   const auto* read = delegation.get<OPEN_DELEGATE_READ>();
   if (read == nullptr) return;
+  // The server gives another where it knows nothing of the one before.
   open.delegation.emplace().stateid = read->stateid;
   const auto early = std::ranges::find(early_recalls_, read->stateid.other, &stateid4::other);
   const bool recalled = early != early_recalls_.end();
@@ -94,7 +96,6 @@ void Session::take_delegation(Open& open, const open_delegation4& delegation) {
   }
 }
 
-/// The file's own open state goes on: nothing has to be had before the delegation goes.
 void Session::start_return(Open& open) {
   const stateid4 stateid = open.delegation->stateid;
   open.delegation.reset();
@@ -103,7 +104,7 @@ void Session::start_return(Open& open) {
 
 async::Task<void> Session::give_back(nfs_fh4 file, stateid4 stateid) {
   const std::uint64_t epoch = epoch_;
-  ++returning_;
+  returning_.push_back(stateid);
   hold_connections();
   for (;;) {
     Compound compound = begin("DELEGRETURN");
@@ -111,18 +112,20 @@ async::Task<void> Session::give_back(nfs_fh4 file, stateid4 stateid) {
     compound.add<op::DELEGRETURN>({stateid});
     auto reply = co_await call(std::move(compound));
     // Whatever the server says, it has it or knows nothing of it. No answer: it may still wait.
+    const bool revoked = reply && reply->status() == NFS4ERR_DELEG_REVOKED;
+    if (revoked) co_await free_revoked(stateid);
     if (reply || closing_ || epoch != epoch_) break;
     co_await loop().sleep_for(kBetweenReturns);
   }
-  --returning_;
+  std::erase(returning_, stateid);
   hold_connections();
-  if (returning_ == 0) returned_.notify_all();
+  if (returning_.empty()) returned_.notify_all();
 }
 
 /// RFC 8167 5.4: what can be recalled needs a way for the recall to come.
 void Session::hold_connections() {
   const bool held =
-      !closing_ && (lanes_.size() > 1 || returning_ != 0 ||
+      !closing_ && (lanes_.size() > 1 || !returning_.empty() ||
                     std::ranges::any_of(opens_, [](const Open* o) { return o->delegation.has_value(); }));
   for (const auto& lane : lanes_) lane->channel.hold(held && !lane->refused);
 }
@@ -132,11 +135,12 @@ void Session::heed_callback_flags(std::uint32_t flags) {
   constexpr std::uint32_t kPathDown =
       SEQ4_STATUS_CB_PATH_DOWN | SEQ4_STATUS_CB_PATH_DOWN_SESSION | SEQ4_STATUS_BACKCHANNEL_FAULT;
   constexpr std::uint32_t kRevoked = SEQ4_STATUS_RECALLABLE_STATE_REVOKED | SEQ4_STATUS_ADMIN_STATE_REVOKED |
-                                     SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED;
+                                     SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
+                                     SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED;
   if ((flags & kPathDown) != 0 && facts_.backchannel && loop().now() - last_rebind_ > kBetweenRebinds) {
     last_rebind_ = loop().now();
     for (const auto& lane : lanes_) {
-      if (!lane->binding && !lane->refused && lane->channel.up()) loop().spawn(bind(*lane));
+      if (!lane->binding && !lane->refused && lane->channel.up()) loop().spawn(bind(*lane, true));
     }
   }
   if ((flags & kRevoked) != 0 && !finding_revoked_ && delegations() != 0) {
@@ -145,8 +149,18 @@ void Session::heed_callback_flags(std::uint32_t flags) {
   }
 }
 
+/// RFC 8881 18.38: until it hears that we know, the server remembers, and says so in every SEQUENCE.
+async::Task<void> Session::free_revoked(stateid4 stateid) {
+  Compound compound = begin("FREE_STATEID");
+  compound.add<op::FREE_STATEID>({stateid});
+  auto freed = co_await call(std::move(compound));
+}
+
 /// RFC 8881 8.3: TEST_STATEID tells which; FREE_STATEID says that we know.
+/// The server may go on saying it for state that is none of ours to free: not more often than is useful.
 async::Task<void> Session::find_revoked() {
+  co_await loop().sleep_until(last_search_ + kBetweenSearches);
+  last_search_ = loop().now();
   std::vector<stateid4> held;
   for (const Open* open : opens_) {
     if (open->delegated()) held.push_back(open->delegation->stateid);
@@ -164,9 +178,7 @@ async::Task<void> Session::find_revoked() {
     for (Open* open : opens_) {
       if (open->delegation && open->delegation->stateid == stateid) open->delegation.reset();
     }
-    Compound free = begin("FREE_STATEID");
-    free.add<op::FREE_STATEID>({stateid});
-    auto freed = co_await call(std::move(free));
+    co_await free_revoked(stateid);
   }
   finding_revoked_ = false;
   hold_connections();

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "nfs4/types/ops.h"
@@ -25,6 +26,12 @@
 #include "rpc/message.h"
 
 namespace nfsrdma::nfs4 {
+
+/// Whether it may change what GETATTR says of a file. WRITE may be repeated, and does.
+template <class Op>
+inline constexpr bool changes_attributes =
+    !Op::idempotent || std::is_same_v<Op, op::WRITE> || std::is_same_v<Op, op::ALLOCATE> ||
+    std::is_same_v<Op, op::DEALLOCATE>;
 
 class Compound {
  public:
@@ -37,6 +44,7 @@ class Compound {
   template <class Op>
   Compound& add(const typename Op::Args& args) {
     begin_operation(Op::number, !Op::idempotent);
+    changes_ = changes_ || changes_attributes<Op>;
     xdr::Encoder out(message_);
     xdr::encode(out, args);
     reply_sizing::add<Op>(size_, args);
@@ -61,7 +69,9 @@ class Compound {
 
   [[nodiscard]] const char* what() const { return what_; }
   [[nodiscard]] bool has_sequence() const { return sequence_at_ != 0; }
+  /// Has an operation that must not run twice.
   [[nodiscard]] bool modifies() const { return first_modifying_ < count_; }
+  [[nodiscard]] bool changes() const { return changes_; }
   /// The index of the first operation that must not run twice; the count of operations if there is none.
   [[nodiscard]] std::uint32_t first_modifying() const { return std::min(first_modifying_, count_); }
   [[nodiscard]] std::uint32_t count() const { return count_; }
@@ -85,6 +95,7 @@ class Compound {
   std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none
   std::uint32_t count_ = 0;
   std::uint32_t first_modifying_ = ~0U;
+  bool changes_ = false;
 };
 
 /// A Reply being read. Results come in order; take() fails at the first operation that the server refused,

@@ -328,7 +328,7 @@ async::Task<Status> OpenFile::commit() {
 }
 
 async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
-  if (known_ && known_->wanted == wanted && open_.delegated() &&
+  if (known_ && known_->wanted == wanted && open_.delegated() && session_.delegations_good() &&
       known_->delegation == open_.delegation->stateid && known_->modifications == session_.modifications()) {
     co_return known_->attributes;
   }
@@ -412,20 +412,26 @@ async::Task<Result<std::optional<Extent>>> OpenFile::next_extent(std::uint64_t o
 async::Task<Status> OpenFile::close() {
   if (!is_open_) co_return Status();
   auto synced = co_await commit();
+  // DELEGRETURN comes last: what the server says to it does not keep the file open.
+  std::optional<stateid4> returning;
   auto done = co_await on_file(
       "CLOSE",
       [&](Compound& compound) {
-        if (open_.delegation) {
-          open_.delegation->returning = true;  // a recall that comes now is being heeded
-          compound.add<op::DELEGRETURN>({open_.delegation->stateid});
-        }
         compound.add<op::CLOSE>({0, open_.stateid});
+        returning.reset();
+        if (!open_.delegation) return;
+        open_.delegation->returning = true;  // a recall that comes now is being heeded
+        returning = open_.delegation->stateid;
+        compound.add<op::DELEGRETURN>({*returning});
       },
       [&](CompoundReply& reply) {
-        const bool returned = !open_.delegation || reply.take<op::DELEGRETURN>();
-        open_.delegation.reset();  // returned, or unknown to the server: not again
-        return returned && reply.take<op::CLOSE>();
+        if (!reply.take<op::CLOSE>()) return false;
+        const bool returned = returning && reply.take<op::DELEGRETURN>();
+        // Meanwhile it may have been dropped, or another one reclaimed in its place.
+        if (returned && open_.delegation && open_.delegation->stateid == *returning) open_.delegation.reset();
+        return true;
       });
+  if (open_.delegation) session_.start_return(open_);
   session_.release(open_);
   is_open_ = false;
   co_return synced ? done : synced;

@@ -62,8 +62,9 @@ void Session::rebind_all(const rpc::Channel& bound) {
   for (const auto& lane : lanes_) bind_if_needed(*lane);
 }
 
-async::Task<void> Session::bind(Lane& lane) {
-  if (lane.binding || lane.bound) co_return;
+/// `again`: the server has lost sight of the connection as a backchannel.
+async::Task<void> Session::bind(Lane& lane, bool again) {
+  if (lane.binding || (lane.bound && !again)) co_return;
   lane.binding = true;
   Compound compound(channel_.take_message(), options_.credential, facts_.minor_version,
                     "BIND_CONN_TO_SESSION", false);

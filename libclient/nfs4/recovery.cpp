@@ -208,6 +208,7 @@ async::Task<void> Session::recover() {
   last_recovery_error_.reset();
   recovering_ = false;
   reclaim_needed_ = false;
+  hold_connections();  // delegations may have been lost
   notices_(channel_.server() + ": session recovered");
   recovered_.notify_all();
 }
@@ -259,6 +260,7 @@ async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
 /// OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16).
 async::Task<Status> Session::claim(Open& open, bool previous, bool recovering, async::TimePoint deadline,
                                    nfsstat4& status) {
+  const Opening opening(*this);
   Compound compound = begin("OPEN");
   compound.add<op::PUTFH>({open.file});
   compound.add<op::OPEN>(previous ? open_previous(*this, open) : open_by_handle(*this, open));
@@ -273,7 +275,8 @@ async::Task<Status> Session::claim(Open& open, bool previous, bool recovering, a
   }
   open.stateid = res.get<NFS4_OK>()->stateid;
   // A delegation of an earlier client id is gone unless the reclaim brought it back.
-  if (previous || open.epoch != epoch_) take_delegation(open, res.get<NFS4_OK>()->delegation);
+  if (previous || open.epoch != epoch_) open.delegation.reset();
+  take_delegation(open, res.get<NFS4_OK>()->delegation);
   open.epoch = epoch_;
   co_return Status();
 }
@@ -310,7 +313,7 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
   closing_ = true;
   open_ = false;
   hold_connections();
-  while (returning_ != 0) {
+  while (!returning_.empty()) {
     const bool in_time = co_await returned_.wait_until(deadline);
     if (!in_time) break;
   }

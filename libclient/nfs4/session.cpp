@@ -71,7 +71,7 @@ async::Task<bool> Session::ready(async::TimePoint deadline) {
 }
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
-  const Modifying scope(compound.modifies() ? &modifications_ : nullptr);
+  const Modifying scope(compound.changes() ? &modifications_ : nullptr);
   async::Clock::duration delay = kFirstDelay;
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".
@@ -152,6 +152,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
   bool moved = false;
   for (;;) {
     rpc::Channel& channel = route();
+    const async::TimePoint sent = loop().now();
     rpc::Outcome outcome = co_await channel.call(compound.release(facts_.max_response, deadline));
     compound.restore(std::move(outcome.message));
     if (outcome.failure == rpcrdma::Failure::cancelled) {
@@ -169,6 +170,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     SEQUENCE4res sequence;
     if (reply.take<op::SEQUENCE>(sequence)) {
       last_renewal_ = loop().now();
+      leased_until_ = std::max(leased_until_, sent + std::chrono::seconds(facts_.lease_seconds));
       const SEQUENCE4resok& ok = *sequence.get<NFS4_OK>();
       const std::uint32_t target = ok.sr_target_highest_slotid;
       const bool raised = use.current() && target > target_highest_;

@@ -141,6 +141,13 @@ class Session final : private CallbackHandler {
   [[nodiscard]] bool wants_delegations() const { return facts_.backchannel && !closing_; }
   /// OPEN brought this along: keeps a read delegation, returns anything else.
   void take_delegation(Open& open, const open_delegation4& delegation);
+  /// DELEGRETURN, beside whatever else is done. The file's own open state goes on.
+  void start_return(Open& open);
+  /// Whether what a delegation promises can be relied upon: the lease lasts (RFC 8881 10.2.1), and nothing is
+  /// known to have been revoked or lost.
+  [[nodiscard]] bool delegations_good() {
+    return loop().now() < leased_until_ && !recovering_ && !finding_revoked_;
+  }
   [[nodiscard]] std::size_t delegations() const;
   /// Counts what this client did that may change attributes of any file, begun and ended.
   [[nodiscard]] std::uint64_t modifications() const { return modifications_; }
@@ -222,7 +229,7 @@ class Session final : private CallbackHandler {
   rpc::Channel& route();
   void on_link(Lane& lane, bool up);
   void bind_if_needed(Lane& lane);
-  async::Task<void> bind(Lane& lane);
+  async::Task<void> bind(Lane& lane, bool again = false);
   void rebind_all(const rpc::Channel& bound);
 
   // callbacks.cpp
@@ -232,8 +239,8 @@ class Session final : private CallbackHandler {
   void recall_any(std::uint32_t objects_to_keep, const bitmap4& types) override;
   void recall_slot(slotid4 target_highest_slotid) override;
   void notify_lock(const nfs_fh4& file, const lock_owner4& owner) override;
-  void start_return(Open& open);
   async::Task<void> give_back(nfs_fh4 file, stateid4 stateid);
+  async::Task<void> free_revoked(stateid4 stateid);
   async::Task<void> find_revoked();
   void hold_connections();
   void heed_callback_flags(std::uint32_t flags);
@@ -283,13 +290,15 @@ class Session final : private CallbackHandler {
   CallbackService callbacks_;
   unsigned opening_ = 0;
   std::vector<stateid4> early_recalls_;
-  unsigned returning_ = 0;  // DELEGRETURNs under way
+  std::vector<stateid4> returning_;  // DELEGRETURNs under way
   async::Event returned_;
   bool finding_revoked_ = false;
+  async::TimePoint last_search_{};
   async::TimePoint last_rebind_{};
   std::uint64_t modifications_ = 0;
 
   async::TimePoint last_renewal_{};
+  async::TimePoint leased_until_{};  // by the last SEQUENCE that the server answered
   async::Loop::TimerId lease_timer_ = 0;
   bool renewing_ = false;
 };

@@ -19,6 +19,7 @@
 #include "rpc/message.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/private_data.h"
+#include "support/nfs_server_callbacks.h"
 #include "support/nfs_server_state.h"
 
 namespace nfsrdma::testing {
@@ -32,6 +33,7 @@ using rpcrdma::rdma_proc;
 namespace {
 
 constexpr std::size_t kReceiveSize = 4096;
+constexpr std::uint32_t kCallbackCredits = 1;
 constexpr std::uint32_t kSpareReceives = 4;  // for a client that is over its credits, so that it is noticed
 
 enum class Trick : std::uint8_t { drop_before, drop_after, err_chunk, garbage_args };
@@ -108,6 +110,10 @@ class NfsServer::Impl {
   void listen();
   void drop_connections();
   void release();
+  bool call(unsigned connection, std::uint32_t xid, const Octets& message);
+  std::optional<nfsstat4> answered(const std::function<CallbackQueue::Added()>& begin,
+                                   std::chrono::milliseconds most);
+  CallbackQueue::Added begin_recall(const std::string& path);
 
   // constant once the thread runs
   std::atomic<std::uint16_t> port{0};
@@ -115,6 +121,9 @@ class NfsServer::Impl {
   // the server thread's
   struct Peer;
   ServerState state;
+  CallbackQueue callbacks{state, [this](unsigned connection, std::uint32_t xid, const Octets& message) {
+                            return call(connection, xid, message);
+                          }};
   std::vector<SeenCall> seen;
   Octets credential;
   std::uint32_t credits = 64;
@@ -153,6 +162,7 @@ struct NfsServer::Impl::Peer : fabric::Handler, std::enable_shared_from_this<Pee
   std::uint64_t next_cookie = 1;
   std::map<std::uint64_t, std::shared_ptr<Work>> fetching;
   std::map<std::uint64_t, std::shared_ptr<Work>> sending;
+  std::map<std::uint64_t, Octets> calling;
   bool gone = false;
 
   void post_receives(std::uint32_t count) {
@@ -169,8 +179,12 @@ struct NfsServer::Impl::Peer : fabric::Handler, std::enable_shared_from_this<Pee
     if (work->header.proc != rdma_proc::RDMA_MSG && work->header.proc != rdma_proc::RDMA_NOMSG) {
       return server.state.problem("a requester sends RDMA_MSG and RDMA_NOMSG only");
     }
+    const ConstBytes payload = buffer.message().subspan(decoded.size);
+    if (work->header.proc == rdma_proc::RDMA_MSG && payload.size() >= 8 && xdr::load_u32(&payload[4]) == 1) {
+      return take_answer(work->header, payload);
+    }
     if (++unanswered > server.credits) server.state.problem("more Calls than credits");
-    add_bytes(work->inline_part, buffer.message().subspan(decoded.size));
+    add_bytes(work->inline_part, payload);
     work->fetched.resize(work->header.rdma_reads.size());
     work->to_fetch = work->fetched.size();
     if (work->to_fetch == 0) return take(work);
@@ -184,6 +198,7 @@ struct NfsServer::Impl::Peer : fabric::Handler, std::enable_shared_from_this<Pee
 
   void on_completed(std::uint64_t cookie) override {
     sending.erase(cookie);
+    calling.erase(cookie);
     const auto found = fetching.find(cookie);
     if (found == fetching.end()) return;
     const auto work = found->second;
@@ -206,6 +221,7 @@ struct NfsServer::Impl::Peer : fabric::Handler, std::enable_shared_from_this<Pee
       connection.reset();
       std::erase(server.peers, self);
     });
+    server.callbacks.on_lost(number);
   }
 
   /// The whole Call is there.
@@ -270,6 +286,9 @@ struct NfsServer::Impl::Peer : fabric::Handler, std::enable_shared_from_this<Pee
     work->seen.at = std::chrono::steady_clock::now();
     server.seen.push_back(work->seen);
     if (!work->answer) return;
+    if (work->seen.has(OP_CREATE_SESSION) || work->seen.has(OP_BIND_CONN_TO_SESSION)) {
+      server.loop.post([this, self = shared_from_this()] { server.callbacks.pump(); });  // behind the Reply
+    }
     for (auto trick = server.tricks.begin(); trick != server.tricks.end(); ++trick) {
       if (trick->first != Trick::drop_after || !work->seen.has(trick->second)) continue;
       server.tricks.erase(trick);
@@ -396,6 +415,32 @@ struct NfsServer::Impl::Peer : fabric::Handler, std::enable_shared_from_this<Pee
     sending[send_work.cookie] = work;
     connection->post_send(send_work);
   }
+
+  // ---- the backward direction (RFC 8167) ----
+
+  void call(std::uint32_t xid, const Octets& message) {
+    rdma_msg header;
+    header.rdma_xid = xid;
+    header.rdma_credit = kCallbackCredits;
+    xdr::Buffer bytes;
+    rpcrdma::encode(header, bytes);
+    fabric::SendWork send_work;
+    send_work.cookie = next_cookie++;
+    Octets& whole = calling[send_work.cookie];
+    add_bytes(whole, bytes.bytes());
+    add_bytes(whole, message);
+    const ConstBytes piece = whole;
+    send_work.pieces = {&piece, 1};
+    connection->post_send(send_work);
+    connection->flush();
+  }
+  void take_answer(const rdma_msg& header, ConstBytes message) {
+    if (!header.rdma_reads.empty() || !header.rdma_writes.empty() || header.has_rdma_reply) {
+      server.state.problem("an answer with chunks in the backward direction");
+    }
+    if (header.rdma_credit == 0) server.state.problem("an answer that grants no credit");
+    server.callbacks.on_reply(number, header.rdma_xid, message);
+  }
 };
 
 NfsServer::Impl::Impl() {
@@ -479,6 +524,38 @@ void NfsServer::Impl::release() {
   }
 }
 
+bool NfsServer::Impl::call(unsigned connection, std::uint32_t xid, const Octets& message) {
+  const auto found = std::ranges::find_if(
+      peers, [&](const auto& peer) { return peer->number == connection && !peer->gone; });
+  if (found == peers.end()) return false;
+  (*found)->call(xid, message);
+  return true;
+}
+
+CallbackQueue::Added NfsServer::Impl::begin_recall(const std::string& path) {
+  const Inode* inode = state.find(path);
+  CB_RECALL4args args;
+  args.stateid = state.stateid_of(~0ULL, 1);
+  args.fh = handle_of(inode != nullptr ? inode->id : 0);
+  clientid4 client = 0;
+  for (const auto& [number, one] : state.delegations) {
+    if (inode == nullptr || one.inode != inode->id) continue;
+    args.stateid = state.stateid_of(number, 1);
+    client = one.client;
+  }
+  return callbacks.add(client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL>(args); });
+}
+
+/// The waiting is the caller's thread's.
+std::optional<nfsstat4> NfsServer::Impl::answered(const std::function<CallbackQueue::Added()>& begin,
+                                                  std::chrono::milliseconds most) {
+  auto added = on_thread(begin);
+  const bool in_time = added.status.wait_for(most) == std::future_status::ready;
+  on_thread([&] { callbacks.drop(added.ticket); });
+  if (!in_time) return std::nullopt;
+  return added.status.get();
+}
+
 // ---- the public face: everything on the server's thread ----
 
 NfsServer::NfsServer() : impl_(std::make_unique<Impl>()) {}
@@ -544,6 +621,43 @@ void NfsServer::set_announce(bool announce) {
   ON_SERVER(impl_->announce = announce);
 }
 
+void NfsServer::set_delegations(bool on) {
+  ON_SERVER(impl_->state.delegate_reads = on);
+}
+void NfsServer::set_backchannel(bool on) {
+  ON_SERVER(impl_->state.backchannel = on);
+}
+std::optional<nfsstat4> NfsServer::recall(const std::string& path, std::chrono::milliseconds most) {
+  return impl_->answered([&] { return impl_->begin_recall(path); }, most);
+}
+std::future<nfsstat4> NfsServer::start_recall(const std::string& path) {
+  ON_SERVER(return impl_->begin_recall(path).status);
+}
+std::optional<nfsstat4> NfsServer::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
+  const CB_RECALL_ANY4args args{objects_to_keep, types};
+  const auto build = [&](test::CallbackCall& call) { call.add<cb_op::CB_RECALL_ANY>(args); };
+  return impl_->answered([&] { return impl_->callbacks.add(0, build); }, kCallbackTime);
+}
+std::optional<nfsstat4> NfsServer::recall_slot(std::uint32_t target_highest_slot) {
+  const auto build = [&](test::CallbackCall& call) {
+    call.add<cb_op::CB_RECALL_SLOT>({target_highest_slot});
+  };
+  set_target_highest_slot(target_highest_slot);
+  return impl_->answered([&] { return impl_->callbacks.add(0, build); }, kCallbackTime);
+}
+std::optional<nfsstat4> NfsServer::null_callback() {
+  return impl_->answered([&] { return impl_->callbacks.add_null(); }, kCallbackTime);
+}
+void NfsServer::lose_backchannels() {
+  ON_SERVER(for (auto& [id, session] : impl_->state.sessions) session.backchannels.clear());
+}
+void NfsServer::revoke(const std::string& path) {
+  ON_SERVER(const Inode* inode = impl_->state.find(path);
+            for (auto& [number, one] : impl_->state.delegations) {
+              if (inode != nullptr && one.inode == inode->id) one.revoked = true;
+            });
+}
+
 void NfsServer::answer(nfs_opnum4 op, nfsstat4 status, unsigned times, unsigned skip) {
   ON_SERVER(impl_->state.rules.push_back({op, status, times, skip}));
 }
@@ -596,10 +710,18 @@ void NfsServer::forget_sessions() {
   ON_SERVER(impl_->state.sessions.clear());
 }
 void NfsServer::forget_stateids() {
-  ON_SERVER(impl_->state.opens.clear());
+  ON_SERVER(impl_->state.opens.clear(); impl_->state.delegations.clear());
 }
 void NfsServer::drop_connections() {
   ON_SERVER(impl_->drop_connections());
+}
+void NfsServer::drop_connection(unsigned number) {
+  ON_SERVER(for (const auto& peer : std::vector(impl_->peers)) {
+    if (peer->number == number) peer->drop();
+  });
+}
+void NfsServer::stop_listening() {
+  ON_SERVER(impl_->listener.reset());
 }
 void NfsServer::go_away() {
   ON_SERVER(impl_->listener.reset(); impl_->drop_connections());
@@ -642,6 +764,14 @@ unsigned NfsServer::connections() const {
 }
 std::size_t NfsServer::open_states() const {
   ON_SERVER(return impl_->state.opens.size());
+}
+std::size_t NfsServer::delegations() const {
+  ON_SERVER(return impl_->state.delegations.size());
+}
+std::size_t NfsServer::backchannels() const {
+  ON_SERVER(std::set<unsigned> all; for (const auto& [id, session] : impl_->state.sessions)
+                                        all.insert(session.backchannels.begin(), session.backchannels.end());
+            return all.size());
 }
 std::size_t NfsServer::sessions() const {
   ON_SERVER(return impl_->state.sessions.size());

@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,29 @@ class NfsServer {
   /// Private data (RFC 8797) to send; without, thresholds are 1024.
   void set_announce(bool announce);
 
+  /// OPENs that want a read delegation get one, over a session with a backchannel, one for a client and a
+  /// file. Nobody else's OPEN takes it away: recall() does.
+  void set_delegations(bool on);
+  void set_backchannel(bool on);  ///< whether CREATE_SESSION grants one; by default it does
+
+  // ---- Calls to the client, in slot 0 of the session's backchannel ----
+  // Each waits for its answer and gives the status of the CB_COMPOUND; nothing where none came in time. One
+  // that finds no connection with a backchannel, or loses it, is made when there is one again.
+  static constexpr std::chrono::milliseconds kCallbackTime{3000};
+  /// CB_RECALL of the file's delegation; of one that never was where there is none.
+  std::optional<nfs4::nfsstat4> recall(const std::string& path,
+                                       std::chrono::milliseconds most = kCallbackTime);
+  /// The same without waiting.
+  std::future<nfs4::nfsstat4> start_recall(const std::string& path);
+  std::optional<nfs4::nfsstat4> recall_any(std::uint32_t objects_to_keep, const nfs4::bitmap4& types);
+  /// CB_RECALL_SLOT, and SEQUENCE says the same from then on.
+  std::optional<nfs4::nfsstat4> recall_slot(std::uint32_t target_highest_slot);
+  std::optional<nfs4::nfsstat4> null_callback();
+  /// No connection is a backchannel any more; they stand.
+  void lose_backchannels();
+  /// The file's delegations are revoked. SEQUENCE says so until the client frees them.
+  void revoke(const std::string& path);
+
   // ---- faults ----
   /// The next `times` occurrences of `op` get `status` and are not executed, after `skip` more of them.
   void answer(nfs4::nfs_opnum4 op, nfs4::nfsstat4 status, unsigned times = 1, unsigned skip = 0);
@@ -99,6 +123,9 @@ class NfsServer {
   /// Stateids are lost, nothing else.
   void forget_stateids();
   void drop_connections();
+  void drop_connection(unsigned number);
+  /// Nobody listens until come_back(); connections stand.
+  void stop_listening();
   /// Nobody listens until come_back().
   void go_away();
   void come_back();
@@ -117,6 +144,9 @@ class NfsServer {
   [[nodiscard]] std::size_t open_connections() const;
   [[nodiscard]] unsigned connections() const;  ///< ever
   [[nodiscard]] std::size_t open_states() const;
+  /// That are out, and that were revoked and not freed.
+  [[nodiscard]] std::size_t delegations() const;
+  [[nodiscard]] std::size_t backchannels() const;  ///< connections
   [[nodiscard]] std::size_t sessions() const;
   [[nodiscard]] std::size_t clients() const;
   /// What broke a rule, one per line.

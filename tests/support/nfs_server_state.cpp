@@ -36,21 +36,6 @@ std::array<std::byte, N> numbered(std::uint64_t high, std::uint64_t low) {
   return out;
 }
 
-std::uint64_t number_of(const stateid4& stateid) {
-  return xdr::load_u64(stateid.other.data() + 4);
-}
-std::uint32_t boot_of(const stateid4& stateid) {
-  return xdr::load_u32(stateid.other.data());
-}
-
-nfs_fh4 handle_of(std::uint64_t inode) {
-  nfs_fh4 handle;
-  handle.length = 12;
-  xdr::store_u32(handle.bytes.data(), 0x66683031);
-  xdr::store_u64(handle.bytes.data() + 4, inode);
-  return handle;
-}
-
 change_info4 changed(const Inode& inode) {
   return {true, inode.change - 1, inode.change};
 }
@@ -89,6 +74,9 @@ bool with_op(std::uint32_t number, F f) {
     NFS_OP(SEQUENCE);
     NFS_OP(RECLAIM_COMPLETE);
     NFS_OP(SEEK);
+    NFS_OP(DELEGRETURN);
+    NFS_OP(TEST_STATEID);
+    NFS_OP(FREE_STATEID);
 #undef NFS_OP
     default:
       return false;
@@ -96,6 +84,18 @@ bool with_op(std::uint32_t number, F f) {
 }
 
 }  // namespace
+
+nfs_fh4 handle_of(std::uint64_t inode) {
+  nfs_fh4 handle;
+  handle.length = 12;
+  xdr::store_u32(handle.bytes.data(), 0x66683031);
+  xdr::store_u64(handle.bytes.data() + 4, inode);
+  return handle;
+}
+
+stateid4 ServerState::stateid_of(std::uint64_t number, std::uint32_t seqid) const {
+  return {seqid, numbered<12>(boot, number)};
+}
 
 bool SeenCall::has(nfs_opnum4 wanted) const {
   return std::ranges::find(ops, wanted) != ops.end();
@@ -167,6 +167,7 @@ void ServerState::restart(std::chrono::milliseconds grace) {
   clients.clear();
   sessions.clear();
   opens.clear();
+  delegations.clear();
   for (auto& [id, inode] : inodes) {
     if (inode.type == NF4REG) inode.data = inode.stable;
   }
@@ -330,6 +331,8 @@ std::unique_ptr<Answer> ServerState::compound(xdr::Decoder& in, std::size_t requ
   auto answer = std::make_unique<Answer>();
   Context at;
   at.answer = answer.get();
+  at.minor = seen.minor;
+  at.connection = seen.connection;
   Encoder out(answer->message);
   nfsstat4 status = start(seen.minor, seen.ops);
   out.u32(0);
@@ -404,7 +407,7 @@ nfsstat4 ServerState::run(Context&, op::EXCHANGE_ID, const EXCHANGE_ID4args& arg
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context&, op::CREATE_SESSION, const CREATE_SESSION4args& args,
+nfsstat4 ServerState::run(Context& at, op::CREATE_SESSION, const CREATE_SESSION4args& args,
                           CREATE_SESSION4res& res) {
   last_create_session = args;
   const auto found = clients.find(args.csa_clientid);
@@ -431,6 +434,10 @@ nfsstat4 ServerState::run(Context&, op::CREATE_SESSION, const CREATE_SESSION4arg
   session.client = args.csa_clientid;
   session.slots.resize(fore.ca_maxrequests);
   session.fore = fore;
+  session.minor = at.minor;
+  session.callback_program = args.csa_cb_program;
+  if (backchannel) ok.csr_flags = args.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+  if (ok.csr_flags != 0) session.backchannels.insert(at.connection);
   client.last_created = ok;
   res.emplace<NFS4_OK>() = ok;
   return NFS4_OK;
@@ -441,21 +448,28 @@ nfsstat4 ServerState::run(Context&, op::DESTROY_SESSION, const DESTROY_SESSION4a
   return plain(res, sessions.erase(args.dsa_sessionid) != 0 ? NFS4_OK : NFS4ERR_BADSESSION);
 }
 
-nfsstat4 ServerState::run(Context&, op::BIND_CONN_TO_SESSION, const BIND_CONN_TO_SESSION4args& args,
+nfsstat4 ServerState::run(Context& at, op::BIND_CONN_TO_SESSION, const BIND_CONN_TO_SESSION4args& args,
                           BIND_CONN_TO_SESSION4res& res) {
-  if (!sessions.contains(args.bctsa_sessid)) return plain(res, NFS4ERR_BADSESSION);
+  const auto found = sessions.find(args.bctsa_sessid);
+  if (found == sessions.end()) return plain(res, NFS4ERR_BADSESSION);
+  if (args.bctsa_dir != CDFC4_FORE) found->second.backchannels.insert(at.connection);
   auto& ok = res.emplace<NFS4_OK>();
   ok.bctsr_sessid = args.bctsa_sessid;
   ok.bctsr_dir = args.bctsa_dir == CDFC4_FORE ? CDFS4_FORE : CDFS4_BOTH;
   return NFS4_OK;
 }
 
-/// RFC 8881 18.50.3: not while there are sessions or open state.
+/// RFC 8881 18.50.3: not while there are sessions, open state or delegations.
 nfsstat4 ServerState::run(Context&, op::DESTROY_CLIENTID, const DESTROY_CLIENTID4args& args,
                           DESTROY_CLIENTID4res& res) {
   if (!clients.contains(args.dca_clientid)) return plain(res, NFS4ERR_STALE_CLIENTID);
   const auto is_its = [&](const auto& entry) { return entry.second.client == args.dca_clientid; };
   if (std::ranges::any_of(sessions, is_its) || std::ranges::any_of(opens, is_its)) {
+    return plain(res, NFS4ERR_CLIENTID_BUSY);
+  }
+  const auto holds = [&](const auto& entry) { return is_its(entry) && !entry.second.revoked; };
+  if (std::ranges::any_of(delegations, holds)) {
+    problem("delegations are out when their client goes");
     return plain(res, NFS4ERR_CLIENTID_BUSY);
   }
   clients.erase(args.dca_clientid);
@@ -494,6 +508,11 @@ nfsstat4 ServerState::run(Context& at, op::SEQUENCE, const SEQUENCE4args& args, 
     --flags_times;
     ok.sr_status_flags = flags;
   }
+  const auto is_revoked = [&](const auto& entry) {
+    return entry.second.client == at.client && entry.second.revoked;
+  };
+  if (std::ranges::any_of(delegations, is_revoked))
+    ok.sr_status_flags |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
   return NFS4_OK;
 }
 
@@ -671,13 +690,13 @@ stateid4 ServerState::grant(Context& at, const OPEN4args& args, Inode& inode) {
   for (auto& [number, open] : opens) {
     if (open.client == at.client && open.inode == inode.id && open.owner == args.owner.owner.value) {
       open.access |= args.share_access & OPEN4_SHARE_ACCESS_BOTH;
-      return {++open.seqid, numbered<12>(boot, number)};
+      return stateid_of(number, ++open.seqid);
     }
   }
   const std::uint64_t number = next_id++;
   opens[number] = {at.client, inode.id, 1, args.share_access & OPEN4_SHARE_ACCESS_BOTH,
                    args.owner.owner.value};
-  return {1, numbered<12>(boot, number)};
+  return stateid_of(number, 1);
 }
 
 nfsstat4 ServerState::check_state(const stateid4& stateid, const Context& at) {
@@ -728,6 +747,7 @@ nfsstat4 ServerState::run(Context& at, op::OPEN, const OPEN4args& args, OPEN4res
   if (inode->type != NF4REG) return plain(res, NFS4ERR_ISDIR);
   OPEN4resok ok;
   ok.stateid = grant(at, args, *inode);
+  delegate(at, args, *inode, ok.delegation);
   if (directory_id != 0) ok.cinfo = changed(inodes.at(directory_id));
   at.current = inode->id;
   res.emplace<NFS4_OK>() = ok;

@@ -49,11 +49,31 @@ struct Slot {
   Octets reply;  // what stands behind the RPC header, items put in
 };
 
+struct DelegationState {
+  nfs4::clientid4 client = 0;
+  std::uint64_t inode = 0;
+  bool revoked = false;  // and the client has not said yet that it knows
+};
+
 struct SessionState {
   nfs4::clientid4 client = 0;
   std::vector<Slot> slots;
   nfs4::channel_attrs4 fore;
+  std::uint32_t minor = 0;
+  std::set<unsigned> backchannels;  // the connections that it may be called over
+  std::uint32_t callback_program = 0;
+  nfs4::sequenceid4 callback_sequence = 0;  // of slot 0, used last
 };
+
+// What stands in stateid4::other: the server's boot, and a number.
+inline std::uint32_t boot_of(const nfs4::stateid4& stateid) {
+  return xdr::load_u32(stateid.other.data());
+}
+inline std::uint64_t number_of(const nfs4::stateid4& stateid) {
+  return xdr::load_u64(stateid.other.data() + 4);
+}
+
+nfs4::nfs_fh4 handle_of(std::uint64_t inode);
 
 struct ClientState {
   Octets owner;
@@ -84,6 +104,7 @@ class ServerState {
   Inode* find(const std::string& path);
   void restart(std::chrono::milliseconds grace);
   void problem(const std::string& text) { problems += text + "\n"; }
+  [[nodiscard]] nfs4::stateid4 stateid_of(std::uint64_t number, std::uint32_t seqid) const;
 
   /// Which operations a COMPOUND has; what is wrong with it.
   static std::string look(xdr::Decoder in, SeenCall& seen);
@@ -95,7 +116,7 @@ class ServerState {
                 newest_minor = 2;
   std::uint32_t lease = 90;
   std::uint32_t short_reads = ~0U, short_writes = ~0U, target_highest = ~0U;
-  bool stable_writes = false, no_sequence_hint = false;
+  bool stable_writes = false, no_sequence_hint = false, delegate_reads = false, backchannel = true;
   std::uint32_t flags = 0;
   unsigned flags_times = 0;
   std::vector<Rule> rules;
@@ -104,7 +125,8 @@ class ServerState {
   std::map<std::uint64_t, Inode> inodes;
   std::map<nfs4::clientid4, ClientState> clients;
   std::map<nfs4::sessionid4, SessionState> sessions;
-  std::map<std::uint64_t, OpenState> opens;  // by the number in stateid4::other
+  std::map<std::uint64_t, OpenState> opens;              // by the number in stateid4::other
+  std::map<std::uint64_t, DelegationState> delegations;  // by the same
   std::uint64_t boot = 1, next_id = 1;
   Instant grace_until{};
 
@@ -119,6 +141,8 @@ class ServerState {
   struct Context {
     std::uint64_t current = 0, saved = 0;  // inodes; 0: none
     nfs4::clientid4 client = 0;
+    std::uint32_t minor = 0;
+    unsigned connection = 0;
     SessionState* session = nullptr;
     Slot* slot = nullptr;
     bool replay = false;  // the slot's cached answer is wanted
@@ -141,6 +165,11 @@ class ServerState {
   nfs4::WireAttributes attributes(const Inode& inode) const;
   nfs4::nfsstat4 check_state(const nfs4::stateid4& stateid, const Context& at);
   nfs4::stateid4 grant(Context& at, const nfs4::OPEN4args& args, Inode& inode);
+  // nfs_server_callbacks.cpp
+  [[nodiscard]] bool has_backchannel(nfs4::clientid4 client) const;
+  void delegate(const Context& at, const nfs4::OPEN4args& args, const Inode& inode,
+                nfs4::open_delegation4& out);
+  [[nodiscard]] nfs4::nfsstat4 delegation_status(const nfs4::stateid4& stateid, nfs4::clientid4 client) const;
   [[nodiscard]] nfs4::verifier4 write_verifier() const;
   [[nodiscard]] bool in_grace() const { return std::chrono::steady_clock::now() < grace_until; }
 
@@ -179,6 +208,9 @@ class ServerState {
   NFS_OP(SEQUENCE);
   NFS_OP(RECLAIM_COMPLETE);
   NFS_OP(SEEK);
+  NFS_OP(DELEGRETURN);
+  NFS_OP(TEST_STATEID);
+  NFS_OP(FREE_STATEID);
 #undef NFS_OP
 };
 
