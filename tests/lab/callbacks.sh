@@ -57,7 +57,7 @@ same "info: the server can call back" true "$(json .backchannel)"
 waits=()
 for i in 1 2 3 4 5; do
   fresh $((8 * MiB)) "f$i"
-  read_slowly "f$i" 2
+  read_slowly "f$i" 4
   check "$i: the open file is delegated" eventually 5 delegated "f$i"
   # Inside the guest and by its own clock, so that starting the command does not count.
   ms=$(on_server "a=\$(date +%s%N); echo x >> '$export/f$i'; b=\$(date +%s%N); echo \$(((b - a) / 1000000))")
@@ -67,8 +67,9 @@ for i in 1 2 3 4 5; do
   finished "recall $i" "f$i"
 done
 median=$(printf '%s\n' "${waits[@]}" | sort -n | sed -n 3p)
-# One in some is later: User-Mode Linux loses an interrupt, and TCP sends again after 200 ms.
-check "a writer waits for less than 100 ms (${waits[*]} ms)" test "$median" -lt 100
+# On a quiet machine 20 to 80 ms; one in some is later, as User-Mode Linux loses an interrupt and TCP sends again after
+# 200 ms. The bound is for busy machines: a recall that nobody answers takes seconds.
+check "a writer does not wait long (${waits[*]} ms)" test "$median" -lt 1000
 
 # While recalling, the session answers as before.
 fresh $((8 * MiB)) pinged
