@@ -413,20 +413,18 @@ async::Task<Status> OpenFile::close() {
   if (!is_open_) co_return Status();
   auto synced = co_await commit();
   // DELEGRETURN comes last: what the server says to it does not keep the file open.
-  bool with_return = false;
   auto done = co_await on_file(
       "CLOSE",
       [&](Compound& compound) {
         compound.add<op::CLOSE>({0, open_.stateid});
-        with_return = open_.delegation.has_value();
-        if (!with_return) return;
+        if (!open_.delegation) return;
         open_.delegation->returning = true;  // a recall that comes now is being heeded
         compound.add<op::DELEGRETURN>({open_.delegation->stateid});
       },
       [&](CompoundReply& reply) {
         if (!reply.take<op::CLOSE>()) return false;
-        // Asked of the COMPOUND: the delegation may have been dropped meanwhile, or reclaimed as another.
-        if (with_return && reply.take<op::DELEGRETURN>()) open_.delegation.reset();
+        // It may have been dropped meanwhile: then it does not matter what is said of it.
+        if (open_.delegation && reply.take<op::DELEGRETURN>()) open_.delegation.reset();
         return true;
       });
   if (open_.delegation) session_.start_return(open_);

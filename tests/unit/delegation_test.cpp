@@ -130,7 +130,7 @@ TEST_CASE("delegation: attributes that came while a change was under way are not
   m.server.hold(OP_WRITE, false);
   const std::string data = "longer text";
   bool done = false;
-  writing->start_write(bytes(data), 0, [&](Result<std::size_t>) { done = true; });
+  writing->start_write(bytes(data), 0, [&](const Result<std::size_t>&) { done = true; });
   REQUIRE(eventually([&] {
     client.wait(1ms);
     return m.server.held() == 1;
@@ -287,7 +287,7 @@ TEST_CASE("delegation: CB_RECALL_SLOT lowers the slots in use, and the server he
   std::vector<std::string> pieces(8, std::string(10, '?'));
   std::size_t done = 0;
   for (std::string& piece : pieces) {
-    file->start_read(room(piece), 0, [&](Result<std::size_t> count) { done += count ? 1 : 0; });
+    file->start_read(room(piece), 0, [&](const Result<std::size_t>& count) { done += count ? 1 : 0; });
   }
   client.wait(100ms);
   CHECK(m.server.held() == 3);
