@@ -26,6 +26,8 @@ void Session::answer_callback(Lane& lane, rpcrdma::BackwardId id, fabric::ConstB
     lane.channel.give_back(std::move(reply));
     lane.channel.decline(id);
   }
+  // Behind the answer, which tells the server that it need not ask again.
+  for (auto& [file, stateid] : std::exchange(recalled_, {})) loop().spawn(give_back(file, stateid));
 }
 
 // ---- recalls ----
@@ -35,7 +37,7 @@ nfsstat4 Session::recall(const Recall& recall) {
   if (std::ranges::any_of(returning_, same)) return NFS4_OK;
   for (Open* open : opens_) {
     if (!open->delegation || !same(open->delegation->stateid)) continue;
-    if (!open->delegation->returning) start_return(*open);
+    if (!open->delegation->returning) set_recalled(*open);
     return NFS4_OK;
   }
   // The OPEN that brings it may have been overtaken, whether or not the server names it among the referring
@@ -55,7 +57,7 @@ void Session::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
   for (Open* open : opens_) {
     if (held <= objects_to_keep) return;
     if (!open->delegated()) continue;
-    start_return(*open);
+    set_recalled(*open);
     --held;
   }
 }
@@ -94,6 +96,11 @@ void Session::take_delegation(Open& open, const open_delegation4& delegation) {
   } else {
     hold_connections();
   }
+}
+
+void Session::set_recalled(Open& open) {
+  recalled_.emplace_back(open.file, open.delegation->stateid);
+  open.delegation.reset();
 }
 
 void Session::start_return(Open& open) {

@@ -413,22 +413,18 @@ async::Task<Status> OpenFile::close() {
   if (!is_open_) co_return Status();
   auto synced = co_await commit();
   // DELEGRETURN comes last: what the server says to it does not keep the file open.
-  std::optional<stateid4> returning;
   auto done = co_await on_file(
       "CLOSE",
       [&](Compound& compound) {
         compound.add<op::CLOSE>({0, open_.stateid});
-        returning.reset();
         if (!open_.delegation) return;
         open_.delegation->returning = true;  // a recall that comes now is being heeded
-        returning = open_.delegation->stateid;
-        compound.add<op::DELEGRETURN>({*returning});
+        compound.add<op::DELEGRETURN>({open_.delegation->stateid});
       },
       [&](CompoundReply& reply) {
         if (!reply.take<op::CLOSE>()) return false;
-        const bool returned = returning && reply.take<op::DELEGRETURN>();
-        // Meanwhile it may have been dropped, or another one reclaimed in its place.
-        if (returned && open_.delegation && open_.delegation->stateid == *returning) open_.delegation.reset();
+        // It may have been dropped meanwhile: then it does not matter what is said of it.
+        if (open_.delegation && reply.take<op::DELEGRETURN>()) open_.delegation.reset();
         return true;
       });
   if (open_.delegation) session_.start_return(open_);

@@ -31,6 +31,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "async/event.h"
@@ -239,6 +240,7 @@ class Session final : private CallbackHandler {
   void recall_any(std::uint32_t objects_to_keep, const bitmap4& types) override;
   void recall_slot(slotid4 target_highest_slotid) override;
   void notify_lock(const nfs_fh4& file, const lock_owner4& owner) override;
+  void set_recalled(Open& open);
   async::Task<void> give_back(nfs_fh4 file, stateid4 stateid);
   async::Task<void> free_revoked(stateid4 stateid);
   async::Task<void> find_revoked();
@@ -290,7 +292,8 @@ class Session final : private CallbackHandler {
   CallbackService callbacks_;
   unsigned opening_ = 0;
   std::vector<stateid4> early_recalls_;
-  std::vector<stateid4> returning_;  // DELEGRETURNs under way
+  std::vector<std::pair<nfs_fh4, stateid4>> recalled_;  // by the Call that is being answered
+  std::vector<stateid4> returning_;                     // DELEGRETURNs under way
   async::Event returned_;
   bool finding_revoked_ = false;
   async::TimePoint last_search_{};

@@ -131,7 +131,7 @@ bool CallbackQueue::send(Pending& one) {
 void CallbackQueue::on_reply(unsigned connection, std::uint32_t xid, xdr::ConstBytes message) {
   if (queue_.empty() || queue_.front()->xid != xid || queue_.front()->connection != connection) {
     // Dropped, or answered by then over another connection.
-    if (xid < 0x62000000 || xid >= next_xid_) state_.problem("an answer to no Call of the server's");
+    if (xid < kFirstXid || xid >= next_xid_) state_.problem("an answer to no Call of the server's");
     return;
   }
   const auto one = std::move(queue_.front());

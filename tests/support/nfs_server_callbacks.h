@@ -57,7 +57,8 @@ class CallbackQueue {
   const Send send_;
   std::deque<std::unique_ptr<Pending>> queue_;
   Ticket last_ = 0;
-  std::uint32_t next_xid_ = 0x62000000;
+  static constexpr std::uint32_t kFirstXid = 0x62000000;  // far from what a client counts from, mostly
+  std::uint32_t next_xid_ = kFirstXid;
 };
 
 }  // namespace nfsrdma::testing

@@ -130,7 +130,7 @@ TEST_CASE("delegation: attributes that came while a change was under way are not
   m.server.hold(OP_WRITE, false);
   const std::string data = "longer text";
   bool done = false;
-  writing->start_write(bytes(data), 0, [&](Result<std::size_t>) { done = true; });
+  writing->start_write(bytes(data), 0, [&](const Result<std::size_t>&) { done = true; });
   REQUIRE(eventually([&] {
     client.wait(1ms);
     return m.server.held() == 1;
@@ -287,7 +287,7 @@ TEST_CASE("delegation: CB_RECALL_SLOT lowers the slots in use, and the server he
   std::vector<std::string> pieces(8, std::string(10, '?'));
   std::size_t done = 0;
   for (std::string& piece : pieces) {
-    file->start_read(room(piece), 0, [&](Result<std::size_t> count) { done += count ? 1 : 0; });
+    file->start_read(room(piece), 0, [&](const Result<std::size_t>& count) { done += count ? 1 : 0; });
   }
   client.wait(100ms);
   CHECK(m.server.held() == 3);
@@ -340,6 +340,19 @@ TEST_CASE("delegation: the connection is lost between the recall and DELEGRETURN
     CHECK(std::ranges::count_if(calls, returns) == 2);
     CHECK(m.server.succeeded(OP_DELEGRETURN) == 1);
   }
+}
+
+TEST_CASE("delegation: DELEGRETURN is tried until the server hears it") {
+  Delegating m;
+  (void)m.connect("timeo=300ms");
+  const auto file = m.reading();
+  m.server.stop_listening();
+  m.server.drop_before(OP_DELEGRETURN);
+  CHECK(m.server.recall("/f") == NFS4_OK);
+  std::this_thread::sleep_for(600ms);  // by now the call has failed
+  CHECK(m.server.delegations() == 1);
+  m.server.come_back();
+  CHECK(m.soon(0));
 }
 
 TEST_CASE("delegation: connections are made anew without a call while one is held, and not otherwise (B8)") {
@@ -621,14 +634,14 @@ TEST_CASE("delegation: disconnect() leaves nothing, also what was just recalled"
   for (const bool recalled : {false, true}) {
     CAPTURE(recalled);
     Delegating m;
-    m.server.add_file("/g", "");
     Client& client = m.connect();
-    const auto file = m.reading(), other = m.reading("/g");
+    const auto file = m.reading();
     if (recalled) {
       m.server.hold(OP_DELEGRETURN, false);
       CHECK(m.server.recall("/f") == NFS4_OK);
       REQUIRE(eventually([&] { return m.server.held() == 1; }));
     }
+    const Stopwatch watch;
     {
       Beside ending([&] { CHECK(ok(client.disconnect())); });
       std::this_thread::sleep_for(50ms);
@@ -636,6 +649,7 @@ TEST_CASE("delegation: disconnect() leaves nothing, also what was just recalled"
     }
     CHECK(m.server.delegations() == 0);
     CHECK(m.server.clients() == 0);
+    CHECK(watch.elapsed() < 1s);  // of the two that a goodbye may take
   }
 }
 
