@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "async/backoff.h"
 #include "nfs4/file.h"
 #include "nfs4/session.h"
 #include "nfs4/types/attributes.h"
@@ -56,7 +57,7 @@ async::Task<Status> Session::open(async::TimePoint deadline) {
 /// A call before there is a session: its own first operation, no slot.
 async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::TimePoint deadline,
                                                      rpc::Channel* over) {
-  async::Clock::duration delay = 50ms;
+  async::Backoff delay(50ms, 2s);
   for (;;) {
     rpc::Channel& channel = over != nullptr ? *over : route();
     rpcrdma::Call call = compound.release(compound.reply_size().max_inline, deadline);
@@ -66,9 +67,8 @@ async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::
     if (outcome.failure != rpcrdma::Failure::none) co_return *outcome.error;
     CompoundReply reply(channel, std::move(*outcome.reply));
     if (!reply.begin()) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
-    if (reply.status() != NFS4ERR_DELAY || loop().now() + delay >= deadline) co_return reply;
-    co_await loop().sleep_for(delay);
-    delay = std::min(delay * 2, async::Clock::duration(2s));
+    if (reply.status() != NFS4ERR_DELAY || loop().now() + delay.next() >= deadline) co_return reply;
+    co_await loop().sleep_for(delay.take());
   }
 }
 
@@ -197,13 +197,12 @@ void Session::start_recovery(const char* why) {
 }
 
 async::Task<void> Session::recover() {
-  async::Clock::duration delay = 100ms;
+  async::Backoff delay(100ms, 5s);
   for (;;) {
     const auto done = co_await recover_once(loop().now() + options_.timeout);
     if (done) break;
     last_recovery_error_ = done.error();
-    co_await loop().sleep_for(delay);
-    delay = std::min(delay * 2, async::Clock::duration(5s));
+    co_await loop().sleep_for(delay.take());
   }
   last_recovery_error_.reset();
   recovering_ = false;

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "async/backoff.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -72,7 +73,7 @@ async::Task<bool> Session::ready(async::TimePoint deadline) {
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
   const Modifying scope(compound.changes() ? &modifications_ : nullptr);
-  async::Clock::duration delay = kFirstDelay;
+  async::Backoff delay(kFirstDelay, kMostDelay);
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".
     bool is_ready = true;
@@ -103,30 +104,28 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
       channel_.give_back(compound.take_message());
       co_return reply;
     }
-    if (loop().now() + delay >= deadline) {
+    if (loop().now() + delay.next() >= deadline) {
       channel_.give_back(compound.take_message());
       if (reply) co_return status_error(reply->status(), compound.what(), channel_.server());
       co_return reply;
     }
-    co_await loop().sleep_for(delay);
-    delay = std::min(delay * 2, kMostDelay);
+    co_await loop().sleep_for(delay.take());
   }
 }
 
 /// For recovery itself, which is what other calls wait for.
 async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, async::TimePoint deadline) {
-  async::Clock::duration delay = kFirstDelay;
+  async::Backoff delay(kFirstDelay, kMostDelay);
   for (;;) {
     Verdict verdict = Verdict::failed;
     auto reply = co_await call_once(compound, deadline, verdict, true);
     const bool wait =
         verdict == Verdict::again || (verdict == Verdict::good && reply->status() == NFS4ERR_DELAY);
-    if (!wait || loop().now() + delay >= deadline) {
+    if (!wait || loop().now() + delay.next() >= deadline) {
       channel_.give_back(compound.take_message());
       co_return reply;
     }
-    co_await loop().sleep_for(delay);
-    delay = std::min(delay * 2, kMostDelay);
+    co_await loop().sleep_for(delay.take());
   }
 }
 

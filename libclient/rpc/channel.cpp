@@ -1,11 +1,10 @@
 #include "rpc/channel.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/random.h>
 
 #include <cerrno>
 
+#include "fabric/address.h"
 #include "fabric/dial.h"
 
 namespace nfsrdma::rpc {
@@ -21,18 +20,6 @@ std::uint32_t random_xid() {
   std::uint32_t value = 0;
   if (::getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) std::abort();
   return value;
-}
-
-std::string text_of(const Address& address) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.storage.ss_family == AF_INET) {
-    const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
-    ::inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
-    return std::string(text) + ":" + std::to_string(ntohs(v4->sin_port));
-  }
-  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
-  ::inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
-  return "[" + std::string(text) + "]:" + std::to_string(ntohs(v6->sin6_port));
 }
 
 fabric::iwarp::CrcPolicy policy_of(Crc crc) {
@@ -258,7 +245,7 @@ void Channel::dial() {
   dialing_ = true;
   up_ = false;
   const Address& address = options_.addresses[address_index_];
-  address_ = text_of(address);
+  address_ = fabric::peer_text(address.storage, "");
   fabric::DialOptions options;
   options.choice = choice_of(options_.fabric);
   options.address = address.storage;

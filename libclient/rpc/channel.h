@@ -130,8 +130,6 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   [[nodiscard]] std::string address() const { return address_; }
   [[nodiscard]] const std::string& server() const { return options_.server; }
   [[nodiscard]] async::Loop& loop() { return loop_; }
-  /// Whether a call is under way.
-  [[nodiscard]] bool busy() const { return requester_.pending() != 0; }
   /// Counts connections: changes when a new one is made.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
