@@ -1,7 +1,5 @@
 #include "support/nfs_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -19,6 +17,7 @@
 #include "rpc/message.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/private_data.h"
+#include "support/loopback.h"
 #include "support/nfs_server_callbacks.h"
 #include "support/nfs_server_state.h"
 
@@ -477,13 +476,8 @@ void NfsServer::Impl::run() {
 }
 
 void NfsServer::Impl::listen() {
-  sockaddr_storage address{};
-  auto* v4 = reinterpret_cast<sockaddr_in*>(&address);
-  v4->sin_family = AF_INET;
-  v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  v4->sin_port = htons(port);
   auto made = fabric::iwarp::Listener::listen(
-      loop, address,
+      loop, loopback(port),
       [this](std::unique_ptr<fabric::iwarp::Incoming> incoming) { accept(std::move(incoming)); });
   if (!made) {
     std::fprintf(stderr, "test server: %s\n", made.error().text().c_str());

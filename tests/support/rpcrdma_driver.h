@@ -375,29 +375,16 @@ class Driver {
     completed.clear();
     connects.clear();
   }
-  /// The next Send that was not looked at.
-  CallView take_sent() {
-    REQUIRE_FALSE(sent.empty());
-    CallView first = std::move(sent.front());
-    sent.erase(sent.begin());
-    return first;
-  }
-  Complete take_completed() {
-    REQUIRE_FALSE(completed.empty());
-    Complete first = std::move(completed.front());
-    completed.erase(completed.begin());
-    return first;
-  }
-  Deliver take_delivered() {
-    REQUIRE_FALSE(delivered.empty());
-    Deliver first = std::move(delivered.front());
-    delivered.erase(delivered.begin());
-    return first;
-  }
-  AnswerView take_answer() {
-    REQUIRE_FALSE(answers.empty());
-    AnswerView first = std::move(answers.front());
-    answers.erase(answers.begin());
+  /// The next of each that was not looked at.
+  CallView take_sent() { return take_first(sent); }
+  Complete take_completed() { return take_first(completed); }
+  Deliver take_delivered() { return take_first(delivered); }
+  AnswerView take_answer() { return take_first(answers); }
+  template <class T>
+  static T take_first(std::vector<T>& from) {
+    REQUIRE_FALSE(from.empty());
+    T first = std::move(from.front());
+    from.erase(from.begin());
     return first;
   }
   [[nodiscard]] std::size_t count(Notice::Kind kind) const {

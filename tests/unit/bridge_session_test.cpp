@@ -10,6 +10,7 @@
 #include "bridge/bridge.h"
 #include "bridge_messages.h"
 #include "fabric/iwarp/connection.h"
+#include "support/loopback.h"
 
 namespace nfsrdma::bridge {
 namespace {
@@ -18,15 +19,7 @@ using namespace std::chrono_literals;
 using testing::Octets;
 using testing::words;
 
-sockaddr_storage loopback(std::uint16_t port) {
-  sockaddr_in in{};
-  in.sin_family = AF_INET;
-  in.sin_port = htons(port);
-  in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  sockaddr_storage out{};
-  std::memcpy(&out, &in, sizeof in);
-  return out;
-}
+using testing::loopback;
 
 /// A server that keeps what it gets, record by record.
 struct TcpServer {

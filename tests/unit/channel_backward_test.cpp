@@ -12,6 +12,7 @@
 #include "fabric/iwarp/listener.h"
 #include "rpc/channel.h"
 #include "rpcrdma/header.h"
+#include "support/loopback.h"
 
 namespace nfsrdma::rpc {
 namespace {
@@ -29,19 +30,16 @@ void add_word(Octets& to, std::uint32_t word) {
 /// Accepts one connection after another, answers each Call at once, and calls.
 struct Server final : fabric::Handler {
   explicit Server(async::Loop& l) : loop(l) {
-    sockaddr_storage any{};
-    auto* v4 = reinterpret_cast<sockaddr_in*>(&any);
-    v4->sin_family = AF_INET;
-    v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    auto made =
-        fabric::iwarp::Listener::listen(loop, any, [this](std::unique_ptr<fabric::Incoming> incoming) {
-          auto accepted = incoming->accept({}, *this);
-          REQUIRE(accepted);
-          gone.push_back(std::move(connection));
-          connection = std::move(*accepted);
-          for (int i = 0; i < 40; ++i) connection->post_receive(fabric::ReceiveBuffer(1024));
-          ++connections;
-        });
+    auto made = fabric::iwarp::Listener::listen(loop, testing::loopback(0),
+                                                [this](std::unique_ptr<fabric::Incoming> incoming) {
+                                                  auto accepted = incoming->accept({}, *this);
+                                                  REQUIRE(accepted);
+                                                  gone.push_back(std::move(connection));
+                                                  connection = std::move(*accepted);
+                                                  for (int i = 0; i < 40; ++i)
+                                                    connection->post_receive(fabric::ReceiveBuffer(1024));
+                                                  ++connections;
+                                                });
     REQUIRE(made);
     listener = std::move(*made);
   }
@@ -141,11 +139,8 @@ struct Fixture {
 
   ChannelOptions options() {
     Address address;
-    auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
-    v4->sin_family = AF_INET;
-    v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    v4->sin_port = htons(server.listener->port());
-    address.length = sizeof *v4;
+    address.storage = testing::loopback(server.listener->port());
+    address.length = sizeof(sockaddr_in);
     ChannelOptions out;
     out.server = "server";
     out.addresses = {address};

@@ -11,6 +11,7 @@
 #include "fabric/iwarp/connection.h"
 #include "fabric/iwarp/listener.h"
 #include "iwarp_pair.h"
+#include "support/loopback.h"
 
 using namespace nfsrdma;
 using namespace nfsrdma::fabric;
@@ -18,15 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-sockaddr_storage loopback(std::uint16_t port) {
-  sockaddr_in in{};
-  in.sin_family = AF_INET;
-  in.sin_port = htons(port);
-  in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  sockaddr_storage out{};
-  std::memcpy(&out, &in, sizeof in);
-  return out;
-}
+using testing::loopback;
 
 struct Recorder : Handler {
   void on_established(const Established& e) override {

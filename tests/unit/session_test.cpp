@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "rpc/channel.h"
+#include "support/loopback.h"
 #include "support/nfs_fixture.h"
 
 namespace nfsrdma {
@@ -125,11 +126,8 @@ TEST_CASE("session: requests stay within ca_maxrequestsize, ca_maxresponsesize a
 TEST_CASE("session: a connect that is given up before its outcome leaves nobody to be resumed") {
   NfsServer server;
   rpc::Address address;
-  auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
-  v4->sin_family = AF_INET;
-  v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  v4->sin_port = htons(server.port());
-  address.length = sizeof *v4;
+  address.storage = loopback(server.port());
+  address.length = sizeof(sockaddr_in);
   server.go_away();
   async::Loop loop;
   rpc::ChannelOptions options;
