@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -26,6 +27,10 @@
 #include "rpc/message.h"
 
 namespace nfsrdma::nfs4 {
+
+/// On whose behalf a call is made: AUTH_SYS of a user, as Credential::sys() makes it. Null: the session's
+/// own. To be made once per user and kept, since it is what tells users apart (open_files.h).
+using Caller = std::shared_ptr<const rpc::Credential>;
 
 /// Whether it may change what GETATTR says of a file. WRITE may be repeated, and does.
 template <class Op>
