@@ -65,6 +65,12 @@ class Compound {
     results_.push_back({destination, false});
     return add<op::READ>({stateid, offset, static_cast<count4>(destination.size())});
   }
+  /// READ_PLUS: what `destination` gets is the data of the first element that has some; the others' stands in
+  /// the Reply (RFC 8267 4.1.1).
+  Compound& read_plus(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination) {
+    results_.push_back({destination, false});
+    return add<op::READ_PLUS>({stateid, offset, static_cast<count4>(destination.size())});
+  }
   /// READLINK, with its text copied into `destination`. It is eligible for a Write chunk, and never gets one:
   /// Linux (6.1, nfsd4_encode_readlink) then takes four wrong bytes out of the stream, and a text is short.
   Compound& read_link(std::span<std::byte> destination) {

@@ -16,6 +16,7 @@
 // Confined to the loop's thread. Must not be destroyed while one of its tasks runs.
 #pragma once
 
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +32,8 @@ namespace nfsrdma::nfs4 {
 async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4 stateid,
                                       SetAttributes changes, std::string path);
 
+/// One that nobody else makes: for EXCLUSIVE4_1.
+verifier4 random_verifier();
 /// OPEN's arguments but for openhow and claim.
 OPEN4args open_arguments(const Session& session, const Open& open);
 /// The same for a file that was open before: in the grace period, and otherwise.
@@ -67,9 +70,8 @@ class OpenFile {
   async::Task<Result<std::size_t>> read_plus(std::span<std::byte> data, std::uint64_t offset);
   async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length);
-  /// Within the server, and stable when it returns: how much of `count` (0: up to the end of the source) was
-  /// copied, which may be less. Both files are of one session; unstable data of the source is the server's to
-  /// read.
+  /// Within the server, and stable when it returns: how much of `count` was copied, which may be less. Both
+  /// files are of one session; unstable data of the source is the server's to read.
   static async::Task<Result<std::uint64_t>> copy(OpenFile& from, std::uint64_t from_offset, OpenFile& to,
                                                  std::uint64_t to_offset, std::uint64_t count);
   /// Shares the blocks: all of it or nothing. `count` 0: up to the end of the source.
@@ -92,7 +94,7 @@ class OpenFile {
   [[nodiscard]] Session& session() { return session_; }
 
  private:
-  friend class OpenFiles;
+  friend class OpenTable;
   /// Of the OpenFiles of one file, which have data of it that is not stable: what one writes replaces it.
   using Siblings = std::shared_ptr<std::vector<OpenFile*>>;
   /// Who has it open, when OpenFiles shares it out.
@@ -112,8 +114,11 @@ class OpenFile {
   template <class Op, class Make>
   static async::Task<Status> between(OpenFile& from, OpenFile& to, const char* what, Make make,
                                      typename Op::Res& res);
-  async::Task<Status> commit_all();
+  async::Task<Status> commit_state(verifier4& verifier);
+  void replaced(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> give_up_state();
+  async::Task<Status> downgrade(std::uint32_t access);
+  async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   async::Task<void> commit_beside();
   async::Task<Status> commit_once();
   async::Task<Status> rewrite(std::uint64_t number, verifier4 verifier);
@@ -143,5 +148,24 @@ class OpenFile {
   std::optional<Error>
       late_error_;  // of a COMMIT or rewrite that nobody waited for; sync() and close() tell it
 };
+
+template <class Add, class Take>
+async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
+  const async::TimePoint deadline = session_.default_deadline();
+  for (int tries = 0;; ++tries) {
+    if (!is_open_) co_return Error(ErrorKind::usage, EBADF, what, open_.path, "the file has been closed");
+    if (const Error* error = open_.unusable()) co_return *error;
+    const stateid4 used = open_.stateid;
+    Compound compound = session_.begin(what, open_.caller);
+    compound.add<op::PUTFH>({open_.file});
+    add(compound);
+    auto reply = co_await session_.call(std::move(compound), deadline);
+    if (!reply) co_return reply.error();
+    if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
+    const nfsstat4 status = reply->failed_status();
+    if (!Session::is_lost_state(status) || tries == 3) co_return session_.error_of(*reply, what, open_.path);
+    if (auto done = co_await session_.reopen(open_, used, status, deadline); !done) co_return done;
+  }
+}
 
 }  // namespace nfsrdma::nfs4

@@ -4,6 +4,8 @@
 // Confined to the loop's thread. Both wake the waiter from the loop, not from inside the call.
 #pragma once
 
+#include <utility>
+
 #include "async/event.h"
 
 namespace nfsrdma::nfs4 {
@@ -24,7 +26,8 @@ class LockWait {
   }
   /// Whether it was since this was asked last.
   bool take_notified() { return std::exchange(notified_, false); }
-  [[nodiscard]] bool notified() const { return notified_; }
+  /// Makes the waiter look.
+  void wake() { woken_.notify_all(); }
   [[nodiscard]] async::Event::Wait until(async::TimePoint when) { return woken_.wait_until(when); }
 
  private:

@@ -31,6 +31,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "async/event.h"
 #include "nfs4/file.h"
@@ -72,8 +73,11 @@ class Locks {
 
  private:
   struct Attempt;
+  async::Task<Status> attempt_lock(std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt);
   async::Task<Status> try_once(std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt);
-  async::Task<void> run(std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt);
+  static async::Task<void> run(Locks self, std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt);
+  static async::Task<void> undo(Locks self, std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt);
+  async::Task<Status> unlock(std::shared_ptr<OpenFile> file, std::uint64_t owner, LockRange range, bool free);
   Session& session_;
 };
 

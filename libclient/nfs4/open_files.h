@@ -21,7 +21,6 @@
 // Confined to the loop's thread. OpenRefs and their OpenFiles may outlive the OpenFiles, not the Session.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -29,6 +28,8 @@
 #include "nfs4/objects.h"
 
 namespace nfsrdma::nfs4 {
+
+class OpenTable;
 
 /// One open(2). Closed by OpenFiles::close(); one that is destroyed instead is closed beside, and nobody
 /// hears how that went.
@@ -49,8 +50,10 @@ class OpenRef {
 
  private:
   friend class OpenFiles;
-  class Table;
-  OpenRef(std::shared_ptr<OpenFile> file, std::uint32_t access) : file_(std::move(file)), access_(access) {}
+  friend class OpenTable;
+  OpenRef(std::shared_ptr<OpenTable> table, std::shared_ptr<OpenFile> file, std::uint32_t access)
+      : table_(std::move(table)), file_(std::move(file)), access_(access) {}
+  std::shared_ptr<OpenTable> table_;
   std::shared_ptr<OpenFile> file_;
   std::uint32_t access_ = 0;
 };
@@ -96,13 +99,8 @@ class OpenFiles {
                                                std::uint32_t access) const;
   [[nodiscard]] std::size_t count() const;  ///< OpenFiles
 
-  struct Table;
-
  private:
-  async::Task<Result<Opened>> open_in(Caller caller, nfs_fh4 directory, std::string name,
-                                      std::uint32_t access, openflag4 how, SetAttributes changes,
-                                      Wanted wanted, const char* what);
-  std::shared_ptr<Table> table_;
+  std::shared_ptr<OpenTable> table_;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "async/event.h"
 #include "nfs4/compound.h"
 #include "nfs4/held_locks.h"
 #include "nfsrdma/result.h"
@@ -25,9 +26,11 @@ struct Delegation {
 
 /// What one lock owner has on one open file.
 struct LockState {
+  explicit LockState(async::Loop& loop) : idle(loop) {}
   std::optional<stateid4> stateid;  // none: the next LOCK begins from the open's
   HeldLocks held;
   bool busy = false;  // one LOCK or LOCKU at a time, so that `held` follows the server's order
+  async::Event idle;
 };
 
 struct Open {

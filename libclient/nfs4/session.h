@@ -109,6 +109,11 @@ class Session final : private CallbackHandler {
   /// `used`: the stateid that was refused; if it is another one by now, somebody else had it again.
   async::Task<Status> reopen(Open& open, stateid4 used, nfsstat4 why, async::TimePoint deadline);
   static bool is_lost_state(nfsstat4 status);
+  /// OPEN by handle with `open.access`, for whatever reason the server does not know of all of it.
+  async::Task<Status> renew_open(Open& open);
+  /// The open's state was replaced by another: what was locked under it is locked no more.
+  void lose_locks(Open& open);
+  void lose_locks(Open& open, std::uint64_t owner, const Error& why);
 
   /// While one lives, a recall of an unknown delegation is taken for one that an OPEN is about to bring.
   class Opening {
@@ -267,8 +272,8 @@ class Session final : private CallbackHandler {
   async::Task<Status> fetch_lease(async::TimePoint deadline);
   // lock_recovery.cpp
   async::Task<Status> claim_locks(Open& open, bool reclaim, bool recovering, async::TimePoint deadline);
-  async::Task<Status> claim_lock(Open& open, LockState& state, lock_owner4 owner, HeldLock held, bool reclaim,
-                                 bool recovering, async::TimePoint deadline, nfsstat4& status);
+  async::Task<Status> claim_lock(Open& open, LockState& state, std::uint64_t owner, HeldLock held,
+                                 bool reclaim, bool recovering, async::TimePoint deadline, nfsstat4& status);
 
   void arm_lease();
   async::Task<void> renew();
