@@ -353,11 +353,10 @@ async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
 }
 
 async::Task<Status> OpenFile::set_attributes(SetAttributes changes) {
+  // Not captured by value: g++ 12 destroys such captures twice.
+  const fattr4 values = encode_changes(changes);
   auto done = co_await on_file(
-      "SETATTR",
-      [this, values = encode_changes(changes)](Compound& compound) {
-        compound.add<op::SETATTR>({open_.current(), values});
-      },
+      "SETATTR", [&](Compound& compound) { compound.add<op::SETATTR>({open_.current(), values}); },
       [](CompoundReply& reply) { return reply.take<op::SETATTR>(); });
   if (done && changes.size) resized(*changes.size);
   co_return done;
