@@ -1,6 +1,27 @@
 #include "nfs4/uncommitted.h"
 
 namespace nfsrdma::nfs4 {
+namespace {
+constexpr std::size_t kMostSpare = 32U << 20;
+}
+
+Uncommitted::Storage Uncommitted::copy_of(std::span<const std::byte> data) {
+  while (!spare_.empty()) {
+    Storage storage = std::move(spare_.back());
+    spare_.pop_back();
+    spare_bytes_ -= storage->capacity();
+    if (storage->capacity() < data.size()) continue;  // writes have become larger
+    storage->assign(data.begin(), data.end());
+    return storage;
+  }
+  return std::make_shared<std::vector<std::byte>>(data.begin(), data.end());
+}
+
+void Uncommitted::keep(Storage storage) {
+  if (storage.use_count() != 1 || spare_bytes_ + storage->capacity() > kMostSpare) return;
+  spare_bytes_ += storage->capacity();
+  spare_.push_back(std::move(storage));
+}
 
 void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier) {
   if (data.empty()) return;
@@ -9,7 +30,7 @@ void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, con
   piece.offset = offset;
   piece.number = ++last_number_;
   piece.verifier = verifier;
-  piece.storage = std::make_shared<std::vector<std::byte>>(data.begin(), data.end());
+  piece.storage = copy_of(data);
   piece.length = data.size();
   bytes_ += piece.length;
   pieces_.emplace(offset, std::move(piece));
@@ -47,12 +68,17 @@ void Uncommitted::cover(std::uint64_t offset, std::uint64_t length) {
 }
 
 void Uncommitted::committed(std::uint64_t number, const verifier4& verifier) {
-  std::erase_if(pieces_, [&](const auto& entry) {
-    const Piece& piece = entry.second;
-    const bool stable = piece.number <= number && piece.verifier == verifier;
-    if (stable) bytes_ -= piece.length;
-    return stable;
-  });
+  for (auto at = pieces_.begin(); at != pieces_.end();) {
+    Piece& piece = at->second;
+    if (piece.number > number || piece.verifier != verifier) {
+      ++at;
+      continue;
+    }
+    bytes_ -= piece.length;
+    Storage storage = std::move(piece.storage);
+    at = pieces_.erase(at);
+    keep(std::move(storage));
+  }
 }
 
 std::optional<Uncommitted::Piece> Uncommitted::lost(std::uint64_t number, const verifier4& verifier,

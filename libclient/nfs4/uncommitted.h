@@ -3,7 +3,8 @@
 // the old verifier are then written again.
 //
 // Pieces never overlap: a later write replaces what it covers of earlier ones, so that rewriting cannot bring
-// old data back. A plain container; any thread.
+// old data back. Memory of pieces that are stable is kept, up to a bound, for those to come: to have fresh
+// pages from the kernel costs more than the copy. A plain container; any thread.
 #pragma once
 
 #include <cstddef>
@@ -45,11 +46,18 @@ class Uncommitted {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
   [[nodiscard]] std::size_t count() const { return pieces_.size(); }
+  [[nodiscard]] std::size_t spare_bytes() const { return spare_bytes_; }
 
  private:
+  using Storage = std::shared_ptr<std::vector<std::byte>>;
+  Storage copy_of(std::span<const std::byte> data);
+  void keep(Storage storage);
+
   std::map<std::uint64_t, Piece> pieces_;  // by offset
   std::uint64_t last_number_ = 0;
   std::size_t bytes_ = 0;
+  std::vector<Storage> spare_;  // nobody else's
+  std::size_t spare_bytes_ = 0;
 };
 
 }  // namespace nfsrdma::nfs4

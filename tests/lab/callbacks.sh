@@ -8,15 +8,6 @@ MiB=1048576
 
 states() { on_server "cat /proc/fs/nfsd/clients/*/states 2> /dev/null" | grep -F "$1"; }
 delegated() { states "$1" | grep -q 'type: deleg'; }
-# eventually SECONDS COMMAND …
-eventually() {
-  local end=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    [ $SECONDS -lt $end ] || return 1
-    sleep 0.2
-  done
-}
 # A fresh file: the server gives no delegation for a while on one that it had to recall.
 fresh() {
   on_server "head -c $1 /dev/urandom > '$export/$2'; chmod 644 '$export/$2'; cp '$export/$2' '/mnt/host$work/$2'"

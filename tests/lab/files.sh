@@ -3,16 +3,16 @@
 # nfsrdma-cli does is compared with what the server itself sees.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-side=${NFSRDMA_LAB_SIDE:-host} # guest: the host's files as the guest sees them show no holes, see file_checks.sh
 fabric=iwarp fabric_words=(iwarp MPA CRC)
-if [ $side = guest ]; then fabric=verbs fabric_words=(verbs "$NFSRDMA_LAB_DEVICE" 'memory windows'); fi
+# The guest sees no holes in the host's files (file_checks.sh).
+if [ "$side" = guest ]; then fabric=verbs fabric_words=(verbs "$LAB_DEVICES" 'memory windows'); fi
 
 # shellcheck source=../support/file_checks.sh
 . "$here/../support/file_checks.sh"
 
 for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * MiB)); do check_content "$size"; done
 check_pipes
-check_listing $([ $side = guest ] && echo 2000 || echo 20000)
+check_listing $([ "$side" = guest ] && echo 2000 || echo 20000)
 check_objects
 
 # --- targets, options, statuses ------------------------------------------------------------------------------------
@@ -59,3 +59,12 @@ expect_exit 0 "--help" cli --help
 for command in ping info ls stat cat get put mkdir rm rmdir mv ln touch chmod chown truncate df; do
   check "--help names $command" grep -qw -- "$command" "$work/out"
 done
+
+if [ "$side" = user ]; then
+  # Without a device it says why it is iwarp, with nothing on stderr.
+  expect_exit 0 "without a device: info --json" cli info --json "$server"
+  same "without a device: iwarp, and why" "iwarp fabric=auto: this machine has no RDMA device" "$(json '"\(.fabric) \(.fabric_reason)"')"
+  same "without a device: nothing on stderr" 0 "$(wc -c < "$work/err")"
+  expect_exit 1 "without a device: fabric=verbs" cli ls -o fabric=verbs "$server:/"
+  one_sentence "without a device: fabric=verbs" "no RDMA device" "fabric=iwarp"
+fi

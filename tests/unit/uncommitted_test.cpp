@@ -169,4 +169,36 @@ TEST_CASE("uncommitted: random writes, stable writes and COMMITs against a model
   }
 }
 
+TEST_CASE("Uncommitted: memory of stable pieces serves later ones, up to a bound") {
+  constexpr std::size_t kPiece = 1U << 20;
+  Uncommitted pieces;
+  const auto write = [&](std::uint64_t count, std::size_t size, int seed) {
+    for (std::uint64_t i = 0; i < count; ++i) pieces.add(i * size, data_of(size, seed), verifier(1));
+  };
+  write(40, kPiece, 1);
+  CHECK(pieces.spare_bytes() == 0);
+  pieces.committed(pieces.last_number(), verifier(1));
+  CHECK(pieces.spare_bytes() == 32 * kPiece);
+  write(8, kPiece / 2, 2);
+  CHECK(pieces.spare_bytes() == 24 * kPiece);
+  CHECK(pieces.lost(pieces.last_number(), verifier(2), 0)->data().size() == kPiece / 2);
+  CHECK(
+      std::ranges::equal(pieces.lost(pieces.last_number(), verifier(2), 0)->data(), data_of(kPiece / 2, 2)));
+  pieces.committed(pieces.last_number(), verifier(1));
+  CHECK(pieces.spare_bytes() == 32 * kPiece);
+  write(1, 2 * kPiece, 3);  // none is large enough
+  CHECK(pieces.spare_bytes() == 0);
+}
+
+TEST_CASE("Uncommitted: memory that a cut piece still uses is not given away") {
+  Uncommitted pieces;
+  pieces.add(0, data_of(100, 1), verifier(1));
+  pieces.cover(40, 20);  // two ends of one piece
+  const auto rest = *pieces.lost(pieces.last_number(), verifier(9), 50);
+  pieces.committed(pieces.last_number(), verifier(1));
+  CHECK(pieces.spare_bytes() == 0);
+  const auto whole = data_of(100, 1);
+  CHECK(std::ranges::equal(rest.data(), std::span(whole).subspan(60)));
+}
+
 }  // namespace nfsrdma::nfs4
