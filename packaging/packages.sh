@@ -12,8 +12,8 @@ set -euo pipefail
 
 # Boost 1.81 beside Debian's default 1.74: Boost.PFR came with 1.75.
 # shellcheck disable=SC2034  # all by name, in packages()
-build=(g++ librdmacm-dev libibverbs-dev cmake ninja-build make pkg-config ccache libboost1.81-dev libboost-program-options1.81-dev doctest-dev)
-test=(nfs-kernel-server rpcbind nfs-common iproute2 rdma-core ibverbs-providers busybox-static xfsprogs xz-utils
+build=(g++ libfuse3-dev librdmacm-dev libibverbs-dev cmake ninja-build make pkg-config ccache libboost1.81-dev libboost-program-options1.81-dev doctest-dev)
+test=(fuse3 nfs-kernel-server rpcbind nfs-common iproute2 rdma-core ibverbs-providers busybox-static xfsprogs xz-utils
   util-linux nfs-ganesha nfs-ganesha-vfs tshark wireshark-common jq time python3 groff-base git procps)
 # What packaging/try-it.sh starts.
 try=(nfs-ganesha nfs-ganesha-vfs rpcbind python3 util-linux)

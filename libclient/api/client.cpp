@@ -31,101 +31,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What stands around the data of a READ's Reply or a WRITE's Call (see the session's envelope).
-constexpr std::uint32_t kEnvelope = 1024;
 constexpr auto kGoodbye = 2s;
-/// Calls that a server may have under way towards us.
-constexpr std::uint32_t kCallbackSlots = 4;
 constexpr std::chrono::milliseconds kKeeperLook = 20ms;
-/// A call without an answer is sent again on a fresh connection while its time-out still leaves room for
-/// that, and the credit of one that was given up is had back so (options.h: "Connections are replaced well
-/// before"). Not sooner than a server that is merely busy may need.
-constexpr std::chrono::milliseconds kLeastPatience = 1s;
-std::chrono::milliseconds patience(std::chrono::milliseconds timeout) {
-  return std::clamp<std::chrono::milliseconds>(timeout / 2, kLeastPatience, 60s);
-}
-
-rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc::Address>& addresses) {
-  rpc::ChannelOptions options;
-  options.server = target.host;
-  options.addresses = addresses;
-  options.fabric = target.options.fabric;
-  options.crc = target.options.crc;
-  options.busy_poll = target.options.busy_poll;
-  options.connect_timeout = target.options.connect_timeout;
-  options.rdma.credits_wanted = target.options.credits;
-  options.rdma.backward_credits = kCallbackSlots;
-  options.rdma.reply_timeout = patience(target.options.timeout);
-  return options;
-}
-
-std::string random_hex(std::size_t bytes) {
-  std::vector<unsigned char> raw(bytes);
-  if (::getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(raw.size())) std::abort();
-  std::string out;
-  for (const unsigned char b : raw) {
-    out += "0123456789abcdef"[b >> 4U];
-    out += "0123456789abcdef"[b & 15U];
-  }
-  return out;
-}
-
-std::string host_name() {
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) != 0) return "localhost";
-  return name;
-}
-
-rpc::Credential caller(const Options& options) {
-  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
-  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
-  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
-  // Somebody else's identity does not come with this process's groups.
-  if (options.uid || options.gid) groups.clear();
-  const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
-  return rpc::Credential::sys(host_name(), options.uid.value_or(::geteuid()),
-                              options.gid.value_or(::getegid()), numbers);
-}
-
-/// How many calls may be under way where each pins its buffer in memory. Beyond that the system would refuse
-/// to register another.
-std::uint32_t most_slots(const Options& options, const fabric::Established& established) {
-  if (established.fabric != "verbs") return options.credits;
-  constexpr std::uint64_t kMessages = 2U << 20;  // the connection's own
-  constexpr std::uint64_t kEdges = 64U << 10;    // pages begun, and a Reply chunk
-  const std::uint64_t most = fabric::verbs::lockable_memory();
-  const std::uint64_t each = std::max(options.rsize, options.wsize) + kEdges;
-  const std::uint64_t count = (most - std::min(most, kMessages)) / each;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, options.credits));
-}
-
-nfs4::SessionOptions session_options(const Options& options, const fabric::Established& established) {
-  nfs4::SessionOptions out;
-  out.minor_version = options.minor_version;
-  out.minor_version_fixed = options.minor_version_fixed;
-  out.rsize = options.rsize;
-  out.wsize = options.wsize;
-  out.slots = most_slots(options, established);
-  out.callback_slots = kCallbackSlots;
-  out.credential = caller(options);
-  // RFC 8881 2.4: unique among clients; every Client is one of its own and leaves nothing to reclaim.
-  out.owner_id = "nfsrdma " + host_name() + " " + std::to_string(::getpid()) + " " + random_hex(8);
-  if (::getrandom(out.verifier.data(), out.verifier.size(), 0) != static_cast<ssize_t>(out.verifier.size())) {
-    std::abort();
-  }
-  out.timeout = options.timeout;
-  return out;
-}
-
 }  // namespace
 
 ClientImpl::ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
                        int interrupt)
-    : target_(target), observer_(observer), interrupt_fd_(interrupt) {
-  for (std::uint32_t i = 0; i < std::max(target.options.connections, 1U); ++i) {
-    channels_.push_back(std::make_unique<rpc::Channel>(loop_, channel_options(target, addresses),
-                                                       [this](const rpcrdma::Notice& n) { notice(n.text); }));
-  }
+    : target_(target),
+      observer_(observer),
+      interrupt_fd_(interrupt),
+      server_(loop_, target, addresses, [this](const std::string& text) { notice(text); }) {
   watch_interrupt();
 }
 
@@ -135,7 +50,7 @@ ClientImpl::~ClientImpl() {
   if (interrupt_watched_) loop_.unwatch(interrupt_fd_);
   interrupt_watched_ = interrupted_ = false;
   if (connected_) (void)disconnect();
-  for (const auto& channel : channels_) channel->shut_down();
+  server_.shut_down();
   loop_.drop_tasks();
 }
 
@@ -179,26 +94,8 @@ R ClientImpl::on_paths(std::string_view first, std::string_view second, Make mak
 // ---- beginning and end ----
 
 async::Task<Status> ClientImpl::start_task(async::TimePoint deadline) {
-  rpc::Channel& first = *channels_.front();
-  if (auto done = co_await first.connect(deadline); !done) co_return done;
-  session_ = std::make_unique<nfs4::Session>(first, session_options(target_.options, first.established()),
-                                             [this](const std::string& text) { notice(text); });
-  if (auto done = co_await session_->open(deadline); !done) co_return done;
-  for (std::size_t i = 1; i < channels_.size(); ++i) {
-    if (auto done = co_await session_->add(*channels_[i], deadline); !done) co_return done;
-  }
-  names_ = std::make_unique<nfs4::Namespace>(*session_);
-  const nfs4::bitmap4 sizes = nfs4::bitmap_of({nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE});
-  auto root = co_await names_->find(nfs4::Path(), false, sizes);
-  if (!root) co_return root.error();
-  const auto fit = [](std::uint32_t wanted, std::uint64_t server, std::uint32_t message) {
-    const std::uint64_t most = std::min<std::uint64_t>(server, message - kEnvelope);
-    return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min<std::uint64_t>(wanted, most), 1024));
-  };
-  rsize_ =
-      fit(target_.options.rsize, root->attributes.maxread.value_or(~0ULL), session_->facts().max_response);
-  wsize_ =
-      fit(target_.options.wsize, root->attributes.maxwrite.value_or(~0ULL), session_->facts().max_request);
+  if (auto done = co_await server_.connect(deadline); !done) co_return done;
+  names_ = std::make_unique<nfs4::Namespace>(server_.session());
   co_return Status();
 }
 
@@ -220,8 +117,8 @@ Status ClientImpl::disconnect() {
     if (std::ranges::find(files_, file) == files_.end()) continue;  // a callback destroyed it meanwhile
     if (auto done = run<Status>(file->file_->close()); !done && first) first = done;
   }
-  auto done = run<Status>(session_->close(loop_.now() + kGoodbye));
-  for (const auto& channel : channels_) channel->shut_down();
+  auto done = run<Status>(server_.session().close(loop_.now() + kGoodbye));
+  server_.shut_down();
   return first ? done : first;
 }
 
@@ -242,7 +139,7 @@ void ClientImpl::tell_keeper() {
 void ClientImpl::keep() {
   using std::chrono::milliseconds;
   const milliseconds longest =
-      milliseconds(std::chrono::seconds(std::max(session_->facts().lease_seconds, 1U))) / 8;
+      milliseconds(std::chrono::seconds(std::max(server_.session().facts().lease_seconds, 1U))) / 8;
   std::array<pollfd, 3> fds{{{keeper_stop_.descriptor(), POLLIN, 0},
                              {keeper_wake_.descriptor(), POLLIN, 0},
                              {loop_.descriptor(), POLLIN, 0}}};
@@ -317,7 +214,7 @@ Result<std::chrono::nanoseconds> ClientImpl::ping() {
     if (!reply) co_return reply.error();
     co_return Status();
   };
-  if (auto done = run<Status>(once(*session_)); !done) return done.error();
+  if (auto done = run<Status>(once(server_.session())); !done) return done.error();
   return loop_.now() - before;
 }
 
@@ -404,16 +301,17 @@ Result<unsigned> ClientImpl::access(std::string_view path, unsigned wanted) {
 
 Result<std::unique_ptr<File>> ClientImpl::open(std::string_view path, OpenMode mode, const OpenFlags& flags) {
   using Opened = Result<std::unique_ptr<nfs4::OpenFile>>;
-  auto file = on_path<Opened>(
-      path, [&](nfs4::Path at) { return nfs4::OpenFile::open(*session_, std::move(at), mode, flags); });
+  auto file = on_path<Opened>(path, [&](nfs4::Path at) {
+    return nfs4::OpenFile::open(server_.session(), std::move(at), mode, flags);
+  });
   if (!file) return file.error();
   return std::unique_ptr<File>(std::make_unique<FileImpl>(*this, std::move(*file)));
 }
 
 Info ClientImpl::info() {
   const std::lock_guard lock(mutex_);
-  const nfs4::SessionFacts& session = session_->facts();
-  const rpc::Channel& first = *channels_.front();
+  const nfs4::SessionFacts& session = server_.session().facts();
+  const rpc::Channel& first = *server_.channels().front();
   const rpcrdma::Facts& rdma = first.facts();
   const fabric::Established& fabric = first.established();
   Info out;
@@ -441,8 +339,8 @@ Info ClientImpl::info() {
   out.max_response = session.max_response;
   out.max_response_cached = session.max_response_cached;
   out.max_operations = session.max_operations;
-  out.rsize = rsize_;
-  out.wsize = wsize_;
+  out.rsize = rsize();
+  out.wsize = wsize();
   out.lease_seconds = session.lease_seconds;
   out.implementation_name = session.implementation_name;
   out.implementation_domain = session.implementation_domain;
@@ -455,8 +353,8 @@ Info ClientImpl::info() {
     out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
   }
   out.backchannel = session.backchannel;
-  out.connections = static_cast<std::uint32_t>(session_->usable_connections());
-  for (const auto& channel : channels_) {
+  out.connections = static_cast<std::uint32_t>(server_.session().usable_connections());
+  for (const auto& channel : server_.channels()) {
     out.calls += channel->facts().calls;
     out.retransmissions += channel->facts().retransmissions;
     out.reconnects += channel->facts().reconnects;

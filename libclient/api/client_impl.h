@@ -14,13 +14,12 @@
 #include <mutex>
 #include <thread>
 
+#include "api/server.h"
 #include "async/loop.h"
 #include "async/wakeup.h"
 #include "nfs4/file.h"
 #include "nfs4/namespace.h"
-#include "nfs4/session.h"
 #include "nfsrdma/client.h"
-#include "rpc/channel.h"
 
 namespace nfsrdma::api {
 
@@ -78,8 +77,8 @@ class ClientImpl final : public Client {
   // for FileImpl
   [[nodiscard]] std::recursive_mutex& mutex() { return mutex_; }
   [[nodiscard]] async::Loop& loop() { return loop_; }
-  [[nodiscard]] std::uint32_t rsize() const { return rsize_; }
-  [[nodiscard]] std::uint32_t wsize() const { return wsize_; }
+  [[nodiscard]] std::uint32_t rsize() const { return server_.rsize(); }
+  [[nodiscard]] std::uint32_t wsize() const { return server_.wsize(); }
   /// Waits until a callback may run: not from inside the call that started it, and on a user's thread.
   async::Task<void> callback_time();
   void count_callback() { ++delivered_; }
@@ -140,10 +139,8 @@ class ClientImpl final : public Client {
   bool keeping_ = false;             // the keeper runs the loop
   async::TimePoint keeper_looks_{};  // when it will next; the past: soon
   std::vector<FileImpl*> files_;
-  std::vector<std::unique_ptr<rpc::Channel>> channels_;  // the session's first connection, and more
-  std::unique_ptr<nfs4::Session> session_;
+  Server server_;
   std::unique_ptr<nfs4::Namespace> names_;
-  std::uint32_t rsize_ = 0, wsize_ = 0;
   bool connected_ = false;
   bool running_ = false;  // inside run() or wait(): a blocking call from a callback would wait for itself
   bool interrupted_ = false;

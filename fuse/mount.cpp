@@ -1,0 +1,192 @@
+#include "fuse/mount.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::fuse {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kGoodbye = 10s;     // for what is unwritten, once the mount has gone
+constexpr auto kCallerValid = 2s;  // groups of a process seldom change, and reading them is slow
+constexpr std::size_t kMostCallers = 1000;
+constexpr std::size_t kMostSpare = 8;
+/// As good as for ever, and still a time that can be added to.
+constexpr auto kForEver = std::chrono::hours(24 * 365 * 50);
+
+std::chrono::milliseconds patience(const MountOptions& options) {
+  if (options.hard) return kForEver;
+  return options.target.options.timeout * (options.retrans + 1);
+}
+
+}  // namespace
+
+Mount::Mount(MountOptions options, std::vector<rpc::Address> addresses, Log log)
+    : options_(std::move(options)),
+      log_(std::move(log)),
+      server_(loop_, options_.target, addresses, log_, patience(options_)) {}
+
+Mount::~Mount() {
+  unmount();
+  if (session_ != nullptr) fuse_session_destroy(session_);
+  server_.shut_down();
+  loop_.drop_tasks();
+  open_.clear();
+  directories_.clear();
+  files_ = nullptr;
+  std::free(buffer_.mem);                         // NOLINT: libfuse's malloc
+  for (void* memory : spare_) std::free(memory);  // NOLINT
+}
+
+Status Mount::start() {
+  const auto deadline = loop_.now() + options_.target.options.connect_timeout;
+  if (auto done = loop_.run(server_.connect(deadline)); !done) return done;
+  auto path = nfs4::Path::parse(options_.target.path);
+  if (!path) return path.error();
+  nfs4::Objects objects(server_.session());
+  auto root = loop_.run(objects.root(nullptr, std::move(*path), nfs4::bitmap_of({nfs4::FATTR4_TYPE})));
+  if (!root) return root.error();
+  if (root->attributes.type != nfs4::NF4DIR) {
+    return Error(ErrorKind::usage, ENOTDIR, "mount", options_.source, "is not a directory on the server");
+  }
+  fs::Options cache = options_.cache;
+  cache.rsize = server_.rsize();
+  cache.wsize = server_.wsize();
+  files_ = std::make_unique<fs::FileSystem>(server_.session(), cache, root->handle);
+
+  std::string list = "subtype=nfsrdma,fsname=" + options_.source;
+  bool others = false;
+  for (const std::string& option : options_.kernel) {
+    list += "," + option;
+    others = others || option == "allow_other";
+  }
+  // Names that are cached would otherwise let everybody through directories that are closed to him.
+  if (others) list += ",default_permissions";
+  std::array<std::string, 3> words{"nfsrdma-fuse", "-o", list};
+  std::array<char*, 3> pointers{words[0].data(), words[1].data(), words[2].data()};
+  fuse_args args = FUSE_ARGS_INIT(static_cast<int>(pointers.size()), pointers.data());
+  const fuse_lowlevel_ops table = operations(options_);
+  session_ = fuse_session_new(&args, &table, sizeof table, this);
+  fuse_opt_free_args(&args);
+  if (session_ == nullptr || fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
+    const auto closed = loop_.run(server_.session().close(loop_.now() + 2s));
+    (void)closed;
+    return Error(ErrorKind::local, EIO, "mount", options_.mountpoint,
+                 "could not be mounted (libfuse's message is above). Check that it is a directory of yours, "
+                 "/dev/fuse, and fusermount3 if you are not root");
+  }
+  mounted_ = true;
+  const int fd = fuse_session_fd(session_);
+  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+  loop_.watch(fd, EPOLLIN, [this](std::uint32_t) { take_in(); });
+  return {};
+}
+
+/// Some requests at a time: what they send leaves together at the end of the turn.
+void Mount::take_in() {
+  for (int i = 0; i < 16 && fuse_session_exited(session_) == 0; ++i) {
+    if (buffer_.mem == nullptr && !spare_.empty()) {
+      buffer_.mem = spare_.back();
+      spare_.pop_back();
+    }
+    const int got = fuse_session_receive_buf(session_, &buffer_);
+    if (got <= 0) return;  // nothing there, or unmounted: then it has exited
+    fuse_session_process_buf(session_, &buffer_);
+  }
+}
+
+std::shared_ptr<void> Mount::take_memory() {
+  return {std::exchange(buffer_.mem, nullptr), [this](void* memory) {
+            if (spare_.size() < kMostSpare) {
+              spare_.push_back(memory);
+            } else {
+              std::free(memory);  // NOLINT: libfuse's malloc
+            }
+          }};
+}
+
+void Mount::serve(const sigset_t& signals) {
+  const int fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  bool asked = false;
+  loop_.watch(fd, EPOLLIN, [&](std::uint32_t) { asked = true; });
+  loop_.end_turn();
+  while (!asked && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
+  loop_.unwatch(fd);
+  ::close(fd);
+  if (asked) log_(options_.mountpoint + ": a signal asks for the end; unmounting");
+  loop_.unwatch(fuse_session_fd(session_));
+  unmount();
+  loop_.run(finish());
+}
+
+void Mount::unmount() {
+  if (std::exchange(mounted_, false)) fuse_session_unmount(session_);
+}
+
+/// Writes that nobody waits for any more go out, files are closed; then the session's state goes.
+async::Task<void> Mount::finish() {
+  const auto deadline = loop_.now() + kGoodbye;
+  for (const auto& [number, handle] : std::exchange(open_, {})) {
+    auto done = co_await files_->flush(handle, 0);
+    if (!done) log_(handle->inode().label + ": " + done.error().text());
+    auto closed = co_await files_->close(handle);
+    (void)closed;
+    if (loop_.now() > deadline) break;
+  }
+  auto closed = co_await server_.session().close(loop_.now() + 2s);
+  (void)closed;
+}
+
+// ---- numbers for the kernel ----
+
+std::uint64_t Mount::keep(std::shared_ptr<fs::OpenHandle> handle) {
+  open_.emplace(++last_number_, std::move(handle));
+  return last_number_;
+}
+std::uint64_t Mount::keep(std::shared_ptr<fs::DirectoryHandle> handle) {
+  directories_.emplace(++last_number_, std::move(handle));
+  return last_number_;
+}
+std::shared_ptr<fs::OpenHandle> Mount::file(std::uint64_t number) const {
+  const auto at = open_.find(number);
+  return at == open_.end() ? nullptr : at->second;
+}
+std::shared_ptr<fs::DirectoryHandle> Mount::directory(std::uint64_t number) const {
+  const auto at = directories_.find(number);
+  return at == directories_.end() ? nullptr : at->second;
+}
+
+fs::Caller Mount::caller(fuse_req_t request) {
+  // uid= and gid=: everybody is that one.
+  if (options_.target.options.uid || options_.target.options.gid) return nullptr;
+  const fuse_ctx* context = fuse_req_ctx(request);
+  const std::array<std::uint32_t, 3> key{static_cast<std::uint32_t>(context->pid), context->uid,
+                                         context->gid};
+  const auto now = loop_.now();
+  if (const auto known = callers_.find(key); known != callers_.end() && known->second.until > now) {
+    return known->second.caller;
+  }
+  std::array<gid_t, 64> groups{};
+  // None for what the kernel does by itself.
+  int count = context->pid == 0 ? 0 : fuse_req_getgroups(request, groups.size(), groups.data());
+  count = std::clamp<int>(count, 0, groups.size());
+  const std::vector<std::uint32_t> numbers(groups.begin(), groups.begin() + count);
+  auto credential =
+      std::make_shared<const rpc::Credential>(api::credential_of(context->uid, context->gid, numbers));
+  if (callers_.size() > kMostCallers) callers_.clear();
+  callers_[key] = {credential, now + kCallerValid};
+  return credential;
+}
+
+}  // namespace nfsrdma::fuse

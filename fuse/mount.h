@@ -1,0 +1,76 @@
+// A mount: the session with the server, the file system on it, and the kernel's requests, on one event loop
+// in one thread.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "api/server.h"
+#include "async/loop.h"
+#include "fuse/options.h"
+#include "fuse/requests.h"
+
+namespace nfsrdma::fuse {
+
+class Mount {
+ public:
+  using Log = std::function<void(const std::string&)>;
+  Mount(MountOptions options, std::vector<rpc::Address> addresses, Log log);
+  ~Mount();
+  Mount(const Mount&) = delete;
+  Mount& operator=(const Mount&) = delete;
+
+  /// Connects, and mounts. Nothing is left where it fails.
+  Status start();
+  /// Serves until it is unmounted, or a signal of the set asks for that. Then what is unwritten goes out, and
+  /// the state on the server is given back.
+  void serve(const sigset_t& signals);
+
+  // ---- for the operations ----
+  [[nodiscard]] fs::FileSystem& files() { return *files_; }
+  [[nodiscard]] async::Loop& loop() { return loop_; }
+  [[nodiscard]] const MountOptions& options() const { return options_; }
+  fs::Caller caller(fuse_req_t request);
+  std::uint64_t keep(std::shared_ptr<fs::OpenHandle> handle);
+  std::uint64_t keep(std::shared_ptr<fs::DirectoryHandle> handle);
+  std::shared_ptr<fs::OpenHandle> file(std::uint64_t number) const;
+  std::shared_ptr<fs::DirectoryHandle> directory(std::uint64_t number) const;
+  void drop_file(std::uint64_t number) { open_.erase(number); }
+  void drop_directory(std::uint64_t number) { directories_.erase(number); }
+  /// The memory of the request that is being taken in: a WRITE keeps it until its data has left.
+  std::shared_ptr<void> take_memory();
+
+ private:
+  void take_in();
+  async::Task<void> finish();
+  void unmount();
+
+  const MountOptions options_;
+  const Log log_;
+  async::Loop loop_;
+  api::Server server_;
+  std::unique_ptr<fs::FileSystem> files_;
+  fuse_session* session_ = nullptr;
+  bool mounted_ = false;
+  fuse_buf buffer_{};
+  std::vector<void*> spare_;  // buffers of libfuse's
+  std::uint64_t last_number_ = 0;
+  std::unordered_map<std::uint64_t, std::shared_ptr<fs::OpenHandle>> open_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<fs::DirectoryHandle>> directories_;
+  struct KnownCaller {
+    fs::Caller caller;
+    async::TimePoint until;
+  };
+  std::map<std::array<std::uint32_t, 3>, KnownCaller> callers_;  // by process, user, group
+};
+
+/// The table for fuse_session_new(). Its user data is the Mount.
+fuse_lowlevel_ops operations(const MountOptions& options);
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,585 @@
+// The kernel's requests, one function each: takes the arguments out of libfuse's hands, which are valid
+// during the call only, and starts a task that answers. Lambdas that are coroutines take what they need as
+// parameters: their captures would die with them.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "fuse/mount.h"
+
+namespace nfsrdma::fuse {
+namespace {
+
+using fs::Caller;
+using RequestRef = std::shared_ptr<Request>;
+using Handle = std::shared_ptr<fs::OpenHandle>;
+using async::Task;
+
+Mount& mount_of(fuse_req_t request) {
+  return *static_cast<Mount*>(fuse_req_userdata(request));
+}
+
+/// A request with what every operation needs of it.
+struct Begun {
+  explicit Begun(fuse_req_t raw)
+      : mount(mount_of(raw)), caller(mount.caller(raw)), request(Request::begin(mount.loop(), raw)) {}
+  void go(Task<void> task) const { mount.loop().spawn(std::move(task)); }
+  Mount& mount;
+  Caller caller;
+  RequestRef request;
+};
+
+SetAttributes changes_of(const struct stat& attr, int to_set) {
+  SetAttributes out;
+  const auto time = [](const timespec& t) { return Time{t.tv_sec, static_cast<std::uint32_t>(t.tv_nsec)}; };
+  if ((to_set & FUSE_SET_ATTR_MODE) != 0) out.mode = attr.st_mode & 07777U;
+  if ((to_set & FUSE_SET_ATTR_UID) != 0) out.uid = attr.st_uid;
+  if ((to_set & FUSE_SET_ATTR_GID) != 0) out.gid = attr.st_gid;
+  if ((to_set & FUSE_SET_ATTR_SIZE) != 0) out.size = static_cast<std::uint64_t>(attr.st_size);
+  if ((to_set & FUSE_SET_ATTR_ATIME_NOW) != 0) {
+    out.accessed_now = true;
+  } else if ((to_set & FUSE_SET_ATTR_ATIME) != 0) {
+    out.accessed = time(attr.st_atim);
+  }
+  if ((to_set & FUSE_SET_ATTR_MTIME_NOW) != 0) {
+    out.modified_now = true;
+  } else if ((to_set & FUSE_SET_ATTR_MTIME) != 0) {
+    out.modified = time(attr.st_mtim);
+  }
+  return out;
+}
+
+// ---- names ----
+
+/// Answers with an entry, or takes the lookup back that nobody hears of.
+void answer(Mount& mount, const RequestRef& request, const Result<fs::Entry>& entry) {
+  if (!entry) return request->error(entry.error());
+  // lookup() of what is not there, and nothing may be believed of it: an error says so in a word.
+  if (entry->inode == 0 && entry->name_valid.count() <= 0) return request->code(ENOENT);
+  if (!request->entry(*entry) && entry->inode != 0) mount.files().forget(entry->inode, 1);
+}
+Task<void> entry_task(Mount& mount, RequestRef request, Task<Result<fs::Entry>> task) {
+  auto entry = co_await std::move(task);
+  answer(mount, request, entry);
+}
+Task<void> status_task(RequestRef request, Task<Status> task) {
+  auto done = co_await std::move(task);
+  request->status(done);
+}
+
+void op_lookup(fuse_req_t raw, fuse_ino_t parent, const char* name) {
+  const Begun b(raw);
+  b.go(entry_task(b.mount, b.request, b.mount.files().lookup(b.caller, parent, name)));
+}
+void op_forget(fuse_req_t raw, fuse_ino_t ino, std::uint64_t lookups) {
+  mount_of(raw).files().forget(ino, lookups);
+  fuse_reply_none(raw);
+}
+void op_forget_multi(fuse_req_t raw, std::size_t count, fuse_forget_data* forgets) {
+  for (std::size_t i = 0; i < count; ++i) mount_of(raw).files().forget(forgets[i].ino, forgets[i].nlookup);
+  fuse_reply_none(raw);
+}
+
+Task<void> attributes_task(RequestRef request, Task<Result<fs::Attributed>> task) {
+  auto got = co_await std::move(task);
+  if (got) {
+    request->attributes(*got);
+  } else {
+    request->error(got.error());
+  }
+}
+void op_getattr(fuse_req_t raw, fuse_ino_t ino, fuse_file_info*) {
+  const Begun b(raw);
+  b.go(attributes_task(b.request, b.mount.files().attributes(b.caller, ino)));
+}
+void op_setattr(fuse_req_t raw, fuse_ino_t ino, struct stat* attr, int to_set, fuse_file_info* info) {
+  const Begun b(raw);
+  const Handle file = info != nullptr ? b.mount.file(info->fh) : nullptr;
+  b.go(attributes_task(b.request,
+                       b.mount.files().set_attributes(b.caller, ino, changes_of(*attr, to_set), file)));
+}
+void op_access(fuse_req_t raw, fuse_ino_t ino, int mask) {
+  const Begun b(raw);
+  b.go(status_task(b.request, b.mount.files().access(b.caller, ino, static_cast<unsigned>(mask))));
+}
+Task<void> readlink_task(RequestRef request, Task<Result<std::string>> task) {
+  auto text = co_await std::move(task);
+  if (text) {
+    request->text(*text);
+  } else {
+    request->error(text.error());
+  }
+}
+void op_readlink(fuse_req_t raw, fuse_ino_t ino) {
+  const Begun b(raw);
+  b.go(readlink_task(b.request, b.mount.files().read_link(b.caller, ino)));
+}
+void op_mknod(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
+  const Begun b(raw);
+  b.go(entry_task(b.mount, b.request, b.mount.files().make_node(b.caller, parent, name, mode, device)));
+}
+void op_mkdir(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode) {
+  const Begun b(raw);
+  b.go(entry_task(b.mount, b.request, b.mount.files().make_directory(b.caller, parent, name, mode)));
+}
+void op_symlink(fuse_req_t raw, const char* text, fuse_ino_t parent, const char* name) {
+  const Begun b(raw);
+  b.go(entry_task(b.mount, b.request, b.mount.files().make_symlink(b.caller, parent, name, text)));
+}
+void op_link(fuse_req_t raw, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
+  const Begun b(raw);
+  b.go(entry_task(b.mount, b.request, b.mount.files().link(b.caller, ino, parent, name)));
+}
+void op_unlink(fuse_req_t raw, fuse_ino_t parent, const char* name) {
+  const Begun b(raw);
+  b.go(status_task(b.request, b.mount.files().remove_file(b.caller, parent, name)));
+}
+void op_rmdir(fuse_req_t raw, fuse_ino_t parent, const char* name) {
+  const Begun b(raw);
+  b.go(status_task(b.request, b.mount.files().remove_directory(b.caller, parent, name)));
+}
+void op_rename(fuse_req_t raw, fuse_ino_t from, const char* name, fuse_ino_t to, const char* new_name,
+               unsigned flags) {
+  const Begun b(raw);
+  // RENAME_NOREPLACE and RENAME_EXCHANGE: NFS has nothing for them that is atomic.
+  if (flags != 0) return b.request->code(EINVAL);
+  b.go(status_task(b.request, b.mount.files().rename(b.caller, from, name, to, new_name)));
+}
+Task<void> statfs_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino) {
+  constexpr std::uint32_t kBlock = 4096;
+  std::uint32_t longest = 255;
+  auto space = co_await mount.files().space(std::move(caller), ino == 0 ? fs::Inodes::kRoot : ino, longest);
+  if (space) {
+    request->space(*space, kBlock, longest);
+  } else {
+    request->error(space.error());
+  }
+}
+void op_statfs(fuse_req_t raw, fuse_ino_t ino) {
+  const Begun b(raw);
+  b.go(statfs_task(b.mount, b.request, b.caller, ino));
+}
+
+// ---- directories. Offsets: 0 is before ".", 1 before "..", 2 before the first name, else the server's
+// cookie (which is never 1 or 2, RFC 8881 18.23.3) ----
+
+void op_opendir(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
+  const Begun b(raw);
+  auto directory = b.mount.files().open_directory(ino);
+  if (!directory) return b.request->code(ESTALE);
+  info->fh = b.mount.keep(std::move(directory));
+  if (!b.request->opened(*info)) b.mount.drop_directory(info->fh);
+}
+void op_releasedir(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
+  mount_of(raw).drop_directory(info->fh);
+  fuse_reply_err(raw, 0);
+}
+
+class DirectoryReply {
+ public:
+  DirectoryReply(fuse_req_t raw, std::size_t size, bool plus) : raw_(raw), buffer_(size), plus_(plus) {}
+  /// False if it does not fit any more.
+  bool add(const std::string& name, const fuse_entry_param& entry, std::uint64_t next) {
+    char* at = buffer_.data() + used_;
+    const std::size_t left = buffer_.size() - used_;
+    const auto offset = static_cast<off_t>(next);
+    const std::size_t need = plus_ ? fuse_add_direntry_plus(raw_, at, left, name.c_str(), &entry, offset)
+                                   : fuse_add_direntry(raw_, at, left, name.c_str(), &entry.attr, offset);
+    if (need > left) return false;
+    used_ += need;
+    return true;
+  }
+  [[nodiscard]] std::span<const char> bytes() const { return std::span(buffer_).first(used_); }
+
+ private:
+  fuse_req_t raw_;
+  std::vector<char> buffer_;
+  std::size_t used_ = 0;
+  bool plus_;
+};
+
+fuse_entry_param dot(std::uint64_t inode) {
+  fuse_entry_param out{};
+  out.attr.st_ino = inode;
+  out.attr.st_mode = S_IFDIR;
+  return out;
+}
+
+/// One entry; with its attributes it counts as a lookup, if the kernel gets it.
+bool add_entry(Mount& mount, DirectoryReply& reply, const fs::Listed& listed, bool plus) {
+  fs::Entry entry;
+  if (plus) entry = mount.files().entry_of(listed);
+  fuse_entry_param param = to_entry(entry);
+  if (entry.inode == 0) {
+    param.attr.st_ino = listed.file_id;
+    Attributes known;
+    known.type = listed.type;
+    param.attr.st_mode = to_stat(known).st_mode;
+  }
+  if (reply.add(listed.name, param, listed.next)) return true;
+  if (entry.inode != 0) mount.files().forget(entry.inode, 1);
+  return false;
+}
+
+Task<void> readdir_task(Mount& mount, RequestRef request, Caller caller,
+                        std::shared_ptr<fs::DirectoryHandle> directory, std::size_t size,
+                        std::uint64_t offset, bool plus) {
+  if (!directory) {
+    request->code(EBADF);
+    co_return;
+  }
+  std::vector<fs::Listed> names;
+  const bool dots = offset < 2;
+  const bool small = dots && size < 512;
+  if (!small) {
+    auto listed = co_await mount.files().list(std::move(caller), directory, dots || offset == 2 ? 0 : offset);
+    if (!listed) {
+      request->error(listed.error());
+      co_return;
+    }
+    names = std::move(*listed);
+  }
+  if (request->answered()) co_return;
+  DirectoryReply reply(request->raw(), size, plus);
+  const std::uint64_t here = directory->inode->id;
+  if (offset < 1) reply.add(".", dot(here), 1);
+  if (offset < 2) reply.add("..", dot(here), 2);
+  for (const fs::Listed& one : names) {
+    if (!add_entry(mount, reply, one, plus)) break;
+  }
+  request->bytes(reply.bytes());
+}
+void op_readdir(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
+  const Begun b(raw);
+  b.go(readdir_task(b.mount, b.request, b.caller, b.mount.directory(info->fh), size,
+                    static_cast<std::uint64_t>(offset), false));
+}
+void op_readdirplus(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
+  const Begun b(raw);
+  b.go(readdir_task(b.mount, b.request, b.caller, b.mount.directory(info->fh), size,
+                    static_cast<std::uint64_t>(offset), true));
+}
+void op_fsyncdir(fuse_req_t raw, fuse_ino_t, int, fuse_file_info*) {
+  // Names are on the server's disk when it has answered (RFC 8881 18.4 and the like).
+  fuse_reply_err(raw, 0);
+}
+
+// ---- files ----
+
+/// Nobody will close it.
+Task<void> close_unheard(Mount& mount, Handle file) {
+  auto closed = co_await mount.files().close(std::move(file));
+  (void)closed;
+}
+
+Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, fuse_file_info info) {
+  auto opened = co_await mount.files().open(std::move(caller), ino, info.flags);
+  if (!opened) {
+    request->error(opened.error());
+    co_return;
+  }
+  info.fh = mount.keep(opened->handle);
+  info.keep_cache = opened->keep_cache;
+  info.direct_io = opened->handle->direct;
+  if (request->opened(info)) co_return;
+  mount.drop_file(info.fh);
+  co_await close_unheard(mount, opened->handle);
+}
+void op_open(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
+  const Begun b(raw);
+  b.go(open_task(b.mount, b.request, b.caller, ino, *info));
+}
+
+Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,
+                       mode_t mode, fuse_file_info info) {
+  auto created = co_await mount.files().create(std::move(caller), parent, std::move(name), mode, info.flags);
+  if (!created) {
+    request->error(created.error());
+    co_return;
+  }
+  info.fh = mount.keep(created->handle);
+  info.direct_io = created->handle->direct;
+  if (request->created(created->entry, info)) co_return;
+  mount.drop_file(info.fh);
+  mount.files().forget(created->entry.inode, 1);
+  co_await close_unheard(mount, created->handle);
+}
+void op_create(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
+  const Begun b(raw);
+  b.go(create_task(b.mount, b.request, b.caller, parent, name, mode, *info));
+}
+
+Task<void> read_task(Mount& mount, RequestRef request, Handle file, std::size_t size, std::uint64_t offset) {
+  auto data = co_await mount.files().read(std::move(file), offset, size);
+  if (data) {
+    request->data(*data);
+  } else {
+    request->error(data.error());
+  }
+}
+void op_read(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
+  b.go(read_task(b.mount, b.request, std::move(file), size, static_cast<std::uint64_t>(offset)));
+}
+
+Task<void> write_task(Mount& mount, RequestRef request, Handle file, std::shared_ptr<void> memory,
+                      std::span<const std::byte> data, std::uint64_t offset) {
+  auto done = co_await mount.files().write(std::move(file), std::move(memory), data, offset);
+  if (done) {
+    request->written(data.size());
+  } else {
+    request->error(done.error());
+  }
+}
+void op_write(fuse_req_t raw, fuse_ino_t, const char* bytes, std::size_t size, off_t offset,
+              fuse_file_info* info) {
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
+  const std::span data(reinterpret_cast<const std::byte*>(bytes), size);
+  b.go(write_task(b.mount, b.request, std::move(file), b.mount.take_memory(), data,
+                  static_cast<std::uint64_t>(offset)));
+}
+
+void op_flush(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
+  b.go(status_task(b.request, b.mount.files().flush(std::move(file), info->lock_owner)));
+}
+void op_fsync(fuse_req_t raw, fuse_ino_t, int, fuse_file_info* info) {
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
+  b.go(status_task(b.request, b.mount.files().sync(std::move(file))));
+}
+Task<void> release_task(Mount& mount, RequestRef request, Handle file, bool unlock, std::uint64_t owner) {
+  if (unlock) {
+    auto unlocked = co_await mount.files().unlock(file, owner, nfs4::LockRange());
+    (void)unlocked;
+  }
+  auto closed = co_await mount.files().close(std::move(file));
+  request->status(closed);  // the kernel does not tell anybody
+}
+void op_release(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
+  b.mount.drop_file(info->fh);
+  b.go(release_task(b.mount, b.request, std::move(file), info->flock_release != 0, info->lock_owner));
+}
+
+Task<void> lseek_task(Mount& mount, RequestRef request, Handle file, std::uint64_t offset, int whence) {
+  auto found = co_await mount.files().seek(std::move(file), offset, whence);
+  if (found) {
+    request->offset(*found);
+  } else {
+    request->error(found.error());
+  }
+}
+void op_lseek(fuse_req_t raw, fuse_ino_t, off_t offset, int whence, fuse_file_info* info) {
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
+  if (whence != SEEK_DATA && whence != SEEK_HOLE) return b.request->code(EINVAL);
+  b.go(lseek_task(b.mount, b.request, std::move(file), static_cast<std::uint64_t>(offset), whence));
+}
+void op_fallocate(fuse_req_t raw, fuse_ino_t, int mode, off_t offset, off_t length, fuse_file_info* info) {
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
+  b.go(status_task(b.request,
+                   b.mount.files().allocate(std::move(file), mode, static_cast<std::uint64_t>(offset),
+                                            static_cast<std::uint64_t>(length))));
+}
+Task<void> copy_task(Mount& mount, RequestRef request, Handle from, std::uint64_t from_offset, Handle to,
+                     std::uint64_t to_offset, std::uint64_t count) {
+  auto copied = co_await mount.files().copy(std::move(from), from_offset, std::move(to), to_offset, count);
+  if (copied) {
+    request->written(*copied);
+  } else {
+    request->error(copied.error());
+  }
+}
+void op_copy_file_range(fuse_req_t raw, fuse_ino_t, off_t from_offset, fuse_file_info* from_info, fuse_ino_t,
+                        off_t to_offset, fuse_file_info* to_info, std::size_t count, int flags) {
+  const Begun b(raw);
+  Handle from = b.mount.file(from_info->fh);
+  Handle to = b.mount.file(to_info->fh);
+  if (!from || !to) return b.request->code(EBADF);
+  if (flags != 0) return b.request->code(EINVAL);
+  b.go(copy_task(b.mount, b.request, std::move(from), static_cast<std::uint64_t>(from_offset), std::move(to),
+                 static_cast<std::uint64_t>(to_offset), count));
+}
+
+// ---- locks ----
+
+nfs4::LockRequest lock_request(std::uint64_t owner, const struct flock& lock) {
+  nfs4::LockRequest out;
+  out.owner = owner;
+  out.write = lock.l_type == F_WRLCK;
+  out.range.offset = static_cast<std::uint64_t>(lock.l_start);
+  if (lock.l_len != 0) out.range.length = static_cast<std::uint64_t>(lock.l_len);
+  return out;
+}
+Task<void> getlk_task(Mount& mount, RequestRef request, Handle file, nfs4::LockRequest wanted) {
+  auto holder = co_await mount.files().test_lock(std::move(file), wanted);
+  if (!holder) {
+    request->error(holder.error());
+    co_return;
+  }
+  struct flock out{};
+  out.l_type = F_UNLCK;
+  out.l_whence = SEEK_SET;
+  if (*holder) {
+    out.l_type = (*holder)->write ? F_WRLCK : F_RDLCK;
+    out.l_start = static_cast<off_t>((*holder)->range.offset);
+    const bool to_the_end = (*holder)->range.end() == nfs4::LockRange::kToTheEnd;
+    out.l_len = to_the_end ? 0 : static_cast<off_t>((*holder)->range.length);
+  }
+  request->lock(out);
+}
+void op_getlk(fuse_req_t raw, fuse_ino_t, fuse_file_info* info, struct flock* lock) {
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
+  b.go(getlk_task(b.mount, b.request, std::move(file), lock_request(info->lock_owner, *lock)));
+}
+void set_lock(fuse_req_t raw, fuse_file_info* info, const struct flock& lock, bool sleep) {
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
+  const nfs4::LockRequest wanted = lock_request(info->lock_owner, lock);
+  if (lock.l_type == F_UNLCK) {
+    return b.go(status_task(b.request, b.mount.files().unlock(std::move(file), wanted.owner, wanted.range)));
+  }
+  std::shared_ptr<nfs4::LockWait> wait;
+  if (sleep) {
+    wait = std::make_shared<nfs4::LockWait>(b.mount.loop());
+    b.request->set_wait(wait);
+  }
+  b.go(status_task(b.request, b.mount.files().lock(std::move(file), wanted, std::move(wait))));
+}
+void op_setlk(fuse_req_t raw, fuse_ino_t, fuse_file_info* info, struct flock* lock, int sleep) {
+  set_lock(raw, info, *lock, sleep != 0);
+}
+/// As Linux's NFS client has it: a lock on the whole file, so that other clients see it.
+void op_flock(fuse_req_t raw, fuse_ino_t, fuse_file_info* info, int operation) {
+  struct flock lock{};
+  const int kind = operation & ~LOCK_NB;
+  lock.l_type = kind == LOCK_UN ? F_UNLCK : kind == LOCK_SH ? F_RDLCK : F_WRLCK;
+  set_lock(raw, info, lock, (operation & LOCK_NB) == 0);
+}
+
+// ---- extended attributes ----
+
+Task<void> getxattr_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, std::string name,
+                         std::size_t size) {
+  auto value = co_await mount.files().get_xattr(std::move(caller), ino, std::move(name));
+  if (!value) {
+    request->error(value.error());
+  } else if (size == 0) {
+    request->xattr_size(value->size());
+  } else if (value->size() > size) {
+    request->code(ERANGE);
+  } else {
+    request->bytes(std::span(reinterpret_cast<const char*>(value->data()), value->size()));
+  }
+}
+void op_getxattr(fuse_req_t raw, fuse_ino_t ino, const char* name, std::size_t size) {
+  const Begun b(raw);
+  b.go(getxattr_task(b.mount, b.request, b.caller, ino, name, size));
+}
+void op_setxattr(fuse_req_t raw, fuse_ino_t ino, const char* name, const char* value, std::size_t size,
+                 int flags) {
+  const Begun b(raw);
+  const auto* first = reinterpret_cast<const std::byte*>(value);
+  std::vector<std::byte> bytes(first, first + size);
+  b.go(status_task(b.request, b.mount.files().set_xattr(b.caller, ino, name, std::move(bytes), flags)));
+}
+void op_removexattr(fuse_req_t raw, fuse_ino_t ino, const char* name) {
+  const Begun b(raw);
+  b.go(status_task(b.request, b.mount.files().remove_xattr(b.caller, ino, name)));
+}
+Task<void> listxattr_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, std::size_t size) {
+  auto names = co_await mount.files().list_xattrs(std::move(caller), ino);
+  if (!names) {
+    request->error(names.error());
+    co_return;
+  }
+  std::string out;
+  for (const std::string& name : *names) out.append(name).push_back('\0');
+  if (size == 0) {
+    request->xattr_size(out.size());
+  } else if (out.size() > size) {
+    request->code(ERANGE);
+  } else {
+    request->bytes(out);
+  }
+}
+void op_listxattr(fuse_req_t raw, fuse_ino_t ino, std::size_t size) {
+  const Begun b(raw);
+  b.go(listxattr_task(b.mount, b.request, b.caller, ino, size));
+}
+
+void op_init(void*, fuse_conn_info* connection) {
+  constexpr unsigned kBackground = 64;  // as many as a session has slots
+  connection->max_background = kBackground;
+  connection->congestion_threshold = kBackground * 3 / 4;
+  connection->want |= connection->capable & FUSE_CAP_ASYNC_DIO;
+}
+
+}  // namespace
+
+fuse_lowlevel_ops operations(const MountOptions& options) {
+  fuse_lowlevel_ops table{};
+  table.init = op_init;
+  table.lookup = op_lookup;
+  table.forget = op_forget;
+  table.forget_multi = op_forget_multi;
+  table.getattr = op_getattr;
+  table.setattr = op_setattr;
+  table.access = op_access;
+  table.readlink = op_readlink;
+  table.mknod = op_mknod;
+  table.mkdir = op_mkdir;
+  table.symlink = op_symlink;
+  table.link = op_link;
+  table.unlink = op_unlink;
+  table.rmdir = op_rmdir;
+  table.rename = op_rename;
+  table.statfs = op_statfs;
+  table.opendir = op_opendir;
+  table.releasedir = op_releasedir;
+  table.readdir = op_readdir;
+  table.readdirplus = op_readdirplus;
+  table.fsyncdir = op_fsyncdir;
+  table.open = op_open;
+  table.create = op_create;
+  table.read = op_read;
+  table.write = op_write;
+  table.flush = op_flush;
+  table.fsync = op_fsync;
+  table.release = op_release;
+  table.lseek = op_lseek;
+  table.fallocate = op_fallocate;
+  table.copy_file_range = op_copy_file_range;
+  if (!options.local_posix) {
+    table.getlk = op_getlk;
+    table.setlk = op_setlk;
+  }
+  if (!options.local_flock) table.flock = op_flock;
+  table.getxattr = op_getxattr;
+  table.setxattr = op_setxattr;
+  table.removexattr = op_removexattr;
+  table.listxattr = op_listxattr;
+  return table;
+}
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,244 @@
+#include "fuse/options.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string_view>
+
+namespace nfsrdma::fuse {
+namespace {
+
+Error usage(const std::string& message) {
+  return {ErrorKind::usage, EINVAL, "", "", message};
+}
+
+std::optional<unsigned> number(std::string_view text, unsigned most) {
+  unsigned value = 0;
+  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc{} || stop != text.data() + text.size() || value > most) return std::nullopt;
+  return value;
+}
+
+/// One option of a mount: what it takes is false where it does not take that.
+struct Row {
+  const char* name;
+  const char* values;  ///< null: none
+  const char* text;
+  bool (*set)(MountOptions&, std::string_view);
+};
+
+bool set_seconds(fs::Seconds& field, std::string_view text) {
+  const auto value = number(text, 86400);
+  if (value) field = fs::Seconds(*value);
+  return value.has_value();
+}
+bool set_all_times(MountOptions& o, std::string_view text) {
+  return set_seconds(o.cache.file_min, text) && set_seconds(o.cache.file_max, text) &&
+         set_seconds(o.cache.directory_min, text) && set_seconds(o.cache.directory_max, text);
+}
+bool set_lookupcache(MountOptions& o, std::string_view text) {
+  if (text != "all" && text != "none" && text != "pos" && text != "positive") return false;
+  o.cache.names = text != "none";
+  o.cache.negative_names = text == "all";
+  return true;
+}
+bool set_local_lock(MountOptions& o, std::string_view text) {
+  if (text != "none" && text != "all" && text != "flock" && text != "posix") return false;
+  o.local_flock = text == "all" || text == "flock";
+  o.local_posix = text == "all" || text == "posix";
+  return true;
+}
+
+constexpr std::array kRows{
+    Row{"hard", nullptr, "wait for a server that does not answer for as long as it takes (default)",
+        [](MountOptions& o, std::string_view) { return o.hard = true; }},
+    Row{"soft", nullptr, "give up after timeo, retrans times more: ETIMEDOUT",
+        [](MountOptions& o, std::string_view) { return !(o.hard = false); }},
+    Row{"softerr", nullptr, "the same as soft",
+        [](MountOptions& o, std::string_view) { return !(o.hard = false); }},
+    Row{"retrans", "0 to 100", "how often timeo passes again before soft gives up (default 2)",
+        [](MountOptions& o, std::string_view text) {
+          const auto value = number(text, 100);
+          o.retrans = value.value_or(0);
+          return value.has_value();
+        }},
+    Row{"minorversion", "1 or 2", "the same as vers=4.1 or vers=4.2",
+        [](MountOptions& o, std::string_view text) {
+          return o.target.options.set("vers", "4." + std::string(text)).has_value();
+        }},
+    Row{"nfsvers", "4, 4.1 or 4.2", "the same as vers",
+        [](MountOptions& o, std::string_view text) {
+          return o.target.options.set("vers", text).has_value();
+        }},
+    Row{"proto", "rdma or rdma6", "NFS over RDMA is all that there is here; fabric says over what",
+        [](MountOptions&, std::string_view text) { return text == "rdma" || text == "rdma6"; }},
+    Row{"rdma", nullptr, "the same as proto=rdma", [](MountOptions&, std::string_view) { return true; }},
+    Row{"acregmin", "seconds", "believe a file's attributes at least so long (default 3)",
+        [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.file_min, t); }},
+    Row{"acregmax", "seconds", "… and at most so long (default 60)",
+        [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.file_max, t); }},
+    Row{"acdirmin", "seconds", "the same for directories (default 30)",
+        [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.directory_min, t); }},
+    Row{"acdirmax", "seconds", "the same for directories (default 60)",
+        [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.directory_max, t); }},
+    Row{"actimeo", "seconds", "all four of them", set_all_times},
+    Row{"ac", nullptr, "believe attributes for a while (default)",
+        [](MountOptions&, std::string_view) { return true; }},
+    Row{"noac", nullptr, "believe none, and write through: the same as actimeo=0,sync",
+        [](MountOptions& o, std::string_view) { return (o.cache.sync = true) && set_all_times(o, "0"); }},
+    Row{"lookupcache", "all, none or pos",
+        "which names are believed for a while: all, none, or those that are there", set_lookupcache},
+    Row{"cto", nullptr, "drop what is cached of a file that has changed when it is opened (default)",
+        [](MountOptions& o, std::string_view) { return o.cache.close_to_open = true; }},
+    Row{"nocto", nullptr, "do not",
+        [](MountOptions& o, std::string_view) { return !(o.cache.close_to_open = false); }},
+    Row{"sync", nullptr, "a write is on the server's disk when it is answered",
+        [](MountOptions& o, std::string_view) { return o.cache.sync = true; }},
+    Row{"async", nullptr, "a write is on its way when it is answered, on disk after fsync or close (default)",
+        [](MountOptions& o, std::string_view) { return !(o.cache.sync = false); }},
+    Row{"local_lock", "none, flock, posix or all", "which locks are this machine's alone (default none)",
+        set_local_lock},
+    Row{"ro", nullptr, "read only",
+        [](MountOptions& o, std::string_view) {
+          o.kernel.emplace_back("ro");
+          return o.read_only = true;
+        }},
+    Row{"rw", nullptr, "for reading and writing (default)",
+        [](MountOptions&, std::string_view) { return true; }},
+};
+
+/// Those of libfuse and of the kernel, passed on as they are.
+constexpr std::array kPassed{"allow_other",  "allow_root", "default_permissions",
+                             "auto_unmount", "suid",       "nosuid",
+                             "dev",          "nodev",      "exec",
+                             "noexec",       "atime",      "noatime",
+                             "dirsync"};
+/// Those of fstab(5) and mount(8) that are over when a helper is called.
+constexpr std::array kIgnored{"defaults", "_netdev",    "nofail",      "auto",     "noauto",
+                              "user",     "nouser",     "users",       "owner",    "group",
+                              "relatime", "norelatime", "strictatime", "diratime", "nodiratime"};
+
+Status set_option(MountOptions& options, std::string_view word) {
+  const std::size_t equals = word.find('=');
+  const std::string_view name = word.substr(0, equals);
+  const bool has_value = equals != std::string_view::npos;
+  const std::string_view value = has_value ? word.substr(equals + 1) : std::string_view();
+  const auto row = std::ranges::find_if(kRows, [&](const Row& r) { return r.name == name; });
+  if (row != kRows.end()) {
+    if (has_value == (row->values != nullptr) && row->set(options, value)) return {};
+    if (row->values == nullptr) return usage("option '" + std::string(name) + "' takes no value");
+    return usage("option '" + std::string(name) + "' takes " + row->values + ", not '" + std::string(value) +
+                 "'");
+  }
+  if (!has_value && std::ranges::find(kPassed, name) != kPassed.end()) {
+    options.kernel.emplace_back(name);
+    return {};
+  }
+  if (name.starts_with("x-") || (!has_value && std::ranges::find(kIgnored, name) != kIgnored.end()))
+    return {};
+  return options.target.options.set(name, value);
+}
+
+Status set_options(MountOptions& options, std::string_view list) {
+  while (!list.empty()) {
+    const std::size_t comma = list.find(',');
+    const std::string_view word = list.substr(0, comma);
+    list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
+    if (word.empty()) continue;
+    if (auto done = set_option(options, word); !done) return done;
+  }
+  return {};
+}
+
+bool is_helper(const std::string& name) {
+  const std::size_t slash = name.rfind('/');
+  return name.substr(slash == std::string::npos ? 0 : slash + 1).starts_with("mount.");
+}
+
+}  // namespace
+
+Result<MountOptions> parse_command_line(const std::string& name, const std::vector<std::string>& words) {
+  MountOptions options;
+  const bool helper = is_helper(name);
+  std::vector<std::string> operands;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const auto argument = [&]() -> Result<std::string> {
+      if (i + 1 == words.size()) return usage(word + " takes an argument");
+      return words[++i];
+    };
+    if (word == "--help" || word == "-h") {
+      options.help = true;
+    } else if (word == "--version" || word == "-V") {
+      options.version = true;
+    } else if (word == "-o") {
+      auto list = argument();
+      if (!list) return list.error();
+      if (auto done = set_options(options, *list); !done) return done.error();
+    } else if (word == "--log") {
+      auto file = argument();
+      if (!file) return file.error();
+      options.log = *file;
+    } else if (helper && (word == "-n" || word == "-s" || word == "-v")) {
+      // No mtab is written; what is not known is refused all the same; there is nothing to add to what is
+      // said.
+    } else if (helper && word == "-f") {
+      options.fake = true;
+    } else if (helper && (word == "-t" || word == "-N")) {
+      auto ignored = argument();
+      if (!ignored) return ignored.error();
+    } else if (!helper && word == "-f") {
+      options.foreground = true;
+    } else if (!helper && word == "-d") {
+      options.foreground = options.debug = true;
+    } else if (word.size() > 1 && word.starts_with('-')) {
+      return usage("no such option: " + word + "; see --help");
+    } else {
+      operands.push_back(word);
+    }
+  }
+  if (options.help || options.version) return options;
+  if (operands.size() != 2) {
+    return usage("it takes what to mount and where: " + name + " host:/path /mountpoint; see --help");
+  }
+  options.source = operands[0];
+  options.mountpoint = operands[1];
+  auto target = parse_target(options.source, options.target.options);
+  if (!target) return target.error();
+  options.target = std::move(*target);
+  options.cache.rsize = options.target.options.rsize;
+  options.cache.wsize = options.target.options.wsize;
+  return options;
+}
+
+std::string help_text(const std::string& name) {
+  const auto line = [](std::string left, const std::string& right) {
+    left.resize(std::max<std::size_t>(left.size() + 2, 34), ' ');
+    return "  " + left + right + "\n";
+  };
+  std::string out =
+      "usage: " + name +
+      " host:/path MOUNTPOINT [-o option,option=value ...]\n\n"
+      "Mounts an export of an NFSv4.1 or 4.2 server over RDMA: through an RDMA device, or with iWARP\n"
+      "over TCP where there is none. fusermount3 -u MOUNTPOINT, or umount, ends it.\n\n";
+  out += line("-f", "stay in the foreground, with messages on standard error");
+  out += line("-d", "the same, with every request of the kernel");
+  out += line("--log FILE", "messages to FILE instead of syslog");
+  out += line("--help, --version", "");
+  out += "\noptions, as in nfs(5):\n";
+  for (const OptionHelp& help : option_help()) {
+    out += line(std::string(help.name) + "=" + help.values, help.text);
+  }
+  for (const Row& row : kRows) {
+    out += line(row.name + (row.values != nullptr ? "=" + std::string(row.values) : ""), row.text);
+  }
+  out += "\npassed on to the kernel or to libfuse:\n  ";
+  for (const char* passed : kPassed) out += std::string(passed) + " ";
+  return out + "\n";
+}
+
+}  // namespace nfsrdma::fuse

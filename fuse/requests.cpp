@@ -1,0 +1,176 @@
+#include "fuse/requests.h"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace nfsrdma::fuse {
+namespace {
+
+constexpr auto kGrace = std::chrono::seconds(1);
+constexpr std::uint32_t kNobody = 65534;
+
+mode_t type_bits(FileType type) {
+  switch (type) {
+    case FileType::regular:
+      return S_IFREG;
+    case FileType::directory:
+      return S_IFDIR;
+    case FileType::symlink:
+      return S_IFLNK;
+    case FileType::block:
+      return S_IFBLK;
+    case FileType::character:
+      return S_IFCHR;
+    case FileType::fifo:
+      return S_IFIFO;
+    case FileType::socket:
+      return S_IFSOCK;
+    case FileType::unknown:
+      break;
+  }
+  return 0;
+}
+timespec to_timespec(const Time& time) {
+  timespec out{};
+  out.tv_sec = time.seconds;
+  out.tv_nsec = static_cast<long>(time.nanoseconds);
+  return out;
+}
+
+}  // namespace
+
+struct stat to_stat(const Attributes& from) {
+  struct stat out{};
+  out.st_ino = from.file_id;
+  out.st_mode = type_bits(from.type) | (from.mode & 07777U);
+  out.st_nlink = from.links;
+  out.st_uid = from.uid.value_or(kNobody);
+  out.st_gid = from.gid.value_or(kNobody);
+  out.st_rdev = makedev(from.device_major, from.device_minor);
+  out.st_size = static_cast<off_t>(from.size);
+  out.st_blksize = 1 << 20;
+  out.st_blocks = static_cast<blkcnt_t>((from.space_used + 511) / 512);
+  out.st_atim = to_timespec(from.accessed);
+  out.st_mtim = to_timespec(from.modified);
+  out.st_ctim = to_timespec(from.changed);
+  return out;
+}
+
+fuse_entry_param to_entry(const fs::Entry& from) {
+  fuse_entry_param out{};
+  out.ino = from.inode;
+  out.generation = 1;
+  if (from.inode != 0) out.attr = to_stat(from.attributes);
+  out.attr_timeout = from.attributes_valid.count();
+  out.entry_timeout = from.name_valid.count();
+  return out;
+}
+
+std::shared_ptr<Request> Request::begin(async::Loop& loop, fuse_req_t request) {
+  std::shared_ptr<Request> out(new Request(loop, request));
+  out->registered_ = new std::weak_ptr<Request>(out);
+  fuse_req_interrupt_func(
+      request,
+      [](fuse_req_t, void* data) {
+        if (const auto self = static_cast<std::weak_ptr<Request>*>(data)->lock()) self->interrupt();
+      },
+      out->registered_);
+  return out;
+}
+
+Request::~Request() {
+  code(EIO);  // whoever had it was dropped: the mount is ending
+}
+
+fuse_req_t Request::take() {
+  if (request_ == nullptr) return nullptr;
+  fuse_req_interrupt_func(request_, nullptr, nullptr);
+  delete std::exchange(registered_, nullptr);
+  if (timer_ != 0) loop_.cancel(std::exchange(timer_, 0));
+  wait_ = nullptr;
+  return std::exchange(request_, nullptr);
+}
+
+/// Called by libfuse while it takes in an interrupt, with no lock of its own held.
+void Request::interrupt() {
+  if (wait_) return wait_->cancel();
+  if (timer_ != 0) return;
+  timer_ = loop_.at(loop_.now() + kGrace, [self = weak_from_this()] {
+    const auto request = self.lock();
+    if (!request) return;
+    request->timer_ = 0;
+    request->code(EINTR);
+  });
+}
+
+void Request::code(int errno_value) {
+  if (fuse_req_t r = take()) fuse_reply_err(r, errno_value);
+}
+void Request::error(const Error& error) {
+  code(error.kind() == ErrorKind::timeout ? ETIMEDOUT : error.errno_value() != 0 ? error.errno_value() : EIO);
+}
+bool Request::entry(const fs::Entry& entry) {
+  fuse_req_t r = take();
+  if (r == nullptr) return false;
+  const fuse_entry_param param = to_entry(entry);
+  return fuse_reply_entry(r, &param) == 0;
+}
+void Request::attributes(const fs::Attributed& attributes) {
+  fuse_req_t r = take();
+  if (r == nullptr) return;
+  const struct stat attr = to_stat(attributes.attributes);
+  fuse_reply_attr(r, &attr, attributes.valid.count());
+}
+bool Request::opened(const fuse_file_info& info) {
+  fuse_req_t r = take();
+  return r != nullptr && fuse_reply_open(r, &info) == 0;
+}
+bool Request::created(const fs::Entry& entry, const fuse_file_info& info) {
+  fuse_req_t r = take();
+  if (r == nullptr) return false;
+  const fuse_entry_param param = to_entry(entry);
+  return fuse_reply_create(r, &param, &info) == 0;
+}
+void Request::data(const fs::ReadData& data) {
+  fuse_req_t r = take();
+  if (r == nullptr) return;
+  fuse_reply_iov(r, data.pieces.data(), static_cast<int>(data.pieces.size()));
+}
+void Request::bytes(std::span<const char> bytes) {
+  if (fuse_req_t r = take()) fuse_reply_buf(r, bytes.data(), bytes.size());
+}
+void Request::text(const std::string& text) {
+  if (fuse_req_t r = take()) fuse_reply_readlink(r, text.c_str());
+}
+void Request::written(std::size_t count) {
+  if (fuse_req_t r = take()) fuse_reply_write(r, count);
+}
+void Request::space(const FilesystemSpace& space, std::uint32_t block, std::uint32_t longest_name) {
+  fuse_req_t r = take();
+  if (r == nullptr) return;
+  struct statvfs out{};
+  out.f_bsize = out.f_frsize = block;
+  out.f_blocks = space.total / block;
+  out.f_bfree = space.free / block;
+  out.f_bavail = space.available / block;
+  out.f_files = space.files_total;
+  out.f_ffree = space.files_free;
+  out.f_favail = space.files_available;
+  out.f_namemax = longest_name;
+  fuse_reply_statfs(r, &out);
+}
+void Request::lock(const struct flock& lock) {
+  if (fuse_req_t r = take()) fuse_reply_lock(r, &lock);
+}
+void Request::offset(std::uint64_t offset) {
+  if (fuse_req_t r = take()) fuse_reply_lseek(r, static_cast<off_t>(offset));
+}
+void Request::xattr_size(std::size_t size) {
+  if (fuse_req_t r = take()) fuse_reply_xattr(r, size);
+}
+
+}  // namespace nfsrdma::fuse

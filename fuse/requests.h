@@ -1,0 +1,67 @@
+// One request of the kernel, from its arrival to its answer.
+//
+// Answered once: by what was asked for, or, after the kernel has sent an interrupt and nothing came for
+// kGrace, by EINTR. What comes later then is nobody's: whoever has it to give (a file that was opened, an
+// inode that was looked up) sees that answered() is true and takes it back. Not at once, since programs have
+// signal handlers and do not expect EINTR of a file system that works.
+//
+// Confined to the loop's thread.
+#pragma once
+
+#define FUSE_USE_VERSION 314
+#include <fuse_lowlevel.h>
+
+#include <memory>
+#include <span>
+
+#include "async/loop.h"
+#include "fs/file_system.h"
+
+namespace nfsrdma::fuse {
+
+class Request : public std::enable_shared_from_this<Request> {
+ public:
+  static std::shared_ptr<Request> begin(async::Loop& loop, fuse_req_t request);
+  ~Request();
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+  [[nodiscard]] bool answered() const { return request_ == nullptr; }
+  void error(const Error& error);
+  void code(int errno_value);  ///< 0: success
+  void status(const Status& status) { status ? code(0) : error(status.error()); }
+  bool entry(const fs::Entry& entry);
+  void attributes(const fs::Attributed& attributes);
+  bool opened(const fuse_file_info& info);
+  bool created(const fs::Entry& entry, const fuse_file_info& info);
+  void data(const fs::ReadData& data);
+  void bytes(std::span<const char> bytes);
+  void text(const std::string& text);
+  void written(std::size_t count);
+  void space(const FilesystemSpace& space, std::uint32_t block, std::uint32_t longest_name);
+  void lock(const struct flock& lock);
+  void offset(std::uint64_t offset);
+  void xattr_size(std::size_t size);
+  /// The raw request, for what only builds a buffer; null once answered.
+  [[nodiscard]] fuse_req_t raw() const { return request_; }
+
+  /// What an interrupt ends at once: the wait for a lock.
+  void set_wait(std::shared_ptr<nfs4::LockWait> wait) { wait_ = std::move(wait); }
+
+ private:
+  Request(async::Loop& loop, fuse_req_t request) : loop_(loop), request_(request) {}
+  void interrupt();
+  /// Gives the raw request for the one answer; null if it was given.
+  fuse_req_t take();
+
+  async::Loop& loop_;
+  fuse_req_t request_;
+  std::weak_ptr<Request>* registered_ = nullptr;
+  std::shared_ptr<nfs4::LockWait> wait_;
+  async::Loop::TimerId timer_ = 0;
+};
+
+struct stat to_stat(const Attributes& attributes);
+fuse_entry_param to_entry(const fs::Entry& entry);
+
+}  // namespace nfsrdma::fuse

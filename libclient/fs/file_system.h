@@ -1,0 +1,193 @@
+// A mounted file system: what a kernel's requests become on an NFSv4.1 or 4.2 session.
+//
+// Inodes are numbers (inodes.h); every operation names the caller whose rights count. Each is one round trip
+// where the server lets it be.
+//
+// Consistency is close-to-open, as with every NFS client. open() brings the change attribute; where it is
+// another than that of what the kernel has cached, the kernel is told to drop it. close() and fsync() end
+// when the data is on the server's disk. In between attributes and names are believed for the times of
+// Options, longer the longer the file has not changed.
+//
+// Writes are answered when they are on their way (write-behind), at most kMostBehind bytes of all files.
+// Later operations on the file see them: reading, attributes and locks wait for those that are under way. The
+// error of a late write is what the next fsync() or close() of that file gives, once.
+//
+// A file that is removed or replaced while it is open here lives on under a name of its own (".nfs…") until
+// its last close, since the server does not know that it is open.
+//
+// Confined to the loop's thread. Tasks may not outlive the FileSystem.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fs/inodes.h"
+#include "fs/open_handle.h"
+#include "nfs4/locks.h"
+#include "nfs4/objects.h"
+#include "nfs4/open_files.h"
+
+namespace nfsrdma::fs {
+
+using nfs4::Caller;
+using Seconds = std::chrono::duration<double>;
+
+struct Options {
+  std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
+  Seconds file_min{3}, file_max{60}, directory_min{30}, directory_max{60};  ///< acregmin …
+  bool negative_names = true;  ///< lookupcache=all: names that are not there are believed, too
+  bool names = true;           ///< lookupcache=none: no name is
+  bool sync = false;           ///< every write is on the server's disk when it is answered
+  bool close_to_open = true;   ///< cto
+};
+
+struct Entry {
+  std::uint64_t inode = 0;  ///< 0: there is no such name, which may be believed for `name_valid`
+  Attributes attributes;
+  Seconds attributes_valid{0}, name_valid{0};
+};
+
+struct Attributed {
+  Attributes attributes;
+  Seconds valid{0};
+};
+
+struct OpenedFile {
+  std::shared_ptr<OpenHandle> handle;
+  bool keep_cache = false;  ///< what the kernel has cached of it is still so
+  Entry entry;              ///< create() only
+};
+
+struct DirectoryHandle {
+  std::shared_ptr<Inode> inode;
+  nfs4::verifier4 verifier{};
+  nfs4::DirectoryPage page;
+  std::uint64_t page_begin = 0;  ///< the cookie that the page came behind
+  bool loaded = false;
+};
+
+/// One name of a directory. `next` is where the one behind it is to be had.
+struct Listed {
+  std::string name;
+  std::uint64_t next = 0;
+  std::uint64_t file_id = 0;
+  FileType type = FileType::unknown;
+  std::optional<nfs4::WireAttributes> attributes;
+};
+
+class FileSystem {
+ public:
+  FileSystem(nfs4::Session& session, Options options, nfs4::nfs_fh4 root);
+  ~FileSystem();
+  FileSystem(const FileSystem&) = delete;
+  FileSystem& operator=(const FileSystem&) = delete;
+
+  async::Task<Result<Entry>> lookup(Caller caller, std::uint64_t directory, std::string name);
+  void forget(std::uint64_t inode, std::uint64_t lookups) { inodes_.forget(inode, lookups); }
+  async::Task<Result<Attributed>> attributes(Caller caller, std::uint64_t inode);
+  async::Task<Result<Attributed>> set_attributes(Caller caller, std::uint64_t inode, SetAttributes changes,
+                                                 std::shared_ptr<OpenHandle> file);
+  /// `mode`: of access(2). EACCES if not all of it is granted.
+  async::Task<Status> access(Caller caller, std::uint64_t inode, unsigned mode);
+  async::Task<Result<std::string>> read_link(Caller caller, std::uint64_t inode);
+  async::Task<Result<Entry>> make_directory(Caller caller, std::uint64_t directory, std::string name,
+                                            std::uint32_t mode);
+  async::Task<Result<Entry>> make_symlink(Caller caller, std::uint64_t directory, std::string name,
+                                          std::string text);
+  async::Task<Result<Entry>> make_node(Caller caller, std::uint64_t directory, std::string name,
+                                       std::uint32_t mode, std::uint64_t device);
+  async::Task<Result<Entry>> link(Caller caller, std::uint64_t inode, std::uint64_t directory,
+                                  std::string name);
+  async::Task<Status> remove_file(Caller caller, std::uint64_t directory, std::string name);
+  async::Task<Status> remove_directory(Caller caller, std::uint64_t directory, std::string name);
+  async::Task<Status> rename(Caller caller, std::uint64_t from, std::string old_name, std::uint64_t to,
+                             std::string new_name);
+  async::Task<Result<FilesystemSpace>> space(Caller caller, std::uint64_t inode, std::uint32_t& longest_name);
+
+  // ---- directories ----
+  /// The directory, for list(). It may be dropped at any time.
+  std::shared_ptr<DirectoryHandle> open_directory(std::uint64_t inode);
+  /// The names behind `cookie` (0: the first), as many as the server gives at once; none: the end.
+  async::Task<Result<std::vector<Listed>>> list(Caller caller, std::shared_ptr<DirectoryHandle> directory,
+                                                std::uint64_t cookie);
+  /// What lookup() would have given. Counts as a lookup.
+  Entry entry_of(const Listed& listed);
+
+  // ---- files ----
+  /// `flags`: those of open(2).
+  async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags);
+  async::Task<Result<OpenedFile>> create(Caller caller, std::uint64_t directory, std::string name,
+                                         std::uint32_t mode, int flags);
+  async::Task<Result<ReadData>> read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
+                                     std::size_t size);
+  /// `memory` holds what `data` points to.
+  async::Task<Status> write(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
+                            std::span<const std::byte> data, std::uint64_t offset);
+  /// close(2): data is on the server. `lock_owner` lets go of its locks, as POSIX has it.
+  async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner);
+  async::Task<Status> sync(std::shared_ptr<OpenHandle> file);
+  async::Task<Status> close(std::shared_ptr<OpenHandle> file);
+  async::Task<Result<std::uint64_t>> seek(std::shared_ptr<OpenHandle> file, std::uint64_t offset, int whence);
+  async::Task<Status> allocate(std::shared_ptr<OpenHandle> file, int mode, std::uint64_t offset,
+                               std::uint64_t length);
+  async::Task<Result<std::uint64_t>> copy(std::shared_ptr<OpenHandle> from, std::uint64_t from_offset,
+                                          std::shared_ptr<OpenHandle> to, std::uint64_t to_offset,
+                                          std::uint64_t count);
+
+  // ---- locks ----
+  async::Task<Result<std::optional<nfs4::LockHolder>>> test_lock(std::shared_ptr<OpenHandle> file,
+                                                                 nfs4::LockRequest request);
+  /// Without `wait`: EAGAIN if somebody has it.
+  async::Task<Status> lock(std::shared_ptr<OpenHandle> file, nfs4::LockRequest request,
+                           std::shared_ptr<nfs4::LockWait> wait);
+  async::Task<Status> unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner, nfs4::LockRange range);
+
+  // ---- extended attributes: names with "user." ----
+  async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, std::uint64_t inode, std::string name);
+  async::Task<Status> set_xattr(Caller caller, std::uint64_t inode, std::string name,
+                                std::vector<std::byte> value, int flags);
+  async::Task<Status> remove_xattr(Caller caller, std::uint64_t inode, std::string name);
+  async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, std::uint64_t inode);
+
+  [[nodiscard]] std::size_t inodes() const { return inodes_.size(); }
+  [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
+  [[nodiscard]] async::Loop& loop() { return session_.loop(); }
+
+ private:
+  Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
+  Entry entry(const nfs4::nfs_fh4& handle, const std::string& name, const nfs4::WireAttributes& attributes);
+  [[nodiscard]] Seconds valid(const Attributes& attributes) const;
+  [[nodiscard]] Entry absent() const;
+  async::Task<Result<Entry>> made(Result<nfs4::Created> created, std::string name);
+  async::Task<Status> hide(Caller caller, nfs4::nfs_fh4 directory, std::string name,
+                           std::shared_ptr<Inode> inode);
+  async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, nfs4::nfs_fh4 directory,
+                                                          std::string name);
+  void changed_here(Inode& inode);
+  async::Task<void> settle(Inode& inode, std::uint64_t begin, std::uint64_t end);
+  static Status late_error(Inode& inode);
+  async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, std::span<const std::byte> data,
+                                std::uint64_t offset);
+  async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
+                                 std::span<const std::byte> data, PendingWrite pending);
+  [[nodiscard]] Status refused_xattr(const std::string& name) const;
+
+  nfs4::Session& session_;
+  const Options options_;
+  nfs4::Objects objects_;
+  nfs4::OpenFiles files_;
+  nfs4::Locks locks_;
+  Inodes inodes_;
+  BufferPool pool_;
+  std::size_t behind_ = 0;  // bytes of writes under way that were answered already
+  async::Event less_behind_;
+  std::uint64_t last_hidden_ = 0;
+};
+
+}  // namespace nfsrdma::fs

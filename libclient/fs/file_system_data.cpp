@@ -1,0 +1,323 @@
+// Files that are open: data, locks, close-to-open.
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "async/all.h"
+#include "fs/file_system.h"
+#include "nfs4/convert.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::fs {
+namespace {
+
+using namespace nfs4;
+
+constexpr std::size_t kMostBehind = 32U << 20;
+
+std::uint32_t share_access(int flags) {
+  switch (flags & O_ACCMODE) {
+    case O_WRONLY:
+      return OPEN4_SHARE_ACCESS_WRITE;
+    case O_RDWR:
+      return OPEN4_SHARE_ACCESS_BOTH;
+    default:
+      return OPEN4_SHARE_ACCESS_READ;
+  }
+}
+
+Error failed(int code, const char* operation, const std::string& name, const char* why) {
+  return {ErrorKind::usage, code, operation, name, why};
+}
+
+void heed_flags(OpenHandle& handle, int flags, bool sync) {
+  handle.direct = (flags & O_DIRECT) != 0;
+  handle.write_through = sync || (flags & (O_DIRECT | O_SYNC | O_DSYNC)) != 0;
+}
+
+}  // namespace
+
+// ---- open, close ----
+
+async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags) {
+  auto inode = find(id);
+  if (!inode) co_return inode.error();
+  auto opened = co_await files_.open_handle(caller, (*inode)->handle, (*inode)->label, share_access(flags),
+                                            public_attributes());
+  if (!opened) co_return opened.error();
+  OpenedFile out;
+  out.handle = std::make_shared<OpenHandle>(loop(), pool_, *inode, std::move(opened->file), options_.rsize);
+  heed_flags(*out.handle, flags, options_.sync);
+  if ((flags & O_TRUNC) != 0) {
+    SetAttributes changes;
+    changes.size = 0;
+    auto cut = co_await set_attributes(std::move(caller), id, changes, out.handle);
+    if (!cut) co_return cut.error();
+    co_return out;
+  }
+  const auto change = opened->node.attributes.change;
+  const bool writing = !(*inode)->writes.empty() || (*inode)->open.size() > 1;
+  out.keep_cache = !options_.close_to_open || (change && (*inode)->cached_change == change) || writing;
+  (*inode)->cached_change = change;
+  co_return out;
+}
+
+async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t directory, std::string name,
+                                                   std::uint32_t mode, int flags) {
+  auto parent = find(directory);
+  if (!parent) co_return parent.error();
+  SetAttributes changes;
+  changes.mode = mode & 07777U;
+  if ((flags & O_TRUNC) != 0) changes.size = 0;
+  Wanted wanted;
+  wanted.object = public_attributes();
+  const Creation how = (flags & O_EXCL) != 0 ? Creation::exclusive : Creation::unchecked;
+  auto opened =
+      co_await files_.create(caller, (*parent)->handle, name, share_access(flags), how, changes, wanted);
+  if (!opened) co_return opened.error();
+  Node node = std::move(opened->node);
+  if (!node.attributes.type) {
+    auto got = co_await objects_.attributes(std::move(caller), node.handle, public_attributes());
+    if (!got) co_return got.error();
+    node.attributes = std::move(*got);
+  }
+  OpenedFile out;
+  out.entry = entry(node.handle, name, node.attributes);
+  auto inode = inodes_.find(out.entry.inode);
+  inode->cached_change = node.attributes.change;
+  out.handle =
+      std::make_shared<OpenHandle>(loop(), pool_, std::move(inode), std::move(opened->file), options_.rsize);
+  heed_flags(*out.handle, flags, options_.sync);
+  co_return out;
+}
+
+Status FileSystem::late_error(Inode& inode) {
+  if (!inode.late_error) return {};
+  const Error error = *std::exchange(inode.late_error, std::nullopt);
+  return error;
+}
+
+async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file) {
+  Inode& inode = file->inode();
+  co_await settle(inode, 0, ~std::uint64_t{0});
+  auto committed = co_await file->ref()->commit();
+  if (auto late = late_error(inode); !late) co_return late;
+  if (!committed) co_return committed;
+  // What this mount wrote is what its kernel has: the next open need not drop it.
+  auto now = co_await file->ref()->attributes(public_attributes());
+  if (now && now->change && inode.writes.empty()) inode.cached_change = now->change;
+  co_return Status();
+}
+
+async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner) {
+  Status done;
+  if ((file->ref().access() & OPEN4_SHARE_ACCESS_WRITE) != 0) done = co_await sync(file);
+  if (file->ref()->state().locks.contains(lock_owner) ||
+      file->ref()->state().lost_locks.contains(lock_owner)) {
+    auto released = co_await locks_.release(file->ref().file(), lock_owner);
+    if (!released && done) done = released;
+  }
+  co_return done;
+}
+
+async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
+  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  const auto inode = file->shared_inode();
+  const Caller caller = file->ref()->state().caller;
+  file->drop_ahead();
+  auto closed = co_await files_.close(std::move(file->ref()));
+  std::erase(inode->open, file.get());
+  if (inode->open.empty() && inode->hidden) {
+    const Inode::Hidden hidden = *std::exchange(inode->hidden, std::nullopt);
+    (void)co_await objects_.remove(caller, hidden.directory, hidden.name, bitmap4());
+  }
+  co_return closed;
+}
+
+// ---- reading, writing ----
+
+void FileSystem::changed_here(Inode& inode) {
+  for (OpenHandle* handle : inode.open) handle->drop_ahead();
+}
+
+/// Waits for writes behind that touch the range.
+async::Task<void> FileSystem::settle(Inode& inode, std::uint64_t begin, std::uint64_t end) {
+  const auto touched = [&] {
+    return std::ranges::any_of(
+        inode.writes, [&](const PendingWrite& write) { return write.offset < end && begin < write.end; });
+  };
+  while (touched()) co_await inode.settled.wait_until(async::TimePoint::max());
+}
+
+async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
+                                               std::size_t size) {
+  // Not only the range: a write behind it says that the file does not end there.
+  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  co_return co_await file->read(offset, size);
+}
+
+namespace {
+async::Task<Status> write_piece(std::shared_ptr<OpenFile> file, std::span<const std::byte> data,
+                                std::uint64_t offset, stable_how4 stable) {
+  while (!data.empty()) {
+    auto count = co_await file->write(data, offset, stable);
+    if (!count) co_return count.error();
+    data = data.subspan(*count);
+    offset += *count;
+  }
+  co_return Status();
+}
+}  // namespace
+
+async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, std::span<const std::byte> data,
+                                          std::uint64_t offset) {
+  const stable_how4 stable = file->write_through && !file->direct ? FILE_SYNC4 : UNSTABLE4;
+  if (data.size() <= options_.wsize) co_return co_await write_piece(file->ref().file(), data, offset, stable);
+  std::vector<async::Task<Status>> pieces;
+  for (std::size_t at = 0; at < data.size(); at += options_.wsize) {
+    const auto length = std::min<std::size_t>(data.size() - at, options_.wsize);
+    pieces.push_back(write_piece(file->ref().file(), data.subspan(at, length), offset + at, stable));
+  }
+  const auto results = co_await async::all(loop(), std::move(pieces));
+  for (const Status& result : results) {
+    if (!result) co_return result;
+  }
+  co_return Status();
+}
+
+async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
+                                           std::span<const std::byte> data, PendingWrite pending) {
+  auto done = co_await write_out(file, data, pending.offset);
+  memory.reset();
+  Inode& inode = file->inode();
+  if (!done && !inode.late_error) inode.late_error = done.error();
+  const auto mine = std::ranges::find_if(inode.writes, [&](const PendingWrite& write) {
+    return write.offset == pending.offset && write.end == pending.end;
+  });
+  inode.writes.erase(mine);
+  inode.settled.notify_all();
+  behind_ -= data.size();
+  less_behind_.notify_all();
+}
+
+async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
+                                      std::span<const std::byte> data, std::uint64_t offset) {
+  Inode& inode = file->inode();
+  changed_here(inode);
+  // Overlapping writes would overtake each other.
+  co_await settle(inode, offset, offset + data.size());
+  if (file->write_through) {
+    auto done = co_await write_out(file, data, offset);
+    changed_here(inode);
+    co_return done;
+  }
+  // A write that failed tells those behind it, too.
+  if (inode.late_error) co_return late_error(inode);
+  while (behind_ != 0 && behind_ + data.size() > kMostBehind) {
+    co_await less_behind_.wait_until(async::TimePoint::max());
+  }
+  PendingWrite pending;
+  pending.offset = offset;
+  pending.end = offset + data.size();
+  inode.writes.push_back(pending);
+  behind_ += data.size();
+  loop().spawn(write_behind(std::move(file), std::move(memory), data, pending));
+  co_return Status();
+}
+
+// ---- more of NFSv4.2 ----
+
+async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
+                                                    int whence) {
+  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  auto attributes = co_await file->ref()->attributes(public_attributes());
+  if (!attributes) co_return attributes.error();
+  const std::uint64_t size = attributes->size.value_or(0);
+  if (offset >= size)
+    co_return failed(ENXIO, "SEEK", file->inode().label, "the offset is behind the end of the file");
+  auto found =
+      co_await file->ref()->seek(offset, whence == SEEK_HOLE ? NFS4_CONTENT_HOLE : NFS4_CONTENT_DATA);
+  if (!found) {
+    if (!OpenFile::is_unsupported(found.error())) co_return found.error();
+    co_return whence == SEEK_HOLE ? size : offset;  // as if there were no holes: lseek(2) allows it
+  }
+  if (*found) co_return **found;
+  if (whence == SEEK_HOLE) co_return size;
+  co_return failed(ENXIO, "SEEK", file->inode().label, "there is no data behind the offset");
+}
+
+async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int mode, std::uint64_t offset,
+                                         std::uint64_t length) {
+  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  if (mode != 0 && mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)) {
+    co_return failed(EOPNOTSUPP, "fallocate", file->inode().label, "NFS has nothing for this mode");
+  }
+  // What is not committed must not come back into a hole.
+  auto committed = co_await file->ref()->commit();
+  if (!committed) co_return committed;
+  Status done;
+  if (mode == 0) {
+    done = co_await file->ref()->allocate(offset, length);
+  } else {
+    done = co_await file->ref()->deallocate(offset, length);
+  }
+  changed_here(file->inode());
+  if (!done && OpenFile::is_unsupported(done.error())) {
+    co_return failed(EOPNOTSUPP, "fallocate", file->inode().label, "the server does not do it");
+  }
+  co_return done;
+}
+
+async::Task<Result<std::uint64_t>> FileSystem::copy(std::shared_ptr<OpenHandle> from,
+                                                    std::uint64_t from_offset, std::shared_ptr<OpenHandle> to,
+                                                    std::uint64_t to_offset, std::uint64_t count) {
+  co_await settle(from->inode(), 0, ~std::uint64_t{0});
+  co_await settle(to->inode(), 0, ~std::uint64_t{0});
+  auto copied =
+      co_await OpenFile::copy(*from->ref().file(), from_offset, *to->ref().file(), to_offset, count);
+  changed_here(to->inode());
+  if (copied) co_return copied;
+  // The kernel then copies by reading and writing.
+  if (OpenFile::is_unsupported(copied.error())) {
+    co_return failed(EOPNOTSUPP, "COPY", to->inode().label, "the server does not copy");
+  }
+  co_return copied;
+}
+
+// ---- locks ----
+
+async::Task<Result<std::optional<LockHolder>>> FileSystem::test_lock(std::shared_ptr<OpenHandle> file,
+                                                                     LockRequest request) {
+  co_return co_await locks_.test(file->ref().file(), request);
+}
+
+async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockRequest request,
+                                     std::shared_ptr<LockWait> wait) {
+  // What was written before the lock is to be seen by whoever has it next, and what others wrote by us.
+  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  if (wait) {
+    auto done = co_await locks_.wait(file->ref().file(), request, std::move(wait));
+    changed_here(file->inode());
+    co_return done;
+  }
+  auto refused = co_await locks_.set(file->ref().file(), request);
+  if (!refused) co_return refused.error();
+  if (*refused) co_return failed(EAGAIN, "LOCK", file->inode().label, "somebody else has a lock there");
+  changed_here(file->inode());
+  co_return Status();
+}
+
+async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner,
+                                       LockRange range) {
+  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  auto committed = co_await file->ref()->commit();
+  auto done = co_await locks_.clear(file->ref().file(), owner, range);
+  if (!committed) co_return committed;
+  co_return done;
+}
+
+}  // namespace nfsrdma::fs

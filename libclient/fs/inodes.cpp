@@ -1,0 +1,59 @@
+#include "fs/inodes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nfsrdma::fs {
+
+Inodes::Inodes(async::Loop& loop, nfs4::nfs_fh4 root) : loop_(loop) {
+  auto inode = std::make_shared<Inode>(loop);
+  inode->id = kRoot;
+  inode->lookups = 1;  // never forgotten
+  inode->type = FileType::directory;
+  inode->label.assign(1, '/');
+  by_handle_.emplace(key(root), kRoot);
+  inode->handle = std::move(root);
+  by_id_.emplace(kRoot, std::move(inode));
+}
+
+std::string Inodes::key(const nfs4::nfs_fh4& handle) {
+  return {reinterpret_cast<const char*>(handle.bytes.data()), handle.length};
+}
+
+std::shared_ptr<Inode> Inodes::look_up(const nfs4::nfs_fh4& handle, const std::string& label, FileType type) {
+  auto [at, fresh] = by_handle_.try_emplace(key(handle), last_ + 1);
+  if (fresh) {
+    auto inode = std::make_shared<Inode>(loop_);
+    inode->id = ++last_;
+    inode->handle = handle;
+    inode->label = label;
+    by_id_.emplace(inode->id, std::move(inode));
+  }
+  std::shared_ptr<Inode>& inode = by_id_.at(at->second);
+  inode->type = type;
+  ++inode->lookups;
+  return inode;
+}
+
+std::shared_ptr<Inode> Inodes::find(std::uint64_t id) const {
+  const auto at = by_id_.find(id);
+  return at == by_id_.end() ? nullptr : at->second;
+}
+
+std::shared_ptr<Inode> Inodes::find(const nfs4::nfs_fh4& handle) const {
+  const auto at = by_handle_.find(key(handle));
+  return at == by_handle_.end() ? nullptr : find(at->second);
+}
+
+void Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
+  const auto at = by_id_.find(id);
+  if (at == by_id_.end() || id == kRoot) return;
+  Inode& inode = *at->second;
+  inode.lookups -= std::min(inode.lookups, lookups);
+  // Open files hold on to theirs; the kernel forgets an inode after it has released its files.
+  if (inode.lookups != 0) return;
+  by_handle_.erase(key(inode.handle));
+  by_id_.erase(at);
+}
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,72 @@
+// The inodes that somebody knows by number: a mount's kernel, until it forgets them.
+//
+// An inode is a file handle. It lives while it was looked up more often than forgotten, or while a file of it
+// is open; so the table is as large as the kernel's cache, and no larger. Numbers are never used again.
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "async/event.h"
+#include "nfs4/types/types.h"
+#include "nfsrdma/client.h"
+
+namespace nfsrdma::fs {
+
+class OpenHandle;
+
+/// A WRITE that has been answered to whoever wrote, and is still on its way.
+struct PendingWrite {
+  std::uint64_t offset = 0, end = 0;
+};
+
+struct Inode {
+  explicit Inode(async::Loop& loop) : settled(loop) {}
+  std::uint64_t id = 0;
+  nfs4::nfs_fh4 handle;
+  std::uint64_t lookups = 0;
+  std::string label;  // a name that it was found by: for messages
+  FileType type = FileType::unknown;
+  /// The change attribute that goes with what the kernel has cached of the contents.
+  std::optional<std::uint64_t> cached_change;
+  std::vector<OpenHandle*> open;
+  /// Removed while open: the name that it has until the last of `open` is closed (a "silly rename").
+  struct Hidden {
+    nfs4::nfs_fh4 directory;
+    std::string name;
+  };
+  std::optional<Hidden> hidden;
+
+  // ---- writes behind ----
+  std::vector<PendingWrite> writes;
+  async::Event settled;             // one of them ended
+  std::optional<Error> late_error;  // for the next fsync or close
+};
+
+class Inodes {
+ public:
+  static constexpr std::uint64_t kRoot = 1;
+
+  Inodes(async::Loop& loop, nfs4::nfs_fh4 root);
+  /// One more lookup of it.
+  std::shared_ptr<Inode> look_up(const nfs4::nfs_fh4& handle, const std::string& label, FileType type);
+  [[nodiscard]] std::shared_ptr<Inode> find(std::uint64_t id) const;
+  [[nodiscard]] std::shared_ptr<Inode> find(const nfs4::nfs_fh4& handle) const;
+  void forget(std::uint64_t id, std::uint64_t lookups);
+  [[nodiscard]] std::size_t size() const { return by_id_.size(); }
+
+ private:
+  static std::string key(const nfs4::nfs_fh4& handle);
+  async::Loop& loop_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Inode>> by_id_;
+  std::unordered_map<std::string, std::uint64_t> by_handle_;
+  std::uint64_t last_ = kRoot;
+};
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,142 @@
+#include "fs/open_handle.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nfsrdma::fs {
+namespace {
+constexpr std::size_t kAhead = 8U << 20;
+constexpr std::size_t kMostSpare = 32U << 20;
+/// The kernel reads ahead, too, and its requests overtake each other: so far behind the reader chunks are
+/// kept.
+constexpr std::size_t kBehind = 1U << 20;
+}  // namespace
+
+BufferPool::Buffer BufferPool::take(std::size_t size) {
+  std::unique_ptr<std::vector<std::byte>> memory;
+  while (!spare_->list.empty() && !memory) {
+    memory = std::move(spare_->list.back());
+    spare_->list.pop_back();
+    spare_->bytes -= memory->size();
+    if (memory->size() < size) memory.reset();
+  }
+  if (!memory) memory = std::make_unique<std::vector<std::byte>>(size);
+  return {memory.release(), [spare = std::weak_ptr(spare_)](std::vector<std::byte>* used) {
+            std::unique_ptr<std::vector<std::byte>> back(used);
+            const auto pool = spare.lock();
+            if (!pool || pool->bytes + back->size() > kMostSpare) return;
+            pool->bytes += back->size();
+            pool->list.push_back(std::move(back));
+          }};
+}
+
+OpenHandle::OpenHandle(async::Loop& loop, BufferPool& pool, std::shared_ptr<Inode> inode, nfs4::OpenRef ref,
+                       std::uint32_t rsize)
+    : loop_(loop), pool_(pool), inode_(std::move(inode)), ref_(std::move(ref)), rsize_(rsize) {
+  inode_->open.push_back(this);
+}
+
+OpenHandle::~OpenHandle() {
+  std::erase(inode_->open, this);
+}
+
+void OpenHandle::drop_ahead() {
+  ahead_.clear();
+  streak_ = 0;
+}
+
+async::Task<void> OpenHandle::fill(std::shared_ptr<nfs4::OpenFile> file, ChunkRef chunk) {
+  auto got = co_await file->read(std::span(*chunk->memory).first(chunk->wanted), chunk->offset);
+  if (got) {
+    chunk->got = *got;
+  } else {
+    chunk->error = got.error();
+  }
+  chunk->done = true;
+  chunk->ended.notify_all();
+}
+
+OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size) {
+  auto chunk = std::make_shared<Chunk>(loop_);
+  chunk->offset = offset;
+  chunk->wanted = size;
+  chunk->memory = pool_.take(std::max<std::size_t>(size, std::min<std::size_t>(rsize_, 64U << 10)));
+  loop_.spawn(fill(ref_.file(), chunk));
+  return chunk;
+}
+
+void OpenHandle::look_ahead(std::uint64_t offset, std::size_t size) {
+  const std::uint64_t end = offset + size;
+  const bool follows =
+      offset == next_ || (offset < next_ + kBehind && offset + kBehind >= next_ && streak_ != 0);
+  streak_ = follows ? streak_ + 1 : 0;
+  next_ = follows ? std::max(next_, end) : end;
+  if (!follows) ahead_.clear();
+  while (!ahead_.empty()) {
+    const Chunk& first = *ahead_.begin()->second;
+    if (first.offset + first.wanted + kBehind > next_) break;
+    ahead_.erase(ahead_.begin());
+  }
+  if (streak_ < 2 || direct) return;
+  std::uint64_t from =
+      ahead_.empty() ? end : std::max(end, ahead_.rbegin()->first + ahead_.rbegin()->second->wanted);
+  // Nothing comes behind a chunk that met the end of the file.
+  if (!ahead_.empty()) {
+    const Chunk& last = *ahead_.rbegin()->second;
+    if (last.done && last.got < last.wanted) return;
+  }
+  for (; from < next_ + kAhead; from += rsize_) ahead_.emplace(from, begin(from, rsize_));
+}
+
+async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t size) {
+  const auto self = shared_from_this();
+  // What is there or on its way first, so that only the rest is asked for.
+  std::vector<ChunkRef> parts;
+  const std::uint64_t end = offset + size;
+  std::uint64_t at = offset;
+  while (at < end) {
+    auto found = ahead_.upper_bound(at);
+    const std::uint64_t next = found == ahead_.end() ? end : std::min(end, found->first);
+    ChunkRef chunk;
+    if (found != ahead_.begin()) {
+      const ChunkRef& before = std::prev(found)->second;
+      if (before->offset + before->wanted > at) chunk = before;
+    }
+    if (!chunk) chunk = begin(at, static_cast<std::size_t>(std::min<std::uint64_t>(next - at, rsize_)));
+    at = chunk->offset + chunk->wanted;
+    parts.push_back(std::move(chunk));
+  }
+  look_ahead(offset, size);
+  ReadData out;
+  at = offset;
+  for (const ChunkRef& chunk : parts) {
+    while (!chunk->done) co_await chunk->ended.wait_until(async::TimePoint::max());
+    if (chunk->error) {
+      drop_ahead();
+      if (out.size != 0) break;
+      const Error failed = *chunk->error;
+      co_return failed;
+    }
+    const std::uint64_t there = chunk->offset + chunk->got;
+    const std::uint64_t until = std::min(end, there);
+    if (until > at) {
+      const auto skip = static_cast<std::size_t>(at - chunk->offset);
+      out.add(chunk->memory, chunk->memory->data() + skip, static_cast<std::size_t>(until - at));
+      at = until;
+    }
+    if (chunk->got == chunk->wanted || at >= end) continue;
+    // The end of the file; as of when it was read ahead, since when it may have grown.
+    const auto early = ahead_.find(chunk->offset);
+    if (early == ahead_.end() || early->second != chunk) break;
+    drop_ahead();
+    auto rest = co_await read(at, static_cast<std::size_t>(end - at));
+    if (!rest) co_return rest.error();
+    for (std::size_t i = 0; i < rest->pieces.size(); ++i) {
+      out.add(rest->holds[i], static_cast<std::byte*>(rest->pieces[i].iov_base), rest->pieces[i].iov_len);
+    }
+    break;
+  }
+  co_return out;
+}
+
+}  // namespace nfsrdma::fs

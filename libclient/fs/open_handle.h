@@ -1,0 +1,94 @@
+// One open(2) of a mounted file: its state on the server and what was read ahead for it.
+//
+// Reading ahead. Reads that follow each other begin READs of what comes next, each rsize long, as far as
+// kAhead bytes beyond what was asked for; a read that finds its bytes there is answered from that memory.
+// They are for one reader in one go: the kernel's page cache is what keeps data. A write to the file throws
+// them away.
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "async/event.h"
+#include "fs/inodes.h"
+#include "nfs4/open_files.h"
+
+namespace nfsrdma::fs {
+
+/// Memory of READs, used again: fresh pages from the kernel cost more than the copy that they save.
+class BufferPool {
+ public:
+  using Buffer = std::shared_ptr<std::vector<std::byte>>;
+  Buffer take(std::size_t size);
+
+ private:
+  struct Spare {
+    std::vector<std::unique_ptr<std::vector<std::byte>>> list;
+    std::size_t bytes = 0;
+  };
+  std::shared_ptr<Spare> spare_ = std::make_shared<Spare>();
+};
+
+/// Bytes that were read, and what keeps them alive.
+struct ReadData {
+  std::vector<std::shared_ptr<void>> holds;
+  std::vector<iovec> pieces;
+  std::size_t size = 0;
+  void add(std::shared_ptr<void> hold, std::byte* data, std::size_t length) {
+    if (length == 0) return;
+    holds.push_back(std::move(hold));
+    pieces.push_back({data, length});
+    size += length;
+  }
+};
+
+class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
+ public:
+  OpenHandle(async::Loop& loop, BufferPool& pool, std::shared_ptr<Inode> inode, nfs4::OpenRef ref,
+             std::uint32_t rsize);
+  ~OpenHandle();
+  OpenHandle(const OpenHandle&) = delete;
+  OpenHandle& operator=(const OpenHandle&) = delete;
+
+  /// Fewer bytes than asked for: the end of the file.
+  async::Task<Result<ReadData>> read(std::uint64_t offset, std::size_t size);
+  void drop_ahead();
+
+  [[nodiscard]] Inode& inode() { return *inode_; }
+  [[nodiscard]] const std::shared_ptr<Inode>& shared_inode() const { return inode_; }
+  [[nodiscard]] nfs4::OpenRef& ref() { return ref_; }
+  bool direct = false;         ///< O_DIRECT: nothing is read ahead
+  bool write_through = false;  ///< O_SYNC, O_DSYNC, O_DIRECT: a write is answered when it is on the server
+
+ private:
+  struct Chunk {
+    explicit Chunk(async::Loop& loop) : ended(loop) {}
+    std::uint64_t offset = 0;
+    std::size_t wanted = 0, got = 0;
+    BufferPool::Buffer memory;
+    bool done = false;
+    std::optional<Error> error;
+    async::Event ended;
+  };
+  using ChunkRef = std::shared_ptr<Chunk>;
+  ChunkRef begin(std::uint64_t offset, std::size_t size);
+  static async::Task<void> fill(std::shared_ptr<nfs4::OpenFile> file, ChunkRef chunk);
+  void look_ahead(std::uint64_t offset, std::size_t size);
+
+  async::Loop& loop_;
+  BufferPool& pool_;
+  std::shared_ptr<Inode> inode_;
+  nfs4::OpenRef ref_;
+  const std::uint32_t rsize_;
+  std::map<std::uint64_t, ChunkRef> ahead_;  // by offset, without overlaps
+  std::uint64_t next_ = 0;                   // behind the last read
+  unsigned streak_ = 0;                      // reads that followed one another
+};
+
+}  // namespace nfsrdma::fs
