@@ -79,13 +79,13 @@ constexpr std::array kRows{
     Row{"rdma", nullptr, "the same as proto=rdma", [](MountOptions&, std::string_view) { return true; }},
     Row{"acregmin", "seconds", "believe a file's attributes at least so long (default 3)",
         [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.file_min, t); }},
-    Row{"acregmax", "seconds", "… and at most so long (default 60)",
+    Row{"acregmax", "seconds", "believe a file's attributes at most so long (default 60)",
         [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.file_max, t); }},
-    Row{"acdirmin", "seconds", "the same for directories (default 30)",
+    Row{"acdirmin", "seconds", "the same as acregmin for directories (default 30)",
         [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.directory_min, t); }},
-    Row{"acdirmax", "seconds", "the same for directories (default 60)",
+    Row{"acdirmax", "seconds", "the same as acregmax for directories (default 60)",
         [](MountOptions& o, std::string_view t) { return set_seconds(o.cache.directory_max, t); }},
-    Row{"actimeo", "seconds", "all four of them", set_all_times},
+    Row{"actimeo", "seconds", "all four of acregmin, acregmax, acdirmin and acdirmax", set_all_times},
     Row{"ac", nullptr, "believe attributes for a while (default)",
         [](MountOptions&, std::string_view) { return true; }},
     Row{"noac", nullptr, "believe none, and write through: the same as actimeo=0,sync",
@@ -94,7 +94,7 @@ constexpr std::array kRows{
         "which names are believed for a while: all, none, or those that are there", set_lookupcache},
     Row{"cto", nullptr, "drop what is cached of a file that has changed when it is opened (default)",
         [](MountOptions& o, std::string_view) { return o.cache.close_to_open = true; }},
-    Row{"nocto", nullptr, "do not",
+    Row{"nocto", nullptr, "keep it",
         [](MountOptions& o, std::string_view) { return !(o.cache.close_to_open = false); }},
     Row{"sync", nullptr, "a write is on the server's disk when it is answered",
         [](MountOptions& o, std::string_view) { return o.cache.sync = true; }},
@@ -195,6 +195,7 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
       options.foreground = true;
     } else if (!helper && word == "-d") {
       options.foreground = options.debug = true;
+      options.kernel.emplace_back("debug");
     } else if (word.size() > 1 && word.starts_with('-')) {
       return usage("no such option: " + word + "; see --help");
     } else {
@@ -204,6 +205,10 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
   if (options.help || options.version) return options;
   if (operands.size() != 2) {
     return usage("it takes what to mount and where: " + name + " host:/path /mountpoint; see --help");
+  }
+  // As with every file system that mount(8) mounts.
+  if (helper && std::ranges::find(options.kernel, "allow_other") == options.kernel.end()) {
+    options.kernel.emplace_back("allow_other");
   }
   options.source = operands[0];
   options.mountpoint = operands[1];

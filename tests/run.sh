@@ -79,6 +79,13 @@ stage_man() {
       grep -qF -- "$word" <<< "$plain" || { echo "the manual page lacks $word (nfsrdma-cli $command)"; failed=1; }
     done
   done
+  local fuse=$build/fuse/nfsrdma-fuse
+  plain=$(sed 's/\\-/-/g; s/\\f[BIRP]//g' "$root/man/nfsrdma-fuse.8")
+  "$fuse" --help > "$build/help.txt" || { echo "nfsrdma-fuse --help fails"; failed=1; }
+  [ "$(wc -l < "$build/help.txt")" -gt 40 ] || { echo "nfsrdma-fuse --help says too little"; failed=1; }
+  for word in $(grep -oE '^  [a-z_]+(=| )' "$build/help.txt" | tr -d ' =' | sort -u); do
+    grep -qE -- "(^|[^a-z_])$word($|[^a-z_])" <<< "$plain" || { echo "nfsrdma-fuse.8 lacks $word"; failed=1; }
+  done
   if have groff; then
     for page in "$root"/man/*.[1-9]; do
       warnings=$(groff -man -ww -z -Tutf8 "$page" 2>&1) || failed=1

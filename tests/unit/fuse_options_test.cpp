@@ -1,0 +1,102 @@
+// The command line of nfsrdma-fuse and of mount.nfsrdma.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "fuse/options.h"
+
+namespace nfsrdma::fuse {
+namespace {
+
+Result<MountOptions> parse(std::vector<std::string> words, const std::string& name = "nfsrdma-fuse") {
+  return parse_command_line(name, words);
+}
+Result<MountOptions> with(const std::string& list) {
+  return parse({"h:/p", "/m", "-o", list});
+}
+bool has(const MountOptions& options, const std::string& word) {
+  return std::ranges::find(options.kernel, word) != options.kernel.end();
+}
+
+}  // namespace
+
+TEST_CASE("mount options: defaults are those of nfs(5)") {
+  const auto options = parse({"server:/export", "/mnt"});
+  REQUIRE(options);
+  CHECK(options->target.host == "server");
+  CHECK(options->target.path == "/export");
+  CHECK(options->mountpoint == "/mnt");
+  CHECK(options->hard);
+  CHECK_FALSE(options->foreground);
+  CHECK(options->cache.close_to_open);
+  CHECK(options->cache.file_min.count() == 3);
+  CHECK(options->cache.directory_max.count() == 60);
+  CHECK_FALSE(has(*options, "allow_other"));
+}
+
+TEST_CASE("mount options: what each sets") {
+  CHECK_FALSE(with("soft")->hard);
+  CHECK(with("soft,hard")->hard);
+  CHECK(with("retrans=5")->retrans == 5);
+  CHECK(with("minorversion=1")->target.options.minor_version == 1);
+  CHECK(with("vers=4.1")->target.options.minor_version_fixed);
+  CHECK(with("rsize=64K")->target.options.rsize == 65536);
+  CHECK(with("actimeo=7")->cache.directory_min.count() == 7);
+  CHECK(with("acregmax=9")->cache.file_max.count() == 9);
+  CHECK(with("noac")->cache.sync);
+  CHECK(with("noac")->cache.file_max.count() == 0);
+  CHECK_FALSE(with("lookupcache=none")->cache.names);
+  CHECK_FALSE(with("lookupcache=pos")->cache.negative_names);
+  CHECK_FALSE(with("nocto")->cache.close_to_open);
+  CHECK(with("local_lock=flock")->local_flock);
+  CHECK_FALSE(with("local_lock=flock")->local_posix);
+  CHECK(has(*with("ro"), "ro"));
+  CHECK(has(*with("allow_other,noatime"), "noatime"));
+  CHECK(with("defaults,_netdev,x-systemd.automount,nofail,proto=rdma,rw"));
+  CHECK(with("nconnect=4,fabric=iwarp,timeo=100")->target.options.connections == 4);
+}
+
+TEST_CASE("mount options: an unknown one is refused by name, a wrong value with what it takes") {
+  const auto refusal = [](const std::string& list) {
+    const auto options = with(list);
+    REQUIRE_FALSE(options);
+    CHECK(options.error().kind() == ErrorKind::usage);
+    return options.error().text();
+  };
+  CHECK(refusal("frobnicate").find("frobnicate") != std::string::npos);
+  CHECK(refusal("frobnicate=1").find("frobnicate") != std::string::npos);
+  CHECK(refusal("proto=tcp").find("rdma or rdma6") != std::string::npos);
+  CHECK(refusal("retrans=many").find("0 to 100") != std::string::npos);
+  CHECK(refusal("retrans").find("0 to 100") != std::string::npos);
+  CHECK(refusal("hard=1").find("takes no value") != std::string::npos);
+  CHECK(refusal("acregmin=-1").find("seconds") != std::string::npos);
+  CHECK(refusal("lookupcache=some").find("all, none or pos") != std::string::npos);
+  CHECK(refusal("vers=3").find("vers") != std::string::npos);
+  CHECK(refusal("allow_other=1").find("allow_other") != std::string::npos);
+}
+
+TEST_CASE("mount options: the command line") {
+  CHECK(parse({"--help"})->help);
+  CHECK(parse({"-V"})->version);
+  CHECK(parse({"h:/p", "/m", "-f"})->foreground);
+  CHECK(has(*parse({"h:/p", "/m", "-d"}), "debug"));
+  CHECK(parse({"h:/p", "/m", "--log", "/x"})->log == "/x");
+  CHECK_FALSE(parse({}));
+  CHECK_FALSE(parse({"h:/p"}));
+  CHECK_FALSE(parse({"h:/p", "/m", "more"}));
+  CHECK_FALSE(parse({"h:/p", "/m", "-o"}));
+  CHECK_FALSE(parse({"h:/p", "/m", "-n"}));
+  CHECK_FALSE(parse({"not-a-target", "/m"}));
+}
+
+TEST_CASE("mount options: as mount(8)'s helper") {
+  const auto options = parse({"h:/p", "/m", "-f", "-n", "-s", "-v", "-o", "rw"}, "/sbin/mount.nfsrdma");
+  REQUIRE(options);
+  CHECK(options->fake);
+  CHECK_FALSE(options->foreground);
+  CHECK(has(*options, "allow_other"));
+  CHECK(std::ranges::count(parse({"h:/p", "/m", "-o", "allow_other"}, "mount.nfsrdma")->kernel,
+                           "allow_other") == 1);
+}
+
+}  // namespace nfsrdma::fuse
