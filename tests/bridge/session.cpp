@@ -94,7 +94,8 @@ void Session::end(const std::string& why) {
   if (over_) return;
   over_ = true;
   log_("ended: " + why + " (" + std::to_string(calls_) + " calls, " + std::to_string(replies_) +
-       " replies, " + std::to_string(invalidations_) + " with Invalidate)");
+       " replies, " + std::to_string(invalidations_) + " with Invalidate, " +
+       std::to_string(backward_calls_) + " backward calls)");
   rdma_->close();
   if (tcp_) tcp_->close();
   works_.clear();
@@ -329,6 +330,7 @@ void Session::send_backward_calls() {
     header.rdma_xid = xdr::load_u32(call.data());
     header.rdma_credit = kBackwardCredits;
     backward_.under_way.insert(header.rdma_xid);
+    ++backward_calls_;
     xdr::Buffer message;
     rpcrdma::encode(header, message);
     std::ranges::copy(call.bytes(), message.extend(call.size()));

@@ -111,7 +111,7 @@ class Session final : private fabric::Handler, private TcpPeer::Events {
   bool paused_ = false;
 
   std::unordered_multimap<std::uint32_t, Offer> waiting_;  // Calls with the server, by xid
-  std::uint64_t calls_ = 0, replies_ = 0, invalidations_ = 0;
+  std::uint64_t calls_ = 0, replies_ = 0, invalidations_ = 0, backward_calls_ = 0;
   std::set<async::Loop::TimerId> timers_;
   std::function<void()> behind_;  // a Reply that waits for the next one
 
