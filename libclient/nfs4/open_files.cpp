@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nfs4/convert.h"
+#include "nfs4/locks.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -298,6 +299,13 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file) {
   const Changing guard(sharing, file->state_changed_);
   for (;;) {
     const std::uint32_t needed = sharing.needed();
+    if (needed == 0 && !file->open_.locks.empty()) {
+      // Whoever locked it has closed it without saying so. The server need not do it by itself (18.2.3).
+      const std::uint64_t owner = file->open_.locks.begin()->first;
+      auto released = co_await Locks(session_).release(file, owner);
+      file->open_.locks.erase(owner);
+      continue;
+    }
     if (needed == 0) {
       auto done = co_await file->give_up_state();
       if (!done && file->is_open_) {
