@@ -66,9 +66,10 @@ class Compound {
     return add<op::READ>({stateid, offset, static_cast<count4>(destination.size())});
   }
   /// READ_PLUS: what `destination` gets is the data of the first element that has some; the others' stands in
-  /// the Reply (RFC 8267 4.1.1).
+  /// the Reply (RFC 8267 4.1.1). It may have a Write chunk, and never gets one: Linux (6.1,
+  /// nfsd4_encode_read_plus) then sends the data there, and as many zeros in the stream.
   Compound& read_plus(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination) {
-    results_.push_back({destination, false});
+    results_.push_back({destination, true});
     return add<op::READ_PLUS>({stateid, offset, static_cast<count4>(destination.size())});
   }
   /// READLINK, with its text copied into `destination`. It is eligible for a Write chunk, and never gets one:

@@ -21,6 +21,16 @@ bool is_attribute_left(const bitmap4& wanted, const bitmap4& set) {
   return false;
 }
 
+/// What EXCLUSIVE4_1 may set: servers keep the verifier in the times, and refuse those (RFC 8881 18.16.3,
+/// suppattr_exclcreat; Linux: NFS4ERR_INVAL).
+SetAttributes at_exclusive_create(SetAttributes changes) {
+  changes.size.reset();
+  changes.accessed.reset();
+  changes.modified.reset();
+  changes.accessed_now = changes.modified_now = false;
+  return changes;
+}
+
 openflag4 how_to_create(Creation how, const SetAttributes& changes) {
   createhow4 out;
   switch (how) {
@@ -32,7 +42,7 @@ openflag4 how_to_create(Creation how, const SetAttributes& changes) {
       break;
     case Creation::exclusive:
       // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
-      out.emplace<EXCLUSIVE4_1>() = {random_verifier(), encode_changes(changes)};
+      out.emplace<EXCLUSIVE4_1>() = {random_verifier(), encode_changes(at_exclusive_create(changes))};
       break;
   }
   return openflag4::of<OPEN4_CREATE>(std::move(out));
@@ -221,9 +231,9 @@ async::Task<Result<Opened>> OpenTable::open_in(Opening what, nfs_fh4 directory, 
   if (auto done = co_await complete(out.file.file()); !done) co_return done.error();
   if (changes.size) out.file->resized(*changes.size);
   // What an exclusive create could not set (RFC 8881 18.16.3).
-  const creatverfattr* exclusive = nullptr;
-  if (const createhow4* how = what.how.get<OPEN4_CREATE>()) exclusive = how->get<EXCLUSIVE4_1>();
-  if (exclusive != nullptr && is_attribute_left(exclusive->cva_attrs.attrmask, ok.attrset)) {
+  const createhow4* how = what.how.get<OPEN4_CREATE>();
+  const bool exclusive = how != nullptr && how->get<EXCLUSIVE4_1>() != nullptr;
+  if (exclusive && is_attribute_left(encode_changes(changes).attrmask, ok.attrset)) {
     auto done = co_await out.file->set_attributes(changes);
     if (!done) co_return done.error();
     attributes.reset();

@@ -556,7 +556,7 @@ std::string NfsServer::Impl::locks(const std::string& path) {
     if (inode == nullptr || one.client == 0 || one.inode != inode->id) continue;
     all.insert(all.end(), one.pieces.begin(), one.pieces.end());
   }
-  std::ranges::sort(all, {}, &LockPiece::begin);
+  std::ranges::sort(all, {}, [](const LockPiece& one) { return std::pair(one.begin, one.end); });
   std::string out;
   for (const LockPiece& piece : all) {
     out += (out.empty() ? "" : " ") + std::to_string(piece.begin) + "-" +

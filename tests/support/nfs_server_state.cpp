@@ -755,12 +755,16 @@ nfsstat4 ServerState::run(Context& at, op::OPEN, const OPEN4args& args, OPEN4res
                              : unchecked != nullptr ? *unchecked
                              : guarded != nullptr   ? *guarded
                                                     : none;
+      if (exclusive != nullptr && (has_bit(wanted.attrmask, FATTR4_TIME_ACCESS_SET) ||
+                                   has_bit(wanted.attrmask, FATTR4_TIME_MODIFY_SET))) {
+        return plain(res, NFS4ERR_INVAL);  // as Linux, which keeps the verifier there
+      }
       if (inode == nullptr) {
         inode = &fresh(NF4REG);
         if (!change(*inode, wanted)) return plain(res, NFS4ERR_ATTRNOTSUPP);
         if (exclusive != nullptr) inode->exclusive = exclusive->cva_verf;
         attach(inodes.at(directory_id), name->value, inode->id);
-        if (exclusive == nullptr) attrset = wanted.attrmask;
+        attrset = wanted.attrmask;
       } else if (guarded != nullptr) {
         return plain(res, NFS4ERR_EXIST);
       } else if (exclusive != nullptr && inode->exclusive != exclusive->cva_verf) {

@@ -153,7 +153,14 @@ TEST_CASE("open files: created unchecked, guarded, exclusive") {
   auto exclusive = create("other", Creation::exclusive, changes);
   REQUIRE(ok(exclusive));
   CHECK(exclusive->node.attributes.mode == 0640U);
+  CHECK(m.server.count(OP_SETATTR) == 0);
   CHECK(ok(m.close(*exclusive)));
+  changes.modified = Time{1000, 5};  // not by an exclusive create
+  auto dated = create("dated", Creation::exclusive, changes);
+  REQUIRE(ok(dated));
+  CHECK(dated->node.attributes.mode == 0640U);
+  CHECK(dated->node.attributes.time_modify == nfstime4{1000, 5});
+  CHECK(ok(m.close(*dated)));
 }
 
 TEST_CASE("open files: an exclusive create whose Reply is lost finds the file its own") {
