@@ -252,6 +252,12 @@ struct NfsServer::Impl::Peer : fabric::Handler, std::enable_shared_from_this<Pee
     work->seen.connection = number;
     work->seen.credential.assign(reinterpret_cast<const char*>(server.credential.data()),
                                  server.credential.size());
+    const rpcrdma::WriteList& offered = work->header.rdma_writes;
+    for (std::size_t i = 0; i < offered.size(); ++i) {
+      work->seen.write_chunks.push_back(rpcrdma::chunk_length(offered[i]));
+    }
+    for (const auto& one : work->header.rdma_reads) work->seen.read_positions.push_back(one.position);
+    work->seen.reply_chunk = rpcrdma::chunk_length(work->header.rdma_reply);
     look(*work);
     for (auto trick = server.tricks.begin(); trick != server.tricks.end(); ++trick) {
       if (trick->first == Trick::drop_after || !work->seen.has(trick->second)) continue;
@@ -700,6 +706,9 @@ void NfsServer::set_synchronous_copies(bool on) {
 }
 void NfsServer::set_unstable_copies(bool on) {
   ON_SERVER(impl_->state.unstable_copies = on);
+}
+void NfsServer::set_gap(bool on) {
+  ON_SERVER(impl_->state.gap = on);
 }
 void NfsServer::set_xattrs_at_once(std::uint32_t most) {
   ON_SERVER(impl_->state.xattrs_at_once = most);

@@ -36,6 +36,10 @@ struct SeenCall {
   bool replayed = false;    ///< answered from the reply cache, not executed
   nfs4::SEQUENCE4args sequence;
   std::string credential;  ///< encoded: flavor, length, body
+  // What its transport header had: lengths of chunks.
+  std::vector<std::uint64_t> write_chunks;
+  std::vector<std::uint32_t> read_positions;
+  std::uint64_t reply_chunk = 0;
   std::chrono::steady_clock::time_point at;
   [[nodiscard]] bool has(nfs4::nfs_opnum4 op) const;
 };
@@ -105,6 +109,8 @@ class NfsServer {
   void set_synchronous_copies(bool on);
   void set_unstable_copies(bool on);
   void set_xattrs_at_once(std::uint32_t most);
+  /// READ_PLUS leaves a byte out between its elements.
+  void set_gap(bool on);
 
   // ---- faults ----
   /// The next `times` occurrences of `op` get `status` and are not executed, after `skip` more of them.

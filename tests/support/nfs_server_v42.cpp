@@ -69,8 +69,8 @@ nfsstat4 ServerState::run(Context& at, op::READ_PLUS, const READ_PLUS4args& args
       ok.rpr_contents.value.push_back(read_plus_content::of<NFS4_CONTENT_DATA>(
           data4{next, {std::as_bytes(std::span(text.data(), text.size()))}}));
     } else {
-      ok.rpr_contents.value.push_back(
-          read_plus_content::of<NFS4_CONTENT_HOLE>(data_info4{next, end_of_piece(*inode, next) - next}));
+      ok.rpr_contents.value.push_back(read_plus_content::of<NFS4_CONTENT_HOLE>(
+          data_info4{next + (gap ? 1 : 0), end_of_piece(*inode, next) - next}));
     }
     next = stop;
   }
