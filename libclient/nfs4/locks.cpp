@@ -161,7 +161,7 @@ async::Task<Status> Locks::attempt_lock(std::shared_ptr<OpenFile> file, std::sha
     ~Owner() {
       if (taken) return;
       attempt->abandoned = true;
-      if (attempt->granted()) session.loop().spawn(undo(Locks(session), file, attempt));
+      if (attempt->granted() && !session.ending()) session.loop().spawn(undo(Locks(session), file, attempt));
     }
   };
   Owner owner{session_, file, attempt};

@@ -71,6 +71,10 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     auto done = co_await self->close(std::move(file), access);
   }
 
+  static bool is_last_writer(const OpenFile& file, std::uint32_t access);
+  /// One opener fewer, without a word to the server.
+  static void drop(OpenFile& file, std::uint32_t access) { --file.sharing_.counts[access]; }
+
   [[nodiscard]] Session& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
   void resized(const nfs_fh4& handle, std::uint64_t size);
@@ -338,14 +342,16 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file) {
   }
 }
 
+bool OpenTable::is_last_writer(const OpenFile& file, std::uint32_t access) {
+  const unsigned* counts = file.sharing_.counts;
+  return (access & OPEN4_SHARE_ACCESS_WRITE) != 0 &&
+         counts[OPEN4_SHARE_ACCESS_WRITE] + counts[OPEN4_SHARE_ACCESS_BOTH] == 1;
+}
+
 async::Task<Status> OpenTable::close(std::shared_ptr<OpenFile> file, std::uint32_t access) {
-  unsigned* counts = file->sharing_.counts;
-  const bool writes = (access & OPEN4_SHARE_ACCESS_WRITE) != 0;
   Status synced;
-  if (writes && counts[OPEN4_SHARE_ACCESS_WRITE] + counts[OPEN4_SHARE_ACCESS_BOTH] == 1) {
-    synced = co_await file->commit();  // while it may still be written
-  }
-  --counts[access];
+  if (is_last_writer(*file, access)) synced = co_await file->commit();  // while it may still be written
+  drop(*file, access);
   auto done = co_await shrink(std::move(file));
   co_return synced ? done : synced;
 }
@@ -363,6 +369,10 @@ OpenRef& OpenRef::operator=(OpenRef&& other) noexcept {
 
 OpenRef::~OpenRef() {
   if (!file_) return;
+  if (table_->session().ending()) {
+    OpenTable::drop(*file_, access_);
+    return;
+  }
   async::Loop& loop = table_->session().loop();
   loop.spawn(OpenTable::close_beside(std::move(table_), std::move(file_), access_));
 }
@@ -391,10 +401,14 @@ async::Task<Result<Opened>> OpenFiles::create(Caller caller, nfs_fh4 directory, 
 }
 
 async::Task<Status> OpenFiles::close(OpenRef ref) {
-  const auto table = std::move(ref.table_);
+  const auto table = ref.table_;
+  if (!ref.file_) co_return Status();
+  Status synced;
+  // While the OpenRef is there: a task that is destroyed here closes it beside.
+  if (OpenTable::is_last_writer(*ref.file_, ref.access_)) synced = co_await ref.file_->commit();
   auto file = std::move(ref.file_);
-  if (!file) co_return Status();
-  co_return co_await table->close(std::move(file), ref.access_);
+  auto done = co_await table->close(std::move(file), ref.access_);
+  co_return synced ? done : synced;
 }
 
 void OpenFiles::resized(const nfs_fh4& file, std::uint64_t size) {

@@ -18,7 +18,8 @@
 //
 // A file that is held with a read delegation is opened again for reading without asking the server.
 //
-// Confined to the loop's thread. OpenRefs and their OpenFiles may outlive the OpenFiles, not the Session.
+// Confined to the loop's thread. OpenRefs may outlive the OpenFiles, not the Session; those that go before
+// Session::close() are closed, later ones are only dropped.
 #pragma once
 
 #include <memory>

@@ -161,6 +161,8 @@ class Session final : private CallbackHandler {
   [[nodiscard]] lock_owner4 lock_owner(std::uint64_t owner) const;
   /// The number of a lock owner of this client; none for anybody else's.
   [[nodiscard]] std::optional<std::uint64_t> own_lock_owner(const lock_owner4& owner) const;
+  /// close() was called: nothing is begun beside any more.
+  [[nodiscard]] bool ending() const { return closing_; }
   /// OPENs under way: what they bring may be later than what is known.
   [[nodiscard]] bool opening() const { return opening_ != 0; }
 
