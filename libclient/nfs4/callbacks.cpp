@@ -68,10 +68,6 @@ void Session::recall_slot(slotid4 target_highest_slotid) {
   if (!renewing_ && !closing_) loop().spawn(renew());
 }
 
-void Session::notify_lock(const nfs_fh4& /*file*/, const lock_owner4& /*owner*/) {
-  // A hint for whoever waits for a lock; nobody does yet.
-}
-
 // ---- delegations ----
 
 std::size_t Session::delegations() const {

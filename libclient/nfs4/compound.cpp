@@ -60,6 +60,8 @@ rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint dea
   call.reply_max_inline = size.max_inline;
   call.reply_max_reduced = size.max_reduced;
   call.deadline = deadline;
+  // RFC 8267 4.6: SEQUENCE alone keeps the lease, also while every other credit waits for its Reply.
+  call.health_check = has_sequence() && count_ == 1;
   return call;
 }
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -26,6 +27,10 @@
 #include "rpc/message.h"
 
 namespace nfsrdma::nfs4 {
+
+/// On whose behalf a call is made: AUTH_SYS of a user, as Credential::sys() makes it. Null: the session's
+/// own. To be made once per user and kept, since it is what tells users apart (open_files.h).
+using Caller = std::shared_ptr<const rpc::Credential>;
 
 /// Whether it may change what GETATTR says of a file. WRITE may be repeated, and does.
 template <class Op>
@@ -59,6 +64,13 @@ class Compound {
   Compound& read(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination) {
     results_.push_back({destination, false});
     return add<op::READ>({stateid, offset, static_cast<count4>(destination.size())});
+  }
+  /// READ_PLUS: what `destination` gets is the data of the first element that has some; the others' stands in
+  /// the Reply (RFC 8267 4.1.1). It may have a Write chunk, and never gets one: Linux (6.1,
+  /// nfsd4_encode_read_plus) then sends the data there, and as many zeros in the stream.
+  Compound& read_plus(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination) {
+    results_.push_back({destination, true});
+    return add<op::READ_PLUS>({stateid, offset, static_cast<count4>(destination.size())});
   }
   /// READLINK, with its text copied into `destination`. It is eligible for a Write chunk, and never gets one:
   /// Linux (6.1, nfsd4_encode_readlink) then takes four wrong bytes out of the stream, and a text is short.

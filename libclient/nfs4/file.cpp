@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::size_t kCommitAt = 32U << 20;
 constexpr std::size_t kMostUncommitted = 96U << 20;
+/// How long the Reply to an OPEN may be overtaken by those to later calls.
+constexpr async::Clock::duration kOpenOvertakes = std::chrono::milliseconds(200);
+constexpr int kMostTries = 4;
 
 std::uint32_t share_of(OpenMode mode) {
   switch (mode) {
@@ -28,12 +31,6 @@ std::uint32_t share_of(OpenMode mode) {
 const bitmap4& size_only() {
   static const bitmap4 map = bitmap_of({FATTR4_SIZE});
   return map;
-}
-
-verifier4 random_verifier() {
-  verifier4 verifier{};
-  if (::getrandom(verifier.data(), verifier.size(), 0) != static_cast<ssize_t>(verifier.size())) std::abort();
-  return verifier;
 }
 
 /// Set while it lives, also when the task that holds it is destroyed; then tells those who wait.
@@ -74,6 +71,14 @@ openflag4 how_to_open(const OpenFlags& flags) {
   return openflag4::of<OPEN4_CREATE>(std::move(how));
 }
 
+}  // namespace
+
+verifier4 random_verifier() {
+  verifier4 verifier{};
+  if (::getrandom(verifier.data(), verifier.size(), 0) != static_cast<ssize_t>(verifier.size())) std::abort();
+  return verifier;
+}
+
 OPEN4args open_arguments(const Session& session, const Open& open) {
   OPEN4args args;
   // Who writes gains nothing by one; without a backchannel there is nobody to recall it from.
@@ -89,8 +94,6 @@ OPEN4args open_arguments(const Session& session, const Open& open) {
   return args;
 }
 
-}  // namespace
-
 OPEN4args open_previous(const Session& session, const Open& open) {
   OPEN4args args = open_arguments(session, open);
   args.share_access = open.access;
@@ -105,11 +108,15 @@ OPEN4args open_by_handle(const Session& session, const Open& open) {
 }
 
 OpenFile::OpenFile(Session& session)
-    : session_(session), committed_(session.loop()), written_(session.loop()) {}
+    : session_(session),
+      state_changed_(session.loop()),
+      committed_(session.loop()),
+      written_(session.loop()) {}
 
 OpenFile::~OpenFile() {
   session_.loop().drop(commit_task_);
   if (is_open_) session_.release(open_);
+  if (siblings_) std::erase(*siblings_, this);
 }
 
 async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, Path path, OpenMode mode,
@@ -165,25 +172,6 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
   co_return std::move(file);
 }
 
-template <class Add, class Take>
-async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
-  const async::TimePoint deadline = session_.default_deadline();
-  for (int tries = 0;; ++tries) {
-    if (!is_open_) co_return Error(ErrorKind::usage, EBADF, what, open_.path, "the file has been closed");
-    if (open_.lost) co_return *open_.lost;
-    const stateid4 used = open_.stateid;
-    Compound compound = session_.begin(what);
-    compound.add<op::PUTFH>({open_.file});
-    add(compound);
-    auto reply = co_await session_.call(std::move(compound), deadline);
-    if (!reply) co_return reply.error();
-    if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
-    const nfsstat4 status = reply->failed_status();
-    if (!Session::is_lost_state(status) || tries == 3) co_return session_.error_of(*reply, what, open_.path);
-    if (auto done = co_await session_.reopen(open_, used, status, deadline); !done) co_return done;
-  }
-}
-
 async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::uint64_t offset) {
   std::size_t total = 0;
   while (total < data.size()) {
@@ -191,7 +179,7 @@ async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::
     bool eof = false;
     const auto rest = data.subspan(total);
     auto done = co_await on_file(
-        "READ", [&](Compound& compound) { compound.read(open_.stateid, offset + total, rest); },
+        "READ", [&](Compound& compound) { compound.read(open_.current(), offset + total, rest); },
         [&](CompoundReply& reply) {
           READ4res res;
           if (!reply.take<op::READ>(res) || !reply.finish()) return false;
@@ -210,12 +198,13 @@ async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::
   co_return total;
 }
 
-async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte> data, std::uint64_t offset) {
+async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte> data, std::uint64_t offset,
+                                                      stable_how4 stable) {
   WRITE4resok ok;
   auto done = co_await on_file(
       "WRITE",
       [&](Compound& compound) {
-        compound.add<op::WRITE>({open_.stateid, offset, UNSTABLE4, xdr::DdpOpaque<>{data}});
+        compound.add<op::WRITE>({open_.current(), offset, stable, xdr::DdpOpaque<>{data}});
       },
       [&](CompoundReply& reply) {
         WRITE4res res;
@@ -229,6 +218,11 @@ async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte>
                     "the server says it wrote " + std::to_string(ok.count) + " of " +
                         std::to_string(data.size()) + " bytes; please report this");
   }
+  if (siblings_) {
+    for (OpenFile* other : *siblings_) {
+      if (other != this) other->uncommitted_.cover(offset, ok.count);
+    }
+  }
   if (ok.committed == UNSTABLE4) {
     uncommitted_.add(offset, data.first(ok.count), ok.writeverf);
   } else {
@@ -237,7 +231,8 @@ async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte>
   co_return std::size_t{ok.count};
 }
 
-async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data, std::uint64_t offset) {
+async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data, std::uint64_t offset,
+                                                 stable_how4 stable) {
   std::size_t total = 0;
   while (total < data.size()) {
     if (late_error_) co_return *late_error_;
@@ -256,7 +251,7 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
       }
     }
     const Counted under_way(writing_, written_);
-    auto count = co_await write_once(data.subspan(total), offset + total);
+    auto count = co_await write_once(data.subspan(total), offset + total, stable);
     if (!count) co_return count.error();
     total += *count;
     if (uncommitted_.bytes() > kCommitAt && !committing_)
@@ -271,18 +266,23 @@ async::Task<void> OpenFile::commit_beside() {
   if (!done && !late_error_) late_error_ = done.error();
 }
 
-/// One COMMIT of the whole file, and the rewrite of what the server lost.
-async::Task<Status> OpenFile::commit_once() {
-  const std::uint64_t number = uncommitted_.last_number();
-  verifier4 verifier{};
-  auto done = co_await on_file(
-      "COMMIT", [&](Compound& compound) { compound.add<op::COMMIT>({0, 0}); },
-      [&](CompoundReply& reply) {
+/// One COMMIT of the whole file.
+async::Task<Status> OpenFile::commit_state(verifier4& verifier) {
+  return on_file(
+      "COMMIT", [](Compound& compound) { compound.add<op::COMMIT>({0, 0}); },
+      [&verifier](CompoundReply& reply) {
         COMMIT4res res;
         if (!reply.take<op::COMMIT>(res)) return false;
         verifier = res.get<NFS4_OK>()->writeverf;
         return true;
       });
+}
+
+/// A COMMIT, and the rewrite of what the server lost.
+async::Task<Status> OpenFile::commit_once() {
+  const std::uint64_t number = uncommitted_.last_number();
+  verifier4 verifier{};
+  auto done = co_await commit_state(verifier);
   if (!done) co_return done;
   uncommitted_.committed(number, verifier);
   if (!uncommitted_.lost(number, verifier, 0)) co_return Status();
@@ -303,7 +303,7 @@ async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) 
   }
   for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
        piece = uncommitted_.lost(number, verifier, piece->offset)) {
-    auto count = co_await write_once(piece->data(), piece->offset);
+    auto count = co_await write_once(piece->data(), piece->offset, UNSTABLE4);
     if (!count) co_return count.error();
   }
   co_return Status();
@@ -353,36 +353,24 @@ async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
 }
 
 async::Task<Status> OpenFile::set_attributes(SetAttributes changes) {
-  return on_file(
-      "SETATTR",
-      [this, values = encode_changes(changes)](Compound& compound) {
-        compound.add<op::SETATTR>({open_.stateid, values});
-      },
+  // Not captured by value: g++ 12 destroys such captures twice.
+  const fattr4 values = encode_changes(changes);
+  auto done = co_await on_file(
+      "SETATTR", [&](Compound& compound) { compound.add<op::SETATTR>({open_.current(), values}); },
       [](CompoundReply& reply) { return reply.take<op::SETATTR>(); });
+  if (done && changes.size) resized(*changes.size);
+  co_return done;
 }
 
-/// The next byte of the kind, or none behind `offset`.
-async::Task<Result<std::optional<std::uint64_t>>> OpenFile::seek(std::uint64_t offset, data_content4 what,
-                                                                 bool& supported) {
-  std::optional<std::uint64_t> found;
-  auto done = co_await on_file(
-      "SEEK", [&](Compound& compound) { compound.add<op::SEEK>({open_.stateid, offset, what}); },
-      [&](CompoundReply& reply) {
-        SEEK4res res;
-        if (!reply.take<op::SEEK>(res)) {
-          if (reply.failed_status() != NFS4ERR_NXIO) return false;
-          return true;  // RFC 7862 15.11.3: nothing of the kind behind the offset
-        }
-        const auto& ok = *res.get<NFS4_OK>();
-        if (!ok.sr_eof) found = ok.sr_offset;
-        return true;
-      });
-  if (!done) {
-    supported = done.error().status() != NFS4ERR_NOTSUPP && done.error().status() != NFS4ERR_OP_ILLEGAL &&
-                done.error().status() != NFS4ERR_UNION_NOTSUPP;
-    co_return done.error();
-  }
-  co_return found;
+void OpenFile::resized(std::uint64_t size) {
+  replaced(size, ~std::uint64_t{0} - size);
+}
+
+/// What is not stable there must not be written again, whoever wrote it.
+void OpenFile::replaced(std::uint64_t offset, std::uint64_t length) {
+  uncommitted_.cover(offset, length);
+  if (!siblings_) return;
+  for (OpenFile* other : *siblings_) other->uncommitted_.cover(offset, length);
 }
 
 async::Task<Result<std::optional<Extent>>> OpenFile::next_extent(std::uint64_t offset) {
@@ -395,15 +383,13 @@ async::Task<Result<std::optional<Extent>>> OpenFile::next_extent(std::uint64_t o
   if (!now) co_return now.error();
   const std::uint64_t size = now->size.value_or(0);
   if (offset >= size) co_return std::optional<Extent>();
-  bool supported = true;
-  auto data = co_await seek(offset, NFS4_CONTENT_DATA, supported);
-  if (!supported) co_return unsupported();
-  if (!data) co_return data.error();
+  auto data = co_await seek(offset, NFS4_CONTENT_DATA);
+  if (!data) co_return is_unsupported(data.error()) ? unsupported() : data.error();
   if (!*data || **data > offset) {
     const std::uint64_t end = *data ? std::min(**data, size) : size;
     co_return Extent{offset, end - offset, true};
   }
-  auto hole = co_await seek(offset, NFS4_CONTENT_HOLE, supported);
+  auto hole = co_await seek(offset, NFS4_CONTENT_HOLE);
   if (!hole) co_return hole.error();
   const std::uint64_t end = *hole && **hole > offset ? std::min(**hole, size) : size;
   co_return Extent{offset, end - offset, false};
@@ -412,25 +398,96 @@ async::Task<Result<std::optional<Extent>>> OpenFile::next_extent(std::uint64_t o
 async::Task<Status> OpenFile::close() {
   if (!is_open_) co_return Status();
   auto synced = co_await commit();
-  // DELEGRETURN comes last: what the server says to it does not keep the file open.
-  auto done = co_await on_file(
-      "CLOSE",
-      [&](Compound& compound) {
-        compound.add<op::CLOSE>({0, open_.stateid});
-        if (!open_.delegation) return;
-        open_.delegation->returning = true;  // a recall that comes now is being heeded
-        compound.add<op::DELEGRETURN>({open_.delegation->stateid});
-      },
-      [&](CompoundReply& reply) {
-        if (!reply.take<op::CLOSE>()) return false;
-        // It may have been dropped meanwhile: then it does not matter what is said of it.
-        if (open_.delegation && reply.take<op::DELEGRETURN>()) open_.delegation.reset();
-        return true;
-      });
-  if (open_.delegation) session_.start_return(open_);
-  session_.release(open_);
+  auto done = co_await give_up_state();
+  if (is_open_) session_.release(open_);
   is_open_ = false;
   co_return synced ? done : synced;
+}
+
+std::uint32_t OpenFile::Sharing::needed() const {
+  std::uint32_t out = 0;
+  for (std::uint32_t access = 1; access <= OPEN4_SHARE_ACCESS_BOTH; ++access) {
+    if (counts[access] != 0) out |= access;
+  }
+  return out;
+}
+
+/// CLOSE or OPEN_DOWNGRADE was refused for its stateid. Whether to ask again, with what is now in `used`:
+/// false where there is nothing left to give up.
+async::Task<bool> OpenFile::look_again(stateid4& used, nfsstat4 status, int tries) {
+  // An OPEN that came first; its Reply tells what there is now (RFC 8881 9.10).
+  if (status == NFS4ERR_OLD_STATEID && open_.stateid == used && session_.opening()) {
+    (void)co_await state_changed_.wait_until(session_.loop().now() + kOpenOvertakes);
+  }
+  const bool same = open_.stateid == used;
+  used = open_.stateid;
+  if (same) used.seqid = 0;  // whatever it is
+  co_return (!same || status == NFS4ERR_OLD_STATEID) && tries < kMostTries;
+}
+
+/// CLOSE. The file is still open afterwards where an OPEN of it came first, which OpenFiles may do.
+async::Task<Status> OpenFile::give_up_state() {
+  const async::TimePoint deadline = session_.default_deadline();
+  stateid4 used = open_.stateid;
+  for (int tries = 0;; ++tries) {
+    if (open_.lost) co_return *open_.lost;
+    Compound compound = session_.begin("CLOSE", open_.caller);
+    compound.add<op::PUTFH>({open_.file});
+    compound.add<op::CLOSE>({0, used});
+    // DELEGRETURN comes last: what the server says to it does not keep the file open.
+    if (open_.delegation) {
+      open_.delegation->returning = true;  // a recall that comes now is being heeded
+      compound.add<op::DELEGRETURN>({open_.delegation->stateid});
+    }
+    auto reply = co_await session_.call(std::move(compound), deadline);
+    const bool closed = reply && reply->take<op::PUTFH>() && reply->take<op::CLOSE>();
+    // It may have been dropped meanwhile: then it does not matter what is said of it.
+    if (closed && open_.delegation && reply->take<op::DELEGRETURN>()) open_.delegation.reset();
+    if (open_.delegation) session_.start_return(open_);
+    if (!reply) co_return reply.error();
+    if (closed) {
+      // Another one by now: of an OPEN that came behind.
+      if (open_.stateid.other == used.other) {
+        session_.release(open_);
+        is_open_ = false;
+      }
+      co_return Status();
+    }
+    const nfsstat4 status = reply->failed_status();
+    if (!Session::is_lost_state(status)) co_return session_.error_of(*reply, "CLOSE", open_.path);
+    const bool again = co_await look_again(used, status, tries);
+    if (sharing_.needed() != 0) co_return Status();
+    if (again) continue;
+    session_.release(open_);
+    is_open_ = false;
+    co_return Status();
+  }
+}
+
+async::Task<Status> OpenFile::downgrade(std::uint32_t access) {
+  const async::TimePoint deadline = session_.default_deadline();
+  stateid4 used = open_.stateid;
+  for (int tries = 0;; ++tries) {
+    sharing_.since = 0;
+    Compound compound = session_.begin("OPEN_DOWNGRADE", open_.caller);
+    compound.add<op::PUTFH>({open_.file});
+    compound.add<op::OPEN_DOWNGRADE>({used, 0, access, OPEN4_SHARE_DENY_NONE});
+    auto reply = co_await session_.call(std::move(compound), deadline);
+    if (!reply) co_return reply.error();
+    OPEN_DOWNGRADE4res res;
+    if (reply->take<op::PUTFH>() && reply->take<op::OPEN_DOWNGRADE>(res)) {
+      const stateid4& now = res.get<NFS4_OK>()->open_stateid;
+      if (now.other != open_.stateid.other) co_return Status();
+      open_.access = access | sharing_.since;
+      if (is_later(now, open_.stateid)) open_.stateid = now;
+      co_return Status();
+    }
+    const nfsstat4 status = reply->failed_status();
+    if (!Session::is_lost_state(status)) co_return session_.error_of(*reply, "OPEN_DOWNGRADE", open_.path);
+    const bool again = co_await look_again(used, status, tries);
+    // Somebody opened it: to be judged anew.
+    if (!again || sharing_.needed() != access) co_return Status();
+  }
 }
 
 async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4 stateid,

@@ -7,11 +7,16 @@
 //
 // While the file is delegated to this client nobody else changes it: its attributes are asked for once.
 //
-// A stateid that the server no longer knows is had again (Session::reopen) and the operation repeated.
+// A stateid that the server no longer knows is had again (Session::reopen) and the operation repeated. What
+// it cannot be had again for, and locks that were lost (locks.h), are what every further use gives.
+//
+// There are two ways to one: open(), which has it for itself, and OpenFiles (open_files.h), which shares it
+// between all who open the file on behalf of one caller.
 //
 // Confined to the loop's thread. Must not be destroyed while one of its tasks runs.
 #pragma once
 
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,7 +32,11 @@ namespace nfsrdma::nfs4 {
 async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4 stateid,
                                       SetAttributes changes, std::string path);
 
-/// OPEN's arguments for a file that was open before: in the grace period, and otherwise.
+/// One that nobody else makes: for EXCLUSIVE4_1.
+verifier4 random_verifier();
+/// OPEN's arguments but for openhow and claim.
+OPEN4args open_arguments(const Session& session, const Open& open);
+/// The same for a file that was open before: in the grace period, and otherwise.
 OPEN4args open_previous(const Session& session, const Open& open);
 OPEN4args open_by_handle(const Session& session, const Open& open);
 
@@ -43,23 +52,73 @@ class OpenFile {
   /// One READ, or more where the server gives fewer bytes than are there. Fewer than asked: the end of the
   /// file.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
-  async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset);
+  /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
+  async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
+                                         stable_how4 stable = UNSTABLE4);
   async::Task<Status> commit();
   async::Task<Result<WireAttributes>> attributes(bitmap4 wanted);
   async::Task<Status> set_attributes(SetAttributes changes);
   async::Task<Result<std::optional<Extent>>> next_extent(std::uint64_t offset);
   async::Task<Status> close();
 
+  // ---- NFSv4.2 (file_v42.cpp; RFC 7862 15). An Error with NFS4ERR_NOTSUPP where there is no such operation,
+  // and for what else makes a caller do it by himself: is_unsupported() ----
+
+  /// The next byte of the kind at or behind `offset`; none: there is none behind it.
+  async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, data_content4 what);
+  /// READ that is told where holes are, which come as zeros (RFC 8267 4.1.1). Otherwise as read().
+  async::Task<Result<std::size_t>> read_plus(std::span<std::byte> data, std::uint64_t offset);
+  async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length);
+  async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length);
+  /// Within the server, and stable when it returns: how much of `count` was copied, which may be less. Both
+  /// files are of one session; unstable data of the source is the server's to read.
+  static async::Task<Result<std::uint64_t>> copy(OpenFile& from, std::uint64_t from_offset, OpenFile& to,
+                                                 std::uint64_t to_offset, std::uint64_t count);
+  /// Shares the blocks: all of it or nothing. `count` 0: up to the end of the source.
+  static async::Task<Status> clone(OpenFile& from, std::uint64_t from_offset, OpenFile& to,
+                                   std::uint64_t to_offset, std::uint64_t count);
+  /// Whether the operation is not to be had here, and the caller's own way should be gone.
+  static bool is_unsupported(const Error& error);
+
+  // ---- for those who work on the file's state: OpenFiles, Locks ----
+
+  [[nodiscard]] Open& state() { return open_; }
+  [[nodiscard]] const nfs_fh4& handle() const { return open_.file; }
+  [[nodiscard]] stateid4 stateid() const { return open_.current(); }
+  [[nodiscard]] bool is_open() const { return is_open_; }
+  [[nodiscard]] bool has_unstable_data() const { return !uncommitted_.empty(); }
+  /// The file was cut by somebody else: data behind it is not to be written again.
+  void resized(std::uint64_t size);
+
   [[nodiscard]] const std::string& path() const { return open_.path; }
   [[nodiscard]] Session& session() { return session_; }
 
  private:
+  friend class OpenTable;
+  /// Of the OpenFiles of one file, which have data of it that is not stable: what one writes replaces it.
+  using Siblings = std::shared_ptr<std::vector<OpenFile*>>;
+  /// Who has it open, when OpenFiles shares it out.
+  struct Sharing {
+    unsigned counts[4] = {};  ///< by OPEN4_SHARE_ACCESS_*
+    bool changing = false;    ///< OPEN by handle, OPEN_DOWNGRADE and CLOSE: one at a time
+    std::uint32_t since = 0;  ///< access that OPENs brought while one of these was under way
+    [[nodiscard]] std::uint32_t needed() const;
+  };
   /// One operation behind PUTFH that uses the stateid, repeated after a lost stateid was had again.
   template <class Add, class Take>
   async::Task<Status> on_file(const char* what, Add add, Take take);
-  async::Task<Result<std::size_t>> write_once(std::span<const std::byte> data, std::uint64_t offset);
-  async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, data_content4 what,
-                                                         bool& supported);
+  async::Task<Result<std::size_t>> write_once(std::span<const std::byte> data, std::uint64_t offset,
+                                              stable_how4 stable);
+  async::Task<Status> read_plus_once(std::span<std::byte> data, std::uint64_t offset, std::size_t& count,
+                                     bool& eof);
+  template <class Op, class Make>
+  static async::Task<Status> between(OpenFile& from, OpenFile& to, const char* what, Make make,
+                                     typename Op::Res& res);
+  async::Task<Status> commit_state(verifier4& verifier);
+  void replaced(std::uint64_t offset, std::uint64_t length);
+  async::Task<Status> give_up_state();
+  async::Task<Status> downgrade(std::uint32_t access);
+  async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   async::Task<void> commit_beside();
   async::Task<Status> commit_once();
   async::Task<Status> rewrite(std::uint64_t number, verifier4 verifier);
@@ -75,6 +134,9 @@ class OpenFile {
   Session& session_;
   Open open_;
   bool is_open_ = false;
+  Sharing sharing_;
+  async::Event state_changed_;  // its stateid, or sharing_
+  Siblings siblings_;
   std::optional<Known> known_;
   Uncommitted uncommitted_;
   bool committing_ = false;
@@ -86,5 +148,24 @@ class OpenFile {
   std::optional<Error>
       late_error_;  // of a COMMIT or rewrite that nobody waited for; sync() and close() tell it
 };
+
+template <class Add, class Take>
+async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
+  const async::TimePoint deadline = session_.default_deadline();
+  for (int tries = 0;; ++tries) {
+    if (!is_open_) co_return Error(ErrorKind::usage, EBADF, what, open_.path, "the file has been closed");
+    if (const Error* error = open_.unusable()) co_return *error;
+    const stateid4 used = open_.stateid;
+    Compound compound = session_.begin(what, open_.caller);
+    compound.add<op::PUTFH>({open_.file});
+    add(compound);
+    auto reply = co_await session_.call(std::move(compound), deadline);
+    if (!reply) co_return reply.error();
+    if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
+    const nfsstat4 status = reply->failed_status();
+    if (!Session::is_lost_state(status) || tries == 3) co_return session_.error_of(*reply, what, open_.path);
+    if (auto done = co_await session_.reopen(open_, used, status, deadline); !done) co_return done;
+  }
+}
 
 }  // namespace nfsrdma::nfs4

@@ -47,7 +47,7 @@ async::Task<Result<Namespace::Walk>> Namespace::begin_at(const Path& path, std::
     base = *handle;
     begin = end;
   }
-  Walk walk{session_.begin(what), end - begin, !base.has_value()};
+  Walk walk{session_.begin(what, caller_), end - begin, !base.has_value()};
   if (base) {
     walk.compound.add<op::PUTFH>({*base});
   } else {
@@ -61,7 +61,7 @@ async::Task<Result<Namespace::Walk>> Namespace::begin_at(const Path& path, std::
 async::Task<Result<nfs_fh4>> Namespace::walk_long(const Path& path, std::size_t count) {
   nfs_fh4 handle;
   for (std::size_t at = 0; at < count;) {
-    Compound compound = session_.begin("LOOKUP");
+    Compound compound = session_.begin("LOOKUP", caller_);
     const bool from_root = at == 0;
     if (from_root) {
       compound.add<op::PUTROOTFH>();
@@ -73,7 +73,7 @@ async::Task<Result<nfs_fh4>> Namespace::walk_long(const Path& path, std::size_t 
     compound.add<op::GETFH>();
     auto reply = co_await session_.call(std::move(compound));
     if (!reply) co_return reply.error();
-    const Walk walk{session_.begin("LOOKUP"), lookups, from_root};
+    const Walk walk{session_.begin("LOOKUP", caller_), lookups, from_root};
     GETFH4res res;
     if (!walk.take(*reply) || !reply->take<op::GETFH>(res))
       co_return session_.error_of(*reply, "LOOKUP", path.text());
@@ -176,7 +176,7 @@ async::Task<Result<unsigned>> Namespace::access(Path path, unsigned wanted) {
   const std::uint32_t write =
       directory ? ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE : ACCESS4_MODIFY | ACCESS4_EXTEND;
   const std::uint32_t execute = directory ? ACCESS4_LOOKUP : ACCESS4_EXECUTE;
-  Compound compound = session_.begin("ACCESS");
+  Compound compound = session_.begin("ACCESS", caller_);
   compound.add<op::PUTFH>({node->handle});
   compound.add<op::ACCESS>({ACCESS4_READ | write | execute});
   auto reply = co_await session_.call(std::move(compound));
@@ -209,7 +209,7 @@ async::Task<Result<Namespace::Listing>> Namespace::begin_list(Path path, bitmap4
 }
 
 async::Task<Result<std::vector<entry4>>> Namespace::list_some(Listing& listing) {
-  Compound compound = session_.begin("READDIR");
+  Compound compound = session_.begin("READDIR", caller_);
   compound.add<op::PUTFH>({listing.directory});
   compound.add<op::READDIR>(listing.next);
   auto reply = co_await session_.call(std::move(compound));

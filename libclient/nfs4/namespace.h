@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "nfs4/convert.h"
+#include "nfs4/objects.h"
 #include "nfs4/path.h"
 #include "nfs4/session.h"
 #include "nfs4/types/attributes.h"
@@ -18,15 +19,10 @@
 
 namespace nfsrdma::nfs4 {
 
-/// A file system object: its handle and what was asked of it.
-struct Node {
-  nfs_fh4 handle;
-  WireAttributes attributes;
-};
-
 class Namespace {
  public:
-  explicit Namespace(Session& session) : session_(session) {}
+  explicit Namespace(Session& session, Caller caller = nullptr)
+      : session_(session), caller_(std::move(caller)) {}
 
   async::Task<Result<Node>> find(Path path, bool follow, bitmap4 wanted);
   async::Task<Result<std::string>> read_link(Path path);
@@ -98,6 +94,7 @@ class Namespace {
   [[nodiscard]] std::size_t most_lookups() const { return session_.facts().max_operations - 7; }
 
   Session& session_;
+  const Caller caller_;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -247,6 +247,10 @@ async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
     nfsstat4 status = NFS4_OK;
     auto done = co_await claim(*open, true, true, deadline, status);
     if (!done && status != NFS4_OK) open->delegation.reset();
+    if (done) {
+      auto locked = co_await claim_locks(*open, true, true, deadline);
+      if (!locked) co_return locked;
+    }
     if (status == NFS4ERR_NO_GRACE || status == NFS4ERR_RECLAIM_BAD || status == NFS4ERR_RECLAIM_CONFLICT) {
       continue;  // had again by its file handle when it is used (reopen), after RECLAIM_COMPLETE
     }
@@ -256,11 +260,16 @@ async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
   co_return Status();
 }
 
+async::Task<Status> Session::renew_open(Open& open) {
+  nfsstat4 status = NFS4_OK;
+  co_return co_await claim(open, false, false, default_deadline(), status);
+}
+
 /// OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16).
 async::Task<Status> Session::claim(Open& open, bool previous, bool recovering, async::TimePoint deadline,
                                    nfsstat4& status) {
   const Opening opening(*this);
-  Compound compound = begin("OPEN");
+  Compound compound = begin("OPEN", open.caller);
   compound.add<op::PUTFH>({open.file});
   compound.add<op::OPEN>(previous ? open_previous(*this, open) : open_by_handle(*this, open));
   auto pending =
@@ -272,7 +281,16 @@ async::Task<Status> Session::claim(Open& open, bool previous, bool recovering, a
     status = reply->failed_status();
     co_return error_of(*reply, "OPEN", open.path);
   }
-  open.stateid = res.get<NFS4_OK>()->stateid;
+  const stateid4& now = res.get<NFS4_OK>()->stateid;
+  const bool another = now.other != open.stateid.other;
+  // An OPEN beside may have brought a later one.
+  if (another || is_later(now, open.stateid)) open.stateid = now;
+  if (another && !recovering && options_.recover_expired_locks) {
+    auto locked = co_await claim_locks(open, false, false, deadline);
+    if (!locked) co_return locked;
+  } else if (another && !recovering) {
+    lose_locks(open);
+  }
   // A delegation of an earlier client id is gone unless the reclaim brought it back.
   if (previous || open.epoch != epoch_) open.delegation.reset();
   take_delegation(open, res.get<NFS4_OK>()->delegation);

@@ -55,8 +55,8 @@ Session::~Session() {
   if (lease_timer_ != 0) loop().cancel(lease_timer_);
 }
 
-Compound Session::begin(const char* what) {
-  return {channel_.take_message(), options_.credential, facts_.minor_version, what};
+Compound Session::begin(const char* what, const Caller& caller) {
+  return {channel_.take_message(), caller ? *caller : options_.credential, facts_.minor_version, what};
 }
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound) {

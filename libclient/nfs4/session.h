@@ -37,29 +37,11 @@
 #include "async/event.h"
 #include "nfs4/callback.h"
 #include "nfs4/compound.h"
+#include "nfs4/lock_wait.h"
+#include "nfs4/open_state.h"
 #include "nfsrdma/client.h"
 
 namespace nfsrdma::nfs4 {
-
-/// A read delegation: until it is returned nobody else changes the file.
-struct Delegation {
-  stateid4 stateid{};
-  bool returning = false;
-};
-
-/// State that the server keeps for an open file, and what it takes to have it again.
-struct Open {
-  nfs_fh4 file;
-  stateid4 stateid{};
-  std::uint32_t access = 0;   // OPEN4_SHARE_ACCESS_*
-  std::uint64_t owner = 0;    // makes the open owner unique
-  std::string path;           // for messages
-  std::optional<Error> lost;  // could not be recovered: every use of the file gives this
-  std::uint64_t epoch = 0;    // of the client id under which the stateid was had
-  bool reopening = false;     // reopen() is under way
-  std::optional<Delegation> delegation;
-  [[nodiscard]] bool delegated() const { return delegation && !delegation->returning; }
-};
 
 struct SessionOptions {
   unsigned minor_version = 2;
@@ -71,6 +53,9 @@ struct SessionOptions {
   std::string owner_id;  // co_ownerid: unique to this client instance
   verifier4 verifier{};  // new for every instance (RFC 8881 18.35.3)
   std::chrono::milliseconds timeout{60000};
+  /// Locks of a lease that has expired are asked for again, though somebody else may have had them in the
+  /// meantime and changed what they protect. Else they are lost at once, as with Linux.
+  bool recover_expired_locks = false;
 };
 
 /// What the server agreed to.
@@ -104,8 +89,8 @@ class Session final : private CallbackHandler {
   /// DESTROY_SESSION and DESTROY_CLIENTID, as far as the server answers in time.
   async::Task<Status> close(async::TimePoint deadline);
 
-  /// A COMPOUND with SEQUENCE in it.
-  Compound begin(const char* what);
+  /// A COMPOUND with SEQUENCE in it, on behalf of `caller`.
+  Compound begin(const char* what, const Caller& caller = nullptr);
   /// Makes the call. The Reply stands behind its SEQUENCE result; operations after it may have failed.
   async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline);
   /// The same with the default deadline.
@@ -124,6 +109,11 @@ class Session final : private CallbackHandler {
   /// `used`: the stateid that was refused; if it is another one by now, somebody else had it again.
   async::Task<Status> reopen(Open& open, stateid4 used, nfsstat4 why, async::TimePoint deadline);
   static bool is_lost_state(nfsstat4 status);
+  /// OPEN by handle with `open.access`, for whatever reason the server does not know of all of it.
+  async::Task<Status> renew_open(Open& open);
+  /// The open's state was replaced by another: what was locked under it is locked no more.
+  void lose_locks(Open& open);
+  void lose_locks(Open& open, std::uint64_t owner, const Error& why);
 
   /// While one lives, a recall of an unknown delegation is taken for one that an OPEN is about to bring.
   class Opening {
@@ -152,6 +142,29 @@ class Session final : private CallbackHandler {
   [[nodiscard]] std::size_t delegations() const;
   /// Counts what this client did that may change attributes of any file, begun and ended.
   [[nodiscard]] std::uint64_t modifications() const { return modifications_; }
+
+  /// While one lives, CB_NOTIFY_LOCK for the file and the lock owner wakes `wait`.
+  class LockWaiting {
+   public:
+    LockWaiting(Session& session, const nfs_fh4& file, std::uint64_t owner, LockWait& wait);
+    ~LockWaiting();
+    LockWaiting(const LockWaiting&) = delete;
+    LockWaiting& operator=(const LockWaiting&) = delete;
+
+   private:
+    friend class Session;
+    Session& session_;
+    const nfs_fh4 file_;
+    const std::uint64_t owner_;
+    LockWait& wait_;
+  };
+  [[nodiscard]] lock_owner4 lock_owner(std::uint64_t owner) const;
+  /// The number of a lock owner of this client; none for anybody else's.
+  [[nodiscard]] std::optional<std::uint64_t> own_lock_owner(const lock_owner4& owner) const;
+  /// close() was called: nothing is begun beside any more.
+  [[nodiscard]] bool ending() const { return closing_; }
+  /// OPENs under way: what they bring may be later than what is known.
+  [[nodiscard]] bool opening() const { return opening_ != 0; }
 
   [[nodiscard]] const SessionFacts& facts() const { return facts_; }
   [[nodiscard]] const SessionOptions& options() const { return options_; }
@@ -259,6 +272,10 @@ class Session final : private CallbackHandler {
   async::Task<Status> claim(Open& open, bool previous, bool recovering, async::TimePoint deadline,
                             nfsstat4& status);
   async::Task<Status> fetch_lease(async::TimePoint deadline);
+  // lock_recovery.cpp
+  async::Task<Status> claim_locks(Open& open, bool reclaim, bool recovering, async::TimePoint deadline);
+  async::Task<Status> claim_lock(Open& open, LockState& state, std::uint64_t owner, HeldLock held,
+                                 bool reclaim, bool recovering, async::TimePoint deadline, nfsstat4& status);
 
   void arm_lease();
   async::Task<void> renew();
@@ -295,6 +312,7 @@ class Session final : private CallbackHandler {
   std::vector<std::pair<nfs_fh4, stateid4>> recalled_;  // by the Call that is being answered
   std::vector<stateid4> returning_;                     // DELEGRETURNs under way
   async::Event returned_;
+  std::vector<LockWaiting*> lock_waits_;
   bool finding_revoked_ = false;
   async::TimePoint last_search_{};
   async::TimePoint last_rebind_{};

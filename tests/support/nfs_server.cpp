@@ -113,6 +113,7 @@ class NfsServer::Impl {
   std::optional<nfsstat4> answered(const std::function<CallbackQueue::Added()>& begin,
                                    std::chrono::milliseconds most);
   CallbackQueue::Added begin_recall(const std::string& path);
+  std::string locks(const std::string& path);
 
   // constant once the thread runs
   std::atomic<std::uint16_t> port{0};
@@ -249,6 +250,14 @@ struct NfsServer::Impl::Peer : fabric::Handler, std::enable_shared_from_this<Pee
     work->body = work->message.size() - in.remaining();
     work->seen.xid = xid;
     work->seen.connection = number;
+    work->seen.credential.assign(reinterpret_cast<const char*>(server.credential.data()),
+                                 server.credential.size());
+    const rpcrdma::WriteList& offered = work->header.rdma_writes;
+    for (std::size_t i = 0; i < offered.size(); ++i) {
+      work->seen.write_chunks.push_back(rpcrdma::chunk_length(offered[i]));
+    }
+    for (const auto& one : work->header.rdma_reads) work->seen.read_positions.push_back(one.position);
+    work->seen.reply_chunk = rpcrdma::chunk_length(work->header.rdma_reply);
     look(*work);
     for (auto trick = server.tricks.begin(); trick != server.tricks.end(); ++trick) {
       if (trick->first == Trick::drop_after || !work->seen.has(trick->second)) continue;
@@ -453,6 +462,12 @@ NfsServer::Impl::Impl() {
     }
     for (const auto& fn : batch) fn();
   });
+  state.call_waiter = [this](clientid4 client, const CB_NOTIFY_LOCK4args& args) {
+    loop.post([this, client, args] {
+      (void)callbacks.add(client,
+                          [args](test::CallbackCall& call) { call.add<cb_op::CB_NOTIFY_LOCK>(args); });
+    });
+  };
   listen();
   thread = std::thread([this] { run(); });
 }
@@ -538,6 +553,22 @@ CallbackQueue::Added NfsServer::Impl::begin_recall(const std::string& path) {
     client = one.client;
   }
   return callbacks.add(client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL>(args); });
+}
+
+std::string NfsServer::Impl::locks(const std::string& path) {
+  const Inode* inode = state.find(path);
+  std::vector<LockPiece> all;
+  for (const auto& [number, one] : state.locks) {
+    if (inode == nullptr || one.client == 0 || one.inode != inode->id) continue;
+    all.insert(all.end(), one.pieces.begin(), one.pieces.end());
+  }
+  std::ranges::sort(all, {}, [](const LockPiece& one) { return std::pair(one.begin, one.end); });
+  std::string out;
+  for (const LockPiece& piece : all) {
+    out += (out.empty() ? "" : " ") + std::to_string(piece.begin) + "-" +
+           (piece.end == ~0ULL ? "" : std::to_string(piece.end)) + (piece.write ? "w" : "r");
+  }
+  return out;
 }
 
 /// The waiting is the caller's thread's.
@@ -652,6 +683,37 @@ void NfsServer::revoke(const std::string& path) {
             });
 }
 
+void NfsServer::lock(const std::string& path, std::uint64_t begin, std::uint64_t end, bool write) {
+  ON_SERVER(const Inode* inode = impl_->state.find(path);
+            if (inode != nullptr) impl_->state.lock_locally(inode->id, {begin, end, write}));
+}
+void NfsServer::unlock(const std::string& path) {
+  ON_SERVER(const Inode* inode = impl_->state.find(path);
+            if (inode != nullptr) impl_->state.unlock_locally(inode->id));
+}
+void NfsServer::set_notify_locks(bool on) {
+  ON_SERVER(impl_->state.notify_locks = on);
+}
+std::string NfsServer::locks(const std::string& path) const {
+  ON_SERVER(return impl_->locks(path));
+}
+std::size_t NfsServer::lock_states() const {
+  ON_SERVER(return static_cast<std::size_t>(
+      std::ranges::count_if(impl_->state.locks, [](const auto& entry) { return entry.second.client != 0; })));
+}
+void NfsServer::set_synchronous_copies(bool on) {
+  ON_SERVER(impl_->state.synchronous_copies = on);
+}
+void NfsServer::set_unstable_copies(bool on) {
+  ON_SERVER(impl_->state.unstable_copies = on);
+}
+void NfsServer::set_gap(bool on) {
+  ON_SERVER(impl_->state.gap = on);
+}
+void NfsServer::set_xattrs_at_once(std::uint32_t most) {
+  ON_SERVER(impl_->state.xattrs_at_once = most);
+}
+
 void NfsServer::answer(nfs_opnum4 op, nfsstat4 status, unsigned times, unsigned skip) {
   ON_SERVER(impl_->state.rules.push_back({op, status, times, skip}));
 }
@@ -704,7 +766,8 @@ void NfsServer::forget_sessions() {
   ON_SERVER(impl_->state.sessions.clear());
 }
 void NfsServer::forget_stateids() {
-  ON_SERVER(impl_->state.opens.clear(); impl_->state.delegations.clear());
+  ON_SERVER(impl_->state.opens.clear(); impl_->state.delegations.clear();
+            std::erase_if(impl_->state.locks, [](const auto& entry) { return entry.second.client != 0; }));
 }
 void NfsServer::drop_connections() {
   ON_SERVER(impl_->drop_connections());

@@ -35,6 +35,11 @@ struct SeenCall {
   unsigned connection = 0;  ///< counts from 1
   bool replayed = false;    ///< answered from the reply cache, not executed
   nfs4::SEQUENCE4args sequence;
+  std::string credential;  ///< encoded: flavor, length, body
+  // What its transport header had: lengths of chunks.
+  std::vector<std::uint64_t> write_chunks;
+  std::vector<std::uint32_t> read_positions;
+  std::uint64_t reply_chunk = 0;
   std::chrono::steady_clock::time_point at;
   [[nodiscard]] bool has(nfs4::nfs_opnum4 op) const;
 };
@@ -91,6 +96,21 @@ class NfsServer {
   void lose_backchannels();
   /// The file's delegations are revoked. SEQUENCE says so until the client frees them.
   void revoke(const std::string& path);
+
+  // ---- locks, copies, extended attributes ----
+  /// Somebody on the server itself locks [begin, end) of the file, or lets go of all that he has on it.
+  void lock(const std::string& path, std::uint64_t begin, std::uint64_t end, bool write = true);
+  void unlock(const std::string& path);
+  /// Whether a lock that comes free is told to those who wait (CB_NOTIFY_LOCK), and OPEN promises so.
+  void set_notify_locks(bool on);
+  /// What clients hold, in order: "0-10w 20-30r".
+  [[nodiscard]] std::string locks(const std::string& path) const;
+  [[nodiscard]] std::size_t lock_states() const;
+  void set_synchronous_copies(bool on);
+  void set_unstable_copies(bool on);
+  void set_xattrs_at_once(std::uint32_t most);
+  /// READ_PLUS leaves a byte out between its elements.
+  void set_gap(bool on);
 
   // ---- faults ----
   /// The next `times` occurrences of `op` get `status` and are not executed, after `skip` more of them.

@@ -66,6 +66,12 @@ nfsstat4 ServerState::run(Context& at, op::TEST_STATEID, const TEST_STATEID4args
 /// RFC 8881 18.38.3: only what is not in use any more.
 nfsstat4 ServerState::run(Context& at, op::FREE_STATEID, const FREE_STATEID4args& args,
                           FREE_STATEID4res& res) {
+  if (const auto lock = locks.find(number_of(args.fsa_stateid)); lock != locks.end()) {
+    if (const auto bad = check_lock(args.fsa_stateid, at); bad != NFS4_OK) return plain(res, bad);
+    if (!lock->second.pieces.empty()) return plain(res, NFS4ERR_LOCKS_HELD);
+    locks.erase(lock);
+    return plain(res, NFS4_OK);
+  }
   const nfsstat4 status = delegation_status(args.fsa_stateid, at.client);
   if (status == NFS4_OK) return plain(res, NFS4ERR_LOCKS_HELD);
   if (status != NFS4ERR_DELEG_REVOKED) return plain(res, status);

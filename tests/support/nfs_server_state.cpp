@@ -77,6 +77,21 @@ bool with_op(std::uint32_t number, F f) {
     NFS_OP(DELEGRETURN);
     NFS_OP(TEST_STATEID);
     NFS_OP(FREE_STATEID);
+    NFS_OP(LOOKUPP);
+    NFS_OP(RESTOREFH);
+    NFS_OP(LOCK);
+    NFS_OP(LOCKT);
+    NFS_OP(LOCKU);
+    NFS_OP(OPEN_DOWNGRADE);
+    NFS_OP(ALLOCATE);
+    NFS_OP(DEALLOCATE);
+    NFS_OP(READ_PLUS);
+    NFS_OP(COPY);
+    NFS_OP(CLONE);
+    NFS_OP(GETXATTR);
+    NFS_OP(SETXATTR);
+    NFS_OP(LISTXATTRS);
+    NFS_OP(REMOVEXATTR);
 #undef NFS_OP
     default:
       return false;
@@ -168,6 +183,8 @@ void ServerState::restart(std::chrono::milliseconds grace) {
   sessions.clear();
   opens.clear();
   delegations.clear();
+  std::erase_if(locks, [](const auto& entry) { return entry.second.client != 0; });
+  waiting.clear();
   for (auto& [id, inode] : inodes) {
     if (inode.type == NF4REG) inode.data = inode.stable;
   }
@@ -209,7 +226,9 @@ WireAttributes ServerState::attributes(const Inode& inode) const {
   out.fsid = fsid4{7, 8};
   out.lease_time = lease;
   out.rdattr_error = NFS4_OK;
+  out.filehandle = handle_of(inode.id);
   out.fileid = inode.id;
+  out.xattr_support = true;
   out.maxread = 1U << 20;
   out.maxwrite = 1U << 20;
   out.mode = inode.mode;
@@ -690,12 +709,17 @@ stateid4 ServerState::grant(Context& at, const OPEN4args& args, Inode& inode) {
   for (auto& [number, open] : opens) {
     if (open.client == at.client && open.inode == inode.id && open.owner == args.owner.owner.value) {
       open.access |= args.share_access & OPEN4_SHARE_ACCESS_BOTH;
+      open.had |= 1U << (args.share_access & OPEN4_SHARE_ACCESS_BOTH);
       return stateid_of(number, ++open.seqid);
     }
   }
   const std::uint64_t number = next_id++;
-  opens[number] = {at.client, inode.id, 1, args.share_access & OPEN4_SHARE_ACCESS_BOTH,
-                   args.owner.owner.value};
+  opens[number] = {at.client,
+                   inode.id,
+                   1,
+                   args.share_access & OPEN4_SHARE_ACCESS_BOTH,
+                   args.owner.owner.value,
+                   1U << (args.share_access & OPEN4_SHARE_ACCESS_BOTH)};
   return stateid_of(number, 1);
 }
 
@@ -715,6 +739,7 @@ nfsstat4 ServerState::run(Context& at, op::OPEN, const OPEN4args& args, OPEN4res
   if (!reclaim && (in_grace() || !clients.at(at.client).reclaimed)) return plain(res, NFS4ERR_GRACE);
   Inode* inode = current(at);
   std::uint64_t directory_id = 0;
+  bitmap4 attrset;
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   if (const component4* name = args.claim.get<CLAIM_NULL>()) {
     Inode* directory = nullptr;
@@ -724,15 +749,24 @@ nfsstat4 ServerState::run(Context& at, op::OPEN, const OPEN4args& args, OPEN4res
     if (const createhow4* how = args.openhow.get<OPEN4_CREATE>()) {
       const creatverfattr* exclusive = how->get<EXCLUSIVE4_1>();
       const fattr4* unchecked = how->get<UNCHECKED4>();
+      const fattr4* guarded = how->get<GUARDED4>();
       const fattr4 none;
       const fattr4& wanted = exclusive != nullptr   ? exclusive->cva_attrs
                              : unchecked != nullptr ? *unchecked
+                             : guarded != nullptr   ? *guarded
                                                     : none;
+      if (exclusive != nullptr && (has_bit(wanted.attrmask, FATTR4_TIME_ACCESS_SET) ||
+                                   has_bit(wanted.attrmask, FATTR4_TIME_MODIFY_SET))) {
+        return plain(res, NFS4ERR_INVAL);  // as Linux, which keeps the verifier there
+      }
       if (inode == nullptr) {
         inode = &fresh(NF4REG);
         if (!change(*inode, wanted)) return plain(res, NFS4ERR_ATTRNOTSUPP);
         if (exclusive != nullptr) inode->exclusive = exclusive->cva_verf;
         attach(inodes.at(directory_id), name->value, inode->id);
+        attrset = wanted.attrmask;
+      } else if (guarded != nullptr) {
+        return plain(res, NFS4ERR_EXIST);
       } else if (exclusive != nullptr && inode->exclusive != exclusive->cva_verf) {
         return plain(res, NFS4ERR_EXIST);
       } else if (unchecked != nullptr && inode->type == NF4REG) {
@@ -747,6 +781,8 @@ nfsstat4 ServerState::run(Context& at, op::OPEN, const OPEN4args& args, OPEN4res
   if (inode->type != NF4REG) return plain(res, NFS4ERR_ISDIR);
   OPEN4resok ok;
   ok.stateid = grant(at, args, *inode);
+  ok.attrset = attrset;
+  if (notify_locks) ok.rflags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
   delegate(at, args, *inode, ok.delegation);
   if (directory_id != 0) ok.cinfo = changed(inodes.at(directory_id));
   at.current = inode->id;
@@ -756,7 +792,15 @@ nfsstat4 ServerState::run(Context& at, op::OPEN, const OPEN4args& args, OPEN4res
 
 nfsstat4 ServerState::run(Context& at, op::CLOSE, const CLOSE4args& args, CLOSE4res& res) {
   if (const auto bad = check_state(args.open_stateid, at); bad != NFS4_OK) return plain(res, bad);
-  opens.erase(number_of(args.open_stateid));
+  const std::uint64_t number = number_of(args.open_stateid);
+  opens.erase(number);
+  const auto is_of = [&](const auto& entry) {
+    return entry.second.client != 0 && entry.second.open == number;
+  };
+  if (std::ranges::any_of(locks, [&](const auto& e) { return is_of(e) && !e.second.pieces.empty(); })) {
+    problem("a file is closed that is still locked");
+  }
+  std::erase_if(locks, is_of);
   res.emplace<NFS4_OK>();
   return NFS4_OK;
 }
@@ -804,11 +848,6 @@ nfsstat4 ServerState::run(Context& at, op::SEEK, const SEEK4args& args, SEEK4res
   if (const auto bad = check_state(args.sa_stateid, at); bad != NFS4_OK) return plain(res, bad);
   const std::uint64_t size = inode->data.size();
   if (args.sa_offset >= size) return plain(res, NFS4ERR_NXIO);
-  const auto is_data = [&](std::uint64_t offset) {
-    if (inode->extents.empty()) return true;
-    auto extent = inode->extents.upper_bound(offset);
-    return extent != inode->extents.begin() && offset < (--extent)->second;
-  };
   const bool wanted = args.sa_what == NFS4_CONTENT_DATA;
   std::vector<std::uint64_t> edges{args.sa_offset};
   for (const auto& [begin, end] : inode->extents) {
@@ -817,7 +856,7 @@ nfsstat4 ServerState::run(Context& at, op::SEEK, const SEEK4args& args, SEEK4res
   }
   std::ranges::sort(edges);
   for (const std::uint64_t edge : edges) {
-    if (edge < args.sa_offset || edge >= size || is_data(edge) != wanted) continue;
+    if (edge < args.sa_offset || edge >= size || is_data(*inode, edge) != wanted) continue;
     res.emplace<NFS4_OK>() = {false, edge};
     return NFS4_OK;
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nfs4/types/attributes.h"
+#include "nfs4/types/ops_callback.h"
 #include "support/nfs_server.h"
 #include "xdr/decoder.h"
 
@@ -34,6 +35,7 @@ struct Inode {
   std::uint64_t change = 1;
   nfs4::nfstime4 accessed{1000, 1}, modified{1000, 2};
   std::optional<nfs4::verifier4> exclusive;
+  std::map<std::string, std::vector<std::byte>> xattrs;
 };
 
 struct OpenState {
@@ -41,6 +43,21 @@ struct OpenState {
   std::uint64_t inode = 0;
   std::uint32_t seqid = 1, access = 0;
   Octets owner;
+  unsigned had = 0;  // a bit for each share_access that it was opened with: what it may be downgraded to
+};
+
+struct LockPiece {
+  std::uint64_t begin = 0, end = 0;
+  bool write = false;
+};
+
+/// What one lock owner has on one file. Client 0: somebody who is no client of this server.
+struct LockOwnerState {
+  nfs4::clientid4 client = 0;
+  std::uint64_t inode = 0, open = 0;
+  std::uint32_t seqid = 0;
+  Octets owner;
+  std::vector<LockPiece> pieces;
 };
 
 struct Slot {
@@ -105,6 +122,9 @@ class ServerState {
   void restart(std::chrono::milliseconds grace);
   void problem(const std::string& text) { problems += text + "\n"; }
   [[nodiscard]] nfs4::stateid4 stateid_of(std::uint64_t number, std::uint32_t seqid) const;
+  /// A lock of somebody else's, on the server itself.
+  void lock_locally(std::uint64_t inode, LockPiece piece);
+  void unlock_locally(std::uint64_t inode);
 
   /// Which operations a COMPOUND has; what is wrong with it.
   static std::string look(xdr::Decoder in, SeenCall& seen);
@@ -117,6 +137,10 @@ class ServerState {
   std::uint32_t lease = 90;
   std::uint32_t short_reads = ~0U, short_writes = ~0U, target_highest = ~0U;
   bool stable_writes = false, no_sequence_hint = false, delegate_reads = false, backchannel = true;
+  bool notify_locks = true, synchronous_copies = true, unstable_copies = false, gap = false;
+  std::uint32_t xattrs_at_once = ~0U;
+  /// CB_NOTIFY_LOCK to whoever waits.
+  std::function<void(nfs4::clientid4, const nfs4::CB_NOTIFY_LOCK4args&)> call_waiter;
   std::uint32_t flags = 0;
   unsigned flags_times = 0;
   std::vector<Rule> rules;
@@ -127,6 +151,8 @@ class ServerState {
   std::map<nfs4::sessionid4, SessionState> sessions;
   std::map<std::uint64_t, OpenState> opens;              // by the number in stateid4::other
   std::map<std::uint64_t, DelegationState> delegations;  // by the same
+  std::map<std::uint64_t, LockOwnerState> locks;         // by the same
+  std::vector<LockOwnerState> waiting;                   // for a lock that was denied
   std::uint64_t boot = 1, next_id = 1;
   Instant grace_until{};
 
@@ -170,6 +196,16 @@ class ServerState {
   void delegate(const Context& at, const nfs4::OPEN4args& args, const Inode& inode,
                 nfs4::open_delegation4& out);
   [[nodiscard]] nfs4::nfsstat4 delegation_status(const nfs4::stateid4& stateid, nfs4::clientid4 client) const;
+  // nfs_server_locks.cpp
+  nfs4::LOCK4denied* conflict(std::uint64_t inode, const LockOwnerState& mine, const LockPiece& wanted,
+                              nfs4::LOCK4denied& denied);
+  void wake_waiters(std::uint64_t inode);
+  nfs4::nfsstat4 find_lock_owner(const Context& at, const nfs4::LOCK4args& args, std::uint64_t& number);
+  nfs4::nfsstat4 check_lock(const nfs4::stateid4& stateid, const Context& at);
+  // nfs_server_v42.cpp
+  static bool is_data(const Inode& inode, std::uint64_t offset);
+  static std::uint64_t end_of_piece(const Inode& inode, std::uint64_t offset);
+  nfs4::nfsstat4 check_two(Context& at, const nfs4::stateid4& from, const nfs4::stateid4& to);
   [[nodiscard]] nfs4::verifier4 write_verifier() const;
   [[nodiscard]] bool in_grace() const { return std::chrono::steady_clock::now() < grace_until; }
 
@@ -211,6 +247,21 @@ class ServerState {
   NFS_OP(DELEGRETURN);
   NFS_OP(TEST_STATEID);
   NFS_OP(FREE_STATEID);
+  NFS_OP(LOOKUPP);
+  NFS_OP(RESTOREFH);
+  NFS_OP(LOCK);
+  NFS_OP(LOCKT);
+  NFS_OP(LOCKU);
+  NFS_OP(OPEN_DOWNGRADE);
+  NFS_OP(ALLOCATE);
+  NFS_OP(DEALLOCATE);
+  NFS_OP(READ_PLUS);
+  NFS_OP(COPY);
+  NFS_OP(CLONE);
+  NFS_OP(GETXATTR);
+  NFS_OP(SETXATTR);
+  NFS_OP(LISTXATTRS);
+  NFS_OP(REMOVEXATTR);
 #undef NFS_OP
 };
 

@@ -1,0 +1,282 @@
+#include "nfs4/locks.h"
+
+#include <cerrno>
+
+#include "async/backoff.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How soon the server is asked again: by itself, and where it promised to call.
+constexpr async::Clock::duration kFirstPoll = 50ms, kSlowestPoll = 1s;
+constexpr async::Clock::duration kFirstPollBeside = 1s, kSlowestPollBeside = 15s;
+constexpr int kMostTries = 4;
+
+Error interrupted(const std::string& path) {
+  return {ErrorKind::cancelled, EINTR, "LOCK", path, "the wait for the lock was given up"};
+}
+
+LockHolder holder_of(const Session& session, const LOCK4denied& denied) {
+  LockHolder out;
+  out.range = {denied.offset, denied.length};
+  out.write = denied.locktype == WRITE_LT || denied.locktype == WRITEW_LT;
+  if (const auto own = session.own_lock_owner(denied.owner)) {
+    out.ours = true;
+    out.owner = *own;
+  }
+  return out;
+}
+
+std::shared_ptr<LockState> state_of(OpenFile& file, std::uint64_t owner) {
+  auto& state = file.state().locks[owner];
+  if (!state) state = std::make_shared<LockState>(file.session().loop());
+  return state;
+}
+
+/// One operation at a time for a lock owner and a file.
+class Turn {
+ public:
+  explicit Turn(std::shared_ptr<LockState> state) : state_(std::move(state)) { state_->busy = true; }
+  ~Turn() {
+    state_->busy = false;
+    state_->idle.notify_one();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::shared_ptr<LockState> state_;
+};
+
+async::Task<void> wait_for_turn(LockState& state) {
+  while (state.busy) (void)co_await state.idle.wait_until(async::TimePoint::max());
+}
+
+/// LOCK's arguments for the state of the moment.
+LOCK4args arguments(const Session& session, const Open& open, const LockState& state,
+                    const LockRequest& request, bool blocking) {
+  LOCK4args args;
+  args.locktype = request.write ? (blocking ? WRITEW_LT : WRITE_LT) : (blocking ? READW_LT : READ_LT);
+  args.offset = request.range.offset;
+  args.length = request.range.length;
+  if (state.stateid) {
+    args.locker.emplace<false>().lock_stateid = *state.stateid;
+  } else {
+    open_to_lock_owner4& locker = args.locker.emplace<true>();
+    locker.open_stateid = open.current();
+    locker.lock_owner = session.lock_owner(request.owner);
+  }
+  return args;
+}
+
+}  // namespace
+
+/// A LOCK that runs by itself, and whoever waits for it.
+struct Locks::Attempt {
+  LockRequest request;
+  bool blocking = false;
+  std::shared_ptr<LockWait> waiter;  // woken when it has ended
+  bool abandoned = false;            // nobody wants it any more
+  bool ended = false;
+  Status status;                      // of the LOCK: an Error but DENIED
+  std::optional<LockHolder> refused;  // DENIED
+  std::vector<LockRange> gained;      // what was not held before
+  [[nodiscard]] bool granted() const { return ended && status && !refused; }
+};
+
+/// Ends with the LOCK granted, refused or failed. A lock stateid that the server lost is begun anew from the
+/// open's, if nothing was locked under it; else the locks are lost.
+async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt) {
+  const async::TimePoint deadline = session_.default_deadline();
+  const LockRequest& request = attempt->request;
+  const auto state = state_of(*file, request.owner);
+  co_await wait_for_turn(*state);
+  const Turn turn(state);
+  Open& open = file->state();
+  for (int tries = 0;; ++tries) {
+    if (!file->is_open()) {
+      co_return Error(ErrorKind::usage, EBADF, "LOCK", open.path, "the file has been closed");
+    }
+    if (const Error* error = open.unusable()) co_return *error;
+    if (attempt->abandoned) co_return interrupted(open.path);
+    const stateid4 used_open = open.stateid;
+    const auto used_lock = state->stateid;
+    Compound compound = session_.begin("LOCK", open.caller);
+    compound.add<op::PUTFH>({open.file});
+    compound.add<op::LOCK>(arguments(session_, open, *state, request, attempt->blocking));
+    auto reply = co_await session_.call(std::move(compound), deadline);
+    if (!reply) co_return reply.error();
+    LOCK4res res;
+    if (reply->take<op::PUTFH>() && reply->take<op::LOCK>(res)) {
+      state->stateid = res.get<NFS4_OK>()->lock_stateid;
+      state->stateid->seqid = 0;  // as it is, whatever Reply comes first
+      attempt->gained = state->held.not_held(request.range);
+      state->held.lock(request.range, request.write);
+      co_return Status();
+    }
+    const nfsstat4 status = reply->failed_status();
+    if (const LOCK4denied* denied = res.get<NFS4ERR_DENIED>()) {
+      attempt->refused = holder_of(session_, *denied);
+      co_return Status();
+    }
+    if (!Session::is_lost_state(status) || tries == kMostTries) {
+      co_return session_.error_of(*reply, "LOCK", open.path);
+    }
+    if (state->stateid != used_lock) continue;  // claimed again meanwhile
+    if (used_lock) {
+      session_.lose_locks(open, request.owner, session_.error_of(*reply, "LOCK", open.path));
+      continue;
+    }
+    auto reopened = co_await session_.reopen(open, used_open, status, deadline);
+    if (!reopened) co_return reopened;
+  }
+}
+
+async::Task<void> Locks::run(Locks self, std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt) {
+  attempt->status = co_await self.try_once(file, attempt);
+  attempt->ended = true;
+  attempt->waiter->wake();
+  if (attempt->abandoned && attempt->granted()) co_await undo(self, file, attempt);
+}
+
+/// Nobody took the lock: back to what was held before. Where the owner held a part already it keeps it, as
+/// the kind that was asked for.
+async::Task<void> Locks::undo(Locks self, std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt) {
+  for (const LockRange& range : attempt->gained) {
+    auto done = co_await self.clear(file, attempt->request.owner, range);
+  }
+}
+
+/// Makes one attempt and waits for it, or for `attempt->waiter` to be cancelled.
+async::Task<Status> Locks::attempt_lock(std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt) {
+  // Whatever ends this before the lock is handed over: it is not wanted then.
+  struct Owner {
+    Session& session;
+    std::shared_ptr<OpenFile> file;
+    std::shared_ptr<Attempt> attempt;
+    bool taken = false;
+    ~Owner() {
+      if (taken) return;
+      attempt->abandoned = true;
+      if (attempt->granted() && !session.ending()) session.loop().spawn(undo(Locks(session), file, attempt));
+    }
+  };
+  Owner owner{session_, file, attempt};
+  session_.loop().spawn(run(*this, file, attempt));
+  while (!attempt->ended) {
+    if (attempt->waiter->cancelled()) co_return interrupted(file->path());
+    (void)co_await attempt->waiter->until(async::TimePoint::max());
+  }
+  owner.taken = true;
+  co_return attempt->status;
+}
+
+async::Task<Result<std::optional<LockHolder>>> Locks::set(std::shared_ptr<OpenFile> file,
+                                                          LockRequest request) {
+  auto attempt = std::make_shared<Attempt>();
+  attempt->request = request;
+  attempt->waiter = std::make_shared<LockWait>(session_.loop());
+  auto done = co_await attempt_lock(std::move(file), attempt);
+  if (!done) co_return done.error();
+  co_return attempt->refused;
+}
+
+async::Task<Status> Locks::wait(std::shared_ptr<OpenFile> file, LockRequest request,
+                                std::shared_ptr<LockWait> cancelled) {
+  auto waiter = cancelled ? std::move(cancelled) : std::make_shared<LockWait>(session_.loop());
+  // From before the first LOCK on: the server's call may overtake the Reply.
+  const Session::LockWaiting waiting(session_, file->handle(), request.owner, *waiter);
+  const bool told = file->state().notifies_locks && session_.facts().backchannel;
+  async::Backoff pause(told ? kFirstPollBeside : kFirstPoll, told ? kSlowestPollBeside : kSlowestPoll);
+  for (;;) {
+    if (waiter->cancelled()) co_return interrupted(file->path());
+    auto attempt = std::make_shared<Attempt>();
+    attempt->request = request;
+    attempt->blocking = true;
+    attempt->waiter = waiter;
+    auto done = co_await attempt_lock(file, attempt);
+    if (!done || !attempt->refused) co_return done;
+    const async::TimePoint next = session_.loop().now() + pause.take();
+    while (!waiter->cancelled() && !waiter->take_notified()) {
+      const bool woken = co_await waiter->until(next);
+      if (!woken) break;
+    }
+  }
+}
+
+async::Task<Result<std::optional<LockHolder>>> Locks::test(std::shared_ptr<OpenFile> file,
+                                                           LockRequest request) {
+  Compound compound = session_.begin("LOCKT", file->state().caller);
+  compound.add<op::PUTFH>({file->handle()});
+  LOCKT4args args;
+  args.locktype = request.write ? WRITE_LT : READ_LT;
+  args.offset = request.range.offset;
+  args.length = request.range.length;
+  args.owner = session_.lock_owner(request.owner);
+  compound.add<op::LOCKT>(args);
+  auto reply = co_await session_.call(std::move(compound));
+  if (!reply) co_return reply.error();
+  LOCKT4res res;
+  if (reply->take<op::PUTFH>() && reply->take<op::LOCKT>(res)) co_return std::optional<LockHolder>();
+  if (const LOCK4denied* denied = res.get<NFS4ERR_DENIED>()) {
+    co_return std::optional(holder_of(session_, *denied));
+  }
+  co_return session_.error_of(*reply, "LOCKT", file->path());
+}
+
+/// LOCKU of what is held; with `free` the server forgets the lock owner, too.
+async::Task<Status> Locks::unlock(std::shared_ptr<OpenFile> file, std::uint64_t owner, LockRange range,
+                                  bool free) {
+  const auto found = file->state().locks.find(owner);
+  if (found == file->state().locks.end()) co_return Status();
+  const auto state = found->second;
+  co_await wait_for_turn(*state);
+  const Turn turn(state);
+  Open& open = file->state();
+  for (int tries = 0;; ++tries) {
+    if (!state->stateid || !file->is_open()) co_return Status();  // there is nothing
+    const stateid4 used = *state->stateid;
+    Compound compound = session_.begin("LOCKU", open.caller);
+    compound.add<op::PUTFH>({open.file});
+    compound.add<op::LOCKU>({WRITE_LT, 0, used, range.offset, range.length});
+    if (free) compound.add<op::FREE_STATEID>({used});
+    auto reply = co_await session_.call(std::move(compound));
+    if (!reply) co_return reply.error();
+    LOCKU4res res;
+    const bool unlocked = reply->take<op::PUTFH>() && reply->take<op::LOCKU>(res);
+    if (unlocked) {
+      state->held.unlock(range);
+      // Whatever it says: nothing is locked under it.
+      if (free) state->stateid.reset();
+      co_return Status();
+    }
+    const nfsstat4 status = reply->failed_status();
+    if (!Session::is_lost_state(status) || tries == kMostTries) {
+      co_return session_.error_of(*reply, "LOCKU", open.path);
+    }
+    if (state->stateid != used) continue;  // claimed again meanwhile
+    // Gone: so is this lock, as was wanted. What else the owner had is lost.
+    state->held.unlock(range);
+    session_.lose_locks(open, owner, session_.error_of(*reply, "LOCKU", open.path));
+    co_return Status();
+  }
+}
+
+async::Task<Status> Locks::clear(std::shared_ptr<OpenFile> file, std::uint64_t owner, LockRange range) {
+  return unlock(std::move(file), owner, range, false);
+}
+
+async::Task<Status> Locks::release(std::shared_ptr<OpenFile> file, std::uint64_t owner) {
+  auto done = co_await unlock(file, owner, LockRange(), true);
+  Open& open = file->state();
+  open.lost_locks.erase(owner);
+  const auto found = open.locks.find(owner);
+  if (found != open.locks.end() && found->second->held.empty() && !found->second->busy)
+    open.locks.erase(found);
+  co_return done;
+}
+
+}  // namespace nfsrdma::nfs4

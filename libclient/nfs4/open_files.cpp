@@ -1,0 +1,427 @@
+#include "nfs4/open_files.h"
+
+#include <algorithm>
+
+#include "nfs4/convert.h"
+#include "nfs4/locks.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+std::string key_of(const nfs_fh4& handle) {
+  return {reinterpret_cast<const char*>(handle.bytes.data()), handle.length};
+}
+
+bool is_attribute_left(const bitmap4& wanted, const bitmap4& set) {
+  for (std::size_t i = 0; i < wanted.value.size(); ++i) {
+    const std::uint32_t done = i < set.value.size() ? set.value[i] : 0;
+    if ((wanted.value[i] & ~done) != 0) return true;
+  }
+  return false;
+}
+
+/// What EXCLUSIVE4_1 may set: servers keep the verifier in the times, and refuse those (RFC 8881 18.16.3,
+/// suppattr_exclcreat; Linux: NFS4ERR_INVAL).
+SetAttributes at_exclusive_create(SetAttributes changes) {
+  changes.size.reset();
+  changes.accessed.reset();
+  changes.modified.reset();
+  changes.accessed_now = changes.modified_now = false;
+  return changes;
+}
+
+openflag4 how_to_create(Creation how, const SetAttributes& changes) {
+  createhow4 out;
+  switch (how) {
+    case Creation::unchecked:
+      out.emplace<UNCHECKED4>() = encode_changes(changes);
+      break;
+    case Creation::guarded:
+      out.emplace<GUARDED4>() = encode_changes(changes);
+      break;
+    case Creation::exclusive:
+      // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
+      out.emplace<EXCLUSIVE4_1>() = {random_verifier(), encode_changes(at_exclusive_create(changes))};
+      break;
+  }
+  return openflag4::of<OPEN4_CREATE>(std::move(out));
+}
+
+}  // namespace
+
+/// What OpenFiles and the OpenRefs share. Its tasks hold on to it.
+class OpenTable : public std::enable_shared_from_this<OpenTable> {
+ public:
+  explicit OpenTable(Session& session) : session_(session) {}
+
+  /// An OPEN and what comes back of it, wherever the file was found.
+  struct Opening {
+    Caller caller;
+    std::string label;
+    std::uint32_t access = 0;
+    openflag4 how = openflag4::of<OPEN4_NOCREATE>();
+    open_claim4 claim = open_claim4::of<CLAIM_FH>();
+  };
+  async::Task<Result<Opened>> open_in(Opening what, nfs_fh4 directory, SetAttributes changes, Wanted wanted);
+  async::Task<Result<Opened>> open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted);
+  async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
+  static async::Task<void> close_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file,
+                                        std::uint32_t access) {
+    auto done = co_await self->close(std::move(file), access);
+  }
+
+  static bool is_last_writer(const OpenFile& file, std::uint32_t access);
+  /// One opener fewer, without a word to the server.
+  static void drop(OpenFile& file, std::uint32_t access) { --file.sharing_.counts[access]; }
+
+  [[nodiscard]] Session& session() { return session_; }
+  [[nodiscard]] std::size_t count() const { return files_.size(); }
+  void resized(const nfs_fh4& handle, std::uint64_t size);
+  std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access);
+
+ private:
+  using Key = std::pair<std::string, std::uint64_t>;  // of the handle and the open owner
+  std::uint64_t owner_of(const Caller& caller);
+  [[nodiscard]] OPEN4args arguments(const Opening& what);
+  OpenRef adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok& ok);
+  OpenRef count_in(std::shared_ptr<OpenFile> file, std::uint32_t access);
+  void remember(const std::shared_ptr<OpenFile>& file);
+  void forget(const OpenFile& file);
+  async::Task<Status> complete(std::shared_ptr<OpenFile> file);
+  async::Task<Status> shrink(std::shared_ptr<OpenFile> file);
+
+  Session& session_;
+  std::map<std::vector<std::byte>, std::uint64_t> owners_;
+  std::map<Key, std::shared_ptr<OpenFile>> files_;
+};
+
+// ---- who has what ----
+
+std::uint64_t OpenTable::owner_of(const Caller& caller) {
+  std::vector<std::byte> who;
+  if (caller) who.assign(caller->encoded().begin(), caller->encoded().end());
+  auto [at, fresh] = owners_.try_emplace(std::move(who));
+  if (fresh) at->second = session_.next_owner();
+  return at->second;
+}
+
+OPEN4args OpenTable::arguments(const Opening& what) {
+  Open open;
+  open.access = what.access;
+  open.owner = owner_of(what.caller);
+  OPEN4args args = open_arguments(session_, open);
+  args.openhow = what.how;
+  args.claim = what.claim;
+  return args;
+}
+
+void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
+  const std::string handle = key_of(file->handle());
+  // The others of the same file stand next to it.
+  const auto other = files_.lower_bound({handle, 0});
+  file->siblings_ = other != files_.end() && other->first.first == handle
+                        ? other->second->siblings_
+                        : std::make_shared<std::vector<OpenFile*>>();
+  file->siblings_->push_back(file.get());
+  files_[{handle, file->state().owner}] = file;
+}
+
+void OpenTable::forget(const OpenFile& file) {
+  const auto found = files_.find({key_of(file.handle()), file.open_.owner});
+  if (found != files_.end() && found->second.get() == &file) files_.erase(found);
+}
+
+OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access) {
+  ++file->sharing_.counts[access];
+  file->sharing_.since |= access;
+  file->state_changed_.notify_all();
+  return {shared_from_this(), std::move(file), access};
+}
+
+/// Puts what the server said of its state where it belongs: with what is known of the file already, if the
+/// same caller has it open.
+OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok& ok) {
+  const std::uint64_t owner = owner_of(what.caller);
+  const auto found = files_.find({key_of(handle), owner});
+  std::shared_ptr<OpenFile> file = found != files_.end() ? found->second : nullptr;
+  if (!file || !file->is_open_) {
+    file = std::make_shared<OpenFile>(session_);
+    file->open_.file = handle;
+    file->open_.owner = owner;
+    file->open_.caller = what.caller;
+    file->open_.path = what.label;
+    file->open_.stateid = ok.stateid;
+    session_.hold(file->open_);
+    file->is_open_ = true;
+    remember(file);
+  }
+  Open& open = file->open_;
+  if (ok.stateid.other != open.stateid.other) {
+    // The server knew nothing of the one before, or has closed it already.
+    session_.lose_locks(open);
+    open.stateid = ok.stateid;
+    open.access = 0;
+    open.lost.reset();
+  } else if (is_later(ok.stateid, open.stateid)) {
+    open.stateid = ok.stateid;
+  }
+  open.access |= what.access;
+  open.epoch = session_.epoch();
+  open.notifies_locks = (ok.rflags & OPEN4_RESULT_MAY_NOTIFY_LOCK) != 0;
+  session_.take_delegation(open, ok.delegation);
+  return count_in(std::move(file), what.access);
+}
+
+void OpenTable::resized(const nfs_fh4& handle, std::uint64_t size) {
+  const auto found = files_.lower_bound({key_of(handle), 0});
+  if (found != files_.end() && found->first.first == key_of(handle)) found->second->resized(size);
+}
+
+std::shared_ptr<OpenFile> OpenTable::find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access) {
+  const std::string key = key_of(handle);
+  const std::uint64_t owner = owner_of(caller);
+  std::shared_ptr<OpenFile> out;
+  for (auto at = files_.lower_bound({key, 0}); at != files_.end() && at->first.first == key; ++at) {
+    const OpenFile& file = *at->second;
+    if (!file.is_open_ || (file.open_.access & access) != access || file.open_.unusable() != nullptr)
+      continue;
+    if (!out || at->first.second == owner) out = at->second;
+  }
+  return out;
+}
+
+// ---- opening ----
+
+/// Where an OPEN showed that the server had lost the state before, it has to be told of the others who have
+/// the file open, too.
+async::Task<Status> OpenTable::complete(std::shared_ptr<OpenFile> file) {
+  Open& open = file->open_;
+  if ((file->sharing_.needed() & ~open.access) == 0) co_return Status();
+  open.access |= file->sharing_.needed();
+  co_return co_await session_.renew_open(open);
+}
+
+async::Task<Result<Opened>> OpenTable::open_in(Opening what, nfs_fh4 directory, SetAttributes changes,
+                                               Wanted wanted) {
+  const Session::Opening guard(session_);
+  const auto self = shared_from_this();
+  Compound compound = session_.begin("open", what.caller);
+  compound.add<op::PUTFH>({directory});
+  compound.add<op::SAVEFH>();
+  compound.add<op::OPEN>(arguments(what));
+  compound.add<op::GETFH>();
+  add_getattr(compound, wanted.object);
+  compound.add<op::RESTOREFH>();
+  add_getattr(compound, wanted.directory);
+  auto reply = co_await session_.call(std::move(compound));
+  if (!reply) co_return reply.error();
+  OPEN4res res;
+  GETFH4res handle;
+  if (!reply->take<op::PUTFH>() || !reply->take<op::SAVEFH>() || !reply->take<op::OPEN>(res) ||
+      !reply->take<op::GETFH>(handle)) {
+    co_return session_.error_of(*reply, "open", what.label);
+  }
+  OPEN4resok& ok = *res.get<NFS4_OK>();
+  Opened out;
+  out.node.handle = handle.get<NFS4_OK>()->object;
+  out.file = adopt(what, out.node.handle, ok);
+  out.directory.emplace().info = ok.cinfo;
+  std::optional<WireAttributes> attributes;
+  if (take_getattr(*reply, wanted.object, attributes) && reply->failed_status() == NFS4_OK &&
+      reply->take<op::RESTOREFH>()) {
+    (void)take_getattr(*reply, wanted.directory, out.directory->attributes);
+  }
+  if (auto done = co_await complete(out.file.file()); !done) co_return done.error();
+  if (changes.size) out.file->resized(*changes.size);
+  // What an exclusive create could not set (RFC 8881 18.16.3).
+  const createhow4* how = what.how.get<OPEN4_CREATE>();
+  const bool exclusive = how != nullptr && how->get<EXCLUSIVE4_1>() != nullptr;
+  if (exclusive && is_attribute_left(encode_changes(changes).attrmask, ok.attrset)) {
+    auto done = co_await out.file->set_attributes(changes);
+    if (!done) co_return done.error();
+    attributes.reset();
+  }
+  if (attributes) {
+    out.node.attributes = std::move(*attributes);
+  } else if (!wanted.object.value.empty()) {
+    auto now = co_await out.file->attributes(wanted.object);
+    if (now) out.node.attributes = std::move(*now);
+  }
+  co_return std::move(out);
+}
+
+async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted) {
+  const auto self = shared_from_this();
+  Opened out;
+  out.node.handle = handle;
+  const auto known = files_.find({key_of(handle), owner_of(what.caller)});
+  const bool delegated = known != files_.end() && what.access == OPEN4_SHARE_ACCESS_READ &&
+                         known->second->is_open_ && known->second->open_.delegated() &&
+                         known->second->open_.unusable() == nullptr && session_.delegations_good();
+  if (delegated) {
+    // RFC 8881 10.4: nobody changed it, nor who may read it.
+    out.file = count_in(known->second, what.access);
+    if (!wanted.value.empty()) {
+      auto now = co_await out.file->attributes(wanted);
+      if (!now) co_return now.error();
+      out.node.attributes = std::move(*now);
+    }
+    co_return std::move(out);
+  }
+  const Session::Opening guard(session_);
+  Compound compound = session_.begin("open", what.caller);
+  compound.add<op::PUTFH>({handle});
+  compound.add<op::OPEN>(arguments(what));
+  add_getattr(compound, wanted);
+  auto reply = co_await session_.call(std::move(compound));
+  if (!reply) co_return reply.error();
+  OPEN4res res;
+  if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
+    co_return session_.error_of(*reply, "open", what.label);
+  }
+  out.file = adopt(what, handle, *res.get<NFS4_OK>());
+  std::optional<WireAttributes> attributes;
+  (void)take_getattr(*reply, wanted, attributes);
+  if (attributes) out.node.attributes = std::move(*attributes);
+  if (auto done = co_await complete(out.file.file()); !done) co_return done.error();
+  co_return std::move(out);
+}
+
+// ---- closing ----
+
+/// Gives back what nobody needs any more, one such task at a time for a file. What is needed may change while
+/// the server is asked.
+async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file) {
+  OpenFile::Sharing& sharing = file->sharing_;
+  while (sharing.changing) {
+    const bool in_time = co_await file->state_changed_.wait_until(session_.default_deadline());
+    if (!in_time) break;  // whoever is at it sees what is needed when he is done
+  }
+  if (sharing.changing || !file->is_open_) co_return Status();
+  struct Changing {
+    OpenFile::Sharing& sharing;
+    async::Event& ended;
+    Changing(OpenFile::Sharing& s, async::Event& e) : sharing(s), ended(e) { sharing.changing = true; }
+    ~Changing() {
+      sharing.changing = false;
+      ended.notify_all();
+    }
+    Changing(const Changing&) = delete;
+    Changing& operator=(const Changing&) = delete;
+  };
+  const Changing guard(sharing, file->state_changed_);
+  for (;;) {
+    const std::uint32_t needed = sharing.needed();
+    if (needed == 0 && !file->open_.locks.empty()) {
+      // Whoever locked it has closed it without saying so. The server need not do it by itself (18.2.3).
+      const std::uint64_t owner = file->open_.locks.begin()->first;
+      auto released = co_await Locks(session_).release(file, owner);
+      file->open_.locks.erase(owner);
+      continue;
+    }
+    if (needed == 0) {
+      auto done = co_await file->give_up_state();
+      if (!done && file->is_open_) {
+        session_.release(file->open_);
+        file->is_open_ = false;
+      }
+      if (!file->is_open_) {
+        forget(*file);
+        co_return done;
+      }
+      continue;
+    }
+    if ((file->open_.access & ~needed) == 0 || file->open_.lost) co_return Status();
+    auto done = co_await file->downgrade(needed);
+    // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
+    // recovery opened; then it keeps more than is needed until CLOSE.
+    if (!done && done.error().status() == NFS4ERR_INVAL) co_return Status();
+    if (!done) co_return done;
+    if (sharing.needed() == needed) co_return Status();
+  }
+}
+
+bool OpenTable::is_last_writer(const OpenFile& file, std::uint32_t access) {
+  const unsigned* counts = file.sharing_.counts;
+  return (access & OPEN4_SHARE_ACCESS_WRITE) != 0 &&
+         counts[OPEN4_SHARE_ACCESS_WRITE] + counts[OPEN4_SHARE_ACCESS_BOTH] == 1;
+}
+
+async::Task<Status> OpenTable::close(std::shared_ptr<OpenFile> file, std::uint32_t access) {
+  Status synced;
+  if (is_last_writer(*file, access)) synced = co_await file->commit();  // while it may still be written
+  drop(*file, access);
+  auto done = co_await shrink(std::move(file));
+  co_return synced ? done : synced;
+}
+
+// ---- the public face ----
+
+OpenRef& OpenRef::operator=(OpenRef&& other) noexcept {
+  if (this == &other) return *this;
+  const OpenRef dropped = std::move(*this);
+  table_ = std::move(other.table_);
+  file_ = std::move(other.file_);
+  access_ = other.access_;
+  return *this;
+}
+
+OpenRef::~OpenRef() {
+  if (!file_) return;
+  if (table_->session().ending()) {
+    OpenTable::drop(*file_, access_);
+    return;
+  }
+  async::Loop& loop = table_->session().loop();
+  loop.spawn(OpenTable::close_beside(std::move(table_), std::move(file_), access_));
+}
+
+OpenFiles::OpenFiles(Session& session) : table_(std::make_shared<OpenTable>(session)) {}
+OpenFiles::~OpenFiles() = default;
+
+async::Task<Result<Opened>> OpenFiles::open(Caller caller, nfs_fh4 directory, std::string name,
+                                            std::uint32_t access, Wanted wanted) {
+  OpenTable::Opening what{std::move(caller), name, access};
+  what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
+  return table_->open_in(std::move(what), directory, {}, std::move(wanted));
+}
+
+async::Task<Result<Opened>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,
+                                                   std::uint32_t access, bitmap4 wanted) {
+  return table_->open_handle({std::move(caller), std::move(label), access}, file, std::move(wanted));
+}
+
+async::Task<Result<Opened>> OpenFiles::create(Caller caller, nfs_fh4 directory, std::string name,
+                                              std::uint32_t access, Creation how, SetAttributes changes,
+                                              Wanted wanted) {
+  OpenTable::Opening what{std::move(caller), name, access, how_to_create(how, changes)};
+  what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
+  return table_->open_in(std::move(what), directory, changes, std::move(wanted));
+}
+
+async::Task<Status> OpenFiles::close(OpenRef ref) {
+  const auto table = ref.table_;
+  if (!ref.file_) co_return Status();
+  Status synced;
+  // While the OpenRef is there: a task that is destroyed here closes it beside.
+  if (OpenTable::is_last_writer(*ref.file_, ref.access_)) synced = co_await ref.file_->commit();
+  auto file = std::move(ref.file_);
+  auto done = co_await table->close(std::move(file), ref.access_);
+  co_return synced ? done : synced;
+}
+
+void OpenFiles::resized(const nfs_fh4& file, std::uint64_t size) {
+  table_->resized(file, size);
+}
+
+std::shared_ptr<OpenFile> OpenFiles::find(const Caller& caller, const nfs_fh4& file,
+                                          std::uint32_t access) const {
+  return table_->find(caller, file, access);
+}
+
+std::size_t OpenFiles::count() const {
+  return table_->count();
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,107 @@
+// Files opened by handle or by directory and name, for a mount (RFC 8881 9.7 to 9.11, 18.2, 18.16, 18.18).
+//
+//     OpenFiles files(session);
+//     auto made = co_await files.create(caller, directory, "name", OPEN4_SHARE_ACCESS_BOTH,
+//     Creation::guarded,
+//                                       changes, wanted);
+//     co_await made->file->write(data, 0);
+//     co_await files.close(std::move(made->file));
+//
+// One open owner per caller (per user, that is, as its credential is encoded), so one OpenFile and one
+// stateid per caller and file. Opening it again is an upgrade of that state; what the last closer of a kind
+// leaves is given back by OPEN_DOWNGRADE, what the last closer leaves by CLOSE. Each open(2) is an OpenRef,
+// which counts in its OpenFile. Nobody is ever denied (OPEN4_SHARE_DENY_NONE).
+//
+// Replies may overtake each other. The seqid of the stateid tells which is later; OPEN_DOWNGRADE and CLOSE
+// say which state they mean, and the server refuses them (OLD_STATEID) if an OPEN came first. READ, WRITE and
+// LOCK mean the state as it is (seqid 0).
+//
+// A file that is held with a read delegation is opened again for reading without asking the server.
+//
+// Confined to the loop's thread. OpenRefs may outlive the OpenFiles, not the Session; those that go before
+// Session::close() are closed, later ones are only dropped.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nfs4/file.h"
+#include "nfs4/objects.h"
+
+namespace nfsrdma::nfs4 {
+
+class OpenTable;
+
+/// One open(2). Closed by OpenFiles::close(); one that is destroyed instead is closed beside, and nobody
+/// hears how that went.
+class OpenRef {
+ public:
+  OpenRef() = default;
+  OpenRef(OpenRef&& other) noexcept = default;
+  OpenRef& operator=(OpenRef&& other) noexcept;
+  OpenRef(const OpenRef&) = delete;
+  OpenRef& operator=(const OpenRef&) = delete;
+  ~OpenRef();
+
+  explicit operator bool() const { return file_ != nullptr; }
+  OpenFile* operator->() const { return file_.get(); }
+  /// For Locks, and for tasks that may outlast the OpenRef.
+  [[nodiscard]] const std::shared_ptr<OpenFile>& file() const { return file_; }
+  [[nodiscard]] std::uint32_t access() const { return access_; }
+
+ private:
+  friend class OpenFiles;
+  friend class OpenTable;
+  OpenRef(std::shared_ptr<OpenTable> table, std::shared_ptr<OpenFile> file, std::uint32_t access)
+      : table_(std::move(table)), file_(std::move(file)), access_(access) {}
+  std::shared_ptr<OpenTable> table_;
+  std::shared_ptr<OpenFile> file_;
+  std::uint32_t access_ = 0;
+};
+
+/// How a file is made.
+enum class Creation : std::uint8_t {
+  unchecked,  ///< one that is there is opened as it is (and cut, if the size is to be 0)
+  guarded,    ///< one that is there is an error (EEXIST)
+  exclusive,  ///< the same, and across a restart of the server it is known for ours (RFC 8881 18.16.3)
+};
+
+struct Opened {
+  OpenRef file;
+  Node node;  ///< attributes as wanted
+  /// Of the directory that it was opened in; none where it was opened by handle.
+  std::optional<DirectoryChange> directory;
+};
+
+class OpenFiles {
+ public:
+  explicit OpenFiles(Session& session);
+  OpenFiles(const OpenFiles&) = delete;
+  OpenFiles& operator=(const OpenFiles&) = delete;
+  ~OpenFiles();
+
+  /// `access`: OPEN4_SHARE_ACCESS_READ, _WRITE or _BOTH.
+  async::Task<Result<Opened>> open(Caller caller, nfs_fh4 directory, std::string name, std::uint32_t access,
+                                   Wanted wanted);
+  /// `label`: what the file is called in errors.
+  async::Task<Result<Opened>> open_handle(Caller caller, nfs_fh4 file, std::string label,
+                                          std::uint32_t access, bitmap4 wanted);
+  async::Task<Result<Opened>> create(Caller caller, nfs_fh4 directory, std::string name, std::uint32_t access,
+                                     Creation how, SetAttributes changes, Wanted wanted);
+  /// Commits what the file has of unstable data, if this is the last one that writes. Its error, and that of
+  /// the CLOSE, come from here.
+  async::Task<Status> close(OpenRef ref);
+
+  /// The size was set by something else than OpenFile::set_attributes(): unstable data behind it is gone.
+  void resized(const nfs_fh4& file, std::uint64_t size);
+  /// Whoever has the file open, for its stateid: SETATTR of the size, or reading on behalf of somebody.
+  /// Prefers this caller's; null if nobody has.
+  [[nodiscard]] std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& file,
+                                               std::uint32_t access) const;
+  [[nodiscard]] std::size_t count() const;  ///< OpenFiles
+
+ private:
+  std::shared_ptr<OpenTable> table_;
+};
+
+}  // namespace nfsrdma::nfs4

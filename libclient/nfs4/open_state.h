@@ -1,0 +1,68 @@
+// State that the server keeps for an open file, and what it takes to have it again: the open itself, its read
+// delegation, its byte-range locks (RFC 8881 8.2, 9, 10.4).
+//
+// Plain values, which their owner (file.h) registers with the Session for recovery. Confined to the loop's
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "async/event.h"
+#include "nfs4/compound.h"
+#include "nfs4/held_locks.h"
+#include "nfsrdma/result.h"
+
+namespace nfsrdma::nfs4 {
+
+/// A read delegation: until it is returned nobody else changes the file.
+struct Delegation {
+  stateid4 stateid{};
+  bool returning = false;
+};
+
+/// What one lock owner has on one open file.
+struct LockState {
+  explicit LockState(async::Loop& loop) : idle(loop) {}
+  std::optional<stateid4> stateid;  // none: the next LOCK begins from the open's
+  HeldLocks held;
+  bool busy = false;  // one LOCK or LOCKU at a time, so that `held` follows the server's order
+  async::Event idle;
+};
+
+struct Open {
+  nfs_fh4 file;
+  stateid4 stateid{};
+  std::uint32_t access = 0;     // OPEN4_SHARE_ACCESS_*
+  std::uint64_t owner = 0;      // makes the open owner unique
+  Caller caller;                // whose rights count; null: the session's
+  std::string path;             // for messages
+  std::optional<Error> lost;    // could not be recovered: every use of the file gives this
+  std::uint64_t epoch = 0;      // of the client id under which the stateid was had
+  bool reopening = false;       // reopen() is under way
+  bool notifies_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK
+  std::optional<Delegation> delegation;
+  std::map<std::uint64_t, std::shared_ptr<LockState>> locks;  // by lock owner
+  /// Lock owners whose locks could not be had again. Until they let go of the file its use gives EIO:
+  /// somebody else may have written under a lock of his.
+  std::map<std::uint64_t, Error> lost_locks;
+  [[nodiscard]] bool delegated() const { return delegation && !delegation->returning; }
+  /// The stateid as the server has it now, whatever its seqid (RFC 8881 8.2.2): an OPEN or OPEN_DOWNGRADE
+  /// beside it does no harm.
+  [[nodiscard]] stateid4 current() const { return {0, stateid.other}; }
+  /// What every use of the file gives, if it is no use any more.
+  [[nodiscard]] const Error* unusable() const {
+    if (lost) return &*lost;
+    return lost_locks.empty() ? nullptr : &lost_locks.begin()->second;
+  }
+};
+
+/// Whether `a` is of the same state and later than `b` (RFC 8881 8.2.2: seqids wrap around, leaving out 0).
+inline bool is_later(const stateid4& a, const stateid4& b) {
+  return a.other == b.other && static_cast<std::int32_t>(a.seqid - b.seqid) > 0;
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,131 @@
+// The NFSv4 engine on a test server, without the public API around it: what a mount builds upon.
+//
+// Confined to the thread that made it. A task that does not end in time fails the test.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <optional>
+
+#include "nfs4/convert.h"
+#include "nfs4/locks.h"
+#include "nfs4/objects.h"
+#include "nfs4/open_files.h"
+#include "support/loopback.h"
+#include "support/nfs_fixture.h"
+
+namespace nfsrdma::testing {
+
+inline nfs4::Caller user(std::uint32_t uid, std::uint32_t gid = 100,
+                         const std::vector<std::uint32_t>& groups = {}) {
+  return std::make_shared<const rpc::Credential>(rpc::Credential::sys("test", uid, gid, groups));
+}
+
+/// Whether a Call's encoded credential, as the server saw it, is this one's.
+inline bool is_of(const std::string& seen, const nfs4::Caller& caller) {
+  const auto mine = caller->encoded();
+  return !seen.empty() && seen == std::string(reinterpret_cast<const char*>(mine.data()), seen.size());
+}
+
+/// One client's connection, session and everything on it.
+struct EngineClient {
+  explicit EngineClient(const NfsServer& server, std::string name = "engine",
+                        nfs4::SessionOptions wanted = {})
+      : channel(loop, channel_options(server), {}),
+        session(channel, session_options(std::move(wanted), std::move(name)),
+                [this](const std::string& text) { notices += text + "\n"; }) {
+    REQUIRE(ok(run(channel.connect(loop.now() + 5s))));
+    REQUIRE(ok(run(session.open(loop.now() + 5s))));
+    root = run(objects.root(nullptr, nfs4::Path(), {}))->handle;
+  }
+  ~EngineClient() {
+    if (closes) CHECK(ok(run(session.close(loop.now() + 5s))));
+    channel.shut_down();
+    loop.drop_tasks();
+  }
+  EngineClient(const EngineClient&) = delete;
+  EngineClient& operator=(const EngineClient&) = delete;
+
+  template <class T>
+  T run(async::Task<T> task, std::chrono::milliseconds most = 10s) {
+    start(task);
+    if (!turn_until([&] { return task.done(); }, most)) FAIL("a task does not end");
+    return task.await_resume();
+  }
+  template <class T>
+  void start(async::Task<T>& task) {
+    task.handle().resume();
+    loop.end_turn();
+  }
+  /// Runs the loop until it is so.
+  bool turn_until(const std::function<bool()>& so, std::chrono::milliseconds most = 5s) {
+    const auto end = loop.now() + most;
+    while (!so()) {
+      if (loop.now() > end) return false;
+      loop.turn(loop.now() + 5ms);
+    }
+    return true;
+  }
+  void turn_for(std::chrono::milliseconds time) {
+    turn_until([] { return false; }, time);
+  }
+  /// The node of a path with single steps from the root.
+  nfs4::nfs_fh4 handle(const std::string& path) {
+    auto parsed = nfs4::Path::parse(path);
+    auto node = run(objects.root(nullptr, *parsed, {}));
+    if (!ok(node)) return {};
+    return node->handle;
+  }
+
+  static rpc::ChannelOptions channel_options(const NfsServer& server) {
+    rpc::Address address;
+    address.storage = loopback(server.port());
+    address.length = sizeof(sockaddr_in);
+    rpc::ChannelOptions options;
+    options.server = "test server";
+    options.addresses = {address};
+    options.fabric = Fabric::iwarp;
+    options.rdma.backward_credits = 4;
+    options.rdma.reply_timeout = 2s;
+    return options;
+  }
+  static nfs4::SessionOptions session_options(nfs4::SessionOptions options, std::string name) {
+    options.callback_slots = 4;
+    options.credential = rpc::Credential::sys("test", 0, 0, {});
+    options.verifier[0] = std::byte{1};
+    options.owner_id = std::move(name);
+    if (options.timeout == 60s) options.timeout = 5s;
+    return options;
+  }
+
+  async::Loop loop;
+  std::string notices;
+  rpc::Channel channel;
+  nfs4::Session session;
+  nfs4::Objects objects{session};
+  nfs4::OpenFiles files{session};
+  nfs4::Locks locks{session};
+  nfs4::nfs_fh4 root;
+  bool closes = true;
+};
+
+/// A server and, once connect() was called, a client. At the end nobody may have broken a rule.
+struct Engine {
+  NfsServer server;
+  std::optional<EngineClient> client;
+
+  ~Engine() {
+    client.reset();
+    CHECK(server.problems() == "");
+  }
+  EngineClient& connect() { return client.emplace(server); }
+};
+
+inline nfs4::bitmap4 some_attributes() {
+  return nfs4::public_attributes();
+}
+inline nfs4::Wanted both() {
+  return {some_attributes(), some_attributes()};
+}
+
+}  // namespace nfsrdma::testing

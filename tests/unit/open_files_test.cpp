@@ -1,0 +1,417 @@
+// Files opened by handle and by name, shared between the openers of one user: upgrades, OPEN_DOWNGRADE,
+// CLOSE, Replies that overtake each other, creation in all its ways, recovery.
+#include "nfs4/open_files.h"
+
+#include <cerrno>
+
+#include "support/engine_fixture.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+
+constexpr auto kRead = OPEN4_SHARE_ACCESS_READ;
+constexpr auto kWrite = OPEN4_SHARE_ACCESS_WRITE;
+constexpr auto kBoth = OPEN4_SHARE_ACCESS_BOTH;
+
+struct Opening : Engine {
+  Opening() { server.add_file("/f", "text"); }
+  Opened open(const Caller& caller, std::uint32_t access, const std::string& name = "f") {
+    auto made = client->run(client->files.open(caller, client->root, name, access, both()));
+    if (!made) FAIL(made.error().text());
+    return std::move(*made);
+  }
+  Opened open_handle(const Caller& caller, std::uint32_t access, const std::string& path = "/f") {
+    const nfs_fh4 handle = client->handle(path);
+    auto made = client->run(client->files.open_handle(caller, handle, path, access, some_attributes()));
+    if (!made) FAIL(made.error().text());
+    return std::move(*made);
+  }
+  Status close(Opened& opened) { return client->run(client->files.close(std::move(opened.file))); }
+  std::string read(Opened& opened) {
+    std::string data(100, '?');
+    auto count = client->run(opened.file->read(room(data), 0));
+    if (!ok(count)) return "";
+    data.resize(*count);
+    return data;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("open files: by name, with the attributes of file and directory in one round trip") {
+  Opening m;
+  EngineClient& c = m.connect();
+  m.server.clear_calls();
+  const Caller who = user(1000);
+  Opened file = m.open(who, kRead);
+  CHECK(m.server.calls().size() == 1);
+  CHECK(file.node.handle == c.handle("/f"));
+  CHECK(file.node.attributes.size == 4);
+  REQUIRE(file.directory);
+  CHECK(file.directory->attributes->type == NF4DIR);
+  CHECK(m.read(file) == "text");
+  m.server.clear_calls();
+  CHECK(ok(m.close(file)));
+  for (const SeenCall& call : m.server.calls()) CHECK(is_of(call.credential, who));
+  CHECK(m.server.open_states() == 0);
+  CHECK(c.files.count() == 0);
+  CHECK(errno_of(c.run(c.files.open(who, c.root, "nothing", kRead, both()))) == ENOENT);
+}
+
+TEST_CASE("open files: by handle") {
+  Opening m;
+  EngineClient& c = m.connect();
+  Opened file = m.open_handle(user(1), kBoth);
+  CHECK(file.node.attributes.size == 4);
+  CHECK_FALSE(file.directory);
+  CHECK(ok(c.run(file.file->write(bytes("more"), 4))));
+  CHECK(m.read(file) == "textmore");
+  CHECK(m.server.opens().back().claim.tag() == CLAIM_FH);
+  CHECK(ok(m.close(file)));
+  CHECK(m.server.stable_content("/f") == "textmore");
+  m.server.answer(OP_OPEN, NFS4ERR_ACCESS);
+  const nfs_fh4 handle = c.handle("/f");
+  CHECK(errno_of(c.run(c.files.open_handle(user(1), handle, "f", kRead, {}))) == EACCES);
+}
+
+TEST_CASE("open files: one state per user and file, upgraded and downgraded as openers come and go") {
+  Opening m;
+  EngineClient& c = m.connect();
+  const Caller one = user(1), other = user(2);
+  Opened reader = m.open(one, kRead);
+  Opened writer = m.open_handle(one, kWrite);
+  Opened third = m.open(other, kRead);
+  CHECK(m.server.open_states() == 2);
+  CHECK(c.files.count() == 2);
+  CHECK(reader.file.file() == writer.file.file());
+  CHECK(reader.file.file() != third.file.file());
+  CHECK(reader.file->state().access == kBoth);
+  CHECK(m.read(reader) == "text");
+  CHECK(ok(c.run(writer.file->write(bytes("TEXT"), 0))));
+  CHECK(ok(m.close(writer)));
+  CHECK(m.server.stable_content("/f") == "TEXT");  // the last writer's close commits
+  CHECK(m.server.succeeded(OP_OPEN_DOWNGRADE) == 1);
+  CHECK(reader.file->state().access == kRead);
+  CHECK(m.read(reader) == "TEXT");
+  CHECK(c.run(reader.file->write(bytes("no"), 0)).error().status() == NFS4ERR_OPENMODE);
+  Opened again = m.open(one, kRead);
+  CHECK(ok(m.close(reader)));
+  CHECK(m.read(again) == "TEXT");
+  CHECK(ok(m.close(again)));
+  CHECK(m.server.open_states() == 1);
+  CHECK(ok(m.close(third)));
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("open files: what a server will not downgrade stays until CLOSE") {
+  Opening m;
+  EngineClient& c = m.connect();
+  Opened first = m.open(user(1), kBoth);
+  Opened second = m.open(user(1), kRead);
+  m.server.restart(2s);
+  CHECK(m.read(second) == "text");  // claimed again, with both
+  CHECK(ok(m.close(first)));
+  CHECK(m.server.count(OP_OPEN_DOWNGRADE) == 1);
+  CHECK(m.server.succeeded(OP_OPEN_DOWNGRADE) == 0);
+  CHECK(m.read(second) == "text");
+  CHECK(ok(m.close(second)));
+  CHECK(m.server.open_states() == 0);
+  CHECK(c.files.count() == 0);
+}
+
+TEST_CASE("open files: created unchecked, guarded, exclusive") {
+  Opening m;
+  EngineClient& c = m.connect();
+  SetAttributes changes;
+  changes.mode = 0640;
+  const auto create = [&](const std::string& name, Creation how, const SetAttributes& what) {
+    return c.run(c.files.create(user(3), c.root, name, kBoth, how, what, both()));
+  };
+  m.server.clear_calls();
+  auto made = create("new", Creation::guarded, changes);
+  REQUIRE(ok(made));
+  CHECK(m.server.calls().size() == 1);
+  CHECK(made->node.attributes.mode == 0640U);
+  CHECK(made->directory->info.after == made->directory->attributes->change);
+  CHECK(ok(c.run(made->file->write(bytes("data"), 0))));
+  CHECK(ok(m.close(*made)));
+  CHECK(errno_of(create("new", Creation::guarded, changes)) == EEXIST);
+  CHECK(errno_of(create("new", Creation::exclusive, changes)) == EEXIST);
+  auto kept = create("new", Creation::unchecked, {});
+  REQUIRE(ok(kept));
+  CHECK(kept->node.attributes.size == 4);
+  SetAttributes cut;
+  cut.size = 0;
+  auto emptied = create("new", Creation::unchecked, cut);
+  REQUIRE(ok(emptied));
+  CHECK(emptied->node.attributes.size == 0);
+  CHECK(ok(m.close(*kept)));
+  CHECK(ok(m.close(*emptied)));
+  auto exclusive = create("other", Creation::exclusive, changes);
+  REQUIRE(ok(exclusive));
+  CHECK(exclusive->node.attributes.mode == 0640U);
+  CHECK(m.server.count(OP_SETATTR) == 0);
+  CHECK(ok(m.close(*exclusive)));
+  changes.modified = Time{1000, 5};  // not by an exclusive create
+  auto dated = create("dated", Creation::exclusive, changes);
+  REQUIRE(ok(dated));
+  CHECK(dated->node.attributes.mode == 0640U);
+  CHECK(dated->node.attributes.time_modify == nfstime4{1000, 5});
+  CHECK(ok(m.close(*dated)));
+}
+
+TEST_CASE("open files: an exclusive create whose Reply is lost finds the file its own") {
+  Opening m;
+  EngineClient& c = m.connect();
+  m.server.drop_after(OP_OPEN);
+  auto made = c.run(c.files.create(user(3), c.root, "a", kBoth, Creation::exclusive, {}, both()));
+  REQUIRE(ok(made));
+  CHECK(ok(m.close(*made)));
+  // Not even the reply cache is left.
+  m.server.hold(OP_OPEN);
+  auto task = c.files.create(user(3), c.root, "b", kBoth, Creation::exclusive, {}, both());
+  c.start(task);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  m.server.restart();
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return task.done(); }));
+  auto second = task.await_resume();
+  REQUIRE(ok(second));
+  CHECK(ok(m.close(*second)));
+}
+
+TEST_CASE("open files: an OPEN that is answered after a CLOSE that came behind it") {
+  Opening m;
+  EngineClient& c = m.connect();
+  const Caller who = user(1);
+  Opened first = m.open(who, kRead);
+  m.server.hold(OP_OPEN);  // executed, its Reply kept
+  auto opening = c.files.open(who, c.root, "f", kBoth, both());
+  c.start(opening);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  // CLOSE means the state before the OPEN: the server refuses it.
+  auto closing = c.files.close(std::move(first.file));
+  c.start(closing);
+  REQUIRE(c.turn_until([&] { return m.server.count(OP_CLOSE) == 1; }));
+  c.turn_for(20ms);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return opening.done() && closing.done(); }));
+  CHECK(ok(closing.await_resume()));
+  auto second = opening.await_resume();
+  REQUIRE(ok(second));
+  CHECK(m.read(*second) == "text");
+  CHECK(m.server.open_states() == 1);
+  CHECK(ok(m.close(*second)));
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("open files: an OPEN that comes behind a CLOSE, and is answered before it") {
+  Opening m;
+  EngineClient& c = m.connect();
+  const Caller who = user(1);
+  Opened first = m.open(who, kRead);
+  m.server.hold(OP_CLOSE);
+  auto closing = c.files.close(std::move(first.file));
+  c.start(closing);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  Opened second = m.open(who, kRead);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return closing.done(); }));
+  CHECK(ok(closing.await_resume()));
+  CHECK(m.read(second) == "text");
+  CHECK(c.files.count() == 1);
+  CHECK(ok(m.close(second)));
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("open files: an upgrade beside an OPEN_DOWNGRADE, whichever the server sees first") {
+  for (const bool open_first : {true, false}) {
+    CAPTURE(open_first);
+    Opening m;
+    EngineClient& c = m.connect();
+    const Caller who = user(1);
+    Opened reader = m.open(who, kRead);
+    Opened writer = m.open(who, kWrite);
+    m.server.hold(open_first ? OP_OPEN : OP_OPEN_DOWNGRADE);
+    auto opening = c.files.open(who, c.root, "f", kWrite, both());
+    auto closing = c.files.close(std::move(writer.file));
+    if (open_first) c.start(opening);
+    if (!open_first) c.start(closing);
+    REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+    if (open_first) c.start(closing);
+    if (!open_first) c.start(opening);
+    c.turn_for(30ms);
+    m.server.release();
+    REQUIRE(c.turn_until([&] { return opening.done() && closing.done(); }));
+    CHECK(ok(closing.await_resume()));
+    auto second = opening.await_resume();
+    REQUIRE(ok(second));
+    CHECK(ok(c.run(second->file->write(bytes("TEXT"), 0))));
+    CHECK(m.read(reader) == "TEXT");
+    CHECK(ok(m.close(*second)));
+    CHECK(ok(m.close(reader)));
+    CHECK(m.server.open_states() == 0);
+  }
+}
+
+TEST_CASE("open files: many opens and closes of one file at once leave nothing") {
+  Opening m;
+  EngineClient& c = m.connect();
+  const Caller who = user(1);
+  struct Worker {
+    static async::Task<void> work(EngineClient& c, Caller who, std::uint32_t access, int& failures,
+                                  int& done) {
+      for (int i = 0; i < 20; ++i) {
+        auto file = co_await c.files.open(who, c.root, "f", access, {});
+        if (!file) ++failures;
+        if (!file) continue;
+        std::array<std::byte, 4> data{};
+        auto count = (access & kRead) != 0 ? co_await file->file->read(data, 0)
+                                           : co_await file->file->write(data, 100);
+        if (!count) ++failures;
+        auto closed = co_await c.files.close(std::move(file->file));
+        if (!closed) ++failures;
+      }
+      ++done;
+    }
+  };
+  int failures = 0, done = 0;
+  for (int i = 0; i < 6; ++i) {
+    c.loop.spawn(Worker::work(c, who, i % 3 + 1U, failures, done));
+  }
+  REQUIRE(c.turn_until([&] { return done == 6; }, 20s));
+  CHECK(failures == 0);
+  CHECK(m.server.open_states() == 0);
+  CHECK(c.files.count() == 0);
+}
+
+TEST_CASE("open files: one that is dropped without close is closed beside") {
+  Opening m;
+  EngineClient& c = m.connect();
+  {
+    Opened file = m.open(user(1), kRead);
+  }
+  CHECK(c.turn_until([&] { return m.server.open_states() == 0; }));
+  // Also by an OPEN that nobody waits for any more.
+  m.server.hold(OP_OPEN);
+  {
+    auto task = c.files.open(user(1), c.root, "f", kRead, both());
+    c.start(task);
+    REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+    m.server.release();
+    REQUIRE(c.turn_until([&] { return task.done(); }));
+  }
+  CHECK(c.turn_until([&] { return m.server.open_states() == 0; }));
+}
+
+TEST_CASE("open files: a delegated file is opened again for reading without a call") {
+  Opening m;
+  m.server.set_delegations(true);
+  EngineClient& c = m.connect();
+  const Caller who = user(1);
+  Opened first = m.open(who, kRead);
+  CHECK(m.server.delegations() == 1);
+  const nfs_fh4 handle = first.node.handle;
+  CHECK(ok(
+      c.run(c.files.open_handle(who, handle, "f", kRead, some_attributes()))));  // attributes are known now
+  m.server.clear_calls();
+  auto second = c.run(c.files.open_handle(who, handle, "f", kRead, some_attributes()));
+  REQUIRE(ok(second));
+  CHECK(second->node.attributes.size == 4);
+  CHECK(m.server.calls().empty());
+  CHECK(ok(m.close(first)));
+  CHECK(m.server.delegations() == 1);
+  CHECK(m.read(*second) == "text");
+  CHECK(ok(m.close(*second)));
+  CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
+}
+
+TEST_CASE("open files: a restart claims everything again, an expired lease has it again by handle") {
+  Opening m;
+  m.server.add_file("/g", "other");
+  EngineClient& c = m.connect();
+  Opened f = m.open(user(1), kBoth);
+  Opened g = m.open(user(2), kRead, "g");
+  CHECK(ok(c.run(f.file->write(bytes("TEXT"), 0))));
+  m.server.restart(3s);
+  CHECK(m.read(g) == "other");
+  CHECK(ok(c.run(f.file->commit())));
+  CHECK(m.server.stable_content("/f") == "TEXT");
+  const auto opens = m.server.opens();
+  CHECK(opens.back().claim.tag() == CLAIM_PREVIOUS);
+  m.server.forget_stateids();
+  m.server.answer(OP_READ, NFS4ERR_EXPIRED);
+  CHECK(m.read(f) == "TEXT");
+  CHECK(m.read(g) == "other");
+  CHECK(m.server.opens().back().claim.tag() == CLAIM_FH);
+  CHECK(ok(m.close(f)));
+  CHECK(ok(m.close(g)));
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("open files: an OPEN that finds the server without the state before brings all of it back") {
+  Opening m;
+  EngineClient& c = m.connect();
+  const Caller who = user(1);
+  Opened writer = m.open(who, kWrite);
+  m.server.forget_stateids();
+  Opened reader = m.open(who, kRead);
+  CHECK(m.read(reader) == "text");
+  CHECK(ok(c.run(writer.file->write(bytes("TEXT"), 0))));
+  CHECK(ok(m.close(writer)));
+  CHECK(ok(m.close(reader)));
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("open files: unstable data of two users of one file, of which the later one wins") {
+  Opening m;
+  EngineClient& c = m.connect();
+  Opened one = m.open(user(1), kBoth);
+  Opened two = m.open(user(2), kBoth);
+  CHECK(ok(c.run(one.file->write(bytes("aaaa"), 0))));
+  CHECK(ok(c.run(two.file->write(bytes("bb"), 1))));
+  m.server.restart(3s);
+  CHECK(ok(c.run(two.file->commit())));
+  CHECK(ok(c.run(one.file->commit())));
+  CHECK(m.server.stable_content("/f") == "abba");
+  // Cut by somebody who has it not open.
+  CHECK(ok(c.run(one.file->write(bytes("zzzz"), 4))));
+  SetAttributes cut;
+  cut.size = 2;
+  CHECK(ok(c.run(c.objects.set_attributes(nullptr, one.node.handle, one.file->stateid(), cut, {}))));
+  c.files.resized(one.node.handle, 2);
+  m.server.restart(3s);
+  CHECK(ok(c.run(one.file->commit())));
+  CHECK(m.server.stable_content("/f") == "ab");
+  CHECK(ok(m.close(one)));
+  CHECK(ok(m.close(two)));
+}
+
+TEST_CASE("open files: stable writes, and who has a file open") {
+  Opening m;
+  EngineClient& c = m.connect();
+  Opened file = m.open(user(1), kBoth);
+  CHECK(ok(c.run(file.file->write(bytes("safe"), 0, FILE_SYNC4))));
+  CHECK(m.server.stable_content("/f") == "safe");
+  CHECK_FALSE(file.file->has_unstable_data());
+  CHECK(c.files.find(user(1), file.node.handle, kWrite) == file.file.file());
+  CHECK(c.files.find(user(9), file.node.handle, kRead) == file.file.file());
+  CHECK(c.files.find(user(1), c.root, kRead) == nullptr);
+  CHECK(ok(m.close(file)));
+  CHECK(c.files.find(user(1), c.handle("/f"), kRead) == nullptr);
+}
+
+TEST_CASE("open files: an error of CLOSE comes out, and the file is gone all the same") {
+  Opening m;
+  EngineClient& c = m.connect();
+  Opened file = m.open(user(1), kRead);
+  m.server.answer(OP_CLOSE, NFS4ERR_SERVERFAULT);
+  CHECK(m.close(file).error().status() == NFS4ERR_SERVERFAULT);
+  CHECK(c.files.count() == 0);
+  c.closes = false;  // the server still has it
+}
+
+}  // namespace nfsrdma
