@@ -107,9 +107,15 @@ asan_tree() {
 }
 stage_asan() {
   asan_tree
-  timed "build asan" compile "$build-asan" --target nfsrdma_tests
-  ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-    timed "unit and conformance under asan and ubsan" "$build-asan/tests/nfsrdma_tests"
+  timed "build asan" compile "$build-asan" --target nfsrdma_tests nfsrdma-bridge nfsrdma-exercise
+  export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+  export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  timed "unit and conformance under asan and ubsan" "$build-asan/tests/nfsrdma_tests"
+  local status=0
+  NFSRDMA_BRIDGE=$build-asan/tests/bridge/nfsrdma-bridge NFSRDMA_FAULT_OPERATIONS=100 \
+    timed "faults under asan and ubsan" "$root/tests/bridge/faults.sh" || status=$?
+  # Without a Ganesha the rest of the stage has run all the same, and faults.sh has said so loudly.
+  [ $status = 77 ] || return $status
 }
 stage_tsan() {
   timed "configure tsan" sanitized "$build-tsan" thread

@@ -229,7 +229,7 @@ async::Task<Result<Created>> Objects::create(Caller caller, nfs_fh4 directory, s
 
 async::Task<Result<Created>> Objects::make_directory(Caller caller, nfs_fh4 directory, std::string name,
                                                      SetAttributes changes, Wanted wanted) {
-  return create(std::move(caller), directory, std::move(name), createtype4::of<NF4DIR>(), std::move(changes),
+  return create(std::move(caller), directory, std::move(name), createtype4::of<NF4DIR>(), changes,
                 std::move(wanted), "mkdir");
 }
 
@@ -238,8 +238,7 @@ async::Task<Result<Created>> Objects::make_symlink(Caller caller, nfs_fh4 direct
   // The text stays here for as long as the call: DDP-eligible bytes are not copied into the Compound.
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
   co_return co_await create(std::move(caller), directory, std::move(name),
-                            createtype4::of<NF4LNK>(linktext4{bytes}), std::move(changes), std::move(wanted),
-                            "symlink");
+                            createtype4::of<NF4LNK>(linktext4{bytes}), changes, std::move(wanted), "symlink");
 }
 
 async::Task<Result<Created>> Objects::make_node(Caller caller, nfs_fh4 directory, std::string name,
@@ -262,8 +261,8 @@ async::Task<Result<Created>> Objects::make_node(Caller caller, nfs_fh4 directory
     default:
       co_return status_error(NFS4ERR_BADTYPE, "mknod", name);
   }
-  co_return co_await create(std::move(caller), directory, std::move(name), std::move(made),
-                            std::move(changes), std::move(wanted), "mknod");
+  co_return co_await create(std::move(caller), directory, std::move(name), std::move(made), changes,
+                            std::move(wanted), "mknod");
 }
 
 async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, nfs_fh4 directory, std::string name,

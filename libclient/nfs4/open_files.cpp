@@ -397,7 +397,7 @@ async::Task<Result<Opened>> OpenFiles::create(Caller caller, nfs_fh4 directory, 
                                               Wanted wanted) {
   OpenTable::Opening what{std::move(caller), name, access, how_to_create(how, changes)};
   what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
-  return table_->open_in(std::move(what), directory, std::move(changes), std::move(wanted));
+  return table_->open_in(std::move(what), directory, changes, std::move(wanted));
 }
 
 async::Task<Status> OpenFiles::close(OpenRef ref) {

@@ -8,7 +8,9 @@ Bridge::Bridge(async::Loop& loop, const BridgeOptions& options, Log log)
     : loop_(loop), options_(options), log_(std::move(log)), faults_(options.faults, options.seed) {}
 
 Status Bridge::start() {
-  auto made = listen(loop_, options_.fabric, options_.listen,
+  ListenOptions fabric = options_.fabric;
+  fabric.queues = queues_of(options_.session);
+  auto made = listen(loop_, fabric, options_.listen,
                      [this](std::unique_ptr<fabric::Incoming> incoming) { take(std::move(incoming)); });
   if (!made) return made.error();
   listener_ = std::move(*made);

@@ -4,7 +4,9 @@
 #
 #   faults.sh [NAME ...]     only those runs
 #
-# Environment: NFSRDMA_EXERCISE (the program), NFSRDMA_FAULT_OPERATIONS (1000), NFSRDMA_FAULT_SEED (1).
+# Environment: NFSRDMA_EXERCISE (the program), NFSRDMA_FAULT_OPERATIONS (1000; with fewer, a fault by itself is that much
+# more frequent), NFSRDMA_FAULT_SEED (1).
+without_cli=yes
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 exercise=${NFSRDMA_EXERCISE:-$(dirname "$bridge_binary")/nfsrdma-exercise}
@@ -17,6 +19,7 @@ only=("$@")
 
 start_bridge clean || exit 1
 clean_port=$bridge_port
+clean_bridge=$bridge_pid
 
 # run NAME OPTION …: in the background; its output goes to $work/NAME.out.
 running=()
@@ -33,13 +36,18 @@ run() {
     --seed "$seed" > "$work/$name.out" 2>&1 &
   running+=("$!:$name:$bridge_pid")
 }
+# A sanitizer's findings are complaints; leaks show at the end.
+ended() {
+  check "$1: the bridge is still there, and ends by itself" stop_bridge "$2"
+  same "$1: the bridge does not complain" "" "$(head -c 3000 "$work/$1.err")"
+}
 # Waits for the one that was started first.
 collect() {
   local pid name bridge status=0 struck
   IFS=: read -r pid name bridge <<< "${running[0]}"
   running=("${running[@]:1}")
   wait "$pid" || status=$?
-  check "$name: the bridge is still there, and ends by itself" stop_bridge "$bridge"
+  ended "$name" "$bridge"
   struck=$(sed -n 's/.*faults: //p' "$work/$name.summary")
   checks=$((checks + 1))
   if [ $status = 0 ]; then
@@ -56,8 +64,18 @@ collect() {
 fault() {
   local name=$1 one args=()
   shift
-  for one in "$@"; do args+=(--fault "$one"); done
+  for one in "$@"; do args+=(--fault "$(scaled "$name" "$one")"); done
   run "$name" "${args[@]}"
+}
+# scaled NAME FAULT: the rates below are for 1000 operations. With fewer it is to strike about as often, but not in more
+# than every third Reply: then nothing works any more. A mix is many already.
+scaled() {
+  awk -F= -v name="$1" -v operations="$operations" 'BEGIN { OFS = "=" } {
+    factor = operations < 1000 ? 1000 / operations : 1
+    if (name ~ /^mix-/ && factor > 3) factor = 3
+    if ($1 == "disconnect-at") $2 = int($2 / factor)
+    else if ($2 < 0.3) $2 = $2 * factor < 0.3 ? $2 * factor : 0.3
+    print }' <<< "$2"
 }
 
 # Those that end in a time-out are rare, since each costs a second; those that break the connection as well, since the
@@ -96,4 +114,5 @@ fault mix-all drop-reply=0.0005 delay-reply=0.005 duplicate-reply=0.005 reorder-
   other-handle=0.003 overlong-chunk=0.003 oversized-count=0.003 msgp=0.01 done=0.01 backward-call=0.01 left-inline=0.003 \
   late-write=0.003
 while [ ${#running[@]} -gt 0 ]; do collect; done
+ended clean "$clean_bridge"
 check "there was something to run" test ${#names[@]} -gt 0

@@ -50,5 +50,11 @@ expect_exit 2 "no such fault" "$bridge_binary" --listen 127.0.0.1:0 --fault nons
 one_sentence "no such fault" "nonsense"
 expect_exit 2 "nowhere to listen" "$bridge_binary"
 expect_exit 1 "a port that is taken" "$bridge_binary" --listen "127.0.0.1:$server_port"
+expect_exit 2 "no such fabric" "$bridge_binary" --listen 127.0.0.1:0 --fabric nonsense
+one_sentence "no such fabric" "nonsense" "iwarp or verbs"
+if [ -z "$(ls -A /sys/class/infiniband 2> /dev/null)" ]; then
+  expect_exit 1 "verbs without a device" "$bridge_binary" --listen 127.0.0.1:0 --fabric verbs
+  one_sentence "verbs without a device" "no RDMA device" "--fabric iwarp"
+fi
 expect_exit 0 "--help" "$bridge_binary" --help
 check "--help lists the faults" grep -q late-write "$work/out"

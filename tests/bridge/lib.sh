@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What the bridge's tests share: a Ganesha of their own with bridges in front of it. A test sources this file first.
 #
-# Given: NFSRDMA_CLI, NFSRDMA_BRIDGE (the programs). Provides: $work (removed at the end; KEEP=1 keeps it), $export (the
+# Given: NFSRDMA_CLI, NFSRDMA_BRIDGE (the programs); with $without_cli set the first is not asked for. Provides: $work (removed at the end; KEEP=1 keeps it), $export (the
 # exported directory of this test, as the server sees it), start_bridge, and what ../support/checks.sh has.
 #
 # Exit status: 0, 1 (some check failed; the others ran), 77 (skipped: something is missing, said loudly).
@@ -58,7 +58,9 @@ missing=$("$ganesha" check 2>&1) || skip "$missing"
 for tool in jq sha256sum /usr/bin/time setpriv; do
   command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
 done
-for program in "$cli_binary" "$bridge_binary"; do
+programs=("$bridge_binary")
+[ -n "${without_cli:-}" ] || programs+=("$cli_binary")
+for program in "${programs[@]}"; do
   [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_CLI, NFSRDMA_BRIDGE)"; exit 1; }
 done
 work=$(mktemp -d)
@@ -69,4 +71,4 @@ trap 'exit 130' INT TERM HUP
 server_port=$("$ganesha" port "$work")
 export=$work/export
 chmod 1777 "$export"
-as_user test -x "$cli_binary" || copy_out_cli
+[ -n "${without_cli:-}" ] || as_user test -x "$cli_binary" || copy_out_cli

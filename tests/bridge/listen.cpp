@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "fabric/iwarp/listener.h"
+#include "fabric/verbs/library.h"
+#include "fabric/verbs/listener.h"
 
 namespace nfsrdma::bridge {
 namespace {
@@ -28,15 +30,9 @@ class WithCrc final : public fabric::Incoming {
   iwarp::CrcPolicy crc_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<fabric::Listener>> listen(async::Loop& loop, const ListenOptions& options,
-                                                 const sockaddr_storage& address,
-                                                 fabric::Listener::Callback callback) {
-  if (options.fabric != "iwarp") {
-    return Error(ErrorKind::usage, ENOTSUP, "--fabric", options.fabric,
-                 "not built in yet; use --fabric iwarp");
-  }
+Result<std::unique_ptr<fabric::Listener>> listen_iwarp(async::Loop& loop, const ListenOptions& options,
+                                                       const sockaddr_storage& address,
+                                                       fabric::Listener::Callback callback) {
   auto made = iwarp::Listener::listen(
       loop, address,
       [crc = options.crc, callback = std::move(callback)](std::unique_ptr<iwarp::Incoming> incoming) {
@@ -44,6 +40,26 @@ Result<std::unique_ptr<fabric::Listener>> listen(async::Loop& loop, const Listen
       });
   if (!made) return made.error();
   return std::unique_ptr<fabric::Listener>(std::move(*made));
+}
+
+Result<std::unique_ptr<fabric::Listener>> listen_verbs(async::Loop& loop, const ListenOptions& options,
+                                                       const sockaddr_storage& address,
+                                                       fabric::Listener::Callback callback) {
+  if (const std::string missing = fabric::verbs::missing_device(); !missing.empty())
+    return Error(ErrorKind::local, ENODEV, "--fabric", "verbs", missing + "; use --fabric iwarp");
+  auto made = fabric::verbs::Listener::listen(loop, address, options.queues, std::move(callback));
+  if (!made) return made.error();
+  return std::unique_ptr<fabric::Listener>(std::move(*made));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<fabric::Listener>> listen(async::Loop& loop, const ListenOptions& options,
+                                                 const sockaddr_storage& address,
+                                                 fabric::Listener::Callback callback) {
+  if (options.fabric == "iwarp") return listen_iwarp(loop, options, address, std::move(callback));
+  if (options.fabric == "verbs") return listen_verbs(loop, options, address, std::move(callback));
+  return Error(ErrorKind::usage, EINVAL, "--fabric", options.fabric, "it takes iwarp or verbs");
 }
 
 }  // namespace nfsrdma::bridge

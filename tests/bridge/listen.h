@@ -7,6 +7,7 @@
 #include "async/loop.h"
 #include "fabric/iwarp/handshake.h"
 #include "fabric/listener.h"
+#include "fabric/verbs/connection.h"
 
 struct sockaddr_storage;
 
@@ -15,6 +16,7 @@ namespace nfsrdma::bridge {
 struct ListenOptions {
   std::string fabric = "iwarp";
   fabric::iwarp::CrcPolicy crc = fabric::iwarp::CrcPolicy::automatic;  ///< iwarp only
+  fabric::verbs::Queues queues;                                        ///< verbs only
 };
 
 [[nodiscard]] Result<std::unique_ptr<fabric::Listener>> listen(async::Loop& loop,

@@ -13,7 +13,7 @@ constexpr std::size_t kBackwardQueue = 64;
 constexpr std::uint32_t kSpareReceives = 4;
 constexpr std::chrono::milliseconds kBehindAtMost{50}, kLate{250};
 /// Private data that a fault announces may ask for larger Receives than the options do.
-constexpr std::size_t kLeastReceive = 4096;
+constexpr std::uint32_t kLeastReceive = 4096;
 
 std::string hex(std::uint32_t number) {
   constexpr const char* kDigits = "0123456789abcdef";
@@ -31,7 +31,24 @@ xdr::Buffer system_error(std::uint32_t xid) {
   return out;
 }
 
+std::uint32_t receive_size(const SessionOptions& options) {
+  return std::max(options.inline_receive, kLeastReceive);
+}
+std::uint32_t receive_count(const SessionOptions& options) {
+  return options.credits + kBackwardCredits + kSpareReceives;
+}
+
 }  // namespace
+
+fabric::verbs::Queues queues_of(const SessionOptions& options) {
+  fabric::verbs::Queues out;
+  out.receive_size = receive_size(options);
+  out.receive_count = receive_count(options);
+  // The fault oversized-message sends more than the client's Receives hold.
+  out.send_size = std::max(options.inline_send, kLeastReceive) + rpcrdma::kSizeUnit;
+  out.send_count = options.credits + kBackwardCredits;
+  return out;
+}
 
 Session::Session(async::Loop& loop, const SessionOptions& options, Faults& faults, Log log)
     : loop_(loop), options_(options), faults_(faults), log_(std::move(log)) {}
@@ -55,7 +72,6 @@ bool Session::start(fabric::Incoming& incoming, const sockaddr_storage& server, 
   const auto peer = rpcrdma::find_private_data(incoming.private_data());
   agreed_ = rpcrdma::negotiate(mine, peer);
   client_receives_ = peer ? peer->receive_size : rpcrdma::kDefaultThreshold;
-  receive_size_ = std::max<std::size_t>(options_.inline_receive, kLeastReceive);
 
   auto accepted = incoming.accept(std::move(announced), *this);
   if (!accepted) {
@@ -63,7 +79,7 @@ bool Session::start(fabric::Incoming& incoming, const sockaddr_storage& server, 
     return false;
   }
   rdma_ = std::move(*accepted);
-  post_receives(options_.credits + kBackwardCredits + kSpareReceives);
+  post_receives(receive_count(options_));
   TcpPeer::Events& events = *this;
   tcp_ = std::make_unique<TcpPeer>(loop_, server, options_.largest_message, events);
   return true;
@@ -71,13 +87,15 @@ bool Session::start(fabric::Incoming& incoming, const sockaddr_storage& server, 
 
 void Session::post_receives(std::uint32_t count) {
   for (std::uint32_t i = 0; i < count && !over_; ++i)
-    rdma_->post_receive(fabric::ReceiveBuffer(receive_size_));
+    rdma_->post_receive(fabric::ReceiveBuffer(receive_size(options_)));
 }
 
 void Session::end(const std::string& why) {
   if (over_) return;
   over_ = true;
-  log_("ended: " + why + " (" + std::to_string(calls_) + " calls, " + std::to_string(replies_) + " replies)");
+  log_("ended: " + why + " (" + std::to_string(calls_) + " calls, " + std::to_string(replies_) +
+       " replies, " + std::to_string(invalidations_) + " with Invalidate, " +
+       std::to_string(backward_calls_) + " backward calls)");
   rdma_->close();
   if (tcp_) tcp_->close();
   works_.clear();
@@ -286,6 +304,7 @@ void Session::post_send(xdr::Buffer message, std::optional<std::uint32_t> invali
   send.cookie = work(piece.size(), [kept] {});
   send.pieces = {&piece, 1};
   send.invalidate = invalidate;
+  if (invalidate) ++invalidations_;
   rdma_->post_send(send);
 }
 
@@ -311,6 +330,7 @@ void Session::send_backward_calls() {
     header.rdma_xid = xdr::load_u32(call.data());
     header.rdma_credit = kBackwardCredits;
     backward_.under_way.insert(header.rdma_xid);
+    ++backward_calls_;
     xdr::Buffer message;
     rpcrdma::encode(header, message);
     std::ranges::copy(call.bytes(), message.extend(call.size()));

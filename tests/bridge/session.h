@@ -29,6 +29,7 @@
 #include "bridge/sabotage.h"
 #include "bridge/tcp_peer.h"
 #include "fabric/listener.h"
+#include "fabric/verbs/connection.h"
 #include "rpcrdma/private_data.h"
 
 namespace nfsrdma::bridge {
@@ -40,6 +41,8 @@ struct SessionOptions {
   bool remote_invalidation = false;
   std::size_t largest_message = 16U << 20;  ///< an RPC message, either way
 };
+/// For fabrics whose queues are made before the Session is.
+[[nodiscard]] fabric::verbs::Queues queues_of(const SessionOptions& options);
 
 class Session final : private fabric::Handler, private TcpPeer::Events {
  public:
@@ -97,7 +100,6 @@ class Session final : private fabric::Handler, private TcpPeer::Events {
 
   rpcrdma::Negotiated agreed_;
   std::uint32_t client_receives_ = rpcrdma::kDefaultThreshold;  // the size of the client's Receives
-  std::size_t receive_size_ = 0;
 
   struct Work {
     std::size_t bytes;
@@ -109,7 +111,7 @@ class Session final : private fabric::Handler, private TcpPeer::Events {
   bool paused_ = false;
 
   std::unordered_multimap<std::uint32_t, Offer> waiting_;  // Calls with the server, by xid
-  std::uint64_t calls_ = 0, replies_ = 0;
+  std::uint64_t calls_ = 0, replies_ = 0, invalidations_ = 0, backward_calls_ = 0;
   std::set<async::Loop::TimerId> timers_;
   std::function<void()> behind_;  // a Reply that waits for the next one
 

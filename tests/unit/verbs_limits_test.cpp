@@ -90,3 +90,11 @@ TEST_CASE("verbs: whatever a device says, there is a queue") {
   CHECK(d.sends == 1);
   CHECK(d.send_slots == 1);
 }
+
+TEST_CASE("verbs: an answer allows no more RDMA Reads than the request asked for") {
+  CHECK(answered_reads(16, 4, false) == 4);
+  CHECK(answered_reads(16, 128, false) == 16);
+  CHECK(answered_reads(16, 0, false) == 0);
+  CHECK(answered_reads(16, 4, true) == 4);
+  CHECK(answered_reads(16, 0, true) == 16);  // MPA revision 1 says nothing
+}

@@ -51,4 +51,10 @@ inline constexpr std::uint32_t work_per_send = 1 + 2 * windows_per_send;
   return out;
 }
 
+/// RDMA Reads under way, one way, in the answer to a request that allows `asked`. InfiniBand: the answer may
+/// not go beyond it. On iWARP a 0 is also what a peer that said nothing (MPA revision 1) looks like.
+[[nodiscard]] constexpr std::uint32_t answered_reads(std::uint32_t own, std::uint32_t asked, bool is_iwarp) {
+  return is_iwarp && asked == 0 ? own : std::min(own, asked);
+}
+
 }  // namespace nfsrdma::fabric::verbs

@@ -16,11 +16,12 @@ constexpr int backlog = 128;
 
 class Incoming final : public fabric::Incoming {
  public:
-  Incoming(async::Loop& loop, const Library& library, const Queues& queues, ManagerEvent request,
-           std::string peer)
+  Incoming(async::Loop& loop, const Library& library, const Queues& queues,
+           std::shared_ptr<rdma_event_channel> channel, ManagerEvent request, std::string peer)
       : loop_(loop),
         library_(library),
         queues_(queues),
+        channel_(std::move(channel)),
         request_(std::move(request)),
         peer_(std::move(peer)) {}
   ~Incoming() override { reject({}); }
@@ -45,7 +46,7 @@ class Incoming final : public fabric::Incoming {
       return local_failure(failed, "accept", peer_);
     }
     return std::unique_ptr<Connection>(std::make_unique<RdmaConnection>(
-        loop_, std::move(endpoint), queues_, peer_, std::move(private_data), request_.private_data, handler));
+        loop_, std::move(endpoint), queues_, peer_, std::move(private_data), request_, handler));
   }
 
   void reject(ConstBytes private_data) override {
@@ -59,6 +60,7 @@ class Incoming final : public fabric::Incoming {
   async::Loop& loop_;
   const Library& library_;
   const Queues queues_;
+  const std::shared_ptr<rdma_event_channel> channel_;
   ManagerEvent request_;
   const std::string peer_;
 };
@@ -70,6 +72,20 @@ std::string name_of_peer(rdma_cm_id* id) {
   return peer_text(address, "");
 }
 
+Error listen_failure(int errno_value, const char* what, const std::string& address) {
+  switch (errno_value) {
+    case EADDRINUSE:
+      return {ErrorKind::local, errno_value, "listen", address,
+              "somebody listens there already. Choose another port"};
+    case EADDRNOTAVAIL:
+    case ENODEV:
+      return {ErrorKind::local, errno_value, "listen", address,
+              "no RDMA device of this machine has that address. Choose another one, or use fabric=iwarp"};
+    default:
+      return local_failure({errno_value, what}, "listen", address);
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Listener>> Listener::listen(async::Loop& loop, const sockaddr_storage& address,
@@ -78,13 +94,12 @@ Result<std::unique_ptr<Listener>> Listener::listen(async::Loop& loop, const sock
   if (!loaded) return loaded.error();
   const Library& lib = **loaded;
   std::unique_ptr<Listener> out(new Listener(loop, lib, queues, std::move(callback)));
-  const auto failed = [&](const char* what) {
-    return local_failure({errno, what}, "listen", peer_text(address, ""));
-  };
-  out->channel_ = lib.create_event_channel();
-  if (out->channel_ == nullptr) return failed("the RDMA connection manager cannot be opened");
-  if (make_nonblocking(out->channel_->fd) != 0) return failed("fcntl");
-  if (lib.create_id(out->channel_, &out->id_, nullptr, RDMA_PS_TCP) != 0) {
+  const auto failed = [&](const char* what) { return listen_failure(errno, what, peer_text(address, "")); };
+  rdma_event_channel* const channel = lib.create_event_channel();
+  if (channel == nullptr) return failed("the RDMA connection manager cannot be opened");
+  out->channel_ = {channel, lib.destroy_event_channel};
+  if (make_nonblocking(channel->fd) != 0) return failed("fcntl");
+  if (lib.create_id(channel, &out->id_, nullptr, RDMA_PS_TCP) != 0) {
     out->id_ = nullptr;
     return failed("the RDMA connection manager gives no identifier");
   }
@@ -93,7 +108,7 @@ Result<std::unique_ptr<Listener>> Listener::listen(async::Loop& loop, const sock
     return failed("the address cannot be used");
   }
   if (lib.listen(out->id_, backlog) != 0) return failed("listening failed");
-  loop.watch(out->channel_->fd, EPOLLIN, [listener = out.get()](std::uint32_t) { listener->on_request(); });
+  loop.watch(channel->fd, EPOLLIN, [listener = out.get()](std::uint32_t) { listener->on_request(); });
   return out;
 }
 
@@ -101,9 +116,8 @@ Listener::Listener(async::Loop& loop, const Library& library, const Queues& queu
     : loop_(loop), library_(library), queues_(queues), callback_(std::move(callback)) {}
 
 Listener::~Listener() {
-  if (channel_ != nullptr) loop_.unwatch(channel_->fd);
+  if (channel_) loop_.unwatch(channel_->fd);
   if (id_ != nullptr) library_.destroy_id(id_);
-  if (channel_ != nullptr) library_.destroy_event_channel(channel_);
 }
 
 std::uint16_t Listener::port() const {
@@ -112,10 +126,11 @@ std::uint16_t Listener::port() const {
 
 void Listener::on_request() {
   // The callback may not destroy the listener.
-  while (auto event = next_event(library_, channel_)) {
+  while (auto event = next_event(library_, channel_.get())) {
     if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) continue;  // one that was not taken over has gone
     std::string peer = name_of_peer(event->id);
-    callback_(std::make_unique<Incoming>(loop_, library_, queues_, std::move(*event), std::move(peer)));
+    callback_(
+        std::make_unique<Incoming>(loop_, library_, queues_, channel_, std::move(*event), std::move(peer)));
   }
 }
 

@@ -42,7 +42,7 @@ class Listener final : public fabric::Listener {
   const Library& library_;
   const Queues queues_;
   const Callback callback_;
-  rdma_event_channel* channel_ = nullptr;
+  std::shared_ptr<rdma_event_channel> channel_;  // an undecided Incoming's identifier needs it too
   rdma_cm_id* id_ = nullptr;
 };
 

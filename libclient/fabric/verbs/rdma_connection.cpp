@@ -74,7 +74,7 @@ RdmaConnection::RdmaConnection(async::Loop& loop, ConnectOptions options, Handle
 
 RdmaConnection::RdmaConnection(async::Loop& loop, std::shared_ptr<Endpoint> endpoint, const Queues& queues,
                                std::string peer, std::vector<std::byte> private_data,
-                               std::vector<std::byte> request, Handler& handler)
+                               const ManagerEvent& request, Handler& handler)
     : loop_(loop),
       handler_(handler),
       options_([&] {
@@ -86,7 +86,10 @@ RdmaConnection::RdmaConnection(async::Loop& loop, std::shared_ptr<Endpoint> endp
       state_(State::accepting),
       endpoint_(std::move(endpoint)),
       private_data_(std::move(private_data)) {
-  established_.private_data = std::move(request);
+  established_.private_data = request.private_data;
+  Depths& depth = endpoint_->depth;
+  depth.reads_in = answered_reads(depth.reads_in, request.reads_in, endpoint_->is_iwarp());
+  depth.reads_out = answered_reads(depth.reads_out, request.reads_out, endpoint_->is_iwarp());
   make_queues();
   watch_manager();
   post(&RdmaConnection::answer);

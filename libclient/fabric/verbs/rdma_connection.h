@@ -46,7 +46,7 @@ class RdmaConnection final : public Connection {
   /// The accepting side. `endpoint` is prepared; the answer goes out from the loop, when Receives have been
   /// posted.
   RdmaConnection(async::Loop& loop, std::shared_ptr<Endpoint> endpoint, const Queues& queues,
-                 std::string peer, std::vector<std::byte> private_data, std::vector<std::byte> request,
+                 std::string peer, std::vector<std::byte> private_data, const ManagerEvent& request,
                  Handler& handler);
   ~RdmaConnection() override;
   RdmaConnection(const RdmaConnection&) = delete;

@@ -98,8 +98,11 @@ void SendQueue::fill(Request& request, const Work& work, bool signalled) const {
       request.sge.lkey = endpoint_.send_slab.key();
       wr.opcode = work.invalidates ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
       wr.invalidate_rkey = work.handle;
+      // siw, as of rdma-core 44 and Linux 6.1: its library takes the handle from here, and its driver refuses
+      // a Send with Invalidate that is inline.
+      wr.wr.rdma.rkey = work.handle;
       if (work.solicited) wr.send_flags |= IBV_SEND_SOLICITED;
-      if (work.length <= endpoint_.inline_limit) wr.send_flags |= IBV_SEND_INLINE;
+      if (!work.invalidates && work.length <= endpoint_.inline_limit) wr.send_flags |= IBV_SEND_INLINE;
       return;
     case Work::Kind::bind:
       wr.opcode = IBV_WR_BIND_MW;
@@ -140,7 +143,7 @@ int SendQueue::flush() {
     if (count == 0) return 0;
     ibv_send_wr* refused = nullptr;
     if (const int failed = ibv_post_send(endpoint_.qp(), &batch_.front().wr, &refused); failed != 0) {
-      return failed;
+      return failed > 0 ? failed : errno;  // siw's library gives -1
     }
     // The device knows the window by its new handle from here on; rdma-core leaves saying so to us.
     for (std::size_t i = 0; i < count; ++i) {
@@ -172,7 +175,7 @@ std::vector<ibv_mr*> SendQueue::clear() {
   for (const auto* list : {&under_way_, &waiting_}) {
     for (const Work& work : *list) {
       const bool own = work.kind == Work::Kind::write || work.kind == Work::Kind::read;
-      if (own && work.last && work.registration != nullptr) out.push_back(work.registration);
+      if (own && work.registration != nullptr) out.push_back(work.registration);
     }
   }
   under_way_.clear();
