@@ -1,8 +1,8 @@
-#shellcheck shell = bash
-#What test scripts share : checks that are counted, and a test that goes on after one that failed.
+# shellcheck shell=bash
+# What test scripts share: checks that are counted, and a test that goes on after one that failed.
 #
-#Given : $test_name and, before the first check, $work(a directory of the test's own). Provides $checks and $failures,
-#which conclude() turns into the exit status.
+# Given: $test_name and, before the first check, $work (a directory of the test's own). Provides $checks and $failures,
+# which conclude() turns into the exit status.
 failures=0
 checks=0
 
@@ -10,80 +10,80 @@ skip() {
   printf '\n*** SKIPPED %s: %s ***\n\n' "$test_name" "$*" >&2
   exit 77
 }
-say() {
-  printf '%s: %s\n' "$test_name" "$*";
-}
+say() { printf '%s: %s\n' "$test_name" "$*"; }
 fail() {
   failures=$((failures + 1))
   printf 'FAILED %s: %s\n' "$test_name" "$*"
 }
-#check WHAT COMMAND …: the command must succeed.
+
+# check WHAT COMMAND …: the command must succeed.
 check() {
-  local what = $1 shift checks = $((checks + 1)) if "$@" > "$work/check.out" 2 > &1;
-  then say "ok: $what" else fail "$what (status $?: $(head -c 1500 " $work / check.out "))" fi
-}
-#same WHAT EXPECTED ACTUAL
-same() {
-  checks = $((checks + 1)) if["$2" = "$3"];
-  then say "ok: $1";
-  else fail "$1: expected '$(head -c 300 <<< " $2 ")', got '$(head -c 300 <<< " $3 ")'";
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  if "$@" > "$work/check.out" 2>&1; then
+    say "ok: $what"
+  else
+    fail "$what (status $?: $(head -c 1500 "$work/check.out"))"
   fi
 }
-#expect_exit STATUS WHAT COMMAND …: its output is in $work / out and $work / err afterwards.
-expect_exit() {
-  local want = $1 what = $2 got = 0 shift 2 checks =
-      $((checks + 1)) "$@" > "$work/out" 2 > "$work/err" || got = $ ? if["$got" = "$want"];
-  then say "ok: $what" else fail "$what: exit status $got, expected $want; stderr: $(head -c 800 " $work / err
-      ")" fi
+# same WHAT EXPECTED ACTUAL
+same() {
+  checks=$((checks + 1))
+  if [ "$2" = "$3" ]; then say "ok: $1"; else fail "$1: expected '$(head -c 300 <<< "$2")', got '$(head -c 300 <<< "$3")'"; fi
 }
-#one_sentence WHAT[WORD …] : $work / err is one line, long enough to say something, \
-                   and contains each WORD(a regular
-#expression, in any case).
+# expect_exit STATUS WHAT COMMAND …: its output is in $work/out and $work/err afterwards.
+expect_exit() {
+  local want=$1 what=$2 got=0
+  shift 2
+  checks=$((checks + 1))
+  "$@" > "$work/out" 2> "$work/err" || got=$?
+  if [ "$got" = "$want" ]; then
+    say "ok: $what"
+  else
+    fail "$what: exit status $got, expected $want; stderr: $(head -c 800 "$work/err")"
+  fi
+}
+# one_sentence WHAT [WORD …]: $work/err is one line, long enough to say something, and contains each WORD (a regular
+# expression, in any case).
 one_sentence() {
-  local what = $1 word lines shift checks = $((checks + 1)) lines =
-      $(wc - l < "$work/err") if["$lines" != 1] || ["$(wc -c < " $work / err ")" - lt 30]; then
+  local what=$1 word lines
+  shift
+  checks=$((checks + 1))
+  lines=$(wc -l < "$work/err")
+  if [ "$lines" != 1 ] || [ "$(wc -c < "$work/err")" -lt 30 ]; then
     fail "$what: stderr is not one sentence but $lines lines: $(head -c 800 "$work/err")"
     return
   fi
-  for word in "$@";
-  do
-    if !grep
-      -qiE -- "$word" "$work/err";
-  then fail "$what: stderr does not say '$word': $(cat " $work /
-      err ")" return fi done say "ok: $what: $(cat " $work / err ")"
+  for word in "$@"; do
+    if ! grep -qiE -- "$word" "$work/err"; then
+      fail "$what: stderr does not say '$word': $(cat "$work/err")"
+      return
+    fi
+  done
+  say "ok: $what: $(cat "$work/err")"
 }
 
-local_sum() {
-  sha256sum < "$1" | cut - d ' ' - f1;
-}
-now_ms() {
-  date + % s % 3N;
-}
-#json FILTER : applies jq's FILTER to $work/out; each line must be JSON.
-json() {
-  jq - r
-      "$1"
-      "$work/out";
-}
+local_sum() { sha256sum < "$1" | cut -d' ' -f1; }
+now_ms() { date +%s%3N; }
+# json FILTER: applies jq's FILTER to $work/out; each line must be JSON.
+json() { jq -r "$1" "$work/out"; }
 
-#The unprivileged user must reach $cli_binary : from a checkout below a closed home directory it is copied \
-    out.
+# The unprivileged user must reach $cli_binary: from a checkout below a closed home directory it is copied out.
 copy_out_cli() {
-  mkdir - p "$work/bin" &&
-      cp -
-              L
-              "$cli_binary"
-              "$work/bin/nfsrdma-cli" cp -
-              P "$(dirname " $cli_binary ")" /../ libclient / libnfsrdma.so * "$work/bin/" 2 >
-          / dev / null cli_binary =
-      $work / bin / nfsrdma - cli chmod - R a + rX "$work/bin" export LD_LIBRARY_PATH = $work / bin$ {
-  LD_LIBRARY_PATH:
-    + : $LD_LIBRARY_PATH
-  }
+  mkdir -p "$work/bin" && cp -L "$cli_binary" "$work/bin/nfsrdma-cli"
+  cp -P "$(dirname "$cli_binary")"/../libclient/libnfsrdma.so* "$work/bin/" 2>/dev/null
+  cli_binary=$work/bin/nfsrdma-cli
+  chmod -R a+rX "$work/bin"
+  export LD_LIBRARY_PATH=$work/bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
-#conclude STATUS : for an EXIT trap, last.Says what was checked, and exits with 1 where a check failed.
+# conclude STATUS: for an EXIT trap, last. Says what was checked, and exits with 1 where a check failed.
 conclude() {
-  local status = $1 if["$status" = 0];
-  then say "$checks checks, $failures failed, $SECONDS s"["$failures" = 0] || status = 1 fi exit "$status"
+  local status=$1
+  if [ "$status" = 0 ]; then
+    say "$checks checks, $failures failed, $SECONDS s"
+    [ "$failures" = 0 ] || status=1
+  fi
+  exit "$status"
 }

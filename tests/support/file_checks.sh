@@ -1,108 +1,69 @@
-#shellcheck shell = bash
-#Files and directories through nfsrdma - cli, compared with what the server itself sees : for the lab's server and for the
-#bridge's alike.
+# shellcheck shell=bash
+# Files and directories through nfsrdma-cli, compared with what the server itself sees: for the lab's server and for the
+# bridge's alike.
 #
-#On top of checks.sh, \
-    given : cli … (the program, as uid and gid 65534, behind the words of the array cli_wrap), url NAME,
-#$root_url, $export(the directory of url, on the server), on_server COMMAND, server_sum NAME.
-MiB =
-    1048576
-#check_content SIZE : put, cat and get of a file of that size.
-    check_content(){
-        local size = $1 name =
-            f - $1 sum head - c "$size" / dev / urandom > "$work/$name" chmod 644 "$work/$name" sum =
-                $(local_sum "$work/$name") expect_exit 0 "put $size bytes" cli put
-                                                         "$work/$name"
-                                                         "$(url " $name ")" same
-                                                         "put $size bytes: the server's sum"
-                                                         "$sum"
-                                                         "$(server_sum " $name ")" same
-                                                         "put $size bytes: nothing else left there"
-                                                         "$name"
-                                                         "$(on_server " cd '$export' &&
-                ls - A | grep -
-                             F-- '$name' ")" expect_exit 0 "cat $size bytes" cli cat "$(url " $name ")" same
-                                                           "cat $size bytes: contents"
-                                                           "$sum"
-                                                           "$(local_sum " $work /
-                                 out ")" expect_exit 0 "get $size bytes" cli get "$(url " $name
-                                                       ")"
-                                                       "$work/got-$name" check "get $size bytes: contents" cmp
-                                                       "$work/$name"
-                                                       "$work/got-$name" on_server "rm '$export/$name'" rm -
-                             f
-                             "$work/$name"
-                             "$work/got-$name"}
+# On top of checks.sh, given: cli … (the program, as uid and gid 65534, behind the words of the array cli_wrap), url NAME,
+# $root_url, $export (the directory of url, on the server), on_server COMMAND, server_sum NAME.
+MiB=1048576
 
-#Standard input and output, names by default, -p : times and holes.
-check_pipes(){
-    local sum blocks head - c 300000 / dev / urandom > "$work/pipe" chmod 644 "$work/pipe" sum =
-        $(local_sum "$work/pipe") cli put - "$(url piped)" < "$work/pipe" > "$work/out" 2 >
-            "$work/err" same
-            "put - reads stdin"
-            "0 $sum"
-            "$? $(server_sum piped)" same
-            "get - writes to stdout"
-            "$sum"
-            "$(cli get " $(url piped) " - | sha256sum | cut -d' ' -f1)" mkdir -
-                m 777 "$work/cwd"(cd "$work/cwd" && cli get "$(url piped)" > "$work/out" 2 > "$work/err")
-                    check "get without LOCAL uses the name" cmp
-                          "$work/pipe"
-                          "$work/cwd/piped" head -
-                c 5000 / dev / urandom >
-            "$work/shorter" chmod 644 "$work/shorter" expect_exit 0 "put over an existing, longer "
-                                                                    "file" cli put
-                                                                    "$work/shorter"
-                                                                    "$(url piped)" same
-                                                                    "put replaced it"
-                                                                    "$(local_sum " $work /
-                    shorter
-                    ")"
-                    "$(server_sum piped)"
+# check_content SIZE: put, cat and get of a file of that size.
+check_content() {
+  local size=$1 name=f-$1 sum
+  head -c "$size" /dev/urandom > "$work/$name"
+  chmod 644 "$work/$name"
+  sum=$(local_sum "$work/$name")
+  expect_exit 0 "put $size bytes" cli put "$work/$name" "$(url "$name")"
+  same "put $size bytes: the server's sum" "$sum" "$(server_sum "$name")"
+  same "put $size bytes: nothing else left there" "$name" "$(on_server "cd '$export' && ls -A | grep -F -- '$name'")"
+  expect_exit 0 "cat $size bytes" cli cat "$(url "$name")"
+  same "cat $size bytes: contents" "$sum" "$(local_sum "$work/out")"
+  expect_exit 0 "get $size bytes" cli get "$(url "$name")" "$work/got-$name"
+  check "get $size bytes: contents" cmp "$work/$name" "$work/got-$name"
+  on_server "rm '$export/$name'"
+  rm -f "$work/$name" "$work/got-$name"
+}
 
-#- p : times and holes
-                    truncate -
-                s $((32 * MiB)) "$work/holes" printf begin |
-        dd of = "$work/holes" conv = notrunc status =
-            none printf end | dd of = "$work/holes" conv = notrunc status = none bs = 1 seek =
-                $((20 * MiB)) touch -
-                d '2001-02-03 04:05:06 UTC' "$work/holes" chmod 644 "$work/holes" expect_exit 0 "put -p" cli
-                    put -
-                p "$work/holes"
-                  "$(url holes)" same
-                  "put -p: contents"
-                  "$(local_sum " $work /
-                    holes
-                    ")"
-                    "$(server_sum holes)" same "put -p: time" 981173106 "$(on_server " stat -
-                c % Y '$export/holes' ")" blocks =
-                    $(on_server "stat -c %b '$export/holes'")["${side:-}" = guest] ||
-                    check "put -p: holes stay holes ($blocks blocks)" test "$blocks" -
-                        lt $((8 * MiB / 512)) expect_exit 0 "get -p" cli get -
-                        p "$(url holes)"
-                          "$work/holes2" check "get -p: contents" cmp
-                          "$work/holes"
-                          "$work/holes2" same "get -p: time" 981173106 "$(stat -c %Y " $work /
-                            holes2 ")" blocks =
-                        $(stat - c % b "$work/holes2")["${side:-}" = guest] ||
-                        check "get -p: holes stay holes ($blocks blocks)" test "$blocks" -
-                            lt $((8 * MiB / 512))}
+# Standard input and output, names by default, -p: times and holes.
+check_pipes() {
+  local sum blocks
+  head -c 300000 /dev/urandom > "$work/pipe"
+  chmod 644 "$work/pipe"
+  sum=$(local_sum "$work/pipe")
+  cli put - "$(url piped)" < "$work/pipe" > "$work/out" 2> "$work/err"
+  same "put - reads stdin" "0 $sum" "$? $(server_sum piped)"
+  same "get - writes to stdout" "$sum" "$(cli get "$(url piped)" - | sha256sum | cut -d' ' -f1)"
+  mkdir -m 777 "$work/cwd"
+  ( cd "$work/cwd" && cli get "$(url piped)" > "$work/out" 2> "$work/err" )
+  check "get without LOCAL uses the name" cmp "$work/pipe" "$work/cwd/piped"
+  head -c 5000 /dev/urandom > "$work/shorter"
+  chmod 644 "$work/shorter"
+  expect_exit 0 "put over an existing, longer file" cli put "$work/shorter" "$(url piped)"
+  same "put replaced it" "$(local_sum "$work/shorter")" "$(server_sum piped)"
 
-#check_listing COUNT : ls of a directory with that many entries, and of one with 200.
+  # -p: times and holes
+  truncate -s $((32 * MiB)) "$work/holes"
+  printf begin | dd of="$work/holes" conv=notrunc status=none
+  printf end | dd of="$work/holes" conv=notrunc status=none bs=1 seek=$((20 * MiB))
+  touch -d '2001-02-03 04:05:06 UTC' "$work/holes"
+  chmod 644 "$work/holes"
+  expect_exit 0 "put -p" cli put -p "$work/holes" "$(url holes)"
+  same "put -p: contents" "$(local_sum "$work/holes")" "$(server_sum holes)"
+  same "put -p: time" 981173106 "$(on_server "stat -c %Y '$export/holes'")"
+  blocks=$(on_server "stat -c %b '$export/holes'")
+  [ "${side:-}" = guest ] || check "put -p: holes stay holes ($blocks blocks)" test "$blocks" -lt $((8 * MiB / 512))
+  expect_exit 0 "get -p" cli get -p "$(url holes)" "$work/holes2"
+  check "get -p: contents" cmp "$work/holes" "$work/holes2"
+  same "get -p: time" 981173106 "$(stat -c %Y "$work/holes2")"
+  blocks=$(stat -c %b "$work/holes2")
+  [ "${side:-}" = guest ] || check "get -p: holes stay holes ($blocks blocks)" test "$blocks" -lt $((8 * MiB / 512))
+}
+
+# check_listing COUNT: ls of a directory with that many entries, and of one with 200.
 check_listing() {
   local count=$1 many few name
   on_server "mkdir -m 755 '$export/few' '$export/many' && cd '$export/many' && seq -f 'file-%05g' 1 $((count - 10)) | xargs touch &&
-    for i in 1 2 3 4 5;
-  do truncate - s \$ {
-      i
-    }
-  234 file - 0000\$i;
-  chmod 64\$i file - 0000\$i;
-  done;
-  truncate - s 6G file - 00009 mkdir - m 2751 d1 d2 d3;
-  ln - s target s1;
-  ln - s../ few s2;
-  mkfifo p1; chmod 4711 file-00008
+    for i in 1 2 3 4 5; do truncate -s \${i}234 file-0000\$i; chmod 64\$i file-0000\$i; done; truncate -s 6G file-00009
+    mkdir -m 2751 d1 d2 d3; ln -s target s1; ln -s ../few s2; mkfifo p1; chmod 4711 file-00008
     touch 'a name' ./-dash '\$dollar' \"q'uote\"; cd ../few && seq -f 'file-%05g' 1 200 | xargs touch"
   on_server "cd '$export/many' && find . -mindepth 1 -printf '%f|%s|%m|%y\n'" | LC_ALL=C sort > "$work/expected"
   same "the server has $count entries" "$count" "$(wc -l < "$work/expected")"
@@ -110,7 +71,7 @@ check_listing() {
   cli_wrap=(/usr/bin/time -f %M -o "$work/rss-many")
   expect_exit 0 "ls --json of $count entries" cli ls --json "$(url many)"
   cp "$work/out" "$work/many.json"
-#Directories and links have sizes of the server's file system: compared like any other.
+  # Directories and links have sizes of the server's file system: compared like any other.
   jq -r '[.name, .size, (.mode | .[-4:] | sub("^0+"; "")),
     ({"file":"f","reg":"f","regular":"f","f":"f","dir":"d","directory":"d","d":"d","link":"l","symlink":"l","l":"l",
       "fifo":"p","p":"p"}[.type] // .type)] | map(tostring) | join("|")' "$work/many.json" | LC_ALL=C sort > "$work/actual"
@@ -143,7 +104,7 @@ check_listing() {
   for name in a b c d leaf other; do check "ls -R reaches $name" grep -qE "(^|[/ ])$name(:|/|\$)" "$work/out"; done
 }
 
-#One object at a time.After check_listing, whose directories it uses.
+# One object at a time. After check_listing, whose directories it uses.
 check_objects() {
   expect_exit 0 "stat --json" cli stat --json "$(url many/file-00003)"
   same "stat: size, links, type" "3234 1" "$(json '"\(.size) \(.nlink)"')"
@@ -173,9 +134,7 @@ check_objects() {
   expect_exit 0 "truncate" cli truncate -s 12345 -o uid=0,gid=0 "$(url dir/new)"
   same "truncate: size" 12345 "$(on_server "stat -c %s '$export/dir/new'")"
   expect_exit 0 "ln" cli ln -o uid=0,gid=0 "$(url dir/new)" "$(url dir/hard)"
-  same "ln: two links, one file" "2 1" "$(on_server "cd '$export/dir';
-  stat - c % h hard;
-  stat -c %i new hard | sort -u | wc -l" | xargs)"
+  same "ln: two links, one file" "2 1" "$(on_server "cd '$export/dir'; stat -c %h hard; stat -c %i new hard | sort -u | wc -l" | xargs)"
   expect_exit 0 "ln -s" cli ln -s some/where "$(url dir/soft)"
   same "ln -s: its target" some/where "$(on_server "readlink '$export/dir/soft'")"
   expect_exit 0 "ls -l of a link" cli ls -l "$(url dir)"
