@@ -337,7 +337,7 @@ copy_with() { # WHAT COMMAND …: which happens in the middle of it
   "$@"
   check "$what: cp was under way" kill -0 "$pid"
   wait "$pid" || status=$?
-  same "$what: cp finishes" 0 "$status $(cat "$work/copy.out")"
+  same "$what: cp finishes" "0 " "$status $(cat "$work/copy.out")"
   same "$what: what it wrote" "$(local_sum "$work/src")" "$(server_sum trouble)"
   client rm -f "$a/trouble"
 }
