@@ -128,8 +128,20 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
         file ? file->ref().file() : files_.find(caller, (*inode)->handle, OPEN4_SHARE_ACCESS_WRITE);
     if (open && open->is_open()) stateid = open->stateid();
   }
-  auto got = co_await objects_.set_attributes(std::move(caller), (*inode)->handle, stateid, changes,
-                                              public_attributes());
+  auto got =
+      co_await objects_.set_attributes(caller, (*inode)->handle, stateid, changes, public_attributes());
+  if (!got && stateid != stateid4() && Session::is_lost_state(static_cast<nfsstat4>(got.error().status()))) {
+    // A CLOSE came first, or the server has restarted. The file that is given is opened again; without one
+    // none is needed.
+    if (file) {
+      auto done = co_await file->ref()->set_attributes(changes);
+      if (!done) co_return done.error();
+      got = co_await objects_.attributes(std::move(caller), (*inode)->handle, public_attributes());
+    } else {
+      got = co_await objects_.set_attributes(std::move(caller), (*inode)->handle, stateid4(), changes,
+                                             public_attributes());
+    }
+  }
   if (!got) co_return got.error();
   if (changes.size) {
     files_.resized((*inode)->handle, *changes.size);
