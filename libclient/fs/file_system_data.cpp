@@ -222,6 +222,8 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::sha
   while (behind_ != 0 && behind_ + data.size() > kMostBehind) {
     co_await less_behind_.wait_until(async::TimePoint::max());
   }
+  // What was read ahead while this one waited is from before it.
+  changed_here(inode);
   PendingWrite pending;
   pending.offset = offset;
   pending.end = offset + data.size();
