@@ -39,9 +39,11 @@ Mount::Mount(MountOptions options, std::vector<rpc::Address> addresses, Log log)
 
 Mount::~Mount() {
   unmount();
-  if (session_ != nullptr) fuse_session_destroy(session_);
   server_.shut_down();
+  // Requests that nothing has answered are, as they go: that takes the session.
   loop_.drop_tasks();
+  dropper_ = nullptr;
+  if (session_ != nullptr) fuse_session_destroy(session_);
   open_.clear();
   directories_.clear();
   files_ = nullptr;
@@ -87,6 +89,7 @@ Status Mount::start() {
                  "/dev/fuse, and fusermount3 if you are not root");
   }
   mounted_ = true;
+  dropper_ = std::make_unique<CacheDropper>(loop_, session_);
   const int fd = fuse_session_fd(session_);
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   loop_.watch(fd, EPOLLIN, [this](std::uint32_t) { take_in(); });
@@ -124,6 +127,10 @@ void Mount::serve(const sigset_t& signals) {
   while (!asked && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
   loop_.unwatch(fd);
   ::close(fd);
+  // It waits for answers to what the kernel then asks for.
+  const auto deadline = loop_.now() + kGoodbye;
+  while (!dropper_->idle() && fuse_session_exited(session_) == 0 && loop_.now() < deadline)
+    loop_.turn(deadline);
   if (asked) log_(options_.mountpoint + ": a signal asks for the end; unmounting");
   loop_.unwatch(fuse_session_fd(session_));
   unmount();

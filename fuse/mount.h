@@ -13,6 +13,7 @@
 
 #include "api/server.h"
 #include "async/loop.h"
+#include "fuse/cache_dropper.h"
 #include "fuse/options.h"
 #include "fuse/requests.h"
 
@@ -43,6 +44,11 @@ class Mount {
   std::shared_ptr<fs::DirectoryHandle> directory(std::uint64_t number) const;
   void drop_file(std::uint64_t number) { open_.erase(number); }
   void drop_directory(std::uint64_t number) { directories_.erase(number); }
+  /// The kernel asks for the file's attributes before it believes in any. Its pages are not touched.
+  void forget_attributes(fuse_ino_t inode) const {
+    fuse_lowlevel_notify_inval_inode(session_, inode, -1, 0);  // ENOENT: it has none
+  }
+  async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode); }
   /// The memory of the request that is being taken in: a WRITE keeps it until its data has left.
   std::shared_ptr<void> take_memory();
 
@@ -57,6 +63,7 @@ class Mount {
   api::Server server_;
   std::unique_ptr<fs::FileSystem> files_;
   fuse_session* session_ = nullptr;
+  std::unique_ptr<CacheDropper> dropper_;
   bool mounted_ = false;
   fuse_buf buffer_{};
   std::vector<void*> spare_;  // buffers of libfuse's

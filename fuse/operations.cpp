@@ -285,6 +285,8 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
   info.fh = mount.keep(opened->handle);
   info.keep_cache = opened->keep_cache;
   info.direct_io = opened->handle->direct;
+  // Without keep_cache the kernel drops the pages only, and would believe in the size that it knows.
+  if (!opened->keep_cache) mount.forget_attributes(ino);
   if (request->opened(info)) co_return;
   mount.drop_file(info.fh);
   co_await close_unheard(mount, opened->handle);
@@ -451,7 +453,13 @@ void op_getlk(fuse_req_t raw, fuse_ino_t, fuse_file_info* info, struct flock* lo
   if (!file) return b.request->code(EBADF);
   b.go(getlk_task(b.mount, b.request, std::move(file), lock_request(info->lock_owner, *lock)));
 }
-void set_lock(fuse_req_t raw, fuse_file_info* info, const struct flock& lock, bool sleep) {
+/// Whoever has a lock sees what those before wrote under theirs, also where the kernel has cached it.
+Task<void> lock_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Status> task) {
+  auto done = co_await std::move(task);
+  if (done) co_await mount.drop_cached(ino);
+  request->status(done);
+}
+void set_lock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, const struct flock& lock, bool sleep) {
   const Begun b(raw);
   Handle file = b.mount.file(info->fh);
   if (!file) return b.request->code(EBADF);
@@ -464,17 +472,17 @@ void set_lock(fuse_req_t raw, fuse_file_info* info, const struct flock& lock, bo
     wait = std::make_shared<nfs4::LockWait>(b.mount.loop());
     b.request->set_wait(wait);
   }
-  b.go(status_task(b.request, b.mount.files().lock(std::move(file), wanted, std::move(wait))));
+  b.go(lock_task(b.mount, b.request, ino, b.mount.files().lock(std::move(file), wanted, std::move(wait))));
 }
-void op_setlk(fuse_req_t raw, fuse_ino_t, fuse_file_info* info, struct flock* lock, int sleep) {
-  set_lock(raw, info, *lock, sleep != 0);
+void op_setlk(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, struct flock* lock, int sleep) {
+  set_lock(raw, ino, info, *lock, sleep != 0);
 }
 /// As Linux's NFS client has it: a lock on the whole file, so that other clients see it.
-void op_flock(fuse_req_t raw, fuse_ino_t, fuse_file_info* info, int operation) {
+void op_flock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, int operation) {
   struct flock lock{};
   const int kind = operation & ~LOCK_NB;
   lock.l_type = kind == LOCK_UN ? F_UNLCK : kind == LOCK_SH ? F_RDLCK : F_WRLCK;
-  set_lock(raw, info, lock, (operation & LOCK_NB) == 0);
+  set_lock(raw, ino, info, lock, (operation & LOCK_NB) == 0);
 }
 
 // ---- extended attributes ----

@@ -128,8 +128,20 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
         file ? file->ref().file() : files_.find(caller, (*inode)->handle, OPEN4_SHARE_ACCESS_WRITE);
     if (open && open->is_open()) stateid = open->stateid();
   }
-  auto got = co_await objects_.set_attributes(std::move(caller), (*inode)->handle, stateid, changes,
-                                              public_attributes());
+  auto got =
+      co_await objects_.set_attributes(caller, (*inode)->handle, stateid, changes, public_attributes());
+  if (!got && stateid != stateid4() && Session::is_lost_state(static_cast<nfsstat4>(got.error().status()))) {
+    // A CLOSE came first, or the server has restarted. The file that is given is opened again; without one
+    // none is needed.
+    if (file) {
+      auto done = co_await file->ref()->set_attributes(changes);
+      if (!done) co_return done.error();
+      got = co_await objects_.attributes(std::move(caller), (*inode)->handle, public_attributes());
+    } else {
+      got = co_await objects_.set_attributes(std::move(caller), (*inode)->handle, stateid4(), changes,
+                                             public_attributes());
+    }
+  }
   if (!got) co_return got.error();
   if (changes.size) {
     files_.resized((*inode)->handle, *changes.size);
@@ -258,7 +270,12 @@ async::Task<Result<std::shared_ptr<Inode>>> FileSystem::open_target(Caller calle
   if (!found) co_return found.error();
   if (!found->node) co_return none;
   auto inode = inodes_.find(found->node->handle);
-  if (inode && inode->open.empty()) inode = nullptr;
+  if (!inode) co_return none;
+  // close(2) is over before CLOSE is: whoever then removes the file, and its directory, finds no hidden one.
+  while (!inode->open.empty() && std::ranges::all_of(inode->open, &OpenHandle::closing)) {
+    (void)co_await inode->settled.wait_until(async::TimePoint::max());
+  }
+  if (inode->open.empty()) co_return none;
   co_return inode;
 }
 
@@ -269,9 +286,14 @@ async::Task<Status> FileSystem::hide(Caller caller, nfs_fh4 directory, std::stri
   std::snprintf(hidden, sizeof hidden, ".nfs%016llx%08llx",
                 static_cast<unsigned long long>(session_.facts().client_id ^ inode->id),
                 static_cast<unsigned long long>(++last_hidden_));
-  auto renamed = co_await objects_.rename(std::move(caller), directory, std::move(name), directory,
-                                          std::string(hidden), bitmap4());
+  auto renamed =
+      co_await objects_.rename(caller, directory, std::move(name), directory, std::string(hidden), bitmap4());
   if (!renamed) co_return renamed.error();
+  // The last one was closed meanwhile: nobody else would remove it.
+  if (inode->open.empty()) {
+    (void)co_await objects_.remove(std::move(caller), directory, std::string(hidden), bitmap4());
+    co_return Status();
+  }
   Inode::Hidden where;
   where.directory = directory;
   where.name = hidden;

@@ -60,8 +60,8 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
     co_return out;
   }
   const auto change = opened->node.attributes.change;
-  const bool writing = !(*inode)->writes.empty() || (*inode)->open.size() > 1;
-  out.keep_cache = !options_.close_to_open || (change && (*inode)->cached_change == change) || writing;
+  // Also where the file is open here already: what somebody else wrote may be what has changed it.
+  out.keep_cache = !options_.close_to_open || (change && (*inode)->cached_change == change);
   (*inode)->cached_change = change;
   co_return out;
 }
@@ -125,12 +125,14 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
 }
 
 async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
+  file->closing = true;
   co_await settle(file->inode(), 0, ~std::uint64_t{0});
   const auto inode = file->shared_inode();
   const Caller caller = file->ref()->state().caller;
   file->drop_ahead();
   auto closed = co_await files_.close(std::move(file->ref()));
   std::erase(inode->open, file.get());
+  inode->settled.notify_all();
   if (inode->open.empty() && inode->hidden) {
     const Inode::Hidden hidden = *std::exchange(inode->hidden, std::nullopt);
     (void)co_await objects_.remove(caller, hidden.directory, hidden.name, bitmap4());
@@ -220,6 +222,8 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::sha
   while (behind_ != 0 && behind_ + data.size() > kMostBehind) {
     co_await less_behind_.wait_until(async::TimePoint::max());
   }
+  // What was read ahead while this one waited is from before it.
+  changed_here(inode);
   PendingWrite pending;
   pending.offset = offset;
   pending.end = offset + data.size();

@@ -45,7 +45,7 @@ struct Inode {
 
   // ---- writes behind ----
   std::vector<PendingWrite> writes;
-  async::Event settled;             // one of them ended
+  async::Event settled;             // one of them ended, or one of `open` was closed
   std::optional<Error> late_error;  // for the next fsync or close
 };
 

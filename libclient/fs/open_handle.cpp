@@ -37,7 +37,7 @@ OpenHandle::OpenHandle(async::Loop& loop, BufferPool& pool, std::shared_ptr<Inod
 }
 
 OpenHandle::~OpenHandle() {
-  std::erase(inode_->open, this);
+  if (std::erase(inode_->open, this) != 0) inode_->settled.notify_all();
 }
 
 void OpenHandle::drop_ahead() {

@@ -63,6 +63,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   [[nodiscard]] Inode& inode() { return *inode_; }
   [[nodiscard]] const std::shared_ptr<Inode>& shared_inode() const { return inode_; }
   [[nodiscard]] nfs4::OpenRef& ref() { return ref_; }
+  bool closing = false;        ///< nobody has it any more; its CLOSE is under way
   bool direct = false;         ///< O_DIRECT: nothing is read ahead
   bool write_through = false;  ///< O_SYNC, O_DSYNC, O_DIRECT: a write is answered when it is on the server
 

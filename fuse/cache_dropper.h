@@ -1,0 +1,52 @@
+// Has the kernel drop the pages that it has cached of a file.
+//
+// Not from the loop's thread: the kernel waits then for pages that are being read, and writes out those that
+// are dirty, which is for the loop to answer. So a thread of its own does it.
+//
+// All functions belong to the loop's thread. Once the mount is not served any more, nobody may be waiting.
+#pragma once
+
+#define FUSE_USE_VERSION 314
+#include <fuse_lowlevel.h>
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "async/event.h"
+#include "async/wakeup.h"
+
+namespace nfsrdma::fuse {
+
+class CacheDropper {
+ public:
+  CacheDropper(async::Loop& loop, fuse_session* session);
+  /// Waits for what is under way.
+  ~CacheDropper();
+  CacheDropper(const CacheDropper&) = delete;
+  CacheDropper& operator=(const CacheDropper&) = delete;
+
+  /// Ends when the pages and the attributes of the inode are gone.
+  async::Task<void> drop(fuse_ino_t inode);
+  [[nodiscard]] bool idle() const { return asked_ == done_; }
+
+ private:
+  void work();
+  void take_done();
+
+  async::Loop& loop_;
+  fuse_session* const session_;
+  async::Wakeup wakeup_;
+  async::Event ended_;
+  std::uint64_t asked_ = 0, done_ = 0;  // the loop's: they are done in turn
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::deque<fuse_ino_t> inodes_;  // guarded by mutex_
+  std::uint64_t dropped_ = 0;      // guarded by mutex_
+  bool ending_ = false;            // guarded by mutex_
+  std::thread thread_;             // from the first drop() on
+};
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,383 @@
+#!/usr/bin/env bash
+# The mount: what programs see through it is what the server has, also between two mounts of one export, with the link
+# cut and nfsd restarted in between; and it starts and ends as mount(8) and its users expect.
+#
+# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_EXERCISE (mount_exercise).
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+MiB=1048576
+fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
+exercise=${NFSRDMA_EXERCISE:-$root/build/tests/mount_exercise}
+[ -c /dev/fuse ] || skip "no /dev/fuse"
+for tool in fusermount3 nsenter setpriv git; do
+  command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
+done
+for program in "$fuse_binary" "$exercise"; do
+  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_EXERCISE)"; exit 1; }
+done
+
+# One mount namespace for all mounts, the client's network in it. It goes, and they with it, when its holder ends.
+"$lab" ns sleep infinity &
+holder=$!
+children+=("$holder")
+# shellcheck disable=SC2317
+apart() { [ "$(readlink "/proc/$holder/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] && [ "$(cat "/proc/$holder/comm")" = sleep ]; }
+eventually 10 apart || { echo "FAILED $test_name: no namespace for the mounts"; exit 1; }
+client() { nsenter -t "$holder" -m -n -- "$@"; }
+mounted() { client grep -q " $1 fuse.nfsrdma " /proc/self/mounts; }
+not_mounted() { ! mounted "$1"; }
+gone() { ! kill -0 "$1" 2> /dev/null; }
+
+# start_mount NAME PATH [OPTIONS]: the export's PATH at $work/NAME, its daemon's id in ${daemon[NAME]}.
+declare -A daemon
+start_mount() {
+  mkdir -p "$work/$1"
+  nsenter -t "$holder" -m -n -- "$fuse_binary" -f "$server:$2" "$work/$1" ${3:+-o "$3"} > "$work/$1.log" 2>&1 &
+  daemon[$1]=$!
+  children+=("${daemon[$1]}")
+  check "$1 is mounted" eventually 20 mounted "$work/$1"
+}
+# ended NAME WHAT: its daemon ends by itself, with exit status 0, and nothing is mounted.
+ended() {
+  local status=0
+  if ! eventually 20 gone "${daemon[$1]}"; then
+    fail "$2: the daemon lives on"
+    kill -KILL "${daemon[$1]}"
+  fi
+  wait "${daemon[$1]}" || status=$?
+  same "$2: the daemon's exit status" 0 "$status"
+  check "$2: nothing is mounted" not_mounted "$work/$1"
+}
+# program NAME: standard input is Python, run in the client with $a, $b, $x and $share as a, b, x, share; no output is success.
+program() {
+  local status=0
+  checks=$((checks + 1))
+  { printf "import os, sys, time, errno\na, b, x, s = '%s', '%s', '%s', '%s'\n" "$a" "$b" "$x" "$work"; cat; } > "$work/program.py"
+  client timeout 120 python3 "$work/program.py" > "$work/program.out" 2>&1 || status=$?
+  if [ "$status" = 0 ] && [ ! -s "$work/program.out" ]; then say "ok: $1"; else fail "$1 (status $status): $(tail -c 1500 "$work/program.out")"; fi
+}
+
+xfs_export=/mnt/exp/xfs/t-$test_name
+on_server "rm -rf '$xfs_export'; mkdir -m 1777 '$xfs_export'"
+start_mount a / allow_other
+start_mount b /
+start_mount x /xfs
+a=$work/a$remote b=$work/b$remote x=$work/x$remote
+
+# --- in the background: a file against its model, on both of the server's file systems ------------------------------
+exercises=()
+for seed in 1 2; do
+  for directory in "$a" "$x"; do
+    client timeout 170 "$exercise" --directory "$directory" --seed $seed --ops 20000 --size 262144 \
+      > "$work/exercise.$seed.$(basename "$(dirname "$directory")")" 2>&1 &
+    exercises+=("$! $seed $(basename "$(dirname "$directory")")")
+    children+=($!)
+  done
+done
+
+# --- contents --------------------------------------------------------------------------------------------------------
+for size in 0 1 4095 4096 4097 $((MiB + 1)) $((64 * MiB)); do
+  head -c "$size" /dev/urandom > "$work/src"
+  check "cp of $size bytes to the server" client cp "$work/src" "$a/put.$size"
+  same "$size bytes on the server" "$(local_sum "$work/src")" "$(server_sum "put.$size")"
+  on_server "head -c $size /dev/urandom > '$export/get.$size'"
+  check "cp of $size bytes from the server" client cp "$a/get.$size" "$work/dst"
+  same "$size bytes from the server" "$(server_sum "get.$size")" "$(local_sum "$work/dst")"
+  check "cmp of the two mounts" client cmp "$a/put.$size" "$b/put.$size"
+done
+client rm -f "$a/put.$((64 * MiB))" "$a/get.$((64 * MiB))"
+
+# --- objects ---------------------------------------------------------------------------------------------------------
+server_stat() { on_server "cd '$export' && stat -c '$1' $2"; }
+client mkdir "$a/d"
+client sh -c "echo one > '$a/d/one'; ln '$a/d/one' '$a/d/two'; ln -s ../d/one '$a/d/link'; mkfifo '$a/d/fifo'; mkdir '$a/d/sub'"
+same "objects" "directory fifo regular link" \
+  "$(on_server "cd '$export/d' && [ -d sub ] && printf 'directory ' && [ -p fifo ] && printf 'fifo ' && [ -f one ] && printf 'regular ' && [ -L link ] && printf link")"
+same "a hard link" "2 2" "$(client stat -c '%h' "$a/d/one" "$b/d/two" | tr '\n' ' ' | sed 's/ $//')"
+same "a symbolic link is followed" one "$(client cat "$a/d/link")"
+client chmod 4751 "$a/d/one"
+client chown 1234:4321 "$a/d/one"
+client chmod 4751 "$a/d/one"
+client touch -d @1000000000.123456789 "$a/d/one"
+same "mode, owner, time" "4751 1234 4321 1000000000" "$(server_stat '%a %u %g %Y' d/one)"
+client mv "$a/d/two" "$a/d/sub/three"
+same "rename" one "$(on_server "cat '$export/d/sub/three'")"
+expect_exit 1 "rmdir of what is not empty" client rmdir "$a/d/sub"
+check "ENOTEMPTY is said" grep -q "not empty" "$work/err"
+on_server "mkdir '$export/many'; cd '$export/many'; for i in \$(seq 2000); do : > file.\$i; done"
+same "2,000 names" "$(on_server "ls -A '$export/many' | sort | sha256sum")" "$(client ls -A "$a/many" | sort | sha256sum)"
+same "2,000 names with inode numbers" "$(on_server "ls -i '$export/many' | sort | sha256sum")" "$(client ls -i "$a/many" | sort | sha256sum)"
+
+program "unlinked while it is open" << 'PY'
+f = open(a + '/silly', 'wb+')
+f.write(b'still here'); f.flush()
+os.unlink(a + '/silly')
+assert 'silly' not in os.listdir(a)
+f.write(b', and more'); f.flush(); f.seek(0)
+assert f.read() == b'still here, and more'
+f.close()
+end = time.time() + 5
+while [n for n in os.listdir(b) if n.startswith('.nfs')] and time.time() < end: time.sleep(0.05)
+assert not [n for n in os.listdir(b) if n.startswith('.nfs')], os.listdir(b)
+# Closed just before: its directory can be removed at once.
+os.mkdir(a + '/unlink')
+for i in range(300):
+    os.mkdir(a + '/unlink/d')
+    with open(a + '/unlink/d/f', 'wb') as g: g.write(b'x')
+    os.unlink(a + '/unlink/d/f')
+    os.rmdir(a + '/unlink/d')
+os.rmdir(a + '/unlink')
+# Replaced while it is open.
+for n in 'new', 'old': open(a + '/' + n, 'w').write(n)
+f = open(a + '/old')
+os.rename(a + '/new', a + '/old')
+assert f.read() == 'old' and open(a + '/old').read() == 'new'
+PY
+program "errors" << 'PY'
+def gives(code, call, *arguments):
+    try: call(*arguments)
+    except OSError as e: assert e.errno == code, (e, errno.errorcode[code])
+    else: raise AssertionError(errno.errorcode[code] + ' expected')
+os.close(os.open(a + '/exclusive', os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+gives(errno.EEXIST, os.open, a + '/exclusive', os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+gives(errno.EEXIST, os.open, b + '/exclusive', os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+gives(errno.EEXIST, os.mkdir, a + '/exclusive')
+gives(errno.ENAMETOOLONG, open, a + '/' + 'n' * 300)
+gives(errno.ENAMETOOLONG, os.mkdir, a + '/' + 'n' * 256)
+gives(errno.ENOENT, open, a + '/nothing')
+gives(errno.ENOTDIR, open, a + '/exclusive/below')
+gives(errno.EISDIR, open, a, 'w')
+gives(errno.ENOTDIR, os.rmdir, a + '/exclusive')
+gives(errno.EISDIR, os.unlink, a + '/d')
+gives(errno.EINVAL, os.rename, a + '/d', a + '/d/sub/below')
+os.mkdir(a + '/' + 'n' * 255); os.rmdir(a + '/' + 'n' * 255)
+PY
+
+# --- two mounts ------------------------------------------------------------------------------------------------------
+program "close-to-open" << 'PY'
+held = None
+for i in range(50):
+    size = (0, 1, 4096, 5000, 100, 1 << 20, 4096, 4096)[i % 8] + (i if i % 3 else 0)
+    data = bytes([65 + i % 26]) * size
+    one, other = (a, b) if i % 5 else (b, a)
+    with open(one + '/shared', 'wb') as f: f.write(data)
+    with open(other + '/shared', 'rb') as f:
+        assert os.fstat(f.fileno()).st_size == size, (i, size, os.fstat(f.fileno()).st_size)
+        got = f.read()
+        assert got == data, (i, size, len(got), data[:2], got[:2])
+    # From half of the way on somebody has it open all the time.
+    if i == 25: held = open(b + '/shared', 'rb'); held.read()
+PY
+program "what was written under a lock is seen under the next one" << 'PY'
+import fcntl
+flags = os.O_RDWR | os.O_CREAT
+one, other = os.open(a + '/locked', flags), os.open(b + '/locked', flags)
+data = b''
+for lock in fcntl.lockf, fcntl.flock:
+    for i in range(60):
+        fd = other if i % 2 else one
+        lock(fd, fcntl.LOCK_EX)
+        found = os.pread(fd, 8192, 0)
+        assert found == data, (lock, i, data[:1], found[:1], len(found))
+        data = bytes([65 + i % 26]) * 8192
+        os.pwrite(fd, data, 0)
+        lock(fd, fcntl.LOCK_UN)
+PY
+program "locks" << 'PY'
+import fcntl, signal, subprocess
+for name, lock in ('lockf', fcntl.lockf), ('flock', fcntl.flock):
+    path = '/lock.' + name
+    one = open(a + path, 'w+'); other = open(b + path, 'w+')
+    lock(one, fcntl.LOCK_EX)
+    try: lock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as e: assert e.errno in (errno.EAGAIN, errno.EACCES), e
+    else: raise AssertionError(name + ': both have it')
+    wait = 'import fcntl, sys; f = open(sys.argv[1], "r+"); print("asks", flush=True); fcntl.%s(f, fcntl.LOCK_EX); print("has", flush=True)' % name
+    start = lambda: subprocess.Popen([sys.executable, '-c', wait, b + path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    # One that waits is ended by SIGINT, and then has no lock that it was given too late.
+    waiter = start(); assert waiter.stdout.readline() == 'asks\n'; time.sleep(0.3)
+    assert waiter.poll() is None
+    waiter.send_signal(signal.SIGINT)
+    begun = time.time(); waiter.wait(5); assert time.time() - begun < 3, time.time() - begun
+    waiter = start(); assert waiter.stdout.readline() == 'asks\n'; time.sleep(0.3)
+    assert waiter.poll() is None
+    begun = time.time(); lock(one, fcntl.LOCK_UN)
+    assert waiter.stdout.readline() == 'has\n'
+    took = time.time() - begun
+    assert took < 3, took
+    assert waiter.wait(5) == 0
+    lock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    one.close()
+    # close() lets go of it: of flock's some time later, since FUSE's RELEASE is not waited for.
+    for i in range(60 if name == 'flock' else 1):
+        try: lock(other, fcntl.LOCK_EX | fcntl.LOCK_NB); break
+        except OSError as e: last = e; time.sleep(0.05)
+    else: raise AssertionError(name + ': close() did not let go of it')
+PY
+cat > "$work/writer.py" << 'PY'
+import sqlite3, sys
+base = sqlite3.connect(sys.argv[1], timeout=60)
+for i in range(40):
+    with base:
+        base.execute('begin immediate')
+        n = base.execute('select count(*) from t').fetchone()[0]
+        base.execute('insert into t values (?, ?, ?)', (n, sys.argv[2], 'x' * (i * 50)))
+PY
+program "sqlite3 from two mounts" << 'PY'
+import sqlite3, subprocess
+base = sqlite3.connect(x + '/base'); base.execute('create table t (n integer unique, who text, data text)'); base.commit(); base.close()
+PY
+start_mount y /xfs
+y=$work/y$remote
+client timeout 100 python3 "$work/writer.py" "$x/base" one > "$work/one.out" 2>&1 &
+one=$!
+status=0
+client timeout 100 python3 "$work/writer.py" "$y/base" two > "$work/two.out" 2>&1 || status=$?
+wait "$one" || status=$?
+same "two writers of one sqlite3 file" "0 " "$status $(tail -c 500 "$work/one.out" "$work/two.out" | grep Error)"
+same "integrity_check, and every row" "ok 80 80" \
+  "$(client python3 -c "import sqlite3; c = sqlite3.connect('$x/base'); print(c.execute('pragma integrity_check').fetchone()[0], *c.execute('select count(*), count(distinct n) from t').fetchone())")"
+
+# --- rights, space, attributes ----------------------------------------------------------------------------------------
+client sh -c "echo secret > '$a/secret'; chmod 600 '$a/secret'; cat '$a/secret'" > /dev/null
+as_nobody() { client setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+expect_exit 1 "nobody reads root's file" as_nobody cat "$a/secret"
+check "EACCES is said" grep -q "Permission denied" "$work/err"
+check "nobody writes where everybody may" as_nobody sh -c "echo mine > '$a/nobodys'"
+same "what nobody made belongs to nobody" "65534 65534" "$(server_stat '%u %g' nobodys)"
+expect_exit 1 "nobody may not change root's mode" as_nobody chmod 777 "$a/secret"
+
+if on_server "mkdir -p '$export/small' && mount -t tmpfs -o size=1m,mode=1777 tmpfs '$export/small' &&
+    exportfs -o rw,no_root_squash,insecure,fsid=77,no_subtree_check '10.77.0.0/24:$export/small'"; then
+  program "a full file system" << 'PY'
+def fill(path, close_only):
+    f = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        for i in range(64): os.write(f, b'x' * 65536)
+        if not close_only: os.fsync(f)
+    except OSError as e:
+        assert e.errno == errno.ENOSPC, e
+        try: os.close(f)
+        except OSError as e: assert e.errno == errno.ENOSPC, e  # of a write behind that one
+        return
+    try: os.close(f)
+    except OSError as e: assert e.errno == errno.ENOSPC, e
+    else: raise AssertionError('4 MiB in 1 MiB')
+for close_only in True, False:
+    fill(a + '/small/f', close_only); os.unlink(a + '/small/f')
+    # nfsd lets go of what it had open a little later.
+    end = time.time() + 5
+    while os.statvfs(a + '/small').f_bfree < 200 and time.time() < end: time.sleep(0.05)
+with open(a + '/small/f', 'wb') as f: f.write(b'y' * 1000)
+assert open(b + '/small/f', 'rb').read() == b'y' * 1000
+PY
+  on_server "exportfs -u '10.77.0.0/24:$export/small'; umount -l '$export/small'"
+else
+  fail "no small file system on the server"
+fi
+
+program "extended attributes" << 'PY'
+f = x + '/attributes'
+open(f, 'w').close()
+os.setxattr(f, 'user.one', b'1'); os.setxattr(f, 'user.two', b'\0' * 1000)
+assert sorted(os.listxattr(f)) == ['user.one', 'user.two'], os.listxattr(f)
+assert os.getxattr(f, 'user.one') == b'1' and os.getxattr(f, 'user.two') == b'\0' * 1000
+for code, call in ((errno.EEXIST, lambda: os.setxattr(f, 'user.one', b'2', os.XATTR_CREATE)),
+                   (errno.ENODATA, lambda: os.setxattr(f, 'user.none', b'2', os.XATTR_REPLACE)),
+                   (errno.ENODATA, lambda: os.getxattr(f, 'user.none')),
+                   (errno.EOPNOTSUPP, lambda: os.setxattr(f, 'trusted.one', b'2'))):
+    try: call()
+    except OSError as e: assert e.errno == code, (e, code)
+    else: raise AssertionError(code)
+os.removexattr(f, 'user.one')
+assert os.listxattr(f) == ['user.two']
+PY
+same "extended attributes on the server" 1000 \
+  "$(on_server "python3 -c 'import os; print(len(os.getxattr(\"$xfs_export/attributes\", \"user.two\")))'")"
+
+# --- programs --------------------------------------------------------------------------------------------------------
+git_there() { client git -c safe.directory='*' -c user.name=t -c user.email=t@example.org -C "$x/repository" "$@"; }
+mkdir -p "$work/small-repository"
+( cd "$work/small-repository" && git init -q . && for i in $(seq 60); do mkdir -p "d$((i % 7))" && seq "$i" 2000 > "d$((i % 7))/$i"; done &&
+  git add . && git -c user.name=t -c user.email=t@example.org commit -qm one ) || fail "no repository to clone"
+check "git clone" client git -c safe.directory='*' clone -q --no-hardlinks "$work/small-repository" "$x/repository"
+client sh -c "seq 5000 > '$x/repository/new'; rm '$x/repository/d1/1'"
+check "git add" git_there add -A
+check "git commit" git_there commit -qm two
+check "git gc" git_there gc -q --prune=now
+check "git fsck" git_there fsck --strict
+same "git status" "" "$(git_there status --porcelain 2>&1)"
+
+mkdir -p "$work/tree"
+( cd "$work/tree" && for i in $(seq 1000); do mkdir -p "d$((i % 20))" && head -c $((i * 7)) /dev/urandom > "d$((i % 20))/$i"; done; ln -s d0 link )
+tar -C "$work/tree" -cf "$work/tree.tar" .
+client mkdir "$a/tree"
+check "tar -x of 1,000 files" client tar -C "$a/tree" --no-same-owner -xf "$work/tree.tar"
+check "diff -r with what was packed" client diff -r --no-dereference "$work/tree" "$a/tree"
+check "diff -r by another mount" client diff -r --no-dereference "$work/tree" "$b/tree"
+check "rm -rf" client rm -rf "$a/tree"
+check "rm -rf has removed it on the server" on_server "! [ -e '$export/tree' ]"
+
+for one in "${exercises[@]}"; do
+  read -r pid seed where <<< "$one"
+  status=0
+  wait "$pid" || status=$?
+  same "mount_exercise with seed $seed on $where ($(grep -v 'operations$' "$work/exercise.$seed.$where" | tail -n 50))" 0 "$status"
+done
+
+# --- trouble ---------------------------------------------------------------------------------------------------------
+head -c $((48 * MiB)) /dev/urandom > "$work/src"
+"$lab" slow 200mbit || fail "the link cannot be slowed down"
+copy_with() { # WHAT COMMAND …: which happens in the middle of it
+  local what=$1 pid status=0
+  shift
+  client timeout 90 cp "$work/src" "$a/trouble" > "$work/copy.out" 2>&1 &
+  pid=$!
+  children+=("$pid")
+  # shellcheck disable=SC2317
+  under_way() { [ "$(on_server "stat -c %s '$export/trouble' 2> /dev/null || echo 0")" -gt $((4 * MiB)) ]; }
+  eventually 20 under_way || fail "$what: cp does not begin"
+  "$@"
+  check "$what: cp was under way" kill -0 "$pid"
+  wait "$pid" || status=$?
+  same "$what: cp finishes" "0 " "$status $(cat "$work/copy.out")"
+  same "$what: what it wrote" "$(local_sum "$work/src")" "$(server_sum trouble)"
+  client rm -f "$a/trouble"
+}
+cut_for_5s() { "$lab" cut; sleep 5; "$lab" mend; }
+copy_with "link cut for 5 s" cut_for_5s
+copy_with "nfsd restarted" "$lab" restart-nfsd
+"$lab" fast
+
+# --- beginning and ending --------------------------------------------------------------------------------------------
+on_server "rm -f '$export'/.nfs*"
+program "what is removed while it is open goes at the unmount" << 'PY'
+for i in range(20):
+    f = open(b + '/last.%d' % i, 'w'); f.write('x'); f.flush()
+    os.unlink(b + '/last.%d' % i)
+PY
+check "umount" client umount "$work/b"
+ended b "umount"
+same "what is removed while it is open is not left" "" "$(on_server "ls -A '$export' | grep '^.nfs'")"
+check "fusermount3 -u" client fusermount3 -u "$work/x"
+ended x "fusermount3 -u"
+kill -TERM "${daemon[a]}"
+ended a "SIGTERM"
+kill -INT "${daemon[y]}"
+ended y "SIGINT"
+
+mkdir -p "$work/m"
+expect_exit 0 "in the background" client "$fuse_binary" "$server:/" "$work/m"
+check "in the background: it is mounted when the command ends" mounted "$work/m"
+check "in the background: umount" client umount "$work/m"
+expect_exit 1 "a wrong option" client "$fuse_binary" "$server:/" "$work/m" -o frobnicate=1
+one_sentence "a wrong option" frobnicate
+expect_exit 1 "no mount point" client "$fuse_binary" "$server:/"
+expect_exit 32 "a server that is not there" client "$fuse_binary" -f "127.0.0.1:/" "$work/m"
+one_sentence "a server that is not there" "127.0.0.1"
+expect_exit 32 "an export that is not there" client "$fuse_binary" "$server:/nothing" "$work/m"
+one_sentence "an export that is not there" nothing "no such|not found|does not exist|NOENT"
+expect_exit 32 "a mount point that does not exist" client "$fuse_binary" "$server:/" "$work/nowhere"
+one_sentence "a mount point that does not exist" nowhere
+check "nothing is mounted where it failed" not_mounted "$work/m"
+on_server "rm -rf '$xfs_export'"
