@@ -68,6 +68,7 @@ void into_background() {
   ::setsid();
   if (::chdir("/") != 0) return;
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return;
   for (const int fd : {0, 1, 2}) ::dup2(null, fd);
   if (null > 2) ::close(null);
 }

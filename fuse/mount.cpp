@@ -32,7 +32,7 @@ std::chrono::milliseconds patience(const MountOptions& options) {
 
 }  // namespace
 
-Mount::Mount(MountOptions options, std::vector<rpc::Address> addresses, Log log)
+Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, Log log)
     : options_(std::move(options)),
       log_(std::move(log)),
       server_(loop_, options_.target, addresses, log_, patience(options_)) {}

@@ -22,7 +22,7 @@ namespace nfsrdma::fuse {
 class Mount {
  public:
   using Log = std::function<void(const std::string&)>;
-  Mount(MountOptions options, std::vector<rpc::Address> addresses, Log log);
+  Mount(MountOptions options, const std::vector<rpc::Address>& addresses, Log log);
   ~Mount();
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;

@@ -43,13 +43,13 @@ constexpr std::string_view kUser = "user.";
 
 }  // namespace
 
-FileSystem::FileSystem(Session& session, Options options, nfs_fh4 root)
+FileSystem::FileSystem(Session& session, Options options, const nfs_fh4& root)
     : session_(session),
       options_(options),
       objects_(session),
       files_(session),
       locks_(session),
-      inodes_(session.loop(), std::move(root)),
+      inodes_(session.loop(), root),
       less_behind_(session.loop()) {}
 
 FileSystem::~FileSystem() = default;

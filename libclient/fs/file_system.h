@@ -83,7 +83,7 @@ struct Listed {
 
 class FileSystem {
  public:
-  FileSystem(nfs4::Session& session, Options options, nfs4::nfs_fh4 root);
+  FileSystem(nfs4::Session& session, Options options, const nfs4::nfs_fh4& root);
   ~FileSystem();
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;

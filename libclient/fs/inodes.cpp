@@ -5,14 +5,14 @@
 
 namespace nfsrdma::fs {
 
-Inodes::Inodes(async::Loop& loop, nfs4::nfs_fh4 root) : loop_(loop) {
+Inodes::Inodes(async::Loop& loop, const nfs4::nfs_fh4& root) : loop_(loop) {
   auto inode = std::make_shared<Inode>(loop);
   inode->id = kRoot;
   inode->lookups = 1;  // never forgotten
   inode->type = FileType::directory;
   inode->label.assign(1, '/');
   by_handle_.emplace(key(root), kRoot);
-  inode->handle = std::move(root);
+  inode->handle = root;
   by_id_.emplace(kRoot, std::move(inode));
 }
 

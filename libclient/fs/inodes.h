@@ -53,7 +53,7 @@ class Inodes {
  public:
   static constexpr std::uint64_t kRoot = 1;
 
-  Inodes(async::Loop& loop, nfs4::nfs_fh4 root);
+  Inodes(async::Loop& loop, const nfs4::nfs_fh4& root);
   /// One more lookup of it.
   std::shared_ptr<Inode> look_up(const nfs4::nfs_fh4& handle, const std::string& label, FileType type);
   [[nodiscard]] std::shared_ptr<Inode> find(std::uint64_t id) const;

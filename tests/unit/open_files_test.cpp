@@ -280,7 +280,7 @@ TEST_CASE("open files: many opens and closes of one file at once leave nothing")
   };
   int failures = 0, done = 0;
   for (int i = 0; i < 6; ++i) {
-    c.loop.spawn(Worker::work(c, who, i % 3 + 1U, failures, done));
+    c.loop.spawn(Worker::work(c, who, static_cast<std::uint32_t>(i % 3 + 1), failures, done));
   }
   REQUIRE(c.turn_until([&] { return done == 6; }, 20s));
   CHECK(failures == 0);
