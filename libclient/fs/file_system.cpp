@@ -90,11 +90,13 @@ Entry FileSystem::absent() const {
 async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t directory, std::string name) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  const std::uint64_t as_of = changes_;
   auto found = co_await objects_.lookup(std::move(caller), (*parent)->handle, name, both());
   if (!found) co_return found.error();
   if (!found->node) co_return absent();
-  // Its size is not yet what the kernel was told that it had written.
-  if (const auto known = inodes_.find(found->node->handle); known && !known->writes.empty()) {
+  // Its size may not yet be what the kernel was told that it had written.
+  const auto known = inodes_.find(found->node->handle);
+  if (known && (!known->writes.empty() || known->changed > as_of)) {
     co_await settle(*known, 0, ~std::uint64_t{0});
     auto again = co_await objects_.attributes(nullptr, known->handle, public_attributes());
     if (!again) co_return again.error();
@@ -370,11 +372,13 @@ async::Task<Result<std::vector<Listed>>> FileSystem::list(Caller caller,
     set_bit(wanted, FATTR4_RDATTR_ERROR);
     set_bit(wanted, FATTR4_MOUNTED_ON_FILEID);
     if (cookie == 0) at.verifier = verifier4();
+    const std::uint64_t as_of = changes_;
     auto page = co_await objects_.read_directory(std::move(caller), at.inode->handle, cookie, at.verifier,
                                                  wanted, kPage);
     if (!page) co_return page.error();
     at.verifier = page->verifier;
     at.page = std::move(*page);
+    at.as_of = as_of;
     at.page_begin = cookie;
     at.loaded = true;
   }
@@ -385,6 +389,7 @@ async::Task<Result<std::vector<Listed>>> FileSystem::list(Caller caller,
       Listed listed;
       listed.name = one.name;
       listed.next = one.cookie;
+      listed.as_of = at.as_of;
       listed.file_id = one.attributes.fileid.value_or(one.attributes.mounted_on_fileid.value_or(0));
       if (one.attributes.type && one.attributes.filehandle && !one.attributes.rdattr_error) {
         listed.type = to_public(one.attributes).type;
@@ -399,11 +404,10 @@ async::Task<Result<std::vector<Listed>>> FileSystem::list(Caller caller,
 
 Entry FileSystem::entry_of(const Listed& listed) {
   if (!listed.attributes) return {};
-  Entry out = entry(*listed.attributes->filehandle, listed.name, *listed.attributes);
-  // What is being written has another size by now than the server says.
-  if (const auto inode = inodes_.find(out.inode); inode && !inode->writes.empty())
-    out.attributes_valid = Seconds(0);
-  return out;
+  // What has been written has another size by now than the server said.
+  const auto known = inodes_.find(*listed.attributes->filehandle);
+  if (known && (!known->writes.empty() || known->changed > listed.as_of)) return {};
+  return entry(*listed.attributes->filehandle, listed.name, *listed.attributes);
 }
 
 // ---- extended attributes ----

@@ -69,6 +69,7 @@ struct DirectoryHandle {
   nfs4::verifier4 verifier{};
   nfs4::DirectoryPage page;
   std::uint64_t page_begin = 0;  ///< the cookie that the page came behind
+  std::uint64_t as_of = 0;       ///< Listed::as_of
   bool loaded = false;
 };
 
@@ -79,6 +80,7 @@ struct Listed {
   std::uint64_t file_id = 0;
   FileType type = FileType::unknown;
   std::optional<nfs4::WireAttributes> attributes;
+  std::uint64_t as_of = 0;  ///< of the changes that were made here
 };
 
 class FileSystem {
@@ -116,7 +118,8 @@ class FileSystem {
   /// The names behind `cookie` (0: the first), as many as the server gives at once; none: the end.
   async::Task<Result<std::vector<Listed>>> list(Caller caller, std::shared_ptr<DirectoryHandle> directory,
                                                 std::uint64_t cookie);
-  /// What lookup() would have given. Counts as a lookup.
+  /// What lookup() would have given, and then it counts as one; nothing where the file has been written
+  /// since.
   Entry entry_of(const Listed& listed);
 
   // ---- files ----
@@ -188,6 +191,7 @@ class FileSystem {
   std::size_t behind_ = 0;  // bytes of writes under way that were answered already
   async::Event less_behind_;
   std::uint64_t last_hidden_ = 0;
+  std::uint64_t changes_ = 0;  // of contents, by this mount
 };
 
 }  // namespace nfsrdma::fs

@@ -144,6 +144,7 @@ async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
 
 void FileSystem::changed_here(Inode& inode) {
   for (OpenHandle* handle : inode.open) handle->drop_ahead();
+  inode.changed = ++changes_;
 }
 
 /// Waits for writes behind that touch the range.
@@ -201,6 +202,7 @@ async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, std
     return write.offset == pending.offset && write.end == pending.end;
   });
   inode.writes.erase(mine);
+  inode.changed = ++changes_;
   inode.settled.notify_all();
   behind_ -= data.size();
   less_behind_.notify_all();

@@ -45,6 +45,9 @@ struct Inode {
 
   // ---- writes behind ----
   std::vector<PendingWrite> writes;
+  /// FileSystem's count of changes as of the last one here: attributes that were asked for before that are
+  /// old.
+  std::uint64_t changed = 0;
   async::Event settled;             // one of them ended, or one of `open` was closed
   std::optional<Error> late_error;  // for the next fsync or close
 };
