@@ -261,7 +261,7 @@ async::Task<Result<Created>> Objects::make_node(Caller caller, nfs_fh4 directory
     default:
       co_return status_error(NFS4ERR_BADTYPE, "mknod", name);
   }
-  co_return co_await create(std::move(caller), directory, std::move(name), std::move(made), changes,
+  co_return co_await create(std::move(caller), directory, std::move(name), made, changes,
                             std::move(wanted), "mknod");
 }
 
