@@ -261,8 +261,8 @@ async::Task<Result<Created>> Objects::make_node(Caller caller, nfs_fh4 directory
     default:
       co_return status_error(NFS4ERR_BADTYPE, "mknod", name);
   }
-  co_return co_await create(std::move(caller), directory, std::move(name), made, changes,
-                            std::move(wanted), "mknod");
+  co_return co_await create(std::move(caller), directory, std::move(name), made, changes, std::move(wanted),
+                            "mknod");
 }
 
 async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, nfs_fh4 directory, std::string name,
