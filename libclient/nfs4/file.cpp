@@ -425,6 +425,14 @@ async::Task<bool> OpenFile::look_again(stateid4& used, nfsstat4 status, int trie
   co_return (!same || status == NFS4ERR_OLD_STATEID) && tries < kMostTries;
 }
 
+/// The server closed what an OPEN before its CLOSE had already brought up to date, where it should have said
+/// OLD_STATEID (RFC 8881 8.2.2; Ganesha 4 does).
+async::Task<Status> OpenFile::open_once_more() {
+  session_.lose_locks(open_);
+  open_.access = sharing_.needed();
+  co_return co_await session_.renew_open(open_);
+}
+
 /// CLOSE. The file is still open afterwards where an OPEN of it came first, which OpenFiles may do.
 async::Task<Status> OpenFile::give_up_state() {
   const async::TimePoint deadline = session_.default_deadline();
@@ -447,10 +455,10 @@ async::Task<Status> OpenFile::give_up_state() {
     if (!reply) co_return reply.error();
     if (closed) {
       // Another one by now: of an OPEN that came behind.
-      if (open_.stateid.other == used.other) {
-        session_.release(open_);
-        is_open_ = false;
-      }
+      if (open_.stateid.other != used.other) co_return Status();
+      if (sharing_.needed() != 0) co_return co_await open_once_more();
+      session_.release(open_);
+      is_open_ = false;
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();

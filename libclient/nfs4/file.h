@@ -117,6 +117,7 @@ class OpenFile {
   async::Task<Status> commit_state(verifier4& verifier);
   void replaced(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> give_up_state();
+  async::Task<Status> open_once_more();
   async::Task<Status> downgrade(std::uint32_t access);
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   async::Task<void> commit_beside();

@@ -111,6 +111,8 @@ class NfsServer {
   void set_xattrs_at_once(std::uint32_t most);
   /// READ_PLUS leaves a byte out between its elements.
   void set_gap(bool on);
+  /// CLOSE does not look at the stateid's seqid (Ganesha).
+  void set_careless_close(bool on);
 
   // ---- faults ----
   /// The next `times` occurrences of `op` get `status` and are not executed, after `skip` more of them.

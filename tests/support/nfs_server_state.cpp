@@ -791,7 +791,9 @@ nfsstat4 ServerState::run(Context& at, op::OPEN, const OPEN4args& args, OPEN4res
 }
 
 nfsstat4 ServerState::run(Context& at, op::CLOSE, const CLOSE4args& args, CLOSE4res& res) {
-  if (const auto bad = check_state(args.open_stateid, at); bad != NFS4_OK) return plain(res, bad);
+  stateid4 closed = args.open_stateid;
+  if (careless_close) closed.seqid = 0;
+  if (const auto bad = check_state(closed, at); bad != NFS4_OK) return plain(res, bad);
   const std::uint64_t number = number_of(args.open_stateid);
   opens.erase(number);
   const auto is_of = [&](const auto& entry) {

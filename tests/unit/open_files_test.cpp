@@ -227,6 +227,28 @@ TEST_CASE("open files: an OPEN that comes behind a CLOSE, and is answered before
   CHECK(m.server.open_states() == 0);
 }
 
+TEST_CASE("open files: a CLOSE that should have been refused, since an OPEN came before it") {
+  Opening m;
+  m.server.set_careless_close(true);
+  EngineClient& c = m.connect();
+  const Caller who = user(1);
+  const nfs_fh4 handle = c.handle("/f");
+  Opened first = m.open(who, kBoth);
+  auto opening = c.files.open_handle(who, handle, "f", kRead, some_attributes());
+  auto closing = c.files.close(std::move(first.file));
+  c.start(opening);
+  c.start(closing);
+  REQUIRE(c.turn_until([&] { return opening.done() && closing.done(); }));
+  CHECK(ok(closing.await_resume()));
+  auto second = opening.await_resume();
+  REQUIRE(ok(second));
+  CHECK(m.read(*second) == "text");
+  CHECK(m.server.open_states() == 1);
+  CHECK(ok(m.close(*second)));
+  CHECK(m.server.open_states() == 0);
+  CHECK(c.files.count() == 0);
+}
+
 TEST_CASE("open files: an upgrade beside an OPEN_DOWNGRADE, whichever the server sees first") {
   for (const bool open_first : {true, false}) {
     CAPTURE(open_first);
