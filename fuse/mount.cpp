@@ -135,7 +135,13 @@ void Mount::serve(const sigset_t& signals) {
   if (asked) log_(options_.mountpoint + ": a signal asks for the end; unmounting");
   loop_.unwatch(fuse_session_fd(session_));
   unmount();
-  loop_.run(finish());
+  loop_.spawn(finish());
+  loop_.end_turn();
+  const auto last = loop_.now() + kGoodbye;
+  while (!finished_ && loop_.now() < last) loop_.turn(last);
+  if (!finished_) {
+    log_(options_.mountpoint + ": the server does not answer; what it has not been sent by now is lost");
+  }
 }
 
 void Mount::unmount() {
@@ -144,16 +150,17 @@ void Mount::unmount() {
 
 /// Writes that nobody waits for any more go out, files are closed; then the session's state goes.
 async::Task<void> Mount::finish() {
-  const auto deadline = loop_.now() + kGoodbye;
   for (const auto& [number, handle] : std::exchange(open_, {})) {
     auto done = co_await files_->flush(handle, 0);
     if (!done) log_(handle->inode().label + ": " + done.error().text());
     auto closed = co_await files_->close(handle);
     (void)closed;
-    if (loop_.now() > deadline) break;
   }
+  // Those that the kernel has closed, and what was removed while they were open.
+  co_await files_->closed();
   auto closed = co_await server_.session().close(loop_.now() + 2s);
   (void)closed;
+  finished_ = true;
 }
 
 // ---- numbers for the kernel ----

@@ -64,7 +64,7 @@ class Mount {
   std::unique_ptr<fs::FileSystem> files_;
   fuse_session* session_ = nullptr;
   std::unique_ptr<CacheDropper> dropper_;
-  bool mounted_ = false;
+  bool mounted_ = false, finished_ = false;
   fuse_buf buffer_{};
   std::vector<void*> spare_;  // buffers of libfuse's
   std::uint64_t last_number_ = 0;

@@ -95,7 +95,7 @@ fuse_req_t Request::take() {
   return std::exchange(request_, nullptr);
 }
 
-/// Called by libfuse while it takes in an interrupt, with no lock of its own held.
+/// Called by libfuse with its lock on the request held: nothing may be answered from in here.
 void Request::interrupt() {
   if (wait_) return wait_->cancel();
   if (timer_ != 0) return;

@@ -50,7 +50,8 @@ FileSystem::FileSystem(Session& session, Options options, const nfs_fh4& root)
       files_(session),
       locks_(session),
       inodes_(session.loop(), root),
-      less_behind_(session.loop()) {}
+      less_behind_(session.loop()),
+      less_closing_(session.loop()) {}
 
 FileSystem::~FileSystem() = default;
 

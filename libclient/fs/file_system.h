@@ -136,6 +136,8 @@ class FileSystem {
   async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner);
   async::Task<Status> sync(std::shared_ptr<OpenHandle> file);
   async::Task<Status> close(std::shared_ptr<OpenHandle> file);
+  /// Ends when no close() is under way.
+  async::Task<void> closed();
   async::Task<Result<std::uint64_t>> seek(std::shared_ptr<OpenHandle> file, std::uint64_t offset, int whence);
   async::Task<Status> allocate(std::shared_ptr<OpenHandle> file, int mode, std::uint64_t offset,
                                std::uint64_t length);
@@ -173,6 +175,7 @@ class FileSystem {
   async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, nfs4::nfs_fh4 directory,
                                                           std::string name);
   void changed_here(Inode& inode);
+  async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
   async::Task<void> settle(Inode& inode, std::uint64_t begin, std::uint64_t end);
   static Status late_error(Inode& inode);
   async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, std::span<const std::byte> data,
@@ -190,6 +193,8 @@ class FileSystem {
   BufferPool pool_;
   std::size_t behind_ = 0;  // bytes of writes under way that were answered already
   async::Event less_behind_;
+  std::size_t closing_ = 0;  // close()s under way
+  async::Event less_closing_;
   std::uint64_t last_hidden_ = 0;
   std::uint64_t changes_ = 0;  // of contents, by this mount
 };

@@ -126,6 +126,18 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
 
 async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
   file->closing = true;
+  ++closing_;
+  auto done = co_await close_now(std::move(file));
+  --closing_;
+  less_closing_.notify_all();
+  co_return done;
+}
+
+async::Task<void> FileSystem::closed() {
+  while (closing_ != 0) (void)co_await less_closing_.wait_until(async::TimePoint::max());
+}
+
+async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   co_await settle(file->inode(), 0, ~std::uint64_t{0});
   const auto inode = file->shared_inode();
   const Caller caller = file->ref()->state().caller;

@@ -133,6 +133,13 @@ f = open(a + '/old')
 os.rename(a + '/new', a + '/old')
 assert f.read() == 'old' and open(a + '/old').read() == 'new'
 PY
+program "truncate() just behind a close" << 'PY'
+for i in range(30):
+    open(a + '/cut', 'w').write('x')
+    open(a + '/cut', 'r+').close()
+    os.truncate(a + '/cut', i)
+    assert os.stat(a + '/cut').st_size == i
+PY
 program "errors" << 'PY'
 def gives(code, call, *arguments):
     try: call(*arguments)
@@ -356,13 +363,33 @@ for i in range(20):
     f = open(b + '/last.%d' % i, 'w'); f.write('x'); f.flush()
     os.unlink(b + '/last.%d' % i)
 PY
-check "umount" client umount "$work/b"
+# The server gets to know of this close when the mount has gone.
+mkfifo "$work/go"
+client sh -c "exec 3<> '$b/late'; exec 4< '$b/late'; exec 3>&-; rm '$b/late'; touch '$work/removed'; read _ < '$work/go'; exec 4<&-" &
+pid=$!
+eventually 10 test -e "$work/removed"
+"$lab" cut
+echo > "$work/go"
+wait "$pid"
+# umount(8) looks at what is mounted there first, which takes the server.
+check "umount" client timeout 20 python3 -c "import ctypes, sys; sys.exit(-ctypes.CDLL(None).umount2(b'$work/b', 0))"
+sleep 1
+"$lab" mend
 ended b "umount"
 same "what is removed while it is open is not left" "" "$(on_server "ls -A '$export' | grep '^.nfs'")"
 check "fusermount3 -u" client fusermount3 -u "$work/x"
 ended x "fusermount3 -u"
+# With a server that does not answer it ends all the same.
+client sh -c "exec 3> '$a/unwritten'; echo > '$work/go'; echo x >&3; exec sleep 60" &
+pid=$!
+children+=("$pid")
+check "SIGTERM: a file is open" timeout 10 cat "$work/go"
+"$lab" cut
 kill -TERM "${daemon[a]}"
 ended a "SIGTERM"
+"$lab" mend
+kill "$pid"
+check "SIGTERM: it says what is lost" grep -q "does not answer" "$work/a.log"
 kill -INT "${daemon[y]}"
 ended y "SIGINT"
 
