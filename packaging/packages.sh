@@ -16,7 +16,7 @@ build=(g++ libfuse3-dev librdmacm-dev libibverbs-dev cmake ninja-build make pkg-
 test=(fuse3 nfs-kernel-server rpcbind nfs-common iproute2 rdma-core ibverbs-providers busybox-static xfsprogs xz-utils
   util-linux nfs-ganesha nfs-ganesha-vfs tshark wireshark-common jq time python3 groff-base git procps)
 # What packaging/try-it.sh starts.
-try=(nfs-ganesha nfs-ganesha-vfs rpcbind python3 util-linux)
+try=(fuse3 nfs-ganesha nfs-ganesha-vfs rpcbind python3 util-linux)
 check=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
 bench=(libnfs-dev libnfs-utils valgrind)
 kernel=(linux-source-6.1 build-essential flex bison bc xz-utils)

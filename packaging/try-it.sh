@@ -6,7 +6,8 @@
 #
 # It installs packages, builds (in build/, or where NFSRDMA_BUILD_DIR says), starts a real NFS server (NFS-Ganesha, an
 # instance of its own) with nfsrdma-bridge in front of it, which makes it reachable over RDMA (iWARP in software) on
-# 127.0.0.1, and shows nfsrdma-cli at work. Everything it started is stopped and its files are removed at the end.
+# 127.0.0.1, shows nfsrdma-cli at work, and mounts it with nfsrdma-fuse. Everything it started is stopped and its files
+# are removed at the end.
 # Exit status: 0, 1 (a step failed), 2 (usage), 77 (it is not root).
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -35,16 +36,17 @@ mkdir -p "$build"
 log=$build/try-it.log
 generator=()
 if [ ! -e "$build/CMakeCache.txt" ]; then generator=(-G Ninja); fi
-{ cmake -S "$root" -B "$build" "${generator[@]}" && cmake --build "$build" -j --target nfsrdma-cli nfsrdma-bridge; } \
+{ cmake -S "$root" -B "$build" "${generator[@]}" && cmake --build "$build" -j --target nfsrdma-cli nfsrdma-fuse nfsrdma-bridge; } \
   > "$log" 2>&1 || { tail -30 "$log" >&2; die "the build failed; all of it is in $log"; }
-cli=$build/cli/nfsrdma-cli bridge=$build/tests/bridge/nfsrdma-bridge
+cli=$build/cli/nfsrdma-cli fuse=$build/fuse/nfsrdma-fuse bridge=$build/tests/bridge/nfsrdma-bridge
 
 # ---- the server ----
 step "server: Ganesha on TCP, the bridge in front of it"
-work='' bridge_pid=''
+work='' bridge_pid='' mounted=''
 finish() {
   local status=$?
   trap - EXIT INT TERM HUP
+  [ -z "$mounted" ] || fusermount3 -uz "$mounted" 2> /dev/null
   [ -z "$bridge_pid" ] || { kill "$bridge_pid" 2> /dev/null; wait "$bridge_pid" 2> /dev/null; }
   if [ -n "$work" ]; then "$ganesha" down "$work"; rm -rf "$work"; fi
   exit "$status"
@@ -134,6 +136,34 @@ tour "space" df "$url"
 printf '\n# an error says what to do\n%s$ nfsrdma-cli cat %s/poems/tiger.txt%s\n' "$bold" "$url" "$plain"
 expect "it fails" bash -c "! '$cli' cat '$url/poems/tiger.txt'"
 "$cli" cat "$url/poems/tiger.txt" 2>&1
+
+# ---- the mount ----
+# on_mount WHAT COMMAND: the same for a shell command.
+on_mount() {
+  local what=$1 status=0
+  shift
+  printf '\n# %s\n%s$ %s%s\n' "$what" "$bold" "$*" "$plain"
+  bash -c "$*" > "$work/out" 2>&1 || status=$?
+  head -40 "$work/out"
+  [ $status = 0 ] || { failed=$((failed + 1)); echo "try-it.sh: FAILED (exit status $status)" >&2; }
+}
+step "mount"
+if [ -c /dev/fuse ]; then
+  mkdir "$work/mnt"
+  on_mount "the export as a directory" "$fuse 127.0.0.1:/export $work/mnt -o port=$port"
+  mounted=$work/mnt
+  on_mount "a listing" "ls -l $mounted/poems"
+  on_mount "a copy" "cp $mounted/poems/fog.txt $mounted/poems/mist.txt && echo 'It sits looking' >> $mounted/poems/mist.txt"
+  on_mount "what makes them differ" "diff $mounted/poems/fog.txt $mounted/poems/mist.txt; test \$? = 1"
+  expect "the server has the copy" grep -q 'It sits looking' "$export_dir/poems/mist.txt"
+  on_mount "64 MiB read" "dd if=$mounted/bin/random.64M of=/dev/null bs=1M 2>&1 | tail -1"
+  on_mount "64 MiB written, and on the server's disk" "dd if=$work/copy of=$mounted/bin/third.64M bs=1M conv=fsync 2>&1 | tail -1"
+  expect "the server has the same bytes" cmp "$work/copy" "$export_dir/bin/third.64M"
+  on_mount "and away" "fusermount3 -u $mounted"
+  mounted=
+else
+  echo "There is no /dev/fuse here: no mount is shown."
+fi
 tour "removing" rm -r "$url/bin"
 expect "it is gone" test ! -e "$export_dir/bin"
 
@@ -144,6 +174,6 @@ if [ $failed != 0 ]; then
 fi
 step "every step worked"
 [ $once = 0 ] || exit 0
-printf '%s\n' "The server is up. In another terminal:" "  $cli ls -l $url" "  man $root/man/nfsrdma-cli.1" \
+printf '%s\n' "The server is up. In another terminal:" "  $cli ls -l $url" "  $fuse 127.0.0.1:/export SOMEWHERE -o port=$port" "  man $root/man/nfsrdma-cli.1" \
   "Enter or Ctrl-C ends it."
 read -r _ || { sleep infinity & wait $!; }
