@@ -63,8 +63,7 @@ rpc::Credential caller(const Options& options) {
   // Somebody else's identity does not come with this process's groups.
   if (options.uid || options.gid) groups.clear();
   const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
-  return rpc::Credential::sys(host_name(), options.uid.value_or(::geteuid()),
-                              options.gid.value_or(::getegid()), numbers);
+  return credential_of(options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()), numbers);
 }
 
 /// How many calls may be under way where each pins its buffer in memory. Beyond that the system would refuse

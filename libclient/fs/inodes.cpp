@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "nfs4/objects.h"
+
 namespace nfsrdma::fs {
 
 Inodes::Inodes(async::Loop& loop, const nfs4::nfs_fh4& root) : loop_(loop) {
@@ -11,17 +13,13 @@ Inodes::Inodes(async::Loop& loop, const nfs4::nfs_fh4& root) : loop_(loop) {
   inode->lookups = 1;  // never forgotten
   inode->type = FileType::directory;
   inode->label.assign(1, '/');
-  by_handle_.emplace(key(root), kRoot);
+  by_handle_.emplace(nfs4::key_of(root), kRoot);
   inode->handle = root;
   by_id_.emplace(kRoot, std::move(inode));
 }
 
-std::string Inodes::key(const nfs4::nfs_fh4& handle) {
-  return {reinterpret_cast<const char*>(handle.bytes.data()), handle.length};
-}
-
 std::shared_ptr<Inode> Inodes::look_up(const nfs4::nfs_fh4& handle, const std::string& label, FileType type) {
-  auto [at, fresh] = by_handle_.try_emplace(key(handle), last_ + 1);
+  auto [at, fresh] = by_handle_.try_emplace(nfs4::key_of(handle), last_ + 1);
   if (fresh) {
     auto inode = std::make_shared<Inode>(loop_);
     inode->id = ++last_;
@@ -41,7 +39,7 @@ std::shared_ptr<Inode> Inodes::find(std::uint64_t id) const {
 }
 
 std::shared_ptr<Inode> Inodes::find(const nfs4::nfs_fh4& handle) const {
-  const auto at = by_handle_.find(key(handle));
+  const auto at = by_handle_.find(nfs4::key_of(handle));
   return at == by_handle_.end() ? nullptr : find(at->second);
 }
 
@@ -52,7 +50,7 @@ void Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   inode.lookups -= std::min(inode.lookups, lookups);
   // Open files hold on to theirs; the kernel forgets an inode after it has released its files.
   if (inode.lookups != 0) return;
-  by_handle_.erase(key(inode.handle));
+  by_handle_.erase(nfs4::key_of(inode.handle));
   by_id_.erase(at);
 }
 

@@ -65,7 +65,6 @@ class Inodes {
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
 
  private:
-  static std::string key(const nfs4::nfs_fh4& handle);
   async::Loop& loop_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Inode>> by_id_;
   std::unordered_map<std::string, std::uint64_t> by_handle_;

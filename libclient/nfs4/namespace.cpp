@@ -9,7 +9,6 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-constexpr std::size_t kLinkText = 4096;
 /// Bytes of entries that one READDIR may bring: a directory of 20,000 in some thirty round trips, in one
 /// buffer.
 constexpr count4 kReaddirBytes = 128 * 1024;
@@ -158,13 +157,7 @@ async::Task<Result<std::string>> Namespace::read_link(Path path) {
   std::string out;
   auto done = co_await on_path(
       path, 0, "READLINK", [&](Compound& compound, const Path&) { compound.read_link(text); },
-      [&](CompoundReply& reply) {
-        READLINK4res res;
-        if (!reply.take<op::READLINK>(res)) return false;
-        const auto& link = res.get<NFS4_OK>()->link.data;
-        out.assign(reinterpret_cast<const char*>(link.data()), link.size());
-        return true;
-      });
+      [&](CompoundReply& reply) { return take_link(reply, out); });
   if (!done) co_return done.error();
   co_return out;
 }

@@ -12,8 +12,6 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-constexpr std::size_t kLinkText = 4096;
-
 /// g++ 12 does not take a braced list inside a coroutine.
 const bitmap4& space_attributes() {
   static const bitmap4 map =
@@ -44,6 +42,10 @@ bool take_node(CompoundReply& reply, const bitmap4& wanted, Node& node) {
 
 }  // namespace
 
+std::string key_of(const nfs_fh4& handle) {
+  return {reinterpret_cast<const char*>(handle.bytes.data()), handle.length};
+}
+
 void add_getattr(Compound& compound, const bitmap4& wanted) {
   if (wants(wanted)) compound.add<op::GETATTR>({wanted});
 }
@@ -57,6 +59,14 @@ bool take_getattr(CompoundReply& reply, const bitmap4& wanted, std::optional<Wir
   WireAttributes attributes;
   // Undecodable: as if they had not come, since what was done is done.
   if (decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes)) out = std::move(attributes);
+  return true;
+}
+
+bool take_link(CompoundReply& reply, std::string& text) {
+  READLINK4res res;
+  if (!reply.take<op::READLINK>(res)) return false;
+  const auto& link = res.get<NFS4_OK>()->link.data;
+  text.assign(reinterpret_cast<const char*>(link.data()), link.size());
   return true;
 }
 
@@ -177,13 +187,7 @@ async::Task<Result<std::string>> Objects::read_link(Caller caller, nfs_fh4 handl
   std::string out;
   auto done = co_await on_handle(
       std::move(caller), handle, "READLINK", [&](Compound& compound) { compound.read_link(text); },
-      [&](CompoundReply& reply) {
-        READLINK4res res;
-        if (!reply.take<op::READLINK>(res)) return false;
-        const auto& link = res.get<NFS4_OK>()->link.data;
-        out.assign(reinterpret_cast<const char*>(link.data()), link.size());
-        return true;
-      });
+      [&](CompoundReply& reply) { return take_link(reply, out); });
   if (!done) co_return done.error();
   co_return out;
 }

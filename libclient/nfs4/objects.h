@@ -37,6 +37,9 @@ struct Node {
   WireAttributes attributes;
 };
 
+/// A handle as tables have it.
+std::string key_of(const nfs_fh4& handle);
+
 /// Which attributes are to come along; none of them: no GETATTR for it.
 struct Wanted {
   bitmap4 object, directory;
@@ -162,5 +165,10 @@ class Objects {
 /// refused, `out` stays empty.
 void add_getattr(Compound& compound, const bitmap4& wanted);
 bool take_getattr(CompoundReply& reply, const bitmap4& wanted, std::optional<WireAttributes>& out);
+
+// ---- and in READLINK (namespace.cpp) ----
+
+inline constexpr std::size_t kLinkText = 4096;
+bool take_link(CompoundReply& reply, std::string& text);
 
 }  // namespace nfsrdma::nfs4

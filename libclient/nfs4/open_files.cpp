@@ -9,10 +9,6 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-std::string key_of(const nfs_fh4& handle) {
-  return {reinterpret_cast<const char*>(handle.bytes.data()), handle.length};
-}
-
 bool is_attribute_left(const bitmap4& wanted, const bitmap4& set) {
   for (std::size_t i = 0; i < wanted.value.size(); ++i) {
     const std::uint32_t done = i < set.value.size() ? set.value[i] : 0;
