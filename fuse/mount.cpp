@@ -73,7 +73,6 @@ Status Mount::start() {
     list += "," + option;
     others = others || option == "allow_other";
   }
-  if (options_.debug) list += ",debug";
   // Names that are cached would otherwise let everybody through directories that are closed to him.
   if (others) list += ",default_permissions";
   std::array<std::string, 3> words{"nfsrdma-fuse", "-o", list};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "fuse/mount.h"
+#include "nfs4/convert.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -32,6 +33,30 @@ struct Begun {
   Caller caller;
   RequestRef request;
 };
+
+/// Starts what `make(begun, file)` gives, for a request on an open file.
+template <class Make>
+void on_file(fuse_req_t raw, const fuse_file_info* info, Make make) {
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
+  b.go(make(b, std::move(file)));
+}
+
+/// Answers with what the task brings, in the way of `answer`, which has no captures.
+template <class T, class Answer>
+Task<void> value_task(RequestRef request, Task<Result<T>> task, Answer answer) {
+  auto value = co_await std::move(task);
+  if (value) {
+    answer(*request, *value);
+  } else {
+    request->error(value.error());
+  }
+}
+Task<void> status_task(RequestRef request, Task<Status> task) {
+  auto done = co_await std::move(task);
+  request->status(done);
+}
 
 SetAttributes changes_of(const struct stat& attr, int to_set) {
   SetAttributes out;
@@ -66,10 +91,6 @@ Task<void> entry_task(Mount& mount, RequestRef request, Task<Result<fs::Entry>> 
   auto entry = co_await std::move(task);
   answer(mount, request, entry);
 }
-Task<void> status_task(RequestRef request, Task<Status> task) {
-  auto done = co_await std::move(task);
-  request->status(done);
-}
 
 void op_lookup(fuse_req_t raw, fuse_ino_t parent, const char* name) {
   const Begun b(raw);
@@ -84,39 +105,25 @@ void op_forget_multi(fuse_req_t raw, std::size_t count, fuse_forget_data* forget
   fuse_reply_none(raw);
 }
 
-Task<void> attributes_task(RequestRef request, Task<Result<fs::Attributed>> task) {
-  auto got = co_await std::move(task);
-  if (got) {
-    request->attributes(*got);
-  } else {
-    request->error(got.error());
-  }
-}
+constexpr auto as_attributes = [](Request& request, const fs::Attributed& got) { request.attributes(got); };
 void op_getattr(fuse_req_t raw, fuse_ino_t ino, fuse_file_info*) {
   const Begun b(raw);
-  b.go(attributes_task(b.request, b.mount.files().attributes(b.caller, ino)));
+  b.go(value_task(b.request, b.mount.files().attributes(b.caller, ino), as_attributes));
 }
 void op_setattr(fuse_req_t raw, fuse_ino_t ino, struct stat* attr, int to_set, fuse_file_info* info) {
   const Begun b(raw);
   const Handle file = info != nullptr ? b.mount.file(info->fh) : nullptr;
-  b.go(attributes_task(b.request,
-                       b.mount.files().set_attributes(b.caller, ino, changes_of(*attr, to_set), file)));
+  b.go(value_task(b.request, b.mount.files().set_attributes(b.caller, ino, changes_of(*attr, to_set), file),
+                  as_attributes));
 }
 void op_access(fuse_req_t raw, fuse_ino_t ino, int mask) {
   const Begun b(raw);
   b.go(status_task(b.request, b.mount.files().access(b.caller, ino, static_cast<unsigned>(mask))));
 }
-Task<void> readlink_task(RequestRef request, Task<Result<std::string>> task) {
-  auto text = co_await std::move(task);
-  if (text) {
-    request->text(*text);
-  } else {
-    request->error(text.error());
-  }
-}
 void op_readlink(fuse_req_t raw, fuse_ino_t ino) {
   const Begun b(raw);
-  b.go(readlink_task(b.request, b.mount.files().read_link(b.caller, ino)));
+  b.go(value_task(b.request, b.mount.files().read_link(b.caller, ino),
+                  [](Request& request, const std::string& text) { request.text(text); }));
 }
 void op_mknod(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
   const Begun b(raw);
@@ -210,17 +217,17 @@ fuse_entry_param dot(std::uint64_t inode) {
 }
 
 /// One entry; with its attributes it counts as a lookup, if the kernel gets it.
-bool add_entry(Mount& mount, DirectoryReply& reply, const fs::Listed& listed, bool plus) {
+bool add_entry(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& directory,
+               const fs::Listed& listed, bool plus) {
   fs::Entry entry;
-  if (plus) entry = mount.files().entry_of(listed);
+  if (plus) entry = mount.files().entry_of(directory, listed);
   fuse_entry_param param = to_entry(entry);
   if (entry.inode == 0) {
-    param.attr.st_ino = listed.file_id;
-    Attributes known;
-    known.type = listed.type;
-    param.attr.st_mode = to_stat(known).st_mode;
+    const nfs4::WireAttributes& wire = listed.attributes;
+    param.attr.st_ino = wire.fileid.value_or(wire.mounted_on_fileid.value_or(0));
+    if (wire.type && !wire.rdattr_error) param.attr.st_mode = type_bits(nfs4::to_public(*wire.type));
   }
-  if (reply.add(listed.name, param, listed.next)) return true;
+  if (reply.add(listed.name, param, listed.cookie)) return true;
   if (entry.inode != 0) mount.files().forget(entry.inode, 1);
   return false;
 }
@@ -232,7 +239,7 @@ Task<void> readdir_task(Mount& mount, RequestRef request, Caller caller,
     request->code(EBADF);
     co_return;
   }
-  std::vector<fs::Listed> names;
+  std::span<const fs::Listed> names;
   const bool dots = offset < 2;
   const bool small = dots && size < 512;
   if (!small) {
@@ -241,7 +248,7 @@ Task<void> readdir_task(Mount& mount, RequestRef request, Caller caller,
       request->error(listed.error());
       co_return;
     }
-    names = std::move(*listed);
+    names = *listed;
   }
   if (request->answered()) co_return;
   DirectoryReply reply(request->raw(), size, plus);
@@ -249,7 +256,7 @@ Task<void> readdir_task(Mount& mount, RequestRef request, Caller caller,
   if (offset < 1) reply.add(".", dot(here), 1);
   if (offset < 2) reply.add("..", dot(here), 2);
   for (const fs::Listed& one : names) {
-    if (!add_entry(mount, reply, one, plus)) break;
+    if (!add_entry(mount, reply, *directory, one, plus)) break;
   }
   request->bytes(reply.bytes());
 }
@@ -315,19 +322,12 @@ void op_create(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode,
   b.go(create_task(b.mount, b.request, b.caller, parent, name, mode, *info));
 }
 
-Task<void> read_task(Mount& mount, RequestRef request, Handle file, std::size_t size, std::uint64_t offset) {
-  auto data = co_await mount.files().read(std::move(file), offset, size);
-  if (data) {
-    request->data(*data);
-  } else {
-    request->error(data.error());
-  }
-}
 void op_read(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
-  const Begun b(raw);
-  Handle file = b.mount.file(info->fh);
-  if (!file) return b.request->code(EBADF);
-  b.go(read_task(b.mount, b.request, std::move(file), size, static_cast<std::uint64_t>(offset)));
+  on_file(raw, info, [&](const Begun& b, Handle file) {
+    return value_task(b.request,
+                      b.mount.files().read(std::move(file), static_cast<std::uint64_t>(offset), size),
+                      [](Request& request, const fs::ReadData& data) { request.data(data); });
+  });
 }
 
 Task<void> write_task(Mount& mount, RequestRef request, Handle file, std::shared_ptr<void> memory,
@@ -341,25 +341,22 @@ Task<void> write_task(Mount& mount, RequestRef request, Handle file, std::shared
 }
 void op_write(fuse_req_t raw, fuse_ino_t, const char* bytes, std::size_t size, off_t offset,
               fuse_file_info* info) {
-  const Begun b(raw);
-  Handle file = b.mount.file(info->fh);
-  if (!file) return b.request->code(EBADF);
-  const std::span data(reinterpret_cast<const std::byte*>(bytes), size);
-  b.go(write_task(b.mount, b.request, std::move(file), b.mount.take_memory(), data,
-                  static_cast<std::uint64_t>(offset)));
+  on_file(raw, info, [&](const Begun& b, Handle file) {
+    const std::span data(reinterpret_cast<const std::byte*>(bytes), size);
+    return write_task(b.mount, b.request, std::move(file), b.mount.take_memory(), data,
+                      static_cast<std::uint64_t>(offset));
+  });
 }
 
 void op_flush(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
-  const Begun b(raw);
-  Handle file = b.mount.file(info->fh);
-  if (!file) return b.request->code(EBADF);
-  b.go(status_task(b.request, b.mount.files().flush(std::move(file), info->lock_owner)));
+  on_file(raw, info, [&](const Begun& b, Handle file) {
+    return status_task(b.request, b.mount.files().flush(std::move(file), info->lock_owner));
+  });
 }
 void op_fsync(fuse_req_t raw, fuse_ino_t, int, fuse_file_info* info) {
-  const Begun b(raw);
-  Handle file = b.mount.file(info->fh);
-  if (!file) return b.request->code(EBADF);
-  b.go(status_task(b.request, b.mount.files().sync(std::move(file))));
+  on_file(raw, info, [&](const Begun& b, Handle file) {
+    return status_task(b.request, b.mount.files().sync(std::move(file)));
+  });
 }
 Task<void> release_task(Mount& mount, RequestRef request, Handle file, bool unlock, std::uint64_t owner) {
   if (unlock) {
@@ -370,44 +367,27 @@ Task<void> release_task(Mount& mount, RequestRef request, Handle file, bool unlo
   request->status(closed);  // the kernel does not tell anybody
 }
 void op_release(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
-  const Begun b(raw);
-  Handle file = b.mount.file(info->fh);
-  if (!file) return b.request->code(EBADF);
-  b.mount.drop_file(info->fh);
-  b.go(release_task(b.mount, b.request, std::move(file), info->flock_release != 0, info->lock_owner));
+  on_file(raw, info, [&](const Begun& b, Handle file) {
+    b.mount.drop_file(info->fh);
+    return release_task(b.mount, b.request, std::move(file), info->flock_release != 0, info->lock_owner);
+  });
 }
 
-Task<void> lseek_task(Mount& mount, RequestRef request, Handle file, std::uint64_t offset, int whence) {
-  auto found = co_await mount.files().seek(std::move(file), offset, whence);
-  if (found) {
-    request->offset(*found);
-  } else {
-    request->error(found.error());
-  }
-}
 void op_lseek(fuse_req_t raw, fuse_ino_t, off_t offset, int whence, fuse_file_info* info) {
   const Begun b(raw);
   Handle file = b.mount.file(info->fh);
   if (!file) return b.request->code(EBADF);
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return b.request->code(EINVAL);
-  b.go(lseek_task(b.mount, b.request, std::move(file), static_cast<std::uint64_t>(offset), whence));
+  b.go(value_task(b.request,
+                  b.mount.files().seek(std::move(file), static_cast<std::uint64_t>(offset), whence),
+                  [](Request& request, std::uint64_t found) { request.offset(found); }));
 }
 void op_fallocate(fuse_req_t raw, fuse_ino_t, int mode, off_t offset, off_t length, fuse_file_info* info) {
-  const Begun b(raw);
-  Handle file = b.mount.file(info->fh);
-  if (!file) return b.request->code(EBADF);
-  b.go(status_task(b.request,
-                   b.mount.files().allocate(std::move(file), mode, static_cast<std::uint64_t>(offset),
-                                            static_cast<std::uint64_t>(length))));
-}
-Task<void> copy_task(Mount& mount, RequestRef request, Handle from, std::uint64_t from_offset, Handle to,
-                     std::uint64_t to_offset, std::uint64_t count) {
-  auto copied = co_await mount.files().copy(std::move(from), from_offset, std::move(to), to_offset, count);
-  if (copied) {
-    request->written(*copied);
-  } else {
-    request->error(copied.error());
-  }
+  on_file(raw, info, [&](const Begun& b, Handle file) {
+    return status_task(b.request,
+                       b.mount.files().allocate(std::move(file), mode, static_cast<std::uint64_t>(offset),
+                                                static_cast<std::uint64_t>(length)));
+  });
 }
 void op_copy_file_range(fuse_req_t raw, fuse_ino_t, off_t from_offset, fuse_file_info* from_info, fuse_ino_t,
                         off_t to_offset, fuse_file_info* to_info, std::size_t count, int flags) {
@@ -416,8 +396,10 @@ void op_copy_file_range(fuse_req_t raw, fuse_ino_t, off_t from_offset, fuse_file
   Handle to = b.mount.file(to_info->fh);
   if (!from || !to) return b.request->code(EBADF);
   if (flags != 0) return b.request->code(EINVAL);
-  b.go(copy_task(b.mount, b.request, std::move(from), static_cast<std::uint64_t>(from_offset), std::move(to),
-                 static_cast<std::uint64_t>(to_offset), count));
+  b.go(value_task(b.request,
+                  b.mount.files().copy(std::move(from), static_cast<std::uint64_t>(from_offset),
+                                       std::move(to), static_cast<std::uint64_t>(to_offset), count),
+                  [](Request& request, std::uint64_t copied) { request.written(copied); }));
 }
 
 // ---- locks ----
@@ -430,28 +412,24 @@ nfs4::LockRequest lock_request(std::uint64_t owner, const struct flock& lock) {
   if (lock.l_len != 0) out.range.length = static_cast<std::uint64_t>(lock.l_len);
   return out;
 }
-Task<void> getlk_task(Mount& mount, RequestRef request, Handle file, nfs4::LockRequest wanted) {
-  auto holder = co_await mount.files().test_lock(std::move(file), wanted);
-  if (!holder) {
-    request->error(holder.error());
-    co_return;
-  }
+void answer_holder(Request& request, const std::optional<nfs4::LockHolder>& holder) {
   struct flock out{};
   out.l_type = F_UNLCK;
   out.l_whence = SEEK_SET;
-  if (*holder) {
-    out.l_type = (*holder)->write ? F_WRLCK : F_RDLCK;
-    out.l_start = static_cast<off_t>((*holder)->range.offset);
-    const bool to_the_end = (*holder)->range.end() == nfs4::LockRange::kToTheEnd;
-    out.l_len = to_the_end ? 0 : static_cast<off_t>((*holder)->range.length);
+  if (holder) {
+    out.l_type = holder->write ? F_WRLCK : F_RDLCK;
+    out.l_start = static_cast<off_t>(holder->range.offset);
+    const bool to_the_end = holder->range.end() == nfs4::LockRange::kToTheEnd;
+    out.l_len = to_the_end ? 0 : static_cast<off_t>(holder->range.length);
   }
-  request->lock(out);
+  request.lock(out);
 }
 void op_getlk(fuse_req_t raw, fuse_ino_t, fuse_file_info* info, struct flock* lock) {
-  const Begun b(raw);
-  Handle file = b.mount.file(info->fh);
-  if (!file) return b.request->code(EBADF);
-  b.go(getlk_task(b.mount, b.request, std::move(file), lock_request(info->lock_owner, *lock)));
+  on_file(raw, info, [&](const Begun& b, Handle file) {
+    return value_task(b.request,
+                      b.mount.files().test_lock(std::move(file), lock_request(info->lock_owner, *lock)),
+                      answer_holder);
+  });
 }
 /// Whoever has a lock sees what those before wrote under theirs, also where the kernel has cached it.
 Task<void> lock_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Status> task) {
@@ -460,19 +438,18 @@ Task<void> lock_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Stat
   request->status(done);
 }
 void set_lock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, const struct flock& lock, bool sleep) {
-  const Begun b(raw);
-  Handle file = b.mount.file(info->fh);
-  if (!file) return b.request->code(EBADF);
-  const nfs4::LockRequest wanted = lock_request(info->lock_owner, lock);
-  if (lock.l_type == F_UNLCK) {
-    return b.go(status_task(b.request, b.mount.files().unlock(std::move(file), wanted.owner, wanted.range)));
-  }
-  std::shared_ptr<nfs4::LockWait> wait;
-  if (sleep) {
-    wait = std::make_shared<nfs4::LockWait>(b.mount.loop());
-    b.request->set_wait(wait);
-  }
-  b.go(lock_task(b.mount, b.request, ino, b.mount.files().lock(std::move(file), wanted, std::move(wait))));
+  on_file(raw, info, [&](const Begun& b, Handle file) {
+    const nfs4::LockRequest wanted = lock_request(info->lock_owner, lock);
+    if (lock.l_type == F_UNLCK) {
+      return status_task(b.request, b.mount.files().unlock(std::move(file), wanted.owner, wanted.range));
+    }
+    std::shared_ptr<nfs4::LockWait> wait;
+    if (sleep) {
+      wait = std::make_shared<nfs4::LockWait>(b.mount.loop());
+      b.request->set_wait(wait);
+    }
+    return lock_task(b.mount, b.request, ino, b.mount.files().lock(std::move(file), wanted, std::move(wait)));
+  });
 }
 void op_setlk(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, struct flock* lock, int sleep) {
   set_lock(raw, ino, info, *lock, sleep != 0);
@@ -487,22 +464,27 @@ void op_flock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, int operatio
 
 // ---- extended attributes ----
 
-Task<void> getxattr_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, std::string name,
-                         std::size_t size) {
-  auto value = co_await mount.files().get_xattr(std::move(caller), ino, std::move(name));
-  if (!value) {
-    request->error(value.error());
-  } else if (size == 0) {
-    request->xattr_size(value->size());
-  } else if (value->size() > size) {
-    request->code(ERANGE);
+/// `size` 0 asks how much there is.
+void answer_sized(Request& request, std::span<const char> all, std::size_t size) {
+  if (size == 0) {
+    request.xattr_size(all.size());
+  } else if (all.size() > size) {
+    request.code(ERANGE);
   } else {
-    request->bytes(std::span(reinterpret_cast<const char*>(value->data()), value->size()));
+    request.bytes(all);
+  }
+}
+Task<void> getxattr_task(RequestRef request, Task<Result<std::vector<std::byte>>> task, std::size_t size) {
+  auto value = co_await std::move(task);
+  if (value) {
+    answer_sized(*request, std::span(reinterpret_cast<const char*>(value->data()), value->size()), size);
+  } else {
+    request->error(value.error());
   }
 }
 void op_getxattr(fuse_req_t raw, fuse_ino_t ino, const char* name, std::size_t size) {
   const Begun b(raw);
-  b.go(getxattr_task(b.mount, b.request, b.caller, ino, name, size));
+  b.go(getxattr_task(b.request, b.mount.files().get_xattr(b.caller, ino, name), size));
 }
 void op_setxattr(fuse_req_t raw, fuse_ino_t ino, const char* name, const char* value, std::size_t size,
                  int flags) {
@@ -515,25 +497,19 @@ void op_removexattr(fuse_req_t raw, fuse_ino_t ino, const char* name) {
   const Begun b(raw);
   b.go(status_task(b.request, b.mount.files().remove_xattr(b.caller, ino, name)));
 }
-Task<void> listxattr_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, std::size_t size) {
-  auto names = co_await mount.files().list_xattrs(std::move(caller), ino);
+Task<void> listxattr_task(RequestRef request, Task<Result<std::vector<std::string>>> task, std::size_t size) {
+  auto names = co_await std::move(task);
   if (!names) {
     request->error(names.error());
     co_return;
   }
   std::string out;
   for (const std::string& name : *names) out.append(name).push_back('\0');
-  if (size == 0) {
-    request->xattr_size(out.size());
-  } else if (out.size() > size) {
-    request->code(ERANGE);
-  } else {
-    request->bytes(out);
-  }
+  answer_sized(*request, out, size);
 }
 void op_listxattr(fuse_req_t raw, fuse_ino_t ino, std::size_t size) {
   const Begun b(raw);
-  b.go(listxattr_task(b.mount, b.request, b.caller, ino, size));
+  b.go(listxattr_task(b.request, b.mount.files().list_xattrs(b.caller, ino), size));
 }
 
 void op_init(void*, fuse_conn_info* connection) {

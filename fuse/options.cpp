@@ -105,7 +105,7 @@ constexpr std::array kRows{
     Row{"ro", nullptr, "read only",
         [](MountOptions& o, std::string_view) {
           o.kernel.emplace_back("ro");
-          return o.read_only = true;
+          return true;
         }},
     Row{"rw", nullptr, "for reading and writing (default)",
         [](MountOptions&, std::string_view) { return true; }},
@@ -194,7 +194,7 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
     } else if (!helper && word == "-f") {
       options.foreground = true;
     } else if (!helper && word == "-d") {
-      options.foreground = options.debug = true;
+      options.foreground = true;
       options.kernel.emplace_back("debug");
     } else if (word.size() > 1 && word.starts_with('-')) {
       return usage("no such option: " + word + "; see --help");

@@ -19,8 +19,7 @@ struct MountOptions {
   bool hard = true;
   unsigned retrans = 2;
   bool local_flock = false, local_posix = false;  ///< local_lock
-  bool read_only = false;
-  bool foreground = false, debug = false, help = false, version = false;
+  bool foreground = false, help = false, version = false;
   bool fake = false;                ///< -f of mount(8): everything but the mount
   std::string log;                  ///< a file for messages, instead of syslog
   std::vector<std::string> kernel;  ///< for libfuse

@@ -13,6 +13,15 @@ namespace {
 constexpr auto kGrace = std::chrono::seconds(1);
 constexpr std::uint32_t kNobody = 65534;
 
+timespec to_timespec(const Time& time) {
+  timespec out{};
+  out.tv_sec = time.seconds;
+  out.tv_nsec = static_cast<long>(time.nanoseconds);
+  return out;
+}
+
+}  // namespace
+
 mode_t type_bits(FileType type) {
   switch (type) {
     case FileType::regular:
@@ -34,14 +43,6 @@ mode_t type_bits(FileType type) {
   }
   return 0;
 }
-timespec to_timespec(const Time& time) {
-  timespec out{};
-  out.tv_sec = time.seconds;
-  out.tv_nsec = static_cast<long>(time.nanoseconds);
-  return out;
-}
-
-}  // namespace
 
 struct stat to_stat(const Attributes& from) {
   struct stat out{};

@@ -61,6 +61,7 @@ class Request : public std::enable_shared_from_this<Request> {
   async::Loop::TimerId timer_ = 0;
 };
 
+mode_t type_bits(FileType type);
 struct stat to_stat(const Attributes& attributes);
 fuse_entry_param to_entry(const fs::Entry& entry);
 

@@ -19,10 +19,6 @@ namespace {
 
 using namespace nfs4;
 
-Error failed(int code, const char* operation, const std::string& name, const char* why) {
-  return {ErrorKind::usage, code, operation, name, why};
-}
-
 Wanted both() {
   Wanted wanted;
   wanted.object = public_attributes();
@@ -43,6 +39,10 @@ constexpr std::string_view kUser = "user.";
 
 }  // namespace
 
+Error refusal(int code, const char* operation, const std::string& name, const char* why) {
+  return {ErrorKind::usage, code, operation, name, why};
+}
+
 FileSystem::FileSystem(Session& session, Options options, const nfs_fh4& root)
     : session_(session),
       options_(options),
@@ -57,7 +57,7 @@ FileSystem::~FileSystem() = default;
 
 Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
   auto inode = inodes_.find(id);
-  if (!inode) return failed(ESTALE, "", std::to_string(id), "no such inode is known");
+  if (!inode) return refusal(ESTALE, "", std::to_string(id), "no such inode is known");
   return inode;
 }
 
@@ -76,6 +76,13 @@ Entry FileSystem::entry(const nfs_fh4& handle, const std::string& name, const Wi
   out.inode = inodes_.look_up(handle, name, out.attributes.type)->id;
   out.attributes_valid = valid(out.attributes);
   if (options_.names) out.name_valid = out.attributes_valid;
+  return out;
+}
+
+Attributed FileSystem::attributed(const WireAttributes& wire) const {
+  Attributed out;
+  out.attributes = to_public(wire);
+  out.valid = valid(out.attributes);
   return out;
 }
 
@@ -98,7 +105,7 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
   // Its size may not yet be what the kernel was told that it had written.
   const auto known = inodes_.find(found->node->handle);
   if (known && (!known->writes.empty() || known->changed > as_of)) {
-    co_await settle(*known, 0, ~std::uint64_t{0});
+    co_await settle(*known);
     auto again = co_await objects_.attributes(nullptr, known->handle, public_attributes());
     if (!again) co_return again.error();
     co_return entry(known->handle, name, *again);
@@ -109,13 +116,10 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
 async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  co_await settle(**inode, 0, ~std::uint64_t{0});
+  co_await settle(**inode);
   auto got = co_await objects_.attributes(std::move(caller), (*inode)->handle, public_attributes());
   if (!got) co_return got.error();
-  Attributed out;
-  out.attributes = to_public(*got);
-  out.valid = valid(out.attributes);
-  co_return out;
+  co_return attributed(*got);
 }
 
 async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::uint64_t id,
@@ -123,7 +127,7 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
                                                            std::shared_ptr<OpenHandle> file) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  co_await settle(**inode, 0, ~std::uint64_t{0});
+  co_await settle(**inode);
   stateid4 stateid{};
   if (changes.size) {
     // The server may want to see that the file is open for writing (RFC 8881 18.30.3).
@@ -150,10 +154,7 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
     files_.resized((*inode)->handle, *changes.size);
     changed_here(**inode);
   }
-  Attributed out;
-  out.attributes = to_public(*got);
-  out.valid = valid(out.attributes);
-  co_return out;
+  co_return attributed(*got);
 }
 
 async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned mode) {
@@ -167,7 +168,7 @@ async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned
   auto granted = co_await objects_.access(std::move(caller), (*inode)->handle, wanted, bitmap4());
   if (!granted) co_return granted.error();
   if ((granted->access & wanted) != wanted) {
-    co_return failed(EACCES, "ACCESS", (*inode)->label, "permission denied by the server");
+    co_return refusal(EACCES, "ACCESS", (*inode)->label, "permission denied by the server");
   }
   co_return Status();
 }
@@ -197,12 +198,12 @@ async::Task<Result<FilesystemSpace>> FileSystem::space(Caller caller, std::uint6
 
 // ---- making, removing, renaming ----
 
-async::Task<Result<Entry>> FileSystem::made(Result<Created> created, std::string name) {
-  if (!created) co_return created.error();
-  if (created->node.attributes.type) co_return entry(created->node.handle, name, created->node.attributes);
-  auto got = co_await objects_.attributes(nullptr, created->node.handle, public_attributes());
+/// Of what was just made. Its attributes may not have come along.
+async::Task<Result<Entry>> FileSystem::made(Node node, std::string name) {
+  if (node.attributes.type) co_return entry(node.handle, name, node.attributes);
+  auto got = co_await objects_.attributes(nullptr, node.handle, public_attributes());
   if (!got) co_return got.error();
-  co_return entry(created->node.handle, name, *got);
+  co_return entry(node.handle, name, *got);
 }
 
 async::Task<Result<Entry>> FileSystem::make_directory(Caller caller, std::uint64_t directory,
@@ -211,7 +212,8 @@ async::Task<Result<Entry>> FileSystem::make_directory(Caller caller, std::uint64
   if (!parent) co_return parent.error();
   auto created =
       co_await objects_.make_directory(std::move(caller), (*parent)->handle, name, with_mode(mode), both());
-  co_return co_await made(std::move(created), std::move(name));
+  if (!created) co_return created.error();
+  co_return co_await made(std::move(created->node), std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::make_symlink(Caller caller, std::uint64_t directory, std::string name,
@@ -220,7 +222,8 @@ async::Task<Result<Entry>> FileSystem::make_symlink(Caller caller, std::uint64_t
   if (!parent) co_return parent.error();
   auto created = co_await objects_.make_symlink(std::move(caller), (*parent)->handle, name, std::move(text),
                                                 SetAttributes(), both());
-  co_return co_await made(std::move(created), std::move(name));
+  if (!created) co_return created.error();
+  co_return co_await made(std::move(created->node), std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t directory, std::string name,
@@ -228,14 +231,11 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   if (S_ISREG(mode)) {
-    Wanted wanted = both();
     auto opened = co_await files_.create(std::move(caller), (*parent)->handle, name, OPEN4_SHARE_ACCESS_WRITE,
-                                         Creation::guarded, with_mode(mode), wanted);
+                                         Creation::guarded, with_mode(mode), both());
     if (!opened) co_return opened.error();
-    Created created;
-    created.node = std::move(opened->node);
     (void)co_await files_.close(std::move(opened->file));
-    co_return co_await made(std::move(created), std::move(name));
+    co_return co_await made(std::move(opened->node), std::move(name));
   }
   nfs_ftype4 type = NF4FIFO;
   if (S_ISSOCK(mode)) type = NF4SOCK;
@@ -246,7 +246,8 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
   numbers.specdata2 = minor(device);
   auto created = co_await objects_.make_node(std::move(caller), (*parent)->handle, name, type, numbers,
                                              with_mode(mode), both());
-  co_return co_await made(std::move(created), std::move(name));
+  if (!created) co_return created.error();
+  co_return co_await made(std::move(created->node), std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std::uint64_t directory,
@@ -257,10 +258,10 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
   if (!parent) co_return parent.error();
   auto linked = co_await objects_.link(std::move(caller), (*inode)->handle, (*parent)->handle, name, both());
   if (!linked) co_return linked.error();
-  Created created;
-  created.node.handle = (*inode)->handle;
-  if (linked->object) created.node.attributes = *linked->object;
-  co_return co_await made(std::move(created), std::move(name));
+  Node node;
+  node.handle = (*inode)->handle;
+  if (linked->object) node.attributes = *linked->object;
+  co_return co_await made(std::move(node), std::move(name));
 }
 
 /// The inode that the name leads to, if a file of it is open here.
@@ -356,9 +357,9 @@ std::shared_ptr<DirectoryHandle> FileSystem::open_directory(std::uint64_t id) {
   return out;
 }
 
-async::Task<Result<std::vector<Listed>>> FileSystem::list(Caller caller,
-                                                          std::shared_ptr<DirectoryHandle> directory,
-                                                          std::uint64_t cookie) {
+async::Task<Result<std::span<const Listed>>> FileSystem::list(Caller caller,
+                                                              std::shared_ptr<DirectoryHandle> directory,
+                                                              std::uint64_t cookie) {
   constexpr std::uint32_t kPage = 128U << 10;
   DirectoryHandle& at = *directory;
   const auto inside = [&] {
@@ -383,45 +384,33 @@ async::Task<Result<std::vector<Listed>>> FileSystem::list(Caller caller,
     at.page_begin = cookie;
     at.loaded = true;
   }
-  std::vector<Listed> out;
-  bool behind = cookie == at.page_begin;
-  for (const auto& one : at.page.entries) {
-    if (behind) {
-      Listed listed;
-      listed.name = one.name;
-      listed.next = one.cookie;
-      listed.as_of = at.as_of;
-      listed.file_id = one.attributes.fileid.value_or(one.attributes.mounted_on_fileid.value_or(0));
-      if (one.attributes.type && one.attributes.filehandle && !one.attributes.rdattr_error) {
-        listed.type = to_public(one.attributes).type;
-        listed.attributes = one.attributes;
-      }
-      out.push_back(std::move(listed));
-    }
-    behind = behind || one.cookie == cookie;
-  }
-  co_return out;
+  const std::span<const Listed> all(at.page.entries);
+  if (cookie == at.page_begin) co_return all;
+  const auto before = std::ranges::find(all, cookie, &Listed::cookie);
+  co_return all.subspan(static_cast<std::size_t>(before - all.begin()) + 1);
 }
 
-Entry FileSystem::entry_of(const Listed& listed) {
-  if (!listed.attributes) return {};
+Entry FileSystem::entry_of(const DirectoryHandle& directory, const Listed& listed) {
+  const WireAttributes& wire = listed.attributes;
+  if (!wire.type || !wire.filehandle || wire.rdattr_error) return {};
   // What has been written has another size by now than the server said.
-  const auto known = inodes_.find(*listed.attributes->filehandle);
-  if (known && (!known->writes.empty() || known->changed > listed.as_of)) return {};
-  return entry(*listed.attributes->filehandle, listed.name, *listed.attributes);
+  const auto known = inodes_.find(*wire.filehandle);
+  if (known && (!known->writes.empty() || known->changed > directory.as_of)) return {};
+  return entry(*wire.filehandle, listed.name, wire);
 }
 
 // ---- extended attributes ----
 
 Status FileSystem::refused_xattr(const std::string& name) const {
   if (name.starts_with(kUser) && name.size() > kUser.size()) return {};
-  return failed(EOPNOTSUPP, "xattr", name, "NFS carries attributes of the user namespace only");
+  return refusal(EOPNOTSUPP, "xattr", name, "NFS carries attributes of the user namespace only");
 }
 
 namespace {
 Error of_xattr(const Error& error) {
   // RFC 8276 8.4.1: what is not there has a status of its own.
-  if (is(error, NFS4ERR_NOXATTR)) return failed(ENODATA, "xattr", error.peer(), "no such extended attribute");
+  if (is(error, NFS4ERR_NOXATTR))
+    return refusal(ENODATA, "xattr", error.peer(), "no such extended attribute");
   return error;
 }
 }  // namespace

@@ -69,19 +69,13 @@ struct DirectoryHandle {
   nfs4::verifier4 verifier{};
   nfs4::DirectoryPage page;
   std::uint64_t page_begin = 0;  ///< the cookie that the page came behind
-  std::uint64_t as_of = 0;       ///< Listed::as_of
+  std::uint64_t as_of = 0;       ///< of the changes that were made here
   bool loaded = false;
 };
+using Listed = nfs4::DirectoryPage::Entry;
 
-/// One name of a directory. `next` is where the one behind it is to be had.
-struct Listed {
-  std::string name;
-  std::uint64_t next = 0;
-  std::uint64_t file_id = 0;
-  FileType type = FileType::unknown;
-  std::optional<nfs4::WireAttributes> attributes;
-  std::uint64_t as_of = 0;  ///< of the changes that were made here
-};
+/// An Error of this layer's own: no server said so.
+Error refusal(int code, const char* operation, const std::string& name, const char* why);
 
 class FileSystem {
  public:
@@ -115,12 +109,12 @@ class FileSystem {
   // ---- directories ----
   /// The directory, for list(). It may be dropped at any time.
   std::shared_ptr<DirectoryHandle> open_directory(std::uint64_t inode);
-  /// The names behind `cookie` (0: the first), as many as the server gives at once; none: the end.
-  async::Task<Result<std::vector<Listed>>> list(Caller caller, std::shared_ptr<DirectoryHandle> directory,
-                                                std::uint64_t cookie);
-  /// What lookup() would have given, and then it counts as one; nothing where the file has been written
-  /// since.
-  Entry entry_of(const Listed& listed);
+  /// The names behind `cookie` (0: the first), as many as the server gives at once; none: the end. They stand
+  /// in the handle, until it is listed again.
+  async::Task<Result<std::span<const Listed>>> list(Caller caller, std::shared_ptr<DirectoryHandle> directory,
+                                                    std::uint64_t cookie);
+  /// What lookup() would have given, and counts as one; inode 0: that is to be asked for.
+  Entry entry_of(const DirectoryHandle& directory, const Listed& listed);
 
   // ---- files ----
   /// `flags`: those of open(2).
@@ -169,14 +163,15 @@ class FileSystem {
   Entry entry(const nfs4::nfs_fh4& handle, const std::string& name, const nfs4::WireAttributes& attributes);
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
   [[nodiscard]] Entry absent() const;
-  async::Task<Result<Entry>> made(Result<nfs4::Created> created, std::string name);
+  async::Task<Result<Entry>> made(nfs4::Node node, std::string name);
+  [[nodiscard]] Attributed attributed(const nfs4::WireAttributes& wire) const;
   async::Task<Status> hide(Caller caller, nfs4::nfs_fh4 directory, std::string name,
                            std::shared_ptr<Inode> inode);
   async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, nfs4::nfs_fh4 directory,
                                                           std::string name);
   void changed_here(Inode& inode);
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
-  async::Task<void> settle(Inode& inode, std::uint64_t begin, std::uint64_t end);
+  async::Task<void> settle(Inode& inode, std::uint64_t begin = 0, std::uint64_t end = ~std::uint64_t{0});
   static Status late_error(Inode& inode);
   async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, std::span<const std::byte> data,
                                 std::uint64_t offset);

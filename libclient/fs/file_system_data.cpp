@@ -30,10 +30,6 @@ std::uint32_t share_access(int flags) {
   }
 }
 
-Error failed(int code, const char* operation, const std::string& name, const char* why) {
-  return {ErrorKind::usage, code, operation, name, why};
-}
-
 void heed_flags(OpenHandle& handle, int flags, bool sync) {
   handle.direct = (flags & O_DIRECT) != 0;
   handle.write_through = sync || (flags & (O_DIRECT | O_SYNC | O_DSYNC)) != 0;
@@ -79,16 +75,12 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   auto opened =
       co_await files_.create(caller, (*parent)->handle, name, share_access(flags), how, changes, wanted);
   if (!opened) co_return opened.error();
-  Node node = std::move(opened->node);
-  if (!node.attributes.type) {
-    auto got = co_await objects_.attributes(std::move(caller), node.handle, public_attributes());
-    if (!got) co_return got.error();
-    node.attributes = std::move(*got);
-  }
+  auto entered = co_await made(std::move(opened->node), std::move(name));
+  if (!entered) co_return entered.error();
   OpenedFile out;
-  out.entry = entry(node.handle, name, node.attributes);
+  out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
-  inode->cached_change = node.attributes.change;
+  inode->cached_change = out.entry.attributes.change;
   out.handle =
       std::make_shared<OpenHandle>(loop(), pool_, std::move(inode), std::move(opened->file), options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
@@ -103,7 +95,7 @@ Status FileSystem::late_error(Inode& inode) {
 
 async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
-  co_await settle(inode, 0, ~std::uint64_t{0});
+  co_await settle(inode);
   auto committed = co_await file->ref()->commit();
   if (auto late = late_error(inode); !late) co_return late;
   if (!committed) co_return committed;
@@ -138,7 +130,7 @@ async::Task<void> FileSystem::closed() {
 }
 
 async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
-  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  co_await settle(file->inode());
   const auto inode = file->shared_inode();
   const Caller caller = file->ref()->state().caller;
   file->drop_ahead();
@@ -171,19 +163,16 @@ async::Task<void> FileSystem::settle(Inode& inode, std::uint64_t begin, std::uin
 async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                                std::size_t size) {
   // Not only the range: a write behind it says that the file does not end there.
-  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  co_await settle(file->inode());
   co_return co_await file->read(offset, size);
 }
 
 namespace {
+/// Holds on to the file, for a task that outlives whoever began it.
 async::Task<Status> write_piece(std::shared_ptr<OpenFile> file, std::span<const std::byte> data,
                                 std::uint64_t offset, stable_how4 stable) {
-  while (!data.empty()) {
-    auto count = co_await file->write(data, offset, stable);
-    if (!count) co_return count.error();
-    data = data.subspan(*count);
-    offset += *count;
-  }
+  auto count = co_await file->write(data, offset, stable);
+  if (!count) co_return count.error();
   co_return Status();
 }
 }  // namespace
@@ -251,12 +240,12 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::sha
 
 async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                                     int whence) {
-  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  co_await settle(file->inode());
   auto attributes = co_await file->ref()->attributes(public_attributes());
   if (!attributes) co_return attributes.error();
   const std::uint64_t size = attributes->size.value_or(0);
   if (offset >= size)
-    co_return failed(ENXIO, "SEEK", file->inode().label, "the offset is behind the end of the file");
+    co_return refusal(ENXIO, "SEEK", file->inode().label, "the offset is behind the end of the file");
   auto found =
       co_await file->ref()->seek(offset, whence == SEEK_HOLE ? NFS4_CONTENT_HOLE : NFS4_CONTENT_DATA);
   if (!found) {
@@ -265,14 +254,14 @@ async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> 
   }
   if (*found) co_return **found;
   if (whence == SEEK_HOLE) co_return size;
-  co_return failed(ENXIO, "SEEK", file->inode().label, "there is no data behind the offset");
+  co_return refusal(ENXIO, "SEEK", file->inode().label, "there is no data behind the offset");
 }
 
 async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int mode, std::uint64_t offset,
                                          std::uint64_t length) {
-  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  co_await settle(file->inode());
   if (mode != 0 && mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)) {
-    co_return failed(EOPNOTSUPP, "fallocate", file->inode().label, "NFS has nothing for this mode");
+    co_return refusal(EOPNOTSUPP, "fallocate", file->inode().label, "NFS has nothing for this mode");
   }
   // What is not committed must not come back into a hole.
   auto committed = co_await file->ref()->commit();
@@ -285,7 +274,7 @@ async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int m
   }
   changed_here(file->inode());
   if (!done && OpenFile::is_unsupported(done.error())) {
-    co_return failed(EOPNOTSUPP, "fallocate", file->inode().label, "the server does not do it");
+    co_return refusal(EOPNOTSUPP, "fallocate", file->inode().label, "the server does not do it");
   }
   co_return done;
 }
@@ -293,15 +282,15 @@ async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int m
 async::Task<Result<std::uint64_t>> FileSystem::copy(std::shared_ptr<OpenHandle> from,
                                                     std::uint64_t from_offset, std::shared_ptr<OpenHandle> to,
                                                     std::uint64_t to_offset, std::uint64_t count) {
-  co_await settle(from->inode(), 0, ~std::uint64_t{0});
-  co_await settle(to->inode(), 0, ~std::uint64_t{0});
+  co_await settle(from->inode());
+  co_await settle(to->inode());
   auto copied =
       co_await OpenFile::copy(*from->ref().file(), from_offset, *to->ref().file(), to_offset, count);
   changed_here(to->inode());
   if (copied) co_return copied;
   // The kernel then copies by reading and writing.
   if (OpenFile::is_unsupported(copied.error())) {
-    co_return failed(EOPNOTSUPP, "COPY", to->inode().label, "the server does not copy");
+    co_return refusal(EOPNOTSUPP, "COPY", to->inode().label, "the server does not copy");
   }
   co_return copied;
 }
@@ -316,7 +305,7 @@ async::Task<Result<std::optional<LockHolder>>> FileSystem::test_lock(std::shared
 async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockRequest request,
                                      std::shared_ptr<LockWait> wait) {
   // What was written before the lock is to be seen by whoever has it next, and what others wrote by us.
-  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  co_await settle(file->inode());
   if (wait) {
     auto done = co_await locks_.wait(file->ref().file(), request, std::move(wait));
     changed_here(file->inode());
@@ -324,14 +313,14 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockReque
   }
   auto refused = co_await locks_.set(file->ref().file(), request);
   if (!refused) co_return refused.error();
-  if (*refused) co_return failed(EAGAIN, "LOCK", file->inode().label, "somebody else has a lock there");
+  if (*refused) co_return refusal(EAGAIN, "LOCK", file->inode().label, "somebody else has a lock there");
   changed_here(file->inode());
   co_return Status();
 }
 
 async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner,
                                        LockRange range) {
-  co_await settle(file->inode(), 0, ~std::uint64_t{0});
+  co_await settle(file->inode());
   auto committed = co_await file->ref()->commit();
   auto done = co_await locks_.clear(file->ref().file(), owner, range);
   if (!committed) co_return committed;
