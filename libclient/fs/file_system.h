@@ -9,8 +9,9 @@
 // Options, longer the longer the file has not changed.
 //
 // Writes are answered when they are on their way (write-behind), at most kMostBehind bytes of all files.
-// Later operations on the file see them: reading, attributes and locks wait for those that are under way. The
-// error of a late write is what the next fsync() or close() of that file gives, once.
+// Small ones that follow each other are gathered first, for some milliseconds or until somebody wants to see
+// them. Later operations on the file do: reading, attributes and locks wait for what is under way. The error
+// of a late write is what the next fsync() or close() of that file gives, once.
 //
 // A file that is removed or replaced while it is open here lives on under a name of its own (".nfs…") until
 // its last close, since the server does not know that it is open.
@@ -21,6 +22,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -173,10 +175,18 @@ class FileSystem {
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
   async::Task<void> settle(Inode& inode, std::uint64_t begin = 0, std::uint64_t end = ~std::uint64_t{0});
   static Status late_error(Inode& inode);
-  async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, std::span<const std::byte> data,
-                                std::uint64_t offset);
-  async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
-                                 std::span<const std::byte> data, PendingWrite pending);
+  /// Its change attribute, once all that was written here is on the server.
+  static void is_as_written(Inode& inode, nfs4::OpenFile::Change change);
+  using Bytes = std::span<const std::byte>;
+  async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, Bytes data, std::uint64_t offset,
+                                nfs4::stable_how4 stable, nfs4::OpenFile::Change* change = nullptr);
+  PendingWrite begin_behind(Inode& inode, std::uint64_t offset, std::size_t size);
+  async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory, Bytes data,
+                                 PendingWrite pending, nfs4::stable_how4 stable);
+  bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
+  void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
+  void send_gathered(Inode& inode, nfs4::stable_how4 stable = nfs4::UNSTABLE4);
+  async::Task<void> send_old_gathered();
   [[nodiscard]] Status refused_xattr(const std::string& name) const;
 
   nfs4::Session& session_;
@@ -186,7 +196,18 @@ class FileSystem {
   nfs4::Locks locks_;
   Inodes inodes_;
   BufferPool pool_;
-  std::size_t behind_ = 0;  // bytes of writes under way that were answered already
+  /// Small writes of one open file that follow each other, until they are sent as one. Its PendingWrite
+  /// stands in the inode already.
+  struct Gathered {
+    std::shared_ptr<OpenHandle> file;
+    std::vector<std::byte> data;
+    PendingWrite pending;
+    async::TimePoint begun;
+  };
+  std::map<Inode*, Gathered> gathered_;
+  bool sending_old_ = false;  // send_old_gathered() runs
+  std::uint64_t last_write_ = 0;
+  std::size_t behind_ = 0;  // bytes of PendingWrites
   async::Event less_behind_;
   std::size_t closing_ = 0;  // close()s under way
   async::Event less_closing_;

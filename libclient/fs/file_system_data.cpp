@@ -18,6 +18,9 @@ namespace {
 using namespace nfs4;
 
 constexpr std::size_t kMostBehind = 32U << 20;
+/// Writes below this are worth a copy.
+constexpr std::size_t kGatherBelow = 64U << 10;
+constexpr auto kGatherFor = std::chrono::milliseconds(10);
 
 std::uint32_t share_access(int flags) {
   switch (flags & O_ACCMODE) {
@@ -95,14 +98,29 @@ Status FileSystem::late_error(Inode& inode) {
 
 async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
+  // All of a small file in one go, without a COMMIT behind it.
+  const bool all = inode.writes.size() == 1 && !file->ref()->has_unstable_data();
+  send_gathered(inode, all ? FILE_SYNC4 : UNSTABLE4);
   co_await settle(inode);
-  auto committed = co_await file->ref()->commit();
+  const std::uint64_t as_of = inode.changed;
+  OpenFile::Change change;
+  auto committed = co_await file->ref()->commit(&change);
   if (auto late = late_error(inode); !late) co_return late;
   if (!committed) co_return committed;
   // What this mount wrote is what its kernel has: the next open need not drop it.
-  auto now = co_await file->ref()->attributes(public_attributes());
-  if (now && now->change && inode.writes.empty()) inode.cached_change = now->change;
+  if (inode.synced == as_of || inode.changed != as_of) co_return Status();
+  if (!change) {
+    auto now = co_await file->ref()->attributes(public_attributes());
+    if (now) change = now->change;
+  }
+  if (inode.changed == as_of) is_as_written(inode, change);
   co_return Status();
+}
+
+void FileSystem::is_as_written(Inode& inode, OpenFile::Change change) {
+  if (!change) return;
+  inode.cached_change = change;
+  inode.synced = inode.changed;
 }
 
 async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner) {
@@ -153,11 +171,12 @@ void FileSystem::changed_here(Inode& inode) {
 
 /// Waits for writes behind that touch the range.
 async::Task<void> FileSystem::settle(Inode& inode, std::uint64_t begin, std::uint64_t end) {
-  const auto touched = [&] {
-    return std::ranges::any_of(
-        inode.writes, [&](const PendingWrite& write) { return write.offset < end && begin < write.end; });
-  };
-  while (touched()) co_await inode.settled.wait_until(async::TimePoint::max());
+  const auto touches = [&](const PendingWrite& write) { return write.offset < end && begin < write.end; };
+  const auto gathered = gathered_.find(&inode);
+  if (gathered != gathered_.end() && touches(gathered->second.pending)) send_gathered(inode);
+  while (std::ranges::any_of(inode.writes, touches)) {
+    co_await inode.settled.wait_until(async::TimePoint::max());
+  }
 }
 
 async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
@@ -170,21 +189,22 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
 namespace {
 /// Holds on to the file, for a task that outlives whoever began it.
 async::Task<Status> write_piece(std::shared_ptr<OpenFile> file, std::span<const std::byte> data,
-                                std::uint64_t offset, stable_how4 stable) {
-  auto count = co_await file->write(data, offset, stable);
+                                std::uint64_t offset, stable_how4 stable, OpenFile::Change* change) {
+  auto count = co_await file->write(data, offset, stable, change);
   if (!count) co_return count.error();
   co_return Status();
 }
 }  // namespace
 
-async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, std::span<const std::byte> data,
-                                          std::uint64_t offset) {
-  const stable_how4 stable = file->write_through && !file->direct ? FILE_SYNC4 : UNSTABLE4;
-  if (data.size() <= options_.wsize) co_return co_await write_piece(file->ref().file(), data, offset, stable);
+async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, Bytes data, std::uint64_t offset,
+                                          stable_how4 stable, OpenFile::Change* change) {
+  if (data.size() <= options_.wsize) {
+    co_return co_await write_piece(file->ref().file(), data, offset, stable, change);
+  }
   std::vector<async::Task<Status>> pieces;
   for (std::size_t at = 0; at < data.size(); at += options_.wsize) {
     const auto length = std::min<std::size_t>(data.size() - at, options_.wsize);
-    pieces.push_back(write_piece(file->ref().file(), data.subspan(at, length), offset + at, stable));
+    pieces.push_back(write_piece(file->ref().file(), data.subspan(at, length), offset + at, stable, nullptr));
   }
   const auto results = co_await async::all(loop(), std::move(pieces));
   for (const Status& result : results) {
@@ -194,45 +214,111 @@ async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, std:
 }
 
 async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
-                                           std::span<const std::byte> data, PendingWrite pending) {
-  auto done = co_await write_out(file, data, pending.offset);
+                                           Bytes data, PendingWrite pending, stable_how4 stable) {
+  OpenFile::Change change;
+  auto done = co_await write_out(file, data, pending.offset, stable, stable == UNSTABLE4 ? nullptr : &change);
   memory.reset();
   Inode& inode = file->inode();
   if (!done && !inode.late_error) inode.late_error = done.error();
-  const auto mine = std::ranges::find_if(inode.writes, [&](const PendingWrite& write) {
-    return write.offset == pending.offset && write.end == pending.end;
-  });
-  inode.writes.erase(mine);
+  std::erase_if(inode.writes, [&](const PendingWrite& write) { return write.number == pending.number; });
   inode.changed = ++changes_;
+  if (inode.writes.empty()) is_as_written(inode, change);
   inode.settled.notify_all();
   behind_ -= data.size();
   less_behind_.notify_all();
 }
 
+// ---- gathering ----
+
+/// Whether the write could be added to what the file has gathered.
+bool FileSystem::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset) {
+  const auto found = gathered_.find(&file->inode());
+  if (found == gathered_.end()) return false;
+  Gathered& gathered = found->second;
+  const std::size_t most = options_.wsize;
+  if (gathered.file != file || offset != gathered.pending.end || gathered.data.size() + data.size() > most ||
+      behind_ + data.size() > kMostBehind) {
+    return false;
+  }
+  gathered.data.insert(gathered.data.end(), data.begin(), data.end());
+  gathered.pending.end += data.size();
+  for (PendingWrite& write : file->inode().writes) {
+    if (write.number == gathered.pending.number) write.end = gathered.pending.end;
+  }
+  behind_ += data.size();
+  if (gathered.data.size() == most) send_gathered(file->inode());
+  return true;
+}
+
+void FileSystem::gather(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset) {
+  send_gathered(file->inode());  // another place, or another's
+  Gathered& gathered = gathered_[&file->inode()];
+  gathered.file = file;
+  gathered.data.assign(data.begin(), data.end());
+  gathered.pending = begin_behind(file->inode(), offset, data.size());
+  gathered.begun = loop().now();
+  if (!sending_old_) loop().spawn(send_old_gathered());
+}
+
+void FileSystem::send_gathered(Inode& inode, stable_how4 stable) {
+  auto found = gathered_.extract(&inode);
+  if (!found) return;
+  Gathered& gathered = found.mapped();
+  auto memory = std::make_shared<std::vector<std::byte>>(std::move(gathered.data));
+  const Bytes data(*memory);
+  loop().spawn(write_behind(std::move(gathered.file), std::move(memory), data, gathered.pending, stable));
+}
+
+async::Task<void> FileSystem::send_old_gathered() {
+  sending_old_ = true;
+  while (!gathered_.empty()) {
+    co_await loop().sleep_for(kGatherFor);
+    const auto old = loop().now() - kGatherFor;
+    std::vector<Inode*> due;
+    for (const auto& [inode, gathered] : gathered_) {
+      if (gathered.begun <= old) due.push_back(inode);
+    }
+    for (Inode* inode : due) send_gathered(*inode);
+  }
+  sending_old_ = false;
+}
+
+PendingWrite FileSystem::begin_behind(Inode& inode, std::uint64_t offset, std::size_t size) {
+  PendingWrite pending;
+  pending.number = ++last_write_;
+  pending.offset = offset;
+  pending.end = offset + size;
+  inode.writes.push_back(pending);
+  behind_ += size;
+  return pending;
+}
+
 async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
-                                      std::span<const std::byte> data, std::uint64_t offset) {
+                                      Bytes data, std::uint64_t offset) {
   Inode& inode = file->inode();
   changed_here(inode);
+  // A write that failed tells those behind it, too.
+  if (inode.late_error && !file->write_through) co_return late_error(inode);
+  if (!file->write_through && add_to_gathered(file, data, offset)) co_return Status();
   // Overlapping writes would overtake each other.
   co_await settle(inode, offset, offset + data.size());
   if (file->write_through) {
-    auto done = co_await write_out(file, data, offset);
+    auto done = co_await write_out(file, data, offset, file->direct ? UNSTABLE4 : FILE_SYNC4);
     changed_here(inode);
     co_return done;
   }
-  // A write that failed tells those behind it, too.
-  if (inode.late_error) co_return late_error(inode);
   while (behind_ != 0 && behind_ + data.size() > kMostBehind) {
+    while (!gathered_.empty()) send_gathered(*gathered_.begin()->first);
     co_await less_behind_.wait_until(async::TimePoint::max());
   }
   // What was read ahead while this one waited is from before it.
   changed_here(inode);
-  PendingWrite pending;
-  pending.offset = offset;
-  pending.end = offset + data.size();
-  inode.writes.push_back(pending);
-  behind_ += data.size();
-  loop().spawn(write_behind(std::move(file), std::move(memory), data, pending));
+  if (data.size() < kGatherBelow) {
+    gather(file, data, offset);
+    co_return Status();
+  }
+  const PendingWrite pending = begin_behind(inode, offset, data.size());
+  loop().spawn(write_behind(std::move(file), std::move(memory), data, pending, UNSTABLE4));
   co_return Status();
 }
 

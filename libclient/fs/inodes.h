@@ -21,8 +21,9 @@ namespace nfsrdma::fs {
 
 class OpenHandle;
 
-/// A WRITE that has been answered to whoever wrote, and is still on its way.
+/// Bytes that whoever wrote them has been told are written, and that are not with the server yet.
 struct PendingWrite {
+  std::uint64_t number = 0;
   std::uint64_t offset = 0, end = 0;
 };
 
@@ -48,6 +49,8 @@ struct Inode {
   /// FileSystem's count of changes as of the last one here: attributes that were asked for before that are
   /// old.
   std::uint64_t changed = 0;
+  /// The same count, as of which `cached_change` goes with what was written here.
+  std::uint64_t synced = 0;
   async::Event settled;             // one of them ended, or one of `open` was closed
   std::optional<Error> late_error;  // for the next fsync or close
 };

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "nfs4/objects.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -31,6 +32,22 @@ std::uint32_t share_of(OpenMode mode) {
 const bitmap4& size_only() {
   static const bitmap4 map = bitmap_of({FATTR4_SIZE});
   return map;
+}
+const bitmap4& change_only() {
+  static const bitmap4 map = bitmap_of({FATTR4_CHANGE});
+  return map;
+}
+
+// GETATTR behind what changed the file, for whoever wants to know the change attribute.
+void add_change(Compound& compound, const OpenFile::Change* change) {
+  if (change != nullptr) add_getattr(compound, change_only());
+}
+bool take_change(CompoundReply& reply, OpenFile::Change* change) {
+  if (change == nullptr) return true;
+  std::optional<WireAttributes> now;
+  if (!take_getattr(reply, change_only(), now)) return false;
+  *change = now ? now->change : std::nullopt;
+  return true;
 }
 
 /// Set while it lives, also when the task that holds it is destroyed; then tells those who wait.
@@ -199,18 +216,19 @@ async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::
 }
 
 async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte> data, std::uint64_t offset,
-                                                      stable_how4 stable) {
+                                                      stable_how4 stable, Change* change) {
   WRITE4resok ok;
   auto done = co_await on_file(
       "WRITE",
       [&](Compound& compound) {
         compound.add<op::WRITE>({open_.current(), offset, stable, xdr::DdpOpaque<>{data}});
+        add_change(compound, change);
       },
       [&](CompoundReply& reply) {
         WRITE4res res;
-        if (!reply.take<op::WRITE>(res) || !reply.finish()) return false;
+        if (!reply.take<op::WRITE>(res)) return false;
         ok = *res.get<NFS4_OK>();
-        return true;
+        return take_change(reply, change) && reply.finish();
       });
   if (!done) co_return done.error();
   if (ok.count == 0 || ok.count > data.size()) {
@@ -232,7 +250,7 @@ async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte>
 }
 
 async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data, std::uint64_t offset,
-                                                 stable_how4 stable) {
+                                                 stable_how4 stable, Change* change) {
   std::size_t total = 0;
   while (total < data.size()) {
     if (late_error_) co_return *late_error_;
@@ -251,7 +269,7 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
       }
     }
     const Counted under_way(writing_, written_);
-    auto count = co_await write_once(data.subspan(total), offset + total, stable);
+    auto count = co_await write_once(data.subspan(total), offset + total, stable, change);
     if (!count) co_return count.error();
     total += *count;
     if (uncommitted_.bytes() > kCommitAt && !committing_)
@@ -262,27 +280,31 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
 
 async::Task<void> OpenFile::commit_beside() {
   const Flagged flag(committing_, committed_);
-  auto done = co_await commit_once();
+  auto done = co_await commit_once(nullptr);
   if (!done && !late_error_) late_error_ = done.error();
 }
 
 /// One COMMIT of the whole file.
-async::Task<Status> OpenFile::commit_state(verifier4& verifier) {
+async::Task<Status> OpenFile::commit_state(verifier4& verifier, Change* change) {
   return on_file(
-      "COMMIT", [](Compound& compound) { compound.add<op::COMMIT>({0, 0}); },
-      [&verifier](CompoundReply& reply) {
+      "COMMIT",
+      [change](Compound& compound) {
+        compound.add<op::COMMIT>({0, 0});
+        add_change(compound, change);
+      },
+      [&verifier, change](CompoundReply& reply) {
         COMMIT4res res;
         if (!reply.take<op::COMMIT>(res)) return false;
         verifier = res.get<NFS4_OK>()->writeverf;
-        return true;
+        return take_change(reply, change);
       });
 }
 
 /// A COMMIT, and the rewrite of what the server lost.
-async::Task<Status> OpenFile::commit_once() {
+async::Task<Status> OpenFile::commit_once(Change* change) {
   const std::uint64_t number = uncommitted_.last_number();
   verifier4 verifier{};
-  auto done = co_await commit_state(verifier);
+  auto done = co_await commit_state(verifier, change);
   if (!done) co_return done;
   uncommitted_.committed(number, verifier);
   if (!uncommitted_.lost(number, verifier, 0)) co_return Status();
@@ -303,13 +325,13 @@ async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) 
   }
   for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
        piece = uncommitted_.lost(number, verifier, piece->offset)) {
-    auto count = co_await write_once(piece->data(), piece->offset, UNSTABLE4);
+    auto count = co_await write_once(piece->data(), piece->offset, UNSTABLE4, nullptr);
     if (!count) co_return count.error();
   }
   co_return Status();
 }
 
-async::Task<Status> OpenFile::commit() {
+async::Task<Status> OpenFile::commit(Change* change) {
   const async::TimePoint deadline = session_.default_deadline();
   for (;;) {
     while (committing_) {
@@ -322,7 +344,7 @@ async::Task<Status> OpenFile::commit() {
     if (late_error_) co_return *std::exchange(late_error_, std::nullopt);
     if (uncommitted_.empty()) co_return Status();
     const Flagged flag(committing_, committed_);
-    auto done = co_await commit_once();
+    auto done = co_await commit_once(change);
     if (!done) co_return done;
   }
 }

@@ -42,6 +42,8 @@ OPEN4args open_by_handle(const Session& session, const Open& open);
 
 class OpenFile {
  public:
+  using Change = std::optional<changeid4>;
+
   static async::Task<Result<std::unique_ptr<OpenFile>>> open(Session& session, Path path, OpenMode mode,
                                                              OpenFlags flags);
   explicit OpenFile(Session& session);
@@ -53,9 +55,11 @@ class OpenFile {
   /// file.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
   /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
+  /// `change`: gets the change attribute as it is afterwards, if the server tells it.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
-                                         stable_how4 stable = UNSTABLE4);
-  async::Task<Status> commit();
+                                         stable_how4 stable = UNSTABLE4, Change* change = nullptr);
+  /// `change`: the same, of the last COMMIT; none where nothing was to be committed.
+  async::Task<Status> commit(Change* change = nullptr);
   async::Task<Result<WireAttributes>> attributes(bitmap4 wanted);
   async::Task<Status> set_attributes(SetAttributes changes);
   async::Task<Result<std::optional<Extent>>> next_extent(std::uint64_t offset);
@@ -108,20 +112,20 @@ class OpenFile {
   template <class Add, class Take>
   async::Task<Status> on_file(const char* what, Add add, Take take);
   async::Task<Result<std::size_t>> write_once(std::span<const std::byte> data, std::uint64_t offset,
-                                              stable_how4 stable);
+                                              stable_how4 stable, Change* change);
   async::Task<Status> read_plus_once(std::span<std::byte> data, std::uint64_t offset, std::size_t& count,
                                      bool& eof);
   template <class Op, class Make>
   static async::Task<Status> between(OpenFile& from, OpenFile& to, const char* what, Make make,
                                      typename Op::Res& res);
-  async::Task<Status> commit_state(verifier4& verifier);
+  async::Task<Status> commit_state(verifier4& verifier, Change* change);
   void replaced(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> give_up_state();
   async::Task<Status> open_once_more();
   async::Task<Status> downgrade(std::uint32_t access);
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   async::Task<void> commit_beside();
-  async::Task<Status> commit_once();
+  async::Task<Status> commit_once(Change* change);
   async::Task<Status> rewrite(std::uint64_t number, verifier4 verifier);
 
   /// Attributes that hold for as long as the delegation does and this client changes nothing.

@@ -224,7 +224,7 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
     to.replaced(to_offset, written.wr_count);
     if (written.wr_committed != UNSTABLE4 || written.wr_count == 0) co_return written.wr_count;
     verifier4 verifier{};
-    auto stable = co_await to.commit_state(verifier);
+    auto stable = co_await to.commit_state(verifier, nullptr);
     if (!stable) co_return stable.error();
     if (verifier == written.wr_writeverf) co_return written.wr_count;
     // The server restarted between the two, and what it copied may be gone.
