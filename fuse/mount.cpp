@@ -66,6 +66,9 @@ Status Mount::start() {
   cache.rsize = server_.rsize();
   cache.wsize = server_.wsize();
   files_ = std::make_unique<fs::FileSystem>(server_.session(), cache, root->handle);
+  files_->on_doubt([this](std::uint64_t inode) {
+    if (mounted_) forget_attributes(inode);
+  });
 
   std::string list = "subtype=nfsrdma,fsname=" + options_.source;
   bool others = false;

@@ -51,9 +51,26 @@ FileSystem::FileSystem(Session& session, Options options, const nfs_fh4& root)
       locks_(session),
       inodes_(session.loop(), root),
       less_behind_(session.loop()),
-      less_closing_(session.loop()) {}
+      less_closing_(session.loop()) {
+  files_.keep_delegated(options_.most_delegated);
+  session_.on_delegation_end([this](const nfs_fh4& handle) { delegation_ended(handle); });
+}
 
-FileSystem::~FileSystem() = default;
+FileSystem::~FileSystem() {
+  session_.on_delegation_end(nullptr);
+}
+
+void FileSystem::delegation_ended(const nfs_fh4& handle) {
+  const auto inode = inodes_.find(handle);
+  if (inode && std::exchange(inode->lifted, false) && doubt_) doubt_(inode->id);
+  files_.unpark(handle);
+}
+
+void FileSystem::forget(std::uint64_t id, std::uint64_t lookups) {
+  const auto forgotten = inodes_.forget(id, lookups);
+  // It may have been removed: the server should not keep its blocks for us.
+  if (forgotten) files_.unpark(forgotten->handle);
+}
 
 Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
   auto inode = inodes_.find(id);
@@ -70,19 +87,30 @@ Seconds FileSystem::valid(const Attributes& attributes) const {
   return std::clamp(Seconds(age), least, most);
 }
 
+/// A delegation lifts the times, up to what the server promises to wait for us. Who wants no caching gets
+/// none.
+Seconds FileSystem::valid(Inode& inode, const Attributes& attributes) {
+  const Seconds plain = valid(attributes);
+  if (plain == Seconds(0) || !files_.delegated(inode.handle)) return plain;
+  inode.lifted = true;
+  return std::max(plain, Seconds(session_.facts().lease_seconds));
+}
+
 Entry FileSystem::entry(const nfs_fh4& handle, const std::string& name, const WireAttributes& wire) {
   Entry out;
   out.attributes = to_public(wire);
-  out.inode = inodes_.look_up(handle, name, out.attributes.type)->id;
-  out.attributes_valid = valid(out.attributes);
-  if (options_.names) out.name_valid = out.attributes_valid;
+  const auto inode = inodes_.look_up(handle, name, out.attributes.type);
+  out.inode = inode->id;
+  out.attributes_valid = valid(*inode, out.attributes);
+  // A name is its directory's, which has no delegation.
+  if (options_.names) out.name_valid = valid(out.attributes);
   return out;
 }
 
-Attributed FileSystem::attributed(const WireAttributes& wire) const {
+Attributed FileSystem::attributed(Inode& inode, const WireAttributes& wire) {
   Attributed out;
   out.attributes = to_public(wire);
-  out.valid = valid(out.attributes);
+  out.valid = valid(inode, out.attributes);
   return out;
 }
 
@@ -117,9 +145,13 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
   auto inode = find(id);
   if (!inode) co_return inode.error();
   co_await settle(**inode);
+  if (const auto file = files_.delegated((*inode)->handle)) {
+    auto known = co_await file->attributes(public_attributes());
+    if (known) co_return attributed(**inode, *known);
+  }
   auto got = co_await objects_.attributes(std::move(caller), (*inode)->handle, public_attributes());
   if (!got) co_return got.error();
-  co_return attributed(*got);
+  co_return attributed(**inode, *got);
 }
 
 async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::uint64_t id,
@@ -154,7 +186,7 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
     files_.resized((*inode)->handle, *changes.size);
     changed_here(**inode);
   }
-  co_return attributed(*got);
+  co_return attributed(**inode, *got);
 }
 
 async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned mode) {
@@ -268,7 +300,7 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
 async::Task<Result<std::shared_ptr<Inode>>> FileSystem::open_target(Caller caller, nfs_fh4 directory,
                                                                     std::string name) {
   std::shared_ptr<Inode> none;
-  if (files_.count() == 0) co_return none;
+  if (open_handles_ == 0) co_return none;
   Wanted wanted;
   auto found = co_await objects_.lookup(std::move(caller), directory, std::move(name), wanted);
   if (!found) co_return found.error();

@@ -8,6 +8,11 @@
 // when the data is on the server's disk. In between attributes and names are believed for the times of
 // Options, longer the longer the file has not changed.
 //
+// A read delegation is better than times: while a file has one its attributes are answered here, and it is
+// opened and closed without a word to the server, kept open for that behind its last close
+// (OpenFiles::keep_delegated). What the kernel was told then holds for as long as the lease, or until the
+// delegation is recalled, when it is told to forget (on_doubt()).
+//
 // Writes are answered when they are on their way (write-behind), at most kMostBehind bytes of all files.
 // Small ones that follow each other are gathered first, for some milliseconds or until somebody wants to see
 // them. Later operations on the file do: reading, attributes and locks wait for what is under way. The error
@@ -43,10 +48,11 @@ using Seconds = std::chrono::duration<double>;
 struct Options {
   std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
   Seconds file_min{3}, file_max{60}, directory_min{30}, directory_max{60};  ///< acregmin …
-  bool negative_names = true;  ///< lookupcache=all: names that are not there are believed, too
-  bool names = true;           ///< lookupcache=none: no name is
-  bool sync = false;           ///< every write is on the server's disk when it is answered
-  bool close_to_open = true;   ///< cto
+  bool negative_names = true;         ///< lookupcache=all: names that are not there are believed, too
+  bool names = true;                  ///< lookupcache=none: no name is
+  bool sync = false;                  ///< every write is on the server's disk when it is answered
+  bool close_to_open = true;          ///< cto
+  std::size_t most_delegated = 1000;  ///< files that are kept open for their delegations alone
 };
 
 struct Entry {
@@ -87,7 +93,7 @@ class FileSystem {
   FileSystem& operator=(const FileSystem&) = delete;
 
   async::Task<Result<Entry>> lookup(Caller caller, std::uint64_t directory, std::string name);
-  void forget(std::uint64_t inode, std::uint64_t lookups) { inodes_.forget(inode, lookups); }
+  void forget(std::uint64_t inode, std::uint64_t lookups);
   async::Task<Result<Attributed>> attributes(Caller caller, std::uint64_t inode);
   async::Task<Result<Attributed>> set_attributes(Caller caller, std::uint64_t inode, SetAttributes changes,
                                                  std::shared_ptr<OpenHandle> file);
@@ -132,7 +138,7 @@ class FileSystem {
   async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner);
   async::Task<Status> sync(std::shared_ptr<OpenHandle> file);
   async::Task<Status> close(std::shared_ptr<OpenHandle> file);
-  /// Ends when no close() is under way.
+  /// Ends when no close() is under way, and no file is kept open for its delegation.
   async::Task<void> closed();
   async::Task<Result<std::uint64_t>> seek(std::shared_ptr<OpenHandle> file, std::uint64_t offset, int whence);
   async::Task<Status> allocate(std::shared_ptr<OpenHandle> file, int mode, std::uint64_t offset,
@@ -156,6 +162,10 @@ class FileSystem {
   async::Task<Status> remove_xattr(Caller caller, std::uint64_t inode, std::string name);
   async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, std::uint64_t inode);
 
+  /// `sink`: told of an inode whose attributes are not to be believed any more, though their time has not run
+  /// out.
+  void on_doubt(std::function<void(std::uint64_t)> sink) { doubt_ = std::move(sink); }
+
   [[nodiscard]] std::size_t inodes() const { return inodes_.size(); }
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
   [[nodiscard]] async::Loop& loop() { return session_.loop(); }
@@ -164,9 +174,11 @@ class FileSystem {
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
   Entry entry(const nfs4::nfs_fh4& handle, const std::string& name, const nfs4::WireAttributes& attributes);
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
+  Seconds valid(Inode& inode, const Attributes& attributes);
+  void delegation_ended(const nfs4::nfs_fh4& handle);
   [[nodiscard]] Entry absent() const;
   async::Task<Result<Entry>> made(nfs4::Node node, std::string name);
-  [[nodiscard]] Attributed attributed(const nfs4::WireAttributes& wire) const;
+  [[nodiscard]] Attributed attributed(Inode& inode, const nfs4::WireAttributes& wire);
   async::Task<Status> hide(Caller caller, nfs4::nfs_fh4 directory, std::string name,
                            std::shared_ptr<Inode> inode);
   async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, nfs4::nfs_fh4 directory,
@@ -209,6 +221,8 @@ class FileSystem {
   std::uint64_t last_write_ = 0;
   std::size_t behind_ = 0;  // bytes of PendingWrites
   async::Event less_behind_;
+  std::function<void(std::uint64_t)> doubt_;
+  std::size_t open_handles_ = 0;
   std::size_t closing_ = 0;  // close()s under way
   async::Event less_closing_;
   std::uint64_t last_hidden_ = 0;

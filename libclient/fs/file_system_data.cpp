@@ -49,6 +49,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
                                             public_attributes());
   if (!opened) co_return opened.error();
   OpenedFile out;
+  ++open_handles_;
   out.handle = std::make_shared<OpenHandle>(loop(), pool_, *inode, std::move(opened->file), options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
   if ((flags & O_TRUNC) != 0) {
@@ -84,6 +85,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
   inode->cached_change = out.entry.attributes.change;
+  ++open_handles_;
   out.handle =
       std::make_shared<OpenHandle>(loop(), pool_, std::move(inode), std::move(opened->file), options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
@@ -145,6 +147,7 @@ async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
 
 async::Task<void> FileSystem::closed() {
   while (closing_ != 0) (void)co_await less_closing_.wait_until(async::TimePoint::max());
+  co_await files_.unpark_all();
 }
 
 async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
@@ -154,6 +157,7 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   file->drop_ahead();
   auto closed = co_await files_.close(std::move(file->ref()));
   std::erase(inode->open, file.get());
+  --open_handles_;
   inode->settled.notify_all();
   if (inode->open.empty() && inode->hidden) {
     const Inode::Hidden hidden = *std::exchange(inode->hidden, std::nullopt);

@@ -43,15 +43,17 @@ std::shared_ptr<Inode> Inodes::find(const nfs4::nfs_fh4& handle) const {
   return at == by_handle_.end() ? nullptr : find(at->second);
 }
 
-void Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
+std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   const auto at = by_id_.find(id);
-  if (at == by_id_.end() || id == kRoot) return;
+  if (at == by_id_.end() || id == kRoot) return nullptr;
   Inode& inode = *at->second;
   inode.lookups -= std::min(inode.lookups, lookups);
   // Open files hold on to theirs; the kernel forgets an inode after it has released its files.
-  if (inode.lookups != 0) return;
+  if (inode.lookups != 0) return nullptr;
   by_handle_.erase(nfs4::key_of(inode.handle));
+  auto forgotten = std::move(at->second);
   by_id_.erase(at);
+  return forgotten;
 }
 
 }  // namespace nfsrdma::fs

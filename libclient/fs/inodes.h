@@ -34,6 +34,8 @@ struct Inode {
   std::uint64_t lookups = 0;
   std::string label;  // a name that it was found by: for messages
   FileType type = FileType::unknown;
+  /// Its attributes were given out for as long as its delegation lasts.
+  bool lifted = false;
   /// The change attribute that goes with what the kernel has cached of the contents.
   std::optional<std::uint64_t> cached_change;
   std::vector<OpenHandle*> open;
@@ -64,7 +66,8 @@ class Inodes {
   std::shared_ptr<Inode> look_up(const nfs4::nfs_fh4& handle, const std::string& label, FileType type);
   [[nodiscard]] std::shared_ptr<Inode> find(std::uint64_t id) const;
   [[nodiscard]] std::shared_ptr<Inode> find(const nfs4::nfs_fh4& handle) const;
-  void forget(std::uint64_t id, std::uint64_t lookups);
+  /// Gives the inode where that was the last of its lookups.
+  std::shared_ptr<Inode> forget(std::uint64_t id, std::uint64_t lookups);
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
 
  private:

@@ -94,14 +94,25 @@ void Session::take_delegation(Open& open, const open_delegation4& delegation) {
   }
 }
 
+void Session::end_delegation(Open& open) {
+  if (!open.delegation) return;
+  open.delegation.reset();
+  if (delegation_end_) delegation_end_(open.file);
+}
+
+void Session::returns_delegation(Open& open) {
+  if (std::exchange(open.delegation->returning, true)) return;
+  if (delegation_end_) delegation_end_(open.file);
+}
+
 void Session::set_recalled(Open& open) {
   recalled_.emplace_back(open.file, open.delegation->stateid);
-  open.delegation.reset();
+  end_delegation(open);
 }
 
 void Session::start_return(Open& open) {
   const stateid4 stateid = open.delegation->stateid;
-  open.delegation.reset();
+  end_delegation(open);
   loop().spawn(give_back(open.file, stateid));
 }
 
@@ -179,7 +190,10 @@ async::Task<void> Session::find_revoked() {
     const auto& codes = res.get<NFS4_OK>()->tsr_status_codes.value;
     if (codes.size() != 1 || codes.front() == NFS4_OK) continue;
     for (Open* open : opens_) {
-      if (open->delegation && open->delegation->stateid == stateid) open->delegation.reset();
+      if (open->delegation && open->delegation->stateid == stateid) {
+        end_delegation(*open);
+        break;
+      }
     }
     co_await free_revoked(stateid);
   }

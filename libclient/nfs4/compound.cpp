@@ -27,6 +27,10 @@ Compound::Compound(xdr::Message message, const rpc::Credential& credential, unsi
   }
 }
 
+std::size_t hash_of(const nfs_fh4& handle) {
+  return std::hash<std::string_view>()({reinterpret_cast<const char*>(handle.bytes.data()), handle.length});
+}
+
 void Compound::begin_operation(nfs_opnum4 number, bool modifies) {
   if (modifies && first_modifying_ > count_ && number != nfs_opnum4::OP_SEQUENCE) first_modifying_ = count_;
   ++count_;

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -32,11 +33,15 @@ namespace nfsrdma::nfs4 {
 /// own. To be made once per user and kept, since it is what tells users apart (open_files.h).
 using Caller = std::shared_ptr<const rpc::Credential>;
 
-/// Whether it may change what GETATTR says of a file. WRITE may be repeated, and does.
-template <class Op>
-inline constexpr bool changes_attributes =
-    !Op::idempotent || std::is_same_v<Op, op::WRITE> || std::is_same_v<Op, op::ALLOCATE> ||
-    std::is_same_v<Op, op::DEALLOCATE>;
+template <class Op, class... Ops>
+inline constexpr bool is_one_of = (std::is_same_v<Op, Ops> || ...);
+
+/// Whose attributes a call may change: those of regular files, as far as whoever keeps them must know.
+struct Changes {
+  bool any = false;                   ///< of a file that the call does not tell
+  std::optional<std::size_t> handle;  ///< hashed: of the file with this handle
+};
+std::size_t hash_of(const nfs_fh4& handle);
 
 class Compound {
  public:
@@ -49,7 +54,7 @@ class Compound {
   template <class Op>
   Compound& add(const typename Op::Args& args) {
     begin_operation(Op::number, !Op::idempotent);
-    changes_ = changes_ || changes_attributes<Op>;
+    note_changes<Op>(args);
     xdr::Encoder out(message_);
     xdr::encode(out, args);
     reply_sizing::add<Op>(size_, args);
@@ -83,7 +88,7 @@ class Compound {
   [[nodiscard]] bool has_sequence() const { return sequence_at_ != 0; }
   /// Has an operation that must not run twice.
   [[nodiscard]] bool modifies() const { return first_modifying_ < count_; }
-  [[nodiscard]] bool changes() const { return changes_; }
+  [[nodiscard]] const Changes& changes() const { return changes_; }
   /// The index of the first operation that must not run twice; the count of operations if there is none.
   [[nodiscard]] std::uint32_t first_modifying() const { return std::min(first_modifying_, count_); }
   [[nodiscard]] std::uint32_t count() const { return count_; }
@@ -98,6 +103,20 @@ class Compound {
 
  private:
   void begin_operation(nfs_opnum4 number, bool modifies);
+  template <class Op>
+  void note_changes(const typename Op::Args& args) {
+    using namespace op;
+    if constexpr (is_one_of<Op, PUTFH>) {
+      current_ = hash_of(args.object);
+    } else if constexpr (is_one_of<Op, WRITE, SETATTR, ALLOCATE, DEALLOCATE, COPY, CLONE, SETXATTR,
+                                   REMOVEXATTR>) {
+      changes_.handle = current_;
+    } else if constexpr (is_one_of<Op, LINK, REMOVE, RENAME>) {
+      changes_.any = true;
+    } else if constexpr (is_one_of<Op, OPEN>) {
+      changes_.any = changes_.any || args.openhow.template get<OPEN4_CREATE>() != nullptr;
+    }
+  }
 
   xdr::Message message_;
   std::vector<rpcrdma::ResultTarget> results_;
@@ -107,7 +126,8 @@ class Compound {
   std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none
   std::uint32_t count_ = 0;
   std::uint32_t first_modifying_ = ~0U;
-  bool changes_ = false;
+  std::size_t current_ = 0;  // hash of the current file handle, as far as it was given
+  Changes changes_;
 };
 
 /// A Reply being read. Results come in order; take() fails at the first operation that the server refused,

@@ -351,13 +351,14 @@ async::Task<Status> OpenFile::commit(Change* change) {
 
 async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
   if (known_ && known_->wanted == wanted && open_.delegated() && session_.delegations_good() &&
-      known_->delegation == open_.delegation->stateid && known_->modifications == session_.modifications()) {
+      known_->delegation == open_.delegation->stateid &&
+      known_->modifications == session_.modifications(open_.file)) {
     co_return known_->attributes;
   }
   known_.reset();
   WireAttributes attributes;
   bool decoded = true;
-  const std::uint64_t before = session_.modifications();
+  const std::uint64_t before = session_.modifications(open_.file);
   auto done = co_await on_file(
       "GETATTR", [&](Compound& compound) { compound.add<op::GETATTR>({wanted}); },
       [&](CompoundReply& reply) {
@@ -368,10 +369,13 @@ async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
       });
   if (!done) co_return done.error();
   if (!decoded) co_return undecodable_attributes(open_.path);
-  if (open_.delegated() && before == session_.modifications()) {
-    known_.emplace(Known{wanted, open_.delegation->stateid, before, attributes});
-  }
+  know(wanted, attributes, before);
   co_return attributes;
+}
+
+void OpenFile::know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of) {
+  if (!open_.delegated() || as_of != session_.modifications(open_.file)) return;
+  known_.emplace(Known{wanted, open_.delegation->stateid, as_of, attributes});
 }
 
 async::Task<Status> OpenFile::set_attributes(SetAttributes changes) {
@@ -466,7 +470,7 @@ async::Task<Status> OpenFile::give_up_state() {
     compound.add<op::CLOSE>({0, used});
     // DELEGRETURN comes last: what the server says to it does not keep the file open.
     if (open_.delegation) {
-      open_.delegation->returning = true;  // a recall that comes now is being heeded
+      session_.returns_delegation(open_);
       compound.add<op::DELEGRETURN>({open_.delegation->stateid});
     }
     auto reply = co_await session_.call(std::move(compound), deadline);

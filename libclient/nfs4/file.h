@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cerrno>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -61,6 +62,8 @@ class OpenFile {
   /// `change`: the same, of the last COMMIT; none where nothing was to be committed.
   async::Task<Status> commit(Change* change = nullptr);
   async::Task<Result<WireAttributes>> attributes(bitmap4 wanted);
+  /// What another call has brought, while Session::modifications() was `as_of`.
+  void know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of);
   async::Task<Status> set_attributes(SetAttributes changes);
   async::Task<Result<std::optional<Extent>>> next_extent(std::uint64_t offset);
   async::Task<Status> close();
@@ -106,6 +109,7 @@ class OpenFile {
     unsigned counts[4] = {};  ///< by OPEN4_SHARE_ACCESS_*
     bool changing = false;    ///< OPEN by handle, OPEN_DOWNGRADE and CLOSE: one at a time
     std::uint32_t since = 0;  ///< access that OPENs brought while one of these was under way
+    std::list<std::shared_ptr<OpenFile>>::iterator place;  ///< of those that are parked, while it is
     [[nodiscard]] std::uint32_t needed() const;
   };
   /// One operation behind PUTFH that uses the stateid, repeated after a lost stateid was had again.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "async/all.h"
 #include "nfs4/convert.h"
 #include "nfs4/locks.h"
 #include "nfs4/types/status.h"
@@ -68,6 +69,19 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   }
 
   static bool is_last_writer(const OpenFile& file, std::uint32_t access);
+  static async::Task<void> shrink_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file) {
+    (void)co_await self->shrink(std::move(file), false);
+  }
+  /// In the loop's next turn: not from inside of what ends a delegation.
+  static async::Task<void> unpark_soon(std::shared_ptr<OpenTable> self, nfs_fh4 handle) {
+    co_await self->session_.loop().sleep_for({});
+    self->unpark(handle);
+  }
+  void keep_delegated(std::size_t most) { most_parked_ = most; }
+  void unpark(const nfs_fh4& handle);
+  async::Task<void> unpark_all();
+  std::shared_ptr<OpenFile> delegated(const nfs_fh4& handle);
+  [[nodiscard]] std::size_t parked() const { return parked_.size(); }
   /// One opener fewer, without a word to the server.
   static void drop(OpenFile& file, std::uint32_t access) { --file.sharing_.counts[access]; }
 
@@ -85,11 +99,15 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   void remember(const std::shared_ptr<OpenFile>& file);
   void forget(const OpenFile& file);
   async::Task<Status> complete(std::shared_ptr<OpenFile> file);
-  async::Task<Status> shrink(std::shared_ptr<OpenFile> file);
+  async::Task<Status> shrink(std::shared_ptr<OpenFile> file, bool may_park = true);
+  bool park(const std::shared_ptr<OpenFile>& file);
+  void take_out(OpenFile& file);
 
   Session& session_;
   std::map<std::vector<std::byte>, std::uint64_t> owners_;
   std::map<Key, std::shared_ptr<OpenFile>> files_;
+  std::list<std::shared_ptr<OpenFile>> parked_;  // those that were used longest ago first
+  std::size_t most_parked_ = 0;
 };
 
 // ---- who has what ----
@@ -129,6 +147,7 @@ void OpenTable::forget(const OpenFile& file) {
 }
 
 OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access) {
+  take_out(*file);
   ++file->sharing_.counts[access];
   file->sharing_.since |= access;
   file->state_changed_.notify_all();
@@ -270,6 +289,7 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
   compound.add<op::PUTFH>({handle});
   compound.add<op::OPEN>(arguments(what));
   add_getattr(compound, wanted);
+  const std::uint64_t as_of = session_.modifications(handle);
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
   OPEN4res res;
@@ -279,7 +299,10 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
   out.file = adopt(what, handle, *res.get<NFS4_OK>());
   std::optional<WireAttributes> attributes;
   (void)take_getattr(*reply, wanted, attributes);
-  if (attributes) out.node.attributes = std::move(*attributes);
+  if (attributes) {
+    out.file->know(wanted, *attributes, as_of);
+    out.node.attributes = std::move(*attributes);
+  }
   if (auto done = co_await complete(out.file.file()); !done) co_return done.error();
   co_return std::move(out);
 }
@@ -288,7 +311,7 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
 
 /// Gives back what nobody needs any more, one such task at a time for a file. What is needed may change while
 /// the server is asked.
-async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file) {
+async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_park) {
   OpenFile::Sharing& sharing = file->sharing_;
   while (sharing.changing) {
     const bool in_time = co_await file->state_changed_.wait_until(session_.default_deadline());
@@ -316,6 +339,7 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file) {
       file->open_.locks.erase(owner);
       continue;
     }
+    if (needed == 0 && may_park && park(file)) co_return Status();
     if (needed == 0) {
       auto done = co_await file->give_up_state();
       if (!done && file->is_open_) {
@@ -336,6 +360,63 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file) {
     if (!done) co_return done;
     if (sharing.needed() == needed) co_return Status();
   }
+}
+
+// ---- parking ----
+
+bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
+  Open& open = file->open_;
+  if (most_parked_ == 0 || session_.ending() || !open.delegated() || open.unusable() != nullptr ||
+      open.access != OPEN4_SHARE_ACCESS_READ || !session_.delegations_good()) {
+    return false;
+  }
+  open.parked = true;
+  file->sharing_.place = parked_.insert(parked_.end(), file);
+  if (parked_.size() > most_parked_) {
+    const auto oldest = parked_.front();
+    take_out(*oldest);
+    session_.loop().spawn(shrink_beside(shared_from_this(), oldest));
+  }
+  return true;
+}
+
+void OpenTable::take_out(OpenFile& file) {
+  if (std::exchange(file.open_.parked, false)) parked_.erase(file.sharing_.place);
+}
+
+void OpenTable::unpark(const nfs_fh4& handle) {
+  const std::string key = key_of(handle);
+  std::vector<std::shared_ptr<OpenFile>> found;
+  for (auto at = files_.lower_bound({key, 0}); at != files_.end() && at->first.first == key; ++at) {
+    if (at->second->open_.parked) found.push_back(at->second);
+  }
+  for (const auto& file : found) {
+    take_out(*file);
+    session_.loop().spawn(shrink_beside(shared_from_this(), file));
+  }
+}
+
+async::Task<void> OpenTable::unpark_all() {
+  most_parked_ = 0;
+  const auto self = shared_from_this();
+  std::vector<async::Task<Status>> tasks;
+  while (!parked_.empty()) {
+    const auto file = parked_.front();
+    take_out(*file);
+    tasks.push_back(shrink(file, false));
+  }
+  (void)co_await async::all(session_.loop(), std::move(tasks));
+}
+
+std::shared_ptr<OpenFile> OpenTable::delegated(const nfs_fh4& handle) {
+  const std::string key = key_of(handle);
+  for (auto at = files_.lower_bound({key, 0}); at != files_.end() && at->first.first == key; ++at) {
+    const OpenFile& file = *at->second;
+    if (file.is_open_ && file.open_.delegated() && file.open_.unusable() == nullptr) {
+      return session_.delegations_good() ? at->second : nullptr;
+    }
+  }
+  return nullptr;
 }
 
 bool OpenTable::is_last_writer(const OpenFile& file, std::uint32_t access) {
@@ -414,6 +495,27 @@ void OpenFiles::resized(const nfs_fh4& file, std::uint64_t size) {
 std::shared_ptr<OpenFile> OpenFiles::find(const Caller& caller, const nfs_fh4& file,
                                           std::uint32_t access) const {
   return table_->find(caller, file, access);
+}
+
+void OpenFiles::keep_delegated(std::size_t most) {
+  table_->keep_delegated(most);
+}
+
+void OpenFiles::unpark(const nfs_fh4& file) {
+  if (table_->parked() == 0) return;
+  table_->session().loop().spawn(OpenTable::unpark_soon(table_, file));
+}
+
+async::Task<void> OpenFiles::unpark_all() {
+  return table_->unpark_all();
+}
+
+std::shared_ptr<OpenFile> OpenFiles::delegated(const nfs_fh4& file) const {
+  return table_->delegated(file);
+}
+
+std::size_t OpenFiles::parked() const {
+  return table_->parked();
 }
 
 std::size_t OpenFiles::count() const {

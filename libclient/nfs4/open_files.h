@@ -16,7 +16,9 @@
 // say which state they mean, and the server refuses them (OLD_STATEID) if an OPEN came first. READ, WRITE and
 // LOCK mean the state as it is (seqid 0).
 //
-// A file that is held with a read delegation is opened again for reading without asking the server.
+// A file that is held with a read delegation is opened again for reading without asking the server. With
+// keep_delegated() it stays so when nobody has it open any more ("parked"), until the delegation ends: to
+// open it again costs nothing then, and nothing to close it.
 //
 // Confined to the loop's thread. OpenRefs may outlive the OpenFiles, not the Session; those that go before
 // Session::close() are closed, later ones are only dropped.
@@ -98,7 +100,16 @@ class OpenFiles {
   /// Prefers this caller's; null if nobody has.
   [[nodiscard]] std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& file,
                                                std::uint32_t access) const;
-  [[nodiscard]] std::size_t count() const;  ///< OpenFiles
+  /// How many files at most are kept open for their delegation alone; those that were used longest ago go.
+  void keep_delegated(std::size_t most);
+  /// The file is not kept for its delegation any more: that has ended, or nobody will ask for the file.
+  void unpark(const nfs_fh4& file);
+  /// No file is.
+  async::Task<void> unpark_all();
+  /// One that holds a delegation which can be relied upon; null if there is none.
+  [[nodiscard]] std::shared_ptr<OpenFile> delegated(const nfs_fh4& file) const;
+  [[nodiscard]] std::size_t count() const;  ///< OpenFiles, with those that are parked
+  [[nodiscard]] std::size_t parked() const;
 
  private:
   std::shared_ptr<OpenTable> table_;

@@ -45,6 +45,7 @@ struct Open {
   bool reopening = false;       // reopen() is under way
   bool notifies_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK
   std::optional<Delegation> delegation;
+  bool parked = false;  // nobody has it open; kept for its delegation, as long as that lasts
   std::map<std::uint64_t, std::shared_ptr<LockState>> locks;  // by lock owner
   /// Lock owners whose locks could not be had again. Until they let go of the file its use gives EIO:
   /// somebody else may have written under a lock of his.

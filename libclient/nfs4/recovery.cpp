@@ -244,9 +244,15 @@ async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
   for (Open* open : opens) {
     // It may have been released while an earlier one was reclaimed.
     if (std::ranges::find(opens_, open) == opens_.end() || open->lost) continue;
+    if (open->parked) {
+      // Nobody would miss it.
+      open->lost = Error(ErrorKind::server, EIO, "OPEN", open->path, "the server has restarted");
+      end_delegation(*open);
+      continue;
+    }
     nfsstat4 status = NFS4_OK;
     auto done = co_await claim(*open, true, true, deadline, status);
-    if (!done && status != NFS4_OK) open->delegation.reset();
+    if (!done && status != NFS4_OK) end_delegation(*open);
     if (done) {
       auto locked = co_await claim_locks(*open, true, true, deadline);
       if (!locked) co_return locked;
@@ -292,7 +298,7 @@ async::Task<Status> Session::claim(Open& open, bool previous, bool recovering, a
     lose_locks(open);
   }
   // A delegation of an earlier client id is gone unless the reclaim brought it back.
-  if (previous || open.epoch != epoch_) open.delegation.reset();
+  if (previous || open.epoch != epoch_) end_delegation(open);
   take_delegation(open, res.get<NFS4_OK>()->delegation);
   open.epoch = epoch_;
   co_return Status();

@@ -13,17 +13,6 @@ using namespace std::chrono_literals;
 constexpr async::Clock::duration kFirstDelay = 20ms, kMostDelay = 2s;
 
 /// Counts a change at its beginning and at its end: what was learnt in between may be of before.
-struct Modifying {
-  std::uint64_t* const count;
-  explicit Modifying(std::uint64_t* c) : count(c) { step(); }
-  ~Modifying() { step(); }
-  Modifying(const Modifying&) = delete;
-  Modifying& operator=(const Modifying&) = delete;
-  void step() const {
-    if (count != nullptr) ++*count;
-  }
-};
-
 /// What the backchannel of this session can take (U13): what fits the connection both ways without chunks.
 CallbackOptions callback_options(const SessionOptions& options, const rpcrdma::Facts& facts) {
   CallbackOptions out;
@@ -71,8 +60,28 @@ async::Task<bool> Session::ready(async::TimePoint deadline) {
   co_return true;
 }
 
+/// Notes what a call may change, before and behind it.
+class Session::Modifying {
+ public:
+  Modifying(Session& session, const Changes& changes) : session_(session), changes_(changes) {
+    session_.note(changes_);
+  }
+  ~Modifying() { session_.note(changes_); }
+  Modifying(const Modifying&) = delete;
+  Modifying& operator=(const Modifying&) = delete;
+
+ private:
+  Session& session_;
+  const Changes changes_;
+};
+
+void Session::note(const Changes& changes) {
+  if (changes.any) ++changed_any_;
+  if (changes.handle) ++changed_[*changes.handle % changed_.size()];
+}
+
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
-  const Modifying scope(compound.changes() ? &modifications_ : nullptr);
+  const Modifying scope(*this, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".

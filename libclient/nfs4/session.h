@@ -26,6 +26,7 @@
 // Confined to the thread that runs the loop.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -134,14 +135,23 @@ class Session final : private CallbackHandler {
   void take_delegation(Open& open, const open_delegation4& delegation);
   /// DELEGRETURN, beside whatever else is done. The file's own open state goes on.
   void start_return(Open& open);
+  /// Called with the file's handle when what a delegation promised ends: before the server hears of it, where
+  /// it is returned.
+  void on_delegation_end(std::function<void(const nfs_fh4&)> sink) { delegation_end_ = std::move(sink); }
+  void end_delegation(Open& open);
+  /// The same where a DELEGRETURN is about to leave in somebody's COMPOUND: a recall that comes now is being
+  /// heeded.
+  void returns_delegation(Open& open);
   /// Whether what a delegation promises can be relied upon: the lease lasts (RFC 8881 10.2.1), and nothing is
   /// known to have been revoked or lost.
   [[nodiscard]] bool delegations_good() {
     return loop().now() < leased_until_ && !recovering_ && !finding_revoked_;
   }
   [[nodiscard]] std::size_t delegations() const;
-  /// Counts what this client did that may change attributes of any file, begun and ended.
-  [[nodiscard]] std::uint64_t modifications() const { return modifications_; }
+  /// Changes with what this client does that may change the file's attributes, begun and ended.
+  [[nodiscard]] std::uint64_t modifications(const nfs_fh4& file) const {
+    return changed_any_ + changed_[hash_of(file) % changed_.size()];
+  }
 
   /// While one lives, CB_NOTIFY_LOCK for the file and the lock owner wakes `wait`.
   class LockWaiting {
@@ -227,6 +237,8 @@ class Session final : private CallbackHandler {
   void retire_slot(std::uint32_t slot, std::uint64_t generation);
   void reset_slots(std::uint32_t count);
   std::optional<std::uint32_t> free_slot();
+  class Modifying;
+  void note(const Changes& changes);
 
   async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
                                                Verdict& verdict, bool recovering);
@@ -308,6 +320,7 @@ class Session final : private CallbackHandler {
 
   CallbackService callbacks_;
   unsigned opening_ = 0;
+  std::function<void(const nfs_fh4&)> delegation_end_;
   std::vector<stateid4> early_recalls_;
   std::vector<std::pair<nfs_fh4, stateid4>> recalled_;  // by the Call that is being answered
   std::vector<stateid4> returning_;                     // DELEGRETURNs under way
@@ -316,7 +329,8 @@ class Session final : private CallbackHandler {
   bool finding_revoked_ = false;
   async::TimePoint last_search_{};
   async::TimePoint last_rebind_{};
-  std::uint64_t modifications_ = 0;
+  std::uint64_t changed_any_ = 0;
+  std::array<std::uint64_t, 256> changed_{};  // by hash of the handle: those of some more files
 
   async::TimePoint last_renewal_{};
   async::TimePoint leased_until_{};  // by the last SEQUENCE that the server answered

@@ -152,4 +152,151 @@ TEST_CASE("file system: flush asks for nothing where nothing was written") {
   CHECK(ok(m.close(file)));
 }
 
+// ---- delegations ----
+
+namespace {
+struct Delegated : Files {
+  std::vector<std::uint64_t> doubted;
+
+  Delegated() {
+    server.set_delegations(true);
+    server.add_file("/f", "text");
+  }
+  void mount(fs::Options options = {}) {
+    options.file_min = options.file_max = fs::Seconds(3);
+    Files::mount(options);
+    files->on_doubt([this](std::uint64_t inode) { doubted.push_back(inode); });
+  }
+  void end() { client->run(nothing(files->closed())); }
+  static async::Task<bool> nothing(async::Task<void> task) {
+    co_await std::move(task);
+    co_return true;
+  }
+  fs::OpenedFile open(std::uint64_t inode, int flags = O_RDONLY) {
+    return get(files->open(who, inode, flags));
+  }
+  std::uint64_t open_and_close() {
+    const std::uint64_t inode = lookup("f").inode;
+    CHECK(ok(close(open(inode))));
+    return inode;
+  }
+  std::size_t read(const fs::OpenedFile& file) { return get(files->read(file.handle, 0, 100)).size; }
+  bool soon(const std::function<bool()>& so) { return client->turn_until(so); }
+};
+}  // namespace
+
+TEST_CASE("file system: a file with a delegation is opened again, read, and asked about without the server") {
+  Delegated m;
+  m.mount();
+  const std::uint64_t inode = m.open_and_close();
+  CHECK(m.server.open_states() == 1);
+  m.server.clear_calls();
+  const auto again = m.open(inode);
+  CHECK(again.keep_cache);
+  const auto told = m.get(m.files->attributes(m.who, inode));
+  CHECK(told.attributes.size == 4);
+  CHECK(told.valid > fs::Seconds(3));
+  CHECK(ok(m.close(again)));
+  CHECK(m.calls() == "");
+  CHECK(m.doubted.empty());
+  m.end();
+  CHECK(m.server.open_states() == 0);
+  CHECK(m.server.delegations() == 0);
+}
+
+TEST_CASE("file system: a recall ends what was promised, and closes a file that nobody has open") {
+  Delegated m;
+  m.mount();
+  SUBCASE("nobody has it open") {
+    const std::uint64_t inode = m.open_and_close();
+    CHECK(m.get(m.files->attributes(m.who, inode)).valid > fs::Seconds(3));
+    auto recalled = m.server.start_recall("/f");
+    CHECK(m.soon([&] { return m.server.delegations() == 0 && m.server.open_states() == 0; }));
+    CHECK(m.doubted == std::vector<std::uint64_t>{inode});
+    CHECK(m.get(m.files->attributes(m.who, inode)).valid == fs::Seconds(3));
+  }
+  SUBCASE("it is open") {
+    const std::uint64_t inode = m.lookup("f").inode;
+    const auto file = m.open(inode);
+    CHECK(m.get(m.files->attributes(m.who, inode)).valid > fs::Seconds(3));
+    auto recalled = m.server.start_recall("/f");
+    CHECK(m.soon([&] { return m.server.delegations() == 0; }));
+    CHECK(m.doubted == std::vector<std::uint64_t>{inode});
+    CHECK(m.server.open_states() == 1);
+    CHECK(m.read(file) == 4);
+    CHECK(ok(m.close(file)));
+    CHECK(m.server.open_states() == 0);
+  }
+  SUBCASE("nobody was told anything") {
+    m.open_and_close();
+    auto recalled = m.server.start_recall("/f");
+    CHECK(m.soon([&] { return m.server.delegations() == 0 && m.server.open_states() == 0; }));
+    CHECK(m.doubted.empty());
+  }
+}
+
+TEST_CASE(
+    "file system: what is kept open for a delegation goes when it is too much, forgotten, or not wanted") {
+  Delegated m;
+  m.server.add_file("/g", "text");
+  fs::Options options;
+  options.most_delegated = 1;
+  SUBCASE("too much") {
+    m.mount(options);
+    m.open_and_close();
+    CHECK(ok(m.close(m.open(m.lookup("g").inode))));
+    CHECK(m.soon([&] { return m.server.open_states() == 1; }));
+    m.end();
+  }
+  SUBCASE("forgotten") {
+    m.mount(options);
+    const std::uint64_t inode = m.open_and_close();
+    m.files->forget(inode, 1);
+    CHECK(m.soon([&] { return m.server.open_states() == 0; }));
+  }
+  SUBCASE("not wanted") {
+    options.most_delegated = 0;
+    m.mount(options);
+    m.open_and_close();
+  }
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("file system: own changes of a delegated file are seen, those of others cost it nothing") {
+  Delegated m;
+  m.mount();
+  const std::uint64_t inode = m.open_and_close();
+  const auto other = m.create("other");
+  CHECK(ok(m.write(other, "text", 0)));
+  CHECK(ok(m.flush(other)));
+  CHECK(ok(m.close(other)));
+  CHECK(ok(m.close(m.open(inode))));
+  m.server.clear_calls();
+  CHECK(m.get(m.files->attributes(m.who, inode)).attributes.size == 4);
+  CHECK(m.calls() == "");
+  SetAttributes changes;
+  changes.mode = 0600;
+  (void)m.get(m.files->set_attributes(m.who, inode, changes, nullptr));
+  CHECK(m.get(m.files->attributes(m.who, inode)).attributes.mode == 0600);
+  const auto writer = m.open(inode, O_RDWR);
+  CHECK(ok(m.write(writer, "more text", 0)));
+  CHECK(m.get(m.files->attributes(m.who, inode)).attributes.size == 9);
+  CHECK(ok(m.flush(writer)));
+  CHECK(ok(m.close(writer)));
+  m.end();
+}
+
+TEST_CASE(
+    "file system: after a restart of the server a file that was kept for its delegation is opened anew") {
+  Delegated m;
+  m.mount();
+  const std::uint64_t inode = m.open_and_close();
+  m.server.restart();
+  const auto file = m.open(inode);
+  CHECK(m.read(file) == 4);
+  CHECK(ok(m.close(file)));
+  m.end();
+  CHECK(m.server.open_states() == 0);
+}
+
 }  // namespace nfsrdma
