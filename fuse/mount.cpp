@@ -54,6 +54,14 @@ Mount::~Mount() {
 Status Mount::start() {
   const auto deadline = loop_.now() + options_.target.options.connect_timeout;
   if (auto done = loop_.run(server_.connect(deadline)); !done) return done;
+  auto done = start_on_session();
+  if (done) return done;
+  // Not left to the lease.
+  (void)loop_.run(server_.session().close(loop_.now() + 2s));
+  return done;
+}
+
+Status Mount::start_on_session() {
   auto path = nfs4::Path::parse(options_.target.path);
   if (!path) return path.error();
   nfs4::Objects objects(server_.session());
@@ -85,8 +93,6 @@ Status Mount::start() {
   session_ = fuse_session_new(&args, &table, sizeof table, this);
   fuse_opt_free_args(&args);
   if (session_ == nullptr || fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
-    const auto closed = loop_.run(server_.session().close(loop_.now() + 2s));
-    (void)closed;
     return Error(ErrorKind::local, EIO, "mount", options_.mountpoint,
                  "could not be mounted (libfuse's message is above). Check that it is a directory of yours, "
                  "/dev/fuse, and fusermount3 if you are not root");

@@ -53,6 +53,7 @@ class Mount {
   std::shared_ptr<void> take_memory();
 
  private:
+  Status start_on_session();
   void take_in();
   async::Task<void> finish();
   void unmount();

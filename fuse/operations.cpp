@@ -283,8 +283,19 @@ Task<void> close_unheard(Mount& mount, Handle file) {
   (void)closed;
 }
 
+/// With a write-back cache the kernel reads what it writes a part of, and knows where the file ends.
+int flags_for(const Mount& mount, int flags) {
+  if (!mount.options().writeback) return flags;
+  if ((flags & O_ACCMODE) == O_WRONLY) flags = (flags & ~O_ACCMODE) | O_RDWR;
+  return flags & ~O_APPEND;
+}
+
 Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, fuse_file_info info) {
-  auto opened = co_await mount.files().open(std::move(caller), ino, info.flags);
+  const int flags = flags_for(mount, info.flags);
+  auto opened = co_await mount.files().open(caller, ino, flags);
+  const bool unreadable = !opened && flags != info.flags && opened.error().errno_value() == EACCES;
+  // Who may only write does so past the cache.
+  if (unreadable) opened = co_await mount.files().open(std::move(caller), ino, info.flags | O_DIRECT);
   if (!opened) {
     request->error(opened.error());
     co_return;
@@ -305,7 +316,8 @@ void op_open(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
 
 Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,
                        mode_t mode, fuse_file_info info) {
-  auto created = co_await mount.files().create(std::move(caller), parent, std::move(name), mode, info.flags);
+  auto created = co_await mount.files().create(std::move(caller), parent, std::move(name), mode,
+                                               flags_for(mount, info.flags));
   if (!created) {
     request->error(created.error());
     co_return;
@@ -373,14 +385,18 @@ void op_release(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
   });
 }
 
-void op_lseek(fuse_req_t raw, fuse_ino_t, off_t offset, int whence, fuse_file_info* info) {
+/// The kernel does not send what it has gathered before it asks.
+Task<void> lseek_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Result<std::uint64_t>> task) {
+  if (mount.options().writeback) co_await mount.drop_cached(ino);
+  co_await value_task(request, std::move(task), [](Request& r, std::uint64_t found) { r.offset(found); });
+}
+void op_lseek(fuse_req_t raw, fuse_ino_t ino, off_t offset, int whence, fuse_file_info* info) {
   const Begun b(raw);
   Handle file = b.mount.file(info->fh);
   if (!file) return b.request->code(EBADF);
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return b.request->code(EINVAL);
-  b.go(value_task(b.request,
-                  b.mount.files().seek(std::move(file), static_cast<std::uint64_t>(offset), whence),
-                  [](Request& request, std::uint64_t found) { request.offset(found); }));
+  b.go(lseek_task(b.mount, b.request, ino,
+                  b.mount.files().seek(std::move(file), static_cast<std::uint64_t>(offset), whence)));
 }
 void op_fallocate(fuse_req_t raw, fuse_ino_t, int mode, off_t offset, off_t length, fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
@@ -437,11 +453,18 @@ Task<void> lock_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Stat
   if (done) co_await mount.drop_cached(ino);
   request->status(done);
 }
+/// What was written under the lock is on the server before it goes.
+Task<void> unlock_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Status> task) {
+  if (mount.options().writeback) co_await mount.drop_cached(ino);
+  auto done = co_await std::move(task);
+  request->status(done);
+}
 void set_lock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, const struct flock& lock, bool sleep) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
     const nfs4::LockRequest wanted = lock_request(info->lock_owner, lock);
     if (lock.l_type == F_UNLCK) {
-      return status_task(b.request, b.mount.files().unlock(std::move(file), wanted.owner, wanted.range));
+      return unlock_task(b.mount, b.request, ino,
+                         b.mount.files().unlock(std::move(file), wanted.owner, wanted.range));
     }
     std::shared_ptr<nfs4::LockWait> wait;
     if (sleep) {
@@ -512,11 +535,14 @@ void op_listxattr(fuse_req_t raw, fuse_ino_t ino, std::size_t size) {
   b.go(listxattr_task(b.request, b.mount.files().list_xattrs(b.caller, ino), size));
 }
 
-void op_init(void*, fuse_conn_info* connection) {
+void op_init(void* mount, fuse_conn_info* connection) {
   constexpr unsigned kBackground = 64;  // as many as a session has slots
   connection->max_background = kBackground;
   connection->congestion_threshold = kBackground * 3 / 4;
   connection->want |= connection->capable & FUSE_CAP_ASYNC_DIO;
+  if (static_cast<const Mount*>(mount)->options().writeback) {
+    connection->want |= connection->capable & FUSE_CAP_WRITEBACK_CACHE;
+  }
 }
 
 }  // namespace

@@ -100,6 +100,9 @@ constexpr std::array kRows{
         [](MountOptions& o, std::string_view) { return o.cache.sync = true; }},
     Row{"async", nullptr, "a write is on its way when it is answered, on disk after fsync or close (default)",
         [](MountOptions& o, std::string_view) { return !(o.cache.sync = false); }},
+    Row{"writeback_cache", nullptr,
+        "let the kernel gather writes in its cache: only where nobody else writes to these files",
+        [](MountOptions& o, std::string_view) { return o.writeback = true; }},
     Row{"local_lock", "none, flock, posix or all", "which locks are this machine's alone (default none)",
         set_local_lock},
     Row{"ro", nullptr, "read only",
@@ -205,6 +208,10 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
   if (options.help || options.version) return options;
   if (operands.size() != 2) {
     return usage("it takes what to mount and where: " + name + " host:/path /mountpoint; see --help");
+  }
+  if (options.writeback && options.cache.sync) {
+    return usage(
+        "writeback_cache does not go with sync or noac: the one gathers writes, the others do not wait");
   }
   // As with every file system that mount(8) mounts.
   if (helper && std::ranges::find(options.kernel, "allow_other") == options.kernel.end()) {

@@ -78,7 +78,8 @@ std::uint32_t most_slots(const Options& options, const fabric::Established& esta
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, options.credits));
 }
 
-nfs4::SessionOptions session_options(const Options& options, const fabric::Established& established) {
+nfs4::SessionOptions session_options(const Options& options, const fabric::Established& established,
+                                     std::optional<std::chrono::milliseconds> patience) {
   nfs4::SessionOptions out;
   out.minor_version = options.minor_version;
   out.minor_version_fixed = options.minor_version_fixed;
@@ -93,6 +94,7 @@ nfs4::SessionOptions session_options(const Options& options, const fabric::Estab
     std::abort();
   }
   out.timeout = options.timeout;
+  out.patience = patience;
   return out;
 }
 
@@ -114,7 +116,8 @@ Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::A
 async::Task<Status> Server::connect(async::TimePoint deadline) {
   rpc::Channel& first = *channels_.front();
   if (auto done = co_await first.connect(deadline); !done) co_return done;
-  session_ = std::make_unique<nfs4::Session>(first, session_options(options_, first.established()), notices_);
+  session_ = std::make_unique<nfs4::Session>(first, session_options(options_, first.established(), patience_),
+                                             notices_);
   if (auto done = co_await session_->open(deadline); !done) co_return done;
   for (std::size_t i = 1; i < channels_.size(); ++i) {
     if (auto done = co_await session_->add(*channels_[i], deadline); !done) co_return done;

@@ -54,6 +54,8 @@ struct SessionOptions {
   std::string owner_id;  // co_ownerid: unique to this client instance
   verifier4 verifier{};  // new for every instance (RFC 8881 18.35.3)
   std::chrono::milliseconds timeout{60000};
+  /// How long a call without a deadline of its own is tried, if that is not `timeout`.
+  std::optional<std::chrono::milliseconds> patience;
   /// Locks of a lease that has expired are asked for again, though somebody else may have had them in the
   /// meantime and changed what they protect. Else they are lost at once, as with Linux.
   bool recover_expired_locks = false;
@@ -179,7 +181,9 @@ class Session final : private CallbackHandler {
   [[nodiscard]] const SessionFacts& facts() const { return facts_; }
   [[nodiscard]] const SessionOptions& options() const { return options_; }
   [[nodiscard]] async::Loop& loop() { return channel_.loop(); }
-  [[nodiscard]] async::TimePoint default_deadline() { return loop().now() + options_.timeout; }
+  [[nodiscard]] async::TimePoint default_deadline() {
+    return loop().now() + options_.patience.value_or(options_.timeout);
+  }
   [[nodiscard]] std::uint64_t next_owner() { return ++last_owner_; }
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
 

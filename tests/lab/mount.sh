@@ -356,6 +356,43 @@ copy_with "link cut for 5 s" cut_for_5s
 copy_with "nfsd restarted" "$lab" restart-nfsd
 "$lab" fast
 
+# --- hard and soft ---------------------------------------------------------------------------------------------------
+# A server that is away for longer than timeo, for both; a hard mount waits, and the program can be interrupted.
+start_mount h / timeo=5,actimeo=0
+start_mount s / timeo=5,retrans=1,soft,actimeo=0
+h=$work/h$remote s=$work/s$remote
+client sh -c "echo text > '$h/hard'"
+"$lab" stop-nfsd
+began=$SECONDS
+expect_exit 1 "soft: stat" client stat "$s/hard"
+check "soft: it says that time ran out" grep -q "timed out" "$work/err"
+check "soft: in timeo, and retrans times more" [ $((SECONDS - began)) -lt 10 ]
+client sh -c "exec timeout -s INT 3 stat '$h/hard'" > "$work/out" 2> "$work/err"
+same "hard: an interrupt ends a program that waits" 124 $?
+client cat "$h/hard" > "$work/hard" 2>&1 &
+pid=$!
+children+=("$pid")
+sleep 4
+check "hard: it waits" kill -0 "$pid"
+"$lab" start-nfsd
+status=0
+wait "$pid" || status=$?
+same "hard: when the server is back" "0 text" "$status $(cat "$work/hard")"
+check "hard: it says once that it waits" [ "$(grep -c 'trying' "$work/h.log")" -le 2 ]
+for name in h s; do
+  check "umount of $name" client umount "$work/$name"
+  ended $name "umount"
+done
+
+# --- a write-back cache ----------------------------------------------------------------------------------------------
+start_mount w / writeback_cache
+w=$work/w$remote
+check "writeback_cache: mount_exercise" client timeout 60 "$exercise" --directory "$w" --seed 3 --ops 5000 --size 262144
+client sh -c "umask 0577; echo 'only writing' > '$w/write-only'; echo more >> '$w/write-only'"
+same "writeback_cache: a file that may only be written" "only writing more" "$(on_server "cat '$export/write-only'" | xargs)"
+check "umount of w" client umount "$work/w"
+ended w "umount"
+
 # --- beginning and ending --------------------------------------------------------------------------------------------
 on_server "rm -f '$export'/.nfs*"
 program "what is removed while it is open goes at the unmount" << 'PY'
