@@ -65,7 +65,8 @@ Status Mount::start_on_session() {
   auto path = nfs4::Path::parse(options_.target.path);
   if (!path) return path.error();
   nfs4::Objects objects(server_.session());
-  auto root = loop_.run(objects.root(nullptr, std::move(*path), nfs4::bitmap_of({nfs4::FATTR4_TYPE})));
+  auto root = loop_.run(
+      objects.root(nullptr, std::move(*path), nfs4::bitmap_of({nfs4::FATTR4_TYPE, nfs4::FATTR4_FSID})));
   if (!root) return root.error();
   if (root->attributes.type != nfs4::NF4DIR) {
     return Error(ErrorKind::usage, ENOTDIR, "mount", options_.source, "is not a directory on the server");
@@ -73,7 +74,7 @@ Status Mount::start_on_session() {
   fs::Options cache = options_.cache;
   cache.rsize = server_.rsize();
   cache.wsize = server_.wsize();
-  files_ = std::make_unique<fs::FileSystem>(server_.session(), cache, root->handle);
+  files_ = std::make_unique<fs::FileSystem>(server_.session(), cache, *root);
   files_->on_doubt([this](std::uint64_t inode) {
     if (mounted_) forget_attributes(inode);
   });

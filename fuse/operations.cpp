@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "fuse/mount.h"
-#include "nfs4/convert.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -223,9 +222,9 @@ bool add_entry(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& d
   if (plus) entry = mount.files().entry_of(directory, listed);
   fuse_entry_param param = to_entry(entry);
   if (entry.inode == 0) {
-    const nfs4::WireAttributes& wire = listed.attributes;
-    param.attr.st_ino = wire.fileid.value_or(wire.mounted_on_fileid.value_or(0));
-    if (wire.type && !wire.rdattr_error) param.attr.st_mode = type_bits(nfs4::to_public(*wire.type));
+    const Attributes brief = mount.files().brief_of(listed);
+    param.attr.st_ino = brief.file_id;
+    param.attr.st_mode = type_bits(brief.type);
   }
   if (reply.add(listed.name, param, listed.cookie)) return true;
   if (entry.inode != 0) mount.files().forget(entry.inode, 1);

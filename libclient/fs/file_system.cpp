@@ -43,13 +43,14 @@ Error refusal(int code, const char* operation, const std::string& name, const ch
   return {ErrorKind::usage, code, operation, name, why};
 }
 
-FileSystem::FileSystem(Session& session, Options options, const nfs_fh4& root)
+FileSystem::FileSystem(Session& session, Options options, const Node& root)
     : session_(session),
       options_(options),
+      filesystem_(root.attributes.fsid.value_or(fsid4())),
       objects_(session),
       files_(session),
       locks_(session),
-      inodes_(session.loop(), root),
+      inodes_(session.loop(), root.handle),
       less_behind_(session.loop()),
       less_closing_(session.loop()) {
   files_.keep_delegated(options_.most_delegated);
@@ -96,9 +97,21 @@ Seconds FileSystem::valid(Inode& inode, const Attributes& attributes) {
   return std::max(plain, Seconds(session_.facts().lease_seconds));
 }
 
+/// A mount has one st_dev, and the server may have several file systems below the export. Without this two
+/// files of theirs could pass for links of one.
+Attributes FileSystem::attributes_of(const WireAttributes& wire) const {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  Attributes out = to_public(wire);
+  if (wire.fsid && *wire.fsid != filesystem_) {
+    const std::uint64_t where = (wire.fsid->major * kOdd + wire.fsid->minor) * kOdd;
+    out.file_id ^= where | 1ULL << 63U;
+  }
+  return out;
+}
+
 Entry FileSystem::entry(const nfs_fh4& handle, const std::string& name, const WireAttributes& wire) {
   Entry out;
-  out.attributes = to_public(wire);
+  out.attributes = attributes_of(wire);
   const auto inode = inodes_.look_up(handle, name, out.attributes.type);
   out.inode = inode->id;
   out.attributes_valid = valid(*inode, out.attributes);
@@ -109,7 +122,7 @@ Entry FileSystem::entry(const nfs_fh4& handle, const std::string& name, const Wi
 
 Attributed FileSystem::attributed(Inode& inode, const WireAttributes& wire) {
   Attributed out;
-  out.attributes = to_public(wire);
+  out.attributes = attributes_of(wire);
   out.valid = valid(inode, out.attributes);
   return out;
 }
@@ -420,6 +433,16 @@ async::Task<Result<std::span<const Listed>>> FileSystem::list(Caller caller,
   if (cookie == at.page_begin) co_return all;
   const auto before = std::ranges::find(all, cookie, &Listed::cookie);
   co_return all.subspan(static_cast<std::size_t>(before - all.begin()) + 1);
+}
+
+Attributes FileSystem::brief_of(const Listed& listed) const {
+  WireAttributes wire;
+  wire.fileid = listed.attributes.fileid ? listed.attributes.fileid : listed.attributes.mounted_on_fileid;
+  if (!listed.attributes.rdattr_error) {
+    wire.type = listed.attributes.type;
+    wire.fsid = listed.attributes.fsid;
+  }
+  return attributes_of(wire);
 }
 
 Entry FileSystem::entry_of(const DirectoryHandle& directory, const Listed& listed) {

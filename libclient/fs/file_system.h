@@ -87,7 +87,8 @@ Error refusal(int code, const char* operation, const std::string& name, const ch
 
 class FileSystem {
  public:
-  FileSystem(nfs4::Session& session, Options options, const nfs4::nfs_fh4& root);
+  /// `root`: with its filesystem (FATTR4_FSID).
+  FileSystem(nfs4::Session& session, Options options, const nfs4::Node& root);
   ~FileSystem();
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;
@@ -123,6 +124,8 @@ class FileSystem {
                                                     std::uint64_t cookie);
   /// What lookup() would have given, and counts as one; inode 0: that is to be asked for.
   Entry entry_of(const DirectoryHandle& directory, const Listed& listed);
+  /// What is known of it without that: type and number.
+  [[nodiscard]] Attributes brief_of(const Listed& listed) const;
 
   // ---- files ----
   /// `flags`: those of open(2).
@@ -172,6 +175,7 @@ class FileSystem {
 
  private:
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
+  [[nodiscard]] Attributes attributes_of(const nfs4::WireAttributes& wire) const;
   Entry entry(const nfs4::nfs_fh4& handle, const std::string& name, const nfs4::WireAttributes& attributes);
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
   Seconds valid(Inode& inode, const Attributes& attributes);
@@ -203,6 +207,7 @@ class FileSystem {
 
   nfs4::Session& session_;
   const Options options_;
+  const nfs4::fsid4 filesystem_;  // the root's
   nfs4::Objects objects_;
   nfs4::OpenFiles files_;
   nfs4::Locks locks_;

@@ -21,7 +21,9 @@ struct Files : Engine {
   ~Files() { files.reset(); }
   void mount(fs::Options options = {}) {
     connect();
-    files.emplace(client->session, options, client->root);
+    nfs4::Node root;
+    root.handle = client->root;
+    files.emplace(client->session, options, root);
     server.clear_calls();
   }
   template <class T>
