@@ -156,6 +156,8 @@ class FileSystem {
   async::Task<Status> remove_xattr(Caller caller, std::uint64_t inode, std::string name);
   async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, std::uint64_t inode);
 
+  /// Memory that is kept for reads to come.
+  void drop_spare_memory() { pool_.drop_spare(); }
   [[nodiscard]] std::size_t inodes() const { return inodes_.size(); }
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
   [[nodiscard]] async::Loop& loop() { return session_.loop(); }
