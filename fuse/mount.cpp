@@ -1,6 +1,7 @@
 #include "fuse/mount.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -22,6 +23,8 @@ constexpr auto kGoodbye = 10s;     // for what is unwritten, once the mount has 
 constexpr auto kCallerValid = 2s;  // groups of a process seldom change, and reading them is slow
 constexpr std::size_t kMostCallers = 1000;
 constexpr std::size_t kMostSpare = 8;
+constexpr auto kTidyEvery = 5s;
+constexpr std::size_t kMostFree = 16U << 20;  // that malloc may keep
 /// As good as for ever, and still a time that can be added to.
 constexpr auto kForEver = std::chrono::hours(24 * 365 * 50);
 
@@ -115,8 +118,25 @@ void Mount::take_in() {
     }
     const int got = fuse_session_receive_buf(session_, &buffer_);
     if (got <= 0) return;  // nothing there, or unmounted: then it has exited
+    ++taken_in_;
+    if (!std::exchange(tidying_, true)) loop_.at(loop_.now() + kTidyEvery, [this] { tidy(); });
     fuse_session_process_buf(session_, &buffer_);
   }
+}
+
+/// Some seconds after requests, and as long as they come. malloc gives the kernel back what is free at the
+/// end of its heap only, where one small block keeps all that is before it: what large files and many inodes
+/// took would stay.
+void Mount::tidy() {
+  const bool idle = std::exchange(tidied_, taken_in_) == taken_in_;
+  tidying_ = !idle;
+  if (tidying_) loop_.at(loop_.now() + kTidyEvery, [this] { tidy(); });
+  if (idle) {
+    for (void* memory : std::exchange(spare_, {})) std::free(memory);  // NOLINT: libfuse's malloc
+    files_->drop_spare_memory();
+    async::detail::FramePool::clear();
+  }
+  if (mallinfo2().fordblks > kMostFree) ::malloc_trim(0);
 }
 
 std::shared_ptr<void> Mount::take_memory() {

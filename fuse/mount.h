@@ -55,6 +55,7 @@ class Mount {
  private:
   Status start_on_session();
   void take_in();
+  void tidy();
   async::Task<void> finish();
   void unmount();
 
@@ -67,7 +68,9 @@ class Mount {
   std::unique_ptr<CacheDropper> dropper_;
   bool mounted_ = false, finished_ = false;
   fuse_buf buffer_{};
-  std::vector<void*> spare_;  // buffers of libfuse's
+  std::vector<void*> spare_;                 // buffers of libfuse's
+  std::uint64_t taken_in_ = 0, tidied_ = 0;  // requests: all, and those before the last tidy()
+  bool tidying_ = false;                     // there is a timer for it
   std::uint64_t last_number_ = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<fs::OpenHandle>> open_;
   std::unordered_map<std::uint64_t, std::shared_ptr<fs::DirectoryHandle>> directories_;

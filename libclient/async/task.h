@@ -47,6 +47,8 @@ class FramePool {
     if (kind >= kKinds || !kPooled) return ::operator delete(frame);
     lists.heads[kind] = new (frame) Free{lists.heads[kind]};
   }
+  /// There are as many as there ever were at once: this thread's go.
+  static void clear() noexcept { lists.clear(); }
 
  private:
   static constexpr std::size_t kUnit = 64, kKinds = 40;
@@ -62,8 +64,9 @@ class FramePool {
   };
   struct Lists {
     Free* heads[kKinds] = {};
-    ~Lists() {
-      for (Free* first : heads) {
+    ~Lists() { clear(); }
+    void clear() noexcept {
+      for (Free*& first : heads) {
         while (first != nullptr) ::operator delete(std::exchange(first, first->next));
       }
     }

@@ -169,6 +169,9 @@ class FileSystem {
   /// out.
   void on_doubt(std::function<void(std::uint64_t)> sink) { doubt_ = std::move(sink); }
 
+
+  /// Memory that is kept for reads to come.
+  void drop_spare_memory() { pool_.drop_spare(); }
   [[nodiscard]] std::size_t inodes() const { return inodes_.size(); }
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
   [[nodiscard]] async::Loop& loop() { return session_.loop(); }

@@ -26,6 +26,7 @@ class BufferPool {
  public:
   using Buffer = std::shared_ptr<std::vector<std::byte>>;
   Buffer take(std::size_t size);
+  void drop_spare() { *spare_ = {}; }
 
  private:
   struct Spare {

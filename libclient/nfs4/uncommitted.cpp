@@ -1,12 +1,15 @@
 #include "nfs4/uncommitted.h"
 
+#include <utility>
+
 namespace nfsrdma::nfs4 {
 namespace {
 constexpr std::size_t kMostSpare = 32U << 20;
 }
 
 Uncommitted::Storage Uncommitted::copy_of(std::span<const std::byte> data) {
-  while (!spare_.empty()) {
+  // What is far too large stays for others: as a piece it would count for much less than it takes.
+  while (!spare_.empty() && spare_.back()->capacity() / 2 <= data.size()) {
     Storage storage = std::move(spare_.back());
     spare_.pop_back();
     spare_bytes_ -= storage->capacity();
@@ -21,6 +24,17 @@ void Uncommitted::keep(Storage storage) {
   if (storage.use_count() != 1 || spare_bytes_ + storage->capacity() > kMostSpare) return;
   spare_bytes_ += storage->capacity();
   spare_.push_back(std::move(storage));
+}
+
+/// What is left of a piece that was cut. Where that is less than half, it gets memory of its own.
+void Uncommitted::put(Piece piece) {
+  if (piece.length < piece.storage->capacity() / 2) {
+    Storage whole = std::exchange(piece.storage, copy_of(piece.data()));
+    piece.begin = 0;
+    keep(std::move(whole));
+  }
+  bytes_ += piece.length;
+  pieces_.emplace(piece.offset, std::move(piece));
 }
 
 void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier) {
@@ -41,29 +55,28 @@ void Uncommitted::cover(std::uint64_t offset, std::uint64_t length) {
   auto at = pieces_.upper_bound(offset);
   if (at != pieces_.begin()) --at;
   while (at != pieces_.end() && at->first < end) {
-    Piece piece = at->second;
-    const std::uint64_t piece_end = piece.offset + piece.length;
+    const std::uint64_t piece_end = at->second.offset + at->second.length;
     if (piece_end <= offset) {
       ++at;
       continue;
     }
+    Piece piece = std::move(at->second);
     bytes_ -= piece.length;
     at = pieces_.erase(at);
-    if (piece.offset < offset) {  // what stands before
-      Piece head = piece;
-      head.length = static_cast<std::size_t>(offset - piece.offset);
-      bytes_ += head.length;
-      pieces_.emplace(head.offset, std::move(head));
-    }
+    Piece tail;
     if (piece_end > end) {  // what stands behind
+      tail = piece;
       const auto skip = static_cast<std::size_t>(end - piece.offset);
-      piece.begin += skip;
-      piece.length -= skip;
-      piece.offset = end;
-      bytes_ += piece.length;
-      at = pieces_.emplace(end, std::move(piece)).first;
-      ++at;
+      tail.begin += skip;
+      tail.length -= skip;
+      tail.offset = end;
     }
+    if (piece.offset < offset) {  // what stands before
+      piece.length = static_cast<std::size_t>(offset - piece.offset);
+      put(std::move(piece));
+    }
+    piece.storage = nullptr;
+    if (tail.length != 0) put(std::move(tail));
   }
 }
 

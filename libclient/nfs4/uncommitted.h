@@ -3,8 +3,9 @@
 // the old verifier are then written again.
 //
 // Pieces never overlap: a later write replaces what it covers of earlier ones, so that rewriting cannot bring
-// old data back. Memory of pieces that are stable is kept, up to a bound, for those to come: to have fresh
-// pages from the kernel costs more than the copy. A plain container; any thread.
+// old data back. The memory of a piece is at most twice its length. Memory of pieces that are stable is kept,
+// up to a bound, for those to come: to have fresh pages from the kernel costs more than the copy. A plain
+// container; any thread.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +52,7 @@ class Uncommitted {
  private:
   using Storage = std::shared_ptr<std::vector<std::byte>>;
   Storage copy_of(std::span<const std::byte> data);
+  void put(Piece piece);
   void keep(Storage storage);
 
   std::map<std::uint64_t, Piece> pieces_;  // by offset

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -193,12 +194,38 @@ TEST_CASE("Uncommitted: memory of stable pieces serves later ones, up to a bound
 TEST_CASE("Uncommitted: memory that a cut piece still uses is not given away") {
   Uncommitted pieces;
   pieces.add(0, data_of(100, 1), verifier(1));
-  pieces.cover(40, 20);  // two ends of one piece
-  const auto rest = *pieces.lost(pieces.last_number(), verifier(9), 50);
+  pieces.cover(0, 20);
+  const auto rest = *pieces.lost(pieces.last_number(), verifier(9), 0);
   pieces.committed(pieces.last_number(), verifier(1));
   CHECK(pieces.spare_bytes() == 0);
   const auto whole = data_of(100, 1);
-  CHECK(std::ranges::equal(rest.data(), std::span(whole).subspan(60)));
+  CHECK(std::ranges::equal(rest.data(), std::span(whole).subspan(20)));
+}
+
+TEST_CASE("Uncommitted: what is left of large pieces does not keep all of their memory") {
+  constexpr std::size_t kPiece = 1U << 20, kStep = 4096;
+  const auto memory = [](const Uncommitted& pieces) {
+    std::map<const void*, std::size_t> held;
+    for (auto piece = pieces.lost(pieces.last_number(), verifier(9), 0); piece;
+         piece = pieces.lost(pieces.last_number(), verifier(9), piece->offset + piece->length)) {
+      held[piece->storage.get()] = piece->storage->capacity();
+    }
+    std::size_t sum = 0;
+    for (const auto& [at, size] : held) sum += size;
+    return sum;
+  };
+  Uncommitted pieces;
+  const auto data = data_of(kPiece, 1);
+  for (std::uint64_t i = 0; i < 100; ++i) pieces.add(i * kStep, data, verifier(1));
+  CHECK(pieces.bytes() == kPiece + 99 * kStep);
+  CHECK(memory(pieces) <= 2 * pieces.bytes());
+  CHECK(pieces.spare_bytes() <= 32 * kPiece);
+  // Nor do small pieces take the memory of large ones that have become stable.
+  pieces.committed(pieces.last_number(), verifier(1));
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    pieces.add(2 * i * kStep, std::span(data).first(kStep), verifier(1));
+  }
+  CHECK(memory(pieces) <= 2 * pieces.bytes());
 }
 
 }  // namespace nfsrdma::nfs4

@@ -1,0 +1,64 @@
+# shellcheck shell=bash
+# What the tests of the mount share, on top of lib.sh. A test sources this file instead of that one.
+#
+# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_EXERCISE (mount_exercise).
+# Provides: a mount namespace with the client's network in it, $xfs_export (a directory of this test's own on /xfs,
+# whose path for the client is $remote as well), and the functions below.
+# shellcheck source=lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck disable=SC2034
+MiB=1048576
+fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
+exercise=${NFSRDMA_EXERCISE:-$root/build/tests/mount_exercise}
+[ -c /dev/fuse ] || skip "no /dev/fuse"
+for tool in fusermount3 nsenter; do
+  command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
+done
+for program in "$fuse_binary" "$exercise"; do
+  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_EXERCISE)"; exit 1; }
+done
+
+# One mount namespace for all mounts, the client's network in it. It goes, and they with it, when its holder ends.
+"$lab" ns sleep infinity &
+holder=$!
+children+=("$holder")
+# shellcheck disable=SC2317
+apart() { [ "$(readlink "/proc/$holder/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] && [ "$(cat "/proc/$holder/comm")" = sleep ]; }
+eventually 10 apart || { echo "FAILED $test_name: no namespace for the mounts"; exit 1; }
+client() { nsenter -t "$holder" -m -n -- "$@"; }
+mounted() { client grep -q " $1 fuse.nfsrdma " /proc/self/mounts; }
+not_mounted() { ! mounted "$1"; }
+gone() { ! kill -0 "$1" 2> /dev/null; }
+
+# start_mount NAME PATH [OPTIONS]: the export's PATH at $work/NAME, its daemon's id in ${daemon[NAME]}.
+declare -A daemon
+start_mount() {
+  mkdir -p "$work/$1"
+  nsenter -t "$holder" -m -n -- "$fuse_binary" -f "$server:$2" "$work/$1" ${3:+-o "$3"} > "$work/$1.log" 2>&1 &
+  daemon[$1]=$!
+  children+=("${daemon[$1]}")
+  check "$1 is mounted" eventually 20 mounted "$work/$1"
+}
+# ended NAME WHAT: its daemon ends by itself, with exit status 0, and nothing is mounted.
+ended() {
+  local status=0
+  if ! eventually 20 gone "${daemon[$1]}"; then
+    fail "$2: the daemon lives on"
+    kill -KILL "${daemon[$1]}"
+  fi
+  wait "${daemon[$1]}" || status=$?
+  same "$2: the daemon's exit status" 0 "$status"
+  check "$2: nothing is mounted" not_mounted "$work/$1"
+}
+# program NAME [SECONDS]: standard input is Python, run in the client with $a, $b, $x and $work as a, b, x, s; no output is
+# success. It has 120 s, or SECONDS.
+program() {
+  local status=0
+  checks=$((checks + 1))
+  { printf "import os, sys, time, errno\na, b, x, s = '%s', '%s', '%s', '%s'\n" "${a:-}" "${b:-}" "${x:-}" "$work"; cat; } > "$work/program.py"
+  client timeout "${2:-120}" python3 "$work/program.py" > "$work/program.out" 2>&1 || status=$?
+  if [ "$status" = 0 ] && [ ! -s "$work/program.out" ]; then say "ok: $1"; else fail "$1 (status $status): $(tail -c 1500 "$work/program.out")"; fi
+}
+
+xfs_export=/mnt/exp/xfs/t-$test_name
+on_server "rm -rf '$xfs_export'; mkdir -m 1777 '$xfs_export'"
