@@ -301,7 +301,8 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
   }
   info.fh = mount.keep(opened->handle);
   info.keep_cache = opened->keep_cache;
-  info.direct_io = opened->handle->direct;
+  info.direct_io = unreadable;
+  // Not direct_io for O_DIRECT: with it Linux 6.1 neither writes dirty pages out before nor drops stale ones.
   // Without keep_cache the kernel drops the pages only, and would believe in the size that it knows.
   if (!opened->keep_cache) mount.forget_attributes(ino);
   if (request->opened(info)) co_return;
@@ -322,7 +323,6 @@ Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino
     co_return;
   }
   info.fh = mount.keep(created->handle);
-  info.direct_io = created->handle->direct;
   if (request->created(created->entry, info)) co_return;
   mount.drop_file(info.fh);
   mount.files().forget(created->entry.inode, 1);

@@ -169,7 +169,6 @@ class FileSystem {
   /// out.
   void on_doubt(std::function<void(std::uint64_t)> sink) { doubt_ = std::move(sink); }
 
-
   /// Memory that is kept for reads to come.
   void drop_spare_memory() { pool_.drop_spare(); }
   [[nodiscard]] std::size_t inodes() const { return inodes_.size(); }

@@ -34,17 +34,21 @@ cli() { "$lab" "$side" ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$@"; }
 cli_exec() { exec env --default-signal=INT,QUIT "$lab" "$side" "$cli_binary" "$@"; }
 on_server() { "$lab" run "$@"; }
 
-# eventually SECONDS COMMAND …
-eventually() {
-  local end=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    [ $SECONDS -lt $end ] || return 1
-    sleep 0.1
-  done
-}
 url() { printf '%s%s/%s' "$root_url" "$remote" "${1:-}"; }
 server_sum() { on_server "sha256sum < '$export/$1'" | cut -d' ' -f1; }
+# What programs hold of $device, the guest's. The server's own is named by the kernel's modules, not by processes.
+held() {
+  on_server 'for kind in qp mr cm_id pd cq; do rdma -j res show $kind; echo; done' |
+    jq -s --arg device "$device" 'add | map(select(.pid != null and .ifname == $device)) | length'
+}
+settled() { # nothing held, within 5 s
+  local count='' end=$((SECONDS + 5))
+  while [ $SECONDS -le $end ]; do
+    count=$(held)
+    [ "$count" = 0 ] && break
+  done
+  echo "$count"
+}
 
 started_lab=0
 children=()

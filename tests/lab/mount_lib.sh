@@ -28,7 +28,6 @@ eventually 10 apart || { echo "FAILED $test_name: no namespace for the mounts"; 
 client() { nsenter -t "$holder" -m -n -- "$@"; }
 mounted() { client grep -q " $1 fuse.nfsrdma " /proc/self/mounts; }
 not_mounted() { ! mounted "$1"; }
-gone() { ! kill -0 "$1" 2> /dev/null; }
 
 # start_mount NAME PATH [OPTIONS]: the export's PATH at $work/NAME, its daemon's id in ${daemon[NAME]}.
 declare -A daemon

@@ -15,20 +15,6 @@ case $device in
 esac
 export LAB_TIMEOUT=200
 
-# What programs hold of the device. The server's own is named by the kernel's modules, not by processes.
-held() {
-  on_server 'for kind in qp mr cm_id pd cq; do rdma -j res show $kind; echo; done' |
-    jq -s --arg device "$device" 'add | map(select(.pid != null and .ifname == $device)) | length'
-}
-settled() { # nothing held, within 5 s
-  local count='' end=$((SECONDS + 5))
-  while [ $SECONDS -le $end ]; do
-    count=$(held)
-    [ "$count" = 0 ] && break
-  done
-  echo "$count"
-}
-
 same "nothing held before" 0 "$(settled)"
 expect_exit 0 "info --json" cli info --json "$server"
 same "the fabric and its device" "verbs $device $windows $offered" \

@@ -64,6 +64,43 @@ one_sentence() {
   say "ok: $what: $(cat "$work/err")"
 }
 
+# eventually SECONDS COMMAND …
+eventually() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ $SECONDS -lt $end ] || return 1
+    sleep 0.1
+  done
+}
+gone() { ! kill -0 "$1" 2> /dev/null; }
+
+# within_reach VARIABLE …: files that the unprivileged user must read are copied where he cannot.
+within_reach() {
+  local variable file
+  for variable in "$@"; do
+    file=${!variable}
+    setpriv --reuid=65534 --regid=65534 --clear-groups test -r "$file" && continue
+    mkdir -p "$work/bin" && cp -L "$file" "$work/bin/" && chmod -R a+rX "$work/bin" && printf -v "$variable" %s "$work/bin/${file##*/}"
+  done
+}
+mount_checks=$root/tests/support/mount_checks.py
+# look_at_mounts COMMAND …: mount_checks.py, whose lines are checks.
+look_at_mounts() {
+  local line status=0
+  "$@" > "$work/looked" 2>&1 < /dev/null || status=$?
+  while read -r line; do
+    case $line in
+      "ok: "*) checks=$((checks + 1)); say "$line" ;;
+      "FAILED "*) checks=$((checks + 1)); fail "${line#FAILED }" ;;
+      end) ;;
+      *) fail "mount_checks.py says: $line" ;;
+    esac
+  done < "$work/looked"
+  same "mount_checks.py came to its end" end "$(tail -n 1 "$work/looked")"
+  [ "$status" -lt 2 ] || fail "mount_checks.py: exit status $status"
+}
+
 local_sum() { sha256sum < "$1" | cut -d' ' -f1; }
 now_ms() { date +%s%3N; }
 # json FILTER: applies jq's FILTER to $work/out; each line must be JSON.
