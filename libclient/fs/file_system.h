@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "fs/counters.h"
 #include "fs/inodes.h"
 #include "fs/open_handle.h"
 #include "nfs4/locks.h"
@@ -154,6 +155,8 @@ class FileSystem {
   async::Task<Status> remove_xattr(Caller caller, std::uint64_t inode, std::string name);
   async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, std::uint64_t inode);
 
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] Holdings holdings() const;
   [[nodiscard]] std::size_t inodes() const { return inodes_.size(); }
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
   [[nodiscard]] async::Loop& loop() { return session_.loop(); }
@@ -181,6 +184,7 @@ class FileSystem {
 
   nfs4::Session& session_;
   const Options options_;
+  Counters counters_;
   nfs4::Objects objects_;
   nfs4::OpenFiles files_;
   nfs4::Locks locks_;

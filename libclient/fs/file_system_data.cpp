@@ -46,7 +46,8 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
                                             public_attributes());
   if (!opened) co_return opened.error();
   OpenedFile out;
-  out.handle = std::make_shared<OpenHandle>(loop(), pool_, *inode, std::move(opened->file), options_.rsize);
+  out.handle =
+      std::make_shared<OpenHandle>(loop(), pool_, counters_, *inode, std::move(opened->file), options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
   if ((flags & O_TRUNC) != 0) {
     SetAttributes changes;
@@ -81,8 +82,8 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
   inode->cached_change = out.entry.attributes.change;
-  out.handle =
-      std::make_shared<OpenHandle>(loop(), pool_, std::move(inode), std::move(opened->file), options_.rsize);
+  out.handle = std::make_shared<OpenHandle>(loop(), pool_, counters_, std::move(inode),
+                                            std::move(opened->file), options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
   co_return out;
 }
@@ -164,15 +165,20 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
                                                std::size_t size) {
   // Not only the range: a write behind it says that the file does not end there.
   co_await settle(file->inode());
-  co_return co_await file->read(offset, size);
+  auto got = co_await file->read(offset, size);
+  ++counters_.reads;
+  if (got) counters_.bytes_read += got->size;
+  co_return got;
 }
 
 namespace {
 /// Holds on to the file, for a task that outlives whoever began it.
 async::Task<Status> write_piece(std::shared_ptr<OpenFile> file, std::span<const std::byte> data,
-                                std::uint64_t offset, stable_how4 stable) {
+                                std::uint64_t offset, stable_how4 stable, Counters& counters) {
+  ++counters.server_writes;
   auto count = co_await file->write(data, offset, stable);
   if (!count) co_return count.error();
+  counters.server_bytes_written += *count;
   co_return Status();
 }
 }  // namespace
@@ -180,11 +186,13 @@ async::Task<Status> write_piece(std::shared_ptr<OpenFile> file, std::span<const 
 async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, std::span<const std::byte> data,
                                           std::uint64_t offset) {
   const stable_how4 stable = file->write_through && !file->direct ? FILE_SYNC4 : UNSTABLE4;
-  if (data.size() <= options_.wsize) co_return co_await write_piece(file->ref().file(), data, offset, stable);
+  if (data.size() <= options_.wsize)
+    co_return co_await write_piece(file->ref().file(), data, offset, stable, counters_);
   std::vector<async::Task<Status>> pieces;
   for (std::size_t at = 0; at < data.size(); at += options_.wsize) {
     const auto length = std::min<std::size_t>(data.size() - at, options_.wsize);
-    pieces.push_back(write_piece(file->ref().file(), data.subspan(at, length), offset + at, stable));
+    pieces.push_back(
+        write_piece(file->ref().file(), data.subspan(at, length), offset + at, stable, counters_));
   }
   const auto results = co_await async::all(loop(), std::move(pieces));
   for (const Status& result : results) {
@@ -212,6 +220,8 @@ async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, std
 async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
                                       std::span<const std::byte> data, std::uint64_t offset) {
   Inode& inode = file->inode();
+  ++counters_.writes;
+  counters_.bytes_written += data.size();
   changed_here(inode);
   // Overlapping writes would overtake each other.
   co_await settle(inode, offset, offset + data.size());
@@ -222,6 +232,8 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::sha
   }
   // A write that failed tells those behind it, too.
   if (inode.late_error) co_return late_error(inode);
+  ++counters_.writes_behind;
+  counters_.behind_waits += behind_ != 0 && behind_ + data.size() > kMostBehind ? 1 : 0;
   while (behind_ != 0 && behind_ + data.size() > kMostBehind) {
     co_await less_behind_.wait_until(async::TimePoint::max());
   }

@@ -99,6 +99,8 @@ class OpenFiles {
   [[nodiscard]] std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& file,
                                                std::uint32_t access) const;
   [[nodiscard]] std::size_t count() const;  ///< OpenFiles
+  /// Of all of them: memory that is kept until the server says that it has it on its disk.
+  [[nodiscard]] std::size_t uncommitted_bytes() const;
 
  private:
   std::shared_ptr<OpenTable> table_;
