@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <sstream>
 
 #include "api/resolve.h"
 #include "fuse/mount.h"
@@ -21,10 +22,11 @@ namespace {
 
 constexpr int kUsage = 1, kFailed = 32;
 
-sigset_t ending_signals() {
+/// Those that end it, and SIGUSR1.
+sigset_t signals_taken() {
   sigset_t out;
   sigemptyset(&out);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&out, number);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&out, number);
   return out;
 }
 
@@ -42,7 +44,10 @@ Mount::Log log_of(const MountOptions& options) {
     return [](const std::string& text) { std::fprintf(stderr, "nfsrdma-fuse: %s\n", text.c_str()); };
   }
   ::openlog("nfsrdma-fuse", LOG_PID, LOG_DAEMON);
-  return [](const std::string& text) { ::syslog(LOG_WARNING, "%s", text.c_str()); };
+  return [](const std::string& text) {
+    std::istringstream lines(text);  // syslog takes one at a time
+    for (std::string line; std::getline(lines, line);) ::syslog(LOG_WARNING, "%s", line.c_str());
+  };
 }
 
 /// `ready` is told once, with what is to be said and the exit status.
@@ -51,7 +56,7 @@ int run(const MountOptions& options, const std::function<void(const std::string&
     ready(error.text(), kFailed);
     return kFailed;
   };
-  const sigset_t signals = ending_signals();
+  const sigset_t signals = signals_taken();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   const auto deadline = async::Clock::now() + options.target.options.connect_timeout;

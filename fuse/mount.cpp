@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "fuse/statistics.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::fuse {
@@ -93,7 +94,7 @@ Status Mount::start_on_session() {
   std::array<std::string, 3> words{"nfsrdma-fuse", "-o", list};
   std::array<char*, 3> pointers{words[0].data(), words[1].data(), words[2].data()};
   fuse_args args = FUSE_ARGS_INIT(static_cast<int>(pointers.size()), pointers.data());
-  const fuse_lowlevel_ops table = operations(options_);
+  const fuse_lowlevel_ops table = statistics_file_.in_front_of(operations(options_));
   session_ = fuse_session_new(&args, &table, sizeof table, this);
   fuse_opt_free_args(&args);
   if (session_ == nullptr || fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
@@ -120,7 +121,9 @@ void Mount::take_in() {
     if (got <= 0) return;  // nothing there, or unmounted: then it has exited
     ++taken_in_;
     if (!std::exchange(tidying_, true)) loop_.at(loop_.now() + kTidyEvery, [this] { tidy(); });
+    count_arrival();
     fuse_session_process_buf(session_, &buffer_);
+    request_counters_.handled(loop_);
   }
 }
 
@@ -139,6 +142,15 @@ void Mount::tidy() {
   if (mallinfo2().fordblks > kMostFree) ::malloc_trim(0);
 }
 
+/// What the kernel wants is the second word of what it sends (fuse_in_header in linux/fuse.h).
+void Mount::count_arrival() {
+  std::uint32_t operation = 0;
+  if (buffer_.size >= 2 * sizeof operation && (buffer_.flags & FUSE_BUF_IS_FD) == 0) {
+    std::memcpy(&operation, static_cast<const std::byte*>(buffer_.mem) + sizeof operation, sizeof operation);
+  }
+  request_counters_.arrived(operation, loop_.now());
+}
+
 std::shared_ptr<void> Mount::take_memory() {
   return {std::exchange(buffer_.mem, nullptr), [this](void* memory) {
             if (spare_.size() < kMostSpare) {
@@ -152,7 +164,7 @@ std::shared_ptr<void> Mount::take_memory() {
 void Mount::serve(const sigset_t& signals) {
   const int fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   bool asked = false;
-  loop_.watch(fd, EPOLLIN, [&](std::uint32_t) { asked = true; });
+  loop_.watch(fd, EPOLLIN, [&](std::uint32_t) { asked = take_signals(fd) || asked; });
   loop_.end_turn();
   while (!asked && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
   loop_.unwatch(fd);
@@ -171,6 +183,41 @@ void Mount::serve(const sigset_t& signals) {
   if (!finished_) {
     log_(options_.mountpoint + ": the server does not answer; what it has not been sent by now is lost");
   }
+}
+
+/// True if one of them asks for the end.
+bool Mount::take_signals(int fd) {
+  bool end = false;
+  signalfd_siginfo signal{};
+  while (::read(fd, &signal, sizeof signal) == static_cast<ssize_t>(sizeof signal)) {
+    if (signal.ssi_signo == SIGUSR1) {
+      log_(statistics());
+    } else {
+      end = true;
+    }
+  }
+  return end;
+}
+
+std::string Mount::statistics() {
+  nfs4::Session& session = server_.session();
+  Picture picture{options_,
+                  loop_.now() - begun_,
+                  server_.rsize(),
+                  server_.wsize(),
+                  request_counters_,
+                  session.facts(),
+                  session.counters(),
+                  session.holdings(),
+                  session.usable_connections(),
+                  {},
+                  files_->counters(),
+                  files_->holdings()};
+  for (const auto& channel : server_.channels()) {
+    picture.connections.push_back({channel->up(), channel->address(), channel->established().fabric,
+                                   channel->credits_in_use(), channel->load(), channel->facts()});
+  }
+  return statistics_text(picture);
 }
 
 void Mount::unmount() {

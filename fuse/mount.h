@@ -16,6 +16,7 @@
 #include "fuse/cache_dropper.h"
 #include "fuse/options.h"
 #include "fuse/requests.h"
+#include "fuse/statistics_file.h"
 
 namespace nfsrdma::fuse {
 
@@ -30,13 +31,15 @@ class Mount {
   /// Connects, and mounts. Nothing is left where it fails.
   Status start();
   /// Serves until it is unmounted, or a signal of the set asks for that. Then what is unwritten goes out, and
-  /// the state on the server is given back.
+  /// the state on the server is given back. SIGUSR1 asks for the statistics only, which go to the log.
   void serve(const sigset_t& signals);
 
   // ---- for the operations ----
   [[nodiscard]] fs::FileSystem& files() { return *files_; }
   [[nodiscard]] async::Loop& loop() { return loop_; }
   [[nodiscard]] const MountOptions& options() const { return options_; }
+  [[nodiscard]] RequestCounters& request_counters() { return request_counters_; }
+  [[nodiscard]] StatisticsFile& statistics_file() { return statistics_file_; }
   fs::Caller caller(fuse_req_t request);
   std::uint64_t keep(std::shared_ptr<fs::OpenHandle> handle);
   std::uint64_t keep(std::shared_ptr<fs::DirectoryHandle> handle);
@@ -56,12 +59,18 @@ class Mount {
   Status start_on_session();
   void take_in();
   void tidy();
+  void count_arrival();
+  bool take_signals(int fd);
+  [[nodiscard]] std::string statistics();
   async::Task<void> finish();
   void unmount();
 
   const MountOptions options_;
   const Log log_;
+  RequestCounters request_counters_;
+  StatisticsFile statistics_file_{[this] { return statistics(); }};
   async::Loop loop_;
+  const async::TimePoint begun_ = loop_.now();
   api::Server server_;
   std::unique_ptr<fs::FileSystem> files_;
   fuse_session* session_ = nullptr;

@@ -26,7 +26,9 @@ Mount& mount_of(fuse_req_t request) {
 /// A request with what every operation needs of it.
 struct Begun {
   explicit Begun(fuse_req_t raw)
-      : mount(mount_of(raw)), caller(mount.caller(raw)), request(Request::begin(mount.loop(), raw)) {}
+      : mount(mount_of(raw)),
+        caller(mount.caller(raw)),
+        request(Request::begin(mount.loop(), mount.request_counters(), raw)) {}
   void go(Task<void> task) const { mount.loop().spawn(std::move(task)); }
   Mount& mount;
   Caller caller;
@@ -255,6 +257,7 @@ Task<void> readdir_task(Mount& mount, RequestRef request, Caller caller,
   if (offset < 1) reply.add(".", dot(here), 1);
   if (offset < 2) reply.add("..", dot(here), 2);
   for (const fs::Listed& one : names) {
+    if (StatisticsFile::is_name(here, one.name)) continue;
     if (!add_entry(mount, reply, *directory, one, plus)) break;
   }
   request->bytes(reply.bytes());

@@ -71,8 +71,8 @@ fuse_entry_param to_entry(const fs::Entry& from) {
   return out;
 }
 
-std::shared_ptr<Request> Request::begin(async::Loop& loop, fuse_req_t request) {
-  std::shared_ptr<Request> out(new Request(loop, request));
+std::shared_ptr<Request> Request::begin(async::Loop& loop, RequestCounters& counters, fuse_req_t request) {
+  std::shared_ptr<Request> out(new Request(loop, counters, request));
   out->registered_ = new std::weak_ptr<Request>(out);
   fuse_req_interrupt_func(
       request,
@@ -87,8 +87,9 @@ Request::~Request() {
   code(EIO);  // whoever had it was dropped: the mount is ending
 }
 
-fuse_req_t Request::take() {
+fuse_req_t Request::take(bool refused) {
   if (request_ == nullptr) return nullptr;
+  counters_.answered(ticket_, refused, loop_.now());
   fuse_req_interrupt_func(request_, nullptr, nullptr);
   delete std::exchange(registered_, nullptr);
   if (timer_ != 0) loop_.cancel(std::exchange(timer_, 0));
@@ -109,7 +110,7 @@ void Request::interrupt() {
 }
 
 void Request::code(int errno_value) {
-  if (fuse_req_t r = take()) fuse_reply_err(r, errno_value);
+  if (fuse_req_t r = take(errno_value != 0)) fuse_reply_err(r, errno_value);
 }
 void Request::error(const Error& error) {
   code(error.kind() == ErrorKind::timeout ? ETIMEDOUT : error.errno_value() != 0 ? error.errno_value() : EIO);

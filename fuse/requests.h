@@ -16,12 +16,14 @@
 
 #include "async/loop.h"
 #include "fs/file_system.h"
+#include "fuse/request_counters.h"
 
 namespace nfsrdma::fuse {
 
 class Request : public std::enable_shared_from_this<Request> {
  public:
-  static std::shared_ptr<Request> begin(async::Loop& loop, fuse_req_t request);
+  /// Takes the Ticket of the request that is being handled. `counters` must outlive the Request.
+  static std::shared_ptr<Request> begin(async::Loop& loop, RequestCounters& counters, fuse_req_t request);
   ~Request();
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
@@ -49,12 +51,15 @@ class Request : public std::enable_shared_from_this<Request> {
   void set_wait(std::shared_ptr<nfs4::LockWait> wait) { wait_ = std::move(wait); }
 
  private:
-  Request(async::Loop& loop, fuse_req_t request) : loop_(loop), request_(request) {}
+  Request(async::Loop& loop, RequestCounters& counters, fuse_req_t request)
+      : loop_(loop), counters_(counters), ticket_(counters.take()), request_(request) {}
   void interrupt();
   /// Gives the raw request for the one answer; null if it was given.
-  fuse_req_t take();
+  fuse_req_t take(bool refused = false);
 
   async::Loop& loop_;
+  RequestCounters& counters_;
+  const RequestCounters::Ticket ticket_;
   fuse_req_t request_;
   std::weak_ptr<Request>* registered_ = nullptr;
   std::shared_ptr<nfs4::LockWait> wait_;

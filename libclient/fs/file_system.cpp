@@ -73,6 +73,16 @@ void FileSystem::forget(std::uint64_t id, std::uint64_t lookups) {
   if (forgotten) files_.unpark(forgotten->handle);
 }
 
+Holdings FileSystem::holdings() const {
+  Holdings out;
+  out.inodes = inodes_.size();
+  out.files = files_.count();
+  out.bytes_behind = behind_;
+  out.uncommitted_bytes = files_.uncommitted_bytes();
+  out.spare_read_bytes = pool_.spare_bytes();
+  return out;
+}
+
 Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
   auto inode = inodes_.find(id);
   if (!inode) return refusal(ESTALE, "", std::to_string(id), "no such inode is known");
@@ -338,6 +348,7 @@ async::Task<Status> FileSystem::hide(Caller caller, nfs_fh4 directory, std::stri
   auto renamed =
       co_await objects_.rename(caller, directory, std::move(name), directory, std::string(hidden), bitmap4());
   if (!renamed) co_return renamed.error();
+  ++counters_.hidden;
   // The last one was closed meanwhile: nobody else would remove it.
   if (inode->open.empty()) {
     (void)co_await objects_.remove(std::move(caller), directory, std::string(hidden), bitmap4());

@@ -34,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "fs/counters.h"
 #include "fs/inodes.h"
 #include "fs/open_handle.h"
 #include "nfs4/locks.h"
@@ -171,6 +172,8 @@ class FileSystem {
 
   /// Memory that is kept for reads to come.
   void drop_spare_memory() { pool_.drop_spare(); }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] Holdings holdings() const;
   [[nodiscard]] std::size_t inodes() const { return inodes_.size(); }
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
   [[nodiscard]] async::Loop& loop() { return session_.loop(); }
@@ -210,6 +213,7 @@ class FileSystem {
   nfs4::Session& session_;
   const Options options_;
   const nfs4::fsid4 filesystem_;  // the root's
+  Counters counters_;
   nfs4::Objects objects_;
   nfs4::OpenFiles files_;
   nfs4::Locks locks_;

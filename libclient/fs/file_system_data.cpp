@@ -50,7 +50,8 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   if (!opened) co_return opened.error();
   OpenedFile out;
   ++open_handles_;
-  out.handle = std::make_shared<OpenHandle>(loop(), pool_, *inode, std::move(opened->file), options_.rsize);
+  out.handle =
+      std::make_shared<OpenHandle>(loop(), pool_, counters_, *inode, std::move(opened->file), options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
   if ((flags & O_TRUNC) != 0) {
     SetAttributes changes;
@@ -86,8 +87,8 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   auto inode = inodes_.find(out.entry.inode);
   inode->cached_change = out.entry.attributes.change;
   ++open_handles_;
-  out.handle =
-      std::make_shared<OpenHandle>(loop(), pool_, std::move(inode), std::move(opened->file), options_.rsize);
+  out.handle = std::make_shared<OpenHandle>(loop(), pool_, counters_, std::move(inode),
+                                            std::move(opened->file), options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
   co_return out;
 }
@@ -187,15 +188,21 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
                                                std::size_t size) {
   // Not only the range: a write behind it says that the file does not end there.
   co_await settle(file->inode());
-  co_return co_await file->read(offset, size);
+  auto got = co_await file->read(offset, size);
+  ++counters_.reads;
+  if (got) counters_.bytes_read += got->size;
+  co_return got;
 }
 
 namespace {
 /// Holds on to the file, for a task that outlives whoever began it.
 async::Task<Status> write_piece(std::shared_ptr<OpenFile> file, std::span<const std::byte> data,
-                                std::uint64_t offset, stable_how4 stable, OpenFile::Change* change) {
+                                std::uint64_t offset, stable_how4 stable, OpenFile::Change* change,
+                                Counters& counters) {
+  ++counters.server_writes;
   auto count = co_await file->write(data, offset, stable, change);
   if (!count) co_return count.error();
+  counters.server_bytes_written += *count;
   co_return Status();
 }
 }  // namespace
@@ -203,12 +210,13 @@ async::Task<Status> write_piece(std::shared_ptr<OpenFile> file, std::span<const 
 async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, Bytes data, std::uint64_t offset,
                                           stable_how4 stable, OpenFile::Change* change) {
   if (data.size() <= options_.wsize) {
-    co_return co_await write_piece(file->ref().file(), data, offset, stable, change);
+    co_return co_await write_piece(file->ref().file(), data, offset, stable, change, counters_);
   }
   std::vector<async::Task<Status>> pieces;
   for (std::size_t at = 0; at < data.size(); at += options_.wsize) {
     const auto length = std::min<std::size_t>(data.size() - at, options_.wsize);
-    pieces.push_back(write_piece(file->ref().file(), data.subspan(at, length), offset + at, stable, nullptr));
+    pieces.push_back(
+        write_piece(file->ref().file(), data.subspan(at, length), offset + at, stable, nullptr, counters_));
   }
   const auto results = co_await async::all(loop(), std::move(pieces));
   for (const Status& result : results) {
@@ -300,10 +308,15 @@ PendingWrite FileSystem::begin_behind(Inode& inode, std::uint64_t offset, std::s
 async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
                                       Bytes data, std::uint64_t offset) {
   Inode& inode = file->inode();
+  ++counters_.writes;
+  counters_.bytes_written += data.size();
   changed_here(inode);
   // A write that failed tells those behind it, too.
   if (inode.late_error && !file->write_through) co_return late_error(inode);
-  if (!file->write_through && add_to_gathered(file, data, offset)) co_return Status();
+  if (!file->write_through) {
+    ++counters_.writes_behind;
+    if (add_to_gathered(file, data, offset)) co_return Status();
+  }
   // Overlapping writes would overtake each other.
   co_await settle(inode, offset, offset + data.size());
   if (file->write_through) {
@@ -311,6 +324,7 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::sha
     changed_here(inode);
     co_return done;
   }
+  counters_.behind_waits += behind_ != 0 && behind_ + data.size() > kMostBehind ? 1 : 0;
   while (behind_ != 0 && behind_ + data.size() > kMostBehind) {
     while (!gathered_.empty()) send_gathered(*gathered_.begin()->first);
     co_await less_behind_.wait_until(async::TimePoint::max());

@@ -30,9 +30,14 @@ BufferPool::Buffer BufferPool::take(std::size_t size) {
           }};
 }
 
-OpenHandle::OpenHandle(async::Loop& loop, BufferPool& pool, std::shared_ptr<Inode> inode, nfs4::OpenRef ref,
-                       std::uint32_t rsize)
-    : loop_(loop), pool_(pool), inode_(std::move(inode)), ref_(std::move(ref)), rsize_(rsize) {
+OpenHandle::OpenHandle(async::Loop& loop, BufferPool& pool, Counters& counters, std::shared_ptr<Inode> inode,
+                       nfs4::OpenRef ref, std::uint32_t rsize)
+    : loop_(loop),
+      pool_(pool),
+      counters_(counters),
+      inode_(std::move(inode)),
+      ref_(std::move(ref)),
+      rsize_(rsize) {
   inode_->open.push_back(this);
 }
 
@@ -49,6 +54,8 @@ async::Task<void> OpenHandle::fill(std::shared_ptr<nfs4::OpenFile> file, ChunkRe
   auto got = co_await file->read(std::span(*chunk->memory).first(chunk->wanted), chunk->offset);
   if (got) {
     chunk->got = *got;
+    chunk->counters.server_bytes_read += *got;
+    if (chunk->ahead) chunk->counters.ahead_bytes_read += *got;
   } else {
     chunk->error = got.error();
   }
@@ -56,8 +63,10 @@ async::Task<void> OpenHandle::fill(std::shared_ptr<nfs4::OpenFile> file, ChunkRe
   chunk->ended.notify_all();
 }
 
-OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size) {
-  auto chunk = std::make_shared<Chunk>(loop_);
+OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size, bool ahead) {
+  ++counters_.server_reads;
+  counters_.ahead_reads += ahead ? 1 : 0;
+  auto chunk = std::make_shared<Chunk>(loop_, counters_, ahead);
   chunk->offset = offset;
   chunk->wanted = size;
   chunk->memory = pool_.take(std::max<std::size_t>(size, std::min<std::size_t>(rsize_, 64U << 10)));
@@ -85,7 +94,7 @@ void OpenHandle::look_ahead(std::uint64_t offset, std::size_t size) {
     const Chunk& last = *ahead_.rbegin()->second;
     if (last.done && last.got < last.wanted) return;
   }
-  for (; from < next_ + kAhead; from += rsize_) ahead_.emplace(from, begin(from, rsize_));
+  for (; from < next_ + kAhead; from += rsize_) ahead_.emplace(from, begin(from, rsize_, true));
 }
 
 async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t size) {
@@ -94,6 +103,7 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
   std::vector<ChunkRef> parts;
   const std::uint64_t end = offset + size;
   std::uint64_t at = offset;
+  bool all_ahead = true;
   while (at < end) {
     auto found = ahead_.upper_bound(at);
     const std::uint64_t next = found == ahead_.end() ? end : std::min(end, found->first);
@@ -102,10 +112,13 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
       const ChunkRef& before = std::prev(found)->second;
       if (before->offset + before->wanted > at) chunk = before;
     }
-    if (!chunk) chunk = begin(at, static_cast<std::size_t>(std::min<std::uint64_t>(next - at, rsize_)));
+    all_ahead = all_ahead && chunk;
+    if (!chunk)
+      chunk = begin(at, static_cast<std::size_t>(std::min<std::uint64_t>(next - at, rsize_)), false);
     at = chunk->offset + chunk->wanted;
     parts.push_back(std::move(chunk));
   }
+  counters_.ahead_hits += all_ahead ? 1 : 0;
   look_ahead(offset, size);
   ReadData out;
   at = offset;
@@ -122,6 +135,7 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
     if (until > at) {
       const auto skip = static_cast<std::size_t>(at - chunk->offset);
       out.add(chunk->memory, chunk->memory->data() + skip, static_cast<std::size_t>(until - at));
+      chunk->used += static_cast<std::size_t>(until - at);
       at = until;
     }
     if (chunk->got == chunk->wanted || at >= end) continue;

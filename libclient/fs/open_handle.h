@@ -10,12 +10,14 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "async/event.h"
+#include "fs/counters.h"
 #include "fs/inodes.h"
 #include "nfs4/open_files.h"
 
@@ -27,6 +29,7 @@ class BufferPool {
   using Buffer = std::shared_ptr<std::vector<std::byte>>;
   Buffer take(std::size_t size);
   void drop_spare() { *spare_ = {}; }
+  [[nodiscard]] std::size_t spare_bytes() const { return spare_->bytes; }
 
  private:
   struct Spare {
@@ -51,8 +54,9 @@ struct ReadData {
 
 class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
  public:
-  OpenHandle(async::Loop& loop, BufferPool& pool, std::shared_ptr<Inode> inode, nfs4::OpenRef ref,
-             std::uint32_t rsize);
+  /// `pool` and `counters` must outlive it, and what it has read ahead.
+  OpenHandle(async::Loop& loop, BufferPool& pool, Counters& counters, std::shared_ptr<Inode> inode,
+             nfs4::OpenRef ref, std::uint32_t rsize);
   ~OpenHandle();
   OpenHandle(const OpenHandle&) = delete;
   OpenHandle& operator=(const OpenHandle&) = delete;
@@ -70,21 +74,29 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
 
  private:
   struct Chunk {
-    explicit Chunk(async::Loop& loop) : ended(loop) {}
+    Chunk(async::Loop& loop, Counters& c, bool early) : counters(c), ahead(early), ended(loop) {}
+    ~Chunk() {
+      if (ahead) counters.ahead_bytes_unused += got - std::min(got, used);
+    }
+    Chunk(const Chunk&) = delete;
+    Chunk& operator=(const Chunk&) = delete;
+    Counters& counters;
+    const bool ahead;  // begun before anybody asked for it
     std::uint64_t offset = 0;
-    std::size_t wanted = 0, got = 0;
+    std::size_t wanted = 0, got = 0, used = 0;
     BufferPool::Buffer memory;
     bool done = false;
     std::optional<Error> error;
     async::Event ended;
   };
   using ChunkRef = std::shared_ptr<Chunk>;
-  ChunkRef begin(std::uint64_t offset, std::size_t size);
+  ChunkRef begin(std::uint64_t offset, std::size_t size, bool ahead);
   static async::Task<void> fill(std::shared_ptr<nfs4::OpenFile> file, ChunkRef chunk);
   void look_ahead(std::uint64_t offset, std::size_t size);
 
   async::Loop& loop_;
   BufferPool& pool_;
+  Counters& counters_;
   std::shared_ptr<Inode> inode_;
   nfs4::OpenRef ref_;
   const std::uint32_t rsize_;

@@ -82,11 +82,13 @@ void Session::take_delegation(Open& open, const open_delegation4& delegation) {
   }
   const auto* read = delegation.get<OPEN_DELEGATE_READ>();
   if (read == nullptr) return;
+  ++counters_.delegations_granted;
   // The server gives another where it knows nothing of the one before.
   open.delegation.emplace().stateid = read->stateid;
   const auto early = std::ranges::find(early_recalls_, read->stateid.other, &stateid4::other);
   const bool recalled = early != early_recalls_.end();
   if (recalled) early_recalls_.erase(early);
+  counters_.delegations_recalled += recalled || read->recall ? 1 : 0;
   if (read->recall || recalled || closing_) {
     start_return(open);
   } else {
@@ -106,6 +108,7 @@ void Session::returns_delegation(Open& open) {
 }
 
 void Session::set_recalled(Open& open) {
+  ++counters_.delegations_recalled;
   recalled_.emplace_back(open.file, open.delegation->stateid);
   end_delegation(open);
 }
@@ -127,6 +130,7 @@ async::Task<void> Session::give_back(nfs_fh4 file, stateid4 stateid) {
     auto reply = co_await call(std::move(compound));
     // Whatever the server says, it has it or knows nothing of it. No answer: it may still wait.
     const bool revoked = reply && reply->status() == NFS4ERR_DELEG_REVOKED;
+    counters_.delegations_revoked += revoked ? 1 : 0;
     if (revoked) co_await free_revoked(stateid);
     if (reply || closing_ || epoch != epoch_) break;
     co_await loop().sleep_for(kBetweenReturns);
@@ -195,6 +199,7 @@ async::Task<void> Session::find_revoked() {
         break;
       }
     }
+    ++counters_.delegations_revoked;
     co_await free_revoked(stateid);
   }
   finding_revoked_ = false;

@@ -100,6 +100,7 @@ class Compound {
   rpcrdma::Call release(std::uint64_t max_response, async::TimePoint deadline);
   void restore(xdr::Message message) { message_ = std::move(message); }
   xdr::Message take_message() { return std::move(message_); }
+  [[nodiscard]] const xdr::Message& message() const { return message_; }
 
  private:
   void begin_operation(nfs_opnum4 number, bool modifies);

@@ -227,8 +227,8 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
     auto stable = co_await to.commit_state(verifier, nullptr);
     if (!stable) co_return stable.error();
     if (verifier == written.wr_writeverf) co_return written.wr_count;
-    // The server restarted between the two, or somebody's write failed (Linux then changes its verifier, too):
-    // what it copied may be gone.
+    // The server restarted between the two, or somebody's write failed (Linux then changes its verifier,
+    // too): what it copied may be gone.
   }
   // What the caller writes himself is written again as often as it takes.
   co_return status_error(NFS4ERR_OFFLOAD_NO_REQS, "COPY", to.path());

@@ -87,6 +87,11 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
 
   [[nodiscard]] Session& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
+  [[nodiscard]] std::size_t uncommitted_bytes() const {
+    std::size_t out = 0;
+    for (const auto& [key, file] : files_) out += file->uncommitted_.bytes();
+    return out;
+  }
   void resized(const nfs_fh4& handle, std::uint64_t size);
   std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access);
 
@@ -520,6 +525,9 @@ std::size_t OpenFiles::parked() const {
 
 std::size_t OpenFiles::count() const {
   return table_->count();
+}
+std::size_t OpenFiles::uncommitted_bytes() const {
+  return table_->uncommitted_bytes();
 }
 
 }  // namespace nfsrdma::nfs4

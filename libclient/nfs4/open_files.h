@@ -110,6 +110,8 @@ class OpenFiles {
   [[nodiscard]] std::shared_ptr<OpenFile> delegated(const nfs_fh4& file) const;
   [[nodiscard]] std::size_t count() const;  ///< OpenFiles, with those that are parked
   [[nodiscard]] std::size_t parked() const;
+  /// Of all of them: memory that is kept until the server says that it has it on its disk.
+  [[nodiscard]] std::size_t uncommitted_bytes() const;
 
  private:
   std::shared_ptr<OpenTable> table_;

@@ -64,9 +64,13 @@ async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::
     call.health_check = true;  // the calls that wait for credits wait for this, too
     rpc::Outcome outcome = co_await channel.call(std::move(call));
     compound.restore(std::move(outcome.message));
+    CallCounters& counted = counters_.of(compound.what());
+    counted.ended(compound.message(), outcome);
     if (outcome.failure != rpcrdma::Failure::none) co_return *outcome.error;
     CompoundReply reply(channel, std::move(*outcome.reply));
-    if (!reply.begin()) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
+    const bool begun = reply.begin();
+    counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
+    if (!begun) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
     if (reply.status() != NFS4ERR_DELAY || loop().now() + delay.next() >= deadline) co_return reply;
     co_await loop().sleep_for(delay.take());
   }
@@ -192,6 +196,7 @@ async::Task<Status> Session::fetch_lease(async::TimePoint deadline) {
 void Session::start_recovery(const char* why) {
   if (recovering_ || closing_ || !open_) return;
   recovering_ = true;
+  ++counters_.recoveries;
   notices_(channel_.server() + ": " + why + ", recovering");
   loop().spawn(recover());
 }

@@ -163,6 +163,8 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     const async::TimePoint sent = loop().now();
     rpc::Outcome outcome = co_await channel.call(compound.release(facts_.max_response, deadline));
     compound.restore(std::move(outcome.message));
+    CallCounters& counted = counters_.of(compound.what());
+    counted.ended(compound.message(), outcome);
     if (outcome.failure == rpcrdma::Failure::cancelled) {
       // Its connection has ended, and there are others: the same request there, for the server to recognise.
       moved = true;
@@ -174,7 +176,9 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     }
     CompoundReply reply(channel, std::move(*outcome.reply));
     // RFC 8267 4.5: a Reply that cannot be used leaves the slot retired.
-    if (!reply.begin()) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
+    const bool begun = reply.begin();
+    counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
+    if (!begun) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
     SEQUENCE4res sequence;
     if (reply.take<op::SEQUENCE>(sequence)) {
       last_renewal_ = loop().now();

@@ -40,6 +40,7 @@
 #include "nfs4/compound.h"
 #include "nfs4/lock_wait.h"
 #include "nfs4/open_state.h"
+#include "nfs4/statistics.h"
 #include "nfsrdma/client.h"
 
 namespace nfsrdma::nfs4 {
@@ -179,6 +180,8 @@ class Session final : private CallbackHandler {
   [[nodiscard]] bool opening() const { return opening_ != 0; }
 
   [[nodiscard]] const SessionFacts& facts() const { return facts_; }
+  [[nodiscard]] const SessionCounters& counters() const { return counters_; }
+  [[nodiscard]] SessionHoldings holdings() const;
   [[nodiscard]] const SessionOptions& options() const { return options_; }
   [[nodiscard]] async::Loop& loop() { return channel_.loop(); }
   [[nodiscard]] async::TimePoint default_deadline() {
@@ -201,6 +204,7 @@ class Session final : private CallbackHandler {
         : session_(session), slot_(slot), generation_(session.slots_generation_) {
       session.slots_[slot].busy = true;
       session.highest_busy_ = std::max(session.highest_busy_, slot);
+      session.counters_.highest_slot = std::max(session.counters_.highest_slot, slot);
     }
     SlotUse(const SlotUse&) = delete;
     SlotUse& operator=(const SlotUse&) = delete;
@@ -301,6 +305,7 @@ class Session final : private CallbackHandler {
   SessionOptions options_;
   const NoticeSink notices_;
   SessionFacts facts_;
+  SessionCounters counters_;
   sequenceid4 create_sequence_ = 0;
 
   std::vector<Slot> slots_;

@@ -28,11 +28,17 @@ async::Task<std::optional<std::uint32_t>> Session::wait_for_slot(async::TimePoin
   // Free slots behind a queue that is not moving: the first in it was not told, since nobody gave a slot
   // back.
   if (free_slot()) slot_free_.notify_one();
-  for (;;) {
+  const async::TimePoint begun = loop().now();
+  ++counters_.slot_waits;
+  std::optional<std::uint32_t> slot;
+  while (!slot) {
     const bool in_time = co_await slot_free_.wait_until(deadline);
-    if (!in_time) co_return std::nullopt;
-    if (const auto slot = free_slot()) co_return slot;
+    if (!in_time) break;
+    slot = free_slot();
   }
+  counters_.slot_waited_us += static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(loop().now() - begun).count());
+  co_return slot;
 }
 
 void Session::put_slot(std::uint32_t slot, std::uint64_t generation, bool used) {

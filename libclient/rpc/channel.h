@@ -119,6 +119,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   [[nodiscard]] bool up() const { return up_; }
   /// Calls under way.
   [[nodiscard]] std::size_t load() const { return requester_.pending(); }
+  [[nodiscard]] std::uint32_t credits_in_use() const { return requester_.in_flight(); }
   /// Ends every call under way with Failure::cancelled, for its caller to make it elsewhere.
   void hand_calls_back();
 

@@ -84,6 +84,7 @@ void Requester::State::on_connected(ConstBytes peer_private_data, TimePoint now)
   facts.call_threshold = agreed.call_threshold;
   facts.reply_threshold = agreed.reply_threshold;
   facts.remote_invalidation = agreed.remote_invalidation;
+  ++facts.connects;
   if (ever_up) ++facts.reconnects;
   ever_up = true;
   if (told_lost && !told_reconnected) {

@@ -51,7 +51,7 @@ void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<
   if (what == Sort::error) {
     take_error(*rpc);
   } else {
-    take_reply(*rpc, std::move(buffer), header.size);
+    take_reply(*rpc, std::move(buffer), header.size, now);
   }
   settle(*rpc);
 }
@@ -118,7 +118,8 @@ void Requester::State::take_error(Rpc& rpc) {
           : "the server could not use the memory chunks of this call (ERR_CHUNK); try smaller requests");
 }
 
-void Requester::State::take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::size_t header_size) {
+void Requester::State::take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::size_t header_size,
+                                  TimePoint now) {
   const bool is_long = incoming.proc == rdma_proc::RDMA_NOMSG;
   const char* fault = check_chunks(rpc.header, incoming);
   if (fault == nullptr && !is_long && buffer.message().size() - header_size < kMinRpcReply) {
@@ -132,17 +133,21 @@ void Requester::State::take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::s
     return;
   }
   Reply& reply = rpc.reply.emplace();
+  reply.trip = {rpc.sent_at - rpc.submitted_at, now - rpc.sent_at, rpc.sends};
+  facts.bytes_received += buffer.message().size();
   reply.placements.reserve(rpc.call.results.size());
   for (std::size_t i = 0; i < rpc.call.results.size(); ++i) {
     const bool listed = i < rpc.header.rdma_writes.size();
     reply.placements.push_back(
         {rpc.call.results[i].destination, listed && !rpc.header.rdma_writes[i].empty(),
          listed ? static_cast<std::uint32_t>(chunk_length(incoming.rdma_writes[i])) : 0U});
+    facts.bytes_placed += reply.placements.back().placed;
   }
   if (is_long) {
     reply.long_reply = std::move(rpc.long_reply);
     reply.message = {reply.long_reply.get(), static_cast<std::size_t>(chunk_length(incoming.rdma_reply))};
     ++facts.long_replies;
+    facts.bytes_placed += reply.message.size();
   } else {
     reply.message = buffer.message().subspan(header_size);
     reply.buffer.emplace(std::move(buffer));  // its storage stays where it is

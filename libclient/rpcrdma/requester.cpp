@@ -50,6 +50,7 @@ CallId Requester::State::submit(Call call, TimePoint now) {
   Rpc& rpc = table.add();
   const CallId id = rpc.id;
   rpc.call = std::move(call);
+  rpc.submitted_at = now;
   ++facts.calls;
   const bool was_idle = pending++ == 0;
   if (shut) {
@@ -63,9 +64,11 @@ CallId Requester::State::submit(Call call, TimePoint now) {
     lower_wake(later(now, config.notice_after));
   }
   lower_wake(rpc.call.deadline);
+  const std::deque<Rpc*>& waiting = rpc.call.health_check ? health_queue : queue;
   enqueue(rpc);
   want_link(now);
   pump(now);
+  if (link == Link::up && !waiting.empty() && waiting.back()->id == id) ++facts.credit_waits;
   return id;
 }
 
@@ -146,14 +149,26 @@ void Requester::State::send(Rpc& rpc, TimePoint now) {
   rpc.sent_at = now;
   ++in_flight;
   if (!rpc.call.health_check) ++regular_in_flight;
-  facts.retransmissions += rpc.sent_before ? 1 : 0;
-  rpc.sent_before = true;
-  facts.long_calls += rpc.header.proc == rdma_proc::RDMA_NOMSG ? 1 : 0;
-  facts.reduced_calls += rpc.header.proc == rdma_proc::RDMA_MSG && !rpc.header.rdma_reads.empty() ? 1 : 0;
-  facts.reply_chunks_offered += rpc.header.has_rdma_reply ? 1 : 0;
+  facts.most_in_flight = std::max(facts.most_in_flight, in_flight);
+  facts.retransmissions += rpc.sends != 0 ? 1 : 0;
+  ++rpc.sends;
+  count_form(rpc);
   lower_wake(later(now, std::min(patience(), config.notice_after)));
   top_up_receives();  // 3.3.1: there before the Call is
   actions.push(Send{rpc.id, rpc.bytes.bytes()});
+}
+
+void Requester::State::count_form(const Rpc& rpc) {
+  const bool is_long = rpc.header.proc == rdma_proc::RDMA_NOMSG;
+  const bool reads = !rpc.header.rdma_reads.empty();
+  const bool writes = rpc.header.rdma_writes.segment_count() != 0;
+  facts.long_calls += is_long ? 1 : 0;
+  facts.reduced_calls += reads && !is_long ? 1 : 0;
+  facts.plain_calls += !is_long && !reads && !writes && !rpc.header.has_rdma_reply ? 1 : 0;
+  facts.write_chunks_offered += writes ? 1 : 0;
+  facts.reply_chunks_offered += rpc.header.has_rdma_reply ? 1 : 0;
+  facts.bytes_sent += rpc.bytes.size();
+  for (const xdr_read_chunk& one : rpc.header.rdma_reads) facts.bytes_exposed += one.target.length;
 }
 
 /// One for each call in flight (3.3.1), and one for each backward credit on top (RFC 8167 4.3.1). Posts in
@@ -345,6 +360,9 @@ bool Requester::connected() const {
 }
 std::size_t Requester::pending() const {
   return state_->pending;
+}
+std::uint32_t Requester::in_flight() const {
+  return state_->in_flight;
 }
 
 }  // namespace nfsrdma::rpcrdma

@@ -67,8 +67,16 @@ struct Call {
   bool health_check = false;  ///< may use the credit that is kept for such (RFC 8267 4.6)
 };
 
+/// How long one RPC took, for statistics.
+struct Trip {
+  Duration waited{};        ///< from submit() to its last Send: for a credit, for a connection
+  Duration round_trip{};    ///< from there until its Reply arrived
+  std::uint32_t sends = 0;  ///< more than one: it was sent again on another connection
+};
+
 /// What came back. The views live as long as the Reply does.
 struct Reply {
+  Trip trip;
   ConstBytes message;                           ///< the RPC Reply, from its xid on, reduced as it came
   std::vector<xdr::Placement> placements;       ///< for xdr::Decoder, one for each ResultTarget of the Call
   std::optional<fabric::ReceiveBuffer> buffer;  // keeps `message` alive: inline
@@ -178,8 +186,15 @@ struct Facts {
   bool private_data_seen = false;
   bool remote_invalidation = false;
   std::uint32_t granted = 0;  ///< credits, by the last Reply; 0 before the first
-  std::uint64_t calls = 0, replies = 0, retransmissions = 0, reconnects = 0, discarded = 0;
-  std::uint64_t long_calls = 0, reduced_calls = 0, long_replies = 0, reply_chunks_offered = 0;
+  std::uint64_t calls = 0, replies = 0, retransmissions = 0, connects = 0, reconnects = 0, discarded = 0;
+  std::uint64_t credit_waits = 0;    ///< calls that found a connection and no credit
+  std::uint32_t most_in_flight = 0;  ///< credits that were in use at once
+  /// Of what was sent: with a Read chunk for the whole Call, with Read chunks for its items, with no chunk.
+  std::uint64_t long_calls = 0, reduced_calls = 0, plain_calls = 0;
+  std::uint64_t write_chunks_offered = 0, reply_chunks_offered = 0, long_replies = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;  ///< by Sends: calls, and their Replies
+  /// By RDMA: what Read chunks had for the server to fetch, what it put into Write and Reply chunks.
+  std::uint64_t bytes_exposed = 0, bytes_placed = 0;
   /// Calls of the server's that were delivered; answers to them; RDMA_ERRORs sent instead.
   std::uint64_t backward_calls = 0, backward_replies = 0, backward_refused = 0;
 };
@@ -231,6 +246,8 @@ class Requester {
   [[nodiscard]] bool connected() const;
   /// Calls submitted and not yet completed.
   [[nodiscard]] std::size_t pending() const;
+  /// Credits in use.
+  [[nodiscard]] std::uint32_t in_flight() const;
 
  private:
   struct State;

@@ -7,7 +7,7 @@ namespace nfsrdma::rpcrdma {
 namespace {
 
 void reset(Rpc& rpc) {
-  rpc.sent_before = false;
+  rpc.sends = 0;
   rpc.call = {};
   rpc.failure = Failure::none;
   rpc.error.reset();

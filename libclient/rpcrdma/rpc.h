@@ -32,9 +32,9 @@ struct Rpc {
   Stage stage = Stage::queued;
   bool unanswered = false;   ///< sent on this connection, and holds one of its credits
   bool send_posted = false;  ///< the fabric may be reading `bytes`
-  bool sent_before = false;  ///< on an earlier connection
+  std::uint32_t sends = 0;   ///< more than one: on earlier connections, too
   Call call;
-  TimePoint sent_at;
+  TimePoint submitted_at, sent_at;
   std::vector<reply_sizing::ResultBound> bounds;  ///< scratch of marshal()
 
   rdma_msg header;                          ///< as sent: what was offered, to check the Reply against

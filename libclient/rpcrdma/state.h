@@ -126,6 +126,7 @@ struct Requester::State {
   /// Sends what credits allow.
   void pump(TimePoint now);
   void send(Rpc& rpc, TimePoint now);
+  void count_form(const Rpc& rpc);
   Rpc* next_to_send();
   [[nodiscard]] std::uint32_t limit() const;
   void top_up_receives();
@@ -147,7 +148,7 @@ struct Requester::State {
   void on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated, TimePoint now);
   void take_message(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated, TimePoint now);
   bool take_invalidated(Rpc* rpc, std::uint32_t handle);
-  void take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::size_t header_size);
+  void take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::size_t header_size, TimePoint now);
   void take_error(Rpc& rpc);
   void answered(Rpc& rpc, TimePoint now);
   void take_grant(std::uint32_t credits);

@@ -1,0 +1,296 @@
+#include "fuse/statistics.h"
+
+#include <linux/fuse.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <type_traits>
+
+namespace nfsrdma::fuse {
+namespace {
+
+struct Named {
+  unsigned number;
+  const char* name;
+};
+constexpr std::array kNames{
+    Named{FUSE_LOOKUP, "LOOKUP"},
+    Named{FUSE_FORGET, "FORGET"},
+    Named{FUSE_GETATTR, "GETATTR"},
+    Named{FUSE_SETATTR, "SETATTR"},
+    Named{FUSE_READLINK, "READLINK"},
+    Named{FUSE_SYMLINK, "SYMLINK"},
+    Named{FUSE_MKNOD, "MKNOD"},
+    Named{FUSE_MKDIR, "MKDIR"},
+    Named{FUSE_UNLINK, "UNLINK"},
+    Named{FUSE_RMDIR, "RMDIR"},
+    Named{FUSE_RENAME, "RENAME"},
+    Named{FUSE_LINK, "LINK"},
+    Named{FUSE_OPEN, "OPEN"},
+    Named{FUSE_READ, "READ"},
+    Named{FUSE_WRITE, "WRITE"},
+    Named{FUSE_STATFS, "STATFS"},
+    Named{FUSE_RELEASE, "RELEASE"},
+    Named{FUSE_FSYNC, "FSYNC"},
+    Named{FUSE_SETXATTR, "SETXATTR"},
+    Named{FUSE_GETXATTR, "GETXATTR"},
+    Named{FUSE_LISTXATTR, "LISTXATTR"},
+    Named{FUSE_REMOVEXATTR, "REMOVEXATTR"},
+    Named{FUSE_FLUSH, "FLUSH"},
+    Named{FUSE_INIT, "INIT"},
+    Named{FUSE_OPENDIR, "OPENDIR"},
+    Named{FUSE_READDIR, "READDIR"},
+    Named{FUSE_RELEASEDIR, "RELEASEDIR"},
+    Named{FUSE_FSYNCDIR, "FSYNCDIR"},
+    Named{FUSE_GETLK, "GETLK"},
+    Named{FUSE_SETLK, "SETLK"},
+    Named{FUSE_SETLKW, "SETLKW"},
+    Named{FUSE_ACCESS, "ACCESS"},
+    Named{FUSE_CREATE, "CREATE"},
+    Named{FUSE_INTERRUPT, "INTERRUPT"},
+    Named{FUSE_IOCTL, "IOCTL"},
+    Named{FUSE_POLL, "POLL"},
+    Named{FUSE_BATCH_FORGET, "BATCH_FORGET"},
+    Named{FUSE_FALLOCATE, "FALLOCATE"},
+    Named{FUSE_READDIRPLUS, "READDIRPLUS"},
+    Named{FUSE_RENAME2, "RENAME2"},
+    Named{FUSE_LSEEK, "LSEEK"},
+    Named{FUSE_COPY_FILE_RANGE, "COPY_FILE_RANGE"},
+};
+
+/// Lines of "word word key=value key=value".
+class Lines {
+ public:
+  Lines& line(std::string_view first) {
+    if (!text_.empty()) text_ += '\n';
+    text_ += first;
+    return *this;
+  }
+  Lines& word(std::string_view text) {
+    text_ += ' ';
+    text_ += text;
+    return *this;
+  }
+  template <class Value>
+  Lines& set(std::string_view key, const Value& value) {
+    word(key).text_ += '=';
+    if constexpr (std::is_same_v<Value, bool>) {
+      text_ += value ? "1" : "0";
+    } else if constexpr (std::is_arithmetic_v<Value>) {
+      text_ += std::to_string(value);
+    } else {
+      text_ += value;
+    }
+    return *this;
+  }
+  /// `name` goes in front of each key.
+  Lines& set(std::string_view name, const async::Latencies& took) {
+    const std::string prefix(name);
+    set(prefix + "total_us", took.total_us());
+    set(prefix + "p50_us", took.percentile_us(50));
+    set(prefix + "p99_us", took.percentile_us(99));
+    set(prefix + "max_us", took.longest_us());
+    std::string buckets;
+    for (std::size_t i = 0; i < async::Latencies::kBuckets; ++i) {
+      if (took[i] == 0) continue;
+      if (!buckets.empty()) buckets += ',';
+      buckets += std::to_string(async::Latencies::end_of(i)) + ":" + std::to_string(took[i]);
+    }
+    return set(prefix + "histogram", buckets);
+  }
+  std::string take() { return std::move(text_) + "\n"; }
+
+ private:
+  std::string text_;
+};
+
+/// On one line, whatever is in it.
+std::string one_line(std::string text) {
+  std::ranges::replace_if(text, [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  return text;
+}
+
+std::string seconds_text(double value) {
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%g", value);
+  return out.data();
+}
+
+const char* text_of(Fabric fabric) {
+  switch (fabric) {
+    case Fabric::verbs:
+      return "verbs";
+    case Fabric::iwarp:
+      return "iwarp";
+    case Fabric::automatic:
+      break;
+  }
+  return "auto";
+}
+const char* text_of(Crc crc) {
+  switch (crc) {
+    case Crc::on:
+      return "on";
+    case Crc::off:
+      return "off";
+    case Crc::automatic:
+      break;
+  }
+  return "auto";
+}
+const char* lookup_cache(const fs::Options& cache) {
+  if (!cache.names) return "none";
+  return cache.negative_names ? "all" : "pos";
+}
+const char* local_lock(const MountOptions& options) {
+  if (options.local_flock) return options.local_posix ? "all" : "flock";
+  return options.local_posix ? "posix" : "none";
+}
+
+/// As they could be given to -o, with what was negotiated in place of what was asked for.
+std::string options_text(const Picture& p) {
+  const nfsrdma::Options& to = p.options.target.options;
+  const fs::Options& cache = p.options.cache;
+  std::string out = "vers=4." + std::to_string(p.facts.minor_version);
+  const auto add = [&out](const std::string& word) { out += "," + word; };
+  const auto number = [&add](const char* name, auto value) { add(name + std::to_string(value)); };
+  const auto seconds = [&add](const char* name, fs::Seconds value) {
+    add(name + seconds_text(value.count()));
+  };
+  number("rsize=", p.rsize);
+  number("wsize=", p.wsize);
+  number("port=", to.port);
+  add(std::string("fabric=") + text_of(to.fabric));
+  add(std::string("crc=") + text_of(to.crc));
+  number("nconnect=", to.connections);
+  number("credits=", to.credits);
+  number("timeo=", to.timeout.count() / 100);
+  add(p.options.hard ? "hard" : "soft");
+  number("retrans=", p.options.retrans);
+  seconds("acregmin=", cache.file_min);
+  seconds("acregmax=", cache.file_max);
+  seconds("acdirmin=", cache.directory_min);
+  seconds("acdirmax=", cache.directory_max);
+  add(std::string("lookupcache=") + lookup_cache(cache));
+  add(cache.close_to_open ? "cto" : "nocto");
+  add(cache.sync ? "sync" : "async");
+  add(std::string("local_lock=") + local_lock(p.options));
+  if (to.uid) number("uid=", *to.uid);
+  if (to.gid) number("gid=", *to.gid);
+  for (const std::string& option : p.options.kernel) add(option);
+  return out;
+}
+
+void add_header(Lines& out, const Picture& p) {
+  out.line("nfsrdma-fuse statistics").word(std::to_string(kStatisticsFormat));
+  out.line("version").word(NFSRDMA_VERSION);
+  out.line("source").word(one_line(p.options.source));
+  out.line("mountpoint").word(one_line(p.options.mountpoint));
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(p.age).count();
+  const std::string thousandths = std::to_string(1000 + ms % 1000).substr(1);
+  out.line("age").word(std::to_string(ms / 1000) + "." + thousandths);
+  out.line("options").word(options_text(p));
+}
+
+void add_requests(Lines& out, const Picture& p) {
+  for (unsigned i = 0; i < RequestCounters::kOperations; ++i) {
+    const RequestCounters::Operation& one = p.requests[i];
+    const std::uint64_t count = one.took.count();
+    if (count == 0) continue;
+    out.line("fuse").word(operation_name(i)).set("count", count).set("errors", one.errors).set("", one.took);
+  }
+  out.line("fuse_under_way").word(std::to_string(p.requests.under_way()));
+}
+
+/// One name may stand at several addresses. In capitals, all of them.
+std::map<std::string, nfs4::CallCounters> by_name(const nfs4::SessionCounters& session) {
+  std::map<std::string, nfs4::CallCounters> out;
+  for (const nfs4::CallCounters& one : session.calls) {
+    std::string name = one.what;
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+    out[name].add(one);
+  }
+  return out;
+}
+
+void add_calls(Lines& out, const Picture& p) {
+  for (const auto& [name, one] : by_name(p.session)) {
+    out.line("nfs").word(name);
+    out.set("count", one.round_trip.count()).set("refused", one.refused).set("failed", one.failed);
+    out.set("sent_again", one.sent_again);
+    out.set("bytes_sent", one.bytes_sent).set("bytes_received", one.bytes_received);
+    out.set("wait_us", one.waited.total_us()).set("wait_max_us", one.waited.longest_us());
+    out.set("", one.round_trip);
+  }
+}
+
+void add_data(Lines& out, const Picture& p) {
+  const fs::Counters& c = p.data;
+  out.line("data read").set("requests", c.reads).set("bytes", c.bytes_read);
+  out.set("server_requests", c.server_reads).set("server_bytes", c.server_bytes_read);
+  out.line("data ahead").set("hits", c.ahead_hits).set("server_requests", c.ahead_reads);
+  out.set("server_bytes", c.ahead_bytes_read).set("unused_bytes", c.ahead_bytes_unused);
+  out.line("data write").set("requests", c.writes).set("bytes", c.bytes_written);
+  out.set("server_requests", c.server_writes).set("server_bytes", c.server_bytes_written);
+  out.line("data behind").set("requests", c.writes_behind).set("waits", c.behind_waits);
+}
+
+void add_connections(Lines& out, const Picture& p) {
+  for (std::size_t i = 0; i < p.connections.size(); ++i) {
+    const Picture::Connection& one = p.connections[i];
+    const rpcrdma::Facts& f = one.facts;
+    out.line("connection").word(std::to_string(i + 1));
+    out.set("up", one.up).set("fabric", one.fabric.empty() ? "none" : one.fabric);
+    out.set("address", one.address).set("connects", f.connects).set("reconnects", f.reconnects);
+    out.line("credits").word(std::to_string(i + 1));
+    out.set("granted", f.granted).set("in_use", one.credits_in_use).set("most_in_use", f.most_in_flight);
+    out.set("waits", f.credit_waits).set("pending", one.pending);
+    out.line("rpc").word(std::to_string(i + 1));
+    out.set("calls", f.calls).set("replies", f.replies).set("sent_again", f.retransmissions);
+    out.set("discarded", f.discarded).set("callbacks", f.backward_calls);
+    out.line("rdma").word(std::to_string(i + 1));
+    out.set("inline_calls", f.plain_calls).set("read_chunks", f.reduced_calls + f.long_calls);
+    out.set("long_calls", f.long_calls).set("write_chunks", f.write_chunks_offered);
+    out.set("reply_chunks", f.reply_chunks_offered).set("reply_chunks_used", f.long_replies);
+    out.set("send_bytes", f.bytes_sent).set("receive_bytes", f.bytes_received);
+    out.set("read_chunk_bytes", f.bytes_exposed).set("write_chunk_bytes", f.bytes_placed);
+  }
+}
+
+void add_state(Lines& out, const Picture& p) {
+  const nfs4::SessionHoldings& h = p.session_holdings;
+  out.line("session").set("connections", p.usable_connections).set("slots", h.slots);
+  out.set("slots_in_use", h.slots_busy).set("slots_retired", h.slots_retired);
+  out.set("slots_most_used", p.session.calls.empty() ? 0U : p.session.highest_slot + 1);
+  out.set("slot_waits", p.session.slot_waits).set("slot_wait_us", p.session.slot_waited_us);
+  out.set("lease_seconds", p.facts.lease_seconds).set("recoveries", p.session.recoveries);
+  out.line("state").set("inodes", p.data_holdings.inodes).set("open_files", p.data_holdings.files);
+  out.set("opens", h.opens).set("locks", h.locks).set("delegations", h.delegations);
+  out.set("delegations_granted", p.session.delegations_granted);
+  out.set("delegations_recalled", p.session.delegations_recalled);
+  out.set("delegations_revoked", p.session.delegations_revoked).set("hidden_files", p.data.hidden);
+  out.line("memory").set("write_behind_bytes", p.data_holdings.bytes_behind);
+  out.set("uncommitted_bytes", p.data_holdings.uncommitted_bytes);
+  out.set("spare_read_bytes", p.data_holdings.spare_read_bytes);
+}
+
+}  // namespace
+
+std::string operation_name(unsigned operation) {
+  const auto known = std::ranges::find(kNames, operation, &Named::number);
+  return known == kNames.end() ? std::to_string(operation) : known->name;
+}
+
+std::string statistics_text(const Picture& picture) {
+  Lines out;
+  add_header(out, picture);
+  add_requests(out, picture);
+  add_calls(out, picture);
+  add_data(out, picture);
+  add_connections(out, picture);
+  add_state(out, picture);
+  return out.take();
+}
+
+}  // namespace nfsrdma::fuse

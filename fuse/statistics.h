@@ -1,0 +1,46 @@
+// The statistics of a mount as text: what .nfsrdma-stats has and SIGUSR1 writes. man/nfsrdma-fuse.8 describes
+// each line for users; what is there keeps its name and its meaning for as long as kStatisticsFormat stands.
+//
+// Lines of words: a section, as often a name, then "key=value". A latency is five of those, see man page.
+//
+// Needs nothing of libfuse, and no mount: a Picture has all that is told.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fs/counters.h"
+#include "fuse/options.h"
+#include "fuse/request_counters.h"
+#include "nfs4/session.h"
+#include "rpcrdma/requester.h"
+
+namespace nfsrdma::fuse {
+
+constexpr unsigned kStatisticsFormat = 1;
+
+/// A mount at a moment. What it refers to must live as long as it does.
+struct Picture {
+  struct Connection {
+    bool up = false;
+    std::string address, fabric;
+    std::uint32_t credits_in_use = 0;
+    std::size_t pending = 0;
+    rpcrdma::Facts facts;
+  };
+  const MountOptions& options;
+  std::chrono::steady_clock::duration age{};
+  std::uint32_t rsize = 0, wsize = 0;
+  const RequestCounters& requests;
+  const nfs4::SessionFacts& facts;
+  const nfs4::SessionCounters& session;
+  nfs4::SessionHoldings session_holdings;
+  std::size_t usable_connections = 0;
+  std::vector<Connection> connections;
+  const fs::Counters& data;
+  fs::Holdings data_holdings;
+};
+
+std::string statistics_text(const Picture& picture);
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,58 @@
+// .nfsrdma-stats, a file in the root of a mount that no server has: the mount's statistics as of its open().
+//
+// It has an inode number of its own and stands in front of the operations: a request that means it, by that
+// number or by its name in the root, is answered here, any other goes on to them. For those that is a
+// comparison of the number, of the name only in the root, and a call by pointer.
+//
+// The user who mounted sees it, and root where he may see the mount; for everybody else there is no such
+// name. It is in no listing, nobody can make, rename or remove it, and what the server has by its name is out
+// of reach. The kernel asks for the name each time, since its answer depends on who asks.
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "fuse/requests.h"
+
+namespace nfsrdma::fuse {
+
+class StatisticsFile {
+ public:
+  /// fs::Inodes counts from 1.
+  static constexpr fuse_ino_t kInode = ~fuse_ino_t{0};
+  static constexpr std::string_view kName = ".nfsrdma-stats";
+
+  explicit StatisticsFile(std::function<std::string()> text);
+  /// `behind`, with this in front. Each request's user data is the Mount.
+  fuse_lowlevel_ops in_front_of(const fuse_lowlevel_ops& behind);
+  static bool is_name(fuse_ino_t directory, std::string_view name) {
+    return directory == fs::Inodes::kRoot && name == kName;
+  }
+
+  // ---- its own requests ----
+  void look_up(fuse_req_t raw) const;
+  void attributes(fuse_req_t raw) const;
+  void access(fuse_req_t raw, int mask) const;
+  void open(fuse_req_t raw, const fuse_file_info& info);
+  void read(fuse_req_t raw, std::size_t size, off_t offset, const fuse_file_info& info) const;
+  void release(fuse_req_t raw, const fuse_file_info& info);
+  [[nodiscard]] const fuse_lowlevel_ops& behind() const { return behind_; }
+
+ private:
+  [[nodiscard]] bool shows_itself(fuse_req_t raw) const;
+  [[nodiscard]] struct stat stat() const;
+
+  const std::function<std::string()> text_;
+  const uid_t owner_;
+  const gid_t group_;
+  fuse_lowlevel_ops behind_{};
+  std::unordered_map<std::uint64_t, std::string> open_;
+  /// Counts down: no open file of the operations behind has such a number.
+  std::uint64_t last_number_ = ~std::uint64_t{0};
+};
+
+}  // namespace nfsrdma::fuse

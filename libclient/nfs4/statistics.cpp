@@ -1,0 +1,58 @@
+#include "nfs4/statistics.h"
+
+#include <algorithm>
+
+#include "nfs4/session.h"
+
+namespace nfsrdma::nfs4 {
+
+void CallCounters::ended(const xdr::Message& call, const rpc::Outcome& outcome) {
+  if (outcome.failure == rpcrdma::Failure::cancelled) {
+    ++sent_again;
+    return;
+  }
+  if (!outcome.reply) {
+    ++failed;
+    return;
+  }
+  const rpcrdma::Reply& reply = *outcome.reply;
+  bytes_sent += call.unreduced_size();
+  bytes_received += reply.message.size();
+  for (const xdr::Placement& one : reply.placements) bytes_received += one.placed;
+  sent_again += reply.trip.sends - 1;
+  waited.add(reply.trip.waited);
+  round_trip.add(reply.trip.round_trip);
+}
+
+void CallCounters::add(const CallCounters& other) {
+  refused += other.refused;
+  failed += other.failed;
+  sent_again += other.sent_again;
+  bytes_sent += other.bytes_sent;
+  bytes_received += other.bytes_received;
+  waited += other.waited;
+  round_trip += other.round_trip;
+}
+
+CallCounters& SessionCounters::of(const char* what) {
+  const auto known = std::ranges::find(names, what);
+  if (known != names.end()) return calls[static_cast<std::size_t>(known - names.begin())];
+  names.push_back(what);
+  calls.emplace_back().what = what;
+  return calls.back();
+}
+
+SessionHoldings Session::holdings() const {
+  SessionHoldings out;
+  out.slots = static_cast<std::uint32_t>(slots_.size());
+  out.slots_busy = static_cast<std::uint32_t>(std::ranges::count_if(slots_, &Slot::busy));
+  out.slots_retired = retired_;
+  out.opens = opens_.size();
+  out.delegations = delegations();
+  for (const Open* open : opens_) {
+    for (const auto& [owner, state] : open->locks) out.locks += state->held.list().size();
+  }
+  return out;
+}
+
+}  // namespace nfsrdma::nfs4
