@@ -90,6 +90,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   Session& session_;
   std::map<std::vector<std::byte>, std::uint64_t> owners_;
   std::map<Key, std::shared_ptr<OpenFile>> files_;
+  std::shared_ptr<std::size_t> unstable_ = std::make_shared<std::size_t>(0);  // bytes, of all files
 };
 
 // ---- who has what ----
@@ -120,6 +121,7 @@ void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
                         ? other->second->siblings_
                         : std::make_shared<std::vector<OpenFile*>>();
   file->siblings_->push_back(file.get());
+  file->uncommitted_.count_into(unstable_);
   files_[{handle, file->state().owner}] = file;
 }
 
