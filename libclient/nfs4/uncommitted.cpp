@@ -88,8 +88,9 @@ void Uncommitted::cover(std::uint64_t offset, std::uint64_t length) {
     if (piece.offset < offset) {  // what stands before
       piece.length = static_cast<std::size_t>(offset - piece.offset);
       put(std::move(piece));
+    } else {
+      piece.storage = nullptr;
     }
-    piece.storage = nullptr;
     if (tail.length != 0) put(std::move(tail));
   }
 }
