@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::size_t kCommitAt = 32U << 20;
 constexpr std::size_t kMostUncommitted = 96U << 20;
+/// Of the files of one OpenFiles: how much they may have together, when a COMMIT goes out for that reason,
+/// and what of one file is worth it.
+constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCommit = 1U << 20;
 /// How long the Reply to an OPEN may be overtaken by those to later calls.
 constexpr async::Clock::duration kOpenOvertakes = std::chrono::milliseconds(200);
 constexpr int kMostTries = 4;
@@ -254,7 +257,7 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
   std::size_t total = 0;
   while (total < data.size()) {
     if (late_error_) co_return *late_error_;
-    while (uncommitted_.bytes() > kMostUncommitted && committing_) {
+    while (committing_ && has_too_much()) {
       const bool in_time = co_await committed_.wait_until(session_.default_deadline());
       if (!in_time) {
         co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path,
@@ -272,10 +275,18 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
     auto count = co_await write_once(data.subspan(total), offset + total, stable, change);
     if (!count) co_return count.error();
     total += *count;
-    if (uncommitted_.bytes() > kCommitAt && !committing_)
-      commit_task_ = session_.loop().spawn(commit_beside());
+    if (commit_is_due() && !committing_) commit_task_ = session_.loop().spawn(commit_beside());
   }
   co_return total;
+}
+
+bool OpenFile::has_too_much() const {
+  return uncommitted_.bytes() > kMostUncommitted || (siblings_ && uncommitted_.bytes_of_all() > kMostOfAll);
+}
+
+bool OpenFile::commit_is_due() const {
+  const std::size_t mine = uncommitted_.bytes();
+  return mine > kCommitAt || (mine >= kWorthCommit && uncommitted_.bytes_of_all() > kCommitAllAt);
 }
 
 async::Task<void> OpenFile::commit_beside() {

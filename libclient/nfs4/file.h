@@ -3,7 +3,7 @@
 //
 // READ places its data in the caller's memory; WRITE takes it from there. A WRITE that the server has not
 // made stable leaves a copy here (uncommitted.h), bounded: past kCommitAt a COMMIT goes out beside the
-// writes, past kMostUncommitted writes wait for it.
+// writes, past kMostUncommitted writes wait for it. The files of one OpenFiles have a lower bound in common.
 //
 // While the file is delegated to this client nobody else changes it: its attributes are asked for once.
 //
@@ -128,6 +128,8 @@ class OpenFile {
   async::Task<Status> open_once_more();
   async::Task<Status> downgrade(std::uint32_t access);
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
+  [[nodiscard]] bool has_too_much() const;
+  [[nodiscard]] bool commit_is_due() const;
   async::Task<void> commit_beside();
   async::Task<Status> commit_once(Change* change);
   async::Task<Status> rewrite(std::uint64_t number, verifier4 verifier);

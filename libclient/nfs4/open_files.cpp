@@ -113,6 +113,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   std::map<Key, std::shared_ptr<OpenFile>> files_;
   std::list<std::shared_ptr<OpenFile>> parked_;  // those that were used longest ago first
   std::size_t most_parked_ = 0;
+  std::shared_ptr<std::size_t> unstable_ = std::make_shared<std::size_t>(0);  // bytes, of all files
 };
 
 // ---- who has what ----
@@ -143,6 +144,7 @@ void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
                         ? other->second->siblings_
                         : std::make_shared<std::vector<OpenFile*>>();
   file->siblings_->push_back(file.get());
+  file->uncommitted_.count_into(unstable_);
   files_[{handle, file->state().owner}] = file;
 }
 

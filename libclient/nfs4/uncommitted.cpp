@@ -7,6 +7,20 @@ namespace {
 constexpr std::size_t kMostSpare = 32U << 20;
 }
 
+void Uncommitted::more(std::size_t bytes) {
+  bytes_ += bytes;
+  if (all_) *all_ += bytes;
+}
+void Uncommitted::fewer(std::size_t bytes) {
+  bytes_ -= bytes;
+  if (all_) *all_ -= bytes;
+}
+void Uncommitted::count_into(std::shared_ptr<std::size_t> all) {
+  if (all_) *all_ -= bytes_;
+  all_ = std::move(all);
+  *all_ += bytes_;
+}
+
 Uncommitted::Storage Uncommitted::copy_of(std::span<const std::byte> data) {
   // What is far too large stays for others: as a piece it would count for much less than it takes.
   while (!spare_.empty() && spare_.back()->capacity() / 2 <= data.size()) {
@@ -33,7 +47,7 @@ void Uncommitted::put(Piece piece) {
     piece.begin = 0;
     keep(std::move(whole));
   }
-  bytes_ += piece.length;
+  more(piece.length);
   pieces_.emplace(piece.offset, std::move(piece));
 }
 
@@ -46,7 +60,7 @@ void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, con
   piece.verifier = verifier;
   piece.storage = copy_of(data);
   piece.length = data.size();
-  bytes_ += piece.length;
+  more(piece.length);
   pieces_.emplace(offset, std::move(piece));
 }
 
@@ -61,7 +75,7 @@ void Uncommitted::cover(std::uint64_t offset, std::uint64_t length) {
       continue;
     }
     Piece piece = std::move(at->second);
-    bytes_ -= piece.length;
+    fewer(piece.length);
     at = pieces_.erase(at);
     Piece tail;
     if (piece_end > end) {  // what stands behind
@@ -74,8 +88,9 @@ void Uncommitted::cover(std::uint64_t offset, std::uint64_t length) {
     if (piece.offset < offset) {  // what stands before
       piece.length = static_cast<std::size_t>(offset - piece.offset);
       put(std::move(piece));
+    } else {
+      piece.storage = nullptr;
     }
-    piece.storage = nullptr;
     if (tail.length != 0) put(std::move(tail));
   }
 }
@@ -87,7 +102,7 @@ void Uncommitted::committed(std::uint64_t number, const verifier4& verifier) {
       ++at;
       continue;
     }
-    bytes_ -= piece.length;
+    fewer(piece.length);
     Storage storage = std::move(piece.storage);
     at = pieces_.erase(at);
     keep(std::move(storage));

@@ -22,6 +22,11 @@ namespace nfsrdma::nfs4 {
 
 class Uncommitted {
  public:
+  Uncommitted() = default;
+  ~Uncommitted() { fewer(bytes_); }
+  Uncommitted(const Uncommitted&) = delete;
+  Uncommitted& operator=(const Uncommitted&) = delete;
+
   struct Piece {
     std::uint64_t offset = 0;
     std::uint64_t number = 0;  // counts writes: which came before a COMMIT was sent
@@ -45,6 +50,9 @@ class Uncommitted {
 
   [[nodiscard]] std::uint64_t last_number() const { return last_number_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// From now on they count there, too: all who count there have a bound in common.
+  void count_into(std::shared_ptr<std::size_t> all);
+  [[nodiscard]] std::size_t bytes_of_all() const { return all_ ? *all_ : bytes_; }
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
   [[nodiscard]] std::size_t count() const { return pieces_.size(); }
   [[nodiscard]] std::size_t spare_bytes() const { return spare_bytes_; }
@@ -53,11 +61,14 @@ class Uncommitted {
   using Storage = std::shared_ptr<std::vector<std::byte>>;
   Storage copy_of(std::span<const std::byte> data);
   void put(Piece piece);
+  void more(std::size_t bytes);
+  void fewer(std::size_t bytes);
   void keep(Storage storage);
 
   std::map<std::uint64_t, Piece> pieces_;  // by offset
   std::uint64_t last_number_ = 0;
   std::size_t bytes_ = 0;
+  std::shared_ptr<std::size_t> all_;
   std::vector<Storage> spare_;  // nobody else's
   std::size_t spare_bytes_ = 0;
 };

@@ -202,6 +202,26 @@ TEST_CASE("Uncommitted: memory that a cut piece still uses is not given away") {
   CHECK(std::ranges::equal(rest.data(), std::span(whole).subspan(20)));
 }
 
+TEST_CASE("Uncommitted: several count together") {
+  const auto all = std::make_shared<std::size_t>(0);
+  Uncommitted one;
+  add(one, 0, "abcdef", 1);
+  CHECK(one.bytes_of_all() == 6);
+  one.count_into(all);
+  one.count_into(all);
+  {
+    Uncommitted other;
+    other.count_into(all);
+    add(other, 0, "ghij", 1);
+    CHECK(one.bytes_of_all() == 10);
+    one.cover(2, 2);
+    CHECK(other.bytes_of_all() == 8);
+  }
+  CHECK(*all == 4);
+  one.committed(one.last_number(), verifier(1));
+  CHECK(*all == 0);
+}
+
 TEST_CASE("Uncommitted: what is left of large pieces does not keep all of their memory") {
   constexpr std::size_t kPiece = 1U << 20, kStep = 4096;
   const auto memory = [](const Uncommitted& pieces) {
