@@ -19,12 +19,6 @@ namespace {
 
 using namespace nfs4;
 
-Wanted both() {
-  Wanted wanted;
-  wanted.object = public_attributes();
-  return wanted;
-}
-
 SetAttributes with_mode(std::uint32_t mode) {
   SetAttributes changes;
   changes.mode = mode & 07777U;
@@ -38,6 +32,12 @@ bool is(const Error& error, nfsstat4 status) {
 constexpr std::string_view kUser = "user.";
 
 }  // namespace
+
+Wanted both() {
+  Wanted wanted;
+  wanted.object = wanted.directory = public_attributes();
+  return wanted;
+}
 
 Error refusal(int code, const char* operation, const std::string& name, const char* why) {
   return {ErrorKind::usage, code, operation, name, why};
@@ -124,6 +124,7 @@ Entry FileSystem::entry(const nfs_fh4& handle, const std::string& name, const Wi
   out.attributes = attributes_of(wire);
   const auto inode = inodes_.look_up(handle, name, out.attributes.type);
   out.inode = inode->id;
+  inode->fresh.reset();  // older than these
   out.attributes_valid = valid(*inode, out.attributes);
   // A name is its directory's, which has no delegation.
   if (options_.names) out.name_valid = valid(out.attributes);
@@ -135,6 +136,23 @@ Attributed FileSystem::attributed(Inode& inode, const WireAttributes& wire) {
   out.attributes = attributes_of(wire);
   out.valid = valid(inode, out.attributes);
   return out;
+}
+
+/// A file's changes whenever this client may change it; a directory's when it may have got another place,
+/// while Naming sees to the rest.
+std::uint64_t FileSystem::freshness(const Inode& inode) const {
+  return inode.type == FileType::directory ? renames_ : session_.modifications(inode.handle);
+}
+
+/// FUSE drops attributes whenever it changes a file or a directory, and asks for them again at once.
+void FileSystem::keep_fresh(Inode& inode, const WireAttributes& wire) {
+  Inode::Fresh fresh;
+  fresh.attributes = attributes_of(wire);
+  const Seconds time = valid(fresh.attributes);
+  if (time == Seconds(0)) return;
+  fresh.until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(time);
+  fresh.as_of = freshness(inode);
+  inode.fresh = std::move(fresh);
 }
 
 Entry FileSystem::absent() const {
@@ -150,7 +168,9 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   const std::uint64_t as_of = changes_;
-  auto found = co_await objects_.lookup(std::move(caller), (*parent)->handle, name, both());
+  Wanted wanted;
+  wanted.object = public_attributes();
+  auto found = co_await objects_.lookup(std::move(caller), (*parent)->handle, name, std::move(wanted));
   if (!found) co_return found.error();
   if (!found->node) co_return absent();
   // Its size may not yet be what the kernel was told that it had written.
@@ -172,6 +192,14 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
     auto known = co_await file->attributes(public_attributes());
     if (known) co_return attributed(**inode, *known);
   }
+  if (const auto fresh = std::exchange((*inode)->fresh, std::nullopt)) {
+    Attributed out;
+    out.attributes = fresh->attributes;
+    out.valid = fresh->until - loop().now();
+    const bool good = fresh->as_of == freshness(**inode) && out.valid > Seconds(0);
+    if (good) (*inode)->fresh = fresh;
+    if (good) co_return out;
+  }
   auto got = co_await objects_.attributes(std::move(caller), (*inode)->handle, public_attributes());
   if (!got) co_return got.error();
   co_return attributed(**inode, *got);
@@ -183,6 +211,7 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
   auto inode = find(id);
   if (!inode) co_return inode.error();
   co_await settle(**inode);
+  const Naming naming(*this, *inode);
   stateid4 stateid{};
   if (changes.size) {
     // The server may want to see that the file is open for writing (RFC 8881 18.30.3).
@@ -265,9 +294,11 @@ async::Task<Result<Entry>> FileSystem::make_directory(Caller caller, std::uint64
                                                       std::string name, std::uint32_t mode) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  Naming naming(*this, *parent);
   auto created =
       co_await objects_.make_directory(std::move(caller), (*parent)->handle, name, with_mode(mode), both());
   if (!created) co_return created.error();
+  naming.brought(created->directory.attributes);
   co_return co_await made(std::move(created->node), std::move(name));
 }
 
@@ -275,9 +306,11 @@ async::Task<Result<Entry>> FileSystem::make_symlink(Caller caller, std::uint64_t
                                                     std::string text) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  Naming naming(*this, *parent);
   auto created = co_await objects_.make_symlink(std::move(caller), (*parent)->handle, name, std::move(text),
                                                 SetAttributes(), both());
   if (!created) co_return created.error();
+  naming.brought(created->directory.attributes);
   co_return co_await made(std::move(created->node), std::move(name));
 }
 
@@ -285,10 +318,12 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
                                                  std::uint32_t mode, std::uint64_t device) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  Naming naming(*this, *parent);
   if (S_ISREG(mode)) {
     auto opened = co_await files_.create(std::move(caller), (*parent)->handle, name, OPEN4_SHARE_ACCESS_WRITE,
                                          Creation::guarded, with_mode(mode), both());
     if (!opened) co_return opened.error();
+    if (opened->directory) naming.brought(opened->directory->attributes);
     (void)co_await files_.close(std::move(opened->file));
     co_return co_await made(std::move(opened->node), std::move(name));
   }
@@ -302,6 +337,7 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
   auto created = co_await objects_.make_node(std::move(caller), (*parent)->handle, name, type, numbers,
                                              with_mode(mode), both());
   if (!created) co_return created.error();
+  naming.brought(created->directory.attributes);
   co_return co_await made(std::move(created->node), std::move(name));
 }
 
@@ -311,8 +347,10 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
   if (!inode) co_return inode.error();
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  Naming naming(*this, *parent);
   auto linked = co_await objects_.link(std::move(caller), (*inode)->handle, (*parent)->handle, name, both());
   if (!linked) co_return linked.error();
+  naming.brought(linked->directory.attributes);
   Node node;
   node.handle = (*inode)->handle;
   if (linked->object) node.attributes = *linked->object;
@@ -364,21 +402,27 @@ async::Task<Status> FileSystem::hide(Caller caller, nfs_fh4 directory, std::stri
 async::Task<Status> FileSystem::remove_file(Caller caller, std::uint64_t directory, std::string name) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  Naming naming(*this, *parent);
   auto target = co_await open_target(caller, (*parent)->handle, name);
   // Another link of a file that is hidden already just goes.
   if (target && *target && !(*target)->hidden) {
     co_return co_await hide(std::move(caller), (*parent)->handle, std::move(name), *target);
   }
-  auto removed = co_await objects_.remove(std::move(caller), (*parent)->handle, std::move(name), bitmap4());
+  auto removed =
+      co_await objects_.remove(std::move(caller), (*parent)->handle, std::move(name), public_attributes());
   if (!removed) co_return removed.error();
+  naming.brought(removed->attributes);
   co_return Status();
 }
 
 async::Task<Status> FileSystem::remove_directory(Caller caller, std::uint64_t directory, std::string name) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  auto removed = co_await objects_.remove(std::move(caller), (*parent)->handle, std::move(name), bitmap4());
+  Naming naming(*this, *parent);
+  auto removed =
+      co_await objects_.remove(std::move(caller), (*parent)->handle, std::move(name), public_attributes());
   if (!removed) co_return removed.error();
+  naming.brought(removed->attributes);
   co_return Status();
 }
 
@@ -388,6 +432,10 @@ async::Task<Status> FileSystem::rename(Caller caller, std::uint64_t from, std::s
   if (!source) co_return source.error();
   auto target = find(to);
   if (!target) co_return target.error();
+  ++renames_;
+  Naming leaving(*this, *source);
+  std::optional<Naming> entering;
+  if (*source != *target) entering.emplace(*this, *target);
   // Two links of one file: POSIX has rename() do nothing then, and so do servers.
   auto replaced = co_await open_target(caller, (*target)->handle, new_name);
   if (replaced && *replaced && !(*replaced)->hidden) {
@@ -398,8 +446,11 @@ async::Task<Status> FileSystem::rename(Caller caller, std::uint64_t from, std::s
     }
   }
   auto renamed = co_await objects_.rename(std::move(caller), (*source)->handle, std::move(old_name),
-                                          (*target)->handle, std::move(new_name), bitmap4());
+                                          (*target)->handle, std::move(new_name), public_attributes());
+  ++renames_;
   if (!renamed) co_return renamed.error();
+  leaving.brought(renamed->source.attributes);
+  if (entering) entering->brought(renamed->target.attributes);
   co_return Status();
 }
 
@@ -499,6 +550,7 @@ async::Task<Status> FileSystem::set_xattr(Caller caller, std::uint64_t id, std::
   setxattr_option4 option = SETXATTR4_EITHER;
   if ((flags & XATTR_CREATE) != 0) option = SETXATTR4_CREATE;
   if ((flags & XATTR_REPLACE) != 0) option = SETXATTR4_REPLACE;
+  const Naming naming(*this, *inode);
   auto done = co_await objects_.set_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()),
                                           std::move(value), option);
   if (!done) co_return of_xattr(done.error());
@@ -509,6 +561,7 @@ async::Task<Status> FileSystem::remove_xattr(Caller caller, std::uint64_t id, st
   auto inode = find(id);
   if (!inode) co_return inode.error();
   if (auto allowed = refused_xattr(name); !allowed) co_return allowed;
+  const Naming naming(*this, *inode);
   auto done = co_await objects_.remove_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
   if (!done) co_return of_xattr(done.error());
   co_return Status();

@@ -8,6 +8,9 @@
 // when the data is on the server's disk. In between attributes and names are believed for the times of
 // Options, longer the longer the file has not changed.
 //
+// Attributes of a directory come along with what changes it, those of a file with what makes its data safe.
+// They are kept for the kernel, which drops its own then and asks again.
+//
 // A read delegation is better than times: while a file has one its attributes are answered here, and it is
 // opened and closed without a word to the server, kept open for that behind its last close
 // (OpenFiles::keep_delegated). What the kernel was told then holds for as long as the lease, or until the
@@ -85,6 +88,9 @@ using Listed = nfs4::DirectoryPage::Entry;
 
 /// An Error of this layer's own: no server said so.
 Error refusal(int code, const char* operation, const std::string& name, const char* why);
+
+/// Attributes of an object and of its directory.
+nfs4::Wanted both();
 
 class FileSystem {
  public:
@@ -196,11 +202,36 @@ class FileSystem {
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
   async::Task<void> settle(Inode& inode, std::uint64_t begin = 0, std::uint64_t end = ~std::uint64_t{0});
   static Status late_error(Inode& inode);
-  /// Its change attribute, once all that was written here is on the server.
-  static void is_as_written(Inode& inode, nfs4::OpenFile::Change change);
+  /// While one lives, this mount makes or removes names in the directory or changes it otherwise: what is
+  /// known of it is not fresh. What came along with the one that ends last is.
+  class Naming {
+   public:
+    Naming(FileSystem& files, std::shared_ptr<Inode> directory)
+        : files_(files), directory_(std::move(directory)), number_(++directory_->named) {
+      ++directory_->naming;
+      directory_->fresh.reset();
+    }
+    ~Naming() { --directory_->naming; }
+    Naming(const Naming&) = delete;
+    Naming& operator=(const Naming&) = delete;
+    void brought(const std::optional<nfs4::WireAttributes>& attributes) {
+      if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
+      files_.keep_fresh(*directory_, *attributes);
+    }
+
+   private:
+    FileSystem& files_;
+    const std::shared_ptr<Inode> directory_;
+    const std::uint64_t number_;
+  };
+  [[nodiscard]] std::uint64_t freshness(const Inode& inode) const;
+  void keep_fresh(Inode& inode, const nfs4::WireAttributes& wire);
+  /// Its attributes, once all that was written here is on the server. `as_of`: what freshness() is if nothing
+  /// else has changed the file since.
+  void is_as_written(Inode& inode, const nfs4::OpenFile::After& after, std::uint64_t as_of);
   using Bytes = std::span<const std::byte>;
   async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, Bytes data, std::uint64_t offset,
-                                nfs4::stable_how4 stable, nfs4::OpenFile::Change* change = nullptr);
+                                nfs4::stable_how4 stable, nfs4::OpenFile::After* after = nullptr);
   PendingWrite begin_behind(Inode& inode, std::uint64_t offset, std::size_t size);
   async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory, Bytes data,
                                  PendingWrite pending, nfs4::stable_how4 stable);
@@ -237,6 +268,7 @@ class FileSystem {
   std::size_t closing_ = 0;  // close()s under way
   async::Event less_closing_;
   std::uint64_t last_hidden_ = 0;
+  std::uint64_t renames_ = 0;
   std::uint64_t changes_ = 0;  // of contents, by this mount
 };
 

@@ -45,9 +45,15 @@ void heed_flags(OpenHandle& handle, int flags, bool sync) {
 async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
+  const std::uint64_t as_of = freshness(**inode);
   auto opened = co_await files_.open_handle(caller, (*inode)->handle, (*inode)->label, share_access(flags),
                                             public_attributes());
   if (!opened) co_return opened.error();
+  // Close-to-open: nothing from before counts any more.
+  (*inode)->fresh.reset();
+  if ((*inode)->writes.empty() && freshness(**inode) == as_of && opened->node.attributes.type) {
+    keep_fresh(**inode, opened->node.attributes);
+  }
   OpenedFile out;
   ++open_handles_;
   out.handle =
@@ -74,12 +80,12 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   SetAttributes changes;
   changes.mode = mode & 07777U;
   if ((flags & O_TRUNC) != 0) changes.size = 0;
-  Wanted wanted;
-  wanted.object = public_attributes();
   const Creation how = (flags & O_EXCL) != 0 ? Creation::exclusive : Creation::unchecked;
+  Naming naming(*this, *parent);
   auto opened =
-      co_await files_.create(caller, (*parent)->handle, name, share_access(flags), how, changes, wanted);
+      co_await files_.create(caller, (*parent)->handle, name, share_access(flags), how, changes, both());
   if (!opened) co_return opened.error();
+  if (opened->directory) naming.brought(opened->directory->attributes);
   auto entered = co_await made(std::move(opened->node), std::move(name));
   if (!entered) co_return entered.error();
   OpenedFile out;
@@ -105,25 +111,26 @@ async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file) {
   const bool all = inode.writes.size() == 1 && !file->ref()->has_unstable_data();
   send_gathered(inode, all ? FILE_SYNC4 : UNSTABLE4);
   co_await settle(inode);
-  const std::uint64_t as_of = inode.changed;
-  OpenFile::Change change;
-  auto committed = co_await file->ref()->commit(&change);
+  const std::uint64_t as_of = inode.changed, fresh = freshness(inode);
+  OpenFile::After after;
+  auto committed = co_await file->ref()->commit(&after);
   if (auto late = late_error(inode); !late) co_return late;
   if (!committed) co_return committed;
   // What this mount wrote is what its kernel has: the next open need not drop it.
   if (inode.synced == as_of || inode.changed != as_of) co_return Status();
-  if (!change) {
+  if (!after) {
     auto now = co_await file->ref()->attributes(public_attributes());
-    if (now) change = now->change;
+    if (now) after = std::move(*now);
   }
-  if (inode.changed == as_of) is_as_written(inode, change);
+  if (inode.changed == as_of) is_as_written(inode, after, fresh);
   co_return Status();
 }
 
-void FileSystem::is_as_written(Inode& inode, OpenFile::Change change) {
-  if (!change) return;
-  inode.cached_change = change;
+void FileSystem::is_as_written(Inode& inode, const OpenFile::After& after, std::uint64_t as_of) {
+  if (!after || !after->change) return;
+  inode.cached_change = after->change;
   inode.synced = inode.changed;
+  if (freshness(inode) == as_of) keep_fresh(inode, *after);
 }
 
 async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner) {
@@ -162,6 +169,8 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   inode->settled.notify_all();
   if (inode->open.empty() && inode->hidden) {
     const Inode::Hidden hidden = *std::exchange(inode->hidden, std::nullopt);
+    std::optional<Naming> naming;
+    if (auto directory = inodes_.find(hidden.directory)) naming.emplace(*this, std::move(directory));
     (void)co_await objects_.remove(caller, hidden.directory, hidden.name, bitmap4());
   }
   co_return closed;
@@ -170,6 +179,7 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
 // ---- reading, writing ----
 
 void FileSystem::changed_here(Inode& inode) {
+  inode.fresh.reset();  // also where a lock may let us see what others have changed
   for (OpenHandle* handle : inode.open) handle->drop_ahead();
   inode.changed = ++changes_;
 }
@@ -197,10 +207,10 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
 namespace {
 /// Holds on to the file, for a task that outlives whoever began it.
 async::Task<Status> write_piece(std::shared_ptr<OpenFile> file, std::span<const std::byte> data,
-                                std::uint64_t offset, stable_how4 stable, OpenFile::Change* change,
+                                std::uint64_t offset, stable_how4 stable, OpenFile::After* after,
                                 Counters& counters) {
   ++counters.server_writes;
-  auto count = co_await file->write(data, offset, stable, change);
+  auto count = co_await file->write(data, offset, stable, after);
   if (!count) co_return count.error();
   counters.server_bytes_written += *count;
   co_return Status();
@@ -208,9 +218,9 @@ async::Task<Status> write_piece(std::shared_ptr<OpenFile> file, std::span<const 
 }  // namespace
 
 async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, Bytes data, std::uint64_t offset,
-                                          stable_how4 stable, OpenFile::Change* change) {
+                                          stable_how4 stable, OpenFile::After* after) {
   if (data.size() <= options_.wsize) {
-    co_return co_await write_piece(file->ref().file(), data, offset, stable, change, counters_);
+    co_return co_await write_piece(file->ref().file(), data, offset, stable, after, counters_);
   }
   std::vector<async::Task<Status>> pieces;
   for (std::size_t at = 0; at < data.size(); at += options_.wsize) {
@@ -227,14 +237,16 @@ async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, Byte
 
 async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
                                            Bytes data, PendingWrite pending, stable_how4 stable) {
-  OpenFile::Change change;
-  auto done = co_await write_out(file, data, pending.offset, stable, stable == UNSTABLE4 ? nullptr : &change);
-  memory.reset();
   Inode& inode = file->inode();
+  // The WRITE itself counts twice, as it begins and as it ends.
+  const std::uint64_t as_of = freshness(inode) + 2;
+  OpenFile::After after;
+  auto done = co_await write_out(file, data, pending.offset, stable, stable == UNSTABLE4 ? nullptr : &after);
+  memory.reset();
   if (!done && !inode.late_error) inode.late_error = done.error();
   std::erase_if(inode.writes, [&](const PendingWrite& write) { return write.number == pending.number; });
   inode.changed = ++changes_;
-  if (inode.writes.empty()) is_as_written(inode, change);
+  if (inode.writes.empty()) is_as_written(inode, after, as_of);
   inode.settled.notify_all();
   behind_ -= data.size();
   less_behind_.notify_all();

@@ -34,6 +34,15 @@ struct Inode {
   std::uint64_t lookups = 0;
   std::string label;  // a name that it was found by: for messages
   FileType type = FileType::unknown;
+  /// Attributes that came along with something else, for whoever asks next (FileSystem::keep_fresh).
+  struct Fresh {
+    Attributes attributes;
+    async::TimePoint until;
+    std::uint64_t as_of = 0;
+  };
+  std::optional<Fresh> fresh;
+  unsigned naming = 0;      // operations of this mount under way that change a directory
+  std::uint64_t named = 0;  // and all that there were
   /// Its attributes were given out for as long as its delegation lasts.
   bool lifted = false;
   /// The change attribute that goes with what the kernel has cached of the contents.

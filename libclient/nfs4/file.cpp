@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "nfs4/convert.h"
 #include "nfs4/objects.h"
 #include "nfs4/types/status.h"
 
@@ -36,21 +37,15 @@ const bitmap4& size_only() {
   static const bitmap4 map = bitmap_of({FATTR4_SIZE});
   return map;
 }
-const bitmap4& change_only() {
-  static const bitmap4 map = bitmap_of({FATTR4_CHANGE});
-  return map;
-}
 
-// GETATTR behind what changed the file, for whoever wants to know the change attribute.
-void add_change(Compound& compound, const OpenFile::Change* change) {
-  if (change != nullptr) add_getattr(compound, change_only());
+// GETATTR behind what changed the file, for whoever wants to know.
+void add_after(Compound& compound, const OpenFile::After* after) {
+  if (after != nullptr) add_getattr(compound, public_attributes());
 }
-bool take_change(CompoundReply& reply, OpenFile::Change* change) {
-  if (change == nullptr) return true;
-  std::optional<WireAttributes> now;
-  if (!take_getattr(reply, change_only(), now)) return false;
-  *change = now ? now->change : std::nullopt;
-  return true;
+bool take_after(CompoundReply& reply, OpenFile::After* after) {
+  if (after == nullptr) return true;
+  after->reset();
+  return take_getattr(reply, public_attributes(), *after);
 }
 
 /// Set while it lives, also when the task that holds it is destroyed; then tells those who wait.
@@ -219,19 +214,19 @@ async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::
 }
 
 async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte> data, std::uint64_t offset,
-                                                      stable_how4 stable, Change* change) {
+                                                      stable_how4 stable, After* after) {
   WRITE4resok ok;
   auto done = co_await on_file(
       "WRITE",
       [&](Compound& compound) {
         compound.add<op::WRITE>({open_.current(), offset, stable, xdr::DdpOpaque<>{data}});
-        add_change(compound, change);
+        add_after(compound, after);
       },
       [&](CompoundReply& reply) {
         WRITE4res res;
         if (!reply.take<op::WRITE>(res)) return false;
         ok = *res.get<NFS4_OK>();
-        return take_change(reply, change) && reply.finish();
+        return take_after(reply, after) && reply.finish();
       });
   if (!done) co_return done.error();
   if (ok.count == 0 || ok.count > data.size()) {
@@ -253,7 +248,7 @@ async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte>
 }
 
 async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data, std::uint64_t offset,
-                                                 stable_how4 stable, Change* change) {
+                                                 stable_how4 stable, After* after) {
   std::size_t total = 0;
   while (total < data.size()) {
     if (late_error_) co_return *late_error_;
@@ -272,7 +267,7 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
       }
     }
     const Counted under_way(writing_, written_);
-    auto count = co_await write_once(data.subspan(total), offset + total, stable, change);
+    auto count = co_await write_once(data.subspan(total), offset + total, stable, after);
     if (!count) co_return count.error();
     total += *count;
     if (commit_is_due() && !committing_) commit_task_ = session_.loop().spawn(commit_beside());
@@ -296,26 +291,26 @@ async::Task<void> OpenFile::commit_beside() {
 }
 
 /// One COMMIT of the whole file.
-async::Task<Status> OpenFile::commit_state(verifier4& verifier, Change* change) {
+async::Task<Status> OpenFile::commit_state(verifier4& verifier, After* after) {
   return on_file(
       "COMMIT",
-      [change](Compound& compound) {
+      [after](Compound& compound) {
         compound.add<op::COMMIT>({0, 0});
-        add_change(compound, change);
+        add_after(compound, after);
       },
-      [&verifier, change](CompoundReply& reply) {
+      [&verifier, after](CompoundReply& reply) {
         COMMIT4res res;
         if (!reply.take<op::COMMIT>(res)) return false;
         verifier = res.get<NFS4_OK>()->writeverf;
-        return take_change(reply, change);
+        return take_after(reply, after);
       });
 }
 
 /// A COMMIT, and the rewrite of what the server lost.
-async::Task<Status> OpenFile::commit_once(Change* change) {
+async::Task<Status> OpenFile::commit_once(After* after) {
   const std::uint64_t number = uncommitted_.last_number();
   verifier4 verifier{};
-  auto done = co_await commit_state(verifier, change);
+  auto done = co_await commit_state(verifier, after);
   if (!done) co_return done;
   uncommitted_.committed(number, verifier);
   if (!uncommitted_.lost(number, verifier, 0)) co_return Status();
@@ -342,7 +337,7 @@ async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) 
   co_return Status();
 }
 
-async::Task<Status> OpenFile::commit(Change* change) {
+async::Task<Status> OpenFile::commit(After* after) {
   const async::TimePoint deadline = session_.default_deadline();
   for (;;) {
     while (committing_) {
@@ -355,7 +350,7 @@ async::Task<Status> OpenFile::commit(Change* change) {
     if (late_error_) co_return *std::exchange(late_error_, std::nullopt);
     if (uncommitted_.empty()) co_return Status();
     const Flagged flag(committing_, committed_);
-    auto done = co_await commit_once(change);
+    auto done = co_await commit_once(after);
     if (!done) co_return done;
   }
 }

@@ -43,7 +43,8 @@ OPEN4args open_by_handle(const Session& session, const Open& open);
 
 class OpenFile {
  public:
-  using Change = std::optional<changeid4>;
+  /// Attributes as of just behind a WRITE or COMMIT, which brought them along: those of public_attributes().
+  using After = std::optional<WireAttributes>;
 
   static async::Task<Result<std::unique_ptr<OpenFile>>> open(Session& session, Path path, OpenMode mode,
                                                              OpenFlags flags);
@@ -56,11 +57,11 @@ class OpenFile {
   /// file.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
   /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
-  /// `change`: gets the change attribute as it is afterwards, if the server tells it.
+  /// `after`: of the last WRITE, if the server tells them.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
-                                         stable_how4 stable = UNSTABLE4, Change* change = nullptr);
-  /// `change`: the same, of the last COMMIT; none where nothing was to be committed.
-  async::Task<Status> commit(Change* change = nullptr);
+                                         stable_how4 stable = UNSTABLE4, After* after = nullptr);
+  /// `after`: of the last COMMIT; none where nothing was to be committed.
+  async::Task<Status> commit(After* after = nullptr);
   async::Task<Result<WireAttributes>> attributes(bitmap4 wanted);
   /// What another call has brought, while Session::modifications() was `as_of`.
   void know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of);
@@ -116,13 +117,13 @@ class OpenFile {
   template <class Add, class Take>
   async::Task<Status> on_file(const char* what, Add add, Take take);
   async::Task<Result<std::size_t>> write_once(std::span<const std::byte> data, std::uint64_t offset,
-                                              stable_how4 stable, Change* change);
+                                              stable_how4 stable, After* after);
   async::Task<Status> read_plus_once(std::span<std::byte> data, std::uint64_t offset, std::size_t& count,
                                      bool& eof);
   template <class Op, class Make>
   static async::Task<Status> between(OpenFile& from, OpenFile& to, const char* what, Make make,
                                      typename Op::Res& res);
-  async::Task<Status> commit_state(verifier4& verifier, Change* change);
+  async::Task<Status> commit_state(verifier4& verifier, After* after);
   void replaced(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> give_up_state();
   async::Task<Status> open_once_more();
@@ -131,7 +132,7 @@ class OpenFile {
   [[nodiscard]] bool has_too_much() const;
   [[nodiscard]] bool commit_is_due() const;
   async::Task<void> commit_beside();
-  async::Task<Status> commit_once(Change* change);
+  async::Task<Status> commit_once(After* after);
   async::Task<Status> rewrite(std::uint64_t number, verifier4 verifier);
 
   /// Attributes that hold for as long as the delegation does and this client changes nothing.
