@@ -8,6 +8,7 @@ a median misses its threshold, and 2 where the runs do not pair up.
 """
 import argparse
 import json
+import math
 import statistics
 import sys
 
@@ -33,7 +34,8 @@ if not ours or len(ours) != len(peer):
 
 pairs = list(zip(ours, peer))
 rates = [a[options.rate] / b[options.rate] for a, b in pairs]
-cpus = [a[options.cpu] / b[options.cpu] for a, b in pairs]
+# The clocks of User-Mode Linux tick every 10 ms: a short run may have taken no time by them.
+cpus = [a[options.cpu] / b[options.cpu] if b[options.cpu] > 0 else math.inf for a, b in pairs]
 print(f"{options.title or options.ours + ' against ' + options.peer}")
 print(f"  {'pair':>4} {options.ours + ' ' + options.rate:>32} {options.cpu:>14} "
       f"{options.peer + ' ' + options.rate:>32} {options.cpu:>14} {'rate ratio':>11} {'CPU ratio':>10}")

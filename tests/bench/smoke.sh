@@ -50,3 +50,13 @@ if [ ${#tools[@]} -gt 1 ] && command -v nfs-cat > /dev/null; then
   expect_exit 0 "small.sh" "$bench_source/small.sh" --rounds 1 --seconds 0.2 --depths '1 8' --counts 100,300 --check --min-rate 0.001
   same "small.sh: compares" 2 "$(grep -c 'median of the ratios' "$work/out")"
 fi
+
+# Inside the guest, as root.
+if [ -x "${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}" ] && command -v mount.nfs > /dev/null; then
+  expect_exit 0 "mount.sh" "$bench_source/mount.sh" --mib 4 --files 20 --rounds 1 --check --min-sequential 0.0001 --min-small 0.0001
+  same "mount.sh: compares" 6 "$(grep -c 'median of the ratios' "$work/out")"
+  same "mount.sh: the daemon's CPU time" 1 "$(grep -c 'CPU time.*create [0-9.]* µs each.*write [0-9.]* s/GiB' "$work/out")"
+  expect_exit 1 "mount.sh: a check that must fail" "$bench_source/mount.sh" --files 20 --rounds 1 --loads create --check --min-small 1000
+else
+  say "no nfsrdma-fuse, or no mount.nfs: mount.sh is not looked at"
+fi

@@ -1,0 +1,204 @@
+/* One load on a directory of a mounted file system, timed, and one line of JSON about it:
+ *
+ *   load_mount TOOL LOAD DIRECTORY SIZE [DAEMON]
+ *
+ * TOOL    goes into the report
+ * LOAD    write   SIZE MiB into the file `data` in pieces of 1 MiB, fsync and close included
+ *         read    that file, the same way
+ *         random  SIZE reads of 4 KiB at random in it, O_DIRECT, 16 in flight (io_submit)
+ *         create  SIZE empty files in the directory `many`, which it makes
+ *         stat    each of them
+ *         unlink  each of them, and the directory
+ * DAEMON  process id of the file system's own program: its CPU time counts, too
+ *
+ * In C: inside User-Mode Linux an interpreter would be half of what is measured.
+ * Exit status: 0, 1, 2 (usage). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { piece = 1 << 20, small = 4096, in_flight = 16 };
+
+static const char* directory;
+static uint64_t size;
+
+static void fail(const char* what) {
+  fprintf(stderr, "load_mount: %s: %s\n", what, strerror(errno));
+  exit(1);
+}
+
+static double seconds_of(clockid_t clock) {
+  struct timespec now;
+  if (clock_gettime(clock, &now) != 0) fail("clock_gettime");
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static const char* path_of(const char* name) {
+  static char path[4096];
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  return path;
+}
+
+static int open_data(int flags) {
+  const int file = open(path_of("data"), flags, 0644);
+  if (file < 0) fail(path_of("data"));
+  return file;
+}
+
+static void* page_aligned(size_t length) {
+  void* memory = NULL;
+  if (posix_memalign(&memory, small, length) != 0) abort();
+  memset(memory, 0x5a, length);
+  return memory;
+}
+
+static uint64_t sequential_write(void) {
+  char* buffer = page_aligned(piece);
+  const int file = open_data(O_WRONLY | O_CREAT | O_TRUNC);
+  for (uint64_t i = 0; i < size; ++i) {
+    memcpy(buffer, &i, sizeof i);
+    if (write(file, buffer, piece) != piece) fail("write");
+  }
+  if (fsync(file) != 0 || close(file) != 0) fail("fsync, close");
+  free(buffer);
+  return size * piece;
+}
+
+static uint64_t sequential_read(void) {
+  char* buffer = page_aligned(piece);
+  const int file = open_data(O_RDONLY);
+  for (uint64_t i = 0; i < size; ++i) {
+    uint64_t number = 0;
+    if (read(file, buffer, piece) != piece) fail("read");
+    memcpy(&number, buffer, sizeof number);
+    if (number != i || buffer[piece - 1] != 0x5a) {
+      errno = EILSEQ;
+      fail("these are not the bytes that were written");
+    }
+  }
+  close(file);
+  free(buffer);
+  return size * piece;
+}
+
+static void submit(aio_context_t context, struct iocb* block, uint64_t blocks) {
+  static uint64_t state = 88172645463325252U;
+  state ^= state << 13; /* xorshift64 */
+  state ^= state >> 7;
+  state ^= state << 17;
+  block->aio_offset = (int64_t)(state % blocks * small);
+  if (syscall(SYS_io_submit, context, 1, &block) != 1) fail("io_submit");
+}
+
+static uint64_t random_read(void) {
+  struct stat status;
+  struct iocb blocks[in_flight];
+  struct io_event events[in_flight];
+  aio_context_t context = 0;
+  char* buffers = page_aligned((size_t)in_flight * small);
+  uint64_t started = 0, ended = 0;
+  const int file = open_data(O_RDONLY | O_DIRECT);
+  if (fstat(file, &status) != 0 || status.st_size < small) fail("fstat");
+  if (syscall(SYS_io_setup, in_flight, &context) != 0) fail("io_setup");
+  memset(blocks, 0, sizeof blocks);
+  for (int i = 0; i < in_flight && started < size; ++i, ++started) {
+    blocks[i].aio_lio_opcode = IOCB_CMD_PREAD;
+    blocks[i].aio_fildes = (uint32_t)file;
+    blocks[i].aio_buf = (uint64_t)(uintptr_t)(buffers + (size_t)i * small);
+    blocks[i].aio_nbytes = small;
+    submit(context, &blocks[i], (uint64_t)status.st_size / small);
+  }
+  while (ended < started) {
+    const long count = syscall(SYS_io_getevents, context, 1, in_flight, events, NULL);
+    if (count < 0 && errno != EINTR) fail("io_getevents");
+    for (long i = 0; i < count; ++i, ++ended) {
+      if (events[i].res != small) fail("a read of 4 KiB");
+      if (started < size) {
+        submit(context, (struct iocb*)(uintptr_t)events[i].obj, (uint64_t)status.st_size / small);
+        ++started;
+      }
+    }
+  }
+  syscall(SYS_io_destroy, context);
+  close(file);
+  free(buffers);
+  return size * small;
+}
+
+static int make_one(const char* path) {
+  const int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  return file < 0 ? -1 : close(file);
+}
+static int stat_one(const char* path) {
+  struct stat status;
+  return stat(path, &status);
+}
+static void for_all(int (*one)(const char*)) {
+  char name[32];
+  for (uint64_t i = 0; i < size; ++i) {
+    snprintf(name, sizeof name, "many/%06u", (unsigned)i);
+    if (one(path_of(name)) != 0) fail(path_of(name));
+  }
+}
+static uint64_t create_all(void) {
+  if (mkdir(path_of("many"), 0755) != 0) fail("mkdir");
+  for_all(make_one);
+  return 0;
+}
+static uint64_t stat_all(void) {
+  for_all(stat_one);
+  return 0;
+}
+static uint64_t unlink_all(void) {
+  for_all(unlink);
+  if (rmdir(path_of("many")) != 0) fail("rmdir");
+  return 0;
+}
+
+static const struct {
+  const char* name;
+  uint64_t (*run)(void);
+} loads[] = {{"write", sequential_write}, {"read", sequential_read}, {"random", random_read},
+             {"create", create_all},      {"stat", stat_all},        {"unlink", unlink_all}};
+
+int main(int argc, char** argv) {
+  uint64_t (*run)(void) = NULL;
+  clockid_t daemon_clock = CLOCK_REALTIME;
+  const int has_daemon = argc > 5;
+  if (argc >= 5 && argc <= 6) {
+    for (size_t i = 0; i < sizeof loads / sizeof *loads; ++i) {
+      if (strcmp(argv[2], loads[i].name) == 0) run = loads[i].run;
+    }
+    size = strtoull(argv[4], NULL, 10);
+  }
+  if (run == NULL || size == 0) {
+    fputs("usage: load_mount TOOL write|read|random|create|stat|unlink DIRECTORY SIZE [DAEMON]\n", stderr);
+    return 2;
+  }
+  directory = argv[3];
+  if (has_daemon && (errno = clock_getcpuclockid((pid_t)strtol(argv[5], NULL, 10), &daemon_clock)) != 0) {
+    fail("the daemon's CPU clock");
+  }
+  const double daemon_begun = has_daemon ? seconds_of(daemon_clock) : 0;
+  const double cpu_begun = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  const double begun = seconds_of(CLOCK_MONOTONIC);
+  const uint64_t bytes = run();
+  const double seconds = seconds_of(CLOCK_MONOTONIC) - begun;
+  const double own = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu_begun;
+  const double daemon = has_daemon ? seconds_of(daemon_clock) - daemon_begun : 0;
+  printf(
+      "{\"tool\": \"%s\", \"load\": \"%s\", \"ops\": %llu, \"bytes\": %llu, \"seconds\": %.6f, "
+      "\"ops_per_second\": %.1f, \"mb_per_second\": %.2f, \"cpu_seconds\": %.6f, \"daemon_seconds\": %.6f}\n",
+      argv[1], argv[2], (unsigned long long)size, (unsigned long long)bytes, seconds, (double)size / seconds,
+      (double)bytes / 1e6 / seconds, own + daemon, daemon);
+  return 0;
+}
