@@ -1,16 +1,18 @@
 /* One load on a directory of a mounted file system, timed, and one line of JSON about it:
  *
- *   load_mount TOOL LOAD DIRECTORY [SIZE] [DAEMON]
+ *   load_mount TOOL LOAD DIRECTORY SIZE [DAEMON]
  *
  * TOOL    goes into the report
  * LOAD    write   SIZE MiB into the file `data` in pieces of 1 MiB, fsync and close included
  *         read    that file, the same way
  *         random  SIZE reads of 4 KiB at random in it, O_DIRECT, 16 in flight (io_submit)
- *         create, stat, unlink   SIZE empty files in the directory `many`, which create makes and unlink
- * removes DAEMON  process id of the file system's own program: its CPU time counts, too
+ *         create  SIZE empty files in the directory `many`, which it makes
+ *         stat    each of them
+ *         unlink  each of them, and the directory
+ * DAEMON  process id of the file system's own program: its CPU time counts, too
  *
- * In C: inside User-Mode Linux an interpreter would be half of what is measured. Exit status: 0, 1, 2
- * (usage). */
+ * In C: inside User-Mode Linux an interpreter would be half of what is measured.
+ * Exit status: 0, 1, 2 (usage). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
