@@ -3,6 +3,7 @@
 // The connection is made after the fork, by the process that will use it; the one that was started waits for
 // it to say how that went. Exit status as mount(8): 0, 1 (usage), 32 (the mount failed).
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <syslog.h>
@@ -59,6 +60,9 @@ int run(const MountOptions& options, const std::function<void(const std::string&
   const sigset_t signals = signals_taken();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  // Buffers have pages of their own, which go back when they are freed. Otherwise, after the first one that
+  // is freed, malloc would take them from its heap, which then has holes of all sizes.
+  ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
   const auto deadline = async::Clock::now() + options.target.options.connect_timeout;
   auto addresses = api::resolve(options.target.host, options.target.options.port, deadline, -1);
   if (!addresses) return fail(addresses.error());

@@ -632,7 +632,8 @@ if section memory; then
     --fallocate=none --thread --output="$work/fio.out"
   client sh -c "rm -f '$a'/four.*"
   most_memory a
-  check "a: at most 150 MiB for four writers" test "$(memory_of VmHWM a)" -lt $((150 * 1024))
+  # Their unstable data has one bound; 200 MiB and more before it had.
+  check "a: at most 170 MiB for four writers" test "$(memory_of VmHWM a)" -lt $((170 * 1024))
   check "small writes everywhere" client timeout 600 fio --name=small --directory="$x" --rw=randwrite --bs=4k --size="$(size 24m 128m)" \
     --fallocate=none --output="$work/fio.out"
   client rm -f "$x/small.0.0"
