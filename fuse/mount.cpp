@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 constexpr auto kGoodbye = 10s;     // for what is unwritten, once the mount has gone
 constexpr auto kCallerValid = 2s;  // groups of a process seldom change, and reading them is slow
 constexpr std::size_t kMostCallers = 1000;
-constexpr std::size_t kMostSpare = 8;
+constexpr std::size_t kMostSpare = 40;  // buffers: about what writes behind hold at once
 constexpr auto kTidyEvery = 5s;
 constexpr std::size_t kMostFree = 16U << 20;  // that malloc may keep
 /// As good as for ever, and still a time that can be added to.
