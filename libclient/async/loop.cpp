@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cassert>
 #include <cerrno>
-#include <iterator>
 #include <span>
+#include <utility>
 
 namespace nfsrdma::async {
 namespace {
@@ -95,35 +95,32 @@ void Loop::remove_end_of_turn(std::uint64_t id) {
   hooks_.erase(id);
 }
 
+Task<void> Loop::run_spawned(Loop& loop, std::uint64_t id, Task<void> task) {
+  co_await std::move(task);
+  loop.ended_.push_back(id);
+}
+
 std::uint64_t Loop::spawn(Task<void> task) {
-  const auto handle = task.handle();
   const std::uint64_t id = next_id_++;
-  spawned_.push_back({id, std::move(task)});
-  handle.resume();
+  const auto at = spawned_.emplace(id, run_spawned(*this, id, std::move(task))).first;
+  at->second.handle().resume();
   return id;
 }
 
 void Loop::drop(std::uint64_t id) {
-  const auto found = std::ranges::find(spawned_, id, &Spawned::id);
-  if (found == spawned_.end()) return;
-  const Spawned dead = std::move(*found);
-  spawned_.erase(found);
+  const auto dead = spawned_.extract(id);
 }
 
 void Loop::reap() {
-  // What a task owns may spawn another when it dies: the list is whole again by then.
-  const auto ended = std::ranges::partition(spawned_, [](const Spawned& one) { return !one.task.done(); });
-  if (ended.empty()) return;
-  const std::vector<Spawned> dead(std::make_move_iterator(ended.begin()),
-                                  std::make_move_iterator(ended.end()));
-  spawned_.erase(ended.begin(), ended.end());
+  // What a task owns may spawn another when it dies, or end one: the lists are whole by then.
+  for (const std::uint64_t id : std::exchange(ended_, {})) drop(id);
 }
 
 void Loop::drop_tasks() {
   while (!spawned_.empty()) {
-    std::vector<Spawned> dead;
-    dead.swap(spawned_);
+    const auto dead = std::exchange(spawned_, {});
   }
+  ended_.clear();
 }
 
 void Loop::run_timers() {

@@ -115,6 +115,7 @@ class Loop {
   void control(int operation, int fd, std::uint32_t events, std::uint64_t id);
   void run_timers();
   void run_posted();
+  static Task<void> run_spawned(Loop& loop, std::uint64_t id, Task<void> task);
   void reap();
 
   int epoll_;
@@ -123,11 +124,8 @@ class Loop {
   std::map<TimerId, TimePoint> timer_times_;
   std::vector<std::function<void()>> posted_;
   std::map<std::uint64_t, std::function<void()>> hooks_;
-  struct Spawned {
-    std::uint64_t id;
-    Task<void> task;
-  };
-  std::vector<Spawned> spawned_;
+  std::map<std::uint64_t, Task<void>> spawned_;
+  std::vector<std::uint64_t> ended_;  // of them
   std::uint64_t next_id_ = 1;
 };
 

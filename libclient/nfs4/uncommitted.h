@@ -56,6 +56,10 @@ class Uncommitted {
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
   [[nodiscard]] std::size_t count() const { return pieces_.size(); }
   [[nodiscard]] std::size_t spare_bytes() const { return spare_bytes_; }
+  void drop_spare() {
+    spare_ = {};
+    spare_bytes_ = 0;
+  }
 
  private:
   using Storage = std::shared_ptr<std::vector<std::byte>>;

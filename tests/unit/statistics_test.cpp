@@ -263,7 +263,9 @@ TEST_CASE("file system: counts what was read ahead, and what of it was for nothi
   EngineClient c(server);
   fs::Options options;
   options.rsize = options.wsize = kPiece;
-  fs::FileSystem files(c.session, options, c.root);
+  nfs4::Node root;
+  root.handle = c.root;
+  fs::FileSystem files(c.session, options, root);
   const fs::Counters& counters = files.counters();
   const auto entry = c.run(files.lookup(nullptr, fs::Inodes::kRoot, "f"));
   REQUIRE(ok(entry));
