@@ -2,7 +2,7 @@
 # The mount on NFS-Ganesha, through the bridge: once as root, once as an unprivileged user by fusermount3, both of one
 # directory. What programs see through them is what Ganesha has, in the directory that it exports.
 #
-# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_EXERCISE (mount_exercise).
+# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_MOUNT_EXERCISE (mount_exercise).
 # shellcheck disable=SC2034
 without_cli=1
 # shellcheck source=lib.sh
@@ -10,13 +10,13 @@ without_cli=1
 test_name=bridge-mount
 MiB=1048576
 fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
-exercise=${NFSRDMA_EXERCISE:-$root/build/tests/mount_exercise}
+exercise=${NFSRDMA_MOUNT_EXERCISE:-$root/build/tests/mount_exercise}
 [ -c /dev/fuse ] || skip "no /dev/fuse"
 for tool in fusermount3 nsenter unshare git; do
   command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
 done
 for program in "$fuse_binary" "$exercise"; do
-  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_EXERCISE)"; exit 1; }
+  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE)"; exit 1; }
 done
 within_reach fuse_binary exercise mount_checks
 start_bridge plain || exit 1
@@ -31,7 +31,8 @@ eventually 10 apart || { fail "no namespace for the mounts"; exit 1; }
 within() { nsenter -t "$holder" -m -- "$@"; }
 mounted() { within grep -q " $1 fuse.nfsrdma " /proc/self/mounts; }
 not_mounted() { ! mounted "$1"; }
-user() { within setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+# What the user may not reach, of somebody else's PATH, is not looked for.
+user() { within env PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
 # Not a function: its process id is the daemon's.
 as_daemon=(nsenter -t "$holder" -m --)
 as_user_daemon=("${as_daemon[@]}" setpriv --reuid=65534 --regid=65534 --clear-groups)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What the tests of the mount share, on top of lib.sh. A test sources this file instead of that one.
 #
-# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_EXERCISE (mount_exercise).
+# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_MOUNT_EXERCISE (mount_exercise).
 # Provides: a mount namespace with the client's network in it, $xfs_export (a directory of this test's own on /xfs,
 # whose path for the client is $remote as well), and the functions below.
 # shellcheck source=lib.sh
@@ -9,13 +9,13 @@
 # shellcheck disable=SC2034
 MiB=1048576
 fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
-exercise=${NFSRDMA_EXERCISE:-$root/build/tests/mount_exercise}
+exercise=${NFSRDMA_MOUNT_EXERCISE:-$root/build/tests/mount_exercise}
 [ -c /dev/fuse ] || skip "no /dev/fuse"
 for tool in fusermount3 nsenter; do
   command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
 done
 for program in "$fuse_binary" "$exercise"; do
-  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_EXERCISE)"; exit 1; }
+  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE)"; exit 1; }
 done
 
 # One mount namespace for all mounts, the client's network in it. It goes, and they with it, when its holder ends.

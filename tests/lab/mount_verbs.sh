@@ -3,18 +3,18 @@
 # unprivileged user by fusermount3, both of one directory. What programs see through them is what the server has; and
 # nothing is left of them, neither mounted nor held of the device.
 #
-# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_EXERCISE (mount_exercise).
+# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_MOUNT_EXERCISE (mount_exercise).
 export NFSRDMA_LAB_SIDE=guest LAB_TIMEOUT=300
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 device=${LAB_DEVICES:?the device to test, siw0 or rxe0}
 fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
-exercise=${NFSRDMA_EXERCISE:-$root/build/tests/mount_exercise}
+exercise=${NFSRDMA_MOUNT_EXERCISE:-$root/build/tests/mount_exercise}
 for tool in fusermount3 rdma; do
   command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
 done
 for program in "$fuse_binary" "$exercise"; do
-  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_EXERCISE)"; exit 1; }
+  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE)"; exit 1; }
 done
 within_reach fuse_binary exercise mount_checks
 
