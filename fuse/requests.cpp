@@ -137,6 +137,7 @@ bool Request::created(const fs::Entry& entry, const fuse_file_info& info) {
   const fuse_entry_param param = to_entry(entry);
   return fuse_reply_create(r, &param, &info) == 0;
 }
+/// From the memory that the READs came into. By splice it was as fast, and took the daemon 6 % more CPU time.
 void Request::data(const fs::ReadData& data) {
   fuse_req_t r = take();
   if (r == nullptr) return;

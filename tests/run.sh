@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that can be tested, on a fresh Debian 12: sudo tests/run.sh
 #
-#   tests/run.sh                  install packages (as root), build, and run all tests; about 25 minutes on 2 cores
+#   tests/run.sh                  install packages (as root), build, and run all tests; about 35 minutes on 2 cores
 #   tests/run.sh --quick          build and run unit, conformance and format checks only
 #   tests/run.sh --stage NAME     one stage by itself: format, tidy, man, asan, tsan, fuzz
 #
