@@ -12,6 +12,28 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
+FileType to_public(nfs_ftype4 type) {
+  switch (type) {
+    case NF4REG:
+    case NF4NAMEDATTR:
+      return FileType::regular;
+    case NF4DIR:
+    case NF4ATTRDIR:
+      return FileType::directory;
+    case NF4LNK:
+      return FileType::symlink;
+    case NF4BLK:
+      return FileType::block;
+    case NF4CHR:
+      return FileType::character;
+    case NF4FIFO:
+      return FileType::fifo;
+    case NF4SOCK:
+      return FileType::socket;
+  }
+  return FileType::unknown;
+}
+
 Time to_public(const std::optional<nfstime4>& time) {
   return time ? Time{time->seconds, time->nseconds} : Time{};
 }
@@ -51,28 +73,6 @@ settime4 to_wire(const Time& time) {
 }
 
 }  // namespace
-
-FileType to_public(nfs_ftype4 type) {
-  switch (type) {
-    case NF4REG:
-    case NF4NAMEDATTR:
-      return FileType::regular;
-    case NF4DIR:
-    case NF4ATTRDIR:
-      return FileType::directory;
-    case NF4LNK:
-      return FileType::symlink;
-    case NF4BLK:
-      return FileType::block;
-    case NF4CHR:
-      return FileType::character;
-    case NF4FIFO:
-      return FileType::fifo;
-    case NF4SOCK:
-      return FileType::socket;
-  }
-  return FileType::unknown;
-}
 
 const bitmap4& public_attributes() {
   static const bitmap4 map =

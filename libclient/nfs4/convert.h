@@ -10,7 +10,6 @@ namespace nfsrdma::nfs4 {
 
 /// The attributes that the public Attributes is made of.
 const bitmap4& public_attributes();
-FileType to_public(nfs_ftype4 type);
 Attributes to_public(const WireAttributes& wire);
 /// For SETATTR, OPEN and CREATE.
 fattr4 encode_changes(const SetAttributes& changes);

@@ -43,7 +43,7 @@ bool take_node(CompoundReply& reply, const bitmap4& wanted, Node& node) {
 }  // namespace
 
 std::string key_of(const nfs_fh4& handle) {
-  return {reinterpret_cast<const char*>(handle.bytes.data()), handle.length};
+  return std::string(bytes_of(handle));
 }
 
 void add_getattr(Compound& compound, const bitmap4& wanted) {

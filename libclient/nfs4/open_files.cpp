@@ -87,16 +87,20 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
 
   [[nodiscard]] Session& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
-  [[nodiscard]] std::size_t uncommitted_bytes() const {
-    std::size_t out = 0;
-    for (const auto& [key, file] : files_) out += file->uncommitted_.bytes();
-    return out;
-  }
+  [[nodiscard]] std::size_t uncommitted_bytes() const { return *unstable_; }
   void resized(const nfs_fh4& handle, std::uint64_t size);
   std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access);
 
  private:
   using Key = std::pair<std::string, std::uint64_t>;  // of the handle and the open owner
+  /// Those of one file stand next to each other.
+  [[nodiscard]] auto of_file(const nfs_fh4& handle) const {
+    const std::string key = key_of(handle);
+    const auto begin = files_.lower_bound({key, 0});
+    const auto end =
+        std::find_if(begin, files_.end(), [&](const auto& one) { return one.first.first != key; });
+    return std::ranges::subrange(begin, end);
+  }
   std::uint64_t owner_of(const Caller& caller);
   [[nodiscard]] OPEN4args arguments(const Opening& what);
   OpenRef adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok& ok);
@@ -137,15 +141,12 @@ OPEN4args OpenTable::arguments(const Opening& what) {
 }
 
 void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
-  const std::string handle = key_of(file->handle());
-  // The others of the same file stand next to it.
-  const auto other = files_.lower_bound({handle, 0});
-  file->siblings_ = other != files_.end() && other->first.first == handle
-                        ? other->second->siblings_
-                        : std::make_shared<std::vector<OpenFile*>>();
+  const auto others = of_file(file->handle());
+  file->siblings_ =
+      others.empty() ? std::make_shared<std::vector<OpenFile*>>() : others.begin()->second->siblings_;
   file->siblings_->push_back(file.get());
   file->uncommitted_.count_into(unstable_);
-  files_[{handle, file->state().owner}] = file;
+  files_[{key_of(file->handle()), file->state().owner}] = file;
 }
 
 void OpenTable::forget(const OpenFile& file) {
@@ -196,19 +197,17 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok&
 }
 
 void OpenTable::resized(const nfs_fh4& handle, std::uint64_t size) {
-  const auto found = files_.lower_bound({key_of(handle), 0});
-  if (found != files_.end() && found->first.first == key_of(handle)) found->second->resized(size);
+  const auto found = of_file(handle);
+  if (!found.empty()) found.begin()->second->resized(size);
 }
 
 std::shared_ptr<OpenFile> OpenTable::find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access) {
-  const std::string key = key_of(handle);
   const std::uint64_t owner = owner_of(caller);
   std::shared_ptr<OpenFile> out;
-  for (auto at = files_.lower_bound({key, 0}); at != files_.end() && at->first.first == key; ++at) {
-    const OpenFile& file = *at->second;
-    if (!file.is_open_ || (file.open_.access & access) != access || file.open_.unusable() != nullptr)
+  for (const auto& [key, file] : of_file(handle)) {
+    if (!file->is_open_ || (file->open_.access & access) != access || file->open_.unusable() != nullptr)
       continue;
-    if (!out || at->first.second == owner) out = at->second;
+    if (!out || key.second == owner) out = file;
   }
   return out;
 }
@@ -393,10 +392,9 @@ void OpenTable::take_out(OpenFile& file) {
 }
 
 void OpenTable::unpark(const nfs_fh4& handle) {
-  const std::string key = key_of(handle);
   std::vector<std::shared_ptr<OpenFile>> found;
-  for (auto at = files_.lower_bound({key, 0}); at != files_.end() && at->first.first == key; ++at) {
-    if (at->second->open_.parked) found.push_back(at->second);
+  for (const auto& [key, file] : of_file(handle)) {
+    if (file->open_.parked) found.push_back(file);
   }
   for (const auto& file : found) {
     take_out(*file);
@@ -417,11 +415,10 @@ async::Task<void> OpenTable::unpark_all() {
 }
 
 std::shared_ptr<OpenFile> OpenTable::delegated(const nfs_fh4& handle) {
-  const std::string key = key_of(handle);
-  for (auto at = files_.lower_bound({key, 0}); at != files_.end() && at->first.first == key; ++at) {
-    const OpenFile& file = *at->second;
-    if (file.is_open_ && file.open_.delegated() && file.open_.unusable() == nullptr) {
-      return session_.delegations_good() ? at->second : nullptr;
+  if (files_.empty()) return nullptr;  // as mostly while a tree is listed
+  for (const auto& [key, file] : of_file(handle)) {
+    if (file->is_open_ && file->open_.delegated() && file->open_.unusable() == nullptr) {
+      return session_.delegations_good() ? file : nullptr;
     }
   }
   return nullptr;

@@ -141,9 +141,8 @@ class Session final : private CallbackHandler {
   /// Called with the file's handle when what a delegation promised ends: before the server hears of it, where
   /// it is returned.
   void on_delegation_end(std::function<void(const nfs_fh4&)> sink) { delegation_end_ = std::move(sink); }
-  void end_delegation(Open& open);
-  /// The same where a DELEGRETURN is about to leave in somebody's COMPOUND: a recall that comes now is being
-  /// heeded.
+  /// That is to be told where a DELEGRETURN is about to leave in somebody's COMPOUND: a recall that comes now
+  /// is being heeded.
   void returns_delegation(Open& open);
   /// Whether what a delegation promises can be relied upon: the lease lasts (RFC 8881 10.2.1), and nothing is
   /// known to have been revoked or lost.
@@ -273,6 +272,7 @@ class Session final : private CallbackHandler {
   void recall_any(std::uint32_t objects_to_keep, const bitmap4& types) override;
   void recall_slot(slotid4 target_highest_slotid) override;
   void notify_lock(const nfs_fh4& file, const lock_owner4& owner) override;
+  void end_delegation(Open& open);
   void set_recalled(Open& open);
   async::Task<void> give_back(nfs_fh4 file, stateid4 stateid);
   async::Task<void> free_revoked(stateid4 stateid);
