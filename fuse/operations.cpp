@@ -387,18 +387,21 @@ void op_release(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
   });
 }
 
-/// The kernel does not send what it has gathered before it asks.
-Task<void> lseek_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Result<std::uint64_t>> task) {
+/// For what a write-back cache of the kernel's does not see to by itself: what it has gathered is sent
+/// before.
+Task<void> when_written(Mount& mount, fuse_ino_t ino, Task<void> then) {
   if (mount.options().writeback) co_await mount.drop_cached(ino);
-  co_await value_task(request, std::move(task), [](Request& r, std::uint64_t found) { r.offset(found); });
+  co_await std::move(then);
 }
 void op_lseek(fuse_req_t raw, fuse_ino_t ino, off_t offset, int whence, fuse_file_info* info) {
   const Begun b(raw);
   Handle file = b.mount.file(info->fh);
   if (!file) return b.request->code(EBADF);
   if (whence != SEEK_DATA && whence != SEEK_HOLE) return b.request->code(EINVAL);
-  b.go(lseek_task(b.mount, b.request, ino,
-                  b.mount.files().seek(std::move(file), static_cast<std::uint64_t>(offset), whence)));
+  auto task =
+      value_task(b.request, b.mount.files().seek(std::move(file), static_cast<std::uint64_t>(offset), whence),
+                 [](Request& request, std::uint64_t found) { request.offset(found); });
+  b.go(when_written(b.mount, ino, std::move(task)));
 }
 void op_fallocate(fuse_req_t raw, fuse_ino_t, int mode, off_t offset, off_t length, fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
@@ -455,18 +458,13 @@ Task<void> lock_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Stat
   if (done) co_await mount.drop_cached(ino);
   request->status(done);
 }
-/// What was written under the lock is on the server before it goes.
-Task<void> unlock_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Status> task) {
-  if (mount.options().writeback) co_await mount.drop_cached(ino);
-  auto done = co_await std::move(task);
-  request->status(done);
-}
 void set_lock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, const struct flock& lock, bool sleep) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
     const nfs4::LockRequest wanted = lock_request(info->lock_owner, lock);
     if (lock.l_type == F_UNLCK) {
-      return unlock_task(b.mount, b.request, ino,
-                         b.mount.files().unlock(std::move(file), wanted.owner, wanted.range));
+      // What was written under the lock is on the server before it goes.
+      auto unlock = b.mount.files().unlock(std::move(file), wanted.owner, wanted.range);
+      return when_written(b.mount, ino, status_task(b.request, std::move(unlock)));
     }
     std::shared_ptr<nfs4::LockWait> wait;
     if (sleep) {

@@ -145,14 +145,22 @@ std::uint64_t FileSystem::freshness(const Inode& inode) const {
 }
 
 /// FUSE drops attributes whenever it changes a file or a directory, and asks for them again at once.
-void FileSystem::keep_fresh(Inode& inode, const WireAttributes& wire) {
+void FileSystem::keep_fresh(Inode& inode, const WireAttributes& wire, std::uint64_t as_of) {
+  if (freshness(inode) != as_of) return;
   Inode::Fresh fresh;
   fresh.attributes = attributes_of(wire);
   const Seconds time = valid(fresh.attributes);
   if (time == Seconds(0)) return;
   fresh.until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(time);
-  fresh.as_of = freshness(inode);
+  fresh.as_of = as_of;
   inode.fresh = std::move(fresh);
+}
+
+std::optional<Attributed> FileSystem::fresh(const Inode& inode) const {
+  if (!inode.fresh || inode.fresh->as_of != freshness(inode)) return std::nullopt;
+  const Seconds left = inode.fresh->until - loop().now();
+  if (left <= Seconds(0)) return std::nullopt;
+  return Attributed{inode.fresh->attributes, left};
 }
 
 Entry FileSystem::absent() const {
@@ -192,14 +200,7 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
     auto known = co_await file->attributes(public_attributes());
     if (known) co_return attributed(**inode, *known);
   }
-  if (const auto fresh = std::exchange((*inode)->fresh, std::nullopt)) {
-    Attributed out;
-    out.attributes = fresh->attributes;
-    out.valid = fresh->until - loop().now();
-    const bool good = fresh->as_of == freshness(**inode) && out.valid > Seconds(0);
-    if (good) (*inode)->fresh = fresh;
-    if (good) co_return out;
-  }
+  if (const auto known = fresh(**inode)) co_return *known;
   auto got = co_await objects_.attributes(std::move(caller), (*inode)->handle, public_attributes());
   if (!got) co_return got.error();
   co_return attributed(**inode, *got);
@@ -361,7 +362,7 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
 async::Task<Result<std::shared_ptr<Inode>>> FileSystem::open_target(Caller caller, nfs_fh4 directory,
                                                                     std::string name) {
   std::shared_ptr<Inode> none;
-  if (open_handles_ == 0) co_return none;
+  if (files_.count() == files_.parked()) co_return none;
   Wanted wanted;
   auto found = co_await objects_.lookup(std::move(caller), directory, std::move(name), wanted);
   if (!found) co_return found.error();

@@ -180,9 +180,8 @@ class FileSystem {
   void drop_spare_memory() { pool_.drop_spare(); }
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Holdings holdings() const;
-  [[nodiscard]] std::size_t inodes() const { return inodes_.size(); }
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
-  [[nodiscard]] async::Loop& loop() { return session_.loop(); }
+  [[nodiscard]] async::Loop& loop() const { return session_.loop(); }
 
  private:
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
@@ -216,7 +215,7 @@ class FileSystem {
     Naming& operator=(const Naming&) = delete;
     void brought(const std::optional<nfs4::WireAttributes>& attributes) {
       if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
-      files_.keep_fresh(*directory_, *attributes);
+      files_.keep_fresh(*directory_, *attributes, files_.freshness(*directory_));
     }
 
    private:
@@ -225,16 +224,19 @@ class FileSystem {
     const std::uint64_t number_;
   };
   [[nodiscard]] std::uint64_t freshness(const Inode& inode) const;
-  void keep_fresh(Inode& inode, const nfs4::WireAttributes& wire);
-  /// Its attributes, once all that was written here is on the server. `as_of`: what freshness() is if nothing
-  /// else has changed the file since.
+  /// `as_of`: what freshness() is if nothing has changed it since they were had; else they are not kept.
+  void keep_fresh(Inode& inode, const nfs4::WireAttributes& wire, std::uint64_t as_of);
+  [[nodiscard]] std::optional<Attributed> fresh(const Inode& inode) const;
+  /// Its attributes, once all that was written here is on the server. `as_of`: as with keep_fresh().
   void is_as_written(Inode& inode, const nfs4::OpenFile::After& after, std::uint64_t as_of);
   using Bytes = std::span<const std::byte>;
   async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, Bytes data, std::uint64_t offset,
                                 nfs4::stable_how4 stable, nfs4::OpenFile::After* after = nullptr);
-  PendingWrite begin_behind(Inode& inode, std::uint64_t offset, std::size_t size);
+  /// Its place among the inode's, until it is done.
+  using Pending = std::list<PendingWrite>::iterator;
+  Pending begin_behind(Inode& inode, std::uint64_t offset, std::size_t size);
   async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory, Bytes data,
-                                 PendingWrite pending, nfs4::stable_how4 stable);
+                                 Pending pending, nfs4::stable_how4 stable);
   bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
   void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
   void send_gathered(Inode& inode, nfs4::stable_how4 stable = nfs4::UNSTABLE4);
@@ -250,21 +252,18 @@ class FileSystem {
   nfs4::Locks locks_;
   Inodes inodes_;
   BufferPool pool_;
-  /// Small writes of one open file that follow each other, until they are sent as one. Its PendingWrite
-  /// stands in the inode already.
+  /// Small writes of one open file that follow each other, until they are sent as one.
   struct Gathered {
     std::shared_ptr<OpenHandle> file;
     std::vector<std::byte> data;
-    PendingWrite pending;
+    Pending pending;
     async::TimePoint begun;
   };
   std::map<Inode*, Gathered> gathered_;
   bool sending_old_ = false;  // send_old_gathered() runs
-  std::uint64_t last_write_ = 0;
-  std::size_t behind_ = 0;  // bytes of PendingWrites
+  std::size_t behind_ = 0;    // bytes of PendingWrites
   async::Event less_behind_;
   std::function<void(std::uint64_t)> doubt_;
-  std::size_t open_handles_ = 0;
   std::size_t closing_ = 0;  // close()s under way
   async::Event less_closing_;
   std::uint64_t last_hidden_ = 0;

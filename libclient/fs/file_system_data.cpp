@@ -51,11 +51,10 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   if (!opened) co_return opened.error();
   // Close-to-open: nothing from before counts any more.
   (*inode)->fresh.reset();
-  if ((*inode)->writes.empty() && freshness(**inode) == as_of && opened->node.attributes.type) {
-    keep_fresh(**inode, opened->node.attributes);
+  if ((*inode)->writes.empty() && opened->node.attributes.type) {
+    keep_fresh(**inode, opened->node.attributes, as_of);
   }
   OpenedFile out;
-  ++open_handles_;
   out.handle =
       std::make_shared<OpenHandle>(loop(), pool_, counters_, *inode, std::move(opened->file), options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
@@ -92,7 +91,6 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
   inode->cached_change = out.entry.attributes.change;
-  ++open_handles_;
   out.handle = std::make_shared<OpenHandle>(loop(), pool_, counters_, std::move(inode),
                                             std::move(opened->file), options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
@@ -130,7 +128,7 @@ void FileSystem::is_as_written(Inode& inode, const OpenFile::After& after, std::
   if (!after || !after->change) return;
   inode.cached_change = after->change;
   inode.synced = inode.changed;
-  if (freshness(inode) == as_of) keep_fresh(inode, *after);
+  keep_fresh(inode, *after, as_of);
 }
 
 async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner) {
@@ -165,7 +163,6 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   file->drop_ahead();
   auto closed = co_await files_.close(std::move(file->ref()));
   std::erase(inode->open, file.get());
-  --open_handles_;
   inode->settled.notify_all();
   if (inode->open.empty() && inode->hidden) {
     const Inode::Hidden hidden = *std::exchange(inode->hidden, std::nullopt);
@@ -188,7 +185,7 @@ void FileSystem::changed_here(Inode& inode) {
 async::Task<void> FileSystem::settle(Inode& inode, std::uint64_t begin, std::uint64_t end) {
   const auto touches = [&](const PendingWrite& write) { return write.offset < end && begin < write.end; };
   const auto gathered = gathered_.find(&inode);
-  if (gathered != gathered_.end() && touches(gathered->second.pending)) send_gathered(inode);
+  if (gathered != gathered_.end() && touches(*gathered->second.pending)) send_gathered(inode);
   while (std::ranges::any_of(inode.writes, touches)) {
     co_await inode.settled.wait_until(async::TimePoint::max());
   }
@@ -236,15 +233,15 @@ async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, Byte
 }
 
 async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
-                                           Bytes data, PendingWrite pending, stable_how4 stable) {
+                                           Bytes data, Pending pending, stable_how4 stable) {
   Inode& inode = file->inode();
   // The WRITE itself counts twice, as it begins and as it ends.
   const std::uint64_t as_of = freshness(inode) + 2;
   OpenFile::After after;
-  auto done = co_await write_out(file, data, pending.offset, stable, stable == UNSTABLE4 ? nullptr : &after);
+  auto done = co_await write_out(file, data, pending->offset, stable, stable == UNSTABLE4 ? nullptr : &after);
   memory.reset();
   if (!done && !inode.late_error) inode.late_error = done.error();
-  std::erase_if(inode.writes, [&](const PendingWrite& write) { return write.number == pending.number; });
+  inode.writes.erase(pending);
   inode.changed = ++changes_;
   if (inode.writes.empty()) is_as_written(inode, after, as_of);
   inode.settled.notify_all();
@@ -260,15 +257,12 @@ bool FileSystem::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes 
   if (found == gathered_.end()) return false;
   Gathered& gathered = found->second;
   const std::size_t most = options_.wsize;
-  if (gathered.file != file || offset != gathered.pending.end || gathered.data.size() + data.size() > most ||
+  if (gathered.file != file || offset != gathered.pending->end || gathered.data.size() + data.size() > most ||
       behind_ + data.size() > kMostBehind) {
     return false;
   }
   gathered.data.insert(gathered.data.end(), data.begin(), data.end());
-  gathered.pending.end += data.size();
-  for (PendingWrite& write : file->inode().writes) {
-    if (write.number == gathered.pending.number) write.end = gathered.pending.end;
-  }
+  gathered.pending->end += data.size();
   behind_ += data.size();
   if (gathered.data.size() == most) send_gathered(file->inode());
   return true;
@@ -307,14 +301,9 @@ async::Task<void> FileSystem::send_old_gathered() {
   sending_old_ = false;
 }
 
-PendingWrite FileSystem::begin_behind(Inode& inode, std::uint64_t offset, std::size_t size) {
-  PendingWrite pending;
-  pending.number = ++last_write_;
-  pending.offset = offset;
-  pending.end = offset + size;
-  inode.writes.push_back(pending);
+FileSystem::Pending FileSystem::begin_behind(Inode& inode, std::uint64_t offset, std::size_t size) {
   behind_ += size;
-  return pending;
+  return inode.writes.insert(inode.writes.end(), PendingWrite{offset, offset + size});
 }
 
 async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
@@ -323,21 +312,21 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::sha
   ++counters_.writes;
   counters_.bytes_written += data.size();
   changed_here(inode);
-  // A write that failed tells those behind it, too.
-  if (inode.late_error && !file->write_through) co_return late_error(inode);
-  if (!file->write_through) {
-    ++counters_.writes_behind;
-    if (add_to_gathered(file, data, offset)) co_return Status();
-  }
-  // Overlapping writes would overtake each other.
-  co_await settle(inode, offset, offset + data.size());
+  // In both cases overlapping writes would overtake each other, but for settle().
   if (file->write_through) {
+    co_await settle(inode, offset, offset + data.size());
     auto done = co_await write_out(file, data, offset, file->direct ? UNSTABLE4 : FILE_SYNC4);
     changed_here(inode);
     co_return done;
   }
-  counters_.behind_waits += behind_ != 0 && behind_ + data.size() > kMostBehind ? 1 : 0;
-  while (behind_ != 0 && behind_ + data.size() > kMostBehind) {
+  // A write that failed tells those behind it, too.
+  if (inode.late_error) co_return late_error(inode);
+  ++counters_.writes_behind;
+  if (add_to_gathered(file, data, offset)) co_return Status();
+  co_await settle(inode, offset, offset + data.size());
+  const auto too_much = [&] { return behind_ != 0 && behind_ + data.size() > kMostBehind; };
+  counters_.behind_waits += too_much() ? 1 : 0;
+  while (too_much()) {
     while (!gathered_.empty()) send_gathered(*gathered_.begin()->first);
     co_await less_behind_.wait_until(async::TimePoint::max());
   }
@@ -347,7 +336,7 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::sha
     gather(file, data, offset);
     co_return Status();
   }
-  const PendingWrite pending = begin_behind(inode, offset, data.size());
+  const Pending pending = begin_behind(inode, offset, data.size());
   loop().spawn(write_behind(std::move(file), std::move(memory), data, pending, UNSTABLE4));
   co_return Status();
 }

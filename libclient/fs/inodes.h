@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,6 @@ class OpenHandle;
 
 /// Bytes that whoever wrote them has been told are written, and that are not with the server yet.
 struct PendingWrite {
-  std::uint64_t number = 0;
   std::uint64_t offset = 0, end = 0;
 };
 
@@ -56,7 +56,7 @@ struct Inode {
   std::optional<Hidden> hidden;
 
   // ---- writes behind ----
-  std::vector<PendingWrite> writes;
+  std::list<PendingWrite> writes;
   /// FileSystem's count of changes as of the last one here: attributes that were asked for before that are
   /// old.
   std::uint64_t changed = 0;
