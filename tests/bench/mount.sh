@@ -61,12 +61,7 @@ if [ -n "$inside" ]; then
 else
   [ -c /dev/fuse ] || skip "no /dev/fuse"
   above='' point=$work/mount memory=$work/tmpfs fabric=iwarp where='on this machine, over iwarp'
-  "$lab" ns sleep infinity &
-  holder=$!
-  children+=("$holder")
-  # shellcheck disable=SC2317
-  apart() { [ "$(readlink "/proc/$holder/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] && [ "$(cat "/proc/$holder/comm")" = sleep ]; }
-  eventually 10 apart || { fail "no namespace for the mounts"; exit 1; }
+  hold_mounts "$lab" ns
   there() { timeout 600 nsenter -t "$holder" -m -n -- bash -c "$1"; }
 fi
 there "mkdir -p $point $memory && mount -t tmpfs -o size=80% tmpfs $memory" || { fail "no place for the mounts"; exit 1; }

@@ -55,9 +55,7 @@ finish() {
 }
 
 missing=$("$ganesha" check 2>&1) || skip "$missing"
-for tool in jq sha256sum /usr/bin/time setpriv; do
-  command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
-done
+need_tools jq sha256sum /usr/bin/time setpriv
 programs=("$bridge_binary")
 [ -n "${without_cli:-}" ] || programs+=("$cli_binary")
 for program in "${programs[@]}"; do

@@ -12,22 +12,12 @@ MiB=1048576
 fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
 exercise=${NFSRDMA_MOUNT_EXERCISE:-$root/build/tests/mount_exercise}
 [ -c /dev/fuse ] || skip "no /dev/fuse"
-for tool in fusermount3 nsenter unshare git; do
-  command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
-done
-for program in "$fuse_binary" "$exercise"; do
-  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE)"; exit 1; }
-done
+need_tools fusermount3 nsenter unshare git
+need_built "$fuse_binary" "$exercise"
 within_reach fuse_binary exercise mount_checks
 start_bridge plain || exit 1
 
-# One mount namespace for both mounts. It goes, and they with it, when its holder ends.
-unshare -m sleep infinity &
-holder=$!
-children+=("$holder")
-# shellcheck disable=SC2317
-apart() { [ "$(readlink "/proc/$holder/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] && [ "$(cat "/proc/$holder/comm")" = sleep ]; }
-eventually 10 apart || { fail "no namespace for the mounts"; exit 1; }
+hold_mounts unshare -m
 within() { nsenter -t "$holder" -m -- "$@"; }
 mounted() { within grep -q " $1 fuse.nfsrdma " /proc/self/mounts; }
 not_mounted() { ! mounted "$1"; }

@@ -5,9 +5,7 @@
 # Environment: mount_lib.sh's.
 # shellcheck source=mount_lib.sh
 . "$(dirname "$0")/mount_lib.sh"
-for tool in setpriv git; do
-  command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
-done
+need_tools setpriv git
 
 start_mount a / allow_other
 start_mount b /

@@ -11,20 +11,10 @@ MiB=1048576
 fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
 exercise=${NFSRDMA_MOUNT_EXERCISE:-$root/build/tests/mount_exercise}
 [ -c /dev/fuse ] || skip "no /dev/fuse"
-for tool in fusermount3 nsenter; do
-  command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
-done
-for program in "$fuse_binary" "$exercise"; do
-  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE)"; exit 1; }
-done
+need_tools fusermount3 nsenter
+need_built "$fuse_binary" "$exercise"
 
-# One mount namespace for all mounts, the client's network in it. It goes, and they with it, when its holder ends.
-"$lab" ns sleep infinity &
-holder=$!
-children+=("$holder")
-# shellcheck disable=SC2317
-apart() { [ "$(readlink "/proc/$holder/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] && [ "$(cat "/proc/$holder/comm")" = sleep ]; }
-eventually 10 apart || { echo "FAILED $test_name: no namespace for the mounts"; exit 1; }
+hold_mounts "$lab" ns
 client() { nsenter -t "$holder" -m -n -- "$@"; }
 mounted() { client grep -q " $1 fuse.nfsrdma " /proc/self/mounts; }
 not_mounted() { ! mounted "$1"; }

@@ -8,25 +8,16 @@
 MiB=1048576
 fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
 [ -c /dev/fuse ] || skip "no /dev/fuse"
-for tool in fusermount3 nsenter setpriv; do
-  command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
-done
-[ -x "$fuse_binary" ] || { echo "FAILED $test_name: no $fuse_binary (build it, or set NFSRDMA_FUSE)"; exit 1; }
+need_tools fusermount3 nsenter setpriv
+need_built "$fuse_binary"
 
-# A mount namespace for the mount, the client's network in it. It goes, and the mount with it, when its holder ends.
-"$lab" ns sleep infinity &
-holder=$!
-children+=("$holder")
-# shellcheck disable=SC2317
-apart() { [ "$(readlink "/proc/$holder/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] && [ "$(cat "/proc/$holder/comm")" = sleep ]; }
-eventually 10 apart || { echo "FAILED $test_name: no namespace for the mounts"; exit 1; }
+hold_mounts "$lab" ns
 client() { nsenter -t "$holder" -m -n -- "$@"; }
 as() { # UID COMMAND …
   local id=$1
   shift
   client setpriv --reuid="$id" --regid="$id" --clear-groups "$@"
 }
-gone() { ! kill -0 "$1" 2> /dev/null; }
 mounted() { client grep -q " $work/m fuse.nfsrdma " /proc/self/mounts; }
 # start_mount OPTIONS [COMMAND …]: COMMAND is put in front of the program.
 start_mount() {

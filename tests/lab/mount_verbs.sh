@@ -10,12 +10,8 @@ export NFSRDMA_LAB_SIDE=guest LAB_TIMEOUT=300
 device=${LAB_DEVICES:?the device to test, siw0 or rxe0}
 fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
 exercise=${NFSRDMA_MOUNT_EXERCISE:-$root/build/tests/mount_exercise}
-for tool in fusermount3 rdma; do
-  command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
-done
-for program in "$fuse_binary" "$exercise"; do
-  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE)"; exit 1; }
-done
+need_tools fusermount3 rdma
+need_built "$fuse_binary" "$exercise"
 within_reach fuse_binary exercise mount_checks
 
 # The guest's own memory: fusermount3 mounts on no hostfs. The user sees it as $point, root as $above$point.

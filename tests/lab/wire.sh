@@ -4,7 +4,7 @@
 # judge_wire.py holds the rules, split_fpdus.py says why the capture is rewritten for tshark first.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-for tool in tshark python3; do command -v $tool > /dev/null || skip "no $tool (packaging/packages.sh install test)"; done
+need_tools tshark python3
 
 on_server "mkdir '$export/many' '$export/tree' && chown 65534:65534 '$export/tree' && cd '$export/many' && seq -f 'a-rather-long-name-%05g' 1 1500 | xargs touch"
 head -c $((5 * 1048576 + 4321)) /dev/urandom > "$work/large"

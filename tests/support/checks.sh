@@ -75,6 +75,31 @@ eventually() {
 }
 gone() { ! kill -0 "$1" 2> /dev/null; }
 
+# need_tools TOOL …: skips the test where one is missing.
+need_tools() {
+  local tool
+  for tool in "$@"; do
+    command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
+  done
+}
+# need_built PROGRAM …: those that the tests of the mount run.
+need_built() {
+  local program
+  for program in "$@"; do
+    [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE)"; exit 1; }
+  done
+}
+# hold_mounts COMMAND …: a mount namespace for all mounts, as COMMAND makes one, that of the process $holder. It goes, and
+# they with it, when that ends.
+hold_mounts() {
+  "$@" sleep infinity &
+  holder=$!
+  children+=("$holder")
+  eventually 10 apart || { fail "no namespace for the mounts"; exit 1; }
+}
+# shellcheck disable=SC2317
+apart() { [ "$(readlink "/proc/$holder/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ] && [ "$(cat "/proc/$holder/comm")" = sleep ]; }
+
 # within_reach VARIABLE …: files that the unprivileged user must read are copied where he cannot.
 within_reach() {
   local variable file
