@@ -24,6 +24,7 @@ constexpr auto kGoodbye = 10s;     // for what is unwritten, once the mount has 
 constexpr auto kCallerValid = 2s;  // groups of a process seldom change, and reading them is slow
 constexpr std::size_t kMostCallers = 1000;
 constexpr std::size_t kMostSpare = 40;  // buffers: about what writes behind hold at once
+constexpr int kMostAtOnce = 16;
 constexpr auto kTidyEvery = 5s;
 constexpr std::size_t kMostFree = 16U << 20;  // that malloc may keep
 /// As good as for ever, and still a time that can be added to.
@@ -110,9 +111,13 @@ Status Mount::start_on_session() {
   return {};
 }
 
-/// Some requests at a time: what they send leaves together at the end of the turn.
+/// Where several are under way, some at a time: what they send leaves together at the end of the turn. The
+/// next one is likely to be there, too, behind one that nobody waits for. Otherwise the look that finds
+/// nothing is saved.
 void Mount::take_in() {
-  for (int i = 0; i < 16 && fuse_session_exited(session_) == 0; ++i) {
+  bool more = true;
+  const bool several = request_counters_.waited_for() != 0;
+  for (int i = 0; more && i < kMostAtOnce && fuse_session_exited(session_) == 0; ++i) {
     if (buffer_.mem == nullptr && !spare_.empty()) {
       buffer_.mem = spare_.back();
       spare_.pop_back();
@@ -121,7 +126,7 @@ void Mount::take_in() {
     if (got <= 0) return;  // nothing there, or unmounted: then it has exited
     ++taken_in_;
     if (!std::exchange(tidying_, true)) loop_.at(loop_.now() + kTidyEvery, [this] { tidy(); });
-    count_arrival();
+    more = count_arrival() || several;
     fuse_session_process_buf(session_, &buffer_);
     request_counters_.handled(loop_);
   }
@@ -142,13 +147,15 @@ void Mount::tidy() {
   if (mallinfo2().fordblks > kMostFree) ::malloc_trim(0);
 }
 
-/// What the kernel wants is the second word of what it sends (fuse_in_header in linux/fuse.h).
-void Mount::count_arrival() {
+/// What the kernel wants is the second word of what it sends (fuse_in_header in linux/fuse.h). True if no
+/// process waits for it.
+bool Mount::count_arrival() {
   std::uint32_t operation = 0;
   if (buffer_.size >= 2 * sizeof operation && (buffer_.flags & FUSE_BUF_IS_FD) == 0) {
     std::memcpy(&operation, static_cast<const std::byte*>(buffer_.mem) + sizeof operation, sizeof operation);
   }
   request_counters_.arrived(operation, loop_.now());
+  return !RequestCounters::is_waited_for(operation);
 }
 
 std::shared_ptr<void> Mount::take_memory() {

@@ -59,7 +59,7 @@ class Mount {
   Status start_on_session();
   void take_in();
   void tidy();
-  void count_arrival();
+  bool count_arrival();
   bool take_signals(int fd);
   [[nodiscard]] std::string statistics();
   async::Task<void> finish();

@@ -1,5 +1,5 @@
 // The kernel's requests, counted by their operation: how many, how many were refused, how long each took from
-// its arrival until it was answered.
+// its arrival until it was answered, as the loop tells the time: in turns.
 //
 // A request is handled in one go or answered later. Whoever answers later takes the Ticket while the request
 // is being handled; for one whose Ticket nobody has taken by the end of that, that was all.
@@ -34,6 +34,7 @@ class RequestCounters {
     current_ = {operation < kOperations ? operation : 0, now};
     taken_ = false;
     ++under_way_;
+    waited_for_ += is_waited_for(current_.operation) ? 1 : 0;
   }
   Ticket take() {
     taken_ = true;
@@ -47,14 +48,21 @@ class RequestCounters {
     of.errors += refused ? 1 : 0;
     of.took.add(now - ticket.arrived);
     --under_way_;
+    waited_for_ -= is_waited_for(ticket.operation) ? 1 : 0;
   }
 
   [[nodiscard]] const Operation& operator[](unsigned operation) const { return operations_[operation]; }
   [[nodiscard]] std::uint64_t under_way() const { return under_way_; }
+  /// Of them: those that are not the kernel's own goodbyes.
+  [[nodiscard]] std::uint64_t waited_for() const { return waited_for_; }
+  /// FUSE_RELEASE and FUSE_RELEASEDIR, FUSE_FORGET and FUSE_BATCH_FORGET are waited for by nobody.
+  static constexpr bool is_waited_for(unsigned operation) {
+    return operation != 18 && operation != 29 && operation != 2 && operation != 42;
+  }
 
  private:
   std::array<Operation, kOperations> operations_{};
-  std::uint64_t under_way_ = 0;
+  std::uint64_t under_way_ = 0, waited_for_ = 0;
   Ticket current_;
   bool taken_ = true;
 };

@@ -36,7 +36,9 @@ async::Task<void> FileImpl::read_beside(std::uint64_t key, std::span<std::byte> 
   co_await client_.callback_time();
   pending_.erase(key);
   client_.count_callback();
+  async::Loop& loop = client_.loop();
   done(std::move(result));  // may destroy this file
+  loop.look_at_clock();
 }
 
 async::Task<void> FileImpl::write_beside(std::uint64_t key, std::span<const std::byte> data,
@@ -45,14 +47,18 @@ async::Task<void> FileImpl::write_beside(std::uint64_t key, std::span<const std:
   co_await client_.callback_time();
   pending_.erase(key);
   client_.count_callback();
+  async::Loop& loop = client_.loop();
   done(std::move(result));
+  loop.look_at_clock();
 }
 
 async::Task<void> FileImpl::fail_beside(std::uint64_t key, Error error, Done done) {
   co_await client_.callback_time();
   pending_.erase(key);
   client_.count_callback();
+  async::Loop& loop = client_.loop();
   done(error);
+  loop.look_at_clock();
 }
 
 template <class Make>

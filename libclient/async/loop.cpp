@@ -8,11 +8,14 @@
 #include <atomic>
 #include <cassert>
 #include <cerrno>
+#include <ctime>
 #include <span>
 #include <utility>
 
 namespace nfsrdma::async {
 namespace {
+
+constexpr auto kNear = std::chrono::milliseconds(100);
 
 int wait_for(int epoll, std::span<epoll_event> events, const timespec* timeout) {
   // Timers of less than a millisecond matter (fabric/iwarp/gathering.h). Linux before 5.11 rounds them up.
@@ -28,6 +31,19 @@ int wait_for(int epoll, std::span<epoll_event> events, const timespec* timeout) 
 }
 
 }  // namespace
+
+/// now() stands still while one lives.
+class Loop::InTurn {
+ public:
+  explicit InTurn(Loop& loop) : loop_(loop), before_(std::exchange(loop.in_turn_, true)) {}
+  ~InTurn() { loop_.in_turn_ = before_; }
+  InTurn(const InTurn&) = delete;
+  InTurn& operator=(const InTurn&) = delete;
+
+ private:
+  Loop& loop_;
+  const bool before_;
+};
 
 struct Loop::Watch {
   std::uint64_t id;
@@ -124,7 +140,7 @@ void Loop::drop_tasks() {
 }
 
 void Loop::run_timers() {
-  const TimePoint current = now();
+  const TimePoint current = now_;
   while (!timers_.empty() && timers_.begin()->first.first <= current) {
     auto callback = std::move(timers_.begin()->second);
     timer_times_.erase(timers_.begin()->first.second);
@@ -150,22 +166,34 @@ void Loop::end_turn() {
   reap();
 }
 
+std::int64_t Loop::wall_seconds() {
+  if (wall_read_ == TimePoint::min() || now() - wall_read_ >= std::chrono::seconds(1)) {
+    wall_seconds_ = std::time(nullptr);
+    wall_read_ = now_;
+  }
+  return wall_seconds_;
+}
+
 bool Loop::turn(TimePoint latest) {
   TimePoint until = latest;
   if (!timers_.empty()) until = std::min(until, timers_.begin()->first.first);
   if (!posted_.empty()) until = TimePoint::min();
   timespec wait{};
   timespec* timeout = nullptr;
-  if (until != TimePoint::max()) {
-    const auto left = std::min<Clock::duration>(until - std::min(until, now()), std::chrono::hours(24));
+  if (until != TimePoint::max()) timeout = &wait;
+  if (until != TimePoint::max() && until != TimePoint::min()) {
+    // For what is far away the clock of the last turn will do.
+    if (until - now_ < kNear) look_at_clock();
+    const auto left = std::min<Clock::duration>(until - std::min(until, now_), std::chrono::hours(24));
     wait.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
     wait.tv_nsec = (left % std::chrono::seconds(1)).count();
-    timeout = &wait;
   }
   std::array<epoll_event, 64> events;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by the kernel
   const int count = wait_for(epoll_, events, timeout);
-  const bool timer_due = !timers_.empty() && timers_.begin()->first.first <= now();
+  look_at_clock();
+  const bool timer_due = !timers_.empty() && timers_.begin()->first.first <= now_;
   if (count <= 0 && !timer_due && posted_.empty()) return false;
+  const InTurn turn(*this);
   run_timers();
   for (int i = 0; i < count; ++i) {
     const auto& event = events[static_cast<std::size_t>(i)];

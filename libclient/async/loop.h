@@ -4,6 +4,10 @@
 // guards its loop with a mutex.) The order of one turn: due timers, ready descriptors, posted functions, then
 // the end-of-turn hooks, which is where fabrics send what the turn has queued, in one system call.
 //
+// The clock is read once for a turn: all that happens in it happens at one time. Where reading it is a system
+// call (in virtual machines, in User-Mode Linux) that was most of what a request cost. Between turns it is
+// read whenever it is asked for.
+//
 // Own code because the fabric wants readiness, not completion: it decides where to receive only once it knows
 // that bytes are there (design.md, "choose by measurement").
 #pragma once
@@ -58,6 +62,7 @@ class Loop {
   void drop(std::uint64_t id);
 
   /// Runs one turn; waits at most until `latest` for something to do. Returns false if nothing happened.
+  /// Turns follow each other at once, or now() is asked before: that is how it knows how long to wait.
   bool turn(TimePoint latest);
 
   /// Destroys the tasks that spawn() started and that have not ended, before what they use goes.
@@ -102,7 +107,14 @@ class Loop {
   Sleep sleep_until(TimePoint when) { return {*this, when}; }
   Sleep sleep_for(Clock::duration d) { return {*this, now() + d}; }
 
-  [[nodiscard]] TimePoint now() const { return Clock::now(); }
+  [[nodiscard]] TimePoint now() const {
+    if (!in_turn_) look_at_clock();
+    return now_;
+  }
+  /// Time has passed in the middle of a turn: a user's code has run.
+  void look_at_clock() const { now_ = Clock::now(); }
+  /// The wall clock, in seconds since 1970, at most one behind.
+  [[nodiscard]] std::int64_t wall_seconds();
 
   /// The descriptor that becomes readable when turn() has something to do (an epoll descriptor).
   [[nodiscard]] int descriptor() const { return epoll_; }
@@ -112,6 +124,7 @@ class Loop {
 
  private:
   struct Watch;
+  class InTurn;
   void control(int operation, int fd, std::uint32_t events, std::uint64_t id);
   void run_timers();
   void run_posted();
@@ -126,6 +139,10 @@ class Loop {
   std::map<std::uint64_t, std::function<void()>> hooks_;
   std::map<std::uint64_t, Task<void>> spawned_;
   std::vector<std::uint64_t> ended_;  // of them
+  bool in_turn_ = false;
+  mutable TimePoint now_ = Clock::now();  // as of the turn
+  TimePoint wall_read_ = TimePoint::min();
+  std::int64_t wall_seconds_ = 0;
   std::uint64_t next_id_ = 1;
 };
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <utility>
 
 #include "nfs4/convert.h"
@@ -94,7 +93,7 @@ Seconds FileSystem::valid(const Attributes& attributes) const {
   const bool directory = attributes.type == FileType::directory;
   const Seconds least = directory ? options_.directory_min : options_.file_min;
   const Seconds most = std::max(least, directory ? options_.directory_max : options_.file_max);
-  const auto age = static_cast<double>(std::time(nullptr) - attributes.changed.seconds) / 10;
+  const auto age = static_cast<double>(loop().wall_seconds() - attributes.changed.seconds) / 10;
   return std::clamp(Seconds(age), least, most);
 }
 

@@ -2,7 +2,10 @@
 
 #include <sys/random.h>
 
+#include <atomic>
+#include <bit>
 #include <cerrno>
+#include <cstdlib>
 
 #include "nfs4/convert.h"
 #include "nfs4/objects.h"
@@ -78,7 +81,7 @@ openflag4 how_to_open(const OpenFlags& flags) {
   createhow4 how;
   if (flags.exclusive) {
     // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
-    how.emplace<EXCLUSIVE4_1>() = {random_verifier(), encode_changes(changes)};
+    how.emplace<EXCLUSIVE4_1>() = {unique_verifier(), encode_changes(changes)};
   } else {
     if (flags.truncate) changes.size = 0;
     how.emplace<UNCHECKED4>() = encode_changes(changes);
@@ -88,10 +91,13 @@ openflag4 how_to_open(const OpenFlags& flags) {
 
 }  // namespace
 
-verifier4 random_verifier() {
-  verifier4 verifier{};
-  if (::getrandom(verifier.data(), verifier.size(), 0) != static_cast<ssize_t>(verifier.size())) std::abort();
-  return verifier;
+verifier4 unique_verifier() {
+  static std::atomic<std::uint64_t> next = [] {
+    std::uint64_t begin = 0;
+    if (::getrandom(&begin, sizeof begin, 0) != static_cast<ssize_t>(sizeof begin)) std::abort();
+    return begin;
+  }();
+  return std::bit_cast<verifier4>(next++);
 }
 
 OPEN4args open_arguments(const Session& session, const Open& open) {

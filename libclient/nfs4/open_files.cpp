@@ -39,7 +39,7 @@ openflag4 how_to_create(Creation how, const SetAttributes& changes) {
       break;
     case Creation::exclusive:
       // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
-      out.emplace<EXCLUSIVE4_1>() = {random_verifier(), encode_changes(at_exclusive_create(changes))};
+      out.emplace<EXCLUSIVE4_1>() = {unique_verifier(), encode_changes(at_exclusive_create(changes))};
       break;
   }
   return openflag4::of<OPEN4_CREATE>(std::move(out));

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <ctime>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "async/event.h"
@@ -186,6 +188,41 @@ TEST_CASE("async: turn() returns false when its time is over and nothing happene
   CHECK_FALSE(loop.turn(begin + 20ms));
   CHECK(loop.now() >= begin + 20ms);
   CHECK_FALSE(loop.turn(TimePoint::min()));
+}
+
+TEST_CASE("async: the clock stands still in a turn, unless it is asked to be read, and runs between turns") {
+  Loop loop;
+  const TimePoint begin = loop.now();
+  bool checked = false;
+  loop.post([&] {
+    const TimePoint before = loop.now();
+    CHECK(before >= begin);
+    std::this_thread::sleep_for(3ms);
+    CHECK(loop.now() == before);
+    loop.look_at_clock();
+    CHECK(loop.now() >= before + 3ms);
+    checked = true;
+  });
+  CHECK(loop.turn(loop.now() + 1s));
+  CHECK(checked);
+  const TimePoint after = loop.now();
+  std::this_thread::sleep_for(2ms);
+  CHECK(loop.now() >= after + 2ms);
+  const std::int64_t wall = std::time(nullptr);
+  CHECK(loop.wall_seconds() >= wall - 1);
+  CHECK(loop.wall_seconds() <= wall + 1);
+}
+
+TEST_CASE("async: a timer that is set long after the last turn is on time") {
+  Loop loop;
+  loop.turn(TimePoint::min());
+  std::this_thread::sleep_for(250ms);
+  const TimePoint begin = loop.now();
+  bool rung = false;
+  loop.at(begin + 150ms, [&] { rung = true; });
+  while (!rung) loop.turn(TimePoint::max());
+  CHECK(Clock::now() >= begin + 150ms);
+  CHECK(Clock::now() < begin + 350ms);
 }
 
 TEST_CASE("async: the order of a turn is timers, descriptors, posted functions, hooks") {

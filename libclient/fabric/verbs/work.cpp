@@ -152,7 +152,9 @@ void RdmaConnection::on_work_done(const Work& work) {
 void RdmaConnection::on_completion_event() {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
-  while (endpoint_->lib.get_cq_event(endpoint_->completions, &queue, &context) == 0) {
+  // One event at most for each time that a queue was armed.
+  while ((receives_armed_ || sends_armed_) &&
+         endpoint_->lib.get_cq_event(endpoint_->completions, &queue, &context) == 0) {
     const bool sends = queue == endpoint_->send_cq;
     (sends ? sends_armed_ : receives_armed_) = false;
     unsigned& events = sends ? send_events_ : receive_events_;
