@@ -12,8 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "fs/nfs4/engine.h"
 #include "fuse/statistics.h"
-#include "nfs4/types/status.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -67,19 +67,16 @@ Status Mount::start() {
 }
 
 Status Mount::start_on_session() {
-  auto path = nfs4::Path::parse(options_.target.path);
-  if (!path) return path.error();
-  nfs4::Objects objects(server_.session());
-  auto root = loop_.run(
-      objects.root(nullptr, std::move(*path), nfs4::bitmap_of({nfs4::FATTR4_TYPE, nfs4::FATTR4_FSID})));
+  auto engine = std::make_unique<fs::Nfs4Engine>(server_.session());
+  auto root = loop_.run(engine->root(options_.target.path));
   if (!root) return root.error();
-  if (root->attributes.type != nfs4::NF4DIR) {
+  if (!root->attributes || root->attributes->type != FileType::directory) {
     return Error(ErrorKind::usage, ENOTDIR, "mount", options_.source, "is not a directory on the server");
   }
   fs::Options cache = options_.cache;
   cache.rsize = server_.rsize();
   cache.wsize = server_.wsize();
-  files_ = std::make_unique<fs::FileSystem>(server_.session(), cache, *root);
+  files_ = std::make_unique<fs::FileSystem>(std::move(engine), cache, *root);
   files_->on_doubt([this](std::uint64_t inode) {
     if (mounted_) forget_attributes(inode);
   });

@@ -159,10 +159,9 @@ void op_rename(fuse_req_t raw, fuse_ino_t from, const char* name, fuse_ino_t to,
 }
 Task<void> statfs_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino) {
   constexpr std::uint32_t kBlock = 4096;
-  std::uint32_t longest = 255;
-  auto space = co_await mount.files().space(std::move(caller), ino == 0 ? fs::Inodes::kRoot : ino, longest);
+  auto space = co_await mount.files().space(std::move(caller), ino == 0 ? fs::Inodes::kRoot : ino);
   if (space) {
-    request->space(*space, kBlock, longest);
+    request->space(space->space, kBlock, space->longest_name);
   } else {
     request->error(space.error());
   }
@@ -374,7 +373,7 @@ void op_fsync(fuse_req_t raw, fuse_ino_t, int, fuse_file_info* info) {
 }
 Task<void> release_task(Mount& mount, RequestRef request, Handle file, bool unlock, std::uint64_t owner) {
   if (unlock) {
-    auto unlocked = co_await mount.files().unlock(file, owner, nfs4::LockRange());
+    auto unlocked = co_await mount.files().unlock(file, owner, locking::LockRange());
     (void)unlocked;
   }
   auto closed = co_await mount.files().close(std::move(file));
@@ -425,22 +424,22 @@ void op_copy_file_range(fuse_req_t raw, fuse_ino_t, off_t from_offset, fuse_file
 
 // ---- locks ----
 
-nfs4::LockRequest lock_request(std::uint64_t owner, const struct flock& lock) {
-  nfs4::LockRequest out;
+locking::LockRequest lock_request(std::uint64_t owner, const struct flock& lock) {
+  locking::LockRequest out;
   out.owner = owner;
   out.write = lock.l_type == F_WRLCK;
   out.range.offset = static_cast<std::uint64_t>(lock.l_start);
   if (lock.l_len != 0) out.range.length = static_cast<std::uint64_t>(lock.l_len);
   return out;
 }
-void answer_holder(Request& request, const std::optional<nfs4::LockHolder>& holder) {
+void answer_holder(Request& request, const std::optional<locking::LockHolder>& holder) {
   struct flock out{};
   out.l_type = F_UNLCK;
   out.l_whence = SEEK_SET;
   if (holder) {
     out.l_type = holder->write ? F_WRLCK : F_RDLCK;
     out.l_start = static_cast<off_t>(holder->range.offset);
-    const bool to_the_end = holder->range.end() == nfs4::LockRange::kToTheEnd;
+    const bool to_the_end = holder->range.end() == locking::LockRange::kToTheEnd;
     out.l_len = to_the_end ? 0 : static_cast<off_t>(holder->range.length);
   }
   request.lock(out);
@@ -460,15 +459,15 @@ Task<void> lock_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Stat
 }
 void set_lock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, const struct flock& lock, bool sleep) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
-    const nfs4::LockRequest wanted = lock_request(info->lock_owner, lock);
+    const locking::LockRequest wanted = lock_request(info->lock_owner, lock);
     if (lock.l_type == F_UNLCK) {
       // What was written under the lock is on the server before it goes.
       auto unlock = b.mount.files().unlock(std::move(file), wanted.owner, wanted.range);
       return when_written(b.mount, ino, status_task(b.request, std::move(unlock)));
     }
-    std::shared_ptr<nfs4::LockWait> wait;
+    std::shared_ptr<locking::LockWait> wait;
     if (sleep) {
-      wait = std::make_shared<nfs4::LockWait>(b.mount.loop());
+      wait = std::make_shared<locking::LockWait>(b.mount.loop());
       b.request->set_wait(wait);
     }
     return lock_task(b.mount, b.request, ino, b.mount.files().lock(std::move(file), wanted, std::move(wait)));

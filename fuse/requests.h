@@ -48,7 +48,7 @@ class Request : public std::enable_shared_from_this<Request> {
   [[nodiscard]] fuse_req_t raw() const { return request_; }
 
   /// What an interrupt ends at once: the wait for a lock.
-  void set_wait(std::shared_ptr<nfs4::LockWait> wait) { wait_ = std::move(wait); }
+  void set_wait(std::shared_ptr<locking::LockWait> wait) { wait_ = std::move(wait); }
 
  private:
   Request(async::Loop& loop, RequestCounters& counters, fuse_req_t request)
@@ -62,7 +62,7 @@ class Request : public std::enable_shared_from_this<Request> {
   const RequestCounters::Ticket ticket_;
   fuse_req_t request_;
   std::weak_ptr<Request>* registered_ = nullptr;
-  std::shared_ptr<nfs4::LockWait> wait_;
+  std::shared_ptr<locking::LockWait> wait_;
   async::Loop::TimerId timer_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A mounted file system: what a kernel's requests become on an NFSv4.1 or 4.2 session.
+// A mounted file system: what a kernel's requests become for a protocol's engine (engine.h).
 //
 // Inodes are numbers (inodes.h); every operation names the caller whose rights count. Each is one round trip
 // where the server lets it be.
@@ -13,7 +13,7 @@
 //
 // A read delegation is better than times: while a file has one its attributes are answered here, and it is
 // opened and closed without a word to the server, kept open for that behind its last close
-// (OpenFiles::keep_delegated). What the kernel was told then holds for as long as the lease, or until the
+// (Engine::keep_delegated). What the kernel was told then holds for as long as the lease, or until the
 // delegation is recalled, when it is told to forget (on_doubt()).
 //
 // Writes are answered when they are on their way (write-behind), at most kMostBehind bytes of all files.
@@ -38,15 +38,12 @@
 #include <vector>
 
 #include "fs/counters.h"
+#include "fs/engine.h"
 #include "fs/inodes.h"
 #include "fs/open_handle.h"
-#include "nfs4/locks.h"
-#include "nfs4/objects.h"
-#include "nfs4/open_files.h"
 
 namespace nfsrdma::fs {
 
-using nfs4::Caller;
 using Seconds = std::chrono::duration<double>;
 
 struct Options {
@@ -78,24 +75,19 @@ struct OpenedFile {
 
 struct DirectoryHandle {
   std::shared_ptr<Inode> inode;
-  nfs4::verifier4 verifier{};
-  nfs4::DirectoryPage page;
+  Page page;
   std::uint64_t page_begin = 0;  ///< the cookie that the page came behind
   std::uint64_t as_of = 0;       ///< of the changes that were made here
   bool loaded = false;
 };
-using Listed = nfs4::DirectoryPage::Entry;
 
 /// An Error of this layer's own: no server said so.
 Error refusal(int code, const char* operation, const std::string& name, const char* why);
 
-/// Attributes of an object and of its directory.
-nfs4::Wanted both();
-
 class FileSystem {
  public:
-  /// `root`: with its filesystem (FATTR4_FSID).
-  FileSystem(nfs4::Session& session, Options options, const nfs4::Node& root);
+  /// `root`: what Engine::root() gave.
+  FileSystem(std::unique_ptr<Engine> engine, Options options, const Object& root);
   ~FileSystem();
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;
@@ -120,7 +112,7 @@ class FileSystem {
   async::Task<Status> remove_directory(Caller caller, std::uint64_t directory, std::string name);
   async::Task<Status> rename(Caller caller, std::uint64_t from, std::string old_name, std::uint64_t to,
                              std::string new_name);
-  async::Task<Result<FilesystemSpace>> space(Caller caller, std::uint64_t inode, std::uint32_t& longest_name);
+  async::Task<Result<Space>> space(Caller caller, std::uint64_t inode);
 
   // ---- directories ----
   /// The directory, for list(). It may be dropped at any time.
@@ -158,12 +150,12 @@ class FileSystem {
                                           std::uint64_t count);
 
   // ---- locks ----
-  async::Task<Result<std::optional<nfs4::LockHolder>>> test_lock(std::shared_ptr<OpenHandle> file,
-                                                                 nfs4::LockRequest request);
+  async::Task<Result<std::optional<locking::LockHolder>>> test_lock(std::shared_ptr<OpenHandle> file,
+                                                                    locking::LockRequest request);
   /// Without `wait`: EAGAIN if somebody has it.
-  async::Task<Status> lock(std::shared_ptr<OpenHandle> file, nfs4::LockRequest request,
-                           std::shared_ptr<nfs4::LockWait> wait);
-  async::Task<Status> unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner, nfs4::LockRange range);
+  async::Task<Status> lock(std::shared_ptr<OpenHandle> file, locking::LockRequest request,
+                           std::shared_ptr<locking::LockWait> wait);
+  async::Task<Status> unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner, locking::LockRange range);
 
   // ---- extended attributes: names with "user." ----
   async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, std::uint64_t inode, std::string name);
@@ -181,21 +173,21 @@ class FileSystem {
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Holdings holdings() const;
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
-  [[nodiscard]] async::Loop& loop() const { return session_.loop(); }
+  [[nodiscard]] async::Loop& loop() const { return loop_; }
 
  private:
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
-  [[nodiscard]] Attributes attributes_of(const nfs4::WireAttributes& wire) const;
-  Entry entry(const nfs4::nfs_fh4& handle, const std::string& name, const nfs4::WireAttributes& attributes);
+  [[nodiscard]] Attributes numbered(Attributes attributes) const;
+  Entry entry(const FileHandle& handle, const std::string& name, const Attributes& told);
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
   Seconds valid(Inode& inode, const Attributes& attributes);
-  void delegation_ended(const nfs4::nfs_fh4& handle);
+  void delegation_ended(const FileHandle& handle);
   [[nodiscard]] Entry absent() const;
-  async::Task<Result<Entry>> made(nfs4::Node node, std::string name);
-  [[nodiscard]] Attributed attributed(Inode& inode, const nfs4::WireAttributes& wire);
-  async::Task<Status> hide(Caller caller, nfs4::nfs_fh4 directory, std::string name,
+  async::Task<Result<Entry>> made(Object object, std::string name);
+  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told);
+  async::Task<Status> hide(Caller caller, FileHandle directory, std::string name,
                            std::shared_ptr<Inode> inode);
-  async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, nfs4::nfs_fh4 directory,
+  async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
                                                           std::string name);
   void changed_here(Inode& inode);
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
@@ -213,7 +205,7 @@ class FileSystem {
     ~Naming() { --directory_->naming; }
     Naming(const Naming&) = delete;
     Naming& operator=(const Naming&) = delete;
-    void brought(const std::optional<nfs4::WireAttributes>& attributes) {
+    void brought(const std::optional<Attributes>& attributes) {
       if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
       files_.keep_fresh(*directory_, *attributes, files_.freshness(*directory_));
     }
@@ -225,31 +217,30 @@ class FileSystem {
   };
   [[nodiscard]] std::uint64_t freshness(const Inode& inode) const;
   /// `as_of`: what freshness() is if nothing has changed it since they were had; else they are not kept.
-  void keep_fresh(Inode& inode, const nfs4::WireAttributes& wire, std::uint64_t as_of);
+  void keep_fresh(Inode& inode, const Attributes& told, std::uint64_t as_of);
   [[nodiscard]] std::optional<Attributed> fresh(const Inode& inode) const;
   /// Its attributes, once all that was written here is on the server. `as_of`: as with keep_fresh().
-  void is_as_written(Inode& inode, const nfs4::OpenFile::After& after, std::uint64_t as_of);
+  void is_as_written(Inode& inode, const std::optional<Attributes>& after, std::uint64_t as_of);
   using Bytes = std::span<const std::byte>;
-  async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, Bytes data, std::uint64_t offset,
-                                nfs4::stable_how4 stable, nfs4::OpenFile::After* after = nullptr);
+  async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory, Bytes data,
+                                std::uint64_t offset, Stability stability,
+                                std::optional<Attributes>* after = nullptr);
   /// Its place among the inode's, until it is done.
   using Pending = std::list<PendingWrite>::iterator;
   Pending begin_behind(Inode& inode, std::uint64_t offset, std::size_t size);
   async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory, Bytes data,
-                                 Pending pending, nfs4::stable_how4 stable);
+                                 Pending pending, Stability stability);
   bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
   void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
-  void send_gathered(Inode& inode, nfs4::stable_how4 stable = nfs4::UNSTABLE4);
+  void send_gathered(Inode& inode, Stability stability = Stability::unstable);
   async::Task<void> send_old_gathered();
   [[nodiscard]] Status refused_xattr(const std::string& name) const;
 
-  nfs4::Session& session_;
+  const std::unique_ptr<Engine> engine_;
+  async::Loop& loop_;
   const Options options_;
-  const nfs4::fsid4 filesystem_;  // the root's
+  const std::optional<Attributes> root_;
   Counters counters_;
-  nfs4::Objects objects_;
-  nfs4::OpenFiles files_;
-  nfs4::Locks locks_;
   Inodes inodes_;
   BufferPool pool_;
   /// Small writes of one open file that follow each other, until they are sent as one.

@@ -9,28 +9,29 @@
 
 #include "async/all.h"
 #include "fs/file_system.h"
-#include "nfs4/convert.h"
-#include "nfs4/types/status.h"
 
 namespace nfsrdma::fs {
 namespace {
-
-using namespace nfs4;
 
 constexpr std::size_t kMostBehind = 32U << 20;
 /// Writes below this are worth a copy.
 constexpr std::size_t kGatherBelow = 64U << 10;
 constexpr auto kGatherFor = std::chrono::milliseconds(10);
 
-std::uint32_t share_access(int flags) {
+Access access_of(int flags) {
   switch (flags & O_ACCMODE) {
     case O_WRONLY:
-      return OPEN4_SHARE_ACCESS_WRITE;
+      return Access::write;
     case O_RDWR:
-      return OPEN4_SHARE_ACCESS_BOTH;
+      return Access::both;
     default:
-      return OPEN4_SHARE_ACCESS_READ;
+      return Access::read;
   }
+}
+
+/// Then the caller does it by himself.
+bool is_unsupported(const Error& error) {
+  return error.errno_value() == EOPNOTSUPP;
 }
 
 void heed_flags(OpenHandle& handle, int flags, bool sync) {
@@ -46,17 +47,15 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   auto inode = find(id);
   if (!inode) co_return inode.error();
   const std::uint64_t as_of = freshness(**inode);
-  auto opened = co_await files_.open_handle(caller, (*inode)->handle, (*inode)->label, share_access(flags),
-                                            public_attributes());
+  auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags));
   if (!opened) co_return opened.error();
+  const std::optional<Attributes>& told = opened->object.attributes;
   // Close-to-open: nothing from before counts any more.
   (*inode)->fresh.reset();
-  if ((*inode)->writes.empty() && opened->node.attributes.type) {
-    keep_fresh(**inode, opened->node.attributes, as_of);
-  }
+  if ((*inode)->writes.empty() && told) keep_fresh(**inode, *told, as_of);
   OpenedFile out;
-  out.handle =
-      std::make_shared<OpenHandle>(loop(), pool_, counters_, *inode, std::move(opened->file), options_.rsize);
+  out.handle = std::make_shared<OpenHandle>(loop(), pool_, counters_, *inode, std::move(opened->file), caller,
+                                            options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
   if ((flags & O_TRUNC) != 0) {
     SetAttributes changes;
@@ -65,7 +64,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
     if (!cut) co_return cut.error();
     co_return out;
   }
-  const auto change = opened->node.attributes.change;
+  const auto change = told ? std::optional(told->change) : std::nullopt;
   // Also where the file is open here already: what somebody else wrote may be what has changed it.
   out.keep_cache = !options_.close_to_open || (change && (*inode)->cached_change == change);
   (*inode)->cached_change = change;
@@ -76,23 +75,22 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
                                                    std::uint32_t mode, int flags) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  SetAttributes changes;
-  changes.mode = mode & 07777U;
-  if ((flags & O_TRUNC) != 0) changes.size = 0;
-  const Creation how = (flags & O_EXCL) != 0 ? Creation::exclusive : Creation::unchecked;
+  Engine::Creation how;
+  how.mode = mode;
+  how.exclusive = (flags & O_EXCL) != 0;
+  how.truncate = (flags & O_TRUNC) != 0;
   Naming naming(*this, *parent);
-  auto opened =
-      co_await files_.create(caller, (*parent)->handle, name, share_access(flags), how, changes, both());
+  auto opened = co_await engine_->create(caller, (*parent)->handle, name, access_of(flags), how);
   if (!opened) co_return opened.error();
-  if (opened->directory) naming.brought(opened->directory->attributes);
-  auto entered = co_await made(std::move(opened->node), std::move(name));
+  naming.brought(opened->directory);
+  auto entered = co_await made(std::move(opened->object), std::move(name));
   if (!entered) co_return entered.error();
   OpenedFile out;
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
   inode->cached_change = out.entry.attributes.change;
   out.handle = std::make_shared<OpenHandle>(loop(), pool_, counters_, std::move(inode),
-                                            std::move(opened->file), options_.rsize);
+                                            std::move(opened->file), caller, options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
   co_return out;
 }
@@ -106,26 +104,26 @@ Status FileSystem::late_error(Inode& inode) {
 async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
   // All of a small file in one go, without a COMMIT behind it.
-  const bool all = inode.writes.size() == 1 && !file->ref()->has_unstable_data();
-  send_gathered(inode, all ? FILE_SYNC4 : UNSTABLE4);
+  const bool all = inode.writes.size() == 1 && !file->file()->has_unstable_data();
+  send_gathered(inode, all ? Stability::on_disk : Stability::unstable);
   co_await settle(inode);
   const std::uint64_t as_of = inode.changed, fresh = freshness(inode);
-  OpenFile::After after;
-  auto committed = co_await file->ref()->commit(&after);
+  std::optional<Attributes> after;
+  auto committed = co_await file->file()->commit(&after);
   if (auto late = late_error(inode); !late) co_return late;
   if (!committed) co_return committed;
   // What this mount wrote is what its kernel has: the next open need not drop it.
   if (inode.synced == as_of || inode.changed != as_of) co_return Status();
   if (!after) {
-    auto now = co_await file->ref()->attributes(public_attributes());
+    auto now = co_await file->file()->attributes();
     if (now) after = std::move(*now);
   }
   if (inode.changed == as_of) is_as_written(inode, after, fresh);
   co_return Status();
 }
 
-void FileSystem::is_as_written(Inode& inode, const OpenFile::After& after, std::uint64_t as_of) {
-  if (!after || !after->change) return;
+void FileSystem::is_as_written(Inode& inode, const std::optional<Attributes>& after, std::uint64_t as_of) {
+  if (!after) return;
   inode.cached_change = after->change;
   inode.synced = inode.changed;
   keep_fresh(inode, *after, as_of);
@@ -133,10 +131,9 @@ void FileSystem::is_as_written(Inode& inode, const OpenFile::After& after, std::
 
 async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner) {
   Status done;
-  if ((file->ref().access() & OPEN4_SHARE_ACCESS_WRITE) != 0) done = co_await sync(file);
-  if (file->ref()->state().locks.contains(lock_owner) ||
-      file->ref()->state().lost_locks.contains(lock_owner)) {
-    auto released = co_await locks_.release(file->ref().file(), lock_owner);
+  if (file->file()->access() != Access::read) done = co_await sync(file);
+  if (file->file()->knows_owner(lock_owner)) {
+    auto released = co_await file->file()->release_locks(lock_owner);
     if (!released && done) done = released;
   }
   co_return done;
@@ -153,22 +150,22 @@ async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
 
 async::Task<void> FileSystem::closed() {
   while (closing_ != 0) (void)co_await less_closing_.wait_until(async::TimePoint::max());
-  co_await files_.unpark_all();
+  co_await engine_->forget_all();
 }
 
 async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   co_await settle(file->inode());
   const auto inode = file->shared_inode();
-  const Caller caller = file->ref()->state().caller;
+  const Caller caller = file->caller();
   file->drop_ahead();
-  auto closed = co_await files_.close(std::move(file->ref()));
+  auto closed = co_await engine_->close(file->file());
   std::erase(inode->open, file.get());
   inode->settled.notify_all();
   if (inode->open.empty() && inode->hidden) {
     const Inode::Hidden hidden = *std::exchange(inode->hidden, std::nullopt);
     std::optional<Naming> naming;
     if (auto directory = inodes_.find(hidden.directory)) naming.emplace(*this, std::move(directory));
-    (void)co_await objects_.remove(caller, hidden.directory, hidden.name, bitmap4());
+    (void)co_await engine_->remove(caller, hidden.directory, hidden.name);
   }
   co_return closed;
 }
@@ -203,27 +200,29 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
 
 namespace {
 /// Holds on to the file, for a task that outlives whoever began it.
-async::Task<Status> write_piece(std::shared_ptr<OpenFile> file, std::span<const std::byte> data,
-                                std::uint64_t offset, stable_how4 stable, OpenFile::After* after,
-                                Counters& counters) {
+async::Task<Status> write_piece(ServerFileRef file, std::shared_ptr<void> memory,
+                                std::span<const std::byte> data, std::uint64_t offset, Stability stability,
+                                std::optional<Attributes>* after, Counters& counters) {
   ++counters.server_writes;
-  auto count = co_await file->write(data, offset, stable, after);
+  auto count = co_await file->write(data, std::move(memory), offset, stability, after);
   if (!count) co_return count.error();
   counters.server_bytes_written += *count;
   co_return Status();
 }
 }  // namespace
 
-async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, Bytes data, std::uint64_t offset,
-                                          stable_how4 stable, OpenFile::After* after) {
+async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
+                                          Bytes data, std::uint64_t offset, Stability stability,
+                                          std::optional<Attributes>* after) {
   if (data.size() <= options_.wsize) {
-    co_return co_await write_piece(file->ref().file(), data, offset, stable, after, counters_);
+    co_return co_await write_piece(file->file(), std::move(memory), data, offset, stability, after,
+                                   counters_);
   }
   std::vector<async::Task<Status>> pieces;
   for (std::size_t at = 0; at < data.size(); at += options_.wsize) {
     const auto length = std::min<std::size_t>(data.size() - at, options_.wsize);
-    pieces.push_back(
-        write_piece(file->ref().file(), data.subspan(at, length), offset + at, stable, nullptr, counters_));
+    pieces.push_back(write_piece(file->file(), memory, data.subspan(at, length), offset + at, stability,
+                                 nullptr, counters_));
   }
   const auto results = co_await async::all(loop(), std::move(pieces));
   for (const Status& result : results) {
@@ -233,13 +232,14 @@ async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, Byte
 }
 
 async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
-                                           Bytes data, Pending pending, stable_how4 stable) {
+                                           Bytes data, Pending pending, Stability stability) {
   Inode& inode = file->inode();
   // The WRITE itself counts twice, as it begins and as it ends.
   const std::uint64_t as_of = freshness(inode) + 2;
-  OpenFile::After after;
-  auto done = co_await write_out(file, data, pending->offset, stable, stable == UNSTABLE4 ? nullptr : &after);
-  memory.reset();
+  std::optional<Attributes> after;
+  const bool tell = stability == Stability::on_disk;
+  auto done =
+      co_await write_out(file, std::move(memory), data, pending->offset, stability, tell ? &after : nullptr);
   if (!done && !inode.late_error) inode.late_error = done.error();
   inode.writes.erase(pending);
   inode.changed = ++changes_;
@@ -278,13 +278,13 @@ void FileSystem::gather(const std::shared_ptr<OpenHandle>& file, Bytes data, std
   if (!sending_old_) loop().spawn(send_old_gathered());
 }
 
-void FileSystem::send_gathered(Inode& inode, stable_how4 stable) {
+void FileSystem::send_gathered(Inode& inode, Stability stability) {
   auto found = gathered_.extract(&inode);
   if (!found) return;
   Gathered& gathered = found.mapped();
   auto memory = std::make_shared<std::vector<std::byte>>(std::move(gathered.data));
   const Bytes data(*memory);
-  loop().spawn(write_behind(std::move(gathered.file), std::move(memory), data, gathered.pending, stable));
+  loop().spawn(write_behind(std::move(gathered.file), std::move(memory), data, gathered.pending, stability));
 }
 
 async::Task<void> FileSystem::send_old_gathered() {
@@ -315,7 +315,8 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::sha
   // In both cases overlapping writes would overtake each other, but for settle().
   if (file->write_through) {
     co_await settle(inode, offset, offset + data.size());
-    auto done = co_await write_out(file, data, offset, file->direct ? UNSTABLE4 : FILE_SYNC4);
+    const Stability stability = file->direct ? Stability::unstable : Stability::on_disk;
+    auto done = co_await write_out(file, std::move(memory), data, offset, stability);
     changed_here(inode);
     co_return done;
   }
@@ -337,7 +338,7 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::sha
     co_return Status();
   }
   const Pending pending = begin_behind(inode, offset, data.size());
-  loop().spawn(write_behind(std::move(file), std::move(memory), data, pending, UNSTABLE4));
+  loop().spawn(write_behind(std::move(file), std::move(memory), data, pending, Stability::unstable));
   co_return Status();
 }
 
@@ -346,15 +347,14 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::sha
 async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                                     int whence) {
   co_await settle(file->inode());
-  auto attributes = co_await file->ref()->attributes(public_attributes());
+  auto attributes = co_await file->file()->attributes();
   if (!attributes) co_return attributes.error();
-  const std::uint64_t size = attributes->size.value_or(0);
+  const std::uint64_t size = attributes->size;
   if (offset >= size)
     co_return refusal(ENXIO, "SEEK", file->inode().label, "the offset is behind the end of the file");
-  auto found =
-      co_await file->ref()->seek(offset, whence == SEEK_HOLE ? NFS4_CONTENT_HOLE : NFS4_CONTENT_DATA);
+  auto found = co_await file->file()->seek(offset, whence == SEEK_HOLE);
   if (!found) {
-    if (!OpenFile::is_unsupported(found.error())) co_return found.error();
+    if (!is_unsupported(found.error())) co_return found.error();
     co_return whence == SEEK_HOLE ? size : offset;  // as if there were no holes: lseek(2) allows it
   }
   if (*found) co_return **found;
@@ -369,18 +369,15 @@ async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int m
     co_return refusal(EOPNOTSUPP, "fallocate", file->inode().label, "NFS has nothing for this mode");
   }
   // What is not committed must not come back into a hole.
-  auto committed = co_await file->ref()->commit();
+  auto committed = co_await file->file()->commit(nullptr);
   if (!committed) co_return committed;
   Status done;
   if (mode == 0) {
-    done = co_await file->ref()->allocate(offset, length);
+    done = co_await file->file()->allocate(offset, length);
   } else {
-    done = co_await file->ref()->deallocate(offset, length);
+    done = co_await file->file()->deallocate(offset, length);
   }
   changed_here(file->inode());
-  if (!done && OpenFile::is_unsupported(done.error())) {
-    co_return refusal(EOPNOTSUPP, "fallocate", file->inode().label, "the server does not do it");
-  }
   co_return done;
 }
 
@@ -389,34 +386,28 @@ async::Task<Result<std::uint64_t>> FileSystem::copy(std::shared_ptr<OpenHandle> 
                                                     std::uint64_t to_offset, std::uint64_t count) {
   co_await settle(from->inode());
   co_await settle(to->inode());
-  auto copied =
-      co_await OpenFile::copy(*from->ref().file(), from_offset, *to->ref().file(), to_offset, count);
+  auto copied = co_await engine_->copy(from->file(), from_offset, to->file(), to_offset, count);
   changed_here(to->inode());
-  if (copied) co_return copied;
-  // The kernel then copies by reading and writing.
-  if (OpenFile::is_unsupported(copied.error())) {
-    co_return refusal(EOPNOTSUPP, "COPY", to->inode().label, "the server does not copy");
-  }
-  co_return copied;
+  co_return copied;  // EOPNOTSUPP: the kernel then copies by reading and writing
 }
 
 // ---- locks ----
 
-async::Task<Result<std::optional<LockHolder>>> FileSystem::test_lock(std::shared_ptr<OpenHandle> file,
-                                                                     LockRequest request) {
-  co_return co_await locks_.test(file->ref().file(), request);
+async::Task<Result<std::optional<locking::LockHolder>>> FileSystem::test_lock(
+    std::shared_ptr<OpenHandle> file, locking::LockRequest request) {
+  co_return co_await file->file()->test_lock(request);
 }
 
-async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockRequest request,
-                                     std::shared_ptr<LockWait> wait) {
+async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, locking::LockRequest request,
+                                     std::shared_ptr<locking::LockWait> wait) {
   // What was written before the lock is to be seen by whoever has it next, and what others wrote by us.
   co_await settle(file->inode());
   if (wait) {
-    auto done = co_await locks_.wait(file->ref().file(), request, std::move(wait));
+    auto done = co_await file->file()->wait_for_lock(request, std::move(wait));
     changed_here(file->inode());
     co_return done;
   }
-  auto refused = co_await locks_.set(file->ref().file(), request);
+  auto refused = co_await file->file()->lock(request);
   if (!refused) co_return refused.error();
   if (*refused) co_return refusal(EAGAIN, "LOCK", file->inode().label, "somebody else has a lock there");
   changed_here(file->inode());
@@ -424,10 +415,10 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockReque
 }
 
 async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner,
-                                       LockRange range) {
+                                       locking::LockRange range) {
   co_await settle(file->inode());
-  auto committed = co_await file->ref()->commit();
-  auto done = co_await locks_.clear(file->ref().file(), owner, range);
+  auto committed = co_await file->file()->commit(nullptr);
+  auto done = co_await file->file()->unlock(owner, range);
   if (!committed) co_return committed;
   co_return done;
 }

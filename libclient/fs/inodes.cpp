@@ -3,23 +3,21 @@
 #include <algorithm>
 #include <utility>
 
-#include "nfs4/objects.h"
-
 namespace nfsrdma::fs {
 
-Inodes::Inodes(async::Loop& loop, const nfs4::nfs_fh4& root) : loop_(loop) {
+Inodes::Inodes(async::Loop& loop, const FileHandle& root) : loop_(loop) {
   auto inode = std::make_shared<Inode>(loop);
   inode->id = kRoot;
   inode->lookups = 1;  // never forgotten
   inode->type = FileType::directory;
   inode->label.assign(1, '/');
-  by_handle_.emplace(nfs4::key_of(root), kRoot);
+  by_handle_.emplace(std::string(root.chars()), kRoot);
   inode->handle = root;
   by_id_.emplace(kRoot, std::move(inode));
 }
 
-std::shared_ptr<Inode> Inodes::look_up(const nfs4::nfs_fh4& handle, const std::string& label, FileType type) {
-  auto [at, fresh] = by_handle_.try_emplace(nfs4::key_of(handle), last_ + 1);
+std::shared_ptr<Inode> Inodes::look_up(const FileHandle& handle, const std::string& label, FileType type) {
+  auto [at, fresh] = by_handle_.try_emplace(std::string(handle.chars()), last_ + 1);
   if (fresh) {
     auto inode = std::make_shared<Inode>(loop_);
     inode->id = ++last_;
@@ -38,8 +36,8 @@ std::shared_ptr<Inode> Inodes::find(std::uint64_t id) const {
   return at == by_id_.end() ? nullptr : at->second;
 }
 
-std::shared_ptr<Inode> Inodes::find(const nfs4::nfs_fh4& handle) const {
-  const auto at = by_handle_.find(nfs4::key_of(handle));
+std::shared_ptr<Inode> Inodes::find(const FileHandle& handle) const {
+  const auto at = by_handle_.find(std::string(handle.chars()));
   return at == by_handle_.end() ? nullptr : find(at->second);
 }
 
@@ -50,7 +48,7 @@ std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   inode.lookups -= std::min(inode.lookups, lookups);
   // Open files hold on to theirs; the kernel forgets an inode after it has released its files.
   if (inode.lookups != 0) return nullptr;
-  by_handle_.erase(nfs4::key_of(inode.handle));
+  by_handle_.erase(std::string(inode.handle.chars()));
   auto forgotten = std::move(at->second);
   by_id_.erase(at);
   return forgotten;

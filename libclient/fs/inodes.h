@@ -15,8 +15,7 @@
 #include <vector>
 
 #include "async/event.h"
-#include "nfs4/types/types.h"
-#include "nfsrdma/client.h"
+#include "fs/engine.h"
 
 namespace nfsrdma::fs {
 
@@ -30,7 +29,7 @@ struct PendingWrite {
 struct Inode {
   explicit Inode(async::Loop& loop) : settled(loop) {}
   std::uint64_t id = 0;
-  nfs4::nfs_fh4 handle;
+  FileHandle handle;
   std::uint64_t lookups = 0;
   std::string label;  // a name that it was found by: for messages
   FileType type = FileType::unknown;
@@ -50,7 +49,7 @@ struct Inode {
   std::vector<OpenHandle*> open;
   /// Removed while open: the name that it has until the last of `open` is closed (a "silly rename").
   struct Hidden {
-    nfs4::nfs_fh4 directory;
+    FileHandle directory;
     std::string name;
   };
   std::optional<Hidden> hidden;
@@ -70,11 +69,11 @@ class Inodes {
  public:
   static constexpr std::uint64_t kRoot = 1;
 
-  Inodes(async::Loop& loop, const nfs4::nfs_fh4& root);
+  Inodes(async::Loop& loop, const FileHandle& root);
   /// One more lookup of it.
-  std::shared_ptr<Inode> look_up(const nfs4::nfs_fh4& handle, const std::string& label, FileType type);
+  std::shared_ptr<Inode> look_up(const FileHandle& handle, const std::string& label, FileType type);
   [[nodiscard]] std::shared_ptr<Inode> find(std::uint64_t id) const;
-  [[nodiscard]] std::shared_ptr<Inode> find(const nfs4::nfs_fh4& handle) const;
+  [[nodiscard]] std::shared_ptr<Inode> find(const FileHandle& handle) const;
   /// Gives the inode where that was the last of its lookups.
   std::shared_ptr<Inode> forget(std::uint64_t id, std::uint64_t lookups);
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }

@@ -31,12 +31,13 @@ BufferPool::Buffer BufferPool::take(std::size_t size) {
 }
 
 OpenHandle::OpenHandle(async::Loop& loop, BufferPool& pool, Counters& counters, std::shared_ptr<Inode> inode,
-                       nfs4::OpenRef ref, std::uint32_t rsize)
+                       ServerFileRef file, Caller caller, std::uint32_t rsize)
     : loop_(loop),
       pool_(pool),
       counters_(counters),
       inode_(std::move(inode)),
-      ref_(std::move(ref)),
+      file_(std::move(file)),
+      caller_(std::move(caller)),
       rsize_(rsize) {
   inode_->open.push_back(this);
 }
@@ -50,7 +51,7 @@ void OpenHandle::drop_ahead() {
   streak_ = 0;
 }
 
-async::Task<void> OpenHandle::fill(std::shared_ptr<nfs4::OpenFile> file, ChunkRef chunk) {
+async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
   auto got = co_await file->read(std::span(*chunk->memory).first(chunk->wanted), chunk->offset);
   if (got) {
     chunk->got = *got;
@@ -70,7 +71,7 @@ OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size, b
   chunk->offset = offset;
   chunk->wanted = size;
   chunk->memory = pool_.take(std::max<std::size_t>(size, std::min<std::size_t>(rsize_, 64U << 10)));
-  loop_.spawn(fill(ref_.file(), chunk));
+  loop_.spawn(fill(file_, chunk));
   return chunk;
 }
 

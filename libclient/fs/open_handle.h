@@ -19,7 +19,6 @@
 #include "async/event.h"
 #include "fs/counters.h"
 #include "fs/inodes.h"
-#include "nfs4/open_files.h"
 
 namespace nfsrdma::fs {
 
@@ -56,7 +55,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
  public:
   /// `pool` and `counters` must outlive it, and what it has read ahead.
   OpenHandle(async::Loop& loop, BufferPool& pool, Counters& counters, std::shared_ptr<Inode> inode,
-             nfs4::OpenRef ref, std::uint32_t rsize);
+             ServerFileRef file, Caller caller, std::uint32_t rsize);
   ~OpenHandle();
   OpenHandle(const OpenHandle&) = delete;
   OpenHandle& operator=(const OpenHandle&) = delete;
@@ -67,7 +66,8 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
 
   [[nodiscard]] Inode& inode() { return *inode_; }
   [[nodiscard]] const std::shared_ptr<Inode>& shared_inode() const { return inode_; }
-  [[nodiscard]] nfs4::OpenRef& ref() { return ref_; }
+  [[nodiscard]] const ServerFileRef& file() const { return file_; }
+  [[nodiscard]] const Caller& caller() const { return caller_; }
   bool closing = false;        ///< nobody has it any more; its CLOSE is under way
   bool direct = false;         ///< O_DIRECT: nothing is read ahead
   bool write_through = false;  ///< O_SYNC, O_DSYNC, O_DIRECT: a write is answered when it is on the server
@@ -91,14 +91,15 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   };
   using ChunkRef = std::shared_ptr<Chunk>;
   ChunkRef begin(std::uint64_t offset, std::size_t size, bool ahead);
-  static async::Task<void> fill(std::shared_ptr<nfs4::OpenFile> file, ChunkRef chunk);
+  static async::Task<void> fill(ServerFileRef file, ChunkRef chunk);
   void look_ahead(std::uint64_t offset, std::size_t size);
 
   async::Loop& loop_;
   BufferPool& pool_;
   Counters& counters_;
   std::shared_ptr<Inode> inode_;
-  nfs4::OpenRef ref_;
+  const ServerFileRef file_;
+  const Caller caller_;  // who opened it
   const std::uint32_t rsize_;
   std::map<std::uint64_t, ChunkRef> ahead_;  // by offset, without overlaps
   std::uint64_t next_ = 0;                   // behind the last read

@@ -28,7 +28,7 @@ Compound::Compound(xdr::Message message, const rpc::Credential& credential, unsi
 }
 
 std::size_t hash_of(const nfs_fh4& handle) {
-  return std::hash<std::string_view>()(bytes_of(handle));
+  return std::hash<std::string_view>()(handle.chars());
 }
 
 void Compound::begin_operation(nfs_opnum4 number, bool modifies) {

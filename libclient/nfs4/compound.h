@@ -42,9 +42,6 @@ struct Changes {
   bool any = false;                   ///< of a file that the call does not tell
   std::optional<std::size_t> handle;  ///< hashed: of the file with this handle
 };
-inline std::string_view bytes_of(const nfs_fh4& handle) {
-  return {reinterpret_cast<const char*>(handle.bytes.data()), handle.length};
-}
 std::size_t hash_of(const nfs_fh4& handle);
 
 class Compound {

@@ -34,25 +34,14 @@
 #include <vector>
 
 #include "async/event.h"
+#include "locking/locks.h"
 #include "nfs4/file.h"
-#include "nfs4/held_locks.h"
 #include "nfs4/session.h"
 
 namespace nfsrdma::nfs4 {
 
-struct LockRequest {
-  std::uint64_t owner = 0;
-  bool write = false;
-  LockRange range;
-};
-
-/// Who has a lock that is in the way.
-struct LockHolder {
-  LockRange range;
-  bool write = false;
-  bool ours = false;        ///< a lock owner of this client …
-  std::uint64_t owner = 0;  ///< … namely this one
-};
+using locking::LockHolder;
+using locking::LockRequest;
 
 class Locks {
  public:

@@ -42,10 +42,6 @@ bool take_node(CompoundReply& reply, const bitmap4& wanted, Node& node) {
 
 }  // namespace
 
-std::string key_of(const nfs_fh4& handle) {
-  return std::string(bytes_of(handle));
-}
-
 void add_getattr(Compound& compound, const bitmap4& wanted) {
   if (wants(wanted)) compound.add<op::GETATTR>({wanted});
 }

@@ -37,9 +37,6 @@ struct Node {
   WireAttributes attributes;
 };
 
-/// A handle as tables have it.
-std::string key_of(const nfs_fh4& handle);
-
 /// Which attributes are to come along; none of them: no GETATTR for it.
 struct Wanted {
   bitmap4 object, directory;

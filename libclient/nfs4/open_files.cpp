@@ -95,7 +95,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   using Key = std::pair<std::string, std::uint64_t>;  // of the handle and the open owner
   /// Those of one file stand next to each other.
   [[nodiscard]] auto of_file(const nfs_fh4& handle) const {
-    const std::string key = key_of(handle);
+    const std::string key(handle.chars());
     const auto begin = files_.lower_bound({key, 0});
     const auto end =
         std::find_if(begin, files_.end(), [&](const auto& one) { return one.first.first != key; });
@@ -146,11 +146,11 @@ void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
       others.empty() ? std::make_shared<std::vector<OpenFile*>>() : others.begin()->second->siblings_;
   file->siblings_->push_back(file.get());
   file->uncommitted_.count_into(unstable_);
-  files_[{key_of(file->handle()), file->state().owner}] = file;
+  files_[{std::string(file->handle().chars()), file->state().owner}] = file;
 }
 
 void OpenTable::forget(const OpenFile& file) {
-  const auto found = files_.find({key_of(file.handle()), file.open_.owner});
+  const auto found = files_.find({std::string(file.handle().chars()), file.open_.owner});
   if (found != files_.end() && found->second.get() == &file) files_.erase(found);
 }
 
@@ -166,7 +166,7 @@ OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access
 /// same caller has it open.
 OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok& ok) {
   const std::uint64_t owner = owner_of(what.caller);
-  const auto found = files_.find({key_of(handle), owner});
+  const auto found = files_.find({std::string(handle.chars()), owner});
   std::shared_ptr<OpenFile> file = found != files_.end() ? found->second : nullptr;
   if (!file || !file->is_open_) {
     file = std::make_shared<OpenFile>(session_);
@@ -276,7 +276,7 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
   const auto self = shared_from_this();
   Opened out;
   out.node.handle = handle;
-  const auto known = files_.find({key_of(handle), owner_of(what.caller)});
+  const auto known = files_.find({std::string(handle.chars()), owner_of(what.caller)});
   const bool delegated = known != files_.end() && what.access == OPEN4_SHARE_ACCESS_READ &&
                          known->second->is_open_ && known->second->open_.delegated() &&
                          known->second->open_.unusable() == nullptr && session_.delegations_good();

@@ -12,11 +12,15 @@
 #include <string>
 
 #include "async/event.h"
+#include "locking/held_locks.h"
 #include "nfs4/compound.h"
-#include "nfs4/held_locks.h"
 #include "nfsrdma/result.h"
 
 namespace nfsrdma::nfs4 {
+
+using locking::HeldLock;
+using locking::HeldLocks;
+using locking::LockRange;
 
 /// A read delegation: until it is returned nobody else changes the file.
 struct Delegation {

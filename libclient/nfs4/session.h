@@ -36,14 +36,16 @@
 #include <vector>
 
 #include "async/event.h"
+#include "locking/lock_wait.h"
 #include "nfs4/callback.h"
 #include "nfs4/compound.h"
-#include "nfs4/lock_wait.h"
 #include "nfs4/open_state.h"
 #include "nfs4/statistics.h"
 #include "nfsrdma/client.h"
 
 namespace nfsrdma::nfs4 {
+
+using locking::LockWait;
 
 struct SessionOptions {
   unsigned minor_version = 2;

@@ -94,6 +94,10 @@ struct ShortOpaque {
   std::uint32_t length = 0;
   std::array<std::byte, Max> bytes{};
   [[nodiscard]] ConstBytes view() const { return ConstBytes(bytes).first(length); }
+  /// The same, as tables have it.
+  [[nodiscard]] std::string_view chars() const {
+    return {reinterpret_cast<const char*>(bytes.data()), length};
+  }
   friend bool operator==(const ShortOpaque& a, const ShortOpaque& b) {
     return a.length == b.length && std::memcmp(a.bytes.data(), b.bytes.data(), a.length) == 0;
   }

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "support/engine_fixture.h"
+#include "support/mounted.h"
 
 namespace nfsrdma {
 namespace {
@@ -15,15 +15,13 @@ using namespace testing;
 using namespace nfs4;
 
 struct Files : Engine {
-  std::optional<fs::FileSystem> files;
+  std::unique_ptr<fs::FileSystem> files;
   Caller who = user(1000);
 
   ~Files() { files.reset(); }
   void mount(fs::Options options = {}) {
     connect();
-    nfs4::Node root;
-    root.handle = client->root;
-    files.emplace(client->session, options, root);
+    files = mounted(*client, options);
     server.clear_calls();
   }
   template <class T>

@@ -1,14 +1,14 @@
 // The table of what a lock owner holds: POSIX splits and joins, against a byte-by-byte model.
-#include "nfs4/held_locks.h"
+#include "locking/held_locks.h"
 
 #include <doctest/doctest.h>
 
 #include <array>
 #include <random>
 
-using nfsrdma::nfs4::HeldLock;
-using nfsrdma::nfs4::HeldLocks;
-using nfsrdma::nfs4::LockRange;
+using nfsrdma::locking::HeldLock;
+using nfsrdma::locking::HeldLocks;
+using nfsrdma::locking::LockRange;
 
 namespace {
 

@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "fs/file_system.h"
-#include "support/engine_fixture.h"
+#include "support/mounted.h"
 #include "support/rpcrdma_driver.h"
 
 namespace nfsrdma {
@@ -265,9 +264,8 @@ TEST_CASE("file system: counts what was read ahead, and what of it was for nothi
   EngineClient c(server);
   fs::Options options;
   options.rsize = options.wsize = kPiece;
-  nfs4::Node root;
-  root.handle = c.root;
-  fs::FileSystem files(c.session, options, root);
+  const auto mount = mounted(c, options);
+  fs::FileSystem& files = *mount;
   const fs::Counters& counters = files.counters();
   const auto entry = c.run(files.lookup(nullptr, fs::Inodes::kRoot, "f"));
   REQUIRE(ok(entry));

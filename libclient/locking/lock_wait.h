@@ -8,7 +8,7 @@
 
 #include "async/event.h"
 
-namespace nfsrdma::nfs4 {
+namespace nfsrdma::locking {
 
 class LockWait {
  public:
@@ -36,4 +36,4 @@ class LockWait {
   bool notified_ = false;
 };
 
-}  // namespace nfsrdma::nfs4
+}  // namespace nfsrdma::locking

@@ -1,9 +1,9 @@
-#include "nfs4/held_locks.h"
+#include "locking/held_locks.h"
 
 #include <algorithm>
 #include <iterator>
 
-namespace nfsrdma::nfs4 {
+namespace nfsrdma::locking {
 
 void HeldLocks::lock(const LockRange& range, bool write) {
   unlock(range);
@@ -65,4 +65,4 @@ std::vector<LockRange> HeldLocks::not_held(const LockRange& range) const {
   return out;
 }
 
-}  // namespace nfsrdma::nfs4
+}  // namespace nfsrdma::locking

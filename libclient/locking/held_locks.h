@@ -9,20 +9,9 @@
 #include <map>
 #include <vector>
 
-namespace nfsrdma::nfs4 {
+#include "locking/locks.h"
 
-struct LockRange {
-  static constexpr std::uint64_t kToTheEnd = ~std::uint64_t{0};
-  std::uint64_t offset = 0;
-  std::uint64_t length = kToTheEnd;  ///< not 0; kToTheEnd: whatever is or comes behind the offset
-  [[nodiscard]] std::uint64_t end() const {
-    return length > kToTheEnd - offset ? kToTheEnd : offset + length;
-  }
-  static LockRange between(std::uint64_t begin, std::uint64_t end) {
-    return {begin, end == kToTheEnd ? kToTheEnd : end - begin};
-  }
-  friend bool operator==(const LockRange&, const LockRange&) = default;
-};
+namespace nfsrdma::locking {
 
 struct HeldLock {
   LockRange range;
@@ -50,4 +39,4 @@ class HeldLocks {
   std::map<std::uint64_t, Piece> pieces_;  // by their beginning
 };
 
-}  // namespace nfsrdma::nfs4
+}  // namespace nfsrdma::locking

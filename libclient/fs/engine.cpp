@@ -1,0 +1,8 @@
+#include "fs/engine.h"
+
+namespace nfsrdma::fs {
+
+ServerFile::~ServerFile() = default;
+Engine::~Engine() = default;
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,217 @@
+// What the file layer asks of a protocol's engine, in the words of files, whatever the version: objects are
+// known by their handles, names stand in directories, files are opened.
+//
+// `caller` is whose rights count; null: those of the engine's own credential. Names are single components; a
+// symbolic link is never followed, except by root(). Attributes come along where the server gives them; where
+// they did not, they may be asked for. What the server does not do is refused with EOPNOTSUPP.
+//
+// Confined to the loop's thread. Arguments are taken by value: a task may outlive what it was called with,
+// but not the Engine.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "async/loop.h"
+#include "async/task.h"
+#include "locking/lock_wait.h"
+#include "locking/locks.h"
+#include "nfsrdma/client.h"
+#include "rpc/message.h"
+#include "xdr/xdr.h"
+
+namespace nfsrdma::fs {
+
+using Caller = std::shared_ptr<const rpc::Credential>;
+/// 32 octets in NFSv2, at most 64 in NFSv3, at most 128 in NFSv4.
+using FileHandle = xdr::ShortOpaque<128>;
+
+struct Object {
+  FileHandle handle;
+  std::optional<Attributes> attributes;
+};
+
+/// What was made, and the directory that it was made in, as it is afterwards.
+struct Made {
+  Object object;
+  std::optional<Attributes> directory;
+};
+
+struct Renamed {
+  std::optional<Attributes> source, target;  ///< the directories, as they are afterwards
+};
+
+struct Space {
+  FilesystemSpace space;
+  std::uint32_t longest_name = 255;
+};
+
+struct Listed {
+  std::uint64_t cookie = 0;  ///< where to go on behind it
+  std::string name;
+  Attributes attributes;             ///< without a handle: type and number, as far as the server tells
+  std::optional<FileHandle> handle;  ///< with it: all attributes
+};
+struct Page {
+  std::vector<Listed> entries;
+  std::array<std::byte, 8> verifier{};
+  bool eof = false;
+};
+
+enum class Access : unsigned char { read = 1, write = 2, both = 3 };
+enum class Stability : unsigned char { unstable, on_disk };
+
+/// A file that the server has open for one caller. Destroyed without Engine::close(), it is closed beside,
+/// and nobody hears how that went. A task of it needs somebody to hold on to it.
+class ServerFile {
+ public:
+  ServerFile() = default;
+  virtual ~ServerFile();
+  ServerFile(const ServerFile&) = delete;
+  ServerFile& operator=(const ServerFile&) = delete;
+
+  [[nodiscard]] virtual Access access() const = 0;
+  /// Fewer bytes than asked for: the end of the file.
+  virtual async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) = 0;
+  /// What is unstable is this file's to write again until it is committed. `memory` holds `data`, and may be
+  /// held for that. `after`: attributes as of just behind it, if the server tells them.
+  virtual async::Task<Result<std::size_t>> write(std::span<const std::byte> data,
+                                                 std::shared_ptr<void> memory, std::uint64_t offset,
+                                                 Stability stability, std::optional<Attributes>* after) = 0;
+  /// `after`: none where nothing was to be committed.
+  virtual async::Task<Status> commit(std::optional<Attributes>* after) = 0;
+  [[nodiscard]] virtual bool has_unstable_data() const = 0;
+  virtual async::Task<Result<Attributes>> attributes() = 0;
+  /// The next byte of a hole, or of data, at or behind `offset`; none: there is none behind it.
+  virtual async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, bool hole) = 0;
+  virtual async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length) = 0;
+  virtual async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length) = 0;
+
+  /// Who is in the way of it, if anybody. Changes nothing.
+  virtual async::Task<Result<std::optional<locking::LockHolder>>> test_lock(locking::LockRequest request) = 0;
+  /// Gives who is in the way; then it was not locked.
+  virtual async::Task<Result<std::optional<locking::LockHolder>>> lock(locking::LockRequest request) = 0;
+  /// Waits for as long as it takes, or until `cancelled` says so: EINTR, ErrorKind::cancelled.
+  virtual async::Task<Status> wait_for_lock(locking::LockRequest request,
+                                            std::shared_ptr<locking::LockWait> cancelled) = 0;
+  virtual async::Task<Status> unlock(std::uint64_t owner, locking::LockRange range) = 0;
+  /// Everything that the owner has on the file.
+  virtual async::Task<Status> release_locks(std::uint64_t owner) = 0;
+  /// Whether there is anything to release.
+  [[nodiscard]] virtual bool knows_owner(std::uint64_t owner) const = 0;
+};
+using ServerFileRef = std::shared_ptr<ServerFile>;
+
+struct Opened {
+  ServerFileRef file;
+  Object object;
+  std::optional<Attributes> directory;  ///< that it was made in
+};
+
+class Engine {
+ public:
+  Engine() = default;
+  virtual ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  [[nodiscard]] virtual async::Loop& loop() = 0;
+  /// Another than that of any other client of the server.
+  [[nodiscard]] virtual std::uint64_t client_number() const = 0;
+
+  // ---- names and objects ----
+
+  /// What the path on the server leads to.
+  virtual async::Task<Result<Object>> root(std::string path) = 0;
+  /// None: there is no such name.
+  virtual async::Task<Result<std::optional<Object>>> lookup(Caller caller, FileHandle directory,
+                                                            std::string name) = 0;
+  virtual async::Task<Result<Attributes>> attributes(Caller caller, FileHandle object) = 0;
+  /// `file`, if there is one, is open for writing. Gives them as they are afterwards.
+  virtual async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object,
+                                                         SetAttributes changes, ServerFileRef file) = 0;
+  /// Of R_OK, W_OK and X_OK (access(2)): those that are granted.
+  virtual async::Task<Result<unsigned>> access(Caller caller, FileHandle object, FileType type,
+                                               unsigned wanted) = 0;
+  virtual async::Task<Result<std::string>> read_link(Caller caller, FileHandle object) = 0;
+  virtual async::Task<Result<Space>> space(Caller caller, FileHandle object) = 0;
+  virtual async::Task<Result<Made>> make_directory(Caller caller, FileHandle directory, std::string name,
+                                                   std::uint32_t mode) = 0;
+  virtual async::Task<Result<Made>> make_symlink(Caller caller, FileHandle directory, std::string name,
+                                                 std::string text) = 0;
+  struct Device {
+    std::uint32_t major = 0, minor = 0;
+  };
+  /// `type`: fifo, socket, character or block.
+  virtual async::Task<Result<Made>> make_node(Caller caller, FileHandle directory, std::string name,
+                                              FileType type, Device device, std::uint32_t mode) = 0;
+  virtual async::Task<Result<Made>> link(Caller caller, FileHandle object, FileHandle directory,
+                                         std::string name) = 0;
+  /// A file, or an empty directory. Gives the directory as it is afterwards.
+  virtual async::Task<Result<std::optional<Attributes>>> remove(Caller caller, FileHandle directory,
+                                                                std::string name) = 0;
+  virtual async::Task<Result<Renamed>> rename(Caller caller, FileHandle from, std::string old_name,
+                                              FileHandle to, std::string new_name) = 0;
+  /// Names behind `cookie` (0: the first), without "." and "..". `verifier`: that of the page before, zero
+  /// for the first.
+  virtual async::Task<Result<Page>> list(Caller caller, FileHandle directory, std::uint64_t cookie,
+                                         std::array<std::byte, 8> verifier) = 0;
+
+  // ---- extended attributes: names without "user."; ENODATA: there is none of this name ----
+
+  virtual async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, FileHandle object,
+                                                                std::string name) = 0;
+  enum class XattrMode : unsigned char { either, create, replace };
+  virtual async::Task<Status> set_xattr(Caller caller, FileHandle object, std::string name,
+                                        std::vector<std::byte> value, XattrMode mode) = 0;
+  virtual async::Task<Status> remove_xattr(Caller caller, FileHandle object, std::string name) = 0;
+  virtual async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, FileHandle object) = 0;
+
+  // ---- files ----
+
+  /// `label`: what it is called in errors.
+  virtual async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label,
+                                           Access access) = 0;
+  struct Creation {
+    std::uint32_t mode = 0;
+    bool exclusive = false;  ///< one that is there is an error (EEXIST)
+    bool truncate = false;   ///< one that is there is cut
+  };
+  virtual async::Task<Result<Opened>> create(Caller caller, FileHandle directory, std::string name,
+                                             Access access, Creation how) = 0;
+  /// Commits what is unstable, if nobody else writes it. The error of that comes from here.
+  virtual async::Task<Status> close(ServerFileRef file) = 0;
+  /// Within the server, and stable when it returns: how much of `count` was copied.
+  virtual async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset,
+                                                  ServerFileRef to, std::uint64_t to_offset,
+                                                  std::uint64_t count) = 0;
+
+  // ---- what is known without asking ----
+
+  /// Changes with what this client does that may change the object's attributes, begun and ended.
+  [[nodiscard]] virtual std::uint64_t modifications(const FileHandle& object) const = 0;
+  /// The server has promised to tell before anybody else changes the file: attributes() asks nobody.
+  [[nodiscard]] virtual bool delegated(const FileHandle& file) const = 0;
+  /// How long the server waits for us then, at least.
+  [[nodiscard]] virtual std::chrono::seconds delegated_for() const = 0;
+  /// Told of the file when such a promise ends, before the server hears of it.
+  virtual void on_delegation_end(std::function<void(const FileHandle&)> sink) = 0;
+  /// How many files at most are kept open for their delegations alone, when nobody has them open any more.
+  virtual void keep_delegated(std::size_t most) = 0;
+  /// Nobody will ask for the file.
+  virtual void forget(const FileHandle& file) = 0;
+  /// Ends when no file is kept open.
+  virtual async::Task<void> forget_all() = 0;
+  [[nodiscard]] virtual std::size_t open_files() const = 0;  ///< with those that are kept
+  [[nodiscard]] virtual std::size_t kept_files() const = 0;
+  /// Memory that is held until the server says that it has it on its disk.
+  [[nodiscard]] virtual std::size_t uncommitted_bytes() const = 0;
+};
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,447 @@
+#include "fs/nfs4/engine.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "nfs4/convert.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::fs {
+namespace {
+
+using namespace nfs4;
+
+constexpr std::uint32_t kPage = 128U << 10;  // of a directory, on the wire
+
+/// Attributes of an object and of its directory.
+Wanted both() {
+  Wanted wanted;
+  wanted.object = wanted.directory = public_attributes();
+  return wanted;
+}
+
+SetAttributes with_mode(std::uint32_t mode) {
+  SetAttributes changes;
+  changes.mode = mode & 07777U;
+  return changes;
+}
+
+std::optional<Attributes> to_public(const std::optional<WireAttributes>& wire) {
+  if (!wire) return std::nullopt;
+  return nfs4::to_public(*wire);
+}
+
+/// Attributes that did not come along have no type.
+Object to_object(const Node& node) {
+  Object out;
+  out.handle = node.handle;
+  if (node.attributes.type) out.attributes = nfs4::to_public(node.attributes);
+  return out;
+}
+
+Made to_made(const Created& created) {
+  return {to_object(created.node), to_public(created.directory.attributes)};
+}
+
+/// What the server does not do, whatever it says about that.
+Error judged(const Error& error) {
+  if (!OpenFile::is_unsupported(error)) return error;
+  return {ErrorKind::server, EOPNOTSUPP, error.operation(), error.peer(), "the server does not do it"};
+}
+Status judged(Status status) {
+  if (status) return status;
+  return judged(status.error());
+}
+
+/// RFC 8276 8.4.1: what is not there has a status of its own.
+Error of_xattr(const Error& error) {
+  if (error.status() != static_cast<unsigned>(NFS4ERR_NOXATTR)) return error;
+  return {ErrorKind::usage, ENODATA, "xattr", error.peer(), "no such extended attribute"};
+}
+
+std::uint32_t share_access(Access access) {
+  switch (access) {
+    case Access::read:
+      return OPEN4_SHARE_ACCESS_READ;
+    case Access::write:
+      return OPEN4_SHARE_ACCESS_WRITE;
+    case Access::both:
+      break;
+  }
+  return OPEN4_SHARE_ACCESS_BOTH;
+}
+
+class Nfs4File final : public ServerFile {
+ public:
+  explicit Nfs4File(OpenRef ref) : ref_(std::move(ref)), file_(ref_.file()), locks_(file_->session()) {}
+
+  Access access() const override { return static_cast<Access>(ref_.access()); }
+  async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) override {
+    return file_->read(data, offset);
+  }
+  async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::shared_ptr<void> /*memory*/,
+                                         std::uint64_t offset, Stability stability,
+                                         std::optional<Attributes>* after) override {
+    const stable_how4 stable = stability == Stability::unstable ? UNSTABLE4 : FILE_SYNC4;
+    if (after == nullptr) return file_->write(data, offset, stable);
+    return write_and_tell(file_, data, offset, stable, *after);
+  }
+  async::Task<Status> commit(std::optional<Attributes>* after) override {
+    if (after == nullptr) return file_->commit();
+    return commit_and_tell(file_, *after);
+  }
+  bool has_unstable_data() const override { return file_->has_unstable_data(); }
+  async::Task<Result<Attributes>> attributes() override { return attributes_of(file_); }
+  async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, bool hole) override {
+    return seek_in(file_, offset, hole ? NFS4_CONTENT_HOLE : NFS4_CONTENT_DATA);
+  }
+  async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length) override {
+    return judge(file_, file_->allocate(offset, length));
+  }
+  async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length) override {
+    return judge(file_, file_->deallocate(offset, length));
+  }
+
+  async::Task<Result<std::optional<LockHolder>>> test_lock(LockRequest request) override {
+    return locks_.test(file_, request);
+  }
+  async::Task<Result<std::optional<LockHolder>>> lock(LockRequest request) override {
+    return locks_.set(file_, request);
+  }
+  async::Task<Status> wait_for_lock(LockRequest request, std::shared_ptr<LockWait> cancelled) override {
+    return locks_.wait(file_, request, std::move(cancelled));
+  }
+  async::Task<Status> unlock(std::uint64_t owner, LockRange range) override {
+    return locks_.clear(file_, owner, range);
+  }
+  async::Task<Status> release_locks(std::uint64_t owner) override { return locks_.release(file_, owner); }
+  bool knows_owner(std::uint64_t owner) const override {
+    const Open& state = file_->state();
+    return state.locks.contains(owner) || state.lost_locks.contains(owner);
+  }
+
+  [[nodiscard]] const std::shared_ptr<OpenFile>& file() const { return file_; }
+  [[nodiscard]] OpenRef take_ref() { return std::move(ref_); }
+
+ private:
+  using File = std::shared_ptr<OpenFile>;
+  static async::Task<Result<std::size_t>> write_and_tell(File file, std::span<const std::byte> data,
+                                                         std::uint64_t offset, stable_how4 stable,
+                                                         std::optional<Attributes>& after) {
+    OpenFile::After wire;
+    auto count = co_await file->write(data, offset, stable, &wire);
+    after = to_public(wire);
+    co_return count;
+  }
+  static async::Task<Status> commit_and_tell(File file, std::optional<Attributes>& after) {
+    OpenFile::After wire;
+    auto done = co_await file->commit(&wire);
+    after = to_public(wire);
+    co_return done;
+  }
+  static async::Task<Result<Attributes>> attributes_of(File file) {
+    auto wire = co_await file->attributes(public_attributes());
+    if (!wire) co_return wire.error();
+    co_return nfs4::to_public(*wire);
+  }
+  static async::Task<Result<std::optional<std::uint64_t>>> seek_in(File file, std::uint64_t offset,
+                                                                   data_content4 what) {
+    auto found = co_await file->seek(offset, what);
+    if (!found) co_return judged(found.error());
+    co_return found;
+  }
+  static async::Task<Status> judge(File /*file*/, async::Task<Status> task) {
+    auto done = co_await std::move(task);
+    co_return judged(std::move(done));
+  }
+
+  OpenRef ref_;
+  const File file_;  // also when it is closed: tasks may be in it
+  Locks locks_;
+};
+
+Nfs4File& ours(const ServerFileRef& file) {
+  return static_cast<Nfs4File&>(*file);
+}
+
+}  // namespace
+
+Nfs4Engine::Nfs4Engine(Session& session) : session_(session), objects_(session), files_(session) {
+  session_.on_delegation_end([this](const nfs_fh4& handle) {
+    if (delegation_end_) delegation_end_(handle);
+    files_.unpark(handle);
+  });
+}
+
+Nfs4Engine::~Nfs4Engine() {
+  session_.on_delegation_end(nullptr);
+}
+
+// ---- names and objects ----
+
+async::Task<Result<Object>> Nfs4Engine::root(std::string path) {
+  auto parsed = Path::parse(path);
+  if (!parsed) co_return parsed.error();
+  auto node = co_await objects_.root(nullptr, std::move(*parsed), public_attributes());
+  if (!node) co_return node.error();
+  co_return to_object(*node);
+}
+
+async::Task<Result<std::optional<Object>>> Nfs4Engine::lookup(Caller caller, FileHandle directory,
+                                                              std::string name) {
+  Wanted wanted;
+  wanted.object = public_attributes();
+  auto found = co_await objects_.lookup(std::move(caller), directory, std::move(name), std::move(wanted));
+  if (!found) co_return found.error();
+  std::optional<Object> out;
+  if (found->node) out = to_object(*found->node);
+  co_return out;
+}
+
+async::Task<Result<Attributes>> Nfs4Engine::attributes(Caller caller, FileHandle object) {
+  if (const auto file = files_.delegated(object)) {
+    auto known = co_await file->attributes(public_attributes());
+    if (known) co_return nfs4::to_public(*known);
+  }
+  auto got = co_await objects_.attributes(std::move(caller), object, public_attributes());
+  if (!got) co_return got.error();
+  co_return nfs4::to_public(*got);
+}
+
+async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHandle object,
+                                                           SetAttributes changes, ServerFileRef file) {
+  stateid4 stateid{};
+  if (changes.size) {
+    // The server may want to see that the file is open for writing (RFC 8881 18.30.3).
+    const std::shared_ptr<OpenFile> open =
+        file ? ours(file).file() : files_.find(caller, object, OPEN4_SHARE_ACCESS_WRITE);
+    if (open && open->is_open()) stateid = open->stateid();
+  }
+  auto got = co_await objects_.set_attributes(caller, object, stateid, changes, public_attributes());
+  if (!got && stateid != stateid4() && Session::is_lost_state(static_cast<nfsstat4>(got.error().status()))) {
+    // A CLOSE came first, or the server has restarted. The file that is given is opened again; without one
+    // none is needed.
+    if (file) {
+      auto done = co_await ours(file).file()->set_attributes(changes);
+      if (!done) co_return done.error();
+      got = co_await objects_.attributes(std::move(caller), object, public_attributes());
+    } else {
+      got = co_await objects_.set_attributes(std::move(caller), object, stateid4(), changes,
+                                             public_attributes());
+    }
+  }
+  if (!got) co_return got.error();
+  if (changes.size) files_.resized(object, *changes.size);
+  co_return nfs4::to_public(*got);
+}
+
+async::Task<Result<unsigned>> Nfs4Engine::access(Caller caller, FileHandle object, FileType type,
+                                                 unsigned wanted) {
+  struct Right {
+    unsigned asked;
+    std::uint32_t bits;
+  };
+  const Right rights[] = {
+      {R_OK, ACCESS4_READ},
+      {W_OK, ACCESS4_MODIFY | ACCESS4_EXTEND},
+      {X_OK, type == FileType::directory ? ACCESS4_LOOKUP : ACCESS4_EXECUTE},
+  };
+  std::uint32_t bits = 0;
+  for (const Right& right : rights) bits |= (wanted & right.asked) != 0 ? right.bits : 0;
+  auto granted = co_await objects_.access(std::move(caller), object, bits, bitmap4());
+  if (!granted) co_return granted.error();
+  unsigned out = 0;
+  for (const Right& right : rights) {
+    if ((granted->access & right.bits) == right.bits) out |= wanted & right.asked;
+  }
+  co_return out;
+}
+
+async::Task<Result<std::string>> Nfs4Engine::read_link(Caller caller, FileHandle object) {
+  return objects_.read_link(std::move(caller), object);
+}
+
+async::Task<Result<Space>> Nfs4Engine::space(Caller caller, FileHandle object) {
+  auto got = co_await objects_.space(std::move(caller), object);
+  if (!got) co_return got.error();
+  Space out;
+  out.space.total = got->space_total.value_or(0);
+  out.space.free = got->space_free.value_or(0);
+  out.space.available = got->space_avail.value_or(0);
+  out.space.files_total = got->files_total.value_or(0);
+  out.space.files_free = got->files_free.value_or(0);
+  out.space.files_available = got->files_avail.value_or(0);
+  out.longest_name = got->maxname.value_or(out.longest_name);
+  co_return out;
+}
+
+async::Task<Result<Made>> Nfs4Engine::make_directory(Caller caller, FileHandle directory, std::string name,
+                                                     std::uint32_t mode) {
+  auto created = co_await objects_.make_directory(std::move(caller), directory, std::move(name),
+                                                  with_mode(mode), both());
+  if (!created) co_return created.error();
+  co_return to_made(*created);
+}
+
+async::Task<Result<Made>> Nfs4Engine::make_symlink(Caller caller, FileHandle directory, std::string name,
+                                                   std::string text) {
+  auto created = co_await objects_.make_symlink(std::move(caller), directory, std::move(name),
+                                                std::move(text), SetAttributes(), both());
+  if (!created) co_return created.error();
+  co_return to_made(*created);
+}
+
+async::Task<Result<Made>> Nfs4Engine::make_node(Caller caller, FileHandle directory, std::string name,
+                                                FileType type, Device device, std::uint32_t mode) {
+  nfs_ftype4 wire = NF4FIFO;
+  if (type == FileType::socket) wire = NF4SOCK;
+  if (type == FileType::character) wire = NF4CHR;
+  if (type == FileType::block) wire = NF4BLK;
+  specdata4 numbers;
+  numbers.specdata1 = device.major;
+  numbers.specdata2 = device.minor;
+  auto created = co_await objects_.make_node(std::move(caller), directory, std::move(name), wire, numbers,
+                                             with_mode(mode), both());
+  if (!created) co_return created.error();
+  co_return to_made(*created);
+}
+
+async::Task<Result<Made>> Nfs4Engine::link(Caller caller, FileHandle object, FileHandle directory,
+                                           std::string name) {
+  auto linked = co_await objects_.link(std::move(caller), object, directory, std::move(name), both());
+  if (!linked) co_return linked.error();
+  Made out;
+  out.object.handle = object;
+  if (linked->object && linked->object->type) out.object.attributes = to_public(linked->object);
+  out.directory = to_public(linked->directory.attributes);
+  co_return out;
+}
+
+async::Task<Result<std::optional<Attributes>>> Nfs4Engine::remove(Caller caller, FileHandle directory,
+                                                                  std::string name) {
+  auto removed = co_await objects_.remove(std::move(caller), directory, std::move(name), public_attributes());
+  if (!removed) co_return removed.error();
+  co_return to_public(removed->attributes);
+}
+
+async::Task<Result<Renamed>> Nfs4Engine::rename(Caller caller, FileHandle from, std::string old_name,
+                                                FileHandle to, std::string new_name) {
+  auto renamed = co_await objects_.rename(std::move(caller), from, std::move(old_name), to,
+                                          std::move(new_name), public_attributes());
+  if (!renamed) co_return renamed.error();
+  co_return Renamed{to_public(renamed->source.attributes), to_public(renamed->target.attributes)};
+}
+
+async::Task<Result<Page>> Nfs4Engine::list(Caller caller, FileHandle directory, std::uint64_t cookie,
+                                           std::array<std::byte, 8> verifier) {
+  bitmap4 wanted = public_attributes();
+  set_bit(wanted, FATTR4_FILEHANDLE);
+  set_bit(wanted, FATTR4_RDATTR_ERROR);
+  set_bit(wanted, FATTR4_MOUNTED_ON_FILEID);
+  auto page = co_await objects_.read_directory(std::move(caller), directory, cookie, verifier, wanted, kPage);
+  if (!page) co_return page.error();
+  Page out;
+  out.verifier = page->verifier;
+  out.eof = page->eof;
+  out.entries.reserve(page->entries.size());
+  for (DirectoryPage::Entry& entry : page->entries) {
+    const WireAttributes& wire = entry.attributes;
+    Listed listed;
+    listed.cookie = entry.cookie;
+    listed.name = std::move(entry.name);
+    if (!wire.rdattr_error) listed.attributes = nfs4::to_public(wire);
+    listed.attributes.file_id = wire.fileid ? *wire.fileid : wire.mounted_on_fileid.value_or(0);
+    if (wire.type && !wire.rdattr_error) listed.handle = wire.filehandle;
+    out.entries.push_back(std::move(listed));
+  }
+  co_return out;
+}
+
+// ---- extended attributes ----
+
+async::Task<Result<std::vector<std::byte>>> Nfs4Engine::get_xattr(Caller caller, FileHandle object,
+                                                                  std::string name) {
+  auto got = co_await objects_.get_xattr(std::move(caller), object, std::move(name));
+  if (!got) co_return of_xattr(got.error());
+  co_return got;
+}
+
+async::Task<Status> Nfs4Engine::set_xattr(Caller caller, FileHandle object, std::string name,
+                                          std::vector<std::byte> value, XattrMode mode) {
+  setxattr_option4 option = SETXATTR4_EITHER;
+  if (mode == XattrMode::create) option = SETXATTR4_CREATE;
+  if (mode == XattrMode::replace) option = SETXATTR4_REPLACE;
+  auto done =
+      co_await objects_.set_xattr(std::move(caller), object, std::move(name), std::move(value), option);
+  if (!done) co_return of_xattr(done.error());
+  co_return Status();
+}
+
+async::Task<Status> Nfs4Engine::remove_xattr(Caller caller, FileHandle object, std::string name) {
+  auto done = co_await objects_.remove_xattr(std::move(caller), object, std::move(name));
+  if (!done) co_return of_xattr(done.error());
+  co_return Status();
+}
+
+async::Task<Result<std::vector<std::string>>> Nfs4Engine::list_xattrs(Caller caller, FileHandle object) {
+  return objects_.list_xattrs(std::move(caller), object);
+}
+
+// ---- files ----
+
+Opened Nfs4Engine::opened(nfs4::Opened from) {
+  Opened out;
+  out.object = to_object(from.node);
+  if (from.directory) out.directory = to_public(from.directory->attributes);
+  out.file = std::make_shared<Nfs4File>(std::move(from.file));
+  return out;
+}
+
+async::Task<Result<Opened>> Nfs4Engine::open(Caller caller, FileHandle file, std::string label,
+                                             Access access) {
+  auto got = co_await files_.open_handle(std::move(caller), file, std::move(label), share_access(access),
+                                         public_attributes());
+  if (!got) co_return got.error();
+  co_return opened(std::move(*got));
+}
+
+async::Task<Result<Opened>> Nfs4Engine::create(Caller caller, FileHandle directory, std::string name,
+                                               Access access, Creation how) {
+  SetAttributes changes = with_mode(how.mode);
+  if (how.truncate) changes.size = 0;
+  auto got = co_await files_.create(std::move(caller), directory, std::move(name), share_access(access),
+                                    how.exclusive ? nfs4::Creation::exclusive : nfs4::Creation::unchecked,
+                                    changes, both());
+  if (!got) co_return got.error();
+  co_return opened(std::move(*got));
+}
+
+async::Task<Status> Nfs4Engine::close(ServerFileRef file) {
+  return files_.close(ours(file).take_ref());
+}
+
+async::Task<Result<std::uint64_t>> Nfs4Engine::copy(ServerFileRef from, std::uint64_t from_offset,
+                                                    ServerFileRef to, std::uint64_t to_offset,
+                                                    std::uint64_t count) {
+  auto copied = co_await OpenFile::copy(*ours(from).file(), from_offset, *ours(to).file(), to_offset, count);
+  if (!copied) co_return judged(copied.error());
+  co_return copied;
+}
+
+// ---- what is known without asking ----
+
+std::uint64_t Nfs4Engine::modifications(const FileHandle& object) const {
+  return session_.modifications(object);
+}
+
+std::chrono::seconds Nfs4Engine::delegated_for() const {
+  return std::chrono::seconds(session_.facts().lease_seconds);
+}
+
+void Nfs4Engine::on_delegation_end(std::function<void(const FileHandle&)> sink) {
+  delegation_end_ = std::move(sink);
+}
+
+}  // namespace nfsrdma::fs
