@@ -23,7 +23,6 @@ using namespace std::chrono_literals;
 constexpr auto kGoodbye = 10s;     // for what is unwritten, once the mount has gone
 constexpr auto kCallerValid = 2s;  // groups of a process seldom change, and reading them is slow
 constexpr std::size_t kMostCallers = 1000;
-constexpr std::size_t kMostSpare = 40;  // buffers: about what writes behind hold at once
 constexpr int kMostAtOnce = 16;
 constexpr auto kTidyEvery = 5s;
 constexpr std::size_t kMostFree = 16U << 20;  // that malloc may keep
@@ -52,8 +51,7 @@ Mount::~Mount() {
   open_.clear();
   directories_.clear();
   files_ = nullptr;
-  std::free(buffer_.mem);                         // NOLINT: libfuse's malloc
-  for (void* memory : spare_) std::free(memory);  // NOLINT
+  if (!receiving_.data) std::free(buffer_.mem);  // NOLINT: libfuse's malloc
 }
 
 Status Mount::start() {
@@ -115,10 +113,7 @@ void Mount::take_in() {
   bool more = true;
   const bool several = request_counters_.waited_for() != 0;
   for (int i = 0; more && i < kMostAtOnce && fuse_session_exited(session_) == 0; ++i) {
-    if (buffer_.mem == nullptr && !spare_.empty()) {
-      buffer_.mem = spare_.back();
-      spare_.pop_back();
-    }
+    give_memory();
     const int got = fuse_session_receive_buf(session_, &buffer_);
     if (got <= 0) return;  // nothing there, or unmounted: then it has exited
     ++taken_in_;
@@ -126,7 +121,21 @@ void Mount::take_in() {
     more = count_arrival() || several;
     fuse_session_process_buf(session_, &buffer_);
     request_counters_.handled(loop_);
+    if (request_size_ == 0) learn_request_size();
   }
+}
+
+void Mount::give_memory() {
+  if (buffer_.mem != nullptr || request_size_ == 0) return;
+  receiving_ = loop_.memory().take(request_size_);
+  buffer_.mem = receiving_.data.get();
+}
+
+/// libfuse makes its buffers as large as it needs them, and does not say how large that is. The second
+/// request is the first whose buffer it made when it had come to terms with the kernel.
+void Mount::learn_request_size() {
+  if (taken_in_ > 1 && buffer_.mem != nullptr) request_size_ = ::malloc_usable_size(buffer_.mem);
+  std::free(std::exchange(buffer_.mem, nullptr));  // NOLINT: libfuse's malloc
 }
 
 /// Some seconds after requests, and as long as they come. malloc gives the kernel back what is free at the
@@ -137,8 +146,7 @@ void Mount::tidy() {
   tidying_ = !idle;
   if (tidying_) loop_.at(loop_.now() + kTidyEvery, [this] { tidy(); });
   if (idle) {
-    for (void* memory : std::exchange(spare_, {})) std::free(memory);  // NOLINT: libfuse's malloc
-    files_->drop_spare_memory();
+    loop_.memory().drop_spare();
     async::detail::FramePool::clear();
   }
   if (mallinfo2().fordblks > kMostFree) ::malloc_trim(0);
@@ -155,14 +163,10 @@ bool Mount::count_arrival() {
   return !RequestCounters::is_waited_for(operation);
 }
 
-std::shared_ptr<void> Mount::take_memory() {
-  return {std::exchange(buffer_.mem, nullptr), [this](void* memory) {
-            if (spare_.size() < kMostSpare) {
-              spare_.push_back(memory);
-            } else {
-              std::free(memory);  // NOLINT: libfuse's malloc
-            }
-          }};
+async::Memory Mount::take_memory() {
+  void* const memory = std::exchange(buffer_.mem, nullptr);
+  if (receiving_.data) return std::exchange(receiving_, {});
+  return {{static_cast<std::byte*>(memory), &std::free}, ::malloc_usable_size(memory)};
 }
 
 void Mount::serve(const sigset_t& signals) {

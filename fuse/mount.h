@@ -53,11 +53,13 @@ class Mount {
   }
   async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode); }
   /// The memory of the request that is being taken in: a WRITE keeps it until its data has left.
-  std::shared_ptr<void> take_memory();
+  async::Memory take_memory();
 
  private:
   Status start_on_session();
   void take_in();
+  void give_memory();
+  void learn_request_size();
   void tidy();
   bool count_arrival();
   bool take_signals(int fd);
@@ -77,7 +79,8 @@ class Mount {
   std::unique_ptr<CacheDropper> dropper_;
   bool mounted_ = false, finished_ = false;
   fuse_buf buffer_{};
-  std::vector<void*> spare_;                 // buffers of libfuse's
+  async::Memory receiving_;                  // what buffer_ is in, but for the first of them
+  std::size_t request_size_ = 0;             // of the largest request; 0: not known yet
   std::uint64_t taken_in_ = 0, tidied_ = 0;  // requests: all, and those before the last tidy()
   bool tidying_ = false;                     // there is a timer for it
   std::uint64_t last_number_ = 0;

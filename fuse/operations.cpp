@@ -343,7 +343,7 @@ void op_read(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_fi
   });
 }
 
-Task<void> write_task(Mount& mount, RequestRef request, Handle file, std::shared_ptr<void> memory,
+Task<void> write_task(Mount& mount, RequestRef request, Handle file, async::Memory memory,
                       std::span<const std::byte> data, std::uint64_t offset) {
   auto done = co_await mount.files().write(std::move(file), std::move(memory), data, offset);
   if (done) {

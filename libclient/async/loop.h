@@ -21,6 +21,7 @@
 #include <optional>
 #include <vector>
 
+#include "async/memory.h"
 #include "async/task.h"
 
 namespace nfsrdma::async {
@@ -116,6 +117,9 @@ class Loop {
   /// The wall clock, in seconds since 1970, at most one behind.
   [[nodiscard]] std::int64_t wall_seconds();
 
+  /// For those who work on this loop.
+  [[nodiscard]] MemoryPool& memory() { return memory_; }
+
   /// The descriptor that becomes readable when turn() has something to do (an epoll descriptor).
   [[nodiscard]] int descriptor() const { return epoll_; }
 
@@ -131,6 +135,7 @@ class Loop {
   static Task<void> run_spawned(Loop& loop, std::uint64_t id, Task<void> task);
   void reap();
 
+  MemoryPool memory_;
   int epoll_;
   std::map<int, std::shared_ptr<Watch>> watches_;
   std::map<std::pair<TimePoint, TimerId>, std::function<void()>> timers_;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "async/loop.h"
+#include "async/memory.h"
 #include "async/task.h"
 #include "locking/lock_wait.h"
 #include "locking/locks.h"
@@ -81,9 +82,9 @@ class ServerFile {
   virtual async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) = 0;
   /// What is unstable is this file's to write again until it is committed. `memory` holds `data`, and may be
   /// held for that. `after`: attributes as of just behind it, if the server tells them.
-  virtual async::Task<Result<std::size_t>> write(std::span<const std::byte> data,
-                                                 std::shared_ptr<void> memory, std::uint64_t offset,
-                                                 Stability stability, std::optional<Attributes>* after) = 0;
+  virtual async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
+                                                 std::uint64_t offset, Stability stability,
+                                                 std::optional<Attributes>* after) = 0;
   /// `after`: none where nothing was to be committed.
   virtual async::Task<Status> commit(std::optional<Attributes>* after) = 0;
   [[nodiscard]] virtual bool has_unstable_data() const = 0;

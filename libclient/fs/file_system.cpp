@@ -54,7 +54,7 @@ Holdings FileSystem::holdings() const {
   out.files = engine_->open_files();
   out.bytes_behind = behind_;
   out.uncommitted_bytes = engine_->uncommitted_bytes();
-  out.spare_read_bytes = pool_.spare_bytes();
+  out.spare_bytes = loop_.memory().spare_bytes();
   return out;
 }
 

@@ -134,7 +134,7 @@ class FileSystem {
   async::Task<Result<ReadData>> read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                      std::size_t size);
   /// `memory` holds what `data` points to.
-  async::Task<Status> write(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
+  async::Task<Status> write(std::shared_ptr<OpenHandle> file, async::Memory memory,
                             std::span<const std::byte> data, std::uint64_t offset);
   /// close(2): data is on the server. `lock_owner` lets go of its locks, as POSIX has it.
   async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner);
@@ -168,8 +168,6 @@ class FileSystem {
   /// out.
   void on_doubt(std::function<void(std::uint64_t)> sink) { doubt_ = std::move(sink); }
 
-  /// Memory that is kept for reads to come.
-  void drop_spare_memory() { pool_.drop_spare(); }
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Holdings holdings() const;
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
@@ -222,13 +220,13 @@ class FileSystem {
   /// Its attributes, once all that was written here is on the server. `as_of`: as with keep_fresh().
   void is_as_written(Inode& inode, const std::optional<Attributes>& after, std::uint64_t as_of);
   using Bytes = std::span<const std::byte>;
-  async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory, Bytes data,
+  async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                 std::uint64_t offset, Stability stability,
                                 std::optional<Attributes>* after = nullptr);
   /// Its place among the inode's, until it is done.
   using Pending = std::list<PendingWrite>::iterator;
   Pending begin_behind(Inode& inode, std::uint64_t offset, std::size_t size);
-  async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory, Bytes data,
+  async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                  Pending pending, Stability stability);
   bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
   void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
@@ -242,7 +240,6 @@ class FileSystem {
   const std::optional<Attributes> root_;
   Counters counters_;
   Inodes inodes_;
-  BufferPool pool_;
   /// Small writes of one open file that follow each other, until they are sent as one.
   struct Gathered {
     std::shared_ptr<OpenHandle> file;

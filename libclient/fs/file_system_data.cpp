@@ -54,7 +54,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   (*inode)->fresh.reset();
   if ((*inode)->writes.empty() && told) keep_fresh(**inode, *told, as_of);
   OpenedFile out;
-  out.handle = std::make_shared<OpenHandle>(loop(), pool_, counters_, *inode, std::move(opened->file), caller,
+  out.handle = std::make_shared<OpenHandle>(loop(), counters_, *inode, std::move(opened->file), caller,
                                             options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
   if ((flags & O_TRUNC) != 0) {
@@ -89,8 +89,8 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
   inode->cached_change = out.entry.attributes.change;
-  out.handle = std::make_shared<OpenHandle>(loop(), pool_, counters_, std::move(inode),
-                                            std::move(opened->file), caller, options_.rsize);
+  out.handle = std::make_shared<OpenHandle>(loop(), counters_, std::move(inode), std::move(opened->file),
+                                            caller, options_.rsize);
   heed_flags(*out.handle, flags, options_.sync);
   co_return out;
 }
@@ -200,9 +200,9 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
 
 namespace {
 /// Holds on to the file, for a task that outlives whoever began it.
-async::Task<Status> write_piece(ServerFileRef file, std::shared_ptr<void> memory,
-                                std::span<const std::byte> data, std::uint64_t offset, Stability stability,
-                                std::optional<Attributes>* after, Counters& counters) {
+async::Task<Status> write_piece(ServerFileRef file, async::Memory memory, std::span<const std::byte> data,
+                                std::uint64_t offset, Stability stability, std::optional<Attributes>* after,
+                                Counters& counters) {
   ++counters.server_writes;
   auto count = co_await file->write(data, std::move(memory), offset, stability, after);
   if (!count) co_return count.error();
@@ -211,8 +211,8 @@ async::Task<Status> write_piece(ServerFileRef file, std::shared_ptr<void> memory
 }
 }  // namespace
 
-async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
-                                          Bytes data, std::uint64_t offset, Stability stability,
+async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
+                                          std::uint64_t offset, Stability stability,
                                           std::optional<Attributes>* after) {
   if (data.size() <= options_.wsize) {
     co_return co_await write_piece(file->file(), std::move(memory), data, offset, stability, after,
@@ -231,8 +231,8 @@ async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, std:
   co_return Status();
 }
 
-async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
-                                           Bytes data, Pending pending, Stability stability) {
+async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
+                                           Pending pending, Stability stability) {
   Inode& inode = file->inode();
   // The WRITE itself counts twice, as it begins and as it ends.
   const std::uint64_t as_of = freshness(inode) + 2;
@@ -282,8 +282,9 @@ void FileSystem::send_gathered(Inode& inode, Stability stability) {
   auto found = gathered_.extract(&inode);
   if (!found) return;
   Gathered& gathered = found.mapped();
-  auto memory = std::make_shared<std::vector<std::byte>>(std::move(gathered.data));
-  const Bytes data(*memory);
+  const auto whole = std::make_shared<std::vector<std::byte>>(std::move(gathered.data));
+  const Bytes data(*whole);
+  async::Memory memory{{whole, whole->data()}, whole->capacity()};
   loop().spawn(write_behind(std::move(gathered.file), std::move(memory), data, gathered.pending, stability));
 }
 
@@ -306,8 +307,8 @@ FileSystem::Pending FileSystem::begin_behind(Inode& inode, std::uint64_t offset,
   return inode.writes.insert(inode.writes.end(), PendingWrite{offset, offset + size});
 }
 
-async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, std::shared_ptr<void> memory,
-                                      Bytes data, std::uint64_t offset) {
+async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
+                                      std::uint64_t offset) {
   Inode& inode = file->inode();
   ++counters_.writes;
   counters_.bytes_written += data.size();

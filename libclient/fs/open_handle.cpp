@@ -6,34 +6,14 @@
 namespace nfsrdma::fs {
 namespace {
 constexpr std::size_t kAhead = 8U << 20;
-constexpr std::size_t kMostSpare = 32U << 20;
 /// The kernel reads ahead, too, and its requests overtake each other: so far behind the reader chunks are
 /// kept.
 constexpr std::size_t kBehind = 1U << 20;
 }  // namespace
 
-BufferPool::Buffer BufferPool::take(std::size_t size) {
-  std::unique_ptr<std::vector<std::byte>> memory;
-  while (!spare_->list.empty() && !memory) {
-    memory = std::move(spare_->list.back());
-    spare_->list.pop_back();
-    spare_->bytes -= memory->size();
-    if (memory->size() < size) memory.reset();
-  }
-  if (!memory) memory = std::make_unique<std::vector<std::byte>>(size);
-  return {memory.release(), [spare = std::weak_ptr(spare_)](std::vector<std::byte>* used) {
-            std::unique_ptr<std::vector<std::byte>> back(used);
-            const auto pool = spare.lock();
-            if (!pool || pool->bytes + back->size() > kMostSpare) return;
-            pool->bytes += back->size();
-            pool->list.push_back(std::move(back));
-          }};
-}
-
-OpenHandle::OpenHandle(async::Loop& loop, BufferPool& pool, Counters& counters, std::shared_ptr<Inode> inode,
+OpenHandle::OpenHandle(async::Loop& loop, Counters& counters, std::shared_ptr<Inode> inode,
                        ServerFileRef file, Caller caller, std::uint32_t rsize)
     : loop_(loop),
-      pool_(pool),
       counters_(counters),
       inode_(std::move(inode)),
       file_(std::move(file)),
@@ -52,7 +32,7 @@ void OpenHandle::drop_ahead() {
 }
 
 async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
-  auto got = co_await file->read(std::span(*chunk->memory).first(chunk->wanted), chunk->offset);
+  auto got = co_await file->read({chunk->memory.data.get(), chunk->wanted}, chunk->offset);
   if (got) {
     chunk->got = *got;
     chunk->counters.server_bytes_read += *got;
@@ -70,7 +50,7 @@ OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size, b
   auto chunk = std::make_shared<Chunk>(loop_, counters_, ahead);
   chunk->offset = offset;
   chunk->wanted = size;
-  chunk->memory = pool_.take(std::max<std::size_t>(size, std::min<std::size_t>(rsize_, 64U << 10)));
+  chunk->memory = loop_.memory().take(size);
   loop_.spawn(fill(file_, chunk));
   return chunk;
 }
@@ -135,7 +115,7 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
     const std::uint64_t until = std::min(end, there);
     if (until > at) {
       const auto skip = static_cast<std::size_t>(at - chunk->offset);
-      out.add(chunk->memory, chunk->memory->data() + skip, static_cast<std::size_t>(until - at));
+      out.add(chunk->memory.data, chunk->memory.data.get() + skip, static_cast<std::size_t>(until - at));
       chunk->used += static_cast<std::size_t>(until - at);
       at = until;
     }

@@ -22,22 +22,6 @@
 
 namespace nfsrdma::fs {
 
-/// Memory of READs, used again: fresh pages from the kernel cost more than the copy that they save.
-class BufferPool {
- public:
-  using Buffer = std::shared_ptr<std::vector<std::byte>>;
-  Buffer take(std::size_t size);
-  void drop_spare() { *spare_ = {}; }
-  [[nodiscard]] std::size_t spare_bytes() const { return spare_->bytes; }
-
- private:
-  struct Spare {
-    std::vector<std::unique_ptr<std::vector<std::byte>>> list;
-    std::size_t bytes = 0;
-  };
-  std::shared_ptr<Spare> spare_ = std::make_shared<Spare>();
-};
-
 /// Bytes that were read, and what keeps them alive.
 struct ReadData {
   std::vector<std::shared_ptr<void>> holds;
@@ -53,9 +37,9 @@ struct ReadData {
 
 class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
  public:
-  /// `pool` and `counters` must outlive it, and what it has read ahead.
-  OpenHandle(async::Loop& loop, BufferPool& pool, Counters& counters, std::shared_ptr<Inode> inode,
-             ServerFileRef file, Caller caller, std::uint32_t rsize);
+  /// `counters` must outlive it, and what it has read ahead.
+  OpenHandle(async::Loop& loop, Counters& counters, std::shared_ptr<Inode> inode, ServerFileRef file,
+             Caller caller, std::uint32_t rsize);
   ~OpenHandle();
   OpenHandle(const OpenHandle&) = delete;
   OpenHandle& operator=(const OpenHandle&) = delete;
@@ -84,7 +68,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
     const bool ahead;  // begun before anybody asked for it
     std::uint64_t offset = 0;
     std::size_t wanted = 0, got = 0, used = 0;
-    BufferPool::Buffer memory;
+    async::Memory memory;
     bool done = false;
     std::optional<Error> error;
     async::Event ended;
@@ -95,7 +79,6 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   void look_ahead(std::uint64_t offset, std::size_t size);
 
   async::Loop& loop_;
-  BufferPool& pool_;
   Counters& counters_;
   std::shared_ptr<Inode> inode_;
   const ServerFileRef file_;

@@ -131,6 +131,7 @@ OPEN4args open_by_handle(const Session& session, const Open& open) {
 OpenFile::OpenFile(Session& session)
     : session_(session),
       state_changed_(session.loop()),
+      uncommitted_(session.loop().memory()),
       committed_(session.loop()),
       written_(session.loop()) {}
 
@@ -220,7 +221,8 @@ async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::
 }
 
 async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte> data, std::uint64_t offset,
-                                                      stable_how4 stable, After* after) {
+                                                      stable_how4 stable, After* after,
+                                                      async::Memory memory) {
   WRITE4resok ok;
   auto done = co_await on_file(
       "WRITE",
@@ -246,7 +248,7 @@ async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte>
     }
   }
   if (ok.committed == UNSTABLE4) {
-    uncommitted_.add(offset, data.first(ok.count), ok.writeverf);
+    uncommitted_.add(offset, data.first(ok.count), ok.writeverf, memory);
   } else {
     uncommitted_.cover(offset, ok.count);
   }
@@ -254,7 +256,7 @@ async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte>
 }
 
 async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data, std::uint64_t offset,
-                                                 stable_how4 stable, After* after) {
+                                                 stable_how4 stable, After* after, async::Memory memory) {
   std::size_t total = 0;
   while (total < data.size()) {
     if (late_error_) co_return *late_error_;
@@ -273,7 +275,7 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
       }
     }
     const Counted under_way(writing_, written_);
-    auto count = co_await write_once(data.subspan(total), offset + total, stable, after);
+    auto count = co_await write_once(data.subspan(total), offset + total, stable, after, memory);
     if (!count) co_return count.error();
     total += *count;
     if (commit_is_due() && !committing_) commit_task_ = session_.loop().spawn(commit_beside());
@@ -337,7 +339,7 @@ async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) 
   }
   for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
        piece = uncommitted_.lost(number, verifier, piece->offset)) {
-    auto count = co_await write_once(piece->data(), piece->offset, UNSTABLE4, nullptr);
+    auto count = co_await write_once(piece->data(), piece->offset, UNSTABLE4, nullptr, piece->memory);
     if (!count) co_return count.error();
   }
   co_return Status();

@@ -1,8 +1,8 @@
 // An open file (RFC 8881 18.16, 18.22, 18.32): its state on the server, data in and out, and what is not yet
 // stable.
 //
-// READ places its data in the caller's memory; WRITE takes it from there. A WRITE that the server has not
-// made stable leaves a copy here (uncommitted.h), bounded: past kCommitAt a COMMIT goes out beside the
+// READ places its data in the caller's memory; WRITE takes it from there. What the server has not
+// made stable is kept here (uncommitted.h), bounded: past kCommitAt a COMMIT goes out beside the
 // writes, past kMostUncommitted writes wait for it. The files of one OpenFiles have a lower bound in common.
 //
 // While the file is delegated to this client nobody else changes it: its attributes are asked for once.
@@ -57,9 +57,11 @@ class OpenFile {
   /// file.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
   /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
-  /// `after`: of the last WRITE, if the server tells them.
+  /// `after`: of the last WRITE, if the server tells them. `memory`: if it holds `data`, and nobody will
+  /// change it, no copy is made.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
-                                         stable_how4 stable = UNSTABLE4, After* after = nullptr);
+                                         stable_how4 stable = UNSTABLE4, After* after = nullptr,
+                                         async::Memory memory = {});
   /// `after`: of the last COMMIT; none where nothing was to be committed.
   async::Task<Status> commit(After* after = nullptr);
   async::Task<Result<WireAttributes>> attributes(bitmap4 wanted);
@@ -117,7 +119,7 @@ class OpenFile {
   template <class Add, class Take>
   async::Task<Status> on_file(const char* what, Add add, Take take);
   async::Task<Result<std::size_t>> write_once(std::span<const std::byte> data, std::uint64_t offset,
-                                              stable_how4 stable, After* after);
+                                              stable_how4 stable, After* after, async::Memory memory);
   async::Task<Status> read_plus_once(std::span<std::byte> data, std::uint64_t offset, std::size_t& count,
                                      bool& eof);
   template <class Op, class Make>

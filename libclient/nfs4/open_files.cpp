@@ -377,7 +377,6 @@ bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
     return false;
   }
   open.parked = true;
-  file->uncommitted_.drop_spare();
   file->sharing_.place = parked_.insert(parked_.end(), file);
   if (parked_.size() > most_parked_) {
     const auto oldest = parked_.front();

@@ -1,11 +1,15 @@
 #include "nfs4/uncommitted.h"
 
+#include <cstring>
 #include <utility>
 
 namespace nfsrdma::nfs4 {
 namespace {
-constexpr std::size_t kMostSpare = 32U << 20;
+/// Half of it, but for a header before the data.
+bool is_worth_it(const Uncommitted::Piece& piece) {
+  return piece.bytes.size() * 33 / 16 >= piece.memory.size;
 }
+}  // namespace
 
 void Uncommitted::more(std::size_t bytes) {
   bytes_ += bytes;
@@ -21,47 +25,29 @@ void Uncommitted::count_into(std::shared_ptr<std::size_t> all) {
   *all_ += bytes_;
 }
 
-Uncommitted::Storage Uncommitted::copy_of(std::span<const std::byte> data) {
-  // What is far too large stays for others: as a piece it would count for much less than it takes.
-  while (!spare_.empty() && spare_.back()->capacity() / 2 <= data.size()) {
-    Storage storage = std::move(spare_.back());
-    spare_.pop_back();
-    spare_bytes_ -= storage->capacity();
-    if (storage->capacity() < data.size()) continue;  // writes have become larger
-    storage->assign(data.begin(), data.end());
-    return storage;
-  }
-  return std::make_shared<std::vector<std::byte>>(data.begin(), data.end());
-}
-
-void Uncommitted::keep(Storage storage) {
-  if (storage.use_count() != 1 || spare_bytes_ + storage->capacity() > kMostSpare) return;
-  spare_bytes_ += storage->capacity();
-  spare_.push_back(std::move(storage));
-}
-
-/// What is left of a piece that was cut. Where that is less than half, it gets memory of its own.
+/// Its memory is its own, where it would keep much more than twice as much alive.
 void Uncommitted::put(Piece piece) {
-  if (piece.length < piece.storage->capacity() / 2) {
-    Storage whole = std::exchange(piece.storage, copy_of(piece.data()));
-    piece.begin = 0;
-    keep(std::move(whole));
+  if (!piece.memory.data || !is_worth_it(piece)) {
+    async::Memory copy = pool_.take(piece.bytes.size());
+    std::memcpy(copy.data.get(), piece.bytes.data(), piece.bytes.size());
+    piece.bytes = {copy.data.get(), piece.bytes.size()};
+    piece.memory = std::move(copy);
   }
-  more(piece.length);
+  more(piece.bytes.size());
   pieces_.emplace(piece.offset, std::move(piece));
 }
 
-void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier) {
+void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier,
+                      const async::Memory& memory) {
   if (data.empty()) return;
   cover(offset, data.size());
   Piece piece;
   piece.offset = offset;
   piece.number = ++last_number_;
   piece.verifier = verifier;
-  piece.storage = copy_of(data);
-  piece.length = data.size();
-  more(piece.length);
-  pieces_.emplace(offset, std::move(piece));
+  piece.memory = memory;
+  piece.bytes = data;
+  put(std::move(piece));
 }
 
 void Uncommitted::cover(std::uint64_t offset, std::uint64_t length) {
@@ -69,43 +55,37 @@ void Uncommitted::cover(std::uint64_t offset, std::uint64_t length) {
   auto at = pieces_.upper_bound(offset);
   if (at != pieces_.begin()) --at;
   while (at != pieces_.end() && at->first < end) {
-    const std::uint64_t piece_end = at->second.offset + at->second.length;
+    const std::uint64_t piece_end = at->second.offset + at->second.bytes.size();
     if (piece_end <= offset) {
       ++at;
       continue;
     }
     Piece piece = std::move(at->second);
-    fewer(piece.length);
+    fewer(piece.bytes.size());
     at = pieces_.erase(at);
-    Piece tail;
+    std::optional<Piece> tail;
     if (piece_end > end) {  // what stands behind
       tail = piece;
-      const auto skip = static_cast<std::size_t>(end - piece.offset);
-      tail.begin += skip;
-      tail.length -= skip;
-      tail.offset = end;
+      tail->bytes = piece.bytes.subspan(static_cast<std::size_t>(end - piece.offset));
+      tail->offset = end;
     }
     if (piece.offset < offset) {  // what stands before
-      piece.length = static_cast<std::size_t>(offset - piece.offset);
+      piece.bytes = piece.bytes.first(static_cast<std::size_t>(offset - piece.offset));
       put(std::move(piece));
-    } else {
-      piece.storage = nullptr;
     }
-    if (tail.length != 0) put(std::move(tail));
+    if (tail) put(std::move(*tail));
   }
 }
 
 void Uncommitted::committed(std::uint64_t number, const verifier4& verifier) {
   for (auto at = pieces_.begin(); at != pieces_.end();) {
-    Piece& piece = at->second;
+    const Piece& piece = at->second;
     if (piece.number > number || piece.verifier != verifier) {
       ++at;
       continue;
     }
-    fewer(piece.length);
-    Storage storage = std::move(piece.storage);
+    fewer(piece.bytes.size());
     at = pieces_.erase(at);
-    keep(std::move(storage));
   }
 }
 

@@ -1,11 +1,11 @@
-// What was written but may still be lost: copies of unstable WRITE data until a COMMIT has made them stable
-// (RFC 8881 18.3, 18.32). Where the server's write verifier changes, it restarted and forgot; the pieces with
-// the old verifier are then written again.
+// What was written but may still be lost: unstable WRITE data until a COMMIT has made it stable (RFC
+// 8881 18.3, 18.32). Where the server's write verifier changes, it restarted and forgot; the pieces with the
+// old verifier are then written again.
 //
 // Pieces never overlap: a later write replaces what it covers of earlier ones, so that rewriting cannot bring
-// old data back. The memory of a piece is at most twice its length. Memory of pieces that are stable is kept,
-// up to a bound, for those to come: to have fresh pages from the kernel costs more than the copy. A plain
-// container; any thread.
+// old data back. A piece is in the memory that it was written from, where the writer gives that away, else a
+// copy. What keeps it alive is at most about twice its length, so that a bound of the one is a bound of the
+// other. A plain container; any thread, but for its pool.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,16 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
+#include "async/memory.h"
 #include "nfs4/types/types.h"
 
 namespace nfsrdma::nfs4 {
 
 class Uncommitted {
  public:
-  Uncommitted() = default;
+  /// `pool`: of the copies. It must outlive this.
+  explicit Uncommitted(async::MemoryPool& pool) : pool_(pool) {}
   ~Uncommitted() { fewer(bytes_); }
   Uncommitted(const Uncommitted&) = delete;
   Uncommitted& operator=(const Uncommitted&) = delete;
@@ -31,14 +32,14 @@ class Uncommitted {
     std::uint64_t offset = 0;
     std::uint64_t number = 0;  // counts writes: which came before a COMMIT was sent
     verifier4 verifier{};
-    std::shared_ptr<std::vector<std::byte>> storage;  // shared by what is left of a piece that was cut
-    std::size_t begin = 0, length = 0;
-    [[nodiscard]] std::span<const std::byte> data() const {
-      return std::span(*storage).subspan(begin, length);
-    }
+    async::Memory memory;  // shared by what is left of a piece that was cut
+    std::span<const std::byte> bytes;
+    [[nodiscard]] std::span<const std::byte> data() const { return bytes; }
   };
 
-  void add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier);
+  /// `memory`: if it holds `data`, and nobody will change it.
+  void add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier,
+           const async::Memory& memory = {});
   /// Something stable was written there: earlier pieces no longer matter where it covers them.
   void cover(std::uint64_t offset, std::uint64_t length);
   /// A COMMIT that was sent when last_number() was `number` came back with `verifier`: pieces up to it with
@@ -55,26 +56,17 @@ class Uncommitted {
   [[nodiscard]] std::size_t bytes_of_all() const { return all_ ? *all_ : bytes_; }
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
   [[nodiscard]] std::size_t count() const { return pieces_.size(); }
-  [[nodiscard]] std::size_t spare_bytes() const { return spare_bytes_; }
-  void drop_spare() {
-    spare_ = {};
-    spare_bytes_ = 0;
-  }
 
  private:
-  using Storage = std::shared_ptr<std::vector<std::byte>>;
-  Storage copy_of(std::span<const std::byte> data);
   void put(Piece piece);
   void more(std::size_t bytes);
   void fewer(std::size_t bytes);
-  void keep(Storage storage);
 
+  async::MemoryPool& pool_;
   std::map<std::uint64_t, Piece> pieces_;  // by offset
   std::uint64_t last_number_ = 0;
   std::size_t bytes_ = 0;
   std::shared_ptr<std::size_t> all_;
-  std::vector<Storage> spare_;  // nobody else's
-  std::size_t spare_bytes_ = 0;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "support/mounted.h"
 
@@ -35,8 +36,9 @@ struct Files : Engine {
   }
   fs::Entry lookup(const std::string& name) { return get(files->lookup(who, fs::Inodes::kRoot, name)); }
   Status write(const fs::OpenedFile& file, const std::string& text, std::uint64_t offset) {
-    auto memory = std::make_shared<std::string>(text);
-    const auto data = std::as_bytes(std::span(*memory));
+    auto memory = client->loop.memory().take(text.size());
+    std::memcpy(memory.data.get(), text.data(), text.size());
+    const std::span<const std::byte> data(memory.data.get(), text.size());
     return client->run(files->write(file.handle, std::move(memory), data, offset));
   }
   Status flush(const fs::OpenedFile& file) { return client->run(files->flush(file.handle, 0)); }

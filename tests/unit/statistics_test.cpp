@@ -285,7 +285,7 @@ TEST_CASE("file system: counts what was read ahead, and what of it was for nothi
   CHECK(c.turn_until([&] { return counters.server_bytes_read == 64 * kPiece; }));
   // A write throws the rest away.
   const std::string data(1000, 'y');
-  CHECK(ok(c.run(files.write(opened->handle, nullptr, bytes(data), 0))));
+  CHECK(ok(c.run(files.write(opened->handle, {}, bytes(data), 0))));
   CHECK(counters.ahead_bytes_unused == counters.ahead_bytes_read - counters.ahead_hits * kPiece);
   CHECK(ok(c.run(files.flush(opened->handle, 0))));
   CHECK(counters.writes == 1);

@@ -81,12 +81,12 @@ class Nfs4File final : public ServerFile {
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) override {
     return file_->read(data, offset);
   }
-  async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::shared_ptr<void> /*memory*/,
+  async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
                                          std::uint64_t offset, Stability stability,
                                          std::optional<Attributes>* after) override {
     const stable_how4 stable = stability == Stability::unstable ? UNSTABLE4 : FILE_SYNC4;
-    if (after == nullptr) return file_->write(data, offset, stable);
-    return write_and_tell(file_, data, offset, stable, *after);
+    if (after == nullptr) return file_->write(data, offset, stable, nullptr, std::move(memory));
+    return write_and_tell(file_, data, std::move(memory), offset, stable, *after);
   }
   async::Task<Status> commit(std::optional<Attributes>* after) override {
     if (after == nullptr) return file_->commit();
@@ -128,10 +128,11 @@ class Nfs4File final : public ServerFile {
  private:
   using File = std::shared_ptr<OpenFile>;
   static async::Task<Result<std::size_t>> write_and_tell(File file, std::span<const std::byte> data,
-                                                         std::uint64_t offset, stable_how4 stable,
+                                                         async::Memory memory, std::uint64_t offset,
+                                                         stable_how4 stable,
                                                          std::optional<Attributes>& after) {
     OpenFile::After wire;
-    auto count = co_await file->write(data, offset, stable, &wire);
+    auto count = co_await file->write(data, offset, stable, &wire, std::move(memory));
     after = to_public(wire);
     co_return count;
   }
