@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "fs/nfs4/engine.h"
+#include "fuse/read_ahead.h"
 #include "fuse/statistics.h"
 
 namespace nfsrdma::fuse {
@@ -121,6 +122,7 @@ void Mount::take_in() {
     more = count_arrival() || several;
     fuse_session_process_buf(session_, &buffer_);
     request_counters_.handled(loop_);
+    if (taken_in_ == 1) read_ahead(options_.mountpoint);  // what came first was FUSE_INIT
     if (request_size_ == 0) learn_request_size();
   }
 }

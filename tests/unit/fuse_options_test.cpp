@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "fuse/options.h"
+#include "fuse/read_ahead.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -97,6 +98,20 @@ TEST_CASE("mount options: as mount(8)'s helper") {
   CHECK(has(*options, "allow_other"));
   CHECK(std::ranges::count(parse({"h:/p", "/m", "-o", "allow_other"}, "mount.nfsrdma")->kernel,
                            "allow_other") == 1);
+}
+
+TEST_CASE("fuse: the device of a mount is found in mountinfo") {
+  const std::string info =
+      "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+      "40 21 0:50 / /mnt/with\\040space\\134 rw shared:9 - fuse.nfsrdma h:/ rw\n"
+      "41 21 0:51 / /m rw - tmpfs tmpfs rw\n"
+      "42 41 0:52 / /m rw - fuse.nfsrdma h:/p rw\n"
+      "broken\n";
+  CHECK(device_of(info, "/") == "8:1");
+  CHECK(device_of(info, "/mnt/with space\\") == "0:50");
+  CHECK(device_of(info, "/m") == "0:52");  // what lies on top
+  CHECK(device_of(info, "/n") == "");
+  CHECK(device_of("", "/") == "");
 }
 
 }  // namespace nfsrdma::fuse

@@ -1,0 +1,16 @@
+// How far the kernel reads ahead on a mount.
+#pragma once
+
+#include <string>
+
+namespace nfsrdma::fuse {
+
+/// FUSE file systems get 128 KiB, in requests of that size, and may only ask for less. Root may set more
+/// (/sys/class/bdi), once the mount has begun; for others nothing happens.
+void read_ahead(const std::string& mountpoint);
+
+/// The device number (8:1) of what was mounted there last, by the text of /proc/self/mountinfo; empty:
+/// nothing is.
+std::string device_of(const std::string& mountinfo, const std::string& mountpoint);
+
+}  // namespace nfsrdma::fuse
