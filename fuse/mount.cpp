@@ -147,10 +147,7 @@ void Mount::tidy() {
   const bool idle = std::exchange(tidied_, taken_in_) == taken_in_;
   tidying_ = !idle;
   if (tidying_) loop_.at(loop_.now() + kTidyEvery, [this] { tidy(); });
-  if (idle) {
-    loop_.memory().drop_spare();
-    async::detail::FramePool::clear();
-  }
+  if (idle) async::detail::FramePool::clear();
   if (mallinfo2().fordblks > kMostFree) ::malloc_trim(0);
 }
 

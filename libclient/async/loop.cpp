@@ -16,6 +16,7 @@ namespace nfsrdma::async {
 namespace {
 
 constexpr auto kNear = std::chrono::milliseconds(100);
+constexpr auto kTidyEvery = std::chrono::seconds(5);
 
 int wait_for(int epoll, std::span<epoll_event> events, const timespec* timeout) {
   // Timers of less than a millisecond matter (fabric/iwarp/gathering.h). Linux before 5.11 rounds them up.
@@ -164,6 +165,16 @@ void Loop::end_turn() {
     at = hooks_.upper_bound(id);
   }
   reap();
+  tidy_later();
+}
+
+void Loop::tidy_later() {
+  if (tidying_ || memory_.spare_bytes() == 0) return;
+  tidying_ = true;
+  at(now() + kTidyEvery, [this] {
+    tidying_ = false;
+    memory_.drop_unused();
+  });
 }
 
 std::int64_t Loop::wall_seconds() {

@@ -117,7 +117,7 @@ class Loop {
   /// The wall clock, in seconds since 1970, at most one behind.
   [[nodiscard]] std::int64_t wall_seconds();
 
-  /// For those who work on this loop.
+  /// For those who work on this loop. What nobody wants for some seconds goes back to the system.
   [[nodiscard]] MemoryPool& memory() { return memory_; }
 
   /// The descriptor that becomes readable when turn() has something to do (an epoll descriptor).
@@ -134,8 +134,10 @@ class Loop {
   void run_posted();
   static Task<void> run_spawned(Loop& loop, std::uint64_t id, Task<void> task);
   void reap();
+  void tidy_later();
 
   MemoryPool memory_;
+  bool tidying_ = false;  // there is a timer for it
   int epoll_;
   std::map<int, std::shared_ptr<Watch>> watches_;
   std::map<std::pair<TimePoint, TimerId>, std::function<void()>> timers_;

@@ -2,6 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <new>
 #include <utility>
 
@@ -36,33 +39,42 @@ class MemoryPool::Spare {
     blocks_.emplace(size, std::move(block));
   }
   Block find(std::size_t& size) {
-    const auto found = blocks_.lower_bound(size);
+    auto found = blocks_.lower_bound(size);
     if (found == blocks_.end() || found->first / 2 > size) return nullptr;
     size = found->first;
-    bytes_ -= size;
-    return std::move(blocks_.extract(found).mapped());
+    found = std::prev(blocks_.upper_bound(size));  // the last that came back: caches know it
+    Block block = std::move(found->second);
+    erase(found);
+    return block;
   }
   /// Of another size, to make room for those that are asked for now.
   void drop_one() {
-    if (blocks_.empty()) return;
-    bytes_ -= blocks_.begin()->first;
-    blocks_.erase(blocks_.begin());
+    if (!blocks_.empty()) erase(blocks_.begin());
   }
-  void drop_all() {
-    blocks_.clear();
-    bytes_ = 0;
+  void drop_unused() {
+    const std::size_t used = bytes_ - least_;
+    while (bytes_ > used) erase(std::prev(blocks_.end()));
+    least_ = bytes_;
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
-  std::multimap<std::size_t, Block> blocks_;
+  using Blocks = std::multimap<std::size_t, Block>;
+  void erase(Blocks::iterator at) {
+    bytes_ -= at->first;
+    least_ = std::min(least_, bytes_);
+    blocks_.erase(at);
+  }
+
+  Blocks blocks_;  // by size
   std::size_t bytes_ = 0;
+  std::size_t least_ = 0;  // that there were since drop_unused()
 };
 
 MemoryPool::MemoryPool() : spare_(std::make_shared<Spare>()) {}
 
-void MemoryPool::drop_spare() {
-  spare_->drop_all();
+void MemoryPool::drop_unused() {
+  spare_->drop_unused();
 }
 std::size_t MemoryPool::spare_bytes() const {
   return spare_->bytes();

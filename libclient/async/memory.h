@@ -1,11 +1,10 @@
 // Memory in large pieces, used again: to have fresh pages from the kernel costs more than most of what is
 // done with them.
 //
-// Confined to the loop's thread, but for Memory that nobody else has.
+// Confined to the loop's thread, and so is giving Memory up.
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <memory>
 
 namespace nfsrdma::async {
@@ -25,7 +24,8 @@ class MemoryPool {
   MemoryPool();
   /// At least so much, and at most twice so much; not initialised.
   Memory take(std::size_t size);
-  void drop_spare();
+  /// What has been lying there since this was called last, or all the time.
+  void drop_unused();
   [[nodiscard]] std::size_t spare_bytes() const;
 
  private:

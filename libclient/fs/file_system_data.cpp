@@ -302,6 +302,17 @@ async::Task<void> FileSystem::send_old_gathered() {
   sending_old_ = false;
 }
 
+namespace {
+/// Holds `data` in about as much memory as it takes: it may have to be held for long.
+void fit(async::MemoryPool& pool, async::Memory& memory, std::span<const std::byte>& data) {
+  if (memory.data && data.size() >= memory.size / 4 * 3) return;
+  async::Memory copy = pool.take(data.size());
+  std::ranges::copy(data, copy.data.get());
+  data = {copy.data.get(), data.size()};
+  memory = std::move(copy);
+}
+}  // namespace
+
 FileSystem::Pending FileSystem::begin_behind(Inode& inode, std::uint64_t offset, std::size_t size) {
   behind_ += size;
   return inode.writes.insert(inode.writes.end(), PendingWrite{offset, offset + size});
@@ -317,6 +328,7 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
   if (file->write_through) {
     co_await settle(inode, offset, offset + data.size());
     const Stability stability = file->direct ? Stability::unstable : Stability::on_disk;
+    if (file->direct) fit(loop_.memory(), memory, data);
     auto done = co_await write_out(file, std::move(memory), data, offset, stability);
     changed_here(inode);
     co_return done;
@@ -338,6 +350,7 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
     gather(file, data, offset);
     co_return Status();
   }
+  fit(loop_.memory(), memory, data);
   const Pending pending = begin_behind(inode, offset, data.size());
   loop().spawn(write_behind(std::move(file), std::move(memory), data, pending, Stability::unstable));
   co_return Status();

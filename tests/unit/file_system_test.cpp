@@ -132,6 +132,34 @@ TEST_CASE(
   CHECK(ok(m.close(file)));
 }
 
+TEST_CASE("file system: a large write stays where it came in, a smaller one does not hold all of that") {
+  constexpr std::size_t kMiB = 1U << 20;
+  Files m;
+  m.mount();
+  const auto file = m.create("f");
+  async::Memory memory = m.client->loop.memory().take(kMiB);
+  std::memset(memory.data.get(), 'x', kMiB);
+  const auto kept = memory.data;
+  std::size_t size = 0;
+  SUBCASE("large") {
+    size = kMiB - 4096;
+  }
+  SUBCASE("smaller") {
+    size = kMiB / 2;
+  }
+  const std::span<const std::byte> data(memory.data.get(), size);
+  CHECK(ok(m.client->run(m.files->write(file.handle, std::move(memory), data, 0))));
+  const bool large = size > kMiB / 2;
+  CHECK((kept.use_count() > 1) == large);
+  CHECK(m.client->turn_until([&] { return m.files->bytes_behind() == 0; }));
+  CHECK((kept.use_count() > 1) == large);  // until the server has it on its disk
+  CHECK(m.files->holdings().uncommitted_bytes == size);
+  CHECK(ok(m.flush(file)));
+  CHECK(kept.use_count() == 1);
+  CHECK(m.server.stable_content("/f") == std::string(size, 'x'));
+  CHECK(ok(m.close(file)));
+}
+
 TEST_CASE("file system: the error of what was gathered comes once, at the next flush") {
   Files m;
   m.mount();
