@@ -8,25 +8,24 @@
 #include <new>
 #include <utility>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 namespace nfsrdma::async {
 namespace {
 
 constexpr std::size_t kPage = 4096;
 
-struct Free {
-  void operator()(std::byte* block) const { ::operator delete(block, std::align_val_t(kPage)); }
+/// Straight from the kernel: back there when it is given up, whatever else is on the heap.
+struct Unmap {
+  std::size_t size = 0;
+  void operator()(std::byte* block) const { ::munmap(block, size); }
 };
-using Block = std::unique_ptr<std::byte, Free>;
+using Block = std::unique_ptr<std::byte, Unmap>;
 
+/// All of its pages are made in one go, instead of by a fault for each.
 Block fresh(std::size_t size) {
-  Block block(static_cast<std::byte*>(::operator new(size, std::align_val_t(kPage))));
-  // All pages in one go, instead of a fault for each. Linux before 5.14 does not know how.
-  ::madvise(block.get(), size, MADV_POPULATE_WRITE);
-  return block;
+  void* const block =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (block == MAP_FAILED) throw std::bad_alloc();  // as from the heap
+  return {static_cast<std::byte*>(block), Unmap{size}};
 }
 
 }  // namespace
@@ -40,7 +39,7 @@ class MemoryPool::Spare {
   }
   Block find(std::size_t& size) {
     auto found = blocks_.lower_bound(size);
-    if (found == blocks_.end() || found->first / 2 > size) return nullptr;
+    if (found == blocks_.end() || found->first / 2 > size) return {};
     size = found->first;
     found = std::prev(blocks_.upper_bound(size));  // the last that came back: caches know it
     Block block = std::move(found->second);
@@ -91,7 +90,7 @@ Memory MemoryPool::take(std::size_t size) {
   }
   return {std::shared_ptr<std::byte>(block.release(),
                                      [size, spare = std::weak_ptr(spare_)](std::byte* used) {
-                                       Block back(used);
+                                       Block back(used, Unmap{size});
                                        if (const auto pool = spare.lock()) pool->keep(size, std::move(back));
                                      }),
           size};
