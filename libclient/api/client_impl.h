@@ -57,6 +57,7 @@ class ClientImpl final : public Client {
     if (running_) return called_from_callback();
     const RunScope scope(*this);
     interrupted_ = false;
+    loop_.look_at_clock();
     task.handle().resume();
     loop_.end_turn();
     while (!task.done() && !interrupted_) loop_.turn(async::TimePoint::max());

@@ -76,6 +76,7 @@ class Loop {
   /// Runs turns until the task has ended and returns what it returned.
   template <class T>
   T run(Task<T> task) {
+    look_at_clock();
     task.handle().resume();
     end_turn();
     while (!task.done()) turn(TimePoint::max());
