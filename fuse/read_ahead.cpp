@@ -1,6 +1,5 @@
 #include "fuse/read_ahead.h"
 
-#include <climits>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>

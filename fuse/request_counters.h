@@ -55,10 +55,8 @@ class RequestCounters {
   [[nodiscard]] std::uint64_t under_way() const { return under_way_; }
   /// Of them: those that are not the kernel's own goodbyes.
   [[nodiscard]] std::uint64_t waited_for() const { return waited_for_; }
-  /// FUSE_RELEASE and FUSE_RELEASEDIR, FUSE_FORGET and FUSE_BATCH_FORGET are waited for by nobody.
-  static constexpr bool is_waited_for(unsigned operation) {
-    return operation != 18 && operation != 29 && operation != 2 && operation != 42;
-  }
+  /// Whether a process may wait for the answer.
+  static bool is_waited_for(unsigned operation);
 
  private:
   std::array<Operation, kOperations> operations_{};

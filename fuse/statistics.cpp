@@ -277,6 +277,11 @@ void add_state(Lines& out, const Picture& p) {
 
 }  // namespace
 
+bool RequestCounters::is_waited_for(unsigned operation) {
+  return operation != FUSE_RELEASE && operation != FUSE_RELEASEDIR && operation != FUSE_FORGET &&
+         operation != FUSE_BATCH_FORGET;
+}
+
 std::string operation_name(unsigned operation) {
   const auto known = std::ranges::find(kNames, operation, &Named::number);
   return known == kNames.end() ? std::to_string(operation) : known->name;

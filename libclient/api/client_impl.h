@@ -173,7 +173,8 @@ class FileImpl final : public File {
                                 Done done);
   async::Task<void> write_beside(std::uint64_t key, std::span<const std::byte> data, std::uint64_t offset,
                                  Done done);
-  async::Task<void> fail_beside(std::uint64_t key, Error error, Done done);
+  /// Calls back, when it is time.
+  async::Task<void> tell(std::uint64_t key, Result<std::size_t> result, Done done);
   template <class Make>
   void start(Make make);
   [[nodiscard]] Error too_large(const char* what, std::size_t size, std::uint32_t most) const;

@@ -30,9 +30,7 @@ Error FileImpl::too_large(const char* what, std::size_t size, std::uint32_t most
 
 // ---- asynchronous ----
 
-async::Task<void> FileImpl::read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset,
-                                        Done done) {
-  auto result = co_await file_->read(data, offset);
+async::Task<void> FileImpl::tell(std::uint64_t key, Result<std::size_t> result, Done done) {
   co_await client_.callback_time();
   pending_.erase(key);
   client_.count_callback();
@@ -41,24 +39,16 @@ async::Task<void> FileImpl::read_beside(std::uint64_t key, std::span<std::byte> 
   loop.look_at_clock();
 }
 
+async::Task<void> FileImpl::read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset,
+                                        Done done) {
+  auto result = co_await file_->read(data, offset);
+  co_await tell(key, std::move(result), std::move(done));
+}
+
 async::Task<void> FileImpl::write_beside(std::uint64_t key, std::span<const std::byte> data,
                                          std::uint64_t offset, Done done) {
   auto result = co_await file_->write(data, offset);
-  co_await client_.callback_time();
-  pending_.erase(key);
-  client_.count_callback();
-  async::Loop& loop = client_.loop();
-  done(std::move(result));
-  loop.look_at_clock();
-}
-
-async::Task<void> FileImpl::fail_beside(std::uint64_t key, Error error, Done done) {
-  co_await client_.callback_time();
-  pending_.erase(key);
-  client_.count_callback();
-  async::Loop& loop = client_.loop();
-  done(error);
-  loop.look_at_clock();
+  co_await tell(key, std::move(result), std::move(done));
 }
 
 template <class Make>
@@ -73,7 +63,7 @@ void FileImpl::start(Make make) {
 void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done done) {
   start([&](std::uint64_t key) {
     if (data.size() > client_.rsize()) {
-      return fail_beside(key, too_large("READ", data.size(), client_.rsize()), std::move(done));
+      return tell(key, too_large("READ", data.size(), client_.rsize()), std::move(done));
     }
     return read_beside(key, data, offset, std::move(done));
   });
@@ -82,7 +72,7 @@ void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done 
 void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset, Done done) {
   start([&](std::uint64_t key) {
     if (data.size() > client_.wsize()) {
-      return fail_beside(key, too_large("WRITE", data.size(), client_.wsize()), std::move(done));
+      return tell(key, too_large("WRITE", data.size(), client_.wsize()), std::move(done));
     }
     return write_beside(key, data, offset, std::move(done));
   });

@@ -27,21 +27,24 @@ Block fresh(std::size_t size) {
   if (block == MAP_FAILED) throw std::bad_alloc();  // as from the heap
   return {static_cast<std::byte*>(block), Unmap{size}};
 }
+std::size_t size_of(const Block& block) {
+  return block.get_deleter().size;
+}
 
 }  // namespace
 
 class MemoryPool::Spare {
  public:
-  void keep(std::size_t size, Block block) {
+  void keep(Block block) {
+    const std::size_t size = size_of(block);
     if (bytes_ + size > kMostSpare) return;
     bytes_ += size;
     blocks_.emplace(size, std::move(block));
   }
-  Block find(std::size_t& size) {
+  Block find(std::size_t size) {
     auto found = blocks_.lower_bound(size);
     if (found == blocks_.end() || found->first / 2 > size) return {};
-    size = found->first;
-    found = std::prev(blocks_.upper_bound(size));  // the last that came back: caches know it
+    found = std::prev(blocks_.upper_bound(found->first));  // the last that came back: caches know it
     Block block = std::move(found->second);
     erase(found);
     return block;
@@ -88,12 +91,13 @@ Memory MemoryPool::take(std::size_t size) {
     if (spare_->bytes() > kMostSpare / 2) spare_->drop_one();
     block = fresh(size);
   }
+  const Unmap unmap = block.get_deleter();
   return {std::shared_ptr<std::byte>(block.release(),
-                                     [size, spare = std::weak_ptr(spare_)](std::byte* used) {
-                                       Block back(used, Unmap{size});
-                                       if (const auto pool = spare.lock()) pool->keep(size, std::move(back));
+                                     [unmap, spare = std::weak_ptr(spare_)](std::byte* used) {
+                                       Block back(used, unmap);
+                                       if (const auto pool = spare.lock()) pool->keep(std::move(back));
                                      }),
-          size};
+          unmap.size};
 }
 
 }  // namespace nfsrdma::async

@@ -59,9 +59,10 @@ struct Listed {
   Attributes attributes;             ///< without a handle: type and number, as far as the server tells
   std::optional<FileHandle> handle;  ///< with it: all attributes
 };
+using ListVerifier = std::array<std::byte, 8>;
 struct Page {
   std::vector<Listed> entries;
-  std::array<std::byte, 8> verifier{};
+  ListVerifier verifier{};
   bool eof = false;
 };
 
@@ -162,7 +163,7 @@ class Engine {
   /// Names behind `cookie` (0: the first), without "." and "..". `verifier`: that of the page before, zero
   /// for the first.
   virtual async::Task<Result<Page>> list(Caller caller, FileHandle directory, std::uint64_t cookie,
-                                         std::array<std::byte, 8> verifier) = 0;
+                                         ListVerifier verifier) = 0;
 
   // ---- extended attributes: names without "user."; ENODATA: there is none of this name ----
 

@@ -169,9 +169,8 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
   auto inode = find(id);
   if (!inode) co_return inode.error();
   co_await settle(**inode);
-  if (!engine_->delegated((*inode)->handle)) {
-    if (const auto known = fresh(**inode)) co_return *known;
-  }
+  const auto known = fresh(**inode);
+  if (known && !engine_->delegated((*inode)->handle)) co_return *known;
   auto got = co_await engine_->attributes(std::move(caller), (*inode)->handle);
   if (!got) co_return got.error();
   co_return attributed(**inode, *got);
@@ -225,15 +224,19 @@ async::Task<Result<Entry>> FileSystem::made(Object object, std::string name) {
   co_return entry(object.handle, name, *got);
 }
 
+async::Task<Result<Entry>> FileSystem::entered(Naming& naming, Result<Made> result, std::string name) {
+  if (!result) co_return result.error();
+  naming.brought(result->directory);
+  co_return co_await made(std::move(result->object), std::move(name));
+}
+
 async::Task<Result<Entry>> FileSystem::make_directory(Caller caller, std::uint64_t directory,
                                                       std::string name, std::uint32_t mode) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   Naming naming(*this, *parent);
   auto created = co_await engine_->make_directory(std::move(caller), (*parent)->handle, name, mode);
-  if (!created) co_return created.error();
-  naming.brought(created->directory);
-  co_return co_await made(std::move(created->object), std::move(name));
+  co_return co_await entered(naming, std::move(created), std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::make_symlink(Caller caller, std::uint64_t directory, std::string name,
@@ -242,9 +245,7 @@ async::Task<Result<Entry>> FileSystem::make_symlink(Caller caller, std::uint64_t
   if (!parent) co_return parent.error();
   Naming naming(*this, *parent);
   auto created = co_await engine_->make_symlink(std::move(caller), (*parent)->handle, name, std::move(text));
-  if (!created) co_return created.error();
-  naming.brought(created->directory);
-  co_return co_await made(std::move(created->object), std::move(name));
+  co_return co_await entered(naming, std::move(created), std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t directory, std::string name,
@@ -270,9 +271,7 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
   numbers.major = major(device);
   numbers.minor = minor(device);
   auto created = co_await engine_->make_node(std::move(caller), (*parent)->handle, name, type, numbers, mode);
-  if (!created) co_return created.error();
-  naming.brought(created->directory);
-  co_return co_await made(std::move(created->object), std::move(name));
+  co_return co_await entered(naming, std::move(created), std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std::uint64_t directory,
@@ -283,9 +282,7 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
   if (!parent) co_return parent.error();
   Naming naming(*this, *parent);
   auto linked = co_await engine_->link(std::move(caller), (*inode)->handle, (*parent)->handle, name);
-  if (!linked) co_return linked.error();
-  naming.brought(linked->directory);
-  co_return co_await made(std::move(linked->object), std::move(name));
+  co_return co_await entered(naming, std::move(linked), std::move(name));
 }
 
 /// The inode that the name leads to, if a file of it is open here.

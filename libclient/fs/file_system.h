@@ -181,7 +181,6 @@ class FileSystem {
   Seconds valid(Inode& inode, const Attributes& attributes);
   void delegation_ended(const FileHandle& handle);
   [[nodiscard]] Entry absent() const;
-  async::Task<Result<Entry>> made(Object object, std::string name);
   [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told);
   async::Task<Status> hide(Caller caller, FileHandle directory, std::string name,
                            std::shared_ptr<Inode> inode);
@@ -213,6 +212,8 @@ class FileSystem {
     const std::shared_ptr<Inode> directory_;
     const std::uint64_t number_;
   };
+  async::Task<Result<Entry>> made(Object object, std::string name);
+  async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::string name);
   [[nodiscard]] std::uint64_t freshness(const Inode& inode) const;
   /// `as_of`: what freshness() is if nothing has changed it since they were had; else they are not kept.
   void keep_fresh(Inode& inode, const Attributes& told, std::uint64_t as_of);

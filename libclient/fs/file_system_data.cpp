@@ -29,11 +29,6 @@ Access access_of(int flags) {
   }
 }
 
-/// Then the caller does it by himself.
-bool is_unsupported(const Error& error) {
-  return error.errno_value() == EOPNOTSUPP;
-}
-
 void heed_flags(OpenHandle& handle, int flags, bool sync) {
   handle.direct = (flags & O_DIRECT) != 0;
   handle.write_through = sync || (flags & (O_DIRECT | O_SYNC | O_DSYNC)) != 0;
@@ -368,7 +363,7 @@ async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> 
     co_return refusal(ENXIO, "SEEK", file->inode().label, "the offset is behind the end of the file");
   auto found = co_await file->file()->seek(offset, whence == SEEK_HOLE);
   if (!found) {
-    if (!is_unsupported(found.error())) co_return found.error();
+    if (found.error().errno_value() != EOPNOTSUPP) co_return found.error();
     co_return whence == SEEK_HOLE ? size : offset;  // as if there were no holes: lseek(2) allows it
   }
   if (*found) co_return **found;

@@ -339,7 +339,7 @@ async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) 
   }
   for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
        piece = uncommitted_.lost(number, verifier, piece->offset)) {
-    auto count = co_await write_once(piece->data(), piece->offset, UNSTABLE4, nullptr, piece->memory);
+    auto count = co_await write_once(piece->bytes, piece->offset, UNSTABLE4, nullptr, piece->memory);
     if (!count) co_return count.error();
   }
   co_return Status();

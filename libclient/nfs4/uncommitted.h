@@ -34,7 +34,6 @@ class Uncommitted {
     verifier4 verifier{};
     async::Memory memory;  // shared by what is left of a piece that was cut
     std::span<const std::byte> bytes;
-    [[nodiscard]] std::span<const std::byte> data() const { return bytes; }
   };
 
   /// `memory`: if it holds `data`, and nobody will change it.

@@ -42,9 +42,7 @@ case $peer in kernel) inside=1 ;; passthrough) ;; *) usage 2 ;; esac
 # shellcheck source=bench.sh
 . "$(dirname "$0")/bench.sh"
 fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
-for program in "$fuse_binary" "$bench_dir/load_mount"; do
-  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_BENCH_DIR)"; exit 1; }
-done
+need_built 'NFSRDMA_FUSE, NFSRDMA_BENCH_DIR' "$fuse_binary" "$bench_dir/load_mount"
 
 if [ "$peer" = kernel ]; then
   peer_name=kernel

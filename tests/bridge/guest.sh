@@ -11,7 +11,7 @@ export LAB_DEVICES LAB_TIMEOUT=200
 
 test_name=bridge-guest
 bridge_binary=${NFSRDMA_BRIDGE:-$root/build/tests/bridge/nfsrdma-bridge}
-[ -x "$bridge_binary" ] || { echo "FAILED $test_name: no $bridge_binary (build it, or set NFSRDMA_BRIDGE)"; exit 1; }
+need_built NFSRDMA_BRIDGE "$bridge_binary"
 programs=/mnt/host$(realpath "$(dirname "$bridge_binary")/../..")
 functions="programs='$programs'; . '/mnt/host$root/tests/bridge/kernel_client.sh'"
 

@@ -58,9 +58,7 @@ missing=$("$ganesha" check 2>&1) || skip "$missing"
 need_tools jq sha256sum /usr/bin/time setpriv
 programs=("$bridge_binary")
 [ -n "${without_cli:-}" ] || programs+=("$cli_binary")
-for program in "${programs[@]}"; do
-  [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_CLI, NFSRDMA_BRIDGE)"; exit 1; }
-done
+need_built 'NFSRDMA_CLI, NFSRDMA_BRIDGE' "${programs[@]}"
 work=$(mktemp -d)
 chmod 777 "$work"
 trap finish EXIT

@@ -13,7 +13,7 @@ fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
 exercise=${NFSRDMA_MOUNT_EXERCISE:-$root/build/tests/mount_exercise}
 [ -c /dev/fuse ] || skip "no /dev/fuse"
 need_tools fusermount3 nsenter unshare git
-need_built "$fuse_binary" "$exercise"
+need_built 'NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE' "$fuse_binary" "$exercise"
 within_reach fuse_binary exercise mount_checks
 start_bridge plain || exit 1
 

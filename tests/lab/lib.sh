@@ -68,7 +68,7 @@ finish() {
 [ "$(id -u)" = 0 ] || skip "needs root for network namespaces and a tap device"
 missing=$("$lab" check 2>&1) || skip "$missing"
 need_tools jq sha256sum /usr/bin/time python3
-[ -x "$cli_binary" ] || { echo "FAILED $test_name: no $cli_binary (build it, or set NFSRDMA_CLI)"; exit 1; }
+need_built NFSRDMA_CLI "$cli_binary"
 if ! "$lab" run true > /dev/null 2>&1; then
   "$lab" up || { echo "FAILED $test_name: the lab did not come up"; exit 1; }
   started_lab=1

@@ -12,7 +12,7 @@ fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
 exercise=${NFSRDMA_MOUNT_EXERCISE:-$root/build/tests/mount_exercise}
 [ -c /dev/fuse ] || skip "no /dev/fuse"
 need_tools fusermount3 nsenter
-need_built "$fuse_binary" "$exercise"
+need_built 'NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE' "$fuse_binary" "$exercise"
 
 hold_mounts "$lab" ns
 client() { nsenter -t "$holder" -m -n -- "$@"; }

@@ -9,7 +9,7 @@ MiB=1048576
 fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
 [ -c /dev/fuse ] || skip "no /dev/fuse"
 need_tools fusermount3 nsenter setpriv
-need_built "$fuse_binary"
+need_built NFSRDMA_FUSE "$fuse_binary"
 
 hold_mounts "$lab" ns
 client() { nsenter -t "$holder" -m -n -- "$@"; }

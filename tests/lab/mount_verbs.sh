@@ -11,7 +11,7 @@ device=${LAB_DEVICES:?the device to test, siw0 or rxe0}
 fuse_binary=${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}
 exercise=${NFSRDMA_MOUNT_EXERCISE:-$root/build/tests/mount_exercise}
 need_tools fusermount3 rdma
-need_built "$fuse_binary" "$exercise"
+need_built 'NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE' "$fuse_binary" "$exercise"
 within_reach fuse_binary exercise mount_checks
 
 # The guest's own memory: fusermount3 mounts on no hostfs. The user sees it as $point, root as $above$point.

@@ -82,11 +82,12 @@ need_tools() {
     command -v "$tool" > /dev/null || skip "no $tool (packaging/packages.sh install test)"
   done
 }
-# need_built PROGRAM …: those that the tests of the mount run.
+# need_built VARIABLES PROGRAM …: the test fails where one is missing. The variables name others.
 need_built() {
-  local program
+  local variables=$1 program
+  shift
   for program in "$@"; do
-    [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE)"; exit 1; }
+    [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set $variables)"; exit 1; }
   done
 }
 # hold_mounts COMMAND …: a mount namespace for all mounts, as COMMAND makes one, that of the process $holder. It goes, and

@@ -237,7 +237,7 @@ class PlainEngine final : public Engine {
     co_return Renamed();
   }
   Answer<Page> list(Caller /*caller*/, FileHandle directory, std::uint64_t cookie,
-                    std::array<std::byte, 8> /*verifier*/) override {
+                    ListVerifier /*verifier*/) override {
     log("list");
     Page out;
     std::uint64_t at = 0;

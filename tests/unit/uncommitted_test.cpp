@@ -27,7 +27,7 @@ std::vector<std::byte> data_of(std::size_t size, int seed) {
   return out;
 }
 std::string text(const Uncommitted::Piece& piece) {
-  const auto data = piece.data();
+  const auto data = piece.bytes;
   return std::to_string(piece.offset) + ":" +
          std::string(reinterpret_cast<const char*>(data.data()), data.size());
 }
@@ -40,7 +40,7 @@ std::vector<Uncommitted::Piece> commit(Uncommitted& pieces, std::uint64_t number
   pieces.committed(number, verifier(with));
   std::vector<Uncommitted::Piece> out;
   for (auto lost = pieces.lost(number, verifier(with), 0); lost;
-       lost = pieces.lost(number, verifier(with), lost->offset + lost->data().size())) {
+       lost = pieces.lost(number, verifier(with), lost->offset + lost->bytes.size())) {
     out.push_back(*lost);
   }
   return out;
@@ -148,9 +148,9 @@ TEST_CASE("uncommitted: random writes, stable writes and COMMITs against a model
         const std::uint64_t until = number - std::min<std::uint64_t>(number, pick(4));
         std::array<std::optional<std::byte>, kSize> given;
         for (const auto& piece : commit(pieces, until, boot)) {
-          for (std::size_t i = 0; i < piece.data().size(); ++i) {
+          for (std::size_t i = 0; i < piece.bytes.size(); ++i) {
             REQUIRE_FALSE(given[piece.offset + i]);
-            given[piece.offset + i] = piece.data()[i];
+            given[piece.offset + i] = piece.bytes[i];
           }
         }
         for (std::size_t i = 0; i < kSize; ++i) {
@@ -178,20 +178,20 @@ TEST_CASE("Uncommitted: a piece stays where it was written from, if that is give
   const std::span<const std::byte> bytes(memory.data.get(), memory.size);
   const auto first = [&] { return pieces.lost(pieces.last_number(), verifier(9), 0); };
   pieces.add(0, bytes, verifier(1), memory);
-  CHECK(first()->data().data() == memory.data.get());
+  CHECK(first()->bytes.data() == memory.data.get());
   // Half of it, shared by two.
   pieces.add(0, bytes.first(kPiece / 2), verifier(1), memory);
-  CHECK(first()->data().data() == memory.data.get());
+  CHECK(first()->bytes.data() == memory.data.get());
   CHECK(pieces.count() == 2);
   CHECK(pieces.bytes() == kPiece);
   // Too little of it.
   const auto less = bytes.first(kPiece / 33 * 16 - 16);
   pieces.add(0, less, verifier(1), memory);
-  CHECK(first()->data().data() != memory.data.get());
-  CHECK(std::ranges::equal(first()->data(), less));
+  CHECK(first()->bytes.data() != memory.data.get());
+  CHECK(std::ranges::equal(first()->bytes, less));
   // Nobody's but the caller's.
   pieces.add(0, bytes, verifier(1));
-  CHECK(first()->data().data() != memory.data.get());
+  CHECK(first()->bytes.data() != memory.data.get());
   CHECK(pieces.count() == 1);
   CHECK(memory.data.use_count() == 1);
   pieces.committed(pieces.last_number(), verifier(1));
@@ -206,7 +206,7 @@ TEST_CASE("Uncommitted: memory that a cut piece still uses is not given away") {
   pieces.committed(pieces.last_number(), verifier(1));
   CHECK(pieces.pool.spare_bytes() == 0);
   const auto whole = data_of(100'000, 1);
-  CHECK(std::ranges::equal(rest.data(), std::span(whole).subspan(20)));
+  CHECK(std::ranges::equal(rest.bytes, std::span(whole).subspan(20)));
 }
 
 TEST_CASE("Uncommitted: several count together") {
@@ -234,7 +234,7 @@ TEST_CASE("Uncommitted: what is left of large pieces does not keep all of their 
   const auto memory = [](const Uncommitted& pieces) {
     std::map<const void*, std::size_t> held;
     for (auto piece = pieces.lost(pieces.last_number(), verifier(9), 0); piece;
-         piece = pieces.lost(pieces.last_number(), verifier(9), piece->offset + piece->data().size())) {
+         piece = pieces.lost(pieces.last_number(), verifier(9), piece->offset + piece->bytes.size())) {
       held[piece->memory.data.get()] = piece->memory.size;
     }
     std::size_t sum = 0;

@@ -61,16 +61,11 @@ Error of_xattr(const Error& error) {
   return {ErrorKind::usage, ENODATA, "xattr", error.peer(), "no such extended attribute"};
 }
 
+static_assert(static_cast<std::uint32_t>(Access::read) == OPEN4_SHARE_ACCESS_READ &&
+              static_cast<std::uint32_t>(Access::write) == OPEN4_SHARE_ACCESS_WRITE &&
+              static_cast<std::uint32_t>(Access::both) == OPEN4_SHARE_ACCESS_BOTH);
 std::uint32_t share_access(Access access) {
-  switch (access) {
-    case Access::read:
-      return OPEN4_SHARE_ACCESS_READ;
-    case Access::write:
-      return OPEN4_SHARE_ACCESS_WRITE;
-    case Access::both:
-      break;
-  }
-  return OPEN4_SHARE_ACCESS_BOTH;
+  return static_cast<std::uint32_t>(access);
 }
 
 class Nfs4File final : public ServerFile {
@@ -336,7 +331,7 @@ async::Task<Result<Renamed>> Nfs4Engine::rename(Caller caller, FileHandle from, 
 }
 
 async::Task<Result<Page>> Nfs4Engine::list(Caller caller, FileHandle directory, std::uint64_t cookie,
-                                           std::array<std::byte, 8> verifier) {
+                                           ListVerifier verifier) {
   bitmap4 wanted = public_attributes();
   set_bit(wanted, FATTR4_FILEHANDLE);
   set_bit(wanted, FATTR4_RDATTR_ERROR);

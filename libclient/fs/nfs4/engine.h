@@ -39,7 +39,7 @@ class Nfs4Engine final : public Engine {
   async::Task<Result<Renamed>> rename(Caller caller, FileHandle from, std::string old_name, FileHandle to,
                                       std::string new_name) override;
   async::Task<Result<Page>> list(Caller caller, FileHandle directory, std::uint64_t cookie,
-                                 std::array<std::byte, 8> verifier) override;
+                                 ListVerifier verifier) override;
 
   async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, FileHandle object,
                                                         std::string name) override;
