@@ -1,5 +1,6 @@
 // What the engine owes where things end early or turn out small: calls that nobody waits for any more, and
 // sessions and connections with little room.
+#include "nfs4/namespace.h"
 #include "support/engine_fixture.h"
 
 namespace nfsrdma {
@@ -89,6 +90,31 @@ TEST_CASE("U9 nfs4: a READDIR keeps to a small ca_maxresponsesize, however much 
     }
     CHECK(count == 200);
   }
+}
+
+TEST_CASE("F8 nfs4: a directory whose cookies go in circles is not listed for ever") {
+  Engine m;
+  for (int i = 0; i < 20; ++i) m.server.add_file("/dir/" + std::to_string(i), "");
+  EngineClient& c = m.connect();
+  m.server.set_circular_listings(true);
+  Namespace names(c.session);
+  auto listing = c.run(names.begin_list(*Path::parse("/dir"), {}));
+  REQUIRE(ok(listing));
+  std::size_t count = 0;
+  std::optional<Error> ended;
+  while (!ended && count < 1000) {
+    auto page = c.run(names.list_some(*listing));
+    if (page) {
+      CHECK_FALSE(listing->eof);
+      count += page->size();
+    } else {
+      ended = page.error();
+    }
+  }
+  REQUIRE(ended);
+  CHECK(ended->errno_value() == ELOOP);
+  CHECK(ended->text().find("/dir") != std::string::npos);
+  CHECK(count <= 60);
 }
 
 TEST_CASE("T34 nfs4: the largest Reply has room for the verifier that AUTH_SYS may bring") {
