@@ -341,6 +341,8 @@ void Channel::shut_down() {
   requester_.shut_down(loop_.now());
   pump();
   drop_connection();
+  connect_settled(Error(ErrorKind::cancelled, ESHUTDOWN, "connect", options_.server,
+                        "shut down before there was a connection"));
 }
 
 void Channel::on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) {

@@ -123,7 +123,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   /// Ends every call under way with Failure::cancelled, for its caller to make it elsewhere.
   void hand_calls_back();
 
-  /// Ends every call with an error, and the connection.
+  /// Ends every call with an error, connect() too, and the connection.
   void shut_down();
 
   [[nodiscard]] const rpcrdma::Facts& facts() const { return requester_.facts(); }
