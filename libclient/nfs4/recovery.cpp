@@ -142,6 +142,7 @@ async::Task<Status> Session::create_session_once(async::TimePoint deadline, nfss
                               kMostOperations,
                               options_.slots,
                               {}};
+  callbacks_.announce(backchannel_attributes());
   args.csa_back_chan_attrs = callbacks_.announced();
   args.csa_cb_program = NFS4_CALLBACK;
   args.csa_sec_parms.value.emplace_back();  // AUTH_NONE

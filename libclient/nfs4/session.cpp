@@ -17,14 +17,6 @@ constexpr std::uint32_t kEnvelope = 1024;
 /// How often a call is made again at once, in another slot or session, before there are pauses.
 constexpr int kQuickTries = 4;
 
-/// What the backchannel of this session can take (U13): what fits the connection both ways without chunks.
-CallbackOptions callback_options(const SessionOptions& options, const rpcrdma::Facts& facts) {
-  CallbackOptions out;
-  out.announced =
-      back_channel(facts.reply_threshold, facts.call_threshold, std::max(options.callback_slots, 1U));
-  return out;
-}
-
 }  // namespace
 
 Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices)
@@ -34,7 +26,7 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       slot_free_(channel.loop()),
       recovered_(channel.loop()),
       reopened_(channel.loop()),
-      callbacks_(*this, callback_options(options_, channel.facts())),
+      callbacks_(*this, CallbackOptions()),
       returned_(channel.loop()) {
   slots_.on_free = [this] {
     if (slot_free_.awaited()) slot_free_.notify_one();

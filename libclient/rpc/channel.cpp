@@ -214,9 +214,14 @@ void Channel::perform(rpcrdma::Revoke& action) {
     requester_.on_revoked(action.cookie, true, loop_.now());
     return;
   }
-  if (!connection_->revoke(action.segments, action.cookie | kRevokeCookie)) {
-    requester_.on_revoked(action.cookie, false, loop_.now());
-  }
+  const std::uint64_t cookie = action.cookie | kRevokeCookie;
+  const Status done = action.abandoned ? connection_->abandon(action.segments, cookie)
+                                       : connection_->revoke(action.segments, cookie);
+  if (!done) requester_.on_revoked(action.cookie, false, loop_.now());
+}
+
+void Channel::perform(rpcrdma::Forget& action) {
+  if (connection_) connection_->forget(action.segments);
 }
 
 void Channel::perform(rpcrdma::Close& action) {
@@ -336,6 +341,8 @@ void Channel::shut_down() {
   requester_.shut_down(loop_.now());
   pump();
   drop_connection();
+  connect_settled(Error(ErrorKind::cancelled, ESHUTDOWN, "connect", options_.server,
+                        "shut down before there was a connection"));
 }
 
 void Channel::on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) {

@@ -124,7 +124,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   /// Ends every call under way with Failure::cancelled, for its caller to make it elsewhere.
   void hand_calls_back();
 
-  /// Ends every call with an error, and the connection.
+  /// Ends every call with an error, connect() too, and the connection.
   void shut_down();
 
   [[nodiscard]] const rpcrdma::Facts& facts() const { return requester_.facts(); }
@@ -152,6 +152,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   void perform(rpcrdma::SendAnswer& action);
   void perform(rpcrdma::Deliver& action);
   void perform(rpcrdma::Revoke& action);
+  void perform(rpcrdma::Forget& action);
   void perform(rpcrdma::Close& action);
   void perform(rpcrdma::Complete& action);
   void perform(rpcrdma::Notice& action);
