@@ -39,6 +39,7 @@ FileSystem::FileSystem(std::unique_ptr<Engine> engine, Options options, const Ob
 }
 
 FileSystem::~FileSystem() {
+  loop_.drop(sending_task_);
   engine_->on_delegation_end(nullptr);
   engine_->on_lost_data(nullptr);
 }

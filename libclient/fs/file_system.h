@@ -217,6 +217,8 @@ class FileSystem {
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
   /// Ends when the writes have that were answered when it began.
   async::Task<void> settle(Inode& inode);
+  /// Those with numbers up to `last`.
+  async::Task<void> settle(Inode& inode, std::uint64_t last);
   async::Task<bool> settle_or_cancel(std::shared_ptr<OpenHandle> file,
                                      std::shared_ptr<locking::LockWait> wait);
   async::Task<void> one_settled(Inode& inode);
@@ -314,7 +316,8 @@ class FileSystem {
   };
   std::map<Inode*, Gathered> gathered_;
   bool sending_old_ = false;  // send_old_gathered() runs
-  std::size_t behind_ = 0;    // bytes that were answered and are not with the server
+  std::uint64_t sending_task_ = 0;
+  std::size_t behind_ = 0;  // bytes that were answered and are not with the server
   async::Event less_behind_;
   std::function<void(std::uint64_t)> doubt_;
   DropPages drop_pages_;

@@ -234,7 +234,10 @@ void FileSystem::lost(Inode& inode, const Error& error) {
 }
 
 async::Task<void> FileSystem::settle(Inode& inode) {
-  const std::uint64_t last = inode.writes.last_number();
+  return settle(inode, inode.writes.last_number());
+}
+
+async::Task<void> FileSystem::settle(Inode& inode, std::uint64_t last) {
   for (;;) {
     const auto gathered = gathered_.find(&inode);
     if (gathered != gathered_.end() && gathered->second.pending->number <= last) send_gathered(inode);
@@ -418,7 +421,7 @@ void FileSystem::gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pen
   gathered.data.assign(data.begin(), data.end());
   gathered.pending = pending;
   gathered.begun = loop().now();
-  if (!sending_old_) loop().spawn(send_old_gathered());
+  if (!sending_old_) sending_task_ = loop().spawn(send_old_gathered());
 }
 
 void FileSystem::send_gathered(Inode& inode, Stability stability) {
@@ -618,8 +621,9 @@ async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int m
 async::Task<Result<std::uint64_t>> FileSystem::copy(std::shared_ptr<OpenHandle> from,
                                                     std::uint64_t from_offset, std::shared_ptr<OpenHandle> to,
                                                     std::uint64_t to_offset, std::uint64_t count) {
+  const std::uint64_t written = to->inode().writes.last_number();
   co_await settle(from->inode());
-  co_await settle(to->inode());
+  co_await settle(to->inode(), written);
   auto copied = co_await engine_->copy(from->file(), from_offset, to->file(), to_offset, count);
   resized(to->inode());
   co_return copied;  // EOPNOTSUPP: the kernel then copies by reading and writing
