@@ -145,7 +145,8 @@ async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file, Heard hea
 
 void FileSystem::is_as_written(Inode& inode, const std::optional<Attributes>& after, std::uint64_t as_of) {
   if (!after) return;
-  inode.cached_change = after->change;
+  // Once data was lost the next open begins anew, which has the kernel drop its pages.
+  if (inode.cached_change || inode.errors.count() == 0) inode.cached_change = after->change;
   inode.synced = inode.changed;
   keep_fresh(inode, *after, as_of);
 }
