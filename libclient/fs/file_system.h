@@ -291,6 +291,7 @@ class FileSystem {
     [[nodiscard]] bool appends() const;
     [[nodiscard]] bool is_stable() const;
   };
+  async::Task<void> drop_free_pages(Inode& inode);
   async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how, std::uint64_t offset,
                                      std::size_t size);
   async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,

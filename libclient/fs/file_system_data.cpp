@@ -17,6 +17,7 @@ constexpr std::size_t kMostBehind = 32U << 20;
 /// Writes below this are worth a copy.
 constexpr std::size_t kGatherBelow = 64U << 10;
 constexpr auto kGatherFor = std::chrono::milliseconds(10);
+constexpr auto kDropFor = std::chrono::milliseconds(10);
 /// So often a WRITE of a file brings its attributes, for those who ask while others are under way.
 constexpr auto kBringEvery = std::chrono::milliseconds(100);
 
@@ -561,6 +562,32 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
   co_return done;
 }
 
+namespace {
+struct Dropping {
+  explicit Dropping(async::Loop& loop) : ended(loop) {}
+  bool done = false;
+  async::Event ended;
+};
+async::Task<void> run_dropping(std::shared_ptr<Dropping> dropping, async::Task<void> task) {
+  co_await std::move(task);
+  dropping->done = true;
+  dropping->ended.notify_all();
+}
+}  // namespace
+
+/// From inside of a write that the kernel waits for. It keeps one page locked until the answer, if it did not
+/// have all of it; nobody can read that one, nor will it count as whole then. So what takes long is not
+/// waited for.
+async::Task<void> FileSystem::drop_free_pages(Inode& inode) {
+  const auto dropping = std::make_shared<Dropping>(loop());
+  loop().spawn(run_dropping(dropping, drop_pages_(inode.id, 0, 0)));
+  const auto most = loop().now() + kDropFor;
+  while (!dropping->done) {
+    const bool in_time = co_await dropping->ended.wait_until(most);
+    if (!in_time) co_return;
+  }
+}
+
 /// The kernel keeps pages of what it writes, and drops those in the way of O_DIRECT before it writes.
 async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how,
                                                std::uint64_t offset, std::size_t size) {
@@ -575,8 +602,8 @@ async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file,
     if (read) co_await drop_pages_(inode.id, offset, size);
   } else {
     inode.paged = true;
-    // What it has is in the wrong place; and locked until this is answered.
-    if (offset != how.kernels_offset) loop().spawn(drop_pages_(inode.id, 0, 0));
+    // What it has is in the wrong place.
+    if (offset != how.kernels_offset) co_await drop_free_pages(inode);
   }
 }
 

@@ -49,7 +49,7 @@ TEST_CASE("S14 a copy whose COMMIT finds the server restarted is made again") {
   const auto copied = copy.await_resume();
   REQUIRE(ok(copied));
   CHECK(*copied == 10'000);
-  CHECK(m.server.count(OP_COPY) == 2);
+  CHECK(m.server.count(OP_COPY) >= 2);
   CHECK((m.server.stable_content("/to") == text_of(10'000)));
   m.close(from);
   m.close(to);
