@@ -1,7 +1,7 @@
 // Errors of writes whose writer has been told already that they were written, and who is to hear of them.
 //
 // A file counts its late errors, as Linux's errseq_t does. Every open file description remembers the count as
-// of when it was opened: it is told of a later error once by fsync() and once by close(), and nobody takes
+// of when it was opened: it is told of a later error once, by its next fsync() or close(), and nobody takes
 // that away from another one.
 //
 // A description may be shared by processes (fork) and by descriptors (dup). Each close() of one comes here,

@@ -296,6 +296,10 @@ class PlainEngine final : public Engine {
       listed.attributes.file_id = id;
       listed.attributes.type = nodes.at(id).type;
       listed.attributes.filesystem_major = nodes.at(id).filesystem;
+      if (tells) {
+        listed.attributes = describe(id);
+        listed.handle = handle(id);
+      }
       out.entries.push_back(std::move(listed));
     }
     out.eof = true;

@@ -94,6 +94,22 @@ TEST_CASE("F2 whatever tells the size of a file counts the writes that are under
   m.close(file);
 }
 
+TEST_CASE("F2 a listing tells nothing of a file that was written since it was asked for") {
+  Storm m;
+  m.engine->tells = true;
+  const auto file = m.create("f");
+  const auto directory = m.files->open_directory(Inodes::kRoot);
+  const auto entry = [&] {
+    return m.files->entry_of(*directory, m.get(m.files->list(nullptr, directory, 0)).front());
+  };
+  CHECK(entry().inode == file.entry.inode);
+  m.write(file, "gathered", 0);
+  CHECK(entry().inode == 0);
+  CHECK(m.flush(file) == 0);
+  CHECK(entry().attributes.size == 8);
+  m.close(file);
+}
+
 TEST_CASE("F2 attributes that were asked for before a write and come behind it count it") {
   Storm m;
   m.engine->tells = true;
