@@ -79,6 +79,9 @@ Status Mount::start_on_session() {
   files_->on_doubt([this](std::uint64_t inode) {
     if (mounted_) forget_attributes(inode);
   });
+  files_->on_stale_pages([this](std::uint64_t inode, std::uint64_t offset, std::uint64_t length) {
+    return drop_pages(inode, offset, length);
+  });
 
   std::string list = "subtype=nfsrdma,fsname=" + options_.source;
   bool others = false;
@@ -105,6 +108,10 @@ Status Mount::start_on_session() {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   loop_.watch(fd, EPOLLIN, [this](std::uint32_t) { take_in(); });
   return {};
+}
+
+async::Task<void> Mount::drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length) {
+  if (mounted_) co_await dropper_->drop(inode, static_cast<off_t>(offset), static_cast<off_t>(length));
 }
 
 /// Where several are under way, some at a time: what they send leaves together at the end of the turn. The

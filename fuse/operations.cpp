@@ -284,7 +284,7 @@ Task<void> close_unheard(Mount& mount, Handle file) {
   (void)closed;
 }
 
-/// With a write-back cache the kernel reads what it writes a part of, and knows where the file ends.
+/// With a write-back cache the kernel reads what it writes a part of, and says where the file ends.
 int flags_for(const Mount& mount, int flags) {
   if (!mount.options().writeback) return flags;
   if ((flags & O_ACCMODE) == O_WRONLY) flags = (flags & ~O_ACCMODE) | O_RDWR;
@@ -303,7 +303,8 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
   }
   info.fh = mount.keep(opened->handle);
   info.keep_cache = opened->keep_cache;
-  info.direct_io = unreadable;
+  if (unreadable) opened->handle->uncached = true;
+  info.direct_io = unreadable || opened->direct_io;
   // Not direct_io for O_DIRECT: with it Linux 6.1 neither writes dirty pages out before nor drops stale ones.
   // Without keep_cache the kernel drops the pages only, and would believe in the size that it knows.
   if (!opened->keep_cache) mount.forget_attributes(ino);
@@ -325,6 +326,7 @@ Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino
     co_return;
   }
   info.fh = mount.keep(created->handle);
+  info.direct_io = created->direct_io;
   if (request->created(created->entry, info)) co_return;
   mount.drop_file(info.fh);
   mount.files().forget(created->entry.inode, 1);
@@ -344,8 +346,8 @@ void op_read(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_fi
 }
 
 Task<void> write_task(Mount& mount, RequestRef request, Handle file, async::Memory memory,
-                      std::span<const std::byte> data, std::uint64_t offset) {
-  auto done = co_await mount.files().write(std::move(file), std::move(memory), data, offset);
+                      std::span<const std::byte> data, std::uint64_t offset, int flags) {
+  auto done = co_await mount.files().write(std::move(file), std::move(memory), data, offset, flags);
   if (done) {
     request->written(data.size());
   } else {
@@ -356,19 +358,26 @@ void op_write(fuse_req_t raw, fuse_ino_t, const char* bytes, std::size_t size, o
               fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
     const std::span data(reinterpret_cast<const std::byte*>(bytes), size);
+    // A page that is written back belongs where it is, whoever has the file open and how.
+    const int flags = info->writepage != 0 ? 0 : flags_for(b.mount, info->flags);
     return write_task(b.mount, b.request, std::move(file), b.mount.take_memory(), data,
-                      static_cast<std::uint64_t>(offset));
+                      static_cast<std::uint64_t>(offset), flags);
   });
 }
 
+/// Errors of late writes are told to those who are still there to hear them.
+fs::FileSystem::Heard heard_by(const RequestRef& request) {
+  return [request] { return !request->answered(); };
+}
 void op_flush(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
-    return status_task(b.request, b.mount.files().flush(std::move(file), info->lock_owner));
+    return status_task(b.request,
+                       b.mount.files().flush(std::move(file), info->lock_owner, heard_by(b.request)));
   });
 }
 void op_fsync(fuse_req_t raw, fuse_ino_t, int, fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
-    return status_task(b.request, b.mount.files().sync(std::move(file)));
+    return status_task(b.request, b.mount.files().sync(std::move(file), heard_by(b.request)));
   });
 }
 Task<void> release_task(Mount& mount, RequestRef request, Handle file, bool unlock, std::uint64_t owner) {

@@ -14,6 +14,8 @@ namespace nfsrdma::fs {
 namespace {
 
 constexpr std::string_view kUser = "user.";
+/// Attributes are asked for again where the size was set meanwhile, but not for ever.
+constexpr int kMostTries = 4;
 
 }  // namespace
 
@@ -31,10 +33,15 @@ FileSystem::FileSystem(std::unique_ptr<Engine> engine, Options options, const Ob
       less_closing_(loop_) {
   engine_->keep_delegated(options_.most_delegated);
   engine_->on_delegation_end([this](const FileHandle& handle) { delegation_ended(handle); });
+  engine_->on_lost_data([this](const FileHandle& handle, const Error& error) {
+    if (const auto inode = inodes_.find(handle)) lost(*inode, error);
+  });
 }
 
 FileSystem::~FileSystem() {
+  loop_.drop(sending_task_);
   engine_->on_delegation_end(nullptr);
+  engine_->on_lost_data(nullptr);
 }
 
 void FileSystem::delegation_ended(const FileHandle& handle) {
@@ -95,23 +102,53 @@ Attributes FileSystem::numbered(Attributes attributes) const {
   return attributes;
 }
 
-Entry FileSystem::entry(const FileHandle& handle, const std::string& name, const Attributes& told) {
+Entry FileSystem::entry(const FileHandle& handle, const std::string& name, const Attributes& told,
+                        std::uint64_t as_of) {
   Entry out;
-  out.attributes = numbered(told);
-  const auto inode = inodes_.look_up(handle, name, out.attributes.type);
+  const auto inode = inodes_.look_up(handle, name, told.type);
   out.inode = inode->id;
   inode->fresh.reset();  // older than these
-  out.attributes_valid = valid(*inode, out.attributes);
+  Attributed now = attributed(*inode, told, as_of);
+  out.attributes = std::move(now.attributes);
+  out.attributes_valid = now.valid;
   // A name is its directory's, which has no delegation.
   if (options_.names) out.name_valid = valid(out.attributes);
   return out;
 }
 
-Attributed FileSystem::attributed(Inode& inode, const Attributes& told) {
+Attributed FileSystem::attributed(Inode& inode, const Attributes& told, std::uint64_t as_of) {
+  learn(inode, told);
+  return corrected(inode, told, as_of);
+}
+
+/// Where writes were under way since they were asked for, the file is as large as these say at least, and the
+/// rest is not believed for longer than it takes to tell it.
+Attributed FileSystem::corrected(Inode& inode, const Attributes& told, std::uint64_t as_of) {
   Attributed out;
   out.attributes = numbered(told);
   out.valid = valid(inode, out.attributes);
+  if (inode.writes.empty() && inode.changed <= as_of) return out;
+  out.valid = Seconds(0);
+  out.attributes.size = std::max(out.attributes.size, inode.writes.written_since(as_of).value_or(0));
   return out;
+}
+
+/// What was read ahead of another state of the file is not given out any more.
+void FileSystem::learn(Inode& inode, const Attributes& told) {
+  inode.known_at = loop().now();
+  if (inode.known_change != told.change) ++inode.contents;
+  inode.known_change = told.change;
+}
+
+/// What may be told while writes are under way without asking anybody: what one that ended a moment ago
+/// brought. The times are the server's, of that write; the next ones are still to be made.
+std::optional<Attributed> FileSystem::while_writing(Inode& inode) {
+  const auto& known = inode.brought;
+  if (!known || inode.writes.empty()) return std::nullopt;
+  const Seconds age = loop().now() - known->when;
+  const bool old = age >= std::min(options_.file_min, Seconds(1));
+  if (old || known->namings != namings_ || inode.resized > known->as_of) return std::nullopt;
+  return corrected(inode, known->attributes, known->as_of);
 }
 
 /// A file's changes whenever this client may change it; a directory's when it may have got another place,
@@ -122,7 +159,8 @@ std::uint64_t FileSystem::freshness(const Inode& inode) const {
 
 /// FUSE drops attributes whenever it changes a file or a directory, and asks for them again at once.
 void FileSystem::keep_fresh(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  if (freshness(inode) != as_of) return;
+  learn(inode, told);
+  if (freshness(inode) != as_of || !inode.writes.empty()) return;
   Inode::Fresh fresh;
   fresh.attributes = numbered(told);
   const Seconds time = valid(fresh.attributes);
@@ -155,25 +193,27 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
   auto found = co_await engine_->lookup(std::move(caller), (*parent)->handle, name);
   if (!found) co_return found.error();
   if (!*found) co_return absent();
-  Object& object = **found;
-  // Its size may not yet be what the kernel was told that it had written.
-  const auto known = inodes_.find(object.handle);
-  if (known && (!known->writes.empty() || known->changed > as_of)) {
-    co_await settle(*known);
-    object.attributes.reset();
-  }
-  co_return co_await made(std::move(object), std::move(name));
+  co_return co_await made(std::move(**found), std::move(name), as_of);
 }
 
 async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  co_await settle(**inode);
+  if (!(*inode)->writes.empty()) {
+    if (auto told = while_writing(**inode)) co_return *told;
+    // Not for all of them: one that ends brings the times of a write, which is what may not be missing.
+    co_await one_settled(**inode);
+    if (auto told = while_writing(**inode)) co_return *told;
+  }
   const auto known = fresh(**inode);
   if (known && !engine_->delegated((*inode)->handle)) co_return *known;
-  auto got = co_await engine_->attributes(std::move(caller), (*inode)->handle);
-  if (!got) co_return got.error();
-  co_return attributed(**inode, *got);
+  for (int tries = 1;; ++tries) {
+    const std::uint64_t as_of = changes_;
+    auto got = co_await engine_->attributes(caller, (*inode)->handle);
+    if (!got) co_return got.error();
+    if ((*inode)->resized > as_of && tries < kMostTries) continue;
+    co_return attributed(**inode, *got, as_of);
+  }
 }
 
 async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::uint64_t id,
@@ -184,10 +224,14 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
   co_await settle(**inode);
   const Naming naming(*this, *inode);
   const ServerFileRef open = file ? file->file() : nullptr;
+  std::uint64_t as_of = changes_;
   auto got = co_await engine_->set_attributes(std::move(caller), (*inode)->handle, changes, open);
+  if (changes.size) {
+    resized(**inode);
+    as_of = changes_;
+  }
   if (!got) co_return got.error();
-  if (changes.size) changed_here(**inode);
-  co_return attributed(**inode, *got);
+  co_return attributed(**inode, *got, as_of);
 }
 
 async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned mode) {
@@ -216,18 +260,23 @@ async::Task<Result<Space>> FileSystem::space(Caller caller, std::uint64_t id) {
 
 // ---- making, removing, renaming ----
 
-/// Of what was found or made. Its attributes may not have come along.
-async::Task<Result<Entry>> FileSystem::made(Object object, std::string name) {
-  if (object.attributes) co_return entry(object.handle, name, *object.attributes);
-  auto got = co_await engine_->attributes(nullptr, object.handle);
-  if (!got) co_return got.error();
-  co_return entry(object.handle, name, *got);
+/// Of what was found or made. Its attributes may not have come along, or its size may have been set since.
+async::Task<Result<Entry>> FileSystem::made(Object object, std::string name, std::uint64_t as_of) {
+  const auto known = inodes_.find(object.handle);
+  for (int tries = 1;; ++tries) {
+    const bool old = known && known->resized > as_of && tries < kMostTries;
+    if (object.attributes && !old) co_return entry(object.handle, name, *object.attributes, as_of);
+    as_of = changes_;
+    auto got = co_await engine_->attributes(nullptr, object.handle);
+    if (!got) co_return got.error();
+    object.attributes = std::move(*got);
+  }
 }
 
 async::Task<Result<Entry>> FileSystem::entered(Naming& naming, Result<Made> result, std::string name) {
   if (!result) co_return result.error();
   naming.brought(result->directory);
-  co_return co_await made(std::move(result->object), std::move(name));
+  co_return co_await made(std::move(result->object), std::move(name), naming.as_of());
 }
 
 async::Task<Result<Entry>> FileSystem::make_directory(Caller caller, std::uint64_t directory,
@@ -261,7 +310,7 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
     if (!opened) co_return opened.error();
     naming.brought(opened->directory);
     (void)co_await engine_->close(std::move(opened->file));
-    co_return co_await made(std::move(opened->object), std::move(name));
+    co_return co_await made(std::move(opened->object), std::move(name), naming.as_of());
   }
   FileType type = FileType::fifo;
   if (S_ISSOCK(mode)) type = FileType::socket;
@@ -423,7 +472,7 @@ Entry FileSystem::entry_of(const DirectoryHandle& directory, const Listed& liste
   // What has been written has another size by now than the server said.
   const auto known = inodes_.find(*listed.handle);
   if (known && (!known->writes.empty() || known->changed > directory.as_of)) return {};
-  return entry(*listed.handle, listed.name, listed.attributes);
+  return entry(*listed.handle, listed.name, listed.attributes, directory.as_of);
 }
 
 // ---- extended attributes ----

@@ -18,8 +18,16 @@
 //
 // Writes are answered when they are on their way (write-behind), at most kMostBehind bytes of all files.
 // Small ones that follow each other are gathered first, for some milliseconds or until somebody wants to see
-// them. Later operations on the file do: reading, attributes and locks wait for what is under way. The error
-// of a late write is what the next fsync() or close() of that file gives, once.
+// them. Later operations on the file do: reading, locks, setting attributes and the like wait for the writes
+// that were answered when they began (pending_writes.h). Whoever only asks for attributes need not: all that
+// is told of a file goes through attributed(), which knows where its writes end.
+//
+// The error of a late write is told by the next fsync() and close() of each open file (late_errors.h). What
+// was lost is in no cache then, and until one of them goes well writes are answered when they are on disk.
+//
+// O_APPEND is the server's end of file, not the kernel's: it is asked for unless writes of ours are under
+// way. A file that is open for appending only has no pages in the kernel (OpenHandle::uncached); one that is
+// open for reading, too, has, and they are dropped where the kernel was wrong about the end.
 //
 // A file that is removed or replaced while it is open here lives on under a name of its own (".nfs…") until
 // its last close, since the server does not know that it is open.
@@ -70,6 +78,7 @@ struct Attributed {
 struct OpenedFile {
   std::shared_ptr<OpenHandle> handle;
   bool keep_cache = false;  ///< what the kernel has cached of it is still so
+  bool direct_io = false;   ///< OpenHandle::uncached
   Entry entry;              ///< create() only
 };
 
@@ -133,12 +142,16 @@ class FileSystem {
                                          std::uint32_t mode, int flags);
   async::Task<Result<ReadData>> read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                      std::size_t size);
-  /// `memory` holds what `data` points to.
+  /// `memory` holds what `data` points to. `flags`: those of the descriptor now (F_SETFL may have changed
+  /// them); none: as it was opened. With O_APPEND `offset` is where the kernel believes the end to be.
   async::Task<Status> write(std::shared_ptr<OpenHandle> file, async::Memory memory,
-                            std::span<const std::byte> data, std::uint64_t offset);
+                            std::span<const std::byte> data, std::uint64_t offset,
+                            std::optional<int> flags = std::nullopt);
+  /// Whether somebody still waits for the answer: what nobody hears has not been told.
+  using Heard = std::function<bool()>;
   /// close(2): data is on the server. `lock_owner` lets go of its locks, as POSIX has it.
-  async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner);
-  async::Task<Status> sync(std::shared_ptr<OpenHandle> file);
+  async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner, Heard heard = {});
+  async::Task<Status> sync(std::shared_ptr<OpenHandle> file, Heard heard = {});
   async::Task<Status> close(std::shared_ptr<OpenHandle> file);
   /// Ends when no close() is under way, and no file is kept open for its delegation.
   async::Task<void> closed();
@@ -168,6 +181,12 @@ class FileSystem {
   /// out.
   void on_doubt(std::function<void(std::uint64_t)> sink) { doubt_ = std::move(sink); }
 
+  /// `sink`: ends when the kernel has dropped its pages of the inode from `offset` on (`length` 0: to the
+  /// end).
+  using DropPages =
+      std::function<async::Task<void>(std::uint64_t inode, std::uint64_t offset, std::uint64_t length)>;
+  void on_stale_pages(DropPages sink) { drop_pages_ = std::move(sink); }
+
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Holdings holdings() const;
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
@@ -176,43 +195,69 @@ class FileSystem {
  private:
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
   [[nodiscard]] Attributes numbered(Attributes attributes) const;
-  Entry entry(const FileHandle& handle, const std::string& name, const Attributes& told);
+  /// `as_of`: changes_ as it was when the attributes were asked for, here and below.
+  Entry entry(const FileHandle& handle, const std::string& name, const Attributes& told, std::uint64_t as_of);
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
   Seconds valid(Inode& inode, const Attributes& attributes);
   void delegation_ended(const FileHandle& handle);
   [[nodiscard]] Entry absent() const;
-  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told);
+  /// What the server said of it, as it is to be told: nothing else is.
+  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of);
+  [[nodiscard]] Attributed corrected(Inode& inode, const Attributes& told, std::uint64_t as_of);
+  [[nodiscard]] std::optional<Attributed> while_writing(Inode& inode);
+  void learn(Inode& inode, const Attributes& told);
   async::Task<Status> hide(Caller caller, FileHandle directory, std::string name,
                            std::shared_ptr<Inode> inode);
   async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
                                                           std::string name);
   void changed_here(Inode& inode);
+  void resized(Inode& inode);
+  void others_may_have_changed(Inode& inode);
+  void lost(Inode& inode, const Error& error);
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
-  async::Task<void> settle(Inode& inode, std::uint64_t begin = 0, std::uint64_t end = ~std::uint64_t{0});
-  static Status late_error(Inode& inode);
+  /// Ends when the writes have that were answered when it began.
+  async::Task<void> settle(Inode& inode);
+  /// Those with numbers up to `last`.
+  async::Task<void> settle(Inode& inode, std::uint64_t last);
+  async::Task<bool> settle_or_cancel(std::shared_ptr<OpenHandle> file,
+                                     std::shared_ptr<locking::LockWait> wait);
+  async::Task<void> one_settled(Inode& inode);
+  async::Task<Status> commit_all(std::shared_ptr<OpenHandle> file, std::optional<Attributes>* after);
+  async::Task<Status> save(std::shared_ptr<OpenHandle> file);
+  void heed_flags(OpenedFile& opened, int flags) const;
   /// While one lives, this mount makes or removes names in the directory or changes it otherwise: what is
   /// known of it is not fresh. What came along with the one that ends last is.
   class Naming {
    public:
     Naming(FileSystem& files, std::shared_ptr<Inode> directory)
-        : files_(files), directory_(std::move(directory)), number_(++directory_->named) {
+        : files_(files),
+          directory_(std::move(directory)),
+          number_(++directory_->named),
+          as_of_(files.changes_) {
       ++directory_->naming;
+      ++files_.namings_;
       directory_->fresh.reset();
     }
-    ~Naming() { --directory_->naming; }
+    ~Naming() {
+      --directory_->naming;
+      ++files_.namings_;
+    }
     Naming(const Naming&) = delete;
     Naming& operator=(const Naming&) = delete;
     void brought(const std::optional<Attributes>& attributes) {
       if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
       files_.keep_fresh(*directory_, *attributes, files_.freshness(*directory_));
     }
+    /// Of attributes that it brings.
+    [[nodiscard]] std::uint64_t as_of() const { return as_of_; }
 
    private:
     FileSystem& files_;
     const std::shared_ptr<Inode> directory_;
     const std::uint64_t number_;
+    const std::uint64_t as_of_;
   };
-  async::Task<Result<Entry>> made(Object object, std::string name);
+  async::Task<Result<Entry>> made(Object object, std::string name, std::uint64_t as_of);
   async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::string name);
   [[nodiscard]] std::uint64_t freshness(const Inode& inode) const;
   /// `as_of`: what freshness() is if nothing has changed it since they were had; else they are not kept.
@@ -225,12 +270,34 @@ class FileSystem {
                                 std::uint64_t offset, Stability stability,
                                 std::optional<Attributes>* after = nullptr);
   /// Its place among the inode's, until it is done.
-  using Pending = std::list<PendingWrite>::iterator;
-  Pending begin_behind(Inode& inode, std::uint64_t offset, std::size_t size);
+  using Pending = PendingWrites::Place;
+  async::Task<void> wait_for_turn(Inode& inode, Pending pending);
+  async::Task<void> wait_for_room(std::size_t size);
+  static std::optional<std::uint64_t> known_end(const Inode& inode);
+  async::Task<Result<std::uint64_t>> find_end(std::shared_ptr<OpenHandle> file);
+  async::Task<Status> write_through(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
+                                    Pending pending, Stability stability);
+  void accept(Inode& inode, Pending pending, std::size_t size);
+  void ended(Inode& inode, Pending pending, bool written);
+  void send_behind(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
+                   Pending pending);
+  [[nodiscard]] bool too_much_behind(std::size_t size) const;
+  /// What a write was asked for, and what the kernel read meanwhile.
+  struct Writing {
+    int flags = 0;
+    std::uint64_t kernels_offset = 0;
+    std::uint64_t page_reads = 0;
+    bool paging = false;
+    [[nodiscard]] bool appends() const;
+    [[nodiscard]] bool is_stable() const;
+  };
+  async::Task<void> drop_free_pages(Inode& inode);
+  async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how, std::uint64_t offset,
+                                     std::size_t size);
   async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                  Pending pending, Stability stability);
   bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
-  void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
+  void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending);
   void send_gathered(Inode& inode, Stability stability = Stability::unstable);
   async::Task<void> send_old_gathered();
   [[nodiscard]] Status refused_xattr(const std::string& name) const;
@@ -250,14 +317,17 @@ class FileSystem {
   };
   std::map<Inode*, Gathered> gathered_;
   bool sending_old_ = false;  // send_old_gathered() runs
-  std::size_t behind_ = 0;    // bytes of PendingWrites
+  std::uint64_t sending_task_ = 0;
+  std::size_t behind_ = 0;  // bytes that were answered and are not with the server
   async::Event less_behind_;
   std::function<void(std::uint64_t)> doubt_;
+  DropPages drop_pages_;
   std::size_t closing_ = 0;  // close()s under way
   async::Event less_closing_;
   std::uint64_t last_hidden_ = 0;
   std::uint64_t renames_ = 0;
   std::uint64_t changes_ = 0;  // of contents, by this mount
+  std::uint64_t namings_ = 0;  // Namings begun and ended
 };
 
 }  // namespace nfsrdma::fs

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,15 +15,12 @@
 
 #include "async/event.h"
 #include "fs/engine.h"
+#include "fs/late_errors.h"
+#include "fs/pending_writes.h"
 
 namespace nfsrdma::fs {
 
 class OpenHandle;
-
-/// Bytes that whoever wrote them has been told are written, and that are not with the server yet.
-struct PendingWrite {
-  std::uint64_t offset = 0, end = 0;
-};
 
 struct Inode {
   explicit Inode(async::Loop& loop) : settled(loop) {}
@@ -46,6 +42,12 @@ struct Inode {
   bool lifted = false;
   /// The change attribute that goes with what the kernel has cached of the contents.
   std::optional<std::uint64_t> cached_change;
+  /// What the server last said it is, and when.
+  std::optional<std::uint64_t> known_change;
+  async::TimePoint known_at{};
+  /// Counts whatever may make bytes that were read before differ from those that are there now: own writes
+  /// as they begin and end, locks, sizes that are set, and changes of others as they become known.
+  std::uint64_t contents = 0;
   std::vector<OpenHandle*> open;
   /// Removed while open: the name that it has until the last of `open` is closed (a "silly rename").
   struct Hidden {
@@ -54,15 +56,36 @@ struct Inode {
   };
   std::optional<Hidden> hidden;
 
-  // ---- writes behind ----
-  std::list<PendingWrite> writes;
+  // ---- writes ----
+  PendingWrites writes;
   /// FileSystem's count of changes as of the last one here: attributes that were asked for before that are
   /// old.
   std::uint64_t changed = 0;
+  /// The same count, as of when the size was last set or lost, by something else than a write.
+  std::uint64_t resized = 0;
   /// The same count, as of which `cached_change` goes with what was written here.
   std::uint64_t synced = 0;
-  async::Event settled;             // one of them ended, or one of `open` was closed
-  std::optional<Error> late_error;  // for the next fsync or close
+  async::Event settled;     // one of them ended, or one of `open` was closed
+  std::uint64_t ended = 0;  // how many of them did
+  LateErrors errors;
+  /// Data was lost since the last fsync or close that went well: writes are answered when they are on disk.
+  bool failing = false;
+  /// What came along with a WRITE, for whoever asks while others are under way.
+  struct Brought {
+    Attributes attributes;
+    async::TimePoint when;
+    std::uint64_t as_of = 0;    ///< FileSystem's count of changes when it was sent
+    std::uint64_t namings = 0;  ///< and that of changes of names
+  };
+  std::optional<Brought> brought;
+  /// Where the next append goes while others are under way.
+  std::optional<std::uint64_t> append_at;
+  bool finding_end = false;  ///< the server is being asked for that
+
+  // ---- what the kernel may have cached of the contents ----
+  bool paged = false;            ///< there may be pages
+  unsigned paging = 0;           ///< reads into pages under way
+  std::uint64_t page_reads = 0;  ///< and all that there were
 };
 
 class Inodes {

@@ -3,7 +3,14 @@
 //
 // READ places its data in the caller's memory; WRITE takes it from there. What the server has not
 // made stable is kept here (uncommitted.h), bounded: past kCommitAt a COMMIT goes out beside the
-// writes, past kMostUncommitted writes wait for it. The files of one OpenFiles have a lower bound in common.
+// writes, past kMostUncommitted writes wait for it. The files of one OpenFiles have a lower bound in common;
+// a file that has nothing to commit of its own writes stably while the others fill it.
+//
+// commit() makes stable what was written when it began; what comes later does not prolong it.
+//
+// Where the server refuses to make unstable data stable, or to take it again after a restart, whoever has the
+// file for himself hears so from commit() and may try again. A file that is shared out tells everybody, by
+// its LostData, and gives the data up: nobody would know that it is still to come.
 //
 // While the file is delegated to this client nobody else changes it: its attributes are asked for once.
 //
@@ -17,6 +24,7 @@
 #pragma once
 
 #include <cerrno>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -45,6 +53,8 @@ class OpenFile {
  public:
   /// Attributes as of just behind a WRITE or COMMIT, which brought them along: those of public_attributes().
   using After = std::optional<WireAttributes>;
+  /// Hears of unstable data that will never be stable.
+  using LostData = std::function<void(const nfs_fh4&, const Error&)>;
 
   static async::Task<Result<std::unique_ptr<OpenFile>>> open(Session& session, Path path, OpenMode mode,
                                                              OpenFlags flags);
@@ -136,6 +146,9 @@ class OpenFile {
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   [[nodiscard]] bool has_too_much() const;
   [[nodiscard]] bool commit_is_due() const;
+  [[nodiscard]] bool gives_up(const Error& error) const;
+  void tell_lost(const Error& error);
+  async::Task<Status> make_room();
   async::Task<void> commit_beside();
   async::Task<Status> commit_once(After* after);
   async::Task<Status> rewrite(std::uint64_t number, verifier4 verifier);
@@ -155,16 +168,19 @@ class OpenFile {
   Sharing sharing_;
   async::Event state_changed_;  // its stateid, or sharing_
   Siblings siblings_;
+  std::shared_ptr<const LostData> lost_data_;  // null: nobody shares it
   std::optional<Known> known_;
   Uncommitted uncommitted_;
   bool committing_ = false;
   std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()
   async::Event committed_;
+  /// Uncommitted's number as of which all is stable.
+  std::uint64_t stable_number_ = 0;
   int writing_ = 0;         // WRITEs of callers under way
   bool rewriting_ = false;  // lost data is being written again: WRITEs of callers come after it
   async::Event written_;
-  std::optional<Error>
-      late_error_;  // of a COMMIT or rewrite that nobody waited for; sync() and close() tell it
+  /// Of a COMMIT or rewrite that nobody waited for, but for those of which lost_data_ heard.
+  std::optional<Error> late_error_;
 };
 
 template <class Add, class Take>

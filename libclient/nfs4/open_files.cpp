@@ -118,6 +118,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   [[nodiscard]] Session& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
   [[nodiscard]] std::size_t uncommitted_bytes() const { return *unstable_; }
+  void on_lost_data(OpenFile::LostData sink) { *lost_data_ = std::move(sink); }
   void resized(const nfs_fh4& handle, std::uint64_t size);
   std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access);
 
@@ -146,6 +147,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   std::map<Key, std::shared_ptr<OpenFile>> files_;
   ParkedFiles parked_;
   std::size_t most_parked_ = 0;
+  const std::shared_ptr<OpenFile::LostData> lost_data_ = std::make_shared<OpenFile::LostData>();
   std::shared_ptr<std::size_t> unstable_ = std::make_shared<std::size_t>(0);  // bytes, of all files
 };
 
@@ -175,6 +177,7 @@ void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
       others.empty() ? std::make_shared<std::vector<OpenFile*>>() : others.begin()->second->siblings_;
   file->siblings_->push_back(file.get());
   file->uncommitted_.count_into(unstable_);
+  file->lost_data_ = lost_data_;
   files_[{std::string(file->handle().chars()), file->state().owner}] = file;
 }
 
@@ -505,6 +508,10 @@ async::Task<Status> OpenFiles::close(OpenRef ref) {
   auto file = std::move(ref.file_);
   auto done = co_await table->close(std::move(file), ref.access_);
   co_return synced ? done : synced;
+}
+
+void OpenFiles::on_lost_data(OpenFile::LostData sink) {
+  table_->on_lost_data(std::move(sink));
 }
 
 void OpenFiles::resized(const nfs_fh4& file, std::uint64_t size) {

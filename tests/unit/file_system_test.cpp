@@ -100,7 +100,7 @@ TEST_CASE(
     CHECK(m.client->turn_until([&] { return m.files->bytes_behind() == 0; }));
     CHECK(m.server.content("/f") == "text");
     CHECK(ok(m.flush(file)));
-    CHECK(m.calls() == "WRITE COMMIT+GETATTR");
+    CHECK(m.calls() == "WRITE+GETATTR COMMIT+GETATTR");
   }
   SUBCASE("at another place") {
     CHECK(ok(m.write(file, "text", 0)));

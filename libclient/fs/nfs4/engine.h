@@ -59,6 +59,9 @@ class Nfs4Engine final : public Engine {
   bool delegated(const FileHandle& file) const override { return files_.delegated(file) != nullptr; }
   std::chrono::seconds delegated_for() const override;
   void on_delegation_end(std::function<void(const FileHandle&)> sink) override;
+  void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override {
+    files_.on_lost_data(std::move(sink));
+  }
   void keep_delegated(std::size_t most) override { files_.keep_delegated(most); }
   void forget(const FileHandle& file) override { files_.unpark(file); }
   async::Task<void> forget_all() override { return files_.unpark_all(); }
