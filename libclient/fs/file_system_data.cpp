@@ -42,8 +42,14 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   auto inode = find(id);
   if (!inode) co_return inode.error();
   const std::uint64_t as_of = freshness(**inode);
-  auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags));
-  if (!opened) co_return opened.error();
+  auto found_at = place_of(**inode);
+  auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
+                                       std::move(found_at));
+  if (!opened) {
+    // Whoever tries again without a LOOKUP before it does not open it by name.
+    if (opened.error().errno_value() == ESTALE) inodes_.displace(**inode);
+    co_return opened.error();
+  }
   const std::optional<Attributes>& told = opened->object.attributes;
   // Close-to-open: nothing from before counts any more.
   (*inode)->fresh.reset();
@@ -74,11 +80,11 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   how.mode = mode;
   how.exclusive = (flags & O_EXCL) != 0;
   how.truncate = (flags & O_TRUNC) != 0;
-  Naming naming(*this, *parent);
+  Naming naming(*this, *parent, name);
   auto opened = co_await engine_->create(caller, (*parent)->handle, name, access_of(flags), how);
   if (!opened) co_return opened.error();
   naming.brought(opened->directory);
-  auto entered = co_await made(std::move(opened->object), std::move(name));
+  auto entered = co_await made(std::move(opened->object), *parent, std::move(name));
   if (!entered) co_return entered.error();
   OpenedFile out;
   out.entry = std::move(*entered);
@@ -151,16 +157,13 @@ async::Task<void> FileSystem::closed() {
 async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   co_await settle(file->inode());
   const auto inode = file->shared_inode();
-  const Caller caller = file->caller();
   file->drop_ahead();
   auto closed = co_await engine_->close(file->file());
   std::erase(inode->open, file.get());
   inode->settled.notify_all();
-  if (inode->open.empty() && inode->hidden) {
-    const Inode::Hidden hidden = *std::exchange(inode->hidden, std::nullopt);
-    std::optional<Naming> naming;
-    if (auto directory = inodes_.find(hidden.directory)) naming.emplace(*this, std::move(directory));
-    (void)co_await engine_->remove(caller, hidden.directory, hidden.name);
+  if (inode->open.empty()) {
+    const auto hidden = std::exchange(inode->hidden, {});
+    for (const Inode::Hidden& where : hidden) co_await remove_hidden(where);
   }
   co_return closed;
 }
@@ -171,6 +174,9 @@ void FileSystem::changed_here(Inode& inode) {
   inode.fresh.reset();  // also where a lock may let us see what others have changed
   for (OpenHandle* handle : inode.open) handle->drop_ahead();
   inode.changed = ++changes_;
+  // The server clears set-id bits of a file that is written: a kernel that believed in them would still run
+  // it with them. Whoever asks waits for the write.
+  if (std::exchange(inode.set_id, false) && doubt_) doubt_(inode.id);
 }
 
 /// Waits for writes behind that touch the range.
