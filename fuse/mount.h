@@ -14,6 +14,7 @@
 #include "api/server.h"
 #include "async/loop.h"
 #include "fuse/cache_dropper.h"
+#include "fuse/init_reply.h"
 #include "fuse/options.h"
 #include "fuse/requests.h"
 #include "fuse/statistics_file.h"
@@ -52,6 +53,7 @@ class Mount {
     fuse_lowlevel_notify_inval_inode(session_, inode, -1, 0);  // ENOENT: it has none
   }
   async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode); }
+  [[nodiscard]] InitReply& init_reply() { return init_reply_; }
   /// The memory of the request that is being taken in: a WRITE keeps it until its data has left.
   async::Memory take_memory();
 
@@ -70,6 +72,7 @@ class Mount {
   const MountOptions options_;
   const Log log_;
   RequestCounters request_counters_;
+  InitReply init_reply_;
   StatisticsFile statistics_file_{[this] { return statistics(); }};
   async::Loop loop_;
   const async::TimePoint begun_ = loop_.now();

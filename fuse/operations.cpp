@@ -309,12 +309,13 @@ int flags_for(const Mount& mount, int flags) {
   return flags & ~O_APPEND;
 }
 
-Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, fuse_file_info info) {
+Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, fuse_file_info info,
+                     std::uint32_t thread) {
   const int flags = flags_for(mount, info.flags);
-  auto opened = co_await mount.files().open(caller, ino, flags);
+  auto opened = co_await mount.files().open(caller, ino, flags, thread);
   const bool unreadable = !opened && flags != info.flags && opened.error().errno_value() == EACCES;
   // Who may only write does so past the cache.
-  if (unreadable) opened = co_await mount.files().open(std::move(caller), ino, info.flags | O_DIRECT);
+  if (unreadable) opened = co_await mount.files().open(std::move(caller), ino, info.flags | O_DIRECT, thread);
   if (!opened) {
     request->error(opened.error());
     co_return;
@@ -331,7 +332,8 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
 }
 void op_open(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
   const Begun b(raw);
-  b.go(open_task(b.mount, b.request, b.caller, ino, *info));
+  b.go(open_task(b.mount, b.request, b.caller, ino, *info,
+                 static_cast<std::uint32_t>(fuse_req_ctx(raw)->pid)));
 }
 
 Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,
@@ -557,9 +559,6 @@ void op_init(void* mount, fuse_conn_info* connection) {
   connection->max_background = kBackground;
   connection->congestion_threshold = kBackground * 3 / 4;
   connection->want |= connection->capable & FUSE_CAP_ASYNC_DIO;
-  // The server clears set-id bits when somebody writes who may not keep them. Without this the kernel sends a
-  // chmod in the writer's name before, and who does not own the file is refused.
-  connection->want |= connection->capable & FUSE_CAP_HANDLE_KILLPRIV;
   if (static_cast<const Mount*>(mount)->options().writeback) {
     connection->want |= connection->capable & FUSE_CAP_WRITEBACK_CACHE;
   }

@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::string_view kUser = "user.";
 
+bool changes_nothing(const SetAttributes& changes) {
+  return !changes.mode && !changes.uid && !changes.gid && !changes.size && !changes.accessed &&
+         !changes.modified && !changes.accessed_now && !changes.modified_now;
+}
+
 /// The server said no: nothing has changed. After any other error it may have done what it was asked.
 bool is_refusal(const Error& error) {
   return error.kind() == ErrorKind::server || error.kind() == ErrorKind::usage;
@@ -97,6 +102,17 @@ std::optional<Place> FileSystem::place_of(const Inode& inode) const {
   const auto directory = inodes_.find(inode.parent);
   if (!directory) return std::nullopt;
   return Place{directory->handle, inode.label};
+}
+
+/// Whether this open() is the second try of somebody who was refused.
+bool FileSystem::is_second_try(Inode& inode, std::uint32_t thread) {
+  return std::erase(inode.excused, thread) != 0;
+}
+
+void FileSystem::refused_by_name(Inode& inode, std::uint32_t thread) {
+  constexpr std::size_t kMost = 64;  // most of them walk the path again and never come back
+  if (inode.excused.size() >= kMost) inode.excused.erase(inode.excused.begin());
+  inode.excused.push_back(thread);
 }
 
 /// What the kernel believes from now on; `attributes` with the mount's numbers.
@@ -199,6 +215,8 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
   auto inode = find(id);
   if (!inode) co_return inode.error();
   co_await settle(**inode);
+  // Linux: what is left where the kernel would clear set-id bits and leaves that to the server.
+  if (changes_nothing(changes)) co_return co_await attributes(std::move(caller), id);
   const Naming naming(*this, *inode);
   const ServerFileRef open = file ? file->file() : nullptr;
   // ftruncate(2): whoever opened the file for writing may cut it, whoever he is by now.

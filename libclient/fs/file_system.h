@@ -30,7 +30,7 @@
 // remembers the place that it was found in, and the server looks the name up again while it opens the file:
 // if it leads elsewhere, open() is refused with ESTALE, upon which Linux walks the path again without belief
 // in its cache. It then looks the name up. Since a file can also be opened without its name (/proc/self/fd,
-// open_by_handle_at), a refusal ends what is remembered, and the next open() passes. A file with several
+// open_by_handle_at), the same thread's next open() passes if no LOOKUP came before it. A file with several
 // names is checked by the one that it was found by last.
 //
 // Directories are read by pages, which the kernel takes in small pieces. What a page tells of an entry is
@@ -164,8 +164,9 @@ class FileSystem {
   async::Task<Dots> dots(std::shared_ptr<DirectoryHandle> directory);
 
   // ---- files ----
-  /// `flags`: those of open(2).
-  async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags);
+  /// `flags`: those of open(2). `thread`: who asks, as the kernel numbers them.
+  async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags,
+                                       std::uint32_t thread = 0);
   async::Task<Result<OpenedFile>> create(Caller caller, std::uint64_t directory, std::string name,
                                          std::uint32_t mode, int flags);
   async::Task<Result<ReadData>> read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
@@ -213,6 +214,8 @@ class FileSystem {
  private:
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
   [[nodiscard]] std::optional<Place> place_of(const Inode& inode) const;
+  static bool is_second_try(Inode& inode, std::uint32_t thread);
+  static void refused_by_name(Inode& inode, std::uint32_t thread);
   void tell(Inode& inode, const Attributes& attributes, std::uint64_t as_of);
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
               const Attributes& told, std::uint64_t as_of);

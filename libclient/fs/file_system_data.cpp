@@ -38,16 +38,18 @@ void heed_flags(OpenHandle& handle, int flags, bool sync) {
 
 // ---- open, close ----
 
-async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags) {
+async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags,
+                                                 std::uint32_t thread) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
   const std::uint64_t as_of = freshness(**inode);
-  auto found_at = place_of(**inode);
+  std::optional<Place> found_at;
+  if (!is_second_try(**inode, thread)) found_at = place_of(**inode);
+  const bool by_name = found_at.has_value();
   auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
                                        std::move(found_at));
   if (!opened) {
-    // Whoever tries again without a LOOKUP before it does not open it by name.
-    if (opened.error().errno_value() == ESTALE) inodes_.displace(**inode);
+    if (by_name && opened.error().errno_value() == ESTALE) refused_by_name(**inode, thread);
     co_return opened.error();
   }
   const std::optional<Attributes>& told = opened->object.attributes;

@@ -49,6 +49,7 @@ std::shared_ptr<Inode> Inodes::find(const FileHandle& handle) const {
 }
 
 void Inodes::place(Inode& inode, std::uint64_t directory, const std::string& name) {
+  inode.excused.clear();
   if (inode.parent == directory && inode.label == name) return;
   displace(inode);
   inode.parent = directory;

@@ -37,6 +37,9 @@ struct Inode {
   /// more; then the name serves messages only.
   std::uint64_t parent = 0;
   std::string label;
+  /// Threads whose open() was refused because the name leads elsewhere, the last few of them. One that opens
+  /// the file again without a LOOKUP in between does not open it by name.
+  std::vector<std::uint32_t> excused;
   FileType type = FileType::unknown;
   // ---- as the kernel was told last ----
   std::uint64_t number = 0;  // st_ino

@@ -22,7 +22,10 @@ Caller user(std::uint32_t uid) {
 
 /// The file layer on the test server.
 struct OnServer : nfsrdma::testing::Engine {
-  ~OnServer() { files.reset(); }
+  ~OnServer() {
+    if (client) client->end();
+    files.reset();
+  }
   void mount(Options options = {}) {
     connect();
     files = nfsrdma::testing::mounted(*client, options);
@@ -498,8 +501,18 @@ TEST_CASE("F10 a file is opened by name only if the name still leads to it") {
   const Entry now = m.lookup("log");
   CHECK(now.inode != old);
   if (now.inode != 0) CHECK(m.error(m.files->close(m.open(now.inode, O_WRONLY))) == 0);
-  // Without a LOOKUP in between it is not opened by name: /proc/self/fd, open_by_handle_at.
-  CHECK(m.error(m.files->close(m.open(old, O_RDONLY))) == 0);
+  // Without a LOOKUP in between it is not opened by name: /proc/self/fd, open_by_handle_at. That is the same
+  // thread's second try, nobody else's, and no third.
+  const auto try_as = [&](std::uint32_t thread) {
+    auto opened = m.client->run(m.files->open(m.who, old, O_RDONLY, thread));
+    if (!opened) return opened.error().errno_value();
+    return m.error(m.files->close(opened->handle));
+  };
+  CHECK(try_as(1) == ESTALE);
+  CHECK(try_as(2) == ESTALE);
+  CHECK(try_as(1) == 0);
+  CHECK(try_as(2) == 0);
+  CHECK(try_as(1) == ESTALE);
 }
 
 TEST_CASE("F10 an open by name is one round trip, and none for a file that was promised to us") {
@@ -637,6 +650,14 @@ TEST_CASE("F10 opendir of a directory that is gone says so") {
   const auto made = p.get(p.files->make_directory(nullptr, Inodes::kRoot, "d", 0755));
   p.engine->nodes.erase(2);
   CHECK(p.error(p.files->open_directory(nullptr, made.inode, O_DIRECTORY)) == ESTALE);
+}
+
+TEST_CASE("F12 a change of nothing asks the server for no change") {
+  Plain p;
+  const auto file = p.create("f");
+  p.engine->fail("set", EPERM);
+  CHECK(p.get(p.files->set_attributes(nullptr, file.entry.inode, {}, nullptr)).attributes.mode == 0644);
+  CHECK(ok(p.loop.run(p.files->close(file.handle))));
 }
 
 }  // namespace nfsrdma::fs
