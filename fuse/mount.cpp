@@ -35,6 +35,21 @@ std::chrono::milliseconds patience(const MountOptions& options) {
   return options.target.options.timeout * (options.retrans + 1);
 }
 
+// Where libfuse reads from and writes to the kernel; its user data is the Mount.
+ssize_t read_request(int fd, void* buffer, std::size_t size, void* mount) {
+  const ssize_t got = ::read(fd, buffer, size);
+  InitReply& init = static_cast<Mount*>(mount)->init_reply();
+  if (got > 0 && !init.answered()) {
+    init.look({static_cast<const std::byte*>(buffer), static_cast<std::size_t>(got)});
+  }
+  return got;
+}
+ssize_t write_reply(int fd, iovec* pieces, int count, void* mount) {
+  const std::span<const iovec> given(pieces, static_cast<std::size_t>(count));
+  const auto reply = static_cast<Mount*>(mount)->init_reply().complete(given);
+  return ::writev(fd, reply.data(), static_cast<int>(reply.size()));
+}
+
 }  // namespace
 
 Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, Log log)
@@ -105,6 +120,12 @@ Status Mount::start_on_session() {
   mounted_ = true;
   dropper_ = std::make_unique<CacheDropper>(loop_, session_);
   const int fd = fuse_session_fd(session_);
+  fuse_custom_io io{};
+  io.read = read_request;
+  io.writev = write_reply;
+  if (fuse_session_custom_io(session_, &io, fd) != 0) {
+    return Error(ErrorKind::local, ENOMEM, "mount", options_.mountpoint, "there is no memory");
+  }
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   loop_.watch(fd, EPOLLIN, [this](std::uint32_t) { take_in(); });
   return {};

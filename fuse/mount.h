@@ -14,6 +14,7 @@
 #include "api/server.h"
 #include "async/loop.h"
 #include "fuse/cache_dropper.h"
+#include "fuse/init_reply.h"
 #include "fuse/options.h"
 #include "fuse/requests.h"
 #include "fuse/statistics_file.h"
@@ -54,6 +55,7 @@ class Mount {
   async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode, 0, 0); }
   /// Its pages of a range, as long as there is a kernel that has some.
   async::Task<void> drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length);
+  [[nodiscard]] InitReply& init_reply() { return init_reply_; }
   /// The memory of the request that is being taken in: a WRITE keeps it until its data has left.
   async::Memory take_memory();
 
@@ -72,6 +74,7 @@ class Mount {
   const MountOptions options_;
   const Log log_;
   RequestCounters request_counters_;
+  InitReply init_reply_;
   StatisticsFile statistics_file_{[this] { return statistics(); }};
   async::Loop loop_;
   const async::TimePoint begun_ = loop_.now();

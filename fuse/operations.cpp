@@ -174,12 +174,19 @@ void op_statfs(fuse_req_t raw, fuse_ino_t ino) {
 // ---- directories. Offsets: 0 is before ".", 1 before "..", 2 before the first name, else the server's
 // cookie (which is never 1 or 2, RFC 8881 18.23.3) ----
 
+Task<void> opendir_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino,
+                        fuse_file_info info) {
+  auto directory = co_await mount.files().open_directory(std::move(caller), ino, info.flags);
+  if (!directory) {
+    request->error(directory.error());
+    co_return;
+  }
+  info.fh = mount.keep(std::move(*directory));
+  if (!request->opened(info)) mount.drop_directory(info.fh);
+}
 void op_opendir(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
   const Begun b(raw);
-  auto directory = b.mount.files().open_directory(ino);
-  if (!directory) return b.request->code(ESTALE);
-  info->fh = b.mount.keep(std::move(directory));
-  if (!b.request->opened(*info)) b.mount.drop_directory(info->fh);
+  b.go(opendir_task(b.mount, b.request, b.caller, ino, *info));
 }
 void op_releasedir(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
   mount_of(raw).drop_directory(info->fh);
@@ -201,6 +208,7 @@ class DirectoryReply {
     return true;
   }
   [[nodiscard]] std::span<const char> bytes() const { return std::span(buffer_).first(used_); }
+  [[nodiscard]] bool empty() const { return used_ == 0; }
 
  private:
   fuse_req_t raw_;
@@ -209,9 +217,9 @@ class DirectoryReply {
   bool plus_;
 };
 
-fuse_entry_param dot(std::uint64_t inode) {
+fuse_entry_param dot(std::uint64_t number) {
   fuse_entry_param out{};
-  out.attr.st_ino = inode;
+  out.attr.st_ino = number;
   out.attr.st_mode = S_IFDIR;
   return out;
 }
@@ -232,44 +240,54 @@ bool add_entry(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& d
   return false;
 }
 
-Task<void> readdir_task(Mount& mount, RequestRef request, Caller caller,
-                        std::shared_ptr<fs::DirectoryHandle> directory, std::size_t size,
-                        std::uint64_t offset, bool plus) {
+/// Those that somebody may see. False if one did not fit any more.
+bool add_entries(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& directory,
+                 std::span<const fs::Listed> names, bool plus) {
+  for (const fs::Listed& one : names) {
+    if (StatisticsFile::is_name(directory.inode->id, one.name)) continue;
+    if (fs::FileSystem::is_gone(directory, one)) continue;
+    if (!add_entry(mount, reply, directory, one, plus)) return false;
+  }
+  return true;
+}
+
+Task<void> readdir_task(Mount& mount, RequestRef request, std::shared_ptr<fs::DirectoryHandle> directory,
+                        std::size_t size, std::uint64_t offset, bool plus) {
   if (!directory) {
     request->code(EBADF);
     co_return;
   }
-  std::span<const fs::Listed> names;
-  const bool dots = offset < 2;
-  const bool small = dots && size < 512;
-  if (!small) {
-    auto listed = co_await mount.files().list(std::move(caller), directory, dots || offset == 2 ? 0 : offset);
+  DirectoryReply reply(request->raw(), size, plus);
+  const bool with_dots = offset < 2;
+  if (with_dots) {
+    const auto numbers = co_await mount.files().dots(directory);
+    if (offset < 1) reply.add(".", dot(numbers.self), 1);
+    reply.add("..", dot(numbers.parent), 2);
+  }
+  bool full = with_dots && size < 512;
+  for (std::uint64_t cookie = offset <= 2 ? 0 : offset; !full;) {
+    auto listed = co_await mount.files().list(directory, cookie);
     if (!listed) {
       request->error(listed.error());
       co_return;
     }
-    names = *listed;
-  }
-  if (request->answered()) co_return;
-  DirectoryReply reply(request->raw(), size, plus);
-  const std::uint64_t here = directory->inode->id;
-  if (offset < 1) reply.add(".", dot(here), 1);
-  if (offset < 2) reply.add("..", dot(here), 2);
-  for (const fs::Listed& one : names) {
-    if (StatisticsFile::is_name(here, one.name)) continue;
-    if (!add_entry(mount, reply, *directory, one, plus)) break;
+    if (request->answered()) co_return;
+    full = !add_entries(mount, reply, *directory, *listed, plus) || listed->empty() || !reply.empty();
+    // Nothing at all would say that the directory ends here.
+    if (!full) cookie = listed->back().cookie;
   }
   request->bytes(reply.bytes());
 }
-void op_readdir(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
+void read_directory(fuse_req_t raw, std::size_t size, off_t offset, const fuse_file_info* info, bool plus) {
   const Begun b(raw);
-  b.go(readdir_task(b.mount, b.request, b.caller, b.mount.directory(info->fh), size,
-                    static_cast<std::uint64_t>(offset), false));
+  b.go(readdir_task(b.mount, b.request, b.mount.directory(info->fh), size, static_cast<std::uint64_t>(offset),
+                    plus));
+}
+void op_readdir(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
+  read_directory(raw, size, offset, info, false);
 }
 void op_readdirplus(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
-  const Begun b(raw);
-  b.go(readdir_task(b.mount, b.request, b.caller, b.mount.directory(info->fh), size,
-                    static_cast<std::uint64_t>(offset), true));
+  read_directory(raw, size, offset, info, true);
 }
 void op_fsyncdir(fuse_req_t raw, fuse_ino_t, int, fuse_file_info*) {
   // Names are on the server's disk when it has answered (RFC 8881 18.4 and the like).
@@ -291,12 +309,13 @@ int flags_for(const Mount& mount, int flags) {
   return flags & ~O_APPEND;
 }
 
-Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, fuse_file_info info) {
+Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, fuse_file_info info,
+                     std::uint32_t thread) {
   const int flags = flags_for(mount, info.flags);
-  auto opened = co_await mount.files().open(caller, ino, flags);
+  auto opened = co_await mount.files().open(caller, ino, flags, thread);
   const bool unreadable = !opened && flags != info.flags && opened.error().errno_value() == EACCES;
   // Who may only write does so past the cache.
-  if (unreadable) opened = co_await mount.files().open(std::move(caller), ino, info.flags | O_DIRECT);
+  if (unreadable) opened = co_await mount.files().open(std::move(caller), ino, info.flags | O_DIRECT, thread);
   if (!opened) {
     request->error(opened.error());
     co_return;
@@ -314,7 +333,8 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
 }
 void op_open(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
   const Begun b(raw);
-  b.go(open_task(b.mount, b.request, b.caller, ino, *info));
+  b.go(open_task(b.mount, b.request, b.caller, ino, *info,
+                 static_cast<std::uint32_t>(fuse_req_ctx(raw)->pid)));
 }
 
 Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,

@@ -44,6 +44,12 @@ struct Made {
   std::optional<Attributes> directory;
 };
 
+/// Where an object was found.
+struct Place {
+  FileHandle directory;
+  std::string name;
+};
+
 struct Renamed {
   std::optional<Attributes> source, target;  ///< the directories, as they are afterwards
 };
@@ -134,6 +140,8 @@ class Engine {
   /// None: there is no such name.
   virtual async::Task<Result<std::optional<Object>>> lookup(Caller caller, FileHandle directory,
                                                             std::string name) = 0;
+  /// "..", where the server has one.
+  virtual async::Task<Result<Object>> parent(Caller caller, FileHandle directory) = 0;
   virtual async::Task<Result<Attributes>> attributes(Caller caller, FileHandle object) = 0;
   /// `file`, if there is one, is open for writing. Gives them as they are afterwards.
   virtual async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object,
@@ -177,9 +185,11 @@ class Engine {
 
   // ---- files ----
 
-  /// `label`: what it is called in errors.
-  virtual async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label,
-                                           Access access) = 0;
+  /// `label`: what it is called in errors. `found_at`: where somebody found it who opens it by name. If that
+  /// name leads elsewhere by now, or nowhere, the file is not opened: ESTALE. Where the caller may not look
+  /// the name up, or the server has promised to tell of a change, it is opened without looking.
+  virtual async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access,
+                                           std::optional<Place> found_at) = 0;
   struct Creation {
     std::uint32_t mode = 0;
     bool exclusive = false;  ///< one that is there is an error (EEXIST)

@@ -30,11 +30,26 @@
 // open for reading, too, has, and they are dropped where the kernel was wrong about the end.
 //
 // A file that is removed or replaced while it is open here lives on under a name of its own (".nfs…") until
-// its last close, since the server does not know that it is open.
+// its last close, since the server does not know that it is open. One that is replaced gets that name as a
+// second link first: then the name is never absent, and a rename that fails has changed nothing. Where the
+// server makes no such link the file is renamed, and back if need be.
+//
+// The kernel opens files by number, on the strength of a name that it may have believed for a while. An inode
+// remembers the place that it was found in, and the server looks the name up again while it opens the file:
+// if it leads elsewhere, open() is refused with ESTALE, upon which Linux walks the path again without belief
+// in its cache. It then looks the name up. Since a file can also be opened without its name (/proc/self/fd,
+// open_by_handle_at), the same thread's next open() passes if no LOOKUP came before it. A file with several
+// names is checked by the one that it was found by last.
+//
+// Directories are read by pages, which the kernel takes in small pieces. What a page tells of an entry is
+// given out for the time that is left of it, and not at all where this mount has changed the name or the
+// attributes since: then the entry comes without, and is looked up. Names that this mount has removed since
+// are left out.
 //
 // Confined to the loop's thread. Tasks may not outlive the FileSystem.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -48,6 +63,7 @@
 #include "fs/counters.h"
 #include "fs/engine.h"
 #include "fs/inodes.h"
+#include "fs/numbering.h"
 #include "fs/open_handle.h"
 
 namespace nfsrdma::fs {
@@ -82,12 +98,23 @@ struct OpenedFile {
   Entry entry;              ///< create() only
 };
 
+/// One opendir(3), with the page that was read last.
 struct DirectoryHandle {
-  std::shared_ptr<Inode> inode;
+  DirectoryHandle(std::shared_ptr<Inode> directory, Caller opener)
+      : inode(std::move(directory)), caller(std::move(opener)) {
+    inode->names.join();
+  }
+  ~DirectoryHandle() { inode->names.leave(); }
+  DirectoryHandle(const DirectoryHandle&) = delete;
+  DirectoryHandle& operator=(const DirectoryHandle&) = delete;
+
+  const std::shared_ptr<Inode> inode;
+  const Caller caller;  ///< whose rights count, whoever lists it
   Page page;
-  std::uint64_t page_begin = 0;  ///< the cookie that the page came behind
-  std::uint64_t as_of = 0;       ///< of the changes that were made here
-  bool loaded = false;
+  std::uint64_t page_begin = 0;              ///< the cookie that the page came behind
+  std::uint64_t as_of = 0, names_as_of = 0;  ///< of the changes that were made here
+  async::TimePoint came;                     ///< when the page was answered
+  enum class Loaded : unsigned char { no, for_open, yes } loaded = Loaded::no;
 };
 
 /// An Error of this layer's own: no server said so.
@@ -124,20 +151,31 @@ class FileSystem {
   async::Task<Result<Space>> space(Caller caller, std::uint64_t inode);
 
   // ---- directories ----
-  /// The directory, for list(). It may be dropped at any time.
-  std::shared_ptr<DirectoryHandle> open_directory(std::uint64_t inode);
+  /// The directory, for list(). It may be dropped at any time. `flags`: those of open(2). With O_DIRECTORY,
+  /// as opendir(3) has it, the first page is read at once, and so it is found out here whether the directory
+  /// is still there.
+  async::Task<Result<std::shared_ptr<DirectoryHandle>>> open_directory(Caller caller, std::uint64_t inode,
+                                                                       int flags);
   /// The names behind `cookie` (0: the first), as many as the server gives at once; none: the end. They stand
   /// in the handle, until it is listed again.
-  async::Task<Result<std::span<const Listed>>> list(Caller caller, std::shared_ptr<DirectoryHandle> directory,
+  async::Task<Result<std::span<const Listed>>> list(std::shared_ptr<DirectoryHandle> directory,
                                                     std::uint64_t cookie);
+  /// This mount has removed it since it was listed.
+  [[nodiscard]] static bool is_gone(const DirectoryHandle& directory, const Listed& listed);
   /// What lookup() would have given, and counts as one; inode 0: that is to be asked for.
   Entry entry_of(const DirectoryHandle& directory, const Listed& listed);
   /// What is known of it without that: type and number.
-  [[nodiscard]] Attributes brief_of(const Listed& listed) const;
+  [[nodiscard]] Attributes brief_of(const Listed& listed);
+  /// st_ino of "." and "..".
+  struct Dots {
+    std::uint64_t self = 0, parent = 0;
+  };
+  async::Task<Dots> dots(std::shared_ptr<DirectoryHandle> directory);
 
   // ---- files ----
-  /// `flags`: those of open(2).
-  async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags);
+  /// `flags`: those of open(2). `thread`: who asks, as the kernel numbers them.
+  async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags,
+                                       std::uint32_t thread = 0);
   async::Task<Result<OpenedFile>> create(Caller caller, std::uint64_t directory, std::string name,
                                          std::uint32_t mode, int flags);
   async::Task<Result<ReadData>> read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
@@ -194,9 +232,13 @@ class FileSystem {
 
  private:
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
-  [[nodiscard]] Attributes numbered(Attributes attributes) const;
+  [[nodiscard]] std::optional<Place> place_of(const Inode& inode) const;
+  static bool is_second_try(Inode& inode, std::uint32_t thread);
+  static void refused_by_name(Inode& inode, std::uint32_t thread);
   /// `as_of`: changes_ as it was when the attributes were asked for, here and below.
-  Entry entry(const FileHandle& handle, const std::string& name, const Attributes& told, std::uint64_t as_of);
+  void tell(Inode& inode, const Attributes& attributes, std::uint64_t as_of);
+  Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
+              const Attributes& told, std::uint64_t as_of);
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
   Seconds valid(Inode& inode, const Attributes& attributes);
   void delegation_ended(const FileHandle& handle);
@@ -206,10 +248,29 @@ class FileSystem {
   [[nodiscard]] Attributed corrected(Inode& inode, const Attributes& told, std::uint64_t as_of);
   [[nodiscard]] std::optional<Attributed> while_writing(Inode& inode);
   void learn(Inode& inode, const Attributes& told);
-  async::Task<Status> hide(Caller caller, FileHandle directory, std::string name,
+  std::string hidden_name(const Inode& inode);
+  async::Task<void> hidden(std::shared_ptr<Inode> inode, Inode::Hidden where);
+  async::Task<void> remove_hidden(Inode::Hidden where);
+  async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                            std::shared_ptr<Inode> inode);
   async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
                                                           std::string name);
+  /// A rename that is under way.
+  struct Renaming {
+    Caller caller;
+    std::shared_ptr<Inode> source;
+    std::string old_name;
+    std::shared_ptr<Inode> target;
+    std::string new_name;
+  };
+  async::Task<Result<Renamed>> rename_over(Renaming what, std::shared_ptr<Inode> replaced);
+  async::Task<Result<Renamed>> rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
+                                                  Inode::Hidden where);
+  async::Task<Result<Renamed>> rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced);
+  async::Task<Result<Renamed>> rename_now(Renaming what);
+  void unlinked(const Inode& directory, const std::string& name);
+  async::Task<Status> read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
+  [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
   void changed_here(Inode& inode);
   void resized(Inode& inode);
   void others_may_have_changed(Inode& inode);
@@ -237,13 +298,29 @@ class FileSystem {
       ++directory_->naming;
       ++files_.namings_;
       directory_->fresh.reset();
+      directory_->altered = ++files_.changes_;
+    }
+    Naming(FileSystem& files, std::shared_ptr<Inode> directory, const std::string& name)
+        : Naming(files, std::move(directory)) {
+      changes(name);
     }
     ~Naming() {
+      for (const Name& name : names_) directory_->names.end(name.name, name.gone);
+      directory_->altered = ++files_.changes_;
       --directory_->naming;
       ++files_.namings_;
     }
     Naming(const Naming&) = delete;
     Naming& operator=(const Naming&) = delete;
+    void changes(const std::string& name) {
+      names_.push_back({name, false});
+      directory_->names.begin(name);
+    }
+    /// It is surely not there any more.
+    void gone(const std::string& name) {
+      const auto found = std::ranges::find(names_, name, &Name::name);
+      if (found != names_.end()) found->gone = true;
+    }
     void brought(const std::optional<Attributes>& attributes) {
       if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
       files_.keep_fresh(*directory_, *attributes, files_.freshness(*directory_));
@@ -252,13 +329,22 @@ class FileSystem {
     [[nodiscard]] std::uint64_t as_of() const { return as_of_; }
 
    private:
+    struct Name {
+      std::string name;
+      bool gone;
+    };
     FileSystem& files_;
     const std::shared_ptr<Inode> directory_;
     const std::uint64_t number_;
     const std::uint64_t as_of_;
+    std::vector<Name> names_;
   };
-  async::Task<Result<Entry>> made(Object object, std::string name, std::uint64_t as_of);
-  async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::string name);
+  async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
+                                  std::string name);
+  async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
+                                  std::uint64_t as_of);
+  async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::shared_ptr<Inode> directory,
+                                     std::string name);
   [[nodiscard]] std::uint64_t freshness(const Inode& inode) const;
   /// `as_of`: what freshness() is if nothing has changed it since they were had; else they are not kept.
   void keep_fresh(Inode& inode, const Attributes& told, std::uint64_t as_of);
@@ -305,7 +391,7 @@ class FileSystem {
   const std::unique_ptr<Engine> engine_;
   async::Loop& loop_;
   const Options options_;
-  const std::optional<Attributes> root_;
+  Numbering numbering_;
   Counters counters_;
   Inodes inodes_;
   /// Small writes of one open file that follow each other, until they are sent as one.
@@ -326,8 +412,10 @@ class FileSystem {
   async::Event less_closing_;
   std::uint64_t last_hidden_ = 0;
   std::uint64_t renames_ = 0;
-  std::uint64_t changes_ = 0;  // of contents, by this mount
-  std::uint64_t namings_ = 0;  // Namings begun and ended
+  std::uint64_t changes_ = 0;    // by this mount, and of what it knows: tells what came before what
+  std::uint64_t namings_ = 0;    // Namings begun and ended
+  std::uint64_t unlinked_ = 0;   // of changes_, the last that took a name from a file
+  std::uint64_t forgotten_ = 0;  // and the last to an inode that nobody knows any more
 };
 
 }  // namespace nfsrdma::fs

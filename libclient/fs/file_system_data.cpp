@@ -45,12 +45,20 @@ void FileSystem::heed_flags(OpenedFile& opened, int flags) const {
 
 // ---- open, close ----
 
-async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags) {
+async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags,
+                                                 std::uint32_t thread) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
   const std::uint64_t as_of = freshness(**inode);
-  auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags));
-  if (!opened) co_return opened.error();
+  std::optional<Place> found_at;
+  if (!is_second_try(**inode, thread)) found_at = place_of(**inode);
+  const bool by_name = found_at.has_value();
+  auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
+                                       std::move(found_at));
+  if (!opened) {
+    if (by_name && opened.error().errno_value() == ESTALE) refused_by_name(**inode, thread);
+    co_return opened.error();
+  }
   const std::optional<Attributes>& told = opened->object.attributes;
   // Close-to-open: nothing from before counts any more.
   (*inode)->fresh.reset();
@@ -81,11 +89,11 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   how.mode = mode;
   how.exclusive = (flags & O_EXCL) != 0;
   how.truncate = (flags & O_TRUNC) != 0;
-  Naming naming(*this, *parent);
+  Naming naming(*this, *parent, name);
   auto opened = co_await engine_->create(caller, (*parent)->handle, name, access_of(flags), how);
   if (!opened) co_return opened.error();
   naming.brought(opened->directory);
-  auto entered = co_await made(std::move(opened->object), std::move(name), naming.as_of());
+  auto entered = co_await made(std::move(opened->object), *parent, std::move(name), naming.as_of());
   if (!entered) co_return entered.error();
   OpenedFile out;
   out.entry = std::move(*entered);
@@ -185,16 +193,13 @@ async::Task<void> FileSystem::closed() {
 async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   co_await settle(file->inode());
   const auto inode = file->shared_inode();
-  const Caller caller = file->caller();
   file->drop_ahead();
   auto closed = co_await engine_->close(file->file());
   std::erase(inode->open, file.get());
   inode->settled.notify_all();
-  if (inode->open.empty() && inode->hidden) {
-    const Inode::Hidden hidden = *std::exchange(inode->hidden, std::nullopt);
-    std::optional<Naming> naming;
-    if (auto directory = inodes_.find(hidden.directory)) naming.emplace(*this, std::move(directory));
-    (void)co_await engine_->remove(caller, hidden.directory, hidden.name);
+  if (inode->open.empty()) {
+    const auto hidden = std::exchange(inode->hidden, {});
+    for (const Inode::Hidden& where : hidden) co_await remove_hidden(where);
   }
   co_return closed;
 }
@@ -206,6 +211,9 @@ void FileSystem::changed_here(Inode& inode) {
   for (OpenHandle* handle : inode.open) handle->drop_ahead();
   ++inode.contents;
   inode.changed = ++changes_;
+  // The server clears set-id bits of a file that is written: a kernel that believed in them would still run
+  // it with them. Whoever asks waits for the write.
+  if (std::exchange(inode.set_id, false) && doubt_) doubt_(inode.id);
 }
 
 /// By something else than a write: what writes have made of the size is no more.

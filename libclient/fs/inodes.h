@@ -6,6 +6,7 @@
 // Confined to the loop's thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "async/event.h"
 #include "fs/engine.h"
 #include "fs/late_errors.h"
+#include "fs/name_changes.h"
 #include "fs/pending_writes.h"
 
 namespace nfsrdma::fs {
@@ -27,8 +29,18 @@ struct Inode {
   std::uint64_t id = 0;
   FileHandle handle;
   std::uint64_t lookups = 0;
-  std::string label;  // a name that it was found by: for messages
+  /// The directory that it was found in last, and its name there (Inodes::place). 0: not known, or not any
+  /// more; then the name serves messages only.
+  std::uint64_t parent = 0;
+  std::string label;
+  /// Threads whose open() was refused because the name leads elsewhere, the last few of them. One that opens
+  /// the file again without a LOOKUP in between does not open it by name.
+  std::vector<std::uint32_t> excused;
   FileType type = FileType::unknown;
+  // ---- as the kernel was told last ----
+  std::uint64_t number = 0;  // st_ino
+  bool sticky = false;       // a directory where only a file's owner may remove it
+  bool set_id = false;       // who may write it has the server clear these bits
   /// Attributes that came along with something else, for whoever asks next (FileSystem::keep_fresh).
   struct Fresh {
     Attributes attributes;
@@ -38,6 +50,10 @@ struct Inode {
   std::optional<Fresh> fresh;
   unsigned naming = 0;      // operations of this mount under way that change a directory
   std::uint64_t named = 0;  // and all that there were
+  NameChanges names;        // which names they change
+  /// FileSystem's count of changes, as of when this mount changed the attributes last, and as of when the
+  /// kernel was told newer ones: a page of a directory that was asked for before has older ones.
+  std::uint64_t altered = 0, told = 0;
   /// Its attributes were given out for as long as its delegation lasts.
   bool lifted = false;
   /// The change attribute that goes with what the kernel has cached of the contents.
@@ -49,12 +65,16 @@ struct Inode {
   /// as they begin and end, locks, sizes that are set, and changes of others as they become known.
   std::uint64_t contents = 0;
   std::vector<OpenHandle*> open;
-  /// Removed while open: the name that it has until the last of `open` is closed (a "silly rename").
+  /// Names to remove when the last of `open` is closed, since the file was removed while open (a "silly
+  /// rename"): by the rights of who removed it, since he may write the directory.
   struct Hidden {
     FileHandle directory;
     std::string name;
+    Caller caller;
+    bool sure = true;  // false: the server's answer was lost, and the name may not be there
   };
-  std::optional<Hidden> hidden;
+  std::vector<Hidden> hidden;
+  [[nodiscard]] bool is_hidden() const { return std::ranges::any_of(hidden, &Hidden::sure); }
 
   // ---- writes ----
   PendingWrites writes;
@@ -95,6 +115,13 @@ class Inodes {
   Inodes(async::Loop& loop, const FileHandle& root);
   /// One more lookup of it.
   std::shared_ptr<Inode> look_up(const FileHandle& handle, const std::string& label, FileType type);
+  /// It was found there, or renamed to that. An inode with several names has the place that it was found in
+  /// last.
+  void place(Inode& inode, std::uint64_t directory, const std::string& name);
+  /// It may not be there any more.
+  void displace(Inode& inode);
+  /// Whichever was found there last; null: none is known.
+  [[nodiscard]] std::shared_ptr<Inode> at(std::uint64_t directory, const std::string& name) const;
   [[nodiscard]] std::shared_ptr<Inode> find(std::uint64_t id) const;
   [[nodiscard]] std::shared_ptr<Inode> find(const FileHandle& handle) const;
   /// Gives the inode where that was the last of its lookups.
@@ -105,6 +132,7 @@ class Inodes {
   async::Loop& loop_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Inode>> by_id_;
   std::unordered_map<std::string, std::uint64_t> by_handle_;
+  std::unordered_multimap<std::size_t, std::uint64_t> by_place_;  // by hash, which is smaller than a name
   std::uint64_t last_ = kRoot;
 };
 

@@ -91,7 +91,8 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     open_claim4 claim = open_claim4::of<CLAIM_FH>();
   };
   async::Task<Result<Opened>> open_in(Opening what, nfs_fh4 directory, SetAttributes changes, Wanted wanted);
-  async::Task<Result<Opened>> open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted);
+  async::Task<Result<Opened>> open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted,
+                                          std::optional<Name> name);
   async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
   static async::Task<void> close_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file,
                                         std::uint32_t access) {
@@ -304,7 +305,46 @@ async::Task<Result<Opened>> OpenTable::open_in(Opening what, nfs_fh4 directory, 
   co_return std::move(out);
 }
 
-async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted) {
+namespace {
+
+/// What a COMPOUND found out about a name, before it opens the file.
+enum class NameCheck : std::uint8_t {
+  leads_here,
+  leads_elsewhere,
+  not_allowed,  ///< the server refused to look it up: the COMPOUND ended there
+  failed,       ///< the Reply is at fault
+};
+
+void add_name_check(Compound& compound, const Name& name) {
+  compound.add<op::PUTFH>({name.directory});
+  compound.add<op::LOOKUP>({{name.name}});
+  compound.add<op::GETFH>();
+}
+
+NameCheck take_name_check(CompoundReply& reply, const nfs_fh4& handle) {
+  const auto refused = [&] {
+    switch (reply.failed_status()) {
+      case NFS4_OK:
+        return NameCheck::failed;
+      case NFS4ERR_NOENT:
+      case NFS4ERR_STALE:
+      case NFS4ERR_BADHANDLE:
+      case NFS4ERR_FHEXPIRED:
+        return NameCheck::leads_elsewhere;
+      default:
+        return NameCheck::not_allowed;
+    }
+  };
+  GETFH4res found;
+  if (!reply.take<op::PUTFH>() || !reply.take<op::LOOKUP>() || !reply.take<op::GETFH>(found))
+    return refused();
+  return found.get<NFS4_OK>()->object == handle ? NameCheck::leads_here : NameCheck::leads_elsewhere;
+}
+
+}  // namespace
+
+async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted,
+                                                   std::optional<Name> name) {
   const auto self = shared_from_this();
   Opened out;
   out.node.handle = handle;
@@ -324,17 +364,25 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
   }
   const Session::Opening guard(session_);
   Compound compound = session_.begin("open", what.caller);
+  if (name) add_name_check(compound, *name);
   compound.add<op::PUTFH>({handle});
   compound.add<op::OPEN>(arguments(what));
   add_getattr(compound, wanted);
   const std::uint64_t as_of = session_.modifications(handle);
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
+  const NameCheck check = name ? take_name_check(*reply, handle) : NameCheck::leads_here;
+  // Whoever got the file from somebody else may open it where he may not look around.
+  if (check == NameCheck::not_allowed)
+    co_return co_await open_handle(std::move(what), handle, std::move(wanted), std::nullopt);
   OPEN4res res;
-  if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
-    co_return session_.error_of(*reply, "open", what.label);
+  if (check == NameCheck::failed || !reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
+    if (check != NameCheck::leads_elsewhere) co_return session_.error_of(*reply, "open", what.label);
+    co_return status_error(NFS4ERR_STALE, "open", what.label);
   }
   out.file = adopt(what, handle, *res.get<NFS4_OK>());
+  // It was opened all the same, and is closed with `out`.
+  if (check == NameCheck::leads_elsewhere) co_return status_error(NFS4ERR_STALE, "open", what.label);
   std::optional<WireAttributes> attributes;
   (void)take_getattr(*reply, wanted, attributes);
   if (attributes) {
@@ -487,8 +535,10 @@ async::Task<Result<Opened>> OpenFiles::open(Caller caller, nfs_fh4 directory, st
 }
 
 async::Task<Result<Opened>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,
-                                                   std::uint32_t access, bitmap4 wanted) {
-  return table_->open_handle({std::move(caller), std::move(label), access}, file, std::move(wanted));
+                                                   std::uint32_t access, bitmap4 wanted,
+                                                   std::optional<Name> name) {
+  return table_->open_handle({std::move(caller), std::move(label), access}, file, std::move(wanted),
+                             std::move(name));
 }
 
 async::Task<Result<Opened>> OpenFiles::create(Caller caller, nfs_fh4 directory, std::string name,

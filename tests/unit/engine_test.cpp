@@ -1,19 +1,14 @@
-// The file layer on an engine that is no NFSv4 (support/plain_engine.h).
-#include "fs/engine.h"
-
-#include <doctest/doctest.h>
-#include <fcntl.h>
+// The file layer on an engine that is no NFSv4 (support/listing_engine.h).
 #include <linux/falloc.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-
-#include "support/plain_engine.h"
+#include "support/listing_engine.h"
 
 namespace nfsrdma::fs {
-
-using namespace plain;
+namespace {
+using listing::ok;
+using listing::Plain;
+}  // namespace
 
 TEST_CASE("engine: what does not come along is asked for") {
   Plain p;
@@ -61,8 +56,8 @@ TEST_CASE("engine: names that are listed without handles have a type and a numbe
   const auto file = p.create("a");
   (void)p.get(p.files->make_directory(nullptr, Inodes::kRoot, "b", 0755));
   p.engine->nodes.at(3).filesystem = 8;  // another one, mounted there
-  const auto directory = p.files->open_directory(Inodes::kRoot);
-  const auto names = p.get(p.files->list(nullptr, directory, 0));
+  const auto directory = p.get(p.files->open_directory(nullptr, Inodes::kRoot, 0));
+  const auto names = p.get(p.files->list(directory, 0));
   REQUIRE(names.size() == 2);
   CHECK(p.files->entry_of(*directory, names[0]).inode == 0);
   CHECK(p.files->brief_of(names[0]).file_id == 2);
@@ -72,7 +67,7 @@ TEST_CASE("engine: names that are listed without handles have a type and a numbe
   CHECK(p.files->brief_of(names[1]).file_id != 3);
   CHECK(p.get(p.files->lookup(nullptr, Inodes::kRoot, "b")).attributes.file_id ==
         p.files->brief_of(names[1]).file_id);
-  CHECK(p.get(p.files->list(nullptr, directory, 1)).size() == 1);
+  CHECK(p.get(p.files->list(directory, names[0].cookie)).size() == 1);
   CHECK(ok(p.loop.run(p.files->close(file.handle))));
 }
 

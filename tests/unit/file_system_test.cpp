@@ -19,7 +19,10 @@ struct Files : Engine {
   std::unique_ptr<fs::FileSystem> files;
   Caller who = user(1000);
 
-  ~Files() { files.reset(); }
+  ~Files() {
+    if (client) client->end();
+    files.reset();
+  }
   void mount(fs::Options options = {}) {
     connect();
     files = mounted(*client, options);
