@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/mount.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -10,9 +12,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <thread>
 #include <utility>
 
+#include "async/all.h"
 #include "fs/nfs4/engine.h"
+#include "fuse/mountinfo.h"
 #include "fuse/read_ahead.h"
 #include "fuse/statistics.h"
 
@@ -21,7 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kGoodbye = 10s;     // for what is unwritten, once the mount has gone
+constexpr auto kGoodbye = 10s;     // for what the kernel has not sent, and for what is unwritten here
 constexpr auto kCallerValid = 2s;  // groups of a process seldom change, and reading them is slow
 constexpr std::size_t kMostCallers = 1000;
 constexpr int kMostAtOnce = 16;
@@ -40,7 +47,8 @@ std::chrono::milliseconds patience(const MountOptions& options) {
 Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, Log log)
     : options_(std::move(options)),
       log_(std::move(log)),
-      server_(loop_, options_.target, addresses, log_, patience(options_)) {}
+      client_name_(identity_of(options_)),
+      server_(loop_, options_.target, addresses, log_, patience(options_), client_name_.text()) {}
 
 Mount::~Mount() {
   unmount();
@@ -50,6 +58,7 @@ Mount::~Mount() {
   dropper_ = nullptr;
   if (session_ != nullptr) fuse_session_destroy(session_);
   open_.clear();
+  leaving_.clear();
   directories_.clear();
   files_ = nullptr;
   if (!receiving_.data) std::free(buffer_.mem);  // NOLINT: libfuse's malloc
@@ -170,40 +179,111 @@ async::Memory Mount::take_memory() {
 
 void Mount::serve(const sigset_t& signals) {
   const int fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-  bool asked = false;
-  loop_.watch(fd, EPOLLIN, [&](std::uint32_t) { asked = take_signals(fd) || asked; });
+  loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { take_signals(fd); });
   loop_.end_turn();
-  while (!asked && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
-  loop_.unwatch(fd);
-  ::close(fd);
-  // It waits for answers to what the kernel then asks for.
-  const auto deadline = loop_.now() + kGoodbye;
-  while (!dropper_->idle() && fuse_session_exited(session_) == 0 && loop_.now() < deadline)
-    loop_.turn(deadline);
-  if (asked) log_(options_.mountpoint + ": a signal asks for the end; unmounting");
+  while (!asked_ && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
+  if (asked_) log_(options_.mountpoint + ": a signal asks for the end; unmounting");
+  write_back();
   loop_.unwatch(fuse_session_fd(session_));
   unmount();
-  loop_.spawn(finish());
-  loop_.end_turn();
-  const auto last = loop_.now() + kGoodbye;
-  while (!finished_ && loop_.now() < last) loop_.turn(last);
-  if (!finished_) {
-    log_(options_.mountpoint + ": the server does not answer; what it has not been sent by now is lost");
-  }
+  take_leave();
+  loop_.unwatch(fd);
+  ::close(fd);
 }
 
-/// True if one of them asks for the end.
-bool Mount::take_signals(int fd) {
-  bool end = false;
+void Mount::take_signals(int fd) {
   signalfd_siginfo signal{};
   while (::read(fd, &signal, sizeof signal) == static_cast<ssize_t>(sizeof signal)) {
     if (signal.ssi_signo == SIGUSR1) {
       log_(statistics());
-    } else {
-      end = true;
+      continue;
     }
+    const std::uint64_t bit = std::uint64_t{1} << (signal.ssi_signo - 1);
+    hurried_ = hurried_ || (signals_ & bit) != 0;
+    signals_ |= bit;
+    asked_ = true;
   }
-  return end;
+}
+
+namespace {
+
+/// syncfs(2) of the mount, on a thread of its own: the kernel asks this process for what that takes. The
+/// thread keeps `done` for itself if it does not come back in time.
+void sync_beside(const std::string& mountpoint, const std::shared_ptr<async::Wakeup>& done) {
+  std::thread([mountpoint, done] {
+    const int fd = ::open(mountpoint.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+      ::syncfs(fd);
+      ::close(fd);
+    }
+    done->set();
+  }).detach();
+}
+
+/// Whoever waits in the kernel for an answer of ours gets ENOTCONN. A thread of ours that does holds the
+/// mount's descriptor, so that closing it would not be enough.
+void abort_connection(const std::string& mountpoint) {
+  if (::umount2(mountpoint.c_str(), MNT_FORCE) == 0 || errno == EBUSY) return;
+  // Who mounted without being root may do it here.
+  std::ifstream file("/proc/self/mountinfo");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto mount = topmost_mount(text, mountpoint);
+  if (!mount || mount->type != "fuse.nfsrdma") return;
+  const std::string number = mount->device.substr(mount->device.find(':') + 1);
+  std::ofstream("/sys/fs/fuse/connections/" + number + "/abort") << 1;
+}
+
+}  // namespace
+
+/// The kernel has been answered whatever it has sent, and has no write to send: it sends those that wait for
+/// their turn from inside the answer to the one before.
+bool Mount::is_quiet() const {
+  pollfd more{fuse_session_fd(session_), POLLIN, 0};
+  return dropper_->idle() && request_counters_.writes_under_way() == 0 && ::poll(&more, 1, 0) == 0;
+}
+
+/// What the kernel has gathered (a write-back cache, shared mappings) is sent here while it is served on:
+/// syncfs(2) ends when all of that has been begun, and is_quiet() says when it has been taken.
+void Mount::write_back() {
+  const auto deadline = loop_.now() + kGoodbye;
+  const auto over = [&] { return hurried_ || fuse_session_exited(session_) != 0 || loop_.now() >= deadline; };
+  if (over()) return;
+  bool written = false;
+  const auto done = std::make_shared<async::Wakeup>();
+  loop_.watch(done->descriptor(), EPOLLIN, [&](std::uint32_t) {
+    done->clear();
+    written = true;
+  });
+  sync_beside(options_.mountpoint, done);
+  while (!over() && !(written && is_quiet())) loop_.turn(deadline);
+  loop_.unwatch(done->descriptor());
+  if (fuse_session_exited(session_) != 0 || (written && is_quiet())) return;
+  log_(options_.mountpoint +
+       ": the server does not answer; what programs have written and the kernel has not sent by now is lost");
+  abort_connection(options_.mountpoint);
+}
+
+/// Files are written and closed, the session ends.
+void Mount::take_leave() {
+  loop_.spawn(finish());
+  loop_.end_turn();
+  const auto last = loop_.now() + kGoodbye;
+  while (!finished_ && !hurried_ && loop_.now() < last) loop_.turn(last);
+  if (!finished_) tell_losses();
+}
+
+void Mount::tell_losses() const {
+  constexpr std::size_t kMostNames = 100;
+  std::size_t count = 0;
+  for (const auto& file : leaving_) {
+    if (file->inode().writes.empty() && !file->file()->has_unstable_data()) continue;
+    if (++count <= kMostNames)
+      log_(file->inode().label + ": not all that was written has reached the server");
+  }
+  const std::string others =
+      count > kMostNames ? " (and " + std::to_string(count - kMostNames) + " more files)" : "";
+  log_(options_.mountpoint + ": the server does not answer; what it has not been sent by now is lost" +
+       others);
 }
 
 std::string Mount::statistics() {
@@ -231,14 +311,22 @@ void Mount::unmount() {
   if (std::exchange(mounted_, false)) fuse_session_unmount(session_);
 }
 
+async::Task<Status> Mount::put_away(std::shared_ptr<fs::OpenHandle> file) {
+  auto done = co_await files_->flush(file, 0);
+  if (!done) log_(file->inode().label + ": " + done.error().text());
+  auto closed = co_await files_->close(file);
+  leaving_.erase(file);
+  co_return closed;
+}
+
 /// Writes that nobody waits for any more go out, files are closed; then the session's state goes.
 async::Task<void> Mount::finish() {
+  std::vector<async::Task<Status>> all;
   for (const auto& [number, handle] : std::exchange(open_, {})) {
-    auto done = co_await files_->flush(handle, 0);
-    if (!done) log_(handle->inode().label + ": " + done.error().text());
-    auto closed = co_await files_->close(handle);
-    (void)closed;
+    leaving_.insert(handle);
+    all.push_back(put_away(handle));
   }
+  if (!all.empty()) (void)co_await async::all(loop_, std::move(all));
   // Those that the kernel has closed, and what was removed while they were open.
   co_await files_->closed();
   auto closed = co_await server_.session().close(loop_.now() + 2s);
@@ -255,6 +343,9 @@ std::uint64_t Mount::keep(std::shared_ptr<fs::OpenHandle> handle) {
 std::uint64_t Mount::keep(std::shared_ptr<fs::DirectoryHandle> handle) {
   directories_.emplace(++last_number_, std::move(handle));
   return last_number_;
+}
+void Mount::leaves(std::uint64_t number) {
+  if (auto at = open_.extract(number)) leaving_.insert(std::move(at.mapped()));
 }
 std::shared_ptr<fs::OpenHandle> Mount::file(std::uint64_t number) const {
   const auto at = open_.find(number);

@@ -152,10 +152,12 @@ class FileSystem {
   // ---- locks ----
   async::Task<Result<std::optional<locking::LockHolder>>> test_lock(std::shared_ptr<OpenHandle> file,
                                                                     locking::LockRequest request);
-  /// Without `wait`: EAGAIN if somebody has it.
+  /// Without `wait`: EAGAIN if somebody has it. `wait` cancels at any time: EINTR.
   async::Task<Status> lock(std::shared_ptr<OpenHandle> file, locking::LockRequest request,
                            std::shared_ptr<locking::LockWait> wait);
   async::Task<Status> unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner, locking::LockRange range);
+  /// All that the owner has locked through the file, which the server then knows nothing of any more.
+  async::Task<Status> release_locks(std::shared_ptr<OpenHandle> file, std::uint64_t owner);
 
   // ---- extended attributes: names with "user." ----
   async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, std::uint64_t inode, std::string name);
@@ -190,6 +192,8 @@ class FileSystem {
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
   async::Task<void> settle(Inode& inode, std::uint64_t begin = 0, std::uint64_t end = ~std::uint64_t{0});
   static Status late_error(Inode& inode);
+  static async::Task<void> settle_beside(FileSystem& files, std::shared_ptr<OpenHandle> file,
+                                         std::shared_ptr<locking::LockWait> wait, std::shared_ptr<bool> done);
   /// While one lives, this mount makes or removes names in the directory or changes it otherwise: what is
   /// known of it is not fresh. What came along with the one that ends last is.
   class Naming {

@@ -407,10 +407,29 @@ async::Task<Result<std::optional<locking::LockHolder>>> FileSystem::test_lock(
   co_return co_await file->file()->test_lock(request);
 }
 
+/// Goes on when nobody waits for it any more.
+async::Task<void> FileSystem::settle_beside(FileSystem& files, std::shared_ptr<OpenHandle> file,
+                                            std::shared_ptr<locking::LockWait> wait,
+                                            std::shared_ptr<bool> done) {
+  co_await files.settle(file->inode());
+  *done = true;
+  wait->wake();
+}
+
 async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, locking::LockRequest request,
                                      std::shared_ptr<locking::LockWait> wait) {
   // What was written before the lock is to be seen by whoever has it next, and what others wrote by us.
-  co_await settle(file->inode());
+  if (wait && !file->inode().writes.empty()) {
+    const auto settled = std::make_shared<bool>(false);
+    loop().spawn(settle_beside(*this, file, wait, settled));
+    while (!*settled && !wait->cancelled()) (void)co_await wait->until(async::TimePoint::max());
+    if (!*settled) {
+      co_return Error(ErrorKind::cancelled, EINTR, "LOCK", file->inode().label,
+                      "the wait for what was written before was given up");
+    }
+  } else {
+    co_await settle(file->inode());
+  }
   if (wait) {
     auto done = co_await file->file()->wait_for_lock(request, std::move(wait));
     changed_here(file->inode());
@@ -428,6 +447,15 @@ async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::ui
   co_await settle(file->inode());
   auto committed = co_await file->file()->commit(nullptr);
   auto done = co_await file->file()->unlock(owner, range);
+  if (!committed) co_return committed;
+  co_return done;
+}
+
+async::Task<Status> FileSystem::release_locks(std::shared_ptr<OpenHandle> file, std::uint64_t owner) {
+  if (!file->file()->knows_owner(owner)) co_return Status();
+  co_await settle(file->inode());
+  auto committed = co_await file->file()->commit(nullptr);
+  auto done = co_await file->file()->release_locks(owner);
   if (!committed) co_return committed;
   co_return done;
 }
