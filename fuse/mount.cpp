@@ -51,7 +51,7 @@ Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, L
       server_(loop_, options_.target, addresses, log_, patience(options_), client_name_.text()) {}
 
 Mount::~Mount() {
-  unmount();
+  if (mounted_) unmount();
   server_.shut_down();
   // Requests that nothing has answered are, as they go: that takes the session.
   loop_.drop_tasks();
@@ -184,8 +184,7 @@ void Mount::serve(const sigset_t& signals) {
   while (!asked_ && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
   if (asked_) log_(options_.mountpoint + ": a signal asks for the end; unmounting");
   write_back();
-  loop_.unwatch(fuse_session_fd(session_));
-  unmount();
+  if (mounted_) unmount();
   take_leave();
   loop_.unwatch(fd);
   ::close(fd);
@@ -220,19 +219,6 @@ void sync_beside(const std::string& mountpoint, const std::shared_ptr<async::Wak
   }).detach();
 }
 
-/// Whoever waits in the kernel for an answer of ours gets ENOTCONN. A thread of ours that does holds the
-/// mount's descriptor, so that closing it would not be enough.
-void abort_connection(const std::string& mountpoint) {
-  if (::umount2(mountpoint.c_str(), MNT_FORCE) == 0 || errno == EBUSY) return;
-  // Who mounted without being root may do it here.
-  std::ifstream file("/proc/self/mountinfo");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto mount = topmost_mount(text, mountpoint);
-  if (!mount || mount->type != "fuse.nfsrdma") return;
-  const std::string number = mount->device.substr(mount->device.find(':') + 1);
-  std::ofstream("/sys/fs/fuse/connections/" + number + "/abort") << 1;
-}
-
 }  // namespace
 
 /// The kernel has been answered whatever it has sent, and has no write to send: it sends those that wait for
@@ -260,7 +246,7 @@ void Mount::write_back() {
   if (fuse_session_exited(session_) != 0 || (written && is_quiet())) return;
   log_(options_.mountpoint +
        ": the server does not answer; what programs have written and the kernel has not sent by now is lost");
-  abort_connection(options_.mountpoint);
+  unmount_by_force();
 }
 
 /// Files are written and closed, the session ends.
@@ -308,7 +294,24 @@ std::string Mount::statistics() {
 }
 
 void Mount::unmount() {
-  if (std::exchange(mounted_, false)) fuse_session_unmount(session_);
+  mounted_ = false;
+  loop_.unwatch(fuse_session_fd(session_));
+  fuse_session_exit(session_);  // libfuse need not tell of answers that nobody takes any more
+  fuse_session_unmount(session_);
+}
+
+/// Whoever waits in the kernel for an answer of ours gets ECONNABORTED. Where that is a thread of ours it may
+/// hold the mount's descriptor, so that closing that would not be enough.
+void Mount::unmount_by_force() {
+  if (::umount2(options_.mountpoint.c_str(), MNT_FORCE | MNT_DETACH) == 0) return unmount();
+  // Who mounted without being root may do it by the connection's number, which is the device's.
+  std::ifstream file("/proc/self/mountinfo");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto mount = topmost_mount(text, options_.mountpoint);
+  unmount();
+  if (!mount || mount->type != "fuse.nfsrdma") return;
+  const std::string number = mount->device.substr(mount->device.find(':') + 1);
+  std::ofstream("/sys/fs/fuse/connections/" + number + "/abort") << 1;
 }
 
 async::Task<Status> Mount::put_away(std::shared_ptr<fs::OpenHandle> file) {

@@ -80,6 +80,7 @@ class Mount {
   [[nodiscard]] std::string statistics();
   async::Task<void> finish();
   void unmount();
+  void unmount_by_force();
 
   const MountOptions options_;
   const Log log_;
