@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -28,8 +29,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kGoodbye = 10s;     // for what the kernel has not sent, and for what is unwritten here
-constexpr auto kCallerValid = 2s;  // groups of a process seldom change, and reading them is slow
+constexpr auto kGoodbye = 8s;       // at the end, for a server that takes nothing any more
+constexpr auto kLongGoodbye = 40s;  // for one that does, while programs go on writing
+constexpr auto kCallerValid = 2s;   // groups of a process seldom change, and reading them is slow
 constexpr std::size_t kMostCallers = 1000;
 constexpr int kMostAtOnce = 16;
 constexpr auto kTidyEvery = 5s;
@@ -228,12 +230,24 @@ bool Mount::is_quiet() const {
   return dropper_->idle() && request_counters_.writes_under_way() == 0 && ::poll(&more, 1, 0) == 0;
 }
 
+/// Turns until it is so, or there is no hope of it: false. While the server takes data there is.
+bool Mount::turn_until(const std::function<bool()>& so) {
+  const auto last = loop_.now() + kLongGoodbye;
+  auto until = loop_.now() + kGoodbye;
+  std::uint64_t taken = files_->counters().server_bytes_written;
+  while (!so()) {
+    if (hurried_ || loop_.now() >= std::min(until, last)) return false;
+    loop_.turn(std::min(until, last));
+    if (std::exchange(taken, files_->counters().server_bytes_written) != taken)
+      until = loop_.now() + kGoodbye;
+  }
+  return true;
+}
+
 /// What the kernel has gathered (a write-back cache, shared mappings) is sent here while it is served on:
 /// syncfs(2) ends when all of that has been begun, and is_quiet() says when it has been taken.
 void Mount::write_back() {
-  const auto deadline = loop_.now() + kGoodbye;
-  const auto over = [&] { return hurried_ || fuse_session_exited(session_) != 0 || loop_.now() >= deadline; };
-  if (over()) return;
+  if (fuse_session_exited(session_) != 0) return;
   bool written = false;
   const auto done = std::make_shared<async::Wakeup>();
   loop_.watch(done->descriptor(), EPOLLIN, [&](std::uint32_t) {
@@ -241,9 +255,9 @@ void Mount::write_back() {
     written = true;
   });
   sync_beside(options_.mountpoint, done);
-  while (!over() && !(written && is_quiet())) loop_.turn(deadline);
+  const bool all = turn_until([&] { return fuse_session_exited(session_) != 0 || (written && is_quiet()); });
   loop_.unwatch(done->descriptor());
-  if (fuse_session_exited(session_) != 0 || (written && is_quiet())) return;
+  if (all) return;
   log_(options_.mountpoint +
        ": the server does not answer; what programs have written and the kernel has not sent by now is lost");
   unmount_by_force();
@@ -253,9 +267,7 @@ void Mount::write_back() {
 void Mount::take_leave() {
   loop_.spawn(finish());
   loop_.end_turn();
-  const auto last = loop_.now() + kGoodbye;
-  while (!finished_ && !hurried_ && loop_.now() < last) loop_.turn(last);
-  if (!finished_) tell_losses();
+  if (!turn_until([this] { return finished_; })) tell_losses();
 }
 
 void Mount::tell_losses() const {

@@ -72,6 +72,7 @@ class Mount {
   void tidy();
   bool count_arrival();
   void take_signals(int fd);
+  bool turn_until(const std::function<bool()>& so);
   void write_back();
   void take_leave();
   [[nodiscard]] bool is_quiet() const;

@@ -105,7 +105,7 @@ fuse_req_t Request::take(bool refused) {
 void Request::interrupt() {
   if (!interrupted_at_) interrupted_at_ = loop_.now();
   if (wait_) wait_->cancel();
-  look_in({});
+  if (timer_ == 0) look_in({});
 }
 
 void Request::set_wait(std::shared_ptr<locking::LockWait> wait) {

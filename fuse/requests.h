@@ -54,9 +54,9 @@ class Request : public std::enable_shared_from_this<Request> {
 
   /// What an interrupt ends at once: the wait for a lock.
   void set_wait(std::shared_ptr<locking::LockWait> wait);
-  /// A thread that is killed closes its files on its way out, when no signal reaches it any more: without
-  /// this it would wait until they are written.
-  void heed_exit() { look_in(kLook); }
+  /// A thread that is killed closes its files on its way out, when there may be no signal any more that the
+  /// kernel would tell of. It waits for what it has written to be sent, but not for long.
+  void heed_exit() { look_in(kExit); }
 
  private:
   Request(async::Loop& loop, RequestCounters& counters, fuse_req_t request)
@@ -66,6 +66,7 @@ class Request : public std::enable_shared_from_this<Request> {
         thread_(fuse_req_ctx(request)->pid),
         request_(request) {}
   static constexpr auto kLook = std::chrono::milliseconds(250);
+  static constexpr auto kExit = std::chrono::milliseconds(700);
   void interrupt();
   void look_in(async::Clock::duration time);
   void look();
