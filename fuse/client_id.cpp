@@ -13,6 +13,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "api/server.h"
+
 namespace nfsrdma::fuse {
 namespace {
 
@@ -73,7 +75,9 @@ ClientIdentity identity_of(const MountOptions& options) {
   if (out.machine.empty()) {
     out.machine = first_line("/etc/machine-id") + "\n" + out.host + "\n" + network_namespace();
   }
-  out.user = options.target.options.uid.value_or(::geteuid());
+  const rpc::Credential caller = api::caller_of(options.target.options);
+  const auto encoded = caller.encoded();
+  out.credential.assign(reinterpret_cast<const char*>(encoded.data()), encoded.size());
   out.source = options.source + "\n" + std::to_string(options.target.options.port);
   out.mountpoint = options.mountpoint;
   return out;
@@ -82,7 +86,7 @@ ClientIdentity identity_of(const MountOptions& options) {
 std::string client_name(const ClientIdentity& identity, unsigned number) {
   std::string all;
   for (const std::string& part :
-       {identity.machine, std::to_string(identity.user), identity.source, identity.mountpoint}) {
+       {identity.machine, identity.credential, identity.source, identity.mountpoint}) {
     all += std::to_string(part.size()) + ":" + part;
   }
   constexpr std::uint64_t kBasis = 0xcbf29ce484222325ULL;

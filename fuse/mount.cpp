@@ -1,11 +1,13 @@
 #include "fuse/mount.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <malloc.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mount.h>
 #include <sys/signalfd.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -112,6 +114,7 @@ Status Mount::start_on_session() {
   }
   mounted_ = true;
   dropper_ = std::make_unique<CacheDropper>(loop_, session_);
+  SessionIo::install(session_, [](void* mount) -> SessionIo& { return static_cast<Mount*>(mount)->io_; });
   const int fd = fuse_session_fd(session_);
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   loop_.watch(fd, EPOLLIN, [this](std::uint32_t) { take_in(); });
@@ -213,10 +216,10 @@ namespace {
 void sync_beside(const std::string& mountpoint, const std::shared_ptr<async::Wakeup>& done) {
   std::thread([mountpoint, done] {
     const int fd = ::open(mountpoint.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-      ::syncfs(fd);
-      ::close(fd);
-    }
+    // It may have been unmounted lazily: what is there then is somebody else's.
+    struct statfs found{};
+    if (fd >= 0 && ::fstatfs(fd, &found) == 0 && found.f_type == FUSE_SUPER_MAGIC) ::syncfs(fd);
+    if (fd >= 0) ::close(fd);
     done->set();
   }).detach();
 }

@@ -19,6 +19,7 @@
 #include "fuse/lock_owners.h"
 #include "fuse/options.h"
 #include "fuse/requests.h"
+#include "fuse/session_io.h"
 #include "fuse/statistics_file.h"
 
 namespace nfsrdma::fuse {
@@ -93,6 +94,7 @@ class Mount {
   api::Server server_;
   std::unique_ptr<fs::FileSystem> files_;
   fuse_session* session_ = nullptr;
+  SessionIo io_;
   std::unique_ptr<CacheDropper> dropper_;
   bool mounted_ = false, finished_ = false;
   bool asked_ = false;         // a signal asks for the end

@@ -617,8 +617,8 @@ void op_init(void* mount, fuse_conn_info* connection) {
   constexpr unsigned kBackground = 64;  // as many as a session has slots
   connection->max_background = kBackground;
   connection->congestion_threshold = kBackground * 3 / 4;
-  // Lookups and listings in one directory beside each other: what is known of it counts who changes it
-  // (fs::FileSystem), and each listing has a page of its own.
+  // Lookups and listings in one directory are beside each other (session_io.h): what is known of it counts
+  // who changes it (fs::FileSystem), and each listing has a page of its own.
   connection->want |= connection->capable & (FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS);
   if (static_cast<const Mount*>(mount)->options().writeback) {
     connection->want |= connection->capable & FUSE_CAP_WRITEBACK_CACHE;

@@ -57,16 +57,6 @@ std::string host_name() {
   return name;
 }
 
-rpc::Credential caller(const Options& options) {
-  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
-  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
-  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
-  // Somebody else's identity does not come with this process's groups.
-  if (options.uid || options.gid) groups.clear();
-  const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
-  return credential_of(options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()), numbers);
-}
-
 /// How many calls may be under way where each pins its buffer in memory. Beyond that the system would refuse
 /// to register another.
 std::uint32_t most_slots(const Options& options, const fabric::Established& established) {
@@ -89,7 +79,7 @@ nfs4::SessionOptions session_options(const Options& options, const fabric::Estab
   out.wsize = options.wsize;
   out.slots = most_slots(options, established);
   out.callback_slots = kCallbackSlots;
-  out.credential = caller(options);
+  out.credential = caller_of(options);
   // RFC 8881 2.4: unique among clients. A Client is one of its own, and leaves nothing to reclaim.
   out.owner_id = owner_id;
   if (owner_id.empty()) {
@@ -108,6 +98,16 @@ nfs4::SessionOptions session_options(const Options& options, const fabric::Estab
 
 rpc::Credential credential_of(std::uint32_t uid, std::uint32_t gid, std::span<const std::uint32_t> groups) {
   return rpc::Credential::sys(host_name(), uid, gid, groups);
+}
+
+rpc::Credential caller_of(const Options& options) {
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+  // Somebody else's identity does not come with this process's groups.
+  if (options.uid || options.gid) groups.clear();
+  const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
+  return credential_of(options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()), numbers);
 }
 
 Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::Address>& addresses,

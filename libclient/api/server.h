@@ -20,6 +20,9 @@ namespace nfsrdma::api {
 /// AUTH_SYS with this machine's name.
 rpc::Credential credential_of(std::uint32_t uid, std::uint32_t gid, std::span<const std::uint32_t> groups);
 
+/// This process's, but for what the options say.
+rpc::Credential caller_of(const Options& options);
+
 class Server {
  public:
   using NoticeSink = std::function<void(const std::string&)>;

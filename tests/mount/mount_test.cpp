@@ -249,6 +249,21 @@ TEST_CASE("F9 F_GETLK names the process of this machine that holds the lock") {
   ::close(fd);
 }
 
+TEST_CASE("mount: names of one directory are looked up beside each other") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  m.server.add_file("/g", "text");
+  m.mount();
+  m.server.hold(nfs4::OP_LOOKUP);
+  const auto look = [&](const char* name) { return ::access(m.path(name).c_str(), F_OK) == 0 ? 0 : 1; };
+  Child first([&] { return look("f"); });
+  Child second([&] { return look("g"); });
+  CHECK(eventually([&] { return m.server.held() == 2; }));
+  m.server.release();
+  CHECK(first.ended(3s) == 0);
+  CHECK(second.ended(3s) == 0);
+}
+
 TEST_CASE("S17 locks of a mount that was killed are gone as soon as it is mounted again") {
   Mounting m;
   m.server.add_file("/f", "text");

@@ -148,20 +148,18 @@ TEST_CASE("F7 F_SETLKW can be given up while it waits for what was written befor
 }
 
 TEST_CASE("S17 a mount has the same name again, and no two that live have one") {
-  ClientIdentity me{"machine", "host", 0, "server:/export", "/mnt"};
+  ClientIdentity me{"machine", "host", "root", "server:/export", "/mnt"};
   const std::string name = client_name(me, 0);
   CHECK(name == client_name(me, 0));
   CHECK(name.size() < 300);
   std::set<std::string> all{name, client_name(me, 1)};
-  for (auto field : {&ClientIdentity::machine, &ClientIdentity::source, &ClientIdentity::mountpoint}) {
+  for (auto field : {&ClientIdentity::machine, &ClientIdentity::credential, &ClientIdentity::source,
+                     &ClientIdentity::mountpoint}) {
     ClientIdentity other = me;
     other.*field += "2";
     all.insert(client_name(other, 0));
   }
   ClientIdentity other = me;
-  other.user = 1;
-  all.insert(client_name(other, 0));
-  other = me;
   other.source += "/";
   other.mountpoint.erase(0, 1);  // the parts are told apart
   all.insert(client_name(other, 0));

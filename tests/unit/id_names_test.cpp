@@ -12,6 +12,7 @@
 #include <set>
 
 #include "ids/system_names.h"
+#include "nfs4/convert.h"
 
 namespace nfsrdma::ids {
 namespace {
@@ -99,6 +100,16 @@ TEST_CASE("F20 a number is its own answer: nobody is asked") {
   CHECK_FALSE(number_of("10x"));
   CHECK_FALSE(number_of(""));
   CHECK_FALSE(number_of("4294967296"));
+}
+
+TEST_CASE("F20 attributes off the wire ask nobody for names") {
+  nfs4::WireAttributes wire;
+  wire.owner = nfs4::principal4{"root"};  // whom every machine knows
+  wire.owner_group = nfs4::principal4{"100"};
+  const Attributes attributes = nfs4::to_public(wire);
+  CHECK(attributes.owner == "root");
+  CHECK_FALSE(attributes.uid);
+  CHECK(attributes.gid == 100);
 }
 
 TEST_CASE("F20 names of users and of groups are two things, and this machine's domain goes off") {
