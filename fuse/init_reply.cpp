@@ -23,7 +23,8 @@ void InitReply::look(std::span<const std::byte> request) {
   std::uint32_t offered = 0;
   if (answered_ || !take(request, 0, header) || header.opcode != FUSE_INIT) return;
   if (!take(request, sizeof header + offsetof(fuse_init_in, flags), offered)) return;
-  if ((offered & FUSE_HANDLE_KILLPRIV) != 0) unique_ = header.unique;
+  wanted_ = offered & (FUSE_HANDLE_KILLPRIV | FUSE_PARALLEL_DIROPS);
+  if (wanted_ != 0) unique_ = header.unique;
 }
 
 std::span<const iovec> InitReply::complete(std::span<const iovec> reply) {
@@ -42,7 +43,7 @@ std::span<const iovec> InitReply::complete(std::span<const iovec> reply) {
     return reply;
   }
   // An answer in another major version asks for another FUSE_INIT, and has nothing behind the versions.
-  flags |= FUSE_HANDLE_KILLPRIV;
+  flags |= wanted_;
   std::memcpy(bytes_.data() + kFlags, &flags, sizeof flags);
   answered_ = true;
   whole_ = {bytes_.data(), size};

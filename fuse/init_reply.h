@@ -1,7 +1,8 @@
-// FUSE_HANDLE_KILLPRIV, which libfuse before 3.16.3 never passes on to the kernel, whatever its `want` says
-// (libfuse issue 884): it is put into the answer to FUSE_INIT as that leaves.
+// What libfuse before 3.16.3 never passes on to the kernel, whatever its `want` says (libfuse issue 884): it
+// is put into the answer to FUSE_INIT as that leaves.
 //
-// With it the kernel leaves set-id bits of a file that is written to the server, which clears them when
+// With FUSE_PARALLEL_DIROPS the kernel sends the lookups and listings of a directory beside each other. With
+// FUSE_HANDLE_KILLPRIV it leaves set-id bits of a file that is written to the server, which clears them when
 // somebody writes who may not keep them. Without it the kernel sends a chmod in the writer's name first, and
 // whoever does not own the file is refused.
 //
@@ -32,6 +33,7 @@ class InitReply {
 
  private:
   std::optional<std::uint64_t> unique_;  // of the FUSE_INIT that wants an answer
+  std::uint32_t wanted_ = 0;             // of what the kernel offered
   bool answered_ = false;
   std::array<std::byte, 256> bytes_{};
   iovec whole_{};

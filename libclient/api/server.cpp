@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "fabric/verbs/library.h"
 #include "nfs4/namespace.h"
@@ -56,16 +57,6 @@ std::string host_name() {
   return name;
 }
 
-rpc::Credential caller(const Options& options) {
-  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
-  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
-  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
-  // Somebody else's identity does not come with this process's groups.
-  if (options.uid || options.gid) groups.clear();
-  const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
-  return credential_of(options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()), numbers);
-}
-
 /// How many calls may be under way where each pins its buffer in memory. Beyond that the system would refuse
 /// to register another.
 std::uint32_t most_slots(const Options& options, const fabric::Established& established) {
@@ -79,7 +70,8 @@ std::uint32_t most_slots(const Options& options, const fabric::Established& esta
 }
 
 nfs4::SessionOptions session_options(const Options& options, const fabric::Established& established,
-                                     std::optional<std::chrono::milliseconds> patience) {
+                                     std::optional<std::chrono::milliseconds> patience,
+                                     const std::string& owner_id) {
   nfs4::SessionOptions out;
   out.minor_version = options.minor_version;
   out.minor_version_fixed = options.minor_version_fixed;
@@ -87,9 +79,13 @@ nfs4::SessionOptions session_options(const Options& options, const fabric::Estab
   out.wsize = options.wsize;
   out.slots = most_slots(options, established);
   out.callback_slots = kCallbackSlots;
-  out.credential = caller(options);
-  // RFC 8881 2.4: unique among clients; every Client is one of its own and leaves nothing to reclaim.
-  out.owner_id = "nfsrdma " + host_name() + " " + std::to_string(::getpid()) + " " + random_hex(8);
+  out.credential = caller_of(options);
+  // RFC 8881 2.4: unique among clients. A Client is one of its own, and leaves nothing to reclaim.
+  out.owner_id = owner_id;
+  if (owner_id.empty()) {
+    out.owner_id = "nfsrdma " + host_name() + " " + std::to_string(::getpid()) + " " + random_hex(8);
+  }
+  // Another each time: of a client that is known already the server drops all that it had (18.35.4, case 5).
   if (::getrandom(out.verifier.data(), out.verifier.size(), 0) != static_cast<ssize_t>(out.verifier.size())) {
     std::abort();
   }
@@ -104,9 +100,20 @@ rpc::Credential credential_of(std::uint32_t uid, std::uint32_t gid, std::span<co
   return rpc::Credential::sys(host_name(), uid, gid, groups);
 }
 
+rpc::Credential caller_of(const Options& options) {
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+  // Somebody else's identity does not come with this process's groups.
+  if (options.uid || options.gid) groups.clear();
+  const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
+  return credential_of(options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()), numbers);
+}
+
 Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::Address>& addresses,
-               const NoticeSink& notices, std::optional<std::chrono::milliseconds> patience)
-    : options_(target.options), notices_(notices), patience_(patience) {
+               const NoticeSink& notices, std::optional<std::chrono::milliseconds> patience,
+               std::string owner_id)
+    : options_(target.options), notices_(notices), patience_(patience), owner_id_(std::move(owner_id)) {
   for (std::uint32_t i = 0; i < std::max(target.options.connections, 1U); ++i) {
     channels_.push_back(std::make_unique<rpc::Channel>(
         loop, channel_options(target, addresses), [notices](const rpcrdma::Notice& n) { notices(n.text); }));
@@ -116,8 +123,8 @@ Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::A
 async::Task<Status> Server::connect(async::TimePoint deadline) {
   rpc::Channel& first = *channels_.front();
   if (auto done = co_await first.connect(deadline); !done) co_return done;
-  session_ = std::make_unique<nfs4::Session>(first, session_options(options_, first.established(), patience_),
-                                             notices_);
+  session_ = std::make_unique<nfs4::Session>(
+      first, session_options(options_, first.established(), patience_, owner_id_), notices_);
   if (auto done = co_await session_->open(deadline); !done) co_return done;
   for (std::size_t i = 1; i < channels_.size(); ++i) {
     if (auto done = co_await session_->add(*channels_[i], deadline); !done) co_return done;

@@ -20,13 +20,18 @@ namespace nfsrdma::api {
 /// AUTH_SYS with this machine's name.
 rpc::Credential credential_of(std::uint32_t uid, std::uint32_t gid, std::span<const std::uint32_t> groups);
 
+/// This process's, but for what the options say.
+rpc::Credential caller_of(const Options& options);
+
 class Server {
  public:
   using NoticeSink = std::function<void(const std::string&)>;
 
-  /// `patience`: how long an operation is tried, where that is not the target's timeo.
+  /// `patience`: how long an operation is tried, where that is not the target's timeo. `owner_id`: who it is
+  /// to the server, across restarts of the program (RFC 8881 2.4); empty: a client of its own, like no other.
   Server(async::Loop& loop, const Target& target, const std::vector<rpc::Address>& addresses,
-         const NoticeSink& notices, std::optional<std::chrono::milliseconds> patience = std::nullopt);
+         const NoticeSink& notices, std::optional<std::chrono::milliseconds> patience = std::nullopt,
+         std::string owner_id = {});
 
   /// Connections, session, and what the server takes in one READ and WRITE.
   async::Task<Status> connect(async::TimePoint deadline);
@@ -42,6 +47,7 @@ class Server {
   const Options options_;
   const NoticeSink notices_;
   const std::optional<std::chrono::milliseconds> patience_;
+  const std::string owner_id_;
   std::vector<std::unique_ptr<rpc::Channel>> channels_;  // the session's first connection, and more
   std::unique_ptr<nfs4::Session> session_;
   std::uint32_t rsize_ = 0, wsize_ = 0;

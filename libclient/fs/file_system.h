@@ -203,10 +203,12 @@ class FileSystem {
   // ---- locks ----
   async::Task<Result<std::optional<locking::LockHolder>>> test_lock(std::shared_ptr<OpenHandle> file,
                                                                     locking::LockRequest request);
-  /// Without `wait`: EAGAIN if somebody has it.
+  /// Without `wait`: EAGAIN if somebody has it. `wait` cancels at any time: EINTR.
   async::Task<Status> lock(std::shared_ptr<OpenHandle> file, locking::LockRequest request,
                            std::shared_ptr<locking::LockWait> wait);
   async::Task<Status> unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner, locking::LockRange range);
+  /// All that the owner has locked through the file, which the server then knows nothing of any more.
+  async::Task<Status> release_locks(std::shared_ptr<OpenHandle> file, std::uint64_t owner);
 
   // ---- extended attributes: names with "user." ----
   async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, std::uint64_t inode, std::string name);

@@ -721,4 +721,13 @@ async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::ui
   co_return done;
 }
 
+async::Task<Status> FileSystem::release_locks(std::shared_ptr<OpenHandle> file, std::uint64_t owner) {
+  if (!file->file()->knows_owner(owner)) co_return Status();
+  co_await settle(file->inode());
+  auto committed = co_await file->file()->commit(nullptr);
+  auto done = co_await file->file()->release_locks(owner);
+  if (!committed) co_return committed;
+  co_return done;
+}
+
 }  // namespace nfsrdma::fs

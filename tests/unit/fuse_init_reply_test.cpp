@@ -48,6 +48,13 @@ fuse_init_out sent(std::span<const iovec> reply) {
 
 }  // namespace
 
+TEST_CASE("F8 the kernel is told that lookups in one directory may be beside each other") {
+  InitReply init;
+  init.look(request(FUSE_INIT, 2, FUSE_PARALLEL_DIROPS));
+  Reply reply(2);
+  CHECK(sent(init.complete(reply.pieces)).flags == FUSE_PARALLEL_DIROPS);
+}
+
 TEST_CASE("F12 the kernel is told that set-id bits are the server's to clear") {
   InitReply init;
   init.look(request(FUSE_INIT, 2, FUSE_HANDLE_KILLPRIV | FUSE_ASYNC_READ));
