@@ -77,7 +77,8 @@ class Tree:
     """A copy of the checkout with a build of its own, in which one fault at a time is put."""
 
     def __init__(self, top, number, jobs):
-        self.source, self.build, self.jobs = os.path.join(top, 'tree%d' % number), os.path.join(top, 'build%d' % number), jobs
+        self.source, self.jobs = os.path.join(top, 'tree%d' % number), jobs
+        self.build = os.path.join(self.source, 'build')  # where ccache finds what the checkout's own build made
         self.log = os.path.join(top, 'log%d' % number)
         os.makedirs(top, exist_ok=True)
         subprocess.run(['rsync', '-a', '--delete', '--exclude=/build*', '--exclude=.git', ROOT + '/', self.source + '/'],
