@@ -24,8 +24,8 @@ done
 [ -x "$binary" ] || { echo "conformance.sh: no $binary (build it, or name it with --tests)" >&2; exit 2; }
 titles=$("$binary" --list-test-cases --no-version) || { echo "conformance.sh: $binary does not run" >&2; exit 2; }
 # FILE:# row: ROW … as "@script ROW …".
-named=$(cd "$root/tests" && find lab bridge sim -type f 2> /dev/null | sort |
-  xargs -r grep -hE '^ *(#|//) row: ' | sed -E 's/^ *(#|\/\/) row:/@script/')
+named=$(cd "$root/tests" && find . \( -path './lab/*' -o -path './bridge/*' -o -path './sim/*' \) -type f -print0 | sort -z |
+  xargs -0 -r sed -nE 's/^ *(#|\/\/) row:/@script/p')
 
 awk -v require="$require" -v except="$except" '
   function die(what) { print "conformance.sh: " what > "/dev/stderr"; failed = 2; exit 2 }
