@@ -64,6 +64,8 @@ stage_tidy() {
   have clang++-19 || skip "tidy: no clang++-19"
   local status=0 tree=$build-tidy/UnifiedSource options
   options=(-quiet -checks=-bugprone-suspicious-include -config-file="$root/.clang-tidy")
+  # How far the analyzer follows a function: a tenth of what it would takes a quarter of the time.
+  [ -n "${NFSRDMA_LONG:-}" ] || options+=(-extra-arg={-Xclang,-analyzer-config,-Xclang,max-nodes=20000})
   timed "configure tidy" configure "$tree" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang-19 \
     -DCMAKE_CXX_COMPILER=clang++-19 -DNFSRDMA_UNITY=ON -DNFSRDMA_TESTS=OFF
   mkdir -p "$tree/probe"
