@@ -49,8 +49,8 @@ inline constexpr std::uint64_t kRpcReplyHeader = 6 * 4;
 inline constexpr std::uint64_t kStatus = 4;
 
 /// A Reply without results. `rpc_header`: what stands before the COMPOUND, kRpcReplyHeader and the padded
-/// body of the security flavour's verifier. `tag_length`: of the COMPOUND's tag, which comes back (RFC
-/// 8881 16.2.3).
+/// body of the largest verifier that the security flavour may bring. `tag_length`: of the COMPOUND's tag,
+/// which comes back (RFC 8881 16.2.3).
 constexpr ReplySize start(std::uint64_t rpc_header = kRpcReplyHeader, std::uint64_t tag_length = 0) {
   constexpr std::uint64_t kTagLength = 4;
   constexpr std::uint64_t kCount = 4;

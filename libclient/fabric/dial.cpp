@@ -44,6 +44,13 @@ class Dialing final : public Connection, private Handler {
     if (inner_) return inner_->revoke(segments, cookie);
     return {};
   }
+  Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) override {
+    if (inner_) return inner_->abandon(segments, cookie);
+    return {};
+  }
+  void forget(std::span<const RemoteSegment> segments) override {
+    if (inner_) inner_->forget(segments);
+  }
   void post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) override {
     if (inner_) inner_->post_rdma_write(local, remote, cookie);
   }

@@ -11,6 +11,19 @@
 // then gets no on_completed(), and all that was exposed is revoked before on_closed() is called (RFC 8166
 // 8.1.1: no handle outlives its connection). A callback may call back into the connection, and may call
 // close(); it must not destroy the connection from inside a callback.
+//
+// Handles that are taken back too early. A caller that gives up waiting for its peer (a call is cancelled, or
+// its time is over) wants its memory back at once, and the peer, who cannot know, goes on using the handles.
+// That is nobody's fault, and abandon() is how the fabric hears of it:
+//
+//   abandon(segments) ── the memory is the caller's again, as after revoke() ── forget(segments)
+//                        the peer may still use the handles                     the peer has answered
+//
+// In between a fabric does the least harm that it can. An RDMA Write to such a handle is thrown away: nobody
+// wants the bytes, and the peer's next Send says the rest. An RDMA Read from such a handle ends the
+// connection: there is nothing true to answer it with (iwarp/stream.h), and the memory must not be read. A
+// device that ends the connection by itself in either case may do so. However it ends, on_closed() then gives
+// an Error of the kind `cancelled`, because the peer has done nothing wrong.
 #pragma once
 
 #include <chrono>
@@ -100,7 +113,8 @@ class Handler {
   /// The work with this cookie (Send, RDMA Write, RDMA Read, revoke) is done; its memory is the caller's
   /// again.
   virtual void on_completed(std::uint64_t cookie) = 0;
-  /// The last call: the connection is gone, everything exposed is revoked, nothing completes any more.
+  /// The last call: the connection is gone, everything exposed is revoked, nothing completes any more. An
+  /// Error of the kind `cancelled`: it went because of something that its owner had abandoned.
   virtual void on_closed(const Error& why) = 0;
 };
 
@@ -123,6 +137,13 @@ class Connection {
   /// peer can reach that memory, nor does the fabric touch it. An error means that the memory may still be
   /// reachable: the caller must close() before it gives the memory to anybody (RFC 8166 4.5.4).
   virtual Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) = 0;
+
+  /// revoke() for handles that the peer was told and may go on using in good faith (see above). Call forget()
+  /// once it cannot any more, so that what is kept to recognise them stays bounded; the connection's end
+  /// forgets all.
+  virtual Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) = 0;
+  /// From now on these abandoned handles are as unknown as any that was never given out. Others are ignored.
+  virtual void forget(std::span<const RemoteSegment> segments) = 0;
 
   /// The responder's part (tests, the bridge): moves data between local memory and the peer's.
   virtual void post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) = 0;

@@ -154,7 +154,7 @@ channel_attrs4 back_channel(std::uint32_t receive_size, std::uint32_t send_size,
   channel_attrs4 attributes;
   // 18.36.3: these sizes have the RPC header in them, and not the transport's.
   attributes.ca_maxrequestsize = without_transport(receive_size);
-  attributes.ca_maxresponsesize = without_transport(send_size);
+  attributes.ca_maxresponsesize = largest_callback_reply(send_size);
   attributes.ca_maxresponsesize_cached = attributes.ca_maxresponsesize;
   const std::uint64_t room =
       attributes.ca_maxresponsesize - std::min<std::uint64_t>(kReplyStart, attributes.ca_maxresponsesize);
@@ -162,6 +162,10 @@ channel_attrs4 back_channel(std::uint32_t receive_size, std::uint32_t send_size,
       std::min(kMostOperations, static_cast<std::uint32_t>(1 + room / kLargestResult));
   attributes.ca_maxrequests = slots;
   return attributes;
+}
+
+std::uint32_t largest_callback_reply(std::uint32_t send_size) {
+  return without_transport(send_size);
 }
 
 /// One CB_COMPOUND while it is answered.
@@ -182,15 +186,19 @@ struct CallbackService::Request {
   nfsstat4 status = NFS4_OK;
 
   [[nodiscard]] bool more() const { return done + 1 < head.argarray_count; }
+  /// Its Reply was kept, and fits the connection that it is wanted on now.
+  [[nodiscard]] bool has_reply() const {
+    return slot != nullptr && repeated && !slot->reply.empty() && slot->reply.size() <= limit;
+  }
   /// Room that has to stay behind the current result: for the next one to say that it failed.
   [[nodiscard]] std::uint64_t reserve() const { return more() ? kFailed : 0; }
 };
 
 CallbackService::CallbackService(CallbackHandler& handler, const CallbackOptions& options)
-    : handler_(handler), options_(options), limits_(options.announced) {}
+    : handler_(handler), options_(options), announced_(options.announced), limits_(options.announced) {}
 
 void CallbackService::reset(const sessionid4& session, unsigned minor_version, const channel_attrs4& agreed) {
-  const channel_attrs4& most = options_.announced;
+  const channel_attrs4& most = announced_;
   limits_.ca_maxrequestsize = std::min(most.ca_maxrequestsize, agreed.ca_maxrequestsize);
   limits_.ca_maxresponsesize = std::min(most.ca_maxresponsesize, agreed.ca_maxresponsesize);
   limits_.ca_maxresponsesize_cached =
@@ -206,10 +214,10 @@ void CallbackService::reset(const sessionid4& session, unsigned minor_version, c
 void CallbackService::close() {
   open_ = false;
   slots_.clear();
-  limits_ = options_.announced;
+  limits_ = announced_;
 }
 
-bool CallbackService::answer(xdr::ConstBytes call, xdr::Message& reply) {
+bool CallbackService::answer(xdr::ConstBytes call, xdr::Message& reply, std::uint32_t largest_reply) {
   reply.clear();
   xdr::Decoder in(call);
   const rpc::CallHeader header = rpc::read_call(in);
@@ -220,6 +228,7 @@ bool CallbackService::answer(xdr::ConstBytes call, xdr::Message& reply) {
     // A count that cannot be true belongs to an array that cannot be decoded: RFC 5531's GARBAGE_ARGS.
     if (decode(in, head) && head.argarray_count <= in.remaining() / kWord) {
       Request request{.call = call, .xid = header.xid, .in = in, .head = std::move(head), .sequence = {}};
+      request.limit = std::min(limits_.ca_maxresponsesize, largest_reply);
       compound(request, reply);
       return true;
     }
@@ -251,7 +260,6 @@ rpc::ReplyHeader CallbackService::judge(const rpc::CallHeader& call) const {
 void CallbackService::compound(Request& request, xdr::Message& reply) {
   rpc::begin_reply(reply, request.xid, {Refusal::none, 0, 0});
   xdr::Encoder out(reply);
-  request.limit = limits_.ca_maxresponsesize;
   CB_COMPOUND4res_head head{.status = NFS4_OK, .tag = std::move(request.head.tag), .resarray_count = 0};
   const std::uint32_t minor = request.head.minorversion;
   if (out.position() + xdr::encoded_size(head) + kFailed > request.limit) {
@@ -268,7 +276,7 @@ void CallbackService::compound(Request& request, xdr::Message& reply) {
   // What stands behind the last operation is passed over: by then the others have been executed.
   while (request.done < request.head.argarray_count && request.status == NFS4_OK) operation(request, out);
 
-  if (request.slot != nullptr && request.repeated && !request.slot->reply.empty()) {
+  if (request.has_reply()) {
     reply.clear();
     out.fixed(request.slot->reply);
     xdr::store_u32(reply.stream.data(), request.xid);
@@ -322,7 +330,7 @@ nfsstat4 CallbackService::sequence(Request& request, xdr::Encoder& out) {
   const nfsstat4 status = judge_sequence(request, out.position() + kSequenceBody + request.reserve());
   if (status != NFS4_OK) return status;
   request.slot = &slots_[args.csa_slotid];
-  if (request.repeated && !request.slot->reply.empty()) {
+  if (request.has_reply()) {
     request.head.argarray_count = 1;  // nothing more to look at
   }
   if (args.csa_cachethis && limits_.ca_maxresponsesize_cached < request.limit) {
@@ -353,7 +361,7 @@ nfsstat4 CallbackService::judge_sequence(Request& request, std::size_t reply_siz
   }
   if (request.call.size() > limits_.ca_maxrequestsize) return NFS4ERR_REQ_TOO_BIG;
   if (request.head.argarray_count > limits_.ca_maxoperations) return NFS4ERR_TOO_MANY_OPS;
-  if (reply_size > limits_.ca_maxresponsesize) return NFS4ERR_REP_TOO_BIG;
+  if (reply_size > request.limit) return NFS4ERR_REP_TOO_BIG;
   if (args.csa_cachethis && reply_size > limits_.ca_maxresponsesize_cached) {
     return NFS4ERR_REP_TOO_BIG_TO_CACHE;
   }

@@ -1,9 +1,9 @@
 // The client's side of the callback program (RFC 8881 19 and 20): one backward Call in, its Reply out.
 //
-//     CallbackService service(handler, {.announced = back_channel(4096, 4096, 4)});   // csa_back_chan_attrs
-//     service.reset(session_id, minor_version, csr_back_chan_attrs);                  // after CREATE_SESSION
-//     xdr::Message reply;
-//     if (service.answer(call_bytes, reply)) …send reply.stream; it has no DDP-eligible items
+//     CallbackService service(handler, {});
+//     service.announce(back_channel(4096, 4096, 4));                  // csa_back_chan_attrs of
+//     CREATE_SESSION service.reset(session_id, minor_version, csr_back_chan_attrs);  // after it xdr::Message
+//     reply; if (service.answer(call_bytes, reply)) …send reply.stream; it has no DDP-eligible items
 //
 // Order of judgement: RPC header, credential, program, version, procedure; the COMPOUND's head and minor
 // version; CB_SEQUENCE, which has to be first and only there (20.9.3); then operation by operation up to the
@@ -17,6 +17,10 @@
 // On reconnect nothing changes: slots belong to the session, and the server repeats on the new connection
 // what it has no answer to. A new session starts anew with reset(); without a session every request gets
 // NFS4ERR_BADSESSION.
+//
+// Sizes: a session has those that were announced for it, and a connection those that were agreed when it was
+// made (RFC 8797), which differ from connection to connection. A session is announced what all of its
+// connections can take at that time. A connection that can take less by then says so with each Call.
 //
 // Pure: no I/O, no clock. Confined to one thread; the handler must not call back into the service.
 #pragma once
@@ -69,26 +73,32 @@ class CallbackHandler {
 /// into a Receive of `receive_size`, Replies that fit into a Send of `send_size`, and as many operations as
 /// then have room for their results. Both sizes are inline thresholds: 1,024 at least (RFC 8166 3.3.2).
 channel_attrs4 back_channel(std::uint32_t receive_size, std::uint32_t send_size, std::uint32_t slots);
+/// The largest Reply that fits into a Send of `send_size`.
+std::uint32_t largest_callback_reply(std::uint32_t send_size);
 
 struct CallbackOptions {
-  std::uint32_t program = NFS4_CALLBACK;   ///< csa_cb_program
-  bool auth_none = true, auth_sys = true;  ///< the flavors in csa_sec_parms
-  channel_attrs4 announced = back_channel(4096, 4096, 1);
+  std::uint32_t program = NFS4_CALLBACK;                   ///< csa_cb_program
+  bool auth_none = true, auth_sys = true;                  ///< the flavors in csa_sec_parms
+  channel_attrs4 announced = back_channel(1024, 1024, 1);  ///< until announce() says more
 };
 
 class CallbackService {
  public:
   CallbackService(CallbackHandler& handler, const CallbackOptions& options);
 
+  /// For the next CREATE_SESSION. The session of the moment keeps what was announced for it.
+  void announce(const channel_attrs4& attributes) { announced_ = attributes; }
   /// For csa_back_chan_attrs.
-  [[nodiscard]] const channel_attrs4& announced() const { return options_.announced; }
+  [[nodiscard]] const channel_attrs4& announced() const { return announced_; }
   /// A new session. `agreed` is the server's answer; where it exceeds what was announced, that holds.
   void reset(const sessionid4& session, unsigned minor_version, const channel_attrs4& agreed);
   /// The session is gone.
   void close();
 
   /// Answers one RPC message. False: it is not a Call, or too short to be answered. `reply` is overwritten.
-  [[nodiscard]] bool answer(xdr::ConstBytes call, xdr::Message& reply);
+  /// `largest_reply`: what the Call's connection can take, at least that of the smallest threshold.
+  [[nodiscard]] bool answer(xdr::ConstBytes call, xdr::Message& reply,
+                            std::uint32_t largest_reply = ~std::uint32_t{0});
 
  private:
   struct Slot {
@@ -108,6 +118,7 @@ class CallbackService {
 
   CallbackHandler& handler_;
   const CallbackOptions options_;
+  channel_attrs4 announced_;
   bool open_ = false;
   sessionid4 session_{};
   unsigned minor_version_ = 0;

@@ -20,7 +20,8 @@ constexpr async::Clock::duration kBetweenSearches = 1s;
 
 void Session::answer_callback(Lane& lane, rpcrdma::BackwardId id, fabric::ConstBytes message) {
   xdr::Message reply = lane.channel.take_message();
-  if (callbacks_.answer(message, reply)) {
+  const std::uint32_t most = largest_callback_reply(lane.channel.facts().call_threshold);
+  if (callbacks_.answer(message, reply, most)) {
     lane.channel.answer(id, std::move(reply));
   } else {
     lane.channel.give_back(std::move(reply));

@@ -19,7 +19,7 @@ Compound::Compound(xdr::Message message, const rpc::Credential& credential, unsi
   out.u32(minor_version);
   count_at_ = out.position();
   out.u32(0);
-  size_ = reply_sizing::start();
+  size_ = reply_sizing::start(credential.largest_reply_header());
   if (with_sequence) {
     // The arguments start right behind the operation's number.
     sequence_at_ = out.position() + 4;

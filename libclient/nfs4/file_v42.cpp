@@ -1,8 +1,8 @@
 // What NFSv4.2 can do with open files (RFC 7862 15): SEEK, READ_PLUS, ALLOCATE, DEALLOCATE, COPY, CLONE.
 #include <algorithm>
-#include <cstring>
 
 #include "nfs4/file.h"
+#include "nfs4/read_plus.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -47,55 +47,6 @@ async::Task<Result<std::optional<std::uint64_t>>> OpenFile::seek(std::uint64_t o
 }
 
 // ---- READ_PLUS (RFC 7862 15.10, RFC 8267 4.1.1) ----
-
-namespace {
-
-/// Puts what the result says into `data`, which begins at `offset`. The first element with data may stand at
-/// the beginning of `data` whatever its offset is: its Write chunk does. False for a result that contradicts
-/// itself. `count`: how far it is filled.
-bool put_together(const read_plus_res4& result, std::span<std::byte> data, std::uint64_t offset,
-                  std::size_t& count) {
-  struct Piece {
-    std::uint64_t begin, length;
-    xdr::ConstBytes bytes;
-  };
-  std::vector<Piece> pieces;
-  for (const read_plus_content& content : result.rpr_contents.value) {
-    if (const data4* some = content.get<NFS4_CONTENT_DATA>()) {
-      pieces.push_back({some->d_offset, some->d_data.data.size(), some->d_data.data});
-    } else if (const data_info4* hole = content.get<NFS4_CONTENT_HOLE>()) {
-      pieces.push_back({hole->di_offset, hole->di_length, {}});
-    } else {
-      return false;  // of a kind that nobody asked for
-    }
-  }
-  // Data moves before holes are written over where it stood.
-  std::uint64_t next = offset;
-  for (const Piece& piece : pieces) {
-    // RFC 7862 15.10.3: in order, and a hole may begin before and end behind what was asked for.
-    const bool hole = piece.bytes.data() == nullptr && piece.length != 0;
-    if (hole ? piece.begin > next : piece.begin != next) return false;
-    const std::uint64_t most = offset + data.size() - next;
-    const std::uint64_t covered = piece.begin + piece.length;
-    if (covered < piece.begin || covered < next) return false;
-    if (!hole && piece.length > most) return false;
-    if (!hole && piece.length != 0) {
-      std::memmove(data.data() + (next - offset), piece.bytes.data(), piece.bytes.size());
-    }
-    next += std::min(covered - next, most);
-  }
-  for (const Piece& piece : pieces) {
-    if (piece.bytes.data() != nullptr || piece.length == 0) continue;
-    const std::uint64_t begin = std::max(piece.begin, offset);
-    const std::uint64_t end = std::min(piece.begin + piece.length, offset + data.size());
-    std::fill(data.begin() + static_cast<std::ptrdiff_t>(begin - offset),
-              data.begin() + static_cast<std::ptrdiff_t>(end - offset), std::byte{0});
-  }
-  count = static_cast<std::size_t>(next - offset);
-  return true;
-}
-
-}  // namespace
 
 async::Task<Status> OpenFile::read_plus_once(std::span<std::byte> data, std::uint64_t offset,
                                              std::size_t& count, bool& eof) {

@@ -41,6 +41,18 @@ rpc::Channel& Session::route() {
   return best->channel;
 }
 
+/// What the backchannel can take (U13): what fits every connection that stands, both ways and without chunks.
+channel_attrs4 Session::backchannel_attributes() const {
+  const bool some_up = std::ranges::any_of(lanes_, [](const auto& lane) { return lane->channel.up(); });
+  std::uint32_t receive = ~0U, send = ~0U;
+  for (const auto& lane : lanes_) {
+    if (some_up && !lane->channel.up()) continue;  // what it will be able to take is not known
+    receive = std::min(receive, lane->channel.facts().reply_threshold);
+    send = std::min(send, lane->channel.facts().call_threshold);
+  }
+  return back_channel(receive, send, std::max(options_.callback_slots, 1U));
+}
+
 void Session::on_link(Lane& lane, bool up) {
   if (up) {
     bind_if_needed(lane);

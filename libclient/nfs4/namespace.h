@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "listing/cookie_loop.h"
 #include "nfs4/convert.h"
 #include "nfs4/objects.h"
 #include "nfs4/path.h"
@@ -32,6 +33,7 @@ class Namespace {
     std::string path;
     READDIR4args next;
     bool eof = false;
+    listing::CookieLoop circle;
   };
   async::Task<Result<Listing>> begin_list(Path path, bitmap4 wanted);
   async::Task<Result<std::vector<entry4>>> list_some(Listing& listing);

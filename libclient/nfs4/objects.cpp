@@ -20,6 +20,11 @@ const bitmap4& space_attributes() {
   return map;
 }
 
+/// One entry with all its attributes.
+constexpr count4 kLeastReaddirBytes = 8192;
+/// What stands around a READDIR's entries: the RPC header with the largest verifier, SEQUENCE, PUTFH.
+constexpr std::uint32_t kReaddirEnvelope = 512;
+
 bool wants(const bitmap4& map) {
   return std::ranges::any_of(map.value, [](std::uint32_t word) { return word != 0; });
 }
@@ -352,8 +357,9 @@ async::Task<Result<DirectoryPage>> Objects::read_directory(Caller caller, nfs_fh
         READDIR4args args;
         args.cookie = cookie;
         args.cookieverf = verifier;
-        // Room for one entry with all its attributes, and no more than a Reply may be.
-        args.maxcount = std::clamp(most, 8192U, session_.facts().max_response - 512);
+        // Room for one entry with all its attributes, and no more than a Reply may be, which comes first.
+        args.maxcount =
+            std::min(std::max(most, kLeastReaddirBytes), session_.facts().max_response - kReaddirEnvelope);
         args.dircount = args.maxcount;
         args.attr_request = wanted;
         compound.add<op::READDIR>(args);

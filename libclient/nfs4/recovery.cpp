@@ -125,6 +125,7 @@ async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4&
                               kMostOperations,
                               options_.slots,
                               {}};
+  callbacks_.announce(backchannel_attributes());
   args.csa_back_chan_attrs = callbacks_.announced();
   args.csa_cb_program = NFS4_CALLBACK;
   args.csa_sec_parms.value.emplace_back();  // AUTH_NONE

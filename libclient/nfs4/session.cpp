@@ -12,15 +12,6 @@ using namespace std::chrono_literals;
 
 constexpr async::Clock::duration kFirstDelay = 20ms, kMostDelay = 2s;
 
-/// Counts a change at its beginning and at its end: what was learnt in between may be of before.
-/// What the backchannel of this session can take (U13): what fits the connection both ways without chunks.
-CallbackOptions callback_options(const SessionOptions& options, const rpcrdma::Facts& facts) {
-  CallbackOptions out;
-  out.announced =
-      back_channel(facts.reply_threshold, facts.call_threshold, std::max(options.callback_slots, 1U));
-  return out;
-}
-
 }  // namespace
 
 Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices)
@@ -30,7 +21,7 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       slot_free_(channel.loop()),
       recovered_(channel.loop()),
       reopened_(channel.loop()),
-      callbacks_(*this, callback_options(options_, channel.facts())),
+      callbacks_(*this, CallbackOptions()),
       returned_(channel.loop()) {
   add_lane(channel).bound = true;  // CREATE_SESSION goes over it
 }

@@ -262,6 +262,7 @@ class Session final : private CallbackHandler {
   [[nodiscard]] bool wants_backchannel() const { return options_.callback_slots != 0; }
   Lane& add_lane(rpc::Channel& channel);
   rpc::Channel& route();
+  [[nodiscard]] channel_attrs4 backchannel_attributes() const;
   void on_link(Lane& lane, bool up);
   void bind_if_needed(Lane& lane);
   async::Task<void> bind(Lane& lane, bool again = false);

@@ -205,9 +205,14 @@ void Channel::perform(rpcrdma::Revoke& action) {
     requester_.on_revoked(action.cookie, true, loop_.now());
     return;
   }
-  if (!connection_->revoke(action.segments, action.cookie | kRevokeCookie)) {
-    requester_.on_revoked(action.cookie, false, loop_.now());
-  }
+  const std::uint64_t cookie = action.cookie | kRevokeCookie;
+  const Status done = action.abandoned ? connection_->abandon(action.segments, cookie)
+                                       : connection_->revoke(action.segments, cookie);
+  if (!done) requester_.on_revoked(action.cookie, false, loop_.now());
+}
+
+void Channel::perform(rpcrdma::Forget& action) {
+  if (connection_) connection_->forget(action.segments);
 }
 
 void Channel::perform(rpcrdma::Close& action) {

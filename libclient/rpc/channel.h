@@ -152,6 +152,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   void perform(rpcrdma::SendAnswer& action);
   void perform(rpcrdma::Deliver& action);
   void perform(rpcrdma::Revoke& action);
+  void perform(rpcrdma::Forget& action);
   void perform(rpcrdma::Close& action);
   void perform(rpcrdma::Complete& action);
   void perform(rpcrdma::Notice& action);

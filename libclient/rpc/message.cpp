@@ -15,7 +15,6 @@ constexpr std::uint32_t kRpcMismatch = 0, kAuthError = 1;
 constexpr Refusal kVerdicts[] = {Refusal::none,      Refusal::program,      Refusal::version,
                                  Refusal::procedure, Refusal::garbage_args, Refusal::system};
 constexpr std::uint32_t kAuthNone = 0, kAuthSys = 1;
-constexpr std::uint64_t kMaxAuthBytes = 400;                   // RFC 5531 8.2
 constexpr std::size_t kMaxGroups = 16, kMaxMachineName = 255;  // RFC 5531 appendix A
 
 std::vector<std::byte> bytes_of(const xdr::Message& message) {
@@ -59,6 +58,9 @@ Credential Credential::sys(std::string_view machine, std::uint32_t uid, std::uin
   out.opaque(body.stream.bytes());
   no_verifier(out);
   Credential credential;
+  // RFC 5531 appendix A: the Reply's verifier may be an AUTH_SHORT, a name of up to 400 bytes for all of
+  // this.
+  credential.largest_verifier_ = kMostAuthBytes;
   credential.encoded_ = bytes_of(message);
   return credential;
 }
@@ -82,7 +84,7 @@ ReplyHeader read_reply(xdr::Decoder& in) {
   if (stat == kAccepted) {
     std::uint32_t flavor = 0, verdict = 0;
     xdr::ConstBytes verifier;
-    if (!in.u32(flavor) || !in.opaque(kMaxAuthBytes, verifier) || !in.u32(verdict)) return header;
+    if (!in.u32(flavor) || !in.opaque(kMostAuthBytes, verifier) || !in.u32(verdict)) return header;
     if (verdict >= std::size(kVerdicts)) return header;
     if (kVerdicts[verdict] == Refusal::version && (!in.u32(header.detail) || !in.u32(header.highest)))
       return header;
@@ -106,9 +108,9 @@ CallHeader read_call(xdr::Decoder& in) {
     return call;
   }
   if (!in.u32(call.program) || !in.u32(call.version) || !in.u32(call.procedure)) return call;
-  if (!in.u32(call.flavor) || !in.opaque(kMaxAuthBytes, call.credential)) {
+  if (!in.u32(call.flavor) || !in.opaque(kMostAuthBytes, call.credential)) {
     call.verdict = {Refusal::authentication, kAuthBadCred, 0};
-  } else if (!in.u32(verifier_flavor) || !in.opaque(kMaxAuthBytes, verifier)) {
+  } else if (!in.u32(verifier_flavor) || !in.opaque(kMostAuthBytes, verifier)) {
     call.verdict = {Refusal::authentication, kAuthBadVerf, 0};
   } else {
     call.verdict = {Refusal::none, 0, 0};

@@ -22,6 +22,9 @@ inline constexpr std::uint32_t kNfsProgram = 100003;
 /// verifier without a body (flavor and length), SUCCESS.
 inline constexpr std::size_t kReplyHeaderSize = 6 * 4;
 
+/// RFC 5531 8.2: the body of a credential or verifier has at most this many bytes.
+inline constexpr std::size_t kMostAuthBytes = 400;
+
 /// An encoded credential and verifier (RFC 5531 8.2), as they stand in a Call.
 class Credential {
  public:
@@ -30,9 +33,12 @@ class Credential {
   static Credential sys(std::string_view machine, std::uint32_t uid, std::uint32_t gid,
                         std::span<const std::uint32_t> groups);
   [[nodiscard]] xdr::ConstBytes encoded() const { return encoded_; }
+  /// The largest header of a Reply to a Call with this credential, results left out.
+  [[nodiscard]] std::size_t largest_reply_header() const { return kReplyHeaderSize + largest_verifier_; }
 
  private:
   std::vector<std::byte> encoded_;
+  std::size_t largest_verifier_ = 0;  // the padded body of the verifier in a Reply
 };
 
 /// Starts a Call; the xid is left zero for the transport to fill in. The procedure's arguments follow.

@@ -27,8 +27,8 @@ Duration doubled(Duration first, unsigned times, Duration most) {
 /// the server sends it again (RFC 8167 5.4).
 bool needs_connection(const Action& action) {
   return std::holds_alternative<Send>(action) || std::holds_alternative<SendAnswer>(action) ||
-         std::holds_alternative<Revoke>(action) || std::holds_alternative<PostReceives>(action) ||
-         std::holds_alternative<Deliver>(action);
+         std::holds_alternative<Revoke>(action) || std::holds_alternative<Forget>(action) ||
+         std::holds_alternative<PostReceives>(action) || std::holds_alternative<Deliver>(action);
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ void Requester::State::on_connect_failed(const Error& why, bool permanent, TimeP
     for (Rpc* rpc : table.in_order()) {
       if (rpc->stage != Rpc::Stage::queued) continue;
       give_up(*rpc, Failure::unreachable,
-              Error(why.kind(), why.errno_value(), "connect", peer, why.message()));
+              Error(why.kind(), why.errno_value(), "connect", peer, why.message()), now);
     }
   }
   want_link(now);
@@ -133,7 +133,10 @@ void Requester::State::on_disconnected(const Error& why, TimePoint now) {
   link = Link::down;
   reset_connection();
   retry_or_complete_all();
-  if (was_up && !told_lost && !shut) {
+  // One that went for the sake of what we had abandoned is replaced in silence. Should that fail, the calls
+  // that wait will lead to Notice::not_responding.
+  const bool own_doing = last_failure->kind() == ErrorKind::cancelled;
+  if (was_up && !told_lost && !shut && !own_doing) {
     told_lost = true;
     notice(Notice::Kind::connection_lost,
            peer + ": connection lost (" + last_failure->message() + "); " +
@@ -163,6 +166,7 @@ void Requester::State::retry_or_complete_all() {
   std::vector<Rpc*> again;
   for (Rpc* rpc : table.in_order()) {
     rpc->unanswered = rpc->send_posted = false;
+    rpc->abandoned.clear();
     switch (rpc->stage) {
       case Rpc::Stage::queued:
         break;
@@ -196,9 +200,31 @@ void Requester::State::scan(TimePoint now) {
     link = Link::down;
     want_link(now);
   }
+  scan_revocations(now);
   scan_silence(now);
   scan_notices(now);
   pump(now);
+}
+
+/// An invalidation has an end, too: a device that is stuck behind a Send that the peer does not take
+/// completes nothing. The connection takes all handles with it (4.5.4), and on_disconnected() completes their
+/// calls.
+void Requester::State::scan_revocations(TimePoint now) {
+  if (link != Link::up) return;
+  bool overdue = false;
+  for (const Rpc* rpc : table.active()) {
+    if (rpc->stage != Rpc::Stage::revoking) continue;
+    if (rpc->revoke_until <= now) {
+      overdue = true;
+    } else {
+      lower_wake(rpc->revoke_until);
+    }
+  }
+  if (overdue) {
+    close_link(
+        error(ErrorKind::local, EIO,
+              "memory was not taken back from the server within " + seconds_text(config.revoke_timeout)));
+  }
 }
 
 void Requester::State::scan_deadlines(TimePoint now) {
@@ -212,7 +238,7 @@ void Requester::State::scan_deadlines(TimePoint now) {
     }
   }
   std::ranges::sort(over, std::less<>(), &Rpc::id);
-  for (Rpc* rpc : over) give_up(*rpc, Failure::timed_out, timed_out(*rpc, now));
+  for (Rpc* rpc : over) give_up(*rpc, Failure::timed_out, timed_out(*rpc, now), now);
 }
 
 /// How long an unanswered call leaves the connection in good standing.

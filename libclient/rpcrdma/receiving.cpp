@@ -41,11 +41,7 @@ void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<
   }
   answered(*rpc, now);
   if (rpc->stage != Rpc::Stage::sent) {
-    // Its caller has gone (8.1.3): the credit is all that the late Reply brings.
-    ++facts.discarded;
-    overdue_abandoned = false;  // the next scan tells whether there is another
-    lower_wake(now);
-    remove_if_finished(*rpc);
+    take_late_answer(*rpc, now);
     return;
   }
   if (what == Sort::error) {
@@ -53,7 +49,17 @@ void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<
   } else {
     take_reply(*rpc, std::move(buffer), header.size, now);
   }
-  settle(*rpc);
+  settle(*rpc, now);
+}
+
+/// Its caller has gone (8.1.3). The late Reply brings the credit, and that the server is done with the
+/// handles.
+void Requester::State::take_late_answer(Rpc& rpc, TimePoint now) {
+  ++facts.discarded;
+  overdue_abandoned = false;  // the next scan tells whether there is another
+  lower_wake(now);
+  if (!rpc.abandoned.empty()) actions.push(Forget{std::exchange(rpc.abandoned, {})});
+  remove_if_finished(rpc);
 }
 
 /// RFC 8797 4.1: it MUST belong to the RPC that the message is for; a Call of the server's is for none.

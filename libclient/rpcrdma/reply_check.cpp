@@ -99,6 +99,9 @@ const char* check_chunks(const rdma_msg& offered, const rdma_msg& returned) {
   if (returned.rdma_writes.size() != offered.rdma_writes.size())
     return write_chunk_text(ChunkFault::other_segments);
   for (std::size_t i = 0; i < offered.rdma_writes.size(); ++i) {
+    // An unused chunk has its segments, all of no length, in RFC 8166 (4.3.2.2), and may have none at all in
+    // the binding (RFC 8267 4.3, "an empty Write chunk"). Either says that nothing was placed.
+    if (returned.rdma_writes[i].empty()) continue;
     if (const char* text = write_chunk_text(compare(offered.rdma_writes[i], returned.rdma_writes[i])))
       return text;
   }

@@ -83,10 +83,10 @@ void Requester::State::take_from_queue(Rpc& rpc) {
   from.erase(found);
 }
 
-void Requester::State::cancel(CallId id) {
+void Requester::State::cancel(CallId id, TimePoint now) {
   Rpc* rpc = table.find(id);
   if (rpc == nullptr || rpc->stage > Rpc::Stage::sent) return;
-  give_up(*rpc, Failure::cancelled, error(ErrorKind::cancelled, ECANCELED, "cancelled by its caller"));
+  give_up(*rpc, Failure::cancelled, error(ErrorKind::cancelled, ECANCELED, "cancelled by its caller"), now);
 }
 
 void Requester::State::shut_down(TimePoint now) {
@@ -96,7 +96,7 @@ void Requester::State::shut_down(TimePoint now) {
   for (Rpc* rpc : table.in_order()) {
     if (rpc->stage > Rpc::Stage::sent) continue;
     give_up(*rpc, Failure::closed,
-            error(ErrorKind::cancelled, ESHUTDOWN, "the connection is being shut down"));
+            error(ErrorKind::cancelled, ESHUTDOWN, "the connection is being shut down"), now);
   }
   const bool not_begun =
       actions.drop([](const Action& a) { return std::holds_alternative<Connect>(a); }) != 0;
@@ -141,7 +141,7 @@ void Requester::State::send(Rpc& rpc, TimePoint now) {
   if (Status done = marshal(rpc, facts, config.credits_wanted, memory, peer); !done) {
     rpc.failure = Failure::cannot_construct;  // 4.5.4
     rpc.error = done.error();
-    settle(rpc);
+    settle(rpc, now);
     return;
   }
   rpc.stage = Rpc::Stage::sent;
@@ -201,22 +201,25 @@ bool Requester::State::retract_send(Rpc& rpc) {
   return true;
 }
 
-void Requester::State::give_up(Rpc& rpc, Failure failure, Error why) {
+void Requester::State::give_up(Rpc& rpc, Failure failure, Error why, TimePoint now) {
   assert(rpc.stage == Rpc::Stage::queued || rpc.stage == Rpc::Stage::sent);
   if (rpc.stage == Rpc::Stage::queued) take_from_queue(rpc);
   if (rpc.stage == Rpc::Stage::sent) retract_send(rpc);
   rpc.failure = failure;
   rpc.error = std::move(why);
-  settle(rpc);
+  settle(rpc, now);
 }
 
 /// 4.4.1, 8.1.3: nothing completes before its memory is out of the peer's reach.
-void Requester::State::settle(Rpc& rpc) {
+void Requester::State::settle(Rpc& rpc, TimePoint now) {
   rpc.stage = Rpc::Stage::revoking;
   if (rpc.exposed.empty()) {
     complete(rpc);
   } else if (link == Link::up) {
-    actions.push(Revoke{rpc.id, std::move(rpc.exposed)});
+    rpc.revoke_until = later(now, config.revoke_timeout);
+    lower_wake(rpc.revoke_until);
+    if (rpc.unanswered) rpc.abandoned = rpc.exposed;
+    actions.push(Revoke{rpc.id, std::move(rpc.exposed), rpc.unanswered});
     rpc.exposed.clear();
   }
   // Otherwise the connection is being closed, and takes all handles with it: on_disconnected() completes.
@@ -292,7 +295,7 @@ CallId Requester::submit(Call call, TimePoint now) {
   return state_->submit(std::move(call), now);
 }
 void Requester::cancel(CallId id, TimePoint now) {
-  state_->cancel(id);
+  state_->cancel(id, now);
   state_->pump(now);
 }
 void Requester::connect(TimePoint now) {

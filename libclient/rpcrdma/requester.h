@@ -9,6 +9,16 @@
 // Reply arrives and is checked (4.3, 4.5) → Revoke what was exposed (4.4.1) → Complete. Nothing completes
 // before its memory is out of the peer's reach.
 //
+// An RPC that is given up (cancelled, or past its deadline) while the server works on it goes the same way,
+// without the Reply: its memory is revoked, and it completes (8.1.3). The server knows nothing of that. Until
+// its Reply has come the call holds its credit, and the fabric is asked to bear with a use of its handles:
+// Revoke says so with `abandoned`, Forget ends it. A connection that has to go for it is replaced without a
+// Notice, since nobody has done anything wrong.
+//
+// No wait is without end: a call waits for its Reply until Config::reply_timeout or its deadline, its caller
+// for the invalidation until Config::revoke_timeout, and what is overdue costs the connection, with which all
+// handles go (4.5.4).
+//
 // Who owns what: a Call's message, the memory of its items and of its results stay as they are from submit()
 // until Complete; Complete gives the Call's message back for reuse. The bytes of a Send action belong to the
 // requester and stay valid until on_sent(cookie) or on_disconnected().
@@ -106,7 +116,9 @@ struct Config {
   /// after connection stays silent, so that a server that is merely slow gets to answer.
   Duration first_reply_timeout = std::chrono::seconds(3);
   Duration reply_timeout = std::chrono::seconds(60);  ///< then the connection is taken for dead, and replaced
-  Duration notice_after = std::chrono::seconds(3);    ///< unanswered this long: "not responding"
+  /// An invalidation takes longer: then the connection is replaced (4.5.4).
+  Duration revoke_timeout = std::chrono::seconds(10);
+  Duration notice_after = std::chrono::seconds(3);           ///< unanswered this long: "not responding"
   Duration reconnect_first = std::chrono::milliseconds(50);  ///< doubles up to the next
   Duration reconnect_most = std::chrono::seconds(5);
   std::uint32_t reserved_credits = 1;  ///< kept for health checks where more than one is granted
@@ -145,6 +157,13 @@ struct Deliver {
 struct Revoke {
   CallId cookie = 0;
   std::vector<RemoteSegment> segments;
+  /// The server has not answered the call that they were for, and may go on using them
+  /// (fabric::Connection::abandon); Forget follows when it has.
+  bool abandoned = false;
+};
+/// The server is done with these, which were abandoned. No answer.
+struct Forget {
+  std::vector<RemoteSegment> segments;
 };
 /// Close the connection now; answer with on_disconnected().
 struct Close {
@@ -169,7 +188,7 @@ struct Notice {
   std::string text;
 };
 using Action =
-    std::variant<Connect, PostReceives, Send, SendAnswer, Revoke, Close, Complete, Deliver, Notice>;
+    std::variant<Connect, PostReceives, Send, SendAnswer, Revoke, Forget, Close, Complete, Deliver, Notice>;
 
 /// Exposes memory on the connection of the moment. fabric::Connection does; tests have their own.
 class Memory {
@@ -225,6 +244,7 @@ class Requester {
   void on_connected(ConstBytes peer_private_data, TimePoint now);
   /// `permanent`: trying again cannot help (wrong address family, rejected for good).
   void on_connect_failed(const Error& why, bool permanent, TimePoint now);
+  /// `why` of the kind ErrorKind::cancelled: for the sake of something abandoned (fabric.h), so no Notice.
   void on_disconnected(const Error& why, TimePoint now);
   void on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated, TimePoint now);
   void on_sent(CallId cookie, TimePoint now);

@@ -28,6 +28,7 @@ bool Rpc::offered(std::uint32_t handle) const {
 void Rpc::forget_memory() {
   header.clear();
   exposed.clear();
+  abandoned.clear();
   long_call.reset();
   long_reply.reset();
 }

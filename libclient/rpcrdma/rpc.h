@@ -35,11 +35,13 @@ struct Rpc {
   std::uint32_t sends = 0;   ///< more than one: on earlier connections, too
   Call call;
   TimePoint submitted_at, sent_at;
+  TimePoint revoke_until;                         ///< while `revoking` on a connection that stands
   std::vector<reply_sizing::ResultBound> bounds;  ///< scratch of marshal()
 
   rdma_msg header;                          ///< as sent: what was offered, to check the Reply against
   xdr::Buffer bytes;                        ///< the Send
   std::vector<RemoteSegment> exposed;       ///< what the peer can still reach
+  std::vector<RemoteSegment> abandoned;     ///< taken back before it had answered
   std::unique_ptr<std::byte[]> long_call;   ///< what the Position Zero Read chunk names
   std::unique_ptr<std::byte[]> long_reply;  ///< what the Reply chunk names
 

@@ -119,7 +119,7 @@ struct Requester::State {
 
   // ---- requester.cpp ----
   CallId submit(Call call, TimePoint now);
-  void cancel(CallId id);
+  void cancel(CallId id, TimePoint now);
   void on_sent(CallId cookie);
   void on_revoked(CallId cookie, bool ok, TimePoint now);
   void shut_down(TimePoint now);
@@ -133,9 +133,9 @@ struct Requester::State {
   void enqueue(Rpc& rpc);
   void take_from_queue(Rpc& rpc);
   /// Ends an RPC that has no Reply: its memory is taken back first.
-  void give_up(Rpc& rpc, Failure failure, Error error);
+  void give_up(Rpc& rpc, Failure failure, Error error, TimePoint now);
   /// The outcome is in the record: takes back what is exposed, then completes.
-  void settle(Rpc& rpc);
+  void settle(Rpc& rpc, TimePoint now);
   void complete(Rpc& rpc);
   void remove_if_finished(Rpc& rpc);
   bool retract_send(Rpc& rpc);
@@ -151,6 +151,7 @@ struct Requester::State {
   void take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::size_t header_size, TimePoint now);
   void take_error(Rpc& rpc);
   void answered(Rpc& rpc, TimePoint now);
+  void take_late_answer(Rpc& rpc, TimePoint now);
   void take_grant(std::uint32_t credits);
   void heard(TimePoint now);
 
@@ -180,6 +181,7 @@ struct Requester::State {
   }
   void scan(TimePoint now);
   void scan_deadlines(TimePoint now);
+  void scan_revocations(TimePoint now);
   void scan_silence(TimePoint now);
   void scan_notices(TimePoint now);
   [[nodiscard]] Duration patience() const;

@@ -120,6 +120,174 @@ TEST_CASE("T28 the memory of an RPC that was cancelled or timed out is taken bac
   }
 }
 
+TEST_CASE("T28 the handles of an RPC that was given up are borne with until its Reply has come") {
+  for (const bool cancelled : {true, false}) {
+    CAPTURE(cancelled);
+    Driver driver;
+    driver.establish();
+    const Octets data = pattern(5000);
+    Octets destination(5000);
+    Call made = busy_call(data, destination);
+    made.deadline = driver.now + 5s;
+    const CallId id = driver.submit(std::move(made));
+    const CallView call = driver.take_sent();
+    if (cancelled) {
+      driver.cancel(id);
+    } else {
+      driver.pass(5s);
+    }
+    REQUIRE(driver.revokes.size() == 1);
+    CHECK(driver.revokes[0].abandoned);
+    CHECK(driver.completed.size() == 1);
+    CHECK(driver.forgets.empty());
+    CHECK(driver.abandoned.size() == 3);
+    ReplyMaker reply(call);
+    SUBCASE("a Reply") {}
+    SUBCASE("an RDMA_ERROR") {
+      reply.header.proc = rdma_proc::RDMA_ERROR;
+      reply.payload.clear();
+    }
+    driver.reply(reply);
+    REQUIRE(driver.forgets.size() == 1);
+    CHECK(driver.forgets[0].segments == driver.revokes[0].segments);
+    driver.receive(reply.bytes());  // once more
+    CHECK(driver.forgets.size() == 1);
+    CHECK(driver.closes.empty());
+  }
+}
+
+TEST_CASE("T28 a late Reply that overtakes the invalidation forgets the handles, too") {
+  Driver driver;
+  driver.establish();
+  Octets destination(5000);
+  const CallId id = driver.submit(read_call(destination));
+  const CallView call = driver.take_sent();
+  driver.answer_revokes = false;
+  driver.cancel(id);
+  driver.reply(ReplyMaker(call));
+  CHECK(driver.forgets.size() == 1);
+  CHECK(driver.completed.empty());
+  driver.answer(driver.revokes[0]);
+  driver.run();
+  CHECK(driver.take_completed().failure == Failure::cancelled);
+  CHECK(driver.abandoned.empty());
+}
+
+TEST_CASE("T28 what the server was never told, or has answered, is revoked for good") {
+  Driver driver;
+  driver.establish();
+  Octets destination(5000);
+  SUBCASE("its Reply has come") {
+    driver.submit(read_call(destination));
+    driver.reply(ReplyMaker(driver.take_sent()));
+  }
+  SUBCASE("its Send was not seen") {
+    driver.cancel(driver.requester.submit(read_call(destination), driver.now));
+  }
+  SUBCASE("it could not be built") {
+    driver.memory.fail_after = 1;
+    driver.submit(busy_call(pattern(5000), destination));
+  }
+  REQUIRE(driver.revokes.size() == 1);
+  CHECK_FALSE(driver.revokes[0].abandoned);
+  CHECK(driver.forgets.empty());
+}
+
+TEST_CASE("T28 the end of a connection forgets what was abandoned on it") {
+  Driver driver;
+  driver.establish();
+  Octets destination(5000);
+  const CallId id = driver.submit(read_call(destination));
+  const CallView call = driver.take_sent();
+  driver.cancel(id);
+  driver.disconnect();
+  driver.submit(plain_call());
+  driver.connect();
+  driver.reply(ReplyMaker(driver.take_sent()));
+  driver.receive(ReplyMaker(call).bytes());  // of the old connection's call
+  CHECK(driver.forgets.empty());
+  CHECK(driver.closes.empty());
+}
+
+TEST_CASE("T28 a connection that had to go for what was given up is replaced without a word") {
+  Driver driver;
+  driver.establish();
+  const Octets data = pattern(5000);
+  const CallId id = driver.submit(write_call(100, data, 4));
+  driver.submit(plain_call());
+  driver.cancel(id);
+  driver.completed.clear();
+  driver.sent.clear();
+  const Error why(ErrorKind::cancelled, ECANCELED, "", "server", "still fetching");
+  driver.disconnect(why);
+  REQUIRE(driver.connects.size() == 1);
+  SUBCASE("it can be replaced") {
+    driver.connect();
+    driver.reply(ReplyMaker(driver.take_sent()));
+    CHECK(driver.take_completed().failure == Failure::none);
+    CHECK(driver.notices.empty());
+    // One that is lost for another reason is told as ever.
+    driver.disconnect();
+    CHECK(driver.count(Notice::Kind::connection_lost) == 1);
+  }
+  SUBCASE("it cannot") {
+    driver.connect_fails();
+    CHECK(driver.notices.empty());
+    driver.pass(driver.config.notice_after);
+    CHECK(driver.count(Notice::Kind::not_responding) == 1);
+  }
+}
+
+TEST_CASE("S19 an invalidation that does not complete closes the connection, and nobody waits for ever") {
+  Driver driver;
+  driver.establish();
+  driver.answer_revokes = false;
+  Octets destination(5000);
+  const CallId id = driver.submit(read_call(destination));
+  const CallView call = driver.take_sent();
+  Failure expected = Failure::none;
+  SUBCASE("behind its Reply") {
+    driver.reply(ReplyMaker(call));
+  }
+  SUBCASE("behind a cancellation") {
+    driver.cancel(id);
+    expected = Failure::cancelled;
+  }
+  driver.pass(driver.config.revoke_timeout - 1ms);
+  CHECK(driver.completed.empty());
+  CHECK(driver.closes.empty());
+  driver.pass(1ms);
+  REQUIRE(driver.closes.size() == 1);
+  CHECK(driver.closes[0].kind() == ErrorKind::local);
+  CHECK(driver.take_completed().failure == expected);
+  CHECK(driver.memory.live.empty());
+  driver.requester.on_revoked(id, true, driver.now);  // late
+  driver.run();
+  CHECK(driver.completed.empty());
+  // Calls go on over another connection.
+  driver.submit(plain_call());
+  driver.connect();
+  driver.reply(ReplyMaker(driver.take_sent()));
+  CHECK(driver.take_completed().failure == Failure::none);
+}
+
+TEST_CASE("S19 an invalidation that completes in time costs nothing") {
+  Driver driver;
+  driver.establish();
+  driver.answer_revokes = false;
+  Octets destination(5000);
+  for (int i = 0; i < 5; ++i) {
+    driver.submit(read_call(destination));
+    driver.reply(ReplyMaker(driver.take_sent()));
+    driver.pass(driver.config.revoke_timeout - 1s);
+    driver.answer(driver.revokes.back());
+    driver.run();
+    CHECK(driver.take_completed().failure == Failure::none);
+  }
+  driver.pass(1h);
+  CHECK(driver.closes.empty());
+}
+
 TEST_CASE("T28 a Call that is cancelled before anybody saw its Send is not sent") {
   Driver driver;
   driver.establish(2);

@@ -100,6 +100,41 @@ TEST_CASE("T13 an unused Write chunk is returned empty, and says nothing about i
   CHECK(decoder.finish());
 }
 
+TEST_CASE("T13 U11 an unused Write chunk may come back without its segments") {
+  Octets first(3000);
+  Octets second(3000);
+  Asked asked(large_call(first, second), 1000);
+  ReplyMaker reply(asked.call);
+  const WriteList all = reply.header.rdma_writes;
+  reply.header.rdma_writes.clear();
+  reply.header.rdma_writes.add_chunk();
+  reply.header.rdma_writes.add_chunk(all[1]);
+  SUBCASE("and its result carries nothing") {
+    reply.payload = ReplyMaker::rpc_reply(asked.call.xid(), results_of({0}));
+    asked.driver.reply(reply);
+    const Complete done = asked.driver.take_completed();
+    REQUIRE(done.reply);
+    CHECK(done.reply->placements.size() == 2);
+    CHECK(done.reply->placements[0].placed == 0);
+    xdr::Decoder decoder(done.reply->message.subspan(24), done.reply->placements);
+    ConstBytes data;
+    CHECK(decoder.eligible(4096, data));
+    CHECK(data.empty());
+    CHECK(decoder.finish());
+  }
+  SUBCASE("but no result may claim to be in it") {
+    reply.payload = ReplyMaker::rpc_reply(asked.call.xid(), results_of({3000}));
+    asked.driver.reply(reply);
+    const Complete done = asked.driver.take_completed();
+    REQUIRE(done.reply);
+    xdr::Decoder decoder(done.reply->message.subspan(24), done.reply->placements);
+    ConstBytes data;
+    CHECK_FALSE(decoder.eligible(4096, data));
+  }
+  CHECK(asked.driver.closes.empty());
+  CHECK(asked.driver.memory.live.empty());
+}
+
 TEST_CASE("T14 the result that was wanted inline comes inline, its neighbour in its chunk") {
   Octets first(3000);
   Octets second(3000);

@@ -2,9 +2,9 @@
 //
 // The server drops, delays, reorders and repeats its answers, sends garbage and answers to nobody, returns
 // chunks that were never offered, grants zero or little, invalidates handles, breaks connections and refuses
-// them. It calls, too, well and badly, with xids of its own and with those of the client's Calls, sometimes
-// more often than it may. Then it behaves, and everything that is still waiting must end. What must hold all
-// the while:
+// them. The device may fail to take memory back, or never say whether it did. It calls, too, well and badly,
+// with xids of its own and with those of the client's Calls, sometimes more often than it may. Then it
+// behaves, and everything that is still waiting must end. What must hold all the while:
 //   - each call completes exactly once, and one with a deadline by then;
 //   - never more Calls out than min(asked, granted), one before the first grant;
 //   - a Receive for every Call that is out;
@@ -74,6 +74,7 @@ class Simulation {
     Config config;
     config.credits_wanted = 4 + static_cast<std::uint32_t>(seed % 29);
     config.reply_timeout = 20s;
+    config.revoke_timeout = 2s;
     config.remote_invalidation = seed % 3 == 0;
     config.backward_credits = static_cast<std::uint32_t>(seed % 4) * 2;
     return config;
@@ -177,8 +178,8 @@ class Simulation {
     written_.erase(done.id);
     waiting_.erase(found);
   }
-  static TimePoint later(TimePoint deadline) {
-    return deadline == TimePoint::max() ? deadline : deadline + 100ms;
+  [[nodiscard]] TimePoint later(TimePoint deadline) const {
+    return deadline == TimePoint::max() ? deadline : deadline + driver_.config.revoke_timeout + 100ms;
   }
 
   void connecting(const Connect&) {
@@ -203,6 +204,7 @@ class Simulation {
   }
 
   void revoking(const Revoke& revoke) {
+    if (!behaves_ && roll(200) == 0) return;  // it never completes
     const bool works = behaves_ || roll(200) != 0;
     on_connection(milliseconds(5), [this, revoke, works] {
       driver_.revoke_works = works;

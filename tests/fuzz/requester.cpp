@@ -10,8 +10,8 @@
 // Checked: each call completes once, and all do by the end; what completes has no memory exposed, and no byte
 // beside its targets was touched; nothing that it borrowed is looked at later (it is freed); Receives are
 // there before the Sends, and for backward Calls at all times; Sends and answers keep to the threshold and
-// their bytes until on_sent(); each answer goes to a message of this connection; answers do not pile up; time
-// never stands still.
+// their bytes until on_sent(); what is forgotten was abandoned; each answer goes to a message of this
+// connection; answers do not pile up; time never stands still.
 #include "rpcrdma/requester.h"
 
 #include <algorithm>
@@ -302,6 +302,7 @@ class Harness {
     answers_.clear();
     answered_ = messages_ = 0;
     came_.clear();
+    abandoned_.clear();
     revokes_.clear();
     for (auto& [id, call] : calls_) call->sent = call->answered = false;
     requester_.on_disconnected(Error(ErrorKind::connection, ECONNRESET, "receive", "server", "reset"), now_);
@@ -592,12 +593,19 @@ class Harness {
   }
   void take(Revoke& action) {
     FUZZ_CHECK(link_ == Link::up && !action.segments.empty() && calls_.contains(action.cookie));
+    for (const RemoteSegment& segment : action.segments) {
+      if (action.abandoned) FUZZ_CHECK(abandoned_.insert(segment.handle).second);
+    }
     revokes_.push_back(std::move(action));
     if ((behaviour_ & revokes_at_once) == 0) return;
     const Revoke one = std::move(revokes_.back());
     revokes_.pop_back();
     for (const RemoteSegment& segment : one.segments) memory_.live.erase(segment.handle);
     requester_.on_revoked(one.cookie, true, now_);
+  }
+  void take(Forget& action) {
+    FUZZ_CHECK(link_ == Link::up && !action.segments.empty());
+    for (const RemoteSegment& segment : action.segments) FUZZ_CHECK(abandoned_.erase(segment.handle) == 1);
   }
   void take(Close&) {
     FUZZ_CHECK(link_ == Link::up || link_ == Link::connecting);
@@ -669,6 +677,7 @@ class Harness {
   std::set<std::uint32_t> came_;             // xids of all messages that came on this connection
   std::size_t answered_ = 0, messages_ = 0;  // on this connection
   std::vector<Revoke> revokes_;
+  std::set<std::uint32_t> abandoned_;  // handles that the server may still use
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // An established iWARP connection: any bytes from the peer, in any cuts, while memory is exposed.
 //
-// Input: flags, cuts of what is received, cuts of what is sent, what is revoked and after how many bytes, how
+// Input: flags, cuts of what is received, cuts of what is sent, what is revoked or abandoned and after how
+// many bytes, how
 // many bytes came along with the handshake; then the peer's bytes. Handles are 1, 2, 3 … in the order of
 // `Field`, so that a seed can name them. With `mend` the FPDUs' CRCs and message numbers are made right
 // first, which lets mutations get past them.
@@ -47,6 +48,7 @@ struct Field {
   enum Kind { write, read, sink } kind;
   std::size_t at = 0;
   bool exposed = false;
+  bool abandoned = false;                ///< not exposed, and the peer may still name it
   std::optional<std::byte> frozen = {};  ///< what each of its bytes has to be from now on
 };
 constexpr std::size_t kReceiveSize = 2048;
@@ -88,7 +90,8 @@ class Peer final : public Stream::Events {
     FUZZ_CHECK(!stream_.failure() && !closed_ && buffer.message().size() <= kReceiveSize);
     if (invalidated) {
       Field* field = find(*invalidated);
-      FUZZ_CHECK(field != nullptr && field->exposed && field->kind != Field::sink);
+      FUZZ_CHECK(field != nullptr && (field->exposed || field->abandoned) && field->kind != Field::sink);
+      field->abandoned = false;
       gone(*field);
     }
     stream_.post_receive(std::move(buffer));
@@ -109,7 +112,20 @@ class Peer final : public Stream::Events {
   void revoke(std::size_t which) {
     Field& field = fields_[which % fields_.size()];
     if (field.kind == Field::sink || stream_.failure()) return;
-    stream_.revoke(handle(field));
+    switch (which / fields_.size() % 3) {
+      case 0:
+        stream_.revoke(handle(field));
+        field.abandoned = false;
+        break;
+      case 1:
+        stream_.abandon(handle(field));
+        field.abandoned = field.exposed || field.abandoned;
+        break;
+      case 2:
+        stream_.forget(handle(field));
+        field.abandoned = false;
+        return;
+    }
     if (field.exposed) gone(field);
   }
 

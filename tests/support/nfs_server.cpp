@@ -275,6 +275,9 @@ void NfsServer::set_unstable_copies(bool on) {
 void NfsServer::set_gap(bool on) {
   ON_SERVER(impl_->state.gap = on);
 }
+void NfsServer::set_circular_listings(bool on) {
+  ON_SERVER(impl_->state.circular_listings = on);
+}
 void NfsServer::set_careless_close(bool on) {
   ON_SERVER(impl_->state.careless_close = on);
 }

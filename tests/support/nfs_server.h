@@ -96,6 +96,8 @@ class NfsServer {
   void set_gap(bool on);
   /// CLOSE does not look at the stateid's seqid (Ganesha).
   void set_careless_close(bool on);
+  /// The last entry of a directory has the cookie of its first, and is not the end.
+  void set_circular_listings(bool on);
 
   // ---- faults ----
   /// The next `times` occurrences of `op` get `status` and are not executed, after `skip` more of them.

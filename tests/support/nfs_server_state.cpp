@@ -698,6 +698,10 @@ nfsstat4 ServerState::run(Context& at, op::READDIR, const READDIR4args& args, RE
   }
   ok.reply.eof = entry == directory->entries.end();
   if (ok.reply.entries.value.empty() && !ok.reply.eof) return plain(res, NFS4ERR_TOOSMALL);
+  if (circular_listings && ok.reply.eof && !ok.reply.entries.value.empty()) {
+    ok.reply.entries.value.back().cookie = directory->entries.begin()->first;
+    ok.reply.eof = false;
+  }
   res.emplace<NFS4_OK>() = std::move(ok);
   return NFS4_OK;
 }

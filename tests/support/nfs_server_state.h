@@ -140,6 +140,7 @@ class ServerState {
   bool stable_writes = false, no_sequence_hint = false, delegate_reads = false, backchannel = true;
   bool notify_locks = true, synchronous_copies = true, unstable_copies = false, gap = false;
   bool careless_close = false;
+  bool circular_listings = false;
   std::uint32_t xattrs_at_once = ~0U;
   /// CB_NOTIFY_LOCK to whoever waits.
   std::function<void(nfs4::clientid4, const nfs4::CB_NOTIFY_LOCK4args&)> call_waiter;

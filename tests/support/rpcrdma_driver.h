@@ -2,9 +2,9 @@
 //
 // Driver takes the actions and answers those that a fabric would answer at once (on_sent, on_revoked); a test
 // that wants to answer by itself switches that off. Whatever was given out is kept for the test to look at,
-// and checked on the way: Receives are there before the Send that needs them, and nothing completes while its
-// memory is exposed. The server's part is a test's own: it reads a Call with CallView and answers with
-// ReplyMaker.
+// and checked on the way: Receives are there before the Send that needs them, nothing completes while its
+// memory is exposed, and no handle is left abandoned whose call holds no credit. The server's part is a
+// test's own: it reads a Call with CallView and answers with ReplyMaker.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -271,6 +271,7 @@ class Driver {
   std::vector<Complete> completed;
   std::vector<Notice> notices;
   std::vector<Revoke> revokes;
+  std::vector<Forget> forgets;
   std::vector<Error> closes;
   std::vector<Connect> connects;
   std::vector<Deliver> delivered;
@@ -286,6 +287,7 @@ class Driver {
   std::uint32_t receives = 0;          ///< posted and free
   std::set<std::uint32_t> unanswered;  ///< xids sent on this connection, by the server's count
   std::map<CallId, std::vector<RemoteSegment>> exposed;  ///< by the headers sent
+  std::map<std::uint32_t, CallId> abandoned;             ///< handles that the server may still use
 
   /// Takes actions until there are none.
   void run() {
@@ -296,6 +298,9 @@ class Driver {
       REQUIRE_MESSAGE(receives >= unanswered.size() + config.backward_credits,
                       "no Receive for a Call that the server may make");
     }
+    std::set<CallId> holders;
+    for (const auto& [handle, id] : abandoned) holders.insert(id);
+    REQUIRE_MESSAGE(holders.size() <= requester.in_flight(), "abandoned for good");
   }
   void answer(BackwardId id, const xdr::Message& reply = backward_reply()) {
     requester.answer(id, reply);
@@ -348,8 +353,11 @@ class Driver {
     run();
   }
   void disconnect(const char* why = "reset by peer") {
+    disconnect(Error(ErrorKind::connection, ECONNRESET, "receive", "server", why));
+  }
+  void disconnect(const Error& why) {
     lose_connection();
-    requester.on_disconnected(Error(ErrorKind::connection, ECONNRESET, "receive", "server", why), now);
+    requester.on_disconnected(why, now);
     run();
   }
   void receive(ConstBytes bytes, std::optional<std::uint32_t> invalidated = std::nullopt) {
@@ -429,9 +437,18 @@ class Driver {
     delivered.push_back(std::move(action));
   }
   void take(Revoke& action) {
+    for (const RemoteSegment& one : action.segments) {
+      if (action.abandoned) abandoned.emplace(one.handle, action.cookie);
+    }
     revokes.push_back(action);
     if (!answer_revokes) return;
     answer(action);
+  }
+  void take(Forget& action) {
+    for (const RemoteSegment& one : action.segments) {
+      REQUIRE_MESSAGE(abandoned.erase(one.handle) == 1, "forgets what was not abandoned");
+    }
+    forgets.push_back(action);
   }
   void take(Close& action) {
     closes.push_back(action.why);
@@ -457,6 +474,7 @@ class Driver {
   }
   void lose_connection() {
     memory.live.clear();
+    abandoned.clear();
     receives = 0;
     unanswered.clear();
   }

@@ -604,6 +604,44 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("U13 callback: what is announced anew is for the next session") {
+  Fixture f({.announced = back_channel(4096, 4096, 2)});
+  f.service.announce(back_channel(1024, 1024, 3));
+  CHECK(f.service.announced().ca_maxrequestsize == 1024 - 28);
+  // The session of the moment has what was announced for it.
+  CHECK(f.sequence_status(call().sequence(1, 1, false)) == NFS4_OK);
+  CHECK(f.sequence_status(call().sequence(1, 2)) == NFS4ERR_BADSLOT);
+  f.service.reset(kSession, 2, back_channel(4096, 4096, 8));
+  CHECK(f.sequence_status(call().sequence(1, 2)) == NFS4_OK);
+  CHECK(f.sequence_status(call().sequence(1, 3)) == NFS4ERR_BADSLOT);
+  const std::string long_tag(1000, 'x');
+  CHECK(CallbackResults(f.answer(call().tag(long_tag).sequence(2))).status() == NFS4ERR_REP_TOO_BIG);
+}
+
+TEST_CASE("U13 B9 callback: a Reply fits the connection that its Call came over") {
+  Fixture f({.announced = back_channel(4096, 4096, 1)});
+  const std::uint32_t small = largest_callback_reply(1024);
+  CHECK(small == 1024 - 28);
+  const auto answered = [&](const CallbackCall& request, std::uint32_t most) {
+    xdr::Message reply;
+    REQUIRE(f.service.answer(request.bytes(), reply, most));
+    CHECK(reply.stream.size() <= most);
+    return std::vector<std::byte>(reply.stream.bytes().begin(), reply.stream.bytes().end());
+  };
+  CallbackCall large = call().sequence(1, 0, true);
+  for (int i = 0; i < 15; ++i) {
+    large.add<cb_op::CB_GETATTR>({handle(1), bitmap_of({FATTR4_CHANGE, FATTR4_SIZE})});
+  }
+  large.tag(std::string(600, 't'));
+  const auto whole = answered(large, 4068);
+  CHECK(CallbackResults(whole).status() == NFS4_OK);
+  CHECK(answered(large, 4068) == whole);
+  // Asked again over a connection that takes less, it is not to be had.
+  CHECK(CallbackResults(answered(large, small)).status() == NFS4ERR_RETRY_UNCACHED_REP);
+  CHECK(CallbackResults(answered(call().tag(std::string(990, 't')).sequence(2), small)).status() ==
+        NFS4ERR_REP_TOO_BIG);
+}
+
 TEST_CASE("callback: a server that agrees to more than was announced does not get it") {
   Fixture f;
   channel_attrs4 agreed{0, ~0U, ~0U, ~0U, ~0U, ~0U, {}};

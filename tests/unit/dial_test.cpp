@@ -19,6 +19,11 @@ struct FakeConnection : Connection {
     return std::vector<RemoteSegment>{{.handle = 7}};
   }
   Status revoke(std::span<const RemoteSegment> /*segments*/, std::uint64_t /*cookie*/) override { return {}; }
+  Status abandon(std::span<const RemoteSegment> segments, std::uint64_t /*cookie*/) override {
+    abandoned += segments.size();
+    return {};
+  }
+  void forget(std::span<const RemoteSegment> segments) override { forgotten += segments.size(); }
   void post_rdma_write(ConstBytes, const RemoteSegment&, std::uint64_t) override {}
   void post_rdma_read(Bytes, const RemoteSegment&, std::uint64_t) override {}
   void flush() override {}
@@ -28,6 +33,7 @@ struct FakeConnection : Connection {
   Handler& handler;
   std::vector<std::size_t> receives;
   int sends = 0;
+  std::size_t abandoned = 0, forgotten = 0;
   bool closed = false;
 };
 
@@ -202,6 +208,16 @@ TEST_CASE("dial: after the connection stood, its end is the end") {
   w.over_verbs->handler.on_closed(failure("the peer closed the connection", ECONNRESET));
   CHECK(w.owner.closed);
   CHECK_FALSE(w.over_iwarp);
+}
+
+TEST_CASE("T28 dial: what is abandoned and forgotten reaches the connection below") {
+  World w;
+  const auto connection = w.dial(Choice::iwarp);
+  const std::vector<RemoteSegment> segments(3);
+  CHECK(connection->abandon(segments, 1));
+  connection->forget(std::span(segments).first(2));
+  CHECK(w.over_iwarp->abandoned == 3);
+  CHECK(w.over_iwarp->forgotten == 2);
 }
 
 TEST_CASE("dial: closed before the outcome is known, it says nothing") {

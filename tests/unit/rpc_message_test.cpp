@@ -111,6 +111,22 @@ TEST_CASE("rpc message: every truncation of every Reply is undecodable") {
   }
 }
 
+TEST_CASE("T34 rpc message: a Reply's verifier may be as large as its credential allows") {
+  CHECK(rpc::Credential::none().largest_reply_header() == 24);
+  CHECK(rpc::Credential::sys("here", 1, 2, {}).largest_reply_header() == 24 + 400);
+  // Such a Reply is understood.
+  xdr::Message message;
+  xdr::Encoder out(message);
+  for (const std::uint32_t word : {1U, 1U, 0U, 2U}) out.u32(word);  // xid, REPLY, MSG_ACCEPTED, AUTH_SHORT
+  const std::vector<std::byte> name(400, std::byte{5});
+  out.opaque(name);
+  out.u32(0);
+  CHECK(message.stream.size() == 24 + 400);
+  xdr::Decoder in(message.stream.bytes());
+  CHECK(rpc::read_reply(in).refusal == rpc::Refusal::none);
+  CHECK(in.remaining() == 0);
+}
+
 TEST_CASE("rpc message: every refusal has an Error that names operation, peer and next step") {
   const std::vector<std::pair<Refusal, int>> expected{
       {Refusal::undecodable, EPROTO},      {Refusal::program, EPROTONOSUPPORT},

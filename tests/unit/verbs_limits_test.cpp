@@ -1,6 +1,7 @@
 // What needs no device: how memory is cut for one, and what queues follow from its limits.
 #include <doctest/doctest.h>
 
+#include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/limits.h"
 
 using namespace nfsrdma::fabric;
@@ -97,4 +98,13 @@ TEST_CASE("verbs: an answer allows no more RDMA Reads than the request asked for
   CHECK(answered_reads(16, 0, false) == 0);
   CHECK(answered_reads(16, 4, true) == 4);
   CHECK(answered_reads(16, 0, true) == 16);  // MPA revision 1 says nothing
+}
+
+TEST_CASE("S19 verbs: a message for which the peer never has a Receive is given up") {
+  const Library library;
+  const Endpoint endpoint(library);
+  const rdma_conn_param asked = endpoint.parameters({});
+  CHECK(asked.rnr_retry_count < 7);  // 7: without end
+  CHECK(asked.rnr_retry_count > 0);
+  CHECK(asked.retry_count == 7);
 }

@@ -223,6 +223,16 @@ Status TcpConnection::revoke(std::span<const RemoteSegment> segments, std::uint6
   return {};
 }
 
+Status TcpConnection::abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
+  for (const RemoteSegment& segment : segments) stream_.abandon(segment.handle);
+  if (state_ != State::closed) handler_.on_completed(cookie);
+  return {};
+}
+
+void TcpConnection::forget(std::span<const RemoteSegment> segments) {
+  for (const RemoteSegment& segment : segments) stream_.forget(segment.handle);
+}
+
 std::size_t TcpConnection::segments_for(std::size_t length) const {
   return Stream::segments_for(length);
 }

@@ -6,7 +6,8 @@
 //
 // One readable event is answered with few recvmsg() calls, each of which takes many FPDUs (stream.h); sends
 // are collected and go out in one sendmsg() at flush() or at the end of the loop's turn. on_completed() may
-// come from inside flush() and revoke(); on_closed() comes from the loop only, never from inside a call.
+// come from inside flush(), revoke() and abandon(); on_closed() comes from the loop only, never from inside a
+// call.
 //
 // On failure: a violation of the peer's is answered with a Terminate, as far as the socket takes it at once.
 // A broken socket is read empty first, because a Terminate in it says more than the socket's own error. A

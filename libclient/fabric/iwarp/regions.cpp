@@ -9,7 +9,7 @@ Region& RegionTable::add(Bytes memory, Use use) {
   for (;;) {
     const std::uint32_t stag = random_();
     if (stag == 0) continue;
-    const auto [entry, is_new] = entries_.try_emplace(stag, Region{stag, use, memory, 0});
+    const auto [entry, is_new] = entries_.try_emplace(stag, Region{stag, use, memory, memory.size()});
     if (!is_new) continue;
     awaited_ += still_awaited(entry->second);
     all_awaited_ += missing(entry->second);
@@ -24,6 +24,14 @@ bool RegionTable::remove(std::uint32_t stag) {
   all_awaited_ -= missing(entry->second);
   entries_.erase(entry);
   return true;
+}
+
+void RegionTable::withdraw(Region& region) {
+  assert(!region.withdrawn);
+  awaited_ -= still_awaited(region);
+  all_awaited_ -= missing(region);
+  region.withdrawn = true;
+  region.memory = {};
 }
 
 void RegionTable::clear() {
@@ -42,7 +50,7 @@ RegionTable::Checked RegionTable::check(std::uint32_t stag, std::uint64_t offset
   if (region == nullptr) return {nullptr, Refusal::unknown_stag};
   if (region->use != use) return {nullptr, Refusal::wrong_use};
   if (length > std::numeric_limits<std::uint64_t>::max() - offset) return {nullptr, Refusal::offset_wraps};
-  if (offset + length > region->memory.size()) return {nullptr, Refusal::out_of_bounds};
+  if (offset + length > region->length) return {nullptr, Refusal::out_of_bounds};
   return {region, std::nullopt};
 }
 

@@ -8,6 +8,9 @@
 // Tagged offsets count from 0 at the start of each region. Bounds are checked without arithmetic that can
 // wrap. Lookup is one hash; a reference stays valid until its entry is removed. Confined to the connection's
 // thread.
+//
+// withdraw() takes an entry's memory away and leaves the entry: its STag, its bounds and its use are known
+// until remove(), and its address is not. Accesses to it are checked as before.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +32,9 @@ enum class Use : std::uint8_t {
 struct Region {
   std::uint32_t stag = 0;
   Use use = Use::remote_read;
-  Bytes memory;
+  Bytes memory;            ///< empty once it is withdrawn
+  std::size_t length = 0;  ///< of the memory, withdrawn or not
+  bool withdrawn = false;  ///< the peer may still name it, and nothing is behind it
   /// Everything below has possibly been placed. What is above was never written through this region, so the
   /// stream may use it as the target of a prediction (stream.h).
   std::size_t high_water = 0;
@@ -49,6 +54,8 @@ class RegionTable {
   /// `memory.size()` is at most max_length.
   Region& add(Bytes memory, Use use);
   bool remove(std::uint32_t stag);
+  /// Forgets where the memory is; the region must not be withdrawn yet.
+  void withdraw(Region& region);
   void clear();
 
   [[nodiscard]] Region* find(std::uint32_t stag);
@@ -67,7 +74,7 @@ class RegionTable {
   /// Notes that everything below `end` of `region` has been placed.
   void placed(Region& region, std::size_t end) {
     if (end <= region.high_water) return;
-    if (region.use != Use::remote_read) all_awaited_ -= end - region.high_water;
+    if (is_target(region)) all_awaited_ -= end - region.high_water;
     if (is_bulk(region)) awaited_ -= end - region.high_water;
     region.high_water = end;
   }
@@ -76,14 +83,17 @@ class RegionTable {
   /// From this size on, a system call to receive in place costs less than the copy that it saves.
   static constexpr std::size_t bulk = 32 * 1024;
   [[nodiscard]] static bool is_bulk(const Region& region) {
-    return region.use != Use::remote_read && region.memory.size() >= bulk;
+    return is_target(region) && region.length >= bulk;
+  }
+  [[nodiscard]] static bool is_target(const Region& region) {
+    return region.use != Use::remote_read && !region.withdrawn;
   }
   [[nodiscard]] static std::size_t still_awaited(const Region& region) {
     return is_bulk(region) ? missing(region) : 0;
   }
 
   [[nodiscard]] static std::size_t missing(const Region& region) {
-    return region.use != Use::remote_read ? region.memory.size() - region.high_water : 0;
+    return is_target(region) ? region.length - region.high_water : 0;
   }
 
   Random random_;

@@ -35,17 +35,34 @@ std::vector<RemoteSegment> Stream::expose(Bytes memory, Access access) {
 }
 
 void Stream::revoke(std::uint32_t handle) {
-  Region* region = regions_.find(handle);
+  const Region* region = regions_.find(handle);
   if (region == nullptr) return;  // the peer invalidated it before
-  if (in_.region == region) {
+  let_go(*region);
+  regions_.remove(handle);
+}
+
+void Stream::abandon(std::uint32_t handle) {
+  Region* region = regions_.find(handle);
+  if (region == nullptr || region->withdrawn) return;
+  let_go(*region);
+  regions_.withdraw(*region);
+}
+
+void Stream::forget(std::uint32_t handle) {
+  const Region* region = regions_.find(handle);
+  if (region != nullptr && region->withdrawn) regions_.remove(handle);
+}
+
+/// Nothing that is under way goes to or comes from the region's memory any more.
+void Stream::let_go(const Region& region) {
+  if (in_.region == &region) {
     in_.region = nullptr;
     in_.target = nullptr;
   }
-  if (next_.valid && next_.stag == handle) next_ = {};
+  if (next_.valid && next_.stag == region.stag) next_ = {};
   for (Work& work : queue_) {
-    if (work.source == handle) privatise(work);
+    if (work.source == region.stag) privatise(work);
   }
-  regions_.remove(handle);
 }
 
 bool Stream::mid_message() const {
@@ -65,6 +82,10 @@ void Stream::fail(const Violation& violation) {
     }
   }
   prepare_last_words(&terminate);
+  if (!violation.by_peer) {
+    return end({ErrorKind::cancelled, ECANCELED, "", config_.peer,
+                "the peer was still fetching the data of a call that was given up"});
+  }
   end({ErrorKind::protocol, EPROTO, "", config_.peer,
        "the peer broke the RDMA protocol: " + violation.what + "; the connection was ended with \"" +
            text(violation.reason) +

@@ -30,6 +30,13 @@
 // received goes nowhere, and a Read Response that is being sent continues from a private copy (RFC
 // 8166 8.1.3).
 //
+// abandon() does the same for memory whose owner gave up waiting, and remembers the handle: the peer, which
+// cannot know, is in the right when it goes on (fabric.h). RDMA Writes to it are checked as ever and their
+// payload goes nowhere. A Read Request for it ends the stream, without a word against the peer. The other two
+// answers would be worse: zeros become the contents of somebody's file; a copy of the memory, kept for the
+// purpose, lets the server carry out a WRITE at any later time, over newer data, whose caller has been told
+// that it failed.
+//
 // Failure. Whatever a peer sends leads to events or to failure(); nothing here trusts a length, a number or
 // an STag before it was checked, and all storage is bounded: one buffer, the posted receives, and for Read
 // Responses at most IRD queued. After a violation every region is gone, input is ignored, and fill() yields
@@ -97,6 +104,9 @@ class Stream {
   }
   [[nodiscard]] std::vector<RemoteSegment> expose(Bytes memory, Access access);
   void revoke(std::uint32_t handle);
+  void abandon(std::uint32_t handle);
+  /// Only what was abandoned can be forgotten.
+  void forget(std::uint32_t handle);
   [[nodiscard]] static std::size_t segments_for(std::size_t length);
 
   /// Where the next bytes go. Never empty while the stream has not failed. At most max_plan entries are used.
@@ -129,6 +139,7 @@ class Stream {
   struct Violation {
     Reason reason;
     std::string what;
+    bool by_peer = true;  ///< false: the peer used what we had abandoned, and is told that it is gone
   };
 
   // Incoming: stream_in.cpp.
@@ -258,6 +269,7 @@ class Stream {
   bool emit(const Work& work, std::size_t offset, Cursor cursor, Segment segment, std::byte* arena,
             Put put) const;
   [[nodiscard]] Work& enqueue(Opcode opcode);
+  void let_go(const Region& region);
   void release_reads();
   void queue_read_response(const ReadRequest& request, ConstBytes source);
   void privatise(Work& work);

@@ -369,6 +369,7 @@ std::optional<Stream::Violation> Stream::accept_write() {
                                                           " of STag " + hex(in_.ddp.stag) + ", " +
                                                           describe(*checked.refusal)};
   }
+  if (checked.region->withdrawn) return std::nullopt;  // nobody wants it any more: it goes nowhere
   in_.region = checked.region;
   in_.target = checked.region->memory.data() + in_.ddp.to;
   return std::nullopt;
@@ -534,7 +535,10 @@ std::optional<Stream::Violation> Stream::check_read_request(const ReadRequest& r
   }
   if (request.size == 0) return std::nullopt;  // RFC 5040 5.2.1: then the source is not looked at
   const auto checked = regions_.check(request.source_stag, request.source_to, request.size, Use::remote_read);
-  if (!checked.refusal) return std::nullopt;
+  if (!checked.refusal) {
+    if (!checked.region->withdrawn) return std::nullopt;
+    return Violation{remote_invalid_stag, "", false};
+  }
   return Violation{source_reason(*checked.refusal),
                    "an RDMA Read of " + range(request.source_to, request.size) + " of STag " +
                        hex(request.source_stag) + ", " + describe(*checked.refusal)};

@@ -36,6 +36,8 @@ class TcpConnection final : public Connection, private Stream::Events {
   void post_send(const SendWork& work) override;
   Result<std::vector<RemoteSegment>> expose(Bytes memory, Access access) override;
   Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
+  Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
+  void forget(std::span<const RemoteSegment> segments) override;
   void post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) override;
   void post_rdma_read(Bytes local, const RemoteSegment& remote, std::uint64_t cookie) override;
   void flush() override;

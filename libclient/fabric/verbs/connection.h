@@ -13,7 +13,11 @@
 // Bulk data is never copied: expose() registers the caller's own memory (exposures.h).
 //
 // On failure: a disconnect, a flushed queue, a device that goes away all end in one on_closed() from the
-// loop. on_completed() may come from inside flush() and revoke().
+// loop. on_completed() may come from inside flush(), revoke() and abandon().
+//
+// Abandoned handles (fabric.h): the device answers a peer that uses one by ending the connection, and tells
+// this side no more than that it has ended. So a connection that ends while there are some is taken to have
+// ended for that reason.
 //
 // Thread-safety: none; everything happens on the loop's thread, except that the call which starts a
 // connection has a thread of its own, since siw's driver waits in it for TCP. The Handler and the Loop

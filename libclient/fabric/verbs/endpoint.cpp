@@ -11,7 +11,6 @@ namespace {
 constexpr std::align_val_t page{4096};
 constexpr std::uint32_t wanted_inline = 256;
 constexpr std::uint32_t rxe_vendor = 0xffffff;
-constexpr std::uint8_t most_retries = 7;  // the field's largest; as RNR count it means "without end"
 
 }  // namespace
 
@@ -140,7 +139,8 @@ rdma_conn_param Endpoint::parameters(const std::vector<std::byte>& private_data)
   out.private_data_len = static_cast<std::uint8_t>(private_data.size());
   out.responder_resources = static_cast<std::uint8_t>(depth.reads_in);
   out.initiator_depth = static_cast<std::uint8_t>(depth.reads_out);
-  out.retry_count = out.rnr_retry_count = most_retries;
+  out.retry_count = transport_retries;
+  out.rnr_retry_count = receiver_not_ready_retries;
   return out;
 }
 

@@ -9,6 +9,14 @@
 
 namespace nfsrdma::fabric::verbs {
 
+/// How often a message is sent again that the network lost: the field's largest.
+inline constexpr std::uint8_t transport_retries = 7;
+/// How often one is sent again for which the peer had no Receive. The field's largest, 7, means "without
+/// end": work that is posted behind the message, such as an Invalidate that a caller waits for, would then
+/// never complete. Credits see to it that a Receive is there (RFC 8166 3.3.1); a peer that is late with one
+/// has six times its own timer, which is 0.66 s at most.
+inline constexpr std::uint8_t receiver_not_ready_retries = 6;
+
 /// From ibv_query_device().
 struct Limits {
   std::uint32_t work_requests = 0;  ///< of one queue

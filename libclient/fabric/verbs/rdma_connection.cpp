@@ -162,7 +162,7 @@ void RdmaConnection::on_manager_event(const ManagerEvent& event) {
       // What came before it is still in the queue.
       collect();
       if (state_ == State::closed) return;
-      return finish(error(ErrorKind::connection, ECONNRESET, "the peer closed the connection. Retry"));
+      return finish(ended("the peer closed the connection. Retry"));
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return finish(
           error(ErrorKind::connection, ENODEV,

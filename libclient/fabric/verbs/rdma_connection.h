@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 
 #include "fabric/verbs/connector.h"
 #include "fabric/verbs/exposures.h"
@@ -56,6 +57,8 @@ class RdmaConnection final : public Connection {
   void post_send(const SendWork& work) override;
   Result<std::vector<RemoteSegment>> expose(Bytes memory, Access access) override;
   Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
+  Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
+  void forget(std::span<const RemoteSegment> segments) override;
   void post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) override;
   void post_rdma_read(Bytes local, const RemoteSegment& remote, std::uint64_t cookie) override;
   void flush() override;
@@ -102,6 +105,7 @@ class RdmaConnection final : public Connection {
   void end_of_turn();
   bool spin();
   void broken_by(const ibv_wc& completion);
+  [[nodiscard]] Error ended(std::string otherwise) const;
   void post(void (RdmaConnection::*then)());
 
   async::Loop& loop_;
@@ -117,7 +121,8 @@ class RdmaConnection final : public Connection {
   std::vector<ReceiveBuffer> early_receives_;  // before the device is known
   std::vector<std::byte> private_data_;        // the accepting side's
   Established established_;
-  std::vector<std::uint64_t> sent_;  // cookies of Sends that have been copied
+  std::unordered_set<std::uint32_t> abandoned_;  // handles that the peer may still use
+  std::vector<std::uint64_t> sent_;              // cookies of Sends that have been copied
   bool collecting_ = false;
   bool receives_armed_ = false, sends_armed_ = false;
   unsigned send_events_ = 0, receive_events_ = 0;  // not yet acknowledged

@@ -72,6 +72,15 @@ Status RdmaConnection::revoke(std::span<const RemoteSegment> segments, std::uint
   return error(ErrorKind::local, EIO, "memory cannot be taken back from the device. Connect again");
 }
 
+Status RdmaConnection::abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
+  for (const RemoteSegment& segment : segments) abandoned_.insert(segment.handle);
+  return revoke(segments, cookie);
+}
+
+void RdmaConnection::forget(std::span<const RemoteSegment> segments) {
+  for (const RemoteSegment& segment : segments) abandoned_.erase(segment.handle);
+}
+
 void RdmaConnection::post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) {
   // Its registration has no right to write.
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
@@ -241,20 +250,31 @@ void RdmaConnection::take_receive(const ibv_wc& completion) {
   handler_.on_received(std::move(buffer), invalidated);
 }
 
+/// Why a connection has ended of which the device tells no more: `otherwise`, unless something was abandoned.
+Error RdmaConnection::ended(std::string otherwise) const {
+  if (abandoned_.empty()) return error(ErrorKind::connection, ECONNRESET, std::move(otherwise));
+  return error(ErrorKind::cancelled, ECANCELED,
+               "the peer was still using the memory of a call that was given up");
+}
+
 /// The first says what happened; the rest of the queue follows it as "flushed".
 void RdmaConnection::broken_by(const ibv_wc& completion) {
   if (broken_) return;
   switch (completion.status) {
     case IBV_WC_WR_FLUSH_ERR:
-      broken_ = error(ErrorKind::connection, ECONNRESET, "the connection was closed. Retry");
+      broken_ = ended("the connection was closed. Retry");
       return;
     case IBV_WC_RETRY_EXC_ERR:
-    case IBV_WC_RNR_RETRY_EXC_ERR:
     case IBV_WC_RESP_TIMEOUT_ERR:
       broken_ = error(ErrorKind::connection, ETIMEDOUT,
                       std::string("the peer does not answer any more (") +
                           endpoint_->lib.wc_status_str(completion.status) +
                           "); the connection was given up. Retry, and check the network");
+      return;
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+      broken_ = error(ErrorKind::connection, ETIMEDOUT,
+                      "the peer has had no Receive for a message for too long; the connection was given up. "
+                      "Retry, and check the peer's load");
       return;
     default:
       broken_ = error(ErrorKind::connection, EIO,

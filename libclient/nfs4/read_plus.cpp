@@ -1,0 +1,65 @@
+#include "nfs4/read_plus.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+struct Piece {
+  std::uint64_t begin = 0, length = 0;
+  bool hole = false;
+  xdr::ConstBytes bytes;
+};
+
+/// False: an element of a kind that nobody asked for.
+bool list(const read_plus_res4& result, std::vector<Piece>& pieces) {
+  for (const read_plus_content& content : result.rpr_contents.value) {
+    if (const data4* some = content.get<NFS4_CONTENT_DATA>()) {
+      pieces.push_back({some->d_offset, some->d_data.data.size(), false, some->d_data.data});
+    } else if (const data_info4* hole = content.get<NFS4_CONTENT_HOLE>()) {
+      pieces.push_back({hole->di_offset, hole->di_length, true, {}});
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool put_together(const read_plus_res4& result, std::span<std::byte> data, std::uint64_t offset,
+                  std::size_t& count) {
+  std::vector<Piece> pieces;
+  if (!list(result, pieces)) return false;
+  // In `data`. Zeros are written last: data has to be moved away from where a hole is.
+  std::vector<std::span<std::byte>> zeros;
+  std::size_t filled = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.length == 0) {
+      if (piece.begin != offset + filled) return false;
+      continue;
+    }
+    const std::uint64_t next = offset + filled;
+    const std::uint64_t end = piece.begin + piece.length;
+    // RFC 7862 15.10.3: in order, and a hole may begin before and end behind what was asked for. So it may
+    // reach back over what an earlier element has filled, which stays.
+    if (end < piece.begin || end < next) return false;
+    if (piece.hole ? piece.begin > next : piece.begin != next) return false;
+    const std::span<std::byte> rest = data.subspan(filled);
+    if (!piece.hole && piece.length > rest.size()) return false;
+    const auto here = static_cast<std::size_t>(std::min<std::uint64_t>(end - next, rest.size()));
+    if (piece.hole) {
+      zeros.push_back(rest.first(here));
+    } else {
+      std::memmove(rest.data(), piece.bytes.data(), here);
+    }
+    filled += here;
+  }
+  for (const std::span<std::byte> one : zeros) std::ranges::fill(one, std::byte{0});
+  count = filled;
+  return true;
+}
+
+}  // namespace nfsrdma::nfs4

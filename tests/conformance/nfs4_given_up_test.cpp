@@ -1,0 +1,130 @@
+// What the engine owes where things end early or turn out small: calls that nobody waits for any more, and
+// sessions and connections with little room.
+#include "nfs4/namespace.h"
+#include "support/engine_fixture.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+
+OpenRef open(EngineClient& c, const std::string& name) {
+  auto made = c.run(c.files.open(user(1), c.root, name, OPEN4_SHARE_ACCESS_BOTH, {}));
+  if (!made) FAIL(made.error().text());
+  return std::move(made->file);
+}
+
+}  // namespace
+
+TEST_CASE("T28 nfs4: READs that are given up cost nobody anything") {
+  Engine m;
+  const std::string text = pattern(300'000);
+  m.server.add_file("/f", text);
+  EngineClient& c = m.connect();
+  OpenRef file = open(c, "f");
+  // The second time, the late answers come while other READs are under way.
+  for (int i = 0; i < 2; ++i) {
+    m.server.hold(OP_READ);
+    std::vector<std::string> given_up(3, std::string(100'000, '?'));
+    {
+      std::vector<async::Task<Result<std::size_t>>> tasks;
+      for (std::string& data : given_up) {
+        tasks.push_back(file->read(room(data), 100'000));
+        c.start(tasks.back());
+      }
+      REQUIRE(c.turn_until([&] { return m.server.held() == given_up.size(); }));
+    }
+    for (std::string& data : given_up) std::ranges::fill(data, '!');
+    m.server.release();
+    std::string data(200'000, '?');
+    CHECK(*c.run(file->read(room(data), 50'000)) == data.size());
+    CHECK((data == text.substr(50'000, data.size())));
+    for (const std::string& left_alone : given_up) CHECK((left_alone == std::string(100'000, '!')));
+  }
+  CHECK(c.channel.facts().connects == 1);
+  CHECK(c.notices.empty());
+  CHECK(c.channel.credits_in_use() == 0);
+  CHECK(ok(c.run(c.files.close(std::move(file)))));
+}
+
+TEST_CASE("U13 nfs4: a new session's backchannel is what the connection of then can take") {
+  Engine m;
+  EngineClient& c = m.connect();
+  const auto sizes = [&] {
+    const auto created = m.server.last_create_session();
+    REQUIRE(created);
+    const channel_attrs4& all = created->csa_back_chan_attrs;
+    return std::pair(all.ca_maxrequestsize, all.ca_maxresponsesize);
+  };
+  CHECK(c.channel.facts().reply_threshold == 4096);
+  CHECK(sizes() == std::pair(4068U, 4068U));
+  for (const bool announce : {false, true}) {
+    CAPTURE(announce);
+    m.server.set_announce(announce);
+    m.server.restart();
+    REQUIRE(ok(c.run(c.objects.attributes(nullptr, c.root, some_attributes()))));
+    CHECK(c.channel.facts().reply_threshold == (announce ? 4096 : 1024));
+    CHECK(sizes() == (announce ? std::pair(4068U, 4068U) : std::pair(996U, 996U)));
+  }
+}
+
+TEST_CASE("U9 nfs4: a READDIR keeps to a small ca_maxresponsesize, however much or little is asked for") {
+  Engine m;
+  m.server.set_limits(65536, 4096, 16);
+  for (int i = 0; i < 200; ++i) m.server.add_file("/dir/" + std::string(40, 'x') + std::to_string(i), "");
+  EngineClient& c = m.connect();
+  const auto dir = c.handle("/dir");
+  for (const std::uint32_t most : {100U, 4096U, 1U << 20}) {
+    CAPTURE(most);
+    nfs_cookie4 cookie = 0;
+    verifier4 verifier{};
+    std::size_t count = 0;
+    for (bool eof = false; !eof;) {
+      auto page = c.run(c.objects.read_directory(nullptr, dir, cookie, verifier, some_attributes(), most));
+      REQUIRE(ok(page));
+      count += page->entries.size();
+      cookie = page->entries.back().cookie;
+      verifier = page->verifier;
+      eof = page->eof;
+    }
+    CHECK(count == 200);
+  }
+}
+
+TEST_CASE("F8 nfs4: a directory whose cookies go in circles is not listed for ever") {
+  Engine m;
+  for (int i = 0; i < 20; ++i) m.server.add_file("/dir/" + std::to_string(i), "");
+  EngineClient& c = m.connect();
+  m.server.set_circular_listings(true);
+  Namespace names(c.session);
+  auto listing = c.run(names.begin_list(*Path::parse("/dir"), {}));
+  REQUIRE(ok(listing));
+  std::size_t count = 0;
+  std::optional<Error> ended;
+  while (!ended && count < 1000) {
+    auto page = c.run(names.list_some(*listing));
+    if (page) {
+      CHECK_FALSE(listing->eof);
+      count += page->size();
+    } else {
+      ended = page.error();
+    }
+  }
+  REQUIRE(ended);
+  CHECK(ended->errno_value() == ELOOP);
+  CHECK(ended->text().find("/dir") != std::string::npos);
+  CHECK(count <= 60);
+}
+
+TEST_CASE("T34 nfs4: the largest Reply has room for the verifier that AUTH_SYS may bring") {
+  constexpr std::uint64_t kHead = 4 + 4 + 4;  // status, tag, count
+  for (const bool sys : {false, true}) {
+    const auto credential = sys ? rpc::Credential::sys("test", 0, 0, {}) : rpc::Credential::none();
+    const Compound compound(xdr::Message(), credential, 2, "test", false);
+    CHECK(compound.reply_size().max_inline == 24 + (sys ? 400 : 0) + kHead);
+    CHECK(compound.reply_size().max_reduced == compound.reply_size().max_inline);
+  }
+}
+
+}  // namespace nfsrdma
