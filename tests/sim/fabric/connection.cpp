@@ -102,14 +102,17 @@ void SimConnection::end(const Error& why) {
   simulation().say(host_.number(), "connection ends", why.text());
   if (deadline_ != 0) loop_.cancel(std::exchange(deadline_, 0));
   state_ = State::ended;
+  if (hook_ != 0) loop_.remove_end_of_turn(std::exchange(hook_, 0));
   let_go();
+  if (pair_) pair_->detach(side_);
   queue({News::Kind::ended, 0, {}, {}, why});
 }
 
 void SimConnection::close() {
-  if (state_ == State::closed) return;
+  const State before = state_;
+  if (before == State::closed) return;
   fall_silent();
-  if (pair_) pair_->leave(side_);
+  if (pair_ && before != State::ended) pair_->leave(side_);
 }
 
 void SimConnection::fall_silent() {

@@ -30,8 +30,8 @@ class SimConnection final : public fabric::Connection {
   void post_send(const fabric::SendWork& work) override;
   Result<std::vector<fabric::RemoteSegment>> expose(fabric::Bytes memory, fabric::Access access) override;
   Status revoke(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override;
-  Status abandon(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie);
-  void forget(std::span<const fabric::RemoteSegment> segments);
+  Status abandon(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override;
+  void forget(std::span<const fabric::RemoteSegment> segments) override;
   void post_rdma_write(fabric::ConstBytes local, const fabric::RemoteSegment& remote,
                        std::uint64_t cookie) override;
   void post_rdma_read(fabric::Bytes local, const fabric::RemoteSegment& remote,

@@ -141,7 +141,7 @@ void Pair::take_in(Side side, Piece& piece) {
   }
   simulation().note(to.host->number(), name_of(piece), piece.bytes.size(), mark);
   if (piece.kind == Passing::Kind::setup) return take_setup(side, piece);
-  if (to.face == nullptr) return;  // it has closed, and says so
+  if (to.face == nullptr) return reset_later(other(side));
   switch (piece.kind) {
     case Passing::Kind::send:
       to.face->place_send(piece);
@@ -181,8 +181,8 @@ void Pair::take_setup(Side side, Piece& piece) {
       return listener->take(shared_from_this(), std::move(piece.bytes));
     }
     case Signal::reply:
-      if (face != nullptr) face->set_up(std::move(piece.bytes));
-      return;
+      if (face == nullptr) return reset_later(other(side));
+      return face->set_up(std::move(piece.bytes));
     case Signal::refusal:
       return tell(side, lost(ECONNREFUSED, peer_name(side), "nobody listens there"));
     case Signal::end:

@@ -47,6 +47,8 @@ class Pair final : public std::enable_shared_from_this<Pair> {
   [[nodiscard]] SimConnection* face(Side side) { return end(side).face; }
 
   void attach(Side side, SimConnection& face) { end(side).face = &face; }
+  /// It has ended there; whoever sends something to it learns that it is not known any more.
+  void detach(Side side) { end(side).face = nullptr; }
   /// Its owner has closed it. The other side is told, behind all that was sent.
   void leave(Side side);
   /// Puts it on its way from there.
