@@ -1,9 +1,11 @@
 #include "api/server.h"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdio>
 #include <utility>
 
 #include "fabric/verbs/library.h"
@@ -26,8 +28,10 @@ std::chrono::milliseconds patience(std::chrono::milliseconds timeout) {
   return std::clamp<std::chrono::milliseconds>(timeout / 2, kLeastPatience, 60s);
 }
 
-rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc::Address>& addresses) {
+rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc::Address>& addresses,
+                                    const fabric::Dialer& dial) {
   rpc::ChannelOptions options;
+  options.dial = dial;
   options.server = target.host;
   options.addresses = addresses;
   options.fabric = target.options.fabric;
@@ -40,15 +44,10 @@ rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc:
   return options;
 }
 
-std::string random_hex(std::size_t bytes) {
-  std::vector<unsigned char> raw(bytes);
-  if (::getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(raw.size())) std::abort();
-  std::string out;
-  for (const unsigned char b : raw) {
-    out += "0123456789abcdef"[b >> 4U];
-    out += "0123456789abcdef"[b & 15U];
-  }
-  return out;
+std::string random_hex(async::Loop& loop) {
+  std::array<char, 17> text{};
+  (void)std::snprintf(text.data(), text.size(), "%016" PRIx64, loop.random<std::uint64_t>());
+  return text.data();
 }
 
 std::string host_name() {
@@ -69,26 +68,25 @@ std::uint32_t most_slots(const Options& options, const fabric::Established& esta
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, options.credits));
 }
 
-nfs4::SessionOptions session_options(const Options& options, const fabric::Established& established,
+nfs4::SessionOptions session_options(const Options& options, rpc::Channel& channel,
                                      std::optional<std::chrono::milliseconds> patience,
-                                     const std::string& owner_id) {
+                                     const Surroundings& surroundings) {
   nfs4::SessionOptions out;
   out.minor_version = options.minor_version;
   out.minor_version_fixed = options.minor_version_fixed;
   out.rsize = options.rsize;
   out.wsize = options.wsize;
-  out.slots = most_slots(options, established);
+  out.slots = most_slots(options, channel.established());
   out.callback_slots = kCallbackSlots;
-  out.credential = caller_of(options);
+  out.credential = caller_of(options, surroundings.host);
   // RFC 8881 2.4: unique among clients. A Client is one of its own, and leaves nothing to reclaim.
-  out.owner_id = owner_id;
-  if (owner_id.empty()) {
-    out.owner_id = "nfsrdma " + host_name() + " " + std::to_string(::getpid()) + " " + random_hex(8);
+  out.owner_id = surroundings.owner_id;
+  if (out.owner_id.empty()) {
+    out.owner_id =
+        "nfsrdma " + surroundings.host + " " + surroundings.process + " " + random_hex(channel.loop());
   }
   // Another each time: of a client that is known already the server drops all that it had (18.35.4, case 5).
-  if (::getrandom(out.verifier.data(), out.verifier.size(), 0) != static_cast<ssize_t>(out.verifier.size())) {
-    std::abort();
-  }
+  channel.loop().random(out.verifier);
   out.timeout = options.timeout;
   out.patience = patience;
   return out;
@@ -100,23 +98,32 @@ rpc::Credential credential_of(std::uint32_t uid, std::uint32_t gid, std::span<co
   return rpc::Credential::sys(host_name(), uid, gid, groups);
 }
 
-rpc::Credential caller_of(const Options& options) {
+rpc::Credential caller_of(const Options& options, const std::string& host) {
   std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
   const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
   groups.resize(static_cast<std::size_t>(std::max(count, 0)));
   // Somebody else's identity does not come with this process's groups.
   if (options.uid || options.gid) groups.clear();
   const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
-  return credential_of(options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()), numbers);
+  return rpc::Credential::sys(host, options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()),
+                              numbers);
+}
+
+Surroundings Surroundings::system(std::string owner_id) {
+  return {host_name(), std::to_string(::getpid()), fabric::system_dialer(), std::move(owner_id)};
 }
 
 Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::Address>& addresses,
                const NoticeSink& notices, std::optional<std::chrono::milliseconds> patience,
-               std::string owner_id)
-    : options_(target.options), notices_(notices), patience_(patience), owner_id_(std::move(owner_id)) {
+               Surroundings surroundings)
+    : options_(target.options),
+      notices_(notices),
+      patience_(patience),
+      surroundings_(std::move(surroundings)) {
   for (std::uint32_t i = 0; i < std::max(target.options.connections, 1U); ++i) {
-    channels_.push_back(std::make_unique<rpc::Channel>(
-        loop, channel_options(target, addresses), [notices](const rpcrdma::Notice& n) { notices(n.text); }));
+    channels_.push_back(
+        std::make_unique<rpc::Channel>(loop, channel_options(target, addresses, surroundings_.dial),
+                                       [notices](const rpcrdma::Notice& n) { notices(n.text); }));
   }
 }
 
@@ -124,7 +131,7 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
   rpc::Channel& first = *channels_.front();
   if (auto done = co_await first.connect(deadline); !done) co_return done;
   session_ = std::make_unique<nfs4::Session>(
-      first, session_options(options_, first.established(), patience_, owner_id_), notices_);
+      first, session_options(options_, first, patience_, surroundings_), notices_);
   if (auto done = co_await session_->open(deadline); !done) co_return done;
   for (std::size_t i = 1; i < channels_.size(); ++i) {
     if (auto done = co_await session_->add(*channels_[i], deadline); !done) co_return done;

@@ -1,35 +1,13 @@
 #include "async/loop.h"
 
-#include <sys/epoll.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cassert>
-#include <cerrno>
-#include <ctime>
-#include <span>
 #include <utility>
 
 namespace nfsrdma::async {
 namespace {
 
-constexpr auto kNear = std::chrono::milliseconds(100);
 constexpr auto kTidyEvery = std::chrono::seconds(5);
-
-int wait_for(int epoll, std::span<epoll_event> events, const timespec* timeout) {
-  // Timers of less than a millisecond matter (fabric/iwarp/gathering.h). Linux before 5.11 rounds them up.
-  static std::atomic<bool> precise = true;
-  if (precise) {
-    const int count = ::epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()), timeout, nullptr);
-    if (count >= 0 || errno != ENOSYS) return count;
-    precise = false;
-  }
-  constexpr long kMilli = 1000000;
-  const long ms = timeout == nullptr ? -1 : timeout->tv_sec * 1000 + (timeout->tv_nsec + kMilli - 1) / kMilli;
-  return ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), static_cast<int>(ms));
-}
 
 }  // namespace
 
@@ -51,37 +29,31 @@ struct Loop::Watch {
   FdCallback callback;
 };
 
-Loop::Loop() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (epoll_ < 0) std::abort();  // out of descriptors before anything began
-}
+Loop::Loop() : system_(system_world()), world_(*system_), now_(world_.now()) {}
+Loop::Loop(World& world) : world_(world), now_(world_.now()) {}
 
 Loop::~Loop() {
   drop_tasks();
-  ::close(epoll_);
+}
+
+/// A tag is the descriptor and the low half of its watch's id: an event that was queued for a descriptor that
+/// has been closed since does not reach the next with the same number.
+std::uint64_t Loop::tag_of(int fd, std::uint64_t id) {
+  return id << 32U | static_cast<std::uint32_t>(fd);
 }
 
 void Loop::watch(int fd, std::uint32_t events, FdCallback callback) {
   const auto watch = std::make_shared<Watch>(Watch{next_id_++, std::move(callback)});
-  control(EPOLL_CTL_ADD, fd, events, watch->id);
+  world_.watch(fd, events, tag_of(fd, watch->id));
   watches_[fd] = watch;
 }
 
 void Loop::change(int fd, std::uint32_t events) {
-  control(EPOLL_CTL_MOD, fd, events, watches_.at(fd)->id);
+  world_.change(fd, events, tag_of(fd, watches_.at(fd)->id));
 }
 
 void Loop::unwatch(int fd) {
-  if (watches_.erase(fd) != 0) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
-}
-
-/// An event carries the descriptor and the low half of its watch's id: one that was queued for a descriptor
-/// that has been closed since does not reach the next with the same number.
-void Loop::control(int operation, int fd, std::uint32_t events, std::uint64_t id) {
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = id << 32U | static_cast<std::uint32_t>(fd);
-  [[maybe_unused]] const int rc = ::epoll_ctl(epoll_, operation, fd, &event);
-  assert(rc == 0);
+  if (watches_.erase(fd) != 0) world_.unwatch(fd);
 }
 
 Loop::TimerId Loop::at(TimePoint when, std::function<void()> callback) {
@@ -179,41 +151,41 @@ void Loop::tidy_later() {
 
 std::int64_t Loop::wall_seconds() {
   if (wall_read_ == TimePoint::min() || now() - wall_read_ >= std::chrono::seconds(1)) {
-    wall_seconds_ = std::time(nullptr);
+    wall_seconds_ = world_.wall_seconds();
     wall_read_ = now_;
   }
   return wall_seconds_;
 }
 
-bool Loop::turn(TimePoint latest) {
-  TimePoint until = latest;
-  if (!timers_.empty()) until = std::min(until, timers_.begin()->first.first);
-  if (!posted_.empty()) until = TimePoint::min();
-  timespec wait{};
-  timespec* timeout = nullptr;
-  if (until != TimePoint::max()) timeout = &wait;
-  if (until != TimePoint::max() && until != TimePoint::min()) {
-    // For what is far away the clock of the last turn will do.
-    if (until - now_ < kNear) look_at_clock();
-    const auto left = std::min<Clock::duration>(until - std::min(until, now_), std::chrono::hours(24));
-    wait.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
-    wait.tv_nsec = (left % std::chrono::seconds(1)).count();
+void Loop::random(std::span<std::byte> out) {
+  if (out.size() > chance_.size()) return world_.random(out);
+  if (chance_.size() - chance_used_ < out.size()) {
+    world_.random(chance_);
+    chance_used_ = 0;
   }
-  std::array<epoll_event, 64> events;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by the kernel
-  const int count = wait_for(epoll_, events, timeout);
+  const auto part = std::span(chance_).subspan(chance_used_, out.size());
+  std::ranges::copy(part, out.begin());
+  std::ranges::fill(part, std::byte{});
+  chance_used_ += out.size();
+}
+
+void Loop::run_ready(const Ready& ready) {
+  const int fd = static_cast<int>(static_cast<std::uint32_t>(ready.tag));
+  const auto found = watches_.find(fd);
+  // An earlier callback of this turn may have taken it off.
+  if (found == watches_.end() || tag_of(fd, found->second->id) != ready.tag) return;
+  const std::shared_ptr<Watch> keep = found->second;
+  keep->callback(ready.events);
+}
+
+bool Loop::turn(TimePoint latest) {
+  std::array<Ready, 64> ready;  // NOLINT(cppcoreguidelines-pro-type-member-init): wait() fills it
+  const std::size_t count = world_.wait(std::min(latest, due()), ready);
   look_at_clock();
-  const bool timer_due = !timers_.empty() && timers_.begin()->first.first <= now_;
-  if (count <= 0 && !timer_due && posted_.empty()) return false;
+  if (count == 0 && due() > now_) return false;
   const InTurn turn(*this);
   run_timers();
-  for (int i = 0; i < count; ++i) {
-    const auto& event = events[static_cast<std::size_t>(i)];
-    const auto found = watches_.find(static_cast<int>(static_cast<std::uint32_t>(event.data.u64)));
-    // An earlier callback of this turn may have taken it off.
-    if (found == watches_.end() || found->second->id << 32U != (event.data.u64 & ~0xffffffffULL)) continue;
-    const std::shared_ptr<Watch> keep = found->second;
-    keep->callback(event.events);
-  }
+  for (const Ready& one : std::span(ready).first(count)) run_ready(one);
   end_turn();
   return true;
 }

@@ -8,26 +8,32 @@
 // call (in virtual machines, in User-Mode Linux) that was most of what a request cost. Between turns it is
 // read whenever it is asked for.
 //
+// Time, chance and waiting come from the loop's World, and so does everything of them that is used on the
+// loop: a test that hands in a World of its own decides about all three.
+//
 // Own code because the fabric wants readiness, not completion: it decides where to receive only once it knows
 // that bytes are there (design.md, "choose by measurement").
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <concepts>
 #include <coroutine>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "async/memory.h"
 #include "async/task.h"
+#include "async/world.h"
 
 namespace nfsrdma::async {
-
-using Clock = std::chrono::steady_clock;
-using TimePoint = Clock::time_point;
 
 class Loop {
  public:
@@ -35,7 +41,10 @@ class Loop {
   using FdCallback = std::function<void(std::uint32_t events)>;
   using TimerId = std::uint64_t;  ///< never 0, never used again
 
+  /// In the system's world.
   Loop();
+  /// `world` is this loop's alone, and outlives it.
+  explicit Loop(World& world);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -72,6 +81,8 @@ class Loop {
   [[nodiscard]] TimePoint next_timer() const {
     return timers_.empty() ? TimePoint::max() : timers_.begin()->first.first;
   }
+  /// When turn() has something to do, if no descriptor becomes ready before: TimePoint::min() is now.
+  [[nodiscard]] TimePoint due() const { return posted_.empty() ? next_timer() : TimePoint::min(); }
 
   /// Runs turns until the task has ended and returns what it returned.
   template <class T>
@@ -114,15 +125,33 @@ class Loop {
     return now_;
   }
   /// Time has passed in the middle of a turn: a user's code has run.
-  void look_at_clock() const { now_ = Clock::now(); }
+  void look_at_clock() const {
+    now_ = world_.now();
+    lease_now_.reset();
+  }
+  /// By the clock that goes on while the machine sleeps; stands still for a turn as now() does.
+  [[nodiscard]] LeaseTime lease_now() const {
+    if (!in_turn_) look_at_clock();
+    if (!lease_now_) lease_now_ = world_.lease_now();
+    return *lease_now_;
+  }
   /// The wall clock, in seconds since 1970, at most one behind.
   [[nodiscard]] std::int64_t wall_seconds();
+
+  /// Fills `out` with bytes that nobody can predict.
+  void random(std::span<std::byte> out);
+  template <std::unsigned_integral T>
+  [[nodiscard]] T random() {
+    T out = 0;
+    random(std::as_writable_bytes(std::span(&out, 1)));
+    return out;
+  }
 
   /// For those who work on this loop. What nobody wants for some seconds goes back to the system.
   [[nodiscard]] MemoryPool& memory() { return memory_; }
 
   /// The descriptor that becomes readable when turn() has something to do (an epoll descriptor).
-  [[nodiscard]] int descriptor() const { return epoll_; }
+  [[nodiscard]] int descriptor() const { return world_.descriptor(); }
 
   /// Runs posted functions and the end-of-turn hooks: what was queued from outside a turn goes out now.
   void end_turn();
@@ -130,16 +159,18 @@ class Loop {
  private:
   struct Watch;
   class InTurn;
-  void control(int operation, int fd, std::uint32_t events, std::uint64_t id);
+  static std::uint64_t tag_of(int fd, std::uint64_t id);
+  void run_ready(const Ready& ready);
   void run_timers();
   void run_posted();
   static Task<void> run_spawned(Loop& loop, std::uint64_t id, Task<void> task);
   void reap();
   void tidy_later();
 
+  const std::unique_ptr<World> system_;  // none where there is another
+  World& world_;
   MemoryPool memory_;
   bool tidying_ = false;  // there is a timer for it
-  int epoll_;
   std::map<int, std::shared_ptr<Watch>> watches_;
   std::map<std::pair<TimePoint, TimerId>, std::function<void()>> timers_;
   std::map<TimerId, TimePoint> timer_times_;
@@ -148,9 +179,12 @@ class Loop {
   std::map<std::uint64_t, Task<void>> spawned_;
   std::vector<std::uint64_t> ended_;  // of them
   bool in_turn_ = false;
-  mutable TimePoint now_ = Clock::now();  // as of the turn
+  mutable TimePoint now_;                       // as of the turn
+  mutable std::optional<LeaseTime> lease_now_;  // as of now_, once somebody asked
   TimePoint wall_read_ = TimePoint::min();
   std::int64_t wall_seconds_ = 0;
+  std::array<std::byte, 256> chance_{};  // random bytes; those that were given out are zero
+  std::size_t chance_used_ = chance_.size();
   std::uint64_t next_id_ = 1;
 };
 

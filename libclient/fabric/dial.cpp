@@ -195,4 +195,10 @@ std::unique_ptr<Connection> dial(async::Loop& loop, DialOptions options, Handler
   return std::make_unique<Dialing>(loop, std::move(options), handler, fabrics);
 }
 
+Dialer system_dialer() {
+  return [](async::Loop& loop, DialOptions options, Handler& handler) {
+    return dial(loop, std::move(options), handler);
+  };
+}
+
 }  // namespace nfsrdma::fabric

@@ -44,4 +44,9 @@ struct Fabrics {
 [[nodiscard]] std::unique_ptr<Connection> dial(async::Loop& loop, DialOptions options, Handler& handler,
                                                const Fabrics& fabrics = system_fabrics());
 
+/// Who makes the connections of somebody who needs several, one after the other.
+using Dialer = std::function<std::unique_ptr<Connection>(async::Loop&, DialOptions, Handler&)>;
+/// dial() with this system's fabrics.
+[[nodiscard]] Dialer system_dialer();
+
 }  // namespace nfsrdma::fabric

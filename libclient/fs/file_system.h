@@ -403,7 +403,11 @@ class FileSystem {
     Pending pending;
     async::TimePoint begun;
   };
-  std::map<Inode*, Gathered> gathered_;
+  /// In an order that is the same in each run of the same work: not that of addresses.
+  struct ByNumber {
+    bool operator()(const Inode* a, const Inode* b) const { return a->id < b->id; }
+  };
+  std::map<Inode*, Gathered, ByNumber> gathered_;
   bool sending_old_ = false;  // send_old_gathered() runs
   std::uint64_t sending_task_ = 0;
   std::size_t behind_ = 0;  // bytes that were answered and are not with the server

@@ -1,8 +1,5 @@
 #include "nfs4/file.h"
 
-#include <sys/random.h>
-
-#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstdlib>
@@ -74,14 +71,14 @@ struct Counted {
   Counted& operator=(const Counted&) = delete;
 };
 
-openflag4 how_to_open(const OpenFlags& flags) {
+openflag4 how_to_open(async::Loop& loop, const OpenFlags& flags) {
   if (!flags.create) return openflag4::of<OPEN4_NOCREATE>();
   SetAttributes changes;
   changes.mode = flags.mode;
   createhow4 how;
   if (flags.exclusive) {
     // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
-    how.emplace<EXCLUSIVE4_1>() = {unique_verifier(), encode_changes(changes)};
+    how.emplace<EXCLUSIVE4_1>() = {unique_verifier(loop), encode_changes(changes)};
   } else {
     if (flags.truncate) changes.size = 0;
     how.emplace<UNCHECKED4>() = encode_changes(changes);
@@ -91,13 +88,8 @@ openflag4 how_to_open(const OpenFlags& flags) {
 
 }  // namespace
 
-verifier4 unique_verifier() {
-  static std::atomic<std::uint64_t> next = [] {
-    std::uint64_t begin = 0;
-    if (::getrandom(&begin, sizeof begin, 0) != static_cast<ssize_t>(sizeof begin)) std::abort();
-    return begin;
-  }();
-  return std::bit_cast<verifier4>(next++);
+verifier4 unique_verifier(async::Loop& loop) {
+  return std::bit_cast<verifier4>(loop.random<std::uint64_t>());
 }
 
 OPEN4args open_arguments(const Session& session, const Open& open) {
@@ -148,7 +140,7 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
   Open& open = file->open_;
   open.access = share_of(mode);
   open.owner = session.next_owner();
-  const openflag4 how = how_to_open(flags);
+  const openflag4 how = how_to_open(session.loop(), flags);
   const Session::Opening opening(session);
   open_delegation4 delegation;
   for (;;) {

@@ -42,7 +42,7 @@ async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4
                                       SetAttributes changes, std::string path);
 
 /// One that nobody else makes: for EXCLUSIVE4_1.
-verifier4 unique_verifier();
+verifier4 unique_verifier(async::Loop& loop);
 /// OPEN's arguments but for openhow and claim.
 OPEN4args open_arguments(const Session& session, const Open& open);
 /// The same for a file that was open before: in the grace period, and otherwise.

@@ -28,7 +28,7 @@ SetAttributes at_exclusive_create(SetAttributes changes) {
   return changes;
 }
 
-openflag4 how_to_create(Creation how, const SetAttributes& changes) {
+openflag4 how_to_create(async::Loop& loop, Creation how, const SetAttributes& changes) {
   createhow4 out;
   switch (how) {
     case Creation::unchecked:
@@ -39,7 +39,7 @@ openflag4 how_to_create(Creation how, const SetAttributes& changes) {
       break;
     case Creation::exclusive:
       // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
-      out.emplace<EXCLUSIVE4_1>() = {unique_verifier(), encode_changes(at_exclusive_create(changes))};
+      out.emplace<EXCLUSIVE4_1>() = {unique_verifier(loop), encode_changes(at_exclusive_create(changes))};
       break;
   }
   return openflag4::of<OPEN4_CREATE>(std::move(out));
@@ -544,7 +544,8 @@ async::Task<Result<Opened>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, 
 async::Task<Result<Opened>> OpenFiles::create(Caller caller, nfs_fh4 directory, std::string name,
                                               std::uint32_t access, Creation how, SetAttributes changes,
                                               Wanted wanted) {
-  OpenTable::Opening what{std::move(caller), name, access, how_to_create(how, changes)};
+  OpenTable::Opening what{std::move(caller), name, access,
+                          how_to_create(table_->session().loop(), how, changes)};
   what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
   return table_->open_in(std::move(what), directory, changes, std::move(wanted));
 }

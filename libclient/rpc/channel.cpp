@@ -1,11 +1,8 @@
 #include "rpc/channel.h"
 
-#include <sys/random.h>
-
 #include <cerrno>
 
 #include "fabric/address.h"
-#include "fabric/dial.h"
 
 namespace nfsrdma::rpc {
 namespace {
@@ -15,12 +12,6 @@ namespace {
 constexpr std::uint64_t kRevokeCookie = 1ULL << 63;
 constexpr std::uint64_t kAnswerCookie = 1ULL << 62;
 constexpr std::size_t kSpareMessages = 128;
-
-std::uint32_t random_xid() {
-  std::uint32_t value = 0;
-  if (::getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) std::abort();
-  return value;
-}
 
 fabric::iwarp::CrcPolicy policy_of(Crc crc) {
   switch (crc) {
@@ -62,7 +53,7 @@ Channel::Channel(async::Loop& loop, ChannelOptions options, NoticeSink notices)
     : loop_(loop),
       options_(std::move(options)),
       notices_(std::move(notices)),
-      requester_(options_.rdma, *this, random_xid(), options_.server) {}
+      requester_(options_.rdma, *this, loop.random<std::uint32_t>(), options_.server) {}
 
 Channel::~Channel() {
   *alive_ = false;
@@ -264,7 +255,7 @@ void Channel::dial() {
   const auto now = loop_.now();
   const auto deadline = std::min(first_deadline_, now + options_.connect_timeout);
   options.deadline = now + (deadline - now) / static_cast<long>(options_.addresses.size() - address_index_);
-  connection_ = fabric::dial(loop_, std::move(options), *this);
+  connection_ = options_.dial(loop_, std::move(options), *this);
 }
 
 /// Closes the connection and lets go of it, later: this may be inside one of its callbacks.

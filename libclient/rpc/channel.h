@@ -19,13 +19,13 @@
 
 #include <coroutine>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "async/loop.h"
-#include "fabric/fabric.h"
+#include "fabric/dial.h"
 #include "nfsrdma/options.h"
 #include "rpcrdma/requester.h"
 
@@ -43,6 +43,7 @@ struct ChannelOptions {
   Crc crc = Crc::automatic;
   std::chrono::microseconds busy_poll{0};
   std::chrono::milliseconds connect_timeout{10000};
+  fabric::Dialer dial = fabric::system_dialer();  ///< makes the connections
   rpcrdma::Config rdma;
 };
 
@@ -177,7 +178,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   std::uint64_t generation_ = 0;
   std::string address_;
   fabric::Established established_;
-  std::unordered_map<rpcrdma::CallId, Awaiter*> waiting_;
+  std::map<rpcrdma::CallId, Awaiter*> waiting_;  // in the order in which they were made
   std::vector<fabric::ReceiveBuffer> spare_buffers_;
   std::vector<xdr::Message> spare_messages_;
   bool pumping_ = false;

@@ -81,35 +81,47 @@ nfsstat4 ServerState::run(Context& at, op::FREE_STATEID, const FREE_STATEID4args
 
 // ---- the server's Calls ----
 
-CallbackQueue::Added CallbackQueue::add(clientid4 client, Build build) {
+CallbackQueue::Ticket CallbackQueue::add(clientid4 client, Build build, Done done) {
   auto one = std::make_unique<Pending>();
   one->ticket = ++last_;
   one->client = client;
   one->build = std::move(build);
+  one->done = std::move(done);
   one->xid = next_xid_++;
-  Added added{one->ticket, one->status.get_future()};
   queue_.push_back(std::move(one));
   pump();
-  return added;
-}
-
-CallbackQueue::Added CallbackQueue::add_null() {
-  return add(0, {});
+  return last_;
 }
 
 void CallbackQueue::drop(Ticket ticket) {
-  std::erase_if(queue_, [&](const auto& one) { return one->ticket == ticket; });
-  pump();
+  std::erase_if(queue_, [&](const auto& one) { return one->ticket == ticket && one->sequence == 0; });
+  for (const auto& one : queue_) {
+    if (one->ticket == ticket) one->done = nullptr;
+  }
+}
+
+void CallbackQueue::forget() {
+  for (const auto& one : std::exchange(queue_, {})) {
+    if (one->done) one->done(NFS4ERR_BADSESSION);
+  }
 }
 
 void CallbackQueue::pump() {
-  if (queue_.empty() || queue_.front()->connection != 0) return;
-  (void)send(*queue_.front());
+  for (const auto& one : queue_) {
+    if (one->connection == 0) send(*one);
+  }
 }
 
-bool CallbackQueue::send(Pending& one) {
+bool CallbackQueue::is_slot_in_use(const sessionid4& session, const Pending& by_other_than) const {
+  return std::ranges::any_of(queue_, [&](const auto& one) {
+    return one.get() != &by_other_than && one->sequence != 0 && one->session == session;
+  });
+}
+
+void CallbackQueue::send(Pending& one) {
   for (auto& [id, session] : state_.sessions) {
     if (one.client != 0 && session.client != one.client) continue;
+    if (is_slot_in_use(id, one)) continue;
     for (const unsigned connection : session.backchannels) {
       if (one.sequence == 0 || one.session != id) {
         one.session = id;
@@ -128,30 +140,30 @@ bool CallbackQueue::send(Pending& one) {
       }
       if (!send_(connection, one.xid, call.bytes(one.xid))) continue;
       one.connection = connection;
-      return true;
+      return;
     }
   }
-  return false;
 }
 
 void CallbackQueue::on_reply(unsigned connection, std::uint32_t xid, xdr::ConstBytes message) {
-  if (queue_.empty() || queue_.front()->xid != xid || queue_.front()->connection != connection) {
-    // Dropped, or answered by then over another connection.
+  const auto found = std::ranges::find_if(
+      queue_, [&](const auto& one) { return one->xid == xid && one->connection == connection; });
+  if (found == queue_.end()) {
+    // Answered by then over another connection, or from before a restart.
     if (xid < kFirstXid || xid >= next_xid_) state_.problem("an answer to no Call of the server's");
     return;
   }
-  const auto one = std::move(queue_.front());
-  queue_.pop_front();
+  const auto one = std::move(*found);
+  queue_.erase(found);
   test::CallbackResults results(message);
+  nfsstat4 status = one->build ? results.status() : NFS4_OK;
   if (results.rpc().refusal != rpc::Refusal::none) {
     state_.problem("a Call of the server's is refused by RPC");
-    one->status.set_value(NFS4ERR_SERVERFAULT);
-  } else {
-    if (results.status() == NFS4_OK && one->build && results.take<cb_op::CB_SEQUENCE>() != NFS4_OK) {
-      state_.problem("CB_COMPOUND is good, and CB_SEQUENCE in it is not");
-    }
-    one->status.set_value(one->build ? results.status() : NFS4_OK);
+    status = NFS4ERR_SERVERFAULT;
+  } else if (status == NFS4_OK && one->build && results.take<cb_op::CB_SEQUENCE>() != NFS4_OK) {
+    state_.problem("CB_COMPOUND is good, and CB_SEQUENCE in it is not");
   }
+  if (one->done) one->done(status);
   pump();
 }
 

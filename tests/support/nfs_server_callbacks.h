@@ -1,15 +1,15 @@
-// Private to the test server: its Calls to clients (RFC 8881 20), one at a time, in slot 0 of the session's
-// backchannel.
+// Private to the test server: its Calls to clients (RFC 8881 20), in slot 0 of a session's backchannel, one
+// at a time for each session.
 //
 // A Call that finds no connection, or whose connection ends before its answer, waits until a session of its
 // client has a backchannel again: the same request where the session is the same one, a new one where it is
-// not. Confined to the server's thread, apart from the futures.
+// not. A Call that was sent keeps its slot until it is answered, even if nobody waits for it any more (RFC
+// 8881 2.10.6.1). Confined to the server's thread.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <future>
 #include <memory>
 
 #include "support/callback_call.h"
@@ -26,15 +26,15 @@ class CallbackQueue {
 
   CallbackQueue(ServerState& state, Send send) : state_(state), send_(std::move(send)) {}
 
-  struct Added {
-    Ticket ticket = 0;
-    std::future<nfs4::nfsstat4> status;
-  };
+  /// Gets the status of the CB_COMPOUND. May be empty.
+  using Done = std::function<void(nfs4::nfsstat4)>;
   /// `client` 0: whoever has a session.
-  Added add(nfs4::clientid4 client, Build build);
-  Added add_null();
+  Ticket add(nfs4::clientid4 client, Build build, Done done);
+  Ticket add_null(Done done) { return add(0, {}, std::move(done)); }
   /// Nobody waits for it any more.
   void drop(Ticket ticket);
+  /// The server restarts: nobody answers the Calls of before, which end with BADSESSION.
+  void forget();
   /// Sends what can be sent. Where a backchannel may have come, or an answer.
   void pump();
   void on_reply(unsigned connection, std::uint32_t xid, xdr::ConstBytes message);
@@ -49,9 +49,10 @@ class CallbackQueue {
     unsigned connection = 0;         // that it went over; 0: none
     nfs4::sessionid4 session{};      // in which it was sent
     nfs4::sequenceid4 sequence = 0;  // 0: not sent
-    std::promise<nfs4::nfsstat4> status;
+    Done done;
   };
-  bool send(Pending& one);
+  void send(Pending& one);
+  [[nodiscard]] bool is_slot_in_use(const nfs4::sessionid4& session, const Pending& by_other_than) const;
 
   ServerState& state_;
   const Send send_;

@@ -116,7 +116,7 @@ bool SeenCall::has(nfs_opnum4 wanted) const {
   return std::ranges::find(ops, wanted) != ops.end();
 }
 
-ServerState::ServerState() {
+ServerState::ServerState(Now now) : now_(std::move(now)) {
   next_id = kRoot;
   Inode& root = fresh(NF4DIR);
   root.mode = 0755;
@@ -177,7 +177,7 @@ Inode& ServerState::make(const std::string& path, nfs_ftype4 type) {
   return *at;
 }
 
-void ServerState::restart(std::chrono::milliseconds grace) {
+void ServerState::restart(Instant::duration grace) {
   ++boot;
   clients.clear();
   sessions.clear();
@@ -188,7 +188,7 @@ void ServerState::restart(std::chrono::milliseconds grace) {
   for (auto& [id, inode] : inodes) {
     if (inode.type == NF4REG) inode.data = inode.stable;
   }
-  grace_until = std::chrono::steady_clock::now() + grace;
+  grace_until = now_() + grace;
 }
 
 verifier4 ServerState::write_verifier() const {

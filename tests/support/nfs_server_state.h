@@ -14,7 +14,7 @@
 
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/ops_callback.h"
-#include "support/nfs_server.h"
+#include "support/seen_call.h"
 #include "xdr/decoder.h"
 
 namespace nfsrdma::testing {
@@ -115,11 +115,12 @@ struct Answer {
 
 class ServerState {
  public:
-  ServerState();
+  using Now = std::function<Instant()>;
+  explicit ServerState(Now now);
 
   Inode& make(const std::string& path, nfs4::nfs_ftype4 type);
   Inode* find(const std::string& path);
-  void restart(std::chrono::milliseconds grace);
+  void restart(Instant::duration grace);
   void problem(const std::string& text) { problems += text + "\n"; }
   [[nodiscard]] nfs4::stateid4 stateid_of(std::uint64_t number, std::uint32_t seqid) const;
   /// A lock of somebody else's, on the server itself.
@@ -166,6 +167,8 @@ class ServerState {
   std::string problems;
 
  private:
+  const Now now_;
+
   struct Context {
     std::uint64_t current = 0, saved = 0;  // inodes; 0: none
     nfs4::clientid4 client = 0;
@@ -210,7 +213,7 @@ class ServerState {
   static std::uint64_t end_of_piece(const Inode& inode, std::uint64_t offset);
   nfs4::nfsstat4 check_two(Context& at, const nfs4::stateid4& from, const nfs4::stateid4& to);
   [[nodiscard]] nfs4::verifier4 write_verifier() const;
-  [[nodiscard]] bool in_grace() const { return std::chrono::steady_clock::now() < grace_until; }
+  [[nodiscard]] bool in_grace() const { return now_() < grace_until; }
 
   template <class Res>
   static nfs4::nfsstat4 plain(Res& res, nfs4::nfsstat4 status) {

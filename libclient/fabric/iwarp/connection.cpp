@@ -1,7 +1,6 @@
 #include "fabric/iwarp/connection.h"
 
 #include <sys/epoll.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cassert>
@@ -22,15 +21,9 @@ constexpr auto last_nudge = std::chrono::seconds(2);
 constexpr int rounds_per_event = 16;  // then other descriptors have their turn
 constexpr std::size_t most_kept = 16 * 1024;
 
-// STags come from the kernel's generator, a page of them at a time (RFC 8166 8.1.2).
-std::uint32_t random_stag() {
-  thread_local std::array<std::uint32_t, 64> numbers{};  // 256 octets: never short, never interrupted
-  thread_local std::size_t used = numbers.size();
-  if (used == numbers.size()) {
-    if (::getrandom(numbers.data(), sizeof numbers, 0) != static_cast<ssize_t>(sizeof numbers)) std::abort();
-    used = 0;
-  }
-  return std::exchange(numbers[used++], 0);
+/// STags that nobody can predict (RFC 8166 8.1.2).
+RegionTable::Random stags(async::Loop& loop) {
+  return [&loop] { return loop.random<std::uint32_t>(); };
 }
 
 }  // namespace
@@ -44,7 +37,7 @@ TcpConnection::TcpConnection(async::Loop& loop, ConnectOptions options, Handler&
       handler_(handler),
       options_(std::move(options)),
       peer_(peer_text(options_.address, options_.host)),
-      stream_(*this, random_stag),
+      stream_(*this, stags(loop)),
       send_budget_(min_send_budget) {
   if (options_.private_data.size() > mpa_private_data_room(true)) {
     fail_later(error(ErrorKind::usage, EINVAL, "more than 508 octets of private data"));
@@ -67,7 +60,7 @@ TcpConnection::TcpConnection(async::Loop& loop, Socket socket, std::string peer,
       peer_(std::move(peer)),
       socket_(std::move(socket)),
       early_(std::move(early)),
-      stream_(*this, random_stag),
+      stream_(*this, stags(loop)),
       send_budget_(min_send_budget) {
   established_ = established(agreement);
   post(&TcpConnection::announce);

@@ -1,11 +1,8 @@
 #include "fabric/verbs/exposures.h"
 
-#include <sys/random.h>
 #include <sys/resource.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 namespace nfsrdma::fabric::verbs {
@@ -14,16 +11,9 @@ namespace {
 constexpr std::uint32_t own_bits = 0xff;  // of a window's handle
 
 /// The window's next handle: its own bits random and other than before, as binding demands.
-std::uint32_t next_handle(std::uint32_t handle) {
-  thread_local std::array<std::uint8_t, 256> numbers{};  // so many at a time are never cut short
-  thread_local std::size_t used = numbers.size();
+std::uint32_t next_handle(async::Loop& loop, std::uint32_t handle) {
   for (;;) {
-    if (used == numbers.size()) {
-      if (::getrandom(numbers.data(), numbers.size(), 0) != static_cast<ssize_t>(numbers.size()))
-        std::abort();
-      used = 0;
-    }
-    const std::uint32_t next = (handle & ~own_bits) | std::exchange(numbers[used++], std::uint8_t{0});
+    const std::uint32_t next = (handle & ~own_bits) | loop.random<std::uint8_t>();
     if (next != handle) return next;
   }
 }
@@ -77,7 +67,7 @@ Result<RemoteSegment> Exposures::expose_one(Bytes memory, Access access) {
   }
   std::uint32_t handle = registration->rkey;
   if (window != nullptr) {
-    handle = next_handle(window->rkey);
+    handle = next_handle(loop_, window->rkey);
     Work bind;
     bind.kind = Work::Kind::bind;
     bind.handle = handle;

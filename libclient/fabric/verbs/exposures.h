@@ -21,13 +21,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "async/loop.h"
 #include "fabric/verbs/send_queue.h"
 
 namespace nfsrdma::fabric::verbs {
 
 class Exposures {
  public:
-  Exposures(Endpoint& endpoint, SendQueue& queue) : endpoint_(endpoint), queue_(queue) {}
+  Exposures(async::Loop& loop, Endpoint& endpoint, SendQueue& queue)
+      : loop_(loop), endpoint_(endpoint), queue_(queue) {}
   ~Exposures() { clear(); }
   Exposures(const Exposures&) = delete;
   Exposures& operator=(const Exposures&) = delete;
@@ -65,6 +67,7 @@ class Exposures {
   [[nodiscard]] bool release(std::uint32_t handle);
   [[nodiscard]] bool give_window_back(Exposed& one);
 
+  async::Loop& loop_;
   Endpoint& endpoint_;
   SendQueue& queue_;
   std::unordered_map<std::uint32_t, Exposed> exposed_;

@@ -18,7 +18,7 @@ constexpr unsigned most_skipped_spins = 64;
 void RdmaConnection::make_queues() {
   sends_.emplace(*endpoint_, [this](const Work& work) { on_work_done(work); });
   receives_.emplace(*endpoint_);
-  exposures_.emplace(*endpoint_, *sends_);
+  exposures_.emplace(loop_, *endpoint_, *sends_);
   for (ReceiveBuffer& buffer : early_receives_) receives_->add(std::move(buffer));
   early_receives_.clear();
   hook_ = loop_.at_end_of_turn([this] { end_of_turn(); });
@@ -308,7 +308,8 @@ void RdmaConnection::end_of_turn() {
 
 /// Whether something completed.
 bool RdmaConnection::spin() {
-  const auto until = Clock::now() + options_.queues.busy_poll;
+  loop_.look_at_clock();
+  const auto until = loop_.now() + options_.queues.busy_poll;
   do {
     collecting_ = true;
     const int count = poll_sends() + poll_receives();
@@ -323,7 +324,8 @@ bool RdmaConnection::spin() {
       flush();
       return true;
     }
-  } while (Clock::now() < until);
+    loop_.look_at_clock();
+  } while (loop_.now() < until);
   return false;
 }
 

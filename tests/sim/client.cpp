@@ -1,0 +1,93 @@
+#include "sim/client.h"
+
+#include "fs/nfs4/engine.h"
+
+namespace nfsrdma::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// As good as for ever, and still a time that can be added to.
+constexpr auto kForEver = std::chrono::hours(24 * 365 * 50);
+constexpr auto kRetryAfter = 1s;
+
+bool may_pass(const Error& error) {
+  return error.kind() == ErrorKind::connection || error.kind() == ErrorKind::timeout;
+}
+
+}  // namespace
+
+Options ClientSettings::quick() {
+  Options out;
+  out.rsize = out.wsize = 16U << 10U;
+  out.uid = out.gid = 0;
+  out.credits = 16;
+  out.timeout = 60s;
+  out.connect_timeout = 10s;
+  return out;
+}
+
+SimClient::SimClient(Network& network, Host& host, const Host& server, ClientSettings settings)
+    : network_(network), host_(host), server_host_(server), settings_(std::move(settings)) {
+  build();
+}
+
+void SimClient::build() {
+  Target target;
+  target.host = server_host_.name();
+  target.path = "/";
+  target.options = settings_.options;
+  api::Surroundings surroundings;
+  surroundings.host = host_.name();
+  surroundings.process = settings_.process;
+  surroundings.dial = network_.dialer(host_);
+  const std::vector addresses{Network::address(server_host_, settings_.port)};
+  const auto told = [this](const std::string& text) {
+    host_.simulation().say(host_.number(), "notice", text);
+    notices_ += text + "\n";
+  };
+  server_ = std::make_unique<api::Server>(host_.loop(), target, addresses, told,
+                                          settings_.soft.value_or(kForEver), std::move(surroundings));
+}
+
+SimClient::~SimClient() {
+  if (server_) kill();
+}
+
+async::Task<Status> SimClient::connect() {
+  for (;;) {
+    const auto deadline = host_.loop().now() + settings_.options.connect_timeout;
+    auto done = co_await server_->connect(deadline);
+    if (done) break;
+    if (!may_pass(done.error())) co_return done;
+    host_.simulation().say(host_.number(), "cannot connect", done.error().text());
+    server_->shut_down();
+    co_await host_.loop().sleep_for(kRetryAfter);
+    build();
+  }
+  auto engine = std::make_unique<fs::Nfs4Engine>(server_->session());
+  auto root = co_await engine->root("/");
+  if (!root) co_return root.error();
+  fs::Options cache = settings_.cache;
+  cache.rsize = server_->rsize();
+  cache.wsize = server_->wsize();
+  files_ = std::make_unique<fs::FileSystem>(std::move(engine), cache, *root);
+  co_return Status();
+}
+
+async::Task<Status> SimClient::finish() {
+  co_await files_->closed();
+  auto closed = co_await server_->session().close(host_.loop().now() + 10s);
+  server_->shut_down();
+  co_return closed;
+}
+
+void SimClient::kill() {
+  network_.vanish(host_);
+  host_.loop().drop_tasks();
+  files_.reset();
+  server_.reset();
+  host_.renew_loop();
+}
+
+}  // namespace nfsrdma::sim

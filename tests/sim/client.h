@@ -1,0 +1,65 @@
+// A mount's client on a simulated machine: what fuse/mount.cpp builds, but for the kernel.
+//
+//     SimClient client(network, host, server.host(), {});
+//     host.loop().spawn(begin_and_work(client));
+//
+// connections and session (api::Server) → the engine → the file layer. The dialer is the network's.
+//
+// Destroyed, it is gone as a program that was killed: whoever wants it to end well awaits finish() before.
+// Thread-safety: none. The Network and the Host outlive it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "api/server.h"
+#include "fs/file_system.h"
+#include "sim/fabric/network.h"
+
+namespace nfsrdma::sim {
+
+struct ClientSettings {
+  Options options = quick();
+  fs::Options cache;
+  /// A soft mount's operations fail when the server does not answer for so long; a hard one's never do.
+  std::optional<std::chrono::milliseconds> soft;
+  std::uint16_t port = 20049;
+  std::string process = "1";
+
+  /// Messages of a size that a simulation can move by the million.
+  [[nodiscard]] static Options quick();
+};
+
+class SimClient {
+ public:
+  SimClient(Network& network, Host& host, const Host& server, ClientSettings settings);
+  ~SimClient();
+  SimClient(const SimClient&) = delete;
+  SimClient& operator=(const SimClient&) = delete;
+
+  /// Until it works, as mount's retry= does; an error only of what trying again cannot help.
+  async::Task<Status> connect();
+  /// What is unwritten goes out, then the session's state goes. Nobody may have a file open.
+  async::Task<Status> finish();
+  /// As by kill -9: nobody is told, and nothing of it runs any more.
+  void kill();
+
+  [[nodiscard]] Host& host() { return host_; }
+  [[nodiscard]] fs::FileSystem& files() { return *files_; }
+  [[nodiscard]] api::Server& server() { return *server_; }
+  [[nodiscard]] bool connected() const { return files_ != nullptr; }
+  [[nodiscard]] const std::string& notices() const { return notices_; }
+
+ private:
+  void build();
+
+  Network& network_;
+  Host& host_;
+  const Host& server_host_;
+  const ClientSettings settings_;
+  std::string notices_;
+  std::unique_ptr<api::Server> server_;
+  std::unique_ptr<fs::FileSystem> files_;
+};
+
+}  // namespace nfsrdma::sim

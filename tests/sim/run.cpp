@@ -1,0 +1,244 @@
+#include "sim/run.h"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sim/client.h"
+#include "sim/server.h"
+#include "sim/work.h"
+
+namespace nfsrdma::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What the seed decides before anything happens.
+struct Climate {
+  explicit Climate(Random& random, bool faults)
+      : clients(static_cast<unsigned>(random.between(1, 3))),
+        workers(static_cast<unsigned>(random.between(1, 4))),
+        connections(static_cast<unsigned>(random.one_in(3) ? 2 : 1)),
+        far(random.one_in(4)) {
+    if (!faults || random.one_in(5)) return;  // some seeds are calm
+    if (random.one_in(2)) cut_every = random.between(50ms, 3s);
+    if (random.one_in(4)) part_every = random.between(1s, 20s);
+    longest_part = random.between(100ms, 40s);
+    dials_fail = random.one_in(3) ? 100 : 0;
+    revokes_late = random.one_in(3) ? 300 : 0;
+    wakes_late = random.one_in(3);
+  }
+  unsigned clients, workers, connections;
+  bool far;
+  Duration cut_every{}, part_every{}, longest_part{};
+  unsigned dials_fail = 0, revokes_late = 0;
+  bool wakes_late = false;
+};
+
+/// One simulated world. Members are in the order of what needs what.
+class World {
+ public:
+  explicit World(const RunOptions& options) : options_(options), simulation_(options.seed) {
+    simulation_.trace().print_all(options.prints);
+    server_host_ = &simulation_.add_host("server");
+    server_ = std::make_unique<SimServer>(network_, *server_host_);
+    for (unsigned i = 0; i < climate_.clients; ++i) add_client(i);
+  }
+
+  Outcome run() {
+    Outcome out;
+    try {
+      schedule_weather();
+      const bool worked = simulation_.run_until([this] { return workers_done(); }, kWorkTime);
+      heal();
+      const bool in_time = worked || simulation_.run_until([this] { return workers_done(); }, kHealTime);
+      if (!in_time) {
+        unfinished(out);
+      } else {
+        end(out);
+        check(out);
+      }
+    } catch (const Stuck& stuck) {
+      out.verdict = Verdict::unfinished;
+      out.text += std::string(stuck.what()) + "\n";
+    }
+    for (const std::string& text : findings_.wrong) out.text += text + "\n";
+    if (!findings_.wrong.empty() && out.verdict == Verdict::right) out.verdict = Verdict::wrong;
+    if (out.verdict != Verdict::right) out.tail = simulation_.trace().tail();
+    out.operations = findings_.operations;
+    out.time = simulation_.now().time_since_epoch();
+    out.hash = simulation_.trace().hash();
+    return out;
+  }
+
+ private:
+  static constexpr Duration kWorkTime = 10min;
+  static constexpr Duration kHealTime = 5min;
+  static constexpr Duration kEndTime = 1min;
+
+  void add_client(unsigned number) {
+    Host& host = simulation_.add_host("client" + std::to_string(number + 1));
+    LinkConditions& link = network_.between(host, *server_host_);
+    if (climate_.far) link.latency = random_.between(100us, 20ms);
+    link.jitter = link.latency / 2;
+    link.piece = static_cast<std::uint32_t>(random_.between(512, 16'384));
+    link.dials_refused = link.dials_lost = link.dials_reset = climate_.dials_fail;
+    for (Habits* habits : {&network_.habits(host), &network_.habits(*server_host_)}) {
+      habits->completes_when_received = random_.one_in(2);
+      habits->revokes_late = climate_.revokes_late;
+      if (climate_.wakes_late) habits->longest_wakeup = 200us;
+      if (random_.one_in(3)) habits->largest_segment = random_.between(1000, 10'000);
+    }
+    ClientSettings settings;
+    settings.options.connections = climate_.connections;
+    clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, std::move(settings)));
+    const unsigned each = options_.operations / (climate_.clients * climate_.workers) + 1;
+    for (unsigned i = 0; i < climate_.workers; ++i) {
+      workers_.push_back(std::make_unique<Worker>(
+          *clients_.back(), "c" + std::to_string(number + 1) + "w" + std::to_string(i + 1), random_.next(),
+          each, findings_));
+    }
+    Workers team;
+    for (const auto& worker : std::span(workers_).last(climate_.workers)) team.push_back(worker.get());
+    host.loop().spawn(mount_and_work(*clients_.back(), std::move(team)));
+  }
+
+  using Workers = std::vector<Worker*>;
+
+  async::Task<void> mount_and_work(SimClient& client, Workers workers) {
+    auto done = co_await client.connect();
+    if (!done) {
+      findings_.wrong.push_back(client.host().name() + ": mount: " + done.error().text());
+      co_return;
+    }
+    for (Worker* worker : workers) client.host().loop().spawn(worker->run());
+  }
+
+  [[nodiscard]] bool workers_done() const {
+    if (!findings_.wrong.empty()) return true;
+    return std::ranges::all_of(workers_, [](const auto& worker) { return worker->done(); });
+  }
+
+  // ---- weather ----
+
+  void schedule_weather() {
+    if (climate_.cut_every.count() != 0) schedule_cut();
+    if (climate_.part_every.count() != 0) schedule_part();
+  }
+
+  void schedule_cut() {
+    simulation_.after(random_.between(Duration{}, 2 * climate_.cut_every), [this] {
+      if (healed_) return;
+      Host& host = any_client();
+      const auto all = network_.connections(host, *server_host_);
+      if (!all.empty()) network_.cut(all[random_.below(all.size())], any_told());
+      schedule_cut();
+    });
+  }
+
+  void schedule_part() {
+    simulation_.after(random_.between(Duration{}, 2 * climate_.part_every), [this] {
+      if (healed_) return;
+      network_.part(any_client(), *server_host_);
+      simulation_.after(random_.between(Duration{}, climate_.longest_part), [this] {
+        network_.heal();
+        if (!healed_) schedule_part();
+      });
+    });
+  }
+
+  Host& any_client() { return clients_[random_.below(clients_.size())]->host(); }
+
+  Told any_told() {
+    Told told;
+    const auto when = [this] { return random_.one_in(2) ? Duration{} : random_.between(Duration{}, 10s); };
+    told.dialer = when();
+    told.listener = when();
+    if (random_.one_in(5))
+      told.dialer.reset();
+    else if (random_.one_in(5))
+      told.listener.reset();
+    return told;
+  }
+
+  void heal() {
+    healed_ = true;
+    simulation_.note(0, "everything heals");
+    for (const auto& host : simulation_.hosts()) host->wake();
+    for (const auto& client : clients_) {
+      LinkConditions& link = network_.between(client->host(), *server_host_);
+      link.dials_refused = link.dials_lost = link.dials_reset = 0;
+    }
+    network_.heal();
+    server_->come_back();
+  }
+
+  // ---- the end ----
+
+  void unfinished(Outcome& out) {
+    out.verdict = Verdict::unfinished;
+    for (const auto& worker : workers_) {
+      if (!worker->done()) out.text += worker->name() + " does not end: " + worker->doing() + "\n";
+    }
+  }
+
+  async::Task<void> finish(SimClient& client) {
+    auto done = co_await client.finish();
+    if (!done) findings_.wrong.push_back(client.host().name() + ": unmount: " + done.error().text());
+    ++finished_;
+  }
+
+  void end(Outcome& out) {
+    if (!findings_.wrong.empty()) return;
+    for (const auto& client : clients_) client->host().loop().spawn(finish(*client));
+    if (!simulation_.run_until([this] { return finished_ == clients_.size(); }, kEndTime)) {
+      out.verdict = Verdict::unfinished;
+      out.text += "an unmount does not end\n";
+    }
+    simulation_.run_for(1s);
+  }
+
+  void check(Outcome& out) {
+    if (out.verdict != Verdict::right || !findings_.wrong.empty()) return;
+    const auto find = [this](const std::string& text) { findings_.wrong.push_back(text); };
+    testing::ServerState& state = server_->state();
+    if (!state.problems.empty()) find("the server: " + state.problems);
+    if (!network_.problems().empty()) find("the network: " + network_.problems());
+    if (!state.sessions.empty()) find("sessions are left on the server");
+    if (!state.opens.empty()) find("opens are left on the server");
+    if (!state.delegations.empty()) find("delegations are left on the server");
+    for (const auto& worker : workers_) {
+      for (const auto& [name, text] : worker->files()) {
+        const auto* file = state.find("/" + worker->name() + "/" + name);
+        if (file == nullptr) {
+          find(worker->name() + "/" + name + " is not on the server");
+        } else if (std::string(file->data.begin(), file->data.end()) != text) {
+          find(worker->name() + "/" + name + " has other content on the server");
+        }
+      }
+    }
+  }
+
+  const RunOptions options_;
+  Simulation simulation_;
+  Random random_{simulation_.random().split()};
+  const Climate climate_{random_, options_.faults};
+  Findings findings_;
+  Network network_{simulation_};
+  Host* server_host_ = nullptr;
+  std::unique_ptr<SimServer> server_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<SimClient>> clients_;  // their tasks use the workers
+  std::size_t finished_ = 0;
+  bool healed_ = false;
+};
+
+}  // namespace
+
+Outcome run(const RunOptions& options) {
+  World world(options);
+  return world.run();
+}
+
+}  // namespace nfsrdma::sim

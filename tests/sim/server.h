@@ -1,0 +1,49 @@
+// The model server on a simulated machine.
+//
+// Thread-safety: none. The Network and the Host outlive it.
+#pragma once
+
+#include <memory>
+
+#include "sim/fabric/network.h"
+#include "support/nfs_responder.h"
+
+namespace nfsrdma::sim {
+
+class SimServer {
+ public:
+  static constexpr std::uint16_t kPort = 20049;
+
+  SimServer(Network& network, Host& host) : network_(network), host_(host), responder_(host.loop()) {
+    come_back();
+  }
+  SimServer(const SimServer&) = delete;
+  SimServer& operator=(const SimServer&) = delete;
+
+  [[nodiscard]] Host& host() { return host_; }
+  [[nodiscard]] testing::Responder& responder() { return responder_; }
+  [[nodiscard]] testing::ServerState& state() { return responder_.state; }
+
+  /// Dials are refused from now on; connections stand.
+  void go_away() { listener_.reset(); }
+  void come_back() {
+    if (listener_) return;
+    listener_ = network_.listen(host_, kPort, [this](std::unique_ptr<fabric::Incoming> incoming) {
+      responder_.accept(std::move(incoming));
+    });
+  }
+  /// Everything volatile is lost, and nobody is told.
+  void crash(Duration grace) {
+    host_.simulation().note(host_.number(), "crashes");
+    network_.vanish(host_);
+    responder_.restart(grace);
+  }
+
+ private:
+  Network& network_;
+  Host& host_;
+  testing::Responder responder_;
+  std::unique_ptr<fabric::Listener> listener_;
+};
+
+}  // namespace nfsrdma::sim

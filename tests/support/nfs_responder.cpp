@@ -1,0 +1,478 @@
+#include "support/nfs_responder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "rpc/message.h"
+#include "rpcrdma/header.h"
+#include "rpcrdma/private_data.h"
+
+namespace nfsrdma::testing {
+
+using namespace nfs4;
+using fabric::ConstBytes;
+using fabric::RemoteSegment;
+using rpcrdma::rdma_msg;
+using rpcrdma::rdma_proc;
+
+/// A Call on its way through the server; lives until its Reply has left.
+struct Responder::Work {
+  rdma_msg header;
+  std::vector<Octets> fetched;  // one for each Read segment
+  std::size_t to_fetch = 0;
+  Octets inline_part;
+  Octets message;        // the whole RPC Call
+  std::size_t body = 0;  // where its COMPOUND starts
+  bool executed = false;
+  SeenCall seen;
+  std::unique_ptr<Answer> answer;
+  Octets payload, sent;
+};
+
+namespace {
+
+constexpr std::size_t kReceiveSize = 4096;
+constexpr std::uint32_t kCallbackCredits = 1;
+constexpr std::uint32_t kSpareReceives = 4;  // for a client that is over its credits, so that it is noticed
+
+/// Puts the Read chunks where they belong (RFC 8166 3.4.5, 3.5.3).
+Octets assemble(const rdma_msg& header, const Octets& inline_part, const std::vector<Octets>& fetched) {
+  Octets out = inline_part;
+  const auto append = [](Octets& to, const Octets& from) { to.insert(to.end(), from.begin(), from.end()); };
+  for (std::size_t i = 0; i < fetched.size();) {
+    const std::uint32_t position = header.rdma_reads[i].position;
+    Octets chunk;
+    for (; i < fetched.size() && header.rdma_reads[i].position == position; ++i) {
+      append(chunk, fetched[i]);
+    }
+    if (position == 0) {
+      out = std::move(chunk);
+      continue;
+    }
+    chunk.resize(xdr::padded(chunk.size()));
+    if (position > out.size()) return {};
+    out.insert(out.begin() + position, chunk.begin(), chunk.end());
+  }
+  return out;
+}
+
+void add_words(Octets& to, std::initializer_list<std::uint32_t> words) {
+  for (const std::uint32_t word : words) {
+    to.resize(to.size() + 4);
+    xdr::store_u32(&to[to.size() - 4], word);
+  }
+}
+
+void add_bytes(Octets& to, ConstBytes bytes) {
+  const std::size_t at = to.size();
+  to.resize(at + bytes.size());
+  if (!bytes.empty()) std::memcpy(&to[at], bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+/// One connection: takes Calls, executes them in their order, answers.
+struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
+  Peer(Responder& server_in, unsigned number_in) : server(server_in), number(number_in) {}
+
+  Responder& server;
+  const unsigned number;
+  std::unique_ptr<fabric::Connection> connection;
+  std::uint32_t reply_threshold = rpcrdma::kDefaultThreshold;
+  std::uint32_t unanswered = 0;
+  std::uint64_t next_cookie = 1;
+  std::map<std::uint64_t, std::shared_ptr<Work>> fetching;
+  std::map<std::uint64_t, std::shared_ptr<Work>> sending;
+  std::map<std::uint64_t, Octets> calling;
+  bool gone = false;
+
+  void post_receives(std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) connection->post_receive(fabric::ReceiveBuffer(kReceiveSize));
+  }
+  void on_established(const fabric::Established&) override {}
+
+  void on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t>) override {
+    connection->post_receive(fabric::ReceiveBuffer(kReceiveSize));
+    auto work = std::make_shared<Work>();
+    const auto decoded = rpcrdma::decode(buffer.message(), work->header);
+    if (decoded.fault != rpcrdma::HeaderFault::none)
+      return server.state.problem("a transport header that is none");
+    if (work->header.proc != rdma_proc::RDMA_MSG && work->header.proc != rdma_proc::RDMA_NOMSG) {
+      return server.state.problem("a requester sends RDMA_MSG and RDMA_NOMSG only");
+    }
+    const ConstBytes payload = buffer.message().subspan(decoded.size);
+    if (work->header.proc == rdma_proc::RDMA_MSG && payload.size() >= 8 && xdr::load_u32(&payload[4]) == 1) {
+      return take_answer(work->header, payload);
+    }
+    if (++unanswered > server.credits) server.state.problem("more Calls than credits");
+    add_bytes(work->inline_part, payload);
+    work->fetched.resize(work->header.rdma_reads.size());
+    work->to_fetch = work->fetched.size();
+    if (work->to_fetch == 0) return take(work);
+    for (std::size_t i = 0; i < work->fetched.size(); ++i) {
+      const RemoteSegment& from = work->header.rdma_reads[i].target;
+      work->fetched[i].resize(from.length);
+      fetching[next_cookie] = work;
+      connection->post_rdma_read(work->fetched[i], from, next_cookie++);
+    }
+  }
+
+  void on_completed(std::uint64_t cookie) override {
+    sending.erase(cookie);
+    calling.erase(cookie);
+    const auto found = fetching.find(cookie);
+    if (found == fetching.end()) return;
+    const auto work = found->second;
+    fetching.erase(found);
+    if (--work->to_fetch == 0) take(work);
+  }
+
+  void on_closed(const Error&) override { leave(); }
+
+  void drop() {
+    if (gone) return;
+    connection->close();
+    leave();
+  }
+  void leave() {
+    if (gone) return;
+    gone = true;
+    server.callbacks.on_lost(number);
+    // Not from inside the connection's own callback. The server may be gone by then.
+    server.loop_.post([self = shared_from_this()] { self->connection.reset(); });
+    std::erase(server.peers_, shared_from_this());
+  }
+
+  /// The whole Call is there.
+  void take(const std::shared_ptr<Work>& work) {
+    work->message = assemble(work->header, work->inline_part, work->fetched);
+    xdr::Decoder in(work->message);
+    std::uint32_t xid = 0, direction = 0, rpc = 0, program = 0, version = 0, procedure = 0, flavor = 0,
+                  verifier = 0;
+    ConstBytes body, verifier_body;
+    if (!in.u32(xid) || !in.u32(direction) || !in.u32(rpc) || !in.u32(program) || !in.u32(version) ||
+        !in.u32(procedure) || !in.u32(flavor) || !in.opaque(400, body) || !in.u32(verifier) ||
+        !in.opaque(400, verifier_body)) {
+      return server.state.problem("an RPC header that is none");
+    }
+    if (xid != work->header.rdma_xid || direction != 0 || rpc != 2 || program != NFS4_PROGRAM ||
+        version != 4) {
+      return server.state.problem("an RPC header with wrong values");
+    }
+    server.credential.clear();
+    add_words(server.credential, {flavor, static_cast<std::uint32_t>(body.size())});
+    add_bytes(server.credential, body);
+    if (procedure == 0) {
+      work->answer = std::make_unique<Answer>();
+      return reply(work);
+    }
+    work->body = work->message.size() - in.remaining();
+    work->seen.xid = xid;
+    work->seen.connection = number;
+    work->seen.credential.assign(reinterpret_cast<const char*>(server.credential.data()),
+                                 server.credential.size());
+    const rpcrdma::WriteList& offered = work->header.rdma_writes;
+    for (std::size_t i = 0; i < offered.size(); ++i) {
+      work->seen.write_chunks.push_back(rpcrdma::chunk_length(offered[i]));
+    }
+    for (const auto& one : work->header.rdma_reads) work->seen.read_positions.push_back(one.position);
+    work->seen.reply_chunk = rpcrdma::chunk_length(work->header.rdma_reply);
+    look(*work);
+    for (auto trick = server.tricks_.begin(); trick != server.tricks_.end(); ++trick) {
+      if (trick->first == Trick::drop_after || !work->seen.has(trick->second)) continue;
+      const Trick what = trick->first;
+      server.tricks_.erase(trick);
+      server.note(work->seen);
+      if (what == Trick::drop_before) return drop();
+      return refuse(work, what);
+    }
+    const bool hold = server.holding_ && (*server.holding_ == OP_ILLEGAL || work->seen.has(*server.holding_));
+    if (hold && !server.hold_executes_) {
+      server.kept_.emplace_back(weak_from_this(), work);
+      return;
+    }
+    execute(work);
+    if (hold && !gone) {
+      server.kept_.emplace_back(weak_from_this(), work);
+      return;
+    }
+    finish(work);
+  }
+
+  /// Which operations are in it, for the tricks; execution decodes again.
+  static void look(Work& work) {
+    xdr::Decoder in(ConstBytes(work.message).subspan(work.body));
+    ServerState::look(in, work.seen);
+  }
+
+  void execute(const std::shared_ptr<Work>& work) {
+    work->executed = true;
+    xdr::Decoder in(ConstBytes(work->message).subspan(work->body));
+    work->answer = server.state.compound(in, work->message.size(), work->seen);
+    work->seen.replayed = work->answer && work->answer->replayed;
+    work->seen.at = server.loop_.now();
+    server.note(work->seen);
+    if (!work->answer) return;
+    if (work->seen.has(OP_CREATE_SESSION) || work->seen.has(OP_BIND_CONN_TO_SESSION)) {
+      server.post([this, self = shared_from_this()] { server.callbacks.pump(); });  // behind the Reply
+    }
+    for (auto trick = server.tricks_.begin(); trick != server.tricks_.end(); ++trick) {
+      if (trick->first != Trick::drop_after || !work->seen.has(trick->second)) continue;
+      server.tricks_.erase(trick);
+      return drop();
+    }
+  }
+
+  void finish(const std::shared_ptr<Work>& work) {
+    if (gone) return;
+    if (!work->executed) execute(work);
+    if (gone) return;
+    if (!work->answer) return refuse(work, Trick::garbage_args);
+    if (server.reply_delay == Duration::zero()) return reply(work);
+    server.after(server.reply_delay, [self = weak_from_this(), work] {
+      if (const auto peer = self.lock(); peer && !peer->gone) peer->reply(work);
+    });
+  }
+
+  /// RDMA_ERROR, or an RPC Reply that says GARBAGE_ARGS.
+  void refuse(const std::shared_ptr<Work>& work, Trick what) {
+    rdma_msg header;
+    header.rdma_xid = work->header.rdma_xid;
+    header.rdma_credit = server.credits;
+    if (what == Trick::err_chunk) {
+      header.proc = rdma_proc::RDMA_ERROR;
+      header.err = rpcrdma::rpc_rdma_errcode::ERR_CHUNK;
+    } else {
+      header.rdma_writes = returned(work->header.rdma_writes, {});
+      header.has_rdma_reply = work->header.has_rdma_reply;
+      header.rdma_reply = work->header.rdma_reply;
+      for (RemoteSegment& one : header.rdma_reply) one.length = 0;
+      add_words(work->payload, {header.rdma_xid, 1, 0, 0, 0, 4});
+    }
+    send(work, header);
+  }
+
+  /// The Write list of a Reply: what was offered, with the lengths that were written.
+  static rpcrdma::WriteList returned(const rpcrdma::WriteList& offered,
+                                     const std::vector<std::size_t>& lengths) {
+    rpcrdma::WriteList out;
+    for (std::size_t i = 0; i < offered.size(); ++i) {
+      std::size_t left = i < lengths.size() ? lengths[i] : 0;
+      out.add_chunk();
+      for (RemoteSegment one : offered[i]) {
+        one.length = static_cast<std::uint32_t>(std::min<std::size_t>(one.length, left));
+        left -= one.length;
+        out.add_segment(one);
+      }
+    }
+    return out;
+  }
+
+  void write(ConstBytes bytes, std::span<const RemoteSegment> chunk) {
+    for (const RemoteSegment& to : chunk) {
+      const std::size_t count = std::min<std::size_t>(bytes.size(), to.length);
+      if (count != 0) connection->post_rdma_write(bytes.first(count), to, next_cookie++);
+      bytes = bytes.subspan(count);
+    }
+  }
+
+  void reply(const std::shared_ptr<Work>& work) {
+    rdma_msg header;
+    header.rdma_xid = work->header.rdma_xid;
+    header.rdma_credit = server.credits;
+    const rpcrdma::WriteList& offered = work->header.rdma_writes;
+    std::vector<std::size_t> lengths;
+    add_words(work->payload, {header.rdma_xid, 1, 0, 0, 0, 0});
+    const xdr::Message& results = work->answer->message;
+    std::size_t from = 0, chunk = 0;
+    for (const xdr::Item& item : results.items) {
+      add_bytes(work->payload, results.stream.bytes().subspan(from, item.stream_offset - from));
+      from = item.stream_offset;
+      if (chunk < offered.size() && !offered[chunk].empty()) {
+        if (rpcrdma::chunk_length(offered[chunk]) < item.data.size()) {
+          server.state.problem("a Write chunk too small for its result");
+          return refuse_chunk(work);
+        }
+        write(item.data, offered[chunk]);
+        lengths.push_back(item.data.size());
+      } else {
+        add_bytes(work->payload, item.data);
+        work->payload.resize(work->payload.size() + xdr::padding(item.data.size()));
+        lengths.push_back(0);
+      }
+      ++chunk;
+    }
+    add_bytes(work->payload, results.stream.bytes().subspan(from));
+    header.rdma_writes = returned(offered, lengths);
+    header.has_rdma_reply = work->header.has_rdma_reply;
+    header.rdma_reply = work->header.rdma_reply;
+    if (rpcrdma::encoded_size(header) + work->payload.size() > reply_threshold) {
+      if (!header.has_rdma_reply || rpcrdma::chunk_length(header.rdma_reply) < work->payload.size()) {
+        server.state.problem("no Reply chunk for a Reply of " + std::to_string(work->payload.size()) +
+                             " bytes");
+        return refuse_chunk(work);
+      }
+      write(work->payload, header.rdma_reply);
+      std::size_t left = work->payload.size();
+      for (RemoteSegment& one : header.rdma_reply) {
+        one.length = static_cast<std::uint32_t>(std::min<std::size_t>(one.length, left));
+        left -= one.length;
+      }
+      header.proc = rdma_proc::RDMA_NOMSG;
+    } else {
+      for (RemoteSegment& one : header.rdma_reply) one.length = 0;
+    }
+    send(work, header);
+  }
+  void refuse_chunk(const std::shared_ptr<Work>& work) {
+    work->payload.clear();
+    refuse(work, Trick::err_chunk);
+  }
+
+  void send(const std::shared_ptr<Work>& work, const rdma_msg& header) {
+    xdr::Buffer bytes;
+    rpcrdma::encode(header, bytes);
+    add_bytes(work->sent, bytes.bytes());
+    if (header.proc == rdma_proc::RDMA_MSG) add_bytes(work->sent, work->payload);
+    const ConstBytes piece = work->sent;
+    fabric::SendWork send_work;
+    send_work.cookie = next_cookie++;
+    send_work.pieces = {&piece, 1};
+    --unanswered;
+    sending[send_work.cookie] = work;
+    connection->post_send(send_work);
+  }
+
+  // ---- the backward direction (RFC 8167) ----
+
+  void call(std::uint32_t xid, const Octets& message) {
+    rdma_msg header;
+    header.rdma_xid = xid;
+    header.rdma_credit = kCallbackCredits;
+    xdr::Buffer bytes;
+    rpcrdma::encode(header, bytes);
+    fabric::SendWork send_work;
+    send_work.cookie = next_cookie++;
+    Octets& whole = calling[send_work.cookie];
+    add_bytes(whole, bytes.bytes());
+    add_bytes(whole, message);
+    const ConstBytes piece = whole;
+    send_work.pieces = {&piece, 1};
+    connection->post_send(send_work);
+    connection->flush();
+  }
+  void take_answer(const rdma_msg& header, ConstBytes message) {
+    if (!header.rdma_reads.empty() || !header.rdma_writes.empty() || header.has_rdma_reply) {
+      server.state.problem("an answer with chunks in the backward direction");
+    }
+    if (header.rdma_credit == 0) server.state.problem("an answer that grants no credit");
+    server.callbacks.on_reply(number, header.rdma_xid, message);
+  }
+};
+
+Responder::Responder(async::Loop& loop)
+    : state([&loop] { return loop.now(); }),
+      callbacks(state, [this](unsigned connection, std::uint32_t xid,
+                              const Octets& message) { return call(connection, xid, message); }),
+      loop_(loop) {
+  state.call_waiter = [this](clientid4 client, const CB_NOTIFY_LOCK4args& args) {
+    post([this, client, args] {
+      callbacks.add(client, [args](test::CallbackCall& call) { call.add<cb_op::CB_NOTIFY_LOCK>(args); }, {});
+    });
+  };
+}
+
+Responder::~Responder() {
+  *alive_ = false;
+  drop_connections();
+}
+
+void Responder::after(Duration delay, std::function<void()> fn) {
+  loop_.at(loop_.now() + delay, [alive = alive_, fn = std::move(fn)] {
+    if (*alive) fn();
+  });
+}
+
+void Responder::post(std::function<void()> fn) {
+  loop_.post([alive = alive_, fn = std::move(fn)] {
+    if (*alive) fn();
+  });
+}
+
+void Responder::accept(std::unique_ptr<fabric::Incoming> incoming) {
+  auto peer = std::make_shared<Peer>(*this, ++connections);
+  std::optional<rpcrdma::PrivateData> mine;
+  if (announce) mine = rpcrdma::PrivateData{false, kReceiveSize, kReceiveSize};
+  const auto theirs = rpcrdma::find_private_data(incoming->private_data());
+  peer->reply_threshold = rpcrdma::negotiate(mine, theirs).call_threshold;
+  std::vector<std::byte> private_data;
+  if (mine) {
+    const auto bytes = rpcrdma::encode(*mine);
+    private_data.assign(bytes.begin(), bytes.end());
+  }
+  auto connection = incoming->accept(std::move(private_data), *peer);
+  if (!connection) return;
+  peer->connection = std::move(*connection);
+  peer->post_receives(credits + kSpareReceives);
+  peers_.push_back(std::move(peer));
+}
+
+void Responder::drop_connections() {
+  for (const auto& peer : std::vector(peers_)) peer->drop();
+}
+
+void Responder::drop_connection(unsigned number) {
+  for (const auto& peer : std::vector(peers_)) {
+    if (peer->number == number) peer->drop();
+  }
+}
+
+void Responder::restart(Duration grace) {
+  drop_connections();
+  callbacks.forget();
+  state.restart(grace);
+}
+
+CallbackQueue::Ticket Responder::recall(const std::string& path, Done done) {
+  const Inode* inode = state.find(path);
+  CB_RECALL4args args;
+  args.stateid = state.stateid_of(~0ULL, 1);
+  args.fh = handle_of(inode != nullptr ? inode->id : 0);
+  clientid4 client = 0;
+  for (const auto& [number, one] : state.delegations) {
+    if (inode == nullptr || one.inode != inode->id) continue;
+    args.stateid = state.stateid_of(number, 1);
+    client = one.client;
+  }
+  return callbacks.add(
+      client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL>(args); }, std::move(done));
+}
+
+void Responder::hold(nfs_opnum4 op, bool execute) {
+  holding_ = op;
+  hold_executes_ = execute;
+}
+
+void Responder::release() {
+  holding_.reset();
+  auto all = std::move(kept_);
+  kept_.clear();
+  for (const auto& [weak, work] : all) {
+    if (const auto peer = weak.lock(); peer && !peer->gone) peer->finish(work);
+  }
+}
+
+bool Responder::call(unsigned connection, std::uint32_t xid, const Octets& message) {
+  const auto found = std::ranges::find_if(
+      peers_, [&](const auto& peer) { return peer->number == connection && !peer->gone; });
+  if (found == peers_.end()) return false;
+  (*found)->call(xid, message);
+  return true;
+}
+
+void Responder::note(const SeenCall& seen) {
+  if (keeps_calls) calls.push_back(seen);
+}
+
+}  // namespace nfsrdma::testing

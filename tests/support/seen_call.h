@@ -1,0 +1,30 @@
+// One COMPOUND as the test server saw it: for tests that ask what the client sent.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nfs4/types/ops.h"
+
+namespace nfsrdma::testing {
+
+/// One COMPOUND as it came, in the order of arrival.
+struct SeenCall {
+  std::vector<nfs4::nfs_opnum4> ops;
+  std::uint32_t minor = 0;
+  std::uint32_t xid = 0;
+  unsigned connection = 0;  ///< counts from 1
+  bool replayed = false;    ///< answered from the reply cache, not executed
+  nfs4::SEQUENCE4args sequence;
+  std::string credential;  ///< encoded: flavor, length, body
+  // What its transport header had: lengths of chunks.
+  std::vector<std::uint64_t> write_chunks;
+  std::vector<std::uint32_t> read_positions;
+  std::uint64_t reply_chunk = 0;
+  std::chrono::steady_clock::time_point at;
+  [[nodiscard]] bool has(nfs4::nfs_opnum4 op) const;
+};
+
+}  // namespace nfsrdma::testing
