@@ -76,9 +76,6 @@ class Results {
   Results() = default;
   explicit Results(const Answer& answer) {
     std::size_t from = 0;
-    const auto append = [&](xdr::ConstBytes bytes) {
-      bytes_->insert(bytes_->end(), bytes.begin(), bytes.end());
-    };
     const auto stream = answer.message.stream.bytes();
     for (const xdr::Item& item : answer.message.items) {
       append(stream.subspan(from, item.stream_offset - from));
@@ -87,9 +84,11 @@ class Results {
       from = item.stream_offset;
     }
     append(stream.subspan(from));
-    in_ = xdr::Decoder(*bytes_);
-    xdr::ConstBytes tag;
-    (void)(xdr::decode(in_, status) && in_.opaque(nfs4::NFS4_OPAQUE_LIMIT, tag) && in_.u32(count));
+    read_head();
+  }
+  explicit Results(xdr::ConstBytes bytes) {
+    append(bytes);
+    read_head();
   }
   /// The next result, which has to be Op's.
   template <class Op>
@@ -108,6 +107,12 @@ class Results {
   std::uint32_t count = 0;
 
  private:
+  void append(xdr::ConstBytes bytes) { bytes_->insert(bytes_->end(), bytes.begin(), bytes.end()); }
+  void read_head() {
+    in_ = xdr::Decoder(*bytes_);
+    xdr::ConstBytes tag;
+    (void)(xdr::decode(in_, status) && in_.opaque(nfs4::NFS4_OPAQUE_LIMIT, tag) && in_.u32(count));
+  }
   std::shared_ptr<Octets> bytes_ = std::make_shared<Octets>();
   xdr::Decoder in_{xdr::ConstBytes()};
 };
@@ -120,19 +125,21 @@ struct Begun {
 
 class ModelClient {
  public:
+  ModelClient(ServerState& state, std::string owner, unsigned connection_in = 1)
+      : connection(connection_in), state_(state), owner_(std::move(owner)) {}
   ModelClient(ModelWorld& world, std::string owner, unsigned connection_in = 1)
-      : connection(connection_in), world_(world), owner_(std::move(owner)) {}
+      : ModelClient(world.state, std::move(owner), connection_in) {}
 
   // ---- without a session ----
   Begun begin_bare(const Request& request) {
     Begun out{request.bytes(), nullptr};
     SeenCall seen;
     seen.connection = connection;
-    out.execution = world_.state.begin(out.bytes, out.bytes.size(), who, seen);
+    out.execution = state_.begin(out.bytes, out.bytes.size(), who, seen);
     return out;
   }
   Results finish(Begun& begun) {
-    const auto answer = world_.state.finish(*begun.execution);
+    const auto answer = state_.finish(*begun.execution);
     return answer ? Results(*answer) : Results();
   }
   template <class Op>
@@ -176,11 +183,15 @@ class ModelClient {
   nfs4::nfsstat4 complete() { return call(Request().add<nfs4::op::RECLAIM_COMPLETE>({false})).status; }
 
   // ---- in the session ----
-  /// Takes a request in. `repeated`: with the sequence id of the one before.
-  Begun begin(const Request& request, nfs4::slotid4 slot = 0, bool cache = true, bool repeated = false) {
+  /// With SEQUENCE in front. `repeated`: with the sequence id of the one before.
+  Request in_slot(const Request& request, nfs4::slotid4 slot = 0, bool cache = true, bool repeated = false) {
     if (!repeated) ++sequences[slot];
-    return begin_bare(
-        request.behind<nfs4::op::SEQUENCE>({session, sequences[slot], slot, std::max(slot, highest), cache}));
+    return request.behind<nfs4::op::SEQUENCE>(
+        {session, sequences[slot], slot, std::max(slot, highest), cache});
+  }
+  /// Takes a request in.
+  Begun begin(const Request& request, nfs4::slotid4 slot = 0, bool cache = true, bool repeated = false) {
+    return begin_bare(in_slot(request, slot, cache, repeated));
   }
   Results call(const Request& request, nfs4::slotid4 slot = 0, bool cache = true, bool repeated = false) {
     Begun begun = begin(request, slot, cache, repeated);
@@ -197,7 +208,7 @@ class ModelClient {
   }
   template <class Op>
   typename Op::Res on(const std::string& path, const typename Op::Args& args) {
-    return on<Op>(world_.state.find(path)->id, args);
+    return on<Op>(state_.find(path)->id, args);
   }
   /// OPEN by name, without creating.
   nfs4::OPEN4res open(const std::string& directory, const std::string& name,
@@ -261,7 +272,7 @@ class ModelClient {
     return args;
   }
 
-  ModelWorld& world_;
+  ServerState& state_;
   const std::string owner_;
 };
 

@@ -579,6 +579,23 @@ CallbackQueue::Ticket Responder::recall(const std::string& path, Done done) {
       client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL>(args); }, std::move(done));
 }
 
+CallbackQueue::Ticket Responder::recall_any(clientid4 client, std::uint32_t objects_to_keep,
+                                            const bitmap4& types, Done done) {
+  const CB_RECALL_ANY4args args{objects_to_keep, types};
+  return callbacks.add(
+      client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL_ANY>(args); }, std::move(done));
+}
+
+CallbackQueue::Ticket Responder::recall_slot(clientid4 client, std::uint32_t target_highest_slot, Done done) {
+  state.target_highest = target_highest_slot;
+  return callbacks.add(
+      client,
+      [target_highest_slot](test::CallbackCall& call) {
+        call.add<cb_op::CB_RECALL_SLOT>({target_highest_slot});
+      },
+      std::move(done));
+}
+
 /// Who does not know the stateid may not have the answer to its OPEN yet, and is asked again.
 void Responder::demand(std::uint64_t delegation) {
   const auto found = state.delegations.find(delegation);

@@ -52,6 +52,11 @@ class Responder {
   /// Recalls a delegation as for somebody who waits for it: it is revoked when the lease time has passed.
   void demand(std::uint64_t delegation);
 
+  CallbackQueue::Ticket recall_any(nfs4::clientid4 client, std::uint32_t objects_to_keep,
+                                   const nfs4::bitmap4& types, Done done);
+  /// CB_RECALL_SLOT, and SEQUENCE says the same from then on.
+  CallbackQueue::Ticket recall_slot(nfs4::clientid4 client, std::uint32_t target_highest_slot, Done done);
+
   // ---- faults ----
   enum class Trick : std::uint8_t { drop_before, drop_after, err_chunk, garbage_args };
   /// Befalls the next COMPOUND with `op` in it.

@@ -219,19 +219,17 @@ std::future<nfsstat4> NfsServer::start_recall(const std::string& path) {
             return promise->get_future());
 }
 std::optional<nfsstat4> NfsServer::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
-  const CB_RECALL_ANY4args args{objects_to_keep, types};
-  const auto build = [&](test::CallbackCall& call) { call.add<cb_op::CB_RECALL_ANY>(args); };
   return impl_->answered(
-      [&](Responder::Done done) { return impl_->responder.callbacks.add(0, build, std::move(done)); },
+      [&](Responder::Done done) {
+        return impl_->responder.recall_any(0, objects_to_keep, types, std::move(done));
+      },
       kCallbackTime);
 }
 std::optional<nfsstat4> NfsServer::recall_slot(std::uint32_t target_highest_slot) {
-  const auto build = [&](test::CallbackCall& call) {
-    call.add<cb_op::CB_RECALL_SLOT>({target_highest_slot});
-  };
-  set_target_highest_slot(target_highest_slot);
   return impl_->answered(
-      [&](Responder::Done done) { return impl_->responder.callbacks.add(0, build, std::move(done)); },
+      [&](Responder::Done done) {
+        return impl_->responder.recall_slot(0, target_highest_slot, std::move(done));
+      },
       kCallbackTime);
 }
 std::optional<nfsstat4> NfsServer::null_callback() {

@@ -23,6 +23,7 @@ Habits Habits::knfsd() {
   out.tells_path_down = true;
   out.expiry = Expiry::courtesy;
   out.grace_ends_early = true;
+  out.grace_stops_names = true;
   out.verifier_in_times = true;
   out.delegates = Delegate::readers;
   out.delegates_to_writers = false;
@@ -93,6 +94,7 @@ Habits Habits::drawn(Chance& chance) {
                              &Habits::conflict_purges,
                              &Habits::remembers_clients,
                              &Habits::grace_ends_early,
+                             &Habits::grace_stops_names,
                              &Habits::reclaims_delegations,
                              &Habits::preserves_unlinked,
                              &Habits::downgrades_to_unions,

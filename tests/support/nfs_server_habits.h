@@ -69,6 +69,7 @@ struct Habits {
   bool remembers_clients = true;
   /// The grace period ends when all who may reclaim have said RECLAIM_COMPLETE.
   bool grace_ends_early = false;
+  bool grace_stops_names = false;    ///< REMOVE and RENAME get NFS4ERR_GRACE meanwhile (Linux)
   bool reclaims_delegations = true;  ///< CLAIM_PREVIOUS gives a delegation back
 
   // ---- open files (18.16) ----

@@ -458,6 +458,7 @@ nfsstat4 ServerState::run(Context& at, op::REMOVE, const REMOVE4args& args, REMO
   if (const auto bad = check_directory(at, directory); bad != NFS4_OK) return plain(res, bad);
   if (const auto bad = check_name(args.target.value); bad != NFS4_OK) return plain(res, bad);
   if (const auto bad = check_writable(*directory); bad != NFS4_OK) return plain(res, bad);
+  if (habits.grace_stops_names && in_grace()) return plain(res, NFS4ERR_GRACE);
   Inode* target = child(*directory, args.target.value);
   if (target == nullptr) return plain(res, NFS4ERR_NOENT);
   if (target->type == NF4DIR && !target->entries.empty()) return plain(res, NFS4ERR_NOTEMPTY);
@@ -480,6 +481,7 @@ nfsstat4 ServerState::run(Context& at, op::RENAME, const RENAME4args& args, RENA
   }
   if (const auto bad = check_writable(*to); bad != NFS4_OK) return plain(res, bad);
   if (from.file_system != to->file_system) return plain(res, NFS4ERR_XDEV);
+  if (habits.grace_stops_names && in_grace()) return plain(res, NFS4ERR_GRACE);
   Inode* moved = child(from, args.oldname.value);
   if (moved == nullptr) return plain(res, NFS4ERR_NOENT);
   if (moved->mounted_on != 0) return plain(res, NFS4ERR_XDEV);

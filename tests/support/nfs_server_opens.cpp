@@ -94,6 +94,8 @@ nfsstat4 ServerState::check_io(const stateid4& given, Context& at, std::uint32_t
   stateid4 stateid;
   if (const auto bad = resolve(given, at, stateid); bad != NFS4_OK) return bad;
   if (is_anonymous(stateid)) {
+    // 8.4.2.1: somebody may still reclaim what denies it.
+    if (access != 0 && in_grace()) return NFS4ERR_GRACE;
     const bool denied = std::ranges::any_of(opens, [&](const auto& entry) {
       const OpenState& one = entry.second;
       return one.inode == at.current && one.revoked == Revoked::no && (one.deny & access) != 0;

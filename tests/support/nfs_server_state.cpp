@@ -364,11 +364,19 @@ std::unique_ptr<Execution> ServerState::begin(xdr::ConstBytes body, std::size_t 
       run->stage = Execution::Stage::broken;
     } else if (run->replay) {
       replay(*run);
-    } else {
+    } else if (run->stage == Execution::Stage::ready) {
       run->done = 1;
     }
   }
+  // What SEQUENCE has refused does not wait for anything.
+  if (run->stage == Execution::Stage::ready && run->status != NFS4_OK) conclude(*run);
   return run;
+}
+
+void ServerState::conclude(Context& at) {
+  xdr::store_u32(at.answer->message.stream.data(), at.status);
+  xdr::store_u32(at.answer->message.stream.data() + at.count_at, at.done);
+  at.stage = Execution::Stage::answered;
 }
 
 /// The answer from the reply cache.
@@ -409,10 +417,8 @@ std::unique_ptr<Answer> ServerState::finish(Execution& run) {
       return nullptr;
     }
   }
-  xdr::store_u32(run.answer->message.stream.data(), run.status);
-  xdr::store_u32(run.answer->message.stream.data() + run.count_at, run.done);
+  conclude(run);
   settle(run);
-  run.stage = Execution::Stage::answered;
   return std::move(run.answer);
 }
 

@@ -303,6 +303,7 @@ class ServerState {
   bool operation(Context& at, std::uint32_t number, xdr::Encoder& out);
   std::optional<nfs4::nfsstat4> injected(nfs4::nfs_opnum4 op);
   nfs4::nfsstat4 start(std::uint32_t minor, const std::vector<nfs4::nfs_opnum4>& ops);
+  static void conclude(Context& at);
   void settle(Context& at);
   void replay(Context& at);
   void log(const Context& at, nfs4::nfs_opnum4 op, std::uint64_t inode, std::string gist,

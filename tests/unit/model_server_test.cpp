@@ -455,6 +455,21 @@ TEST_CASE("model: the grace period ends when all have reclaimed") {
   CHECK(!m.state.in_grace());
 }
 
+TEST_CASE("model: what waits for the end of the grace period") {
+  One m(with([](Habits& h) { h.grace_stops_names = true; }));
+  const std::uint64_t file = add_file(m.state, "/f", "text");
+  m.state.restart(60s);
+  REQUIRE(m.client.establish() == NFS4_OK);
+  CHECK(status_of(m.client.on<op::READ>(file, {{}, 0, 4})) == NFS4ERR_GRACE);
+  CHECK(status_of(m.client.on<op::SETATTR>(file, {{}, size_of(1)})) == NFS4ERR_GRACE);
+  CHECK(status_of(m.client.on<op::REMOVE>("/", {{"f"}})) == NFS4ERR_GRACE);
+  CHECK(status_of(m.client.on<op::LOCKT>(file, {WRITE_LT, 0, 1, {}})) == NFS4ERR_GRACE);
+  CHECK(m.client.call(make_directory("d")).status == NFS4_OK);
+  m.world.pass(60s);
+  CHECK(status_of(m.client.on<op::READ>(file, {{}, 0, 4})) == NFS4_OK);
+  CHECK(status_of(m.client.on<op::REMOVE>("/", {{"f"}})) == NFS4_OK);
+}
+
 TEST_CASE("model: an OPEN before RECLAIM_COMPLETE is a fault") {
   ModelWorld world;
   ModelClient client(world, "a");
