@@ -179,7 +179,7 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
   }
   open.path = path.text();
   open.epoch = session.epoch();
-  session.hold(open);
+  session.hold(file->state_);
   file->is_open_ = true;
   session.take_delegation(open, delegation);
   // An existing file opened for truncation without create; with it the server did so at OPEN.
@@ -199,7 +199,7 @@ async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::
   while (total < data.size()) {
     std::size_t count = 0;
     bool eof = false;
-    const auto rest = data.subspan(total);
+    const auto rest = data.subspan(total, std::min(data.size() - total, session_.most_read()));
     auto done = co_await on_file(
         "READ", [&](Compound& compound) { compound.read(open_.current(), offset + total, rest); },
         [&](CompoundReply& reply) {
@@ -275,7 +275,8 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
       }
     }
     const Counted under_way(writing_, written_);
-    auto count = co_await write_once(data.subspan(total), offset + total, stable, after, memory);
+    const auto piece = data.subspan(total, std::min(data.size() - total, session_.most_written()));
+    auto count = co_await write_once(piece, offset + total, stable, after, memory);
     if (!count) co_return count.error();
     total += *count;
     if (commit_is_due() && !committing_) commit_task_ = session_.loop().spawn(commit_beside());
@@ -470,7 +471,7 @@ async::Task<bool> OpenFile::look_again(stateid4& used, nfsstat4 status, int trie
 async::Task<Status> OpenFile::open_once_more() {
   session_.lose_locks(open_);
   open_.access = sharing_.needed();
-  co_return co_await session_.renew_open(open_);
+  co_return co_await session_.renew_open(state_);
 }
 
 /// CLOSE. The file is still open afterwards where an OPEN of it came first, which OpenFiles may do.

@@ -93,6 +93,7 @@ class OpenFile {
   // ---- for those who work on the file's state: OpenFiles, Locks ----
 
   [[nodiscard]] Open& state() { return open_; }
+  [[nodiscard]] const std::shared_ptr<Open>& shared_state() const { return state_; }
   [[nodiscard]] const nfs_fh4& handle() const { return open_.file; }
   [[nodiscard]] stateid4 stateid() const { return open_.current(); }
   [[nodiscard]] bool is_open() const { return is_open_; }
@@ -105,6 +106,7 @@ class OpenFile {
 
  private:
   friend class OpenTable;
+  friend class ParkedFiles;
   /// Of the OpenFiles of one file, which have data of it that is not stable: what one writes replaces it.
   using Siblings = std::shared_ptr<std::vector<OpenFile*>>;
   /// Who has it open, when OpenFiles shares it out.
@@ -112,7 +114,8 @@ class OpenFile {
     unsigned counts[4] = {};  ///< by OPEN4_SHARE_ACCESS_*
     bool changing = false;    ///< OPEN by handle, OPEN_DOWNGRADE and CLOSE: one at a time
     std::uint32_t since = 0;  ///< access that OPENs brought while one of these was under way
-    std::list<std::shared_ptr<OpenFile>>::iterator place;  ///< of those that are parked, while it is
+    /// Its place among those that are parked, while it is one of them (ParkedFiles in open_files.cpp).
+    std::optional<std::list<std::shared_ptr<OpenFile>>::iterator> place;
     [[nodiscard]] std::uint32_t needed() const;
   };
   /// One operation behind PUTFH that uses the stateid, repeated after a lost stateid was had again.
@@ -146,7 +149,8 @@ class OpenFile {
   };
 
   Session& session_;
-  Open open_;
+  const std::shared_ptr<Open> state_ = std::make_shared<Open>();  // recovery holds on to it, too
+  Open& open_ = *state_;
   bool is_open_ = false;
   Sharing sharing_;
   async::Event state_changed_;  // its stateid, or sharing_
@@ -178,7 +182,7 @@ async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
     if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
     const nfsstat4 status = reply->failed_status();
     if (!Session::is_lost_state(status) || tries == 3) co_return session_.error_of(*reply, what, open_.path);
-    if (auto done = co_await session_.reopen(open_, used, status, deadline); !done) co_return done;
+    if (auto done = co_await session_.reopen(state_, used, status, deadline); !done) co_return done;
   }
 }
 

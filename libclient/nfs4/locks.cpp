@@ -130,7 +130,7 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
       session_.lose_locks(open, request.owner, session_.error_of(*reply, "LOCK", open.path));
       continue;
     }
-    auto reopened = co_await session_.reopen(open, used_open, status, deadline);
+    auto reopened = co_await session_.reopen(file->shared_state(), used_open, status, deadline);
     if (!reopened) co_return reopened;
   }
 }

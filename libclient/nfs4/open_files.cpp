@@ -47,6 +47,36 @@ openflag4 how_to_create(Creation how, const SetAttributes& changes) {
 
 }  // namespace
 
+/// The files that nobody has open and that are kept for their delegations, those that were used longest ago
+/// first. Whether a file is one of them is known in one place, which is its place in the list.
+class ParkedFiles {
+ public:
+  void put_last(const std::shared_ptr<OpenFile>& file) {
+    take_out(*file);
+    file->sharing_.place = files_.insert(files_.end(), file);
+    file->open_.parked = true;
+  }
+  /// False if it is not there.
+  bool take_out(OpenFile& file) {
+    const auto place = std::exchange(file.sharing_.place, std::nullopt);
+    if (!place) return false;
+    file.open_.parked = false;
+    files_.erase(*place);
+    return true;
+  }
+  /// The one that was used longest ago; null if there is none.
+  std::shared_ptr<OpenFile> take_first() {
+    if (files_.empty()) return nullptr;
+    const auto first = files_.front();
+    take_out(*first);
+    return first;
+  }
+  [[nodiscard]] std::size_t size() const { return files_.size(); }
+
+ private:
+  std::list<std::shared_ptr<OpenFile>> files_;
+};
+
 /// What OpenFiles and the OpenRefs share. Its tasks hold on to it.
 class OpenTable : public std::enable_shared_from_this<OpenTable> {
  public:
@@ -110,12 +140,11 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   async::Task<Status> complete(std::shared_ptr<OpenFile> file);
   async::Task<Status> shrink(std::shared_ptr<OpenFile> file, bool may_park = true);
   bool park(const std::shared_ptr<OpenFile>& file);
-  void take_out(OpenFile& file);
 
   Session& session_;
   std::map<std::vector<std::byte>, std::uint64_t> owners_;
   std::map<Key, std::shared_ptr<OpenFile>> files_;
-  std::list<std::shared_ptr<OpenFile>> parked_;  // those that were used longest ago first
+  ParkedFiles parked_;
   std::size_t most_parked_ = 0;
   std::shared_ptr<std::size_t> unstable_ = std::make_shared<std::size_t>(0);  // bytes, of all files
 };
@@ -155,7 +184,7 @@ void OpenTable::forget(const OpenFile& file) {
 }
 
 OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access) {
-  take_out(*file);
+  parked_.take_out(*file);
   ++file->sharing_.counts[access];
   file->sharing_.since |= access;
   file->state_changed_.notify_all();
@@ -175,7 +204,7 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok&
     file->open_.caller = what.caller;
     file->open_.path = what.label;
     file->open_.stateid = ok.stateid;
-    session_.hold(file->open_);
+    session_.hold(file->state_);
     file->is_open_ = true;
     remember(file);
   }
@@ -220,7 +249,7 @@ async::Task<Status> OpenTable::complete(std::shared_ptr<OpenFile> file) {
   Open& open = file->open_;
   if ((file->sharing_.needed() & ~open.access) == 0) co_return Status();
   open.access |= file->sharing_.needed();
-  co_return co_await session_.renew_open(open);
+  co_return co_await session_.renew_open(file->state_);
 }
 
 async::Task<Result<Opened>> OpenTable::open_in(Opening what, nfs_fh4 directory, SetAttributes changes,
@@ -376,40 +405,26 @@ bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
       open.access != OPEN4_SHARE_ACCESS_READ || !session_.delegations_good()) {
     return false;
   }
-  open.parked = true;
-  file->sharing_.place = parked_.insert(parked_.end(), file);
+  parked_.put_last(file);
   if (parked_.size() > most_parked_) {
-    const auto oldest = parked_.front();
-    take_out(*oldest);
-    session_.loop().spawn(shrink_beside(shared_from_this(), oldest));
+    session_.loop().spawn(shrink_beside(shared_from_this(), parked_.take_first()));
   }
   return true;
-}
-
-void OpenTable::take_out(OpenFile& file) {
-  if (std::exchange(file.open_.parked, false)) parked_.erase(file.sharing_.place);
 }
 
 void OpenTable::unpark(const nfs_fh4& handle) {
   std::vector<std::shared_ptr<OpenFile>> found;
   for (const auto& [key, file] : of_file(handle)) {
-    if (file->open_.parked) found.push_back(file);
+    if (parked_.take_out(*file)) found.push_back(file);
   }
-  for (const auto& file : found) {
-    take_out(*file);
-    session_.loop().spawn(shrink_beside(shared_from_this(), file));
-  }
+  for (const auto& file : found) session_.loop().spawn(shrink_beside(shared_from_this(), file));
 }
 
 async::Task<void> OpenTable::unpark_all() {
   most_parked_ = 0;
   const auto self = shared_from_this();
   std::vector<async::Task<Status>> tasks;
-  while (!parked_.empty()) {
-    const auto file = parked_.front();
-    take_out(*file);
-    tasks.push_back(shrink(file, false));
-  }
+  while (auto file = parked_.take_first()) tasks.push_back(shrink(std::move(file), false));
   (void)co_await async::all(session_.loop(), std::move(tasks));
 }
 

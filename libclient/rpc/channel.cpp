@@ -99,7 +99,7 @@ void Channel::perform(rpcrdma::Complete& action) {
   waiting_.erase(found);
   awaiter.id_ = 0;
   awaiter.outcome_ = {action.failure, std::move(action.error), std::move(action.reply),
-                      std::move(action.message)};
+                      std::move(action.message), action.sends};
   awaiter.waiting_.resume();
 }
 

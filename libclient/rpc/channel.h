@@ -52,6 +52,7 @@ struct Outcome {
   std::optional<Error> error;
   std::optional<rpcrdma::Reply> reply;
   xdr::Message message;
+  std::uint32_t sends = 0;  ///< how often it left; 0: the server cannot know of it
 };
 
 /// Serves the Calls that the server makes over the Channel's connection.
