@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "rpc/message.h"
 #include "rpcrdma/header.h"
@@ -24,8 +25,11 @@ struct Responder::Work {
   Octets inline_part;
   Octets message;        // the whole RPC Call
   std::size_t body = 0;  // where its COMPOUND starts
-  bool executed = false;
+  Principal who;
+  std::weak_ptr<Peer> peer;  // gone with its connection: what was begun is executed all the same
   SeenCall seen;
+  bool keep_answer = false;  // until release()
+  std::unique_ptr<Execution> execution;
   std::unique_ptr<Answer> answer;
   Octets payload, sent;
 };
@@ -138,6 +142,7 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
   void leave() {
     if (gone) return;
     gone = true;
+    server.state.on_connection_lost(number);
     server.callbacks.on_lost(number);
     // Not from inside the connection's own callback. The server may be gone by then.
     server.loop_.post([self = shared_from_this()] { self->connection.reset(); });
@@ -178,61 +183,22 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     }
     for (const auto& one : work->header.rdma_reads) work->seen.read_positions.push_back(one.position);
     work->seen.reply_chunk = rpcrdma::chunk_length(work->header.rdma_reply);
-    look(*work);
-    for (auto trick = server.tricks_.begin(); trick != server.tricks_.end(); ++trick) {
-      if (trick->first == Trick::drop_after || !work->seen.has(trick->second)) continue;
-      const Trick what = trick->first;
-      server.tricks_.erase(trick);
-      server.note(work->seen);
-      if (what == Trick::drop_before) return drop();
-      return refuse(work, what);
+    work->who = Principal::of(server.credential);
+    work->peer = weak_from_this();
+    // Which operations are in it, for the tricks; execution decodes again.
+    ServerState::look(xdr::Decoder(ConstBytes(work->message).subspan(work->body)), work->seen);
+    if (const auto trick = server.next_trick(work->seen, false)) {
+      server.note(*work);
+      if (*trick == Trick::drop_before) return drop();
+      return refuse(work, *trick);
     }
-    const bool hold = server.holding_ && (*server.holding_ == OP_ILLEGAL || work->seen.has(*server.holding_));
+    const bool hold = server.holding_ && is_in(*server.holding_, work->seen);
     if (hold && !server.hold_executes_) {
-      server.kept_.emplace_back(weak_from_this(), work);
+      server.kept_.push_back(work);
       return;
     }
-    execute(work);
-    if (hold && !gone) {
-      server.kept_.emplace_back(weak_from_this(), work);
-      return;
-    }
-    finish(work);
-  }
-
-  /// Which operations are in it, for the tricks; execution decodes again.
-  static void look(Work& work) {
-    xdr::Decoder in(ConstBytes(work.message).subspan(work.body));
-    ServerState::look(in, work.seen);
-  }
-
-  void execute(const std::shared_ptr<Work>& work) {
-    work->executed = true;
-    xdr::Decoder in(ConstBytes(work->message).subspan(work->body));
-    work->answer = server.state.compound(in, work->message.size(), work->seen);
-    work->seen.replayed = work->answer && work->answer->replayed;
-    work->seen.at = server.loop_.now();
-    server.note(work->seen);
-    if (!work->answer) return;
-    if (work->seen.has(OP_CREATE_SESSION) || work->seen.has(OP_BIND_CONN_TO_SESSION)) {
-      server.post([this, self = shared_from_this()] { server.callbacks.pump(); });  // behind the Reply
-    }
-    for (auto trick = server.tricks_.begin(); trick != server.tricks_.end(); ++trick) {
-      if (trick->first != Trick::drop_after || !work->seen.has(trick->second)) continue;
-      server.tricks_.erase(trick);
-      return drop();
-    }
-  }
-
-  void finish(const std::shared_ptr<Work>& work) {
-    if (gone) return;
-    if (!work->executed) execute(work);
-    if (gone) return;
-    if (!work->answer) return refuse(work, Trick::garbage_args);
-    if (server.reply_delay == Duration::zero()) return reply(work);
-    server.after(server.reply_delay, [self = weak_from_this(), work] {
-      if (const auto peer = self.lock(); peer && !peer->gone) peer->reply(work);
-    });
+    work->keep_answer = hold;
+    server.begin(work);
   }
 
   /// RDMA_ERROR, or an RPC Reply that says GARBAGE_ARGS.
@@ -371,16 +337,18 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
   }
 };
 
-Responder::Responder(async::Loop& loop)
-    : state([&loop] { return loop.now(); }),
+Responder::Responder(async::Loop& loop, std::uint64_t seed)
+    : state([&loop] { return loop.now(); }, seed),
       callbacks(state, [this](unsigned connection, std::uint32_t xid,
                               const Octets& message) { return call(connection, xid, message); }),
       loop_(loop) {
+  // Not from inside the execution that leads to it: the answer goes first.
   state.call_waiter = [this](clientid4 client, const CB_NOTIFY_LOCK4args& args) {
     post([this, client, args] {
       callbacks.add(client, [args](test::CallbackCall& call) { call.add<cb_op::CB_NOTIFY_LOCK>(args); }, {});
     });
   };
+  state.call_holder = [this](std::uint64_t delegation) { post([this, delegation] { demand(delegation); }); };
 }
 
 Responder::~Responder() {
@@ -399,6 +367,8 @@ void Responder::post(std::function<void()> fn) {
     if (*alive) fn();
   });
 }
+
+// ---- connections ----
 
 void Responder::accept(std::unique_ptr<fabric::Incoming> incoming) {
   auto peer = std::make_shared<Peer>(*this, ++connections);
@@ -430,9 +400,169 @@ void Responder::drop_connection(unsigned number) {
 
 void Responder::restart(Duration grace) {
   drop_connections();
+  // What is under way is never finished: its boot is over.
+  parked_.clear();
+  stalled_.clear();
+  frozen_.clear();
   callbacks.forget();
   state.restart(grace);
 }
+
+bool Responder::call(unsigned connection, std::uint32_t xid, const Octets& message) {
+  const auto found = std::ranges::find_if(
+      peers_, [&](const auto& peer) { return peer->number == connection && !peer->gone; });
+  if (found == peers_.end()) return false;
+  (*found)->call(xid, message);
+  return true;
+}
+
+// ---- from a request to its answer ----
+
+/// Takes a request in: it has its slot from here on, and is executed at once or later.
+void Responder::begin(const std::shared_ptr<Work>& work) {
+  if (is_frozen()) {
+    frozen_.emplace_back([this, work] { begin(work); });
+    return;
+  }
+  const ConstBytes body = ConstBytes(work->message).subspan(work->body);
+  work->execution = state.begin(body, work->message.size(), work->who, work->seen);
+  if (work->execution->stage == Execution::Stage::parked) {
+    parked_.push_back(work);
+    return;
+  }
+  if (work->execution->stage != Execution::Stage::ready) return finish(work);
+  if (stalling_ && is_in(*stalling_, work->seen)) {
+    stalled_.push_back(work);
+    return;
+  }
+  const Duration stall = stall_of(work->seen);
+  if (stall == Duration::zero()) return finish(work);
+  after(stall, [this, work] { finish(work); });
+}
+
+/// Executes it, whether or not anybody is left to be answered.
+void Responder::finish(const std::shared_ptr<Work>& work) {
+  if (work->execution->boot != state.boot) return;
+  if (is_frozen()) {
+    frozen_.emplace_back([this, work] { finish(work); });
+    return;
+  }
+  const auto execution = std::exchange(work->execution, nullptr);
+  work->answer = state.finish(*execution);
+  work->seen.replayed = work->answer && work->answer->replayed;
+  note(*work);
+  // Behind the answer.
+  if (work->seen.has(OP_CREATE_SESSION) || work->seen.has(OP_BIND_CONN_TO_SESSION)) {
+    post([this] { callbacks.pump(); });
+  }
+  deliver(work);
+  unpark(*execution);
+}
+
+void Responder::deliver(const std::shared_ptr<Work>& work) {
+  const auto peer = work->peer.lock();
+  if (!peer || peer->gone) return;
+  if (!work->answer) return peer->refuse(work, Trick::garbage_args);
+  if (next_trick(work->seen, true)) return peer->drop();
+  if (work->keep_answer) {
+    kept_.push_back(work);
+    return;
+  }
+  reply(work);
+}
+
+void Responder::reply(const std::shared_ptr<Work>& work) {
+  const auto answer = [work] {
+    if (const auto peer = work->peer.lock(); peer && !peer->gone) peer->reply(work);
+  };
+  if (reply_delay == Duration::zero()) return answer();
+  after(reply_delay, answer);
+}
+
+/// Retransmissions that waited for what has its answer now.
+void Responder::unpark(const Execution& done) {
+  if (parked_.empty()) return;
+  std::vector<std::shared_ptr<Work>> woken;
+  std::erase_if(parked_, [&](const auto& work) {
+    const bool same = work->execution->session == done.session && work->execution->slot == done.slot;
+    if (same) woken.push_back(work);
+    return same;
+  });
+  for (const auto& work : woken) begin(work);
+}
+
+void Responder::note(Work& work) {
+  work.seen.at = loop_.now();
+  if (keeps_calls) calls.push_back(work.seen);
+}
+
+// ---- faults ----
+
+bool Responder::is_in(nfs_opnum4 op, const SeenCall& seen) {
+  return op == OP_ILLEGAL || seen.has(op);
+}
+
+std::optional<Responder::Trick> Responder::next_trick(const SeenCall& seen, bool executed) {
+  const auto found = std::ranges::find_if(tricks_, [&](const auto& one) {
+    return (one.first == Trick::drop_after) == executed && seen.has(one.second);
+  });
+  if (found == tricks_.end()) return std::nullopt;
+  const Trick trick = found->first;
+  tricks_.erase(found);
+  return trick;
+}
+
+void Responder::hold(nfs_opnum4 op, bool execute) {
+  holding_ = op;
+  hold_executes_ = execute;
+}
+
+void Responder::release() {
+  holding_.reset();
+  stalling_.reset();
+  const auto kept = std::exchange(kept_, {});
+  const auto stalled = std::exchange(stalled_, {});
+  for (const auto& work : kept) {
+    const auto peer = work->peer.lock();
+    if (!peer || peer->gone) continue;
+    if (work->answer) {
+      reply(work);
+    } else {
+      begin(work);
+    }
+  }
+  for (const auto& work : stalled) finish(work);
+}
+
+void Responder::stall(nfs_opnum4 op, Duration time, unsigned times) {
+  stalls_.push_back({op, time, times});
+}
+
+Responder::Duration Responder::stall_of(const SeenCall& seen) {
+  Duration most{0};
+  for (Stall& one : stalls_) {
+    if (one.times == 0 || !is_in(one.op, seen)) continue;
+    --one.times;
+    most = std::max(most, one.time);
+  }
+  std::erase_if(stalls_, [](const Stall& one) { return one.times == 0; });
+  const Habits& habits = state.habits;
+  if (!state.chance.percent(habits.stall_percent)) return most;
+  const auto range = static_cast<std::uint64_t>((habits.stall_most - habits.stall_least).count()) + 1;
+  const auto drawn = habits.stall_least + std::chrono::milliseconds(state.chance.below(range));
+  return std::max<Duration>(most, drawn);
+}
+
+void Responder::freeze(Duration time) {
+  frozen_until_ = std::max(frozen_until_, loop_.now() + time);
+  after(time, [this] {
+    if (is_frozen()) return;  // for longer since
+    const auto waiting = std::exchange(frozen_, {});
+    for (const auto& fn : waiting) fn();
+  });
+}
+
+// ---- the server's Calls ----
 
 CallbackQueue::Ticket Responder::recall(const std::string& path, Done done) {
   const Inode* inode = state.find(path);
@@ -449,30 +579,36 @@ CallbackQueue::Ticket Responder::recall(const std::string& path, Done done) {
       client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL>(args); }, std::move(done));
 }
 
-void Responder::hold(nfs_opnum4 op, bool execute) {
-  holding_ = op;
-  hold_executes_ = execute;
+CallbackQueue::Ticket Responder::recall_any(clientid4 client, std::uint32_t objects_to_keep,
+                                            const bitmap4& types, Done done) {
+  const CB_RECALL_ANY4args args{objects_to_keep, types};
+  return callbacks.add(
+      client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL_ANY>(args); }, std::move(done));
 }
 
-void Responder::release() {
-  holding_.reset();
-  auto all = std::move(kept_);
-  kept_.clear();
-  for (const auto& [weak, work] : all) {
-    if (const auto peer = weak.lock(); peer && !peer->gone) peer->finish(work);
-  }
+CallbackQueue::Ticket Responder::recall_slot(clientid4 client, std::uint32_t target_highest_slot, Done done) {
+  state.target_highest = target_highest_slot;
+  return callbacks.add(
+      client,
+      [target_highest_slot](test::CallbackCall& call) {
+        call.add<cb_op::CB_RECALL_SLOT>({target_highest_slot});
+      },
+      std::move(done));
 }
 
-bool Responder::call(unsigned connection, std::uint32_t xid, const Octets& message) {
-  const auto found = std::ranges::find_if(
-      peers_, [&](const auto& peer) { return peer->number == connection && !peer->gone; });
-  if (found == peers_.end()) return false;
-  (*found)->call(xid, message);
-  return true;
-}
-
-void Responder::note(const SeenCall& seen) {
-  if (keeps_calls) calls.push_back(seen);
+/// Who does not know the stateid may not have the answer to its OPEN yet, and is asked again.
+void Responder::demand(std::uint64_t delegation) {
+  const auto found = state.delegations.find(delegation);
+  if (found == state.delegations.end() || found->second.revoked != Revoked::no) return;
+  if (!found->second.recalled) found->second.recalled = loop_.now();
+  CB_RECALL4args args;
+  args.stateid = state.stateid_of(delegation, 1);
+  args.fh = handle_of(found->second.inode);
+  callbacks.add(
+      found->second.client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL>(args); },
+      [this, delegation](nfsstat4 status) {
+        if (status != NFS4_OK) after(kRecallAgain, [this, delegation] { demand(delegation); });
+      });
 }
 
 }  // namespace nfsrdma::testing

@@ -35,7 +35,7 @@ class Responder {
   using Done = CallbackQueue::Done;
   using Duration = async::Clock::duration;
 
-  explicit Responder(async::Loop& loop);
+  explicit Responder(async::Loop& loop, std::uint64_t seed = 1);
   ~Responder();
   Responder(const Responder&) = delete;
   Responder& operator=(const Responder&) = delete;
@@ -47,17 +47,33 @@ class Responder {
   /// Everything volatile is lost: connections, requests under way, clients, state, data without COMMIT.
   void restart(Duration grace);
 
-  /// CB_RECALL of the file's delegation; of one that never was where there is none.
+  /// CB_RECALL of the file's delegation; of one that never was where there is none. Nothing is revoked.
   CallbackQueue::Ticket recall(const std::string& path, Done done);
+  /// Recalls a delegation as for somebody who waits for it: it is revoked when the lease time has passed.
+  void demand(std::uint64_t delegation);
+
+  CallbackQueue::Ticket recall_any(nfs4::clientid4 client, std::uint32_t objects_to_keep,
+                                   const nfs4::bitmap4& types, Done done);
+  /// CB_RECALL_SLOT, and SEQUENCE says the same from then on.
+  CallbackQueue::Ticket recall_slot(nfs4::clientid4 client, std::uint32_t target_highest_slot, Done done);
 
   // ---- faults ----
   enum class Trick : std::uint8_t { drop_before, drop_after, err_chunk, garbage_args };
   /// Befalls the next COMPOUND with `op` in it.
   void play(Trick trick, nfs4::nfs_opnum4 op) { tricks_.emplace_back(trick, op); }
-  /// COMPOUNDs with `op` in them (OP_ILLEGAL: all) are kept until release(), executed or not.
+  /// COMPOUNDs with `op` in them (OP_ILLEGAL: all) are kept until release(): executed, and their answers
+  /// kept; or not even looked at.
   void hold(nfs4::nfs_opnum4 op, bool execute);
+  /// COMPOUNDs with `op` in them (OP_ILLEGAL: all) get their slots, and are executed at release(), even if
+  /// their connections are gone by then.
+  void stall(nfs4::nfs_opnum4 op) { stalling_ = op; }
+  /// The same for a time, `times` times.
+  void stall(nfs4::nfs_opnum4 op, Duration time, unsigned times = 1);
+  /// Ends hold() and stall().
   void release();
-  [[nodiscard]] std::size_t held() const { return kept_.size(); }
+  [[nodiscard]] std::size_t held() const { return kept_.size() + stalled_.size(); }
+  /// For that time nothing is begun and nothing is finished.
+  void freeze(Duration time);
 
   ServerState state;
   CallbackQueue callbacks;
@@ -80,15 +96,35 @@ class Responder {
   void after(Duration delay, std::function<void()> fn);
   void post(std::function<void()> fn);
   bool call(unsigned connection, std::uint32_t xid, const Octets& message);
-  void note(const SeenCall& seen);
+  void begin(const std::shared_ptr<Work>& work);
+  void finish(const std::shared_ptr<Work>& work);
+  void deliver(const std::shared_ptr<Work>& work);
+  void reply(const std::shared_ptr<Work>& work);
+  void unpark(const Execution& done);
+  void note(Work& work);
+  static bool is_in(nfs4::nfs_opnum4 op, const SeenCall& seen);
+  std::optional<Trick> next_trick(const SeenCall& seen, bool executed);
+  Duration stall_of(const SeenCall& seen);
+  [[nodiscard]] bool is_frozen() const { return loop_.now() < frozen_until_; }
+
+  static constexpr std::chrono::seconds kRecallAgain{2};
+  struct Stall {
+    nfs4::nfs_opnum4 op;
+    Duration time;
+    unsigned times;
+  };
 
   async::Loop& loop_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::vector<std::shared_ptr<Peer>> peers_;
   std::vector<std::pair<Trick, nfs4::nfs_opnum4>> tricks_;
-  std::optional<nfs4::nfs_opnum4> holding_;
+  std::optional<nfs4::nfs_opnum4> holding_, stalling_;
   bool hold_executes_ = true;
-  std::vector<std::pair<std::weak_ptr<Peer>, std::shared_ptr<Work>>> kept_;
+  std::vector<Stall> stalls_;
+  std::vector<std::shared_ptr<Work>> kept_, stalled_;
+  std::vector<std::shared_ptr<Work>> parked_;  // retransmissions of what is under way
+  Instant frozen_until_{};
+  std::vector<std::function<void()>> frozen_;
 };
 
 }  // namespace nfsrdma::testing

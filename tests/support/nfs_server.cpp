@@ -65,6 +65,7 @@ class NfsServer::Impl {
 
 NfsServer::Impl::Impl() {
   responder.keeps_calls = true;
+  state.keeps_opens = true;
   loop.watch(wake, EPOLLIN, [this](std::uint32_t) {
     eventfd_t count = 0;
     [[maybe_unused]] const int taken = ::eventfd_read(wake, &count);
@@ -161,24 +162,24 @@ Target NfsServer::target(const std::string& options) const {
 #define ON_SERVER(...) return impl_->on_thread([&] { __VA_ARGS__; })
 
 void NfsServer::add_file(const std::string& path, const std::string& data) {
-  ON_SERVER(Inode& inode = impl_->state.make(path, NF4REG); inode.data = inode.stable = data; ++inode.change);
+  ON_SERVER(impl_->state.set_content(impl_->state.make(path, NF4REG), data));
 }
 void NfsServer::add_directory(const std::string& path) {
   ON_SERVER((void)impl_->state.make(path, NF4DIR));
 }
 void NfsServer::add_symlink(const std::string& path, const std::string& text) {
-  ON_SERVER(impl_->state.make(path, NF4LNK).data = text);
+  ON_SERVER(impl_->state.make(path, NF4LNK).link = text);
 }
 void NfsServer::add_extent(const std::string& path, std::uint64_t begin, std::uint64_t end) {
-  ON_SERVER(impl_->state.make(path, NF4REG).extents[begin] = end);
+  ON_SERVER(impl_->state.make(path, NF4REG).content.declare_data(begin, end));
 }
 std::optional<std::string> NfsServer::content(const std::string& path) const {
   ON_SERVER(const Inode* inode = impl_->state.find(path);
-            return inode != nullptr ? std::optional(inode->data) : std::nullopt);
+            return inode != nullptr ? std::optional(inode->content.data()) : std::nullopt);
 }
 std::optional<std::string> NfsServer::stable_content(const std::string& path) const {
   ON_SERVER(const Inode* inode = impl_->state.find(path);
-            return inode != nullptr ? std::optional(inode->stable) : std::nullopt);
+            return inode != nullptr ? std::optional(inode->content.stable()) : std::nullopt);
 }
 
 void NfsServer::set_slots(std::uint32_t slots) {
@@ -203,10 +204,10 @@ void NfsServer::set_announce(bool announce) {
 }
 
 void NfsServer::set_delegations(bool on) {
-  ON_SERVER(impl_->state.delegate_reads = on);
+  ON_SERVER(impl_->state.habits.delegates = on ? Habits::Delegate::wanted : Habits::Delegate::never);
 }
 void NfsServer::set_backchannel(bool on) {
-  ON_SERVER(impl_->state.backchannel = on);
+  ON_SERVER(impl_->state.habits.grants_backchannel = on);
 }
 std::optional<nfsstat4> NfsServer::recall(const std::string& path, std::chrono::milliseconds most) {
   return impl_->answered([&](Responder::Done done) { return impl_->responder.recall(path, std::move(done)); },
@@ -218,19 +219,17 @@ std::future<nfsstat4> NfsServer::start_recall(const std::string& path) {
             return promise->get_future());
 }
 std::optional<nfsstat4> NfsServer::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
-  const CB_RECALL_ANY4args args{objects_to_keep, types};
-  const auto build = [&](test::CallbackCall& call) { call.add<cb_op::CB_RECALL_ANY>(args); };
   return impl_->answered(
-      [&](Responder::Done done) { return impl_->responder.callbacks.add(0, build, std::move(done)); },
+      [&](Responder::Done done) {
+        return impl_->responder.recall_any(0, objects_to_keep, types, std::move(done));
+      },
       kCallbackTime);
 }
 std::optional<nfsstat4> NfsServer::recall_slot(std::uint32_t target_highest_slot) {
-  const auto build = [&](test::CallbackCall& call) {
-    call.add<cb_op::CB_RECALL_SLOT>({target_highest_slot});
-  };
-  set_target_highest_slot(target_highest_slot);
   return impl_->answered(
-      [&](Responder::Done done) { return impl_->responder.callbacks.add(0, build, std::move(done)); },
+      [&](Responder::Done done) {
+        return impl_->responder.recall_slot(0, target_highest_slot, std::move(done));
+      },
       kCallbackTime);
 }
 std::optional<nfsstat4> NfsServer::null_callback() {
@@ -243,8 +242,10 @@ void NfsServer::lose_backchannels() {
 }
 void NfsServer::revoke(const std::string& path) {
   ON_SERVER(const Inode* inode = impl_->state.find(path);
-            for (auto& [number, one] : impl_->state.delegations) {
-              if (inode != nullptr && one.inode == inode->id) one.revoked = true;
+            for (const auto& [number, one] : impl_->state.delegations) {
+              if (inode != nullptr && one.inode == inode->id) {
+                impl_->state.revoke_delegation(number, Revoked::recallable);
+              }
             });
 }
 
@@ -257,7 +258,7 @@ void NfsServer::unlock(const std::string& path) {
             if (inode != nullptr) impl_->state.unlock_locally(inode->id));
 }
 void NfsServer::set_notify_locks(bool on) {
-  ON_SERVER(impl_->state.notify_locks = on);
+  ON_SERVER(impl_->state.habits.notify_locks = on);
 }
 std::string NfsServer::locks(const std::string& path) const {
   ON_SERVER(return impl_->locks(path));
@@ -267,22 +268,22 @@ std::size_t NfsServer::lock_states() const {
       std::ranges::count_if(impl_->state.locks, [](const auto& entry) { return entry.second.client != 0; })));
 }
 void NfsServer::set_synchronous_copies(bool on) {
-  ON_SERVER(impl_->state.synchronous_copies = on);
+  ON_SERVER(impl_->state.habits.synchronous_copies = on);
 }
 void NfsServer::set_unstable_copies(bool on) {
-  ON_SERVER(impl_->state.unstable_copies = on);
+  ON_SERVER(impl_->state.habits.unstable_copies = on);
 }
 void NfsServer::set_gap(bool on) {
   ON_SERVER(impl_->state.gap = on);
 }
 void NfsServer::set_circular_listings(bool on) {
-  ON_SERVER(impl_->state.circular_listings = on);
+  ON_SERVER(impl_->state.circular_listing = on);
 }
 void NfsServer::set_careless_close(bool on) {
-  ON_SERVER(impl_->state.careless_close = on);
+  ON_SERVER(impl_->state.habits.careless_close = on);
 }
 void NfsServer::set_xattrs_at_once(std::uint32_t most) {
-  ON_SERVER(impl_->state.xattrs_at_once = most);
+  ON_SERVER(impl_->state.habits.xattrs_at_once = most);
 }
 
 void NfsServer::answer(nfs_opnum4 op, nfsstat4 status, unsigned times, unsigned skip) {
@@ -313,13 +314,13 @@ void NfsServer::set_reply_delay(std::chrono::milliseconds delay) {
   ON_SERVER(impl_->responder.reply_delay = delay);
 }
 void NfsServer::set_short_reads(std::uint32_t most) {
-  ON_SERVER(impl_->state.short_reads = most);
+  ON_SERVER(impl_->state.habits.short_reads = most);
 }
 void NfsServer::set_short_writes(std::uint32_t most) {
-  ON_SERVER(impl_->state.short_writes = most);
+  ON_SERVER(impl_->state.habits.short_writes = most);
 }
 void NfsServer::set_stable_writes(bool stable) {
-  ON_SERVER(impl_->state.stable_writes = stable);
+  ON_SERVER(impl_->state.habits.stable_writes = stable);
 }
 void NfsServer::set_target_highest_slot(std::uint32_t slot) {
   ON_SERVER(impl_->state.target_highest = slot);
@@ -328,10 +329,16 @@ void NfsServer::set_sequence_flags(std::uint32_t flags, unsigned times) {
   ON_SERVER(impl_->state.flags = flags; impl_->state.flags_times = times);
 }
 void NfsServer::set_no_sequence_hint(bool on) {
-  ON_SERVER(impl_->state.no_sequence_hint = on);
+  ON_SERVER(impl_->state.habits.no_sequence_hint = on);
 }
 void NfsServer::restart(std::chrono::milliseconds grace) {
   ON_SERVER(impl_->responder.restart(grace));
+}
+void NfsServer::on_server(const std::function<void(Responder&)>& fn) {
+  ON_SERVER(fn(impl_->responder));
+}
+void NfsServer::stall(nfs_opnum4 op) {
+  ON_SERVER(impl_->responder.stall(op));
 }
 void NfsServer::forget_sessions() {
   ON_SERVER(impl_->state.sessions.clear());

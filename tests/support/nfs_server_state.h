@@ -1,8 +1,17 @@
-// Private to the test server: the file system, clients and sessions, and the execution of one COMPOUND. No
-// I/O. Confined to the server's thread.
+// Private to the test server: the file system, clients, sessions and state, and the execution of COMPOUNDs.
+// Written from RFC 8881, 7862 and 8276; where they leave a choice, Habits says what this server does.
+//
+// Pure: no I/O and no clock of its own. Time is what `now` says, chance comes from a seed, and nothing is
+// iterated in an order that depends on an address, so that the same calls give the same answers. What comes
+// with time (leases, grace, recalls that nobody answered) is looked at when the next COMPOUND begins, and in
+// look_at_time().
+//
+// A COMPOUND is executed in two steps. begin() decodes it and deals with SEQUENCE, which gives the request
+// its slot; finish() executes the rest. What lies between, an operation that takes long, is the caller's.
+// Confined to one thread.
 #pragma once
 
-#include <chrono>
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -12,38 +21,48 @@
 #include <string>
 #include <vector>
 
+#include "async/loop.h"
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/ops_callback.h"
+#include "support/nfs_server_content.h"
+#include "support/nfs_server_habits.h"
 #include "support/seen_call.h"
 #include "xdr/decoder.h"
 
 namespace nfsrdma::testing {
 
 using Octets = std::vector<std::byte>;
-using Instant = std::chrono::steady_clock::time_point;
+using Instant = async::TimePoint;
 
 struct Inode {
-  std::uint64_t id = 0;
+  std::uint64_t id = 0;  // in file handles
   nfs4::nfs_ftype4 type = nfs4::NF4REG;
-  std::string data, stable;                        // of a file; of a link: its text
-  std::map<std::uint64_t, std::uint64_t> extents;  // begin → end; empty: all of it is data
+  std::uint32_t file_system = 0;             // the number of its export; 0: the pseudo root's
+  std::uint64_t fileid = 0, mounted_on = 0;  // mounted_on: of an export's root; else 0
+  std::uint64_t parent = 0;                  // of a directory
+  Content content;                           // of a file
+  std::string link;                          // of a symbolic link
   std::map<std::uint64_t, std::pair<std::string, std::uint64_t>> entries;  // by cookie
   std::map<std::string, std::uint64_t> cookies;
-  std::uint64_t next_cookie = 3;
+  std::uint64_t next_cookie = 3;  // 0 to 2 have a meaning of their own (RFC 8881 18.23.3)
   std::uint32_t mode = 0644, links = 1;
   std::string owner = "0", group = "0";
   std::uint64_t change = 1;
-  nfs4::nfstime4 accessed{1000, 1}, modified{1000, 2};
+  nfs4::nfstime4 accessed{1000, 1}, modified{1000, 2}, altered{1000, 2};
   std::optional<nfs4::verifier4> exclusive;
   std::map<std::string, std::vector<std::byte>> xattrs;
 };
 
+/// Why a client has lost state and not freed it yet.
+enum class Revoked : std::uint8_t { no, expired, by_admin, recallable };
+
 struct OpenState {
   nfs4::clientid4 client = 0;
   std::uint64_t inode = 0;
-  std::uint32_t seqid = 1, access = 0;
+  std::uint32_t seqid = 1, access = 0, deny = 0;
   Octets owner;
   unsigned had = 0;  // a bit for each share_access that it was opened with: what it may be downgraded to
+  Revoked revoked = Revoked::no;
 };
 
 struct LockPiece {
@@ -58,28 +77,60 @@ struct LockOwnerState {
   std::uint32_t seqid = 0;
   Octets owner;
   std::vector<LockPiece> pieces;
-};
-
-struct Slot {
-  std::uint32_t sequence = 0;
-  bool cached = false;
-  Octets reply;  // what stands behind the RPC header, items put in
+  Revoked revoked = Revoked::no;
 };
 
 struct DelegationState {
   nfs4::clientid4 client = 0;
   std::uint64_t inode = 0;
-  bool revoked = false;  // and the client has not said yet that it knows
+  Revoked revoked = Revoked::no;
+  std::optional<Instant> recalled;
+};
+
+struct Slot {
+  std::uint32_t sequence = 0;
+  bool used = false, at_work = false, cached = false;
+  bool may_begin_anew = false;  // it was retired, and came back
+  bool cachethis = false;
+  std::uint32_t operations = 0;  // of the request
+  std::uint64_t digest = 0;      // of the request behind SEQUENCE
+  nfs4::SEQUENCE4resok answer;
+  Octets reply;  // what stands behind the RPC header, items put in
 };
 
 struct SessionState {
   nfs4::clientid4 client = 0;
   std::vector<Slot> slots;
+  std::uint32_t granted = 0;  // slots that are in use; those behind are retired
   nfs4::channel_attrs4 fore;
   std::uint32_t minor = 0;
-  std::set<unsigned> backchannels;  // the connections that it may be called over
+  std::set<unsigned> connections;        // associated with the fore channel
+  std::set<unsigned> backchannels;       // the connections that it may be called over
+  std::map<unsigned, unsigned> refused;  // connections that were told CONN_NOT_BOUND, and how often
   std::uint32_t callback_program = 0;
   nfs4::sequenceid4 callback_sequence = 0;  // of slot 0, used last
+};
+
+/// Who sent a request, as its AUTH_SYS credential says.
+struct Principal {
+  std::uint32_t uid = 0, gid = 0;
+  bool known = false;
+  /// `encoded`: flavor, length, body.
+  static Principal of(xdr::ConstBytes encoded);
+  friend bool operator==(const Principal&, const Principal&) = default;
+};
+
+struct ClientState {
+  Octets owner;
+  nfs4::verifier4 verifier{};
+  Principal principal;
+  bool confirmed = false, reclaimed = false;
+  nfs4::sequenceid4 sequence = 1;                        // of the next CREATE_SESSION
+  std::optional<nfs4::CREATE_SESSION4res> last_created;  // the answer to the one before
+  Instant renewed{};
+  unsigned at_work = 0;                           // requests
+  std::map<std::uint64_t, std::uint32_t> opened;  // in this boot: inode → share_access
+  bool has_revoked = false;                       // perhaps
 };
 
 // What stands in stateid4::other: the server's boot, and a number.
@@ -92,19 +143,26 @@ inline std::uint64_t number_of(const nfs4::stateid4& stateid) {
 
 nfs4::nfs_fh4 handle_of(std::uint64_t inode);
 
-struct ClientState {
-  Octets owner;
-  nfs4::verifier4 verifier{};
-  bool confirmed = false, reclaimed = false;
-  std::uint32_t sequence = 1;  // of the next CREATE_SESSION
-  std::optional<nfs4::CREATE_SESSION4resok> last_created;
-};
-
 struct Rule {
   nfs4::nfs_opnum4 op;
   nfs4::nfsstat4 status;
   unsigned times, skip;
 };
+
+/// A modifying operation that was executed.
+struct Executed {
+  Instant at{};
+  std::string client;  // its owner id
+  nfs4::sessionid4 session{};
+  nfs4::slotid4 slot = 0;
+  nfs4::sequenceid4 sequence = 0;
+  unsigned connection = 0;
+  nfs4::nfs_opnum4 op = nfs4::OP_ILLEGAL;
+  std::uint64_t inode = 0;  // the current file handle's
+  std::string gist;         // of the arguments: names, offsets
+  nfs4::nfsstat4 status = nfs4::NFS4_OK;
+};
+std::string to_string(const Executed& one);
 
 /// The answer to one COMPOUND: the encoded results, with READ and READLINK data beside them.
 struct Answer {
@@ -113,42 +171,112 @@ struct Answer {
   bool replayed = false;
 };
 
+class ServerState;
+
+/// One COMPOUND between begin() and finish(). Its bytes stay the caller's and outlive it.
+class Execution {
+ public:
+  enum class Stage : std::uint8_t {
+    broken,    ///< no COMPOUND: GARBAGE_ARGS
+    answered,  ///< from the reply cache, or refused
+    parked,    ///< its first execution is under way: begin() again when that one's slot is free
+    ready,     ///< for finish()
+  };
+  Stage stage = Stage::ready;
+  std::unique_ptr<Answer> answer;
+  std::uint64_t boot = 0;  ///< of the server: one of an earlier boot is never finished
+  nfs4::sessionid4 session{};
+  nfs4::slotid4 slot = 0;
+
+ private:
+  friend class ServerState;
+  explicit Execution(xdr::ConstBytes all) : body(all), in(all) {}
+  xdr::ConstBytes body;
+  xdr::Decoder in;
+  std::size_t request_size = 0, count_at = 0;
+  std::uint32_t count = 0, done = 0, minor = 0;
+  nfs4::nfsstat4 status = nfs4::NFS4_OK;
+  std::uint64_t current = 0, saved = 0;  // inodes; 0: none
+  std::optional<nfs4::stateid4> current_stateid, saved_stateid;
+  nfs4::clientid4 client = 0;
+  Principal who;
+  unsigned connection = 0;
+  bool in_session = false, cachethis = false, replay = false;
+  nfs4::sequenceid4 sequence = 0;
+  std::size_t largest = ~std::size_t{0};  // that the Reply may be, RPC header included
+  nfs4::nfsstat4 too_large = nfs4::NFS4ERR_REP_TOO_BIG;
+  std::uint64_t digest = 0;  // of what stands behind SEQUENCE
+};
+
 class ServerState {
  public:
   using Now = std::function<Instant()>;
-  explicit ServerState(Now now);
+  explicit ServerState(Now now, std::uint64_t seed = 1);
 
+  // ---- what is there ----
+  /// The inode of `path`; made if it is not there, and the directories on the way, too.
   Inode& make(const std::string& path, nfs4::nfs_ftype4 type);
+  /// A directory that is the root of a file system of its own.
+  Inode& make_export(const std::string& path);
   Inode* find(const std::string& path);
+  /// Every path, in order: "/a/b 17" with the inode's number.
+  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] std::uint64_t volatile_bytes() const;
+  void set_content(Inode& inode, std::string text);
+
+  // ---- what befalls it ----
   void restart(Instant::duration grace);
-  void problem(const std::string& text) { problems += text + "\n"; }
-  [[nodiscard]] nfs4::stateid4 stateid_of(std::uint64_t number, std::uint32_t seqid) const;
+  /// Storage fails: data without COMMIT is lost, and the write verifier says so.
+  void fail_writeback();
+  void problem(const std::string& text);
+  void on_connection_lost(unsigned connection);
+  void look_at_time();
+  /// All that the client has is gone, and nothing on stable storage knows it.
+  void discard_client(nfs4::clientid4 client);
+  void revoke_all(nfs4::clientid4 client, Revoked why);
+  void revoke_delegation(std::uint64_t number, Revoked why);
   /// A lock of somebody else's, on the server itself.
   void lock_locally(std::uint64_t inode, LockPiece piece);
   void unlock_locally(std::uint64_t inode);
 
+  [[nodiscard]] nfs4::stateid4 stateid_of(std::uint64_t number, std::uint32_t seqid) const;
+  [[nodiscard]] bool in_grace() const { return now_() < grace_until; }
+  [[nodiscard]] bool is_expired(const ClientState& client) const;
+  [[nodiscard]] Instant now() const { return now_(); }
+
+  // ---- requests ----
   /// Which operations a COMPOUND has; what is wrong with it.
   static std::string look(xdr::Decoder in, SeenCall& seen);
-  /// Executes a COMPOUND: `in` stands at its tag. Fills in `seen`.
-  std::unique_ptr<Answer> compound(xdr::Decoder& in, std::size_t request_size, SeenCall& seen);
+  /// `body` stands at the tag. Fills in what `seen` says of the COMPOUND; its connection is read.
+  std::unique_ptr<Execution> begin(xdr::ConstBytes body, std::size_t request_size, const Principal& who,
+                                   SeenCall& seen);
+  /// Executes what is left, and gives the answer. The slot is free then.
+  std::unique_ptr<Answer> finish(Execution& run);
 
-  // knobs
+  // ---- knobs ----
+  Habits habits;
+  Chance chance;
   std::uint32_t slots = 64, max_request = 2U << 20, max_response = 2U << 20, max_operations = 64,
                 newest_minor = 2;
-  std::uint32_t lease = 90;
-  std::uint32_t short_reads = ~0U, short_writes = ~0U, target_highest = ~0U;
-  bool stable_writes = false, no_sequence_hint = false, delegate_reads = false, backchannel = true;
-  bool notify_locks = true, synchronous_copies = true, unstable_copies = false, gap = false;
-  bool careless_close = false;
-  bool circular_listings = false;
-  std::uint32_t xattrs_at_once = ~0U;
-  /// CB_NOTIFY_LOCK to whoever waits.
-  std::function<void(nfs4::clientid4, const nfs4::CB_NOTIFY_LOCK4args&)> call_waiter;
-  std::uint32_t flags = 0;
+  std::uint32_t lease = 90;  // seconds
+  std::uint32_t target_highest = ~0U;
+  bool gap = false;               // READ_PLUS leaves a byte out between its elements
+  bool circular_listing = false;  // READDIR begins anew where it should end
+  bool pseudo_root_is_read_only = false;
+  std::optional<std::uint64_t> space;  // bytes that all files together may have
+  std::uint32_t flags = 0;             // of SEQUENCE, for `flags_times`
   unsigned flags_times = 0;
   std::vector<Rule> rules;
+  bool keeps_opens = false;                 // whether seen_opens is written
+  std::size_t log_limit = ~std::size_t{0};  // of `executed`: the oldest go
 
-  // state
+  // ---- what it asks of its owner; may be empty ----
+  /// CB_NOTIFY_LOCK to whoever waits.
+  std::function<void(nfs4::clientid4, const nfs4::CB_NOTIFY_LOCK4args&)> call_waiter;
+  /// CB_RECALL of the delegation with this number.
+  std::function<void(std::uint64_t number)> call_holder;
+
+  // ---- state ----
   std::map<std::uint64_t, Inode> inodes;
   std::map<nfs4::clientid4, ClientState> clients;
   std::map<nfs4::sessionid4, SessionState> sessions;
@@ -158,62 +286,105 @@ class ServerState {
   std::vector<LockOwnerState> waiting;                   // for a lock that was denied
   std::uint64_t boot = 1, next_id = 1;
   Instant grace_until{};
+  std::uint64_t used = 0;  // bytes of all files
 
-  // records
+  // ---- records ----
   std::map<nfs4::nfs_opnum4, unsigned> seen_ops, good_ops;
   std::optional<nfs4::EXCHANGE_ID4args> last_exchange_id;
   std::optional<nfs4::CREATE_SESSION4args> last_create_session;
   std::vector<nfs4::OPEN4args> seen_opens;
+  std::deque<Executed> executed;
   std::string problems;
 
  private:
-  const Now now_;
-
-  struct Context {
-    std::uint64_t current = 0, saved = 0;  // inodes; 0: none
-    nfs4::clientid4 client = 0;
-    std::uint32_t minor = 0;
-    unsigned connection = 0;
-    SessionState* session = nullptr;
-    Slot* slot = nullptr;
-    bool replay = false;  // the slot's cached answer is wanted
-    Answer* answer = nullptr;
-  };
-  void drop_former_lives(nfs4::clientid4 now);
+  using Context = Execution;
   template <class Op>
-  bool one(Context& at, xdr::Decoder& in, xdr::Encoder& out, nfs4::nfsstat4& status);
-  bool operation(Context& at, std::uint32_t number, xdr::Decoder& in, xdr::Encoder& out,
-                 nfs4::nfsstat4& status);
+  bool one(Context& at, xdr::Encoder& out);
+  bool operation(Context& at, std::uint32_t number, xdr::Encoder& out);
   std::optional<nfs4::nfsstat4> injected(nfs4::nfs_opnum4 op);
   nfs4::nfsstat4 start(std::uint32_t minor, const std::vector<nfs4::nfs_opnum4>& ops);
+  static void conclude(Context& at);
+  void settle(Context& at);
+  void replay(Context& at);
+  void log(const Context& at, nfs4::nfs_opnum4 op, std::uint64_t inode, std::string gist,
+           nfs4::nfsstat4 status);
 
-  Inode* current(Context& at) { return inodes.contains(at.current) ? &inodes.at(at.current) : nullptr; }
+  // nfs_server_names.cpp
+  static constexpr std::uint64_t kRoot = 1;
+  Inode* current(Context& at);
   nfs4::nfsstat4 check_directory(Context& at, Inode*& directory);
-  Inode* child(Inode& directory, const std::string& name);
+  nfs4::nfsstat4 check_writable(const Inode& inode) const;
+  static nfs4::nfsstat4 check_name(const std::string& name);
+  Inode* child(const Inode& directory, const std::string& name);
   void attach(Inode& directory, const std::string& name, std::uint64_t id);
   void detach(Inode& directory, const std::string& name);
-  Inode& fresh(nfs4::nfs_ftype4 type);
-  bool change(Inode& inode, const nfs4::fattr4& wanted);
-  nfs4::WireAttributes attributes(const Inode& inode) const;
-  nfs4::nfsstat4 check_state(const nfs4::stateid4& stateid, const Context& at);
-  nfs4::stateid4 grant(Context& at, const nfs4::OPEN4args& args, Inode& inode);
-  // nfs_server_callbacks.cpp
+  void touch(Inode& inode);
+  void unlinked(Inode& inode);
+  void bury();
+  Inode& fresh(nfs4::nfs_ftype4 type, std::uint32_t file_system);
+  bool set_attributes(Inode& inode, const nfs4::fattr4& wanted);
+  nfs4::WireAttributes attributes(const Inode& inode, bool in_listing) const;
+  nfs4::change_info4 changed(const Inode& inode) const;
+  [[nodiscard]] nfs4::nfstime4 wall_time() const;
+  [[nodiscard]] bool is_descendant(const Inode& directory, std::uint64_t of) const;
+  [[nodiscard]] nfs4::verifier4 cookie_verifier(const Inode& directory) const;
+
+  // nfs_server_sessions.cpp
+  nfs4::nfsstat4 create_session(Context& at, ClientState& client, const nfs4::CREATE_SESSION4args& args,
+                                nfs4::CREATE_SESSION4res& res);
+  nfs4::nfsstat4 check_connection(SessionState& session, const Context& at);
+  nfs4::nfsstat4 check_retry(Context& at, Slot& slot, const nfs4::SEQUENCE4args& args);
+  [[nodiscard]] std::uint32_t status_flags(const Context& at, const SessionState& session) const;
+  void retire_slots(SessionState& session, const nfs4::SEQUENCE4args& args);
+  [[nodiscard]] bool has_state(nfs4::clientid4 client) const;
+
+  // nfs_server_recovery.cpp
+  void end_grace();
+  void end_courtesy(nfs4::clientid4 client);
+  [[nodiscard]] nfs4::nfsstat4 check_reclaim(const Context& at) const;
+  static nfs4::nfsstat4 status_of_revoked(Revoked why, nfs4::nfsstat4 otherwise);
+
+  // nfs_server_opens.cpp
+  struct Opening;
+  nfs4::nfsstat4 resolve(const nfs4::stateid4& given, Context& at, nfs4::stateid4& stateid);
+  nfs4::nfsstat4 check_known(const nfs4::stateid4& stateid, std::uint32_t seqid, nfs4::clientid4 owner,
+                             std::uint64_t inode, Revoked revoked, const Context& at);
+  nfs4::nfsstat4 check_open(const nfs4::stateid4& given, Context& at, std::uint64_t& number);
+  /// For READ, WRITE and their like: any stateid that allows `access`.
+  nfs4::nfsstat4 check_io(const nfs4::stateid4& given, Context& at, std::uint32_t access);
+  nfs4::nfsstat4 check_change(const nfs4::stateid4& given, Context& at);
+  nfs4::nfsstat4 check_claim(Context& at, const nfs4::OPEN4args& args, Opening& opening);
+  nfs4::nfsstat4 create(Context& at, const nfs4::createhow4& how, Opening& opening);
+  nfs4::nfsstat4 check_share(const Context& at, const nfs4::OPEN4args& args, const Inode& inode,
+                             nfs4::nfsstat4 conflict);
+  nfs4::stateid4 grant(const Context& at, const nfs4::OPEN4args& args, const Inode& inode);
+  [[nodiscard]] bool is_open(std::uint64_t inode) const;
+  void erase_open(std::uint64_t number);
+
+  // nfs_server_data.cpp
+  nfs4::nfsstat4 make_room(Inode& inode, std::uint64_t end, bool unstable, std::uint64_t& most);
+  void put(Context& at, Inode& inode, std::uint64_t offset, std::string_view data, bool stable);
+  void resize(Inode& inode, std::uint64_t size);
+  [[nodiscard]] bool is_full() const { return space && used >= *space; }
+  [[nodiscard]] nfs4::verifier4 write_verifier() const;
+  void drop_unstable(Inode& inode);
+  nfs4::nfsstat4 check_two(Context& at, const nfs4::stateid4& from, const nfs4::stateid4& to);
+
+  // nfs_server_delegations.cpp
   [[nodiscard]] bool has_backchannel(nfs4::clientid4 client) const;
   void delegate(const Context& at, const nfs4::OPEN4args& args, const Inode& inode,
                 nfs4::open_delegation4& out);
-  [[nodiscard]] nfs4::nfsstat4 delegation_status(const nfs4::stateid4& stateid, nfs4::clientid4 client) const;
+  /// NFS4ERR_DELAY while somebody else has a delegation of it, which is recalled.
+  nfs4::nfsstat4 recall_others(const Context& at, std::uint64_t inode);
+  void revoke_late();
+  [[nodiscard]] nfs4::nfsstat4 delegation_status(const nfs4::stateid4& stateid, const Context& at);
+
   // nfs_server_locks.cpp
-  nfs4::LOCK4denied* conflict(std::uint64_t inode, const LockOwnerState& mine, const LockPiece& wanted,
-                              nfs4::LOCK4denied& denied);
+  bool conflict(std::uint64_t inode, const LockOwnerState& mine, const LockPiece& wanted,
+                nfs4::LOCK4denied& denied);
   void wake_waiters(std::uint64_t inode);
-  nfs4::nfsstat4 find_lock_owner(const Context& at, const nfs4::LOCK4args& args, std::uint64_t& number);
-  nfs4::nfsstat4 check_lock(const nfs4::stateid4& stateid, const Context& at);
-  // nfs_server_v42.cpp
-  static bool is_data(const Inode& inode, std::uint64_t offset);
-  static std::uint64_t end_of_piece(const Inode& inode, std::uint64_t offset);
-  nfs4::nfsstat4 check_two(Context& at, const nfs4::stateid4& from, const nfs4::stateid4& to);
-  [[nodiscard]] nfs4::verifier4 write_verifier() const;
-  [[nodiscard]] bool in_grace() const { return now_() < grace_until; }
+  nfs4::nfsstat4 find_lock_owner(Context& at, const nfs4::LOCK4args& args, std::uint64_t& number);
+  nfs4::nfsstat4 check_lock(const nfs4::stateid4& given, Context& at, std::uint64_t& number);
 
   template <class Res>
   static nfs4::nfsstat4 plain(Res& res, nfs4::nfsstat4 status) {
@@ -224,6 +395,7 @@ class ServerState {
 #define NFS_OP(NAME) \
   nfs4::nfsstat4 run(Context& at, nfs4::op::NAME, const nfs4::op::NAME::Args& args, nfs4::op::NAME::Res& res)
   NFS_OP(ACCESS);
+  NFS_OP(BACKCHANNEL_CTL);
   NFS_OP(CLOSE);
   NFS_OP(COMMIT);
   NFS_OP(CREATE);
@@ -233,6 +405,7 @@ class ServerState {
   NFS_OP(LOOKUP);
   NFS_OP(OPEN);
   NFS_OP(PUTFH);
+  NFS_OP(PUTPUBFH);
   NFS_OP(PUTROOTFH);
   NFS_OP(READ);
   NFS_OP(READDIR);
@@ -240,6 +413,7 @@ class ServerState {
   NFS_OP(REMOVE);
   NFS_OP(RENAME);
   NFS_OP(SAVEFH);
+  NFS_OP(SECINFO_NO_NAME);
   NFS_OP(SETATTR);
   NFS_OP(WRITE);
   NFS_OP(BIND_CONN_TO_SESSION);
@@ -269,6 +443,17 @@ class ServerState {
   NFS_OP(LISTXATTRS);
   NFS_OP(REMOVEXATTR);
 #undef NFS_OP
+
+  const Now now_;
+  const Instant begun_;
+  bool grace_is_open_ = false;
+  std::uint64_t verifier_ = 0;    // counts failures of storage
+  std::set<Octets> recorded_;     // on stable storage: owners that may have state
+  std::set<Octets> may_reclaim_;  // in this grace period
+  std::map<Octets, std::map<std::uint64_t, std::uint32_t>> opened_before_;  // the last boot's: owner → inodes
+  std::set<std::uint64_t> doomed_;  // inodes that may have lost their last user
+  std::uint32_t file_systems_ = 0;
+  std::map<std::uint32_t, std::uint64_t> next_fileid_;  // of exports
 };
 
 }  // namespace nfsrdma::testing

@@ -1,0 +1,122 @@
+// What a server may do one way or another: the choices that the specifications leave open, and the ways in
+// which servers in use differ from them. The test server behaves as its Habits say; a simulation draws them
+// from its seed.
+//
+// A default one is what most unit tests expect: patient, without state that goes by itself.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "nfs4/types/base.h"
+
+namespace nfsrdma::testing {
+
+/// Chance from a seed (splitmix64): the same everywhere, unlike the standard library's distributions.
+class Chance {
+ public:
+  explicit Chance(std::uint64_t seed = 1) : state_(seed) {}
+  std::uint64_t next();
+  /// Below `bound`, which is not 0.
+  std::uint64_t below(std::uint64_t bound) { return next() % bound; }
+  bool percent(unsigned chance) { return chance != 0 && below(100) < chance; }
+  bool coin() { return percent(50); }
+
+ private:
+  std::uint64_t state_;
+};
+
+struct Habits {
+  // ---- sessions (RFC 8881 2.10.6) ----
+  /// What a retransmission gets whose first execution is under way: SEQUENCE says NFS4ERR_DELAY (Linux), or
+  /// it waits until the first one has its answer.
+  enum class AtWork : std::uint8_t { delay, hold };
+  AtWork at_work = AtWork::delay;
+  /// How a slot's sequence id that comes again with another request is noticed: never, so that the answer to
+  /// the other request is given; by the number of operations and sa_cachethis (Linux); or always, as
+  /// 2.10.6.1.3.1 allows.
+  enum class FalseRetry : std::uint8_t { unnoticed, by_shape, exact };
+  FalseRetry false_retry = FalseRetry::unnoticed;
+  /// A reply that was not cached: RETRY_UNCACHED_REP stands behind a good SEQUENCE (Linux), not in it.
+  bool uncached_behind_sequence = false;
+  /// A connection is associated with the session of the first SEQUENCE on it (2.10.3.1); without, SEQUENCE
+  /// says CONN_NOT_BOUND_TO_SESSION.
+  bool associates_connections = true;
+  bool checks_high_slot = false;  ///< BAD_HIGH_SLOT
+  /// Slots above the target are gone once the client's sa_highest_slotid is not above it any more.
+  bool retires_slots = false;
+  /// CREATE_SESSION that failed has used its csa_sequence, and its failure is what a repetition gets
+  /// (18.36.4); `with_delay`: NFS4ERR_DELAY, too.
+  enum class Failures : std::uint8_t { forgotten, remembered, remembered_with_delay };
+  Failures create_session_failures = Failures::forgotten;
+  nfs4::sequenceid4 first_create_sequence = 1;
+  /// EXCHANGE_ID tells a wrong eir_sequenceid where it says CONFIRMED_R, as 18.35.3 allows.
+  bool no_sequence_hint = false;
+  std::uint32_t max_response_cached = ~0U;
+  bool grants_backchannel = true;
+  /// SEQ4_STATUS_CB_PATH_DOWN_SESSION and CB_PATH_DOWN where there is no backchannel.
+  bool tells_path_down = false;
+
+  // ---- leases and restarts (8.3, 8.4) ----
+  /// What happens to a client whose lease runs out: its state stays until somebody wants what it has (Linux
+  /// since 5.19); its state is revoked, its sessions stay (8.4.3); or it is forgotten altogether.
+  enum class Expiry : std::uint8_t { courtesy, revoke, purge };
+  Expiry expiry = Expiry::courtesy;
+  /// The courtesy ends for all that the client has, not only for what is in the way.
+  bool conflict_purges = true;
+  /// Who had state is written down on stable storage: nobody else may reclaim (8.4.2.1).
+  bool remembers_clients = true;
+  /// The grace period ends when all who may reclaim have said RECLAIM_COMPLETE.
+  bool grace_ends_early = false;
+  bool grace_stops_names = false;    ///< REMOVE and RENAME get NFS4ERR_GRACE meanwhile (Linux)
+  bool reclaims_delegations = true;  ///< CLAIM_PREVIOUS gives a delegation back
+
+  // ---- open files (18.16) ----
+  /// A file that was removed is gone although it is open: NFS4ERR_STALE.
+  bool forgets_unlinked = false;
+  bool preserves_unlinked = false;    ///< OPEN4_RESULT_PRESERVE_UNLINKED, and they outlive a restart
+  bool downgrades_to_unions = false;  ///< 18.18.3; else only to what was opened by itself, as Linux
+  bool careless_close = false;        ///< CLOSE does not look at the stateid's seqid (Ganesha)
+  /// The verifier of an exclusive create lives in the times, and a write or SETATTR destroys it (Linux).
+  bool verifier_in_times = false;
+
+  // ---- delegations (10.4) ----
+  enum class Delegate : std::uint8_t { never, wanted, readers };
+  Delegate delegates = Delegate::never;
+  unsigned delegation_percent = 100;
+  bool delegates_to_writers = true;     ///< also where somebody has the file open for writing
+  bool recalls_on_conflict = false;     ///< and answers NFS4ERR_DELAY meanwhile; else nobody minds
+  bool explains_no_delegation = false;  ///< OPEN_DELEGATE_NONE_EXT for who wanted one
+  bool notify_locks = true;             ///< CB_NOTIFY_LOCK, promised by OPEN
+
+  // ---- names and attributes ----
+  bool atomic_change_info = true;
+  bool tells_rdattr_error = true;  ///< READDIR's entries have it with value 0, where it was asked for (Linux)
+  bool checks_cookie_verifier = false;
+  std::uint32_t entries_at_once = ~0U;
+
+  // ---- data ----
+  bool commits_whole_file = true;
+  bool stable_writes = false;  ///< WRITEs are answered FILE_SYNC4
+  std::uint32_t short_reads = ~0U, short_writes = ~0U;
+  /// Unstable WRITEs succeed on a full disk; COMMIT or a later WRITE fails and their data is lost.
+  bool late_no_space = false;
+  nfs4::nfsstat4 full_status = nfs4::NFS4ERR_NOSPC;
+  bool clears_set_id = true;  ///< on a write by who is not root
+  bool unstable_copies = false, synchronous_copies = true;
+  std::uint32_t xattrs_at_once = ~0U;
+
+  // ---- time ----
+  /// Each COMPOUND's execution takes longer with this chance, in slots of their own.
+  unsigned stall_percent = 0;
+  std::chrono::milliseconds stall_least{1}, stall_most{1};
+
+  static Habits knfsd();
+  static Habits ganesha();
+  static Habits rfc_strict();
+  /// One of the three, with some of its habits changed. What would make progress impossible is not drawn.
+  static Habits drawn(Chance& chance);
+};
+
+}  // namespace nfsrdma::testing

@@ -1,0 +1,416 @@
+// The test server's open files and stateids (RFC 8881 8.2, 9.1, 18.2, 18.16, 18.18).
+#include <algorithm>
+
+#include "support/nfs_server_state.h"
+
+namespace nfsrdma::testing {
+namespace {
+
+using namespace nfs4;
+
+std::uint32_t access_of(const OPEN4args& args) {
+  return args.share_access & OPEN4_SHARE_ACCESS_BOTH;
+}
+
+bool is_zero(const stateid4& stateid) {
+  return stateid.other == stateid4{}.other;
+}
+
+bool is_all_ones(const stateid4& stateid) {
+  return stateid.seqid == ~0U &&
+         std::ranges::all_of(stateid.other, [](std::byte one) { return one == std::byte{0xff}; });
+}
+
+/// 8.2.3: all zeros, or all ones.
+bool is_anonymous(const stateid4& stateid) {
+  return stateid == stateid4{} || is_all_ones(stateid);
+}
+
+/// Whether what is there already is in the way, whatever it is: it is not what an exclusive create made.
+bool refuses(const createhow4& how, const Inode& there) {
+  if (const verifier4* bare = how.get<EXCLUSIVE4>()) return there.exclusive != *bare;
+  if (const auto* exclusive = how.get<EXCLUSIVE4_1>()) return there.exclusive != exclusive->cva_verf;
+  return how.tag() == GUARDED4;
+}
+
+}  // namespace
+
+/// What one OPEN has found and made.
+struct ServerState::Opening {
+  Inode* file = nullptr;
+  std::uint64_t directory = 0;  // that the name is in; 0: no name
+  std::string name;
+  const createhow4* how = nullptr;
+  bool made = false;
+  bitmap4 attrset;
+};
+
+// ---- stateids ----
+
+/// Puts the current stateid in the place of the special one that stands for it (8.2.3).
+nfsstat4 ServerState::resolve(const stateid4& given, Context& at, stateid4& stateid) {
+  stateid = given;
+  if (!is_zero(given) || given.seqid == 0) return NFS4_OK;
+  if (given.seqid != 1 || !at.current_stateid) return NFS4ERR_BAD_STATEID;
+  stateid = *at.current_stateid;
+  return NFS4_OK;
+}
+
+/// What can be wrong with a stateid that is known.
+nfsstat4 ServerState::check_known(const stateid4& stateid, std::uint32_t seqid, clientid4 owner,
+                                  std::uint64_t inode, Revoked revoked, const Context& at) {
+  if (owner != at.client) {
+    problem("a stateid of another client's");
+    return NFS4ERR_BAD_STATEID;
+  }
+  if (revoked != Revoked::no) return status_of_revoked(revoked, NFS4ERR_BAD_STATEID);
+  if (inode != at.current) {
+    problem("a stateid with another file's handle");
+    return NFS4ERR_BAD_STATEID;
+  }
+  if (stateid.seqid == 0) return NFS4_OK;
+  if (stateid.seqid < seqid) return NFS4ERR_OLD_STATEID;
+  if (stateid.seqid == seqid) return NFS4_OK;
+  problem("a stateid that is newer than the server's");
+  return NFS4ERR_BAD_STATEID;
+}
+
+nfsstat4 ServerState::check_open(const stateid4& given, Context& at, std::uint64_t& number) {
+  stateid4 stateid;
+  if (const auto bad = resolve(given, at, stateid); bad != NFS4_OK) return bad;
+  if (is_anonymous(stateid)) return NFS4ERR_BAD_STATEID;
+  if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
+  number = number_of(stateid);
+  if (number >= next_id) problem("a stateid that nobody gave");
+  const auto found = opens.find(number);
+  if (found == opens.end()) return NFS4ERR_BAD_STATEID;
+  const OpenState& one = found->second;
+  return check_known(stateid, one.seqid, one.client, one.inode, one.revoked, at);
+}
+
+nfsstat4 ServerState::check_io(const stateid4& given, Context& at, std::uint32_t access) {
+  const Inode* inode = current(at);
+  if (inode == nullptr) return NFS4ERR_NOFILEHANDLE;
+  stateid4 stateid;
+  if (const auto bad = resolve(given, at, stateid); bad != NFS4_OK) return bad;
+  if (is_anonymous(stateid)) {
+    // 8.4.2.1: somebody may still reclaim what denies it.
+    if (access != 0 && in_grace()) return NFS4ERR_GRACE;
+    const bool denied = std::ranges::any_of(opens, [&](const auto& entry) {
+      const OpenState& one = entry.second;
+      return one.inode == at.current && one.revoked == Revoked::no && (one.deny & access) != 0;
+    });
+    return denied ? NFS4ERR_LOCKED : NFS4_OK;
+  }
+  if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
+  std::uint64_t number = number_of(stateid);
+  if (const auto found = delegations.find(number); found != delegations.end()) {
+    const DelegationState& one = found->second;
+    const auto bad = check_known(stateid, 1, one.client, one.inode, one.revoked, at);
+    if (bad != NFS4_OK) return bad;
+    return (access & OPEN4_SHARE_ACCESS_WRITE) != 0 ? NFS4ERR_OPENMODE : NFS4_OK;
+  }
+  if (const auto found = locks.find(number); found != locks.end()) {
+    if (const auto bad = check_lock(stateid, at, number); bad != NFS4_OK) return bad;
+    number = found->second.open;
+    if (!opens.contains(number)) return NFS4ERR_BAD_STATEID;
+  } else if (const auto bad = check_open(stateid, at, number); bad != NFS4_OK) {
+    return bad;
+  }
+  return (opens.at(number).access & access) == access ? NFS4_OK : NFS4ERR_OPENMODE;
+}
+
+/// For what changes a file's data.
+nfsstat4 ServerState::check_change(const stateid4& given, Context& at) {
+  const Inode* inode = current(at);
+  if (inode == nullptr) return NFS4ERR_NOFILEHANDLE;
+  if (inode->type != NF4REG) return inode->type == NF4DIR ? NFS4ERR_ISDIR : NFS4ERR_WRONG_TYPE;
+  if (const auto bad = check_writable(*inode); bad != NFS4_OK) return bad;
+  if (const auto bad = check_io(given, at, OPEN4_SHARE_ACCESS_WRITE); bad != NFS4_OK) return bad;
+  return recall_others(at, inode->id);
+}
+
+stateid4 ServerState::stateid_of(std::uint64_t number, std::uint32_t seqid) const {
+  stateid4 out;
+  out.seqid = seqid;
+  xdr::store_u32(out.other.data(), static_cast<std::uint32_t>(boot));
+  xdr::store_u64(out.other.data() + 4, number);
+  return out;
+}
+
+nfsstat4 ServerState::run(Context& at, op::TEST_STATEID, const TEST_STATEID4args& args,
+                          TEST_STATEID4res& res) {
+  auto& ok = res.emplace<NFS4_OK>();
+  const auto state_of = [&](const auto& one, const stateid4& stateid, std::uint32_t seqid) {
+    if (one.client != at.client) return NFS4ERR_BAD_STATEID;
+    if (one.revoked != Revoked::no) return status_of_revoked(one.revoked, NFS4ERR_BAD_STATEID);
+    if (stateid.seqid == 0 || stateid.seqid == seqid) return NFS4_OK;
+    return stateid.seqid < seqid ? NFS4ERR_OLD_STATEID : NFS4ERR_BAD_STATEID;
+  };
+  for (const stateid4& stateid : args.ts_stateids.value) {
+    const std::uint64_t number = number_of(stateid);
+    nfsstat4 status = NFS4ERR_BAD_STATEID;
+    if (boot_of(stateid) != boot) {
+      status = NFS4ERR_STALE_STATEID;
+    } else if (const auto open = opens.find(number); open != opens.end()) {
+      status = state_of(open->second, stateid, open->second.seqid);
+    } else if (const auto lock = locks.find(number); lock != locks.end()) {
+      status = state_of(lock->second, stateid, lock->second.seqid);
+    } else if (const auto held = delegations.find(number); held != delegations.end()) {
+      status = state_of(held->second, stateid, 1);
+    }
+    ok.tsr_status_codes.value.push_back(status);
+  }
+  return NFS4_OK;
+}
+
+/// 18.38.3: only what is not in use any more.
+nfsstat4 ServerState::run(Context& at, op::FREE_STATEID, const FREE_STATEID4args& args,
+                          FREE_STATEID4res& res) {
+  const std::uint64_t number = number_of(args.fsa_stateid);
+  if (boot_of(args.fsa_stateid) != boot) return plain(res, NFS4ERR_STALE_STATEID);
+  const auto free = [&](auto& states, bool in_use) {
+    const auto found = states.find(number);
+    if (found->second.client != at.client) return NFS4ERR_BAD_STATEID;
+    if (found->second.revoked == Revoked::no && in_use) return NFS4ERR_LOCKS_HELD;
+    states.erase(found);
+    return NFS4_OK;
+  };
+  if (const auto lock = locks.find(number); lock != locks.end()) {
+    return plain(res, free(locks, !lock->second.pieces.empty()));
+  }
+  if (const auto open = opens.find(number); open != opens.end()) {
+    doomed_.insert(open->second.inode);
+    return plain(res, free(opens, true));
+  }
+  return plain(res, delegations.contains(number) ? free(delegations, true) : NFS4ERR_BAD_STATEID);
+}
+
+// ---- OPEN ----
+
+/// Which file is meant; for a name, `opening.file` is null where there is none.
+nfsstat4 ServerState::check_claim(Context& at, const OPEN4args& args, Opening& opening) {
+  Inode* inode = current(at);
+  if (inode == nullptr) return NFS4ERR_NOFILEHANDLE;
+  const component4* name = args.claim.get<CLAIM_NULL>();
+  if (const auto* under = args.claim.get<CLAIM_DELEGATE_CUR>()) {
+    name = &under->file;
+    if (const auto bad = delegation_status(under->delegate_stateid, at); bad != NFS4_OK) return bad;
+  }
+  if (const stateid4* under = args.claim.get<CLAIM_DELEG_CUR_FH>()) {
+    if (const auto bad = delegation_status(*under, at); bad != NFS4_OK) return bad;
+  }
+  if (args.claim.tag() == CLAIM_DELEGATE_PREV || args.claim.tag() == CLAIM_DELEG_PREV_FH) {
+    return NFS4ERR_NOTSUPP;
+  }
+  opening.how = args.openhow.get<OPEN4_CREATE>();
+  if (name == nullptr) {
+    opening.file = inode;
+    return opening.how != nullptr ? NFS4ERR_INVAL : NFS4_OK;
+  }
+  if (const auto bad = check_directory(at, inode); bad != NFS4_OK) return bad;
+  if (const auto bad = check_name(name->value); bad != NFS4_OK) return bad;
+  opening.directory = inode->id;
+  opening.name = name->value;
+  opening.file = child(*inode, name->value);
+  return NFS4_OK;
+}
+
+/// 18.16.3: the ways to create.
+nfsstat4 ServerState::create(Context& at, const createhow4& how, Opening& opening) {
+  const creatverfattr* exclusive = how.get<EXCLUSIVE4_1>();
+  const verifier4* bare = how.get<EXCLUSIVE4>();
+  const fattr4* unchecked = how.get<UNCHECKED4>();
+  const fattr4* guarded = how.get<GUARDED4>();
+  const fattr4 none;
+  const fattr4& wanted = exclusive != nullptr   ? exclusive->cva_attrs
+                         : unchecked != nullptr ? *unchecked
+                         : guarded != nullptr   ? *guarded
+                                                : none;
+  const verifier4* verifier = exclusive != nullptr ? &exclusive->cva_verf : bare;
+  WireChanges changes;
+  if (!decode_changes(wanted, changes)) return NFS4ERR_ATTRNOTSUPP;
+  // As Linux, which keeps the verifier in the times.
+  if (exclusive != nullptr && (changes.time_access_set || changes.time_modify_set)) return NFS4ERR_INVAL;
+  if (opening.file == nullptr) {
+    Inode& directory = inodes.at(opening.directory);
+    if (const auto bad = check_writable(directory); bad != NFS4_OK) return bad;
+    if (is_full()) return habits.full_status;
+    Inode& made = fresh(NF4REG, directory.file_system);
+    if (at.who.known) made.owner = std::to_string(at.who.uid);
+    if (at.who.known) made.group = std::to_string(at.who.gid);
+    (void)set_attributes(made, wanted);
+    if (verifier != nullptr) made.exclusive = *verifier;
+    attach(inodes.at(opening.directory), opening.name, made.id);
+    opening.file = &made;
+    opening.made = true;
+    opening.attrset = wanted.attrmask;
+    return NFS4_OK;
+  }
+  if (unchecked != nullptr && changes.size == 0U) {
+    if (const auto late = recall_others(at, opening.file->id); late != NFS4_OK) return late;
+    resize(*opening.file, 0);
+    set_bit(opening.attrset, FATTR4_SIZE);
+  }
+  return NFS4_OK;
+}
+
+/// Share reservations (9.7). Whose lease has run out does not stand in anybody's way.
+nfsstat4 ServerState::check_share(const Context& at, const OPEN4args& args, const Inode& inode,
+                                  nfsstat4 conflict) {
+  std::set<clientid4> late;
+  for (const auto& [number, one] : opens) {
+    if (one.inode != inode.id || one.revoked != Revoked::no) continue;
+    if (one.client == at.client && one.owner == args.owner.owner.value) continue;
+    if ((one.access & args.share_deny) == 0 && (one.deny & access_of(args)) == 0) continue;
+    if (one.client == at.client || !is_expired(clients.at(one.client))) return conflict;
+    late.insert(one.client);
+  }
+  for (const clientid4 client : late) end_courtesy(client);
+  return NFS4_OK;
+}
+
+/// RFC 8881 9.1.4: one stateid for an owner and a file; its seqid counts.
+stateid4 ServerState::grant(const Context& at, const OPEN4args& args, const Inode& inode) {
+  const std::uint32_t access = access_of(args);
+  clients.at(at.client).opened[inode.id] |= access;
+  for (auto& [number, open] : opens) {
+    if (open.client != at.client || open.inode != inode.id || open.owner != args.owner.owner.value ||
+        open.revoked != Revoked::no) {
+      continue;
+    }
+    open.access |= access;
+    open.deny |= args.share_deny;
+    open.had |= 1U << access;
+    return stateid_of(number, ++open.seqid);
+  }
+  const std::uint64_t number = next_id++;
+  OpenState& open = opens[number];
+  open.client = at.client;
+  open.inode = inode.id;
+  open.access = access;
+  open.deny = args.share_deny;
+  open.owner = args.owner.owner.value;
+  open.had = 1U << access;
+  return stateid_of(number, open.seqid);
+}
+
+nfsstat4 ServerState::run(Context& at, op::OPEN, const OPEN4args& args, OPEN4res& res) {
+  if (keeps_opens) seen_opens.push_back(args);
+  const ClientState& client = clients.at(at.client);
+  const bool reclaim = args.claim.tag() == CLAIM_PREVIOUS;
+  if (reclaim) {
+    if (const auto bad = check_reclaim(at); bad != NFS4_OK) return plain(res, bad);
+    const auto before = opened_before_.find(client.owner);
+    const bool had = before != opened_before_.end() && before->second.contains(at.current) &&
+                     (access_of(args) & ~before->second.at(at.current)) == 0;
+    if (!had) problem("an OPEN is reclaimed that never was");
+  } else if (!client.reclaimed) {
+    // 18.51.3: RECLAIM_COMPLETE comes first, also for who has nothing to reclaim.
+    if (!in_grace()) problem("an OPEN before RECLAIM_COMPLETE");
+    return plain(res, NFS4ERR_GRACE);
+  } else if (in_grace()) {
+    return plain(res, NFS4ERR_GRACE);
+  }
+  if (access_of(args) == 0) return plain(res, NFS4ERR_INVAL);
+  Opening opening;
+  if (const auto bad = check_claim(at, args, opening); bad != NFS4_OK) return plain(res, bad);
+  if (opening.file != nullptr) {
+    if (opening.how != nullptr && refuses(*opening.how, *opening.file)) return plain(res, NFS4ERR_EXIST);
+    if (opening.file->type == NF4LNK) return plain(res, NFS4ERR_SYMLINK);
+    if (opening.file->type != NF4REG) {
+      return plain(res, opening.file->type == NF4DIR ? NFS4ERR_ISDIR : NFS4ERR_WRONG_TYPE);
+    }
+    const nfsstat4 conflict = reclaim ? NFS4ERR_RECLAIM_CONFLICT : NFS4ERR_SHARE_DENIED;
+    const auto bad = check_share(at, args, *opening.file, conflict);
+    if (bad != NFS4_OK) return plain(res, bad);
+    const bool for_writing =
+        (access_of(args) & OPEN4_SHARE_ACCESS_WRITE) != 0 || (args.share_deny & OPEN4_SHARE_DENY_READ) != 0;
+    if (for_writing) {
+      const auto late = recall_others(at, opening.file->id);
+      if (late != NFS4_OK) return plain(res, late);
+    }
+  }
+  if (opening.how != nullptr) {
+    const auto bad = create(at, *opening.how, opening);
+    if (bad != NFS4_OK) return plain(res, bad);
+  }
+  if (opening.file == nullptr) return plain(res, NFS4ERR_NOENT);
+  const Inode& file = *opening.file;
+  OPEN4resok ok;
+  ok.stateid = grant(at, args, file);
+  ok.attrset = opening.attrset;
+  ok.rflags = OPEN4_RESULT_LOCKTYPE_POSIX;
+  if (habits.notify_locks) ok.rflags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
+  if (habits.preserves_unlinked) ok.rflags |= OPEN4_RESULT_PRESERVE_UNLINKED;
+  delegate(at, args, file, ok.delegation);
+  if (opening.directory != 0) {
+    const Inode& directory = inodes.at(opening.directory);
+    ok.cinfo = {habits.atomic_change_info, directory.change - (opening.made ? 1 : 0), directory.change};
+  }
+  at.current = file.id;
+  at.current_stateid = ok.stateid;
+  res.emplace<NFS4_OK>() = ok;
+  return NFS4_OK;
+}
+
+// ---- CLOSE, OPEN_DOWNGRADE ----
+
+bool ServerState::is_open(std::uint64_t inode) const {
+  return std::ranges::any_of(opens, [&](const auto& entry) {
+    return entry.second.inode == inode && entry.second.revoked == Revoked::no;
+  });
+}
+
+/// With the locks that were made under it.
+void ServerState::erase_open(std::uint64_t number) {
+  const std::uint64_t inode = opens.at(number).inode;
+  const auto is_of = [&](const auto& entry) {
+    return entry.second.client != 0 && entry.second.open == number;
+  };
+  const bool locked =
+      std::ranges::any_of(locks, [&](const auto& e) { return is_of(e) && !e.second.pieces.empty(); });
+  opens.erase(number);
+  std::erase_if(locks, is_of);
+  doomed_.insert(inode);
+  if (!locked) return;
+  problem("a file is closed that is still locked");
+  wake_waiters(inode);
+}
+
+nfsstat4 ServerState::run(Context& at, op::CLOSE, const CLOSE4args& args, CLOSE4res& res) {
+  stateid4 closed = args.open_stateid;
+  if (habits.careless_close) closed.seqid = 0;
+  std::uint64_t number = 0;
+  if (const auto bad = check_open(closed, at, number); bad != NFS4_OK) return plain(res, bad);
+  erase_open(number);
+  // 18.2.4: what is given back stands for nothing.
+  stateid4 invalid;
+  invalid.seqid = ~0U;
+  res.emplace<NFS4_OK>() = invalid;
+  at.current_stateid = invalid;
+  return NFS4_OK;
+}
+
+/// 18.18.3: to what OPENs have asked for, or to unions of it. Linux takes only the former.
+nfsstat4 ServerState::run(Context& at, op::OPEN_DOWNGRADE, const OPEN_DOWNGRADE4args& args,
+                          OPEN_DOWNGRADE4res& res) {
+  std::uint64_t number = 0;
+  if (const auto bad = check_open(args.open_stateid, at, number); bad != NFS4_OK) return plain(res, bad);
+  OpenState& open = opens.at(number);
+  const std::uint32_t access = access_of({.share_access = args.share_access});
+  std::uint32_t reachable = 0;
+  for (std::uint32_t one = 1; one <= OPEN4_SHARE_ACCESS_BOTH; ++one) {
+    if ((open.had & (1U << one)) != 0 && (one & ~access) == 0) reachable |= one;
+  }
+  const bool allowed = habits.downgrades_to_unions ? reachable == access : (open.had & (1U << access)) != 0;
+  if (access == 0 || !allowed) return plain(res, NFS4ERR_INVAL);
+  open.access = access;
+  open.deny = args.share_deny;
+  open.had &= (1U << access) | (access == OPEN4_SHARE_ACCESS_BOTH ? 6U : 0U);
+  res.emplace<NFS4_OK>().open_stateid = stateid_of(number, ++open.seqid);
+  at.current_stateid = stateid_of(number, open.seqid);
+  return NFS4_OK;
+}
+
+}  // namespace nfsrdma::testing

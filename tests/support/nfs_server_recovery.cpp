@@ -1,0 +1,179 @@
+// The test server's leases, grace period, restarts and revocations (RFC 8881 8.3, 8.4, 9.6).
+#include <algorithm>
+
+#include "support/nfs_server_state.h"
+
+namespace nfsrdma::testing {
+
+using namespace nfs4;
+
+bool ServerState::is_expired(const ClientState& client) const {
+  return client.at_work == 0 && now_() > client.renewed + std::chrono::seconds(lease);
+}
+
+/// What comes with time.
+void ServerState::look_at_time() {
+  if (grace_is_open_ && !in_grace()) end_grace();
+  revoke_late();
+  if (habits.expiry == Habits::Expiry::courtesy) return;
+  std::vector<clientid4> late;
+  for (const auto& [id, client] : clients) {
+    if (is_expired(client)) late.push_back(id);
+  }
+  for (const clientid4 id : late) {
+    const ClientState& client = clients.at(id);
+    if (habits.expiry == Habits::Expiry::purge || !client.confirmed) {
+      discard_client(id);
+    } else {
+      revoke_all(id, Revoked::expired);
+    }
+  }
+}
+
+// ---- what a client loses ----
+
+void ServerState::discard_client(clientid4 id) {
+  const auto found = clients.find(id);
+  if (found == clients.end()) return;
+  std::set<std::uint64_t> unlocked;
+  for (const auto& [number, one] : locks) {
+    if (one.client == id && !one.pieces.empty()) unlocked.insert(one.inode);
+  }
+  const auto is_its = [&](const auto& entry) { return entry.second.client == id; };
+  for (const auto& [number, one] : opens) {
+    if (one.client == id) doomed_.insert(one.inode);
+  }
+  std::erase_if(sessions, is_its);
+  std::erase_if(opens, is_its);
+  std::erase_if(locks, is_its);
+  std::erase_if(delegations, is_its);
+  std::erase_if(waiting, [&](const LockOwnerState& one) { return one.client == id; });
+  if (found->second.confirmed) recorded_.erase(found->second.owner);
+  clients.erase(found);
+  for (const std::uint64_t inode : unlocked) wake_waiters(inode);
+}
+
+void ServerState::revoke_all(clientid4 id, Revoked why) {
+  std::set<std::uint64_t> unlocked;
+  const auto revoke = [&](auto& states) {
+    for (auto& [number, one] : states) {
+      if (one.client != id || one.revoked != Revoked::no) continue;
+      one.revoked = why;
+      clients.at(id).has_revoked = true;
+    }
+  };
+  for (auto& [number, one] : locks) {
+    if (one.client != id || one.revoked != Revoked::no) continue;
+    if (!one.pieces.empty()) unlocked.insert(one.inode);
+    one.pieces.clear();
+  }
+  revoke(opens);
+  revoke(locks);
+  revoke(delegations);
+  std::erase_if(waiting, [&](const LockOwnerState& one) { return one.client == id; });
+  for (const std::uint64_t inode : unlocked) wake_waiters(inode);
+}
+
+void ServerState::revoke_delegation(std::uint64_t number, Revoked why) {
+  DelegationState& one = delegations.at(number);
+  one.revoked = why;
+  if (const auto client = clients.find(one.client); client != clients.end())
+    client->second.has_revoked = true;
+}
+
+/// Somebody wants what a client has whose lease has run out.
+void ServerState::end_courtesy(clientid4 client) {
+  if (habits.conflict_purges) {
+    discard_client(client);
+  } else {
+    revoke_all(client, Revoked::expired);
+  }
+}
+
+nfsstat4 ServerState::status_of_revoked(Revoked why, nfsstat4 otherwise) {
+  switch (why) {
+    case Revoked::expired:
+      return NFS4ERR_EXPIRED;
+    case Revoked::by_admin:
+      return NFS4ERR_ADMIN_REVOKED;
+    case Revoked::recallable:
+      return NFS4ERR_DELEG_REVOKED;
+    case Revoked::no:
+      break;
+  }
+  return otherwise;
+}
+
+// ---- restarts ----
+
+void ServerState::restart(Instant::duration grace) {
+  for (auto& [id, client] : clients) {
+    if (!client.confirmed) continue;
+    auto& before = opened_before_[client.owner];
+    // Who had not finished with the restart before this one may still have that one's to reclaim.
+    if (client.reclaimed) before.clear();
+    for (const auto& [inode, access] : client.opened) before[inode] |= access;
+  }
+  // Who had not reclaimed yet when a grace period was cut short may still do so (8.4.2.1).
+  if (!grace_is_open_) may_reclaim_.clear();
+  may_reclaim_.insert(recorded_.begin(), recorded_.end());
+  ++boot;
+  clients.clear();
+  sessions.clear();
+  for (const auto& [number, one] : opens) doomed_.insert(one.inode);
+  opens.clear();
+  delegations.clear();
+  std::erase_if(locks, [](const auto& entry) { return entry.second.client != 0; });
+  waiting.clear();
+  for (auto& [id, inode] : inodes) {
+    if (inode.type == NF4REG) drop_unstable(inode);
+  }
+  grace_until = now_() + grace;
+  grace_is_open_ = true;
+  if (habits.grace_ends_early && may_reclaim_.empty()) grace_until = now_();
+  if (!in_grace()) end_grace();
+  bury();
+}
+
+void ServerState::end_grace() {
+  grace_until = std::min(grace_until, now_());
+  grace_is_open_ = false;
+  // Who has not come back has nothing any more, after another restart either.
+  for (const Octets& owner : may_reclaim_) {
+    if (std::ranges::none_of(clients, [&](const auto& one) {
+          return one.second.confirmed && one.second.reclaimed && one.second.owner == owner;
+        })) {
+      recorded_.erase(owner);
+    }
+  }
+  may_reclaim_.clear();
+  for (const auto& [id, inode] : inodes) {
+    if (inode.links == 0) doomed_.insert(id);
+  }
+}
+
+/// Whether a client may reclaim what it had before the restart (8.4.2.1).
+nfsstat4 ServerState::check_reclaim(const Context& at) const {
+  const ClientState& client = clients.at(at.client);
+  if (!in_grace() || client.reclaimed) return NFS4ERR_NO_GRACE;
+  if (habits.remembers_clients && !may_reclaim_.contains(client.owner)) return NFS4ERR_RECLAIM_BAD;
+  return NFS4_OK;
+}
+
+/// The storage below fails: Linux says so by a new verifier and COMMITs that do not match.
+void ServerState::fail_writeback() {
+  ++verifier_;
+  for (auto& [id, inode] : inodes) {
+    if (inode.type == NF4REG) drop_unstable(inode);
+  }
+}
+
+void ServerState::on_connection_lost(unsigned connection) {
+  for (auto& [id, session] : sessions) {
+    session.connections.erase(connection);
+    session.backchannels.erase(connection);
+    session.refused.erase(connection);
+  }
+}
+
+}  // namespace nfsrdma::testing
