@@ -166,7 +166,6 @@ void Requester::State::retry_or_complete_all() {
   std::vector<Rpc*> again;
   for (Rpc* rpc : table.in_order()) {
     rpc->unanswered = rpc->send_posted = false;
-    rpc->abandoned.clear();
     switch (rpc->stage) {
       case Rpc::Stage::queued:
         break;

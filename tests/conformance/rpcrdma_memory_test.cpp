@@ -249,6 +249,10 @@ TEST_CASE("S19 an invalidation that does not complete closes the connection, and
   SUBCASE("behind its Reply") {
     driver.reply(ReplyMaker(call));
   }
+  SUBCASE("behind a Reply that was long in coming") {
+    driver.pass(20s);
+    driver.reply(ReplyMaker(call));
+  }
   SUBCASE("behind a cancellation") {
     driver.cancel(id);
     expected = Failure::cancelled;
