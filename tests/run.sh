@@ -204,7 +204,7 @@ stage_mutants() {
 
 if [ "${1:-}" = --stage ]; then
   # What only computes stands back behind what has to be in time.
-  renice -n 10 -p $$ > /dev/null || true
+  renice -n 10 -p $$ > /dev/null || echo "run.sh: the stage is as important as the rest" >&2
   case ${2:-} in
     format | tidy | man | asan | tsan | fuzz | mutants) "stage_$2"; exit ;;
     *) echo "run.sh: no stage '${2:-}'" >&2; exit 2 ;;
@@ -221,13 +221,13 @@ groups=(build try test check bench)
 if [ $quick = 1 ]; then groups=(build); fi
 # --quick asks for nobody's password where everything is there.
 if ! missing=$("$root/packaging/packages.sh" missing "${groups[@]}") || [ $quick = 0 ]; then
-  become_root "$0" "$@" || true
+  become_root "$0" "$@" || echo "run.sh: neither root nor sudo" >&2
 fi
 trap 'give_back "$root" "$build" "$build"-*' EXIT
 if [ "$(id -u)" = 0 ]; then
   timed packages "$root/packaging/packages.sh" install "${groups[@]}"
 else
-  [ $quick = 1 ] || printf '\n*** neither root nor sudo: nothing is installed, and the tests against a real server (lab.*) are skipped ***\n\n' >&2
+  [ $quick = 1 ] || printf '\n*** not root: nothing is installed, and the tests against a real server (lab.*) are skipped ***\n\n' >&2
   if ! lacking=$("$root/packaging/packages.sh" missing build); then
     echo "run.sh: cannot build without: $(xargs <<< "$lacking")" >&2
     exit 1

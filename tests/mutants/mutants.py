@@ -81,9 +81,9 @@ class Tree:
         self.build = os.path.join(self.source, 'build')  # where ccache finds what the checkout's own build made
         self.log = os.path.join(top, 'log%d' % number)
         os.makedirs(top, exist_ok=True)
-        subprocess.run(['rsync', '-a', '--delete', '--exclude=/build*', '--exclude=.git', ROOT + '/', self.source + '/'],
-                       check=True)
-        # Times as they are in the checkout: a tree that was here before builds only what has changed since.
+        # By content, and what differs with the time of now: a fault that a killed run left behind is built away.
+        subprocess.run(['rsync', '-rlp', '--checksum', '--delete', '--exclude=/build*', '--exclude=.git', ROOT + '/',
+                        self.source + '/'], check=True)
         # No optimisation: a fault costs one compilation, and the assertions are on.
         generator = ['-G', 'Ninja'] if shutil.which('ninja') and not os.path.exists(self.build) else []
         self.run(['cmake', '-S', self.source, '-B', self.build, *generator, '-DCMAKE_BUILD_TYPE=Debug',
