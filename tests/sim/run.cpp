@@ -21,19 +21,32 @@ struct Climate {
         workers(static_cast<unsigned>(random.between(1, 4))),
         connections(static_cast<unsigned>(random.one_in(3) ? 2 : 1)),
         far(random.one_in(4)) {
-    if (!faults || random.one_in(5)) return;  // some seeds are calm
+    calm = !faults || random.one_in(5);
+    if (calm) return;
     if (random.one_in(2)) cut_every = random.between(50ms, 3s);
     if (random.one_in(4)) part_every = random.between(1s, 20s);
     longest_part = random.between(100ms, 40s);
     dials_fail = random.one_in(3) ? 100 : 0;
     revokes_late = random.one_in(3) ? 300 : 0;
     wakes_late = random.one_in(3);
+    if (random.one_in(3)) crash_every = random.between(2s, 60s);
+    if (random.one_in(3)) freeze_every = random.between(1s, 30s);
+    if (random.one_in(4)) forget_every = random.between(2s, 30s);
+    if (random.one_in(4)) sleep_every = random.between(5s, 60s);
+    if (random.one_in(4)) recall_every = random.between(200ms, 5s);
+    longest_freeze = random.between(100ms, 90s);
+    longest_sleep = random.between(1s, 200s);
+    grace = random.between(0s, 20s);
+    lease = static_cast<std::uint32_t>(random.between(5, 60));
   }
   unsigned clients, workers, connections;
-  bool far;
+  bool far, calm = false;
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;
   bool wakes_late = false;
+  Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{};
+  Duration longest_freeze{}, longest_sleep{}, grace{};
+  std::uint32_t lease = 90;
 };
 
 /// One simulated world. Members are in the order of what needs what.
@@ -43,6 +56,9 @@ class World {
     simulation_.trace().print_all(options.prints);
     server_host_ = &simulation_.add_host("server");
     server_ = std::make_unique<SimServer>(network_, *server_host_);
+    testing::Chance chance(random_.next());
+    if (!climate_.calm) server_->state().habits = testing::Habits::drawn(chance);
+    server_->state().lease = climate_.lease;
     for (unsigned i = 0; i < climate_.clients; ++i) add_client(i);
   }
 
@@ -125,6 +141,36 @@ class World {
   void schedule_weather() {
     if (climate_.cut_every.count() != 0) schedule_cut();
     if (climate_.part_every.count() != 0) schedule_part();
+    schedule(climate_.crash_every, [this] { server_->crash(random_.between(0s, climate_.grace)); });
+    schedule(climate_.freeze_every,
+             [this] { server_->responder().freeze(random_.between(0s, climate_.longest_freeze)); });
+    schedule(climate_.forget_every, [this] {
+      simulation_.note(server_host_->number(), "forgets sessions");
+      server_->state().sessions.clear();
+    });
+    schedule(climate_.sleep_every, [this] {
+      Host& host = any_client();
+      if (!host.runs()) return;
+      host.sleep();
+      simulation_.after(random_.between(0s, climate_.longest_sleep), [&host] { host.wake(); });
+    });
+    schedule(climate_.recall_every, [this] {
+      const auto& out = server_->state().delegations;
+      if (out.empty()) return;
+      auto at = out.begin();
+      std::advance(at, random_.below(out.size()));
+      server_->responder().demand(at->first);
+    });
+  }
+
+  /// Does it again and again, until everything heals. Never, where `every` is 0.
+  void schedule(Duration every, std::function<void()> what) {
+    if (every.count() == 0) return;
+    simulation_.after(random_.between(Duration{}, 2 * every), [this, every, what] {
+      if (healed_) return;
+      what();
+      schedule(every, what);
+    });
   }
 
   void schedule_cut() {
@@ -213,7 +259,7 @@ class World {
         const auto* file = state.find("/" + worker->name() + "/" + name);
         if (file == nullptr) {
           find(worker->name() + "/" + name + " is not on the server");
-        } else if (std::string(file->data.begin(), file->data.end()) != text) {
+        } else if (file->content.data() != text) {
           find(worker->name() + "/" + name + " has other content on the server");
         }
       }

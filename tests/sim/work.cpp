@@ -237,11 +237,16 @@ async::Task<void> Worker::remove() {
 
 async::Task<void> Worker::list() {
   begin("list", "");
-  const auto handle = fs().open_directory(directory_);
+  auto opened = co_await fs().open_directory(kNobodyElse, directory_, 0);
+  if (!opened) {
+    wrong("opendir", opened.error());
+    co_return;
+  }
+  const auto handle = *opened;
   std::set<std::string> got;
   std::uint64_t cookie = 0;
   for (;;) {
-    auto page = co_await fs().list(kNobodyElse, handle, cookie);
+    auto page = co_await fs().list(handle, cookie);
     if (!page) {
       wrong("list", page.error());
       co_return;

@@ -319,13 +319,19 @@ class PlainEngine final : public Engine {
   Answer<std::vector<std::string>> list_xattrs(Caller /*caller*/, FileHandle /*object*/) override {
     co_return failed(EOPNOTSUPP);
   }
-  Answer<Opened> open(Caller /*caller*/, FileHandle file, std::string /*label*/, Access access) override {
+  Answer<Opened> open(Caller /*caller*/, FileHandle file, std::string /*label*/, Access access,
+                      std::optional<Place> /*found_at*/) override {
     log("open");
     Opened out;
     out.object.handle = file;
     out.object.attributes = describe(id_of(file));
     out.file = std::make_shared<File>(*this, id_of(file), access);
     ++open_;
+    co_return out;
+  }
+  Answer<Object> parent(Caller /*caller*/, FileHandle directory) override {
+    Object out;
+    out.handle = directory;
     co_return out;
   }
   Answer<Opened> create(Caller /*caller*/, FileHandle directory, std::string name, Access access,

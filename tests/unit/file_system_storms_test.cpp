@@ -98,9 +98,9 @@ TEST_CASE("F2 a listing tells nothing of a file that was written since it was as
   Storm m;
   m.engine->tells = true;
   const auto file = m.create("f");
-  const auto directory = m.files->open_directory(Inodes::kRoot);
+  const auto directory = m.get(m.files->open_directory(nullptr, Inodes::kRoot, 0));
   const auto entry = [&] {
-    return m.files->entry_of(*directory, m.get(m.files->list(nullptr, directory, 0)).front());
+    return m.files->entry_of(*directory, m.get(m.files->list(directory, 0)).front());
   };
   CHECK(entry().inode == file.entry.inode);
   m.write(file, "gathered", 0);

@@ -31,6 +31,8 @@ class Wire final : public fabric::Connection {
     return std::vector<fabric::RemoteSegment>();
   }
   Status revoke(std::span<const fabric::RemoteSegment>, std::uint64_t) override { return {}; }
+  Status abandon(std::span<const fabric::RemoteSegment>, std::uint64_t) override { return {}; }
+  void forget(std::span<const fabric::RemoteSegment>) override {}
   void post_rdma_write(fabric::ConstBytes, const fabric::RemoteSegment&, std::uint64_t) override {}
   void post_rdma_read(fabric::Bytes, const fabric::RemoteSegment&, std::uint64_t) override {}
   void flush() override {}

@@ -21,14 +21,14 @@ Caller user(std::uint32_t uid) {
 }
 
 /// The file layer on the test server.
-struct OnServer : nfsrdma::listing::Engine {
+struct OnServer : nfsrdma::testing::Engine {
   ~OnServer() {
     if (client) client->end();
     files.reset();
   }
   void mount(Options options = {}) {
     connect();
-    files = nfsrdma::listing::mounted(*client, options);
+    files = nfsrdma::testing::mounted(*client, options);
     server.clear_calls();
   }
   template <class T>
@@ -39,7 +39,7 @@ struct OnServer : nfsrdma::listing::Engine {
   }
   template <class T>
   int error(async::Task<Result<T>> task) {
-    return nfsrdma::listing::errno_of(client->run(std::move(task)));
+    return nfsrdma::testing::errno_of(client->run(std::move(task)));
   }
   Entry lookup(const std::string& name) { return get(files->lookup(who, Inodes::kRoot, name)); }
   std::shared_ptr<OpenHandle> open(std::uint64_t inode, int flags) {
@@ -476,7 +476,7 @@ TEST_CASE("F10 a file is opened by name only if the name still leads to it") {
   m.server.add_file("/log", "first");
   m.mount();
   const std::uint64_t old = m.lookup("log").inode;
-  nfsrdma::listing::EngineClient other(m.server, "other");
+  nfsrdma::testing::EngineClient other(m.server, "other");
   const auto rotate = [&] {
     CHECK(other.run(other.objects.rename(m.who, other.root, "log", other.root, "log.1", {})));
     m.server.add_file("/log", "second");
