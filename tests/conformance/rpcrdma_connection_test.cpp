@@ -411,4 +411,15 @@ TEST_CASE("the Call's message comes back with its completion") {
   CHECK(driver.take_completed().message.stream.data() == storage);
 }
 
+TEST_CASE("a server that was idle for long is given time before it is called silent") {
+  Driver driver;
+  driver.establish();
+  driver.pass(10min);
+  driver.submit(plain_call());
+  driver.pass(driver.config.notice_after - 1ms);
+  CHECK(driver.notices.empty());
+  driver.pass(1ms);
+  CHECK(driver.count(Notice::Kind::not_responding) == 1);
+}
+
 }  // namespace nfsrdma::rpcrdma::testing

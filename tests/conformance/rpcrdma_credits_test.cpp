@@ -144,6 +144,12 @@ TEST_CASE("a credit is kept for health checks, but never the only one") {
     driver.submit(health_check());
     CHECK(driver.sent.size() == 4);
   }
+  SUBCASE("and its use takes none from the others") {
+    driver.establish(4);
+    driver.submit(health_check());
+    submit(driver, 10);
+    CHECK(driver.sent.size() == 4);
+  }
   SUBCASE("of one") {
     driver.establish(1);
     submit(driver, 2);
@@ -182,6 +188,11 @@ TEST_CASE("T1 credits that calls given up never give back lead to a new connecti
     REQUIRE(driver.closes.size() == 1);
     driver.connect();
     CHECK(driver.sent.size() == 1);
+  }
+  SUBCASE("when a health check waits") {
+    driver.submit(health_check());
+    driver.pass(driver.config.reply_timeout + 1s);
+    CHECK(driver.closes.size() == 1);
   }
   SUBCASE("not before one does") {
     driver.pass(driver.config.reply_timeout + 10s);

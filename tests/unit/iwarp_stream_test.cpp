@@ -219,6 +219,26 @@ TEST_CASE("stream: a wrong prediction costs a copy and nothing else") {
   }
 }
 
+TEST_CASE("stream: a wrong prediction of large FPDUs costs no more than the buffer holds") {
+  constexpr std::size_t each = 60'000, count = 50;
+  End b(2);
+  std::vector<std::byte> expected(each * count), other(each * count);
+  const auto first = b.stream.expose(expected, Access::remote_write).front();
+  const auto second = b.stream.expose(other, Access::remote_write).front();
+  const auto data = noise(each * count, 1);
+  // One FPDU of a message that promises more, and then another message.
+  auto wire = fpdu(tagged(Opcode::rdma_write, first.handle, 0, false), std::span(data).first(each));
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto next = fpdu(tagged(Opcode::rdma_write, second.handle, i * each, i + 1 == count),
+                           std::span(data).subspan(i * each, each));
+    wire.insert(wire.end(), next.begin(), next.end());
+  }
+  b.give_all(wire);
+  REQUIRE_FALSE(b.stream.failure());
+  CHECK(other == data);
+  CHECK(std::equal(data.begin(), data.begin() + each, expected.begin()));
+}
+
 TEST_CASE("stream: a prediction never touches what was placed before") {
   for (const std::size_t most : {std::size_t{100}, std::size_t{1500}, std::size_t{200000}}) {
     End a(1, config(false, 1442));
