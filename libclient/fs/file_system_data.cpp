@@ -388,8 +388,10 @@ async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, asy
     } else {
       keep_fresh(inode, *after, as_of);
     }
-    // Answers overtake each other: times do not go back.
-    if (!inode.brought || !is_earlier(after->modified, inode.brought->attributes.modified)) {
+    // Answers overtake each other: times do not go back, unless somebody set them.
+    const auto& known = inode.brought;
+    if (!known || known->namings < brought.namings ||
+        !is_earlier(after->modified, known->attributes.modified)) {
       inode.brought = std::move(brought);
     }
   }
