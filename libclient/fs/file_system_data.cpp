@@ -381,7 +381,8 @@ async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, asy
   Inode::Brought brought;
   brought.as_of = changes_;
   brought.namings = namings_;
-  const bool tell = on_disk || !inode.brought || loop().now() - inode.brought->when >= kBringEvery;
+  const bool tell = on_disk || loop().now() - inode.wanted_at >= kBringEvery;
+  if (tell) inode.wanted_at = loop().now();
   auto done =
       co_await write_out(file, std::move(memory), data, pending->offset, stability, tell ? &after : nullptr);
   ended(inode, pending, static_cast<bool>(done));
@@ -395,8 +396,10 @@ async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, asy
     } else {
       keep_fresh(inode, *after, as_of);
     }
-    // Answers overtake each other: times do not go back.
-    if (!inode.brought || !is_earlier(after->modified, inode.brought->attributes.modified)) {
+    // Answers overtake each other: times do not go back, unless somebody set them.
+    const auto& known = inode.brought;
+    if (!known || known->namings < brought.namings ||
+        !is_earlier(after->modified, known->attributes.modified)) {
       inode.brought = std::move(brought);
     }
   }

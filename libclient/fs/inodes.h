@@ -98,6 +98,7 @@ struct Inode {
     std::uint64_t namings = 0;  ///< and that of changes of names
   };
   std::optional<Brought> brought;
+  async::TimePoint wanted_at{};  ///< when a WRITE was last sent that is to bring some
   /// Where the next append goes while others are under way.
   std::optional<std::uint64_t> append_at;
   bool finding_end = false;  ///< the server is being asked for that
