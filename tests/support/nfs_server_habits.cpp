@@ -71,6 +71,8 @@ Habits Habits::rfc_strict() {
   return out;
 }
 
+/// `remembers_clients` is not drawn: without it a client that lost its locks and does not know it reclaims
+/// them after a restart (8.4.2.1), and no client could help that.
 Habits Habits::drawn(Chance& chance) {
   constexpr unsigned kChange = 20;
   Habits out;
@@ -92,7 +94,7 @@ Habits Habits::drawn(Chance& chance) {
                              &Habits::no_sequence_hint,
                              &Habits::tells_path_down,
                              &Habits::conflict_purges,
-                             &Habits::remembers_clients,
+
                              &Habits::grace_ends_early,
                              &Habits::grace_stops_names,
                              &Habits::reclaims_delegations,

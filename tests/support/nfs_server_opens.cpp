@@ -174,6 +174,7 @@ nfsstat4 ServerState::run(Context& at, op::FREE_STATEID, const FREE_STATEID4args
     if (found->second.client != at.client) return NFS4ERR_BAD_STATEID;
     if (found->second.revoked == Revoked::no && in_use) return NFS4ERR_LOCKS_HELD;
     states.erase(found);
+    note_freed(at.client);
     return NFS4_OK;
   };
   if (const auto lock = locks.find(number); lock != locks.end()) {

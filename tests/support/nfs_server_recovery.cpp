@@ -48,7 +48,12 @@ void ServerState::discard_client(clientid4 id) {
   std::erase_if(locks, is_its);
   std::erase_if(delegations, is_its);
   std::erase_if(waiting, [&](const LockOwnerState& one) { return one.client == id; });
-  if (found->second.confirmed) recorded_.erase(found->second.owner);
+  if (found->second.confirmed) {
+    recorded_.erase(found->second.owner);
+    // It may not know, take a restart for what has happened, and ask for what it had.
+    auto& before = opened_before_[found->second.owner];
+    for (const auto& [inode, access] : found->second.opened) before[inode] |= access;
+  }
   clients.erase(found);
   for (const std::uint64_t inode : unlocked) wake_waiters(inode);
 }
@@ -71,7 +76,23 @@ void ServerState::revoke_all(clientid4 id, Revoked why) {
   revoke(locks);
   revoke(delegations);
   std::erase_if(waiting, [&](const LockOwnerState& one) { return one.client == id; });
+  // 8.4.2.1: somebody else may have had it by the time of the next restart.
+  recorded_.erase(clients.at(id).owner);
   for (const std::uint64_t inode : unlocked) wake_waiters(inode);
+}
+
+/// The client has freed something: perhaps it knows of all that it has lost.
+void ServerState::note_freed(clientid4 id) {
+  const auto is_lost = [&](const auto& entry) {
+    return entry.second.client == id && entry.second.revoked != Revoked::no;
+  };
+  if (std::ranges::any_of(opens, is_lost) || std::ranges::any_of(locks, is_lost) ||
+      std::ranges::any_of(delegations, is_lost)) {
+    return;
+  }
+  ClientState& client = clients.at(id);
+  client.has_revoked = false;
+  if (client.reclaimed) recorded_.insert(client.owner);
 }
 
 void ServerState::revoke_delegation(std::uint64_t number, Revoked why) {

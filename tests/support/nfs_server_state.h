@@ -341,6 +341,7 @@ class ServerState {
   // nfs_server_recovery.cpp
   void end_grace();
   void end_courtesy(nfs4::clientid4 client);
+  void note_freed(nfs4::clientid4 client);
   [[nodiscard]] nfs4::nfsstat4 check_reclaim(const Context& at) const;
   static nfs4::nfsstat4 status_of_revoked(Revoked why, nfs4::nfsstat4 otherwise);
 

@@ -446,6 +446,27 @@ TEST_CASE("model: who does not come back within the grace period may not reclaim
   }
 }
 
+TEST_CASE("model: what a client lost without knowing it is not reclaimed after a restart") {
+  One m(with([](Habits& h) { h.expiry = Habits::Expiry::revoke; }));
+  const std::uint64_t file = add_file(m.state, "/f");
+  const auto open = ModelClient::stateid(m.client.open("/", "f"));
+  m.world.pass(100s);
+  m.state.look_at_time();
+  SUBCASE("it does not know") {
+    m.state.restart(10s);
+    REQUIRE(m.client.establish(true) == NFS4_OK);
+    CHECK(status_of(m.client.reclaim(file)) == NFS4ERR_RECLAIM_BAD);
+  }
+  SUBCASE("it has found out, and opened the file again") {
+    CHECK(m.client.call(Request().add<op::FREE_STATEID>({open})).status == NFS4_OK);
+    REQUIRE(status_of(m.client.open("/", "f")) == NFS4_OK);
+    m.state.restart(10s);
+    REQUIRE(m.client.establish(true) == NFS4_OK);
+    CHECK(status_of(m.client.reclaim(file)) == NFS4_OK);
+  }
+  CHECK(m.state.problems == "");
+}
+
 TEST_CASE("model: the grace period ends when all have reclaimed") {
   Two m(with([](Habits& h) { h.grace_ends_early = true; }));
   m.state.restart(60s);
