@@ -20,11 +20,11 @@ CacheDropper::~CacheDropper() {
   thread_.join();
 }
 
-async::Task<void> CacheDropper::drop(fuse_ino_t inode) {
+async::Task<void> CacheDropper::drop(fuse_ino_t inode, off_t offset, off_t length) {
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   {
     const std::lock_guard guard(mutex_);
-    inodes_.push_back(inode);
+    ranges_.push_back({inode, offset, length});
   }
   more_.notify_one();
   const std::uint64_t mine = ++asked_;
@@ -34,13 +34,13 @@ async::Task<void> CacheDropper::drop(fuse_ino_t inode) {
 void CacheDropper::work() {
   std::unique_lock guard(mutex_);
   for (;;) {
-    more_.wait(guard, [this] { return ending_ || !inodes_.empty(); });
+    more_.wait(guard, [this] { return ending_ || !ranges_.empty(); });
     if (ending_) return;
-    const fuse_ino_t inode = inodes_.front();
-    inodes_.pop_front();
+    const Range range = ranges_.front();
+    ranges_.pop_front();
     guard.unlock();
     // ENOENT: the kernel has nothing of it.
-    fuse_lowlevel_notify_inval_inode(session_, inode, 0, 0);
+    fuse_lowlevel_notify_inval_inode(session_, range.inode, range.offset, range.length);
     guard.lock();
     ++dropped_;
     wakeup_.set();

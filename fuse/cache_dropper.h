@@ -28,8 +28,8 @@ class CacheDropper {
   CacheDropper(const CacheDropper&) = delete;
   CacheDropper& operator=(const CacheDropper&) = delete;
 
-  /// Ends when the pages and the attributes of the inode are gone.
-  async::Task<void> drop(fuse_ino_t inode);
+  /// Ends when the attributes of the inode are gone, and its pages from `offset` on (`length` 0: to the end).
+  async::Task<void> drop(fuse_ino_t inode, off_t offset, off_t length);
   [[nodiscard]] bool idle() const { return asked_ == done_; }
 
  private:
@@ -43,10 +43,14 @@ class CacheDropper {
   std::uint64_t asked_ = 0, done_ = 0;  // the loop's: they are done in turn
   std::mutex mutex_;
   std::condition_variable more_;
-  std::deque<fuse_ino_t> inodes_;  // guarded by mutex_
-  std::uint64_t dropped_ = 0;      // guarded by mutex_
-  bool ending_ = false;            // guarded by mutex_
-  std::thread thread_;             // from the first drop() on
+  struct Range {
+    fuse_ino_t inode;
+    off_t offset, length;
+  };
+  std::deque<Range> ranges_;   // guarded by mutex_
+  std::uint64_t dropped_ = 0;  // guarded by mutex_
+  bool ending_ = false;        // guarded by mutex_
+  std::thread thread_;         // from the first drop() on
 };
 
 }  // namespace nfsrdma::fuse

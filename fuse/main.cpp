@@ -10,13 +10,18 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <memory>
 #include <sstream>
+#include <utility>
 
 #include "api/resolve.h"
+#include "async/backoff.h"
 #include "fuse/mount.h"
+#include "fuse/remount.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -51,25 +56,69 @@ Mount::Log log_of(const MountOptions& options) {
   };
 }
 
+/// Whether it may work later. A name that is not there is more likely a typing error than a name service
+/// that has yet to come, but for those whom nobody waits for.
+bool is_passing(const Error& error, const MountOptions& options) {
+  if (error.operation() == "resolve" && error.kind() == ErrorKind::connection) return options.background;
+  return error.kind() == ErrorKind::connection || error.kind() == ErrorKind::timeout;
+}
+
+/// Waits between two attempts. False: a signal came that asks for the end.
+bool pause(async::Clock::duration time, const sigset_t& signals) {
+  timespec left{};
+  left.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(time).count();
+  for (;;) {
+    const int got = ::sigtimedwait(&signals, nullptr, &left);
+    if (got < 0) return errno == EAGAIN;
+    if (got != SIGUSR1) return false;
+  }
+}
+
+Result<std::unique_ptr<Mount>> attempt(const MountOptions& options, const Mount::Log& log) {
+  const auto deadline = async::Clock::now() + options.target.options.connect_timeout;
+  auto addresses = api::resolve(options.target.host, options.target.options.port, deadline, -1);
+  if (!addresses) return addresses.error();
+  auto mount = std::make_unique<Mount>(options, *addresses, log);
+  if (auto done = mount->start(); !done) return done.error();
+  return mount;
+}
+
 /// `ready` is told once, with what is to be said and the exit status.
 int run(const MountOptions& options, const std::function<void(const std::string&, int)>& ready) {
-  const auto fail = [&](const Error& error) {
-    ready(error.text(), kFailed);
-    return kFailed;
-  };
   const sigset_t signals = signals_taken();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   // Buffers have pages of their own, which go back when they are freed. Otherwise, after the first one that
   // is freed, malloc would take them from its heap, which then has holes of all sizes.
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  const auto deadline = async::Clock::now() + options.target.options.connect_timeout;
-  auto addresses = api::resolve(options.target.host, options.target.options.port, deadline, -1);
-  if (!addresses) return fail(addresses.error());
-  Mount mount(options, *addresses, log_of(options));
-  if (auto done = mount.start(); !done) return fail(done.error());
-  ready("", 0);
-  mount.serve(signals);
+  const Mount::Log log = log_of(options);
+  // Where it goes on in the background, whoever waits has been told after the first attempt.
+  bool told = false;
+  const auto tell = [&](const std::string& text, int status) {
+    if (!std::exchange(told, true)) return ready(text, status);
+    if (!text.empty()) log(text);
+  };
+  const auto last = async::Clock::now() + options.patience();
+  constexpr auto kFirst = std::chrono::seconds(1), kForeground = std::chrono::seconds(10),
+                 kBackground = std::chrono::seconds(30);
+  async::Backoff between(kFirst, options.background ? kBackground : kForeground);
+  auto mount = attempt(options, log);
+  while (!mount) {
+    const Error error = mount.error();
+    const auto next = between.take();
+    if (!is_passing(error, options) || async::Clock::now() + next > last) {
+      tell(error.text(), kFailed);
+      return kFailed;
+    }
+    if (options.background && !told) tell(error.text() + "; it is tried again in the background", 0);
+    if (!pause(next, signals)) {
+      tell(error.text() + "; a signal came, and it is not tried again", kFailed);
+      return kFailed;
+    }
+    mount = attempt(options, log);
+  }
+  tell("", 0);
+  (*mount)->serve(signals);
   return 0;
 }
 
@@ -135,6 +184,11 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
   } else {
     std::cerr << "nfsrdma-fuse: " << options->mountpoint << ": there is no such directory to mount on\n";
     return kFailed;
+  }
+  if (options->remount) {
+    const auto done = remount(*options);
+    if (!done) std::cerr << "nfsrdma-fuse: " << done.error().text() << '\n';
+    return done ? 0 : kFailed;
   }
   if (!options->log.empty() && options->log.front() != '/') {
     std::cerr << "nfsrdma-fuse: --log takes an absolute path, not '" << options->log << "'\n";

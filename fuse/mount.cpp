@@ -1,18 +1,28 @@
 #include "fuse/mount.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/mount.h>
 #include <sys/signalfd.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <thread>
 #include <utility>
 
+#include "async/all.h"
 #include "fs/nfs4/engine.h"
+#include "fuse/mountinfo.h"
 #include "fuse/read_ahead.h"
 #include "fuse/statistics.h"
 
@@ -21,8 +31,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kGoodbye = 10s;     // for what is unwritten, once the mount has gone
-constexpr auto kCallerValid = 2s;  // groups of a process seldom change, and reading them is slow
+constexpr auto kGoodbye = 8s;       // at the end, for a server that takes nothing any more
+constexpr auto kLongGoodbye = 40s;  // for one that does, while programs go on writing
+constexpr auto kCallerValid = 2s;   // groups of a process seldom change, and reading them is slow
 constexpr std::size_t kMostCallers = 1000;
 constexpr int kMostAtOnce = 16;
 constexpr auto kTidyEvery = 5s;
@@ -35,21 +46,39 @@ std::chrono::milliseconds patience(const MountOptions& options) {
   return options.target.options.timeout * (options.retrans + 1);
 }
 
+// Where libfuse reads from and writes to the kernel; its user data is the Mount.
+ssize_t read_request(int fd, void* buffer, std::size_t size, void* mount) {
+  const ssize_t got = ::read(fd, buffer, size);
+  InitReply& init = static_cast<Mount*>(mount)->init_reply();
+  if (got > 0 && !init.answered()) {
+    init.look({static_cast<const std::byte*>(buffer), static_cast<std::size_t>(got)});
+  }
+  return got;
+}
+ssize_t write_reply(int fd, iovec* pieces, int count, void* mount) {
+  const std::span<const iovec> given(pieces, static_cast<std::size_t>(count));
+  const auto reply = static_cast<Mount*>(mount)->init_reply().complete(given);
+  return ::writev(fd, reply.data(), static_cast<int>(reply.size()));
+}
+
 }  // namespace
 
 Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, Log log)
     : options_(std::move(options)),
       log_(std::move(log)),
-      server_(loop_, options_.target, addresses, log_, patience(options_)) {}
+      client_name_(identity_of(options_)),
+      server_(loop_, options_.target, addresses, log_, patience(options_), 
+              api::Surroundings::system(client_name_.text())) {}
 
 Mount::~Mount() {
-  unmount();
+  if (mounted_) unmount();
   server_.shut_down();
   // Requests that nothing has answered are, as they go: that takes the session.
   loop_.drop_tasks();
   dropper_ = nullptr;
   if (session_ != nullptr) fuse_session_destroy(session_);
   open_.clear();
+  leaving_.clear();
   directories_.clear();
   files_ = nullptr;
   if (!receiving_.data) std::free(buffer_.mem);  // NOLINT: libfuse's malloc
@@ -79,6 +108,9 @@ Status Mount::start_on_session() {
   files_->on_doubt([this](std::uint64_t inode) {
     if (mounted_) forget_attributes(inode);
   });
+  files_->on_stale_pages([this](std::uint64_t inode, std::uint64_t offset, std::uint64_t length) {
+    return drop_pages(inode, offset, length);
+  });
 
   std::string list = "subtype=nfsrdma,fsname=" + options_.source;
   bool others = false;
@@ -102,9 +134,19 @@ Status Mount::start_on_session() {
   mounted_ = true;
   dropper_ = std::make_unique<CacheDropper>(loop_, session_);
   const int fd = fuse_session_fd(session_);
+  fuse_custom_io io{};
+  io.read = read_request;
+  io.writev = write_reply;
+  if (fuse_session_custom_io(session_, &io, fd) != 0) {
+    return Error(ErrorKind::local, ENOMEM, "mount", options_.mountpoint, "there is no memory");
+  }
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
   loop_.watch(fd, EPOLLIN, [this](std::uint32_t) { take_in(); });
   return {};
+}
+
+async::Task<void> Mount::drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length) {
+  if (mounted_) co_await dropper_->drop(inode, static_cast<off_t>(offset), static_cast<off_t>(length));
 }
 
 /// Where several are under way, some at a time: what they send leaves together at the end of the turn. The
@@ -170,40 +212,107 @@ async::Memory Mount::take_memory() {
 
 void Mount::serve(const sigset_t& signals) {
   const int fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-  bool asked = false;
-  loop_.watch(fd, EPOLLIN, [&](std::uint32_t) { asked = take_signals(fd) || asked; });
+  loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { take_signals(fd); });
   loop_.end_turn();
-  while (!asked && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
+  while (!asked_ && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
+  if (asked_) log_(options_.mountpoint + ": a signal asks for the end; unmounting");
+  write_back();
+  if (mounted_) unmount();
+  take_leave();
   loop_.unwatch(fd);
   ::close(fd);
-  // It waits for answers to what the kernel then asks for.
-  const auto deadline = loop_.now() + kGoodbye;
-  while (!dropper_->idle() && fuse_session_exited(session_) == 0 && loop_.now() < deadline)
-    loop_.turn(deadline);
-  if (asked) log_(options_.mountpoint + ": a signal asks for the end; unmounting");
-  loop_.unwatch(fuse_session_fd(session_));
-  unmount();
-  loop_.spawn(finish());
-  loop_.end_turn();
-  const auto last = loop_.now() + kGoodbye;
-  while (!finished_ && loop_.now() < last) loop_.turn(last);
-  if (!finished_) {
-    log_(options_.mountpoint + ": the server does not answer; what it has not been sent by now is lost");
-  }
 }
 
-/// True if one of them asks for the end.
-bool Mount::take_signals(int fd) {
-  bool end = false;
+void Mount::take_signals(int fd) {
   signalfd_siginfo signal{};
   while (::read(fd, &signal, sizeof signal) == static_cast<ssize_t>(sizeof signal)) {
     if (signal.ssi_signo == SIGUSR1) {
       log_(statistics());
-    } else {
-      end = true;
+      continue;
     }
+    const std::uint64_t bit = std::uint64_t{1} << (signal.ssi_signo - 1);
+    hurried_ = hurried_ || (signals_ & bit) != 0;
+    signals_ |= bit;
+    asked_ = true;
   }
-  return end;
+}
+
+namespace {
+
+/// syncfs(2) of the mount, on a thread of its own: the kernel asks this process for what that takes. The
+/// thread keeps `done` for itself if it does not come back in time.
+void sync_beside(const std::string& mountpoint, const std::shared_ptr<async::Wakeup>& done) {
+  std::thread([mountpoint, done] {
+    const int fd = ::open(mountpoint.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // It may have been unmounted lazily: what is there then is somebody else's.
+    struct statfs found{};
+    if (fd >= 0 && ::fstatfs(fd, &found) == 0 && found.f_type == FUSE_SUPER_MAGIC) ::syncfs(fd);
+    if (fd >= 0) ::close(fd);
+    done->set();
+  }).detach();
+}
+
+}  // namespace
+
+/// The kernel has been answered whatever it has sent, and has no write to send: it sends those that wait for
+/// their turn from inside the answer to the one before.
+bool Mount::is_quiet() const {
+  pollfd more{fuse_session_fd(session_), POLLIN, 0};
+  return dropper_->idle() && request_counters_.writes_under_way() == 0 && ::poll(&more, 1, 0) == 0;
+}
+
+/// Turns until it is so, or there is no hope of it: false. While the server takes data there is.
+bool Mount::turn_until(const std::function<bool()>& so) {
+  const auto last = loop_.now() + kLongGoodbye;
+  auto until = loop_.now() + kGoodbye;
+  std::uint64_t taken = files_->counters().server_bytes_written;
+  while (!so()) {
+    if (hurried_ || loop_.now() >= std::min(until, last)) return false;
+    loop_.turn(std::min(until, last));
+    if (std::exchange(taken, files_->counters().server_bytes_written) != taken)
+      until = loop_.now() + kGoodbye;
+  }
+  return true;
+}
+
+/// What the kernel has gathered (a write-back cache, shared mappings) is sent here while it is served on:
+/// syncfs(2) ends when all of that has been begun, and is_quiet() says when it has been taken.
+void Mount::write_back() {
+  if (fuse_session_exited(session_) != 0) return;
+  bool written = false;
+  const auto done = std::make_shared<async::Wakeup>();
+  loop_.watch(done->descriptor(), EPOLLIN, [&](std::uint32_t) {
+    done->clear();
+    written = true;
+  });
+  sync_beside(options_.mountpoint, done);
+  const bool all = turn_until([&] { return fuse_session_exited(session_) != 0 || (written && is_quiet()); });
+  loop_.unwatch(done->descriptor());
+  if (all) return;
+  log_(options_.mountpoint +
+       ": the server does not answer; what programs have written and the kernel has not sent by now is lost");
+  unmount_by_force();
+}
+
+/// Files are written and closed, the session ends.
+void Mount::take_leave() {
+  loop_.spawn(finish());
+  loop_.end_turn();
+  if (!turn_until([this] { return finished_; })) tell_losses();
+}
+
+void Mount::tell_losses() const {
+  constexpr std::size_t kMostNames = 100;
+  std::size_t count = 0;
+  for (const auto& file : leaving_) {
+    if (file->inode().writes.empty() && !file->file()->has_unstable_data()) continue;
+    if (++count <= kMostNames)
+      log_(file->inode().label + ": not all that was written has reached the server");
+  }
+  const std::string others =
+      count > kMostNames ? " (and " + std::to_string(count - kMostNames) + " more files)" : "";
+  log_(options_.mountpoint + ": the server does not answer; what it has not been sent by now is lost" +
+       others);
 }
 
 std::string Mount::statistics() {
@@ -228,17 +337,42 @@ std::string Mount::statistics() {
 }
 
 void Mount::unmount() {
-  if (std::exchange(mounted_, false)) fuse_session_unmount(session_);
+  mounted_ = false;
+  loop_.unwatch(fuse_session_fd(session_));
+  fuse_session_exit(session_);  // libfuse need not tell of answers that nobody takes any more
+  fuse_session_unmount(session_);
+}
+
+/// Whoever waits in the kernel for an answer of ours gets ECONNABORTED. Where that is a thread of ours it may
+/// hold the mount's descriptor, so that closing that would not be enough.
+void Mount::unmount_by_force() {
+  if (::umount2(options_.mountpoint.c_str(), MNT_FORCE | MNT_DETACH) == 0) return unmount();
+  // Who mounted without being root may do it by the connection's number, which is the device's.
+  std::ifstream file("/proc/self/mountinfo");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto mount = topmost_mount(text, options_.mountpoint);
+  unmount();
+  if (!mount || mount->type != "fuse.nfsrdma") return;
+  const std::string number = mount->device.substr(mount->device.find(':') + 1);
+  std::ofstream("/sys/fs/fuse/connections/" + number + "/abort") << 1;
+}
+
+async::Task<Status> Mount::put_away(std::shared_ptr<fs::OpenHandle> file) {
+  auto done = co_await files_->flush(file, 0);
+  if (!done) log_(file->inode().label + ": " + done.error().text());
+  auto closed = co_await files_->close(file);
+  leaving_.erase(file);
+  co_return closed;
 }
 
 /// Writes that nobody waits for any more go out, files are closed; then the session's state goes.
 async::Task<void> Mount::finish() {
+  std::vector<async::Task<Status>> all;
   for (const auto& [number, handle] : std::exchange(open_, {})) {
-    auto done = co_await files_->flush(handle, 0);
-    if (!done) log_(handle->inode().label + ": " + done.error().text());
-    auto closed = co_await files_->close(handle);
-    (void)closed;
+    leaving_.insert(handle);
+    all.push_back(put_away(handle));
   }
+  if (!all.empty()) (void)co_await async::all(loop_, std::move(all));
   // Those that the kernel has closed, and what was removed while they were open.
   co_await files_->closed();
   auto closed = co_await server_.session().close(loop_.now() + 2s);
@@ -255,6 +389,9 @@ std::uint64_t Mount::keep(std::shared_ptr<fs::OpenHandle> handle) {
 std::uint64_t Mount::keep(std::shared_ptr<fs::DirectoryHandle> handle) {
   directories_.emplace(++last_number_, std::move(handle));
   return last_number_;
+}
+void Mount::leaves(std::uint64_t number) {
+  if (auto at = open_.extract(number)) leaving_.insert(std::move(at.mapped()));
 }
 std::shared_ptr<fs::OpenHandle> Mount::file(std::uint64_t number) const {
   const auto at = open_.find(number);

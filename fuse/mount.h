@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -14,6 +15,9 @@
 #include "api/server.h"
 #include "async/loop.h"
 #include "fuse/cache_dropper.h"
+#include "fuse/client_id.h"
+#include "fuse/init_reply.h"
+#include "fuse/lock_owners.h"
 #include "fuse/options.h"
 #include "fuse/requests.h"
 #include "fuse/statistics_file.h"
@@ -30,8 +34,10 @@ class Mount {
 
   /// Connects, and mounts. Nothing is left where it fails.
   Status start();
-  /// Serves until it is unmounted, or a signal of the set asks for that. Then what is unwritten goes out, and
-  /// the state on the server is given back. SIGUSR1 asks for the statistics only, which go to the log.
+  /// Serves until it is unmounted, or a signal of the set asks for that. Then what is unwritten goes out:
+  /// what the kernel has, while it is served on; what is here, once the mount has gone; and the state on the
+  /// server is given back. Each takes kGoodbye at most, and no time any more when the same signal comes
+  /// again. What was lost so is in the log. SIGUSR1 asks for the statistics only, which go to the log.
   void serve(const sigset_t& signals);
 
   // ---- for the operations ----
@@ -46,12 +52,19 @@ class Mount {
   std::shared_ptr<fs::OpenHandle> file(std::uint64_t number) const;
   std::shared_ptr<fs::DirectoryHandle> directory(std::uint64_t number) const;
   void drop_file(std::uint64_t number) { open_.erase(number); }
+  /// The kernel has no descriptor of it any more; its close() is under way until has_left().
+  void leaves(std::uint64_t number);
+  void has_left(const std::shared_ptr<fs::OpenHandle>& file) { leaving_.erase(file); }
+  [[nodiscard]] LockOwners& lock_owners() { return lock_owners_; }
   void drop_directory(std::uint64_t number) { directories_.erase(number); }
   /// The kernel asks for the file's attributes before it believes in any. Its pages are not touched.
   void forget_attributes(fuse_ino_t inode) const {
     fuse_lowlevel_notify_inval_inode(session_, inode, -1, 0);  // ENOENT: it has none
   }
-  async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode); }
+  async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode, 0, 0); }
+  /// Its pages of a range, as long as there is a kernel that has some.
+  async::Task<void> drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length);
+  [[nodiscard]] InitReply& init_reply() { return init_reply_; }
   /// The memory of the request that is being taken in: a WRITE keeps it until its data has left.
   async::Memory take_memory();
 
@@ -62,22 +75,34 @@ class Mount {
   void learn_request_size();
   void tidy();
   bool count_arrival();
-  bool take_signals(int fd);
+  void take_signals(int fd);
+  bool turn_until(const std::function<bool()>& so);
+  void write_back();
+  void take_leave();
+  [[nodiscard]] bool is_quiet() const;
+  void tell_losses() const;
+  async::Task<Status> put_away(std::shared_ptr<fs::OpenHandle> file);
   [[nodiscard]] std::string statistics();
   async::Task<void> finish();
   void unmount();
+  void unmount_by_force();
 
   const MountOptions options_;
   const Log log_;
   RequestCounters request_counters_;
+  InitReply init_reply_;
   StatisticsFile statistics_file_{[this] { return statistics(); }};
   async::Loop loop_;
   const async::TimePoint begun_ = loop_.now();
+  const ClientName client_name_;
   api::Server server_;
   std::unique_ptr<fs::FileSystem> files_;
   fuse_session* session_ = nullptr;
   std::unique_ptr<CacheDropper> dropper_;
   bool mounted_ = false, finished_ = false;
+  bool asked_ = false;         // a signal asks for the end
+  bool hurried_ = false;       // again
+  std::uint64_t signals_ = 0;  // that have asked, a bit for each
   fuse_buf buffer_{};
   async::Memory receiving_;                  // what buffer_ is in, but for the first of them
   std::size_t request_size_ = 0;             // of the largest request; 0: not known yet
@@ -85,6 +110,8 @@ class Mount {
   bool tidying_ = false;                     // there is a timer for it
   std::uint64_t last_number_ = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<fs::OpenHandle>> open_;
+  std::set<std::shared_ptr<fs::OpenHandle>> leaving_;
+  LockOwners lock_owners_;
   std::unordered_map<std::uint64_t, std::shared_ptr<fs::DirectoryHandle>> directories_;
   struct KnownCaller {
     fs::Caller caller;

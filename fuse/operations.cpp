@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "fuse/mount.h"
+#include "ids/id_names.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -88,8 +89,25 @@ void answer(Mount& mount, const RequestRef& request, const Result<fs::Entry>& en
   if (entry->inode == 0 && entry->name_valid.count() <= 0) return request->code(ENOENT);
   if (!request->entry(*entry) && entry->inode != 0) mount.files().forget(entry->inode, 1);
 }
+/// The numbers of those of the owners that the server gives as names.
+Task<void> learn_owners(Mount& mount, const Attributes& attributes) {
+  std::vector<ids::Principal> wanted;
+  ids::IdNames::system().add_wanted(attributes, wanted);
+  if (!wanted.empty()) co_await ids::IdNames::system().learn(mount.loop(), std::move(wanted));
+}
+/// In one go for all of a page.
+Task<void> learn_owners(Mount& mount, std::span<const fs::Listed> page) {
+  std::vector<ids::Principal> wanted;
+  for (const fs::Listed& one : page) ids::IdNames::system().add_wanted(one.attributes, wanted);
+  if (!wanted.empty()) co_await ids::IdNames::system().learn(mount.loop(), std::move(wanted));
+}
+bool has_owners(const Attributes& attributes) {
+  return attributes.uid.has_value() && attributes.gid.has_value();
+}
+
 Task<void> entry_task(Mount& mount, RequestRef request, Task<Result<fs::Entry>> task) {
   auto entry = co_await std::move(task);
+  if (entry && !has_owners(entry->attributes)) co_await learn_owners(mount, entry->attributes);
   answer(mount, request, entry);
 }
 
@@ -106,16 +124,24 @@ void op_forget_multi(fuse_req_t raw, std::size_t count, fuse_forget_data* forget
   fuse_reply_none(raw);
 }
 
-constexpr auto as_attributes = [](Request& request, const fs::Attributed& got) { request.attributes(got); };
+Task<void> attributes_task(Mount& mount, RequestRef request, Task<Result<fs::Attributed>> task) {
+  auto got = co_await std::move(task);
+  if (!got) {
+    request->error(got.error());
+    co_return;
+  }
+  if (!has_owners(got->attributes)) co_await learn_owners(mount, got->attributes);
+  request->attributes(*got);
+}
 void op_getattr(fuse_req_t raw, fuse_ino_t ino, fuse_file_info*) {
   const Begun b(raw);
-  b.go(value_task(b.request, b.mount.files().attributes(b.caller, ino), as_attributes));
+  b.go(attributes_task(b.mount, b.request, b.mount.files().attributes(b.caller, ino)));
 }
 void op_setattr(fuse_req_t raw, fuse_ino_t ino, struct stat* attr, int to_set, fuse_file_info* info) {
   const Begun b(raw);
   const Handle file = info != nullptr ? b.mount.file(info->fh) : nullptr;
-  b.go(value_task(b.request, b.mount.files().set_attributes(b.caller, ino, changes_of(*attr, to_set), file),
-                  as_attributes));
+  b.go(attributes_task(b.mount, b.request,
+                       b.mount.files().set_attributes(b.caller, ino, changes_of(*attr, to_set), file)));
 }
 void op_access(fuse_req_t raw, fuse_ino_t ino, int mask) {
   const Begun b(raw);
@@ -174,12 +200,19 @@ void op_statfs(fuse_req_t raw, fuse_ino_t ino) {
 // ---- directories. Offsets: 0 is before ".", 1 before "..", 2 before the first name, else the server's
 // cookie (which is never 1 or 2, RFC 8881 18.23.3) ----
 
+Task<void> opendir_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino,
+                        fuse_file_info info) {
+  auto directory = co_await mount.files().open_directory(std::move(caller), ino, info.flags);
+  if (!directory) {
+    request->error(directory.error());
+    co_return;
+  }
+  info.fh = mount.keep(std::move(*directory));
+  if (!request->opened(info)) mount.drop_directory(info.fh);
+}
 void op_opendir(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
   const Begun b(raw);
-  auto directory = b.mount.files().open_directory(ino);
-  if (!directory) return b.request->code(ESTALE);
-  info->fh = b.mount.keep(std::move(directory));
-  if (!b.request->opened(*info)) b.mount.drop_directory(info->fh);
+  b.go(opendir_task(b.mount, b.request, b.caller, ino, *info));
 }
 void op_releasedir(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
   mount_of(raw).drop_directory(info->fh);
@@ -201,6 +234,7 @@ class DirectoryReply {
     return true;
   }
   [[nodiscard]] std::span<const char> bytes() const { return std::span(buffer_).first(used_); }
+  [[nodiscard]] bool empty() const { return used_ == 0; }
 
  private:
   fuse_req_t raw_;
@@ -209,9 +243,9 @@ class DirectoryReply {
   bool plus_;
 };
 
-fuse_entry_param dot(std::uint64_t inode) {
+fuse_entry_param dot(std::uint64_t number) {
   fuse_entry_param out{};
-  out.attr.st_ino = inode;
+  out.attr.st_ino = number;
   out.attr.st_mode = S_IFDIR;
   return out;
 }
@@ -232,44 +266,55 @@ bool add_entry(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& d
   return false;
 }
 
-Task<void> readdir_task(Mount& mount, RequestRef request, Caller caller,
-                        std::shared_ptr<fs::DirectoryHandle> directory, std::size_t size,
-                        std::uint64_t offset, bool plus) {
+/// Those that somebody may see. False if one did not fit any more.
+bool add_entries(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& directory,
+                 std::span<const fs::Listed> names, bool plus) {
+  for (const fs::Listed& one : names) {
+    if (StatisticsFile::is_name(directory.inode->id, one.name)) continue;
+    if (fs::FileSystem::is_gone(directory, one)) continue;
+    if (!add_entry(mount, reply, directory, one, plus)) return false;
+  }
+  return true;
+}
+
+Task<void> readdir_task(Mount& mount, RequestRef request, std::shared_ptr<fs::DirectoryHandle> directory,
+                        std::size_t size, std::uint64_t offset, bool plus) {
   if (!directory) {
     request->code(EBADF);
     co_return;
   }
-  std::span<const fs::Listed> names;
-  const bool dots = offset < 2;
-  const bool small = dots && size < 512;
-  if (!small) {
-    auto listed = co_await mount.files().list(std::move(caller), directory, dots || offset == 2 ? 0 : offset);
+  DirectoryReply reply(request->raw(), size, plus);
+  const bool with_dots = offset < 2;
+  if (with_dots) {
+    const auto numbers = co_await mount.files().dots(directory);
+    if (offset < 1) reply.add(".", dot(numbers.self), 1);
+    reply.add("..", dot(numbers.parent), 2);
+  }
+  bool full = with_dots && size < 512;
+  for (std::uint64_t cookie = offset <= 2 ? 0 : offset; !full;) {
+    auto listed = co_await mount.files().list(directory, cookie);
     if (!listed) {
       request->error(listed.error());
       co_return;
     }
-    names = *listed;
-  }
-  if (request->answered()) co_return;
-  DirectoryReply reply(request->raw(), size, plus);
-  const std::uint64_t here = directory->inode->id;
-  if (offset < 1) reply.add(".", dot(here), 1);
-  if (offset < 2) reply.add("..", dot(here), 2);
-  for (const fs::Listed& one : names) {
-    if (StatisticsFile::is_name(here, one.name)) continue;
-    if (!add_entry(mount, reply, *directory, one, plus)) break;
+    if (plus) co_await learn_owners(mount, *listed);
+    if (request->answered()) co_return;
+    full = !add_entries(mount, reply, *directory, *listed, plus) || listed->empty() || !reply.empty();
+    // Nothing at all would say that the directory ends here.
+    if (!full) cookie = listed->back().cookie;
   }
   request->bytes(reply.bytes());
 }
-void op_readdir(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
+void read_directory(fuse_req_t raw, std::size_t size, off_t offset, const fuse_file_info* info, bool plus) {
   const Begun b(raw);
-  b.go(readdir_task(b.mount, b.request, b.caller, b.mount.directory(info->fh), size,
-                    static_cast<std::uint64_t>(offset), false));
+  b.go(readdir_task(b.mount, b.request, b.mount.directory(info->fh), size, static_cast<std::uint64_t>(offset),
+                    plus));
+}
+void op_readdir(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
+  read_directory(raw, size, offset, info, false);
 }
 void op_readdirplus(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
-  const Begun b(raw);
-  b.go(readdir_task(b.mount, b.request, b.caller, b.mount.directory(info->fh), size,
-                    static_cast<std::uint64_t>(offset), true));
+  read_directory(raw, size, offset, info, true);
 }
 void op_fsyncdir(fuse_req_t raw, fuse_ino_t, int, fuse_file_info*) {
   // Names are on the server's disk when it has answered (RFC 8881 18.4 and the like).
@@ -284,26 +329,28 @@ Task<void> close_unheard(Mount& mount, Handle file) {
   (void)closed;
 }
 
-/// With a write-back cache the kernel reads what it writes a part of, and knows where the file ends.
+/// With a write-back cache the kernel reads what it writes a part of, and says where the file ends.
 int flags_for(const Mount& mount, int flags) {
   if (!mount.options().writeback) return flags;
   if ((flags & O_ACCMODE) == O_WRONLY) flags = (flags & ~O_ACCMODE) | O_RDWR;
   return flags & ~O_APPEND;
 }
 
-Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, fuse_file_info info) {
+Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino, fuse_file_info info,
+                     std::uint32_t thread) {
   const int flags = flags_for(mount, info.flags);
-  auto opened = co_await mount.files().open(caller, ino, flags);
+  auto opened = co_await mount.files().open(caller, ino, flags, thread);
   const bool unreadable = !opened && flags != info.flags && opened.error().errno_value() == EACCES;
   // Who may only write does so past the cache.
-  if (unreadable) opened = co_await mount.files().open(std::move(caller), ino, info.flags | O_DIRECT);
+  if (unreadable) opened = co_await mount.files().open(std::move(caller), ino, info.flags | O_DIRECT, thread);
   if (!opened) {
     request->error(opened.error());
     co_return;
   }
   info.fh = mount.keep(opened->handle);
   info.keep_cache = opened->keep_cache;
-  info.direct_io = unreadable;
+  if (unreadable) opened->handle->uncached = true;
+  info.direct_io = unreadable || opened->direct_io;
   // Not direct_io for O_DIRECT: with it Linux 6.1 neither writes dirty pages out before nor drops stale ones.
   // Without keep_cache the kernel drops the pages only, and would believe in the size that it knows.
   if (!opened->keep_cache) mount.forget_attributes(ino);
@@ -313,7 +360,8 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
 }
 void op_open(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
   const Begun b(raw);
-  b.go(open_task(b.mount, b.request, b.caller, ino, *info));
+  b.go(open_task(b.mount, b.request, b.caller, ino, *info,
+                 static_cast<std::uint32_t>(fuse_req_ctx(raw)->pid)));
 }
 
 Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,
@@ -324,7 +372,9 @@ Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino
     request->error(created.error());
     co_return;
   }
+  if (!has_owners(created->entry.attributes)) co_await learn_owners(mount, created->entry.attributes);
   info.fh = mount.keep(created->handle);
+  info.direct_io = created->direct_io;
   if (request->created(created->entry, info)) co_return;
   mount.drop_file(info.fh);
   mount.files().forget(created->entry.inode, 1);
@@ -344,8 +394,8 @@ void op_read(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_fi
 }
 
 Task<void> write_task(Mount& mount, RequestRef request, Handle file, async::Memory memory,
-                      std::span<const std::byte> data, std::uint64_t offset) {
-  auto done = co_await mount.files().write(std::move(file), std::move(memory), data, offset);
+                      std::span<const std::byte> data, std::uint64_t offset, int flags) {
+  auto done = co_await mount.files().write(std::move(file), std::move(memory), data, offset, flags);
   if (done) {
     request->written(data.size());
   } else {
@@ -356,33 +406,57 @@ void op_write(fuse_req_t raw, fuse_ino_t, const char* bytes, std::size_t size, o
               fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
     const std::span data(reinterpret_cast<const std::byte*>(bytes), size);
+    // A page that is written back belongs where it is, whoever has the file open and how.
+    const int flags = info->writepage != 0 ? 0 : flags_for(b.mount, info->flags);
     return write_task(b.mount, b.request, std::move(file), b.mount.take_memory(), data,
-                      static_cast<std::uint64_t>(offset));
+                      static_cast<std::uint64_t>(offset), flags);
   });
 }
 
-void op_flush(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
+/// Errors of late writes are told to those who are still there to hear them.
+fs::FileSystem::Heard heard_by(const RequestRef& request) {
+  return [request] { return !request->answered(); };
+}
+/// `elsewhere`: the other open files of this one that the owner has locked through.
+Task<void> flush_task(Mount& mount, RequestRef request, Handle file, std::uint64_t owner,
+                      std::vector<Handle> elsewhere) {
+  auto done = co_await mount.files().flush(std::move(file), owner, heard_by(request));
+  for (Handle& other : elsewhere) {
+    auto released = co_await mount.files().release_locks(std::move(other), owner);
+    if (done && !released) done = released;
+  }
+  request->status(done);
+}
+void op_flush(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
-    return status_task(b.request, b.mount.files().flush(std::move(file), info->lock_owner));
+    std::vector<Handle> elsewhere;
+    for (const std::uint64_t number : b.mount.lock_owners().closes(ino, info->lock_owner)) {
+      Handle other = b.mount.file(number);
+      if (other && other != file) elsewhere.push_back(std::move(other));
+    }
+    b.request->heed_exit();
+    return flush_task(b.mount, b.request, std::move(file), info->lock_owner, std::move(elsewhere));
   });
 }
 void op_fsync(fuse_req_t raw, fuse_ino_t, int, fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
-    return status_task(b.request, b.mount.files().sync(std::move(file)));
+    return status_task(b.request, b.mount.files().sync(std::move(file), heard_by(b.request)));
   });
 }
-Task<void> release_task(Mount& mount, RequestRef request, Handle file, bool unlock, std::uint64_t owner) {
-  if (unlock) {
-    auto unlocked = co_await mount.files().unlock(file, owner, locking::LockRange());
-    (void)unlocked;
+Task<void> release_task(Mount& mount, RequestRef request, Handle file, std::vector<std::uint64_t> owners) {
+  for (const std::uint64_t owner : owners) {
+    auto released = co_await mount.files().release_locks(file, owner);
+    (void)released;  // there is nobody to tell
   }
-  auto closed = co_await mount.files().close(std::move(file));
+  auto closed = co_await mount.files().close(file);
+  mount.has_left(file);
   request->status(closed);  // the kernel does not tell anybody
 }
-void op_release(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
+void op_release(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
-    b.mount.drop_file(info->fh);
-    return release_task(b.mount, b.request, std::move(file), info->flock_release != 0, info->lock_owner);
+    auto owners = b.mount.lock_owners().releases(ino, info->fh);
+    b.mount.leaves(info->fh);
+    return release_task(b.mount, b.request, std::move(file), std::move(owners));
   });
 }
 
@@ -432,7 +506,8 @@ locking::LockRequest lock_request(std::uint64_t owner, const struct flock& lock)
   if (lock.l_len != 0) out.range.length = static_cast<std::uint64_t>(lock.l_len);
   return out;
 }
-void answer_holder(Request& request, const std::optional<locking::LockHolder>& holder) {
+/// `process`: the holder's, 0 if it is not one of this machine.
+void answer_holder(Request& request, const std::optional<locking::LockHolder>& holder, pid_t process) {
   struct flock out{};
   out.l_type = F_UNLCK;
   out.l_whence = SEEK_SET;
@@ -441,20 +516,50 @@ void answer_holder(Request& request, const std::optional<locking::LockHolder>& h
     out.l_start = static_cast<off_t>(holder->range.offset);
     const bool to_the_end = holder->range.end() == locking::LockRange::kToTheEnd;
     out.l_len = to_the_end ? 0 : static_cast<off_t>(holder->range.length);
+    out.l_pid = process;
   }
   request.lock(out);
 }
-void op_getlk(fuse_req_t raw, fuse_ino_t, fuse_file_info* info, struct flock* lock) {
+Task<void> getlk_task(Mount& mount, RequestRef request, fuse_ino_t ino,
+                      Task<Result<std::optional<locking::LockHolder>>> task) {
+  auto holder = co_await std::move(task);
+  if (!holder) {
+    request->error(holder.error());
+    co_return;
+  }
+  const bool ours = *holder && (*holder)->ours;
+  answer_holder(*request, *holder, ours ? mount.lock_owners().process(ino, (*holder)->owner) : 0);
+}
+void op_getlk(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, struct flock* lock) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
-    return value_task(b.request,
-                      b.mount.files().test_lock(std::move(file), lock_request(info->lock_owner, *lock)),
-                      answer_holder);
+    auto test = b.mount.files().test_lock(std::move(file), lock_request(info->lock_owner, *lock));
+    return getlk_task(b.mount, b.request, ino, std::move(test));
   });
 }
+
+/// A lock that is asked for through an open file, by a process.
+struct Locking {
+  fuse_ino_t inode;
+  std::uint64_t number;  ///< of the open file
+  Handle file;
+  locking::LockRequest wanted;
+  pid_t process;
+};
 /// Whoever has a lock sees what those before wrote under theirs, also where the kernel has cached it.
-Task<void> lock_task(Mount& mount, RequestRef request, fuse_ino_t ino, Task<Status> task) {
-  auto done = co_await std::move(task);
-  if (done) co_await mount.drop_cached(ino);
+Task<void> lock_task(Mount& mount, RequestRef request, Locking lock,
+                     std::shared_ptr<locking::LockWait> wait) {
+  mount.lock_owners().locks(lock.inode, lock.number, lock.wanted.owner, lock.process);
+  auto done = co_await mount.files().lock(lock.file, lock.wanted, std::move(wait));
+  if (done && (request->answered() || !mount.file(lock.number))) {
+    // Nobody has waited for it, and the close that would have let it go may be over.
+    done = co_await mount.files().unlock(lock.file, lock.wanted.owner, lock.wanted.range);
+    request->code(EINTR);
+    co_return;
+  }
+  if (done) {
+    mount.lock_owners().locks(lock.inode, lock.number, lock.wanted.owner, lock.process);
+    co_await mount.drop_cached(lock.inode);
+  }
   request->status(done);
 }
 void set_lock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, const struct flock& lock, bool sleep) {
@@ -470,7 +575,8 @@ void set_lock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, const struct
       wait = std::make_shared<locking::LockWait>(b.mount.loop());
       b.request->set_wait(wait);
     }
-    return lock_task(b.mount, b.request, ino, b.mount.files().lock(std::move(file), wanted, std::move(wait)));
+    return lock_task(b.mount, b.request, Locking{ino, info->fh, std::move(file), wanted, lock.l_pid},
+                     std::move(wait));
   });
 }
 void op_setlk(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, struct flock* lock, int sleep) {
@@ -481,6 +587,7 @@ void op_flock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, int operatio
   struct flock lock{};
   const int kind = operation & ~LOCK_NB;
   lock.l_type = kind == LOCK_UN ? F_UNLCK : kind == LOCK_SH ? F_RDLCK : F_WRLCK;
+  lock.l_pid = fuse_req_ctx(raw)->pid;
   set_lock(raw, ino, info, lock, (operation & LOCK_NB) == 0);
 }
 
@@ -538,7 +645,9 @@ void op_init(void* mount, fuse_conn_info* connection) {
   constexpr unsigned kBackground = 64;  // as many as a session has slots
   connection->max_background = kBackground;
   connection->congestion_threshold = kBackground * 3 / 4;
-  connection->want |= connection->capable & FUSE_CAP_ASYNC_DIO;
+  // Lookups and listings in one directory are beside each other (init_reply.h): what is known of it counts
+  // who changes it (fs::FileSystem), and each listing has a page of its own.
+  connection->want |= connection->capable & (FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS);
   if (static_cast<const Mount*>(mount)->options().writeback) {
     connection->want |= connection->capable & FUSE_CAP_WRITEBACK_CACHE;
   }

@@ -53,6 +53,12 @@ bool set_local_lock(MountOptions& o, std::string_view text) {
   return true;
 }
 
+bool set_client_id(MountOptions& o, std::string_view text) {
+  constexpr std::size_t kLongest = 200;
+  o.client_id = text;
+  return !text.empty() && text.size() <= kLongest;
+}
+
 constexpr std::array kRows{
     Row{"hard", nullptr, "wait for a server that does not answer for as long as it takes (default)",
         [](MountOptions& o, std::string_view) { return o.hard = true; }},
@@ -105,13 +111,31 @@ constexpr std::array kRows{
         [](MountOptions& o, std::string_view) { return o.writeback = true; }},
     Row{"local_lock", "none, flock, posix or all", "which locks are this machine's alone (default none)",
         set_local_lock},
+    Row{"clientid", "a name",
+        "what the server knows this client by, where the machine's id and name are not its own",
+        set_client_id},
+    Row{"retry", "minutes",
+        "try for so long where the server cannot be reached (default 2, with bg 10000, for nfsrdma-fuse 0)",
+        [](MountOptions& o, std::string_view text) {
+          o.retry = number(text, 1000000);
+          return o.retry.has_value();
+        }},
+    Row{"bg", nullptr, "after a first failure go on trying in the background",
+        [](MountOptions& o, std::string_view) { return o.background = true; }},
+    Row{"fg", nullptr, "try in the foreground (default)",
+        [](MountOptions& o, std::string_view) { return !(o.background = false); }},
+    Row{"remount", nullptr, "change what the kernel has of a mount: ro, noatime, nosuid, nodev, noexec",
+        [](MountOptions& o, std::string_view) { return o.remount = true; }},
     Row{"ro", nullptr, "read only",
         [](MountOptions& o, std::string_view) {
           o.kernel.emplace_back("ro");
           return true;
         }},
     Row{"rw", nullptr, "for reading and writing (default)",
-        [](MountOptions&, std::string_view) { return true; }},
+        [](MountOptions& o, std::string_view) {
+          std::erase(o.kernel, "ro");
+          return true;
+        }},
 };
 
 /// Those of libfuse and of the kernel, passed on as they are.
@@ -121,9 +145,11 @@ constexpr std::array kPassed{"allow_other",  "allow_root", "default_permissions"
                              "noexec",       "atime",      "noatime",
                              "dirsync"};
 /// Those of fstab(5) and mount(8) that are over when a helper is called.
-constexpr std::array kIgnored{"defaults", "_netdev",    "nofail",      "auto",     "noauto",
-                              "user",     "nouser",     "users",       "owner",    "group",
-                              "relatime", "norelatime", "strictatime", "diratime", "nodiratime"};
+constexpr std::array kIgnored{"defaults",    "_netdev",  "nofail",     "auto",  "noauto",   "user",
+                              "nouser",      "users",    "owner",      "group", "relatime", "norelatime",
+                              "strictatime", "diratime", "nodiratime", "intr",  "nointr"};
+/// The same, with a value; addr and clientaddr are what nfs(5)'s own helper adds for itself.
+constexpr std::array kIgnoredWithValue{"comment", "user", "addr", "clientaddr", "helper"};
 
 Status set_option(MountOptions& options, std::string_view word) {
   const std::size_t equals = word.find('=');
@@ -141,10 +167,18 @@ Status set_option(MountOptions& options, std::string_view word) {
     options.kernel.emplace_back(name);
     return {};
   }
-  if (name.starts_with("x-") || (!has_value && std::ranges::find(kIgnored, name) != kIgnored.end()))
-    return {};
+  const bool is_for_others =
+      name.starts_with("x-") || name.starts_with("X-") ||
+      (!has_value && std::ranges::find(kIgnored, name) != kIgnored.end()) ||
+      (has_value && std::ranges::find(kIgnoredWithValue, name) != kIgnoredWithValue.end());
+  if (is_for_others) return {};
+  const bool known =
+      std::ranges::any_of(option_help(), [&](const OptionHelp& help) { return help.name == name; });
+  if (!known && options.sloppy) return {};
   return options.target.options.set(name, value);
 }
+
+}  // namespace
 
 Status set_options(MountOptions& options, std::string_view list) {
   while (!list.empty()) {
@@ -153,9 +187,12 @@ Status set_options(MountOptions& options, std::string_view list) {
     list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
     if (word.empty()) continue;
     if (auto done = set_option(options, word); !done) return done;
+    options.words.emplace_back(word);
   }
   return {};
 }
+
+namespace {
 
 bool is_helper(const std::string& name) {
   const std::size_t slash = name.rfind('/');
@@ -166,7 +203,9 @@ bool is_helper(const std::string& name) {
 
 Result<MountOptions> parse_command_line(const std::string& name, const std::vector<std::string>& words) {
   MountOptions options;
-  const bool helper = is_helper(name);
+  const bool helper = options.helper = is_helper(name);
+  // Wherever it stands: it is about all of them.
+  options.sloppy = helper && std::ranges::find(words, "-s") != words.end();
   std::vector<std::string> operands;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -187,8 +226,7 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
       if (!file) return file.error();
       options.log = *file;
     } else if (helper && (word == "-n" || word == "-s" || word == "-v")) {
-      // No mtab is written; what is not known is refused all the same; there is nothing to add to what is
-      // said.
+      // No mtab is written; -s has been seen to; there is nothing to add to what is said.
     } else if (helper && word == "-f") {
       options.fake = true;
     } else if (helper && (word == "-t" || word == "-N")) {

@@ -3,7 +3,10 @@
 // Plain values; nothing here touches the network or the file system.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fs/file_system.h"
@@ -22,9 +25,27 @@ struct MountOptions {
   bool local_flock = false, local_posix = false;  ///< local_lock
   bool foreground = false, help = false, version = false;
   bool fake = false;                ///< -f of mount(8): everything but the mount
+  bool sloppy = false;              ///< -s of mount(8): what is not known is left out
+  bool remount = false;             ///< change the mount that is there
+  bool background = false;          ///< bg: after a first failure it goes on by itself
+  std::optional<unsigned> retry;    ///< minutes for which it is tried
+  bool helper = false;              ///< called by the name that mount(8) looks for
+  std::string client_id;            ///< clientid
   std::string log;                  ///< a file for messages, instead of syslog
   std::vector<std::string> kernel;  ///< for libfuse
+  std::vector<std::string> words;   ///< all that -o had, as it was given
+
+  /// How long after the first failure it is tried again. By its own name, for who sits in front of it, it
+  /// says at once what is wrong.
+  [[nodiscard]] std::chrono::minutes patience() const {
+    constexpr unsigned kBackground = 10000, kForeground = 2;  // as in nfs(5)
+    const unsigned usual = background ? kBackground : helper ? kForeground : 0;
+    return std::chrono::minutes(retry.value_or(usual));
+  }
 };
+
+/// Sets what a list such as "ro,rsize=64K" says.
+Status set_options(MountOptions& options, std::string_view list);
 
 /// `name` is argv[0]: a name that begins with "mount." makes it mount(8)'s helper, whose -f, -n, -s and -v
 /// mean something else.

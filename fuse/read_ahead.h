@@ -9,8 +9,4 @@ namespace nfsrdma::fuse {
 /// (/sys/class/bdi), once the mount has begun; for others nothing happens.
 void read_ahead(const std::string& mountpoint);
 
-/// The device number (8:1) of what was mounted there last, by the text of /proc/self/mountinfo; empty:
-/// nothing is.
-std::string device_of(const std::string& mountinfo, const std::string& mountpoint);
-
 }  // namespace nfsrdma::fuse

@@ -23,6 +23,7 @@ class RequestCounters {
   static constexpr unsigned kOperations = 64;
   struct Operation {
     std::uint64_t errors = 0;  ///< of those below: answered with an errno
+    std::uint64_t under_way = 0;
     async::Latencies took;
   };
   struct Ticket {
@@ -34,6 +35,7 @@ class RequestCounters {
     current_ = {operation < kOperations ? operation : 0, now};
     taken_ = false;
     ++under_way_;
+    ++operations_[current_.operation].under_way;
     waited_for_ += is_waited_for(current_.operation) ? 1 : 0;
   }
   Ticket take() {
@@ -48,6 +50,7 @@ class RequestCounters {
     of.errors += refused ? 1 : 0;
     of.took.add(now - ticket.arrived);
     --under_way_;
+    --of.under_way;
     waited_for_ -= is_waited_for(ticket.operation) ? 1 : 0;
   }
 
@@ -55,6 +58,7 @@ class RequestCounters {
   [[nodiscard]] std::uint64_t under_way() const { return under_way_; }
   /// Of them: those that are not the kernel's own goodbyes.
   [[nodiscard]] std::uint64_t waited_for() const { return waited_for_; }
+  [[nodiscard]] std::uint64_t writes_under_way() const;
   /// Whether a process may wait for the answer.
   static bool is_waited_for(unsigned operation);
 

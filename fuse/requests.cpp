@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "fuse/endings.h"
+#include "ids/id_names.h"
+
 namespace nfsrdma::fuse {
 namespace {
 
@@ -49,8 +52,9 @@ struct stat to_stat(const Attributes& from) {
   out.st_ino = from.file_id;
   out.st_mode = type_bits(from.type) | (from.mode & 07777U);
   out.st_nlink = from.links;
-  out.st_uid = from.uid.value_or(kNobody);
-  out.st_gid = from.gid.value_or(kNobody);
+  const ids::IdNames& names = ids::IdNames::system();
+  out.st_uid = (from.uid ? from.uid : names.known(ids::Kind::user, from.owner)).value_or(kNobody);
+  out.st_gid = (from.gid ? from.gid : names.known(ids::Kind::group, from.group)).value_or(kNobody);
   out.st_rdev = makedev(from.device_major, from.device_minor);
   out.st_size = static_cast<off_t>(from.size);
   out.st_blksize = 1 << 20;
@@ -99,14 +103,32 @@ fuse_req_t Request::take(bool refused) {
 
 /// Called by libfuse with its lock on the request held: nothing may be answered from in here.
 void Request::interrupt() {
-  if (wait_) return wait_->cancel();
-  if (timer_ != 0) return;
-  timer_ = loop_.at(loop_.now() + kGrace, [self = weak_from_this()] {
+  if (!interrupted_at_) interrupted_at_ = loop_.now();
+  if (wait_) wait_->cancel();
+  if (timer_ == 0) look_in({});
+}
+
+void Request::set_wait(std::shared_ptr<locking::LockWait> wait) {
+  wait_ = std::move(wait);
+  if (interrupted_at_) wait_->cancel();
+}
+
+void Request::look_in(async::Clock::duration time) {
+  if (timer_ != 0) loop_.cancel(timer_);
+  timer_ = loop_.at(loop_.now() + time, [self = weak_from_this()] {
     const auto request = self.lock();
     if (!request) return;
     request->timer_ = 0;
-    request->code(EINTR);
+    request->look();
   });
+}
+
+void Request::look() {
+  const Fate fate = fate_of(thread_);
+  const bool long_ago = interrupted_at_ && loop_.now() - *interrupted_at_ >= kGrace;
+  if (fate == Fate::ends || (fate == Fate::unknown && long_ago)) return code(EINTR);
+  // One that nobody can tell anything of and that no signal has reached is not looked at again.
+  if (fate == Fate::goes_on || interrupted_at_) look_in(kLook);
 }
 
 void Request::code(int errno_value) {

@@ -1,9 +1,13 @@
 // One request of the kernel, from its arrival to its answer.
 //
-// Answered once: by what was asked for, or, after the kernel has sent an interrupt and nothing came for
-// kGrace, by EINTR. What comes later then is nobody's: whoever has it to give (a file that was opened, an
-// inode that was looked up) sees that answered() is true and takes it back. Not at once, since programs have
-// signal handlers and do not expect EINTR of a file system that works.
+// Answered once: by what was asked for, or by EINTR once whoever waits for it is about to end. The kernel
+// sends an interrupt for any signal; the thread's state in /proc says whether it is a fatal one
+// (endings.h), and is looked at again for as long as the request lasts. What comes later then is nobody's:
+// whoever has it to give (a file that was opened, an inode that was looked up, a lock) sees that answered()
+// is true and takes it back. Any other signal ends nothing but the wait for a lock: programs have signal
+// handlers and do not expect EINTR of a file system.
+//
+// Where the thread cannot be seen from here nobody knows, and EINTR comes after kGrace.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -12,6 +16,7 @@
 #include <fuse_lowlevel.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "async/loop.h"
@@ -48,22 +53,35 @@ class Request : public std::enable_shared_from_this<Request> {
   [[nodiscard]] fuse_req_t raw() const { return request_; }
 
   /// What an interrupt ends at once: the wait for a lock.
-  void set_wait(std::shared_ptr<locking::LockWait> wait) { wait_ = std::move(wait); }
+  void set_wait(std::shared_ptr<locking::LockWait> wait);
+  /// A thread that is killed closes its files on its way out, when there may be no signal any more that the
+  /// kernel would tell of. It waits for what it has written to be sent, but not for long.
+  void heed_exit() { look_in(kExit); }
 
  private:
   Request(async::Loop& loop, RequestCounters& counters, fuse_req_t request)
-      : loop_(loop), counters_(counters), ticket_(counters.take()), request_(request) {}
+      : loop_(loop),
+        counters_(counters),
+        ticket_(counters.take()),
+        thread_(fuse_req_ctx(request)->pid),
+        request_(request) {}
+  static constexpr auto kLook = std::chrono::milliseconds(250);
+  static constexpr auto kExit = std::chrono::milliseconds(700);
   void interrupt();
+  void look_in(async::Clock::duration time);
+  void look();
   /// Gives the raw request for the one answer; null if it was given.
   fuse_req_t take(bool refused = false);
 
   async::Loop& loop_;
   RequestCounters& counters_;
   const RequestCounters::Ticket ticket_;
+  const pid_t thread_;  // that waits for the answer; 0: not known
   fuse_req_t request_;
   std::weak_ptr<Request>* registered_ = nullptr;
   std::shared_ptr<locking::LockWait> wait_;
-  async::Loop::TimerId timer_ = 0;
+  async::Loop::TimerId timer_ = 0;                  // of the next look()
+  std::optional<async::TimePoint> interrupted_at_;  // by the first signal
 };
 
 mode_t type_bits(FileType type);

@@ -148,37 +148,12 @@ const char* local_lock(const MountOptions& options) {
   return options.local_posix ? "posix" : "none";
 }
 
-/// As they could be given to -o, with what was negotiated in place of what was asked for.
-std::string options_text(const Picture& p) {
-  const nfsrdma::Options& to = p.options.target.options;
-  const fs::Options& cache = p.options.cache;
-  std::string out = "vers=4." + std::to_string(p.facts.minor_version);
-  const auto add = [&out](const std::string& word) { out += "," + word; };
-  const auto number = [&add](const char* name, auto value) { add(name + std::to_string(value)); };
-  const auto seconds = [&add](const char* name, fs::Seconds value) {
-    add(name + seconds_text(value.count()));
-  };
-  number("rsize=", p.rsize);
-  number("wsize=", p.wsize);
-  number("port=", to.port);
-  add(std::string("fabric=") + text_of(to.fabric));
-  add(std::string("crc=") + text_of(to.crc));
-  number("nconnect=", to.connections);
-  number("credits=", to.credits);
-  number("timeo=", to.timeout.count() / 100);
-  add(p.options.hard ? "hard" : "soft");
-  number("retrans=", p.options.retrans);
-  seconds("acregmin=", cache.file_min);
-  seconds("acregmax=", cache.file_max);
-  seconds("acdirmin=", cache.directory_min);
-  seconds("acdirmax=", cache.directory_max);
-  add(std::string("lookupcache=") + lookup_cache(cache));
-  add(cache.close_to_open ? "cto" : "nocto");
-  add(cache.sync ? "sync" : "async");
-  add(std::string("local_lock=") + local_lock(p.options));
-  if (to.uid) number("uid=", *to.uid);
-  if (to.gid) number("gid=", *to.gid);
-  for (const std::string& option : p.options.kernel) add(option);
+/// With what was negotiated in place of what was asked for.
+MountOptions options_in_force(const Picture& p) {
+  MountOptions out = p.options;
+  out.target.options.minor_version = p.facts.minor_version;
+  out.target.options.rsize = p.rsize;
+  out.target.options.wsize = p.wsize;
   return out;
 }
 
@@ -190,7 +165,7 @@ void add_header(Lines& out, const Picture& p) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(p.age).count();
   const std::string thousandths = std::to_string(1000 + ms % 1000).substr(1);
   out.line("age").word(std::to_string(ms / 1000) + "." + thousandths);
-  out.line("options").word(options_text(p));
+  out.line("options").word(options_text(options_in_force(p)));
 }
 
 void add_requests(Lines& out, const Picture& p) {
@@ -277,6 +252,10 @@ void add_state(Lines& out, const Picture& p) {
 
 }  // namespace
 
+std::uint64_t RequestCounters::writes_under_way() const {
+  return operations_[FUSE_WRITE].under_way;
+}
+
 bool RequestCounters::is_waited_for(unsigned operation) {
   return operation != FUSE_RELEASE && operation != FUSE_RELEASEDIR && operation != FUSE_FORGET &&
          operation != FUSE_BATCH_FORGET;
@@ -285,6 +264,42 @@ bool RequestCounters::is_waited_for(unsigned operation) {
 std::string operation_name(unsigned operation) {
   const auto known = std::ranges::find(kNames, operation, &Named::number);
   return known == kNames.end() ? std::to_string(operation) : known->name;
+}
+
+std::string options_text(const MountOptions& options) {
+  const nfsrdma::Options& to = options.target.options;
+  const fs::Options& cache = options.cache;
+  std::string out = "vers=4." + std::to_string(to.minor_version);
+  const auto add = [&out](const std::string& word) { out += "," + word; };
+  const auto number = [&add](const char* name, auto value) { add(name + std::to_string(value)); };
+  const auto seconds = [&add](const char* name, fs::Seconds value) {
+    add(name + seconds_text(value.count()));
+  };
+  number("rsize=", to.rsize);
+  number("wsize=", to.wsize);
+  number("port=", to.port);
+  add(std::string("fabric=") + text_of(to.fabric));
+  add(std::string("crc=") + text_of(to.crc));
+  number("nconnect=", to.connections);
+  number("credits=", to.credits);
+  number("timeo=", to.timeout.count() / 100);
+  add(options.hard ? "hard" : "soft");
+  number("retrans=", options.retrans);
+  seconds("acregmin=", cache.file_min);
+  seconds("acregmax=", cache.file_max);
+  seconds("acdirmin=", cache.directory_min);
+  seconds("acdirmax=", cache.directory_max);
+  add(std::string("lookupcache=") + lookup_cache(cache));
+  add(cache.close_to_open ? "cto" : "nocto");
+  add(cache.sync ? "sync" : "async");
+  add(std::string("local_lock=") + local_lock(options));
+  if (options.writeback) add("writeback_cache");
+  if (!options.client_id.empty()) add("clientid=" + options.client_id);
+  if (to.busy_poll.count() != 0) number("busy_poll=", to.busy_poll.count());
+  if (to.uid) number("uid=", *to.uid);
+  if (to.gid) number("gid=", *to.gid);
+  for (const std::string& option : options.kernel) add(option);
+  return out;
 }
 
 std::string statistics_text(const Picture& picture) {

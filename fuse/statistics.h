@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fs/counters.h"
@@ -18,6 +19,8 @@
 namespace nfsrdma::fuse {
 
 constexpr unsigned kStatisticsFormat = 1;
+/// Of the file in the root of a mount.
+constexpr std::string_view kStatisticsName = ".nfsrdma-stats";
 
 /// A mount at a moment. What it refers to must live as long as it does.
 struct Picture {
@@ -41,6 +44,8 @@ struct Picture {
   fs::Holdings data_holdings;
 };
 
+/// As they could be given to -o.
+std::string options_text(const MountOptions& options);
 std::string statistics_text(const Picture& picture);
 
 }  // namespace nfsrdma::fuse

@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "fuse/requests.h"
+#include "fuse/statistics.h"
 
 namespace nfsrdma::fuse {
 
@@ -24,7 +25,7 @@ class StatisticsFile {
  public:
   /// fs::Inodes counts from 1.
   static constexpr fuse_ino_t kInode = ~fuse_ino_t{0};
-  static constexpr std::string_view kName = ".nfsrdma-stats";
+  static constexpr std::string_view kName = kStatisticsName;
 
   explicit StatisticsFile(std::function<std::string()> text);
   /// `behind`, with this in front. Each request's user data is the Mount.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Try nfsrdma on a fresh Debian 12, without any RDMA hardware: sudo packaging/try-it.sh
+# Try nfsrdma on a fresh Debian 12, without any RDMA hardware: packaging/try-it.sh
 #
 #   try-it.sh              the tour, then the server stays up for you until Enter or Ctrl-C
 #   try-it.sh --once       the tour alone, for scripts: exit status 0 if every step worked
@@ -7,8 +7,9 @@
 # It installs packages, builds (in build/, or where NFSRDMA_BUILD_DIR says), starts a real NFS server (NFS-Ganesha, an
 # instance of its own) with nfsrdma-bridge in front of it, which makes it reachable over RDMA (iWARP in software) on
 # 127.0.0.1, shows nfsrdma-cli at work, and mounts it with nfsrdma-fuse. Everything it started is stopped and its files
-# are removed at the end.
-# Exit status: 0, 1 (a step failed), 2 (usage), 77 (it is not root).
+# are removed at the end. Who is not root is asked for his password by sudo, since packages are installed and Ganesha
+# opens files by handle; the build directory stays his.
+# Exit status: 0, 1 (a step failed), 2 (usage), 77 (neither root nor sudo).
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(realpath -m "${NFSRDMA_BUILD_DIR:-$root/build}")
@@ -23,10 +24,16 @@ bold= plain=
 if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); fi
 die() { echo "try-it.sh: $*" >&2; exit 1; }
 step() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
-if [ "$(id -u)" != 0 ]; then
-  echo "try-it.sh: not root: it installs packages, and Ganesha opens files by handle; use sudo" >&2
+# shellcheck source=root.sh
+. "$root/packaging/root.sh"
+if ! become_root "$0" "$@"; then
+  echo "try-it.sh: neither root nor sudo: Ganesha opens files by handle, which takes root" >&2
+  if ! missing=$("$root/packaging/packages.sh" missing build try); then
+    echo "try-it.sh: these packages are missing, too: $(xargs <<< "$missing")" >&2
+  fi
   exit 77
 fi
+trap 'give_back "$build"' EXIT
 
 # ---- what is needed ----
 step "packages"
@@ -49,6 +56,7 @@ finish() {
   [ -z "$mounted" ] || fusermount3 -uz "$mounted" 2> /dev/null
   [ -z "$bridge_pid" ] || { kill "$bridge_pid" 2> /dev/null; wait "$bridge_pid" 2> /dev/null; }
   if [ -n "$work" ]; then "$ganesha" down "$work"; rm -rf "$work"; fi
+  give_back "$build"
   exit "$status"
 }
 trap finish EXIT

@@ -222,7 +222,22 @@ Result<Attributes> ClientImpl::stat(std::string_view path, bool follow) {
   auto node = on_path<Result<nfs4::Node>>(
       path, [&](nfs4::Path at) { return names_->find(std::move(at), follow, nfs4::public_attributes()); });
   if (!node) return node.error();
-  return nfs4::to_public(node->attributes);
+  Attributes out = nfs4::to_public(node->attributes);
+  add_ids(std::span(&out, 1));
+  return out;
+}
+
+/// Names that cannot be had in time have no numbers.
+void ClientImpl::add_ids(std::span<Attributes> all) {
+  ids::IdNames& names = ids::IdNames::system();
+  std::vector<ids::Principal> wanted;
+  for (const Attributes& one : all) names.add_wanted(one, wanted);
+  const auto learn = [](async::Loop& loop, std::vector<ids::Principal> those) -> async::Task<Status> {
+    co_await ids::IdNames::system().learn(loop, std::move(those));
+    co_return Status();
+  };
+  if (!wanted.empty()) (void)run<Status>(learn(loop_, std::move(wanted)));
+  for (Attributes& one : all) names.fill_in(one);
 }
 
 Result<std::string> ClientImpl::read_link(std::string_view path) {
@@ -255,13 +270,22 @@ Status ClientImpl::list(std::string_view path, const std::function<bool(const Di
   while (!listing->eof) {
     auto entries = run<Result<std::vector<entry4>>>(names_->list_some(*listing));
     if (!entries) return entries.error();
-    for (entry4& e : *entries) {
+    std::vector<WireAttributes> wire(entries->size());
+    std::vector<Attributes> attributes(entries->size());
+    for (std::size_t i = 0; i < entries->size(); ++i) {
+      const entry4& e = (*entries)[i];
+      if (!decode_attributes(e.attrs, wire[i])) {
+        return undecodable_attributes(listing->path + "/" + e.name.value);
+      }
+      attributes[i] = to_public(wire[i]);
+    }
+    add_ids(attributes);
+    for (std::size_t i = 0; i < entries->size(); ++i) {
+      entry4& e = (*entries)[i];
       out.name = std::move(e.name.value);
       out.cookie = e.cookie;
       out.attributes.reset();
-      WireAttributes wire;
-      if (!decode_attributes(e.attrs, wire)) return undecodable_attributes(listing->path + "/" + out.name);
-      if (wire.rdattr_error.value_or(NFS4_OK) == NFS4_OK) out.attributes = to_public(wire);
+      if (wire[i].rdattr_error.value_or(NFS4_OK) == NFS4_OK) out.attributes = std::move(attributes[i]);
       if (!entry(out)) return {};
     }
   }

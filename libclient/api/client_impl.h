@@ -17,6 +17,7 @@
 #include "api/server.h"
 #include "async/loop.h"
 #include "async/wakeup.h"
+#include "ids/id_names.h"
 #include "nfs4/file.h"
 #include "nfs4/namespace.h"
 #include "nfsrdma/client.h"
@@ -82,6 +83,8 @@ class ClientImpl final : public Client {
   [[nodiscard]] std::uint32_t wsize() const { return server_.wsize(); }
   /// Waits until a callback may run: not from inside the call that started it, and on a user's thread.
   async::Task<void> callback_time();
+  /// The numbers of owners that the server gives as names. Outside the mutex, as with run().
+  void add_ids(std::span<Attributes> all);
   void count_callback() { ++delivered_; }
   [[nodiscard]] bool connected() const { return connected_; }
   [[nodiscard]] bool running() const { return running_; }

@@ -110,7 +110,9 @@ Status FileImpl::sync() {
 Result<Attributes> FileImpl::attributes() {
   auto wire = client_.run<Result<nfs4::WireAttributes>>(file_->attributes(nfs4::public_attributes()));
   if (!wire) return wire.error();
-  return nfs4::to_public(*wire);
+  Attributes out = nfs4::to_public(*wire);
+  client_.add_ids(std::span(&out, 1));
+  return out;
 }
 
 Status FileImpl::set_attributes(const SetAttributes& changes) {

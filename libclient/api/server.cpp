@@ -6,6 +6,7 @@
 #include <array>
 #include <cinttypes>
 #include <cstdio>
+#include <utility>
 
 #include "fabric/verbs/library.h"
 #include "nfs4/namespace.h"
@@ -55,17 +56,6 @@ std::string host_name() {
   return name;
 }
 
-rpc::Credential caller(const Options& options, const std::string& host) {
-  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
-  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
-  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
-  // Somebody else's identity does not come with this process's groups.
-  if (options.uid || options.gid) groups.clear();
-  const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
-  return rpc::Credential::sys(host, options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()),
-                              numbers);
-}
-
 /// How many calls may be under way where each pins its buffer in memory. Beyond that the system would refuse
 /// to register another.
 std::uint32_t most_slots(const Options& options, const fabric::Established& established) {
@@ -88,10 +78,14 @@ nfs4::SessionOptions session_options(const Options& options, rpc::Channel& chann
   out.wsize = options.wsize;
   out.slots = most_slots(options, channel.established());
   out.callback_slots = kCallbackSlots;
-  out.credential = caller(options, surroundings.host);
-  // RFC 8881 2.4: unique among clients; every Client is one of its own and leaves nothing to reclaim.
-  out.owner_id =
-      "nfsrdma " + surroundings.host + " " + surroundings.process + " " + random_hex(channel.loop());
+  out.credential = caller_of(options, surroundings.host);
+  // RFC 8881 2.4: unique among clients. A Client is one of its own, and leaves nothing to reclaim.
+  out.owner_id = surroundings.owner_id;
+  if (out.owner_id.empty()) {
+    out.owner_id =
+        "nfsrdma " + surroundings.host + " " + surroundings.process + " " + random_hex(channel.loop());
+  }
+  // Another each time: of a client that is known already the server drops all that it had (18.35.4, case 5).
   channel.loop().random(out.verifier);
   out.timeout = options.timeout;
   out.patience = patience;
@@ -104,8 +98,19 @@ rpc::Credential credential_of(std::uint32_t uid, std::uint32_t gid, std::span<co
   return rpc::Credential::sys(host_name(), uid, gid, groups);
 }
 
-Surroundings Surroundings::system() {
-  return {host_name(), std::to_string(::getpid()), fabric::system_dialer()};
+rpc::Credential caller_of(const Options& options, const std::string& host) {
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+  // Somebody else's identity does not come with this process's groups.
+  if (options.uid || options.gid) groups.clear();
+  const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
+  return rpc::Credential::sys(host, options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()),
+                              numbers);
+}
+
+Surroundings Surroundings::system(std::string owner_id) {
+  return {host_name(), std::to_string(::getpid()), fabric::system_dialer(), std::move(owner_id)};
 }
 
 Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::Address>& addresses,

@@ -26,8 +26,14 @@ struct Surroundings {
   std::string host;     ///< the machine's name
   std::string process;  ///< tells the clients of one machine apart
   fabric::Dialer dial;
-  [[nodiscard]] static Surroundings system();
+  /// Who it is to the server, across restarts of the program (RFC 8881 2.4); empty: a client of its own, like
+  /// no other.
+  std::string owner_id;
+  [[nodiscard]] static Surroundings system(std::string owner_id = {});
 };
+
+/// This process's, but for what the options say.
+rpc::Credential caller_of(const Options& options, const std::string& host = Surroundings::system().host);
 
 class Server {
  public:

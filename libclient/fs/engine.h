@@ -44,6 +44,12 @@ struct Made {
   std::optional<Attributes> directory;
 };
 
+/// Where an object was found.
+struct Place {
+  FileHandle directory;
+  std::string name;
+};
+
 struct Renamed {
   std::optional<Attributes> source, target;  ///< the directories, as they are afterwards
 };
@@ -134,6 +140,8 @@ class Engine {
   /// None: there is no such name.
   virtual async::Task<Result<std::optional<Object>>> lookup(Caller caller, FileHandle directory,
                                                             std::string name) = 0;
+  /// "..", where the server has one.
+  virtual async::Task<Result<Object>> parent(Caller caller, FileHandle directory) = 0;
   virtual async::Task<Result<Attributes>> attributes(Caller caller, FileHandle object) = 0;
   /// `file`, if there is one, is open for writing. Gives them as they are afterwards.
   virtual async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object,
@@ -177,9 +185,11 @@ class Engine {
 
   // ---- files ----
 
-  /// `label`: what it is called in errors.
-  virtual async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label,
-                                           Access access) = 0;
+  /// `label`: what it is called in errors. `found_at`: where somebody found it who opens it by name. If that
+  /// name leads elsewhere by now, or nowhere, the file is not opened: ESTALE. Where the caller may not look
+  /// the name up, or the server has promised to tell of a change, it is opened without looking.
+  virtual async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access,
+                                           std::optional<Place> found_at) = 0;
   struct Creation {
     std::uint32_t mode = 0;
     bool exclusive = false;  ///< one that is there is an error (EEXIST)
@@ -204,6 +214,9 @@ class Engine {
   [[nodiscard]] virtual std::chrono::seconds delegated_for() const = 0;
   /// Told of the file when such a promise ends, before the server hears of it.
   virtual void on_delegation_end(std::function<void(const FileHandle&)> sink) = 0;
+  /// Told of a file whose unstable data is lost, with the error that lost it: the server's answer to a COMMIT
+  /// or to writing it again, whether somebody waits for that or not. A commit() gives the error, too.
+  virtual void on_lost_data(std::function<void(const FileHandle&, const Error&)> /*sink*/) {}
   /// How many files at most are kept open for their delegations alone, when nobody has them open any more.
   virtual void keep_delegated(std::size_t most) = 0;
   /// Nobody will ask for the file.

@@ -14,6 +14,18 @@ namespace nfsrdma::fs {
 namespace {
 
 constexpr std::string_view kUser = "user.";
+/// Attributes are asked for again where the size was set meanwhile, but not for ever.
+constexpr int kMostTries = 4;
+
+bool changes_nothing(const SetAttributes& changes) {
+  return !changes.mode && !changes.uid && !changes.gid && !changes.size && !changes.accessed &&
+         !changes.modified && !changes.accessed_now && !changes.modified_now;
+}
+
+/// The server said no: nothing has changed. After any other error it may have done what it was asked.
+bool is_refusal(const Error& error) {
+  return error.kind() == ErrorKind::server || error.kind() == ErrorKind::usage;
+}
 
 }  // namespace
 
@@ -25,16 +37,22 @@ FileSystem::FileSystem(std::unique_ptr<Engine> engine, Options options, const Ob
     : engine_(std::move(engine)),
       loop_(engine_->loop()),
       options_(options),
-      root_(root.attributes),
+      numbering_(root.attributes),
       inodes_(loop_, root.handle),
       less_behind_(loop_),
       less_closing_(loop_) {
+  if (root.attributes) tell(*inodes_.find(Inodes::kRoot), numbering_.numbered(*root.attributes), 0);
   engine_->keep_delegated(options_.most_delegated);
   engine_->on_delegation_end([this](const FileHandle& handle) { delegation_ended(handle); });
+  engine_->on_lost_data([this](const FileHandle& handle, const Error& error) {
+    if (const auto inode = inodes_.find(handle)) lost(*inode, error);
+  });
 }
 
 FileSystem::~FileSystem() {
+  loop_.drop(sending_task_);
   engine_->on_delegation_end(nullptr);
+  engine_->on_lost_data(nullptr);
 }
 
 void FileSystem::delegation_ended(const FileHandle& handle) {
@@ -44,8 +62,10 @@ void FileSystem::delegation_ended(const FileHandle& handle) {
 
 void FileSystem::forget(std::uint64_t id, std::uint64_t lookups) {
   const auto forgotten = inodes_.forget(id, lookups);
+  if (!forgotten) return;
+  forgotten_ = std::max({forgotten_, forgotten->altered, forgotten->changed});
   // It may have been removed: the server should not keep its blocks for us.
-  if (forgotten) engine_->forget(forgotten->handle);
+  engine_->forget(forgotten->handle);
 }
 
 Holdings FileSystem::holdings() const {
@@ -82,36 +102,84 @@ Seconds FileSystem::valid(Inode& inode, const Attributes& attributes) {
   return std::max(plain, Seconds(engine_->delegated_for()));
 }
 
-/// A mount has one st_dev, and the server may have several file systems below the export. Without this two
-/// files of theirs could pass for links of one.
-Attributes FileSystem::numbered(Attributes attributes) const {
-  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
-  const std::uint64_t major = attributes.filesystem_major, minor = attributes.filesystem_minor;
-  const bool known = attributes.type != FileType::unknown && root_;
-  if (known && (major != root_->filesystem_major || minor != root_->filesystem_minor)) {
-    const std::uint64_t where = (major * kOdd + minor) * kOdd;
-    attributes.file_id ^= where | 1ULL << 63U;
-  }
-  return attributes;
+/// Where the file that somebody opens was found, if that was not just now.
+std::optional<Place> FileSystem::place_of(const Inode& inode) const {
+  const bool names_believed = options_.names && options_.file_max > Seconds(0);
+  if (!options_.close_to_open || !names_believed) return std::nullopt;
+  const auto directory = inodes_.find(inode.parent);
+  if (!directory) return std::nullopt;
+  return Place{directory->handle, inode.label};
 }
 
-Entry FileSystem::entry(const FileHandle& handle, const std::string& name, const Attributes& told) {
+/// Whether this open() is the second try of somebody who was refused.
+bool FileSystem::is_second_try(Inode& inode, std::uint32_t thread) {
+  return std::erase(inode.excused, thread) != 0;
+}
+
+void FileSystem::refused_by_name(Inode& inode, std::uint32_t thread) {
+  constexpr std::size_t kMost = 64;  // most of them walk the path again and never come back
+  if (inode.excused.size() >= kMost) inode.excused.erase(inode.excused.begin());
+  inode.excused.push_back(thread);
+}
+
+/// What the kernel believes from now on; `attributes` with the mount's numbers.
+void FileSystem::tell(Inode& inode, const Attributes& attributes, std::uint64_t as_of) {
+  inode.number = attributes.file_id;
+  inode.sticky = attributes.type == FileType::directory && (attributes.mode & S_ISVTX) != 0;
+  inode.set_id = attributes.type == FileType::regular && (attributes.mode & (S_ISUID | S_ISGID)) != 0;
+  inode.told = std::max(inode.told, as_of);
+}
+
+Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const std::string& name,
+                        const Attributes& told, std::uint64_t as_of) {
   Entry out;
-  out.attributes = numbered(told);
-  const auto inode = inodes_.look_up(handle, name, out.attributes.type);
+  const auto inode = inodes_.look_up(handle, name, told.type);
   out.inode = inode->id;
+  inodes_.place(*inode, directory.id, name);
   inode->fresh.reset();  // older than these
-  out.attributes_valid = valid(*inode, out.attributes);
+  Attributed now = attributed(*inode, told, as_of);
+  out.attributes = std::move(now.attributes);
+  out.attributes_valid = now.valid;
   // A name is its directory's, which has no delegation.
   if (options_.names) out.name_valid = valid(out.attributes);
   return out;
 }
 
-Attributed FileSystem::attributed(Inode& inode, const Attributes& told) {
-  Attributed out;
-  out.attributes = numbered(told);
-  out.valid = valid(inode, out.attributes);
+Attributed FileSystem::attributed(Inode& inode, const Attributes& told, std::uint64_t as_of) {
+  learn(inode, told);
+  Attributed out = corrected(inode, told, as_of);
+  tell(inode, out.attributes, as_of);
   return out;
+}
+
+/// Where writes were under way since they were asked for, the file is as large as these say at least, and the
+/// rest is not believed for longer than it takes to tell it.
+Attributed FileSystem::corrected(Inode& inode, const Attributes& told, std::uint64_t as_of) {
+  Attributed out;
+  out.attributes = numbering_.numbered(told);
+  out.valid = valid(inode, out.attributes);
+  if (inode.writes.empty() && inode.changed <= as_of) return out;
+  out.valid = Seconds(0);
+  out.attributes.size = std::max(out.attributes.size, inode.writes.written_since(as_of).value_or(0));
+  return out;
+}
+
+/// What was read ahead of another state of the file is not given out any more.
+void FileSystem::learn(Inode& inode, const Attributes& told) {
+  inode.known_at = loop().now();
+  if (inode.known_change != told.change) ++inode.contents;
+  inode.known_change = told.change;
+}
+
+/// What may be told while writes are under way without asking anybody: what one that ended a moment ago
+/// brought. The times are the server's, of that write; the next ones are still to be made.
+std::optional<Attributed> FileSystem::while_writing(Inode& inode) {
+  const auto& known = inode.brought;
+  if (!known || inode.writes.empty()) return std::nullopt;
+  const Seconds age = loop().now() - known->when;
+  const bool old = age >= std::min(options_.file_min, Seconds(1));
+  if (old || known->namings != namings_ || inode.resized > known->as_of) return std::nullopt;
+  return corrected(inode, known->attributes, known->as_of);
 }
 
 /// A file's changes whenever this client may change it; a directory's when it may have got another place,
@@ -122,9 +190,11 @@ std::uint64_t FileSystem::freshness(const Inode& inode) const {
 
 /// FUSE drops attributes whenever it changes a file or a directory, and asks for them again at once.
 void FileSystem::keep_fresh(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  if (freshness(inode) != as_of) return;
+  learn(inode, told);
+  if (freshness(inode) != as_of || !inode.writes.empty()) return;
   Inode::Fresh fresh;
-  fresh.attributes = numbered(told);
+  fresh.attributes = numbering_.numbered(told);
+  tell(inode, fresh.attributes, ++changes_);
   const Seconds time = valid(fresh.attributes);
   if (time == Seconds(0)) return;
   fresh.until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(time);
@@ -155,25 +225,27 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
   auto found = co_await engine_->lookup(std::move(caller), (*parent)->handle, name);
   if (!found) co_return found.error();
   if (!*found) co_return absent();
-  Object& object = **found;
-  // Its size may not yet be what the kernel was told that it had written.
-  const auto known = inodes_.find(object.handle);
-  if (known && (!known->writes.empty() || known->changed > as_of)) {
-    co_await settle(*known);
-    object.attributes.reset();
-  }
-  co_return co_await made(std::move(object), std::move(name));
+  co_return co_await made(std::move(**found), *parent, std::move(name), as_of);
 }
 
 async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  co_await settle(**inode);
+  if (!(*inode)->writes.empty()) {
+    if (auto told = while_writing(**inode)) co_return *told;
+    // Not for all of them: one that ends brings the times of a write, which is what may not be missing.
+    co_await one_settled(**inode);
+    if (auto told = while_writing(**inode)) co_return *told;
+  }
   const auto known = fresh(**inode);
   if (known && !engine_->delegated((*inode)->handle)) co_return *known;
-  auto got = co_await engine_->attributes(std::move(caller), (*inode)->handle);
-  if (!got) co_return got.error();
-  co_return attributed(**inode, *got);
+  for (int tries = 1;; ++tries) {
+    const std::uint64_t as_of = changes_;
+    auto got = co_await engine_->attributes(caller, (*inode)->handle);
+    if (!got) co_return got.error();
+    if ((*inode)->resized > as_of && tries < kMostTries) continue;
+    co_return attributed(**inode, *got, as_of);
+  }
 }
 
 async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::uint64_t id,
@@ -182,12 +254,20 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
   auto inode = find(id);
   if (!inode) co_return inode.error();
   co_await settle(**inode);
+  // Linux: what is left where the kernel would clear set-id bits and leaves that to the server.
+  if (changes_nothing(changes)) co_return co_await attributes(std::move(caller), id);
   const Naming naming(*this, *inode);
   const ServerFileRef open = file ? file->file() : nullptr;
+  std::uint64_t as_of = changes_;
+  // ftruncate(2): whoever opened the file for writing may cut it, whoever he is by now.
+  if (file) caller = file->caller();
   auto got = co_await engine_->set_attributes(std::move(caller), (*inode)->handle, changes, open);
+  if (changes.size) {
+    resized(**inode);
+    as_of = changes_;
+  }
   if (!got) co_return got.error();
-  if (changes.size) changed_here(**inode);
-  co_return attributed(**inode, *got);
+  co_return attributed(**inode, *got, as_of);
 }
 
 async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned mode) {
@@ -216,43 +296,50 @@ async::Task<Result<Space>> FileSystem::space(Caller caller, std::uint64_t id) {
 
 // ---- making, removing, renaming ----
 
-/// Of what was found or made. Its attributes may not have come along.
-async::Task<Result<Entry>> FileSystem::made(Object object, std::string name) {
-  if (object.attributes) co_return entry(object.handle, name, *object.attributes);
-  auto got = co_await engine_->attributes(nullptr, object.handle);
-  if (!got) co_return got.error();
-  co_return entry(object.handle, name, *got);
+/// Of what was found or made. Its attributes may not have come along, or its size may have been set since.
+async::Task<Result<Entry>> FileSystem::made(Object object, std::shared_ptr<Inode> directory, std::string name,
+                                            std::uint64_t as_of) {
+  const auto known = inodes_.find(object.handle);
+  for (int tries = 1;; ++tries) {
+    const bool old = known && known->resized > as_of && tries < kMostTries;
+    if (object.attributes && !old) co_return entry(object.handle, *directory, name, *object.attributes, as_of);
+    as_of = changes_;
+    auto got = co_await engine_->attributes(nullptr, object.handle);
+    if (!got) co_return got.error();
+    object.attributes = std::move(*got);
+  }
 }
 
-async::Task<Result<Entry>> FileSystem::entered(Naming& naming, Result<Made> result, std::string name) {
+async::Task<Result<Entry>> FileSystem::entered(Naming& naming, Result<Made> result,
+                                               std::shared_ptr<Inode> directory, std::string name) {
   if (!result) co_return result.error();
   naming.brought(result->directory);
-  co_return co_await made(std::move(result->object), std::move(name));
+  co_return co_await made(std::move(result->object), std::move(directory), std::move(name), naming.as_of());
 }
 
 async::Task<Result<Entry>> FileSystem::make_directory(Caller caller, std::uint64_t directory,
                                                       std::string name, std::uint32_t mode) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent);
+  Naming naming(*this, *parent, name);
   auto created = co_await engine_->make_directory(std::move(caller), (*parent)->handle, name, mode);
-  co_return co_await entered(naming, std::move(created), std::move(name));
+  co_return co_await entered(naming, std::move(created), *parent, std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::make_symlink(Caller caller, std::uint64_t directory, std::string name,
                                                     std::string text) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent);
+  Naming naming(*this, *parent, name);
   auto created = co_await engine_->make_symlink(std::move(caller), (*parent)->handle, name, std::move(text));
-  co_return co_await entered(naming, std::move(created), std::move(name));
+  co_return co_await entered(naming, std::move(created), *parent, std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t directory, std::string name,
                                                  std::uint32_t mode, std::uint64_t device) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent);
+  Naming naming(*this, *parent, name);
   if (S_ISREG(mode)) {
     Engine::Creation how;
     how.mode = mode;
@@ -261,7 +348,7 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
     if (!opened) co_return opened.error();
     naming.brought(opened->directory);
     (void)co_await engine_->close(std::move(opened->file));
-    co_return co_await made(std::move(opened->object), std::move(name));
+    co_return co_await made(std::move(opened->object), *parent, std::move(name), naming.as_of());
   }
   FileType type = FileType::fifo;
   if (S_ISSOCK(mode)) type = FileType::socket;
@@ -271,7 +358,7 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
   numbers.major = major(device);
   numbers.minor = minor(device);
   auto created = co_await engine_->make_node(std::move(caller), (*parent)->handle, name, type, numbers, mode);
-  co_return co_await entered(naming, std::move(created), std::move(name));
+  co_return co_await entered(naming, std::move(created), *parent, std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std::uint64_t directory,
@@ -280,9 +367,10 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
   if (!inode) co_return inode.error();
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent);
+  Naming naming(*this, *parent, name);
+  const Naming linking(*this, *inode);  // it has a link more
   auto linked = co_await engine_->link(std::move(caller), (*inode)->handle, (*parent)->handle, name);
-  co_return co_await entered(naming, std::move(linked), std::move(name));
+  co_return co_await entered(naming, std::move(linked), *parent, std::move(name));
 }
 
 /// The inode that the name leads to, if a file of it is open here.
@@ -303,52 +391,93 @@ async::Task<Result<std::shared_ptr<Inode>>> FileSystem::open_target(Caller calle
   co_return inode;
 }
 
-async::Task<Status> FileSystem::hide(Caller caller, FileHandle directory, std::string name,
-                                     std::shared_ptr<Inode> inode) {
-  // Nobody else's: the client id is in it, and what it is for.
-  char hidden[64];
-  std::snprintf(hidden, sizeof hidden, ".nfs%016llx%08llx",
-                static_cast<unsigned long long>(engine_->client_number() ^ inode->id),
+/// Nobody else's: the client id is in it, and what it is for.
+std::string FileSystem::hidden_name(const Inode& inode) {
+  char name[64];
+  std::snprintf(name, sizeof name, ".nfs%016llx%08llx",
+                static_cast<unsigned long long>(engine_->client_number() ^ inode.id),
                 static_cast<unsigned long long>(++last_hidden_));
-  auto renamed = co_await engine_->rename(caller, directory, std::move(name), directory, std::string(hidden));
-  if (!renamed) co_return renamed.error();
-  ++counters_.hidden;
+  return name;
+}
+
+async::Task<void> FileSystem::remove_hidden(Inode::Hidden where) {
+  std::optional<Naming> naming;
+  if (auto directory = inodes_.find(where.directory)) naming.emplace(*this, std::move(directory), where.name);
+  auto removed = co_await engine_->remove(std::move(where.caller), where.directory, where.name);
+  if (removed && naming) naming->gone(where.name);
+}
+
+/// The inode has the name until it is closed.
+async::Task<void> FileSystem::hidden(std::shared_ptr<Inode> inode, Inode::Hidden where) {
   // The last one was closed meanwhile: nobody else would remove it.
   if (inode->open.empty()) {
-    (void)co_await engine_->remove(std::move(caller), directory, std::string(hidden));
-    co_return Status();
+    co_await remove_hidden(std::move(where));
+  } else {
+    inode->hidden.push_back(std::move(where));
   }
+}
+
+/// The name leads to nothing any more, as far as is known.
+void FileSystem::unlinked(const Inode& directory, const std::string& name) {
+  unlinked_ = ++changes_;
+  const auto inode = inodes_.at(directory.id, name);
+  if (!inode) return;
+  inode->altered = changes_;
+  inodes_.displace(*inode);
+}
+
+async::Task<Status> FileSystem::hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
+                                     std::shared_ptr<Inode> inode) {
+  const Naming hiding(*this, inode);
   Inode::Hidden where;
-  where.directory = directory;
-  where.name = hidden;
-  inode->hidden = std::move(where);
+  where.directory = directory->handle;
+  where.name = hidden_name(*inode);
+  where.caller = caller;
+  auto renamed =
+      co_await engine_->rename(std::move(caller), directory->handle, name, directory->handle, where.name);
+  if (!renamed && is_refusal(renamed.error())) co_return renamed.error();
+  where.sure = renamed.has_value();
+  unlinked(*directory, name);
+  co_await hidden(std::move(inode), std::move(where));
+  if (!renamed) co_return renamed.error();
+  ++counters_.hidden;
   co_return Status();
 }
 
 async::Task<Status> FileSystem::remove_file(Caller caller, std::uint64_t directory, std::string name) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent);
+  Naming naming(*this, *parent, name);
   auto target = co_await open_target(caller, (*parent)->handle, name);
+  if (!target) co_return target.error();
   // Another link of a file that is hidden already just goes.
-  if (target && *target && !(*target)->hidden) {
-    co_return co_await hide(std::move(caller), (*parent)->handle, std::move(name), *target);
+  if (*target && !(*target)->is_hidden()) {
+    auto done = co_await hide(std::move(caller), *parent, name, *target);
+    if (done) naming.gone(name);
+    co_return done;
   }
-  auto removed = co_await engine_->remove(std::move(caller), (*parent)->handle, std::move(name));
-  if (!removed) co_return removed.error();
-  naming.brought(*removed);
-  co_return Status();
+  co_return co_await remove_name(naming, std::move(caller), *parent, std::move(name));
 }
 
 async::Task<Status> FileSystem::remove_directory(Caller caller, std::uint64_t directory, std::string name) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent);
-  auto removed = co_await engine_->remove(std::move(caller), (*parent)->handle, std::move(name));
+  Naming naming(*this, *parent, name);
+  co_return co_await remove_name(naming, std::move(caller), *parent, std::move(name));
+}
+
+async::Task<Status> FileSystem::remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
+                                            std::string name) {
+  auto removed = co_await engine_->remove(std::move(caller), directory->handle, name);
+  if (!removed && is_refusal(removed.error())) co_return removed.error();
+  unlinked(*directory, name);
   if (!removed) co_return removed.error();
+  naming.gone(name);
   naming.brought(*removed);
   co_return Status();
 }
+
+// ---- renaming ----
 
 async::Task<Status> FileSystem::rename(Caller caller, std::uint64_t from, std::string old_name,
                                        std::uint64_t to, std::string new_name) {
@@ -357,20 +486,22 @@ async::Task<Status> FileSystem::rename(Caller caller, std::uint64_t from, std::s
   auto target = find(to);
   if (!target) co_return target.error();
   ++renames_;
-  Naming leaving(*this, *source);
+  Naming leaving(*this, *source, old_name);
   std::optional<Naming> entering;
-  if (*source != *target) entering.emplace(*this, *target);
-  // Two links of one file: POSIX has rename() do nothing then, and so do servers.
-  auto replaced = co_await open_target(caller, (*target)->handle, new_name);
-  if (replaced && *replaced && !(*replaced)->hidden) {
-    auto moved = co_await open_target(caller, (*source)->handle, old_name);
-    if (!(moved && *moved == *replaced)) {
-      auto hidden = co_await hide(caller, (*target)->handle, new_name, *replaced);
-      if (!hidden) co_return hidden;
-    }
+  if (*source == *target) {
+    leaving.changes(new_name);
+  } else {
+    entering.emplace(*this, *target, new_name);
   }
-  auto renamed = co_await engine_->rename(std::move(caller), (*source)->handle, std::move(old_name),
-                                          (*target)->handle, std::move(new_name));
+  auto replaced = co_await open_target(caller, (*target)->handle, new_name);
+  if (!replaced) co_return replaced.error();
+  Renaming what;
+  what.caller = std::move(caller);
+  what.source = *source;
+  what.old_name = std::move(old_name);
+  what.target = *target;
+  what.new_name = std::move(new_name);
+  auto renamed = co_await rename_over(std::move(what), std::move(*replaced));
   ++renames_;
   if (!renamed) co_return renamed.error();
   leaving.brought(renamed->source);
@@ -378,35 +509,124 @@ async::Task<Status> FileSystem::rename(Caller caller, std::uint64_t from, std::s
   co_return Status();
 }
 
-// ---- directories ----
-
-std::shared_ptr<DirectoryHandle> FileSystem::open_directory(std::uint64_t id) {
-  auto inode = inodes_.find(id);
-  if (!inode) return nullptr;
-  auto out = std::make_shared<DirectoryHandle>();
-  out->inode = std::move(inode);
-  return out;
+async::Task<Result<Renamed>> FileSystem::rename_now(Renaming what) {
+  auto renamed = co_await engine_->rename(what.caller, what.source->handle, what.old_name,
+                                          what.target->handle, what.new_name);
+  if (!renamed && is_refusal(renamed.error())) co_return renamed;
+  const auto moved = inodes_.at(what.source->id, what.old_name);
+  unlinked(*what.target, what.new_name);
+  unlinked(*what.source, what.old_name);
+  if (renamed && moved) inodes_.place(*moved, what.target->id, what.new_name);
+  co_return renamed;
 }
 
-async::Task<Result<std::span<const Listed>>> FileSystem::list(Caller caller,
-                                                              std::shared_ptr<DirectoryHandle> directory,
+/// `replaced`, if there is one, is open here and loses the new name.
+async::Task<Result<Renamed>> FileSystem::rename_over(Renaming what, std::shared_ptr<Inode> replaced) {
+  if (!replaced || replaced->is_hidden()) co_return co_await rename_now(std::move(what));
+  auto source = co_await engine_->lookup(what.caller, what.source->handle, what.old_name);
+  if (!source) co_return source.error();
+  if (!*source) co_return refusal(ENOENT, "rename", what.old_name, "there is no such name");
+  // Two links of one file: POSIX has rename() do nothing then, and so do servers.
+  if ((*source)->handle == replaced->handle) co_return co_await rename_now(std::move(what));
+  const Naming replacing(*this, replaced);
+  // In a sticky directory the caller might make a link of somebody else's file and could not remove it.
+  if (what.target->sticky) co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
+  Inode::Hidden where;
+  where.directory = what.target->handle;
+  where.name = hidden_name(*replaced);
+  where.caller = what.caller;
+  auto linked = co_await engine_->link(what.caller, replaced->handle, where.directory, where.name);
+  if (linked) co_return co_await rename_over_linked(std::move(what), std::move(replaced), std::move(where));
+  if (is_refusal(linked.error()))
+    co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
+  where.sure = false;
+  co_await hidden(std::move(replaced), std::move(where));
+  co_return linked.error();
+}
+
+/// The replaced file has its hidden name already, beside the one that it loses.
+async::Task<Result<Renamed>> FileSystem::rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
+                                                            Inode::Hidden where) {
+  auto renamed = co_await rename_now(std::move(what));
+  if (!renamed && is_refusal(renamed.error())) {
+    co_await remove_hidden(std::move(where));
+    co_return renamed;
+  }
+  // If it is not known whether it was renamed, the link does no harm until the file is closed.
+  ++counters_.hidden;
+  co_await hidden(std::move(replaced), std::move(where));
+  co_return renamed;
+}
+
+/// For servers without hard links: others find the name absent for a moment.
+async::Task<Result<Renamed>> FileSystem::rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced) {
+  Inode::Hidden where;
+  where.directory = what.target->handle;
+  where.name = hidden_name(*replaced);
+  where.caller = what.caller;
+  auto away =
+      co_await engine_->rename(what.caller, where.directory, what.new_name, where.directory, where.name);
+  if (!away) co_return away.error();
+  auto renamed = co_await rename_now(what);
+  if (renamed) {
+    ++counters_.hidden;
+    co_await hidden(std::move(replaced), std::move(where));
+    co_return renamed;
+  }
+  // Wherever the hidden name may be the only one that is left, it stays, also behind the close: a file too
+  // many is better than one that is lost.
+  if (!is_refusal(renamed.error())) co_return renamed;
+  auto taken = co_await engine_->lookup(what.caller, where.directory, what.new_name);
+  if (!taken || *taken) co_return renamed;
+  (void)co_await engine_->rename(what.caller, where.directory, where.name, where.directory, what.new_name);
+  co_return renamed;
+}
+
+// ---- directories ----
+
+async::Task<Result<std::shared_ptr<DirectoryHandle>>> FileSystem::open_directory(Caller caller,
+                                                                                 std::uint64_t id,
+                                                                                 int flags) {
+  auto inode = find(id);
+  if (!inode) co_return inode.error();
+  auto out = std::make_shared<DirectoryHandle>(*inode, std::move(caller));
+  if ((flags & O_DIRECTORY) == 0) co_return out;
+  auto read = co_await read_page(out, 0);
+  if (!read) co_return read.error();
+  out->loaded = DirectoryHandle::Loaded::for_open;
+  co_return out;
+}
+
+async::Task<Status> FileSystem::read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie) {
+  DirectoryHandle& at = *directory;
+  if (cookie == 0) at.page.verifier = {};
+  const std::uint64_t as_of = changes_, names_as_of = at.inode->names.now();
+  auto page = co_await engine_->list(at.caller, at.inode->handle, cookie, at.page.verifier);
+  if (!page) co_return page.error();
+  at.page = std::move(*page);
+  at.page_begin = cookie;
+  at.as_of = as_of;
+  at.names_as_of = names_as_of;
+  at.came = loop().now();
+  at.loaded = DirectoryHandle::Loaded::yes;
+  co_return Status();
+}
+
+async::Task<Result<std::span<const Listed>>> FileSystem::list(std::shared_ptr<DirectoryHandle> directory,
                                                               std::uint64_t cookie) {
+  using Loaded = DirectoryHandle::Loaded;
   DirectoryHandle& at = *directory;
   const auto inside = [&] {
-    if (!at.loaded) return false;
+    // From the beginning they are read anew, as rewinddir(3) has it, but for the first time.
+    if (cookie == 0) return std::exchange(at.loaded, Loaded::yes) == Loaded::for_open;
+    if (at.loaded == Loaded::no) return false;
     if (cookie == at.page_begin) return true;
     return std::ranges::any_of(at.page.entries, [&](const auto& entry) { return entry.cookie == cookie; }) &&
            (at.page.eof || at.page.entries.back().cookie != cookie);
   };
-  if (cookie == 0 || !inside()) {
-    if (cookie == 0) at.page.verifier = {};
-    const std::uint64_t as_of = changes_;
-    auto page = co_await engine_->list(std::move(caller), at.inode->handle, cookie, at.page.verifier);
-    if (!page) co_return page.error();
-    at.page = std::move(*page);
-    at.as_of = as_of;
-    at.page_begin = cookie;
-    at.loaded = true;
+  if (!inside()) {
+    auto read = co_await read_page(directory, cookie);
+    if (!read) co_return read.error();
   }
   const std::span<const Listed> all(at.page.entries);
   if (cookie == at.page_begin) co_return all;
@@ -414,16 +634,54 @@ async::Task<Result<std::span<const Listed>>> FileSystem::list(Caller caller,
   co_return all.subspan(static_cast<std::size_t>(before - all.begin()) + 1);
 }
 
-Attributes FileSystem::brief_of(const Listed& listed) const {
-  return numbered(listed.attributes);
+Attributes FileSystem::brief_of(const Listed& listed) {
+  return numbering_.numbered(listed.attributes);
+}
+
+bool FileSystem::is_gone(const DirectoryHandle& directory, const Listed& listed) {
+  return directory.inode->names.judge(listed.name, directory.names_as_of) == NameChanges::Verdict::gone;
+}
+
+/// Whether this mount has changed what the page says of the entry, or told the kernel something newer.
+bool FileSystem::is_outdated(const DirectoryHandle& directory, const Listed& listed) const {
+  const std::uint64_t as_of = directory.as_of;
+  const auto verdict = directory.inode->names.judge(listed.name, directory.names_as_of);
+  if (verdict != NameChanges::Verdict::as_listed) return true;
+  // Which of its links a file has lost is not always known.
+  const Attributes& attributes = listed.attributes;
+  if (attributes.links > 1 && attributes.type != FileType::directory && unlinked_ > as_of) return true;
+  const auto known = inodes_.find(*listed.handle);
+  if (!known) return forgotten_ > as_of;
+  // What has been written has another size by now than the server said.
+  if (!known->writes.empty() || known->naming != 0) return true;
+  return std::max({known->changed, known->altered, known->told}) > as_of;
 }
 
 Entry FileSystem::entry_of(const DirectoryHandle& directory, const Listed& listed) {
-  if (!listed.handle) return {};
-  // What has been written has another size by now than the server said.
-  const auto known = inodes_.find(*listed.handle);
-  if (known && (!known->writes.empty() || known->changed > directory.as_of)) return {};
-  return entry(*listed.handle, listed.name, listed.attributes);
+  if (!listed.handle || is_outdated(directory, listed)) return {};
+  const Seconds age = loop().now() - directory.came;
+  if (valid(listed.attributes) <= age) return {};
+  Entry out = entry(*listed.handle, *directory.inode, listed.name, listed.attributes, directory.as_of);
+  out.attributes_valid -= age;
+  out.name_valid = std::max(Seconds(0), out.name_valid - age);
+  return out;
+}
+
+async::Task<FileSystem::Dots> FileSystem::dots(std::shared_ptr<DirectoryHandle> directory) {
+  const std::shared_ptr<Inode>& inode = directory->inode;
+  if (inode->number == 0) (void)co_await attributes(directory->caller, inode->id);
+  Dots out;
+  out.self = out.parent = inode->number;
+  // The kernel knows what is above the mount, and nobody else does.
+  if (inode->id == Inodes::kRoot) co_return out;
+  const auto parent = inodes_.find(inode->parent);
+  if (parent && parent->number != 0) {
+    out.parent = parent->number;
+    co_return out;
+  }
+  auto found = co_await engine_->parent(directory->caller, inode->handle);
+  if (found && found->attributes) out.parent = numbering_.numbered(*found->attributes).file_id;
+  co_return out;
 }
 
 // ---- extended attributes ----

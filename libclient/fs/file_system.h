@@ -18,15 +18,38 @@
 //
 // Writes are answered when they are on their way (write-behind), at most kMostBehind bytes of all files.
 // Small ones that follow each other are gathered first, for some milliseconds or until somebody wants to see
-// them. Later operations on the file do: reading, attributes and locks wait for what is under way. The error
-// of a late write is what the next fsync() or close() of that file gives, once.
+// them. Later operations on the file do: reading, locks, setting attributes and the like wait for the writes
+// that were answered when they began (pending_writes.h). Whoever only asks for attributes need not: all that
+// is told of a file goes through attributed(), which knows where its writes end.
+//
+// The error of a late write is told by the next fsync() and close() of each open file (late_errors.h). What
+// was lost is in no cache then, and until one of them goes well writes are answered when they are on disk.
+//
+// O_APPEND is the server's end of file, not the kernel's: it is asked for unless writes of ours are under
+// way. A file that is open for appending only has no pages in the kernel (OpenHandle::uncached); one that is
+// open for reading, too, has, and they are dropped where the kernel was wrong about the end.
 //
 // A file that is removed or replaced while it is open here lives on under a name of its own (".nfs…") until
-// its last close, since the server does not know that it is open.
+// its last close, since the server does not know that it is open. One that is replaced gets that name as a
+// second link first: then the name is never absent, and a rename that fails has changed nothing. Where the
+// server makes no such link the file is renamed, and back if need be.
+//
+// The kernel opens files by number, on the strength of a name that it may have believed for a while. An inode
+// remembers the place that it was found in, and the server looks the name up again while it opens the file:
+// if it leads elsewhere, open() is refused with ESTALE, upon which Linux walks the path again without belief
+// in its cache. It then looks the name up. Since a file can also be opened without its name (/proc/self/fd,
+// open_by_handle_at), the same thread's next open() passes if no LOOKUP came before it. A file with several
+// names is checked by the one that it was found by last.
+//
+// Directories are read by pages, which the kernel takes in small pieces. What a page tells of an entry is
+// given out for the time that is left of it, and not at all where this mount has changed the name or the
+// attributes since: then the entry comes without, and is looked up. Names that this mount has removed since
+// are left out.
 //
 // Confined to the loop's thread. Tasks may not outlive the FileSystem.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -40,6 +63,7 @@
 #include "fs/counters.h"
 #include "fs/engine.h"
 #include "fs/inodes.h"
+#include "fs/numbering.h"
 #include "fs/open_handle.h"
 
 namespace nfsrdma::fs {
@@ -70,15 +94,27 @@ struct Attributed {
 struct OpenedFile {
   std::shared_ptr<OpenHandle> handle;
   bool keep_cache = false;  ///< what the kernel has cached of it is still so
+  bool direct_io = false;   ///< OpenHandle::uncached
   Entry entry;              ///< create() only
 };
 
+/// One opendir(3), with the page that was read last.
 struct DirectoryHandle {
-  std::shared_ptr<Inode> inode;
+  DirectoryHandle(std::shared_ptr<Inode> directory, Caller opener)
+      : inode(std::move(directory)), caller(std::move(opener)) {
+    inode->names.join();
+  }
+  ~DirectoryHandle() { inode->names.leave(); }
+  DirectoryHandle(const DirectoryHandle&) = delete;
+  DirectoryHandle& operator=(const DirectoryHandle&) = delete;
+
+  const std::shared_ptr<Inode> inode;
+  const Caller caller;  ///< whose rights count, whoever lists it
   Page page;
-  std::uint64_t page_begin = 0;  ///< the cookie that the page came behind
-  std::uint64_t as_of = 0;       ///< of the changes that were made here
-  bool loaded = false;
+  std::uint64_t page_begin = 0;              ///< the cookie that the page came behind
+  std::uint64_t as_of = 0, names_as_of = 0;  ///< of the changes that were made here
+  async::TimePoint came;                     ///< when the page was answered
+  enum class Loaded : unsigned char { no, for_open, yes } loaded = Loaded::no;
 };
 
 /// An Error of this layer's own: no server said so.
@@ -115,30 +151,45 @@ class FileSystem {
   async::Task<Result<Space>> space(Caller caller, std::uint64_t inode);
 
   // ---- directories ----
-  /// The directory, for list(). It may be dropped at any time.
-  std::shared_ptr<DirectoryHandle> open_directory(std::uint64_t inode);
+  /// The directory, for list(). It may be dropped at any time. `flags`: those of open(2). With O_DIRECTORY,
+  /// as opendir(3) has it, the first page is read at once, and so it is found out here whether the directory
+  /// is still there.
+  async::Task<Result<std::shared_ptr<DirectoryHandle>>> open_directory(Caller caller, std::uint64_t inode,
+                                                                       int flags);
   /// The names behind `cookie` (0: the first), as many as the server gives at once; none: the end. They stand
   /// in the handle, until it is listed again.
-  async::Task<Result<std::span<const Listed>>> list(Caller caller, std::shared_ptr<DirectoryHandle> directory,
+  async::Task<Result<std::span<const Listed>>> list(std::shared_ptr<DirectoryHandle> directory,
                                                     std::uint64_t cookie);
+  /// This mount has removed it since it was listed.
+  [[nodiscard]] static bool is_gone(const DirectoryHandle& directory, const Listed& listed);
   /// What lookup() would have given, and counts as one; inode 0: that is to be asked for.
   Entry entry_of(const DirectoryHandle& directory, const Listed& listed);
   /// What is known of it without that: type and number.
-  [[nodiscard]] Attributes brief_of(const Listed& listed) const;
+  [[nodiscard]] Attributes brief_of(const Listed& listed);
+  /// st_ino of "." and "..".
+  struct Dots {
+    std::uint64_t self = 0, parent = 0;
+  };
+  async::Task<Dots> dots(std::shared_ptr<DirectoryHandle> directory);
 
   // ---- files ----
-  /// `flags`: those of open(2).
-  async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags);
+  /// `flags`: those of open(2). `thread`: who asks, as the kernel numbers them.
+  async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags,
+                                       std::uint32_t thread = 0);
   async::Task<Result<OpenedFile>> create(Caller caller, std::uint64_t directory, std::string name,
                                          std::uint32_t mode, int flags);
   async::Task<Result<ReadData>> read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                      std::size_t size);
-  /// `memory` holds what `data` points to.
+  /// `memory` holds what `data` points to. `flags`: those of the descriptor now (F_SETFL may have changed
+  /// them); none: as it was opened. With O_APPEND `offset` is where the kernel believes the end to be.
   async::Task<Status> write(std::shared_ptr<OpenHandle> file, async::Memory memory,
-                            std::span<const std::byte> data, std::uint64_t offset);
+                            std::span<const std::byte> data, std::uint64_t offset,
+                            std::optional<int> flags = std::nullopt);
+  /// Whether somebody still waits for the answer: what nobody hears has not been told.
+  using Heard = std::function<bool()>;
   /// close(2): data is on the server. `lock_owner` lets go of its locks, as POSIX has it.
-  async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner);
-  async::Task<Status> sync(std::shared_ptr<OpenHandle> file);
+  async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner, Heard heard = {});
+  async::Task<Status> sync(std::shared_ptr<OpenHandle> file, Heard heard = {});
   async::Task<Status> close(std::shared_ptr<OpenHandle> file);
   /// Ends when no close() is under way, and no file is kept open for its delegation.
   async::Task<void> closed();
@@ -152,10 +203,12 @@ class FileSystem {
   // ---- locks ----
   async::Task<Result<std::optional<locking::LockHolder>>> test_lock(std::shared_ptr<OpenHandle> file,
                                                                     locking::LockRequest request);
-  /// Without `wait`: EAGAIN if somebody has it.
+  /// Without `wait`: EAGAIN if somebody has it. `wait` cancels at any time: EINTR.
   async::Task<Status> lock(std::shared_ptr<OpenHandle> file, locking::LockRequest request,
                            std::shared_ptr<locking::LockWait> wait);
   async::Task<Status> unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner, locking::LockRange range);
+  /// All that the owner has locked through the file, which the server then knows nothing of any more.
+  async::Task<Status> release_locks(std::shared_ptr<OpenHandle> file, std::uint64_t owner);
 
   // ---- extended attributes: names with "user." ----
   async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, std::uint64_t inode, std::string name);
@@ -168,6 +221,12 @@ class FileSystem {
   /// out.
   void on_doubt(std::function<void(std::uint64_t)> sink) { doubt_ = std::move(sink); }
 
+  /// `sink`: ends when the kernel has dropped its pages of the inode from `offset` on (`length` 0: to the
+  /// end).
+  using DropPages =
+      std::function<async::Task<void>(std::uint64_t inode, std::uint64_t offset, std::uint64_t length)>;
+  void on_stale_pages(DropPages sink) { drop_pages_ = std::move(sink); }
+
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Holdings holdings() const;
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
@@ -175,45 +234,119 @@ class FileSystem {
 
  private:
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
-  [[nodiscard]] Attributes numbered(Attributes attributes) const;
-  Entry entry(const FileHandle& handle, const std::string& name, const Attributes& told);
+  [[nodiscard]] std::optional<Place> place_of(const Inode& inode) const;
+  static bool is_second_try(Inode& inode, std::uint32_t thread);
+  static void refused_by_name(Inode& inode, std::uint32_t thread);
+  /// `as_of`: changes_ as it was when the attributes were asked for, here and below.
+  void tell(Inode& inode, const Attributes& attributes, std::uint64_t as_of);
+  Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
+              const Attributes& told, std::uint64_t as_of);
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
   Seconds valid(Inode& inode, const Attributes& attributes);
   void delegation_ended(const FileHandle& handle);
   [[nodiscard]] Entry absent() const;
-  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told);
-  async::Task<Status> hide(Caller caller, FileHandle directory, std::string name,
+  /// What the server said of it, as it is to be told: nothing else is.
+  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of);
+  [[nodiscard]] Attributed corrected(Inode& inode, const Attributes& told, std::uint64_t as_of);
+  [[nodiscard]] std::optional<Attributed> while_writing(Inode& inode);
+  void learn(Inode& inode, const Attributes& told);
+  std::string hidden_name(const Inode& inode);
+  async::Task<void> hidden(std::shared_ptr<Inode> inode, Inode::Hidden where);
+  async::Task<void> remove_hidden(Inode::Hidden where);
+  async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                            std::shared_ptr<Inode> inode);
   async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
                                                           std::string name);
+  /// A rename that is under way.
+  struct Renaming {
+    Caller caller;
+    std::shared_ptr<Inode> source;
+    std::string old_name;
+    std::shared_ptr<Inode> target;
+    std::string new_name;
+  };
+  async::Task<Result<Renamed>> rename_over(Renaming what, std::shared_ptr<Inode> replaced);
+  async::Task<Result<Renamed>> rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
+                                                  Inode::Hidden where);
+  async::Task<Result<Renamed>> rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced);
+  async::Task<Result<Renamed>> rename_now(Renaming what);
+  void unlinked(const Inode& directory, const std::string& name);
+  async::Task<Status> read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
+  [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
   void changed_here(Inode& inode);
+  void resized(Inode& inode);
+  void others_may_have_changed(Inode& inode);
+  void lost(Inode& inode, const Error& error);
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
-  async::Task<void> settle(Inode& inode, std::uint64_t begin = 0, std::uint64_t end = ~std::uint64_t{0});
-  static Status late_error(Inode& inode);
+  /// Ends when the writes have that were answered when it began.
+  async::Task<void> settle(Inode& inode);
+  /// Those with numbers up to `last`.
+  async::Task<void> settle(Inode& inode, std::uint64_t last);
+  async::Task<bool> settle_or_cancel(std::shared_ptr<OpenHandle> file,
+                                     std::shared_ptr<locking::LockWait> wait);
+  async::Task<void> one_settled(Inode& inode);
+  async::Task<Status> commit_all(std::shared_ptr<OpenHandle> file, std::optional<Attributes>* after);
+  async::Task<Status> save(std::shared_ptr<OpenHandle> file);
+  void heed_flags(OpenedFile& opened, int flags) const;
   /// While one lives, this mount makes or removes names in the directory or changes it otherwise: what is
   /// known of it is not fresh. What came along with the one that ends last is.
   class Naming {
    public:
     Naming(FileSystem& files, std::shared_ptr<Inode> directory)
-        : files_(files), directory_(std::move(directory)), number_(++directory_->named) {
+        : files_(files),
+          directory_(std::move(directory)),
+          number_(++directory_->named),
+          as_of_(files.changes_) {
       ++directory_->naming;
+      ++files_.namings_;
       directory_->fresh.reset();
+      directory_->altered = ++files_.changes_;
     }
-    ~Naming() { --directory_->naming; }
+    Naming(FileSystem& files, std::shared_ptr<Inode> directory, const std::string& name)
+        : Naming(files, std::move(directory)) {
+      changes(name);
+    }
+    ~Naming() {
+      for (const Name& name : names_) directory_->names.end(name.name, name.gone);
+      directory_->altered = ++files_.changes_;
+      --directory_->naming;
+      ++files_.namings_;
+    }
     Naming(const Naming&) = delete;
     Naming& operator=(const Naming&) = delete;
+    void changes(const std::string& name) {
+      names_.push_back({name, false});
+      directory_->names.begin(name);
+    }
+    /// It is surely not there any more.
+    void gone(const std::string& name) {
+      const auto found = std::ranges::find(names_, name, &Name::name);
+      if (found != names_.end()) found->gone = true;
+    }
     void brought(const std::optional<Attributes>& attributes) {
       if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
       files_.keep_fresh(*directory_, *attributes, files_.freshness(*directory_));
     }
+    /// Of attributes that it brings.
+    [[nodiscard]] std::uint64_t as_of() const { return as_of_; }
 
    private:
+    struct Name {
+      std::string name;
+      bool gone;
+    };
     FileSystem& files_;
     const std::shared_ptr<Inode> directory_;
     const std::uint64_t number_;
+    const std::uint64_t as_of_;
+    std::vector<Name> names_;
   };
-  async::Task<Result<Entry>> made(Object object, std::string name);
-  async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::string name);
+  async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
+                                  std::string name);
+  async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
+                                  std::uint64_t as_of);
+  async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::shared_ptr<Inode> directory,
+                                     std::string name);
   [[nodiscard]] std::uint64_t freshness(const Inode& inode) const;
   /// `as_of`: what freshness() is if nothing has changed it since they were had; else they are not kept.
   void keep_fresh(Inode& inode, const Attributes& told, std::uint64_t as_of);
@@ -225,12 +358,34 @@ class FileSystem {
                                 std::uint64_t offset, Stability stability,
                                 std::optional<Attributes>* after = nullptr);
   /// Its place among the inode's, until it is done.
-  using Pending = std::list<PendingWrite>::iterator;
-  Pending begin_behind(Inode& inode, std::uint64_t offset, std::size_t size);
+  using Pending = PendingWrites::Place;
+  async::Task<void> wait_for_turn(Inode& inode, Pending pending);
+  async::Task<void> wait_for_room(std::size_t size);
+  static std::optional<std::uint64_t> known_end(const Inode& inode);
+  async::Task<Result<std::uint64_t>> find_end(std::shared_ptr<OpenHandle> file);
+  async::Task<Status> write_through(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
+                                    Pending pending, Stability stability);
+  void accept(Inode& inode, Pending pending, std::size_t size);
+  void ended(Inode& inode, Pending pending, bool written);
+  void send_behind(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
+                   Pending pending);
+  [[nodiscard]] bool too_much_behind(std::size_t size) const;
+  /// What a write was asked for, and what the kernel read meanwhile.
+  struct Writing {
+    int flags = 0;
+    std::uint64_t kernels_offset = 0;
+    std::uint64_t page_reads = 0;
+    bool paging = false;
+    [[nodiscard]] bool appends() const;
+    [[nodiscard]] bool is_stable() const;
+  };
+  async::Task<void> drop_free_pages(Inode& inode);
+  async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how, std::uint64_t offset,
+                                     std::size_t size);
   async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                  Pending pending, Stability stability);
   bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
-  void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
+  void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending);
   void send_gathered(Inode& inode, Stability stability = Stability::unstable);
   async::Task<void> send_old_gathered();
   [[nodiscard]] Status refused_xattr(const std::string& name) const;
@@ -238,7 +393,7 @@ class FileSystem {
   const std::unique_ptr<Engine> engine_;
   async::Loop& loop_;
   const Options options_;
-  const std::optional<Attributes> root_;
+  Numbering numbering_;
   Counters counters_;
   Inodes inodes_;
   /// Small writes of one open file that follow each other, until they are sent as one.
@@ -254,14 +409,19 @@ class FileSystem {
   };
   std::map<Inode*, Gathered, ByNumber> gathered_;
   bool sending_old_ = false;  // send_old_gathered() runs
-  std::size_t behind_ = 0;    // bytes of PendingWrites
+  std::uint64_t sending_task_ = 0;
+  std::size_t behind_ = 0;  // bytes that were answered and are not with the server
   async::Event less_behind_;
   std::function<void(std::uint64_t)> doubt_;
+  DropPages drop_pages_;
   std::size_t closing_ = 0;  // close()s under way
   async::Event less_closing_;
   std::uint64_t last_hidden_ = 0;
   std::uint64_t renames_ = 0;
-  std::uint64_t changes_ = 0;  // of contents, by this mount
+  std::uint64_t changes_ = 0;    // by this mount, and of what it knows: tells what came before what
+  std::uint64_t namings_ = 0;    // Namings begun and ended
+  std::uint64_t unlinked_ = 0;   // of changes_, the last that took a name from a file
+  std::uint64_t forgotten_ = 0;  // and the last to an inode that nobody knows any more
 };
 
 }  // namespace nfsrdma::fs

@@ -17,6 +17,9 @@ constexpr std::size_t kMostBehind = 32U << 20;
 /// Writes below this are worth a copy.
 constexpr std::size_t kGatherBelow = 64U << 10;
 constexpr auto kGatherFor = std::chrono::milliseconds(10);
+constexpr auto kDropFor = std::chrono::milliseconds(10);
+/// So often a WRITE of a file brings its attributes, for those who ask while others are under way.
+constexpr auto kBringEvery = std::chrono::milliseconds(100);
 
 Access access_of(int flags) {
   switch (flags & O_ACCMODE) {
@@ -29,29 +32,41 @@ Access access_of(int flags) {
   }
 }
 
-void heed_flags(OpenHandle& handle, int flags, bool sync) {
-  handle.direct = (flags & O_DIRECT) != 0;
-  handle.write_through = sync || (flags & (O_DIRECT | O_SYNC | O_DSYNC)) != 0;
-}
-
 }  // namespace
+
+/// Nobody can map a file that is open for writing only, and nobody misses its pages; so the kernel keeps none
+/// of what is appended, which it would put where it believes the end to be.
+void FileSystem::heed_flags(OpenedFile& opened, int flags) const {
+  opened.handle->flags = flags;
+  opened.handle->direct = (flags & O_DIRECT) != 0;
+  opened.direct_io = (flags & O_ACCMODE) == O_WRONLY && (flags & O_APPEND) != 0;
+  opened.handle->uncached = opened.direct_io;
+}
 
 // ---- open, close ----
 
-async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags) {
+async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags,
+                                                 std::uint32_t thread) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
   const std::uint64_t as_of = freshness(**inode);
-  auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags));
-  if (!opened) co_return opened.error();
+  std::optional<Place> found_at;
+  if (!is_second_try(**inode, thread)) found_at = place_of(**inode);
+  const bool by_name = found_at.has_value();
+  auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
+                                       std::move(found_at));
+  if (!opened) {
+    if (by_name && opened.error().errno_value() == ESTALE) refused_by_name(**inode, thread);
+    co_return opened.error();
+  }
   const std::optional<Attributes>& told = opened->object.attributes;
   // Close-to-open: nothing from before counts any more.
   (*inode)->fresh.reset();
-  if ((*inode)->writes.empty() && told) keep_fresh(**inode, *told, as_of);
+  if (told) keep_fresh(**inode, *told, as_of);
   OpenedFile out;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, *inode, std::move(opened->file), caller,
                                             options_.rsize);
-  heed_flags(*out.handle, flags, options_.sync);
+  heed_flags(out, flags);
   if ((flags & O_TRUNC) != 0) {
     SetAttributes changes;
     changes.size = 0;
@@ -74,41 +89,52 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   how.mode = mode;
   how.exclusive = (flags & O_EXCL) != 0;
   how.truncate = (flags & O_TRUNC) != 0;
-  Naming naming(*this, *parent);
+  Naming naming(*this, *parent, name);
   auto opened = co_await engine_->create(caller, (*parent)->handle, name, access_of(flags), how);
   if (!opened) co_return opened.error();
   naming.brought(opened->directory);
-  auto entered = co_await made(std::move(opened->object), std::move(name));
+  auto entered = co_await made(std::move(opened->object), *parent, std::move(name), naming.as_of());
   if (!entered) co_return entered.error();
   OpenedFile out;
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
+  if (how.truncate) resized(*inode);  // it may have been there before
   inode->cached_change = out.entry.attributes.change;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, std::move(inode), std::move(opened->file),
                                             caller, options_.rsize);
-  heed_flags(*out.handle, flags, options_.sync);
+  heed_flags(out, flags);
   co_return out;
 }
 
-Status FileSystem::late_error(Inode& inode) {
-  if (!inode.late_error) return {};
-  const Error error = *std::exchange(inode.late_error, std::nullopt);
-  return error;
+/// Of all who have the file open: what others wrote of it is to be safe, too. The file's own comes first.
+async::Task<Status> FileSystem::commit_all(std::shared_ptr<OpenHandle> file,
+                                           std::optional<Attributes>* after) {
+  std::vector<ServerFileRef> others;
+  for (const OpenHandle* handle : file->inode().open) {
+    if (handle != file.get() && handle->file()->has_unstable_data()) others.push_back(handle->file());
+  }
+  Status done = co_await file->file()->commit(after);
+  for (const ServerFileRef& other : others) {
+    if (!other->has_unstable_data()) continue;
+    auto committed = co_await other->commit(nullptr);
+    if (done) done = std::move(committed);
+  }
+  co_return done;
 }
 
-async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file) {
+/// What was written of it before is on the server's disk; late errors are not heeded.
+async::Task<Status> FileSystem::save(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
   // All of a small file in one go, without a COMMIT behind it.
-  const bool all = inode.writes.size() == 1 && !file->file()->has_unstable_data();
+  const bool all = inode.writes.answered() == 1 && !file->file()->has_unstable_data();
   send_gathered(inode, all ? Stability::on_disk : Stability::unstable);
   co_await settle(inode);
   const std::uint64_t as_of = inode.changed, fresh = freshness(inode);
   std::optional<Attributes> after;
-  auto committed = co_await file->file()->commit(&after);
-  if (auto late = late_error(inode); !late) co_return late;
+  auto committed = co_await commit_all(file, &after);
   if (!committed) co_return committed;
-  // What this mount wrote is what its kernel has: the next open need not drop it.
-  if (inode.synced == as_of || inode.changed != as_of) co_return Status();
+  // What this mount wrote is what its kernel has: the next open need not drop it. Not where some was lost.
+  if (inode.failing || inode.synced == as_of || inode.changed != as_of) co_return Status();
   if (!after) {
     auto now = co_await file->file()->attributes();
     if (now) after = std::move(*now);
@@ -117,20 +143,36 @@ async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file) {
   co_return Status();
 }
 
+async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file, Heard heard) {
+  auto saved = co_await save(file);
+  if (heard && !heard()) co_return saved;
+  auto done = file->errors.at_fsync();
+  if (done) done = std::move(saved);
+  if (done) file->inode().failing = false;
+  co_return done;
+}
+
 void FileSystem::is_as_written(Inode& inode, const std::optional<Attributes>& after, std::uint64_t as_of) {
   if (!after) return;
-  inode.cached_change = after->change;
+  // Once data was lost the next open begins anew, which has the kernel drop its pages.
+  if (inode.cached_change || inode.errors.count() == 0) inode.cached_change = after->change;
   inode.synced = inode.changed;
   keep_fresh(inode, *after, as_of);
 }
 
-async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner) {
+async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner,
+                                      Heard heard) {
+  const bool writes = file->file()->access() != Access::read;
   Status done;
-  if (file->file()->access() != Access::read) done = co_await sync(file);
+  if (writes) done = co_await save(file);
   if (file->file()->knows_owner(lock_owner)) {
     auto released = co_await file->file()->release_locks(lock_owner);
     if (!released && done) done = released;
   }
+  if (!writes || (heard && !heard())) co_return done;
+  auto late = file->errors.at_close(lock_owner);
+  if (!late) co_return late;
+  if (done) file->inode().failing = false;
   co_return done;
 }
 
@@ -151,16 +193,13 @@ async::Task<void> FileSystem::closed() {
 async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   co_await settle(file->inode());
   const auto inode = file->shared_inode();
-  const Caller caller = file->caller();
   file->drop_ahead();
   auto closed = co_await engine_->close(file->file());
   std::erase(inode->open, file.get());
   inode->settled.notify_all();
-  if (inode->open.empty() && inode->hidden) {
-    const Inode::Hidden hidden = *std::exchange(inode->hidden, std::nullopt);
-    std::optional<Naming> naming;
-    if (auto directory = inodes_.find(hidden.directory)) naming.emplace(*this, std::move(directory));
-    (void)co_await engine_->remove(caller, hidden.directory, hidden.name);
+  if (inode->open.empty()) {
+    const auto hidden = std::exchange(inode->hidden, {});
+    for (const Inode::Hidden& where : hidden) co_await remove_hidden(where);
   }
   co_return closed;
 }
@@ -168,26 +207,112 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
 // ---- reading, writing ----
 
 void FileSystem::changed_here(Inode& inode) {
-  inode.fresh.reset();  // also where a lock may let us see what others have changed
+  inode.fresh.reset();
   for (OpenHandle* handle : inode.open) handle->drop_ahead();
+  ++inode.contents;
   inode.changed = ++changes_;
+  // The server clears set-id bits of a file that is written: a kernel that believed in them would still run
+  // it with them. Whoever asks waits for the write.
+  if (std::exchange(inode.set_id, false) && doubt_) doubt_(inode.id);
 }
 
-/// Waits for writes behind that touch the range.
-async::Task<void> FileSystem::settle(Inode& inode, std::uint64_t begin, std::uint64_t end) {
-  const auto touches = [&](const PendingWrite& write) { return write.offset < end && begin < write.end; };
-  const auto gathered = gathered_.find(&inode);
-  if (gathered != gathered_.end() && touches(*gathered->second.pending)) send_gathered(inode);
-  while (std::ranges::any_of(inode.writes, touches)) {
+/// By something else than a write: what writes have made of the size is no more.
+void FileSystem::resized(Inode& inode) {
+  changed_here(inode);
+  inode.resized = inode.changed;
+  inode.writes.forget_ended();
+  inode.brought.reset();
+  inode.append_at.reset();
+}
+
+/// A lock was had, under which others may have written.
+void FileSystem::others_may_have_changed(Inode& inode) {
+  changed_here(inode);
+  inode.brought.reset();
+  inode.append_at.reset();
+}
+
+/// Data that somebody was told is written is not, and will not be. Nobody shall find it in a cache.
+void FileSystem::lost(Inode& inode, const Error& error) {
+  inode.errors.add(error);
+  inode.failing = true;
+  inode.cached_change.reset();
+  resized(inode);
+  if (doubt_) doubt_(inode.id);
+  inode.paged = false;
+  if (drop_pages_) loop().spawn(drop_pages_(inode.id, 0, 0));
+}
+
+async::Task<void> FileSystem::settle(Inode& inode) {
+  return settle(inode, inode.writes.last_number());
+}
+
+async::Task<void> FileSystem::settle(Inode& inode, std::uint64_t last) {
+  for (;;) {
+    const auto gathered = gathered_.find(&inode);
+    if (gathered != gathered_.end() && gathered->second.pending->number <= last) send_gathered(inode);
+    if (!inode.writes.any_answered(last, 0, ~std::uint64_t{0})) co_return;
     co_await inode.settled.wait_until(async::TimePoint::max());
   }
 }
 
+/// One of the writes that are under way has ended.
+async::Task<void> FileSystem::one_settled(Inode& inode) {
+  send_gathered(inode);
+  const std::uint64_t before = inode.ended;
+  while (inode.ended == before && !inode.writes.empty()) {
+    co_await inode.settled.wait_until(async::TimePoint::max());
+  }
+}
+
+/// Earlier writes that touch the range of this one would be overtaken.
+async::Task<void> FileSystem::wait_for_turn(Inode& inode, Pending pending) {
+  while (inode.writes.any_before(pending)) {
+    const auto gathered = gathered_.find(&inode);
+    const bool ours = gathered != gathered_.end() && gathered->second.pending->number < pending->number &&
+                      gathered->second.pending->touches(pending->offset, pending->end);
+    if (ours) send_gathered(inode);
+    co_await inode.settled.wait_until(async::TimePoint::max());
+  }
+}
+
+bool FileSystem::too_much_behind(std::size_t size) const {
+  return behind_ != 0 && behind_ + size > kMostBehind;
+}
+
+async::Task<void> FileSystem::wait_for_room(std::size_t size) {
+  ++counters_.behind_waits;
+  while (too_much_behind(size)) {
+    while (!gathered_.empty()) send_gathered(*gathered_.begin()->first);
+    co_await less_behind_.wait_until(async::TimePoint::max());
+  }
+}
+
+namespace {
+/// The kernel puts what is read into pages, while one lives.
+struct Paging {
+  explicit Paging(Inode& i) : inode(i) {
+    inode.paged = true;
+    ++inode.paging;
+    ++inode.page_reads;
+  }
+  ~Paging() { --inode.paging; }
+  Paging(const Paging&) = delete;
+  Paging& operator=(const Paging&) = delete;
+  Inode& inode;
+};
+}  // namespace
+
 async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                                std::size_t size) {
+  Inode& inode = file->inode();
+  std::optional<Paging> paging;
+  if (!file->direct && !file->uncached) paging.emplace(inode);
   // Not only the range: a write behind it says that the file does not end there.
-  co_await settle(file->inode());
-  auto got = co_await file->read(offset, size);
+  co_await settle(inode);
+  const auto age = std::max(options_.file_max, Seconds(1));
+  auto got = co_await file->read(offset, size,
+                                 loop().now() - std::chrono::duration_cast<async::Clock::duration>(age));
   ++counters_.reads;
   if (got) counters_.bytes_read += got->size;
   co_return got;
@@ -226,20 +351,55 @@ async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, asyn
   co_return Status();
 }
 
+void FileSystem::accept(Inode& inode, Pending pending, std::size_t size) {
+  pending->answered = true;
+  behind_ += size;
+  // What was read ahead while it waited is from before it.
+  changed_here(inode);
+}
+
+void FileSystem::ended(Inode& inode, Pending pending, bool written) {
+  changed_here(inode);
+  inode.writes.end(pending, written, inode.changed);
+  ++inode.ended;
+  inode.settled.notify_all();
+}
+
+namespace {
+bool is_earlier(const Time& a, const Time& b) {
+  return a.seconds != b.seconds ? a.seconds < b.seconds : a.nanoseconds < b.nanoseconds;
+}
+}  // namespace
+
 async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                            Pending pending, Stability stability) {
   Inode& inode = file->inode();
   // The WRITE itself counts twice, as it begins and as it ends.
   const std::uint64_t as_of = freshness(inode) + 2;
+  const bool on_disk = stability == Stability::on_disk;
   std::optional<Attributes> after;
-  const bool tell = stability == Stability::on_disk;
+  Inode::Brought brought;
+  brought.as_of = changes_;
+  brought.namings = namings_;
+  const bool tell = on_disk || !inode.brought || loop().now() - inode.brought->when >= kBringEvery;
   auto done =
       co_await write_out(file, std::move(memory), data, pending->offset, stability, tell ? &after : nullptr);
-  if (!done && !inode.late_error) inode.late_error = done.error();
-  inode.writes.erase(pending);
-  inode.changed = ++changes_;
-  if (inode.writes.empty()) is_as_written(inode, after, as_of);
-  inode.settled.notify_all();
+  ended(inode, pending, static_cast<bool>(done));
+  if (!done) {
+    lost(inode, done.error());
+  } else if (after) {
+    brought.attributes = *after;
+    brought.when = loop().now();
+    if (inode.writes.empty() && on_disk) {
+      is_as_written(inode, after, as_of);
+    } else {
+      keep_fresh(inode, *after, as_of);
+    }
+    // Answers overtake each other: times do not go back.
+    if (!inode.brought || !is_earlier(after->modified, inode.brought->attributes.modified)) {
+      inode.brought = std::move(brought);
+    }
+  }
   behind_ -= data.size();
   less_behind_.notify_all();
 }
@@ -253,24 +413,25 @@ bool FileSystem::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes 
   Gathered& gathered = found->second;
   const std::size_t most = options_.wsize;
   if (gathered.file != file || offset != gathered.pending->end || gathered.data.size() + data.size() > most ||
-      behind_ + data.size() > kMostBehind) {
+      behind_ + data.size() > kMostBehind ||
+      file->inode().writes.any_other(gathered.pending, offset, offset + data.size())) {
     return false;
   }
   gathered.data.insert(gathered.data.end(), data.begin(), data.end());
-  gathered.pending->end += data.size();
-  behind_ += data.size();
+  file->inode().writes.extend(gathered.pending, data.size());
+  accept(file->inode(), gathered.pending, data.size());
   if (gathered.data.size() == most) send_gathered(file->inode());
   return true;
 }
 
-void FileSystem::gather(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset) {
+void FileSystem::gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending) {
   send_gathered(file->inode());  // another place, or another's
   Gathered& gathered = gathered_[&file->inode()];
   gathered.file = file;
   gathered.data.assign(data.begin(), data.end());
-  gathered.pending = begin_behind(file->inode(), offset, data.size());
+  gathered.pending = pending;
   gathered.begun = loop().now();
-  if (!sending_old_) loop().spawn(send_old_gathered());
+  if (!sending_old_) sending_task_ = loop().spawn(send_old_gathered());
 }
 
 void FileSystem::send_gathered(Inode& inode, Stability stability) {
@@ -308,47 +469,150 @@ void fit(async::MemoryPool& pool, async::Memory& memory, std::span<const std::by
 }
 }  // namespace
 
-FileSystem::Pending FileSystem::begin_behind(Inode& inode, std::uint64_t offset, std::size_t size) {
-  behind_ += size;
-  return inode.writes.insert(inode.writes.end(), PendingWrite{offset, offset + size});
+// ---- appending ----
+
+bool FileSystem::Writing::appends() const {
+  return (flags & O_APPEND) != 0;
+}
+bool FileSystem::Writing::is_stable() const {
+  return (flags & (O_SYNC | O_DSYNC)) != 0;
+}
+
+/// The end of the file as far as it is known without asking: while appends of ours are under way nobody else
+/// can say better where the next one goes.
+std::optional<std::uint64_t> FileSystem::known_end(const Inode& inode) {
+  if (!inode.append_at || !inode.writes.any_append()) return std::nullopt;
+  return std::max(*inode.append_at, inode.writes.furthest());
+}
+
+namespace {
+/// Those who want the same wait for it, first come first served.
+struct FindingEnd {
+  explicit FindingEnd(Inode& i) : inode(i) { inode.finding_end = true; }
+  ~FindingEnd() {
+    inode.finding_end = false;
+    inode.settled.notify_all();
+  }
+  FindingEnd(const FindingEnd&) = delete;
+  FindingEnd& operator=(const FindingEnd&) = delete;
+  Inode& inode;
+};
+}  // namespace
+
+async::Task<Result<std::uint64_t>> FileSystem::find_end(std::shared_ptr<OpenHandle> file) {
+  Inode& inode = file->inode();
+  while (inode.finding_end) co_await inode.settled.wait_until(async::TimePoint::max());
+  if (const auto known = known_end(inode)) co_return *known;
+  const FindingEnd guard(inode);
+  for (;;) {
+    const std::uint64_t as_of = changes_;
+    auto now = co_await file->file()->attributes();
+    if (!now) co_return now.error();
+    learn(inode, *now);
+    if (inode.resized > as_of) continue;
+    co_return std::max({now->size, inode.writes.written_since(as_of).value_or(0), inode.writes.furthest()});
+  }
+}
+
+// ---- writing ----
+
+async::Task<Status> FileSystem::write_through(std::shared_ptr<OpenHandle> file, async::Memory memory,
+                                              Bytes data, Pending pending, Stability stability) {
+  Inode& inode = file->inode();
+  if (stability == Stability::unstable) fit(loop_.memory(), memory, data);
+  auto done = co_await write_out(file, std::move(memory), data, pending->offset, stability);
+  ended(inode, pending, static_cast<bool>(done));
+  co_return done;
+}
+
+void FileSystem::send_behind(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
+                             Pending pending) {
+  accept(file->inode(), pending, data.size());
+  if (data.size() < kGatherBelow) return gather(file, data, pending);
+  fit(loop_.memory(), memory, data);
+  loop().spawn(write_behind(file, std::move(memory), data, pending, Stability::unstable));
 }
 
 async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                      std::uint64_t offset) {
+                                      std::uint64_t offset, std::optional<int> flags) {
   Inode& inode = file->inode();
+  Writing how;
+  how.flags = flags.value_or(file->flags);
+  how.kernels_offset = offset;
+  how.page_reads = inode.page_reads;
+  how.paging = inode.paging != 0;
+  if (how.appends()) {
+    auto end = co_await find_end(file);
+    if (!end) co_return end.error();
+    offset = *end;
+    inode.append_at = offset + data.size();
+  }
   ++counters_.writes;
   counters_.bytes_written += data.size();
-  changed_here(inode);
-  // In both cases overlapping writes would overtake each other, but for settle().
-  if (file->write_through) {
-    co_await settle(inode, offset, offset + data.size());
-    const Stability stability = file->direct ? Stability::unstable : Stability::on_disk;
-    if (file->direct) fit(loop_.memory(), memory, data);
-    auto done = co_await write_out(file, std::move(memory), data, offset, stability);
+  const bool stable = options_.sync || inode.failing || how.is_stable();
+  const bool through = stable || file->direct;
+  counters_.writes_behind += through ? 0 : 1;
+  Status done;
+  if (through || !add_to_gathered(file, data, offset)) {
+    const Pending pending = inode.writes.begin(offset, data.size());
+    pending->append = how.appends();
     changed_here(inode);
-    co_return done;
+    if (inode.writes.any_before(pending)) co_await wait_for_turn(inode, pending);
+    if (through) {
+      done = co_await write_through(file, std::move(memory), data, pending,
+                                    stable ? Stability::on_disk : Stability::unstable);
+    } else {
+      if (too_much_behind(data.size())) co_await wait_for_room(data.size());
+      send_behind(file, std::move(memory), data, pending);
+    }
   }
-  // A write that failed tells those behind it, too.
-  if (inode.late_error) co_return late_error(inode);
-  ++counters_.writes_behind;
-  if (add_to_gathered(file, data, offset)) co_return Status();
-  co_await settle(inode, offset, offset + data.size());
-  const auto too_much = [&] { return behind_ != 0 && behind_ + data.size() > kMostBehind; };
-  counters_.behind_waits += too_much() ? 1 : 0;
-  while (too_much()) {
-    while (!gathered_.empty()) send_gathered(*gathered_.begin()->first);
-    co_await less_behind_.wait_until(async::TimePoint::max());
+  if (done) co_await drop_stale_pages(file, how, offset, data.size());
+  co_return done;
+}
+
+namespace {
+struct Dropping {
+  explicit Dropping(async::Loop& loop) : ended(loop) {}
+  bool done = false;
+  async::Event ended;
+};
+async::Task<void> run_dropping(std::shared_ptr<Dropping> dropping, async::Task<void> task) {
+  co_await std::move(task);
+  dropping->done = true;
+  dropping->ended.notify_all();
+}
+}  // namespace
+
+/// From inside of a write that the kernel waits for. It keeps one page locked until the answer, if it did not
+/// have all of it; nobody can read that one, nor will it count as whole then. So what takes long is not
+/// waited for.
+async::Task<void> FileSystem::drop_free_pages(Inode& inode) {
+  const auto dropping = std::make_shared<Dropping>(loop());
+  loop().spawn(run_dropping(dropping, drop_pages_(inode.id, 0, 0)));
+  const auto most = loop().now() + kDropFor;
+  while (!dropping->done) {
+    const bool in_time = co_await dropping->ended.wait_until(most);
+    if (!in_time) co_return;
   }
-  // What was read ahead while this one waited is from before it.
-  changed_here(inode);
-  if (data.size() < kGatherBelow) {
-    gather(file, data, offset);
-    co_return Status();
+}
+
+/// The kernel keeps pages of what it writes, and drops those in the way of O_DIRECT before it writes.
+async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how,
+                                               std::uint64_t offset, std::size_t size) {
+  Inode& inode = file->inode();
+  if (!drop_pages_) co_return;
+  if (file->uncached) {
+    // It has done neither.
+    if (std::exchange(inode.paged, false)) co_await drop_pages_(inode.id, how.appends() ? offset : 0, 0);
+  } else if (file->direct) {
+    // Those that were being read meanwhile may be from before it.
+    const bool read = how.paging || inode.page_reads != how.page_reads;
+    if (read) co_await drop_pages_(inode.id, offset, size);
+  } else {
+    inode.paged = true;
+    // What it has is in the wrong place.
+    if (offset != how.kernels_offset) co_await drop_free_pages(inode);
   }
-  fit(loop_.memory(), memory, data);
-  const Pending pending = begin_behind(inode, offset, data.size());
-  loop().spawn(write_behind(std::move(file), std::move(memory), data, pending, Stability::unstable));
-  co_return Status();
 }
 
 // ---- more of NFSv4.2 ----
@@ -378,7 +642,7 @@ async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int m
     co_return refusal(EOPNOTSUPP, "fallocate", file->inode().label, "NFS has nothing for this mode");
   }
   // What is not committed must not come back into a hole.
-  auto committed = co_await file->file()->commit(nullptr);
+  auto committed = co_await commit_all(file, nullptr);
   if (!committed) co_return committed;
   Status done;
   if (mode == 0) {
@@ -386,17 +650,18 @@ async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int m
   } else {
     done = co_await file->file()->deallocate(offset, length);
   }
-  changed_here(file->inode());
+  resized(file->inode());
   co_return done;
 }
 
 async::Task<Result<std::uint64_t>> FileSystem::copy(std::shared_ptr<OpenHandle> from,
                                                     std::uint64_t from_offset, std::shared_ptr<OpenHandle> to,
                                                     std::uint64_t to_offset, std::uint64_t count) {
+  const std::uint64_t written = to->inode().writes.last_number();
   co_await settle(from->inode());
-  co_await settle(to->inode());
+  co_await settle(to->inode(), written);
   auto copied = co_await engine_->copy(from->file(), from_offset, to->file(), to_offset, count);
-  changed_here(to->inode());
+  resized(to->inode());
   co_return copied;  // EOPNOTSUPP: the kernel then copies by reading and writing
 }
 
@@ -407,27 +672,60 @@ async::Task<Result<std::optional<locking::LockHolder>>> FileSystem::test_lock(
   co_return co_await file->file()->test_lock(request);
 }
 
+namespace {
+/// Says when it is done to whoever waits for that or for something else.
+async::Task<void> then_wake(std::shared_ptr<OpenHandle> /*file*/, async::Task<void> task,
+                            std::shared_ptr<locking::LockWait> wait, std::shared_ptr<bool> done) {
+  co_await std::move(task);
+  *done = true;
+  wait->wake();
+}
+}  // namespace
+
+/// settle(), unless the wait is cancelled before: then false.
+async::Task<bool> FileSystem::settle_or_cancel(std::shared_ptr<OpenHandle> file,
+                                               std::shared_ptr<locking::LockWait> wait) {
+  const auto done = std::make_shared<bool>(false);
+  loop().spawn(then_wake(file, settle(file->inode()), wait, done));
+  while (!*done && !wait->cancelled()) co_await wait->until(async::TimePoint::max());
+  co_return !wait->cancelled();
+}
+
 async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, locking::LockRequest request,
                                      std::shared_ptr<locking::LockWait> wait) {
   // What was written before the lock is to be seen by whoever has it next, and what others wrote by us.
-  co_await settle(file->inode());
+  Inode& inode = file->inode();
   if (wait) {
+    const bool settled = co_await settle_or_cancel(file, wait);
+    if (!settled) {
+      co_return Error(ErrorKind::cancelled, EINTR, "LOCK", inode.label, "nobody waits for the lock any more");
+    }
     auto done = co_await file->file()->wait_for_lock(request, std::move(wait));
-    changed_here(file->inode());
+    others_may_have_changed(inode);
     co_return done;
   }
+  co_await settle(inode);
   auto refused = co_await file->file()->lock(request);
   if (!refused) co_return refused.error();
-  if (*refused) co_return refusal(EAGAIN, "LOCK", file->inode().label, "somebody else has a lock there");
-  changed_here(file->inode());
+  if (*refused) co_return refusal(EAGAIN, "LOCK", inode.label, "somebody else has a lock there");
+  others_may_have_changed(inode);
   co_return Status();
 }
 
 async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner,
                                        locking::LockRange range) {
   co_await settle(file->inode());
-  auto committed = co_await file->file()->commit(nullptr);
+  auto committed = co_await commit_all(file, nullptr);
   auto done = co_await file->file()->unlock(owner, range);
+  if (!committed) co_return committed;
+  co_return done;
+}
+
+async::Task<Status> FileSystem::release_locks(std::shared_ptr<OpenHandle> file, std::uint64_t owner) {
+  if (!file->file()->knows_owner(owner)) co_return Status();
+  co_await settle(file->inode());
+  auto committed = co_await file->file()->commit(nullptr);
+  auto done = co_await file->file()->release_locks(owner);
   if (!committed) co_return committed;
   co_return done;
 }

@@ -1,9 +1,16 @@
 #include "fs/inodes.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace nfsrdma::fs {
+namespace {
+std::size_t hash_of(std::uint64_t directory, const std::string& name) {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  return std::hash<std::string>()(name) ^ static_cast<std::size_t>(directory * kOdd);
+}
+}  // namespace
 
 Inodes::Inodes(async::Loop& loop, const FileHandle& root) : loop_(loop) {
   auto inode = std::make_shared<Inode>(loop);
@@ -41,6 +48,32 @@ std::shared_ptr<Inode> Inodes::find(const FileHandle& handle) const {
   return at == by_handle_.end() ? nullptr : find(at->second);
 }
 
+void Inodes::place(Inode& inode, std::uint64_t directory, const std::string& name) {
+  inode.excused.clear();
+  if (inode.parent == directory && inode.label == name) return;
+  displace(inode);
+  inode.parent = directory;
+  inode.label = name;
+  by_place_.emplace(hash_of(directory, name), inode.id);
+}
+
+void Inodes::displace(Inode& inode) {
+  if (inode.parent == 0) return;
+  const auto [begin, end] = by_place_.equal_range(hash_of(inode.parent, inode.label));
+  const auto found = std::find_if(begin, end, [&](const auto& one) { return one.second == inode.id; });
+  if (found != end) by_place_.erase(found);
+  inode.parent = 0;
+}
+
+std::shared_ptr<Inode> Inodes::at(std::uint64_t directory, const std::string& name) const {
+  const auto [begin, end] = by_place_.equal_range(hash_of(directory, name));
+  for (auto one = begin; one != end; ++one) {
+    auto inode = find(one->second);
+    if (inode && inode->parent == directory && inode->label == name) return inode;
+  }
+  return nullptr;
+}
+
 std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   const auto at = by_id_.find(id);
   if (at == by_id_.end() || id == kRoot) return nullptr;
@@ -48,6 +81,7 @@ std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   inode.lookups -= std::min(inode.lookups, lookups);
   // Open files hold on to theirs; the kernel forgets an inode after it has released its files.
   if (inode.lookups != 0) return nullptr;
+  displace(inode);
   by_handle_.erase(std::string(inode.handle.chars()));
   auto forgotten = std::move(at->second);
   by_id_.erase(at);

@@ -6,8 +6,8 @@
 // Confined to the loop's thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,23 +16,31 @@
 
 #include "async/event.h"
 #include "fs/engine.h"
+#include "fs/late_errors.h"
+#include "fs/name_changes.h"
+#include "fs/pending_writes.h"
 
 namespace nfsrdma::fs {
 
 class OpenHandle;
-
-/// Bytes that whoever wrote them has been told are written, and that are not with the server yet.
-struct PendingWrite {
-  std::uint64_t offset = 0, end = 0;
-};
 
 struct Inode {
   explicit Inode(async::Loop& loop) : settled(loop) {}
   std::uint64_t id = 0;
   FileHandle handle;
   std::uint64_t lookups = 0;
-  std::string label;  // a name that it was found by: for messages
+  /// The directory that it was found in last, and its name there (Inodes::place). 0: not known, or not any
+  /// more; then the name serves messages only.
+  std::uint64_t parent = 0;
+  std::string label;
+  /// Threads whose open() was refused because the name leads elsewhere, the last few of them. One that opens
+  /// the file again without a LOOKUP in between does not open it by name.
+  std::vector<std::uint32_t> excused;
   FileType type = FileType::unknown;
+  // ---- as the kernel was told last ----
+  std::uint64_t number = 0;  // st_ino
+  bool sticky = false;       // a directory where only a file's owner may remove it
+  bool set_id = false;       // who may write it has the server clear these bits
   /// Attributes that came along with something else, for whoever asks next (FileSystem::keep_fresh).
   struct Fresh {
     Attributes attributes;
@@ -42,27 +50,62 @@ struct Inode {
   std::optional<Fresh> fresh;
   unsigned naming = 0;      // operations of this mount under way that change a directory
   std::uint64_t named = 0;  // and all that there were
+  NameChanges names;        // which names they change
+  /// FileSystem's count of changes, as of when this mount changed the attributes last, and as of when the
+  /// kernel was told newer ones: a page of a directory that was asked for before has older ones.
+  std::uint64_t altered = 0, told = 0;
   /// Its attributes were given out for as long as its delegation lasts.
   bool lifted = false;
   /// The change attribute that goes with what the kernel has cached of the contents.
   std::optional<std::uint64_t> cached_change;
+  /// What the server last said it is, and when.
+  std::optional<std::uint64_t> known_change;
+  async::TimePoint known_at{};
+  /// Counts whatever may make bytes that were read before differ from those that are there now: own writes
+  /// as they begin and end, locks, sizes that are set, and changes of others as they become known.
+  std::uint64_t contents = 0;
   std::vector<OpenHandle*> open;
-  /// Removed while open: the name that it has until the last of `open` is closed (a "silly rename").
+  /// Names to remove when the last of `open` is closed, since the file was removed while open (a "silly
+  /// rename"): by the rights of who removed it, since he may write the directory.
   struct Hidden {
     FileHandle directory;
     std::string name;
+    Caller caller;
+    bool sure = true;  // false: the server's answer was lost, and the name may not be there
   };
-  std::optional<Hidden> hidden;
+  std::vector<Hidden> hidden;
+  [[nodiscard]] bool is_hidden() const { return std::ranges::any_of(hidden, &Hidden::sure); }
 
-  // ---- writes behind ----
-  std::list<PendingWrite> writes;
+  // ---- writes ----
+  PendingWrites writes;
   /// FileSystem's count of changes as of the last one here: attributes that were asked for before that are
   /// old.
   std::uint64_t changed = 0;
+  /// The same count, as of when the size was last set or lost, by something else than a write.
+  std::uint64_t resized = 0;
   /// The same count, as of which `cached_change` goes with what was written here.
   std::uint64_t synced = 0;
-  async::Event settled;             // one of them ended, or one of `open` was closed
-  std::optional<Error> late_error;  // for the next fsync or close
+  async::Event settled;     // one of them ended, or one of `open` was closed
+  std::uint64_t ended = 0;  // how many of them did
+  LateErrors errors;
+  /// Data was lost since the last fsync or close that went well: writes are answered when they are on disk.
+  bool failing = false;
+  /// What came along with a WRITE, for whoever asks while others are under way.
+  struct Brought {
+    Attributes attributes;
+    async::TimePoint when;
+    std::uint64_t as_of = 0;    ///< FileSystem's count of changes when it was sent
+    std::uint64_t namings = 0;  ///< and that of changes of names
+  };
+  std::optional<Brought> brought;
+  /// Where the next append goes while others are under way.
+  std::optional<std::uint64_t> append_at;
+  bool finding_end = false;  ///< the server is being asked for that
+
+  // ---- what the kernel may have cached of the contents ----
+  bool paged = false;            ///< there may be pages
+  unsigned paging = 0;           ///< reads into pages under way
+  std::uint64_t page_reads = 0;  ///< and all that there were
 };
 
 class Inodes {
@@ -72,6 +115,13 @@ class Inodes {
   Inodes(async::Loop& loop, const FileHandle& root);
   /// One more lookup of it.
   std::shared_ptr<Inode> look_up(const FileHandle& handle, const std::string& label, FileType type);
+  /// It was found there, or renamed to that. An inode with several names has the place that it was found in
+  /// last.
+  void place(Inode& inode, std::uint64_t directory, const std::string& name);
+  /// It may not be there any more.
+  void displace(Inode& inode);
+  /// Whichever was found there last; null: none is known.
+  [[nodiscard]] std::shared_ptr<Inode> at(std::uint64_t directory, const std::string& name) const;
   [[nodiscard]] std::shared_ptr<Inode> find(std::uint64_t id) const;
   [[nodiscard]] std::shared_ptr<Inode> find(const FileHandle& handle) const;
   /// Gives the inode where that was the last of its lookups.
@@ -82,6 +132,7 @@ class Inodes {
   async::Loop& loop_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Inode>> by_id_;
   std::unordered_map<std::string, std::uint64_t> by_handle_;
+  std::unordered_multimap<std::size_t, std::uint64_t> by_place_;  // by hash, which is smaller than a name
   std::uint64_t last_ = kRoot;
 };
 

@@ -13,7 +13,8 @@ constexpr std::size_t kBehind = 1U << 20;
 
 OpenHandle::OpenHandle(async::Loop& loop, Counters& counters, std::shared_ptr<Inode> inode,
                        ServerFileRef file, Caller caller, std::uint32_t rsize)
-    : loop_(loop),
+    : errors(inode->errors),
+      loop_(loop),
       counters_(counters),
       inode_(std::move(inode)),
       file_(std::move(file)),
@@ -29,6 +30,12 @@ OpenHandle::~OpenHandle() {
 void OpenHandle::drop_ahead() {
   ahead_.clear();
   streak_ = 0;
+}
+
+void OpenHandle::drop_stale(async::TimePoint oldest) {
+  if (std::exchange(contents_, inode_->contents) != inode_->contents) ahead_.clear();
+  if (inode_->known_at >= oldest) return;
+  std::erase_if(ahead_, [&](const auto& one) { return one.second->begun < oldest; });
 }
 
 async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
@@ -48,6 +55,7 @@ OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size, b
   ++counters_.server_reads;
   counters_.ahead_reads += ahead ? 1 : 0;
   auto chunk = std::make_shared<Chunk>(loop_, counters_, ahead);
+  chunk->begun = loop_.now();
   chunk->offset = offset;
   chunk->wanted = size;
   chunk->memory = loop_.memory().take(size);
@@ -78,8 +86,10 @@ void OpenHandle::look_ahead(std::uint64_t offset, std::size_t size) {
   for (; from < next_ + kAhead; from += rsize_) ahead_.emplace(from, begin(from, rsize_, true));
 }
 
-async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t size) {
+async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t size,
+                                               async::TimePoint oldest) {
   const auto self = shared_from_this();
+  drop_stale(oldest);
   // What is there or on its way first, so that only the rest is asked for.
   std::vector<ChunkRef> parts;
   const std::uint64_t end = offset + size;
@@ -124,7 +134,7 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
     const auto early = ahead_.find(chunk->offset);
     if (early == ahead_.end() || early->second != chunk) break;
     drop_ahead();
-    auto rest = co_await read(at, static_cast<std::size_t>(end - at));
+    auto rest = co_await read(at, static_cast<std::size_t>(end - at), oldest);
     if (!rest) co_return rest.error();
     for (std::size_t i = 0; i < rest->pieces.size(); ++i) {
       out.add(rest->holds[i], static_cast<std::byte*>(rest->pieces[i].iov_base), rest->pieces[i].iov_len);

@@ -2,8 +2,9 @@
 //
 // Reading ahead. Reads that follow each other begin READs of what comes next, each rsize long, as far as
 // kAhead bytes beyond what was asked for; a read that finds its bytes there is answered from that memory.
-// They are for one reader in one go: the kernel's page cache is what keeps data. A write to the file throws
-// them away.
+// They are for one reader in one go: the kernel's page cache is what keeps data. Whatever may have changed
+// the contents since they were begun (Inode::contents) throws them away, and so does their age, unless the
+// server has said meanwhile that the file is the same.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -44,17 +45,20 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   OpenHandle(const OpenHandle&) = delete;
   OpenHandle& operator=(const OpenHandle&) = delete;
 
-  /// Fewer bytes than asked for: the end of the file.
-  async::Task<Result<ReadData>> read(std::uint64_t offset, std::size_t size);
+  /// Fewer bytes than asked for: the end of the file. What was read ahead before `oldest` has to be confirmed
+  /// by attributes that came later.
+  async::Task<Result<ReadData>> read(std::uint64_t offset, std::size_t size, async::TimePoint oldest);
   void drop_ahead();
 
   [[nodiscard]] Inode& inode() { return *inode_; }
   [[nodiscard]] const std::shared_ptr<Inode>& shared_inode() const { return inode_; }
   [[nodiscard]] const ServerFileRef& file() const { return file_; }
   [[nodiscard]] const Caller& caller() const { return caller_; }
-  bool closing = false;        ///< nobody has it any more; its CLOSE is under way
-  bool direct = false;         ///< O_DIRECT: nothing is read ahead
-  bool write_through = false;  ///< O_SYNC, O_DSYNC, O_DIRECT: a write is answered when it is on the server
+  bool closing = false;   ///< nobody has it any more; its CLOSE is under way
+  int flags = 0;          ///< of open(2)
+  bool direct = false;    ///< O_DIRECT: nothing is read ahead
+  bool uncached = false;  ///< the kernel keeps no pages of what goes through here, and looks after none
+  LateErrors::Listener errors;
 
  private:
   struct Chunk {
@@ -66,6 +70,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
     Chunk& operator=(const Chunk&) = delete;
     Counters& counters;
     const bool ahead;  // begun before anybody asked for it
+    async::TimePoint begun;
     std::uint64_t offset = 0;
     std::size_t wanted = 0, got = 0, used = 0;
     async::Memory memory;
@@ -77,6 +82,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   ChunkRef begin(std::uint64_t offset, std::size_t size, bool ahead);
   static async::Task<void> fill(ServerFileRef file, ChunkRef chunk);
   void look_ahead(std::uint64_t offset, std::size_t size);
+  void drop_stale(async::TimePoint oldest);
 
   async::Loop& loop_;
   Counters& counters_;
@@ -85,6 +91,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   const Caller caller_;  // who opened it
   const std::uint32_t rsize_;
   std::map<std::uint64_t, ChunkRef> ahead_;  // by offset, without overlaps
+  std::uint64_t contents_ = 0;               // Inode::contents, as it was when they were begun
   std::uint64_t next_ = 0;                   // behind the last read
   unsigned streak_ = 0;                      // reads that followed one another
 };

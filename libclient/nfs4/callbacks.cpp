@@ -15,6 +15,7 @@ constexpr std::size_t kMostEarlyRecalls = 64;
 constexpr async::Clock::duration kBetweenRebinds = 1s;
 constexpr async::Clock::duration kBetweenReturns = 500ms;
 constexpr async::Clock::duration kBetweenSearches = 1s;
+constexpr std::size_t kTestedAtOnce = 100;  // 1,600 bytes of stateids, within what any server takes inline
 
 }  // namespace
 
@@ -36,7 +37,7 @@ void Session::answer_callback(Lane& lane, rpcrdma::BackwardId id, fabric::ConstB
 nfsstat4 Session::recall(const Recall& recall) {
   const auto same = [&](const stateid4& one) { return one.other == recall.stateid.other; };
   if (std::ranges::any_of(returning_, same)) return NFS4_OK;
-  for (Open* open : opens_) {
+  for (const auto& [number, open] : opens_) {
     if (!open->delegation || !same(open->delegation->stateid)) continue;
     if (!open->delegation->returning) set_recalled(*open);
     return NFS4_OK;
@@ -55,7 +56,7 @@ std::optional<DelegatedAttributes> Session::getattr(const nfs_fh4& /*file*/) {
 void Session::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
   if (!has_bit(types, RCA4_TYPE_MASK_RDATA_DLG)) return;
   std::size_t held = delegations();
-  for (Open* open : opens_) {
+  for (const auto& [number, open] : opens_) {
     if (held <= objects_to_keep) return;
     if (!open->delegated()) continue;
     set_recalled(*open);
@@ -64,7 +65,7 @@ void Session::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
 }
 
 void Session::recall_slot(slotid4 target_highest_slotid) {
-  target_highest_ = std::min(target_highest_, target_highest_slotid);
+  slots_.lower_target(target_highest_slotid);
   // A SEQUENCE tells the server that the others are not used any more.
   if (!renewing_ && !closing_) loop().spawn(renew());
 }
@@ -73,7 +74,7 @@ void Session::recall_slot(slotid4 target_highest_slotid) {
 
 std::size_t Session::delegations() const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(opens_, [](const Open* o) { return o->delegated(); }));
+      std::ranges::count_if(opens_, [](const auto& one) { return one.second->delegated(); }));
 }
 
 void Session::take_delegation(Open& open, const open_delegation4& delegation) {
@@ -85,7 +86,9 @@ void Session::take_delegation(Open& open, const open_delegation4& delegation) {
   if (read == nullptr) return;
   ++counters_.delegations_granted;
   // The server gives another where it knows nothing of the one before.
-  open.delegation.emplace().stateid = read->stateid;
+  open.delegation.emplace();
+  open.delegation->stateid = read->stateid;
+  open.delegation->client = facts_.client_id;
   const auto early = std::ranges::find(early_recalls_, read->stateid.other, &stateid4::other);
   const bool recalled = early != early_recalls_.end();
   if (recalled) early_recalls_.erase(early);
@@ -144,27 +147,61 @@ async::Task<void> Session::give_back(nfs_fh4 file, stateid4 stateid) {
 /// RFC 8167 5.4: what can be recalled needs a way for the recall to come.
 void Session::hold_connections() {
   const bool held =
-      !closing_ && (lanes_.size() > 1 || !returning_.empty() ||
-                    std::ranges::any_of(opens_, [](const Open* o) { return o->delegation.has_value(); }));
+      !closing_ &&
+      (lanes_.size() > 1 || !returning_.empty() ||
+       std::ranges::any_of(opens_, [](const auto& one) { return one.second->delegation.has_value(); }));
   for (const auto& lane : lanes_) lane->channel.hold(held && !lane->refused);
 }
 
-/// What SEQUENCE's answers say of the backchannel and of what was recalled in vain (RFC 8881 18.46.3).
-void Session::heed_callback_flags(std::uint32_t flags) {
-  constexpr std::uint32_t kPathDown =
-      SEQ4_STATUS_CB_PATH_DOWN | SEQ4_STATUS_CB_PATH_DOWN_SESSION | SEQ4_STATUS_BACKCHANNEL_FAULT;
-  constexpr std::uint32_t kRevoked = SEQ4_STATUS_RECALLABLE_STATE_REVOKED | SEQ4_STATUS_ADMIN_STATE_REVOKED |
-                                     SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
-                                     SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED;
-  if ((flags & kPathDown) != 0 && facts_.backchannel && loop().now() - last_rebind_ > kBetweenRebinds) {
-    last_rebind_ = loop().now();
-    for (const auto& lane : lanes_) {
-      if (!lane->binding && !lane->refused && lane->channel.up()) loop().spawn(bind(*lane, true));
-    }
+namespace {
+/// What each flag of SEQUENCE's answer (RFC 8881 18.46.3) leads to.
+enum class Reaction : std::uint8_t {
+  none,          ///< not of concern: this client has no such state
+  rebind,        ///< the backchannel is announced anew on every connection
+  find_revoked,  ///< what was revoked is found by TEST_STATEID, freed, and reported where it is used
+  recover,       ///< opens and locks are reclaimed (Session::heed_flags)
+};
+struct FlagRow {
+  std::uint32_t flag;
+  Reaction reaction;
+};
+constexpr FlagRow kFlags[] = {
+    {SEQ4_STATUS_CB_PATH_DOWN, Reaction::rebind},
+    {SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING, Reaction::none},  // callbacks are AUTH_NONE
+    {SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRED, Reaction::none},
+    {SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED, Reaction::find_revoked},
+    {SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED, Reaction::find_revoked},
+    {SEQ4_STATUS_ADMIN_STATE_REVOKED, Reaction::find_revoked},
+    {SEQ4_STATUS_RECALLABLE_STATE_REVOKED, Reaction::find_revoked},
+    {SEQ4_STATUS_LEASE_MOVED, Reaction::none},  // shows as NFS4ERR_MOVED where the file system is used
+    {SEQ4_STATUS_RESTART_RECLAIM_NEEDED, Reaction::recover},
+    {SEQ4_STATUS_CB_PATH_DOWN_SESSION, Reaction::rebind},
+    {SEQ4_STATUS_BACKCHANNEL_FAULT, Reaction::rebind},
+    {SEQ4_STATUS_DEVID_CHANGED, Reaction::none},  // no layouts
+    {SEQ4_STATUS_DEVID_DELETED, Reaction::none},
+};
+}  // namespace
+
+void Session::heed_state_flags(std::uint32_t flags) {
+  if (flags == 0) return;
+  bool rebinds = false, searches = false;
+  for (const FlagRow& row : kFlags) {
+    if ((flags & row.flag) == 0) continue;
+    rebinds = rebinds || row.reaction == Reaction::rebind;
+    searches = searches || row.reaction == Reaction::find_revoked;
   }
-  if ((flags & kRevoked) != 0 && !finding_revoked_ && delegations() != 0) {
+  if (rebinds) rebind_backchannels();
+  if (searches && !finding_revoked_ && !opens_.empty()) {
     finding_revoked_ = true;
     loop().spawn(find_revoked());
+  }
+}
+
+void Session::rebind_backchannels() {
+  if (!facts_.backchannel || loop().now() - last_rebind_ <= kBetweenRebinds) return;
+  last_rebind_ = loop().now();
+  for (const auto& lane : lanes_) {
+    if (!lane->binding && !lane->refused && lane->channel.up()) loop().spawn(bind(*lane, true));
   }
 }
 
@@ -175,36 +212,82 @@ async::Task<void> Session::free_revoked(stateid4 stateid) {
   auto freed = co_await call(std::move(compound));
 }
 
-/// RFC 8881 8.3: TEST_STATEID tells which; FREE_STATEID says that we know.
-/// The server may go on saying it for state that is none of ours to free: not more often than is useful.
+/// A stateid that the server may have revoked.
+struct Session::Suspect {
+  enum class Kind : std::uint8_t { delegation, lock, open } kind;
+  std::shared_ptr<Open> open;
+  stateid4 stateid;
+  std::uint64_t owner = 0;  // of a lock
+};
+
+std::vector<Session::Suspect> Session::suspects() const {
+  std::vector<Suspect> out;
+  for (const auto& [number, open] : opens_) {
+    if (open->lost) continue;
+    if (open->delegated()) out.push_back({Suspect::Kind::delegation, open, open->delegation->stateid});
+    for (const auto& [owner, state] : open->locks) {
+      if (state->stateid) out.push_back({Suspect::Kind::lock, open, *state->stateid, owner});
+    }
+    out.push_back({Suspect::Kind::open, open, open->stateid});
+  }
+  return out;
+}
+
+/// RFC 8881 8.4.2.4, 18.48: TEST_STATEID tells which; FREE_STATEID says that we know. The server may go on
+/// saying it for state that is none of ours to free: not more often than is useful.
 async::Task<void> Session::find_revoked() {
   co_await loop().sleep_until(last_search_ + kBetweenSearches);
   last_search_ = loop().now();
-  std::vector<stateid4> held;
-  for (const Open* open : opens_) {
-    if (open->delegated()) held.push_back(open->delegation->stateid);
-  }
-  for (const stateid4& stateid : held) {
-    Compound test = begin("TEST_STATEID");
-    TEST_STATEID4args args;
-    args.ts_stateids.value.push_back(stateid);
-    test.add<op::TEST_STATEID>(args);
-    auto reply = co_await call(std::move(test));
-    TEST_STATEID4res res;
-    if (!reply || !reply->take<op::TEST_STATEID>(res)) break;
-    const auto& codes = res.get<NFS4_OK>()->tsr_status_codes.value;
-    if (codes.size() != 1 || codes.front() == NFS4_OK) continue;
-    for (Open* open : opens_) {
-      if (open->delegation && open->delegation->stateid == stateid) {
-        end_delegation(*open);
-        break;
-      }
-    }
-    ++counters_.delegations_revoked;
-    co_await free_revoked(stateid);
+  const std::vector<Suspect> all = suspects();
+  for (std::size_t at = 0; at < all.size(); at += kTestedAtOnce) {
+    const bool answered = co_await test(std::span(all).subspan(at, std::min(kTestedAtOnce, all.size() - at)));
+    if (!answered) break;
   }
   finding_revoked_ = false;
   hold_connections();
+}
+
+/// False if there was no answer.
+async::Task<bool> Session::test(std::span<const Suspect> suspects) {
+  const std::uint64_t epoch = epoch_;
+  Compound compound = begin("TEST_STATEID");
+  TEST_STATEID4args args;
+  for (const Suspect& suspect : suspects) args.ts_stateids.value.push_back(suspect.stateid);
+  compound.add<op::TEST_STATEID>(args);
+  auto reply = co_await call(std::move(compound));
+  TEST_STATEID4res res;
+  if (!reply || !reply->take<op::TEST_STATEID>(res)) co_return false;
+  const std::vector<nfsstat4> codes = res.get<NFS4_OK>()->tsr_status_codes.value;
+  // Under another client id all of them were had anew, or are to be.
+  if (codes.size() != suspects.size() || epoch != epoch_) co_return false;
+  for (std::size_t i = 0; i < suspects.size(); ++i) {
+    if (codes[i] == NFS4_OK || codes[i] == NFS4ERR_OLD_STATEID) continue;
+    lose(suspects[i], codes[i]);
+    co_await free_revoked(suspects[i].stateid);
+  }
+  co_return true;
+}
+
+/// What was revoked is not believed in any more. A file that is used again is opened again (reopen()); a lock
+/// is lost for good, since somebody else may have had it in the meantime.
+void Session::lose(const Suspect& suspect, nfsstat4 why) {
+  Open& open = *suspect.open;
+  switch (suspect.kind) {
+    case Suspect::Kind::delegation:
+      if (!open.delegation || open.delegation->stateid != suspect.stateid) return;
+      ++counters_.delegations_revoked;
+      end_delegation(open);
+      return;
+    case Suspect::Kind::lock: {
+      const auto found = open.locks.find(suspect.owner);
+      if (found == open.locks.end() || found->second->stateid != suspect.stateid) return;
+      lose_locks(open, suspect.owner, status_error(why, "LOCK", open.path));
+      return;
+    }
+    case Suspect::Kind::open:
+      if (open.stateid.other == suspect.stateid.other) lose_locks(open);
+      return;
+  }
 }
 
 }  // namespace nfsrdma::nfs4

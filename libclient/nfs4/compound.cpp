@@ -6,7 +6,7 @@ namespace nfsrdma::nfs4 {
 namespace {
 constexpr std::uint32_t kProcedureCompound = 1;  // RFC 8881 16.2
 constexpr std::uint32_t kVersion = 4;
-constexpr std::uint32_t kMostOperations = 1024;  // of a Reply; ours are far below
+constexpr std::uint32_t kMostResults = 1024;  // of a Reply; ours are far below
 constexpr std::uint32_t kMostTag = 1024;
 }  // namespace
 
@@ -94,7 +94,7 @@ bool CompoundReply::begin() {
   std::uint32_t status = 0;
   if (!decoder_.u32(status) || !decoder_.opaque(kMostTag, tag) || !decoder_.u32(executed_)) return false;
   status_ = static_cast<nfsstat4>(status);
-  return executed_ <= kMostOperations || decoder_.fail(xdr::Fault::too_long);
+  return executed_ <= kMostResults || decoder_.fail(xdr::Fault::too_long);
 }
 
 bool CompoundReply::next(nfs_opnum4 expected) {

@@ -56,6 +56,7 @@ class Compound {
   Compound& add(const typename Op::Args& args) {
     begin_operation(Op::number, !Op::idempotent);
     note_changes<Op>(args);
+    repeatable_ = repeatable_ && is_repeatable<Op>(args);
     xdr::Encoder out(message_);
     xdr::encode(out, args);
     reply_sizing::add<Op>(size_, args);
@@ -89,6 +90,10 @@ class Compound {
   [[nodiscard]] bool has_sequence() const { return sequence_at_ != 0; }
   /// Has an operation that must not run twice.
   [[nodiscard]] bool modifies() const { return first_modifying_ < count_; }
+  /// Whether it leads to the same state when the server executes it a second time, as a new request, after a
+  /// first time of which nobody knows: not so for what makes, removes or replaces names. (What modifies state
+  /// of this client only, an OPEN or a LOCK, is had again so.)
+  [[nodiscard]] bool repeatable() const { return repeatable_; }
   [[nodiscard]] const Changes& changes() const { return changes_; }
   /// The index of the first operation that must not run twice; the count of operations if there is none.
   [[nodiscard]] std::uint32_t first_modifying() const { return std::min(first_modifying_, count_); }
@@ -105,6 +110,18 @@ class Compound {
 
  private:
   void begin_operation(nfs_opnum4 number, bool modifies);
+  template <class Op>
+  static bool is_repeatable(const typename Op::Args& args) {
+    using namespace op;
+    if constexpr (is_one_of<Op, CREATE, REMOVE, RENAME, LINK, REMOVEXATTR>) return false;
+    if constexpr (is_one_of<Op, SETXATTR>) return args.sxa_option != SETXATTR4_CREATE;
+    if constexpr (is_one_of<Op, OPEN>) {
+      // EXCLUSIVE4_1 is known again by its verifier, UNCHECKED4 opens what is there.
+      const createhow4* how = args.openhow.template get<OPEN4_CREATE>();
+      return how == nullptr || how->template get<GUARDED4>() == nullptr;
+    }
+    return true;
+  }
   template <class Op>
   void note_changes(const typename Op::Args& args) {
     using namespace op;
@@ -130,6 +147,7 @@ class Compound {
   std::uint32_t first_modifying_ = ~0U;
   std::size_t current_ = 0;  // hash of the current file handle, as far as it was given
   Changes changes_;
+  bool repeatable_ = true;
 };
 
 /// A Reply being read. Results come in order; take() fails at the first operation that the server refused,

@@ -1,13 +1,8 @@
 #include "nfs4/convert.h"
 
-#include <grp.h>
-#include <pwd.h>
-
-#include <array>
 #include <cerrno>
-#include <charconv>
-#include <map>
-#include <mutex>
+
+#include "ids/id_names.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -38,36 +33,6 @@ Time to_public(const std::optional<nfstime4>& time) {
   return time ? Time{time->seconds, time->nseconds} : Time{};
 }
 
-std::optional<std::uint32_t> look_up(bool group, const std::string& name) {
-  std::array<char, 4096> buffer;  // NOLINT: scratch for the call
-  if (group) {
-    struct group entry{};
-    struct group* found = nullptr;
-    ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
-    return found != nullptr ? std::optional<std::uint32_t>(found->gr_gid) : std::nullopt;
-  }
-  passwd entry{};
-  passwd* found = nullptr;
-  ::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
-  return found != nullptr ? std::optional<std::uint32_t>(found->pw_uid) : std::nullopt;
-}
-
-/// RFC 8881 5.9: a number in decimal, or name@domain; the name is looked up here, once.
-std::optional<std::uint32_t> id_of(bool group, const std::string& principal) {
-  std::uint32_t number = 0;
-  const char* end = principal.data() + principal.size();
-  const auto parsed = std::from_chars(principal.data(), end, number);
-  if (parsed.ec == std::errc() && parsed.ptr == end) return number;
-  static std::mutex mutex;
-  static std::map<std::pair<bool, std::string>, std::optional<std::uint32_t>> known;
-  constexpr std::size_t kMostKnown = 10000;  // a server may invent names
-  const std::lock_guard lock(mutex);
-  if (known.size() > kMostKnown) known.clear();
-  auto [at, fresh] = known.try_emplace({group, principal.substr(0, principal.find('@'))});
-  if (fresh) at->second = look_up(group, at->first.second);
-  return at->second;
-}
-
 settime4 to_wire(const Time& time) {
   return client_time({time.seconds, time.nanoseconds});
 }
@@ -89,11 +54,11 @@ Attributes to_public(const WireAttributes& wire) {
   out.links = wire.numlinks.value_or(0);
   if (wire.owner) {
     out.owner = wire.owner->value;
-    out.uid = id_of(false, out.owner);
+    out.uid = ids::number_of(out.owner);
   }
   if (wire.owner_group) {
     out.group = wire.owner_group->value;
-    out.gid = id_of(true, out.group);
+    out.gid = ids::number_of(out.group);
   }
   out.size = wire.size.value_or(0);
   out.space_used = wire.space_used.value_or(0);

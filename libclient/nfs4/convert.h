@@ -10,6 +10,7 @@ namespace nfsrdma::nfs4 {
 
 /// The attributes that the public Attributes is made of.
 const bitmap4& public_attributes();
+/// Owners that the server gives as names have no numbers yet (ids/id_names.h has them).
 Attributes to_public(const WireAttributes& wire);
 /// For SETATTR, OPEN and CREATE.
 fattr4 encode_changes(const SetAttributes& changes);

@@ -171,7 +171,7 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
   }
   open.path = path.text();
   open.epoch = session.epoch();
-  session.hold(open);
+  session.hold(file->state_);
   file->is_open_ = true;
   session.take_delegation(open, delegation);
   // An existing file opened for truncation without create; with it the server did so at OPEN.
@@ -191,7 +191,7 @@ async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::
   while (total < data.size()) {
     std::size_t count = 0;
     bool eof = false;
-    const auto rest = data.subspan(total);
+    const auto rest = data.subspan(total, std::min(data.size() - total, session_.most_read()));
     auto done = co_await on_file(
         "READ", [&](Compound& compound) { compound.read(open_.current(), offset + total, rest); },
         [&](CompoundReply& reply) {
@@ -252,12 +252,9 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
   std::size_t total = 0;
   while (total < data.size()) {
     if (late_error_) co_return *late_error_;
-    while (committing_ && has_too_much()) {
-      const bool in_time = co_await committed_.wait_until(session_.default_deadline());
-      if (!in_time) {
-        co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path,
-                        "the server does not commit in time");
-      }
+    if (has_too_much()) {
+      auto done = co_await make_room();
+      if (!done) co_return done.error();
     }
     while (rewriting_) {
       const bool in_time = co_await written_.wait_until(session_.default_deadline());
@@ -267,7 +264,9 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
       }
     }
     const Counted under_way(writing_, written_);
-    auto count = co_await write_once(data.subspan(total), offset + total, stable, after, memory);
+    const auto piece = data.subspan(total, std::min(data.size() - total, session_.most_written()));
+    const stable_how4 how = has_too_much() ? FILE_SYNC4 : stable;
+    auto count = co_await write_once(piece, offset + total, how, after, memory);
     if (!count) co_return count.error();
     total += *count;
     if (commit_is_due() && !committing_) commit_task_ = session_.loop().spawn(commit_beside());
@@ -284,10 +283,35 @@ bool OpenFile::commit_is_due() const {
   return mine > kCommitAt || (mine >= kWorthCommit && uncommitted_.bytes_of_all() > kCommitAllAt);
 }
 
+/// Waits while much too much is unstable, and something of it is ours to commit.
+async::Task<Status> OpenFile::make_room() {
+  while (has_too_much() && !uncommitted_.empty()) {
+    if (!committing_) commit_task_ = session_.loop().spawn(commit_beside());
+    if (committing_) {
+      const bool in_time = co_await committed_.wait_until(session_.default_deadline());
+      if (!in_time) {
+        co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path,
+                        "the server does not commit in time");
+      }
+    }
+    if (late_error_) co_return *late_error_;
+  }
+  co_return Status();
+}
+
+/// Whether the error ends it for data that is not stable. One that is not the server's answer does not.
+bool OpenFile::gives_up(const Error& error) const {
+  return lost_data_ && error.kind() == ErrorKind::server;
+}
+
+void OpenFile::tell_lost(const Error& error) {
+  if (*lost_data_) (*lost_data_)(open_.file, error);
+}
+
 async::Task<void> OpenFile::commit_beside() {
   const Flagged flag(committing_, committed_);
   auto done = co_await commit_once(nullptr);
-  if (!done && !late_error_) late_error_ = done.error();
+  if (!done && !gives_up(done.error()) && !late_error_) late_error_ = done.error();
 }
 
 /// One COMMIT of the whole file.
@@ -311,10 +335,17 @@ async::Task<Status> OpenFile::commit_once(After* after) {
   const std::uint64_t number = uncommitted_.last_number();
   verifier4 verifier{};
   auto done = co_await commit_state(verifier, after);
-  if (!done) co_return done;
+  if (!done) {
+    if (gives_up(done.error())) {
+      uncommitted_.give_up(number);
+      tell_lost(done.error());
+    }
+    co_return done;
+  }
   uncommitted_.committed(number, verifier);
-  if (!uncommitted_.lost(number, verifier, 0)) co_return Status();
-  co_return co_await rewrite(number, verifier);
+  if (uncommitted_.lost(number, verifier, 0)) co_return co_await rewrite(number, verifier);
+  stable_number_ = number;
+  co_return Status();
 }
 
 /// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer
@@ -329,16 +360,22 @@ async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) 
                       "the server does not answer in time");
     }
   }
+  Status done;
   for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
        piece = uncommitted_.lost(number, verifier, piece->offset)) {
     auto count = co_await write_once(piece->bytes, piece->offset, UNSTABLE4, nullptr, piece->memory);
-    if (!count) co_return count.error();
+    if (count) continue;
+    done = count.error();
+    if (!gives_up(count.error())) break;
+    uncommitted_.cover(piece->offset, piece->bytes.size());
+    tell_lost(count.error());
   }
-  co_return Status();
+  co_return done;
 }
 
 async::Task<Status> OpenFile::commit(After* after) {
   const async::TimePoint deadline = session_.default_deadline();
+  const std::uint64_t number = uncommitted_.last_number();
   for (;;) {
     while (committing_) {
       const bool in_time = co_await committed_.wait_until(deadline);
@@ -347,8 +384,11 @@ async::Task<Status> OpenFile::commit(After* after) {
                         "the server does not commit in time");
       }
     }
-    if (late_error_) co_return *std::exchange(late_error_, std::nullopt);
-    if (uncommitted_.empty()) co_return Status();
+    if (late_error_) {
+      const Error late = *std::exchange(late_error_, std::nullopt);
+      if (!lost_data_) co_return late;  // else what it was about is there to be tried again
+    }
+    if (uncommitted_.empty() || stable_number_ >= number) co_return Status();
     const Flagged flag(committing_, committed_);
     auto done = co_await commit_once(after);
     if (!done) co_return done;
@@ -462,7 +502,7 @@ async::Task<bool> OpenFile::look_again(stateid4& used, nfsstat4 status, int trie
 async::Task<Status> OpenFile::open_once_more() {
   session_.lose_locks(open_);
   open_.access = sharing_.needed();
-  co_return co_await session_.renew_open(open_);
+  co_return co_await session_.renew_open(state_);
 }
 
 /// CLOSE. The file is still open afterwards where an OPEN of it came first, which OpenFiles may do.

@@ -3,7 +3,14 @@
 //
 // READ places its data in the caller's memory; WRITE takes it from there. What the server has not
 // made stable is kept here (uncommitted.h), bounded: past kCommitAt a COMMIT goes out beside the
-// writes, past kMostUncommitted writes wait for it. The files of one OpenFiles have a lower bound in common.
+// writes, past kMostUncommitted writes wait for it. The files of one OpenFiles have a lower bound in common;
+// a file that has nothing to commit of its own writes stably while the others fill it.
+//
+// commit() makes stable what was written when it began; what comes later does not prolong it.
+//
+// Where the server refuses to make unstable data stable, or to take it again after a restart, whoever has the
+// file for himself hears so from commit() and may try again. A file that is shared out tells everybody, by
+// its LostData, and gives the data up: nobody would know that it is still to come.
 //
 // While the file is delegated to this client nobody else changes it: its attributes are asked for once.
 //
@@ -17,6 +24,7 @@
 #pragma once
 
 #include <cerrno>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -45,6 +53,8 @@ class OpenFile {
  public:
   /// Attributes as of just behind a WRITE or COMMIT, which brought them along: those of public_attributes().
   using After = std::optional<WireAttributes>;
+  /// Hears of unstable data that will never be stable.
+  using LostData = std::function<void(const nfs_fh4&, const Error&)>;
 
   static async::Task<Result<std::unique_ptr<OpenFile>>> open(Session& session, Path path, OpenMode mode,
                                                              OpenFlags flags);
@@ -93,6 +103,7 @@ class OpenFile {
   // ---- for those who work on the file's state: OpenFiles, Locks ----
 
   [[nodiscard]] Open& state() { return open_; }
+  [[nodiscard]] const std::shared_ptr<Open>& shared_state() const { return state_; }
   [[nodiscard]] const nfs_fh4& handle() const { return open_.file; }
   [[nodiscard]] stateid4 stateid() const { return open_.current(); }
   [[nodiscard]] bool is_open() const { return is_open_; }
@@ -105,6 +116,7 @@ class OpenFile {
 
  private:
   friend class OpenTable;
+  friend class ParkedFiles;
   /// Of the OpenFiles of one file, which have data of it that is not stable: what one writes replaces it.
   using Siblings = std::shared_ptr<std::vector<OpenFile*>>;
   /// Who has it open, when OpenFiles shares it out.
@@ -112,7 +124,8 @@ class OpenFile {
     unsigned counts[4] = {};  ///< by OPEN4_SHARE_ACCESS_*
     bool changing = false;    ///< OPEN by handle, OPEN_DOWNGRADE and CLOSE: one at a time
     std::uint32_t since = 0;  ///< access that OPENs brought while one of these was under way
-    std::list<std::shared_ptr<OpenFile>>::iterator place;  ///< of those that are parked, while it is
+    /// Its place among those that are parked, while it is one of them (ParkedFiles in open_files.cpp).
+    std::optional<std::list<std::shared_ptr<OpenFile>>::iterator> place;
     [[nodiscard]] std::uint32_t needed() const;
   };
   /// One operation behind PUTFH that uses the stateid, repeated after a lost stateid was had again.
@@ -133,6 +146,9 @@ class OpenFile {
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   [[nodiscard]] bool has_too_much() const;
   [[nodiscard]] bool commit_is_due() const;
+  [[nodiscard]] bool gives_up(const Error& error) const;
+  void tell_lost(const Error& error);
+  async::Task<Status> make_room();
   async::Task<void> commit_beside();
   async::Task<Status> commit_once(After* after);
   async::Task<Status> rewrite(std::uint64_t number, verifier4 verifier);
@@ -146,21 +162,25 @@ class OpenFile {
   };
 
   Session& session_;
-  Open open_;
+  const std::shared_ptr<Open> state_ = std::make_shared<Open>();  // recovery holds on to it, too
+  Open& open_ = *state_;
   bool is_open_ = false;
   Sharing sharing_;
   async::Event state_changed_;  // its stateid, or sharing_
   Siblings siblings_;
+  std::shared_ptr<const LostData> lost_data_;  // null: nobody shares it
   std::optional<Known> known_;
   Uncommitted uncommitted_;
   bool committing_ = false;
   std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()
   async::Event committed_;
+  /// Uncommitted's number as of which all is stable.
+  std::uint64_t stable_number_ = 0;
   int writing_ = 0;         // WRITEs of callers under way
   bool rewriting_ = false;  // lost data is being written again: WRITEs of callers come after it
   async::Event written_;
-  std::optional<Error>
-      late_error_;  // of a COMMIT or rewrite that nobody waited for; sync() and close() tell it
+  /// Of a COMMIT or rewrite that nobody waited for, but for those of which lost_data_ heard.
+  std::optional<Error> late_error_;
 };
 
 template <class Add, class Take>
@@ -178,7 +198,7 @@ async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
     if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
     const nfsstat4 status = reply->failed_status();
     if (!Session::is_lost_state(status) || tries == 3) co_return session_.error_of(*reply, what, open_.path);
-    if (auto done = co_await session_.reopen(open_, used, status, deadline); !done) co_return done;
+    if (auto done = co_await session_.reopen(state_, used, status, deadline); !done) co_return done;
   }
 }
 

@@ -31,14 +31,14 @@ std::size_t Session::usable_connections() const {
 }
 
 /// The connection for the next call. With none that stands it waits for the first.
-rpc::Channel& Session::route() {
+Session::Lane& Session::route() {
   Lane* best = lanes_.front().get();
-  if (lanes_.size() == 1) return best->channel;
+  if (lanes_.size() == 1) return *best;
   for (const auto& lane : lanes_) {
     if (!lane->usable()) continue;
     if (!best->usable() || lane->channel.load() < best->channel.load()) best = lane.get();
   }
-  return best->channel;
+  return *best;
 }
 
 /// What the backchannel can take (U13): what fits every connection that stands, both ways and without chunks.
@@ -105,7 +105,19 @@ async::Task<void> Session::bind(Lane& lane, bool again) {
     co_return;
   }
   lane.refused = true;
+  hold_connections();
   notices_(error_of(*reply, "BIND_CONN_TO_SESSION", channel_.server()).text());
+}
+
+/// CONN_NOT_BOUND_TO_SESSION: the server does not take the connection for one of the session's (RFC 8881
+/// 2.10.3.1). False if neither this one nor another can be had for the session, which is then of no use.
+async::Task<bool> Session::bind_again(Lane& lane, async::Clock::duration pause) {
+  if (lane.binding || !lane.channel.up()) {
+    co_await loop().sleep_for(pause);
+    co_return !recovering_;
+  }
+  co_await bind(lane);
+  co_return lane.bound || !lane.refused || usable_connections() != 0;
 }
 
 }  // namespace nfsrdma::nfs4

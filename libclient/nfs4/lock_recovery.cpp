@@ -79,42 +79,42 @@ void Session::lose_locks(Open& open) {
 
 /// Every lock of every owner, under the open's new stateid. Those that are refused are lost, and nothing else
 /// fails; an Error is about the connection.
-async::Task<Status> Session::claim_locks(Open& open, bool reclaim, bool recovering,
+async::Task<Status> Session::claim_locks(std::shared_ptr<Open> open, bool reclaim, bool recovering,
                                          async::TimePoint deadline) {
-  const auto owners = open.locks;  // keeps the states alive while others come and go
+  const auto owners = open->locks;  // keeps the states alive while others come and go
   for (const auto& [owner, state] : owners) {
     state->stateid.reset();
     const std::vector<HeldLock> held = state->held.list();
     for (const HeldLock& lock : held) {
       nfsstat4 status = NFS4_OK;
-      auto done = co_await claim_lock(open, *state, owner, lock, reclaim, recovering, deadline, status);
+      auto done = co_await claim_lock(open, state, owner, lock, reclaim, recovering, deadline, status);
       if (done) continue;
-      if (status == NFS4_OK) co_return done;
-      lose_locks(open, owner, done.error());
+      if (status == NFS4_OK || status == NFS4ERR_DELAY) co_return done;
+      lose_locks(*open, owner, done.error());
       break;
     }
   }
   co_return Status();
 }
 
-async::Task<Status> Session::claim_lock(Open& open, LockState& state, std::uint64_t owner, HeldLock held,
-                                        bool reclaim, bool recovering, async::TimePoint deadline,
-                                        nfsstat4& status) {
+async::Task<Status> Session::claim_lock(std::shared_ptr<Open> open, std::shared_ptr<LockState> state,
+                                        std::uint64_t owner, HeldLock held, bool reclaim, bool recovering,
+                                        async::TimePoint deadline, nfsstat4& status) {
   LOCK4args args;
   args.locktype = held.write ? WRITE_LT : READ_LT;
   args.reclaim = reclaim;
   args.offset = held.range.offset;
   args.length = held.range.length;
-  if (state.stateid) {
+  if (state->stateid) {
     exist_lock_owner4& locker = args.locker.emplace<false>();
-    locker.lock_stateid = *state.stateid;
+    locker.lock_stateid = *state->stateid;
   } else {
     open_to_lock_owner4& locker = args.locker.emplace<true>();
-    locker.open_stateid = open.current();
+    locker.open_stateid = open->current();
     locker.lock_owner = lock_owner(owner);
   }
-  Compound compound = begin("LOCK", open.caller);
-  compound.add<op::PUTFH>({open.file});
+  Compound compound = begin("LOCK", open->caller);
+  compound.add<op::PUTFH>({open->file});
   compound.add<op::LOCK>(args);
   auto pending =
       recovering ? call_in_recovery(std::move(compound), deadline) : call(std::move(compound), deadline);
@@ -123,10 +123,10 @@ async::Task<Status> Session::claim_lock(Open& open, LockState& state, std::uint6
   LOCK4res res;
   if (!reply->take<op::PUTFH>() || !reply->take<op::LOCK>(res)) {
     status = reply->failed_status();
-    co_return error_of(*reply, "LOCK", open.path);
+    co_return error_of(*reply, "LOCK", open->path);
   }
-  state.stateid = res.get<NFS4_OK>()->lock_stateid;
-  state.stateid->seqid = 0;  // as it is, whatever Reply comes first
+  state->stateid = res.get<NFS4_OK>()->lock_stateid;
+  state->stateid->seqid = 0;  // as it is, whatever Reply comes first
   co_return Status();
 }
 

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 /// How soon the server is asked again: by itself, and where it promised to call.
 constexpr async::Clock::duration kFirstPoll = 50ms, kSlowestPoll = 1s;
 constexpr async::Clock::duration kFirstPollBeside = 1s, kSlowestPollBeside = 15s;
-constexpr int kMostTries = 4;
+constexpr int kMostLockTries = 4;
 
 Error interrupted(const std::string& path) {
   return {ErrorKind::cancelled, EINTR, "LOCK", path, "the wait for the lock was given up"};
@@ -122,7 +122,7 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
       attempt->refused = holder_of(session_, *denied);
       co_return Status();
     }
-    if (!Session::is_lost_state(status) || tries == kMostTries) {
+    if (!Session::is_lost_state(status) || tries == kMostLockTries) {
       co_return session_.error_of(*reply, "LOCK", open.path);
     }
     if (state->stateid != used_lock) continue;  // claimed again meanwhile
@@ -130,7 +130,7 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
       session_.lose_locks(open, request.owner, session_.error_of(*reply, "LOCK", open.path));
       continue;
     }
-    auto reopened = co_await session_.reopen(open, used_open, status, deadline);
+    auto reopened = co_await session_.reopen(file->shared_state(), used_open, status, deadline);
     if (!reopened) co_return reopened;
   }
 }
@@ -254,7 +254,7 @@ async::Task<Status> Locks::unlock(std::shared_ptr<OpenFile> file, std::uint64_t 
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    if (!Session::is_lost_state(status) || tries == kMostTries) {
+    if (!Session::is_lost_state(status) || tries == kMostLockTries) {
       co_return session_.error_of(*reply, "LOCKU", open.path);
     }
     if (state->stateid != used) continue;  // claimed again meanwhile

@@ -199,9 +199,9 @@ async::Task<Result<WireAttributes>> Objects::space(Caller caller, nfs_fh4 handle
 
 // ---- directories ----
 
-async::Task<Result<Created>> Objects::create(Caller caller, nfs_fh4 directory, std::string name,
-                                             createtype4 type, SetAttributes changes, Wanted wanted,
-                                             const char* what) {
+async::Task<Result<Created>> Objects::create_once(Caller caller, nfs_fh4 directory, std::string name,
+                                                  createtype4 type, SetAttributes changes, Wanted wanted,
+                                                  const char* what) {
   Created out;
   auto done = co_await on_handle(
       caller, directory, what,
@@ -235,7 +235,7 @@ async::Task<Result<Created>> Objects::create(Caller caller, nfs_fh4 directory, s
 async::Task<Result<Created>> Objects::make_directory(Caller caller, nfs_fh4 directory, std::string name,
                                                      SetAttributes changes, Wanted wanted) {
   return create(std::move(caller), directory, std::move(name), createtype4::of<NF4DIR>(), changes,
-                std::move(wanted), "mkdir");
+                std::move(wanted), {}, "mkdir");
 }
 
 async::Task<Result<Created>> Objects::make_symlink(Caller caller, nfs_fh4 directory, std::string name,
@@ -243,7 +243,8 @@ async::Task<Result<Created>> Objects::make_symlink(Caller caller, nfs_fh4 direct
   // The text stays here for as long as the call: DDP-eligible bytes are not copied into the Compound.
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
   co_return co_await create(std::move(caller), directory, std::move(name),
-                            createtype4::of<NF4LNK>(linktext4{bytes}), changes, std::move(wanted), "symlink");
+                            createtype4::of<NF4LNK>(linktext4{bytes}), changes, std::move(wanted), text,
+                            "symlink");
 }
 
 async::Task<Result<Created>> Objects::make_node(Caller caller, nfs_fh4 directory, std::string name,
@@ -267,11 +268,11 @@ async::Task<Result<Created>> Objects::make_node(Caller caller, nfs_fh4 directory
       co_return status_error(NFS4ERR_BADTYPE, "mknod", name);
   }
   co_return co_await create(std::move(caller), directory, std::move(name), made, changes, std::move(wanted),
-                            "mknod");
+                            std::string(), "mknod");
 }
 
-async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, nfs_fh4 directory, std::string name,
-                                                     bitmap4 wanted) {
+async::Task<Result<DirectoryChange>> Objects::remove_once(Caller caller, nfs_fh4 directory, std::string name,
+                                                          bitmap4 wanted) {
   DirectoryChange out;
   auto done = co_await on_handle(
       std::move(caller), directory, "remove",
@@ -290,8 +291,8 @@ async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, nfs_fh4 dire
   co_return out;
 }
 
-async::Task<Result<Renamed>> Objects::rename(Caller caller, nfs_fh4 from, std::string old_name, nfs_fh4 to,
-                                             std::string new_name, bitmap4 wanted) {
+async::Task<Result<Renamed>> Objects::rename_once(Caller caller, nfs_fh4 from, std::string old_name,
+                                                  nfs_fh4 to, std::string new_name, bitmap4 wanted) {
   Renamed out;
   auto done = co_await on_handle(
       std::move(caller), from, "rename",
@@ -319,8 +320,8 @@ async::Task<Result<Renamed>> Objects::rename(Caller caller, nfs_fh4 from, std::s
   co_return out;
 }
 
-async::Task<Result<Linked>> Objects::link(Caller caller, nfs_fh4 object, nfs_fh4 directory, std::string name,
-                                          Wanted wanted) {
+async::Task<Result<Linked>> Objects::link_once(Caller caller, nfs_fh4 object, nfs_fh4 directory,
+                                               std::string name, Wanted wanted) {
   Linked out;
   auto done = co_await on_handle(
       std::move(caller), object, "link",

@@ -14,8 +14,8 @@
 //
 // A failed operation gives the server's status as an Error; DELAY and GRACE are waited for, and a lost Reply
 // is had again from the session's slot (RFC 8881 2.10.6), so that nothing is executed twice while the server
-// keeps its session. Across a restart of the server a CREATE or REMOVE may have been executed: EEXIST or
-// ENOENT then.
+// keeps its session. Where the session was lost, as in a restart of the server, the names tell whether it was
+// done (outcome.cpp).
 //
 // Confined to the loop's thread. Arguments are taken by value: a task may outlive what it was called with.
 #pragma once
@@ -150,8 +150,26 @@ class Objects {
  private:
   template <class Add, class Take>
   async::Task<Status> on_handle(Caller caller, nfs_fh4 handle, const char* what, Add add, Take take);
+  // outcome.cpp
+  /// `text`: of a symbolic link.
   async::Task<Result<Created>> create(Caller caller, nfs_fh4 directory, std::string name, createtype4 type,
-                                      SetAttributes changes, Wanted wanted, const char* what);
+                                      SetAttributes changes, Wanted wanted, std::string text,
+                                      const char* what);
+  async::Task<bool> is_as_made(Caller caller, Node node, createtype4 type, std::string text,
+                               SetAttributes changes);
+  // Each of these ends with ErrorKind::unknown_outcome where its session is lost while it is under way.
+  async::Task<Result<Created>> create_once(Caller caller, nfs_fh4 directory, std::string name,
+                                           createtype4 type, SetAttributes changes, Wanted wanted,
+                                           const char* what);
+  async::Task<Result<DirectoryChange>> remove_once(Caller caller, nfs_fh4 directory, std::string name,
+                                                   bitmap4 wanted);
+  async::Task<Result<Renamed>> rename_once(Caller caller, nfs_fh4 from, std::string old_name, nfs_fh4 to,
+                                           std::string new_name, bitmap4 wanted);
+  async::Task<Result<Linked>> link_once(Caller caller, nfs_fh4 object, nfs_fh4 directory, std::string name,
+                                        Wanted wanted);
+  async::Task<Result<change_info4>> set_xattr_once(Caller caller, nfs_fh4 handle, std::string name,
+                                                   std::vector<std::byte> value, setxattr_option4 option);
+  async::Task<Result<change_info4>> remove_xattr_once(Caller caller, nfs_fh4 handle, std::string name);
 
   Session& session_;
 };

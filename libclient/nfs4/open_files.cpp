@@ -47,6 +47,36 @@ openflag4 how_to_create(async::Loop& loop, Creation how, const SetAttributes& ch
 
 }  // namespace
 
+/// The files that nobody has open and that are kept for their delegations, those that were used longest ago
+/// first. Whether a file is one of them is known in one place, which is its place in the list.
+class ParkedFiles {
+ public:
+  void put_last(const std::shared_ptr<OpenFile>& file) {
+    take_out(*file);
+    file->sharing_.place = files_.insert(files_.end(), file);
+    file->open_.parked = true;
+  }
+  /// False if it is not there.
+  bool take_out(OpenFile& file) {
+    const auto place = std::exchange(file.sharing_.place, std::nullopt);
+    if (!place) return false;
+    file.open_.parked = false;
+    files_.erase(*place);
+    return true;
+  }
+  /// The one that was used longest ago; null if there is none.
+  std::shared_ptr<OpenFile> take_first() {
+    if (files_.empty()) return nullptr;
+    const auto first = files_.front();
+    take_out(*first);
+    return first;
+  }
+  [[nodiscard]] std::size_t size() const { return files_.size(); }
+
+ private:
+  std::list<std::shared_ptr<OpenFile>> files_;
+};
+
 /// What OpenFiles and the OpenRefs share. Its tasks hold on to it.
 class OpenTable : public std::enable_shared_from_this<OpenTable> {
  public:
@@ -61,7 +91,8 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     open_claim4 claim = open_claim4::of<CLAIM_FH>();
   };
   async::Task<Result<Opened>> open_in(Opening what, nfs_fh4 directory, SetAttributes changes, Wanted wanted);
-  async::Task<Result<Opened>> open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted);
+  async::Task<Result<Opened>> open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted,
+                                          std::optional<Name> name);
   async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
   static async::Task<void> close_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file,
                                         std::uint32_t access) {
@@ -88,6 +119,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   [[nodiscard]] Session& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
   [[nodiscard]] std::size_t uncommitted_bytes() const { return *unstable_; }
+  void on_lost_data(OpenFile::LostData sink) { *lost_data_ = std::move(sink); }
   void resized(const nfs_fh4& handle, std::uint64_t size);
   std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access);
 
@@ -110,13 +142,13 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   async::Task<Status> complete(std::shared_ptr<OpenFile> file);
   async::Task<Status> shrink(std::shared_ptr<OpenFile> file, bool may_park = true);
   bool park(const std::shared_ptr<OpenFile>& file);
-  void take_out(OpenFile& file);
 
   Session& session_;
   std::map<std::vector<std::byte>, std::uint64_t> owners_;
   std::map<Key, std::shared_ptr<OpenFile>> files_;
-  std::list<std::shared_ptr<OpenFile>> parked_;  // those that were used longest ago first
+  ParkedFiles parked_;
   std::size_t most_parked_ = 0;
+  const std::shared_ptr<OpenFile::LostData> lost_data_ = std::make_shared<OpenFile::LostData>();
   std::shared_ptr<std::size_t> unstable_ = std::make_shared<std::size_t>(0);  // bytes, of all files
 };
 
@@ -146,6 +178,7 @@ void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
       others.empty() ? std::make_shared<std::vector<OpenFile*>>() : others.begin()->second->siblings_;
   file->siblings_->push_back(file.get());
   file->uncommitted_.count_into(unstable_);
+  file->lost_data_ = lost_data_;
   files_[{std::string(file->handle().chars()), file->state().owner}] = file;
 }
 
@@ -155,7 +188,7 @@ void OpenTable::forget(const OpenFile& file) {
 }
 
 OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access) {
-  take_out(*file);
+  parked_.take_out(*file);
   ++file->sharing_.counts[access];
   file->sharing_.since |= access;
   file->state_changed_.notify_all();
@@ -175,7 +208,7 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok&
     file->open_.caller = what.caller;
     file->open_.path = what.label;
     file->open_.stateid = ok.stateid;
-    session_.hold(file->open_);
+    session_.hold(file->state_);
     file->is_open_ = true;
     remember(file);
   }
@@ -220,7 +253,7 @@ async::Task<Status> OpenTable::complete(std::shared_ptr<OpenFile> file) {
   Open& open = file->open_;
   if ((file->sharing_.needed() & ~open.access) == 0) co_return Status();
   open.access |= file->sharing_.needed();
-  co_return co_await session_.renew_open(open);
+  co_return co_await session_.renew_open(file->state_);
 }
 
 async::Task<Result<Opened>> OpenTable::open_in(Opening what, nfs_fh4 directory, SetAttributes changes,
@@ -272,7 +305,46 @@ async::Task<Result<Opened>> OpenTable::open_in(Opening what, nfs_fh4 directory, 
   co_return std::move(out);
 }
 
-async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted) {
+namespace {
+
+/// What a COMPOUND found out about a name, before it opens the file.
+enum class NameCheck : std::uint8_t {
+  leads_here,
+  leads_elsewhere,
+  not_allowed,  ///< the server refused to look it up: the COMPOUND ended there
+  failed,       ///< the Reply is at fault
+};
+
+void add_name_check(Compound& compound, const Name& name) {
+  compound.add<op::PUTFH>({name.directory});
+  compound.add<op::LOOKUP>({{name.name}});
+  compound.add<op::GETFH>();
+}
+
+NameCheck take_name_check(CompoundReply& reply, const nfs_fh4& handle) {
+  const auto refused = [&] {
+    switch (reply.failed_status()) {
+      case NFS4_OK:
+        return NameCheck::failed;
+      case NFS4ERR_NOENT:
+      case NFS4ERR_STALE:
+      case NFS4ERR_BADHANDLE:
+      case NFS4ERR_FHEXPIRED:
+        return NameCheck::leads_elsewhere;
+      default:
+        return NameCheck::not_allowed;
+    }
+  };
+  GETFH4res found;
+  if (!reply.take<op::PUTFH>() || !reply.take<op::LOOKUP>() || !reply.take<op::GETFH>(found))
+    return refused();
+  return found.get<NFS4_OK>()->object == handle ? NameCheck::leads_here : NameCheck::leads_elsewhere;
+}
+
+}  // namespace
+
+async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted,
+                                                   std::optional<Name> name) {
   const auto self = shared_from_this();
   Opened out;
   out.node.handle = handle;
@@ -292,17 +364,25 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
   }
   const Session::Opening guard(session_);
   Compound compound = session_.begin("open", what.caller);
+  if (name) add_name_check(compound, *name);
   compound.add<op::PUTFH>({handle});
   compound.add<op::OPEN>(arguments(what));
   add_getattr(compound, wanted);
   const std::uint64_t as_of = session_.modifications(handle);
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
+  const NameCheck check = name ? take_name_check(*reply, handle) : NameCheck::leads_here;
+  // Whoever got the file from somebody else may open it where he may not look around.
+  if (check == NameCheck::not_allowed)
+    co_return co_await open_handle(std::move(what), handle, std::move(wanted), std::nullopt);
   OPEN4res res;
-  if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
-    co_return session_.error_of(*reply, "open", what.label);
+  if (check == NameCheck::failed || !reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
+    if (check != NameCheck::leads_elsewhere) co_return session_.error_of(*reply, "open", what.label);
+    co_return status_error(NFS4ERR_STALE, "open", what.label);
   }
   out.file = adopt(what, handle, *res.get<NFS4_OK>());
+  // It was opened all the same, and is closed with `out`.
+  if (check == NameCheck::leads_elsewhere) co_return status_error(NFS4ERR_STALE, "open", what.label);
   std::optional<WireAttributes> attributes;
   (void)take_getattr(*reply, wanted, attributes);
   if (attributes) {
@@ -376,40 +456,26 @@ bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
       open.access != OPEN4_SHARE_ACCESS_READ || !session_.delegations_good()) {
     return false;
   }
-  open.parked = true;
-  file->sharing_.place = parked_.insert(parked_.end(), file);
+  parked_.put_last(file);
   if (parked_.size() > most_parked_) {
-    const auto oldest = parked_.front();
-    take_out(*oldest);
-    session_.loop().spawn(shrink_beside(shared_from_this(), oldest));
+    session_.loop().spawn(shrink_beside(shared_from_this(), parked_.take_first()));
   }
   return true;
-}
-
-void OpenTable::take_out(OpenFile& file) {
-  if (std::exchange(file.open_.parked, false)) parked_.erase(file.sharing_.place);
 }
 
 void OpenTable::unpark(const nfs_fh4& handle) {
   std::vector<std::shared_ptr<OpenFile>> found;
   for (const auto& [key, file] : of_file(handle)) {
-    if (file->open_.parked) found.push_back(file);
+    if (parked_.take_out(*file)) found.push_back(file);
   }
-  for (const auto& file : found) {
-    take_out(*file);
-    session_.loop().spawn(shrink_beside(shared_from_this(), file));
-  }
+  for (const auto& file : found) session_.loop().spawn(shrink_beside(shared_from_this(), file));
 }
 
 async::Task<void> OpenTable::unpark_all() {
   most_parked_ = 0;
   const auto self = shared_from_this();
   std::vector<async::Task<Status>> tasks;
-  while (!parked_.empty()) {
-    const auto file = parked_.front();
-    take_out(*file);
-    tasks.push_back(shrink(file, false));
-  }
+  while (auto file = parked_.take_first()) tasks.push_back(shrink(std::move(file), false));
   (void)co_await async::all(session_.loop(), std::move(tasks));
 }
 
@@ -469,8 +535,10 @@ async::Task<Result<Opened>> OpenFiles::open(Caller caller, nfs_fh4 directory, st
 }
 
 async::Task<Result<Opened>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,
-                                                   std::uint32_t access, bitmap4 wanted) {
-  return table_->open_handle({std::move(caller), std::move(label), access}, file, std::move(wanted));
+                                                   std::uint32_t access, bitmap4 wanted,
+                                                   std::optional<Name> name) {
+  return table_->open_handle({std::move(caller), std::move(label), access}, file, std::move(wanted),
+                             std::move(name));
 }
 
 async::Task<Result<Opened>> OpenFiles::create(Caller caller, nfs_fh4 directory, std::string name,
@@ -491,6 +559,10 @@ async::Task<Status> OpenFiles::close(OpenRef ref) {
   auto file = std::move(ref.file_);
   auto done = co_await table->close(std::move(file), ref.access_);
   co_return synced ? done : synced;
+}
+
+void OpenFiles::on_lost_data(OpenFile::LostData sink) {
+  table_->on_lost_data(std::move(sink));
 }
 
 void OpenFiles::resized(const nfs_fh4& file, std::uint64_t size) {

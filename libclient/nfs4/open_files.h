@@ -25,6 +25,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "nfs4/file.h"
@@ -68,6 +69,11 @@ enum class Creation : std::uint8_t {
   exclusive,  ///< the same, and across a restart of the server it is known for ours (RFC 8881 18.16.3)
 };
 
+struct Name {
+  nfs_fh4 directory;
+  std::string name;
+};
+
 struct Opened {
   OpenRef file;
   Node node;  ///< attributes as wanted
@@ -85,15 +91,19 @@ class OpenFiles {
   /// `access`: OPEN4_SHARE_ACCESS_READ, _WRITE or _BOTH.
   async::Task<Result<Opened>> open(Caller caller, nfs_fh4 directory, std::string name, std::uint32_t access,
                                    Wanted wanted);
-  /// `label`: what the file is called in errors.
+  /// `label`: what the file is called in errors. With a name it is opened only if that leads to it: ESTALE if
+  /// it does not. It is looked up in the same COMPOUND, as far as the caller may.
   async::Task<Result<Opened>> open_handle(Caller caller, nfs_fh4 file, std::string label,
-                                          std::uint32_t access, bitmap4 wanted);
+                                          std::uint32_t access, bitmap4 wanted,
+                                          std::optional<Name> name = {});
   async::Task<Result<Opened>> create(Caller caller, nfs_fh4 directory, std::string name, std::uint32_t access,
                                      Creation how, SetAttributes changes, Wanted wanted);
   /// Commits what the file has of unstable data, if this is the last one that writes. Its error, and that of
   /// the CLOSE, come from here.
   async::Task<Status> close(OpenRef ref);
 
+  /// Told of a file, and why, where unstable data of it is lost (file.h).
+  void on_lost_data(OpenFile::LostData sink);
   /// The size was set by something else than OpenFile::set_attributes(): unstable data behind it is gone.
   void resized(const nfs_fh4& file, std::uint64_t size);
   /// Whoever has the file open, for its stateid: SETATTR of the size, or reading on behalf of somebody.

@@ -1,8 +1,8 @@
 // State that the server keeps for an open file, and what it takes to have it again: the open itself, its read
 // delegation, its byte-range locks (RFC 8881 8.2, 9, 10.4).
 //
-// Plain values, which their owner (file.h) registers with the Session for recovery. Confined to the loop's
-// thread.
+// Plain values. Their owner (file.h) registers them with the Session, which holds on to them while it
+// recovers them. Confined to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@ using locking::LockRange;
 /// A read delegation: until it is returned nobody else changes the file.
 struct Delegation {
   stateid4 stateid{};
+  clientid4 client = 0;  // that it was granted to
   bool returning = false;
 };
 
@@ -49,7 +50,9 @@ struct Open {
   bool reopening = false;       // reopen() is under way
   bool notifies_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK
   std::optional<Delegation> delegation;
-  bool parked = false;  // nobody has it open; kept for its delegation, as long as that lasts
+  std::uint64_t number = 0;  // in the Session's registry
+  bool held = false;         // it is registered there
+  bool parked = false;       // nobody has it open; kept for its delegation, as long as that lasts
   std::map<std::uint64_t, std::shared_ptr<LockState>> locks;  // by lock owner
   /// Lock owners whose locks could not be had again. Until they let go of the file its use gives EIO:
   /// somebody else may have written under a lock of his.

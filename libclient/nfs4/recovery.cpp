@@ -31,8 +31,8 @@ std::string text_of(const std::vector<std::byte>& bytes) {
 }
 
 /// g++ 12 does not take a braced list inside a coroutine.
-const bitmap4& lease_time_only() {
-  static const bitmap4 map = bitmap_of({FATTR4_LEASE_TIME});
+const bitmap4& server_limits() {
+  static const bitmap4 map = bitmap_of({FATTR4_LEASE_TIME, FATTR4_MAXREAD, FATTR4_MAXWRITE});
   return map;
 }
 
@@ -48,7 +48,7 @@ async::Task<Status> Session::open(async::TimePoint deadline) {
   nfsstat4 status = NFS4_OK;
   if (auto done = co_await create_session(deadline, status); !done) co_return done;
   if (auto done = co_await reclaim_complete(deadline); !done) co_return done;
-  if (auto done = co_await fetch_lease(deadline); !done) co_return done;
+  if (auto done = co_await fetch_limits(deadline); !done) co_return done;
   open_ = true;
   arm_lease();
   co_return Status();
@@ -59,21 +59,27 @@ async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::
                                                      rpc::Channel* over) {
   async::Backoff delay(50ms, 2s);
   for (;;) {
-    rpc::Channel& channel = over != nullptr ? *over : route();
-    rpcrdma::Call call = compound.release(compound.reply_size().max_inline, deadline);
-    call.health_check = true;  // the calls that wait for credits wait for this, too
-    rpc::Outcome outcome = co_await channel.call(std::move(call));
-    compound.restore(std::move(outcome.message));
-    CallCounters& counted = counters_.of(compound.what());
-    counted.ended(compound.message(), outcome);
-    if (outcome.failure != rpcrdma::Failure::none) co_return *outcome.error;
-    CompoundReply reply(channel, std::move(*outcome.reply));
-    const bool begun = reply.begin();
-    counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
-    if (!begun) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
-    if (reply.status() != NFS4ERR_DELAY || loop().now() + delay.next() >= deadline) co_return reply;
+    auto reply = co_await call_raw_once(compound, deadline, over != nullptr ? *over : route().channel);
+    const bool wait = reply && reply->status() == NFS4ERR_DELAY;
+    if (!wait || loop().now() + delay.next() >= deadline) co_return reply;
     co_await loop().sleep_for(delay.take());
   }
+}
+
+async::Task<Result<CompoundReply>> Session::call_raw_once(Compound& compound, async::TimePoint deadline,
+                                                          rpc::Channel& channel) {
+  rpcrdma::Call call = compound.release(compound.reply_size().max_inline, deadline);
+  call.health_check = true;  // the calls that wait for credits wait for this, too
+  rpc::Outcome outcome = co_await channel.call(std::move(call));
+  compound.restore(std::move(outcome.message));
+  CallCounters& counted = counters_.of(compound.what());
+  counted.ended(compound.message(), outcome);
+  if (outcome.failure != rpcrdma::Failure::none) co_return *outcome.error;
+  CompoundReply reply(channel, std::move(*outcome.reply));
+  const bool begun = reply.begin();
+  counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
+  if (!begun) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
+  co_return reply;
 }
 
 async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
@@ -92,11 +98,11 @@ async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
   EXCHANGE_ID4res res;
   if (!reply->take<op::EXCHANGE_ID>(res)) co_return error_of(*reply, "EXCHANGE_ID", channel_.server());
   const auto& ok = *res.get<NFS4_OK>();
-  // RFC 8881 18.35.3: where it confirms a client id that was in use, eir_sequenceid is to be ignored.
-  const bool confirmed =
-      (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0 && ok.eir_clientid == facts_.client_id;
-  if (!confirmed) create_sequence_ = ok.eir_sequenceid;
+  const bool another = ok.eir_clientid != facts_.client_id;
+  create_sequence_.told(ok.eir_sequenceid, !another && (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0);
   facts_.client_id = ok.eir_clientid;
+  // What was had under this client id is still had, unless the server said that it restarted.
+  if (another || reclaim_needed_) ++epoch_;
   reclaim_pending_ = true;
   facts_.server_owner = text_of(ok.eir_server_owner.so_major_id.value);
   facts_.server_scope = text_of(ok.eir_server_scope.value);
@@ -106,16 +112,27 @@ async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
     facts_.implementation_domain = impl.nii_domain.value;
     facts_.implementation_date = Time{impl.nii_date.seconds, impl.nii_date.nseconds};
   }
-  ++epoch_;
   co_return Status();
 }
 
+/// `status`: what the server said; NFS4_OK also where it said nothing.
 async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4& status) {
+  async::Backoff delay(50ms, 2s);
+  for (;;) {
+    auto done = co_await create_session_once(deadline, status);
+    // The next one may bear another csa_sequence: a server may remember that it said so.
+    if (done || status != NFS4ERR_DELAY || loop().now() + delay.next() >= deadline) co_return done;
+    co_await loop().sleep_for(delay.take());
+  }
+}
+
+async::Task<Status> Session::create_session_once(async::TimePoint deadline, nfsstat4& status) {
+  status = NFS4_OK;
   Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "CREATE_SESSION",
                     false);
   CREATE_SESSION4args args;
   args.csa_clientid = facts_.client_id;
-  args.csa_sequence = create_sequence_;
+  args.csa_sequence = create_sequence_.next();
   args.csa_flags = wants_backchannel() ? CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0;
   // Sizes that this client can take: its buffers are those of rsize and wsize with their envelope.
   args.csa_fore_chan_attrs = {0,
@@ -130,12 +147,14 @@ async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4&
   args.csa_cb_program = NFS4_CALLBACK;
   args.csa_sec_parms.value.emplace_back();  // AUTH_NONE
   compound.add<op::CREATE_SESSION>(args);
-  rpc::Channel& over = route();
-  auto reply = co_await call_raw(compound, deadline, &over);
+  rpc::Channel& over = route().channel;
+  auto reply = co_await call_raw_once(compound, deadline, over);
   if (!reply) co_return reply.error();
   CREATE_SESSION4res res;
-  if (!reply->take<op::CREATE_SESSION>(res)) {
-    status = reply->failed_status();
+  const bool created = reply->take<op::CREATE_SESSION>(res);
+  status = reply->failed_status();
+  if (created || status != NFS4_OK) create_sequence_.answered(status);
+  if (!created) {
     co_return error_of(*reply, "CREATE_SESSION", channel_.server());
   }
   const auto& ok = *res.get<NFS4_OK>();
@@ -145,14 +164,14 @@ async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4&
     co_return Error(ErrorKind::protocol, EPROTO, "CREATE_SESSION", channel_.server(),
                     "the server offers a session too small to work with; raise its session limits");
   }
-  ++create_sequence_;
   facts_.session_id = ok.csr_sessionid;
   facts_.slots = std::min(fore.ca_maxrequests, options_.slots);
   facts_.max_request = fore.ca_maxrequestsize;
   facts_.max_response = std::min(fore.ca_maxresponsesize, options_.rsize + kEnvelope);
   facts_.max_response_cached = fore.ca_maxresponsesize_cached;
   facts_.max_operations = fore.ca_maxoperations;
-  reset_slots(facts_.slots);
+  slots_.reset(facts_.slots);
+  slot_free_.notify_all();
   facts_.backchannel = (ok.csr_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0 && wants_backchannel();
   callbacks_.reset(ok.csr_sessionid, facts_.minor_version, ok.csr_back_chan_attrs);
   rebind_all(over);
@@ -172,10 +191,10 @@ async::Task<Status> Session::reclaim_complete(async::TimePoint deadline) {
   co_return error_of(*reply, "RECLAIM_COMPLETE", channel_.server());
 }
 
-async::Task<Status> Session::fetch_lease(async::TimePoint deadline) {
+async::Task<Status> Session::fetch_limits(async::TimePoint deadline) {
   Compound compound = begin("GETATTR");
   compound.add<op::PUTROOTFH>();
-  compound.add<op::GETATTR>({lease_time_only()});
+  compound.add<op::GETATTR>({server_limits()});
   auto reply = co_await call_in_recovery(std::move(compound), deadline);
   if (!reply) co_return reply.error();
   GETATTR4res res;
@@ -189,6 +208,8 @@ async::Task<Status> Session::fetch_lease(async::TimePoint deadline) {
                     "the server does not tell its lease time");
   }
   facts_.lease_seconds = *attributes.lease_time;
+  facts_.max_read = attributes.maxread.value_or(~0ULL);
+  facts_.max_write = attributes.maxwrite.value_or(~0ULL);
   co_return Status();
 }
 
@@ -229,11 +250,28 @@ async::Task<Status> Session::recover_once(async::TimePoint deadline) {
     if (status == NFS4_OK) co_return done;  // no answer: nothing was learnt
   }
   const clientid4 old_client = facts_.client_id;
+  if (create_sequence_.is_hopeless()) be_another_instance();
   if (auto done = co_await exchange_id(deadline); !done) co_return done;
   if (auto done = co_await create_session(deadline, status); !done) co_return done;
   if (facts_.client_id == old_client) co_await destroy_old_session(old, deadline);
   if (auto done = co_await reclaim_opens(deadline); !done) co_return done;
-  co_return co_await reclaim_complete(deadline);
+  if (auto done = co_await reclaim_complete(deadline); !done) co_return done;
+  // Another server program may have come up, with another configuration. One that does not say keeps what it
+  // had; a lost connection shows in the next call.
+  (void)co_await fetch_limits(deadline);
+  arm_lease();
+  co_return Status();
+}
+
+/// The server and this client do not agree on the next csa_sequence, whatever was tried. With another
+/// verifier this is a new instance of the client (RFC 8881 2.4), which begins from what EXCHANGE_ID tells;
+/// the server drops the state of the old one.
+void Session::be_another_instance() {
+  for (std::byte& byte : options_.verifier) {
+    byte = static_cast<std::byte>(std::to_integer<unsigned>(byte) + 1);
+    if (byte != std::byte{0}) break;
+  }
+  create_sequence_ = CreateSequence();
 }
 
 /// The one that was given up, where the server still has it: the client id could not be destroyed otherwise.
@@ -245,45 +283,68 @@ async::Task<void> Session::destroy_old_session(sessionid4 session, async::TimePo
   channel_.give_back(compound.take_message());
 }
 
+/// Opens and locks, before anything else is done under the new client id (RFC 8881 8.4.2.1). A file may be
+/// closed, and others be opened, while one is asked for: each is held on to for that time, and the registry
+/// is read anew for the next.
 async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
-  const std::vector<Open*> opens = opens_;
-  for (Open* open : opens) {
-    // It may have been released while an earlier one was reclaimed.
-    if (std::ranges::find(opens_, open) == opens_.end() || open->lost) continue;
-    if (open->parked) {
-      // Nobody would miss it.
-      open->lost = Error(ErrorKind::server, EIO, "OPEN", open->path, "the server has restarted");
-      end_delegation(*open);
-      continue;
+  for (auto at = opens_.begin(); at != opens_.end();) {
+    const std::shared_ptr<Open> open = at->second;
+    const std::uint64_t number = at->first;
+    if (open->epoch != epoch_ && !open->lost) {
+      auto done = co_await reclaim_open(open, deadline);
+      if (!done) co_return done;
     }
-    nfsstat4 status = NFS4_OK;
-    auto done = co_await claim(*open, true, true, deadline, status);
-    if (!done && status != NFS4_OK) end_delegation(*open);
-    if (done) {
-      auto locked = co_await claim_locks(*open, true, true, deadline);
-      if (!locked) co_return locked;
-    }
-    if (status == NFS4ERR_NO_GRACE || status == NFS4ERR_RECLAIM_BAD || status == NFS4ERR_RECLAIM_CONFLICT) {
-      continue;  // had again by its file handle when it is used (reopen), after RECLAIM_COMPLETE
-    }
-    if (!done && status == NFS4_OK) co_return done;  // the connection, not the file
-    if (!done) open->lost = done.error();
+    at = opens_.upper_bound(number);
   }
   co_return Status();
 }
 
-async::Task<Status> Session::renew_open(Open& open) {
+/// An Error is about the session or the connection, and reclaiming begins anew. What the server refuses is
+/// the file's: it is reported where the file is used.
+async::Task<Status> Session::reclaim_open(std::shared_ptr<Open> open, async::TimePoint deadline) {
+  if (open->parked) {
+    // Nobody would miss it.
+    open->lost = Error(ErrorKind::server, EIO, "OPEN", open->path, "the server has restarted");
+    end_delegation(*open);
+    co_return Status();
+  }
+  nfsstat4 status = NFS4_OK;
+  auto done = co_await claim(open, true, true, deadline, status);
+  if (done) co_return co_await claim_locks(open, true, true, deadline);
+  const bool undecodable = done.error().kind() == ErrorKind::protocol;
+  if (status == NFS4_OK && !undecodable) co_return done;
+  if (status == NFS4ERR_DELAY) co_return done;
+  end_delegation_of_before(*open);
+  // Had again by its file handle when it is used (reopen), after RECLAIM_COMPLETE.
+  const bool later =
+      status == NFS4ERR_NO_GRACE || status == NFS4ERR_RECLAIM_BAD || status == NFS4ERR_RECLAIM_CONFLICT;
+  if (!later) open->lost = done.error();
+  co_return Status();
+}
+
+/// What it promised does not hold any more. The server that granted it under this client id is told.
+void Session::end_delegation_of_before(Open& open) {
+  if (!open.delegation) return;
+  if (open.delegation->client == facts_.client_id) {
+    start_return(open);
+  } else {
+    end_delegation(open);
+  }
+}
+
+async::Task<Status> Session::renew_open(std::shared_ptr<Open> open) {
   nfsstat4 status = NFS4_OK;
   co_return co_await claim(open, false, false, default_deadline(), status);
 }
 
-/// OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16).
-async::Task<Status> Session::claim(Open& open, bool previous, bool recovering, async::TimePoint deadline,
-                                   nfsstat4& status) {
+/// OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16). `status`: what
+/// the server said to it, NFS4_OK also where there was no answer.
+async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bool recovering,
+                                   async::TimePoint deadline, nfsstat4& status) {
   const Opening opening(*this);
-  Compound compound = begin("OPEN", open.caller);
-  compound.add<op::PUTFH>({open.file});
-  compound.add<op::OPEN>(previous ? open_previous(*this, open) : open_by_handle(*this, open));
+  Compound compound = begin("OPEN", open->caller);
+  compound.add<op::PUTFH>({open->file});
+  compound.add<op::OPEN>(previous ? open_previous(*this, *open) : open_by_handle(*this, *open));
   auto pending =
       recovering ? call_in_recovery(std::move(compound), deadline) : call(std::move(compound), deadline);
   auto reply = co_await pending;
@@ -291,26 +352,44 @@ async::Task<Status> Session::claim(Open& open, bool previous, bool recovering, a
   OPEN4res res;
   if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
     status = reply->failed_status();
-    co_return error_of(*reply, "OPEN", open.path);
+    co_return error_of(*reply, "OPEN", open->path);
   }
-  const stateid4& now = res.get<NFS4_OK>()->stateid;
-  const bool another = now.other != open.stateid.other;
+  const OPEN4resok& ok = *res.get<NFS4_OK>();
+  if (!open->held) {
+    // Closed while it was asked for: nobody else would give back what has just been had.
+    loop().spawn(close_stray(open->file, ok.stateid));
+    co_return Status();
+  }
+  const bool another = ok.stateid.other != open->stateid.other;
   // An OPEN beside may have brought a later one.
-  if (another || is_later(now, open.stateid)) open.stateid = now;
-  if (another && !recovering && options_.recover_expired_locks) {
-    auto locked = co_await claim_locks(open, false, false, deadline);
-    if (!locked) co_return locked;
-  } else if (another && !recovering) {
-    lose_locks(open);
+  if (another || is_later(ok.stateid, open->stateid)) open->stateid = ok.stateid;
+  // One from before is gone unless this brought it back.
+  if (previous || open->epoch != epoch_) {
+    if (ok.delegation.tag() == OPEN_DELEGATE_READ) {
+      end_delegation(*open);
+    } else {
+      end_delegation_of_before(*open);
+    }
   }
-  // A delegation of an earlier client id is gone unless the reclaim brought it back.
-  if (previous || open.epoch != epoch_) end_delegation(open);
-  take_delegation(open, res.get<NFS4_OK>()->delegation);
-  open.epoch = epoch_;
+  take_delegation(*open, ok.delegation);
+  open->epoch = epoch_;
+  if (!another || recovering) co_return Status();
+  if (options_.recover_expired_locks) co_return co_await claim_locks(open, false, false, deadline);
+  lose_locks(*open);
   co_return Status();
 }
 
-async::Task<Status> Session::reopen(Open& open, stateid4 used, nfsstat4 why, async::TimePoint deadline) {
+/// CLOSE of what nobody has open.
+async::Task<void> Session::close_stray(nfs_fh4 file, stateid4 stateid) {
+  Compound compound = begin("CLOSE");
+  compound.add<op::PUTFH>({file});
+  compound.add<op::CLOSE>({0, stateid});
+  auto closed = co_await call(std::move(compound));
+}
+
+async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
+                                    async::TimePoint deadline) {
+  Open& open = *held;
   if (why == NFS4ERR_STALE_CLIENTID) start_recovery("the server forgot this client");
   bool in_time = co_await ready(deadline);
   while (in_time && open.reopening) in_time = co_await reopened_.wait_until(deadline);
@@ -333,8 +412,9 @@ async::Task<Status> Session::reopen(Open& open, stateid4 used, nfsstat4 why, asy
   };
   const Reopening guard(open, reopened_);
   nfsstat4 status = NFS4_OK;
-  auto done = co_await claim(open, false, false, deadline, status);
-  if (!done && status != NFS4_OK) open.lost = done.error();
+  auto done = co_await claim(held, false, false, deadline, status);
+  const bool passes = status == NFS4_OK || status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
+  if (!done && !passes) open.lost = done.error();
   co_return done;
 }
 

@@ -11,6 +11,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr async::Clock::duration kFirstDelay = 20ms, kMostDelay = 2s;
+/// What stands around the data of a READ's Reply or a WRITE's Call, at most. create_session() refuses
+/// sessions that are not larger.
+constexpr std::uint32_t kEnvelope = 1024;
+/// How often a call is made again at once, in another slot or session, before there are pauses.
+constexpr int kQuickTries = 4;
 
 }  // namespace
 
@@ -23,10 +28,15 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       reopened_(channel.loop()),
       callbacks_(*this, CallbackOptions()),
       returned_(channel.loop()) {
+  slots_.on_free = [this] {
+    if (slot_free_.awaited()) slot_free_.notify_one();
+  };
+  slots_.on_retired = [this] { on_retired_slot(); };
   add_lane(channel).bound = true;  // CREATE_SESSION goes over it
 }
 
 Session::~Session() {
+  slots_.on_free = slots_.on_retired = nullptr;
   for (const auto& lane : lanes_) {
     lane->channel.set_link_sink(nullptr);
     lane->channel.set_backward(nullptr);
@@ -35,8 +45,27 @@ Session::~Session() {
   if (lease_timer_ != 0) loop().cancel(lease_timer_);
 }
 
+void Session::hold(const std::shared_ptr<Open>& open) {
+  open->number = ++last_open_;
+  open->held = true;
+  opens_.emplace_hint(opens_.end(), open->number, open);
+}
+
+void Session::release(Open& open) {
+  if (!std::exchange(open.held, false)) return;
+  opens_.erase(open.number);
+  hold_connections();
+}
+
 Compound Session::begin(const char* what, const Caller& caller) {
   return {channel_.take_message(), caller ? *caller : options_.credential, facts_.minor_version, what};
+}
+
+std::size_t Session::most_read() const {
+  return static_cast<std::size_t>(std::min<std::uint64_t>(facts_.max_read, facts_.max_response - kEnvelope));
+}
+std::size_t Session::most_written() const {
+  return static_cast<std::size_t>(std::min<std::uint64_t>(facts_.max_write, facts_.max_request - kEnvelope));
 }
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound) {
@@ -51,7 +80,7 @@ async::Task<bool> Session::ready(async::TimePoint deadline) {
   co_return true;
 }
 
-/// Notes what a call may change, before and behind it.
+/// Counts a change at its beginning and at its end: what was learnt in between may be of before.
 class Session::Modifying {
  public:
   Modifying(Session& session, const Changes& changes) : session_(session), changes_(changes) {
@@ -71,9 +100,47 @@ void Session::note(const Changes& changes) {
   if (changes.handle) ++changed_[*changes.handle % changed_.size()];
 }
 
+// ---- slots (RFC 8881 2.10.6) ----
+
+async::Task<std::optional<SlotTable::Use>> Session::wait_for_slot(async::TimePoint deadline) {
+  // Free slots behind a queue that is not moving: the first in it was not told, since nobody gave a slot
+  // back.
+  if (slots_.has_free()) slot_free_.notify_one();
+  const async::TimePoint begun = loop().now();
+  ++counters_.slot_waits;
+  std::optional<SlotTable::Use> use;
+  while (!use) {
+    const bool in_time = co_await slot_free_.wait_until(deadline);
+    if (!in_time) break;
+    use = slots_.take();
+  }
+  // Several may have come free at once: each waiter that is served wakes the next.
+  if (slots_.has_free()) slot_free_.notify_one();
+  counters_.slot_waited_us += static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(loop().now() - begun).count());
+  co_return use;
+}
+
+void Session::on_retired_slot() {
+  if (slots_.too_many_retired()) start_recovery("too many requests went unanswered");
+}
+
+// ---- calls ----
+
+Error Session::unknown_outcome(const Compound& compound, const Error& why) const {
+  return {ErrorKind::unknown_outcome,
+          why.errno_value(),
+          why.status(),
+          compound.what(),
+          channel_.server(),
+          why.message() + "; whether the server did it is not known: look before it is done again"};
+}
+
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
   const Modifying scope(*this, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
+  bool in_doubt = false;
+  int tries = 0;
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".
     bool is_ready = true;
@@ -84,32 +151,32 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
       co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
                       text + "; check the server, or give more time with timeo=");
     }
-    Verdict verdict = Verdict::failed;
-    auto reply = co_await call_once(compound, deadline, verdict, false);
-    if (verdict == Verdict::retry) continue;
-    if (verdict == Verdict::recover) {
-      start_recovery("the session is gone");
-      if (recovering_) continue;
-      verdict = Verdict::failed;  // at the beginning or end of the session there is no recovery
+    Attempt attempt;
+    auto reply = co_await call_once(compound, deadline, attempt, false);
+    in_doubt = in_doubt || attempt.in_doubt;
+    if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
+      if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
+      const Error why =
+          unknown_outcome(compound, reply ? status_error(reply->status(), compound.what(), channel_.server())
+                                          : reply.error());
+      channel_.give_back(compound.take_message());
+      co_return why;
     }
-    if (verdict == Verdict::good) {
-      const nfsstat4 status = reply->status();
-      const bool wait = status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
+    if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
+    bool again = attempt.verdict == Verdict::again;
+    // At the beginning and end of the session there is no recovery.
+    if (attempt.verdict == Verdict::recover) again = recovering_;
+    bool pause = again && ++tries > kQuickTries;
+    if (attempt.verdict == Verdict::answered) {
       // What stands before the operation that failed would run again: harmless unless it changes something.
-      if (!wait || reply->executed() > compound.first_modifying() + 1) {
-        channel_.give_back(compound.take_message());
-        co_return reply;
-      }
-    } else if (verdict == Verdict::failed) {
+      pause = again = (reply->status() == NFS4ERR_DELAY || reply->status() == NFS4ERR_GRACE) &&
+                      reply->executed() <= compound.first_modifying() + 1;
+    }
+    if (!again || (pause && loop().now() + delay.next() >= deadline)) {
       channel_.give_back(compound.take_message());
       co_return reply;
     }
-    if (loop().now() + delay.next() >= deadline) {
-      channel_.give_back(compound.take_message());
-      if (reply) co_return status_error(reply->status(), compound.what(), channel_.server());
-      co_return reply;
-    }
-    co_await loop().sleep_for(delay.take());
+    if (pause) co_await loop().sleep_for(delay.take());
   }
 }
 
@@ -117,10 +184,10 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
 async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, async::TimePoint deadline) {
   async::Backoff delay(kFirstDelay, kMostDelay);
   for (;;) {
-    Verdict verdict = Verdict::failed;
-    auto reply = co_await call_once(compound, deadline, verdict, true);
-    const bool wait =
-        verdict == Verdict::again || (verdict == Verdict::good && reply->status() == NFS4ERR_DELAY);
+    Attempt attempt;
+    auto reply = co_await call_once(compound, deadline, attempt, true);
+    const bool wait = attempt.verdict == Verdict::again ||
+                      (attempt.verdict == Verdict::answered && reply->status() == NFS4ERR_DELAY);
     if (!wait || loop().now() + delay.next() >= deadline) {
       channel_.give_back(compound.take_message());
       co_return reply;
@@ -129,116 +196,162 @@ async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, 
   }
 }
 
+/// One request in one slot, from its first transmission to the answer that settles what became of it.
 async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async::TimePoint deadline,
-                                                      Verdict& verdict, bool recovering) {
-  verdict = Verdict::failed;
+                                                      Attempt& attempt, bool recovering) {
+  std::optional<SlotTable::Use> use;
   // Whoever waits goes first.
-  auto slot = slot_free_.awaited() ? std::nullopt : free_slot();
-  if (!slot) slot = co_await wait_for_slot(deadline);
-  if (!slot) {
+  if (!slot_free_.awaited()) use = slots_.take();
+  if (!use) use = co_await wait_for_slot(deadline);
+  if (!use) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
                     "no session slot came free in time; the server is not answering");
   }
-  SlotUse use(*this, *slot);
+  counters_.highest_slot = std::max(counters_.highest_slot, use->slot());
   // The session may have gone while this waited for a slot.
   if (recovering_ && !recovering) {
-    use.put(false);
-    verdict = Verdict::recover;
+    use->unsent();
+    attempt.verdict = Verdict::recover;
     co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(), "the session is gone");
   }
-  compound.set_sequence(
-      {facts_.session_id, slots_[*slot].sequence, *slot, highest_busy_, compound.modifies()});
-  bool moved = false;
+  // What is not idempotent is asked to be kept (RFC 8881 2.10.6.1.3). Only the attributes that come along
+  // behind it could exceed what the server keeps, and those may be missing from a Reply.
+  SEQUENCE4args sequence{facts_.session_id, use->sequence(), use->slot(), slots_.highest_busy(),
+                         compound.modifies()};
+  compound.set_sequence(sequence);
+  Transmissions transmissions;
+  async::Backoff pause(kFirstDelay, kMostDelay);
+  bool high_lowered = false;
   for (;;) {
-    rpc::Channel& channel = route();
+    Lane& lane = route();
     const async::TimePoint sent = loop().now();
-    rpc::Outcome outcome = co_await channel.call(compound.release(facts_.max_response, deadline));
+    rpc::Outcome outcome = co_await lane.channel.call(compound.release(facts_.max_response, deadline));
     compound.restore(std::move(outcome.message));
+    transmissions.sent += outcome.sends;
+    attempt.in_doubt = transmissions.in_doubt();
     CallCounters& counted = counters_.of(compound.what());
     counted.ended(compound.message(), outcome);
-    if (outcome.failure == rpcrdma::Failure::cancelled) {
-      // Its connection has ended, and there are others: the same request there, for the server to recognise.
-      moved = true;
-      continue;
-    }
+    // Its connection has ended, and there are others: the same request there, for the server to recognise.
+    if (outcome.failure == rpcrdma::Failure::cancelled) continue;
     if (outcome.failure != rpcrdma::Failure::none) {
-      if (outcome.failure == rpcrdma::Failure::cannot_construct) use.put(false);  // it never left
+      if (!attempt.in_doubt) use->unsent();
       co_return *outcome.error;
     }
-    CompoundReply reply(channel, std::move(*outcome.reply));
+    CompoundReply reply(lane.channel, std::move(*outcome.reply));
     // RFC 8267 4.5: a Reply that cannot be used leaves the slot retired.
     const bool begun = reply.begin();
     counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
     if (!begun) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
-    SEQUENCE4res sequence;
-    if (reply.take<op::SEQUENCE>(sequence)) {
-      last_renewal_ = loop().now();
-      leased_until_ = std::max(leased_until_, sent + std::chrono::seconds(facts_.lease_seconds));
-      const SEQUENCE4resok& ok = *sequence.get<NFS4_OK>();
-      const std::uint32_t target = ok.sr_target_highest_slotid;
-      const bool raised = use.current() && target > target_highest_;
-      if (use.current()) target_highest_ = target;
-      use.put(true);
-      if (raised) slot_free_.notify_all();
-      if (!recovering) heed_flags(ok.sr_status_flags);
-      // Linux and Ganesha say so behind a good SEQUENCE. They keep the Replies that were asked to be kept,
-      // those of Calls that change something: this one may be made anew.
-      const bool not_kept = reply.status() == NFS4ERR_RETRY_UNCACHED_REP && !compound.modifies();
-      verdict = not_kept ? Verdict::again : Verdict::good;
+    SEQUENCE4res result;
+    if (reply.take<op::SEQUENCE>(result)) {
+      const bool current = use->current();
+      use->answered();
+      take_sequence(*result.get<NFS4_OK>(), current, sent, recovering);
+      // Linux and Ganesha say so behind a good SEQUENCE. They keep the Replies that were asked to be kept.
+      const bool lost = reply.status() == NFS4ERR_RETRY_UNCACHED_REP;
+      attempt.in_doubt = lost;
+      attempt.verdict = lost ? Verdict::again : Verdict::answered;
       co_return reply;
     }
-    if (reply.failed_status() == NFS4_OK) co_return error_of(reply, compound.what(), channel_.server());
-    if (moved && reply.failed_status() == NFS4ERR_DELAY && loop().now() + kFirstDelay < deadline) {
-      // Still being executed for the connection that has ended: the slot stays taken.
-      co_await loop().sleep_for(kFirstDelay);
-      continue;
+    const nfsstat4 status = reply.failed_status();
+    const Error error = error_of(reply, compound.what(), channel_.server());
+    if (status == NFS4_OK) co_return error;  // it cannot be decoded: nobody knows what became of it
+    ++transmissions.refused;
+    attempt.in_doubt = transmissions.in_doubt();
+    const bool current = use->current();
+    switch (judge_sequence(status)) {
+      case Refused::wait:
+        if (loop().now() + pause.next() >= deadline) break;
+        co_await loop().sleep_for(pause.take());
+        continue;
+      case Refused::bind: {
+        lane.bound = false;
+        bool bound = current && loop().now() + pause.next() < deadline;
+        if (bound) bound = co_await bind_again(lane, pause.take());
+        if (bound) continue;
+        attempt.verdict = Verdict::recover;
+        break;
+      }
+      case Refused::lower_high:
+        if (!high_lowered && current) {
+          high_lowered = true;
+          sequence.sa_highest_slotid = sequence.sa_slotid;
+          compound.set_sequence(sequence);
+          continue;
+        }
+        attempt.verdict = Verdict::recover;
+        break;
+      case Refused::other_slot:
+        if (status == NFS4ERR_BADSLOT && current) slots_.cut(use->slot());
+        attempt.verdict = status == NFS4ERR_BADSLOT && use->slot() == 0 ? Verdict::recover : Verdict::again;
+        use->retire();
+        co_return error;
+      case Refused::executed:
+        use->answered();
+        attempt.in_doubt = true;
+        attempt.verdict = Verdict::again;
+        co_return error;
+      case Refused::session:
+        attempt.verdict = Verdict::recover;
+        break;
+      case Refused::caller:
+        break;
     }
-    const bool current = use.current();
-    verdict = judge_sequence(reply.failed_status(), use);
+    if (!attempt.in_doubt) use->unsent();
     // The session that it was sent on has been replaced meanwhile.
-    if (verdict == Verdict::recover && !current && !recovering_) verdict = Verdict::retry;
-    if (verdict == Verdict::recover && recovering) verdict = Verdict::failed;
-    co_return error_of(reply, compound.what(), channel_.server());
+    if (attempt.verdict == Verdict::recover && !current && !recovering_) attempt.verdict = Verdict::again;
+    if (attempt.verdict == Verdict::recover && recovering) attempt.verdict = Verdict::failed;
+    co_return error;
   }
 }
 
-/// What a refused SEQUENCE means for its slot and its session (RFC 8881 18.46.3).
-Session::Verdict Session::judge_sequence(nfsstat4 status, SlotUse& slot) {
+/// What a good SEQUENCE says of the session.
+void Session::take_sequence(const SEQUENCE4resok& ok, bool current, async::TimePoint sent, bool recovering) {
+  last_renewal_ = std::max(last_renewal_, sent);
+  leased_until_ = std::max(leased_until_, sent + std::chrono::seconds(facts_.lease_seconds));
+  if (current) {
+    const bool raised = ok.sr_target_highest_slotid > slots_.target();
+    slots_.set_target(ok.sr_target_highest_slotid);
+    if (raised) slot_free_.notify_all();
+  }
+  if (!recovering) heed_flags(ok.sr_status_flags);
+}
+
+/// What a refused SEQUENCE asks for (RFC 8881 18.46.3, 2.10.6.1.3). None of it was executed by this try.
+Session::Refused Session::judge_sequence(nfsstat4 status) {
   switch (status) {
+    // The slot is not free: the server may be at work on an earlier transmission (Linux), or has not looked.
+    // RFC 8881 15.1.1.3: the same slot and sequence id again.
     case NFS4ERR_DELAY:
-      slot.put(false);
-      return Verdict::again;
-    case NFS4ERR_RETRY_UNCACHED_REP:
-      // It was executed, and its Reply was not worth keeping: the same again, as a new request.
-      slot.put(true);
-      return Verdict::again;
-    case NFS4ERR_BADSLOT:
+      return Refused::wait;
+    case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
+      return Refused::bind;
     case NFS4ERR_BAD_HIGH_SLOT:
+      return Refused::lower_high;
+    // The server's table has no such slot, or stands elsewhere in it than we do.
+    case NFS4ERR_BADSLOT:
     case NFS4ERR_SEQ_MISORDERED:
     case NFS4ERR_SEQ_FALSE_RETRY:
+      return Refused::other_slot;
+    case NFS4ERR_RETRY_UNCACHED_REP:
+      return Refused::executed;
     case NFS4ERR_BADSESSION:
     case NFS4ERR_DEADSESSION:
-    case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
     case NFS4ERR_STALE_CLIENTID:
-      slot.put(false);
-      return Verdict::recover;
+      return Refused::session;
     default:
-      slot.put(false);
-      return Verdict::failed;
+      return Refused::caller;
   }
 }
 
 void Session::heed_flags(std::uint32_t flags) {
-  constexpr std::uint32_t kStateLost = SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED |
-                                       SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED |
-                                       SEQ4_STATUS_ADMIN_STATE_REVOKED | SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
-  if ((flags & SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0 && !reclaim_needed_) {
+  if ((flags & SEQ4_STATUS_RESTART_RECLAIM_NEEDED) == 0) {
+    reclaim_needed_ = false;
+  } else if (!reclaim_needed_) {
     reclaim_needed_ = true;
     start_recovery("the server restarted");
-  } else if ((flags & kStateLost) == 0) {
-    reclaim_needed_ = false;
   }
-  heed_callback_flags(flags);
+  heed_state_flags(flags);
 }
 
 Error Session::error_of(const CompoundReply& reply, const char* what, const std::string& path) const {

@@ -5,6 +5,14 @@
 //   the session's own errors are recovered from and the call is made again → DELAY and GRACE are waited for →
 //   the Reply goes to the caller, whose operations may still have failed.
 //
+// Exactly once (RFC 8881 2.10.6). A request that has left stays in its slot, with its sequence id, until the
+// server answers it: over a new connection, over another one, and while SEQUENCE says DELAY, which means on
+// Linux that the request is still being executed. What ends the waiting otherwise (a deadline, a caller that
+// goes) retires the slot: it is given to nobody else. Where the session itself is lost while a request is
+// under way, nobody can tell any more whether the server executed it. A request that does no harm the second
+// time is made again then. One that may do harm (Compound::repeatable() is false) ends with
+// ErrorKind::unknown_outcome, and its caller looks (objects.cpp).
+//
 // Recovery is one task at a time. CREATE_SESSION first, which is enough where the server still knows the
 // client; else EXCHANGE_ID, CREATE_SESSION, a reclaim of every registered Open, RECLAIM_COMPLETE. Calls wait
 // for it up to their own deadlines.
@@ -20,8 +28,8 @@
 // remembered. While one is held the connections are kept up (RFC 8167 5.4). One that the server revoked is
 // found by its flags in SEQUENCE, tested and freed.
 //
-// A slot whose last call ended without a usable Reply is retired (RFC 8267 4.5): whether the server executed
-// it is unknown, so its sequence id is too. When too few are left, the session is made anew.
+// A slot whose last call ended without a usable Reply is retired, too (RFC 8267 4.5). When too few are left,
+// the session is made anew. The slots themselves: slot_table.h.
 //
 // Confined to the thread that runs the loop.
 #pragma once
@@ -29,8 +37,10 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,7 +49,9 @@
 #include "locking/lock_wait.h"
 #include "nfs4/callback.h"
 #include "nfs4/compound.h"
+#include "nfs4/create_sequence.h"
 #include "nfs4/open_state.h"
+#include "nfs4/slot_table.h"
 #include "nfs4/statistics.h"
 #include "nfsrdma/client.h"
 
@@ -72,7 +84,8 @@ struct SessionFacts {
   std::uint32_t slots = 0;
   std::uint32_t max_request = 0, max_response = 0, max_response_cached = 0, max_operations = 0;
   std::uint32_t lease_seconds = 0;
-  bool backchannel = false;  // the server took it
+  std::uint64_t max_read = ~0ULL, max_write = ~0ULL;  ///< bytes in one READ and WRITE, as the server says
+  bool backchannel = false;                           // the server took it
   std::string implementation_name, implementation_domain, server_owner, server_scope;
   std::optional<Time> implementation_date;
 };
@@ -105,18 +118,16 @@ class Session final : private CallbackHandler {
   /// The Error of a Reply whose take() failed: the server's status, or the fault of the Reply.
   [[nodiscard]] Error error_of(const CompoundReply& reply, const char* what, const std::string& path) const;
 
-  /// Registers an open file for recovery; it must be released before it dies.
-  void hold(Open& open) { opens_.push_back(&open); }
-  void release(Open& open) {
-    std::erase(opens_, &open);
-    hold_connections();
-  }
+  /// Registers an open file for recovery, until it is released.
+  void hold(const std::shared_ptr<Open>& open);
+  void release(Open& open);
   /// After a status that says the stateid is gone (BAD_STATEID, EXPIRED, …): has it again, or says why not.
   /// `used`: the stateid that was refused; if it is another one by now, somebody else had it again.
-  async::Task<Status> reopen(Open& open, stateid4 used, nfsstat4 why, async::TimePoint deadline);
+  async::Task<Status> reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
+                             async::TimePoint deadline);
   static bool is_lost_state(nfsstat4 status);
-  /// OPEN by handle with `open.access`, for whatever reason the server does not know of all of it.
-  async::Task<Status> renew_open(Open& open);
+  /// OPEN by handle with `open->access`, for whatever reason the server does not know of all of it.
+  async::Task<Status> renew_open(std::shared_ptr<Open> open);
   /// The open's state was replaced by another: what was locked under it is locked no more.
   void lose_locks(Open& open);
   void lose_locks(Open& open, std::uint64_t owner, const Error& why);
@@ -143,8 +154,8 @@ class Session final : private CallbackHandler {
   /// Called with the file's handle when what a delegation promised ends: before the server hears of it, where
   /// it is returned.
   void on_delegation_end(std::function<void(const nfs_fh4&)> sink) { delegation_end_ = std::move(sink); }
-  /// That is to be told where a DELEGRETURN is about to leave in somebody's COMPOUND: a recall that comes now
-  /// is being heeded.
+  /// Call this before a COMPOUND with DELEGRETURN is sent, so that a recall that arrives meanwhile is
+  /// answered OK.
   void returns_delegation(Open& open);
   /// Whether what a delegation promises can be relied upon: the lease lasts (RFC 8881 10.2.1), and nothing is
   /// known to have been revoked or lost.
@@ -181,6 +192,10 @@ class Session final : private CallbackHandler {
   [[nodiscard]] bool opening() const { return opening_ != 0; }
 
   [[nodiscard]] const SessionFacts& facts() const { return facts_; }
+  /// The most bytes of one READ and of one WRITE, as of now: another server program may have come up with
+  /// smaller limits.
+  [[nodiscard]] std::size_t most_read() const;
+  [[nodiscard]] std::size_t most_written() const;
   [[nodiscard]] const SessionCounters& counters() const { return counters_; }
   [[nodiscard]] SessionHoldings holdings() const;
   [[nodiscard]] const SessionOptions& options() const { return options_; }
@@ -192,39 +207,6 @@ class Session final : private CallbackHandler {
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
 
  private:
-  struct Slot {
-    sequenceid4 sequence = 1;  // of the next call
-    bool busy = false;
-    bool retired = false;
-  };
-  /// A slot in use. A call that is destroyed in the middle leaves its slot retired: nobody knows what became
-  /// of it.
-  class SlotUse {
-   public:
-    SlotUse(Session& session, std::uint32_t slot)
-        : session_(session), slot_(slot), generation_(session.slots_generation_) {
-      session.slots_[slot].busy = true;
-      session.highest_busy_ = std::max(session.highest_busy_, slot);
-      session.counters_.highest_slot = std::max(session.counters_.highest_slot, slot);
-    }
-    SlotUse(const SlotUse&) = delete;
-    SlotUse& operator=(const SlotUse&) = delete;
-    ~SlotUse() {
-      if (!settled_) session_.retire_slot(slot_, generation_);
-    }
-    /// `used`: the server executed a request with the slot's sequence id.
-    void put(bool used) {
-      settled_ = true;
-      session_.put_slot(slot_, generation_, used);
-    }
-    [[nodiscard]] bool current() const { return generation_ == session_.slots_generation_; }
-
-   private:
-    Session& session_;
-    std::uint32_t slot_;
-    std::uint64_t generation_;
-    bool settled_ = false;
-  };
   /// A connection of the session.
   struct Lane final : rpc::BackwardService {
     Lane(Session& s, rpc::Channel& c) : session(s), channel(c) {}
@@ -238,22 +220,48 @@ class Session final : private CallbackHandler {
     bool refused = false;  ///< the server does not want it
     [[nodiscard]] bool usable() const { return channel.up() && bound; }
   };
-  enum class Verdict : std::uint8_t { good, again, retry, recover, failed };
-
-  // slots.cpp
-  async::Task<std::optional<std::uint32_t>> wait_for_slot(async::TimePoint deadline);
-  void put_slot(std::uint32_t slot, std::uint64_t generation, bool used);
-  void retire_slot(std::uint32_t slot, std::uint64_t generation);
-  void reset_slots(std::uint32_t count);
-  std::optional<std::uint32_t> free_slot();
+  /// What one try of a call says about the next.
+  enum class Verdict : std::uint8_t {
+    answered,  ///< the server has executed it, and this is its Reply
+    again,     ///< it has to be tried in another slot
+    recover,   ///< the session is gone
+    failed,    ///< the Error is the caller's
+  };
+  struct Attempt {
+    Verdict verdict = Verdict::failed;
+    /// The server may have executed the request, in a slot that is of no use any more.
+    bool in_doubt = false;
+  };
+  /// The transmissions of one request in its slot: how many left, and how many of them the server refused at
+  /// SEQUENCE, before it looked at the request. Where the two differ it may have executed it.
+  struct Transmissions {
+    std::uint32_t sent = 0, refused = 0;
+    [[nodiscard]] bool in_doubt() const { return sent > refused; }
+  };
   class Modifying;
   void note(const Changes& changes);
 
+  async::Task<std::optional<SlotTable::Use>> wait_for_slot(async::TimePoint deadline);
+  void on_retired_slot();
   async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
-                                               Verdict& verdict, bool recovering);
+                                               Attempt& attempt, bool recovering);
   async::Task<Result<CompoundReply>> call_raw(Compound& compound, async::TimePoint deadline,
                                               rpc::Channel* over = nullptr);
-  static Verdict judge_sequence(nfsstat4 status, SlotUse& slot);
+  async::Task<Result<CompoundReply>> call_raw_once(Compound& compound, async::TimePoint deadline,
+                                                   rpc::Channel& channel);
+  /// What to do where SEQUENCE was refused.
+  enum class Refused : std::uint8_t {
+    wait,        ///< the same request in the same slot, after a pause
+    bind,        ///< the same, once the connection is the session's
+    lower_high,  ///< the same, with a lower sa_highest_slotid
+    other_slot,  ///< the slot is of no use
+    executed,    ///< it was executed, and its Reply is not kept
+    session,     ///< the session is gone
+    caller,      ///< the caller hears of it
+  };
+  static Refused judge_sequence(nfsstat4 status);
+  void take_sequence(const SEQUENCE4resok& ok, bool current, async::TimePoint sent, bool recovering);
+  [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
   void heed_flags(std::uint32_t flags);
   async::Task<bool> ready(async::TimePoint deadline);
   async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline);
@@ -261,11 +269,12 @@ class Session final : private CallbackHandler {
   // lanes.cpp
   [[nodiscard]] bool wants_backchannel() const { return options_.callback_slots != 0; }
   Lane& add_lane(rpc::Channel& channel);
-  rpc::Channel& route();
+  Lane& route();
   [[nodiscard]] channel_attrs4 backchannel_attributes() const;
   void on_link(Lane& lane, bool up);
   void bind_if_needed(Lane& lane);
   async::Task<void> bind(Lane& lane, bool again = false);
+  async::Task<bool> bind_again(Lane& lane, async::Clock::duration pause);
   void rebind_all(const rpc::Channel& bound);
 
   // callbacks.cpp
@@ -280,8 +289,13 @@ class Session final : private CallbackHandler {
   async::Task<void> give_back(nfs_fh4 file, stateid4 stateid);
   async::Task<void> free_revoked(stateid4 stateid);
   async::Task<void> find_revoked();
+  struct Suspect;
+  [[nodiscard]] std::vector<Suspect> suspects() const;
+  async::Task<bool> test(std::span<const Suspect> suspects);
+  void lose(const Suspect& suspect, nfsstat4 why);
   void hold_connections();
-  void heed_callback_flags(std::uint32_t flags);
+  void heed_state_flags(std::uint32_t flags);
+  void rebind_backchannels();
 
   // recovery.cpp
   void start_recovery(const char* why);
@@ -289,16 +303,23 @@ class Session final : private CallbackHandler {
   async::Task<Status> recover_once(async::TimePoint deadline);
   async::Task<Status> exchange_id(async::TimePoint deadline);
   async::Task<Status> create_session(async::TimePoint deadline, nfsstat4& status);
+  async::Task<Status> create_session_once(async::TimePoint deadline, nfsstat4& status);
+  void be_another_instance();
   async::Task<Status> reclaim_opens(async::TimePoint deadline);
+  async::Task<Status> reclaim_open(std::shared_ptr<Open> open, async::TimePoint deadline);
+  void end_delegation_of_before(Open& open);
+  async::Task<void> close_stray(nfs_fh4 file, stateid4 stateid);
   async::Task<void> destroy_old_session(sessionid4 session, async::TimePoint deadline);
   async::Task<Status> reclaim_complete(async::TimePoint deadline);
-  async::Task<Status> claim(Open& open, bool previous, bool recovering, async::TimePoint deadline,
-                            nfsstat4& status);
-  async::Task<Status> fetch_lease(async::TimePoint deadline);
+  async::Task<Status> claim(std::shared_ptr<Open> open, bool previous, bool recovering,
+                            async::TimePoint deadline, nfsstat4& status);
+  async::Task<Status> fetch_limits(async::TimePoint deadline);
   // lock_recovery.cpp
-  async::Task<Status> claim_locks(Open& open, bool reclaim, bool recovering, async::TimePoint deadline);
-  async::Task<Status> claim_lock(Open& open, LockState& state, std::uint64_t owner, HeldLock held,
-                                 bool reclaim, bool recovering, async::TimePoint deadline, nfsstat4& status);
+  async::Task<Status> claim_locks(std::shared_ptr<Open> open, bool reclaim, bool recovering,
+                                  async::TimePoint deadline);
+  async::Task<Status> claim_lock(std::shared_ptr<Open> open, std::shared_ptr<LockState> state,
+                                 std::uint64_t owner, HeldLock held, bool reclaim, bool recovering,
+                                 async::TimePoint deadline, nfsstat4& status);
 
   void arm_lease();
   async::Task<void> renew();
@@ -309,13 +330,9 @@ class Session final : private CallbackHandler {
   const NoticeSink notices_;
   SessionFacts facts_;
   SessionCounters counters_;
-  sequenceid4 create_sequence_ = 0;
+  CreateSequence create_sequence_;
 
-  std::vector<Slot> slots_;
-  std::uint64_t slots_generation_ = 0;  // of the session: a slot of an older one is nobody's
-  std::uint32_t highest_busy_ = 0;
-  std::uint32_t target_highest_ = ~0U;  // the server's wish
-  std::uint32_t retired_ = 0;
+  SlotTable slots_;
   async::Event slot_free_;
 
   bool open_ = false;
@@ -326,8 +343,9 @@ class Session final : private CallbackHandler {
   bool reclaim_pending_ = false;  // a new client id, and RECLAIM_COMPLETE was not said
   async::Event recovered_;
   async::Event reopened_;
-  std::uint64_t epoch_ = 0;  // counts client ids
-  std::vector<Open*> opens_;
+  std::uint64_t epoch_ = 0;                               // counts client ids
+  std::map<std::uint64_t, std::shared_ptr<Open>> opens_;  // in the order in which they were registered
+  std::uint64_t last_open_ = 0;
   std::uint64_t last_owner_ = 0;
 
   CallbackService callbacks_;

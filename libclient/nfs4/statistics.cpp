@@ -44,12 +44,12 @@ CallCounters& SessionCounters::of(const char* what) {
 
 SessionHoldings Session::holdings() const {
   SessionHoldings out;
-  out.slots = static_cast<std::uint32_t>(slots_.size());
-  out.slots_busy = static_cast<std::uint32_t>(std::ranges::count_if(slots_, &Slot::busy));
-  out.slots_retired = retired_;
+  out.slots = slots_.size();
+  out.slots_busy = slots_.busy();
+  out.slots_retired = slots_.retired();
   out.opens = opens_.size();
   out.delegations = delegations();
-  for (const Open* open : opens_) {
+  for (const auto& [number, open] : opens_) {
     for (const auto& [owner, state] : open->locks) out.locks += state->held.list().size();
   }
   return out;

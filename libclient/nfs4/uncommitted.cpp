@@ -89,6 +89,15 @@ void Uncommitted::committed(std::uint64_t number, const verifier4& verifier) {
   }
 }
 
+void Uncommitted::give_up(std::uint64_t number) {
+  std::erase_if(pieces_, [&](const auto& one) {
+    const Piece& piece = one.second;
+    if (piece.number > number) return false;
+    fewer(piece.bytes.size());
+    return true;
+  });
+}
+
 std::optional<Uncommitted::Piece> Uncommitted::lost(std::uint64_t number, const verifier4& verifier,
                                                     std::uint64_t offset) const {
   for (auto at = pieces_.lower_bound(offset); at != pieces_.end(); ++at) {

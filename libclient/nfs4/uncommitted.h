@@ -44,6 +44,8 @@ class Uncommitted {
   /// A COMMIT that was sent when last_number() was `number` came back with `verifier`: pieces up to it with
   /// this verifier are stable. Those with another were lost; they stay until they have been written again.
   void committed(std::uint64_t number, const verifier4& verifier);
+  /// Nobody will write them again: pieces up to this number go.
+  void give_up(std::uint64_t number);
   /// The first piece at or after `offset` that committed() with the same arguments found lost.
   [[nodiscard]] std::optional<Piece> lost(std::uint64_t number, const verifier4& verifier,
                                           std::uint64_t offset) const;

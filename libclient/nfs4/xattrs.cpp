@@ -29,8 +29,9 @@ async::Task<Result<std::vector<std::byte>>> Objects::get_xattr(Caller caller, nf
   co_return session_.error_of(*reply, "GETXATTR", name);
 }
 
-async::Task<Result<change_info4>> Objects::set_xattr(Caller caller, nfs_fh4 handle, std::string name,
-                                                     std::vector<std::byte> value, setxattr_option4 option) {
+async::Task<Result<change_info4>> Objects::set_xattr_once(Caller caller, nfs_fh4 handle, std::string name,
+                                                          std::vector<std::byte> value,
+                                                          setxattr_option4 option) {
   if (session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "SETXATTR", name);
   if (value.size() > kXattrValueMax) co_return status_error(NFS4ERR_XATTR2BIG, "SETXATTR", name);
   Compound compound = session_.begin("SETXATTR", caller);
@@ -43,7 +44,8 @@ async::Task<Result<change_info4>> Objects::set_xattr(Caller caller, nfs_fh4 hand
   co_return session_.error_of(*reply, "SETXATTR", name);
 }
 
-async::Task<Result<change_info4>> Objects::remove_xattr(Caller caller, nfs_fh4 handle, std::string name) {
+async::Task<Result<change_info4>> Objects::remove_xattr_once(Caller caller, nfs_fh4 handle,
+                                                             std::string name) {
   if (session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "REMOVEXATTR", name);
   Compound compound = session_.begin("REMOVEXATTR", caller);
   compound.add<op::PUTFH>({handle});

@@ -90,7 +90,7 @@ void Channel::perform(rpcrdma::Complete& action) {
   waiting_.erase(found);
   awaiter.id_ = 0;
   awaiter.outcome_ = {action.failure, std::move(action.error), std::move(action.reply),
-                      std::move(action.message)};
+                      std::move(action.message), action.sends};
   awaiter.waiting_.resume();
 }
 
@@ -332,6 +332,8 @@ void Channel::shut_down() {
   requester_.shut_down(loop_.now());
   pump();
   drop_connection();
+  connect_settled(Error(ErrorKind::cancelled, ESHUTDOWN, "connect", options_.server,
+                        "shut down before there was a connection"));
 }
 
 void Channel::on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) {

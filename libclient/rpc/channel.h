@@ -53,6 +53,7 @@ struct Outcome {
   std::optional<Error> error;
   std::optional<rpcrdma::Reply> reply;
   xdr::Message message;
+  std::uint32_t sends = 0;  ///< how often it left; 0: the server cannot know of it
 };
 
 /// Serves the Calls that the server makes over the Channel's connection.
@@ -124,7 +125,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   /// Ends every call under way with Failure::cancelled, for its caller to make it elsewhere.
   void hand_calls_back();
 
-  /// Ends every call with an error, and the connection.
+  /// Ends every call with an error, connect() too, and the connection.
   void shut_down();
 
   [[nodiscard]] const rpcrdma::Facts& facts() const { return requester_.facts(); }

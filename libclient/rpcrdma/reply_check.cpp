@@ -5,8 +5,8 @@
 namespace nfsrdma::rpcrdma {
 namespace {
 
-constexpr std::uint32_t kCall = 0;  // RFC 5531 9, msg_type
-constexpr std::uint32_t kReply = 1;
+constexpr std::uint32_t kRpcCall = 0;  // RFC 5531 9, msg_type
+constexpr std::uint32_t kRpcReply = 1;
 
 enum class ChunkFault : std::uint8_t { none, other_segments, too_long, gap };
 
@@ -71,7 +71,7 @@ const char* check_reply_chunk(const rdma_msg& offered, const rdma_msg& returned)
 
 bool is_rpc_reply(fabric::ConstBytes message, std::uint32_t xid) {
   return message.size() >= 2 * kWord && xdr::load_u32(message.data()) == xid &&
-         xdr::load_u32(&message[kWord]) == kReply;
+         xdr::load_u32(&message[kWord]) == kRpcReply;
 }
 
 Sort sort(const rdma_msg& header, fabric::ConstBytes payload, const rdma_msg* offered) {
@@ -90,7 +90,7 @@ Sort sort(const rdma_msg& header, fabric::ConstBytes payload, const rdma_msg* of
       break;
   }
   if (is_rpc_reply(payload, header.rdma_xid)) return Sort::reply;
-  const bool call = payload.size() >= 2 * kWord && xdr::load_u32(&payload[kWord]) == kCall;
+  const bool call = payload.size() >= 2 * kWord && xdr::load_u32(&payload[kWord]) == kRpcCall;
   return call ? Sort::backward_call : Sort::foreign;
 }
 

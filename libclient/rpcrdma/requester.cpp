@@ -197,6 +197,7 @@ bool Requester::State::retract_send(Rpc& rpc) {
   }) != 0;
   if (!unseen) return false;
   rpc.send_posted = false;
+  --rpc.sends;
   give_credit_back(rpc);
   return true;
 }
@@ -249,8 +250,8 @@ void Requester::State::complete(Rpc& rpc) {
   }
   rpc.stage = Rpc::Stage::completed;
   --pending;
-  actions.push(
-      Complete{rpc.id, rpc.failure, std::move(rpc.error), std::move(rpc.reply), std::move(rpc.call.message)});
+  actions.push(Complete{rpc.id, rpc.failure, std::move(rpc.error), std::move(rpc.reply),
+                        std::move(rpc.call.message), rpc.sends});
   rpc.error.reset();
   rpc.reply.reset();
   rpc.long_call.reset();

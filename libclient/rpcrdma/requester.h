@@ -175,6 +175,7 @@ struct Complete {
   std::optional<Error> error;  ///< set unless failure is none
   std::optional<Reply> reply;  ///< set if failure is none
   xdr::Message message;        ///< the Call's own, for reuse
+  std::uint32_t sends = 0;     ///< how often it left, on whatever connection; 0: the peer cannot know of it
 };
 /// Something its user should hear of, at most once for each occasion.
 struct Notice {

@@ -66,6 +66,36 @@ same "chown -R" "12 34" "$(find "$export/tree/d0" -printf '%U %G\n' | sort -u)"
 check "rm -rf" within rm -rf "$work/a/tree"
 check "rm -rf has removed it" test ! -e "$export/tree"
 
+# --- appending --------------------------------------------------------------------------------------------------------
+cat > "$work/turns.py" << 'PY'
+# Two mounts append and call fsync in turns, by descriptors of two kinds; a third one reads what the first mount wrote.
+import os, sys
+a, b, export = sys.argv[1:4]
+kinds = os.O_WRONLY, os.O_RDWR
+pairs = [[os.open(d + '/turns', kind | os.O_CREAT | os.O_APPEND, 0o666) for d in (a, b)] for kind in kinds]
+reader = os.open(a + '/turns', os.O_RDONLY)
+want = b''
+for i in range(200):
+    fd, line = pairs[i // 2 % 2][i % 2], b'line %d by mount %d\n' % (i, i % 2)
+    os.write(fd, line)
+    want += line
+    if i % 2 == 0 and os.pread(reader, len(want) + 1, 0) != want:
+        sys.exit('a reader of the same mount sees something else after line %d' % i)
+    os.fsync(fd)
+with open(export + '/turns', 'rb') as there:
+    if there.read() != want:
+        sys.exit('lines are missing')
+# The kernel is told the size that the write will have made.
+one = os.open(a + '/one', os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+os.write(one, b'first;')
+os.link(a + '/one', a + '/two')
+got = os.pread(one, 100, 0), os.stat(a + '/two').st_size
+os.write(one, b'2nd;')
+if got != (b'first;', 6) or os.pread(one, 100, 0) != b'first;2nd;':
+    sys.exit('after link() a file has another size')
+PY
+check "two mounts that append in turns lose nothing; link() beside a write" user timeout 100 python3 "$work/turns.py" "$work/a" "$work/b" "$export"
+
 # --- programs ---------------------------------------------------------------------------------------------------------
 git_there() { user env HOME=/nonexistent git -c user.name=t -c user.email=t@example.org -C "$work/b/repository" "$@"; }
 user mkdir "$work/b/repository"

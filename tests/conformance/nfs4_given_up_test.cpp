@@ -1,5 +1,8 @@
 // What the engine owes where things end early or turn out small: calls that nobody waits for any more, and
 // sessions and connections with little room.
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "nfs4/namespace.h"
 #include "support/engine_fixture.h"
 
@@ -46,6 +49,33 @@ TEST_CASE("T28 nfs4: READs that are given up cost nobody anything") {
   CHECK(c.notices.empty());
   CHECK(c.channel.credits_in_use() == 0);
   CHECK(ok(c.run(c.files.close(std::move(file)))));
+}
+
+TEST_CASE("S19 a connect() that gets no answer ends when its Channel is shut down") {
+  // The kernel accepts the TCP connection, and nobody ever reads from it.
+  const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(listening >= 0);
+  sockaddr_storage address = loopback(0);
+  socklen_t length = sizeof(sockaddr_in);
+  REQUIRE(::bind(listening, reinterpret_cast<sockaddr*>(&address), length) == 0);
+  REQUIRE(::listen(listening, 1) == 0);
+  REQUIRE(::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  {
+    async::Loop loop;
+    rpc::ChannelOptions options;
+    options.server = "silent";
+    options.addresses = {{address, length}};
+    options.fabric = Fabric::iwarp;
+    options.connect_timeout = 1h;
+    rpc::Channel channel(loop, options, {});
+    auto task = channel.connect(loop.now() + 1h);
+    task.handle().resume();
+    channel.shut_down();
+    loop.turn(loop.now());
+    REQUIRE(task.done());
+    CHECK(task.await_resume().error().errno_value() == ESHUTDOWN);
+  }
+  ::close(listening);
 }
 
 TEST_CASE("U13 nfs4: a new session's backchannel is what the connection of then can take") {

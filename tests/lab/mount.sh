@@ -389,7 +389,21 @@ ended y "SIGINT"
 mkdir -p "$work/m"
 expect_exit 0 "in the background" client "$fuse_binary" "$server:/" "$work/m"
 check "in the background: it is mounted when the command ends" mounted "$work/m"
+helper() { client bash -c 'exec -a mount.nfsrdma "$@"' _ "$fuse_binary" "$server:/" "$work/m" -o "$1"; }
+expect_exit 0 "remount,ro" helper remount,ro
+expect_exit 1 "remount,ro: nothing is written" client touch "$work/m/read-only"
+check "remount,ro: it says why" grep -q "Read-only" "$work/err"
+expect_exit 32 "remount with what cannot be changed" helper remount,rw,soft
+one_sentence "remount with what cannot be changed" soft
+expect_exit 0 "remount,rw" helper remount,rw
+check "remount,rw: it is written" client touch "$work/m/written"
 check "in the background: umount" client umount "$work/m"
+"$lab" stop-nfsd
+expect_exit 0 "bg" helper bg,retry=2,connect_timeout=2s
+check "bg: nothing is mounted yet" not_mounted "$work/m"
+"$lab" start-nfsd
+check "bg: it is mounted when the server is there" eventually 60 mounted "$work/m"
+check "bg: umount" client umount "$work/m"
 expect_exit 1 "a wrong option" client "$fuse_binary" "$server:/" "$work/m" -o frobnicate=1
 one_sentence "a wrong option" frobnicate
 expect_exit 1 "no mount point" client "$fuse_binary" "$server:/"

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 
 #include <optional>
+#include <utility>
 
 #include "nfs4/convert.h"
 #include "nfs4/locks.h"
@@ -38,8 +39,10 @@ struct EngineClient {
     REQUIRE(ok(run(session.open(loop.now() + 5s))));
     root = run(objects.root(nullptr, nfs4::Path(), {}))->handle;
   }
-  ~EngineClient() {
-    if (closes) CHECK(ok(run(session.close(loop.now() + 5s))));
+  ~EngineClient() { end(); }
+  /// What has tasks of its own on the loop is to be destroyed behind this.
+  void end() {
+    if (std::exchange(closes, false)) CHECK(ok(run(session.close(loop.now() + 5s))));
     channel.shut_down();
     loop.drop_tasks();
   }

@@ -398,15 +398,17 @@ std::unique_ptr<Answer> ServerState::compound(xdr::Decoder& in, std::size_t requ
 
 nfsstat4 ServerState::run(Context&, op::EXCHANGE_ID, const EXCHANGE_ID4args& args, EXCHANGE_ID4res& res) {
   last_exchange_id = args;
-  const auto same = std::ranges::find_if(
-      clients, [&](const auto& c) { return c.second.owner == args.eia_clientowner.co_ownerid.value; });
+  // Of a client that has started again there may be two until its new life is confirmed.
+  const auto same = std::ranges::find_if(clients, [&](const auto& c) {
+    return c.second.owner == args.eia_clientowner.co_ownerid.value &&
+           c.second.verifier == args.eia_clientowner.co_verifier;
+  });
   bool confirmed = false;
   clientid4 id = 0;
-  if (same != clients.end() && same->second.verifier == args.eia_clientowner.co_verifier) {
+  if (same != clients.end()) {
     id = same->first;
     confirmed = same->second.confirmed;
   } else {
-    if (same != clients.end()) clients.erase(same);
     id = (boot << 32) + next_id++;
     clients[id] = {
         args.eia_clientowner.co_ownerid.value, args.eia_clientowner.co_verifier, false, false, 1, {}};
@@ -426,6 +428,21 @@ nfsstat4 ServerState::run(Context&, op::EXCHANGE_ID, const EXCHANGE_ID4args& arg
   return NFS4_OK;
 }
 
+/// RFC 8881 18.36.3, phase 4: what the owner had before it started again goes with its first session.
+void ServerState::drop_former_lives(clientid4 now) {
+  std::set<clientid4> former;
+  for (const auto& [id, client] : clients) {
+    if (id != now && client.owner == clients.at(now).owner) former.insert(id);
+  }
+  const auto is_theirs = [&](const auto& entry) { return former.contains(entry.second.client); };
+  std::erase_if(sessions, is_theirs);
+  std::erase_if(opens, is_theirs);
+  std::erase_if(delegations, is_theirs);
+  std::erase_if(locks, is_theirs);
+  std::erase_if(waiting, [&](const LockOwnerState& one) { return former.contains(one.client); });
+  for (const clientid4 id : former) clients.erase(id);
+}
+
 nfsstat4 ServerState::run(Context& at, op::CREATE_SESSION, const CREATE_SESSION4args& args,
                           CREATE_SESSION4res& res) {
   last_create_session = args;
@@ -439,6 +456,7 @@ nfsstat4 ServerState::run(Context& at, op::CREATE_SESSION, const CREATE_SESSION4
   if (args.csa_sequence != client.sequence) return plain(res, NFS4ERR_SEQ_MISORDERED);
   client.confirmed = true;
   ++client.sequence;
+  drop_former_lives(found->first);
   CREATE_SESSION4resok ok;
   ok.csr_sessionid = numbered<16>(boot, next_id++);
   ok.csr_sequence = args.csa_sequence;

@@ -179,6 +179,7 @@ class ServerState {
     bool replay = false;  // the slot's cached answer is wanted
     Answer* answer = nullptr;
   };
+  void drop_former_lives(nfs4::clientid4 now);
   template <class Op>
   bool one(Context& at, xdr::Decoder& in, xdr::Encoder& out, nfs4::nfsstat4& status);
   bool operation(Context& at, std::uint32_t number, xdr::Decoder& in, xdr::Encoder& out,

@@ -19,7 +19,10 @@ struct Files : Engine {
   std::unique_ptr<fs::FileSystem> files;
   Caller who = user(1000);
 
-  ~Files() { files.reset(); }
+  ~Files() {
+    if (client) client->end();
+    files.reset();
+  }
   void mount(fs::Options options = {}) {
     connect();
     files = mounted(*client, options);
@@ -100,7 +103,7 @@ TEST_CASE(
     CHECK(m.client->turn_until([&] { return m.files->bytes_behind() == 0; }));
     CHECK(m.server.content("/f") == "text");
     CHECK(ok(m.flush(file)));
-    CHECK(m.calls() == "WRITE COMMIT+GETATTR");
+    CHECK(m.calls() == "WRITE+GETATTR COMMIT+GETATTR");
   }
   SUBCASE("at another place") {
     CHECK(ok(m.write(file, "text", 0)));

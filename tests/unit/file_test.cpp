@@ -29,7 +29,7 @@ std::string deep_path(int depth, const std::string& last) {
 
 // ---- data that a restart loses ----
 
-TEST_CASE("file: writes that a restart lost are written again by sync()") {
+TEST_CASE("S14 file: writes that a restart lost are written again by sync()") {
   Mounted m;
   m.server.add_file("/a", "");
   (void)m.connect();
@@ -87,7 +87,7 @@ TEST_CASE("file: a write that came while older data is written again is not over
   CHECK(m.server.stable_content("/a") == "old new old");
 }
 
-TEST_CASE("file: a restart while it is written again") {
+TEST_CASE("S14 file: a restart while it is written again") {
   Mounted m;
   m.server.add_file("/a", "");
   (void)m.connect();
@@ -136,7 +136,7 @@ TEST_CASE("file: stable writes need no COMMIT") {
   CHECK(m.server.stable_content("/a") == "data");
 }
 
-TEST_CASE("file: an error of a rewrite comes from sync(), and what is left is not forgotten") {
+TEST_CASE("S14 file: an error of a rewrite comes from sync(), and what is left is not forgotten") {
   Mounted m;
   m.server.add_file("/a", "");
   (void)m.connect();

@@ -1,10 +1,12 @@
 // The command line of nfsrdma-fuse and of mount.nfsrdma.
 #include <doctest/doctest.h>
+#include <sys/mount.h>
 
 #include <algorithm>
 
+#include "fuse/mountinfo.h"
 #include "fuse/options.h"
-#include "fuse/read_ahead.h"
+#include "fuse/remount.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -100,18 +102,67 @@ TEST_CASE("mount options: as mount(8)'s helper") {
                            "allow_other") == 1);
 }
 
-TEST_CASE("fuse: the device of a mount is found in mountinfo") {
+TEST_CASE("fuse: a mount is found in mountinfo") {
   const std::string info =
       "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
       "40 21 0:50 / /mnt/with\\040space\\134 rw shared:9 - fuse.nfsrdma h:/ rw\n"
       "41 21 0:51 / /m rw - tmpfs tmpfs rw\n"
-      "42 41 0:52 / /m rw - fuse.nfsrdma h:/p rw\n"
+      "42 41 0:52 / /m rw,nosuid - fuse.nfsrdma h:/p ro,user_id=0\n"
       "broken\n";
-  CHECK(device_of(info, "/") == "8:1");
-  CHECK(device_of(info, "/mnt/with space\\") == "0:50");
-  CHECK(device_of(info, "/m") == "0:52");  // what lies on top
-  CHECK(device_of(info, "/n") == "");
-  CHECK(device_of("", "/") == "");
+  CHECK(topmost_mount(info, "/")->device == "8:1");
+  CHECK(topmost_mount(info, "/")->type == "ext4");
+  CHECK(topmost_mount(info, "/mnt/with space\\")->device == "0:50");
+  CHECK(topmost_mount(info, "/m")->device == "0:52");  // what lies on top
+  CHECK(topmost_mount(info, "/m")->options == "rw,nosuid");
+  CHECK(topmost_mount(info, "/m")->super_options == "ro,user_id=0");
+  CHECK_FALSE(topmost_mount(info, "/n"));
+  CHECK_FALSE(topmost_mount("", "/"));
+}
+
+TEST_CASE("F18 remount changes what the kernel has, and refuses what the daemon has by name") {
+  const std::string info = "42 41 0:52 / /m rw,nosuid,noatime - fuse.nfsrdma h:/p rw,user_id=0\n";
+  const auto flags = [&](const std::vector<std::string>& words) { return remount_flags(info, "/m", words); };
+  REQUIRE(flags({"remount", "ro"}));
+  CHECK(*flags({"remount", "ro"}) == (MS_RDONLY | MS_NOSUID | MS_NOATIME));
+  CHECK(*flags({"remount", "ro", "rw", "suid"}) == MS_NOATIME);
+  CHECK(*flags({"remount", "noexec", "relatime"}) == (MS_NOSUID | MS_NOEXEC | MS_RELATIME));
+  CHECK_FALSE(remount_flags(info, "/n", {"remount"}));
+  CHECK_FALSE(remount_flags("21 1 8:1 / /m rw - ext4 /dev/sda1 rw\n", "/m", {"remount"}));
+
+  const std::string in_force = "vers=4.2,rsize=65536,wsize=1048576,hard,timeo=600,acregmin=3,allow_other";
+  CHECK(check_unchanged(in_force, {"remount", "ro", "hard", "rsize=1M", "vers=4", "allow_other", "_netdev",
+                                   "timeo=60s", "bg", "retry=3", "x-what=ever"}));
+  const auto refusal = [&](const std::string& word) {
+    const auto done = check_unchanged(in_force, {"remount", word});
+    REQUIRE_FALSE(done);
+    return done.error().text();
+  };
+  for (const char* word : {"soft", "rsize=4096", "timeo=5s", "acregmin=4", "noac", "vers=4.1", "nosharing"}) {
+    CHECK(refusal(word).find(word) != std::string::npos);
+  }
+}
+
+TEST_CASE("F18 bg, fg, retry and the options of fstab and mount are what nfs(5) says") {
+  using std::chrono::minutes;
+  CHECK(parse({"h:/p", "/m", "-o", "bg"}, "mount.nfsrdma")->patience() == minutes(10000));
+  CHECK(parse({"h:/p", "/m", "-o", "bg,fg"}, "mount.nfsrdma")->patience() == minutes(2));
+  CHECK(parse({"h:/p", "/m"}, "mount.nfsrdma")->patience() == minutes(2));
+  CHECK(parse({"h:/p", "/m", "-o", "bg,retry=7"}, "mount.nfsrdma")->patience() == minutes(7));
+  CHECK(with("retry=0,bg")->patience() == minutes(0));
+  CHECK(with("hard")->patience() == minutes(0));
+  CHECK(with("retry=1")->patience() == minutes(1));
+  CHECK_FALSE(with("retry=soon"));
+  CHECK(with("remount,ro")->remount);
+  CHECK(with("bg")->background);
+  CHECK_FALSE(has(*with("ro,rw"), "ro"));
+  CHECK(
+      with("rw,_netdev,auto,noauto,user,users,user=me,owner,group,nofail,x-systemd.automount,X-mount.mkdir,"
+           "comment=a note,defaults,addr=192.0.2.1,clientaddr=192.0.2.2,proto=rdma,port=20049,rdma,intr"));
+  CHECK_FALSE(parse({"h:/p", "/m", "-o", "frobnicate,ro"}, "mount.nfsrdma"));
+  const auto sloppy = parse({"h:/p", "/m", "-o", "frobnicate,ro", "-s"}, "mount.nfsrdma");
+  REQUIRE(sloppy);
+  CHECK(has(*sloppy, "ro"));
+  CHECK_FALSE(parse({"h:/p", "/m", "-s", "-o", "rsize=none"}, "mount.nfsrdma"));
 }
 
 }  // namespace nfsrdma::fuse

@@ -63,7 +63,7 @@ using Model = std::array<std::optional<Byte>, kSize>;
 
 }  // namespace
 
-TEST_CASE("uncommitted: a COMMIT with the same verifier makes stable, with another gives back") {
+TEST_CASE("S14 uncommitted: a COMMIT with the same verifier makes stable, with another gives back") {
   Pieces pieces;
   CHECK(pieces.empty());
   add(pieces, 0, "abc", 1);
@@ -84,7 +84,7 @@ TEST_CASE("uncommitted: a COMMIT with the same verifier makes stable, with anoth
   CHECK(pieces.empty());
 }
 
-TEST_CASE("uncommitted: what was written after the COMMIT was sent stays") {
+TEST_CASE("S14 uncommitted: what was written after the COMMIT was sent stays") {
   Pieces pieces;
   add(pieces, 0, "old", 1);
   const auto number = pieces.last_number();
@@ -108,6 +108,19 @@ TEST_CASE("uncommitted: a write in the middle cuts a piece in two") {
   CHECK(text(lost[0]) == "0:abc");
   CHECK(text(lost[1]) == "3:XY");
   CHECK(text(lost[2]) == "5:fghij");
+}
+
+TEST_CASE("F4 uncommitted: what is given up goes with its memory, what came later stays") {
+  Pieces pieces;
+  add(pieces, 0, "abc", 1);
+  add(pieces, 10, "def", 2);
+  const auto number = pieces.last_number();
+  add(pieces, 2, "XY", 1);
+  pieces.give_up(number);
+  CHECK(pieces.bytes() == 2);
+  const auto lost = commit(pieces, pieces.last_number(), 3);
+  REQUIRE(lost.size() == 1);
+  CHECK(text(lost[0]) == "2:XY");
 }
 
 TEST_CASE("uncommitted: nothing is nothing") {

@@ -55,7 +55,7 @@ constexpr std::size_t short_stream = 256;
 using Matrix = std::array<std::uint32_t, 32>;  // [i]: the image of bit i
 using ShiftTables = std::array<ByteTable, 4>;
 
-constexpr std::uint32_t apply(const Matrix& matrix, std::uint32_t vector) {
+constexpr std::uint32_t multiply(const Matrix& matrix, std::uint32_t vector) {
   std::uint32_t image = 0;
   for (std::size_t i = 0; vector != 0; ++i, vector >>= 1) {
     if ((vector & 1) != 0) image ^= matrix[i];
@@ -69,13 +69,13 @@ constexpr ShiftTables make_shift_tables(std::size_t zero_bytes) {  // a power of
   for (std::size_t i = 1; i < 32; ++i) matrix[i] = std::uint32_t{1} << (i - 1);
   for (std::size_t bits = 1; bits < zero_bytes * 8; bits *= 2) {
     Matrix squared{};
-    for (std::size_t i = 0; i < 32; ++i) squared[i] = apply(matrix, matrix[i]);
+    for (std::size_t i = 0; i < 32; ++i) squared[i] = multiply(matrix, matrix[i]);
     matrix = squared;
   }
   ShiftTables tables{};
   for (std::size_t byte = 0; byte < 4; ++byte) {
     for (std::uint32_t value = 0; value < 256; ++value)
-      tables[byte][value] = apply(matrix, value << (8 * byte));
+      tables[byte][value] = multiply(matrix, value << (8 * byte));
   }
   return tables;
 }

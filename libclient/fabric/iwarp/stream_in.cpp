@@ -83,16 +83,11 @@ Stream::Plan Stream::plan(std::span<iovec, max_plan> out) {
     out[plan.count++] = entry(at, length);
     plan.bytes += length;
   };
-  const std::size_t rest = in_.active ? in_.payload - in_.done : 0;
-  if (rest > 0) {
+  // What goes nowhere goes through the buffer with what follows it: process() passes over it.
+  planned_payload_ = in_.active && in_.target != nullptr ? in_.payload - in_.done : 0;
+  if (planned_payload_ > 0) {
     assert(begin_ == end_);
-    if (in_.target == nullptr) {  // nowhere: through the buffer, which is empty now
-      planned_payload_ = std::min(rest, buffer_size);
-      add(buffer_.get(), planned_payload_);
-      return plan;
-    }
-    planned_payload_ = rest;
-    add(in_.target + in_.done, rest);
+    add(in_.target + in_.done, planned_payload_);
   }
   // Where the predictions end before the region does, more of the same follows: in place, with the next call.
   if (predict(out, plan)) return plan;
@@ -166,9 +161,8 @@ void Stream::received(std::size_t count) {
   if (ended_) return;
   if (planned_payload_ > 0) {
     const std::size_t here = std::min(count, planned_payload_);
-    placed(in_.target == nullptr ? buffer_.get() : in_.target + in_.done, here);
+    placed(in_.target + in_.done, here);
     count -= here;
-    if (in_.target == nullptr) return process();  // the plan had nothing else
     if (here < planned_payload_) {
       assert(count == 0);
       return;

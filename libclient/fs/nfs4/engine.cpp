@@ -196,6 +196,12 @@ async::Task<Result<std::optional<Object>>> Nfs4Engine::lookup(Caller caller, Fil
   co_return out;
 }
 
+async::Task<Result<Object>> Nfs4Engine::parent(Caller caller, FileHandle directory) {
+  auto node = co_await objects_.lookup_parent(std::move(caller), directory, public_attributes());
+  if (!node) co_return node.error();
+  co_return to_object(*node);
+}
+
 async::Task<Result<Attributes>> Nfs4Engine::attributes(Caller caller, FileHandle object) {
   if (const auto file = files_.delegated(object)) {
     auto known = co_await file->attributes(public_attributes());
@@ -222,14 +228,15 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
     if (file) {
       auto done = co_await ours(file).file()->set_attributes(changes);
       if (!done) co_return done.error();
-      got = co_await objects_.attributes(std::move(caller), object, public_attributes());
+      got = co_await objects_.attributes(caller, object, public_attributes());
     } else {
-      got = co_await objects_.set_attributes(std::move(caller), object, stateid4(), changes,
-                                             public_attributes());
+      got = co_await objects_.set_attributes(caller, object, stateid4(), changes, public_attributes());
     }
   }
   if (!got) co_return got.error();
   if (changes.size) files_.resized(object, *changes.size);
+  // They were set, and could not be had behind that.
+  if (!got->type) co_return co_await attributes(std::move(caller), object);
   co_return nfs4::to_public(*got);
 }
 
@@ -347,9 +354,11 @@ async::Task<Result<Page>> Nfs4Engine::list(Caller caller, FileHandle directory, 
     Listed listed;
     listed.cookie = entry.cookie;
     listed.name = std::move(entry.name);
-    if (!wire.rdattr_error) listed.attributes = nfs4::to_public(wire);
+    // Linux tells NFS4_OK for entries that are in order, others nothing (RFC 8881 5.8.1.12).
+    const bool told = wire.rdattr_error.value_or(NFS4_OK) == NFS4_OK;
+    if (told) listed.attributes = nfs4::to_public(wire);
     listed.attributes.file_id = wire.fileid ? *wire.fileid : wire.mounted_on_fileid.value_or(0);
-    if (wire.type && !wire.rdattr_error) listed.handle = wire.filehandle;
+    if (told && wire.type) listed.handle = wire.filehandle;
     out.entries.push_back(std::move(listed));
   }
   co_return out;
@@ -395,10 +404,12 @@ Opened Nfs4Engine::opened(nfs4::Opened from) {
   return out;
 }
 
-async::Task<Result<Opened>> Nfs4Engine::open(Caller caller, FileHandle file, std::string label,
-                                             Access access) {
+async::Task<Result<Opened>> Nfs4Engine::open(Caller caller, FileHandle file, std::string label, Access access,
+                                             std::optional<Place> found_at) {
+  std::optional<Name> name;
+  if (found_at) name.emplace(found_at->directory, std::move(found_at->name));
   auto got = co_await files_.open_handle(std::move(caller), file, std::move(label), share_access(access),
-                                         public_attributes());
+                                         public_attributes(), std::move(name));
   if (!got) co_return got.error();
   co_return opened(std::move(*got));
 }

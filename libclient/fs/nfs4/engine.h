@@ -19,6 +19,7 @@ class Nfs4Engine final : public Engine {
   async::Task<Result<Object>> root(std::string path) override;
   async::Task<Result<std::optional<Object>>> lookup(Caller caller, FileHandle directory,
                                                     std::string name) override;
+  async::Task<Result<Object>> parent(Caller caller, FileHandle directory) override;
   async::Task<Result<Attributes>> attributes(Caller caller, FileHandle object) override;
   async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object, SetAttributes changes,
                                                  ServerFileRef file) override;
@@ -48,7 +49,8 @@ class Nfs4Engine final : public Engine {
   async::Task<Status> remove_xattr(Caller caller, FileHandle object, std::string name) override;
   async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, FileHandle object) override;
 
-  async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access) override;
+  async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access,
+                                   std::optional<Place> found_at) override;
   async::Task<Result<Opened>> create(Caller caller, FileHandle directory, std::string name, Access access,
                                      Creation how) override;
   async::Task<Status> close(ServerFileRef file) override;
@@ -59,6 +61,9 @@ class Nfs4Engine final : public Engine {
   bool delegated(const FileHandle& file) const override { return files_.delegated(file) != nullptr; }
   std::chrono::seconds delegated_for() const override;
   void on_delegation_end(std::function<void(const FileHandle&)> sink) override;
+  void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override {
+    files_.on_lost_data(std::move(sink));
+  }
   void keep_delegated(std::size_t most) override { files_.keep_delegated(most); }
   void forget(const FileHandle& file) override { files_.unpark(file); }
   async::Task<void> forget_all() override { return files_.unpark_all(); }

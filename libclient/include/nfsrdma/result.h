@@ -23,6 +23,8 @@ enum class ErrorKind : unsigned char {
   protocol,    ///< the peer broke a protocol
   server,      ///< the server answered, and its answer was no
   cancelled,   ///< the caller asked for it
+  /// The answer was lost for good: it may have been done or not. Look before it is done again.
+  unknown_outcome,
 };
 
 /// What failed, for whom, and what to do about it. Cheap to move and to copy.

@@ -1,0 +1,51 @@
+// By which name a mount is known to its server (co_ownerid, RFC 8881 2.4).
+//
+// The same machine that mounts the same directory of the same server in the same place is the same client,
+// also after it was killed: the server drops what the old instance had (opens, locks) as soon as the new one
+// comes with another verifier, and nobody waits for a lease. Two mounts that live may never share a name,
+// since each would take the other's state away.
+//
+// The name is made of the machine (machine-id, host name), its network namespace, the credential, what is
+// mounted and where. Who uses a name keeps an abstract socket bound that is called like it, so that another
+// mount in this network namespace sees that it is taken (the same mount point twice, or in two mount
+// namespaces) and takes the next number. The kernel frees the socket when the process ends, however it does.
+//
+// What is left: machines with equal machine-ids *and* host names (clones) must be told apart by the user,
+// with clientid=; and a container that is started again has another network namespace, and so another name,
+// unless clientid= says who it is.
+#pragma once
+
+#include <string>
+
+#include "fuse/options.h"
+
+namespace nfsrdma::fuse {
+
+struct ClientIdentity {
+  std::string machine;  ///< whatever tells this machine, or container, from others
+  std::string host;     ///< for people who look at the server's list of clients
+  /// With which credential it comes: while there is state, servers refuse the same name from another one
+  /// (NFS4ERR_CLID_INUSE, RFC 8881 18.35.4), and Linux looks at the groups, too.
+  std::string credential;
+  std::string source, mountpoint;
+};
+
+ClientIdentity identity_of(const MountOptions& options);
+/// `number`: of the mounts that are the same in all that.
+std::string client_name(const ClientIdentity& identity, unsigned number);
+
+/// A name that no other mount in this network namespace has, for as long as it lives.
+class ClientName {
+ public:
+  explicit ClientName(const ClientIdentity& identity);
+  ~ClientName();
+  ClientName(const ClientName&) = delete;
+  ClientName& operator=(const ClientName&) = delete;
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  int socket_ = -1;
+};
+
+}  // namespace nfsrdma::fuse

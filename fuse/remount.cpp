@@ -1,0 +1,140 @@
+#include "fuse/remount.h"
+
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "fuse/mountinfo.h"
+#include "fuse/statistics.h"
+
+namespace nfsrdma::fuse {
+namespace {
+
+/// What a word does to the flags of mount(2).
+struct Flag {
+  const char* word;
+  unsigned long clears, sets;
+};
+constexpr unsigned long kAccessTimes = MS_NOATIME | MS_RELATIME | MS_STRICTATIME;
+constexpr std::array kFlags{
+    Flag{"ro", 0, MS_RDONLY},
+    Flag{"rw", MS_RDONLY, 0},
+    Flag{"nosuid", 0, MS_NOSUID},
+    Flag{"suid", MS_NOSUID, 0},
+    Flag{"nodev", 0, MS_NODEV},
+    Flag{"dev", MS_NODEV, 0},
+    Flag{"noexec", 0, MS_NOEXEC},
+    Flag{"exec", MS_NOEXEC, 0},
+    Flag{"noatime", kAccessTimes, MS_NOATIME},
+    Flag{"atime", MS_NOATIME, 0},
+    Flag{"relatime", kAccessTimes, MS_RELATIME},
+    Flag{"strictatime", kAccessTimes, MS_STRICTATIME},
+    Flag{"nodiratime", 0, MS_NODIRATIME},
+    Flag{"diratime", MS_NODIRATIME, 0},
+    Flag{"dirsync", 0, MS_DIRSYNC},
+};
+
+/// Null: it is none of them.
+const Flag* flag_of(std::string_view word) {
+  const auto flag = std::ranges::find(kFlags, word, [](const Flag& f) { return std::string_view(f.word); });
+  return flag == kFlags.end() ? nullptr : flag;
+}
+void put_upon(unsigned long& flags, std::string_view word) {
+  if (const Flag* flag = flag_of(word)) flags = (flags & ~flag->clears) | flag->sets;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> out;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');) out.push_back(word);
+  return out;
+}
+
+Error refused(const std::string& mountpoint, const std::string& why) {
+  return {ErrorKind::usage, EINVAL, "remount", mountpoint, why};
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Of the statistics' text.
+std::string options_in_force(const std::string& text) {
+  std::istringstream lines(text);
+  constexpr std::string_view kOptions = "options ";
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(kOptions)) return line.substr(kOptions.size());
+  }
+  return "";
+}
+
+/// Sizes are lowered to what the server takes, so that larger ones may have been given; vers=4 leaves the
+/// choice to it.
+bool was_negotiated(const std::string& word, const nfsrdma::Options& in_force) {
+  if (word == "vers=4" || word == "nfsvers=4") return true;
+  nfsrdma::Options given;
+  if (word.starts_with("rsize=")) return given.set_all(word) && given.rsize >= in_force.rsize;
+  if (word.starts_with("wsize=")) return given.set_all(word) && given.wsize >= in_force.wsize;
+  return false;
+}
+
+}  // namespace
+
+Result<unsigned long> remount_flags(const std::string& mountinfo, const std::string& mountpoint,
+                                    const std::vector<std::string>& words) {
+  const auto mount = topmost_mount(mountinfo, mountpoint);
+  if (!mount || mount->type != "fuse.nfsrdma") {
+    return refused(mountpoint, "there is no mount of nfsrdma to be changed here; mount it without remount");
+  }
+  unsigned long flags = 0;
+  for (const std::string& word : split(mount->options)) put_upon(flags, word);
+  // Those of the file system, which all of its mounts have.
+  for (const std::string& word : split(mount->super_options)) {
+    if (word != "rw") put_upon(flags, word);
+  }
+  for (const std::string& word : words) put_upon(flags, word);
+  return flags;
+}
+
+Status check_unchanged(const std::string& in_force, const std::vector<std::string>& words) {
+  MountOptions now;
+  if (auto done = set_options(now, in_force); !done) return done;
+  const std::string before = options_text(now);
+  for (const std::string& word : words) {
+    if (flag_of(word) != nullptr) continue;
+    MountOptions after = now;
+    if (auto done = set_options(after, word); !done) return done;
+    if (after.kernel != now.kernel && std::ranges::count(now.kernel, word) != 0) after.kernel = now.kernel;
+    if (options_text(after) == before || was_negotiated(word, now.target.options)) continue;
+    return Error(
+        ErrorKind::usage, EINVAL, "remount", "",
+        "'" + word + "' cannot be changed while it is mounted; unmount it, and mount it with that option");
+  }
+  return {};
+}
+
+Status remount(const MountOptions& options) {
+  const std::string& where = options.mountpoint;
+  const auto flags = remount_flags(content("/proc/self/mountinfo"), where, options.words);
+  if (!flags) return flags.error();
+  const std::string in_force = options_in_force(content(where + "/" + std::string(kStatisticsName)));
+  if (in_force.empty()) {
+    return Error(
+        ErrorKind::local, EACCES, "remount", where,
+        "its options cannot be read; a mount is changed by who made it, or by root where that sees it");
+  }
+  if (auto done = check_unchanged(in_force, options.words); !done) return done;
+  if (::mount(options.source.c_str(), where.c_str(), nullptr, MS_REMOUNT | *flags, nullptr) == 0) return {};
+  return Error(ErrorKind::local, errno, "remount", where, std::strerror(errno));
+}
+
+}  // namespace nfsrdma::fuse

@@ -1,0 +1,30 @@
+#include "fs/late_errors.h"
+
+#include <algorithm>
+
+namespace nfsrdma::fs {
+namespace {
+/// A shell may have thousands of children that all inherit one description. Who is forgotten may be told
+/// twice.
+constexpr std::size_t kMostOwners = 64;
+}  // namespace
+
+Status LateErrors::Listener::at_fsync() {
+  owners_.clear();
+  if (std::exchange(told_, errors_.count_) == errors_.count_) return {};
+  return *errors_.last_;
+}
+
+Status LateErrors::Listener::at_close(std::uint64_t owner) {
+  if (told_ == errors_.count_) return {};
+  const auto known = std::ranges::find(owners_, owner, &std::pair<std::uint64_t, std::uint64_t>::first);
+  if (known != owners_.end()) {
+    if (std::exchange(known->second, errors_.count_) == errors_.count_) return {};
+    return *errors_.last_;
+  }
+  if (owners_.size() == kMostOwners) owners_.pop_front();
+  owners_.emplace_back(owner, errors_.count_);
+  return *errors_.last_;
+}
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,55 @@
+// Errors of writes whose writer has been told already that they were written, and who is to hear of them.
+//
+// A file counts its late errors, as Linux's errseq_t does. Every open file description remembers the count as
+// of when it was opened: it is told of a later error once, by its next fsync() or close(), and nobody takes
+// that away from another one.
+//
+// A description may be shared by processes (fork) and by descriptors (dup). Each close() of one comes here,
+// with an owner that stands for the process; so does the exit of a child that never wrote. Hence:
+//   - an error that fsync() told is told by this description no more: all who share it can know;
+//   - one that close() told is told to other owners' close() all the same, and to fsync(), since whoever
+//     closed it does not speak for them; the same owner's next close() is not told it again.
+// A write() that fails takes nothing away.
+//
+// Whoever waited and has been given up on must not ask: an error counts as told when it is handed out.
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "nfsrdma/result.h"
+
+namespace nfsrdma::fs {
+
+class LateErrors {
+ public:
+  void add(const Error& error) {
+    ++count_;
+    last_ = error;
+  }
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+
+  /// What one open file description has been told.
+  class Listener {
+   public:
+    explicit Listener(const LateErrors& errors) : errors_(errors), told_(errors.count_) {}
+    Status at_fsync();
+    Status at_close(std::uint64_t owner);
+
+   private:
+    const LateErrors& errors_;
+    std::uint64_t told_;  // the count as of the last fsync(), or open()
+    /// And as of its last close(), by owner: those that were told something since.
+    std::deque<std::pair<std::uint64_t, std::uint64_t>> owners_;
+  };
+
+ private:
+  std::uint64_t count_ = 0;
+  std::optional<Error> last_;
+};
+
+}  // namespace nfsrdma::fs

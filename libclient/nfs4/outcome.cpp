@@ -1,0 +1,157 @@
+// What became of an operation whose answer is lost for good (ErrorKind::unknown_outcome: its session went
+// while it was under way, as in a restart of the server). Each of those that make, remove or replace a name
+// looks at the names, and is done, or is tried again, or ends with that Error where the names do not tell.
+//
+// What the names cannot tell is whether somebody else did the same at the same time: a directory that another
+// client made under the name in just that moment is taken for the own one if its owner and mode are the same,
+// and a file that another client made again under a name that was removed here is removed.
+#include "nfs4/convert.h"
+#include "nfs4/objects.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+/// A server that restarts again and again: the caller had better hear of it.
+constexpr int kMostTries = 5;
+
+/// Whether to look: the server will not do it later than now. It may where a deadline has passed while the
+/// request was under way; that Error is the caller's.
+bool is_lost(const Error& error) {
+  if (error.kind() != ErrorKind::unknown_outcome) return false;
+  switch (error.status()) {
+    case NFS4ERR_BADSESSION:
+    case NFS4ERR_DEADSESSION:
+    case NFS4ERR_STALE_CLIENTID:
+    case NFS4ERR_RETRY_UNCACHED_REP:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// What tells one object from another that could stand in its place.
+Wanted marks_of(const Wanted& wanted) {
+  Wanted out = wanted;
+  if (out.object.value.size() < public_attributes().value.size())
+    out.object.value.resize(public_attributes().value.size());
+  for (std::size_t i = 0; i < public_attributes().value.size(); ++i)
+    out.object.value[i] |= public_attributes().value[i];
+  return out;
+}
+
+/// g++ 12 destroys an aggregate twice that is made in a co_await expression.
+Wanted of_directory(const bitmap4& wanted) {
+  Wanted out;
+  out.directory = wanted;
+  return out;
+}
+
+}  // namespace
+
+/// Whether the node is what the CREATE would have made for this caller.
+async::Task<bool> Objects::is_as_made(Caller caller, Node node, createtype4 type, std::string text,
+                                      SetAttributes changes) {
+  const WireAttributes& marks = node.attributes;
+  if (!marks.type || *marks.type != type.tag()) co_return false;
+  if (type.tag() == NF4LNK) {
+    auto there = co_await read_link(std::move(caller), node.handle);
+    const bool same = there && *there == text;
+    co_return same;
+  }
+  constexpr std::uint32_t kPermissions = 0777;
+  if (changes.mode && marks.mode && ((*changes.mode ^ *marks.mode) & kPermissions) != 0) co_return false;
+  co_return true;
+}
+
+async::Task<Result<Created>> Objects::create(Caller caller, nfs_fh4 directory, std::string name,
+                                             createtype4 type, SetAttributes changes, Wanted wanted,
+                                             std::string text, const char* what) {
+  for (int tries = 0;; ++tries) {
+    auto made = co_await create_once(caller, directory, name, type, changes, wanted, what);
+    if (made || !is_lost(made.error()) || tries == kMostTries) co_return made;
+    auto looked = co_await lookup(caller, directory, name, marks_of(wanted));
+    if (!looked) co_return looked.error();
+    if (!looked->node) continue;
+    const bool mine = co_await is_as_made(caller, *looked->node, type, text, changes);
+    if (!mine) co_return status_error(NFS4ERR_EXIST, what, name);
+    Created out;
+    out.node = std::move(*looked->node);
+    out.directory.attributes = std::move(looked->directory);
+    co_return out;
+  }
+}
+
+async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, nfs_fh4 directory, std::string name,
+                                                     bitmap4 wanted) {
+  for (int tries = 0;; ++tries) {
+    auto removed = co_await remove_once(caller, directory, name, wanted);
+    if (removed || !is_lost(removed.error()) || tries == kMostTries) co_return removed;
+    auto looked = co_await lookup(caller, directory, name, of_directory(wanted));
+    if (!looked) co_return looked.error();
+    if (looked->node) continue;
+    DirectoryChange out;
+    out.attributes = std::move(looked->directory);
+    co_return out;
+  }
+}
+
+async::Task<Result<Renamed>> Objects::rename(Caller caller, nfs_fh4 from, std::string old_name, nfs_fh4 to,
+                                             std::string new_name, bitmap4 wanted) {
+  for (int tries = 0;; ++tries) {
+    auto renamed = co_await rename_once(caller, from, old_name, to, new_name, wanted);
+    if (renamed || !is_lost(renamed.error()) || tries == kMostTries) co_return renamed;
+    auto source = co_await lookup(caller, from, old_name, of_directory(wanted));
+    if (!source) co_return source.error();
+    if (source->node) continue;
+    auto target = co_await lookup(caller, to, new_name, of_directory(wanted));
+    if (!target) co_return target.error();
+    if (!target->node) co_return renamed;  // somebody has removed it under one name or the other
+    Renamed out;
+    out.source.attributes = std::move(source->directory);
+    out.target.attributes = std::move(target->directory);
+    co_return out;
+  }
+}
+
+async::Task<Result<Linked>> Objects::link(Caller caller, nfs_fh4 object, nfs_fh4 directory, std::string name,
+                                          Wanted wanted) {
+  for (int tries = 0;; ++tries) {
+    auto linked = co_await link_once(caller, object, directory, name, wanted);
+    if (linked || !is_lost(linked.error()) || tries == kMostTries) co_return linked;
+    auto looked = co_await lookup(caller, directory, name, wanted);
+    if (!looked) co_return looked.error();
+    if (!looked->node) continue;
+    if (looked->node->handle != object) co_return status_error(NFS4ERR_EXIST, "link", name);
+    Linked out;
+    out.object = std::move(looked->node->attributes);
+    out.directory.attributes = std::move(looked->directory);
+    co_return out;
+  }
+}
+
+async::Task<Result<change_info4>> Objects::set_xattr(Caller caller, nfs_fh4 handle, std::string name,
+                                                     std::vector<std::byte> value, setxattr_option4 option) {
+  for (int tries = 0;; ++tries) {
+    auto set = co_await set_xattr_once(caller, handle, name, value, option);
+    if (set || !is_lost(set.error()) || tries == kMostTries) co_return set;
+    auto there = co_await get_xattr(caller, handle, name);
+    if (!there && there.error().status() == NFS4ERR_NOXATTR) continue;
+    if (!there) co_return there.error();
+    if (*there != value) co_return status_error(NFS4ERR_EXIST, "SETXATTR", name);
+    co_return change_info4();
+  }
+}
+
+async::Task<Result<change_info4>> Objects::remove_xattr(Caller caller, nfs_fh4 handle, std::string name) {
+  for (int tries = 0;; ++tries) {
+    auto removed = co_await remove_xattr_once(caller, handle, name);
+    if (removed || !is_lost(removed.error()) || tries == kMostTries) co_return removed;
+    auto there = co_await get_xattr(caller, handle, name);
+    if (there) continue;
+    if (there.error().status() != NFS4ERR_NOXATTR) co_return there.error();
+    co_return change_info4();
+  }
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,60 @@
+#include "nfs4/slot_table.h"
+
+#include <algorithm>
+
+namespace nfsrdma::nfs4 {
+
+void SlotTable::reset(std::uint32_t count) {
+  slots_.assign(count, Slot{});
+  ++generation_;
+  highest_busy_ = 0;
+  target_ = end_ = ~0U;
+  retired_ = 0;
+  if (on_free) on_free();
+}
+
+std::optional<std::uint32_t> SlotTable::find_free() const {
+  const std::uint64_t wished = std::min<std::uint64_t>(std::uint64_t{target_} + 1, end_);
+  const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(slots_.size(), wished));
+  for (std::uint32_t i = 0; i < end; ++i) {
+    if (!slots_[i].busy && !slots_[i].retired) return i;
+  }
+  return std::nullopt;
+}
+
+std::optional<SlotTable::Use> SlotTable::take() {
+  const auto slot = find_free();
+  if (!slot) return std::nullopt;
+  slots_[*slot].busy = true;
+  highest_busy_ = std::max(highest_busy_, *slot);
+  return Use(*this, *slot);
+}
+
+std::uint32_t SlotTable::busy() const {
+  return static_cast<std::uint32_t>(std::ranges::count_if(slots_, &Slot::busy));
+}
+
+void SlotTable::give_back(std::uint32_t slot) {
+  slots_[slot].busy = false;
+  while (highest_busy_ > 0 && !slots_[highest_busy_].busy) --highest_busy_;
+}
+
+void SlotTable::Use::end(End how) {
+  if (table_ == nullptr) return;
+  SlotTable& table = *std::exchange(table_, nullptr);
+  if (generation_ != table.generation_) return;
+  Slot& slot = table.slots_[slot_];
+  if (how == End::answered) ++slot.sequence;
+  if (how == End::retired) {
+    slot.retired = true;
+    ++table.retired_;
+  }
+  table.give_back(slot_);
+  if (how == End::retired) {
+    if (table.on_retired) table.on_retired();
+  } else if (table.on_free) {
+    table.on_free();
+  }
+}
+
+}  // namespace nfsrdma::nfs4

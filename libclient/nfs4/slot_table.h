@@ -1,0 +1,104 @@
+// The client's side of a session's slot table (RFC 8881 2.10.6.1): which slots are free, which have a request
+// under way, and of which nobody knows any more what became of their last request.
+//
+// A slot in use is a SlotTable::Use. It ends in one of three ways, and giving a slot to another request is
+// right in two of them only:
+//   answered   the server has executed the request, or its cached Reply came: the sequence id is used up
+//   unsent     the server has not executed it, for certain: the sequence id is still to be used
+//   retired    a request left and its fate is unknown. The slot is nobody's until the session is replaced,
+//              since another request in it could be answered with the Reply to the first one (2.10.6.1.3).
+// A Use that is destroyed without a word, as with a task that is dropped while it waits, retires its slot.
+//
+// Pure: no loop, no clock, no I/O. Confined to one thread; a Use may outlive its session, and the table's
+// next reset(), but not the table.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace nfsrdma::nfs4 {
+
+class SlotTable {
+ public:
+  /// A new session with `count` slots: every Use of the one before is nobody's concern any more.
+  void reset(std::uint32_t count);
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(slots_.size()); }
+
+  /// A request's place. Movable; one that was moved from does nothing.
+  class Use {
+   public:
+    Use(Use&& other) noexcept
+        : table_(std::exchange(other.table_, nullptr)), slot_(other.slot_), generation_(other.generation_) {}
+    Use& operator=(Use&& other) noexcept {
+      if (this == &other) return *this;
+      retire();
+      table_ = std::exchange(other.table_, nullptr);
+      slot_ = other.slot_;
+      generation_ = other.generation_;
+      return *this;
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use() { retire(); }
+    void answered() { end(End::answered); }
+    void unsent() { end(End::unsent); }
+    void retire() { end(End::retired); }
+    [[nodiscard]] std::uint32_t slot() const { return slot_; }
+    /// Whether the session is still the one that the slot is of.
+    [[nodiscard]] bool current() const { return table_ != nullptr && generation_ == table_->generation_; }
+    [[nodiscard]] std::uint32_t sequence() const { return table_->slots_[slot_].sequence; }
+
+   private:
+    friend class SlotTable;
+    enum class End : unsigned char { answered, unsent, retired };
+    Use(SlotTable& table, std::uint32_t slot) : table_(&table), slot_(slot), generation_(table.generation_) {}
+    void end(End how);
+    SlotTable* table_;
+    std::uint32_t slot_;
+    std::uint64_t generation_;
+  };
+  /// The lowest free slot: low numbers let the server shrink its table.
+  std::optional<Use> take();
+  [[nodiscard]] bool has_free() const { return find_free().has_value(); }
+  [[nodiscard]] std::uint32_t busy() const;
+  [[nodiscard]] std::uint32_t retired() const { return retired_; }
+  /// So many that the session is better replaced.
+  [[nodiscard]] bool too_many_retired() const { return retired_ * 2 > size() || retired_ == size(); }
+
+  /// sa_highest_slotid: the highest slot with a request under way. It falls again when that is answered.
+  [[nodiscard]] std::uint32_t highest_busy() const { return highest_busy_; }
+  /// sr_target_highest_slotid and CB_RECALL_SLOT: the server's wish for the highest slot to be used.
+  void set_target(std::uint32_t highest) { target_ = highest; }
+  void lower_target(std::uint32_t highest) {
+    if (highest < target_) target_ = highest;
+  }
+  [[nodiscard]] std::uint32_t target() const { return target_; }
+  /// NFS4ERR_BADSLOT: the server's table ends before `slot`, whatever it says of its target.
+  void cut(std::uint32_t slot) {
+    if (slot < end_) end_ = slot;
+  }
+
+  /// Called whenever a slot has become free, and whenever one was retired.
+  std::function<void()> on_free, on_retired;
+
+ private:
+  struct Slot {
+    std::uint32_t sequence = 1;  // of the next request
+    bool busy = false;
+    bool retired = false;
+  };
+  [[nodiscard]] std::optional<std::uint32_t> find_free() const;
+  void give_back(std::uint32_t slot);
+
+  std::vector<Slot> slots_;
+  std::uint64_t generation_ = 0;
+  std::uint32_t highest_busy_ = 0;
+  std::uint32_t target_ = ~0U;
+  std::uint32_t end_ = ~0U;
+  std::uint32_t retired_ = 0;
+};
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,216 @@
+"""What run.sh does; see there."""
+import concurrent.futures
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+LEAST = 0.925  # 37 of 40
+
+
+class Mutant:
+    def __init__(self, name):
+        self.name, self.file, self.finds, self.before, self.after = name, '', '', [], []
+
+    def places(self, lines):
+        """Where the lines before stand in the file, indentation aside."""
+        bare, count = [line.strip() for line in lines], len(self.before)
+        return [i for i in range(len(bare) - count + 1) if bare[i:i + count] == self.before]
+
+    def applied_to(self, root):
+        """The file's text with the fault in it, or None and why not."""
+        try:
+            with open(os.path.join(root, self.file)) as file:
+                lines = file.read().split('\n')
+        except OSError as error:
+            return None, str(error)
+        places = self.places(lines)
+        if len(places) != 1:
+            return None, 'its lines stand %d times in %s' % (len(places), self.file)
+        at = places[0]
+        indent = re.match(r'\s*', lines[at]).group()
+        lines[at:at + len(self.before)] = [indent + line for line in self.after if line]
+        return '\n'.join(lines), None
+
+
+def read_mutants():
+    mutants = []
+    with open(os.path.join(HERE, 'mutants.txt')) as file:
+        for number, line in enumerate(file, 1):
+            word, _, rest = line.strip().partition(' ')
+            if not word or word.startswith('#'):
+                continue
+            if word == 'mutant':
+                mutants.append(Mutant(rest))
+            elif word in ('file', 'finds'):
+                setattr(mutants[-1], word, rest)
+            elif word == '-':
+                mutants[-1].before.append(rest.strip())
+            elif word == '+':
+                mutants[-1].after.append(rest.strip())
+            else:
+                sys.exit('mutants.txt:%d: neither of mutant, file, finds, -, +' % number)
+    names = [m.name for m in mutants]
+    for name in {n for n in names if names.count(n) > 1}:
+        sys.exit('mutants.txt: two mutants are named ' + name)
+    return mutants
+
+
+def check(mutants):
+    bad = 0
+    for mutant in mutants:
+        _, why = mutant.applied_to(ROOT)
+        if why:
+            bad += 1
+            print('%s does not apply: %s' % (mutant.name, why))
+    print('mutants: %d of %d apply' % (len(mutants) - bad, len(mutants)))
+    return 1 if bad else 0
+
+
+class Tree:
+    """A copy of the checkout with a build of its own, in which one fault at a time is put."""
+
+    def __init__(self, top, number, jobs):
+        self.source, self.jobs = os.path.join(top, 'tree%d' % number), jobs
+        self.build = os.path.join(self.source, 'build')  # where ccache finds what the checkout's own build made
+        self.log = os.path.join(top, 'log%d' % number)
+        os.makedirs(top, exist_ok=True)
+        subprocess.run(['rsync', '-a', '--delete', '--exclude=/build*', '--exclude=.git', ROOT + '/', self.source + '/'],
+                       check=True)
+        # Times as they are in the checkout: a tree that was here before builds only what has changed since.
+        # No optimisation: a fault costs one compilation, and the assertions are on.
+        generator = ['-G', 'Ninja'] if shutil.which('ninja') and not os.path.exists(self.build) else []
+        self.run(['cmake', '-S', self.source, '-B', self.build, *generator, '-DCMAKE_BUILD_TYPE=Debug',
+                  '-DCMAKE_CXX_FLAGS_DEBUG=-O0 -g1'], 300)
+
+    def run(self, command, seconds):
+        """The exit status, or None where it took longer; its output is in the log."""
+        environment = dict(os.environ, CCACHE_BASEDIR=self.source, CCACHE_NOHASHDIR='1')
+        with open(self.log, 'w') as log:
+            child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                     start_new_session=True, env=environment)
+            try:
+                return child.wait(seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+                return None
+
+    def compile(self):
+        targets = subprocess.run(['cmake', '--build', self.build, '--target', 'help'], capture_output=True, text=True).stdout
+        self.has_simulator = re.search(r'\bnfsrdma_sim\b', targets) is not None
+        wanted = ['nfsrdma_tests'] + (['nfsrdma_sim'] if self.has_simulator else [])
+        return self.run(['cmake', '--build', self.build, '-j', str(self.jobs), '--target', *wanted], 1800) == 0
+
+    def failed_cases(self):
+        """The titles of the test cases that failed."""
+        with open(self.log, errors='replace') as log:
+            return sorted(set(re.findall(r'^TEST CASE:\s+(.*)$', log.read(), re.M)))
+
+    def judge(self, seconds):
+        """How the tests end: None where they all pass, else what failed, also by itself: a busy machine fails some once."""
+        tests = os.path.join(self.build, 'tests', 'nfsrdma_tests')
+        status = self.run([tests, '--no-version'], seconds)
+        if status is None:
+            return 'unit and conformance do not end'
+        cases = self.failed_cases() if status == 1 else []
+        if status != 0 and not cases:
+            return 'the tests end with status %d' % status
+        for case in cases:
+            if self.run([tests, '--test-case=' + re.sub(r'[,*]', '?', case), '--no-version'], seconds) != 0:
+                return case
+        if self.has_simulator:
+            simulator = next((os.path.join(at, 'nfsrdma_sim') for at, _, names in os.walk(os.path.join(self.build, 'tests'))
+                              if 'nfsrdma_sim' in names), None)
+            status = self.run([simulator, '--seeds', '1-300'], seconds)
+            if status != 0:
+                return 'nfsrdma_sim ' + ('does not end' if status is None else 'with status %d' % status)
+        return None
+
+
+def run(mutants, jobs, top):
+    cores = max(1, (os.cpu_count() or 1) // jobs)
+    results, lock, free = {}, threading.Lock(), []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        free.extend(pool.map(lambda n: Tree(top, n, cores), range(jobs)))
+
+        def prepare(tree):
+            if not tree.compile():
+                sys.exit('mutants: the tree itself does not build; see ' + tree.log)
+            began = time.monotonic()
+            failed = tree.judge(1800)
+            if failed:
+                sys.exit('mutants: without any fault: %s; see %s' % (failed, tree.log))
+            return time.monotonic() - began
+        # A fault may make everything slow; three times as long as without one, and a little, is a hang.
+        limit = 3 * max(pool.map(prepare, list(free))) + 60
+
+        def one(mutant):
+            text, why = mutant.applied_to(ROOT)
+            if why:
+                return 'does not apply', why
+            with lock:
+                tree = free.pop()
+            path = os.path.join(tree.source, mutant.file)
+            with open(path) as file:
+                original = file.read()
+            try:
+                with open(path, 'w') as file:
+                    file.write(text)
+                if not tree.compile():
+                    return 'does not build', tree.log
+                failed = tree.judge(limit)
+                return ('found', failed) if failed else ('survived', 'expected to be found by: ' + mutant.finds)
+            finally:
+                with open(path, 'w') as file:
+                    file.write(original)
+                with lock:
+                    free.append(tree)
+
+        for mutant, (result, text) in zip(mutants, pool.map(one, mutants)):
+            results[mutant.name] = result
+            print('%-14s %s (%s)' % (result, mutant.name, text), flush=True)
+    found = sum(r == 'found' for r in results.values())
+    rest = ', '.join('%d %s' % (list(results.values()).count(r), r) for r in ('survived', 'does not build', 'does not apply')
+                     if r in results.values())
+    print('mutants: %d of %d found%s' % (found, len(mutants), rest and '; ' + rest))
+    return 0 if found >= LEAST * len(mutants) else 1
+
+
+def main(arguments):
+    mutants, jobs = read_mutants(), 1
+    top = os.path.join(os.path.abspath(os.environ.get('NFSRDMA_BUILD_DIR') or os.path.join(ROOT, 'build')), 'mutants')
+    action = run
+    while arguments:
+        word = arguments.pop(0)
+        if word == '--list':
+            action = 'list'
+        elif word == '--check':
+            action = 'check'
+        elif word in ('--only', '--jobs') and arguments:
+            value = arguments.pop(0)
+            if word == '--jobs':
+                jobs = int(value)
+            else:
+                mutants = [m for m in mutants if m.name == value]
+                if not mutants:
+                    sys.exit('mutants: there is none named ' + value)
+        else:
+            sys.exit('usage: run.sh [--list | --check] [--only NAME] [--jobs N]')
+    if action == 'list':
+        for m in mutants:
+            print('%-42s %-38s %s' % (m.name, m.file, m.finds))
+        return 0
+    if action == 'check':
+        return check(mutants)
+    return run(mutants, min(jobs, len(mutants)), top)
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

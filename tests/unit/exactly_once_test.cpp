@@ -1,0 +1,508 @@
+// What becomes of a request whose answer does not come as it should: its slot, and whether the server
+// executes it twice (RFC 8881 2.10.6, 18.36.4, 18.46; conformance rows S1 to S5, S8, S10).
+#include <random>
+#include <set>
+
+#include "nfs4/create_sequence.h"
+#include "nfs4/slot_table.h"
+#include "support/engine_fixture.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+
+/// The calls with `op`, as the server saw them.
+std::vector<SeenCall> calls_with(const NfsServer& server, nfs_opnum4 op) {
+  std::vector<SeenCall> out;
+  for (const SeenCall& call : server.calls()) {
+    if (call.has(op)) out.push_back(call);
+  }
+  return out;
+}
+
+bool same_place(const SeenCall& a, const SeenCall& b) {
+  return a.sequence.sa_slotid == b.sequence.sa_slotid &&
+         a.sequence.sa_sequenceid == b.sequence.sa_sequenceid &&
+         a.sequence.sa_sessionid == b.sequence.sa_sessionid;
+}
+
+/// Of a task that was started.
+template <class T>
+Result<T> end_of(EngineClient& c, async::Task<Result<T>>& task) {
+  REQUIRE(c.turn_until([&] { return task.done(); }, 10s));
+  return task.await_resume();
+}
+
+SetAttributes mode(std::uint32_t bits) {
+  SetAttributes out;
+  out.mode = bits;
+  return out;
+}
+
+}  // namespace
+
+// ---- the slot table ----
+
+TEST_CASE("S2 slots: what is used up, what is still to be used, and what is nobody's any more") {
+  SlotTable table;
+  table.reset(2);
+  auto first = table.take();
+  auto second = table.take();
+  REQUIRE((first && second));
+  CHECK(first->slot() == 0);
+  CHECK(first->sequence() == 1);
+  CHECK_FALSE(table.take());
+  CHECK(table.highest_busy() == 1);
+  first->answered();
+  second->unsent();
+  CHECK(table.highest_busy() == 0);
+  first = table.take();
+  second = table.take();
+  CHECK(first->sequence() == 2);
+  CHECK(second->sequence() == 1);
+  second.reset();  // without a word
+  CHECK(table.retired() == 1);
+  CHECK_FALSE(table.take());
+  CHECK_FALSE(table.too_many_retired());
+  first->retire();
+  CHECK(table.too_many_retired());
+  table.reset(2);
+  CHECK(table.retired() == 0);
+  CHECK(table.take()->sequence() == 1);
+}
+
+TEST_CASE("S2 slots: a use of the session before does nothing to the next") {
+  SlotTable table;
+  table.reset(1);
+  auto old = table.take();
+  table.reset(1);
+  CHECK_FALSE(old->current());
+  auto now = table.take();
+  REQUIRE(now);
+  old->answered();
+  CHECK_FALSE(table.take());
+  CHECK(now->sequence() == 1);
+  CHECK(table.highest_busy() == 0);
+}
+
+TEST_CASE("S6 slots: the server's wish and the end of its table are heeded") {
+  SlotTable table;
+  table.reset(4);
+  table.set_target(1);
+  auto a = table.take();
+  auto b = table.take();
+  CHECK_FALSE(table.take());
+  table.lower_target(0);
+  b->answered();
+  CHECK_FALSE(table.take());
+  table.set_target(9);
+  b = table.take();
+  CHECK(b->slot() == 1);
+  table.cut(2);
+  CHECK_FALSE(table.take());
+}
+
+TEST_CASE("S2 slots: a fuzz, against what may never happen") {
+  std::mt19937 chance(7);
+  SlotTable table;
+  table.reset(8);
+  std::vector<SlotTable::Use> uses;
+  std::vector<std::uint32_t> next(8, 1);
+  std::set<std::uint32_t> busy, retired;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto what = chance() % 10;
+    if (what < 5) {
+      auto use = table.take();
+      const bool free = busy.size() + retired.size() < 8;
+      REQUIRE(use.has_value() == free);
+      if (!use) continue;
+      REQUIRE(!busy.contains(use->slot()));
+      REQUIRE(!retired.contains(use->slot()));
+      REQUIRE(use->sequence() == next[use->slot()]);
+      busy.insert(use->slot());
+      uses.push_back(std::move(*use));
+    } else if (!uses.empty()) {
+      const auto at = uses.begin() + static_cast<std::ptrdiff_t>(chance() % uses.size());
+      const std::uint32_t slot = at->slot();
+      busy.erase(slot);
+      if (what == 9 && chance() % 8 == 0) {
+        at->retire();
+        retired.insert(slot);
+      } else if (what == 8) {
+        at->unsent();
+      } else {
+        at->answered();
+        ++next[slot];
+      }
+      uses.erase(at);
+    }
+    REQUIRE(table.busy() == busy.size());
+    REQUIRE(table.retired() == retired.size());
+    REQUIRE(table.highest_busy() == (busy.empty() ? 0 : *busy.rbegin()));
+    if (retired.size() == 8) {
+      table.reset(8);
+      next.assign(8, 1);
+      retired.clear();
+    }
+  }
+}
+
+// ---- csa_sequence ----
+
+TEST_CASE("S5 csa_sequence advances with every answer, and is what EXCHANGE_ID told") {
+  CreateSequence one;
+  one.told(7, false);
+  CHECK(one.next() == 7);
+  one.answered(NFS4ERR_RESOURCE);
+  CHECK(one.next() == 8);
+  one.answered(NFS4_OK);
+  CHECK(one.next() == 9);
+  one.told(3, true);  // need not mean anything
+  CHECK(one.next() == 9);
+  one.answered(NFS4ERR_STALE_CLIENTID);
+  CHECK(one.next() == 9);
+  one.told(1, false);
+  CHECK(one.next() == 1);
+}
+
+TEST_CASE("S5 csa_sequence finds what any server expects") {
+  // What of its answers the server counts.
+  for (const bool counts_failures : {true, false}) {
+    for (const bool counts_delay : {true, false}) {
+      for (const bool hints : {true, false}) {
+        CAPTURE(counts_failures);
+        CAPTURE(counts_delay);
+        CAPTURE(hints);
+        sequenceid4 expected = 5;
+        CreateSequence one;
+        one.told(5, false);
+        nfsstat4 cached = NFS4_OK;
+        std::vector<nfsstat4> faults{NFS4ERR_DELAY, NFS4ERR_RESOURCE, NFS4ERR_DELAY,
+                                     NFS4ERR_DELAY, NFS4ERR_DELAY,    NFS4ERR_SERVERFAULT};
+        int tries = 0;
+        for (;; ++tries) {
+          REQUIRE(tries < 60);
+          nfsstat4 said = NFS4_OK;
+          if (one.next() == expected) {
+            if (!faults.empty()) {
+              said = faults.front();
+              faults.erase(faults.begin());
+            }
+            const bool counts = said == NFS4_OK || (said == NFS4ERR_DELAY ? counts_delay : counts_failures);
+            if (counts) {
+              ++expected;
+              cached = said;
+            }
+          } else if (one.next() + 1 == expected) {
+            said = cached;  // a replay
+          } else {
+            said = NFS4ERR_SEQ_MISORDERED;
+          }
+          one.answered(said);
+          if (said == NFS4_OK && faults.empty()) break;
+          if (one.is_hopeless()) {
+            // Another instance of the client: a new client id.
+            expected = 1;
+            one = CreateSequence();
+            one.told(1, false);
+          } else if (said != NFS4ERR_DELAY) {
+            one.told(hints ? expected : 99, true);
+          }
+        }
+      }
+    }
+  }
+}
+
+// ---- slots, over a connection ----
+
+TEST_CASE("S1 DELAY at SEQUENCE frees nothing: the request is sent again in its own slot") {
+  Engine m;
+  EngineClient& c = m.connect();
+  m.server.clear_calls();
+  m.server.answer(OP_SEQUENCE, NFS4ERR_DELAY, 3);
+  auto first = c.objects.make_directory(nullptr, c.root, "a", mode(0755), {});
+  c.start(first);
+  CHECK(c.turn_until([&] { return m.server.count(OP_SEQUENCE) == 1; }));
+  auto second = c.objects.make_directory(nullptr, c.root, "b", mode(0755), {});
+  c.start(second);
+  CHECK(ok(end_of(c, first)));
+  CHECK(ok(end_of(c, second)));
+  const auto calls = calls_with(m.server, OP_CREATE);
+  REQUIRE(calls.size() == 5);
+  std::map<std::uint32_t, std::set<std::uint32_t>> sequences;
+  for (const SeenCall& call : calls) sequences[call.sequence.sa_slotid].insert(call.sequence.sa_sequenceid);
+  CHECK(sequences.size() == 2);
+  for (const auto& [slot, ids] : sequences) CHECK(ids.size() == 1);
+  CHECK(m.server.succeeded(OP_CREATE) == 2);
+  CHECK(m.server.count(OP_CREATE_SESSION) == 0);
+}
+
+TEST_CASE("S2 a deadline that passes leaves the slot to nobody while the request's fate is not known") {
+  Engine m;
+  SessionOptions impatient;
+  impatient.timeout = 300ms;
+  EngineClient& c = m.client.emplace(m.server, "engine", impatient);
+  m.server.clear_calls();
+  m.server.hold(OP_CREATE, false);
+  auto made = c.run(c.objects.make_directory(nullptr, c.root, "a", mode(0755), {}));
+  REQUIRE_FALSE(made);
+  CHECK(made.error().kind() == ErrorKind::unknown_outcome);
+  CHECK(made.error().errno_value() == ETIMEDOUT);
+  CHECK(m.server.held() == 1);
+  m.server.hold(OP_ILLEGAL, true);
+  m.server.release();
+  CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "b", mode(0755), {}))));
+  const auto calls = calls_with(m.server, OP_CREATE);
+  REQUIRE(calls.size() >= 2);
+  CHECK(calls.front().sequence.sa_slotid != calls.back().sequence.sa_slotid);
+  CHECK(ok(c.run(c.objects.remove(nullptr, c.root, "a", {}))));
+}
+
+TEST_CASE("S3 a slot that the server knows otherwise is left alone, and the session goes on") {
+  for (const nfsstat4 status : {NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_BAD_HIGH_SLOT}) {
+    CAPTURE(static_cast<unsigned>(status));
+    Engine m;
+    EngineClient& c = m.connect();
+    m.server.clear_calls();
+    m.server.answer(OP_SEQUENCE, status);
+    CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "a", mode(0755), {}))));
+    const auto calls = calls_with(m.server, OP_CREATE);
+    REQUIRE(calls.size() == 2);
+    const bool moved = status != NFS4ERR_BAD_HIGH_SLOT;
+    CHECK((calls[0].sequence.sa_slotid != calls[1].sequence.sa_slotid) == moved);
+    CHECK(m.server.succeeded(OP_CREATE) == 1);
+    CHECK(m.server.count(OP_CREATE_SESSION) == 0);
+  }
+}
+
+TEST_CASE("S3 BADSLOT: the slots from there on are not used any more") {
+  Engine m;
+  EngineClient& c = m.connect();
+  m.server.hold(OP_GETATTR);  // keeps slot 0
+  auto waiting = c.objects.attributes(nullptr, c.root, some_attributes());
+  c.start(waiting);
+  CHECK(c.turn_until([&] { return m.server.held() == 1; }));
+  m.server.clear_calls();
+  m.server.answer(OP_SEQUENCE, NFS4ERR_BADSLOT);
+  auto made = c.objects.make_directory(nullptr, c.root, "a", mode(0755), {});
+  c.start(made);
+  CHECK(c.turn_until([&] { return m.server.count(OP_SEQUENCE) == 1; }));
+  m.server.release();
+  CHECK(ok(end_of(c, waiting)));
+  CHECK(ok(end_of(c, made)));
+  const auto calls = calls_with(m.server, OP_CREATE);
+  REQUIRE(calls.size() == 2);
+  CHECK(calls[0].sequence.sa_slotid == 1);
+  CHECK(calls[1].sequence.sa_slotid == 0);
+  CHECK(m.server.count(OP_CREATE_SESSION) == 0);
+}
+
+TEST_CASE("S3 RETRY_UNCACHED_REP: a modifying COMPOUND is not executed a second time without a look") {
+  Engine m;
+  EngineClient& c = m.connect();
+  m.server.add_directory("/there");
+  // The server says that it was executed; the name says that it was not.
+  m.server.answer(OP_PUTFH, NFS4ERR_RETRY_UNCACHED_REP);
+  CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "a", mode(0755), {}))));
+  CHECK(m.server.succeeded(OP_CREATE) == 1);
+  CHECK(m.server.count(OP_LOOKUP) == 1);
+  // And here that it was: not again.
+  m.server.answer(OP_PUTFH, NFS4ERR_RETRY_UNCACHED_REP);
+  m.server.clear_calls();
+  CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "there", {}, {}))));
+  CHECK(m.server.succeeded(OP_CREATE) == 0);
+  CHECK(m.server.count(OP_LOOKUP) == 1);
+}
+
+TEST_CASE("S8 a connection that is not bound is bound, and the request is sent again in its slot") {
+  Engine m;
+  EngineClient& c = m.connect();
+  m.server.clear_calls();
+  m.server.answer(OP_SEQUENCE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+  CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "a", mode(0755), {}))));
+  const auto calls = calls_with(m.server, OP_CREATE);
+  REQUIRE(calls.size() == 2);
+  CHECK(same_place(calls[0], calls[1]));
+  CHECK(m.server.count(OP_BIND_CONN_TO_SESSION) == 1);
+  CHECK(m.server.count(OP_CREATE_SESSION) == 0);
+  CHECK(m.server.succeeded(OP_CREATE) == 1);
+}
+
+// ---- the session is lost while the request is under way ----
+
+namespace {
+
+/// Whether the server had executed it, or not, when it restarted.
+struct Storm {
+  explicit Storm(bool executed_in) : executed(executed_in) {
+    m.server.add_file("/old", "text");
+    m.server.add_directory("/empty");
+    m.connect();
+  }
+  /// Ends the task across a restart of the server in the middle of `op`.
+  template <class T>
+  Result<T> across_restart(nfs_opnum4 op, async::Task<Result<T>> task) {
+    m.server.clear_calls();
+    m.server.hold(op, executed);
+    c().start(task);
+    CHECK(c().turn_until([&] { return m.server.held() == 1; }));
+    m.server.hold(OP_NVERIFY, true);  // which nobody sends
+    m.server.restart();
+    auto result = end_of(c(), task);
+    // An exclusive create is known again by its verifier, and executed as often as it takes.
+    CHECK(m.server.succeeded(op) == (op == OP_OPEN && executed ? 2 : 1));
+    return result;
+  }
+  EngineClient& c() { return *m.client; }
+  Engine m;
+  bool executed;
+};
+
+}  // namespace
+
+TEST_CASE("S10 a restart in the middle of what is not idempotent: done once, and said so") {
+  for (const bool executed : {true, false}) {
+    CAPTURE(executed);
+    Storm s(executed);
+    EngineClient& c = s.c();
+    const nfs_fh4 old = c.handle("/old");
+    SUBCASE("mkdir") {
+      auto made =
+          s.across_restart(OP_CREATE, c.objects.make_directory(nullptr, c.root, "d", mode(0750), both()));
+      REQUIRE(ok(made));
+      CHECK(made->node.handle == c.handle("/d"));
+      CHECK(made->node.attributes.type == NF4DIR);
+    }
+    SUBCASE("symlink") {
+      auto made =
+          s.across_restart(OP_CREATE, c.objects.make_symlink(nullptr, c.root, "l", "where", {}, both()));
+      REQUIRE(ok(made));
+      CHECK(made->node.attributes.type == NF4LNK);
+    }
+    SUBCASE("remove") {
+      CHECK(ok(s.across_restart(OP_REMOVE, c.objects.remove(nullptr, c.root, "old", {}))));
+    }
+    SUBCASE("rename") {
+      CHECK(ok(s.across_restart(OP_RENAME,
+                                c.objects.rename(nullptr, c.root, "old", c.root, "new", some_attributes()))));
+      CHECK(s.m.server.content("/new") == "text");
+      CHECK_FALSE(s.m.server.content("/old"));
+    }
+    SUBCASE("link") {
+      CHECK(ok(s.across_restart(OP_LINK, c.objects.link(nullptr, old, c.root, "new", both()))));
+      CHECK(s.m.server.content("/new") == "text");
+    }
+    SUBCASE("setxattr") {
+      CHECK(ok(s.across_restart(OP_SETXATTR,
+                                c.objects.set_xattr(nullptr, old, "x", {std::byte{1}}, SETXATTR4_CREATE))));
+    }
+    SUBCASE("removexattr") {
+      CHECK(ok(c.run(c.objects.set_xattr(nullptr, old, "x", {std::byte{1}}, SETXATTR4_CREATE))));
+      CHECK(ok(s.across_restart(OP_REMOVEXATTR, c.objects.remove_xattr(nullptr, old, "x"))));
+    }
+    SUBCASE("exclusive create") {
+      auto made = s.across_restart(OP_OPEN, c.files.create(nullptr, c.root, "n", OPEN4_SHARE_ACCESS_BOTH,
+                                                           Creation::exclusive, mode(0600), both()));
+      REQUIRE(ok(made));
+      CHECK(ok(c.run(c.files.close(std::move(made->file)))));
+    }
+  }
+}
+
+TEST_CASE("S10 a name that somebody else has made meanwhile is not taken for one's own") {
+  Storm s(false);
+  EngineClient& c = s.c();
+  s.m.server.hold(OP_CREATE, false);
+  auto made = c.objects.make_directory(nullptr, c.root, "d", mode(0750), both());
+  c.start(made);
+  CHECK(c.turn_until([&] { return s.m.server.held() == 1; }));
+  s.m.server.hold(OP_NVERIFY, true);
+  s.m.server.add_file("/d", "another's");
+  s.m.server.restart();
+  const auto result = end_of(c, made);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().errno_value() == EEXIST);
+  CHECK(s.m.server.content("/d") == "another's");
+}
+
+// ---- recovery ----
+
+TEST_CASE("S7 after a restart the lease and the limits are the new ones") {
+  Engine m;
+  EngineClient& c = m.connect();
+  m.server.add_file("/big", pattern(300'000));
+  auto opened = c.run(c.files.open_handle(nullptr, c.handle("/big"), "big", OPEN4_SHARE_ACCESS_READ, {}));
+  REQUIRE(ok(opened));
+  m.server.set_lease(33);
+  m.server.set_limits(70'000, 70'000, 16);
+  m.server.restart();
+  std::string data(300'000, '?');
+  const auto count = c.run(opened->file->read(room(data), 0));
+  CHECK(ok(count));
+  CHECK(data == pattern(300'000));
+  CHECK(c.session.facts().lease_seconds == 33);
+  CHECK(c.session.most_read() < 70'000);
+  CHECK(ok(c.run(c.files.close(std::move(opened->file)))));
+}
+
+TEST_CASE("S11 a file that is closed while it is reclaimed leaves nothing, here and on the server") {
+  Engine m;
+  EngineClient& c = m.connect();
+  for (const char* name : {"/a", "/b", "/c"}) m.server.add_file(name, "text");
+  std::vector<OpenRef> files;
+  for (const char* name : {"/a", "/b", "/c"}) {
+    auto opened = c.run(c.files.open_handle(nullptr, c.handle(name), name, OPEN4_SHARE_ACCESS_READ, {}));
+    REQUIRE(ok(opened));
+    files.push_back(std::move(opened->file));
+  }
+  m.server.restart(2s);
+  m.server.hold(OP_OPEN);
+  auto looks = c.objects.attributes(nullptr, c.root, some_attributes());
+  c.start(looks);
+  CHECK(c.turn_until([&] { return m.server.held() == 1; }));
+  // They go while the first of them is asked for: their CLOSEs wait for the recovery, or find the file lost.
+  files.clear();
+  c.turn_for(20ms);
+  m.server.hold(OP_NVERIFY);
+  m.server.release();
+  CHECK(ok(end_of(c, looks)));
+  CHECK(c.turn_until([&] { return m.server.open_states() == 0; }));
+  CHECK(c.turn_until([&] { return c.session.holdings().opens == 0; }));
+}
+
+TEST_CASE("S18 two that close one delegated file at once park it once, and it can be given up again") {
+  Engine m;
+  m.server.set_delegations(true);
+  m.server.add_file("/f", "text");
+  EngineClient& c = m.connect();
+  c.files.keep_delegated(10);
+  const nfs_fh4 handle = c.handle("/f");
+  auto reader = c.run(c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_READ, {}));
+  auto writer = c.run(c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_BOTH, {}));
+  REQUIRE(ok(reader));
+  REQUIRE(ok(writer));
+  REQUIRE(m.server.delegations() == 1);
+  // The second waits until the first has downgraded the open: then nobody needs it for either.
+  m.server.hold(OP_OPEN_DOWNGRADE);
+  auto first = c.files.close(std::move(writer->file));
+  auto second = c.files.close(std::move(reader->file));
+  c.start(first);
+  CHECK(c.turn_until([&] { return m.server.held() == 1; }));
+  c.start(second);
+  c.turn_for(5ms);
+  m.server.hold(OP_NVERIFY);
+  m.server.release();
+  CHECK(ok(end_of(c, first)));
+  CHECK(ok(end_of(c, second)));
+  CHECK(c.files.parked() == 1);
+  auto all = c.files.unpark_all();
+  c.start(all);
+  CHECK(c.turn_until([&] { return all.done(); }));
+  CHECK(c.files.parked() == 0);
+  CHECK(m.server.open_states() == 0);
+}
+
+}  // namespace nfsrdma

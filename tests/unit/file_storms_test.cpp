@@ -1,0 +1,173 @@
+// Unstable data of open files while COMMITs are slow, fail, or find another server: on the test server.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "support/mounted.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+
+constexpr std::size_t kMiB = 1U << 20;
+
+struct Storm : Engine {
+  OpenRef open(const std::string& name, std::uint32_t uid = 1) {
+    auto made = client->run(client->files.open(user(uid), client->root, name, OPEN4_SHARE_ACCESS_BOTH, {}));
+    if (!made) FAIL(made.error().text());
+    return std::move(made->file);
+  }
+  void close(OpenRef& file) { CHECK(ok(client->run(client->files.close(std::move(file))))); }
+  bool soon(const std::function<bool()>& so) { return client->turn_until(so, 10s); }
+};
+
+std::string text_of(std::size_t size) {
+  std::string out(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<char>('a' + i % 23);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("S14 a copy whose COMMIT finds the server restarted is made again") {
+  Storm m;
+  m.server.add_file("/from", text_of(10'000));
+  m.server.add_file("/to", "");
+  m.server.set_unstable_copies(true);
+  EngineClient& c = m.connect();
+  OpenRef from = m.open("from"), to = m.open("to");
+  m.server.hold(OP_COMMIT, false);
+  auto copy = OpenFile::copy(*from.file(), 0, *to.file(), 0, 10'000);
+  c.start(copy);
+  REQUIRE(m.soon([&] { return m.server.held() == 1; }));
+  m.server.restart();
+  m.server.release();
+  REQUIRE(m.soon([&] { return copy.done(); }));
+  const auto copied = copy.await_resume();
+  REQUIRE(ok(copied));
+  CHECK(*copied == 10'000);
+  CHECK(m.server.count(OP_COPY) >= 2);
+  CHECK((m.server.stable_content("/to") == text_of(10'000)));
+  m.close(from);
+  m.close(to);
+}
+
+TEST_CASE("F6 a commit makes stable what was there when it began, and leaves what comes later") {
+  Storm m;
+  m.server.add_file("/f", "");
+  EngineClient& c = m.connect();
+  OpenRef file = m.open("f");
+  CHECK(ok(c.run(file->write(bytes("one "), 0))));
+  m.server.hold(OP_COMMIT);
+  auto commit = file->commit();
+  c.start(commit);
+  REQUIRE(m.soon([&] { return m.server.held() == 1; }));
+  CHECK(ok(c.run(file->write(bytes("two"), 4))));
+  SUBCASE("one of them") {
+    m.server.release();
+    REQUIRE(m.soon([&] { return commit.done(); }));
+    CHECK(m.server.count(OP_COMMIT) == 1);
+    CHECK(file->has_unstable_data());
+    CHECK(m.server.stable_content("/f") == "one ");
+  }
+  SUBCASE("another that begins meanwhile asks for one of its own") {
+    auto second = file->commit();
+    c.start(second);
+    m.server.release();
+    REQUIRE(m.soon([&] { return commit.done() && second.done(); }));
+    CHECK(m.server.count(OP_COMMIT) == 2);
+    CHECK(m.server.stable_content("/f") == "one two");
+  }
+  m.close(file);
+}
+
+TEST_CASE("F3 F4 the error of a COMMIT that nobody waited for is told at once, and the data is given up") {
+  Storm m;
+  m.server.add_file("/f", "");
+  EngineClient& c = m.connect();
+  std::vector<int> lost;
+  c.files.on_lost_data([&](const nfs_fh4&, const Error& error) { lost.push_back(error.errno_value()); });
+  OpenRef file = m.open("f");
+  const std::string text = text_of(kMiB);
+  m.server.answer(OP_COMMIT, NFS4ERR_IO);
+  for (std::uint64_t at = 0; at < 33; ++at) CHECK(ok(c.run(file->write(bytes(text), at * kMiB))));
+  REQUIRE(m.soon([&] { return !lost.empty(); }));
+  CHECK(lost == std::vector<int>{EIO});
+  CHECK(c.files.uncommitted_bytes() == 0);
+  CHECK(ok(c.run(file->write(bytes("more"), 0))));
+  CHECK(ok(c.run(file->commit())));
+  m.close(file);
+}
+
+TEST_CASE("F3 F4 what a server does not take again after a restart is an error for all who have it open") {
+  Storm m;
+  const Caller who = user(1000);
+  EngineClient& c = m.connect();
+  auto files = mounted(c, {});
+  const auto get = [&](auto task) {
+    auto got = c.run(std::move(task));
+    if (!got) FAIL(got.error().text());
+    return std::move(*got);
+  };
+  const auto error = [&](async::Task<Status> task) {
+    const auto done = c.run(std::move(task));
+    return done ? 0 : done.error().errno_value();
+  };
+  const auto one = get(files->create(who, fs::Inodes::kRoot, "f", 0666, O_RDWR | O_CREAT));
+  const auto two = get(files->open(user(1001), one.entry.inode, O_RDWR));
+  const std::string text = text_of(kMiB);
+  CHECK(error(files->write(one.handle, {}, std::as_bytes(std::span(text)), 0)) == 0);
+  REQUIRE(m.soon([&] { return files->bytes_behind() == 0; }));
+  CHECK(files->holdings().uncommitted_bytes == kMiB);
+  m.server.restart();
+  m.server.answer(OP_WRITE, NFS4ERR_NOSPC);
+  CHECK(error(files->sync(two.handle)) == ENOSPC);
+  CHECK(files->holdings().uncommitted_bytes == 0);
+  const unsigned writes = m.server.count(OP_WRITE);
+  CHECK(error(files->flush(one.handle, 1)) == ENOSPC);
+  CHECK(error(files->sync(one.handle)) == ENOSPC);
+  CHECK(error(files->sync(one.handle)) == 0);
+  CHECK(error(files->sync(two.handle)) == 0);
+  CHECK(m.server.count(OP_WRITE) == writes);  // nobody knows that it would still come
+  const auto again = get(files->open(who, one.entry.inode, O_RDONLY));
+  CHECK_FALSE(again.keep_cache);
+  CHECK(get(files->attributes(who, one.entry.inode)).attributes.size == 0);
+  for (const auto& file : {one, two, again}) CHECK(error(files->close(file.handle)) == 0);
+  files.reset();
+}
+
+TEST_CASE("F22 unstable data of all files has one bound, also while the server does not commit") {
+  Storm m;
+  m.server.add_file("/large", "");
+  m.server.add_file("/small", "");
+  EngineClient& c = m.connect();
+  OpenRef large = m.open("large"), small = m.open("small");
+  const std::string text = text_of(kMiB);
+  m.server.hold(OP_COMMIT);
+  std::vector<async::Task<Result<std::size_t>>> writes;
+  std::uint64_t at = 0;
+  for (; at < 100; ++at) {
+    writes.push_back(large->write(bytes(text), at * kMiB));
+    c.start(writes.back());
+    const bool ended = c.turn_until([&] { return writes.back().done(); }, 300ms);
+    if (!ended) break;
+  }
+  CHECK(at >= 64);
+  CHECK(at <= 66);
+  const std::size_t before = c.files.uncommitted_bytes();
+  CHECK(before <= 65 * kMiB);
+  // Nothing of its own could be committed to make room.
+  CHECK(ok(c.run(small->write(bytes("text"), 0))));
+  CHECK(m.server.stable_content("/small") == "text");
+  CHECK(c.files.uncommitted_bytes() == before);
+  m.server.release();
+  REQUIRE(m.soon([&] { return std::ranges::all_of(writes, [](const auto& one) { return one.done(); }); }));
+  m.close(small);
+  m.close(large);
+  CHECK((m.server.stable_content("/large")->size() == (at + 1) * kMiB));
+}
+
+}  // namespace nfsrdma
