@@ -39,6 +39,19 @@ struct Climate {
     grace = random.between(0s, 20s);
     lease = static_cast<std::uint32_t>(random.between(5, 60));
   }
+  [[nodiscard]] std::string text() const {
+    const auto ms = [](Duration time) {
+      return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) + " ms";
+    };
+    std::string out = std::to_string(clients) + " clients with " + std::to_string(workers) + " workers and " +
+                      std::to_string(connections) + " connections each" + (far ? ", far away" : "");
+    if (cut_every.count() != 0) out += ", a cut every " + ms(cut_every);
+    if (part_every.count() != 0) out += ", parted every " + ms(part_every) + " for up to " + ms(longest_part);
+    if (dials_fail != 0) out += ", dials fail";
+    if (revokes_late != 0) out += ", late revocations";
+    if (wakes_late) out += ", late wake-ups";
+    return out;
+  }
   unsigned clients, workers, connections;
   bool far, calm = false;
   Duration cut_every{}, part_every{}, longest_part{};
@@ -81,7 +94,10 @@ class World {
     }
     for (const std::string& text : findings_.wrong) out.text += text + "\n";
     if (!findings_.wrong.empty() && out.verdict == Verdict::right) out.verdict = Verdict::wrong;
-    if (out.verdict != Verdict::right) out.tail = simulation_.trace().tail();
+    if (out.verdict != Verdict::right) {
+      out.text += "    climate: " + climate_.text() + "\n";
+      out.tail = simulation_.trace().tail();
+    }
     out.operations = findings_.operations;
     out.time = simulation_.now().time_since_epoch();
     out.hash = simulation_.trace().hash();
@@ -117,7 +133,13 @@ class World {
     }
     Workers team;
     for (const auto& worker : std::span(workers_).last(climate_.workers)) team.push_back(worker.get());
-    host.loop().spawn(mount_and_work(*clients_.back(), std::move(team)));
+    start(host, mount_and_work(*clients_.back(), std::move(team)));
+  }
+
+  /// From outside any turn: what it sends at once leaves at the end of this.
+  static void start(Host& host, async::Task<void> task) {
+    host.loop().spawn(std::move(task));
+    host.loop().end_turn();
   }
 
   using Workers = std::vector<Worker*>;
@@ -237,7 +259,7 @@ class World {
 
   void end(Outcome& out) {
     if (!findings_.wrong.empty()) return;
-    for (const auto& client : clients_) client->host().loop().spawn(finish(*client));
+    for (const auto& client : clients_) start(client->host(), finish(*client));
     if (!simulation_.run_until([this] { return finished_ == clients_.size(); }, kEndTime)) {
       out.verdict = Verdict::unfinished;
       out.text += "an unmount does not end\n";
