@@ -201,6 +201,8 @@ async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::
           eof = res.get<NFS4_OK>()->eof;
           return true;
         });
+    // The session that it was made for has been replaced by one with smaller limits.
+    if (!done && rest.size() > session_.most_read()) continue;
     if (!done) co_return done.error();
     total += count;
     if (eof) break;
@@ -267,6 +269,7 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
     const auto piece = data.subspan(total, std::min(data.size() - total, session_.most_written()));
     const stable_how4 how = has_too_much() ? FILE_SYNC4 : stable;
     auto count = co_await write_once(piece, offset + total, how, after, memory);
+    if (!count && piece.size() > session_.most_written()) continue;
     if (!count) co_return count.error();
     total += *count;
     if (commit_is_due() && !committing_) commit_task_ = session_.loop().spawn(commit_beside());

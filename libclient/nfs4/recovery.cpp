@@ -20,6 +20,8 @@ constexpr std::uint32_t kEnvelope = 2048;
 /// Replies worth caching are those of operations that change something: OPEN with attributes is the largest.
 constexpr std::uint32_t kCachedResponse = 4096;
 constexpr std::uint32_t kMostOperations = 50;
+/// How often another csa_sequence is tried before EXCHANGE_ID is asked for it.
+constexpr int kMostCorrections = 3;
 
 std::string text_of(const std::vector<std::byte>& bytes) {
   std::string out;
@@ -118,9 +120,13 @@ async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
 /// `status`: what the server said; NFS4_OK also where it said nothing.
 async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4& status) {
   async::Backoff delay(50ms, 2s);
-  for (;;) {
+  for (int tries = 0;;) {
+    const sequenceid4 used = create_sequence_.next();
     auto done = co_await create_session_once(deadline, status);
-    // The next one may bear another csa_sequence: a server may remember that it said so.
+    // The next one may bear another csa_sequence: a server may remember that it said so, or have counted
+    // otherwise than we did.
+    const bool corrected = status == NFS4ERR_SEQ_MISORDERED && create_sequence_.next() != used;
+    if (!done && corrected && ++tries < kMostCorrections) continue;
     if (done || status != NFS4ERR_DELAY || loop().now() + delay.next() >= deadline) co_return done;
     co_await loop().sleep_for(delay.take());
   }
