@@ -366,7 +366,9 @@ async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) 
   Status done;
   for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
        piece = uncommitted_.lost(number, verifier, piece->offset)) {
-    auto count = co_await write_once(piece->bytes, piece->offset, UNSTABLE4, nullptr, piece->memory);
+    // What is left of it, where the limits have become smaller, is found as the next piece.
+    const auto part = piece->bytes.first(std::min(piece->bytes.size(), session_.most_written()));
+    auto count = co_await write_once(part, piece->offset, UNSTABLE4, nullptr, piece->memory);
     if (count) continue;
     done = count.error();
     if (!gives_up(count.error())) break;

@@ -32,6 +32,10 @@ std::string text_of(const std::vector<std::byte>& bytes) {
   return out;
 }
 
+Error closed_meanwhile(const std::string& path) {
+  return {ErrorKind::usage, EBADF, "OPEN", path, "the file has been closed"};
+}
+
 /// g++ 12 does not take a braced list inside a coroutine.
 const bitmap4& server_limits() {
   static const bitmap4 map = bitmap_of({FATTR4_LEASE_TIME, FATTR4_MAXREAD, FATTR4_MAXWRITE});
@@ -364,7 +368,9 @@ async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bo
   if (!open->held) {
     // Closed while it was asked for: nobody else would give back what has just been had.
     loop().spawn(close_stray(open->file, ok.stateid));
-    co_return Status();
+    return_stray(open->file, ok.delegation);
+    if (recovering) co_return Status();
+    co_return closed_meanwhile(open->path);
   }
   const bool another = ok.stateid.other != open->stateid.other;
   // An OPEN beside may have brought a later one.
@@ -404,6 +410,8 @@ async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, n
                     "the file could not be opened again in time");
   }
   if (open.lost) co_return *open.lost;
+  // What was read ahead of a file may be under way when it is closed.
+  if (!open.held) co_return closed_meanwhile(open.path);
   if (open.stateid != used) co_return Status();
   struct Reopening {
     Open& open;
