@@ -128,6 +128,19 @@ class OpenFile {
     std::optional<std::list<std::shared_ptr<OpenFile>>::iterator> place;
     [[nodiscard]] std::uint32_t needed() const;
   };
+  /// While one lives, an operation with the open's stateid is under way: CLOSE waits for it.
+  class Using {
+   public:
+    explicit Using(OpenFile& file) : file_(file) { ++file_.uses_; }
+    ~Using() {
+      if (--file_.uses_ == 0) file_.state_changed_.notify_all();
+    }
+    Using(const Using&) = delete;
+    Using& operator=(const Using&) = delete;
+
+   private:
+    OpenFile& file_;
+  };
   /// One operation behind PUTFH that uses the stateid, repeated after a lost stateid was had again.
   template <class Add, class Take>
   async::Task<Status> on_file(const char* what, Add add, Take take);
@@ -166,6 +179,7 @@ class OpenFile {
   Open& open_ = *state_;
   bool is_open_ = false;
   Sharing sharing_;
+  unsigned uses_ = 0;           // Using
   async::Event state_changed_;  // its stateid, or sharing_
   Siblings siblings_;
   std::shared_ptr<const LostData> lost_data_;  // null: nobody shares it
@@ -186,6 +200,7 @@ class OpenFile {
 template <class Add, class Take>
 async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
   const async::TimePoint deadline = session_.default_deadline();
+  const Using under_way(*this);
   for (int tries = 0;; ++tries) {
     if (!is_open_) co_return Error(ErrorKind::usage, EBADF, what, open_.path, "the file has been closed");
     if (const Error* error = open_.unusable()) co_return *error;

@@ -396,7 +396,9 @@ async::Task<void> Session::close_stray(nfs_fh4 file, stateid4 stateid) {
   Compound compound = begin("CLOSE");
   compound.add<op::PUTFH>({file});
   compound.add<op::CLOSE>({0, stateid});
+  ++closing_strays_;
   auto closed = co_await call(std::move(compound));
+  if (--closing_strays_ == 0) returned_.notify_all();
 }
 
 async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
@@ -436,7 +438,8 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
   closing_ = true;
   open_ = false;
   hold_connections();
-  while (!returning_.empty()) {
+  // What an OPEN that is under way brings has to be given back, too.
+  while (opening_ != 0 || closing_strays_ != 0 || !returning_.empty()) {
     const bool in_time = co_await returned_.wait_until(deadline);
     if (!in_time) break;
   }
