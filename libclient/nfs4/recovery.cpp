@@ -35,7 +35,8 @@ std::string text_of(const std::vector<std::byte>& bytes) {
 /// The connection has ended, and there are others (Channel::hand_calls_back).
 template <class T>
 bool was_handed_back(const Result<T>& result) {
-  return !result && result.error().kind() == ErrorKind::cancelled && result.error().errno_value() == ECANCELED;
+  return !result && result.error().kind() == ErrorKind::cancelled &&
+         result.error().errno_value() == ECANCELED;
 }
 
 Error closed_meanwhile(const std::string& path) {
@@ -82,7 +83,7 @@ async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::
 async::Task<Result<CompoundReply>> Session::call_raw_once(Compound& compound, async::TimePoint deadline,
                                                           rpc::Channel& channel) {
   rpcrdma::Call call = compound.release(compound.reply_size().max_inline, deadline);
-  call.health_check = true;  // the calls that wait for credits wait for this, too
+  call.health_check = call.first = true;  // the calls that wait for credits wait for this, too
   rpc::Outcome outcome = co_await channel.call(std::move(call));
   compound.restore(std::move(outcome.message));
   CallCounters& counted = counters_.of(compound.what());
