@@ -416,6 +416,7 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
     Changing& operator=(const Changing&) = delete;
   };
   const Changing guard(sharing, file->state_changed_);
+  bool waited = false;
   for (;;) {
     const std::uint32_t needed = sharing.needed();
     if (needed == 0 && !file->open_.locks.empty()) {
@@ -426,6 +427,11 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
       continue;
     }
     if (needed == 0 && may_park && park(file)) co_return Status();
+    if (needed != 0 && ((file->open_.access & ~needed) == 0 || file->open_.lost)) co_return Status();
+    if (!std::exchange(waited, true) && file->using_ != 0) {
+      co_await file->unused();
+      continue;
+    }
     if (needed == 0) {
       auto done = co_await file->give_up_state();
       if (!done && file->is_open_) {
@@ -438,7 +444,6 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
       }
       continue;
     }
-    if ((file->open_.access & ~needed) == 0 || file->open_.lost) co_return Status();
     auto done = co_await file->downgrade(needed);
     // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
     // recovery opened; then it keeps more than is needed until CLOSE.
