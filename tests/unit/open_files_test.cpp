@@ -436,8 +436,6 @@ TEST_CASE("open files: an error of CLOSE comes out, and the file is gone all the
   c.closes = false;  // the server still has it
 }
 
-}  // namespace nfsrdma
-
 TEST_CASE("S18 open files: CLOSE waits for a READ that nobody waits for, and leaves nothing open behind it") {
   Opening m;
   EngineClient& c = m.connect();
@@ -461,3 +459,5 @@ TEST_CASE("S18 open files: CLOSE waits for a READ that nobody waits for, and lea
   CHECK(m.server.count(OP_OPEN) == 1);
   CHECK(m.server.count(OP_CLOSE) == 1);
 }
+
+}  // namespace nfsrdma
