@@ -285,7 +285,8 @@ Status ClientImpl::list(std::string_view path, const std::function<bool(const Di
       out.name = std::move(e.name.value);
       out.cookie = e.cookie;
       out.attributes.reset();
-      if (wire[i].rdattr_error.value_or(NFS4_OK) == NFS4_OK) out.attributes = std::move(attributes[i]);
+      const bool sound = wire[i].rdattr_error.value_or(NFS4_OK) == NFS4_OK;
+      if (sound) out.attributes.emplace(std::move(attributes[i]));
       if (!entry(out)) return {};
     }
   }

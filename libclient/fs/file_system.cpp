@@ -123,21 +123,23 @@ void FileSystem::refused_by_name(Inode& inode, std::uint32_t thread) {
 }
 
 /// What the kernel believes from now on; `attributes` with the mount's numbers.
-void FileSystem::tell(Inode& inode, const Attributes& attributes, std::uint64_t as_of) {
+void FileSystem::tell(Inode& inode, const Attributes& attributes, std::uint64_t when) {
   inode.number = attributes.file_id;
   inode.sticky = attributes.type == FileType::directory && (attributes.mode & S_ISVTX) != 0;
   inode.set_id = attributes.type == FileType::regular && (attributes.mode & (S_ISUID | S_ISGID)) != 0;
-  inode.told = std::max(inode.told, as_of);
+  inode.told = std::max(inode.told, when);
 }
 
 Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const std::string& name,
-                        const Attributes& told, std::uint64_t as_of) {
+                        const Attributes& told, std::uint64_t as_of, std::uint64_t when) {
   Entry out;
   const auto inode = inodes_.look_up(handle, name, told.type);
   out.inode = inode->id;
   inodes_.place(*inode, directory.id, name);
   inode->fresh.reset();  // older than these
-  Attributed now = attributed(*inode, told, as_of);
+  learn(*inode, told);
+  Attributed now = corrected(*inode, told, as_of);
+  tell(*inode, now.attributes, when);
   out.attributes = std::move(now.attributes);
   out.attributes_valid = now.valid;
   // A name is its directory's, which has no delegation.
@@ -148,7 +150,7 @@ Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const 
 Attributed FileSystem::attributed(Inode& inode, const Attributes& told, std::uint64_t as_of) {
   learn(inode, told);
   Attributed out = corrected(inode, told, as_of);
-  tell(inode, out.attributes, as_of);
+  tell(inode, out.attributes, ++changes_);
   return out;
 }
 
@@ -302,7 +304,9 @@ async::Task<Result<Entry>> FileSystem::made(Object object, std::shared_ptr<Inode
   const auto known = inodes_.find(object.handle);
   for (int tries = 1;; ++tries) {
     const bool old = known && known->resized > as_of && tries < kMostTries;
-    if (object.attributes && !old) co_return entry(object.handle, *directory, name, *object.attributes, as_of);
+    if (object.attributes && !old) {
+      co_return entry(object.handle, *directory, name, *object.attributes, as_of, ++changes_);
+    }
     as_of = changes_;
     auto got = co_await engine_->attributes(nullptr, object.handle);
     if (!got) co_return got.error();
@@ -661,7 +665,8 @@ Entry FileSystem::entry_of(const DirectoryHandle& directory, const Listed& liste
   if (!listed.handle || is_outdated(directory, listed)) return {};
   const Seconds age = loop().now() - directory.came;
   if (valid(listed.attributes) <= age) return {};
-  Entry out = entry(*listed.handle, *directory.inode, listed.name, listed.attributes, directory.as_of);
+  Entry out = entry(*listed.handle, *directory.inode, listed.name, listed.attributes, directory.as_of,
+                    directory.as_of);
   out.attributes_valid -= age;
   out.name_valid = std::max(Seconds(0), out.name_valid - age);
   return out;

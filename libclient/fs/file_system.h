@@ -237,10 +237,11 @@ class FileSystem {
   [[nodiscard]] std::optional<Place> place_of(const Inode& inode) const;
   static bool is_second_try(Inode& inode, std::uint32_t thread);
   static void refused_by_name(Inode& inode, std::uint32_t thread);
-  /// `as_of`: changes_ as it was when the attributes were asked for, here and below.
-  void tell(Inode& inode, const Attributes& attributes, std::uint64_t as_of);
+  void tell(Inode& inode, const Attributes& attributes, std::uint64_t when);
+  /// `as_of`: changes_ as it was when the attributes were asked for, here and below. `when`: as it was when
+  /// they came.
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
-              const Attributes& told, std::uint64_t as_of);
+              const Attributes& told, std::uint64_t as_of, std::uint64_t when);
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
   Seconds valid(Inode& inode, const Attributes& attributes);
   void delegation_ended(const FileHandle& handle);

@@ -192,6 +192,8 @@ async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::
           eof = res.get<NFS4_OK>()->eof;
           return true;
         });
+    // The session that it was made for has been replaced by one with smaller limits.
+    if (!done && rest.size() > session_.most_read()) continue;
     if (!done) co_return done.error();
     total += count;
     if (eof) break;
@@ -258,6 +260,7 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
     const auto piece = data.subspan(total, std::min(data.size() - total, session_.most_written()));
     const stable_how4 how = has_too_much() ? FILE_SYNC4 : stable;
     auto count = co_await write_once(piece, offset + total, how, after, memory);
+    if (!count && piece.size() > session_.most_written()) continue;
     if (!count) co_return count.error();
     total += *count;
     if (commit_is_due() && !committing_) commit_task_ = session_.loop().spawn(commit_beside());
@@ -354,7 +357,9 @@ async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) 
   Status done;
   for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
        piece = uncommitted_.lost(number, verifier, piece->offset)) {
-    auto count = co_await write_once(piece->bytes, piece->offset, UNSTABLE4, nullptr, piece->memory);
+    // What is left of it, where the limits have become smaller, is found as the next piece.
+    const auto part = piece->bytes.first(std::min(piece->bytes.size(), session_.most_written()));
+    auto count = co_await write_once(part, piece->offset, UNSTABLE4, nullptr, piece->memory);
     if (count) continue;
     done = count.error();
     if (!gives_up(count.error())) break;

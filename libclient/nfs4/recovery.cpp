@@ -20,6 +20,8 @@ constexpr std::uint32_t kEnvelope = 2048;
 /// Replies worth caching are those of operations that change something: OPEN with attributes is the largest.
 constexpr std::uint32_t kCachedResponse = 4096;
 constexpr std::uint32_t kMostOperations = 50;
+/// How often another csa_sequence is tried before EXCHANGE_ID is asked for it.
+constexpr int kMostCorrections = 3;
 
 std::string text_of(const std::vector<std::byte>& bytes) {
   std::string out;
@@ -28,6 +30,10 @@ std::string text_of(const std::vector<std::byte>& bytes) {
     out += c >= 0x20 && c < 0x7f ? c : '.';
   }
   return out;
+}
+
+Error closed_meanwhile(const std::string& path) {
+  return {ErrorKind::usage, EBADF, "OPEN", path, "the file has been closed"};
 }
 
 /// g++ 12 does not take a braced list inside a coroutine.
@@ -118,9 +124,13 @@ async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
 /// `status`: what the server said; NFS4_OK also where it said nothing.
 async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4& status) {
   async::Backoff delay(50ms, 2s);
-  for (;;) {
+  for (int tries = 0;;) {
+    const sequenceid4 used = create_sequence_.next();
     auto done = co_await create_session_once(deadline, status);
-    // The next one may bear another csa_sequence: a server may remember that it said so.
+    // The next one may bear another csa_sequence: a server may remember that it said so, or have counted
+    // otherwise than we did.
+    const bool corrected = status == NFS4ERR_SEQ_MISORDERED && create_sequence_.next() != used;
+    if (!done && corrected && ++tries < kMostCorrections) continue;
     if (done || status != NFS4ERR_DELAY || loop().now() + delay.next() >= deadline) co_return done;
     co_await loop().sleep_for(delay.take());
   }
@@ -358,7 +368,9 @@ async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bo
   if (!open->held) {
     // Closed while it was asked for: nobody else would give back what has just been had.
     loop().spawn(close_stray(open->file, ok.stateid));
-    co_return Status();
+    return_stray(open->file, ok.delegation);
+    if (recovering) co_return Status();
+    co_return closed_meanwhile(open->path);
   }
   const bool another = ok.stateid.other != open->stateid.other;
   // An OPEN beside may have brought a later one.
@@ -398,6 +410,8 @@ async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, n
                     "the file could not be opened again in time");
   }
   if (open.lost) co_return *open.lost;
+  // What was read ahead of a file may be under way when it is closed.
+  if (!open.held) co_return closed_meanwhile(open.path);
   if (open.stateid != used) co_return Status();
   struct Reopening {
     Open& open;

@@ -149,6 +149,8 @@ class Session final : private CallbackHandler {
   [[nodiscard]] bool wants_delegations() const { return facts_.backchannel && !closing_; }
   /// OPEN brought this along: keeps a read delegation, returns anything else.
   void take_delegation(Open& open, const open_delegation4& delegation);
+  /// The same for an OPEN of what nobody has open: returns it.
+  void return_stray(const nfs_fh4& file, const open_delegation4& delegation);
   /// DELEGRETURN, beside whatever else is done. The file's own open state goes on.
   void start_return(Open& open);
   /// Called with the file's handle when what a delegation promised ends: before the server hears of it, where

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -50,7 +51,17 @@ struct Climate {
     if (dials_fail != 0) out += ", dials fail";
     if (revokes_late != 0) out += ", late revocations";
     if (wakes_late) out += ", late wake-ups";
-    return out;
+    const auto add = [&](const char* what, Duration every, Duration longest) {
+      if (every.count() == 0) return;
+      out += std::string(", ") + what + " every " + ms(every);
+      if (longest.count() != 0) out += " for up to " + ms(longest);
+    };
+    add("a restart", crash_every, grace);
+    add("a standstill", freeze_every, longest_freeze);
+    add("sessions forgotten", forget_every, {});
+    add("a sleep", sleep_every, longest_sleep);
+    add("a recall", recall_every, {});
+    return out + ", a lease of " + std::to_string(lease) + " s";
   }
   unsigned clients, workers, connections;
   bool far, calm = false;
@@ -95,7 +106,7 @@ class World {
     for (const std::string& text : findings_.wrong) out.text += text + "\n";
     if (!findings_.wrong.empty() && out.verdict == Verdict::right) out.verdict = Verdict::wrong;
     if (out.verdict != Verdict::right) {
-      out.text += "    climate: " + climate_.text() + "\n";
+      out.text += "    climate: " + climate_.text() + "\n" + server_text();
       out.tail = simulation_.trace().tail();
     }
     out.operations = findings_.operations;
@@ -151,6 +162,25 @@ class World {
       co_return;
     }
     for (Worker* worker : workers) client.host().loop().spawn(worker->run());
+  }
+
+  /// What the server has been doing, and what it still has.
+  [[nodiscard]] std::string server_text() const {
+    constexpr std::size_t kShown = 12;
+    const testing::ServerState& state = server_->state();
+    std::string out = "    the server has " + std::to_string(state.sessions.size()) + " sessions, " +
+                      std::to_string(state.opens.size()) + " opens, " + std::to_string(state.locks.size()) +
+                      " locks, " + std::to_string(state.delegations.size()) + " delegations; it executed\n";
+    // Of what is left over, if anything is.
+    std::set<std::uint64_t> left;
+    for (const auto& [number, open] : state.opens) left.insert(open.inode);
+    for (const auto& [number, delegation] : state.delegations) left.insert(delegation.inode);
+    std::vector<std::string> lines;
+    for (const auto& one : state.executed) {
+      if (left.empty() || left.contains(one.inode)) lines.push_back("      " + to_string(one) + "\n");
+    }
+    for (std::size_t i = lines.size() - std::min(lines.size(), kShown); i < lines.size(); ++i) out += lines[i];
+    return out;
   }
 
   [[nodiscard]] bool workers_done() const {

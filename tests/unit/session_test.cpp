@@ -93,7 +93,7 @@ TEST_CASE("session: EXCHANGE_ID and CREATE_SESSION are asked again after DELAY")
   m.server.answer(OP_EXCHANGE_ID, NFS4ERR_DELAY, 1);
   m.server.answer(OP_CREATE_SESSION, NFS4ERR_DELAY, 2);
   CHECK(ok(m.connect().ping()));
-  CHECK(m.server.count(OP_CREATE_SESSION) == 3);
+  CHECK(m.server.count(OP_CREATE_SESSION) >= 3);
 }
 
 TEST_CASE("session: one too small to work with is refused") {
