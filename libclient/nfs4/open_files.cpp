@@ -80,7 +80,7 @@ class ParkedFiles {
 /// What OpenFiles and the OpenRefs share. Its tasks hold on to it.
 class OpenTable : public std::enable_shared_from_this<OpenTable> {
  public:
-  explicit OpenTable(Session& session) : session_(session) {}
+  explicit OpenTable(Session& session) : session_(session), beside_ended_(session.loop()) {}
 
   /// An OPEN and what comes back of it, wherever the file was found.
   struct Opening {
@@ -96,15 +96,18 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
   static async::Task<void> close_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file,
                                         std::uint32_t access) {
+    const async::Counted one(self->beside_, self->beside_ended_);
     auto done = co_await self->close(std::move(file), access);
   }
 
   static bool is_last_writer(const OpenFile& file, std::uint32_t access);
   static async::Task<void> shrink_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file) {
+    const async::Counted one(self->beside_, self->beside_ended_);
     (void)co_await self->shrink(std::move(file), false);
   }
   /// In the loop's next turn: not from inside of what ends a delegation.
   static async::Task<void> unpark_soon(std::shared_ptr<OpenTable> self, nfs_fh4 handle) {
+    const async::Counted one(self->beside_, self->beside_ended_);
     co_await self->session_.loop().sleep_for({});
     self->unpark(handle);
   }
@@ -148,6 +151,8 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   std::map<Key, std::shared_ptr<OpenFile>> files_;
   ParkedFiles parked_;
   std::size_t most_parked_ = 0;
+  int beside_ = 0;  // tasks that close files, and that nobody waits for
+  async::Event beside_ended_;
   const std::shared_ptr<OpenFile::LostData> lost_data_ = std::make_shared<OpenFile::LostData>();
   std::shared_ptr<std::size_t> unstable_ = std::make_shared<std::size_t>(0);  // bytes, of all files
 };
@@ -482,6 +487,8 @@ async::Task<void> OpenTable::unpark_all() {
   std::vector<async::Task<Status>> tasks;
   while (auto file = parked_.take_first()) tasks.push_back(shrink(std::move(file), false));
   (void)co_await async::all(session_.loop(), std::move(tasks));
+  // What was closed beside before leaves something on the server until it is over.
+  while (beside_ != 0) (void)co_await beside_ended_.wait_until(async::TimePoint::max());
 }
 
 std::shared_ptr<OpenFile> OpenTable::delegated(const nfs_fh4& handle) {
