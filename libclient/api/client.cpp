@@ -266,7 +266,6 @@ Status ClientImpl::list(std::string_view path, const std::function<bool(const Di
   auto listing = on_path<Result<Namespace::Listing>>(
       path, [&](Path at) { return names_->begin_list(std::move(at), wanted); });
   if (!listing) return listing.error();
-  DirectoryEntry out;
   while (!listing->eof) {
     auto entries = run<Result<std::vector<entry4>>>(names_->list_some(*listing));
     if (!entries) return entries.error();
@@ -282,9 +281,9 @@ Status ClientImpl::list(std::string_view path, const std::function<bool(const Di
     add_ids(attributes);
     for (std::size_t i = 0; i < entries->size(); ++i) {
       entry4& e = (*entries)[i];
+      DirectoryEntry out;
       out.name = std::move(e.name.value);
       out.cookie = e.cookie;
-      out.attributes.reset();
       const bool sound = wire[i].rdattr_error.value_or(NFS4_OK) == NFS4_OK;
       if (sound) out.attributes.emplace(std::move(attributes[i]));
       if (!entry(out)) return {};

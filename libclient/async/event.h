@@ -93,16 +93,4 @@ class Event {
   std::list<Wait*> queue_;
 };
 
-/// Counts what is under way while it lives, and wakes who waits for the last of it.
-struct Counted {
-  int& count;
-  Event& ended;
-  Counted(int& c, Event& e) : count(c), ended(e) { ++count; }
-  ~Counted() {
-    if (--count == 0) ended.notify_all();
-  }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-};
-
 }  // namespace nfsrdma::async

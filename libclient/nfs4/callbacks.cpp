@@ -101,7 +101,8 @@ void Session::take_delegation(Open& open, const open_delegation4& delegation) {
 }
 
 void Session::return_stray(const nfs_fh4& file, const open_delegation4& delegation) {
-  if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>()) loop().spawn(give_back(file, write->stateid));
+  if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>())
+    loop().spawn(give_back(file, write->stateid));
   if (const auto* read = delegation.get<OPEN_DELEGATE_READ>()) loop().spawn(give_back(file, read->stateid));
 }
 

@@ -60,6 +60,16 @@ struct Flagged {
   Flagged(const Flagged&) = delete;
   Flagged& operator=(const Flagged&) = delete;
 };
+struct Counted {
+  int& count;
+  async::Event& ended;
+  Counted(int& c, async::Event& e) : count(c), ended(e) { ++count; }
+  ~Counted() {
+    if (--count == 0) ended.notify_all();
+  }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+};
 
 openflag4 how_to_open(async::Loop& loop, const OpenFlags& flags) {
   if (!flags.create) return openflag4::of<OPEN4_NOCREATE>();
@@ -115,8 +125,7 @@ OpenFile::OpenFile(Session& session)
       state_changed_(session.loop()),
       uncommitted_(session.loop().memory()),
       committed_(session.loop()),
-      written_(session.loop()),
-      used_(session.loop()) {}
+      written_(session.loop()) {}
 
 OpenFile::~OpenFile() {
   session_.loop().drop(commit_task_);
@@ -256,7 +265,7 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
                         "the server does not answer in time");
       }
     }
-    const async::Counted under_way(writing_, written_);
+    const Counted under_way(writing_, written_);
     const auto piece = data.subspan(total, std::min(data.size() - total, session_.most_written()));
     const stable_how4 how = has_too_much() ? FILE_SYNC4 : stable;
     auto count = co_await write_once(piece, offset + total, how, after, memory);
@@ -466,18 +475,10 @@ async::Task<Result<std::optional<Extent>>> OpenFile::next_extent(std::uint64_t o
 async::Task<Status> OpenFile::close() {
   if (!is_open_) co_return Status();
   auto synced = co_await commit();
-  co_await unused();
   auto done = co_await give_up_state();
   if (is_open_) session_.release(open_);
   is_open_ = false;
   co_return synced ? done : synced;
-}
-
-/// Ends when no operation is under way, or its time is over.
-async::Task<void> OpenFile::unused() {
-  const async::TimePoint deadline = session_.default_deadline();
-  bool in_time = true;
-  while (in_time && using_ != 0) in_time = co_await used_.wait_until(deadline);
 }
 
 std::uint32_t OpenFile::Sharing::needed() const {

@@ -128,6 +128,19 @@ class OpenFile {
     std::optional<std::list<std::shared_ptr<OpenFile>>::iterator> place;
     [[nodiscard]] std::uint32_t needed() const;
   };
+  /// While one lives, an operation with the open's stateid is under way: CLOSE waits for it.
+  class Using {
+   public:
+    explicit Using(OpenFile& file) : file_(file) { ++file_.uses_; }
+    ~Using() {
+      if (--file_.uses_ == 0) file_.state_changed_.notify_all();
+    }
+    Using(const Using&) = delete;
+    Using& operator=(const Using&) = delete;
+
+   private:
+    OpenFile& file_;
+  };
   /// One operation behind PUTFH that uses the stateid, repeated after a lost stateid was had again.
   template <class Add, class Take>
   async::Task<Status> on_file(const char* what, Add add, Take take);
@@ -140,7 +153,6 @@ class OpenFile {
                                      typename Op::Res& res);
   async::Task<Status> commit_state(verifier4& verifier, After* after);
   void replaced(std::uint64_t offset, std::uint64_t length);
-  async::Task<void> unused();
   async::Task<Status> give_up_state();
   async::Task<Status> open_once_more();
   async::Task<Status> downgrade(std::uint32_t access);
@@ -167,6 +179,7 @@ class OpenFile {
   Open& open_ = *state_;
   bool is_open_ = false;
   Sharing sharing_;
+  unsigned uses_ = 0;           // Using
   async::Event state_changed_;  // its stateid, or sharing_
   Siblings siblings_;
   std::shared_ptr<const LostData> lost_data_;  // null: nobody shares it
@@ -180,19 +193,14 @@ class OpenFile {
   int writing_ = 0;         // WRITEs of callers under way
   bool rewriting_ = false;  // lost data is being written again: WRITEs of callers come after it
   async::Event written_;
-  /// Operations with its stateid under way, and not all of them have somebody who waits: one may be reading
-  /// ahead. A CLOSE or OPEN_DOWNGRADE that overtook one would have the server refuse it, and then it would
-  /// open the file again, for nobody.
-  int using_ = 0;
-  async::Event used_;
   /// Of a COMMIT or rewrite that nobody waited for, but for those of which lost_data_ heard.
   std::optional<Error> late_error_;
 };
 
 template <class Add, class Take>
 async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
-  const async::Counted under_way(using_, used_);
   const async::TimePoint deadline = session_.default_deadline();
+  const Using under_way(*this);
   for (int tries = 0;; ++tries) {
     if (!is_open_) co_return Error(ErrorKind::usage, EBADF, what, open_.path, "the file has been closed");
     if (const Error* error = open_.unusable()) co_return *error;

@@ -109,7 +109,6 @@ template <class Op, class Make>
 async::Task<Status> OpenFile::between(OpenFile& from, OpenFile& to, const char* what, Make make,
                                       typename Op::Res& res) {
   Session& session = to.session_;
-  const async::Counted source(from.using_, from.used_), target(to.using_, to.used_);
   const async::TimePoint deadline = session.default_deadline();
   for (int tries = 0;; ++tries) {
     for (const OpenFile* file : {&from, &to}) {

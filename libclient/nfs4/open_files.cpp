@@ -80,7 +80,7 @@ class ParkedFiles {
 /// What OpenFiles and the OpenRefs share. Its tasks hold on to it.
 class OpenTable : public std::enable_shared_from_this<OpenTable> {
  public:
-  explicit OpenTable(Session& session) : session_(session), beside_ended_(session.loop()) {}
+  explicit OpenTable(Session& session) : session_(session), given_(session.loop()) {}
 
   /// An OPEN and what comes back of it, wherever the file was found.
   struct Opening {
@@ -96,18 +96,29 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
   static async::Task<void> close_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file,
                                         std::uint32_t access) {
-    const async::Counted one(self->beside_, self->beside_ended_);
     auto done = co_await self->close(std::move(file), access);
   }
 
   static bool is_last_writer(const OpenFile& file, std::uint32_t access);
+  /// While one lives, something is being given back to the server, or about to be: unpark_all() waits for it.
+  class Giving {
+   public:
+    explicit Giving(OpenTable& table) : table_(table) { ++table_.giving_; }
+    ~Giving() {
+      if (--table_.giving_ == 0) table_.given_.notify_all();
+    }
+    Giving(const Giving&) = delete;
+    Giving& operator=(const Giving&) = delete;
+
+   private:
+    OpenTable& table_;
+  };
   static async::Task<void> shrink_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file) {
-    const async::Counted one(self->beside_, self->beside_ended_);
     (void)co_await self->shrink(std::move(file), false);
   }
   /// In the loop's next turn: not from inside of what ends a delegation.
   static async::Task<void> unpark_soon(std::shared_ptr<OpenTable> self, nfs_fh4 handle) {
-    const async::Counted one(self->beside_, self->beside_ended_);
+    const Giving under_way(*self);
     co_await self->session_.loop().sleep_for({});
     self->unpark(handle);
   }
@@ -151,8 +162,8 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   std::map<Key, std::shared_ptr<OpenFile>> files_;
   ParkedFiles parked_;
   std::size_t most_parked_ = 0;
-  int beside_ = 0;  // tasks that close files, and that nobody waits for
-  async::Event beside_ended_;
+  unsigned giving_ = 0;  // Giving
+  async::Event given_;
   const std::shared_ptr<OpenFile::LostData> lost_data_ = std::make_shared<OpenFile::LostData>();
   std::shared_ptr<std::size_t> unstable_ = std::make_shared<std::size_t>(0);  // bytes, of all files
 };
@@ -403,6 +414,8 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
 /// Gives back what nobody needs any more, one such task at a time for a file. What is needed may change while
 /// the server is asked.
 async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_park) {
+  const auto self = shared_from_this();
+  const Giving under_way(*this);
   OpenFile::Sharing& sharing = file->sharing_;
   while (sharing.changing) {
     const bool in_time = co_await file->state_changed_.wait_until(session_.default_deadline());
@@ -421,7 +434,6 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
     Changing& operator=(const Changing&) = delete;
   };
   const Changing guard(sharing, file->state_changed_);
-  bool waited = false;
   for (;;) {
     const std::uint32_t needed = sharing.needed();
     if (needed == 0 && !file->open_.locks.empty()) {
@@ -432,10 +444,11 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
       continue;
     }
     if (needed == 0 && may_park && park(file)) co_return Status();
-    if (needed != 0 && ((file->open_.access & ~needed) == 0 || file->open_.lost)) co_return Status();
-    if (!std::exchange(waited, true) && file->using_ != 0) {
-      co_await file->unused();
-      continue;
+    if (needed == 0 && file->uses_ != 0) {
+      // What was read ahead may still be under way. Behind a CLOSE it would find the stateid gone, and have
+      // the file opened again.
+      const bool in_time = co_await file->state_changed_.wait_until(session_.default_deadline());
+      if (in_time) continue;
     }
     if (needed == 0) {
       auto done = co_await file->give_up_state();
@@ -449,6 +462,7 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
       }
       continue;
     }
+    if ((file->open_.access & ~needed) == 0 || file->open_.lost) co_return Status();
     auto done = co_await file->downgrade(needed);
     // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
     // recovery opened; then it keeps more than is needed until CLOSE.
@@ -487,8 +501,7 @@ async::Task<void> OpenTable::unpark_all() {
   std::vector<async::Task<Status>> tasks;
   while (auto file = parked_.take_first()) tasks.push_back(shrink(std::move(file), false));
   (void)co_await async::all(session_.loop(), std::move(tasks));
-  // What was closed beside before leaves something on the server until it is over.
-  while (beside_ != 0) (void)co_await beside_ended_.wait_until(async::TimePoint::max());
+  while (giving_ != 0) (void)co_await given_.wait_until(async::TimePoint::max());
 }
 
 std::shared_ptr<OpenFile> OpenTable::delegated(const nfs_fh4& handle) {

@@ -32,6 +32,12 @@ std::string text_of(const std::vector<std::byte>& bytes) {
   return out;
 }
 
+/// The connection has ended, and there are others (Channel::hand_calls_back).
+template <class T>
+bool was_handed_back(const Result<T>& result) {
+  return !result && result.error().kind() == ErrorKind::cancelled && result.error().errno_value() == ECANCELED;
+}
+
 Error closed_meanwhile(const std::string& path) {
   return {ErrorKind::usage, EBADF, "OPEN", path, "the file has been closed"};
 }
@@ -66,6 +72,7 @@ async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::
   async::Backoff delay(50ms, 2s);
   for (;;) {
     auto reply = co_await call_raw_once(compound, deadline, over != nullptr ? *over : route().channel);
+    if (over == nullptr && was_handed_back(reply)) continue;
     const bool wait = reply && reply->status() == NFS4ERR_DELAY;
     if (!wait || loop().now() + delay.next() >= deadline) co_return reply;
     co_await loop().sleep_for(delay.take());
@@ -127,6 +134,7 @@ async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4&
   for (int tries = 0;;) {
     const sequenceid4 used = create_sequence_.next();
     auto done = co_await create_session_once(deadline, status);
+    if (was_handed_back(done)) continue;
     // The next one may bear another csa_sequence: a server may remember that it said so, or have counted
     // otherwise than we did.
     const bool corrected = status == NFS4ERR_SEQ_MISORDERED && create_sequence_.next() != used;
@@ -396,7 +404,9 @@ async::Task<void> Session::close_stray(nfs_fh4 file, stateid4 stateid) {
   Compound compound = begin("CLOSE");
   compound.add<op::PUTFH>({file});
   compound.add<op::CLOSE>({0, stateid});
+  ++closing_strays_;
   auto closed = co_await call(std::move(compound));
+  if (--closing_strays_ == 0) returned_.notify_all();
 }
 
 async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
@@ -436,7 +446,8 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
   closing_ = true;
   open_ = false;
   hold_connections();
-  while (!returning_.empty()) {
+  // What an OPEN that is under way brings has to be given back, too.
+  while (opening_ != 0 || closing_strays_ != 0 || !returning_.empty()) {
     const bool in_time = co_await returned_.wait_until(deadline);
     if (!in_time) break;
   }

@@ -137,7 +137,9 @@ class Session final : private CallbackHandler {
    public:
     explicit Opening(Session& session) : session_(session) { ++session_.opening_; }
     ~Opening() {
-      if (--session_.opening_ == 0) session_.early_recalls_.clear();
+      if (--session_.opening_ != 0) return;
+      session_.early_recalls_.clear();
+      session_.returned_.notify_all();
     }
     Opening(const Opening&) = delete;
     Opening& operator=(const Opening&) = delete;
@@ -356,7 +358,8 @@ class Session final : private CallbackHandler {
   std::vector<stateid4> early_recalls_;
   std::vector<std::pair<nfs_fh4, stateid4>> recalled_;  // by the Call that is being answered
   std::vector<stateid4> returning_;                     // DELEGRETURNs under way
-  async::Event returned_;
+  unsigned closing_strays_ = 0;                         // CLOSEs of what nobody has open, under way
+  async::Event returned_;                               // none of these is under way any more, or no OPEN
   std::vector<LockWaiting*> lock_waits_;
   bool finding_revoked_ = false;
   async::TimePoint last_search_{};

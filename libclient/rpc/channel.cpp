@@ -271,9 +271,10 @@ void Channel::on_established(const fabric::Established& established) {
   up_ = true;
   ++generation_;
   established_ = established;
+  // What the sink has to say to the server goes before the calls that have waited for a connection.
+  if (link_sink_) link_sink_(true);
   requester_.on_connected(established_.private_data, loop_.now());
   connect_settled({});
-  if (link_sink_) link_sink_(true);
   pump();
 }
 

@@ -223,7 +223,8 @@ class Marshaller {
       return failure(EMSGSIZE, "a transfer of 4 GiB or more cannot be described; use smaller requests");
     }
     auto segments = memory_.expose(bytes, access);
-    if (segments) return segments;
+    // Without a connection there is nobody to expose it to, which is not this call's fault.
+    if (segments || segments.error().kind() == ErrorKind::connection) return segments;
     return failure(ENOMEM,
                    "memory could not be made available to the server (" + segments.error().message() +
                        "); lower the number or size of requests, or raise the limit on locked memory");

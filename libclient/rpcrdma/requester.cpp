@@ -130,7 +130,11 @@ Rpc* Requester::State::next_to_send() {
 
 void Requester::State::pump(TimePoint now) {
   if (link != Link::up) return;
-  while (Rpc* rpc = next_to_send()) send(*rpc, now);
+  while (link == Link::up) {
+    Rpc* const rpc = next_to_send();
+    if (rpc == nullptr) break;
+    send(*rpc, now);
+  }
   if (overdue_abandoned && !(queue.empty() && health_queue.empty())) {
     close_link(error(ErrorKind::connection, ETIMEDOUT,
                      "calls that were given up hold the server's credits and are not answered"));
@@ -139,6 +143,7 @@ void Requester::State::pump(TimePoint now) {
 
 void Requester::State::send(Rpc& rpc, TimePoint now) {
   if (Status done = marshal(rpc, facts, config.credits_wanted, memory, peer); !done) {
+    if (done.error().kind() == ErrorKind::connection) return send_later(rpc, done.error());
     rpc.failure = Failure::cannot_construct;  // 4.5.4
     rpc.error = done.error();
     settle(rpc, now);
@@ -156,6 +161,13 @@ void Requester::State::send(Rpc& rpc, TimePoint now) {
   lower_wake(later(now, std::min(patience(), config.notice_after)));
   top_up_receives();  // 3.3.1: there before the Call is
   actions.push(Send{rpc.id, rpc.bytes.bytes()});
+}
+
+/// The connection has ended, and on_disconnected() has yet to say so: the call waits for the next one.
+void Requester::State::send_later(Rpc& rpc, Error why) {
+  rpc.forget_memory();
+  (rpc.call.health_check ? health_queue : queue).push_front(&rpc);
+  close_link(std::move(why));
 }
 
 void Requester::State::count_form(const Rpc& rpc) {

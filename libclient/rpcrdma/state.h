@@ -126,6 +126,7 @@ struct Requester::State {
   /// Sends what credits allow.
   void pump(TimePoint now);
   void send(Rpc& rpc, TimePoint now);
+  void send_later(Rpc& rpc, Error why);
   void count_form(const Rpc& rpc);
   Rpc* next_to_send();
   [[nodiscard]] std::uint32_t limit() const;

@@ -179,7 +179,8 @@ class World {
     for (const auto& one : state.executed) {
       if (left.empty() || left.contains(one.inode)) lines.push_back("      " + to_string(one) + "\n");
     }
-    for (std::size_t i = lines.size() - std::min(lines.size(), kShown); i < lines.size(); ++i) out += lines[i];
+    for (std::size_t i = lines.size() - std::min(lines.size(), kShown); i < lines.size(); ++i)
+      out += lines[i];
     return out;
   }
 
