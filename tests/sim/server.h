@@ -15,6 +15,7 @@ class SimServer {
   static constexpr std::uint16_t kPort = 20049;
 
   SimServer(Network& network, Host& host) : network_(network), host_(host), responder_(host.loop()) {
+    responder_.on_call = [this](const testing::SeenCall& call) { trace(call); };
     come_back();
   }
   SimServer(const SimServer&) = delete;
@@ -40,6 +41,8 @@ class SimServer {
   }
 
  private:
+  void trace(const testing::SeenCall& call);
+
   Network& network_;
   Host& host_;
   testing::Responder responder_;

@@ -493,6 +493,10 @@ void Responder::unpark(const Execution& done) {
 
 void Responder::note(Work& work) {
   work.seen.at = loop_.now();
+  if (work.answer) {
+    work.seen.status = static_cast<nfsstat4>(xdr::load_u32(work.answer->message.stream.bytes().data()));
+  }
+  if (on_call) on_call(work.seen);
   if (keeps_calls) calls.push_back(work.seen);
 }
 

@@ -81,6 +81,8 @@ class Responder {
   bool announce = true;      ///< whether private data (RFC 8797) is sent
   Duration reply_delay{0};   ///< between the execution of a request and its answer
   bool keeps_calls = false;  ///< whether `calls` is written
+  /// Hears of each COMPOUND when it has been executed, or answered from the reply cache.
+  std::function<void(const SeenCall&)> on_call;
 
   // ---- what it saw ----
   std::vector<SeenCall> calls;

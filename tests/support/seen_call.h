@@ -15,8 +15,9 @@ struct SeenCall {
   std::vector<nfs4::nfs_opnum4> ops;
   std::uint32_t minor = 0;
   std::uint32_t xid = 0;
-  unsigned connection = 0;  ///< counts from 1
-  bool replayed = false;    ///< answered from the reply cache, not executed
+  unsigned connection = 0;                ///< counts from 1
+  bool replayed = false;                  ///< answered from the reply cache, not executed
+  nfs4::nfsstat4 status = nfs4::NFS4_OK;  ///< of the COMPOUND, once it was answered
   nfs4::SEQUENCE4args sequence;
   std::string credential;  ///< encoded: flavor, length, body
   // What its transport header had: lengths of chunks.

@@ -436,4 +436,28 @@ TEST_CASE("open files: an error of CLOSE comes out, and the file is gone all the
   c.closes = false;  // the server still has it
 }
 
+TEST_CASE("S18 open files: CLOSE waits for a READ that nobody waits for, and leaves nothing open behind it") {
+  Opening m;
+  EngineClient& c = m.connect();
+  Opened file = m.open(user(1000), kRead);
+  const std::shared_ptr<OpenFile> keep = file.file.file();
+  m.server.set_short_reads(2);  // the rest is asked for by a second READ
+  m.server.hold(OP_ILLEGAL);
+  std::string data(4, '?');
+  auto reading = keep->read(room(data), 0);
+  c.start(reading);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  auto closing = c.files.close(std::move(file.file));
+  c.start(closing);
+  c.turn_for(20ms);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return reading.done() && closing.done(); }));
+  CHECK(ok(reading.await_resume()));
+  CHECK(data == "text");
+  CHECK(ok(closing.await_resume()));
+  CHECK(m.server.open_states() == 0);
+  CHECK(m.server.count(OP_OPEN) == 1);
+  CHECK(m.server.count(OP_CLOSE) == 1);
+}
+
 }  // namespace nfsrdma

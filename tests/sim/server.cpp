@@ -1,0 +1,23 @@
+#include "sim/server.h"
+
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::sim {
+
+/// "OPEN+GETFH NFS4ERR_DELAY, connection 2, slot 0:17".
+void SimServer::trace(const testing::SeenCall& call) {
+  std::string text;
+  for (const nfs4::nfs_opnum4 op : call.ops) {
+    if (op == nfs4::OP_SEQUENCE || op == nfs4::OP_PUTFH) continue;
+    if (!text.empty()) text += '+';
+    text += nfs4::operation_name(op);
+  }
+  if (text.empty()) text = "SEQUENCE";
+  if (call.status != nfs4::NFS4_OK) text += " " + std::string(nfs4::to_string(call.status));
+  text += ", connection " + std::to_string(call.connection) + ", slot " +
+          std::to_string(call.sequence.sa_slotid) + ":" + std::to_string(call.sequence.sa_sequenceid);
+  if (call.replayed) text += ", replayed";
+  host_.simulation().say(host_.number(), "answers", std::move(text));
+}
+
+}  // namespace nfsrdma::sim
