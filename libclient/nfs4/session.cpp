@@ -225,7 +225,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
   bool high_lowered = false;
   for (;;) {
     Lane& lane = route();
-    const async::TimePoint sent = loop().now();
+    const Sent sent{loop().now(), loop().lease_now()};
     rpc::Outcome outcome = co_await lane.channel.call(compound.release(facts_.max_response, deadline));
     compound.restore(std::move(outcome.message));
     transmissions.sent += outcome.sends;
@@ -307,9 +307,9 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
 }
 
 /// What a good SEQUENCE says of the session.
-void Session::take_sequence(const SEQUENCE4resok& ok, bool current, async::TimePoint sent, bool recovering) {
-  last_renewal_ = std::max(last_renewal_, sent);
-  leased_until_ = std::max(leased_until_, sent + std::chrono::seconds(facts_.lease_seconds));
+void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Sent& sent, bool recovering) {
+  last_renewal_ = std::max(last_renewal_, sent.when);
+  leased_until_ = std::max(leased_until_, sent.lease + std::chrono::seconds(facts_.lease_seconds));
   if (current) {
     const bool raised = ok.sr_target_highest_slotid > slots_.target();
     slots_.set_target(ok.sr_target_highest_slotid);

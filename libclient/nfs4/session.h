@@ -164,7 +164,7 @@ class Session final : private CallbackHandler {
   /// Whether what a delegation promises can be relied upon: the lease lasts (RFC 8881 10.2.1), and nothing is
   /// known to have been revoked or lost.
   [[nodiscard]] bool delegations_good() {
-    return loop().now() < leased_until_ && !recovering_ && !finding_revoked_;
+    return loop().lease_now() < leased_until_ && !recovering_ && !finding_revoked_;
   }
   [[nodiscard]] std::size_t delegations() const;
   /// Changes with what this client does that may change the file's attributes, begun and ended.
@@ -264,7 +264,11 @@ class Session final : private CallbackHandler {
     caller,      ///< the caller hears of it
   };
   static Refused judge_sequence(nfsstat4 status);
-  void take_sequence(const SEQUENCE4resok& ok, bool current, async::TimePoint sent, bool recovering);
+  struct Sent {
+    async::TimePoint when;
+    async::LeaseTime lease;
+  };
+  void take_sequence(const SEQUENCE4resok& ok, bool current, const Sent& sent, bool recovering);
   [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
   void heed_flags(std::uint32_t flags);
   async::Task<bool> ready(async::TimePoint deadline);
@@ -369,7 +373,7 @@ class Session final : private CallbackHandler {
   std::array<std::uint64_t, 256> changed_{};  // by hash of the handle: those of some more files
 
   async::TimePoint last_renewal_{};
-  async::TimePoint leased_until_{};  // by the last SEQUENCE that the server answered
+  async::LeaseTime leased_until_{};  // by the last SEQUENCE that the server answered
   async::Loop::TimerId lease_timer_ = 0;
   bool renewing_ = false;
 };

@@ -184,6 +184,8 @@ void Requester::State::retry_or_complete_all() {
   }
   for (Rpc* rpc : again | std::views::reverse)
     (rpc->call.health_check ? health_queue : queue).push_front(rpc);
+  // What a connection has to begin with goes before what was sent earlier on the last one.
+  std::ranges::stable_partition(health_queue, [](const Rpc* rpc) { return rpc->call.first; });
 }
 
 // ---- time ----

@@ -145,7 +145,7 @@ TEST_CASE("delegation: attributes that came while a change was under way are not
   CHECK(m.asked(*file) == 0);
 }
 
-TEST_CASE("delegation: one is good for as long as the lease is") {
+TEST_CASE("S15 delegation: one is good for as long as the lease is") {
   Delegating m;
   m.server.set_lease(1);
   (void)m.connect("timeo=400ms");
@@ -208,7 +208,7 @@ TEST_CASE("delegation: a recall is answered while nobody is inside a call, and w
   }
 }
 
-TEST_CASE("delegation: a recall that overtakes the Reply to OPEN") {
+TEST_CASE("S15 delegation: a recall that overtakes the Reply to OPEN") {
   Delegating m;
   (void)m.connect();
   m.server.hold(OP_OPEN);
@@ -226,7 +226,7 @@ TEST_CASE("delegation: a recall that overtakes the Reply to OPEN") {
   CHECK(m.asked(*file) == 1);
 }
 
-TEST_CASE("delegation: a recall that overtakes the Reply to a reclaim") {
+TEST_CASE("S15 delegation: a recall that overtakes the Reply to a reclaim") {
   Delegating m;
   (void)m.connect();
   const auto file = m.reading();
@@ -301,7 +301,7 @@ TEST_CASE("delegation: CB_RECALL_SLOT lowers the slots in use, and the server he
 
 // ---- connections ----
 
-TEST_CASE("delegation: recalled while the connection is down, returned after the reconnect, BIND first") {
+TEST_CASE("S15 delegation: recalled while the connection is down, returned after the reconnect, BIND first") {
   Delegating m;
   (void)m.connect();
   const auto file = m.reading();
@@ -415,7 +415,7 @@ TEST_CASE("delegation: where the server misses the backchannel the connection is
 
 // ---- sessions and servers ----
 
-TEST_CASE("delegation: one outlives its session, and is recalled over the next") {
+TEST_CASE("S15 delegation: one outlives its session, and is recalled over the next") {
   Delegating m;
   m.server.add_file("/g", "text");
   (void)m.connect();
@@ -431,7 +431,7 @@ TEST_CASE("delegation: one outlives its session, and is recalled over the next")
   CHECK(m.soon(0));
 }
 
-TEST_CASE("delegation: reclaimed after a restart, and recalled afterwards") {
+TEST_CASE("S15 delegation: reclaimed after a restart, and recalled afterwards") {
   Delegating m;
   (void)m.connect();
   const auto file = m.reading();

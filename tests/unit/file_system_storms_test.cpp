@@ -45,7 +45,11 @@ struct Storm : Plain {
   }
   async::Task<Status> writing(const OpenedFile& file, const std::string& text, std::uint64_t offset,
                               std::optional<int> flags = std::nullopt) {
-    return files->write(file.handle, {}, std::as_bytes(std::span(text)), offset, flags);
+    // A task begins later than this returns: the data is to be where the task can hold on to it.
+    async::Memory memory = loop.memory().take(std::max<std::size_t>(text.size(), 1));
+    std::ranges::copy(std::as_bytes(std::span(text)), memory.data.get());
+    const std::span<const std::byte> data(memory.data.get(), text.size());
+    return files->write(file.handle, std::move(memory), data, offset, flags);
   }
   int write_error(const OpenedFile& file, const std::string& text, std::uint64_t offset,
                   std::optional<int> flags = std::nullopt) {

@@ -146,7 +146,7 @@ TEST_CASE("session: a connect that is given up before its outcome leaves nobody 
 
 // ---- waiting ----
 
-TEST_CASE("session: DELAY is waited for, less and less often") {
+TEST_CASE("S21 session: DELAY is waited for, less and less often") {
   Mounted m;
   m.server.add_file("/a", "text");
   (void)m.connect();
@@ -355,7 +355,7 @@ TEST_CASE("session: RETRY_UNCACHED_REP behind a SEQUENCE that succeeded, as Linu
   CHECK(m.server.count(OP_REMOVE) == 1);
 }
 
-TEST_CASE("session: a CREATE whose answer was lost is answered from the reply cache, and done once") {
+TEST_CASE("S4 session: a CREATE whose answer was lost is answered from the reply cache, and done once") {
   Mounted m;
   (void)m.connect();
   m.server.drop_after(OP_CREATE);
