@@ -67,7 +67,7 @@ Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, L
     : options_(std::move(options)),
       log_(std::move(log)),
       client_name_(identity_of(options_)),
-      server_(loop_, options_.target, addresses, log_, patience(options_), 
+      server_(loop_, options_.target, addresses, log_, patience(options_),
               api::Surroundings::system(client_name_.text())) {}
 
 Mount::~Mount() {

@@ -20,6 +20,8 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t kEnvelope = 1024;
 /// Calls that a server may have under way towards us.
 constexpr std::uint32_t kCallbackSlots = 4;
+/// For the end of a session that could not be used.
+constexpr auto kGoodbye = 2s;
 /// A call without an answer is sent again on a fresh connection while its time-out still leaves room for
 /// that, and the credit of one that was given up is had back so (options.h: "Connections are replaced well
 /// before"). Not sooner than a server that is merely busy may need.
@@ -132,6 +134,14 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
   if (auto done = co_await first.connect(deadline); !done) co_return done;
   session_ = std::make_unique<nfs4::Session>(
       first, session_options(options_, first, patience_, surroundings_), notices_);
+  auto begun = co_await begin(deadline);
+  // Not left to the lease, where there is one already.
+  if (!begun && session_->facts().slots != 0) (void)co_await session_->close(first.loop().now() + kGoodbye);
+  co_return begun;
+}
+
+/// The session, on all connections, and what the server takes in one READ and WRITE.
+async::Task<Status> Server::begin(async::TimePoint deadline) {
   if (auto done = co_await session_->open(deadline); !done) co_return done;
   for (std::size_t i = 1; i < channels_.size(); ++i) {
     if (auto done = co_await session_->add(*channels_[i], deadline); !done) co_return done;

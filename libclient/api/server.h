@@ -55,6 +55,8 @@ class Server {
   [[nodiscard]] std::uint32_t wsize() const { return wsize_; }
 
  private:
+  async::Task<Status> begin(async::TimePoint deadline);
+
   const Options options_;
   const NoticeSink notices_;
   const std::optional<std::chrono::milliseconds> patience_;

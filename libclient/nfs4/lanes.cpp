@@ -65,7 +65,8 @@ void Session::on_link(Lane& lane, bool up) {
 void Session::bind_if_needed(Lane& lane) {
   // Alone and without a backchannel it is known by the first SEQUENCE (RFC 8881 2.10.3.1).
   if (lanes_.size() == 1 && !wants_backchannel()) lane.bound = true;
-  if (open_ && !lane.bound && !lane.binding && !lane.refused && lane.channel.up()) loop().spawn(bind(lane));
+  if ((open_ || closing_) && !lane.bound && !lane.binding && !lane.refused && lane.channel.up())
+    loop().spawn(bind(lane));
 }
 
 /// After CREATE_SESSION over `bound`: the others are strangers to the new session.
@@ -89,6 +90,7 @@ async::Task<void> Session::bind(Lane& lane, bool again) {
   auto reply = co_await call_raw(compound, default_deadline(), &lane.channel);
   channel_.give_back(compound.take_message());
   lane.binding = false;
+  bind_ended_.notify_all();
   if (session != facts_.session_id) {
     bind_if_needed(lane);
     co_return;
@@ -111,13 +113,15 @@ async::Task<void> Session::bind(Lane& lane, bool again) {
 
 /// CONN_NOT_BOUND_TO_SESSION: the server does not take the connection for one of the session's (RFC 8881
 /// 2.10.3.1). False if neither this one nor another can be had for the session, which is then of no use.
-async::Task<bool> Session::bind_again(Lane& lane, async::Clock::duration pause) {
-  if (lane.binding || !lane.channel.up()) {
+async::Task<bool> Session::bind_again(Lane& lane, async::Clock::duration pause, async::TimePoint deadline) {
+  if (lane.binding) {
+    (void)co_await bind_ended_.wait_until(deadline);
+  } else if (lane.channel.up()) {
+    co_await bind(lane);
+  } else {
     co_await loop().sleep_for(pause);
-    co_return !recovering_;
   }
-  co_await bind(lane);
-  co_return lane.bound || !lane.refused || usable_connections() != 0;
+  co_return !recovering_ && (!lane.refused || usable_connections() != 0);
 }
 
 }  // namespace nfsrdma::nfs4

@@ -240,6 +240,7 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok&
   }
   open.access |= what.access;
   open.epoch = session_.epoch();
+  open.reclaimable = true;
   open.notifies_locks = (ok.rflags & OPEN4_RESULT_MAY_NOTIFY_LOCK) != 0;
   session_.take_delegation(open, ok.delegation);
   return count_in(std::move(file), what.access);

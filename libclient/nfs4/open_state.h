@@ -52,6 +52,7 @@ struct Open {
   std::optional<Delegation> delegation;
   std::uint64_t number = 0;  // in the Session's registry
   bool held = false;         // it is registered there
+  bool reclaimable = true;   // the server had it when this client last heard of it
   bool parked = false;       // nobody has it open; kept for its delegation, as long as that lasts
   std::map<std::uint64_t, std::shared_ptr<LockState>> locks;  // by lock owner
   /// Lock owners whose locks could not be had again. Until they let go of the file its use gives EIO:

@@ -35,7 +35,8 @@ std::string text_of(const std::vector<std::byte>& bytes) {
 /// The connection has ended, and there are others (Channel::hand_calls_back).
 template <class T>
 bool was_handed_back(const Result<T>& result) {
-  return !result && result.error().kind() == ErrorKind::cancelled && result.error().errno_value() == ECANCELED;
+  return !result && result.error().kind() == ErrorKind::cancelled &&
+         result.error().errno_value() == ECANCELED;
 }
 
 Error closed_meanwhile(const std::string& path) {
@@ -82,7 +83,7 @@ async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::
 async::Task<Result<CompoundReply>> Session::call_raw_once(Compound& compound, async::TimePoint deadline,
                                                           rpc::Channel& channel) {
   rpcrdma::Call call = compound.release(compound.reply_size().max_inline, deadline);
-  call.health_check = true;  // the calls that wait for credits wait for this, too
+  call.health_check = call.first = true;  // the calls that wait for credits wait for this, too
   rpc::Outcome outcome = co_await channel.call(std::move(call));
   compound.restore(std::move(outcome.message));
   CallCounters& counted = counters_.of(compound.what());
@@ -308,7 +309,7 @@ async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
   for (auto at = opens_.begin(); at != opens_.end();) {
     const std::shared_ptr<Open> open = at->second;
     const std::uint64_t number = at->first;
-    if (open->epoch != epoch_ && !open->lost) {
+    if (open->epoch != epoch_ && !open->lost && open->reclaimable) {
       auto done = co_await reclaim_open(open, deadline);
       if (!done) co_return done;
     }
@@ -337,6 +338,8 @@ async::Task<Status> Session::reclaim_open(std::shared_ptr<Open> open, async::Tim
   const bool later =
       status == NFS4ERR_NO_GRACE || status == NFS4ERR_RECLAIM_BAD || status == NFS4ERR_RECLAIM_CONFLICT;
   if (!later) open->lost = done.error();
+  // Nor must it be reclaimed after another restart, since the server does not have it now (8.4.3).
+  open->reclaimable = false;
   co_return Status();
 }
 
@@ -393,6 +396,7 @@ async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bo
   }
   take_delegation(*open, ok.delegation);
   open->epoch = epoch_;
+  open->reclaimable = true;
   if (!another || recovering) co_return Status();
   if (options_.recover_expired_locks) co_return co_await claim_locks(open, false, false, deadline);
   lose_locks(*open);
@@ -446,6 +450,11 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
   closing_ = true;
   open_ = false;
   hold_connections();
+  // A recovery that is under way makes a session, which has to go, too.
+  while (recovering_) {
+    const bool in_time = co_await recovered_.wait_until(deadline);
+    if (!in_time) break;
+  }
   // What an OPEN that is under way brings has to be given back, too.
   while (opening_ != 0 || closing_strays_ != 0 || !returning_.empty()) {
     const bool in_time = co_await returned_.wait_until(deadline);

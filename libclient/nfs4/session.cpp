@@ -25,6 +25,7 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       notices_(std::move(notices)),
       slot_free_(channel.loop()),
       recovered_(channel.loop()),
+      bind_ended_(channel.loop()),
       reopened_(channel.loop()),
       callbacks_(*this, CallbackOptions()),
       returned_(channel.loop()) {
@@ -267,7 +268,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
       case Refused::bind: {
         lane.bound = false;
         bool bound = current && loop().now() + pause.next() < deadline;
-        if (bound) bound = co_await bind_again(lane, pause.take());
+        if (bound) bound = co_await bind_again(lane, pause.take(), deadline);
         if (bound) continue;
         attempt.verdict = Verdict::recover;
         break;

@@ -278,7 +278,7 @@ class Session final : private CallbackHandler {
   void on_link(Lane& lane, bool up);
   void bind_if_needed(Lane& lane);
   async::Task<void> bind(Lane& lane, bool again = false);
-  async::Task<bool> bind_again(Lane& lane, async::Clock::duration pause);
+  async::Task<bool> bind_again(Lane& lane, async::Clock::duration pause, async::TimePoint deadline);
   void rebind_all(const rpc::Channel& bound);
 
   // callbacks.cpp
@@ -346,6 +346,7 @@ class Session final : private CallbackHandler {
   std::optional<Error> last_recovery_error_;
   bool reclaim_pending_ = false;  // a new client id, and RECLAIM_COMPLETE was not said
   async::Event recovered_;
+  async::Event bind_ended_;
   async::Event reopened_;
   std::uint64_t epoch_ = 0;                               // counts client ids
   std::map<std::uint64_t, std::shared_ptr<Open>> opens_;  // in the order in which they were registered

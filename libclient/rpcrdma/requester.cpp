@@ -73,6 +73,7 @@ CallId Requester::State::submit(Call call, TimePoint now) {
 }
 
 void Requester::State::enqueue(Rpc& rpc) {
+  if (rpc.call.health_check && rpc.call.first) return health_queue.push_front(&rpc);
   (rpc.call.health_check ? health_queue : queue).push_back(&rpc);
 }
 

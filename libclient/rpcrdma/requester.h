@@ -75,6 +75,8 @@ struct Call {
   std::uint64_t reply_max_reduced = 0;  ///< the same, with the results that are not wanted inline taken out
   TimePoint deadline = TimePoint::max();
   bool health_check = false;  ///< may use the credit that is kept for such (RFC 8267 4.6)
+  /// A health check that goes before all others: what has to be said first on a new connection.
+  bool first = false;
 };
 
 /// How long one RPC took, for statistics.

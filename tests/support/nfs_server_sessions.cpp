@@ -221,7 +221,9 @@ nfsstat4 ServerState::check_connection(SessionState& session, const Context& at)
     session.connections.insert(at.connection);
     return NFS4_OK;
   }
-  if (++session.refused[at.connection] > kPatience) problem("a connection is used that is not bound");
+  if (++session.refused[at.connection] > kPatience) {
+    problem("connection " + std::to_string(at.connection) + " is used, and is not bound");
+  }
   return NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
 }
 

@@ -192,8 +192,9 @@ TEST_CASE("S17 a client that comes back after it was killed finds the locks of i
   address.length = sizeof(sockaddr_in);
   const auto life = [&](const std::string& owner, bool dies) {
     async::Loop loop;
-    api::Server client(loop, server.target(), {address}, [](const std::string&) {}, std::nullopt,
-                       api::Surroundings::system(owner));
+    api::Server client(
+        loop, server.target(), {address}, [](const std::string&) {}, std::nullopt,
+        api::Surroundings::system(owner));
     REQUIRE(ok(loop.run(client.connect(loop.now() + 5s))));
     const std::string before = server.locks("/f");
     if (dies) {

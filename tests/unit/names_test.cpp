@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <set>
 
-#include "support/mounted.h"
 #include "support/listing_engine.h"
+#include "support/mounted.h"
 
 namespace nfsrdma::fs {
 namespace {
