@@ -10,8 +10,9 @@
 //     CHECK(server.problems() == "");       // what the client did that no client may do
 //
 // It listens on 127.0.0.1 and runs on a thread of its own: every member may be called from any thread. Or it
-// is on a machine of a simulation, and time in it is virtual. A change takes effect before the call returns. What it holds in memory is split as on a disk: `content` is
-// what a READ gives, and what a COMMIT has not reached is lost in restart().
+// is on a machine of a simulation, and its time is virtual. A change takes effect before the call returns.
+// What it holds in memory is split as on a disk: `content` is what a READ gives, and what a COMMIT has not
+// reached is lost in restart().
 #pragma once
 
 #include <chrono>
