@@ -65,7 +65,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   if (told) keep_fresh(**inode, *told, as_of);
   OpenedFile out;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, *inode, std::move(opened->file), caller,
-                                            options_.rsize);
+                                            options_.rsize, options_.most_ahead);
   heed_flags(out, flags);
   if ((flags & O_TRUNC) != 0) {
     SetAttributes changes;
@@ -101,7 +101,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   if (how.truncate) resized(*inode);  // it may have been there before
   inode->cached_change = out.entry.attributes.change;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, std::move(inode), std::move(opened->file),
-                                            caller, options_.rsize);
+                                            caller, options_.rsize, options_.most_ahead);
   heed_flags(out, flags);
   co_return out;
 }

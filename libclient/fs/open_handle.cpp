@@ -5,21 +5,21 @@
 
 namespace nfsrdma::fs {
 namespace {
-constexpr std::size_t kAhead = 8U << 20;
 /// The kernel reads ahead, too, and its requests overtake each other: so far behind the reader chunks are
 /// kept.
 constexpr std::size_t kBehind = 1U << 20;
 }  // namespace
 
 OpenHandle::OpenHandle(async::Loop& loop, Counters& counters, std::shared_ptr<Inode> inode,
-                       ServerFileRef file, Caller caller, std::uint32_t rsize)
+                       ServerFileRef file, Caller caller, std::uint32_t rsize, std::size_t most_ahead)
     : errors(inode->errors),
       loop_(loop),
       counters_(counters),
       inode_(std::move(inode)),
       file_(std::move(file)),
       caller_(std::move(caller)),
-      rsize_(rsize) {
+      rsize_(rsize),
+      most_ahead_(most_ahead) {
   inode_->open.push_back(this);
 }
 
@@ -83,7 +83,7 @@ void OpenHandle::look_ahead(std::uint64_t offset, std::size_t size) {
     const Chunk& last = *ahead_.rbegin()->second;
     if (last.done && last.got < last.wanted) return;
   }
-  for (; from < next_ + kAhead; from += rsize_) ahead_.emplace(from, begin(from, rsize_, true));
+  for (; from < next_ + most_ahead_; from += rsize_) ahead_.emplace(from, begin(from, rsize_, true));
 }
 
 async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t size,

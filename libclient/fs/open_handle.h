@@ -1,10 +1,10 @@
 // One open(2) of a mounted file: its state on the server and what was read ahead for it.
 //
 // Reading ahead. Reads that follow each other begin READs of what comes next, each rsize long, as far as
-// kAhead bytes beyond what was asked for; a read that finds its bytes there is answered from that memory.
-// They are for one reader in one go: the kernel's page cache is what keeps data. Whatever may have changed
-// the contents since they were begun (Inode::contents) throws them away, and so does their age, unless the
-// server has said meanwhile that the file is the same.
+// Options::most_ahead bytes beyond what was asked for; a read that finds its bytes there is answered from
+// that memory. They are for one reader in one go: the kernel's page cache is what keeps data. Whatever may
+// have changed the contents since they were begun (Inode::contents) throws them away, and so does their age,
+// unless the server has said meanwhile that the file is the same.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -40,7 +40,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
  public:
   /// `counters` must outlive it, and what it has read ahead.
   OpenHandle(async::Loop& loop, Counters& counters, std::shared_ptr<Inode> inode, ServerFileRef file,
-             Caller caller, std::uint32_t rsize);
+             Caller caller, std::uint32_t rsize, std::size_t most_ahead);
   ~OpenHandle();
   OpenHandle(const OpenHandle&) = delete;
   OpenHandle& operator=(const OpenHandle&) = delete;
@@ -90,6 +90,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   const ServerFileRef file_;
   const Caller caller_;  // who opened it
   const std::uint32_t rsize_;
+  const std::size_t most_ahead_;
   std::map<std::uint64_t, ChunkRef> ahead_;  // by offset, without overlaps
   std::uint64_t contents_ = 0;               // Inode::contents, as it was when they were begun
   std::uint64_t next_ = 0;                   // behind the last read

@@ -71,6 +71,7 @@ async::Task<Status> SimClient::connect() {
   fs::Options cache = settings_.cache;
   cache.rsize = server_->rsize();
   cache.wsize = server_->wsize();
+  cache.most_ahead = 8 * std::size_t{cache.rsize};
   files_ = std::make_unique<fs::FileSystem>(std::move(engine), cache, *root);
   co_return Status();
 }

@@ -115,7 +115,7 @@ async::Task<std::uint64_t> Worker::find(std::string name) {
 /// What files_ has of it, from `begin` on.
 async::Task<void> Worker::write_all(File file, std::string name, std::size_t begin) {
   const std::string& text = files_[name];
-  const std::size_t most = 1 + random_.below(20'000);
+  const std::size_t most = random_.between(1000, 20'000);
   while (begin < text.size()) {
     const std::size_t size = std::min(most, text.size() - begin);
     async::Memory memory = client_.host().loop().memory().take(size);
@@ -193,7 +193,7 @@ async::Task<void> Worker::read_back(std::string name) {
   if (opened) {
     const std::string& expected = files_[name];
     std::string got;
-    const std::size_t most = 1 + random_.below(20'000);
+    const std::size_t most = random_.between(1000, 20'000);
     for (;;) {
       auto data = co_await fs().read(opened->handle, got.size(), most);
       if (!data) {

@@ -12,6 +12,7 @@
 #include "nfs4/locks.h"
 #include "nfs4/objects.h"
 #include "nfs4/open_files.h"
+#include "sim/fabric/network.h"
 #include "support/loopback.h"
 #include "support/nfs_fixture.h"
 
@@ -28,11 +29,33 @@ inline bool is_of(const std::string& seen, const nfs4::Caller& caller) {
   return !seen.empty() && seen == std::string(reinterpret_cast<const char*>(mine.data()), seen.size());
 }
 
+/// The loop of a client: a simulated machine's where its server is on one, with all that is left of the
+/// client thrown away behind it; otherwise one of its own.
+class ClientLoop {
+ public:
+  ClientLoop(const NfsServer& server, const std::string& name)
+      : host_(server.host() != nullptr ? &server.host()->simulation().add_host(name) : nullptr) {
+    if (host_ == nullptr) own_.emplace();
+  }
+  ~ClientLoop() {
+    if (host_ != nullptr) host_->renew_loop();
+  }
+  ClientLoop(const ClientLoop&) = delete;
+  ClientLoop& operator=(const ClientLoop&) = delete;
+  [[nodiscard]] async::Loop& loop() { return host_ != nullptr ? host_->loop() : *own_; }
+  [[nodiscard]] sim::Host* host() { return host_; }
+
+ private:
+  sim::Host* const host_;
+  std::optional<async::Loop> own_;
+};
+
 /// One client's connection, session and everything on it.
 struct EngineClient {
   explicit EngineClient(const NfsServer& server, std::string name = "engine",
                         nfs4::SessionOptions wanted = {})
-      : channel(loop, channel_options(server), {}),
+      : place(server, name),
+        channel(loop, channel_options(server, place.host()), {}),
         session(channel, session_options(std::move(wanted), std::move(name)),
                 [this](const std::string& text) { notices += text + "\n"; }) {
     REQUIRE(ok(run(channel.connect(loop.now() + 5s))));
@@ -80,14 +103,19 @@ struct EngineClient {
     return node->handle;
   }
 
-  static rpc::ChannelOptions channel_options(const NfsServer& server) {
-    rpc::Address address;
-    address.storage = loopback(server.port());
-    address.length = sizeof(sockaddr_in);
+  static rpc::ChannelOptions channel_options(const NfsServer& server, sim::Host* host) {
     rpc::ChannelOptions options;
     options.server = "test server";
-    options.addresses = {address};
     options.fabric = Fabric::iwarp;
+    if (host != nullptr) {
+      options.addresses = {sim::Network::address(*server.host(), server.port())};
+      options.dial = server.network()->dialer(*host);
+    } else {
+      rpc::Address address;
+      address.storage = loopback(server.port());
+      address.length = sizeof(sockaddr_in);
+      options.addresses = {address};
+    }
     options.rdma.backward_credits = 4;
     options.rdma.reply_timeout = 2s;
     return options;
@@ -101,7 +129,8 @@ struct EngineClient {
     return options;
   }
 
-  async::Loop loop;
+  ClientLoop place;
+  async::Loop& loop = place.loop();
   std::string notices;
   rpc::Channel channel;
   nfs4::Session session;
@@ -112,9 +141,12 @@ struct EngineClient {
   bool closes = true;
 };
 
-/// A server and, once connect() was called, a client. At the end nobody may have broken a rule.
+/// A server and, once connect() was called, a client, on simulated machines: what they wait for takes no real
+/// time. At the end nobody may have broken a rule.
 struct Engine {
-  NfsServer server;
+  sim::Simulation world{1};
+  sim::Network network{world};
+  NfsServer server{network, world.add_host("server")};
   std::optional<EngineClient> client;
 
   ~Engine() {

@@ -1,19 +1,12 @@
 #include "support/nfs_server.h"
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <set>
-#include <thread>
 
 #include "async/loop.h"
-#include "fabric/iwarp/listener.h"
-#include "support/loopback.h"
 #include "support/nfs_responder.h"
+#include "support/nfs_server_venue.h"
 
 namespace nfsrdma::testing {
 
@@ -21,92 +14,54 @@ using namespace nfs4;
 
 class NfsServer::Impl {
  public:
-  Impl();
+  explicit Impl(std::unique_ptr<Venue> where);
   ~Impl();
 
-  /// Runs `fn` on the server's thread and gives what it gives.
+  /// Runs `fn` where the server runs, and gives what it gives.
   template <class F>
   auto on_thread(F fn) {
     using T = std::invoke_result_t<F>;
     std::packaged_task<T()> task(std::move(fn));
     auto result = task.get_future();
-    {
-      const std::lock_guard lock(mutex);
-      queue.emplace_back([&task] { task(); });
-    }
-    [[maybe_unused]] const int told = ::eventfd_write(wake, 1);
+    venue->run([&task] { task(); });
     return result.get();
   }
 
   void listen();
-  /// Begins a Call to the client on the server's thread, and waits for its status on the caller's.
+  /// Begins a Call to the client where the server runs, and waits for its status.
   std::optional<nfsstat4> answered(const std::function<CallbackQueue::Ticket(Responder::Done)>& begin,
                                    std::chrono::milliseconds most);
   std::string locks(const std::string& path);
 
-  // constant once the thread runs
+  const std::unique_ptr<Venue> venue;
+  sim::Network* network = nullptr;  // of a simulated one
+  sim::Host* host = nullptr;
   std::atomic<std::uint16_t> port{0};
 
   // the server thread's
-  async::Loop loop;
-  Responder responder{loop};
+  Responder responder{venue->loop()};
   ServerState& state = responder.state;
-  std::unique_ptr<fabric::iwarp::Listener> listener;
-
- private:
-  void run();
-
-  int wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  std::mutex mutex;  // guards queue, stop
-  std::vector<std::function<void()>> queue;
-  bool stop = false;
-  std::thread thread;
+  std::unique_ptr<fabric::Listener> listener;
 };
 
-NfsServer::Impl::Impl() {
-  responder.keeps_calls = true;
-  state.keeps_opens = true;
-  loop.watch(wake, EPOLLIN, [this](std::uint32_t) {
-    eventfd_t count = 0;
-    [[maybe_unused]] const int taken = ::eventfd_read(wake, &count);
-    std::vector<std::function<void()>> batch;
-    {
-      const std::lock_guard lock(mutex);
-      batch.swap(queue);
-    }
-    for (const auto& fn : batch) fn();
+NfsServer::Impl::Impl(std::unique_ptr<Venue> where) : venue(std::move(where)) {
+  on_thread([this] {
+    responder.keeps_calls = true;
+    state.keeps_opens = true;
+    listen();
   });
-  listen();
-  thread = std::thread([this] { run(); });
 }
 
 NfsServer::Impl::~Impl() {
-  on_thread([this] {
-    stop = true;
-    return 0;
-  });
-  thread.join();
+  venue->end();
   responder.drop_connections();
-  loop.turn(loop.now());
-  loop.turn(loop.now());
+  for (int i = 0; i < 2; ++i) venue->loop().turn(async::TimePoint::min());
   listener.reset();
-  loop.unwatch(wake);
-  ::close(wake);
-}
-
-void NfsServer::Impl::run() {
-  while (!stop) loop.turn(async::TimePoint::max());
 }
 
 void NfsServer::Impl::listen() {
-  auto made = fabric::iwarp::Listener::listen(
-      loop, loopback(port),
-      [this](std::unique_ptr<fabric::iwarp::Incoming> incoming) { responder.accept(std::move(incoming)); });
-  if (!made) {
-    std::fprintf(stderr, "test server: %s\n", made.error().text().c_str());
-    std::abort();
-  }
-  listener = std::move(*made);
+  listener = venue->listen(
+      [this](std::unique_ptr<fabric::Incoming> incoming) { responder.accept(std::move(incoming)); });
   port = listener->port();
 }
 
@@ -132,7 +87,8 @@ std::optional<nfsstat4> NfsServer::Impl::answered(
   auto status = promise->get_future();
   const auto ticket =
       on_thread([&] { return begin([promise](nfsstat4 answer) { promise->set_value(answer); }); });
-  const bool in_time = status.wait_for(most) == std::future_status::ready;
+  const auto is_there = [&] { return status.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
+  const bool in_time = venue->wait(is_there, most);
   on_thread([&] { responder.callbacks.drop(ticket); });
   if (!in_time) return std::nullopt;
   return status.get();
@@ -140,8 +96,20 @@ std::optional<nfsstat4> NfsServer::Impl::answered(
 
 // ---- the public face: everything on the server's thread ----
 
-NfsServer::NfsServer() : impl_(std::make_unique<Impl>()) {}
+NfsServer::NfsServer() : impl_(std::make_unique<Impl>(thread_venue())) {}
+NfsServer::NfsServer(sim::Network& network, sim::Host& host)
+    : impl_(std::make_unique<Impl>(sim_venue(network, host))) {
+  impl_->network = &network;
+  impl_->host = &host;
+}
 NfsServer::~NfsServer() = default;
+
+sim::Network* NfsServer::network() const {
+  return impl_->network;
+}
+sim::Host* NfsServer::host() const {
+  return impl_->host;
+}
 
 std::uint16_t NfsServer::port() const {
   return impl_->port;

@@ -9,9 +9,10 @@
 //     CHECK(server.count(OP_READ) == 4);
 //     CHECK(server.problems() == "");       // what the client did that no client may do
 //
-// It listens on 127.0.0.1 and runs on a thread of its own. Every member may be called from any thread; a
-// change takes effect before the call returns. What it holds in memory is split as on a disk: `content` is
-// what a READ gives, and what a COMMIT has not reached is lost in restart().
+// It listens on 127.0.0.1 and runs on a thread of its own: every member may be called from any thread. Or it
+// is on a machine of a simulation, and its time is virtual. A change takes effect before the call returns.
+// What it holds in memory is split as on a disk: `content` is what a READ gives, and what a COMMIT has not
+// reached is lost in restart().
 #pragma once
 
 #include <chrono>
@@ -26,6 +27,11 @@
 #include "nfsrdma/options.h"
 #include "support/seen_call.h"
 
+namespace nfsrdma::sim {
+class Host;
+class Network;
+}  // namespace nfsrdma::sim
+
 namespace nfsrdma::testing {
 
 class Responder;
@@ -33,11 +39,16 @@ class Responder;
 class NfsServer {
  public:
   NfsServer();
+  /// On a simulated machine: it runs while the simulation does, and is confined to its thread.
+  NfsServer(sim::Network& network, sim::Host& host);
   ~NfsServer();
   NfsServer(const NfsServer&) = delete;
   NfsServer& operator=(const NfsServer&) = delete;
 
   [[nodiscard]] std::uint16_t port() const;
+  /// Of a simulated one; null otherwise.
+  [[nodiscard]] sim::Network* network() const;
+  [[nodiscard]] sim::Host* host() const;
   /// To connect to, with options as on a command line ("timeo=500ms,vers=4.1").
   [[nodiscard]] Target target(const std::string& options = "") const;
 
