@@ -275,13 +275,14 @@ if section trouble; then
   "$lab" stop-nfsd
   stopped=$SECONDS
   check "fio was under way when nfsd was restarted" kill -0 "$fio"
+  # By what ends a program: one that handles the signal, as a shell does, goes on waiting (F7).
   program "with the server stopped, what waits for it can be interrupted" << 'PY'
 import signal, subprocess
 default = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
 new = lambda what: a + '/of.' + what
 for what, command in (('ls', ['ls', a + '/listed']), ('stat', ['stat', a + '/listed/file.1']), ('cat', ['cat', a + '/listed/file.2']),
                       ('touch', ['touch', new('touch')]), ('mkdir', ['mkdir', new('mkdir')]), ('df', ['df', a]),
-                      ('write', ['sh', '-c', 'echo x > ' + a + '/listed/file.3'])):
+                      ('write', ['cp', '/etc/passwd', a + '/listed/file.3'])):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=default) as waits:
         time.sleep(0.6)
         if waits.poll() is not None:
