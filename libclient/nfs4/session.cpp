@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 constexpr async::Clock::duration kFirstDelay = 20ms, kMostDelay = 2s;
 /// What stands around the data of a READ's Reply or a WRITE's Call, at most. create_session() refuses
 /// sessions that are not larger.
-constexpr std::uint32_t kEnvelope = 1024;
+constexpr std::uint32_t kDataEnvelope = 1024;
 /// How often a call is made again at once, in another slot or session, before there are pauses.
 constexpr int kQuickTries = 4;
 
@@ -63,10 +63,10 @@ Compound Session::begin(const char* what, const Caller& caller) {
 }
 
 std::size_t Session::most_read() const {
-  return static_cast<std::size_t>(std::min<std::uint64_t>(facts_.max_read, facts_.max_response - kEnvelope));
+  return static_cast<std::size_t>(std::min<std::uint64_t>(facts_.max_read, facts_.max_response - kDataEnvelope));
 }
 std::size_t Session::most_written() const {
-  return static_cast<std::size_t>(std::min<std::uint64_t>(facts_.max_write, facts_.max_request - kEnvelope));
+  return static_cast<std::size_t>(std::min<std::uint64_t>(facts_.max_write, facts_.max_request - kDataEnvelope));
 }
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound) {
