@@ -492,3 +492,40 @@ TEST_CASE("sim fabric: completions wait for the peer and come late where the dev
   two.settle(10ms);
   CHECK(two.client.completed == std::vector<std::uint64_t>{41});
 }
+
+TEST_CASE(
+    "T28 sim fabric: RDMA Writes to what was abandoned go nowhere, until it is forgotten; a Read ends it "
+    "all") {
+  Two two;
+  two.connect();
+  std::string memory(10, '.');
+  const RemoteSegment target = two.client.expose(memory, Access::remote_write);
+  const RemoteSegment source = two.client.expose(memory, Access::remote_read);
+  REQUIRE(two.client.connection->abandon({&target, 1}, 51));
+  CHECK(two.client.completed == std::vector<std::uint64_t>{51});
+  two.server.write(std::string(10, 'd'), target);
+  two.settle();
+  CHECK(memory == std::string(10, '.'));
+  CHECK(two.client.closed == 0);
+  SUBCASE("beyond its bounds it is a fault as ever") {
+    two.server.write(std::string(11, 'd'), target);
+  }
+  SUBCASE("forgotten") {
+    two.client.connection->forget({&target, 1});
+    two.server.write("d", target);
+  }
+  SUBCASE("read") {
+    REQUIRE(two.client.connection->abandon({&source, 1}, 52));
+    std::string into(10, '.');
+    two.server.connection->post_rdma_read(std::as_writable_bytes(std::span(into)), source, 53);
+    two.server.connection->flush();
+    two.settle();
+    REQUIRE(two.client.closed == 1);
+    CHECK(two.client.why->kind() == ErrorKind::cancelled);
+    CHECK(two.network.problems() == "");
+    return;
+  }
+  two.settle();
+  REQUIRE(two.client.closed == 1);
+  CHECK(two.client.why->kind() == ErrorKind::protocol);
+}
