@@ -182,10 +182,12 @@ void Requester::State::retry_or_complete_all() {
         break;
     }
   }
-  for (Rpc* rpc : again | std::views::reverse)
-    (rpc->call.health_check ? health_queue : queue).push_front(rpc);
   // What a connection has to begin with goes before what was sent earlier on the last one.
-  std::ranges::stable_partition(health_queue, [](const Rpc* rpc) { return rpc->call.first; });
+  for (const bool first : {false, true}) {
+    for (Rpc* rpc : again | std::views::reverse) {
+      if (rpc->call.first == first) (rpc->call.health_check ? health_queue : queue).push_front(rpc);
+    }
+  }
 }
 
 // ---- time ----
