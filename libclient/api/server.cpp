@@ -21,7 +21,7 @@ constexpr std::uint32_t kEnvelope = 1024;
 /// Calls that a server may have under way towards us.
 constexpr std::uint32_t kCallbackSlots = 4;
 /// For the end of a session that could not be used.
-constexpr auto kGoodbye = 2s;
+constexpr auto kFarewell = 2s;
 /// A call without an answer is sent again on a fresh connection while its time-out still leaves room for
 /// that, and the credit of one that was given up is had back so (options.h: "Connections are replaced well
 /// before"). Not sooner than a server that is merely busy may need.
@@ -136,7 +136,7 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
       first, session_options(options_, first, patience_, surroundings_), notices_);
   auto begun = co_await begin(deadline);
   // Not left to the lease, where there is one already.
-  if (!begun && session_->facts().slots != 0) (void)co_await session_->close(first.loop().now() + kGoodbye);
+  if (!begun && session_->facts().slots != 0) (void)co_await session_->close(first.loop().now() + kFarewell);
   co_return begun;
 }
 

@@ -63,10 +63,12 @@ Compound Session::begin(const char* what, const Caller& caller) {
 }
 
 std::size_t Session::most_read() const {
-  return static_cast<std::size_t>(std::min<std::uint64_t>(facts_.max_read, facts_.max_response - kDataEnvelope));
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(facts_.max_read, facts_.max_response - kDataEnvelope));
 }
 std::size_t Session::most_written() const {
-  return static_cast<std::size_t>(std::min<std::uint64_t>(facts_.max_write, facts_.max_request - kDataEnvelope));
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(facts_.max_write, facts_.max_request - kDataEnvelope));
 }
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound) {
