@@ -35,7 +35,7 @@ std::string_view field(std::string_view status, std::string_view name) {
   return {};
 }
 
-std::uint64_t number(std::string_view text, int base) {
+std::uint64_t parsed(std::string_view text, int base) {
   std::uint64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value, base);
   return value;
@@ -60,11 +60,11 @@ std::optional<std::string> content(pid_t thread, const char* file) {
 bool has_fatal_signal(std::string_view status) {
   const std::string_view state = field(status, "State");
   if (state.starts_with('Z') || state.starts_with('X')) return true;
-  const auto set = [&](const char* name) { return number(field(status, name), 16); };
+  const auto set = [&](const char* name) { return parsed(field(status, name), 16); };
   const std::uint64_t pending = set("SigPnd") | set("ShdPnd");
   if ((pending & bit(SIGKILL)) != 0) return true;
   // A debugger may still take away any other.
-  if (number(field(status, "TracerPid"), 10) != 0) return false;
+  if (parsed(field(status, "TracerPid"), 10) != 0) return false;
   return (pending & ~set("SigBlk") & ~set("SigIgn") & ~set("SigCgt") & ~kHarmless) != 0;
 }
 
@@ -81,8 +81,8 @@ bool dies_of_signal(std::string_view stat) {
     if (at == std::string_view::npos) break;
     const std::size_t end = std::min(stat.find_first_of(" \n", at), stat.size());
     ++index;
-    if (index == kFlags) flags = number(stat.substr(at, end - at), 10);
-    if (index == kExitCode) code = number(stat.substr(at, end - at), 10);
+    if (index == kFlags) flags = parsed(stat.substr(at, end - at), 10);
+    if (index == kExitCode) code = parsed(stat.substr(at, end - at), 10);
     at = end;
   }
   constexpr std::uint64_t kSignal = 0x7f;  // WTERMSIG of what wait(2) gives
