@@ -42,8 +42,10 @@ class AllSignalsBlocked {
 
 std::optional<std::uint32_t> number_of(std::string_view principal) {
   std::uint32_t number = 0;
-  const char* end = principal.data() + principal.size();
-  const auto parsed = std::from_chars(principal.data(), end, number);
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): from_chars is given the end, too
+  const char* const begin = principal.data();
+  const char* const end = begin + principal.size();
+  const auto parsed = std::from_chars(begin, end, number);
   if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
   return number;
 }
