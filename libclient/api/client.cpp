@@ -138,8 +138,6 @@ void ClientImpl::tell_keeper() {
 
 void ClientImpl::keep() {
   using std::chrono::milliseconds;
-  const milliseconds longest =
-      milliseconds(std::chrono::seconds(std::max(server_.session().facts().lease_seconds, 1U))) / 8;
   std::array<pollfd, 3> fds{{{keeper_stop_.descriptor(), POLLIN, 0},
                              {keeper_wake_.descriptor(), POLLIN, 0},
                              {loop_.descriptor(), POLLIN, 0}}};
@@ -150,7 +148,7 @@ void ClientImpl::keep() {
     if (fds[0].revents != 0) return;
     const std::unique_lock lock(mutex_, std::try_to_lock);
     users_inside = !lock.owns_lock();
-    pause = users_inside ? kKeeperLook : longest;
+    pause = kKeeperLook;
     if (users_inside) continue;
     keeper_wake_.clear();
     running_ = keeping_ = true;  // callbacks wait for a user's thread; notices may not make blocking calls
@@ -161,7 +159,9 @@ void ClientImpl::keep() {
     running_ = keeping_ = false;
     if (interrupted_) users_inside = true;  // do not spin on it
     const auto due = std::chrono::ceil<milliseconds>(loop_.next_timer() - loop_.now());
-    pause = std::clamp(due, kKeeperLook, longest);
+    // After a restart of the server the lease may be another one.
+    const milliseconds lease = std::chrono::seconds(server_.session().facts().lease_seconds);
+    pause = std::clamp(due, kKeeperLook, std::max(kKeeperLook, lease / 8));
     keeper_looks_ = loop_.now() + pause;
   }
 }

@@ -44,9 +44,21 @@ nfsstat4 Session::recall(const Recall& recall) {
   }
   // The OPEN that brings it may have been overtaken, whether or not the server names it among the referring
   // calls.
-  if (opening_ == 0 || early_recalls_.size() == kMostEarlyRecalls) return NFS4ERR_BAD_STATEID;
-  early_recalls_.push_back(recall.stateid);
+  if (opening_ != 0 && early_recalls_.size() < kMostEarlyRecalls) {
+    early_recalls_.push_back({recall.file, recall.stateid});
+    return NFS4_OK;
+  }
+  if (!open_in_doubt_) return NFS4ERR_BAD_STATEID;
+  recalled_.push_back({recall.file, recall.stateid});
   return NFS4_OK;
+}
+
+/// No OPEN that is under way can bring what was recalled early.
+void Session::on_last_opening() {
+  for (auto& [file, stateid] : std::exchange(early_recalls_, {})) {
+    if (open_in_doubt_) loop().spawn(give_back(std::move(file), stateid));
+  }
+  returned_.notify_all();
 }
 
 std::optional<DelegatedAttributes> Session::getattr(const nfs_fh4& /*file*/) {
@@ -89,7 +101,8 @@ void Session::take_delegation(Open& open, const open_delegation4& delegation) {
   open.delegation.emplace();
   open.delegation->stateid = read->stateid;
   open.delegation->client = facts_.client_id;
-  const auto early = std::ranges::find(early_recalls_, read->stateid.other, &stateid4::other);
+  const auto early = std::ranges::find_if(
+      early_recalls_, [&](const Recalled& one) { return one.stateid.other == read->stateid.other; });
   const bool recalled = early != early_recalls_.end();
   if (recalled) early_recalls_.erase(early);
   counters_.delegations_recalled += recalled || read->recall ? 1 : 0;
@@ -119,7 +132,7 @@ void Session::returns_delegation(Open& open) {
 
 void Session::set_recalled(Open& open) {
   ++counters_.delegations_recalled;
-  recalled_.emplace_back(open.file, open.delegation->stateid);
+  recalled_.push_back({open.file, open.delegation->stateid});
   end_delegation(open);
 }
 

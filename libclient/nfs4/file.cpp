@@ -520,15 +520,21 @@ async::Task<Status> OpenFile::give_up_state() {
     compound.add<op::PUTFH>({open_.file});
     compound.add<op::CLOSE>({0, used});
     // DELEGRETURN comes last: what the server says to it does not keep the file open.
+    std::optional<stateid4> returned;
     if (open_.delegation) {
       session_.returns_delegation(open_);
-      compound.add<op::DELEGRETURN>({open_.delegation->stateid});
+      returned = open_.delegation->stateid;
+      compound.add<op::DELEGRETURN>({*returned});
     }
     auto reply = co_await session_.call(std::move(compound), deadline);
     const bool closed = reply && reply->take<op::PUTFH>() && reply->take<op::CLOSE>();
-    // It may have been dropped meanwhile: then it does not matter what is said of it.
-    if (closed && open_.delegation && reply->take<op::DELEGRETURN>()) open_.delegation.reset();
-    if (open_.delegation) session_.start_return(open_);
+    // It may have been dropped meanwhile: then it does not matter what is said of it. An OPEN that the server
+    // executed behind this may have brought another one, which stays.
+    const bool gone = closed && returned && reply->take<op::DELEGRETURN>();
+    if (open_.delegation && open_.delegation->returning) {
+      if (gone) open_.delegation.reset();
+      if (!gone) session_.start_return(open_);
+    }
     if (!reply) co_return reply.error();
     if (closed) {
       // Another one by now: of an OPEN that came behind.

@@ -5,6 +5,7 @@
 // What the names cannot tell is whether somebody else did the same at the same time: a directory that another
 // client made under the name in just that moment is taken for the own one if its owner and mode are the same,
 // and a file that another client made again under a name that was removed here is removed.
+#include "async/backoff.h"
 #include "nfs4/convert.h"
 #include "nfs4/objects.h"
 #include "nfs4/types/status.h"
@@ -12,8 +13,7 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// A server that restarts again and again: the caller had better hear of it.
-constexpr int kMostTries = 5;
+using namespace std::chrono_literals;
 
 /// Whether to look: the server will not do it later than now. It may where a deadline has passed while the
 /// request was under way; that Error is the caller's.
@@ -29,6 +29,23 @@ bool is_lost(const Error& error) {
       return false;
   }
 }
+
+/// As long as a call is tried, however often the server restarts meanwhile: a hard mount's goes on for ever.
+class Tries {
+ public:
+  explicit Tries(Session& session) : loop_(session.loop()), until_(session.default_deadline()) {}
+  /// Whether to look what became of it, after a pause; else the Error is the caller's.
+  async::Task<bool> look(const Error& error) {
+    const bool looks = is_lost(error) && loop_.now() + pause_.next() < until_;
+    if (looks) co_await loop_.sleep_for(pause_.take());
+    co_return looks;
+  }
+
+ private:
+  async::Loop& loop_;
+  const async::TimePoint until_;
+  async::Backoff pause_{5ms, 2s};
+};
 
 /// What tells one object from another that could stand in its place.
 Wanted marks_of(const Wanted& wanted) {
@@ -67,9 +84,11 @@ async::Task<bool> Objects::is_as_made(Caller caller, Node node, createtype4 type
 async::Task<Result<Created>> Objects::create(Caller caller, nfs_fh4 directory, std::string name,
                                              createtype4 type, SetAttributes changes, Wanted wanted,
                                              std::string text, const char* what) {
-  for (int tries = 0;; ++tries) {
+  for (Tries tries(session_);;) {
     auto made = co_await create_once(caller, directory, name, type, changes, wanted, what);
-    if (made || !is_lost(made.error()) || tries == kMostTries) co_return made;
+    if (made) co_return made;
+    const bool looks = co_await tries.look(made.error());
+    if (!looks) co_return made;
     auto looked = co_await lookup(caller, directory, name, marks_of(wanted));
     if (!looked) co_return looked.error();
     if (!looked->node) continue;
@@ -84,9 +103,11 @@ async::Task<Result<Created>> Objects::create(Caller caller, nfs_fh4 directory, s
 
 async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, nfs_fh4 directory, std::string name,
                                                      bitmap4 wanted) {
-  for (int tries = 0;; ++tries) {
+  for (Tries tries(session_);;) {
     auto removed = co_await remove_once(caller, directory, name, wanted);
-    if (removed || !is_lost(removed.error()) || tries == kMostTries) co_return removed;
+    if (removed) co_return removed;
+    const bool looks = co_await tries.look(removed.error());
+    if (!looks) co_return removed;
     auto looked = co_await lookup(caller, directory, name, of_directory(wanted));
     if (!looked) co_return looked.error();
     if (looked->node) continue;
@@ -98,9 +119,11 @@ async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, nfs_fh4 dire
 
 async::Task<Result<Renamed>> Objects::rename(Caller caller, nfs_fh4 from, std::string old_name, nfs_fh4 to,
                                              std::string new_name, bitmap4 wanted) {
-  for (int tries = 0;; ++tries) {
+  for (Tries tries(session_);;) {
     auto renamed = co_await rename_once(caller, from, old_name, to, new_name, wanted);
-    if (renamed || !is_lost(renamed.error()) || tries == kMostTries) co_return renamed;
+    if (renamed) co_return renamed;
+    const bool looks = co_await tries.look(renamed.error());
+    if (!looks) co_return renamed;
     auto source = co_await lookup(caller, from, old_name, of_directory(wanted));
     if (!source) co_return source.error();
     if (source->node) continue;
@@ -116,9 +139,11 @@ async::Task<Result<Renamed>> Objects::rename(Caller caller, nfs_fh4 from, std::s
 
 async::Task<Result<Linked>> Objects::link(Caller caller, nfs_fh4 object, nfs_fh4 directory, std::string name,
                                           Wanted wanted) {
-  for (int tries = 0;; ++tries) {
+  for (Tries tries(session_);;) {
     auto linked = co_await link_once(caller, object, directory, name, wanted);
-    if (linked || !is_lost(linked.error()) || tries == kMostTries) co_return linked;
+    if (linked) co_return linked;
+    const bool looks = co_await tries.look(linked.error());
+    if (!looks) co_return linked;
     auto looked = co_await lookup(caller, directory, name, wanted);
     if (!looked) co_return looked.error();
     if (!looked->node) continue;
@@ -132,9 +157,11 @@ async::Task<Result<Linked>> Objects::link(Caller caller, nfs_fh4 object, nfs_fh4
 
 async::Task<Result<change_info4>> Objects::set_xattr(Caller caller, nfs_fh4 handle, std::string name,
                                                      std::vector<std::byte> value, setxattr_option4 option) {
-  for (int tries = 0;; ++tries) {
+  for (Tries tries(session_);;) {
     auto set = co_await set_xattr_once(caller, handle, name, value, option);
-    if (set || !is_lost(set.error()) || tries == kMostTries) co_return set;
+    if (set) co_return set;
+    const bool looks = co_await tries.look(set.error());
+    if (!looks) co_return set;
     auto there = co_await get_xattr(caller, handle, name);
     if (!there && there.error().status() == NFS4ERR_NOXATTR) continue;
     if (!there) co_return there.error();
@@ -144,9 +171,11 @@ async::Task<Result<change_info4>> Objects::set_xattr(Caller caller, nfs_fh4 hand
 }
 
 async::Task<Result<change_info4>> Objects::remove_xattr(Caller caller, nfs_fh4 handle, std::string name) {
-  for (int tries = 0;; ++tries) {
+  for (Tries tries(session_);;) {
     auto removed = co_await remove_xattr_once(caller, handle, name);
-    if (removed || !is_lost(removed.error()) || tries == kMostTries) co_return removed;
+    if (removed) co_return removed;
+    const bool looks = co_await tries.look(removed.error());
+    if (!looks) co_return removed;
     auto there = co_await get_xattr(caller, handle, name);
     if (there) continue;
     if (there.error().status() != NFS4ERR_NOXATTR) co_return there.error();

@@ -43,6 +43,12 @@ Error closed_meanwhile(const std::string& path) {
   return {ErrorKind::usage, EBADF, "OPEN", path, "the file has been closed"};
 }
 
+/// The server does not know the client or its session any more, as after a restart.
+bool is_forgotten(const Error& error) {
+  return error.status() == NFS4ERR_STALE_CLIENTID || error.status() == NFS4ERR_BADSESSION ||
+         error.status() == NFS4ERR_DEADSESSION;
+}
+
 /// g++ 12 does not take a braced list inside a coroutine.
 const bitmap4& server_limits() {
   static const bitmap4 map = bitmap_of({FATTR4_LEASE_TIME, FATTR4_MAXREAD, FATTR4_MAXWRITE});
@@ -58,13 +64,24 @@ async::Task<Status> Session::open(async::TimePoint deadline) {
     const bool older = done.error().status() == static_cast<unsigned>(NFS4ERR_MINOR_VERS_MISMATCH);
     if (!older || options_.minor_version_fixed || facts_.minor_version == 1) co_return done;
   }
-  nfsstat4 status = NFS4_OK;
-  if (auto done = co_await create_session(deadline, status); !done) co_return done;
-  if (auto done = co_await reclaim_complete(deadline); !done) co_return done;
-  if (auto done = co_await fetch_limits(deadline); !done) co_return done;
+  async::Backoff delay(100ms, 5s);
+  for (;;) {
+    auto done = co_await begin_session(deadline);
+    if (done) break;
+    if (!is_forgotten(done.error()) || loop().now() + delay.next() >= deadline) co_return done;
+    co_await loop().sleep_for(delay.take());
+    if (auto known = co_await exchange_id(deadline); !known) co_return known;
+  }
   open_ = true;
   arm_lease();
   co_return Status();
+}
+
+async::Task<Status> Session::begin_session(async::TimePoint deadline) {
+  nfsstat4 status = NFS4_OK;
+  if (auto done = co_await create_session(deadline, status); !done) co_return done;
+  if (auto done = co_await reclaim_complete(deadline); !done) co_return done;
+  co_return co_await fetch_limits(deadline);
 }
 
 /// A call before there is a session: its own first operation, no slot.
@@ -116,7 +133,10 @@ async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
   create_sequence_.told(ok.eir_sequenceid, !another && (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0);
   facts_.client_id = ok.eir_clientid;
   // What was had under this client id is still had, unless the server said that it restarted.
-  if (another || reclaim_needed_) ++epoch_;
+  if (another || reclaim_needed_) {
+    ++epoch_;
+    open_in_doubt_ = false;
+  }
   reclaim_pending_ = true;
   facts_.server_owner = text_of(ok.eir_server_owner.so_major_id.value);
   facts_.server_scope = text_of(ok.eir_server_scope.value);
@@ -293,13 +313,26 @@ void Session::be_another_instance() {
   create_sequence_ = CreateSequence();
 }
 
-/// The one that was given up, where the server still has it: the client id could not be destroyed otherwise.
-async::Task<void> Session::destroy_old_session(sessionid4 session, async::TimePoint deadline) {
-  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_SESSION",
-                    false);
-  compound.add<op::DESTROY_SESSION>({session});
+/// An operation that is alone in its COMPOUND, and so needs no SEQUENCE (RFC 8881 18.37.3, 18.50.3).
+/// `status`: what the server said, NFS4_OK also where it said nothing.
+template <class Op>
+async::Task<Status> Session::call_alone(typename Op::Args args, async::TimePoint deadline, nfsstat4& status) {
+  status = NFS4_OK;
+  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, Op::name, false);
+  compound.add<Op>(args);
   auto reply = co_await call_raw(compound, deadline);
   channel_.give_back(compound.take_message());
+  if (!reply) co_return reply.error();
+  if (reply->template take<Op>()) co_return Status();
+  status = reply->failed_status();
+  co_return error_of(*reply, Op::name, channel_.server());
+}
+
+/// The one that was given up, where the server still has it: the client id could not be destroyed otherwise.
+async::Task<void> Session::destroy_old_session(sessionid4 session, async::TimePoint deadline) {
+  nfsstat4 status = NFS4_OK;
+  const DESTROY_SESSION4args args{session};
+  (void)co_await call_alone<op::DESTROY_SESSION>(args, deadline, status);
 }
 
 /// Opens and locks, before anything else is done under the new client id (RFC 8881 8.4.2.1). A file may be
@@ -461,26 +494,29 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
     if (!in_time) break;
   }
   if (lease_timer_ != 0) loop().cancel(std::exchange(lease_timer_, 0));
-  {
-    // RFC 8881 18.37.3: alone in its COMPOUND it needs no SEQUENCE.
-    Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_SESSION",
-                      false);
-    compound.add<op::DESTROY_SESSION>({facts_.session_id});
-    auto reply = co_await call_raw(compound, deadline);
-    if (!reply) co_return reply.error();
-    if (!reply->take<op::DESTROY_SESSION>() && reply->failed_status() != NFS4ERR_BADSESSION &&
-        reply->failed_status() != NFS4ERR_DEADSESSION) {  // it is gone, which is what was wanted
-      co_return error_of(*reply, "DESTROY_SESSION", channel_.server());
-    }
-  }
-  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "DESTROY_CLIENTID",
-                    false);
-  compound.add<op::DESTROY_CLIENTID>({facts_.client_id});
-  auto reply = co_await call_raw(compound, deadline);
-  if (!reply) co_return reply.error();
-  if (!reply->take<op::DESTROY_CLIENTID>() && reply->failed_status() != NFS4ERR_STALE_CLIENTID)
-    co_return error_of(*reply, "DESTROY_CLIENTID", channel_.server());
-  co_return Status();
+  nfsstat4 status = NFS4_OK;
+  auto done = co_await destroy(deadline, status);
+  // It still has state of ours that nobody here knows of: what an OPEN brought whose answer was lost with its
+  // session. It drops the state of an instance of the client that another one follows (2.4), and the other
+  // one can go, since it never had any.
+  if (status != NFS4ERR_CLIENTID_BUSY) co_return done;
+  be_another_instance();
+  if (auto known = co_await exchange_id(deadline); !known) co_return known;
+  if (auto created = co_await create_session(deadline, status); !created) co_return created;
+  co_return co_await destroy(deadline, status);
+}
+
+/// The session and the client id. `status`: what the server said to the one that failed.
+async::Task<Status> Session::destroy(async::TimePoint deadline, nfsstat4& status) {
+  const DESTROY_SESSION4args session{facts_.session_id};
+  auto destroyed = co_await call_alone<op::DESTROY_SESSION>(session, deadline, status);
+  // It is gone, which is what was wanted.
+  const bool gone = status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
+  if (!destroyed && !gone) co_return destroyed;
+  const DESTROY_CLIENTID4args client{facts_.client_id};
+  auto forgotten = co_await call_alone<op::DESTROY_CLIENTID>(client, deadline, status);
+  if (status == NFS4ERR_STALE_CLIENTID) co_return Status();
+  co_return forgotten;
 }
 
 }  // namespace nfsrdma::nfs4

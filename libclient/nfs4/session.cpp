@@ -157,6 +157,7 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     Attempt attempt;
     auto reply = co_await call_once(compound, deadline, attempt, false);
     in_doubt = in_doubt || attempt.in_doubt;
+    if (attempt.in_doubt && opening_ != 0) open_in_doubt_ = true;
     if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
       if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
       const Error why =

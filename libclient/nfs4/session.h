@@ -137,9 +137,7 @@ class Session final : private CallbackHandler {
    public:
     explicit Opening(Session& session) : session_(session) { ++session_.opening_; }
     ~Opening() {
-      if (--session_.opening_ != 0) return;
-      session_.early_recalls_.clear();
-      session_.returned_.notify_all();
+      if (--session_.opening_ == 0) session_.on_last_opening();
     }
     Opening(const Opening&) = delete;
     Opening& operator=(const Opening&) = delete;
@@ -292,6 +290,7 @@ class Session final : private CallbackHandler {
   void recall_any(std::uint32_t objects_to_keep, const bitmap4& types) override;
   void recall_slot(slotid4 target_highest_slotid) override;
   void notify_lock(const nfs_fh4& file, const lock_owner4& owner) override;
+  void on_last_opening();
   void end_delegation(Open& open);
   void set_recalled(Open& open);
   async::Task<void> give_back(nfs_fh4 file, stateid4 stateid);
@@ -309,6 +308,7 @@ class Session final : private CallbackHandler {
   void start_recovery(const char* why);
   async::Task<void> recover();
   async::Task<Status> recover_once(async::TimePoint deadline);
+  async::Task<Status> begin_session(async::TimePoint deadline);
   async::Task<Status> exchange_id(async::TimePoint deadline);
   async::Task<Status> create_session(async::TimePoint deadline, nfsstat4& status);
   async::Task<Status> create_session_once(async::TimePoint deadline, nfsstat4& status);
@@ -317,7 +317,10 @@ class Session final : private CallbackHandler {
   async::Task<Status> reclaim_open(std::shared_ptr<Open> open, async::TimePoint deadline);
   void end_delegation_of_before(Open& open);
   async::Task<void> close_stray(nfs_fh4 file, stateid4 stateid);
+  template <class Op>
+  async::Task<Status> call_alone(typename Op::Args args, async::TimePoint deadline, nfsstat4& status);
   async::Task<void> destroy_old_session(sessionid4 session, async::TimePoint deadline);
+  async::Task<Status> destroy(async::TimePoint deadline, nfsstat4& status);
   async::Task<Status> reclaim_complete(async::TimePoint deadline);
   async::Task<Status> claim(std::shared_ptr<Open> open, bool previous, bool recovering,
                             async::TimePoint deadline, nfsstat4& status);
@@ -360,11 +363,18 @@ class Session final : private CallbackHandler {
   CallbackService callbacks_;
   unsigned opening_ = 0;
   std::function<void(const nfs_fh4&)> delegation_end_;
-  std::vector<stateid4> early_recalls_;
-  std::vector<std::pair<nfs_fh4, stateid4>> recalled_;  // by the Call that is being answered
-  std::vector<stateid4> returning_;                     // DELEGRETURNs under way
-  unsigned closing_strays_ = 0;                         // CLOSEs of what nobody has open, under way
-  async::Event returned_;                               // none of these is under way any more, or no OPEN
+  struct Recalled {
+    nfs_fh4 file;
+    stateid4 stateid;
+  };
+  std::vector<Recalled> early_recalls_;  // of what an OPEN that is under way may bring
+  std::vector<Recalled> recalled_;       // by the Call that is being answered
+  /// The answer to an OPEN was lost with its session: the server may have granted a delegation that nobody
+  /// here knows of.
+  bool open_in_doubt_ = false;
+  std::vector<stateid4> returning_;  // DELEGRETURNs under way
+  unsigned closing_strays_ = 0;      // CLOSEs of what nobody has open, under way
+  async::Event returned_;            // none of these is under way any more, or no OPEN
   std::vector<LockWaiting*> lock_waits_;
   bool finding_revoked_ = false;
   async::TimePoint last_search_{};

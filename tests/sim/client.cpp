@@ -10,6 +10,8 @@ using namespace std::chrono_literals;
 /// As good as for ever, and still a time that can be added to.
 constexpr auto kForEver = std::chrono::hours(24 * 365 * 50);
 constexpr auto kRetryAfter = 1s;
+/// Long enough to find out that a connection is dead of which nobody was told.
+constexpr auto kGoodbye = 45s;
 
 bool may_pass(const Error& error) {
   return error.kind() == ErrorKind::connection || error.kind() == ErrorKind::timeout;
@@ -78,7 +80,7 @@ async::Task<Status> SimClient::connect() {
 
 async::Task<Status> SimClient::finish() {
   co_await files_->closed();
-  auto closed = co_await server_->session().close(host_.loop().now() + 10s);
+  auto closed = co_await server_->session().close(host_.loop().now() + kGoodbye);
   server_->shut_down();
   co_return closed;
 }

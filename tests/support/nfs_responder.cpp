@@ -448,6 +448,7 @@ void Responder::finish(const std::shared_ptr<Work>& work) {
     return;
   }
   const auto execution = std::exchange(work->execution, nullptr);
+  if (state.gives_up(*execution)) return begin(work);
   work->answer = state.finish(*execution);
   work->seen.replayed = work->answer && work->answer->replayed;
   note(*work);

@@ -190,6 +190,7 @@ void ServerState::fail_writeback() {
 }
 
 void ServerState::on_connection_lost(unsigned connection) {
+  ended_.insert(connection);
   for (auto& [id, session] : sessions) {
     session.connections.erase(connection);
     session.backchannels.erase(connection);

@@ -138,6 +138,7 @@ nfsstat4 ServerState::create_session(Context& at, ClientState& client, const CRE
   ok.csr_sessionid = session_id(boot, next_id++);
   ok.csr_sequence = args.csa_sequence;
   ok.csr_back_chan_attrs = args.csa_back_chan_attrs;
+  ++client.sessions;
   SessionState& session = sessions[ok.csr_sessionid];
   session.client = args.csa_clientid;
   session.slots.resize(fore.ca_maxrequests);
@@ -199,7 +200,9 @@ bool ServerState::has_state(clientid4 client) const {
 nfsstat4 ServerState::run(Context&, op::DESTROY_CLIENTID, const DESTROY_CLIENTID4args& args,
                           DESTROY_CLIENTID4res& res) {
   if (!clients.contains(args.dca_clientid)) return plain(res, NFS4ERR_STALE_CLIENTID);
-  if (std::ranges::any_of(delegations, [&](const auto& entry) {
+  // Where a session was lost it may not know of them: the answer to an OPEN was lost with it.
+  const bool knows = clients.at(args.dca_clientid).sessions == 1;
+  if (knows && std::ranges::any_of(delegations, [&](const auto& entry) {
         return entry.second.client == args.dca_clientid && entry.second.revoked == Revoked::no;
       })) {
     problem("delegations are out when their client goes");
@@ -217,6 +220,8 @@ nfsstat4 ServerState::run(Context&, op::DESTROY_CLIENTID, const DESTROY_CLIENTID
 /// 2.10.3.1: with SP4_NONE a server may associate a connection by itself.
 nfsstat4 ServerState::check_connection(SessionState& session, const Context& at) {
   if (session.connections.contains(at.connection)) return NFS4_OK;
+  // It came while its connection was there, and is looked at when that has ended: as if it had been in time.
+  if (ended_.contains(at.connection)) return NFS4_OK;
   if (habits.associates_connections) {
     session.connections.insert(at.connection);
     return NFS4_OK;

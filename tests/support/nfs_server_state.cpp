@@ -422,6 +422,14 @@ std::unique_ptr<Answer> ServerState::finish(Execution& run) {
   return std::move(run.answer);
 }
 
+/// A server that does away with a session gives up the requests in it: the client may make them again in
+/// another one as soon as it hears of that.
+bool ServerState::gives_up(Execution& run) {
+  if (run.stage != Execution::Stage::ready || !run.in_session || sessions.contains(run.session)) return false;
+  settle(run);
+  return true;
+}
+
 /// The request has its answer: its slot is free, and keeps what a retransmission will get.
 void ServerState::settle(Context& at) {
   bury();

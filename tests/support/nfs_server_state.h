@@ -127,6 +127,7 @@ struct ClientState {
   bool confirmed = false, reclaimed = false;
   nfs4::sequenceid4 sequence = 1;                        // of the next CREATE_SESSION
   std::optional<nfs4::CREATE_SESSION4res> last_created;  // the answer to the one before
+  unsigned sessions = 0;                                 // made so far
   Instant renewed{};
   unsigned at_work = 0;                           // requests
   std::map<std::uint64_t, std::uint32_t> opened;  // in this boot: inode → share_access
@@ -252,6 +253,8 @@ class ServerState {
                                    SeenCall& seen);
   /// Executes what is left, and gives the answer. The slot is free then.
   std::unique_ptr<Answer> finish(Execution& run);
+  /// Whether it is of a session that is gone: it is never executed, and has to be begun again to be answered.
+  bool gives_up(Execution& run);
 
   // ---- knobs ----
   Habits habits;
@@ -449,6 +452,7 @@ class ServerState {
   const Instant begun_;
   bool grace_is_open_ = false;
   std::uint64_t verifier_ = 0;    // counts failures of storage
+  std::set<unsigned> ended_;      // connections
   std::set<Octets> recorded_;     // on stable storage: owners that may have state
   std::set<Octets> may_reclaim_;  // in this grace period
   std::map<Octets, std::map<std::uint64_t, std::uint32_t>> opened_before_;  // the last boot's: owner → inodes

@@ -217,7 +217,7 @@ TEST_CASE("model: a connection that is not bound") {
   REQUIRE(status_of(bound) == NFS4_OK);
   CHECK(bound.get<NFS4_OK>()->bctsr_dir == CDFS4_BOTH);
   CHECK(m.client.call(Request(), 0, true, true).status == NFS4_OK);
-  m.state.on_connection_lost(9);
+  m.state.sessions.begin()->second.connections.clear();
   CHECK(m.client.call(Request()).status == NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
   m.state.habits.grants_backchannel = false;
   const auto fore = m.client.alone<op::BIND_CONN_TO_SESSION>({m.client.session, CDFC4_FORE_OR_BOTH, false});

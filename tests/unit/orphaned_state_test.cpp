@@ -1,0 +1,119 @@
+// State that the server has for this client and of which its answers did not tell: they were lost with their
+// session, or overtook each other (RFC 8881 10.2, 18.50; conformance rows S10, S15, S18).
+#include "support/engine_fixture.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+
+struct Delegating : Engine {
+  Delegating() {
+    server.set_delegations(true);
+    server.add_file("/f", "text");
+  }
+  async::Task<Result<Opened>> opening() {
+    return client->files.open_handle(nullptr, client->handle("/f"), "f", OPEN4_SHARE_ACCESS_READ, {});
+  }
+  /// Opens the file, and loses the answer of the OPEN that brought the delegation together with the session.
+  OpenRef open_and_lose_the_delegation() {
+    connect();
+    server.drop_after(OP_OPEN);
+    auto task = opening();
+    client->start(task);
+    REQUIRE(client->turn_until([&] { return server.succeeded(OP_OPEN) == 1; }));
+    server.forget_sessions();
+    REQUIRE(client->turn_until([&] { return task.done(); }));
+    auto opened = task.await_resume();
+    REQUIRE(ok(opened));
+    CHECK(server.succeeded(OP_OPEN) == 2);
+    CHECK(server.delegations() == 1);
+    CHECK(client->session.delegations() == 0);
+    return std::move(opened->file);
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "S15 the answer to CLOSE and DELEGRETURN does not take the delegation of a later OPEN for its own") {
+  Delegating m;
+  EngineClient& c = m.connect();
+  auto first = c.run(m.opening());
+  REQUIRE(ok(first));
+  CHECK(m.server.delegations() == 1);
+  m.server.hold(OP_CLOSE);
+  auto closing = c.files.close(std::move(first->file));
+  c.start(closing);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  CHECK(m.server.delegations() == 0);
+  auto second = c.run(m.opening());
+  REQUIRE(ok(second));
+  CHECK(m.server.delegations() == 1);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return closing.done(); }));
+  CHECK(ok(closing.await_resume()));
+  CHECK(c.session.delegations() == 1);
+  CHECK(ok(c.run(c.files.close(std::move(second->file)))));
+  CHECK(m.server.delegations() == 0);
+}
+
+TEST_CASE(
+    "S10 a delegation whose OPEN was answered in a session that is gone is returned when it is recalled") {
+  Delegating m;
+  const OpenRef file = m.open_and_lose_the_delegation();
+  auto recalled = m.server.start_recall("/f");
+  CHECK(m.client->turn_until([&] { return m.server.delegations() == 0; }));
+  REQUIRE(recalled.wait_for(0s) == std::future_status::ready);
+  CHECK(recalled.get() == NFS4_OK);
+  CHECK(m.server.count(OP_DELEGRETURN) == 1);
+}
+
+TEST_CASE(
+    "S18 what the server has and nobody knows of goes at the end, with another instance of the client") {
+  Delegating m;
+  {
+    OpenRef file = m.open_and_lose_the_delegation();
+    CHECK(ok(m.client->run(m.client->files.close(std::move(file)))));
+  }
+  m.client.reset();  // CHECKs that it ends well
+  CHECK(m.server.delegations() == 0);
+  CHECK(m.server.clients() == 0);
+  CHECK(m.server.sessions() == 0);
+}
+
+TEST_CASE("S10 a rename goes on as long as its caller waits, however often the server restarts meanwhile") {
+  Engine m;
+  SessionOptions patient;
+  patient.patience = 1h;
+  EngineClient& c = m.client.emplace(m.server, "engine", patient);
+  m.server.add_file("/a", "text");
+  m.server.stall(OP_RENAME);
+  auto renaming = c.objects.rename(nullptr, c.root, "a", c.root, "b", {});
+  c.start(renaming);
+  constexpr int kRestarts = 12;
+  for (int i = 0; i < kRestarts; ++i) {
+    REQUIRE(c.turn_until([&] { return m.server.held() == 1; }, 60s));
+    m.server.restart();
+    m.server.stall(OP_RENAME);
+  }
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }, 60s));
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return renaming.done(); }, 60s));
+  CHECK(ok(renaming.await_resume()));
+  CHECK(m.server.succeeded(OP_RENAME) == 1);
+  CHECK(m.server.content("/b") == "text");
+}
+
+TEST_CASE("S5 a session that is lost before it has begun is made once more") {
+  for (const nfsstat4 status : {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_STALE_CLIENTID}) {
+    CAPTURE(static_cast<unsigned>(status));
+    Engine m;
+    m.server.answer(OP_SEQUENCE, status, 2);
+    (void)m.connect();  // REQUIREs that it begins
+    CHECK(m.server.succeeded(OP_CREATE_SESSION) == 3);
+  }
+}
+
+}  // namespace nfsrdma
