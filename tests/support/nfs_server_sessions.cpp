@@ -10,8 +10,6 @@ using namespace nfs4;
 
 /// Below these a session could not carry anything (NFS4ERR_TOOSMALL, 18.36.3).
 constexpr count4 kLeastMessage = 512, kLeastOperations = 2;
-/// How often a connection may be used after it was told that it is not bound.
-constexpr unsigned kPatience = 3;
 
 sessionid4 session_id(std::uint64_t boot, std::uint64_t number) {
   sessionid4 out{};
@@ -226,7 +224,8 @@ nfsstat4 ServerState::check_connection(SessionState& session, const Context& at)
     session.connections.insert(at.connection);
     return NFS4_OK;
   }
-  if (++session.refused[at.connection] > kPatience) {
+  // Before the first of them is told so a request may come in each slot.
+  if (++session.refused[at.connection] > session.slots.size()) {
     problem("connection " + std::to_string(at.connection) + " is used, and is not bound");
   }
   return NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
