@@ -68,7 +68,11 @@ async::Task<Status> Session::open(async::TimePoint deadline) {
   for (;;) {
     auto done = co_await begin_session(deadline);
     if (done) break;
-    if (!is_forgotten(done.error()) || loop().now() + delay.next() >= deadline) co_return done;
+    if (!is_forgotten(done.error())) co_return done;
+    if (loop().now() + delay.next() >= deadline) {
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "CREATE_SESSION", channel_.server(),
+                      "the server forgets the session before it has begun, as while it restarts; try again");
+    }
     co_await loop().sleep_for(delay.take());
     if (auto known = co_await exchange_id(deadline); !known) co_return known;
   }
