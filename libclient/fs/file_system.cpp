@@ -40,7 +40,7 @@ FileSystem::FileSystem(std::unique_ptr<Engine> engine, Options options, const Ob
       numbering_(root.attributes),
       inodes_(loop_, root.handle),
       less_behind_(loop_),
-      less_closing_(loop_) {
+      none_closing_(loop_) {
   if (root.attributes) tell(*inodes_.find(Inodes::kRoot), numbering_.numbered(*root.attributes), 0);
   engine_->keep_delegated(options_.most_delegated);
   engine_->on_delegation_end([this](const FileHandle& handle) { delegation_ended(handle); });

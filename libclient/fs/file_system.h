@@ -416,8 +416,8 @@ class FileSystem {
   async::Event less_behind_;
   std::function<void(std::uint64_t)> doubt_;
   DropPages drop_pages_;
-  std::size_t closing_ = 0;  // close()s under way
-  async::Event less_closing_;
+  unsigned closing_ = 0;  // close()s under way
+  async::Event none_closing_;
   std::uint64_t last_hidden_ = 0;
   std::uint64_t renames_ = 0;
   std::uint64_t changes_ = 0;    // by this mount, and of what it knows: tells what came before what

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "async/all.h"
+#include "async/under_way.h"
 #include "fs/file_system.h"
 
 namespace nfsrdma::fs {
@@ -178,15 +179,12 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
 
 async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
   file->closing = true;
-  ++closing_;
-  auto done = co_await close_now(std::move(file));
-  --closing_;
-  less_closing_.notify_all();
-  co_return done;
+  const async::Counted under_way(closing_, none_closing_);
+  co_return co_await close_now(std::move(file));
 }
 
 async::Task<void> FileSystem::closed() {
-  while (closing_ != 0) (void)co_await less_closing_.wait_until(async::TimePoint::max());
+  while (closing_ != 0) (void)co_await none_closing_.wait_until(async::TimePoint::max());
   co_await engine_->forget_all();
 }
 
@@ -488,25 +486,12 @@ std::optional<std::uint64_t> FileSystem::known_end(const Inode& inode) {
   return std::max(*inode.append_at, inode.writes.furthest());
 }
 
-namespace {
 /// Those who want the same wait for it, first come first served.
-struct FindingEnd {
-  explicit FindingEnd(Inode& i) : inode(i) { inode.finding_end = true; }
-  ~FindingEnd() {
-    inode.finding_end = false;
-    inode.settled.notify_all();
-  }
-  FindingEnd(const FindingEnd&) = delete;
-  FindingEnd& operator=(const FindingEnd&) = delete;
-  Inode& inode;
-};
-}  // namespace
-
 async::Task<Result<std::uint64_t>> FileSystem::find_end(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
   while (inode.finding_end) co_await inode.settled.wait_until(async::TimePoint::max());
   if (const auto known = known_end(inode)) co_return *known;
-  const FindingEnd guard(inode);
+  const async::Flagged finding(inode.finding_end, inode.settled);
   for (;;) {
     const std::uint64_t as_of = changes_;
     auto now = co_await file->file()->attributes();

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "async/under_way.h"
 #include "nfs4/convert.h"
 #include "nfs4/objects.h"
 #include "nfs4/types/status.h"
@@ -47,29 +48,6 @@ bool take_after(CompoundReply& reply, OpenFile::After* after) {
   after->reset();
   return take_getattr(reply, public_attributes(), *after);
 }
-
-/// Set while it lives, also when the task that holds it is destroyed; then tells those who wait.
-struct Flagged {
-  bool& flag;
-  async::Event& ended;
-  Flagged(bool& f, async::Event& e) : flag(f), ended(e) { flag = true; }
-  ~Flagged() {
-    flag = false;
-    ended.notify_all();
-  }
-  Flagged(const Flagged&) = delete;
-  Flagged& operator=(const Flagged&) = delete;
-};
-struct Counted {
-  int& count;
-  async::Event& ended;
-  Counted(int& c, async::Event& e) : count(c), ended(e) { ++count; }
-  ~Counted() {
-    if (--count == 0) ended.notify_all();
-  }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-};
 
 openflag4 how_to_open(async::Loop& loop, const OpenFlags& flags) {
   if (!flags.create) return openflag4::of<OPEN4_NOCREATE>();
@@ -265,7 +243,7 @@ async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data
                         "the server does not answer in time");
       }
     }
-    const Counted under_way(writing_, written_);
+    const async::Counted under_way(writing_, written_);
     const auto piece = data.subspan(total, std::min(data.size() - total, session_.most_written()));
     const stable_how4 how = has_too_much() ? FILE_SYNC4 : stable;
     auto count = co_await write_once(piece, offset + total, how, after, memory);
@@ -312,7 +290,7 @@ void OpenFile::tell_lost(const Error& error) {
 }
 
 async::Task<void> OpenFile::commit_beside() {
-  const Flagged flag(committing_, committed_);
+  const async::Flagged flag(committing_, committed_);
   auto done = co_await commit_once(nullptr);
   if (!done && !gives_up(done.error()) && !late_error_) late_error_ = done.error();
 }
@@ -354,7 +332,7 @@ async::Task<Status> OpenFile::commit_once(After* after) {
 /// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer
 /// than a piece must not reach the server before it.
 async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) {
-  const Flagged flag(rewriting_, written_);
+  const async::Flagged flag(rewriting_, written_);
   const async::TimePoint deadline = session_.default_deadline();
   while (writing_ != 0) {
     const bool in_time = co_await written_.wait_until(deadline);
@@ -394,7 +372,7 @@ async::Task<Status> OpenFile::commit(After* after) {
       if (!lost_data_) co_return late;  // else what it was about is there to be tried again
     }
     if (uncommitted_.empty() || stable_number_ >= number) co_return Status();
-    const Flagged flag(committing_, committed_);
+    const async::Flagged flag(committing_, committed_);
     auto done = co_await commit_once(after);
     if (!done) co_return done;
   }

@@ -31,6 +31,7 @@
 #include <span>
 #include <string>
 
+#include "async/under_way.h"
 #include "nfs4/namespace.h"
 #include "nfs4/session.h"
 #include "nfs4/uncommitted.h"
@@ -128,19 +129,6 @@ class OpenFile {
     std::optional<std::list<std::shared_ptr<OpenFile>>::iterator> place;
     [[nodiscard]] std::uint32_t needed() const;
   };
-  /// While one lives, an operation with the open's stateid is under way: CLOSE waits for it.
-  class Using {
-   public:
-    explicit Using(OpenFile& file) : file_(file) { ++file_.uses_; }
-    ~Using() {
-      if (--file_.uses_ == 0) file_.state_changed_.notify_all();
-    }
-    Using(const Using&) = delete;
-    Using& operator=(const Using&) = delete;
-
-   private:
-    OpenFile& file_;
-  };
   /// One operation behind PUTFH that uses the stateid, repeated after a lost stateid was had again.
   template <class Add, class Take>
   async::Task<Status> on_file(const char* what, Add add, Take take);
@@ -179,7 +167,7 @@ class OpenFile {
   Open& open_ = *state_;
   bool is_open_ = false;
   Sharing sharing_;
-  unsigned uses_ = 0;           // Using
+  unsigned uses_ = 0;           // operations with its stateid under way: CLOSE waits for them
   async::Event state_changed_;  // its stateid, or sharing_
   Siblings siblings_;
   std::shared_ptr<const LostData> lost_data_;  // null: nobody shares it
@@ -190,7 +178,7 @@ class OpenFile {
   async::Event committed_;
   /// Uncommitted's number as of which all is stable.
   std::uint64_t stable_number_ = 0;
-  int writing_ = 0;         // WRITEs of callers under way
+  unsigned writing_ = 0;    // WRITEs of callers under way
   bool rewriting_ = false;  // lost data is being written again: WRITEs of callers come after it
   async::Event written_;
   /// Of a COMMIT or rewrite that nobody waited for, but for those of which lost_data_ heard.
@@ -200,7 +188,7 @@ class OpenFile {
 template <class Add, class Take>
 async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
   const async::TimePoint deadline = session_.default_deadline();
-  const Using under_way(*this);
+  const async::Counted under_way(uses_, state_changed_);
   for (int tries = 0;; ++tries) {
     if (!is_open_) co_return Error(ErrorKind::usage, EBADF, what, open_.path, "the file has been closed");
     if (const Error* error = open_.unusable()) co_return *error;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "async/all.h"
+#include "async/under_way.h"
 #include "nfs4/convert.h"
 #include "nfs4/locks.h"
 #include "nfs4/types/status.h"
@@ -100,25 +101,12 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   }
 
   static bool is_last_writer(const OpenFile& file, std::uint32_t access);
-  /// While one lives, something is being given back to the server, or about to be: unpark_all() waits for it.
-  class Giving {
-   public:
-    explicit Giving(OpenTable& table) : table_(table) { ++table_.giving_; }
-    ~Giving() {
-      if (--table_.giving_ == 0) table_.given_.notify_all();
-    }
-    Giving(const Giving&) = delete;
-    Giving& operator=(const Giving&) = delete;
-
-   private:
-    OpenTable& table_;
-  };
   static async::Task<void> shrink_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file) {
     (void)co_await self->shrink(std::move(file), false);
   }
   /// In the loop's next turn: not from inside of what ends a delegation.
   static async::Task<void> unpark_soon(std::shared_ptr<OpenTable> self, nfs_fh4 handle) {
-    const Giving under_way(*self);
+    const async::Counted under_way(self->giving_, self->given_);
     co_await self->session_.loop().sleep_for({});
     self->unpark(handle);
   }
@@ -162,7 +150,8 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   std::map<Key, std::shared_ptr<OpenFile>> files_;
   ParkedFiles parked_;
   std::size_t most_parked_ = 0;
-  unsigned giving_ = 0;  // Giving
+  /// What is being given back to the server, or about to be: unpark_all() waits for it.
+  unsigned giving_ = 0;
   async::Event given_;
   const std::shared_ptr<OpenFile::LostData> lost_data_ = std::make_shared<OpenFile::LostData>();
   std::shared_ptr<std::size_t> unstable_ = std::make_shared<std::size_t>(0);  // bytes, of all files
@@ -416,25 +405,14 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
 /// the server is asked.
 async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_park) {
   const auto self = shared_from_this();
-  const Giving under_way(*this);
+  const async::Counted under_way(giving_, given_);
   OpenFile::Sharing& sharing = file->sharing_;
   while (sharing.changing) {
     const bool in_time = co_await file->state_changed_.wait_until(session_.default_deadline());
     if (!in_time) break;  // whoever is at it sees what is needed when he is done
   }
   if (sharing.changing || !file->is_open_) co_return Status();
-  struct Changing {
-    OpenFile::Sharing& sharing;
-    async::Event& ended;
-    Changing(OpenFile::Sharing& s, async::Event& e) : sharing(s), ended(e) { sharing.changing = true; }
-    ~Changing() {
-      sharing.changing = false;
-      ended.notify_all();
-    }
-    Changing(const Changing&) = delete;
-    Changing& operator=(const Changing&) = delete;
-  };
-  const Changing guard(sharing, file->state_changed_);
+  const async::Flagged changing(sharing.changing, file->state_changed_);
   for (;;) {
     const std::uint32_t needed = sharing.needed();
     if (needed == 0 && !file->open_.locks.empty()) {

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "async/backoff.h"
+#include "async/under_way.h"
 #include "nfs4/file.h"
 #include "nfs4/session.h"
 #include "nfs4/types/attributes.h"
@@ -445,9 +446,8 @@ async::Task<void> Session::close_stray(nfs_fh4 file, stateid4 stateid) {
   Compound compound = begin("CLOSE");
   compound.add<op::PUTFH>({file});
   compound.add<op::CLOSE>({0, stateid});
-  ++closing_strays_;
+  const async::Counted under_way(closing_strays_, returned_);
   auto closed = co_await call(std::move(compound));
-  if (--closing_strays_ == 0) returned_.notify_all();
 }
 
 async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
@@ -464,18 +464,7 @@ async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, n
   // What was read ahead of a file may be under way when it is closed.
   if (!open.held) co_return closed_meanwhile(open.path);
   if (open.stateid != used) co_return Status();
-  struct Reopening {
-    Open& open;
-    async::Event& ended;
-    Reopening(Open& o, async::Event& e) : open(o), ended(e) { open.reopening = true; }
-    ~Reopening() {
-      open.reopening = false;
-      ended.notify_all();
-    }
-    Reopening(const Reopening&) = delete;
-    Reopening& operator=(const Reopening&) = delete;
-  };
-  const Reopening guard(open, reopened_);
+  const async::Flagged reopening(open.reopening, reopened_);
   nfsstat4 status = NFS4_OK;
   auto done = co_await claim(held, false, false, deadline, status);
   const bool passes = status == NFS4_OK || status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
