@@ -350,7 +350,7 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
   info.fh = mount.keep(opened->handle);
   info.keep_cache = opened->keep_cache;
   if (unreadable) opened->handle->uncached = true;
-  info.direct_io = unreadable || opened->direct_io;
+  info.direct_io = opened->handle->uncached;
   // Not direct_io for O_DIRECT: with it Linux 6.1 neither writes dirty pages out before nor drops stale ones.
   // Without keep_cache the kernel drops the pages only, and would believe in the size that it knows.
   if (!opened->keep_cache) mount.forget_attributes(ino);
@@ -374,7 +374,7 @@ Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino
   }
   if (!has_owners(created->entry.attributes)) co_await learn_owners(mount, created->entry.attributes);
   info.fh = mount.keep(created->handle);
-  info.direct_io = created->direct_io;
+  info.direct_io = created->handle->uncached;
   if (request->created(created->entry, info)) co_return;
   mount.drop_file(info.fh);
   mount.files().forget(created->entry.inode, 1);

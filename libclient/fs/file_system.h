@@ -95,7 +95,6 @@ struct Attributed {
 struct OpenedFile {
   std::shared_ptr<OpenHandle> handle;
   bool keep_cache = false;  ///< what the kernel has cached of it is still so
-  bool direct_io = false;   ///< OpenHandle::uncached
   Entry entry;              ///< create() only
 };
 
@@ -289,7 +288,6 @@ class FileSystem {
   async::Task<void> one_settled(Inode& inode);
   async::Task<Status> commit_all(std::shared_ptr<OpenHandle> file, std::optional<Attributes>* after);
   async::Task<Status> save(std::shared_ptr<OpenHandle> file);
-  void heed_flags(OpenedFile& opened, int flags) const;
   /// While one lives, this mount makes or removes names in the directory or changes it otherwise: what is
   /// known of it is not fresh. What came along with the one that ends last is.
   class Naming {

@@ -33,16 +33,15 @@ Access access_of(int flags) {
   }
 }
 
-}  // namespace
-
 /// Nobody can map a file that is open for writing only, and nobody misses its pages; so the kernel keeps none
 /// of what is appended, which it would put where it believes the end to be.
-void FileSystem::heed_flags(OpenedFile& opened, int flags) const {
-  opened.handle->flags = flags;
-  opened.handle->direct = (flags & O_DIRECT) != 0;
-  opened.direct_io = (flags & O_ACCMODE) == O_WRONLY && (flags & O_APPEND) != 0;
-  opened.handle->uncached = opened.direct_io;
+void heed_flags(OpenHandle& handle, int flags) {
+  handle.flags = flags;
+  handle.direct = (flags & O_DIRECT) != 0;
+  handle.uncached = (flags & O_ACCMODE) == O_WRONLY && (flags & O_APPEND) != 0;
 }
+
+}  // namespace
 
 // ---- open, close ----
 
@@ -67,7 +66,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   OpenedFile out;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, *inode, std::move(opened->file), caller,
                                             options_.rsize, options_.most_ahead);
-  heed_flags(out, flags);
+  heed_flags(*out.handle, flags);
   if ((flags & O_TRUNC) != 0) {
     SetAttributes changes;
     changes.size = 0;
@@ -103,7 +102,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   inode->cached_change = out.entry.attributes.change;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, std::move(inode), std::move(opened->file),
                                             caller, options_.rsize, options_.most_ahead);
-  heed_flags(out, flags);
+  heed_flags(*out.handle, flags);
   co_return out;
 }
 
@@ -414,7 +413,7 @@ bool FileSystem::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes 
   Gathered& gathered = found->second;
   const std::size_t most = options_.wsize;
   if (gathered.file != file || offset != gathered.pending->end || gathered.data.size() + data.size() > most ||
-      behind_ + data.size() > kMostBehind ||
+      too_much_behind(data.size()) ||
       file->inode().writes.any_other(gathered.pending, offset, offset + data.size())) {
     return false;
   }

@@ -400,7 +400,7 @@ TEST_CASE("F1 an append goes to the end as the server knows it") {
   m.append_elsewhere(file, "theirs;");
   SUBCASE("open for appending only: the kernel keeps no pages") {
     const auto log = m.open(file, O_WRONLY | O_APPEND);
-    CHECK(log.direct_io);
+    CHECK(log.handle->uncached);
     m.write(log, "one;", 0);
     CHECK(m.sync(log) == 0);
     m.append_elsewhere(file, "more of theirs;");
@@ -423,7 +423,7 @@ TEST_CASE("F1 an append goes to the end as the server knows it") {
   }
   SUBCASE("open for reading, too: pages are dropped where the kernel was wrong") {
     const auto log = m.open(file, O_RDWR | O_APPEND);
-    CHECK_FALSE(log.direct_io);
+    CHECK_FALSE(log.handle->uncached);
     m.write(log, "one;", 7);
     CHECK(m.dropped.empty());
     CHECK(m.sync(log) == 0);
