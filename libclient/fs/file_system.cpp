@@ -395,13 +395,17 @@ async::Task<Result<std::shared_ptr<Inode>>> FileSystem::open_target(Caller calle
   co_return inode;
 }
 
-/// Nobody else's: the client id is in it, and what it is for.
-std::string FileSystem::hidden_name(const Inode& inode) {
+/// A name for the inode that nobody else has: the client id is in it, and the inode's number.
+Inode::Hidden FileSystem::hiding_place(const Inode& directory, const Inode& inode, const Caller& caller) {
   char name[64];
   std::snprintf(name, sizeof name, ".nfs%016llx%08llx",
                 static_cast<unsigned long long>(engine_->client_number() ^ inode.id),
                 static_cast<unsigned long long>(++last_hidden_));
-  return name;
+  Inode::Hidden out;
+  out.directory = directory.handle;
+  out.name = name;
+  out.caller = caller;
+  return out;
 }
 
 async::Task<void> FileSystem::remove_hidden(Inode::Hidden where) {
@@ -433,10 +437,7 @@ void FileSystem::unlinked(const Inode& directory, const std::string& name) {
 async::Task<Status> FileSystem::hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                                      std::shared_ptr<Inode> inode) {
   const Naming hiding(*this, inode);
-  Inode::Hidden where;
-  where.directory = directory->handle;
-  where.name = hidden_name(*inode);
-  where.caller = caller;
+  Inode::Hidden where = hiding_place(*directory, *inode, caller);
   auto renamed =
       co_await engine_->rename(std::move(caller), directory->handle, name, directory->handle, where.name);
   if (!renamed && is_refusal(renamed.error())) co_return renamed.error();
@@ -535,10 +536,7 @@ async::Task<Result<Renamed>> FileSystem::rename_over(Renaming what, std::shared_
   const Naming replacing(*this, replaced);
   // In a sticky directory the caller might make a link of somebody else's file and could not remove it.
   if (what.target->sticky) co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
-  Inode::Hidden where;
-  where.directory = what.target->handle;
-  where.name = hidden_name(*replaced);
-  where.caller = what.caller;
+  Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);
   auto linked = co_await engine_->link(what.caller, replaced->handle, where.directory, where.name);
   if (linked) co_return co_await rename_over_linked(std::move(what), std::move(replaced), std::move(where));
   if (is_refusal(linked.error()))
@@ -564,10 +562,7 @@ async::Task<Result<Renamed>> FileSystem::rename_over_linked(Renaming what, std::
 
 /// For servers without hard links: others find the name absent for a moment.
 async::Task<Result<Renamed>> FileSystem::rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced) {
-  Inode::Hidden where;
-  where.directory = what.target->handle;
-  where.name = hidden_name(*replaced);
-  where.caller = what.caller;
+  Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);
   auto away =
       co_await engine_->rename(what.caller, where.directory, what.new_name, where.directory, where.name);
   if (!away) co_return away.error();

@@ -251,7 +251,7 @@ class FileSystem {
   [[nodiscard]] Attributed corrected(Inode& inode, const Attributes& told, std::uint64_t as_of);
   [[nodiscard]] std::optional<Attributed> while_writing(Inode& inode);
   void learn(Inode& inode, const Attributes& told);
-  std::string hidden_name(const Inode& inode);
+  Inode::Hidden hiding_place(const Inode& directory, const Inode& inode, const Caller& caller);
   async::Task<void> hidden(std::shared_ptr<Inode> inode, Inode::Hidden where);
   async::Task<void> remove_hidden(Inode::Hidden where);
   async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
