@@ -178,7 +178,7 @@ enum class Reaction : std::uint8_t {
   none,          ///< not of concern: this client has no such state
   rebind,        ///< the backchannel is announced anew on every connection
   find_revoked,  ///< what was revoked is found by TEST_STATEID, freed, and reported where it is used
-  recover,       ///< opens and locks are reclaimed (Session::heed_flags)
+  recover,       ///< opens and locks are reclaimed, once for as long as the server says so
 };
 struct FlagRow {
   std::uint32_t flag;
@@ -201,14 +201,21 @@ constexpr FlagRow kFlags[] = {
 };
 }  // namespace
 
-void Session::heed_state_flags(std::uint32_t flags) {
-  if (flags == 0) return;
-  bool rebinds = false, searches = false;
+void Session::heed_flags(std::uint32_t flags) {
+  if (flags == 0) {
+    reclaim_needed_ = false;
+    return;
+  }
+  bool recovers = false, rebinds = false, searches = false;
   for (const FlagRow& row : kFlags) {
     if ((flags & row.flag) == 0) continue;
+    recovers = recovers || row.reaction == Reaction::recover;
     rebinds = rebinds || row.reaction == Reaction::rebind;
     searches = searches || row.reaction == Reaction::find_revoked;
   }
+  // Set first: a recovery begins with EXCHANGE_ID where the server wants a reclaim.
+  const bool known = std::exchange(reclaim_needed_, recovers);
+  if (recovers && !known) start_recovery("the server restarted");
   if (rebinds) rebind_backchannels();
   if (searches && !finding_revoked_ && !opens_.empty()) {
     finding_revoked_ = true;

@@ -348,16 +348,6 @@ Session::Refused Session::judge_sequence(nfsstat4 status) {
   }
 }
 
-void Session::heed_flags(std::uint32_t flags) {
-  if ((flags & SEQ4_STATUS_RESTART_RECLAIM_NEEDED) == 0) {
-    reclaim_needed_ = false;
-  } else if (!reclaim_needed_) {
-    reclaim_needed_ = true;
-    start_recovery("the server restarted");
-  }
-  heed_state_flags(flags);
-}
-
 Error Session::error_of(const CompoundReply& reply, const char* what, const std::string& path) const {
   if (reply.failed_status() != NFS4_OK) return status_error(reply.failed_status(), what, path);
   return {ErrorKind::protocol, EPROTO, what, path,

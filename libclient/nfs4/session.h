@@ -268,7 +268,6 @@ class Session final : private CallbackHandler {
   };
   void take_sequence(const SEQUENCE4resok& ok, bool current, const Sent& sent, bool recovering);
   [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
-  void heed_flags(std::uint32_t flags);
   async::Task<bool> ready(async::TimePoint deadline);
   async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline);
 
@@ -301,7 +300,7 @@ class Session final : private CallbackHandler {
   async::Task<bool> test(std::span<const Suspect> suspects);
   void lose(const Suspect& suspect, nfsstat4 why);
   void hold_connections();
-  void heed_state_flags(std::uint32_t flags);
+  void heed_flags(std::uint32_t flags);
   void rebind_backchannels();
 
   // recovery.cpp
