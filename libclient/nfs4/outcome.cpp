@@ -50,10 +50,7 @@ class Tries {
 /// What tells one object from another that could stand in its place.
 Wanted marks_of(const Wanted& wanted) {
   Wanted out = wanted;
-  if (out.object.value.size() < public_attributes().value.size())
-    out.object.value.resize(public_attributes().value.size());
-  for (std::size_t i = 0; i < public_attributes().value.size(); ++i)
-    out.object.value[i] |= public_attributes().value[i];
+  out.object = union_of(wanted.object, public_attributes());
   return out;
 }
 

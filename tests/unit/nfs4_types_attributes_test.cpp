@@ -74,6 +74,9 @@ TEST_CASE("nfs4 attributes: bitmaps") {
   CHECK_FALSE(has_bit(map, FATTR4_TYPE));
   CHECK_FALSE(has_bit(map, 200));
   CHECK(intersection(map, bitmap_of({FATTR4_SIZE, FATTR4_TYPE})).value == std::vector<std::uint32_t>{0x10});
+  const std::vector<std::uint32_t> either{0x12, 0x2, 0x40000};
+  CHECK(union_of(map, bitmap_of({FATTR4_SIZE, FATTR4_TYPE})).value == either);
+  CHECK(union_of(bitmap_of({FATTR4_SIZE, FATTR4_TYPE}), map).value == either);
   CHECK(attribute_name(FATTR4_TIME_MODIFY) == "time_modify");
   CHECK(attribute_name(FATTR4_MODE_UMASK) == "mode_umask");
   CHECK(attribute_name(FATTR4_ACL).empty());

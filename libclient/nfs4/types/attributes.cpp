@@ -242,6 +242,13 @@ bitmap4 intersection(const bitmap4& a, const bitmap4& b) {
   return both;
 }
 
+bitmap4 union_of(const bitmap4& a, const bitmap4& b) {
+  bitmap4 either = a;
+  either.value.resize(std::max(a.value.size(), b.value.size()));
+  for (std::size_t i = 0; i < b.value.size(); ++i) either.value[i] |= b.value[i];
+  return either;
+}
+
 const bitmap4& readable_attributes() {
   static const bitmap4 map = [] {
     bitmap4 all;

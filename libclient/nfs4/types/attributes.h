@@ -142,6 +142,8 @@ inline bool has_bit(const bitmap4& map, std::uint32_t number) {
 }
 /// What is in both: for asking only for what the server supports.
 bitmap4 intersection(const bitmap4& a, const bitmap4& b);
+/// What is in either.
+bitmap4 union_of(const bitmap4& a, const bitmap4& b);
 /// Every attribute that WireAttributes has.
 const bitmap4& readable_attributes();
 /// "time_modify"; empty for an attribute without a row.
