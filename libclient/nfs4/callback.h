@@ -1,9 +1,11 @@
 // The client's side of the callback program (RFC 8881 19 and 20): one backward Call in, its Reply out.
 //
 //     CallbackService service(handler, {});
-//     service.announce(back_channel(4096, 4096, 4));                  // csa_back_chan_attrs of
-//     CREATE_SESSION service.reset(session_id, minor_version, csr_back_chan_attrs);  // after it xdr::Message
-//     reply; if (service.answer(call_bytes, reply)) …send reply.stream; it has no DDP-eligible items
+//     service.announce(back_channel(4096, 4096, 4));
+//     …CREATE_SESSION, with service.announced() as its csa_back_chan_attrs
+//     service.reset(session_id, minor_version, csr_back_chan_attrs);
+//     xdr::Message reply;
+//     if (service.answer(call_bytes, reply)) …send reply.stream; it has no DDP-eligible items
 //
 // Order of judgement: RPC header, credential, program, version, procedure; the COMPOUND's head and minor
 // version; CB_SEQUENCE, which has to be first and only there (20.9.3); then operation by operation up to the
