@@ -185,7 +185,7 @@ void Requester::State::retry_or_complete_all() {
   // What a connection has to begin with goes before what was sent earlier on the last one.
   for (const bool first : {false, true}) {
     for (Rpc* rpc : again | std::views::reverse) {
-      if (rpc->call.first == first) (rpc->call.health_check ? health_queue : queue).push_front(rpc);
+      if (rpc->call.first == first) queue_of(*rpc).push_front(rpc);
     }
   }
 }

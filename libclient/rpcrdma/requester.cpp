@@ -64,7 +64,7 @@ CallId Requester::State::submit(Call call, TimePoint now) {
     lower_wake(later(now, config.notice_after));
   }
   lower_wake(rpc.call.deadline);
-  const std::deque<Rpc*>& waiting = rpc.call.health_check ? health_queue : queue;
+  const std::deque<Rpc*>& waiting = queue_of(rpc);
   enqueue(rpc);
   want_link(now);
   pump(now);
@@ -74,11 +74,11 @@ CallId Requester::State::submit(Call call, TimePoint now) {
 
 void Requester::State::enqueue(Rpc& rpc) {
   if (rpc.call.health_check && rpc.call.first) return health_queue.push_front(&rpc);
-  (rpc.call.health_check ? health_queue : queue).push_back(&rpc);
+  queue_of(rpc).push_back(&rpc);
 }
 
 void Requester::State::take_from_queue(Rpc& rpc) {
-  std::deque<Rpc*>& from = rpc.call.health_check ? health_queue : queue;
+  std::deque<Rpc*>& from = queue_of(rpc);
   const auto found = std::ranges::find(from, &rpc);
   assert(found != from.end());
   from.erase(found);
@@ -167,7 +167,7 @@ void Requester::State::send(Rpc& rpc, TimePoint now) {
 /// The connection has ended, and on_disconnected() has yet to say so: the call waits for the next one.
 void Requester::State::send_later(Rpc& rpc, Error why) {
   rpc.forget_memory();
-  (rpc.call.health_check ? health_queue : queue).push_front(&rpc);
+  queue_of(rpc).push_front(&rpc);
   close_link(std::move(why));
 }
 

@@ -131,6 +131,9 @@ struct Requester::State {
   Rpc* next_to_send();
   [[nodiscard]] std::uint32_t limit() const;
   void top_up_receives();
+  [[nodiscard]] std::deque<Rpc*>& queue_of(const Rpc& rpc) {
+    return rpc.call.health_check ? health_queue : queue;
+  }
   void enqueue(Rpc& rpc);
   void take_from_queue(Rpc& rpc);
   /// Ends an RPC that has no Reply: its memory is taken back first.
