@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -348,11 +347,9 @@ void Mount::unmount() {
 void Mount::unmount_by_force() {
   if (::umount2(options_.mountpoint.c_str(), MNT_FORCE | MNT_DETACH) == 0) return unmount();
   // Who mounted without being root may do it by the connection's number, which is the device's.
-  std::ifstream file("/proc/self/mountinfo");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto mount = topmost_mount(text, options_.mountpoint);
+  const auto mount = mounted_at(options_.mountpoint);
   unmount();
-  if (!mount || mount->type != "fuse.nfsrdma") return;
+  if (!mount || !mount->is_nfsrdma()) return;
   const std::string number = mount->device.substr(mount->device.find(':') + 1);
   std::ofstream("/sys/fs/fuse/connections/" + number + "/abort") << 1;
 }

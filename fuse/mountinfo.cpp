@@ -1,6 +1,8 @@
 #include "fuse/mountinfo.h"
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 
 namespace nfsrdma::fuse {
@@ -37,6 +39,12 @@ std::optional<MountInfo> topmost_mount(const std::string& mountinfo, const std::
     found = one;
   }
   return found;
+}
+
+std::optional<MountInfo> mounted_at(const std::string& mountpoint) {
+  std::ifstream file("/proc/self/mountinfo");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return topmost_mount(text, mountpoint);
 }
 
 }  // namespace nfsrdma::fuse

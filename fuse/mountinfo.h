@@ -1,4 +1,4 @@
-// /proc/self/mountinfo (proc_pid_mountinfo(5)). Plain text in, plain values out.
+// Where file systems are mounted: /proc/self/mountinfo (proc_pid_mountinfo(5)).
 #pragma once
 
 #include <optional>
@@ -9,9 +9,13 @@ namespace nfsrdma::fuse {
 struct MountInfo {
   std::string device;  ///< "0:52"
   std::string options, type, super_options;
+  /// It is a mount of this program, of this process or another.
+  [[nodiscard]] bool is_nfsrdma() const { return type == "fuse.nfsrdma"; }
 };
 
-/// The mount at the place; of several, what lies on top.
+/// The mount at the place; of several, what lies on top. `mountinfo`: the text of the file.
 std::optional<MountInfo> topmost_mount(const std::string& mountinfo, const std::string& mountpoint);
+/// The same as this process sees it now.
+std::optional<MountInfo> mounted_at(const std::string& mountpoint);
 
 }  // namespace nfsrdma::fuse

@@ -1,7 +1,6 @@
 #include "fuse/read_ahead.h"
 
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "fuse/mountinfo.h"
@@ -15,9 +14,7 @@ constexpr int kKiB = 2048;
 }  // namespace
 
 void read_ahead(const std::string& mountpoint) {
-  std::ifstream file("/proc/self/mountinfo");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto mount = topmost_mount(text, mountpoint);
+  const auto mount = mounted_at(mountpoint);
   if (!mount) return;
   std::ofstream("/sys/class/bdi/" + mount->device + "/read_ahead_kb") << kKiB;
 }

@@ -92,7 +92,7 @@ bool was_negotiated(const std::string& word, const nfsrdma::Options& in_force) {
 Result<unsigned long> remount_flags(const std::string& mountinfo, const std::string& mountpoint,
                                     const std::vector<std::string>& words) {
   const auto mount = topmost_mount(mountinfo, mountpoint);
-  if (!mount || mount->type != "fuse.nfsrdma") {
+  if (!mount || !mount->is_nfsrdma()) {
     return refused(mountpoint, "there is no mount of nfsrdma to be changed here; mount it without remount");
   }
   unsigned long flags = 0;
