@@ -1,14 +1,11 @@
 #include "fuse/client_id.h"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string_view>
@@ -67,15 +64,13 @@ int bind_to(const std::string& name) {
 }  // namespace
 
 ClientIdentity identity_of(const MountOptions& options) {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   ClientIdentity out;
-  out.host = host.data();
+  out.host = api::Surroundings::system().host;
   out.machine = options.client_id;
   if (out.machine.empty()) {
     out.machine = first_line("/etc/machine-id") + "\n" + out.host + "\n" + network_namespace();
   }
-  const rpc::Credential caller = api::caller_of(options.target.options);
+  const rpc::Credential caller = api::caller_of(options.target.options, out.host);
   const auto encoded = caller.encoded();
   out.credential.assign(reinterpret_cast<const char*>(encoded.data()), encoded.size());
   out.source = options.source + "\n" + std::to_string(options.target.options.port);
@@ -100,11 +95,7 @@ ClientName::ClientName(const ClientIdentity& identity) {
     text_ = client_name(identity, number);
     socket_ = bind_to(text_);
   }
-  if (socket_ >= 0) return;
-  // No socket is to be had: a name of its own is always right, it is only not known again.
-  std::uint64_t random = 0;
-  if (::getrandom(&random, sizeof random, 0) != sizeof random) std::abort();
-  text_ = client_name(identity, 0) + " " + hex(random);
+  if (socket_ < 0) text_.clear();
 }
 
 ClientName::~ClientName() {

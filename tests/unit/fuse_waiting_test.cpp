@@ -1,6 +1,7 @@
 // Who waits for a mount, who locks through it, and by which name it is known.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,6 +175,13 @@ TEST_CASE("S17 a mount has the same name again, and no two that live have one") 
   }
   first.reset();
   CHECK(ClientName(me).text() == client_name(me, 0));
+  rlimit files{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &files) == 0);
+  const rlimit none{0, files.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const std::string without_socket = ClientName(me).text();
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &files) == 0);
+  CHECK(without_socket.empty());
 
   MountOptions options;
   options.source = "h:/p";
