@@ -10,7 +10,6 @@ void SlotTable::reset(std::uint32_t count) {
   highest_busy_ = 0;
   target_ = end_ = ~0U;
   retired_ = 0;
-  if (on_free) on_free();
 }
 
 std::optional<std::uint32_t> SlotTable::find_free() const {

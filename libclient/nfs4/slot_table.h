@@ -81,7 +81,8 @@ class SlotTable {
     if (slot < end_) end_ = slot;
   }
 
-  /// Called whenever a slot has become free, and whenever one was retired.
+  /// Called when a Use has ended: its slot is free again, or was retired. Not by reset(), which frees all
+  /// slots at once: who calls it knows.
   std::function<void()> on_free, on_retired;
 
  private:
