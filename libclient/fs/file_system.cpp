@@ -602,6 +602,8 @@ async::Task<Status> FileSystem::read_page(std::shared_ptr<DirectoryHandle> direc
   const std::uint64_t as_of = changes_, names_as_of = at.inode->names.now();
   auto page = co_await engine_->list(at.caller, at.inode->handle, cookie, at.page.verifier);
   if (!page) co_return page.error();
+  if (at.circle.closes_with_page(cookie, page->entries))
+    co_return listing::CookieLoop::error("READDIR", at.inode->label);
   at.page = std::move(*page);
   at.page_begin = cookie;
   at.as_of = as_of;
@@ -619,7 +621,9 @@ async::Task<Result<std::span<const Listed>>> FileSystem::list(std::shared_ptr<Di
     // From the beginning they are read anew, as rewinddir(3) has it, but for the first time.
     if (cookie == 0) return std::exchange(at.loaded, Loaded::yes) == Loaded::for_open;
     if (at.loaded == Loaded::no) return false;
-    if (cookie == at.page_begin) return true;
+    // A page that ends with the cookie that it came behind is asked for again: whether the server gets on at
+    // all shows in what follows it (CookieLoop).
+    if (cookie == at.page_begin) return at.page.entries.empty() || at.page.entries.back().cookie != cookie;
     return std::ranges::any_of(at.page.entries, [&](const auto& entry) { return entry.cookie == cookie; }) &&
            (at.page.eof || at.page.entries.back().cookie != cookie);
   };

@@ -65,6 +65,7 @@
 #include "fs/inodes.h"
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
+#include "listing/cookie_loop.h"
 
 namespace nfsrdma::fs {
 
@@ -111,6 +112,7 @@ struct DirectoryHandle {
   const std::shared_ptr<Inode> inode;
   const Caller caller;  ///< whose rights count, whoever lists it
   Page page;
+  listing::CookieLoop circle;
   std::uint64_t page_begin = 0;              ///< the cookie that the page came behind
   std::uint64_t as_of = 0, names_as_of = 0;  ///< of the changes that were made here
   async::TimePoint came;                     ///< when the page was answered

@@ -1,11 +1,12 @@
 // Notices that a directory's listing goes in circles: a server that gives a cookie again which it gave before
 // makes a client that follows the cookies list for ever.
 //
-//     CookieLoop loop;                                   // one for each listing from its beginning
-//     for (each entry, in the order in which they come)
-//       if (loop.closes_with(entry.cookie)) return CookieLoop::error("READDIR", path);
+//     CookieLoop loop;                                   // one for each reader of a directory
+//     for (each page, as the server gives it behind `cookie`)
+//       if (loop.closes_with_page(cookie, page.entries)) return CookieLoop::error("READDIR", path);
 //
-// Whoever continues a listing elsewhere than where it stands (rewinddir, seekdir) begins with a new one.
+// A page that comes behind another cookie than that of the last entry begins another listing (rewinddir,
+// seekdir): what came before says nothing about it.
 //
 // A remembered cookie is compared with each that follows, and is replaced by the current one at every power
 // of two (Brent's way to find a cycle). That takes two numbers whatever the directory's size. A circle is
@@ -17,6 +18,7 @@
 // For every version of the protocol: cookies are opaque numbers in all of them. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <string>
@@ -39,6 +41,13 @@ class CookieLoop {
       next_power_ *= 2;
     }
     return false;
+  }
+
+  /// The same for the entries that came behind the cookie `behind`, each of which has a `cookie`.
+  template <class Entries>
+  [[nodiscard]] bool closes_with_page(std::uint64_t behind, const Entries& entries) {
+    if (behind != last_) *this = {};
+    return std::ranges::any_of(entries, [&](const auto& entry) { return closes_with(entry.cookie); });
   }
 
   /// What to tell whoever lists `path`.

@@ -212,10 +212,8 @@ async::Task<Result<std::vector<entry4>>> Namespace::list_some(Listing& listing) 
     co_return session_.error_of(*reply, "READDIR", listing.path);
   }
   auto& ok = *res.get<NFS4_OK>();
-  for (const entry4& entry : ok.reply.entries.value) {
-    if (listing.circle.closes_with(entry.cookie))
-      co_return listing::CookieLoop::error("READDIR", listing.path);
-  }
+  if (listing.circle.closes_with_page(listing.next.cookie, ok.reply.entries.value))
+    co_return listing::CookieLoop::error("READDIR", listing.path);
   listing.eof = ok.reply.eof;
   listing.next.cookieverf = ok.cookieverf;
   if (!ok.reply.entries.value.empty()) {

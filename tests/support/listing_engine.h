@@ -137,6 +137,7 @@ class PlainEngine final : public Engine {
   std::multimap<std::string, Failure> failures;
   bool tells = false;                     ///< pages bring handles and attributes
   std::size_t page_size = 1000;           ///< entries
+  std::size_t circle = 0;                 ///< of so many entries, in which a listing ends; 0: it has an end
   std::map<std::string, Caller> callers;  ///< who asked for an operation of this name last
 
   void fail(const std::string& what, int code) { failures.emplace(what, Failure{failed(code), false}); }
@@ -304,7 +305,6 @@ class PlainEngine final : public Engine {
     Page out;
     for (const auto& [name, id] : node->names) {
       const std::uint64_t own = node->cookies.try_emplace(name, node->cookies.size() + 10).first->second;
-      if (own <= cookie) continue;
       Listed listed;
       listed.cookie = own;
       listed.name = name;
@@ -316,8 +316,11 @@ class PlainEngine final : public Engine {
       out.entries.push_back(std::move(listed));
     }
     std::ranges::sort(out.entries, {}, &Listed::cookie);
-    out.eof = out.entries.size() <= page_size;
-    if (!out.eof) out.entries.resize(page_size);
+    auto next = std::ranges::upper_bound(out.entries, cookie, {}, &Listed::cookie);
+    if (next == out.entries.end()) next -= static_cast<std::ptrdiff_t>(circle);
+    out.entries.erase(out.entries.begin(), next);
+    out.eof = out.entries.size() <= page_size && circle == 0;
+    if (out.entries.size() > page_size) out.entries.resize(page_size);
     co_return out;
   }
   Answer<std::vector<std::byte>> get_xattr(Caller /*caller*/, FileHandle /*object*/,

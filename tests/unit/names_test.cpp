@@ -456,6 +456,52 @@ TEST_CASE("F8 a page serves until the reader is behind it, and cookies lead wher
   CHECK(l.take_calls() == "list list");
 }
 
+TEST_CASE("F8 a directory whose cookies go in circles is not listed for ever") {
+  Listing l;
+  for (char name = 'a'; name <= 'z'; ++name) l.make({name});
+  l.engine->page_size = 4;
+  // Of a part of a page, of one page, which then ends with the cookie that it came behind, and of some pages.
+  for (const std::size_t circle : {1U, 3U, 4U, 5U, 26U}) {
+    CAPTURE(circle);
+    l.engine->circle = circle;
+    const auto directory = l.get(l.files->open_directory(nullptr, Inodes::kRoot, O_DIRECTORY));
+    std::optional<Error> ended;
+    std::uint64_t cookie = 0;
+    std::size_t count = 0;
+    while (!ended && count < 1000) {
+      const auto page = l.loop.run(l.files->list(directory, cookie));
+      if (page) {
+        REQUIRE_FALSE(page->empty());
+        count += page->size();
+        cookie = page->back().cookie;
+      } else {
+        ended = page.error();
+      }
+    }
+    REQUIRE(ended);
+    CHECK(ended->errno_value() == ELOOP);
+    CHECK(count >= 26);
+    CHECK(count <= 100);
+  }
+}
+
+TEST_CASE("F8 who reads a directory again and again, or back and forth, goes in no circle") {
+  Listing l;
+  for (char name = 'a'; name <= 'z'; ++name) l.make({name});
+  l.engine->page_size = 4;
+  const auto directory = l.get(l.files->open_directory(nullptr, Inodes::kRoot, O_DIRECTORY));
+  for (int round = 0; round < 20; ++round) {
+    std::uint64_t cookie = 0;
+    for (int page = 0; page < 6; ++page) cookie = l.get(l.files->list(directory, cookie)).back().cookie;
+    CHECK(l.get(l.files->list(directory, cookie)).size() == 2);
+    const std::uint64_t middle = l.get(l.files->list(directory, 0)).back().cookie + 6;
+    for (int again = 0; again < 5; ++again) {
+      CHECK(l.get(l.files->list(directory, middle)).size() == 4);
+      CHECK(l.get(l.files->list(directory, middle + 4)).size() == 4);
+    }
+  }
+}
+
 TEST_CASE("F8 Linux tells rdattr_error 0: its entries have handles and attributes") {
   OnServer m;
   m.server.add_file("/f", "text");
