@@ -290,6 +290,7 @@ class FileSystem {
   async::Task<void> one_settled(Inode& inode);
   async::Task<Status> commit_all(std::shared_ptr<OpenHandle> file, std::optional<Attributes>* after);
   async::Task<Status> save(std::shared_ptr<OpenHandle> file);
+  async::Task<Status> make_safe(std::shared_ptr<OpenHandle> file);
   /// While one lives, this mount makes or removes names in the directory or changes it otherwise: what is
   /// known of it is not fresh. What came along with the one that ends last is.
   class Naming {

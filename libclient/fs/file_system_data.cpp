@@ -164,7 +164,11 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
                                       Heard heard) {
   const bool writes = file->file()->access() != Access::read;
   Status done;
-  if (writes) done = co_await save(file);
+  if (writes) {
+    done = co_await save(file);
+  } else if (file->file()->knows_owner(lock_owner)) {
+    (void)co_await make_safe(file);  // those who may write hear how that went
+  }
   if (file->file()->knows_owner(lock_owner)) {
     auto released = co_await file->file()->release_locks(lock_owner);
     if (!released && done) done = released;
@@ -699,10 +703,16 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, locking::
   co_return Status();
 }
 
+/// RFC 8881 10.3.2: what was written under a lock is on stable storage before the lock goes. It may have been
+/// written through any of the inode's open files, whoever opened it.
+async::Task<Status> FileSystem::make_safe(std::shared_ptr<OpenHandle> file) {
+  co_await settle(file->inode());
+  co_return co_await commit_all(file, nullptr);
+}
+
 async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner,
                                        locking::LockRange range) {
-  co_await settle(file->inode());
-  auto committed = co_await commit_all(file, nullptr);
+  auto committed = co_await make_safe(file);
   auto done = co_await file->file()->unlock(owner, range);
   if (!committed) co_return committed;
   co_return done;
@@ -710,8 +720,7 @@ async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::ui
 
 async::Task<Status> FileSystem::release_locks(std::shared_ptr<OpenHandle> file, std::uint64_t owner) {
   if (!file->file()->knows_owner(owner)) co_return Status();
-  co_await settle(file->inode());
-  auto committed = co_await file->file()->commit(nullptr);
+  auto committed = co_await make_safe(file);
   auto done = co_await file->file()->release_locks(owner);
   if (!committed) co_return committed;
   co_return done;

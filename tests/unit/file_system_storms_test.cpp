@@ -636,6 +636,39 @@ TEST_CASE("S16 what was written under a lock is on the server before it is given
   m.close(file);
 }
 
+TEST_CASE("S16 so is what was written under it through other open files of the same file") {
+  Storm m;
+  const auto file = m.create("f");
+  const auto writer = m.open(file, O_RDWR);
+  const auto reader = m.open(file, O_RDONLY);
+  locking::LockRequest request;
+  request.owner = 5;
+  CHECK(m.error(m.files->lock(file.handle, request, nullptr)) == 0);
+  CHECK(m.write_error(writer, large(), 0) == 0);
+  m.write(writer, "more", kLarge);
+  (void)m.take_calls();
+  SUBCASE("by unlock") {
+    CHECK(ok(m.loop.run(m.files->unlock(file.handle, 5, locking::LockRange()))));
+    CHECK(m.take_calls() == "write commit unlock");
+  }
+  SUBCASE("with all that its owner has") {
+    CHECK(ok(m.loop.run(m.files->release_locks(file.handle, 5))));
+    CHECK(m.take_calls() == "write commit release");
+  }
+  SUBCASE("by the close of one that is open for reading") {
+    CHECK(m.flush(reader, 5) == 0);
+    CHECK(m.take_calls() == "write commit release");
+  }
+  SUBCASE("by the close of one that is open for reading, which does not fail for others") {
+    m.engine->fail("commit", EIO);
+    CHECK(m.flush(reader, 5) == 0);
+    CHECK(m.take_calls() == "write commit release");
+    CHECK(m.flush(writer) == EIO);
+  }
+  CHECK(m.engine->locker == 0);
+  for (const OpenedFile& one : {reader, writer, file}) m.close(one);
+}
+
 TEST_CASE("S16 whoever has got a lock reads what others wrote before, not what he read ahead") {
   Storm m(small_reads());
   const auto file = m.create("f");

@@ -89,6 +89,28 @@ TEST_CASE("file system: a small file is one WRITE, safe when it is answered") {
   CHECK(ok(m.close(again)));
 }
 
+TEST_CASE("S16 what another caller wrote is on the server's disk before a lock goes") {
+  Files m;
+  m.mount();
+  const auto file = m.create("f");
+  CHECK(ok(m.client->run(m.files->lock(file.handle, {7, true, {0, 100}}, nullptr))));
+  // Another caller's open file is another one for the server, with unstable data of its own.
+  const auto other = m.get(m.files->open(user(2000), file.entry.inode, O_WRONLY));
+  const auto reader = m.get(m.files->open(m.who, file.entry.inode, O_RDONLY));
+  CHECK(ok(m.write(other, "text", 0)));
+  m.server.clear_calls();
+  SUBCASE("with all that its owner has") {
+    CHECK(ok(m.client->run(m.files->release_locks(file.handle, 7))));
+  }
+  SUBCASE("by the close of a descriptor for reading") {
+    CHECK(ok(m.client->run(m.files->flush(reader.handle, 7))));
+  }
+  CHECK(m.calls().ends_with("COMMIT LOCKU+FREE_STATEID"));
+  CHECK(m.server.stable_content("/f") == "text");
+  CHECK(m.server.locks("/f").empty());
+  for (const auto& one : {reader, other, file}) CHECK(ok(m.close(one)));
+}
+
 TEST_CASE(
     "file system: what is gathered leaves by itself, at another place, when it is full, when it is wanted") {
   Files m;
