@@ -1,13 +1,13 @@
-// The file layer on an engine that is no NFSv4 (support/listing_engine.h).
+// The file layer on an engine that is no NFSv4 (support/plain_engine.h).
 #include <linux/falloc.h>
 #include <sys/stat.h>
 
-#include "support/listing_engine.h"
+#include "support/plain_fixture.h"
 
 namespace nfsrdma::fs {
 namespace {
-using listing::ok;
-using listing::Plain;
+using plain::ok;
+using plain::Plain;
 }  // namespace
 
 TEST_CASE("engine: what does not come along is asked for") {

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <memory>
 
-#include "support/plain_engine.h"
+#include "support/plain_fixture.h"
 
 namespace nfsrdma::fs {
 namespace {
@@ -62,12 +62,6 @@ struct Storm : Plain {
   void close(const OpenedFile& file) { CHECK(ok(loop.run(files->close(file.handle)))); }
   std::uint64_t size(const OpenedFile& file) {
     return get(files->attributes(nullptr, file.entry.inode)).attributes.size;
-  }
-  std::string read_at(const OpenedFile& file, std::uint64_t offset, std::size_t count) {
-    const auto got = get(files->read(file.handle, offset, count));
-    std::string out;
-    for (const iovec& piece : got.pieces) out.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
-    return out;
   }
 };
 

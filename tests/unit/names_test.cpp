@@ -6,15 +6,15 @@
 #include <cerrno>
 #include <set>
 
-#include "support/listing_engine.h"
 #include "support/mounted.h"
+#include "support/plain_fixture.h"
 
 namespace nfsrdma::fs {
 namespace {
 
-using listing::ok;
-using listing::Plain;
-using listing::PlainEngine;
+using plain::ok;
+using plain::Plain;
+using plain::PlainEngine;
 
 Caller user(std::uint32_t uid) {
   return std::make_shared<const rpc::Credential>(rpc::Credential::sys("test", uid, 100, {}));

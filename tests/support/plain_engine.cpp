@@ -1,0 +1,438 @@
+#include "support/plain_engine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace nfsrdma::fs::plain {
+namespace {
+
+Error failed(int code) {
+  return {ErrorKind::server, code, "test", "", "no"};
+}
+
+}  // namespace
+
+// ---- what a test does to calls ----
+
+PlainEngine::PlainEngine(async::Loop& loop, std::string& calls) : loop_(loop), calls_(calls), opened_(loop) {
+  nodes[1].type = FileType::directory;
+}
+
+void PlainEngine::release(const std::string& what) {
+  gates_.erase(what);
+  gates_.erase(what + kAnswer);
+  opened_.notify_all();
+}
+
+void PlainEngine::release_one(const std::string& what) {
+  ++gates_.at(what).let;
+  opened_.notify_all();
+}
+
+std::size_t PlainEngine::held(const std::string& what) const {
+  const auto at = gates_.find(what);
+  return at == gates_.end() ? 0 : at->second.came - at->second.let;
+}
+
+void PlainEngine::fail(const std::string& what, int code, unsigned times) {
+  auto& failures = failures_[what];
+  failures.insert(failures.end(), times, Failure{failed(code), false});
+}
+
+void PlainEngine::lose(const std::string& what, bool executed) {
+  Error lost(ErrorKind::timeout, ETIMEDOUT, what, "", "no answer");
+  failures_[what].push_back({std::move(lost), executed});
+}
+
+void PlainEngine::log(const std::string& what) {
+  calls_ += calls_.empty() ? what : " " + what;
+  // A copy, as it may take itself away.
+  if (const auto told = on_call) told(what);
+}
+
+async::Task<std::optional<PlainEngine::Failure>> PlainEngine::begin(std::string what, Caller caller) {
+  log(what);
+  callers[what] = std::move(caller);
+  co_await pass(what);
+  co_return take_failure(what);
+}
+
+async::Task<void> PlainEngine::pass(std::string gate) {
+  const auto at = gates_.find(gate);
+  if (at == gates_.end()) co_return;
+  const std::size_t mine = ++at->second.came;
+  while (gates_.contains(gate) && gates_.at(gate).let < mine) {
+    co_await opened_.wait_until(async::TimePoint::max());
+  }
+}
+
+std::optional<PlainEngine::Failure> PlainEngine::take_failure(const std::string& what) {
+  auto& failures = failures_[what];
+  if (failures.empty()) return std::nullopt;
+  Failure out = std::move(failures.front());
+  failures.pop_front();
+  return out;
+}
+
+// ---- the tree ----
+
+FileHandle PlainEngine::handle(std::uint64_t id) {
+  FileHandle out;
+  out.length = sizeof id;
+  std::memcpy(out.bytes.data(), &id, sizeof id);
+  return out;
+}
+
+std::uint64_t PlainEngine::id_of(const FileHandle& handle) {
+  std::uint64_t id = 0;
+  std::memcpy(&id, handle.bytes.data(), sizeof id);
+  return id;
+}
+
+std::uint32_t PlainEngine::links(std::uint64_t id) const {
+  std::uint32_t out = 0;
+  for (const auto& [number, node] : nodes) {
+    for (const auto& [name, other] : node.names) out += other == id ? 1 : 0;
+  }
+  return out;
+}
+
+PlainEngine::Node* PlainEngine::find(const FileHandle& handle) {
+  const auto at = nodes.find(id_of(handle));
+  return at == nodes.end() ? nullptr : &at->second;
+}
+
+Attributes PlainEngine::describe(std::uint64_t id) const {
+  const Node& node = nodes.at(id);
+  Attributes out;
+  out.type = node.type;
+  out.mode = node.mode;
+  out.links = node.type == FileType::directory ? 2 : links(id);
+  out.size = node.content.size();
+  out.change = node.change;
+  out.modified.seconds = static_cast<std::int64_t>(node.change);
+  out.file_id = id;
+  out.filesystem_major = node.filesystem;
+  return out;
+}
+
+Result<Made> PlainEngine::make(const FileHandle& directory, const std::string& name, FileType type,
+                               std::uint32_t mode) {
+  log("make");
+  Node* parent = find(directory);
+  if (parent == nullptr) return failed(ESTALE);
+  if (parent->names.contains(name)) return failed(EEXIST);
+  const std::uint64_t id = ++last_;
+  parent->names[name] = id;
+  ++parent->change;
+  nodes[id].type = type;
+  nodes[id].mode = mode;
+  Made out;
+  out.object.handle = handle(id);
+  return out;
+}
+
+// ---- files ----
+
+class PlainEngine::File final : public ServerFile {
+ public:
+  File(PlainEngine& engine, std::uint64_t id, Access access) : engine_(engine), id_(id), access_(access) {}
+  Access access() const override { return access_; }
+  Answer<std::size_t> read(std::span<std::byte> data, std::uint64_t offset) override {
+    if (const auto failure = co_await engine_.begin("read")) co_return failure->error;
+    const std::string& from = node().content;
+    const auto begin = std::min<std::size_t>(offset, from.size());
+    const auto size = std::min(data.size(), from.size() - begin);
+    std::memcpy(data.data(), from.data() + begin, size);
+    co_await engine_.answer("read");
+    co_return size;
+  }
+  /// In `calls` "write!" if it is to be on the disk, and "write" for a test that holds it or lets it fail.
+  Answer<std::size_t> write(std::span<const std::byte> data, async::Memory /*memory*/, std::uint64_t offset,
+                            Stability stability, std::optional<Attributes>* after) override {
+    engine_.log(stability == Stability::on_disk ? "write!" : "write");
+    co_await engine_.pass("write");
+    if (const auto failure = engine_.take_failure("write")) co_return failure->error;
+    std::string& to = node().content;
+    to.resize(std::max<std::size_t>(to.size(), offset + data.size()));
+    std::memcpy(to.data() + offset, data.data(), data.size());
+    ++node().change;
+    unstable_ = stability == Stability::unstable;
+    if (after != nullptr && engine_.tells) *after = engine_.describe(id_);
+    co_await engine_.answer("write");
+    co_return data.size();
+  }
+  async::Task<Status> commit(std::optional<Attributes>* /*after*/) override {
+    if (!std::exchange(unstable_, false)) co_return Status();
+    if (const auto failure = co_await engine_.begin("commit")) {
+      if (engine_.lost_data_) engine_.lost_data_(handle(id_), failure->error);
+      co_return failure->error;
+    }
+    co_return Status();
+  }
+  bool has_unstable_data() const override { return unstable_; }
+  Answer<Attributes> attributes() override { return engine_.attributes(nullptr, handle(id_)); }
+  Answer<std::optional<std::uint64_t>> seek(std::uint64_t /*offset*/, bool /*hole*/) override {
+    co_return failed(EOPNOTSUPP);
+  }
+  async::Task<Status> allocate(std::uint64_t /*offset*/, std::uint64_t /*length*/) override {
+    co_return failed(EOPNOTSUPP);
+  }
+  async::Task<Status> deallocate(std::uint64_t /*offset*/, std::uint64_t /*length*/) override {
+    co_return failed(EOPNOTSUPP);
+  }
+  Answer<std::optional<locking::LockHolder>> test_lock(locking::LockRequest /*request*/) override {
+    std::optional<locking::LockHolder> nobody;
+    co_return nobody;
+  }
+  Answer<std::optional<locking::LockHolder>> lock(locking::LockRequest request) override {
+    std::optional<locking::LockHolder> holder;
+    if (engine_.locker != 0 && engine_.locker != request.owner) holder.emplace();
+    if (!holder) engine_.locker = request.owner;
+    co_return holder;
+  }
+  async::Task<Status> wait_for_lock(locking::LockRequest /*request*/,
+                                    std::shared_ptr<locking::LockWait> /*cancelled*/) override {
+    co_return failed(EINTR);
+  }
+  async::Task<Status> unlock(std::uint64_t owner, locking::LockRange /*range*/) override {
+    engine_.log("unlock");
+    if (engine_.locker == owner) engine_.locker = 0;
+    co_return Status();
+  }
+  async::Task<Status> release_locks(std::uint64_t owner) override {
+    engine_.log("release");
+    if (engine_.locker == owner) engine_.locker = 0;
+    co_return Status();
+  }
+  bool knows_owner(std::uint64_t owner) const override { return engine_.locker == owner; }
+
+ private:
+  Node& node() { return engine_.nodes.at(id_); }
+  PlainEngine& engine_;
+  const std::uint64_t id_;
+  const Access access_;
+  bool unstable_ = false;
+};
+
+Opened PlainEngine::opened(Object object, Access access) {
+  Opened out;
+  out.file = std::make_shared<File>(*this, id_of(object.handle), access);
+  out.object = std::move(object);
+  ++open_;
+  return out;
+}
+
+Answer<Opened> PlainEngine::open(Caller caller, FileHandle file, std::string /*label*/, Access access,
+                                 std::optional<Place> found_at) {
+  if (const auto failure = co_await begin("open", caller)) co_return failure->error;
+  if (found_at) {
+    const Node* directory = find(found_at->directory);
+    if (directory == nullptr) co_return failed(ESTALE);
+    const auto name = directory->names.find(found_at->name);
+    if (name == directory->names.end() || name->second != id_of(file)) co_return failed(ESTALE);
+  }
+  Object object;
+  object.handle = file;
+  object.attributes = describe(id_of(file));
+  co_return opened(std::move(object), access);
+}
+
+Answer<Opened> PlainEngine::create(Caller /*caller*/, FileHandle directory, std::string name, Access access,
+                                   Creation how) {
+  auto made = make(directory, name, FileType::regular, how.mode);
+  if (!made) co_return made.error();
+  co_return opened(std::move(made->object), access);
+}
+
+async::Task<Status> PlainEngine::close(ServerFileRef file) {
+  log("close");
+  --open_;
+  co_return co_await file->commit(nullptr);
+}
+
+Answer<std::uint64_t> PlainEngine::copy(ServerFileRef /*from*/, std::uint64_t /*from_offset*/,
+                                        ServerFileRef /*to*/, std::uint64_t /*to_offset*/,
+                                        std::uint64_t /*count*/) {
+  co_return failed(EOPNOTSUPP);
+}
+
+std::uint64_t PlainEngine::modifications(const FileHandle& object) const {
+  return nodes.at(id_of(object)).change;
+}
+
+void PlainEngine::on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) {
+  lost_data_ = std::move(sink);
+}
+
+// ---- objects and names ----
+
+Answer<Object> PlainEngine::root(std::string /*path*/) {
+  Object out;
+  out.handle = handle(1);
+  out.attributes = describe(1);
+  co_return out;
+}
+
+Answer<std::optional<Object>> PlainEngine::lookup(Caller caller, FileHandle directory, std::string name) {
+  if (const auto failure = co_await begin("lookup", caller)) co_return failure->error;
+  std::optional<Object> out;
+  const Node* parent = find(directory);
+  if (parent == nullptr) co_return failed(ESTALE);
+  if (const auto at = parent->names.find(name); at != parent->names.end()) {
+    out.emplace().handle = handle(at->second);
+    if (tells) out->attributes = describe(at->second);
+  }
+  co_await answer("lookup");
+  co_return out;
+}
+
+Answer<Object> PlainEngine::parent(Caller caller, FileHandle directory) {
+  if (const auto failure = co_await begin("parent", caller)) co_return failure->error;
+  for (const auto& [id, node] : nodes) {
+    for (const auto& [name, child] : node.names) {
+      if (child != id_of(directory)) continue;
+      Object out;
+      out.handle = handle(id);
+      out.attributes = describe(id);
+      co_return out;
+    }
+  }
+  co_return failed(ENOENT);
+}
+
+Answer<Attributes> PlainEngine::attributes(Caller caller, FileHandle object) {
+  if (const auto failure = co_await begin("attributes", caller)) co_return failure->error;
+  if (find(object) == nullptr) co_return failed(ESTALE);
+  const Attributes out = describe(id_of(object));
+  co_await answer("attributes");
+  co_return out;
+}
+
+Answer<Attributes> PlainEngine::set_attributes(Caller caller, FileHandle object, SetAttributes changes,
+                                               ServerFileRef /*file*/) {
+  if (const auto failure = co_await begin("set", caller)) co_return failure->error;
+  Node* node = find(object);
+  if (node == nullptr) co_return failed(ESTALE);
+  if (changes.size) node->content.resize(*changes.size);
+  if (changes.mode) node->mode = *changes.mode;
+  ++node->change;
+  const Attributes out = describe(id_of(object));
+  co_await answer("set");
+  co_return out;
+}
+
+Answer<unsigned> PlainEngine::access(Caller /*caller*/, FileHandle /*object*/, FileType /*type*/,
+                                     unsigned wanted) {
+  co_return wanted & ~static_cast<unsigned>(W_OK);
+}
+
+Answer<std::string> PlainEngine::read_link(Caller /*caller*/, FileHandle object) {
+  co_return find(object)->content;
+}
+
+Answer<Space> PlainEngine::space(Caller /*caller*/, FileHandle /*object*/) {
+  co_return Space();
+}
+
+Answer<Made> PlainEngine::make_directory(Caller /*caller*/, FileHandle directory, std::string name,
+                                         std::uint32_t mode) {
+  co_return make(directory, name, FileType::directory, mode);
+}
+
+Answer<Made> PlainEngine::make_symlink(Caller /*caller*/, FileHandle directory, std::string name,
+                                       std::string text) {
+  auto made = make(directory, name, FileType::symlink, 0777);
+  if (made) find(made->object.handle)->content = std::move(text);
+  co_return made;
+}
+
+Answer<Made> PlainEngine::make_node(Caller /*caller*/, FileHandle directory, std::string name, FileType type,
+                                    Device /*device*/, std::uint32_t mode) {
+  co_return make(directory, name, type, mode);
+}
+
+Answer<Made> PlainEngine::link(Caller caller, FileHandle object, FileHandle directory, std::string name) {
+  const auto failure = co_await begin("link", caller);
+  if (failure && !failure->executed) co_return failure->error;
+  if (!find(directory)->names.try_emplace(name, id_of(object)).second) co_return failed(EEXIST);
+  if (failure) co_return failure->error;
+  Made out;
+  out.object.handle = object;
+  if (tells) out.object.attributes = describe(id_of(object));
+  co_await answer("link");
+  co_return out;
+}
+
+Answer<std::optional<Attributes>> PlainEngine::remove(Caller caller, FileHandle directory, std::string name) {
+  const auto failure = co_await begin("remove", caller);
+  if (failure && !failure->executed) co_return failure->error;
+  if (find(directory)->names.erase(name) == 0) co_return failed(ENOENT);
+  if (failure) co_return failure->error;
+  std::optional<Attributes> none;
+  co_return none;
+}
+
+Answer<Renamed> PlainEngine::rename(Caller caller, FileHandle from, std::string old_name, FileHandle to,
+                                    std::string new_name) {
+  const auto failure = co_await begin("rename", caller);
+  if (failure && !failure->executed) co_return failure->error;
+  auto moved = find(from)->names.extract(old_name);
+  if (!moved) co_return failed(ENOENT);
+  find(to)->names[new_name] = moved.mapped();
+  if (failure) co_return failure->error;
+  co_return Renamed();
+}
+
+Answer<Page> PlainEngine::list(Caller caller, FileHandle directory, std::uint64_t cookie,
+                               ListVerifier /*verifier*/) {
+  if (const auto failure = co_await begin("list", caller)) co_return failure->error;
+  Node* node = find(directory);
+  if (node == nullptr) co_return failed(ESTALE);
+  Page out;
+  for (const auto& [name, id] : node->names) {
+    const std::uint64_t own = node->cookies.try_emplace(name, node->cookies.size() + 10).first->second;
+    Listed listed;
+    listed.cookie = own;
+    listed.name = name;
+    listed.attributes.file_id = id;
+    listed.attributes.type = nodes.at(id).type;
+    listed.attributes.filesystem_major = nodes.at(id).filesystem;
+    if (tells) {
+      listed.attributes = describe(id);
+      listed.handle = handle(id);
+    }
+    out.entries.push_back(std::move(listed));
+  }
+  std::ranges::sort(out.entries, {}, &Listed::cookie);
+  auto next = std::ranges::upper_bound(out.entries, cookie, {}, &Listed::cookie);
+  if (next == out.entries.end()) next -= static_cast<std::ptrdiff_t>(circle);
+  out.entries.erase(out.entries.begin(), next);
+  out.eof = out.entries.size() <= page_size && circle == 0;
+  if (out.entries.size() > page_size) out.entries.resize(page_size);
+  co_return out;
+}
+
+Answer<std::vector<std::byte>> PlainEngine::get_xattr(Caller /*caller*/, FileHandle /*object*/,
+                                                      std::string /*name*/) {
+  co_return failed(EOPNOTSUPP);
+}
+
+async::Task<Status> PlainEngine::set_xattr(Caller /*caller*/, FileHandle /*object*/, std::string /*name*/,
+                                           std::vector<std::byte> /*value*/, XattrMode /*mode*/) {
+  co_return failed(EOPNOTSUPP);
+}
+
+async::Task<Status> PlainEngine::remove_xattr(Caller /*caller*/, FileHandle /*object*/,
+                                              std::string /*name*/) {
+  co_return failed(EOPNOTSUPP);
+}
+
+Answer<std::vector<std::string>> PlainEngine::list_xattrs(Caller /*caller*/, FileHandle /*object*/) {
+  co_return failed(EOPNOTSUPP);
+}
+
+}  // namespace nfsrdma::fs::plain
