@@ -216,8 +216,7 @@ class Engine {
   virtual void on_delegation_end(std::function<void(const FileHandle&)> sink) = 0;
   /// Told of a file whose unstable data is lost, with the error that lost it: the server's answer to a COMMIT
   /// or to writing it again, whether somebody waits for that or not. A commit() gives the error, too.
-  // NOLINTNEXTLINE(performance-unnecessary-value-param): an engine that keeps the sink moves it
-  virtual void on_lost_data(std::function<void(const FileHandle&, const Error&)> /*sink*/) {}
+  virtual void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) = 0;
   /// How many files at most are kept open for their delegations alone, when nobody has them open any more.
   virtual void keep_delegated(std::size_t most) = 0;
   /// Nobody will ask for the file.
