@@ -293,8 +293,7 @@ TEST_CASE("a Reply that fits with its results in it gets no chunk") {
   driver.reply(reply);
   driver.completed.erase(driver.completed.begin(), driver.completed.end() - 1);
   const Complete done = driver.take_completed();
-  REQUIRE(done.reply);
-  xdr::Decoder decoder(done.reply->message.subspan(24), done.reply->placements);
+  xdr::Decoder decoder = decoder_of(done);
   ConstBytes out;
   CHECK(decoder.eligible(4096, out));
   CHECK(decoder.finish());

@@ -1,5 +1,5 @@
 // Memory that a peer can reach, and when it no longer can (RFC 8166 4.4, 4.5.4, 8.1; RFC 8797 4.1).
-#include "support/rpcrdma_driver.h"
+#include "support/rpcrdma_asked.h"
 
 namespace nfsrdma::rpcrdma::testing {
 namespace {
@@ -18,6 +18,32 @@ Call busy_call(ConstBytes data, Bytes destination) {
   call.reply_max_reduced = 2000;
   return call;
 }
+
+/// A connection, and on it a busy call that is out.
+struct Busy {
+  static constexpr Duration kPatience = 5s;
+  const Octets data = pattern(5000);
+  Octets destination = Octets(5000);
+  Driver driver;
+  CallId id = 0;
+  CallView call;
+
+  Busy() {
+    driver.establish();
+    Call made = busy_call(data, destination);
+    made.deadline = driver.now + kPatience;
+    id = driver.submit(std::move(made));
+    call = driver.take_sent();
+  }
+  /// Its caller gives it up, or its deadline passes.
+  void give_up(bool cancelled) {
+    if (cancelled) {
+      driver.cancel(id);
+    } else {
+      driver.pass(kPatience);
+    }
+  }
+};
 
 }  // namespace
 
@@ -86,24 +112,14 @@ TEST_CASE("T28 the memory of an RPC that was cancelled or timed out is taken bac
     for (const bool reply_in_between : {true, false}) {
       CAPTURE(cancelled);
       CAPTURE(reply_in_between);
-      Driver driver;
-      driver.establish();
-      const Octets data = pattern(5000);
-      Octets destination(5000);
-      Call made = busy_call(data, destination);
-      made.deadline = driver.now + 5s;
-      const CallId id = driver.submit(std::move(made));
-      const CallView call = driver.take_sent();
+      Busy busy;
+      Driver& driver = busy.driver;
       driver.answer_revokes = false;
-      if (cancelled) {
-        driver.cancel(id);
-      } else {
-        driver.pass(5s);
-      }
+      busy.give_up(cancelled);
       CHECK(driver.completed.empty());
       REQUIRE(driver.revokes.size() == 1);
       CHECK(driver.revokes[0].segments.size() == 3);
-      if (reply_in_between) driver.reply(ReplyMaker(call));
+      if (reply_in_between) driver.reply(ReplyMaker(busy.call));
       CHECK(driver.completed.empty());
       driver.answer(driver.revokes[0]);
       driver.run();
@@ -112,8 +128,8 @@ TEST_CASE("T28 the memory of an RPC that was cancelled or timed out is taken bac
       CHECK_FALSE(done.reply);
       CHECK(driver.memory.live.empty());
       // A late Reply, or RDMA Write, changes nothing.
-      CHECK_FALSE(driver.memory.write(call.header.rdma_writes[0][0], pattern(100)));
-      driver.receive(ReplyMaker(call).bytes());
+      CHECK_FALSE(driver.memory.write(busy.call.header.rdma_writes[0][0], pattern(100)));
+      driver.receive(ReplyMaker(busy.call).bytes());
       CHECK(driver.completed.empty());
       CHECK(driver.closes.empty());
     }
@@ -123,25 +139,15 @@ TEST_CASE("T28 the memory of an RPC that was cancelled or timed out is taken bac
 TEST_CASE("T28 the handles of an RPC that was given up are borne with until its Reply has come") {
   for (const bool cancelled : {true, false}) {
     CAPTURE(cancelled);
-    Driver driver;
-    driver.establish();
-    const Octets data = pattern(5000);
-    Octets destination(5000);
-    Call made = busy_call(data, destination);
-    made.deadline = driver.now + 5s;
-    const CallId id = driver.submit(std::move(made));
-    const CallView call = driver.take_sent();
-    if (cancelled) {
-      driver.cancel(id);
-    } else {
-      driver.pass(5s);
-    }
+    Busy busy;
+    Driver& driver = busy.driver;
+    busy.give_up(cancelled);
     REQUIRE(driver.revokes.size() == 1);
     CHECK(driver.revokes[0].abandoned);
     CHECK(driver.completed.size() == 1);
     CHECK(driver.forgets.empty());
     CHECK(driver.abandoned.size() == 3);
-    ReplyMaker reply(call);
+    ReplyMaker reply(busy.call);
     SUBCASE("a Reply") {}
     SUBCASE("an RDMA_ERROR") {
       reply.header.proc = rdma_proc::RDMA_ERROR;
@@ -157,14 +163,12 @@ TEST_CASE("T28 the handles of an RPC that was given up are borne with until its 
 }
 
 TEST_CASE("T28 a late Reply that overtakes the invalidation forgets the handles, too") {
-  Driver driver;
-  driver.establish();
   Octets destination(5000);
-  const CallId id = driver.submit(read_call(destination));
-  const CallView call = driver.take_sent();
+  Asked asked(read_call(destination));
+  Driver& driver = asked.driver;
   driver.answer_revokes = false;
-  driver.cancel(id);
-  driver.reply(ReplyMaker(call));
+  driver.cancel(asked.id);
+  driver.reply(ReplyMaker(asked.call));
   CHECK(driver.forgets.size() == 1);
   CHECK(driver.completed.empty());
   driver.answer(driver.revokes[0]);
@@ -194,17 +198,15 @@ TEST_CASE("T28 what the server was never told, or has answered, is revoked for g
 }
 
 TEST_CASE("T28 the end of a connection forgets what was abandoned on it") {
-  Driver driver;
-  driver.establish();
   Octets destination(5000);
-  const CallId id = driver.submit(read_call(destination));
-  const CallView call = driver.take_sent();
-  driver.cancel(id);
+  Asked asked(read_call(destination));
+  Driver& driver = asked.driver;
+  driver.cancel(asked.id);
   driver.disconnect();
   driver.submit(plain_call());
   driver.connect();
   driver.reply(ReplyMaker(driver.take_sent()));
-  driver.receive(ReplyMaker(call).bytes());  // of the old connection's call
+  driver.receive(ReplyMaker(asked.call).bytes());  // of the old connection's call
   CHECK(driver.forgets.empty());
   CHECK(driver.closes.empty());
 }
@@ -239,22 +241,20 @@ TEST_CASE("T28 a connection that had to go for what was given up is replaced wit
 }
 
 TEST_CASE("S19 an invalidation that does not complete closes the connection, and nobody waits for ever") {
-  Driver driver;
-  driver.establish();
-  driver.answer_revokes = false;
   Octets destination(5000);
-  const CallId id = driver.submit(read_call(destination));
-  const CallView call = driver.take_sent();
+  Asked asked(read_call(destination));
+  Driver& driver = asked.driver;
+  driver.answer_revokes = false;
   Failure expected = Failure::none;
   SUBCASE("behind its Reply") {
-    driver.reply(ReplyMaker(call));
+    driver.reply(ReplyMaker(asked.call));
   }
   SUBCASE("behind a Reply that was long in coming") {
     driver.pass(20s);
-    driver.reply(ReplyMaker(call));
+    driver.reply(ReplyMaker(asked.call));
   }
   SUBCASE("behind a cancellation") {
-    driver.cancel(id);
+    driver.cancel(asked.id);
     expected = Failure::cancelled;
   }
   driver.pass(driver.config.revoke_timeout - 1ms);
@@ -265,7 +265,7 @@ TEST_CASE("S19 an invalidation that does not complete closes the connection, and
   CHECK(driver.closes[0].kind() == ErrorKind::local);
   CHECK(driver.take_completed().failure == expected);
   CHECK(driver.memory.live.empty());
-  driver.requester.on_revoked(id, true, driver.now);  // late
+  driver.requester.on_revoked(asked.id, true, driver.now);  // late
   driver.run();
   CHECK(driver.completed.empty());
   // Calls go on over another connection.

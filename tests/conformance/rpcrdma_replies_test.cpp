@@ -73,12 +73,11 @@ TEST_CASE("T12 the lengths of a chunk add up to what its item must be") {
     count = 0;
   }
   reply.payload = ReplyMaker::rpc_reply(asked.call.xid(), results_of({count}));
-  asked.driver.reply(reply);
-  const Complete done = asked.driver.take_completed();
+  const Complete done = asked.answered(reply);
   REQUIRE(done.reply);
   REQUIRE(done.reply->placements.size() == 1);
   CHECK(done.reply->placements[0].placed == 2500);
-  xdr::Decoder decoder(done.reply->message.subspan(24), done.reply->placements);
+  xdr::Decoder decoder = decoder_of(done);
   ConstBytes data;
   CHECK(decoder.eligible(4096, data) == (count == 2500));
   if (count == 2500) CHECK(data.data() == destination.data());
@@ -89,14 +88,13 @@ TEST_CASE("T13 an unused Write chunk is returned empty, and says nothing about i
   Asked asked(read_call(destination));
   // The server wrote, and then decided otherwise (4.3.2.2).
   REQUIRE(asked.driver.memory.write(asked.call.header.rdma_writes[0][0], pattern(3000)));
-  asked.driver.reply(ReplyMaker(asked.call));
-  const Complete done = asked.driver.take_completed();
+  const Complete done = asked.answered(ReplyMaker(asked.call));
   CHECK(done.failure == Failure::none);
   REQUIRE(done.reply);
   REQUIRE(done.reply->placements.size() == 1);
   CHECK(done.reply->placements[0].offered);
   CHECK(done.reply->placements[0].placed == 0);
-  xdr::Decoder decoder(done.reply->message.subspan(24), done.reply->placements);
+  xdr::Decoder decoder = decoder_of(done);
   CHECK(decoder.finish());
 }
 
@@ -111,12 +109,11 @@ TEST_CASE("T13 U11 an unused Write chunk may come back without its segments") {
   reply.header.rdma_writes.add_chunk(all[1]);
   SUBCASE("and its result carries nothing") {
     reply.payload = ReplyMaker::rpc_reply(asked.call.xid(), results_of({0}));
-    asked.driver.reply(reply);
-    const Complete done = asked.driver.take_completed();
+    const Complete done = asked.answered(reply);
     REQUIRE(done.reply);
     CHECK(done.reply->placements.size() == 2);
     CHECK(done.reply->placements[0].placed == 0);
-    xdr::Decoder decoder(done.reply->message.subspan(24), done.reply->placements);
+    xdr::Decoder decoder = decoder_of(done);
     ConstBytes data;
     CHECK(decoder.eligible(4096, data));
     CHECK(data.empty());
@@ -124,10 +121,8 @@ TEST_CASE("T13 U11 an unused Write chunk may come back without its segments") {
   }
   SUBCASE("but no result may claim to be in it") {
     reply.payload = ReplyMaker::rpc_reply(asked.call.xid(), results_of({3000}));
-    asked.driver.reply(reply);
-    const Complete done = asked.driver.take_completed();
-    REQUIRE(done.reply);
-    xdr::Decoder decoder(done.reply->message.subspan(24), done.reply->placements);
+    const Complete done = asked.answered(reply);
+    xdr::Decoder decoder = decoder_of(done);
     ConstBytes data;
     CHECK_FALSE(decoder.eligible(4096, data));
   }
@@ -147,10 +142,8 @@ TEST_CASE("T14 the result that was wanted inline comes inline, its neighbour in 
   ReplyMaker reply(asked.call);
   reply.fill(asked.call, 1, 3000);
   reply.payload = ReplyMaker::rpc_reply(asked.call.xid(), results_of({4, 0x01020304, 3000}));
-  asked.driver.reply(reply);
-  const Complete done = asked.driver.take_completed();
-  REQUIRE(done.reply);
-  xdr::Decoder decoder(done.reply->message.subspan(24), done.reply->placements);
+  const Complete done = asked.answered(reply);
+  xdr::Decoder decoder = decoder_of(done);
   ConstBytes out;
   CHECK(decoder.eligible(4096, out));
   CHECK(out.size() == 4);
@@ -176,8 +169,7 @@ TEST_CASE("T15 several Write chunks belong to several results in order") {
   ReplyMaker reply(asked.call);
   reply.fill(asked.call, 0, 3000).fill(asked.call, 1, 1999);
   reply.payload = ReplyMaker::rpc_reply(asked.call.xid(), results_of({3000, 77, 1999}));
-  asked.driver.reply(reply);
-  const Complete done = asked.driver.take_completed();
+  const Complete done = asked.answered(reply);
   REQUIRE(done.reply);
   CHECK(done.reply->placements[0].placed == 3000);
   CHECK(done.reply->placements[1].placed == 1999);
@@ -199,8 +191,7 @@ TEST_CASE("T16 a Long Reply is taken out of the Reply chunk") {
   }
   ReplyMaker reply(asked.call);
   reply.long_reply(asked.call, message.size());
-  asked.driver.reply(reply);
-  const Complete done = asked.driver.take_completed();
+  const Complete done = asked.answered(reply);
   REQUIRE(done.reply);
   CHECK(Octets(done.reply->message.begin(), done.reply->message.end()) == message);
   CHECK(asked.driver.requester.facts().long_replies == 1);
@@ -215,8 +206,7 @@ TEST_CASE("T16 a short Reply is taken inline although a Reply chunk was offered"
     reply.header.has_rdma_reply = false;
     reply.header.rdma_reply.clear();
   }
-  asked.driver.reply(reply);
-  const Complete done = asked.driver.take_completed();
+  const Complete done = asked.answered(reply);
   REQUIRE(done.reply);
   CHECK(Octets(done.reply->message.begin(), done.reply->message.end()) ==
         ReplyMaker::rpc_reply(asked.call.xid()));
@@ -230,8 +220,7 @@ TEST_CASE("T17 a Long Reply is as long as the returned Reply chunk says, within 
   ReplyMaker reply(asked.call);
   SUBCASE("shorter than offered") {
     reply.long_reply(asked.call, 1032);
-    asked.driver.reply(reply);
-    const Complete done = asked.driver.take_completed();
+    const Complete done = asked.answered(reply);
     REQUIRE(done.reply);
     CHECK(done.reply->message.size() == 1032);
     return;
@@ -293,10 +282,8 @@ TEST_CASE(
     results = results_of({8});  // as if this count were that of something else
   }
   reply.payload = ReplyMaker::rpc_reply(asked.call.xid(), results);
-  asked.driver.reply(reply);
-  const Complete done = asked.driver.take_completed();
-  REQUIRE(done.reply);
-  xdr::Decoder decoder(done.reply->message.subspan(24), done.reply->placements);
+  const Complete done = asked.answered(reply);
+  xdr::Decoder decoder = decoder_of(done);
   if (left_inline) {
     ConstBytes data;
     CHECK_FALSE(decoder.eligible(4096, data));

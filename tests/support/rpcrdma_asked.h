@@ -8,13 +8,19 @@ namespace nfsrdma::rpcrdma::testing {
 /// A connection with a grant, and one call out on it.
 struct Asked {
   Driver driver;
+  CallId id = 0;
   CallView call;
 
   explicit Asked(Call one, std::size_t segment_size = ~std::size_t{0}) {
     driver.establish();
     driver.memory.segment_size = segment_size;
-    driver.submit(std::move(one));
+    id = driver.submit(std::move(one));
     call = driver.take_sent();
+  }
+  /// What the caller gets when this Reply has come.
+  Complete answered(const ReplyMaker& reply) {
+    driver.reply(reply);
+    return driver.take_completed();
   }
   /// The call is where it was: out, exposed, and holding its credit.
   void check_lives_on() {
@@ -23,8 +29,7 @@ struct Asked {
     CHECK(driver.memory.live.size() == Driver::segments_of(call.header).size());
     CHECK(driver.requester.pending() == 1);
     // And can still be answered.
-    driver.reply(ReplyMaker(call));
-    CHECK(driver.take_completed().failure == Failure::none);
+    CHECK(answered(ReplyMaker(call)).failure == Failure::none);
   }
   /// The call ended with `failure`, and its connection goes on.
   Complete check_ended(Failure failure) {

@@ -153,6 +153,7 @@ inline xdr::Message backward_reply(std::size_t size = 40) {
 
 /// What the server sends back: the header echoes the Call's chunks, unused, until told otherwise.
 struct ReplyMaker {
+  static constexpr std::size_t kRpcHeader = 24;  ///< of an accepted RPC Reply
   rdma_msg header;
   Octets payload;
 
@@ -486,6 +487,12 @@ class Driver {
     return all;
   }
 };
+
+/// The results in a Reply that was taken, behind its RPC header.
+inline xdr::Decoder decoder_of(const Complete& done) {
+  REQUIRE(done.reply);
+  return xdr::Decoder(done.reply->message.subspan(ReplyMaker::kRpcHeader), done.reply->placements);
+}
 
 inline PrivateData sizes(std::uint32_t send, std::uint32_t receive, bool remote_invalidation = false) {
   return {remote_invalidation, send, receive};
