@@ -6,12 +6,7 @@ namespace nfsrdma::sim {
 
 /// "OPEN+GETFH NFS4ERR_DELAY, connection 2, slot 0:17".
 void SimServer::trace(const testing::SeenCall& call) {
-  std::string text;
-  for (const nfs4::nfs_opnum4 op : call.ops) {
-    if (op == nfs4::OP_SEQUENCE || op == nfs4::OP_PUTFH) continue;
-    if (!text.empty()) text += '+';
-    text += nfs4::operation_name(op);
-  }
+  std::string text = call.operations();
   if (text.empty()) text = "SEQUENCE";
   if (call.status != nfs4::NFS4_OK) text += " " + std::string(nfs4::to_string(call.status));
   text += ", connection " + std::to_string(call.connection) + ", slot " +

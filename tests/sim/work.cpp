@@ -102,13 +102,14 @@ async::Task<void> Worker::one_operation() {
   co_return co_await stat(any_name());
 }
 
-/// Looks a name up. 0: it is not there.
+/// Looks a name up that has to be there. 0: it is not, which has been said.
 async::Task<std::uint64_t> Worker::find(std::string name) {
   auto found = co_await fs().lookup(kNobodyElse, directory_, name);
   if (!found) {
     wrong("lookup of " + name, found.error());
     co_return 0;
   }
+  if (found->inode == 0) wrong("it is not there");
   co_return found->inode;
 }
 
@@ -159,10 +160,7 @@ async::Task<void> Worker::rewrite() {
   const std::string name = any_name();
   begin("rewrite", name);
   const std::uint64_t inode = co_await find(name);
-  if (inode == 0) {
-    wrong("it is not there");
-    co_return;
-  }
+  if (inode == 0) co_return;
   const bool whole = random_.one_in(2);
   auto opened = co_await fs().open(kNobodyElse, inode, whole ? O_WRONLY | O_TRUNC : O_WRONLY);
   if (opened) {
@@ -185,10 +183,7 @@ async::Task<void> Worker::rewrite() {
 async::Task<void> Worker::read_back(std::string name) {
   begin("read", name);
   const std::uint64_t inode = co_await find(name);
-  if (inode == 0) {
-    wrong("it is not there");
-    co_return;
-  }
+  if (inode == 0) co_return;
   auto opened = co_await fs().open(kNobodyElse, inode, O_RDONLY);
   if (opened) {
     const std::string& expected = files_[name];
@@ -266,10 +261,7 @@ async::Task<void> Worker::list() {
 async::Task<void> Worker::stat(std::string name) {
   begin("stat", name);
   const std::uint64_t inode = co_await find(name);
-  if (inode == 0) {
-    wrong("it is not there");
-    co_return;
-  }
+  if (inode == 0) co_return;
   auto told = co_await fs().attributes(kNobodyElse, inode);
   if (!told) {
     wrong("stat", told.error());
@@ -284,10 +276,7 @@ async::Task<void> Worker::truncate() {
   const std::string name = any_name();
   begin("truncate", name);
   const std::uint64_t inode = co_await find(name);
-  if (inode == 0) {
-    wrong("it is not there");
-    co_return;
-  }
+  if (inode == 0) co_return;
   std::string& text = files_[name];
   SetAttributes changes;
   changes.size = random_.below(text.size() + 100);

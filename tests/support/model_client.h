@@ -34,14 +34,7 @@ class Request {
     xdr::Message message;
     xdr::Encoder out(message);
     nfs4::encode_op<Op>(out, args);
-    std::size_t from = 0;
-    for (const xdr::Item& item : message.items) {
-      append(message.stream.bytes().subspan(from, item.stream_offset - from));
-      append(item.data);
-      operations_.resize(operations_.size() + xdr::padding(item.data.size()));
-      from = item.stream_offset;
-    }
-    append(message.stream.bytes().subspan(from));
+    append(flattened(message));
     ++count_;
     return *this;
   }
@@ -74,21 +67,11 @@ class Request {
 class Results {
  public:
   Results() = default;
-  explicit Results(const Answer& answer) {
-    std::size_t from = 0;
-    const auto stream = answer.message.stream.bytes();
-    for (const xdr::Item& item : answer.message.items) {
-      append(stream.subspan(from, item.stream_offset - from));
-      append(item.data);
-      bytes_->resize(bytes_->size() + xdr::padding(item.data.size()));
-      from = item.stream_offset;
-    }
-    append(stream.subspan(from));
-    read_head();
-  }
-  explicit Results(xdr::ConstBytes bytes) {
-    append(bytes);
-    read_head();
+  explicit Results(const Answer& answer) : Results(flattened(answer.message)) {}
+  explicit Results(xdr::ConstBytes bytes) : bytes_(std::make_shared<Octets>(bytes.begin(), bytes.end())) {
+    in_ = xdr::Decoder(*bytes_);
+    xdr::ConstBytes tag;
+    (void)(xdr::decode(in_, status) && in_.opaque(nfs4::NFS4_OPAQUE_LIMIT, tag) && in_.u32(count));
   }
   /// The next result, which has to be Op's.
   template <class Op>
@@ -107,13 +90,7 @@ class Results {
   std::uint32_t count = 0;
 
  private:
-  void append(xdr::ConstBytes bytes) { bytes_->insert(bytes_->end(), bytes.begin(), bytes.end()); }
-  void read_head() {
-    in_ = xdr::Decoder(*bytes_);
-    xdr::ConstBytes tag;
-    (void)(xdr::decode(in_, status) && in_.opaque(nfs4::NFS4_OPAQUE_LIMIT, tag) && in_.u32(count));
-  }
-  std::shared_ptr<Octets> bytes_ = std::make_shared<Octets>();
+  std::shared_ptr<Octets> bytes_;
   xdr::Decoder in_{xdr::ConstBytes()};
 };
 

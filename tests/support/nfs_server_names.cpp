@@ -258,6 +258,13 @@ nfsstat4 ServerState::check_name(const std::string& name) {
   return NFS4_OK;
 }
 
+/// For a name that is to be made or removed in the current directory.
+nfsstat4 ServerState::check_place(Context& at, const std::string& name, Inode*& directory) {
+  if (const auto bad = check_directory(at, directory); bad != NFS4_OK) return bad;
+  if (const auto bad = check_name(name); bad != NFS4_OK) return bad;
+  return check_writable(*directory);
+}
+
 nfsstat4 ServerState::run(Context& at, op::PUTROOTFH, const xdr::Void&, PUTROOTFH4res& res) {
   at.current = kRoot;
   at.current_stateid.reset();
@@ -430,9 +437,7 @@ nfsstat4 ServerState::run(Context& at, op::SETATTR, const SETATTR4args& args, SE
 
 nfsstat4 ServerState::run(Context& at, op::CREATE, const CREATE4args& args, CREATE4res& res) {
   Inode* directory = nullptr;
-  if (const auto bad = check_directory(at, directory); bad != NFS4_OK) return plain(res, bad);
-  if (const auto bad = check_name(args.objname.value); bad != NFS4_OK) return plain(res, bad);
-  if (const auto bad = check_writable(*directory); bad != NFS4_OK) return plain(res, bad);
+  if (const auto bad = check_place(at, args.objname.value, directory); bad != NFS4_OK) return plain(res, bad);
   if (args.objtype.tag() == NF4REG) return plain(res, NFS4ERR_BADTYPE);
   if (child(*directory, args.objname.value) != nullptr) return plain(res, NFS4ERR_EXIST);
   WireChanges changes;
@@ -455,9 +460,7 @@ nfsstat4 ServerState::run(Context& at, op::CREATE, const CREATE4args& args, CREA
 
 nfsstat4 ServerState::run(Context& at, op::REMOVE, const REMOVE4args& args, REMOVE4res& res) {
   Inode* directory = nullptr;
-  if (const auto bad = check_directory(at, directory); bad != NFS4_OK) return plain(res, bad);
-  if (const auto bad = check_name(args.target.value); bad != NFS4_OK) return plain(res, bad);
-  if (const auto bad = check_writable(*directory); bad != NFS4_OK) return plain(res, bad);
+  if (const auto bad = check_place(at, args.target.value, directory); bad != NFS4_OK) return plain(res, bad);
   if (habits.grace_stops_names && in_grace()) return plain(res, NFS4ERR_GRACE);
   Inode* target = child(*directory, args.target.value);
   if (target == nullptr) return plain(res, NFS4ERR_NOENT);

@@ -158,7 +158,8 @@ void shorten(xdr::Buffer& buffer, std::size_t size) {
   buffer = std::move(shorter);
 }
 
-/// The whole of an answer, items put back: a replay needs no chunk that the first answer had.
+}  // namespace
+
 Octets flattened(const xdr::Message& message) {
   Octets out;
   out.reserve(message.unreduced_size());
@@ -174,10 +175,18 @@ Octets flattened(const xdr::Message& message) {
   return out;
 }
 
-}  // namespace
-
 bool SeenCall::has(nfs_opnum4 wanted) const {
   return std::ranges::find(ops, wanted) != ops.end();
+}
+
+std::string SeenCall::operations() const {
+  std::string out;
+  for (const nfs_opnum4 op : ops) {
+    if (op == OP_SEQUENCE || op == OP_PUTFH) continue;
+    if (!out.empty()) out += '+';
+    out += operation_name(op);
+  }
+  return out;
 }
 
 std::string to_string(const Executed& one) {
@@ -441,6 +450,7 @@ void ServerState::settle(Context& at) {
   slot.at_work = false;
   // A SEQUENCE that is alone is its own result, and costs nothing to keep.
   slot.cached = (at.cachethis || at.count == 1) && at.answer != nullptr;
+  // A replay needs no chunk that the first answer had.
   if (slot.cached) slot.reply = flattened(at.answer->message);
 }
 

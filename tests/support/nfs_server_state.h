@@ -144,6 +144,9 @@ inline std::uint64_t number_of(const nfs4::stateid4& stateid) {
 
 nfs4::nfs_fh4 handle_of(std::uint64_t inode);
 
+/// The whole of a message, its items and their padding put back.
+Octets flattened(const xdr::Message& message);
+
 struct Rule {
   nfs4::nfs_opnum4 op;
   nfs4::nfsstat4 status;
@@ -318,6 +321,7 @@ class ServerState {
   nfs4::nfsstat4 check_directory(Context& at, Inode*& directory);
   nfs4::nfsstat4 check_writable(const Inode& inode) const;
   static nfs4::nfsstat4 check_name(const std::string& name);
+  nfs4::nfsstat4 check_place(Context& at, const std::string& name, Inode*& directory);
   Inode* child(const Inode& directory, const std::string& name);
   void attach(Inode& directory, const std::string& name, std::uint64_t id);
   void detach(Inode& directory, const std::string& name);

@@ -26,6 +26,8 @@ struct SeenCall {
   std::uint64_t reply_chunk = 0;
   std::chrono::steady_clock::time_point at;
   [[nodiscard]] bool has(nfs4::nfs_opnum4 op) const;
+  /// "LOOKUP+GETFH": all but SEQUENCE and PUTFH.
+  [[nodiscard]] std::string operations() const;
 };
 
 }  // namespace nfsrdma::testing

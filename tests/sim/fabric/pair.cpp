@@ -103,17 +103,11 @@ void Pair::drain(Side side) {
     const Passing passing{
         end(other(side)).host->number(), to.host->number(), number_, piece.kind, piece.bytes, piece.last};
     const Fate fate = network_.watch_ && !cut_ ? network_.watch_(passing) : Fate::arrives;
-    if (fate == Fate::cut_before) {
-      cut(network_.told_);
-      to.coming.clear();
-      return;
-    }
-    take_in(side, piece);
-    if (fate == Fate::cut_after) {
-      cut(network_.told_);
-      to.coming.clear();
-      return;
-    }
+    if (fate != Fate::cut_before) take_in(side, piece);
+    if (fate == Fate::arrives) continue;
+    cut(network_.told_);
+    to.coming.clear();
+    return;
   }
 }
 
