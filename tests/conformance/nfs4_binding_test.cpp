@@ -11,15 +11,7 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 
-constexpr auto kBoth = OPEN4_SHARE_ACCESS_BOTH;
-
 struct Binding : Engine {
-  OpenRef open(const std::string& name) {
-    auto made = client->run(client->files.open(user(1), client->root, name, kBoth, {}));
-    if (!made) FAIL(made.error().text());
-    return std::move(made->file);
-  }
-  void close(OpenRef& file) { CHECK(ok(client->run(client->files.close(std::move(file))))); }
   /// The only Call that had `op` in it since the last time.
   SeenCall only(nfs_opnum4 op) {
     SeenCall out;

@@ -12,12 +12,6 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 
-OpenRef open(EngineClient& c, const std::string& name) {
-  auto made = c.run(c.files.open(user(1), c.root, name, OPEN4_SHARE_ACCESS_BOTH, {}));
-  if (!made) FAIL(made.error().text());
-  return std::move(made->file);
-}
-
 }  // namespace
 
 TEST_CASE("T28 nfs4: READs that are given up cost nobody anything") {
@@ -25,7 +19,7 @@ TEST_CASE("T28 nfs4: READs that are given up cost nobody anything") {
   const std::string text = pattern(300'000);
   m.server.add_file("/f", text);
   EngineClient& c = m.connect();
-  OpenRef file = open(c, "f");
+  OpenRef file = m.open("f");
   // The second time, the late answers come while other READs are under way.
   for (int i = 0; i < 2; ++i) {
     m.server.hold(OP_READ);

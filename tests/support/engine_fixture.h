@@ -154,7 +154,21 @@ struct Engine {
     CHECK(server.problems() == "");
   }
   EngineClient& connect() { return client.emplace(server); }
+  /// A file in the root, for reading and writing.
+  nfs4::OpenRef open(const std::string& name, std::uint32_t uid = 1) {
+    auto made =
+        client->run(client->files.open(user(uid), client->root, name, nfs4::OPEN4_SHARE_ACCESS_BOTH, {}));
+    if (!made) FAIL(made.error().text());
+    return std::move(made->file);
+  }
+  void close(nfs4::OpenRef& file) { CHECK(ok(client->run(client->files.close(std::move(file))))); }
 };
+
+inline SetAttributes mode(std::uint32_t bits) {
+  SetAttributes out;
+  out.mode = bits;
+  return out;
+}
 
 inline nfs4::bitmap4 some_attributes() {
   return nfs4::public_attributes();

@@ -16,4 +16,37 @@ inline std::unique_ptr<fs::FileSystem> mounted(EngineClient& client, fs::Options
   return std::make_unique<fs::FileSystem>(std::move(engine), options, *root);
 }
 
+/// The file layer on the test server, once mount() was called, and short ways to say things.
+struct MountedEngine : Engine {
+  ~MountedEngine() {
+    if (client) client->end();
+    files.reset();
+  }
+  void mount(fs::Options options = {}) {
+    connect();
+    files = mounted(*client, options);
+    server.clear_calls();
+  }
+  template <class T>
+  T get(async::Task<Result<T>> task) {
+    auto got = client->run(std::move(task));
+    if (!got) FAIL(got.error().text());
+    return std::move(*got);
+  }
+  template <class T>
+  int error(async::Task<Result<T>> task) {
+    return errno_of(client->run(std::move(task)));
+  }
+  fs::Entry lookup(const std::string& name) { return get(files->lookup(who, fs::Inodes::kRoot, name)); }
+  /// What the server was asked for: SeenCall::operations(), one COMPOUND to a word.
+  [[nodiscard]] std::string calls() const {
+    std::string out;
+    for (const SeenCall& call : server.calls()) out += (out.empty() ? "" : " ") + call.operations();
+    return out;
+  }
+
+  std::unique_ptr<fs::FileSystem> files;
+  const nfs4::Caller who = user(1000);
+};
+
 }  // namespace nfsrdma::testing

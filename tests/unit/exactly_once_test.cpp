@@ -22,6 +22,17 @@ std::vector<SeenCall> calls_with(const NfsServer& server, nfs_opnum4 op) {
   return out;
 }
 
+/// Makes a directory while the server answers the first SEQUENCE so: both tries, as the server saw them.
+std::vector<SeenCall> tries_behind(Engine& m, nfsstat4 status) {
+  EngineClient& c = m.connect();
+  m.server.clear_calls();
+  m.server.answer(OP_SEQUENCE, status);
+  CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "a", mode(0755), {}))));
+  auto calls = calls_with(m.server, OP_CREATE);
+  REQUIRE(calls.size() == 2);
+  return calls;
+}
+
 bool same_place(const SeenCall& a, const SeenCall& b) {
   return a.sequence.sa_slotid == b.sequence.sa_slotid &&
          a.sequence.sa_sequenceid == b.sequence.sa_sequenceid &&
@@ -33,12 +44,6 @@ template <class T>
 Result<T> end_of(EngineClient& c, async::Task<Result<T>>& task) {
   REQUIRE(c.turn_until([&] { return task.done(); }, 10s));
   return task.await_resume();
-}
-
-SetAttributes mode(std::uint32_t bits) {
-  SetAttributes out;
-  out.mode = bits;
-  return out;
 }
 
 }  // namespace
@@ -265,12 +270,7 @@ TEST_CASE("S3 a slot that the server knows otherwise is left alone, and the sess
   for (const nfsstat4 status : {NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_BAD_HIGH_SLOT}) {
     CAPTURE(static_cast<unsigned>(status));
     Engine m;
-    EngineClient& c = m.connect();
-    m.server.clear_calls();
-    m.server.answer(OP_SEQUENCE, status);
-    CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "a", mode(0755), {}))));
-    const auto calls = calls_with(m.server, OP_CREATE);
-    REQUIRE(calls.size() == 2);
+    const auto calls = tries_behind(m, status);
     const bool moved = status != NFS4ERR_BAD_HIGH_SLOT;
     CHECK((calls[0].sequence.sa_slotid != calls[1].sequence.sa_slotid) == moved);
     CHECK(m.server.succeeded(OP_CREATE) == 1);
@@ -319,12 +319,7 @@ TEST_CASE("S3 RETRY_UNCACHED_REP: a modifying COMPOUND is not executed a second 
 
 TEST_CASE("S8 a connection that is not bound is bound, and the request is sent again in its slot") {
   Engine m;
-  EngineClient& c = m.connect();
-  m.server.clear_calls();
-  m.server.answer(OP_SEQUENCE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
-  CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "a", mode(0755), {}))));
-  const auto calls = calls_with(m.server, OP_CREATE);
-  REQUIRE(calls.size() == 2);
+  const auto calls = tries_behind(m, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
   CHECK(same_place(calls[0], calls[1]));
   CHECK(m.server.count(OP_BIND_CONN_TO_SESSION) == 1);
   CHECK(m.server.count(OP_CREATE_SESSION) == 0);

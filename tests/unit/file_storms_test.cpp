@@ -14,13 +14,7 @@ using namespace nfs4;
 
 constexpr std::size_t kMiB = 1U << 20;
 
-struct Storm : Engine {
-  OpenRef open(const std::string& name, std::uint32_t uid = 1) {
-    auto made = client->run(client->files.open(user(uid), client->root, name, OPEN4_SHARE_ACCESS_BOTH, {}));
-    if (!made) FAIL(made.error().text());
-    return std::move(made->file);
-  }
-  void close(OpenRef& file) { CHECK(ok(client->run(client->files.close(std::move(file))))); }
+struct UnstableStorm : Engine {
   bool soon(const std::function<bool()>& so) { return client->turn_until(so, 10s); }
 };
 
@@ -33,7 +27,7 @@ std::string text_of(std::size_t size) {
 }  // namespace
 
 TEST_CASE("S14 a copy whose COMMIT finds the server restarted is made again") {
-  Storm m;
+  UnstableStorm m;
   m.server.add_file("/from", text_of(10'000));
   m.server.add_file("/to", "");
   m.server.set_unstable_copies(true);
@@ -56,7 +50,7 @@ TEST_CASE("S14 a copy whose COMMIT finds the server restarted is made again") {
 }
 
 TEST_CASE("F6 a commit makes stable what was there when it began, and leaves what comes later") {
-  Storm m;
+  UnstableStorm m;
   m.server.add_file("/f", "");
   EngineClient& c = m.connect();
   OpenRef file = m.open("f");
@@ -85,7 +79,7 @@ TEST_CASE("F6 a commit makes stable what was there when it began, and leaves wha
 }
 
 TEST_CASE("F3 F4 the error of a COMMIT that nobody waited for is told at once, and the data is given up") {
-  Storm m;
+  UnstableStorm m;
   m.server.add_file("/f", "");
   EngineClient& c = m.connect();
   std::vector<int> lost;
@@ -103,44 +97,32 @@ TEST_CASE("F3 F4 the error of a COMMIT that nobody waited for is told at once, a
 }
 
 TEST_CASE("F3 F4 what a server does not take again after a restart is an error for all who have it open") {
-  Storm m;
-  const Caller who = user(1000);
-  EngineClient& c = m.connect();
-  auto files = mounted(c, {});
-  const auto get = [&](auto task) {
-    auto got = c.run(std::move(task));
-    if (!got) FAIL(got.error().text());
-    return std::move(*got);
-  };
-  const auto error = [&](async::Task<Status> task) {
-    const auto done = c.run(std::move(task));
-    return done ? 0 : done.error().errno_value();
-  };
-  const auto one = get(files->create(who, fs::Inodes::kRoot, "f", 0666, O_RDWR | O_CREAT));
-  const auto two = get(files->open(user(1001), one.entry.inode, O_RDWR));
+  MountedEngine m;
+  m.mount();
+  const auto one = m.get(m.files->create(m.who, fs::Inodes::kRoot, "f", 0666, O_RDWR | O_CREAT));
+  const auto two = m.get(m.files->open(user(1001), one.entry.inode, O_RDWR));
   const std::string text = text_of(kMiB);
-  CHECK(error(files->write(one.handle, {}, std::as_bytes(std::span(text)), 0)) == 0);
-  REQUIRE(m.soon([&] { return files->bytes_behind() == 0; }));
-  CHECK(files->holdings().uncommitted_bytes == kMiB);
+  CHECK(m.error(m.files->write(one.handle, {}, std::as_bytes(std::span(text)), 0)) == 0);
+  REQUIRE(m.client->turn_until([&] { return m.files->bytes_behind() == 0; }, 10s));
+  CHECK(m.files->holdings().uncommitted_bytes == kMiB);
   m.server.restart();
   m.server.answer(OP_WRITE, NFS4ERR_NOSPC);
-  CHECK(error(files->sync(two.handle)) == ENOSPC);
-  CHECK(files->holdings().uncommitted_bytes == 0);
+  CHECK(m.error(m.files->sync(two.handle)) == ENOSPC);
+  CHECK(m.files->holdings().uncommitted_bytes == 0);
   const unsigned writes = m.server.count(OP_WRITE);
-  CHECK(error(files->flush(one.handle, 1)) == ENOSPC);
-  CHECK(error(files->sync(one.handle)) == ENOSPC);
-  CHECK(error(files->sync(one.handle)) == 0);
-  CHECK(error(files->sync(two.handle)) == 0);
+  CHECK(m.error(m.files->flush(one.handle, 1)) == ENOSPC);
+  CHECK(m.error(m.files->sync(one.handle)) == ENOSPC);
+  CHECK(m.error(m.files->sync(one.handle)) == 0);
+  CHECK(m.error(m.files->sync(two.handle)) == 0);
   CHECK(m.server.count(OP_WRITE) == writes);  // nobody knows that it would still come
-  const auto again = get(files->open(who, one.entry.inode, O_RDONLY));
+  const auto again = m.get(m.files->open(m.who, one.entry.inode, O_RDONLY));
   CHECK_FALSE(again.keep_cache);
-  CHECK(get(files->attributes(who, one.entry.inode)).attributes.size == 0);
-  for (const auto& file : {one, two, again}) CHECK(error(files->close(file.handle)) == 0);
-  files.reset();
+  CHECK(m.get(m.files->attributes(m.who, one.entry.inode)).attributes.size == 0);
+  for (const auto& file : {one, two, again}) CHECK(m.error(m.files->close(file.handle)) == 0);
 }
 
 TEST_CASE("F22 unstable data of all files has one bound, also while the server does not commit") {
-  Storm m;
+  UnstableStorm m;
   m.server.add_file("/large", "");
   m.server.add_file("/small", "");
   EngineClient& c = m.connect();

@@ -15,29 +15,10 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 
-struct Files : Engine {
-  std::unique_ptr<fs::FileSystem> files;
-  Caller who = user(1000);
-
-  ~Files() {
-    if (client) client->end();
-    files.reset();
-  }
-  void mount(fs::Options options = {}) {
-    connect();
-    files = mounted(*client, options);
-    server.clear_calls();
-  }
-  template <class T>
-  T get(async::Task<Result<T>> task) {
-    auto got = client->run(std::move(task));
-    if (!got) FAIL(got.error().text());
-    return std::move(*got);
-  }
+struct Files : MountedEngine {
   fs::OpenedFile create(const std::string& name) {
     return get(files->create(who, fs::Inodes::kRoot, name, 0644, O_WRONLY | O_CREAT));
   }
-  fs::Entry lookup(const std::string& name) { return get(files->lookup(who, fs::Inodes::kRoot, name)); }
   Status write(const fs::OpenedFile& file, const std::string& text, std::uint64_t offset) {
     auto memory = client->loop.memory().take(text.size());
     std::memcpy(memory.data.get(), text.data(), text.size());
@@ -46,21 +27,6 @@ struct Files : Engine {
   }
   Status flush(const fs::OpenedFile& file) { return client->run(files->flush(file.handle, 0)); }
   Status close(const fs::OpenedFile& file) { return client->run(files->close(file.handle)); }
-  /// Its operations but for SEQUENCE and PUTFH, one COMPOUND to a word.
-  [[nodiscard]] std::string calls() const {
-    std::string out;
-    for (const SeenCall& call : server.calls()) {
-      if (!out.empty()) out += ' ';
-      std::string one;
-      for (const nfs_opnum4 op : call.ops) {
-        if (op == OP_SEQUENCE || op == OP_PUTFH) continue;
-        if (!one.empty()) one += '+';
-        one += find_operation(op)->name;
-      }
-      out += one;
-    }
-    return out;
-  }
 };
 
 }  // namespace

@@ -10,15 +10,6 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 
-struct V42 : Engine {
-  OpenRef open(const std::string& name) {
-    auto made = client->run(client->files.open(user(1), client->root, name, OPEN4_SHARE_ACCESS_BOTH, {}));
-    if (!made) FAIL(made.error().text());
-    return std::move(made->file);
-  }
-  void close(OpenRef& file) { CHECK(ok(client->run(client->files.close(std::move(file))))); }
-};
-
 /// What a reader sees: zeros where there is no data.
 std::string visible(std::string data, const std::vector<std::pair<std::size_t, std::size_t>>& extents) {
   std::string out(data.size(), '\0');
@@ -29,7 +20,7 @@ std::string visible(std::string data, const std::vector<std::pair<std::size_t, s
 }  // namespace
 
 TEST_CASE("v4.2: READ_PLUS puts data and holes together, and asks again for what is left") {
-  V42 m;
+  Engine m;
   const std::string data = pattern(50'000);
   const std::vector<std::pair<std::size_t, std::size_t>> extents = {
       {0, 100}, {5000, 9000}, {20'001, 20'003}, {30'000, 40'000}};
@@ -65,7 +56,7 @@ TEST_CASE("v4.2: READ_PLUS puts data and holes together, and asks again for what
 }
 
 TEST_CASE("v4.2: ALLOCATE and DEALLOCATE; unstable data that is cut out is not written again") {
-  V42 m;
+  Engine m;
   m.server.add_file("/f", "0123456789");
   EngineClient& c = m.connect();
   OpenRef file = m.open("f");
@@ -86,7 +77,7 @@ TEST_CASE("v4.2: ALLOCATE and DEALLOCATE; unstable data that is cut out is not w
 }
 
 TEST_CASE("v4.2: COPY within the server, stable, and what makes a caller copy by himself") {
-  V42 m;
+  Engine m;
   m.server.add_file("/from", pattern(100'000));
   m.server.add_file("/to", "");
   EngineClient& c = m.connect();
@@ -123,7 +114,7 @@ TEST_CASE("v4.2: COPY within the server, stable, and what makes a caller copy by
 }
 
 TEST_CASE("v4.2: CLONE") {
-  V42 m;
+  Engine m;
   m.server.add_file("/from", pattern(8192));
   m.server.add_file("/to", "");
   EngineClient& c = m.connect();
@@ -140,7 +131,7 @@ TEST_CASE("v4.2: CLONE") {
 }
 
 TEST_CASE("v4.2: SEEK, and none of all this with NFSv4.1") {
-  V42 m;
+  Engine m;
   m.server.add_file("/f", pattern(1000));
   m.server.add_extent("/f", 100, 200);
   {

@@ -35,6 +35,20 @@ constexpr std::uint64_t bit(int signal) {
   return std::uint64_t{1} << (signal - 1);
 }
 
+/// A file on the test server, and a descriptor of it.
+struct OneFile : MountedEngine {
+  void open() {
+    server.add_file("/f", "text");
+    mount();
+    handle = get(files->open(who, lookup("f").inode, O_RDWR)).handle;
+  }
+  void close() {
+    CHECK(ok(client->run(files->close(handle))));
+    handle.reset();
+  }
+  std::shared_ptr<fs::OpenHandle> handle;
+};
+
 }  // namespace
 
 TEST_CASE("F7 which signals end a thread that waits") {
@@ -104,48 +118,34 @@ TEST_CASE("F9 a process's locks go at its close of any descriptor, a description
 
 TEST_CASE(
     "F9 release_locks lets all of an owner's locks go while the file stays open, and forgets the owner") {
-  Engine m;
-  m.server.add_file("/f", "text");
-  EngineClient& c = m.connect();
-  auto files = mounted(c, {});
-  const auto entry = c.run(files->lookup(user(0), fs::Inodes::kRoot, "f"));
-  REQUIRE(ok(entry));
-  auto opened = c.run(files->open(user(0), entry->inode, O_RDWR));
-  REQUIRE(ok(opened));
-  CHECK(ok(c.run(files->lock(opened->handle, {1, true, {0, 10}}, nullptr))));
-  CHECK(ok(c.run(files->lock(opened->handle, {2, true, {20, 10}}, nullptr))));
-  CHECK(ok(c.run(files->release_locks(opened->handle, 1))));
+  OneFile m;
+  m.open();
+  CHECK(ok(m.client->run(m.files->lock(m.handle, {1, true, {0, 10}}, nullptr))));
+  CHECK(ok(m.client->run(m.files->lock(m.handle, {2, true, {20, 10}}, nullptr))));
+  CHECK(ok(m.client->run(m.files->release_locks(m.handle, 1))));
   CHECK(m.server.locks("/f") == "20-30w");
   CHECK(m.server.lock_states() == 1);
-  CHECK(ok(c.run(files->close(opened->handle))));
-  opened->handle.reset();
+  m.close();
 }
 
 TEST_CASE("F7 F_SETLKW can be given up while it waits for what was written before") {
-  Engine m;
-  m.server.add_file("/f", "text");
-  EngineClient& c = m.connect();
-  auto files = mounted(c, {});
-  const auto entry = c.run(files->lookup(user(0), fs::Inodes::kRoot, "f"));
-  REQUIRE(ok(entry));
-  auto opened = c.run(files->open(user(0), entry->inode, O_RDWR));
-  REQUIRE(ok(opened));
+  OneFile m;
+  m.open();
   m.server.hold(nfs4::OP_WRITE);
   const std::string text = "written";
-  CHECK(ok(c.run(files->write(opened->handle, {}, bytes(text), 0))));
-  auto wait = std::make_shared<locking::LockWait>(c.loop);
-  auto task = files->lock(opened->handle, {1, true, {0, 10}}, wait);
-  c.start(task);
-  CHECK(c.turn_until([&] { return m.server.held() == 1; }));
+  CHECK(ok(m.client->run(m.files->write(m.handle, {}, bytes(text), 0))));
+  auto wait = std::make_shared<locking::LockWait>(m.client->loop);
+  auto task = m.files->lock(m.handle, {1, true, {0, 10}}, wait);
+  m.client->start(task);
+  CHECK(m.client->turn_until([&] { return m.server.held() == 1; }));
   CHECK_FALSE(task.done());
   wait->cancel();
-  CHECK(c.turn_until([&] { return task.done(); }));
+  CHECK(m.client->turn_until([&] { return task.done(); }));
   CHECK(errno_of(task.await_resume()) == EINTR);
   CHECK(m.server.count(nfs4::OP_LOCK) == 0);
   m.server.release();
-  CHECK(ok(c.run(files->close(opened->handle))));
+  m.close();
   CHECK(m.server.content("/f") == "written");
-  opened->handle.reset();
 }
 
 TEST_CASE("S17 a mount has the same name again, and no two that live have one") {

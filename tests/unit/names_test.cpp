@@ -12,36 +12,12 @@
 namespace nfsrdma::fs {
 namespace {
 
+using nfsrdma::testing::user;
 using plain::ok;
 using plain::Plain;
 using plain::PlainEngine;
 
-Caller user(std::uint32_t uid) {
-  return std::make_shared<const rpc::Credential>(rpc::Credential::sys("test", uid, 100, {}));
-}
-
-/// The file layer on the test server.
-struct OnServer : nfsrdma::testing::Engine {
-  ~OnServer() {
-    if (client) client->end();
-    files.reset();
-  }
-  void mount(Options options = {}) {
-    connect();
-    files = nfsrdma::testing::mounted(*client, options);
-    server.clear_calls();
-  }
-  template <class T>
-  T get(async::Task<Result<T>> task) {
-    auto got = client->run(std::move(task));
-    if (!got) FAIL(got.error().text());
-    return std::move(*got);
-  }
-  template <class T>
-  int error(async::Task<Result<T>> task) {
-    return nfsrdma::testing::errno_of(client->run(std::move(task)));
-  }
-  Entry lookup(const std::string& name) { return get(files->lookup(who, Inodes::kRoot, name)); }
+struct OnServer : nfsrdma::testing::MountedEngine {
   std::shared_ptr<OpenHandle> open(std::uint64_t inode, int flags) {
     return get(files->open(who, inode, flags)).handle;
   }
@@ -52,23 +28,6 @@ struct OnServer : nfsrdma::testing::Engine {
       co_return true;
     }(*files));
   }
-  /// Operations of the COMPOUNDs that came, but for SEQUENCE and PUTFH.
-  [[nodiscard]] std::string calls() const {
-    std::string out;
-    for (const auto& call : server.calls()) {
-      out += out.empty() ? "" : " ";
-      std::string one;
-      for (const nfs4::nfs_opnum4 op : call.ops) {
-        if (op == nfs4::OP_SEQUENCE || op == nfs4::OP_PUTFH) continue;
-        one += (one.empty() ? "" : "+") + std::string(nfs4::find_operation(op)->name);
-      }
-      out += one;
-    }
-    return out;
-  }
-
-  std::unique_ptr<FileSystem> files;
-  const Caller who = user(1000);
 };
 
 /// A file that is open, "target", and another one, "source".
@@ -92,6 +51,16 @@ struct Replacing : Plain {
     take_calls();
   }
   void close() { CHECK(ok(loop.run(files->close(target.handle)))); }
+  /// The server will not answer the next RENAME. Whether it executes it: subcases.
+  bool lose_rename() {
+    bool executed = false;
+    SUBCASE("executed") {
+      executed = true;
+    }
+    SUBCASE("not executed") {}
+    engine->lose("rename", executed);
+    return executed;
+  }
 
   const Caller remover = user(7);
   OpenedFile source, target;
@@ -174,14 +143,7 @@ TEST_CASE("F5 a replaced file that is closed while it is renamed leaves no hidde
 TEST_CASE("F5 a rename whose answer is lost loses neither of the files") {
   Replacing r;
   r.open();
-  bool executed = false;
-  SUBCASE("executed") {
-    executed = true;
-  }
-  SUBCASE("not executed") {
-    executed = false;
-  }
-  r.engine->lose("rename", executed);
+  const bool executed = r.lose_rename();
   CHECK(r.rename() == ETIMEDOUT);
   CHECK(r.read(r.target, 10) == "old");
   CHECK(r.engine->links(r.target_id) != 0);
@@ -251,14 +213,7 @@ TEST_CASE("F5 a remove that fails has changed nothing") {
 TEST_CASE("F5 a remove whose answer is lost hides the file or leaves it, and leaves no litter") {
   Replacing r;
   r.open();
-  bool executed = false;
-  SUBCASE("executed") {
-    executed = true;
-  }
-  SUBCASE("not executed") {
-    executed = false;
-  }
-  r.engine->lose("rename", executed);
+  const bool executed = r.lose_rename();
   CHECK(r.remove() == ETIMEDOUT);
   CHECK(r.read(r.target, 10) == "old");
   if (!executed) {

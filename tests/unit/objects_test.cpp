@@ -13,12 +13,6 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 
-SetAttributes mode(std::uint32_t bits) {
-  SetAttributes out;
-  out.mode = bits;
-  return out;
-}
-
 }  // namespace
 
 TEST_CASE("objects: the root of an export, through a symbolic link") {
