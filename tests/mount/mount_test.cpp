@@ -115,6 +115,7 @@ struct Mounting {
     return child.ended(20s).value_or(-1);
   }
   [[nodiscard]] std::string path(const std::string& name) const { return place + "/" + name; }
+  [[nodiscard]] int open(const std::string& name) const { return ::open(path(name).c_str(), O_RDWR); }
 };
 
 void do_nothing(int) {}
@@ -130,6 +131,11 @@ struct flock whole_file(short type) {
   lock.l_whence = SEEK_SET;
   return lock;
 }
+/// `command`: F_SETLK or F_OFD_SETLK.
+bool lock_whole(int fd, int command) {
+  auto lock = whole_file(F_WRLCK);
+  return ::fcntl(fd, command, &lock) == 0;
+}
 
 }  // namespace
 
@@ -140,7 +146,7 @@ TEST_CASE("F7 a signal with a handler does not interrupt open(2) on a hard mount
   m.server.hold(nfs4::OP_OPEN);
   const auto open_it = [&] {
     handle(SIGUSR1);
-    return ::open(m.path("f").c_str(), O_RDWR) >= 0 ? 0 : errno;
+    return m.open("f") >= 0 ? 0 : errno;
   };
   {
     Child child(open_it);
@@ -173,7 +179,7 @@ TEST_CASE("F7 a killed writer waits for its data for less than a second, one tha
   m.server.add_file("/f", "text");
   m.mount();
   const auto write_it = [&](bool stays) {
-    const int fd = ::open(m.path("f").c_str(), O_RDWR);
+    const int fd = m.open("f");
     const std::string data(10000, 'x');
     if (::write(fd, data.data(), data.size()) != 10000) return 1;
     if (stays) ::pause();
@@ -201,11 +207,10 @@ TEST_CASE("F9 locks of an open file description go with it, though the file is o
   Mounting m;
   m.server.add_file("/f", "text");
   m.mount();
-  const int elsewhere = ::open(m.path("f").c_str(), O_RDWR);
-  const int locked = ::open(m.path("f").c_str(), O_RDWR);
+  const int elsewhere = m.open("f");
+  const int locked = m.open("f");
   REQUIRE(locked >= 0);
-  auto lock = whole_file(F_WRLCK);
-  REQUIRE(::fcntl(locked, F_OFD_SETLK, &lock) == 0);
+  REQUIRE(lock_whole(locked, F_OFD_SETLK));
   CHECK(m.server.locks("/f") == "0-w");
   const int duplicate = ::dup(locked);
   ::close(locked);
@@ -213,8 +218,8 @@ TEST_CASE("F9 locks of an open file description go with it, though the file is o
   ::close(duplicate);
   CHECK(eventually([&] { return m.server.locks("/f").empty(); }));
   // A process's go at its close of any descriptor.
-  const int again = ::open(m.path("f").c_str(), O_RDWR);
-  REQUIRE(::fcntl(elsewhere, F_SETLK, &lock) == 0);
+  const int again = m.open("f");
+  REQUIRE(lock_whole(elsewhere, F_SETLK));
   CHECK(m.server.locks("/f") == "0-w");
   ::close(again);
   CHECK(m.server.locks("/f").empty());
@@ -226,14 +231,13 @@ TEST_CASE("F9 F_GETLK names the process of this machine that holds the lock") {
   m.server.add_file("/f", "text");
   m.mount();
   Child child([&] {
-    const int fd = ::open(m.path("f").c_str(), O_RDWR);
-    auto lock = whole_file(F_WRLCK);
-    if (::fcntl(fd, F_SETLK, &lock) != 0) return 1;
+    const int fd = m.open("f");
+    if (!lock_whole(fd, F_SETLK)) return 1;
     ::pause();
     return 0;
   });
   REQUIRE(eventually([&] { return m.server.locks("/f") == "0-w"; }));
-  const int fd = ::open(m.path("f").c_str(), O_RDWR);
+  const int fd = m.open("f");
   auto lock = whole_file(F_WRLCK);
   REQUIRE(::fcntl(fd, F_GETLK, &lock) == 0);
   CHECK(lock.l_type == F_WRLCK);
@@ -268,9 +272,8 @@ TEST_CASE("S17 locks of a mount that was killed are gone as soon as it is mounte
   Mounting m;
   m.server.add_file("/f", "text");
   m.mount();
-  const int fd = ::open(m.path("f").c_str(), O_RDWR);
-  auto lock = whole_file(F_WRLCK);
-  REQUIRE(::fcntl(fd, F_SETLK, &lock) == 0);
+  const int fd = m.open("f");
+  REQUIRE(lock_whole(fd, F_SETLK));
   CHECK(m.server.locks("/f") == "0-w");
   m.daemon->signal(SIGKILL);
   REQUIRE(m.daemon->ended(5s));
@@ -288,11 +291,11 @@ TEST_CASE("F17 SIGTERM brings what the kernel has gathered to the server") {
     m.server.add_file("/f", "text");
     m.server.add_file("/g", std::string(20000, ' '));
     m.mount(options);
-    const int fd = ::open(m.path("f").c_str(), O_RDWR);
+    const int fd = m.open("f");
     const std::string data = pattern(3U << 20);
     REQUIRE(::write(fd, data.data(), data.size()) == static_cast<ssize_t>(data.size()));
     // Shared mappings gather without a write-back cache, too.
-    const int mapped = ::open(m.path("g").c_str(), O_RDWR);
+    const int mapped = m.open("g");
     void* memory = ::mmap(nullptr, 20000, PROT_READ | PROT_WRITE, MAP_SHARED, mapped, 0);
     REQUIRE(memory != MAP_FAILED);
     std::memset(memory, 'm', 20000);
@@ -324,7 +327,7 @@ TEST_CASE(
   Mounting m;
   m.server.add_file("/lost-file", "text");
   m.mount();
-  const int fd = ::open(m.path("lost-file").c_str(), O_RDWR);
+  const int fd = m.open("lost-file");
   const std::string data(1U << 20, 'x');
   m.server.hold(nfs4::OP_WRITE, false);
   REQUIRE(::write(fd, data.data(), data.size()) == static_cast<ssize_t>(data.size()));
@@ -343,7 +346,7 @@ TEST_CASE("S18 where the server is gone one signal ends it in bounded time") {
   Mounting m;
   m.server.add_file("/f", "text");
   m.mount("writeback_cache");
-  const int fd = ::open(m.path("f").c_str(), O_RDWR);
+  const int fd = m.open("f");
   m.server.go_away();
   Child reader([&] { return ::open(m.path("other").c_str(), O_RDONLY); });
   const std::string data(1U << 20, 'x');
@@ -360,11 +363,11 @@ TEST_CASE("F18 remount,ro and back; what the daemon has is not changed") {
   m.server.add_file("/f", "text");
   m.mount("allow_other,rsize=64K");
   CHECK(m.helper("remount,ro,rsize=64K,hard") == 0);
-  CHECK(::open(m.path("f").c_str(), O_RDWR) == -1);
+  CHECK(m.open("f") == -1);
   CHECK(errno == EROFS);
   CHECK(m.helper("remount,soft") != 0);
   CHECK(m.helper("remount,rw,noexec") == 0);
-  const int fd = ::open(m.path("f").c_str(), O_RDWR);
+  const int fd = m.open("f");
   CHECK(fd >= 0);
   ::close(fd);
   CHECK(fuse::topmost_mount(content_of("/proc/self/mountinfo"), m.place)->options.find("noexec") !=

@@ -17,6 +17,11 @@ using namespace plain;
 
 constexpr std::size_t kLarge = 128U << 10;  // is not gathered
 
+const std::string& large() {
+  static const std::string text(kLarge, 'x');
+  return text;
+}
+
 struct Storm : Plain {
   using Plain::Plain;
   using Pages = std::vector<std::string>;
@@ -55,6 +60,13 @@ struct Storm : Plain {
                   std::optional<int> flags = std::nullopt) {
     return error(writing(file, text, offset, flags));
   }
+  /// A new file, and a large write to it that is under way until the test releases "write".
+  OpenedFile create_and_write() {
+    OpenedFile file = create("f");
+    engine->hold("write");
+    CHECK(write_error(file, large(), 0) == 0);
+    return file;
+  }
   int sync(const OpenedFile& file) { return error(files->sync(file.handle)); }
   int flush(const OpenedFile& file, std::uint64_t owner = 1) {
     return error(files->flush(file.handle, owner));
@@ -64,11 +76,6 @@ struct Storm : Plain {
     return get(files->attributes(nullptr, file.entry.inode)).attributes.size;
   }
 };
-
-const std::string& large() {
-  static const std::string text(kLarge, 'x');
-  return text;
-}
 
 }  // namespace
 
@@ -175,9 +182,7 @@ TEST_CASE("F2 attributes that were asked for before the size was set are asked f
 
 TEST_CASE("F6 whoever waits for writes waits for those that were there, not for later ones") {
   Storm m;
-  const auto file = m.create("f");
-  m.engine->hold("write");
-  CHECK(m.write_error(file, large(), 0) == 0);
+  const auto file = m.create_and_write();
   const auto ends = [&](auto task) {
     m.start(task);
     CHECK_FALSE(task.done());
@@ -234,9 +239,7 @@ TEST_CASE("F6 whoever waits for writes waits for those that were there, not for 
 TEST_CASE("F6 beside a writer that never stops attributes come from its writes, at once") {
   Storm m;
   m.engine->tells = true;
-  const auto file = m.create("f");
-  m.engine->hold("write");
-  CHECK(m.write_error(file, large(), 0) == 0);
+  const auto file = m.create_and_write();
   CHECK(m.write_error(file, large(), kLarge) == 0);
   m.engine->release_one("write");
   m.turn();
@@ -679,9 +682,7 @@ TEST_CASE("S16 whoever has got a lock reads what others wrote before, not what h
 
 TEST_CASE("F7 a lock that is waited for while writes do not end can be given up") {
   Storm m;
-  const auto file = m.create("f");
-  m.engine->hold("write");
-  CHECK(m.write_error(file, large(), 0) == 0);
+  const auto file = m.create_and_write();
   const auto wait = std::make_shared<locking::LockWait>(m.loop);
   auto lock = m.files->lock(file.handle, {}, wait);
   m.start(lock);
