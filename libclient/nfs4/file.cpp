@@ -488,6 +488,14 @@ async::Task<Status> OpenFile::open_once_more() {
   co_return co_await session_.renew_open(state_);
 }
 
+async::Task<bool> OpenFile::settled(async::TimePoint deadline) {
+  while (sharing_.changing) {
+    const bool in_time = co_await state_changed_.wait_until(deadline);
+    if (!in_time) co_return false;
+  }
+  co_return true;
+}
+
 /// CLOSE. The file is still open afterwards where an OPEN of it came first, which OpenFiles may do.
 async::Task<Status> OpenFile::give_up_state() {
   const async::TimePoint deadline = session_.default_deadline();

@@ -107,6 +107,10 @@ class OpenFile {
   [[nodiscard]] const std::shared_ptr<Open>& shared_state() const { return state_; }
   [[nodiscard]] const nfs_fh4& handle() const { return open_.file; }
   [[nodiscard]] stateid4 stateid() const { return open_.current(); }
+  /// Ends when no CLOSE, OPEN_DOWNGRADE or OPEN by handle of it is under way. A server that does not look at
+  /// the seqid of CLOSE closes what an OPEN has overtaken, and what was locked before that is lost with it.
+  /// False: not in time.
+  async::Task<bool> settled(async::TimePoint deadline);
   [[nodiscard]] bool is_open() const { return is_open_; }
   [[nodiscard]] bool has_unstable_data() const { return !uncommitted_.empty(); }
   /// The file was cut by somebody else: data behind it is not to be written again.

@@ -97,6 +97,11 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
   const Turn turn(state);
   Open& open = file->state();
   for (int tries = 0;; ++tries) {
+    const bool settled = co_await file->settled(deadline);
+    if (!settled) {
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "LOCK", open.path,
+                      "the server is still closing what was open before");
+    }
     if (!file->is_open()) {
       co_return Error(ErrorKind::usage, EBADF, "LOCK", open.path, "the file has been closed");
     }

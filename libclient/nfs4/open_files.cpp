@@ -407,11 +407,9 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
   const auto self = shared_from_this();
   const async::Counted under_way(giving_, given_);
   OpenFile::Sharing& sharing = file->sharing_;
-  while (sharing.changing) {
-    const bool in_time = co_await file->state_changed_.wait_until(session_.default_deadline());
-    if (!in_time) break;  // whoever is at it sees what is needed when he is done
-  }
-  if (sharing.changing || !file->is_open_) co_return Status();
+  const bool settled = co_await file->settled(session_.default_deadline());
+  if (!settled || !file->is_open_)
+    co_return Status();  // whoever is at it sees what is needed when he is done
   const async::Flagged changing(sharing.changing, file->state_changed_);
   for (;;) {
     const std::uint32_t needed = sharing.needed();

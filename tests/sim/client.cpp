@@ -43,6 +43,7 @@ void SimClient::build() {
   surroundings.host = host_.name();
   surroundings.process = settings_.process;
   surroundings.dial = network_.dialer(host_);
+  surroundings.owner_id = "nfsrdma " + host_.name();  // as a mount has it, which knows itself again (S17)
   const std::vector addresses{Network::address(server_host_, settings_.port)};
   const auto told = [this](const std::string& text) {
     host_.simulation().say(host_.number(), "notice", text);

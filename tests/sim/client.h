@@ -43,6 +43,8 @@ class SimClient {
   async::Task<Status> finish();
   /// As by kill -9: nobody is told, and nothing of it runs any more.
   void kill();
+  /// Another process after kill(): connect() comes next.
+  void revive() { build(); }
 
   [[nodiscard]] Host& host() { return host_; }
   [[nodiscard]] fs::FileSystem& files() { return *files_; }

@@ -7,71 +7,15 @@
 #include <vector>
 
 #include "sim/client.h"
+#include "sim/climate.h"
 #include "sim/server.h"
+#include "sim/team_work.h"
 #include "sim/work.h"
 
 namespace nfsrdma::sim {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// What the seed decides before anything happens.
-struct Climate {
-  explicit Climate(Random& random, bool faults)
-      : clients(static_cast<unsigned>(random.between(1, 3))),
-        workers(static_cast<unsigned>(random.between(1, 4))),
-        connections(static_cast<unsigned>(random.one_in(3) ? 2 : 1)),
-        far(random.one_in(4)) {
-    calm = !faults || random.one_in(5);
-    if (calm) return;
-    if (random.one_in(2)) cut_every = random.between(50ms, 3s);
-    if (random.one_in(4)) part_every = random.between(1s, 20s);
-    longest_part = random.between(100ms, 40s);
-    dials_fail = random.one_in(3) ? 100 : 0;
-    revokes_late = random.one_in(3) ? 300 : 0;
-    wakes_late = random.one_in(3);
-    if (random.one_in(3)) crash_every = random.between(2s, 60s);
-    if (random.one_in(3)) freeze_every = random.between(1s, 30s);
-    if (random.one_in(4)) forget_every = random.between(2s, 30s);
-    if (random.one_in(4)) sleep_every = random.between(5s, 60s);
-    if (random.one_in(4)) recall_every = random.between(200ms, 5s);
-    longest_freeze = random.between(100ms, 90s);
-    longest_sleep = random.between(1s, 200s);
-    grace = random.between(0s, 20s);
-    lease = static_cast<std::uint32_t>(random.between(5, 60));
-  }
-  [[nodiscard]] std::string text() const {
-    const auto ms = [](Duration time) {
-      return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) + " ms";
-    };
-    std::string out = std::to_string(clients) + " clients with " + std::to_string(workers) + " workers and " +
-                      std::to_string(connections) + " connections each" + (far ? ", far away" : "");
-    if (cut_every.count() != 0) out += ", a cut every " + ms(cut_every);
-    if (part_every.count() != 0) out += ", parted every " + ms(part_every) + " for up to " + ms(longest_part);
-    if (dials_fail != 0) out += ", dials fail";
-    if (revokes_late != 0) out += ", late revocations";
-    if (wakes_late) out += ", late wake-ups";
-    const auto add = [&](const char* what, Duration every, Duration longest) {
-      if (every.count() == 0) return;
-      out += std::string(", ") + what + " every " + ms(every);
-      if (longest.count() != 0) out += " for up to " + ms(longest);
-    };
-    add("a restart", crash_every, grace);
-    add("a standstill", freeze_every, longest_freeze);
-    add("sessions forgotten", forget_every, {});
-    add("a sleep", sleep_every, longest_sleep);
-    add("a recall", recall_every, {});
-    return out + ", a lease of " + std::to_string(lease) + " s";
-  }
-  unsigned clients, workers, connections;
-  bool far, calm = false;
-  Duration cut_every{}, part_every{}, longest_part{};
-  unsigned dials_fail = 0, revokes_late = 0;
-  bool wakes_late = false;
-  Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{};
-  Duration longest_freeze{}, longest_sleep{}, grace{};
-  std::uint32_t lease = 90;
-};
 
 /// One simulated world. Members are in the order of what needs what.
 class World {
@@ -81,8 +25,12 @@ class World {
     server_host_ = &simulation_.add_host("server");
     server_ = std::make_unique<SimServer>(network_, *server_host_);
     testing::Chance chance(random_.next());
-    if (!climate_.calm) server_->state().habits = testing::Habits::drawn(chance);
+    if (climate_.habits) server_->state().habits = testing::Habits::drawn(chance);
     server_->state().lease = climate_.lease;
+    findings_.disk_fills = climate_.fill_every.count() != 0;
+    findings_.leases_end = climate_.leases_end();
+    findings_.clients_die = climate_.kill_every.count() != 0;
+    findings_.on_server = [this](const std::string& path) { return content(path); };
     for (unsigned i = 0; i < climate_.clients; ++i) add_client(i);
   }
 
@@ -136,15 +84,33 @@ class World {
     ClientSettings settings;
     settings.options.connections = climate_.connections;
     clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, std::move(settings)));
+    SimClient& client = *clients_.back();
     const unsigned each = options_.operations / (climate_.clients * climate_.workers) + 1;
     for (unsigned i = 0; i < climate_.workers; ++i) {
-      workers_.push_back(std::make_unique<Worker>(
-          *clients_.back(), "c" + std::to_string(number + 1) + "w" + std::to_string(i + 1), random_.next(),
-          each, findings_));
+      std::string name = "c" + std::to_string(number + 1) + "w" + std::to_string(i + 1);
+      if (number < climate_.teams) {
+        jobs_.push_back(
+            std::make_unique<TeamWorker>(client, std::move(name), random_.next(), each, findings_, board_));
+      } else {
+        jobs_.push_back(std::make_unique<Worker>(client, std::move(name), random_.next(), each, findings_));
+      }
     }
-    Workers team;
-    for (const auto& worker : std::span(workers_).last(climate_.workers)) team.push_back(worker.get());
-    start(host, mount_and_work(*clients_.back(), std::move(team)));
+    start(host, mount_and_work(client, jobs_of(number)));
+  }
+
+  /// Those of a client that have not ended.
+  [[nodiscard]] std::vector<Job*> jobs_of(std::size_t client) const {
+    std::vector<Job*> out;
+    for (const auto& job : std::span(jobs_).subspan(client * climate_.workers, climate_.workers)) {
+      if (!job->done()) out.push_back(job.get());
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::optional<std::string> content(const std::string& path) const {
+    const auto* file = server_->state().find(path);
+    if (file == nullptr) return std::nullopt;
+    return file->content.data();
   }
 
   /// From outside any turn: what it sends at once leaves at the end of this.
@@ -153,15 +119,13 @@ class World {
     host.loop().end_turn();
   }
 
-  using Workers = std::vector<Worker*>;
-
-  async::Task<void> mount_and_work(SimClient& client, Workers workers) {
+  async::Task<void> mount_and_work(SimClient& client, std::vector<Job*> jobs) {
     auto done = co_await client.connect();
     if (!done) {
       findings_.wrong.push_back(client.host().name() + ": mount: " + done.error().text());
       co_return;
     }
-    for (Worker* worker : workers) client.host().loop().spawn(worker->run());
+    for (Job* job : jobs) client.host().loop().spawn(job->run());
   }
 
   /// What the server has been doing, and what it still has.
@@ -186,7 +150,7 @@ class World {
 
   [[nodiscard]] bool workers_done() const {
     if (!findings_.wrong.empty()) return true;
-    return std::ranges::all_of(workers_, [](const auto& worker) { return worker->done(); });
+    return std::ranges::all_of(jobs_, [](const auto& job) { return job->done(); });
   }
 
   // ---- weather ----
@@ -207,6 +171,13 @@ class World {
       host.sleep();
       simulation_.after(random_.between(0s, climate_.longest_sleep), [&host] { host.wake(); });
     });
+    schedule(climate_.kill_every, [this] { kill(random_.below(climate_.teams)); });
+    schedule(climate_.fill_every, [this] {
+      testing::ServerState& state = server_->state();
+      state.space = state.used + random_.below(30'000);
+      simulation_.after(random_.between(Duration{}, climate_.longest_fill),
+                        [&state] { state.space.reset(); });
+    });
     schedule(climate_.recall_every, [this] {
       const auto& out = server_->state().delegations;
       if (out.empty()) return;
@@ -214,6 +185,22 @@ class World {
       std::advance(at, random_.below(out.size()));
       server_->responder().demand(at->first);
     });
+  }
+
+  /// kill -9, and mounted again after a while.
+  void kill(std::size_t number) {
+    SimClient& client = *clients_[number];
+    if (!client.host().runs() || jobs_of(number).empty() || dead_.contains(number)) return;
+    simulation_.note(client.host().number(), "is killed");
+    client.kill();
+    dead_.insert(number);
+    simulation_.after(random_.between(Duration{}, climate_.longest_death),
+                      [this, number] { revive(number); });
+  }
+  void revive(std::size_t number) {
+    if (dead_.erase(number) == 0) return;
+    clients_[number]->revive();
+    start(clients_[number]->host(), mount_and_work(*clients_[number], jobs_of(number)));
   }
 
   /// Does it again and again, until everything heals. Never, where `every` is 0.
@@ -270,15 +257,17 @@ class World {
       link.dials_refused = link.dials_lost = link.dials_reset = 0;
     }
     network_.heal();
+    server_->state().space.reset();
     server_->come_back();
+    for (const std::size_t number : std::set(dead_)) revive(number);
   }
 
   // ---- the end ----
 
   void unfinished(Outcome& out) {
     out.verdict = Verdict::unfinished;
-    for (const auto& worker : workers_) {
-      if (!worker->done()) out.text += worker->name() + " does not end: " + worker->doing() + "\n";
+    for (const auto& job : jobs_) {
+      if (!job->done()) out.text += job->name() + " does not end: " + job->doing() + "\n";
     }
   }
 
@@ -319,28 +308,21 @@ class World {
     }
     if (!state.opens.empty()) find("opens are left on the server");
     if (!state.delegations.empty()) find("delegations are left on the server");
-    for (const auto& worker : workers_) {
-      for (const auto& [name, text] : worker->files()) {
-        const auto* file = state.find("/" + worker->name() + "/" + name);
-        if (file == nullptr) {
-          find(worker->name() + "/" + name + " is not on the server");
-        } else if (file->content.data() != text) {
-          find(worker->name() + "/" + name + " has other content on the server");
-        }
-      }
-    }
+    for (const auto& job : jobs_) job->check();
   }
 
   const RunOptions options_;
   Simulation simulation_;
   Random random_{simulation_.random().split()};
-  const Climate climate_{random_, options_.faults};
+  const Climate climate_{random_, options_.faults, options_.without};
   Findings findings_;
   Network network_{simulation_};
   Host* server_host_ = nullptr;
   std::unique_ptr<SimServer> server_;
-  std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::unique_ptr<SimClient>> clients_;  // their tasks use the workers
+  Board board_;
+  std::vector<std::unique_ptr<Job>> jobs_;           // climate_.workers for each client, in their order
+  std::vector<std::unique_ptr<SimClient>> clients_;  // their tasks use the jobs
+  std::set<std::size_t> dead_;                       // clients
   std::size_t finished_ = 0;
   bool healed_ = false;
 };

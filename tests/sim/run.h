@@ -13,6 +13,7 @@ struct RunOptions {
   unsigned operations = 300;  ///< of all workers together
   bool faults = true;         ///< without: the network and the server are calm
   bool prints = false;        ///< the trace, as it comes
+  std::string without;        ///< kinds of trouble (climate.h), with commas between them
 };
 
 enum class Verdict : std::uint8_t { right = 0, wrong = 1, unfinished = 3 };

@@ -12,43 +12,7 @@ namespace {
 
 constexpr std::size_t kMostFiles = 8;
 constexpr std::size_t kLargest = 40'000;
-const fs::Caller kNobodyElse;  // the session's own credential
-constexpr std::size_t kMostWrong = 20;
-
-/// Where two texts begin to differ, with what is there.
-std::string difference(const std::string& expected, const std::string& got) {
-  const auto at = static_cast<std::size_t>(
-      std::mismatch(expected.begin(), expected.end(), got.begin(), got.end()).first - expected.begin());
-  const auto part = [at](const std::string& text) {
-    std::string out = at < text.size() ? text.substr(at, 40) : "its end";
-    std::ranges::replace(out, '\n', ' ');
-    std::ranges::replace(out, '\0', '0');
-    return out;
-  };
-  return "at byte " + std::to_string(at) + " of " + std::to_string(got.size()) + " there is \"" + part(got) +
-         "\", and not \"" + part(expected) + "\" as in its " + std::to_string(expected.size());
-}
-
 }  // namespace
-
-Worker::Worker(SimClient& client, std::string name, std::uint64_t seed, unsigned operations,
-               Findings& findings)
-    : client_(client), name_(std::move(name)), random_(seed), operations_(operations), findings_(findings) {}
-
-void Worker::wrong(const std::string& what) {
-  const std::string text = name_ + ": " + doing_ + ": " + what;
-  client_.host().simulation().say(client_.host().number(), "WRONG", text);
-  if (findings_.wrong.size() < kMostWrong) findings_.wrong.push_back(text);
-}
-
-void Worker::wrong(const std::string& what, const Error& error) {
-  wrong(what + " gives errno " + std::to_string(error.errno_value()) + " (" + error.text() + ")");
-}
-
-void Worker::begin(const char* what, const std::string& name) {
-  doing_ = std::string(what) + " " + name;
-  client_.host().simulation().say(client_.host().number(), what, name_ + "/" + name);
-}
 
 std::string Worker::fresh_name() {
   return "f" + std::to_string(++last_name_);
@@ -73,14 +37,15 @@ std::string Worker::content(const std::string& name, std::size_t size) {
 async::Task<void> Worker::run() {
   begin("mkdir", "");
   auto made = co_await fs().make_directory(kNobodyElse, fs::Inodes::kRoot, name_, 0755);
+  while (!made && is_full(made.error())) {
+    co_await loop().sleep_for(std::chrono::milliseconds(100));
+    made = co_await fs().make_directory(kNobodyElse, fs::Inodes::kRoot, name_, 0755);
+  }
   if (made) {
     directory_ = made->inode;
-    for (unsigned i = 0; i < operations_; ++i) {
+    while (left_ > 0) {
       co_await one_operation();
-      ++findings_.operations;
-      if (random_.one_in(4)) {
-        co_await client_.host().loop().sleep_for(random_.between(Duration{}, std::chrono::milliseconds(20)));
-      }
+      co_await end_operation();
     }
     co_await check_all();
     fs().forget(directory_, 1);
@@ -91,7 +56,7 @@ async::Task<void> Worker::run() {
 }
 
 async::Task<void> Worker::one_operation() {
-  const std::uint64_t kind = random_.below(20);
+  const std::uint64_t kind = random_.below(25);
   if (files_.empty() || (kind < 5 && files_.size() < kMostFiles)) co_return co_await create();
   if (kind < 9) co_return co_await read_back(any_name());
   if (kind < 12) co_return co_await rewrite();
@@ -99,6 +64,9 @@ async::Task<void> Worker::one_operation() {
   if (kind < 16) co_return co_await remove();
   if (kind < 17) co_return co_await list();
   if (kind < 18) co_return co_await truncate();
+  if (kind < 20) co_return co_await change_holes();
+  if (kind < 22) co_return co_await copy();
+  if (kind < 24) co_return co_await xattr();
   co_return co_await stat(any_name());
 }
 
@@ -124,21 +92,21 @@ async::Task<void> Worker::write_all(File file, std::string name, std::size_t beg
     const std::span<const std::byte> data(memory.data.get(), size);
     auto done = co_await fs().write(file, std::move(memory), data, begin);
     if (!done) {
-      wrong("write", done.error());
+      refused("write", done.error());
       co_return;
     }
     begin += size;
   }
   if (!random_.one_in(4)) co_return;
   auto synced = co_await fs().sync(file);
-  if (!synced) wrong("fsync", synced.error());
+  if (!synced) refused("fsync", synced.error());
 }
 
 async::Task<void> Worker::shut(File file) {
   auto flushed = co_await fs().flush(file, 0);
-  if (!flushed) wrong("close", flushed.error());
+  if (!flushed) refused("close", flushed.error());
   auto closed = co_await fs().close(std::move(file));
-  if (!closed) wrong("the last close", closed.error());
+  if (!closed) refused("the last close", closed.error());
 }
 
 async::Task<void> Worker::create() {
@@ -147,13 +115,15 @@ async::Task<void> Worker::create() {
   const int flags = O_RDWR | O_CREAT | (random_.one_in(2) ? O_EXCL : 0);
   auto made = co_await fs().create(kNobodyElse, directory_, name, 0644, flags);
   if (!made) {
-    wrong("create", made.error());
+    refused("create", made.error());
+    disk_was_full_ = false;
     co_return;
   }
   files_[name] = content(name, random_.below(random_.one_in(3) ? kLargest : 2000));
   co_await write_all(made->handle, name, 0);
   co_await shut(std::move(made->handle));
   fs().forget(made->entry.inode, 1);
+  if (disk_was_full_) co_await give_up(name);
 }
 
 async::Task<void> Worker::rewrite() {
@@ -178,6 +148,32 @@ async::Task<void> Worker::rewrite() {
     wrong("open", opened.error());
   }
   fs().forget(inode, 1);
+  if (disk_was_full_) co_await give_up(name);
+}
+
+/// F3, F4: the disk was full, and this worker was told. What it reads now is what the server has.
+async::Task<void> Worker::give_up(std::string name) {
+  disk_was_full_ = false;
+  const auto there = findings_.on_server("/" + name_ + "/" + name);
+  if (!there) {
+    wrong(name + " is not on the server");
+    co_return;
+  }
+  files_[name] = *there;
+  co_await read_back(name);
+  begin("remove", name);
+  auto done = co_await fs().remove_file(kNobodyElse, directory_, name);
+  if (!done) wrong("remove", done.error());
+  files_.erase(name);
+  xattrs_.erase(name);
+}
+
+void Worker::refused(const char* what, const Error& error) {
+  if (is_full(error)) {
+    disk_was_full_ = true;
+  } else {
+    wrong(what, error);
+  }
 }
 
 async::Task<void> Worker::read_back(std::string name) {
@@ -220,6 +216,9 @@ async::Task<void> Worker::rename() {
   if (from == to) co_return;
   files_[to] = std::move(files_[from]);
   files_.erase(from);
+  const auto value = xattrs_.extract(from);
+  xattrs_.erase(to);
+  if (value) xattrs_[to] = value.mapped();
 }
 
 async::Task<void> Worker::remove() {
@@ -228,6 +227,7 @@ async::Task<void> Worker::remove() {
   auto done = co_await fs().remove_file(kNobodyElse, directory_, name);
   if (!done) wrong("remove", done.error());
   files_.erase(name);
+  xattrs_.erase(name);
 }
 
 async::Task<void> Worker::list() {
@@ -281,8 +281,116 @@ async::Task<void> Worker::truncate() {
   SetAttributes changes;
   changes.size = random_.below(text.size() + 100);
   auto done = co_await fs().set_attributes(kNobodyElse, inode, changes, nullptr);
-  if (!done) wrong("truncate", done.error());
-  text.resize(*changes.size);
+  if (!done) refused("truncate", done.error());
+  if (!std::exchange(disk_was_full_, false)) text.resize(*changes.size);
+  fs().forget(inode, 1);
+}
+
+/// A hole, or room behind the end.
+async::Task<void> Worker::change_holes() {
+  const std::string name = any_name();
+  begin("change the holes of", name);
+  const std::uint64_t inode = co_await find(name);
+  if (inode == 0) co_return;
+  auto opened = co_await fs().open(kNobodyElse, inode, O_RDWR);
+  if (opened) {
+    std::string& text = files_[name];
+    const bool digs = random_.one_in(2);
+    const std::size_t at = random_.below(text.size() + 1);
+    const std::size_t length = 1 + random_.below(5000);
+    const int mode = digs ? FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE : 0;
+    auto done = co_await fs().allocate(opened->handle, mode, at, length);
+    if (!done) {
+      refused("fallocate", done.error());
+    } else if (digs) {
+      const std::size_t dug = std::min(length, text.size() - at);
+      text.replace(at, dug, dug, '\0');
+    } else {
+      text.resize(std::max(text.size(), at + length));
+    }
+    co_await shut(std::move(opened->handle));
+  } else {
+    wrong("open", opened.error());
+  }
+  fs().forget(inode, 1);
+  if (disk_was_full_) co_await give_up(name);
+}
+
+/// copy_file_range(2), as often as it takes.
+async::Task<void> Worker::copy() {
+  const std::string from = any_name();
+  const std::string to = any_name();
+  if (from == to) co_return;
+  begin("copy", from + " " + to);
+  const std::uint64_t source = co_await find(from);
+  const std::uint64_t target = co_await find(to);
+  if (source == 0 || target == 0) co_return;
+  auto in = co_await fs().open(kNobodyElse, source, O_RDONLY);
+  auto out = co_await fs().open(kNobodyElse, target, O_WRONLY);
+  if (in && out) {
+    const std::string& text = files_[from];
+    std::string& copied = files_[to];
+    std::size_t begin = random_.below(text.size() + 1);
+    std::size_t left = random_.below(text.size() - begin + 1);
+    std::size_t at = random_.below(copied.size() + 1);
+    while (left > 0) {
+      auto done = co_await fs().copy(in->handle, begin, out->handle, at, left);
+      if (!done) {
+        refused("copy_file_range", done.error());
+        break;
+      }
+      const std::size_t count = *done;
+      if (count == 0 || count > left) {
+        wrong("copy_file_range says " + std::to_string(count) + " of " + std::to_string(left));
+        break;
+      }
+      if (copied.size() < at + count) copied.resize(at + count);
+      copied.replace(at, count, text, begin, count);
+      begin += count;
+      at += count;
+      left -= count;
+    }
+  }
+  if (!in) wrong("open", in.error());
+  if (!out) wrong("open", out.error());
+  if (in) co_await shut(std::move(in->handle));
+  if (out) co_await shut(std::move(out->handle));
+  fs().forget(source, 1);
+  fs().forget(target, 1);
+  if (disk_was_full_) co_await give_up(to);
+}
+
+async::Task<void> Worker::xattr() {
+  const std::string name = any_name();
+  begin("xattr of", name);
+  const std::uint64_t inode = co_await find(name);
+  if (inode == 0) co_return;
+  const auto known = xattrs_.find(name);
+  const std::uint64_t kind = random_.below(3);
+  if (kind == 0) {
+    std::string value = name + std::to_string(random_.below(1000));
+    const auto octets = std::as_bytes(std::span(value));
+    std::vector<std::byte> bytes(octets.begin(), octets.end());
+    auto done = co_await fs().set_xattr(kNobodyElse, inode, "user.sim", std::move(bytes), 0);
+    if (done) xattrs_[name] = std::move(value);
+    if (!done) refused("setxattr", done.error());
+    disk_was_full_ = false;
+  } else if (kind == 1 && known != xattrs_.end()) {
+    auto done = co_await fs().remove_xattr(kNobodyElse, inode, "user.sim");
+    if (!done) wrong("removexattr", done.error());
+    xattrs_.erase(name);
+  } else {
+    auto got = co_await fs().get_xattr(kNobodyElse, inode, "user.sim");
+    const bool expected = known != xattrs_.end();
+    if (got && expected) {
+      const std::string text(reinterpret_cast<const char*>(got->data()), got->size());
+      if (text != known->second) wrong("it is \"" + text + "\", and not \"" + known->second + "\"");
+    } else if (got) {
+      wrong("it has a value that nobody set");
+    } else if (expected || got.error().errno_value() != ENODATA) {
+      wrong("getxattr", got.error());
+    }
+  }
   fs().forget(inode, 1);
 }
 
@@ -291,6 +399,18 @@ async::Task<void> Worker::check_all() {
   std::vector<std::string> names;
   for (const auto& [name, text] : files_) names.push_back(name);
   for (const std::string& name : names) co_await read_back(name);
+}
+
+void Worker::check() {
+  doing_ = "at the end";
+  for (const auto& [name, text] : files_) {
+    const auto there = findings_.on_server("/" + name_ + "/" + name);
+    if (!there) {
+      wrong(name + " is not on the server");
+    } else if (*there != text) {
+      wrong(name + " has other content on the server: " + difference(text, *there));
+    }
+  }
 }
 
 }  // namespace nfsrdma::sim

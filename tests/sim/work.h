@@ -8,35 +8,20 @@
 // Confined to the simulation's thread.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <string>
-#include <vector>
 
-#include "sim/client.h"
+#include "sim/job.h"
 
 namespace nfsrdma::sim {
 
-/// What went wrong, for whoever looks at the end.
-struct Findings {
-  std::vector<std::string> wrong;
-  std::uint64_t operations = 0;
-};
-
-class Worker {
+class Worker final : public Job {
  public:
-  Worker(SimClient& client, std::string name, std::uint64_t seed, unsigned operations, Findings& findings);
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  Worker(SimClient& client, std::string name, std::uint64_t seed, unsigned operations, Findings& findings)
+      : Job(client, std::move(name), seed, operations, findings) {}
 
-  /// Makes its directory, does its operations, looks at everything once more, and ends.
-  async::Task<void> run();
-  [[nodiscard]] bool done() const { return done_; }
-  [[nodiscard]] const std::string& name() const { return name_; }
-  /// What it does, for a report of one that does not end.
-  [[nodiscard]] const std::string& doing() const { return doing_; }
-  /// What its directory must hold on the server when it has ended.
-  [[nodiscard]] const std::map<std::string, std::string>& files() const { return files_; }
+  /// Makes its directory first.
+  async::Task<void> run() override;
+  void check() override;
 
  private:
   using File = std::shared_ptr<fs::OpenHandle>;
@@ -55,24 +40,20 @@ class Worker {
   async::Task<std::uint64_t> find(std::string name);
   async::Task<void> write_all(File file, std::string name, std::size_t begin);
   async::Task<void> shut(File file);
-  void wrong(const std::string& what, const Error& error);
-  void wrong(const std::string& what);
+  async::Task<void> change_holes();
+  async::Task<void> copy();
+  async::Task<void> xattr();
+  async::Task<void> give_up(std::string name);
+  void refused(const char* what, const Error& error);
   [[nodiscard]] std::string fresh_name();
   [[nodiscard]] std::string any_name();
   [[nodiscard]] std::string content(const std::string& name, std::size_t size);
-  void begin(const char* what, const std::string& name);
-  [[nodiscard]] fs::FileSystem& fs() { return client_.files(); }
 
-  SimClient& client_;
-  const std::string name_;
-  Random random_;
-  const unsigned operations_;
-  Findings& findings_;
-  std::map<std::string, std::string> files_;  // name, content
+  std::map<std::string, std::string> files_;   // name, content
+  std::map<std::string, std::string> xattrs_;  // name of the file, value of its user.sim
+  bool disk_was_full_ = false;                 // of the file that is written
   std::uint64_t directory_ = 0;
   unsigned last_name_ = 0, version_ = 0;
-  std::string doing_;
-  bool done_ = false;
 };
 
 }  // namespace nfsrdma::sim

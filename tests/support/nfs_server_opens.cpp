@@ -375,7 +375,7 @@ void ServerState::erase_open(std::uint64_t number) {
   std::erase_if(locks, is_of);
   doomed_.insert(inode);
   if (!locked) return;
-  problem("a file is closed that is still locked");
+  problem("a file is closed that is still locked: " + std::to_string(inode));
   wake_waiters(inode);
 }
 

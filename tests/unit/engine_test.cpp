@@ -18,7 +18,7 @@ TEST_CASE("engine: what does not come along is asked for") {
   p.write(file, "some text", 0);
   CHECK(p.take_calls() == "");
   CHECK(ok(p.loop.run(p.files->flush(file.handle, 0))));
-  CHECK(p.take_calls() == "write! attributes");
+  CHECK(p.take_calls() == "write! attributes release");
   CHECK(p.read(file, 100) == "some text");
   const auto again = p.get(p.files->open(nullptr, file.entry.inode, O_RDONLY));
   CHECK(again.keep_cache);

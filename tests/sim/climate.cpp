@@ -1,0 +1,123 @@
+#include "sim/climate.h"
+
+#include <algorithm>
+#include <array>
+
+namespace nfsrdma::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Kind {
+  std::string_view name;
+  void (*drop)(Climate&);
+};
+constexpr std::array kKinds{
+    Kind{"cuts", [](Climate& c) { c.cut_every = {}; }},
+    Kind{"parts", [](Climate& c) { c.part_every = {}; }},
+    Kind{"dials", [](Climate& c) { c.dials_fail = 0; }},
+    Kind{"revocations", [](Climate& c) { c.revokes_late = 0; }},
+    Kind{"wake-ups", [](Climate& c) { c.wakes_late = false; }},
+    Kind{"habits", [](Climate& c) { c.habits = false; }},
+    Kind{"restarts", [](Climate& c) { c.crash_every = {}; }},
+    Kind{"standstills", [](Climate& c) { c.freeze_every = {}; }},
+    Kind{"forgetting", [](Climate& c) { c.forget_every = {}; }},
+    Kind{"sleeps", [](Climate& c) { c.sleep_every = {}; }},
+    Kind{"recalls", [](Climate& c) { c.recall_every = {}; }},
+    Kind{"kills", [](Climate& c) { c.kill_every = {}; }},
+    Kind{"full-disks", [](Climate& c) { c.fill_every = {}; }},
+    Kind{"distance", [](Climate& c) { c.far = false; }},
+    Kind{"connections", [](Climate& c) { c.connections = 1; }},
+    Kind{"teams", [](Climate& c) { c.teams = 0; }},
+};
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, kKinds.size()> out;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = kKinds[i].name;
+  return out;
+}();
+
+std::string ms(Duration time) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) + " ms";
+}
+
+}  // namespace
+
+std::span<const std::string_view> Climate::kinds() {
+  return kNames;
+}
+
+Climate::Climate(Random& random, bool faults, std::string_view without)
+    : clients(static_cast<unsigned>(random.between(1, 3))),
+      workers(static_cast<unsigned>(random.between(1, 4))),
+      connections(static_cast<unsigned>(random.one_in(3) ? 2 : 1)),
+      teams(random.one_in(2) ? static_cast<unsigned>(random.between(1, clients)) : 0),
+      far(random.one_in(4)) {
+  calm = !faults || random.one_in(5);
+  if (!calm) draw(random);
+  for (std::size_t at = 0; at < without.size();) {
+    const std::size_t end = std::min(without.find(',', at), without.size());
+    drop(without.substr(at, end - at));
+    at = end + 1;
+  }
+  if (teams == 0) kill_every = {};
+}
+
+void Climate::draw(Random& random) {
+  habits = true;
+  if (random.one_in(2)) cut_every = random.between(50ms, 3s);
+  if (random.one_in(4)) part_every = random.between(1s, 20s);
+  longest_part = random.between(100ms, 40s);
+  dials_fail = random.one_in(3) ? 100 : 0;
+  revokes_late = random.one_in(3) ? 300 : 0;
+  wakes_late = random.one_in(3);
+  if (random.one_in(3)) crash_every = random.between(2s, 60s);
+  if (random.one_in(3)) freeze_every = random.between(1s, 30s);
+  if (random.one_in(4)) forget_every = random.between(2s, 30s);
+  if (random.one_in(4)) sleep_every = random.between(5s, 60s);
+  if (random.one_in(4)) recall_every = random.between(200ms, 5s);
+  if (random.one_in(3)) kill_every = random.between(500ms, 20s);
+  if (random.one_in(4)) fill_every = random.between(300ms, 10s);
+  longest_freeze = random.between(100ms, 90s);
+  longest_sleep = random.between(1s, 200s);
+  longest_death = random.between(0s, 100s);
+  longest_fill = random.between(50ms, 3s);
+  grace = random.between(0s, 20s);
+  lease = static_cast<std::uint32_t>(random.between(5, 60));
+}
+
+void Climate::drop(std::string_view kind) {
+  const auto found = std::ranges::find(kKinds, kind, &Kind::name);
+  if (found != kKinds.end()) found->drop(*this);
+}
+
+bool Climate::leases_end() const {
+  return part_every.count() != 0 || freeze_every.count() != 0 || sleep_every.count() != 0 ||
+         crash_every.count() != 0 || forget_every.count() != 0;
+}
+
+std::string Climate::text() const {
+  std::string out = std::to_string(clients) + " clients with " + std::to_string(workers) + " workers and " +
+                    std::to_string(connections) + " connections each" + (far ? ", far away" : "");
+  if (teams != 0) out += ", " + std::to_string(teams) + " of them on the same files";
+  const auto add = [&](const char* what, Duration every, Duration longest = {}) {
+    if (every.count() == 0) return;
+    out += std::string(", ") + what + " every " + ms(every);
+    if (longest.count() != 0) out += " for up to " + ms(longest);
+  };
+  add("a cut", cut_every);
+  add("parted", part_every, longest_part);
+  if (dials_fail != 0) out += ", dials fail";
+  if (revokes_late != 0) out += ", late revocations";
+  if (wakes_late) out += ", late wake-ups";
+  add("a restart", crash_every, grace);
+  add("a standstill", freeze_every, longest_freeze);
+  add("sessions forgotten", forget_every);
+  add("a sleep", sleep_every, longest_sleep);
+  add("a recall", recall_every);
+  add("a kill", kill_every, longest_death);
+  add("a full disk", fill_every, longest_fill);
+  return out + ", a lease of " + std::to_string(lease) + " s";
+}
+
+}  // namespace nfsrdma::sim

@@ -1,0 +1,41 @@
+// What a seed decides before anything happens: who is there, and what the network, the server and the
+// machines do to them. Each kind of trouble has a name, so that a failure can be shrunk to those that it
+// needs.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sim/random.h"
+#include "sim/simulation.h"
+
+namespace nfsrdma::sim {
+
+struct Climate {
+  /// `without`: names of kinds(), with commas between them.
+  Climate(Random& random, bool faults, std::string_view without);
+
+  /// The names of all kinds of trouble.
+  [[nodiscard]] static std::span<const std::string_view> kinds();
+  [[nodiscard]] std::string text() const;
+  /// A lease may end, or a server forget it, while its client lives.
+  [[nodiscard]] bool leases_end() const;
+
+  unsigned clients = 1, workers = 1, connections = 1;
+  unsigned teams = 0;  ///< of the clients: those whose workers share their files
+  bool far = false, calm = true;
+  Duration cut_every{}, part_every{}, longest_part{};
+  unsigned dials_fail = 0, revokes_late = 0;
+  bool wakes_late = false, habits = false;
+  Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
+  Duration fill_every{}, longest_fill{};
+  Duration longest_freeze{}, longest_sleep{}, longest_death{}, grace{};
+  std::uint32_t lease = 90;
+
+ private:
+  void draw(Random& random);
+  void drop(std::string_view kind);
+};
+
+}  // namespace nfsrdma::sim

@@ -1,0 +1,47 @@
+#include "sim/job.h"
+
+#include <algorithm>
+
+namespace nfsrdma::sim {
+namespace {
+
+constexpr std::size_t kMostWrong = 20;
+
+}  // namespace
+
+void Job::wrong(const std::string& what) {
+  const std::string text = name_ + ": " + doing_ + ": " + what;
+  client_.host().simulation().say(client_.host().number(), "WRONG", text);
+  if (findings_.wrong.size() < kMostWrong) findings_.wrong.push_back(text);
+}
+
+void Job::wrong(const std::string& what, const Error& error) {
+  wrong(what + " gives errno " + std::to_string(error.errno_value()) + " (" + error.text() + ")");
+}
+
+void Job::begin(const char* what, const std::string& name) {
+  doing_ = std::string(what) + " " + name;
+  client_.host().simulation().say(client_.host().number(), what, name_ + "/" + name);
+}
+
+async::Task<void> Job::end_operation() {
+  --left_;
+  ++findings_.operations;
+  if (!random_.one_in(4)) co_return;
+  co_await loop().sleep_for(random_.between(Duration{}, std::chrono::milliseconds(20)));
+}
+
+std::string difference(const std::string& expected, const std::string& got) {
+  const auto at = static_cast<std::size_t>(
+      std::mismatch(expected.begin(), expected.end(), got.begin(), got.end()).first - expected.begin());
+  const auto part = [at](const std::string& text) {
+    std::string out = at < text.size() ? text.substr(at, 40) : "its end";
+    std::ranges::replace(out, '\n', ' ');
+    std::ranges::replace(out, '\0', '0');
+    return out;
+  };
+  return "at byte " + std::to_string(at) + " of " + std::to_string(got.size()) + " there is \"" + part(got) +
+         "\", and not \"" + part(expected) + "\" as in its " + std::to_string(expected.size());
+}
+
+}  // namespace nfsrdma::sim

@@ -1,0 +1,75 @@
+// A program on a mount in the simulation: what every kind of work has in common.
+//
+// Confined to the simulation's thread. Its coroutines die with its client, when that is killed; run() begins
+// again on the next instance of the client, and goes on with what was left.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/client.h"
+
+namespace nfsrdma::sim {
+
+/// What went wrong, for whoever looks at the end, and what may happen in this climate.
+struct Findings {
+  std::vector<std::string> wrong;
+  std::uint64_t operations = 0;
+  bool disk_fills = false;   ///< ENOSPC and EDQUOT are answers to be expected
+  bool leases_end = false;   ///< locks may be lost, and EIO says so
+  bool clients_die = false;  ///< what a killed client had confirmed to nobody may be there, or not
+  /// What the server has under a path.
+  std::function<std::optional<std::string>(const std::string& path)> on_server;
+};
+
+class Job {
+ public:
+  Job(SimClient& client, std::string name, std::uint64_t seed, unsigned operations, Findings& findings)
+      : client_(client), name_(std::move(name)), random_(seed), left_(operations), findings_(findings) {}
+  virtual ~Job() = default;
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  /// Does its operations, looks at everything once more, and ends.
+  virtual async::Task<void> run() = 0;
+  /// Everybody has ended, and the clients, too: what the server must have now.
+  virtual void check() = 0;
+
+  [[nodiscard]] bool done() const { return done_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// What it does, for a report of one that does not end.
+  [[nodiscard]] const std::string& doing() const { return doing_; }
+
+ protected:
+  void wrong(const std::string& what);
+  void wrong(const std::string& what, const Error& error);
+  /// The disk is, and may be in this climate.
+  [[nodiscard]] bool is_full(const Error& error) const {
+    return findings_.disk_fills && (error.errno_value() == ENOSPC || error.errno_value() == EDQUOT);
+  }
+  void begin(const char* what, const std::string& name);
+  /// Counts it, and rests now and then.
+  async::Task<void> end_operation();
+  [[nodiscard]] fs::FileSystem& fs() { return client_.files(); }
+  [[nodiscard]] async::Loop& loop() { return client_.host().loop(); }
+
+  SimClient& client_;
+  const std::string name_;
+  Random random_;
+  unsigned left_;  // operations
+  Findings& findings_;
+  std::string doing_;
+  bool done_ = false;
+};
+
+/// The session's own credential.
+inline const fs::Caller kNobodyElse;
+
+/// Where two texts begin to differ, with what is there.
+[[nodiscard]] std::string difference(const std::string& expected, const std::string& got);
+
+}  // namespace nfsrdma::sim

@@ -1,0 +1,431 @@
+#include "sim/team_work.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace nfsrdma::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kDigits = 8;    // of a counter
+constexpr std::size_t kRecord = 32;   // bytes
+constexpr unsigned kQuickTries = 10;  // of a file that is replaced again and again
+
+std::string number(std::uint64_t value) {
+  std::string out = std::to_string(value);
+  return std::string(kDigits - out.size(), '0') + out;
+}
+
+/// What is not there yet counts as zero.
+std::uint64_t value_of(const std::string& text) {
+  std::uint64_t out = 0;
+  for (const char c : text) {
+    if (c >= '0' && c <= '9') out = out * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return out;
+}
+
+std::string note_name(const std::string& worker) {
+  return "note." + worker;
+}
+
+std::string note_text(const std::string& worker, std::uint64_t version) {
+  const std::string head = worker + " v" + std::to_string(version) + " @";
+  const std::size_t size = 50 + version * 7919 % 6000;
+  std::string out = head + "0\n";
+  while (out.size() < size) out += head + std::to_string(out.size()) + "\n";
+  return out;
+}
+
+std::uint64_t version_of(const std::string& text) {
+  const auto at = text.find(" v");
+  return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + 2, nullptr, 10);
+}
+
+std::string ticket_name(unsigned number) {
+  return "ticket." + std::to_string(number);
+}
+
+}  // namespace
+
+TeamWorker::TeamWorker(SimClient& client, std::string name, std::uint64_t seed, unsigned operations,
+                       Findings& findings, Board& board)
+    : Job(client, std::move(name), seed, operations, findings), board_(board), owner_(++board.members) {}
+
+async::Task<void> TeamWorker::run() {
+  // It was killed while it was its turn. Nothing of the old instance is under way any more.
+  if (board_.turn == this) board_.turn = nullptr;
+  const bool prepared = co_await prepare();
+  if (!prepared) co_return;
+  while (left_ > 0) {
+    co_await one_operation();
+    co_await end_operation();
+  }
+  co_await list();
+  fs().forget(directory_, 1);
+  done_ = true;
+}
+
+async::Task<bool> TeamWorker::prepare() {
+  begin("mkdir", "team");
+  auto made = co_await fs().make_directory(kNobodyElse, fs::Inodes::kRoot, "team", 0777);
+  while (!made && is_full(made.error())) {
+    co_await loop().sleep_for(100ms);
+    made = co_await fs().make_directory(kNobodyElse, fs::Inodes::kRoot, "team", 0777);
+  }
+  if (!made && made.error().errno_value() == EEXIST) {
+    made = co_await fs().lookup(kNobodyElse, fs::Inodes::kRoot, "team");
+  }
+  if (made && made->inode != 0) {
+    directory_ = made->inode;
+    co_return true;
+  }
+  if (made) {
+    wrong("it is there, and is not");
+  } else {
+    wrong("mkdir", made.error());
+  }
+  co_return false;
+}
+
+async::Task<void> TeamWorker::one_operation() {
+  const std::uint64_t kind = random_.below(20);
+  if (kind < 5) co_return co_await count();
+  if (kind < 10) co_return co_await append();
+  if (kind < 13) co_return co_await publish();
+  if (kind < 17) co_return co_await read_note();
+  if (kind < 19) co_return co_await draw_ticket();
+  co_return co_await list();
+}
+
+/// Says so, unless it is to be expected in this climate: of a file whose lock the server has given away, or
+/// of a full disk. What was begun is not confirmed then.
+bool TeamWorker::failed(const char* what, const Error& error, bool locked) {
+  if (locked && findings_.leases_end && error.errno_value() == EIO) return true;
+  if (is_full(error)) return true;
+  wrong(what, error);
+  return false;
+}
+
+/// Nothing, and said, if it is not there.
+async::Task<TeamWorker::File> TeamWorker::open(std::string name, int flags) {
+  File out;
+  if ((flags & O_CREAT) != 0) {
+    auto made = co_await fs().create(kNobodyElse, directory_, name, 0666, flags);
+    if (!made) {
+      failed("open with O_CREAT", made.error(), false);
+      co_return out;
+    }
+    out.handle = made->handle;
+    out.inode = made->entry.inode;
+    co_return out;
+  }
+  for (unsigned tries = 0;; ++tries) {
+    auto found = co_await fs().lookup(kNobodyElse, directory_, name);
+    if (!found || found->inode == 0) {
+      if (found) wrong("it is not there");
+      if (!found) wrong("lookup", found.error());
+      co_return out;
+    }
+    out.inode = found->inode;
+    auto opened = co_await fs().open(kNobodyElse, out.inode, flags);
+    if (opened) {
+      out.handle = opened->handle;
+      co_return out;
+    }
+    fs().forget(out.inode, 1);
+    // Replaced since it was looked up: as the kernel does, look again.
+    if (opened.error().errno_value() == ESTALE && tries < kQuickTries) continue;
+    wrong("open", opened.error());
+    co_return out;
+  }
+}
+
+async::Task<bool> TeamWorker::write(File file, std::string text, std::uint64_t offset) {
+  async::Memory memory = loop().memory().take(text.size());
+  std::memcpy(memory.data.get(), text.data(), text.size());
+  const std::span<const std::byte> data(memory.data.get(), text.size());
+  auto done = co_await fs().write(file.handle, std::move(memory), data, offset);
+  if (!done) failed("write", done.error(), true);
+  co_return static_cast<bool>(done);
+}
+
+async::Task<std::optional<std::string>> TeamWorker::read(File file, std::uint64_t offset, std::size_t most) {
+  std::string out;
+  while (out.size() < most) {
+    auto got = co_await fs().read(file.handle, offset + out.size(), most - out.size());
+    if (!got) {
+      // Whoever has it open while it is replaced may lose it, where the server forgets what has no name.
+      if (got.error().errno_value() != ESTALE) failed("read", got.error(), true);
+      co_return std::nullopt;
+    }
+    for (const iovec& piece : got->pieces)
+      out.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
+    if (got->size == 0) break;
+  }
+  co_return out;
+}
+
+async::Task<bool> TeamWorker::lock(File file, locking::LockRange range) {
+  const locking::LockRequest request{owner_, true, range};
+  auto wait = std::make_shared<locking::LockWait>(loop());
+  auto locked = co_await fs().lock(file.handle, request, std::move(wait));
+  if (!locked) failed("lock", locked.error(), true);
+  co_return static_cast<bool>(locked);
+}
+
+async::Task<bool> TeamWorker::unlock(File file, locking::LockRange range) {
+  auto unlocked = co_await fs().unlock(file.handle, owner_, range);
+  if (!unlocked) failed("unlock", unlocked.error(), true);
+  co_return static_cast<bool>(unlocked);
+}
+
+async::Task<bool> TeamWorker::shut(File file) {
+  auto flushed = co_await fs().flush(file.handle, owner_);
+  if (!flushed) failed("close", flushed.error(), true);
+  auto closed = co_await fs().close(std::move(file.handle));
+  fs().forget(file.inode, 1);
+  // One that was read and has been replaced may be gone for the server.
+  const bool gone = !closed && closed.error().errno_value() == ESTALE;
+  if (!closed && !gone) failed("the last close", closed.error(), true);
+  const bool good = flushed && closed;
+  co_return good;
+}
+
+/// F13, S16: what is read under the lock is no older than what others have confirmed before.
+async::Task<void> TeamWorker::count() {
+  const std::size_t which = random_.below(Board::kCounters);
+  Board::Counter& counter = board_.counters[which];
+  begin("count", std::to_string(which));
+  const File file = co_await open("counters", O_RDWR | O_CREAT);
+  if (!file) co_return;
+  const locking::LockRange range{which * Board::kStride, Board::kStride};
+  bool good = co_await lock(file, range);
+  if (good) {
+    const std::uint64_t confirmed = counter.confirmed;
+    auto text = co_await read(file, range.offset, kDigits);
+    good = text.has_value();
+    const std::uint64_t value = value_of(text.value_or(""));
+    if (good && value < confirmed) {
+      wrong("it is " + std::to_string(value) + ", and " + std::to_string(confirmed) + " were counted");
+    }
+    if (good && value > counter.begun) wrong("it is " + std::to_string(value) + ", which nobody has written");
+    if (good) {
+      ++counter.begun;
+      std::string next = number(value + 1);
+      good = co_await write(file, std::move(next), range.offset);
+    }
+    const bool unlocked = co_await unlock(file, range);
+    good = good && unlocked;
+  }
+  const bool closed = co_await shut(file);
+  if (good && closed) ++counter.confirmed;
+}
+
+/// F1: under a lock of the whole file, or in turns without one.
+async::Task<void> TeamWorker::append() {
+  const bool locks = random_.one_in(2);
+  if (!locks && board_.turn != nullptr) co_return;
+  std::string record = name_ + " #" + std::to_string(++last_record_) + " ";
+  record.resize(kRecord - 1, '.');
+  record += '\n';
+  begin("append", record.substr(0, record.find('.')));
+  if (!locks) board_.turn = this;
+  const File file = co_await open("log", O_WRONLY | O_APPEND | O_CREAT);
+  bool good = static_cast<bool>(file);
+  const locking::LockRange all;
+  if (good && locks) good = co_await lock(file, all);
+  // Those who lock do not know of those who take turns: the others wait for them.
+  const bool writes = good && (!locks || board_.turn == nullptr);
+  if (writes) {
+    if (locks) board_.turn = this;
+    board_.records[record] = false;
+    // Where the kernel believes the end to be is of no account.
+    good = co_await write(file, record, random_.below(1000));
+    if (good && random_.one_in(2)) {
+      auto synced = co_await fs().sync(file.handle);
+      if (!synced) good = failed("fsync", synced.error(), true) && false;
+    }
+  }
+  if (good && locks) good = co_await unlock(file, all);
+  if (file) {
+    const bool closed = co_await shut(file);
+    good = good && closed;
+  }
+  if (board_.turn == this) board_.turn = nullptr;
+  if (good && writes) board_.records[record] = true;
+}
+
+/// Whoever looks for it finds it, the old one or the new one, whole.
+async::Task<void> TeamWorker::publish() {
+  Board::Note& note = board_.notes[name_];
+  const std::uint64_t version = ++note.begun;
+  const std::string fresh = "new." + name_;
+  begin("publish", std::to_string(version));
+  const File file = co_await open(fresh, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file) co_return;
+  std::string text = note_text(name_, version);
+  bool good = co_await write(file, std::move(text), 0);
+  const bool closed = co_await shut(file);
+  good = good && closed;
+  if (!good) co_return;
+  auto renamed = co_await fs().rename(kNobodyElse, directory_, fresh, directory_, note_name(name_));
+  if (!renamed) {
+    wrong("rename", renamed.error());
+    co_return;
+  }
+  note.confirmed = version;
+}
+
+/// F10: what a name means now; and a file that is open is itself to its end.
+async::Task<void> TeamWorker::read_note() {
+  std::vector<std::string> authors;
+  for (const auto& [author, note] : board_.notes) {
+    if (note.confirmed != 0) authors.push_back(author);
+  }
+  if (authors.empty()) co_return;
+  const std::string author = authors[random_.below(authors.size())];
+  const std::uint64_t confirmed = board_.notes[author].confirmed;
+  begin("read the note of", author);
+  const File file = co_await open(note_name(author), O_RDONLY);
+  if (!file) co_return;
+  const std::uint64_t begun = board_.notes[author].begun;
+  if (random_.one_in(3)) co_await loop().sleep_for(random_.between(Duration{}, 300ms));
+  auto text = co_await read(file, 0, 100'000);
+  if (text) {
+    const std::uint64_t version = version_of(*text);
+    if (version < confirmed || version > begun) {
+      wrong("it has version " + std::to_string(version) + ", and " + std::to_string(confirmed) +
+            " was confirmed before");
+    }
+    const std::string expected = note_text(author, version);
+    if (*text != expected) wrong("its content is another: " + difference(expected, *text));
+  }
+  (void)co_await shut(file);
+}
+
+/// S1, S10: of those who make a name with O_EXCL one has made it, and knows.
+async::Task<void> TeamWorker::draw_ticket() {
+  unsigned which = board_.tickets.empty() ? 1 : board_.tickets.rbegin()->first;
+  if (board_.tickets[which].tried.contains(name_)) ++which;
+  Board::Ticket& ticket = board_.tickets[which];
+  ticket.tried.insert(name_);
+  ticket.in_doubt.insert(name_);
+  begin("draw ticket", std::to_string(which));
+  auto made =
+      co_await fs().create(kNobodyElse, directory_, ticket_name(which), 0644, O_WRONLY | O_CREAT | O_EXCL);
+  if (!made) {
+    ticket.in_doubt.erase(name_);
+    if (made.error().errno_value() != EEXIST) {
+      failed("create", made.error(), false);
+    } else if (ticket.winner.empty() && ticket.in_doubt.empty()) {
+      wrong("somebody has it, and nobody does");
+    }
+    co_return;
+  }
+  if (!ticket.winner.empty()) wrong("it is " + ticket.winner + "'s already");
+  ticket.winner = name_;
+  File file;
+  file.handle = made->handle;
+  file.inode = made->entry.inode;
+  const bool wrote = co_await write(file, name_, 0);
+  const bool closed = co_await shut(std::move(file));
+  if (wrote && closed) ticket.in_doubt.erase(name_);
+}
+
+/// F8: what is there all the while is listed once.
+async::Task<void> TeamWorker::list() {
+  begin("list", "team");
+  std::set<std::string> there;
+  for (const auto& [which, ticket] : board_.tickets) {
+    if (!ticket.winner.empty()) there.insert(ticket_name(which));
+  }
+  const auto before = board_.notes;
+  auto opened = co_await fs().open_directory(kNobodyElse, directory_, 0);
+  if (!opened) {
+    wrong("opendir", opened.error());
+    co_return;
+  }
+  const auto handle = *opened;
+  std::multiset<std::string> got;
+  std::uint64_t cookie = 0;
+  for (;;) {
+    auto page = co_await fs().list(handle, cookie);
+    if (!page) {
+      wrong("list", page.error());
+      co_return;
+    }
+    if (page->empty()) break;
+    for (const fs::Listed& one : *page) {
+      got.insert(one.name);
+      cookie = one.cookie;
+    }
+  }
+  // One that is replaced meanwhile may be missed, or listed twice.
+  for (const auto& [author, note] : before) {
+    const Board::Note& now = board_.notes[author];
+    if (note.confirmed != 0 && note.begun == note.confirmed && now.begun == note.begun)
+      there.insert(note_name(author));
+  }
+  for (const std::string& name : there) {
+    if (got.count(name) != 1) wrong(name + " is listed " + std::to_string(got.count(name)) + " times");
+  }
+}
+
+// ---- the end ----
+
+void TeamWorker::check() {
+  doing_ = "at the end";
+  const auto note = board_.notes.find(name_);
+  if (note != board_.notes.end() && note->second.confirmed != 0) {
+    const auto text = findings_.on_server("/team/" + note_name(name_));
+    const std::uint64_t version = version_of(text.value_or(""));
+    if (version < note->second.confirmed || version > note->second.begun || text != note_text(name_, version))
+      wrong("its note is not what was published");
+  }
+  if (owner_ != 1) return;  // one speaks for all
+  check_counters(findings_.on_server("/team/counters").value_or(""));
+  check_log(findings_.on_server("/team/log").value_or(""));
+  for (const auto& [which, ticket] : board_.tickets) {
+    const auto text = findings_.on_server("/team/" + ticket_name(which));
+    if (!ticket.winner.empty() && !text) wrong(ticket_name(which) + " is not on the server");
+    if (ticket.winner.empty() && ticket.in_doubt.empty() && text) wrong(ticket_name(which) + " is nobody's");
+    if (text && !ticket.in_doubt.contains(ticket.winner) && text != ticket.winner && !ticket.winner.empty())
+      wrong(ticket_name(which) + " says \"" + *text + "\" and is " + ticket.winner + "'s");
+  }
+}
+
+void TeamWorker::check_counters(const std::string& counters) {
+  for (std::size_t i = 0; i < Board::kCounters; ++i) {
+    const std::size_t at = std::min(i * Board::kStride, counters.size());
+    const std::uint64_t value = value_of(counters.substr(at, kDigits));
+    const Board::Counter& counter = board_.counters[i];
+    if (value < counter.confirmed || value > counter.begun) {
+      wrong("counter " + std::to_string(i) + " is " + std::to_string(value) + " on the server, of " +
+            std::to_string(counter.confirmed) + " confirmed and " + std::to_string(counter.begun) + " begun");
+    }
+  }
+}
+
+void TeamWorker::check_log(const std::string& log) {
+  std::map<std::string, unsigned> found;
+  for (std::size_t at = 0; at < log.size(); at += kRecord) ++found[log.substr(at, kRecord)];
+  // What a killed client had not brought to the disk is lost when the server restarts, and its place is not.
+  const std::string hole(kRecord, '\0');
+  const bool in_doubt = std::ranges::any_of(board_.records, [](const auto& one) { return !one.second; });
+  for (const auto& [text, times] : found) {
+    if (text == hole && in_doubt) continue;
+    if (!board_.records.contains(text))
+      wrong("the log has a record that nobody wrote: " + difference(hole, text));
+    if (times != 1) wrong("the log has " + std::to_string(times) + " times " + text);
+  }
+  for (const auto& [text, confirmed] : board_.records) {
+    if (confirmed && !found.contains(text)) wrong("the log has lost " + text);
+  }
+}
+
+}  // namespace nfsrdma::sim
