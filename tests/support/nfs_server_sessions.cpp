@@ -89,10 +89,13 @@ nfsstat4 ServerState::run(Context& at, op::CREATE_SESSION, const CREATE_SESSION4
   using Failures = Habits::Failures;
   const bool remembers = habits.create_session_failures != Failures::forgotten;
   if (args.csa_sequence != client.sequence) {
-    if (remembers && !habits.no_sequence_hint) problem("csa_sequence out of order");
+    // Whether a DELAY has used its csa_sequence is not for the client to know.
+    const bool knows = !habits.no_sequence_hint && !client.was_delayed;
+    if (remembers && knows) problem("csa_sequence out of order");
     return plain(res, NFS4ERR_SEQ_MISORDERED);
   }
   const nfsstat4 status = create_session(at, client, args, res);
+  client.was_delayed = status == NFS4ERR_DELAY;
   const bool counts =
       status == NFS4_OK || (remembers && (status != NFS4ERR_DELAY ||
                                           habits.create_session_failures == Failures::remembered_with_delay));

@@ -128,6 +128,7 @@ struct ClientState {
   nfs4::sequenceid4 sequence = 1;                        // of the next CREATE_SESSION
   std::optional<nfs4::CREATE_SESSION4res> last_created;  // the answer to the one before
   unsigned sessions = 0;                                 // made so far
+  bool was_delayed = false;                              // by the answer to its last CREATE_SESSION
   Instant renewed{};
   unsigned at_work = 0;                           // requests
   std::map<std::uint64_t, std::uint32_t> opened;  // in this boot: inode → share_access
