@@ -1,6 +1,7 @@
 #include "sim/client.h"
 
 #include "fs/nfs4/engine.h"
+#include "sim/server.h"
 
 namespace nfsrdma::sim {
 namespace {
@@ -19,7 +20,7 @@ bool may_pass(const Error& error) {
 
 }  // namespace
 
-Options ClientSettings::quick() {
+Options SimClient::quick() {
   Options out;
   out.rsize = out.wsize = 16U << 10U;
   out.uid = out.gid = 0;
@@ -29,8 +30,8 @@ Options ClientSettings::quick() {
   return out;
 }
 
-SimClient::SimClient(Network& network, Host& host, const Host& server, ClientSettings settings)
-    : network_(network), host_(host), server_host_(server), settings_(std::move(settings)) {
+SimClient::SimClient(Network& network, Host& host, const Host& server, const Options& options)
+    : network_(network), host_(host), server_host_(server), options_(options) {
   build();
 }
 
@@ -38,19 +39,18 @@ void SimClient::build() {
   Target target;
   target.host = server_host_.name();
   target.path = "/";
-  target.options = settings_.options;
+  target.options = options_;
   api::Surroundings surroundings;
   surroundings.host = host_.name();
-  surroundings.process = settings_.process;
+  surroundings.process = "1";
   surroundings.dial = network_.dialer(host_);
   surroundings.owner_id = "nfsrdma " + host_.name();  // as a mount has it, which knows itself again (S17)
-  const std::vector addresses{Network::address(server_host_, settings_.port)};
+  const std::vector addresses{Network::address(server_host_, SimServer::kPort)};
   const auto told = [this](const std::string& text) {
     host_.simulation().say(host_.number(), "notice", text);
-    notices_ += text + "\n";
   };
-  server_ = std::make_unique<api::Server>(host_.loop(), target, addresses, told,
-                                          settings_.soft.value_or(kForEver), std::move(surroundings));
+  server_ =
+      std::make_unique<api::Server>(host_.loop(), target, addresses, told, kForEver, std::move(surroundings));
 }
 
 SimClient::~SimClient() {
@@ -59,7 +59,7 @@ SimClient::~SimClient() {
 
 async::Task<Status> SimClient::connect() {
   for (;;) {
-    const auto deadline = host_.loop().now() + settings_.options.connect_timeout;
+    const auto deadline = host_.loop().now() + options_.connect_timeout;
     auto done = co_await server_->connect(deadline);
     if (done) break;
     if (!may_pass(done.error())) co_return done;
@@ -71,7 +71,7 @@ async::Task<Status> SimClient::connect() {
   auto engine = std::make_unique<fs::Nfs4Engine>(server_->session());
   auto root = co_await engine->root("/");
   if (!root) co_return root.error();
-  fs::Options cache = settings_.cache;
+  fs::Options cache;
   cache.rsize = server_->rsize();
   cache.wsize = server_->wsize();
   cache.most_ahead = 8 * std::size_t{cache.rsize};

@@ -1,9 +1,10 @@
 // A mount's client on a simulated machine: what fuse/mount.cpp builds, but for the kernel.
 //
-//     SimClient client(network, host, server.host(), {});
+//     SimClient client(network, host, server_host, SimClient::quick());
 //     host.loop().spawn(begin_and_work(client));
 //
-// connections and session (api::Server) → the engine → the file layer. The dialer is the network's.
+// connections and session (api::Server) → the engine → the file layer. The dialer is the network's. The mount
+// is a hard one: its operations wait for the server as long as it takes.
 //
 // Destroyed, it is gone as a program that was killed: whoever wants it to end well awaits finish() before.
 // Thread-safety: none. The Network and the Host outlive it.
@@ -18,24 +19,15 @@
 
 namespace nfsrdma::sim {
 
-struct ClientSettings {
-  Options options = quick();
-  fs::Options cache;
-  /// A soft mount's operations fail when the server does not answer for so long; a hard one's never do.
-  std::optional<std::chrono::milliseconds> soft;
-  std::uint16_t port = 20049;
-  std::string process = "1";
-
-  /// Messages of a size that a simulation can move by the million.
-  [[nodiscard]] static Options quick();
-};
-
 class SimClient {
  public:
-  SimClient(Network& network, Host& host, const Host& server, ClientSettings settings);
+  SimClient(Network& network, Host& host, const Host& server, const Options& options);
   ~SimClient();
   SimClient(const SimClient&) = delete;
   SimClient& operator=(const SimClient&) = delete;
+
+  /// Messages of a size that a simulation can move by the million.
+  [[nodiscard]] static Options quick();
 
   /// Until it works, as mount's retry= does; an error only of what trying again cannot help.
   async::Task<Status> connect();
@@ -49,8 +41,6 @@ class SimClient {
   [[nodiscard]] Host& host() { return host_; }
   [[nodiscard]] fs::FileSystem& files() { return *files_; }
   [[nodiscard]] api::Server& server() { return *server_; }
-  [[nodiscard]] bool connected() const { return files_ != nullptr; }
-  [[nodiscard]] const std::string& notices() const { return notices_; }
 
  private:
   void build();
@@ -58,8 +48,7 @@ class SimClient {
   Network& network_;
   Host& host_;
   const Host& server_host_;
-  const ClientSettings settings_;
-  std::string notices_;
+  const Options options_;
   std::unique_ptr<api::Server> server_;
   std::unique_ptr<fs::FileSystem> files_;
 };

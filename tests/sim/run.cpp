@@ -81,9 +81,9 @@ class World {
       if (climate_.wakes_late) habits->longest_wakeup = 200us;
       if (random_.one_in(3)) habits->largest_segment = random_.between(1000, 10'000);
     }
-    ClientSettings settings;
-    settings.options.connections = climate_.connections;
-    clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, std::move(settings)));
+    Options options = SimClient::quick();
+    options.connections = climate_.connections;
+    clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, options));
     SimClient& client = *clients_.back();
     const unsigned each = options_.operations / (climate_.clients * climate_.workers) + 1;
     for (unsigned i = 0; i < climate_.workers; ++i) {
@@ -258,7 +258,6 @@ class World {
     }
     network_.heal();
     server_->state().space.reset();
-    server_->come_back();
     for (const std::size_t number : std::set(dead_)) revive(number);
   }
 

@@ -16,23 +16,16 @@ class SimServer {
 
   SimServer(Network& network, Host& host) : network_(network), host_(host), responder_(host.loop()) {
     responder_.on_call = [this](const testing::SeenCall& call) { trace(call); };
-    come_back();
-  }
-  SimServer(const SimServer&) = delete;
-  SimServer& operator=(const SimServer&) = delete;
-
-  [[nodiscard]] Host& host() { return host_; }
-  [[nodiscard]] testing::Responder& responder() { return responder_; }
-  [[nodiscard]] testing::ServerState& state() { return responder_.state; }
-
-  /// Dials are refused from now on; connections stand.
-  void go_away() { listener_.reset(); }
-  void come_back() {
-    if (listener_) return;
     listener_ = network_.listen(host_, kPort, [this](std::unique_ptr<fabric::Incoming> incoming) {
       responder_.accept(std::move(incoming));
     });
   }
+  SimServer(const SimServer&) = delete;
+  SimServer& operator=(const SimServer&) = delete;
+
+  [[nodiscard]] testing::Responder& responder() { return responder_; }
+  [[nodiscard]] testing::ServerState& state() { return responder_.state; }
+
   /// Everything volatile is lost, and nobody is told.
   void crash(Duration grace) {
     host_.simulation().note(host_.number(), "crashes");

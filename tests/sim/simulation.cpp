@@ -27,7 +27,7 @@ class Host::World final : public async::World {
   }
   std::int64_t wall_seconds() override {
     const auto passed = host_.simulation_.now().time_since_epoch();
-    return kWallEpoch + host_.wall_ahead_ + std::chrono::duration_cast<std::chrono::seconds>(passed).count();
+    return kWallEpoch + std::chrono::duration_cast<std::chrono::seconds>(passed).count();
   }
   void random(std::span<std::byte> out) override { host_.chance_.fill(out); }
 

@@ -13,8 +13,7 @@
 // rest of the simulation goes on. So a test that was written for one loop and real time runs as it is.
 //
 // A host can sleep: its loop stands still, and so does its monotonic clock; its clock for leases, and
-// everybody else's time, goes on. It can be stopped (as by SIGSTOP): all its clocks go on. And its wall clock
-// can be set.
+// everybody else's time, goes on. It can be stopped (as by SIGSTOP): all its clocks go on.
 //
 // Ownership: the Simulation owns its hosts, a Host its loop. Thread-safety: none.
 #pragma once
@@ -69,7 +68,6 @@ class Host {
   void wake();
   [[nodiscard]] bool runs() const { return state_ == State::running; }
   [[nodiscard]] bool asleep() const { return state_ == State::asleep; }
-  void set_wall_clock(std::int64_t ahead_seconds) { wall_ahead_ = ahead_seconds; }
   /// Whoever hears of wake(): what came for the host meanwhile is still to be handed to it.
   void on_wake(std::function<void()> fn) { on_wake_.push_back(std::move(fn)); }
 
@@ -98,7 +96,6 @@ class Host {
   State state_ = State::running;
   Time asleep_since_{};
   Duration slept_{};
-  std::int64_t wall_ahead_ = 0;
   Random chance_;
   std::vector<std::function<void()>> on_wake_;
   std::shared_ptr<World> world_;

@@ -21,7 +21,6 @@ class Trace {
   void say(std::chrono::nanoseconds when, unsigned who, const char* kind, std::string text);
 
   [[nodiscard]] std::uint64_t hash() const { return hash_; }
-  [[nodiscard]] std::uint64_t count() const { return count_; }
   /// The last lines, oldest first.
   [[nodiscard]] std::string tail() const;
   void keep(std::size_t lines) { most_ = lines; }
@@ -42,7 +41,6 @@ class Trace {
   [[nodiscard]] static std::string text_of(const Line& line);
 
   std::uint64_t hash_ = 0xcbf29ce484222325U;
-  std::uint64_t count_ = 0;
   std::size_t most_ = 200;
   std::deque<Line> lines_;
   bool prints_ = false;

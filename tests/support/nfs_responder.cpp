@@ -493,7 +493,6 @@ void Responder::unpark(const Execution& done) {
 }
 
 void Responder::note(Work& work) {
-  work.seen.at = loop_.now();
   if (work.answer) {
     work.seen.status = static_cast<nfsstat4>(xdr::load_u32(work.answer->message.stream.bytes().data()));
   }
@@ -539,23 +538,21 @@ void Responder::release() {
   for (const auto& work : stalled) finish(work);
 }
 
-void Responder::stall(nfs_opnum4 op, Duration time, unsigned times) {
-  stalls_.push_back({op, time, times});
+void Responder::stall(nfs_opnum4 op, Duration time) {
+  stalls_.push_back({op, time});
 }
 
 Responder::Duration Responder::stall_of(const SeenCall& seen) {
   Duration most{0};
-  for (Stall& one : stalls_) {
-    if (one.times == 0 || !is_in(one.op, seen)) continue;
-    --one.times;
-    most = std::max(most, one.time);
-  }
-  std::erase_if(stalls_, [](const Stall& one) { return one.times == 0; });
+  std::erase_if(stalls_, [&](const Stall& one) {
+    const bool meant = is_in(one.op, seen);
+    if (meant) most = std::max(most, one.time);
+    return meant;
+  });
   const Habits& habits = state.habits;
   if (!state.chance.percent(habits.stall_percent)) return most;
-  const auto range = static_cast<std::uint64_t>((habits.stall_most - habits.stall_least).count()) + 1;
-  const auto drawn = habits.stall_least + std::chrono::milliseconds(state.chance.below(range));
-  return std::max<Duration>(most, drawn);
+  const auto longest = static_cast<std::uint64_t>(habits.longest_stall.count());
+  return std::max<Duration>(most, std::chrono::milliseconds(1 + state.chance.below(longest)));
 }
 
 void Responder::freeze(Duration time) {

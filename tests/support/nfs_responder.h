@@ -67,8 +67,8 @@ class Responder {
   /// COMPOUNDs with `op` in them (OP_ILLEGAL: all) get their slots, and are executed at release(), even if
   /// their connections are gone by then.
   void stall(nfs4::nfs_opnum4 op) { stalling_ = op; }
-  /// The same for a time, `times` times.
-  void stall(nfs4::nfs_opnum4 op, Duration time, unsigned times = 1);
+  /// The execution of the next such COMPOUND takes that long.
+  void stall(nfs4::nfs_opnum4 op, Duration time);
   /// Ends hold() and stall().
   void release();
   [[nodiscard]] std::size_t held() const { return kept_.size() + stalled_.size(); }
@@ -113,7 +113,6 @@ class Responder {
   struct Stall {
     nfs4::nfs_opnum4 op;
     Duration time;
-    unsigned times;
   };
 
   async::Loop& loop_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <set>
 
 #include "async/loop.h"
@@ -301,12 +302,6 @@ void NfsServer::set_no_sequence_hint(bool on) {
 }
 void NfsServer::restart(std::chrono::milliseconds grace) {
   ON_SERVER(impl_->responder.restart(grace));
-}
-void NfsServer::on_server(const std::function<void(Responder&)>& fn) {
-  ON_SERVER(fn(impl_->responder));
-}
-void NfsServer::stall(nfs_opnum4 op) {
-  ON_SERVER(impl_->responder.stall(op));
 }
 void NfsServer::forget_sessions() {
   ON_SERVER(impl_->state.sessions.clear());

@@ -17,7 +17,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -33,8 +32,6 @@ class Network;
 }  // namespace nfsrdma::sim
 
 namespace nfsrdma::testing {
-
-class Responder;
 
 class NfsServer {
  public:
@@ -126,9 +123,6 @@ class NfsServer {
   /// COMPOUNDs with `op` in them (OP_ILLEGAL: all) are executed and their answers, RDMA Writes and all, kept
   /// back until release(). With `execute` false they are executed only then.
   void hold(nfs4::nfs_opnum4 op, bool execute = true);
-  /// COMPOUNDs with `op` in them get their slots, and are executed at release(), even if their connections
-  /// are gone by then: a server that is slow, whose slots say NFS4ERR_DELAY meanwhile.
-  void stall(nfs4::nfs_opnum4 op);
   void release();
   [[nodiscard]] std::size_t held() const;
   void set_reply_delay(std::chrono::milliseconds delay);
@@ -153,9 +147,6 @@ class NfsServer {
   /// Nobody listens until come_back().
   void go_away();
   void come_back();
-
-  /// All that a Responder and its ServerState offer, on the server's thread.
-  void on_server(const std::function<void(Responder&)>& fn);
 
   // ---- what it saw ----
   [[nodiscard]] std::vector<SeenCall> calls() const;

@@ -66,7 +66,7 @@ void ServerState::put(Context& at, Inode& inode, std::uint64_t offset, std::stri
   used += inode.content.size() - before;
   touch(inode);
   inode.modified = inode.altered;
-  if (habits.clears_set_id && at.who.uid != 0) inode.mode &= ~kSetIds;
+  if (at.who.uid != 0) inode.mode &= ~kSetIds;
   if (habits.verifier_in_times) inode.exclusive.reset();
 }
 

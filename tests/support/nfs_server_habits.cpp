@@ -71,8 +71,6 @@ Habits Habits::rfc_strict() {
   return out;
 }
 
-/// `remembers_clients` is not drawn: without it a client that lost its locks and does not know it reclaims
-/// them after a restart (8.4.2.1), and no client could help that.
 Habits Habits::drawn(Chance& chance) {
   constexpr unsigned kChange = 20;
   Habits out;
@@ -94,7 +92,6 @@ Habits Habits::drawn(Chance& chance) {
                              &Habits::no_sequence_hint,
                              &Habits::tells_path_down,
                              &Habits::conflict_purges,
-
                              &Habits::grace_ends_early,
                              &Habits::grace_stops_names,
                              &Habits::reclaims_delegations,
@@ -128,7 +125,7 @@ Habits Habits::drawn(Chance& chance) {
   if (chance.percent(kChange)) out.first_create_sequence = static_cast<sequenceid4>(chance.next());
   if (chance.percent(kChange)) {
     out.stall_percent = static_cast<unsigned>(1 + chance.below(10));
-    out.stall_most = std::chrono::milliseconds(1 + chance.below(3000));
+    out.longest_stall = std::chrono::milliseconds(1 + chance.below(3000));
   }
   return out;
 }

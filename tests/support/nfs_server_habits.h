@@ -65,8 +65,6 @@ struct Habits {
   Expiry expiry = Expiry::courtesy;
   /// The courtesy ends for all that the client has, not only for what is in the way.
   bool conflict_purges = true;
-  /// Who had state is written down on stable storage: nobody else may reclaim (8.4.2.1).
-  bool remembers_clients = true;
   /// The grace period ends when all who may reclaim have said RECLAIM_COMPLETE.
   bool grace_ends_early = false;
   bool grace_stops_names = false;    ///< REMOVE and RENAME get NFS4ERR_GRACE meanwhile (Linux)
@@ -103,14 +101,13 @@ struct Habits {
   /// Unstable WRITEs succeed on a full disk; COMMIT or a later WRITE fails and their data is lost.
   bool late_no_space = false;
   nfs4::nfsstat4 full_status = nfs4::NFS4ERR_NOSPC;
-  bool clears_set_id = true;  ///< on a write by who is not root
   bool unstable_copies = false, synchronous_copies = true;
   std::uint32_t xattrs_at_once = ~0U;
 
   // ---- time ----
-  /// Each COMPOUND's execution takes longer with this chance, in slots of their own.
+  /// The execution of a COMPOUND takes a while with this chance; its slot is in use meanwhile.
   unsigned stall_percent = 0;
-  std::chrono::milliseconds stall_least{1}, stall_most{1};
+  std::chrono::milliseconds longest_stall{1};
 
   static Habits knfsd();
   static Habits ganesha();

@@ -115,8 +115,6 @@ nfsstat4 ServerState::status_of_revoked(Revoked why, nfsstat4 otherwise) {
   switch (why) {
     case Revoked::expired:
       return NFS4ERR_EXPIRED;
-    case Revoked::by_admin:
-      return NFS4ERR_ADMIN_REVOKED;
     case Revoked::recallable:
       return NFS4ERR_DELEG_REVOKED;
     case Revoked::no:
@@ -173,11 +171,11 @@ void ServerState::end_grace() {
   }
 }
 
-/// Whether a client may reclaim what it had before the restart (8.4.2.1).
+/// Whether a client may reclaim what it had before the restart: stable storage knows who had state (8.4.2.1).
 nfsstat4 ServerState::check_reclaim(const Context& at) const {
   const ClientState& client = clients.at(at.client);
   if (!in_grace() || client.reclaimed) return NFS4ERR_NO_GRACE;
-  if (habits.remembers_clients && !may_reclaim_.contains(client.owner)) return NFS4ERR_RECLAIM_BAD;
+  if (!may_reclaim_.contains(client.owner)) return NFS4ERR_RECLAIM_BAD;
   return NFS4_OK;
 }
 

@@ -284,7 +284,6 @@ std::uint32_t ServerState::status_flags(const Context& at, const SessionState& s
       if (one.client != at.client) continue;
       if (one.revoked == Revoked::no) left = true;
       if (one.revoked == Revoked::expired) expired = true;
-      if (one.revoked == Revoked::by_admin) out |= SEQ4_STATUS_ADMIN_STATE_REVOKED;
       if (one.revoked == Revoked::recallable) out |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
     }
   };

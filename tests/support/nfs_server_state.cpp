@@ -215,8 +215,6 @@ void ServerState::problem(const std::string& text) {
 
 void ServerState::log(const Context& at, nfs_opnum4 op, std::uint64_t inode, std::string gist,
                       nfsstat4 status) {
-  if (log_limit == 0) return;
-  if (executed.size() >= log_limit) executed.pop_front();
   Executed& one = executed.emplace_back();
   one.at = now_();
   if (const auto found = clients.find(at.client); found != clients.end()) {

@@ -54,7 +54,7 @@ struct Inode {
 };
 
 /// Why a client has lost state and not freed it yet.
-enum class Revoked : std::uint8_t { no, expired, by_admin, recallable };
+enum class Revoked : std::uint8_t { no, expired, recallable };
 
 struct OpenState {
   nfs4::clientid4 client = 0;
@@ -274,8 +274,7 @@ class ServerState {
   std::uint32_t flags = 0;             // of SEQUENCE, for `flags_times`
   unsigned flags_times = 0;
   std::vector<Rule> rules;
-  bool keeps_opens = false;                 // whether seen_opens is written
-  std::size_t log_limit = ~std::size_t{0};  // of `executed`: the oldest go
+  bool keeps_opens = false;  // whether seen_opens is written
 
   // ---- what it asks of its owner; may be empty ----
   /// CB_NOTIFY_LOCK to whoever waits.
@@ -300,7 +299,7 @@ class ServerState {
   std::optional<nfs4::EXCHANGE_ID4args> last_exchange_id;
   std::optional<nfs4::CREATE_SESSION4args> last_create_session;
   std::vector<nfs4::OPEN4args> seen_opens;
-  std::deque<Executed> executed;
+  std::vector<Executed> executed;
   std::string problems;
 
  private:

@@ -1,7 +1,6 @@
 // One COMPOUND as the test server saw it: for tests that ask what the client sent.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,7 +23,6 @@ struct SeenCall {
   std::vector<std::uint64_t> write_chunks;
   std::vector<std::uint32_t> read_positions;
   std::uint64_t reply_chunk = 0;
-  std::chrono::steady_clock::time_point at;
   [[nodiscard]] bool has(nfs4::nfs_opnum4 op) const;
   /// "LOOKUP+GETFH": all but SEQUENCE and PUTFH.
   [[nodiscard]] std::string operations() const;

@@ -124,8 +124,6 @@ class Network {
   /// Sees each piece as it arrives.
   using Watch = std::function<Fate(const Passing&)>;
   void set_watch(Watch watch) { watch_ = std::move(watch); }
-  /// Who is told when a watch cuts a connection.
-  void set_told(const Told& told) { told_ = told; }
 
   /// Of connections that both sides have established and neither has closed.
   [[nodiscard]] std::vector<std::uint64_t> connections(const Host& a, const Host& b) const;
@@ -156,7 +154,6 @@ class Network {
   std::vector<bool> heard_;  // by host: wake() is heard of
   std::uint64_t last_ = 0;
   Watch watch_;
-  Told told_;
   std::string problems_;
 };
 

@@ -105,7 +105,7 @@ void Pair::drain(Side side) {
     const Fate fate = network_.watch_ && !cut_ ? network_.watch_(passing) : Fate::arrives;
     if (fate != Fate::cut_before) take_in(side, piece);
     if (fate == Fate::arrives) continue;
-    cut(network_.told_);
+    cut({});
     to.coming.clear();
     return;
   }
@@ -233,7 +233,6 @@ void Pair::vanish(const Host& host) {
 
 /// The sender's bytes are not acknowledged.
 void Pair::give_up_later(Side to) {
-  if (link_.gives_up_after == Duration::max()) return;
   simulation().after(link_.gives_up_after, [self = shared_from_this(), to, before = end(to).arrived] {
     if (self->cut_ || self->end(to).arrived != before) return;
     self->cut({std::nullopt, std::nullopt});
