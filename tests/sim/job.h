@@ -67,7 +67,7 @@ class Job {
 };
 
 /// The session's own credential.
-inline const fs::Caller kNobodyElse;
+inline const fs::Caller kOwn;
 
 /// Where two texts begin to differ, with what is there.
 [[nodiscard]] std::string difference(const std::string& expected, const std::string& got);

@@ -75,7 +75,7 @@ class World {
     link.jitter = link.latency / 2;
     link.piece = static_cast<std::uint32_t>(random_.between(512, 16'384));
     link.dials_refused = link.dials_lost = link.dials_reset = climate_.dials_fail;
-    for (Habits* habits : {&network_.habits(host), &network_.habits(*server_host_)}) {
+    for (DeviceHabits* habits : {&network_.habits(host), &network_.habits(*server_host_)}) {
       habits->completes_when_received = random_.one_in(2);
       habits->revokes_late = climate_.revokes_late;
       if (climate_.wakes_late) habits->longest_wakeup = 200us;
@@ -135,7 +135,7 @@ class World {
     std::string out = "    the server has " + std::to_string(state.sessions.size()) + " sessions, " +
                       std::to_string(state.opens.size()) + " opens, " + std::to_string(state.locks.size()) +
                       " locks, " + std::to_string(state.delegations.size()) + " delegations; it executed\n";
-    // Of what is left over, if anything is.
+    // Where something is left open, or delegated, only what was done to that.
     std::set<std::uint64_t> left;
     for (const auto& [number, open] : state.opens) left.insert(open.inode);
     for (const auto& [number, delegation] : state.delegations) left.insert(delegation.inode);
@@ -156,7 +156,11 @@ class World {
   // ---- weather ----
 
   void schedule_weather() {
-    if (climate_.cut_every.count() != 0) schedule_cut();
+    schedule(climate_.cut_every, [this] {
+      Host& host = any_client();
+      const auto all = network_.connections(host, *server_host_);
+      if (!all.empty()) network_.cut(all[random_.below(all.size())], any_told());
+    });
     if (climate_.part_every.count() != 0) schedule_part();
     schedule(climate_.crash_every, [this] { server_->crash(random_.between(0s, climate_.grace)); });
     schedule(climate_.freeze_every,
@@ -213,16 +217,7 @@ class World {
     });
   }
 
-  void schedule_cut() {
-    simulation_.after(random_.between(Duration{}, 2 * climate_.cut_every), [this] {
-      if (healed_) return;
-      Host& host = any_client();
-      const auto all = network_.connections(host, *server_host_);
-      if (!all.empty()) network_.cut(all[random_.below(all.size())], any_told());
-      schedule_cut();
-    });
-  }
-
+  /// The next one is scheduled when everybody reaches everybody again.
   void schedule_part() {
     simulation_.after(random_.between(Duration{}, 2 * climate_.part_every), [this] {
       if (healed_) return;
@@ -286,11 +281,12 @@ class World {
     simulation_.run_for(1s);
   }
 
-  /// What a mount that failed has left, while the server did not answer, goes with its lease.
+  /// Whether one of the clients has it now. What an attempt to mount has left on a server that did not answer
+  /// is nobody's, and goes with its lease.
   [[nodiscard]] bool is_of_a_client(const testing::SessionState& session) const {
     const auto owner = server_->state().clients.find(session.client);
     if (owner == server_->state().clients.end()) return true;
-    const auto bytes = std::as_bytes(std::span(owner->second.owner));
+    const testing::Octets& bytes = owner->second.owner;
     const std::string name(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return std::ranges::any_of(
         clients_, [&](const auto& client) { return client->server().session().options().owner_id == name; });

@@ -34,7 +34,7 @@ class Host::World final : public async::World {
   std::size_t wait(async::TimePoint until, std::span<async::Ready> /*ready*/) override {
     if (until == async::TimePoint::min()) return 0;
     while (!host_.due()) {
-      // One that sleeps has no time in which `until` comes, before somebody wakes it.
+      // The clock of a host that sleeps stands still: `until` does not come before somebody wakes it.
       const Time limit = host_.runs() ? host_.to_global(until) : Time::max();
       if (host_.simulation_.now() >= limit) break;
       if (!host_.simulation_.step(limit, &host_) && limit == Time::max()) {

@@ -142,7 +142,7 @@ class Simulation {
     std::uint64_t sequence;
     std::function<void()> run;
   };
-  /// While `busy` waits in a turn of its own, run from outside.
+  /// `busy`: a host whose loop is run from outside and waits: it gets no turn here.
   bool step(Time limit, const Host* busy);
   Host* choose_due(const Host* busy);
   void run_event();

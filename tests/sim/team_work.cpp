@@ -72,13 +72,13 @@ async::Task<void> TeamWorker::run() {
 
 async::Task<bool> TeamWorker::prepare() {
   begin("mkdir", "team");
-  auto made = co_await fs().make_directory(kNobodyElse, fs::Inodes::kRoot, "team", 0777);
+  auto made = co_await fs().make_directory(kOwn, fs::Inodes::kRoot, "team", 0777);
   while (!made && is_full(made.error())) {
     co_await loop().sleep_for(100ms);
-    made = co_await fs().make_directory(kNobodyElse, fs::Inodes::kRoot, "team", 0777);
+    made = co_await fs().make_directory(kOwn, fs::Inodes::kRoot, "team", 0777);
   }
   if (!made && made.error().errno_value() == EEXIST) {
-    made = co_await fs().lookup(kNobodyElse, fs::Inodes::kRoot, "team");
+    made = co_await fs().lookup(kOwn, fs::Inodes::kRoot, "team");
   }
   if (made && made->inode != 0) {
     directory_ = made->inode;
@@ -115,7 +115,7 @@ bool TeamWorker::failed(const char* what, const Error& error, bool locked) {
 async::Task<TeamWorker::File> TeamWorker::open(std::string name, int flags) {
   File out;
   if ((flags & O_CREAT) != 0) {
-    auto made = co_await fs().create(kNobodyElse, directory_, name, 0666, flags);
+    auto made = co_await fs().create(kOwn, directory_, name, 0666, flags);
     if (!made) {
       failed("open with O_CREAT", made.error(), false);
       co_return out;
@@ -125,14 +125,14 @@ async::Task<TeamWorker::File> TeamWorker::open(std::string name, int flags) {
     co_return out;
   }
   for (unsigned tries = 0;; ++tries) {
-    auto found = co_await fs().lookup(kNobodyElse, directory_, name);
+    auto found = co_await fs().lookup(kOwn, directory_, name);
     if (!found || found->inode == 0) {
       if (found) wrong("it is not there");
       if (!found) wrong("lookup", found.error());
       co_return out;
     }
     out.inode = found->inode;
-    auto opened = co_await fs().open(kNobodyElse, out.inode, flags);
+    auto opened = co_await fs().open(kOwn, out.inode, flags);
     if (opened) {
       out.handle = opened->handle;
       co_return out;
@@ -273,7 +273,7 @@ async::Task<void> TeamWorker::publish() {
   const bool closed = co_await shut(file);
   good = good && closed;
   if (!good) co_return;
-  auto renamed = co_await fs().rename(kNobodyElse, directory_, fresh, directory_, note_name(name_));
+  auto renamed = co_await fs().rename(kOwn, directory_, fresh, directory_, note_name(name_));
   if (!renamed) {
     wrong("rename", renamed.error());
     co_return;
@@ -316,8 +316,7 @@ async::Task<void> TeamWorker::draw_ticket() {
   ticket.tried.insert(name_);
   ticket.in_doubt.insert(name_);
   begin("draw ticket", std::to_string(which));
-  auto made =
-      co_await fs().create(kNobodyElse, directory_, ticket_name(which), 0644, O_WRONLY | O_CREAT | O_EXCL);
+  auto made = co_await fs().create(kOwn, directory_, ticket_name(which), 0644, O_WRONLY | O_CREAT | O_EXCL);
   if (!made) {
     ticket.in_doubt.erase(name_);
     if (made.error().errno_value() != EEXIST) {
@@ -345,7 +344,7 @@ async::Task<void> TeamWorker::list() {
     if (!ticket.winner.empty()) there.insert(ticket_name(which));
   }
   const auto before = board_.notes;
-  auto opened = co_await fs().open_directory(kNobodyElse, directory_, 0);
+  auto opened = co_await fs().open_directory(kOwn, directory_, 0);
   if (!opened) {
     wrong("opendir", opened.error());
     co_return;

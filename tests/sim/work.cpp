@@ -36,10 +36,10 @@ std::string Worker::content(const std::string& name, std::size_t size) {
 
 async::Task<void> Worker::run() {
   begin("mkdir", "");
-  auto made = co_await fs().make_directory(kNobodyElse, fs::Inodes::kRoot, name_, 0755);
+  auto made = co_await fs().make_directory(kOwn, fs::Inodes::kRoot, name_, 0755);
   while (!made && is_full(made.error())) {
     co_await loop().sleep_for(std::chrono::milliseconds(100));
-    made = co_await fs().make_directory(kNobodyElse, fs::Inodes::kRoot, name_, 0755);
+    made = co_await fs().make_directory(kOwn, fs::Inodes::kRoot, name_, 0755);
   }
   if (made) {
     directory_ = made->inode;
@@ -72,7 +72,7 @@ async::Task<void> Worker::one_operation() {
 
 /// Looks a name up that has to be there. 0: it is not, which has been said.
 async::Task<std::uint64_t> Worker::find(std::string name) {
-  auto found = co_await fs().lookup(kNobodyElse, directory_, name);
+  auto found = co_await fs().lookup(kOwn, directory_, name);
   if (!found) {
     wrong("lookup of " + name, found.error());
     co_return 0;
@@ -113,7 +113,7 @@ async::Task<void> Worker::create() {
   const std::string name = fresh_name();
   begin("create", name);
   const int flags = O_RDWR | O_CREAT | (random_.one_in(2) ? O_EXCL : 0);
-  auto made = co_await fs().create(kNobodyElse, directory_, name, 0644, flags);
+  auto made = co_await fs().create(kOwn, directory_, name, 0644, flags);
   if (!made) {
     refused("create", made.error());
     disk_was_full_ = false;
@@ -132,7 +132,7 @@ async::Task<void> Worker::rewrite() {
   const std::uint64_t inode = co_await find(name);
   if (inode == 0) co_return;
   const bool whole = random_.one_in(2);
-  auto opened = co_await fs().open(kNobodyElse, inode, whole ? O_WRONLY | O_TRUNC : O_WRONLY);
+  auto opened = co_await fs().open(kOwn, inode, whole ? O_WRONLY | O_TRUNC : O_WRONLY);
   if (opened) {
     std::string& text = files_[name];
     const std::size_t keeps = whole ? 0 : random_.below(text.size() + 1);
@@ -162,7 +162,7 @@ async::Task<void> Worker::give_up(std::string name) {
   files_[name] = *there;
   co_await read_back(name);
   begin("remove", name);
-  auto done = co_await fs().remove_file(kNobodyElse, directory_, name);
+  auto done = co_await fs().remove_file(kOwn, directory_, name);
   if (!done) wrong("remove", done.error());
   files_.erase(name);
   xattrs_.erase(name);
@@ -180,7 +180,7 @@ async::Task<void> Worker::read_back(std::string name) {
   begin("read", name);
   const std::uint64_t inode = co_await find(name);
   if (inode == 0) co_return;
-  auto opened = co_await fs().open(kNobodyElse, inode, O_RDONLY);
+  auto opened = co_await fs().open(kOwn, inode, O_RDONLY);
   if (opened) {
     const std::string& expected = files_[name];
     std::string got;
@@ -208,7 +208,7 @@ async::Task<void> Worker::rename() {
   const bool over = random_.one_in(2);
   const std::string to = over ? any_name() : fresh_name();
   begin("rename", from + " " + to);
-  auto done = co_await fs().rename(kNobodyElse, directory_, from, directory_, to);
+  auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
   if (!done) {
     wrong("rename", done.error());
     co_return;
@@ -224,7 +224,7 @@ async::Task<void> Worker::rename() {
 async::Task<void> Worker::remove() {
   const std::string name = any_name();
   begin("remove", name);
-  auto done = co_await fs().remove_file(kNobodyElse, directory_, name);
+  auto done = co_await fs().remove_file(kOwn, directory_, name);
   if (!done) wrong("remove", done.error());
   files_.erase(name);
   xattrs_.erase(name);
@@ -232,7 +232,7 @@ async::Task<void> Worker::remove() {
 
 async::Task<void> Worker::list() {
   begin("list", "");
-  auto opened = co_await fs().open_directory(kNobodyElse, directory_, 0);
+  auto opened = co_await fs().open_directory(kOwn, directory_, 0);
   if (!opened) {
     wrong("opendir", opened.error());
     co_return;
@@ -262,7 +262,7 @@ async::Task<void> Worker::stat(std::string name) {
   begin("stat", name);
   const std::uint64_t inode = co_await find(name);
   if (inode == 0) co_return;
-  auto told = co_await fs().attributes(kNobodyElse, inode);
+  auto told = co_await fs().attributes(kOwn, inode);
   if (!told) {
     wrong("stat", told.error());
   } else if (told->attributes.size != files_[name].size()) {
@@ -280,7 +280,7 @@ async::Task<void> Worker::truncate() {
   std::string& text = files_[name];
   SetAttributes changes;
   changes.size = random_.below(text.size() + 100);
-  auto done = co_await fs().set_attributes(kNobodyElse, inode, changes, nullptr);
+  auto done = co_await fs().set_attributes(kOwn, inode, changes, nullptr);
   if (!done) refused("truncate", done.error());
   if (!std::exchange(disk_was_full_, false)) text.resize(*changes.size);
   fs().forget(inode, 1);
@@ -292,7 +292,7 @@ async::Task<void> Worker::change_holes() {
   begin("change the holes of", name);
   const std::uint64_t inode = co_await find(name);
   if (inode == 0) co_return;
-  auto opened = co_await fs().open(kNobodyElse, inode, O_RDWR);
+  auto opened = co_await fs().open(kOwn, inode, O_RDWR);
   if (opened) {
     std::string& text = files_[name];
     const bool digs = random_.one_in(2);
@@ -325,8 +325,8 @@ async::Task<void> Worker::copy() {
   const std::uint64_t source = co_await find(from);
   const std::uint64_t target = co_await find(to);
   if (source == 0 || target == 0) co_return;
-  auto in = co_await fs().open(kNobodyElse, source, O_RDONLY);
-  auto out = co_await fs().open(kNobodyElse, target, O_WRONLY);
+  auto in = co_await fs().open(kOwn, source, O_RDONLY);
+  auto out = co_await fs().open(kOwn, target, O_WRONLY);
   if (in && out) {
     const std::string& text = files_[from];
     std::string& copied = files_[to];
@@ -371,16 +371,16 @@ async::Task<void> Worker::xattr() {
     std::string value = name + std::to_string(random_.below(1000));
     const auto octets = std::as_bytes(std::span(value));
     std::vector<std::byte> bytes(octets.begin(), octets.end());
-    auto done = co_await fs().set_xattr(kNobodyElse, inode, "user.sim", std::move(bytes), 0);
+    auto done = co_await fs().set_xattr(kOwn, inode, "user.sim", std::move(bytes), 0);
     if (done) xattrs_[name] = std::move(value);
     if (!done) refused("setxattr", done.error());
     disk_was_full_ = false;
   } else if (kind == 1 && known != xattrs_.end()) {
-    auto done = co_await fs().remove_xattr(kNobodyElse, inode, "user.sim");
+    auto done = co_await fs().remove_xattr(kOwn, inode, "user.sim");
     if (!done) wrong("removexattr", done.error());
     xattrs_.erase(name);
   } else {
-    auto got = co_await fs().get_xattr(kNobodyElse, inode, "user.sim");
+    auto got = co_await fs().get_xattr(kOwn, inode, "user.sim");
     const bool expected = known != xattrs_.end();
     if (got && expected) {
       const std::string text(reinterpret_cast<const char*>(got->data()), got->size());

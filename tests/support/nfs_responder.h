@@ -47,7 +47,8 @@ class Responder {
   /// Everything volatile is lost: connections, requests under way, clients, state, data without COMMIT.
   void restart(Duration grace);
 
-  /// CB_RECALL of the file's delegation; of one that never was where there is none. Nothing is revoked.
+  /// CB_RECALL of the file's delegation; where it has none, of a stateid that nobody was ever given. Nothing
+  /// is revoked.
   CallbackQueue::Ticket recall(const std::string& path, Done done);
   /// Recalls a delegation as for somebody who waits for it: it is revoked when the lease time has passed.
   void demand(std::uint64_t delegation);

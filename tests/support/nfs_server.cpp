@@ -56,6 +56,7 @@ NfsServer::Impl::Impl(std::unique_ptr<Venue> where) : venue(std::move(where)) {
 NfsServer::Impl::~Impl() {
   venue->end();
   responder.drop_connections();
+  // Connections are destroyed in the next turn, and may leave something behind for the one after it.
   for (int i = 0; i < 2; ++i) venue->loop().turn(async::TimePoint::min());
   listener.reset();
 }

@@ -43,7 +43,7 @@ class NfsServer {
   NfsServer& operator=(const NfsServer&) = delete;
 
   [[nodiscard]] std::uint16_t port() const;
-  /// Of a simulated one; null otherwise.
+  /// Of a server on a simulated machine; null for others.
   [[nodiscard]] sim::Network* network() const;
   [[nodiscard]] sim::Host* host() const;
   /// To connect to, with options as on a command line ("timeo=500ms,vers=4.1").
@@ -74,10 +74,11 @@ class NfsServer {
   void set_backchannel(bool on);  ///< whether CREATE_SESSION grants one; by default it does
 
   // ---- Calls to the client, in slot 0 of the session's backchannel ----
-  // Each waits for its answer and gives the status of the CB_COMPOUND; nothing where none came in time. One
-  // that finds no connection with a backchannel, or loses it, is made when there is one again.
+  // Each waits for its answer and gives the status of the CB_COMPOUND; nothing where none came in time. A
+  // Call that finds no connection with a backchannel, or loses its connection, is made when there is one
+  // again.
   static constexpr std::chrono::milliseconds kCallbackTime{3000};
-  /// CB_RECALL of the file's delegation; of one that never was where there is none.
+  /// CB_RECALL of the file's delegation; where it has none, of a stateid that nobody was ever given.
   std::optional<nfs4::nfsstat4> recall(const std::string& path,
                                        std::chrono::milliseconds most = kCallbackTime);
   /// The same without waiting.
@@ -86,7 +87,7 @@ class NfsServer {
   /// CB_RECALL_SLOT, and SEQUENCE says the same from then on.
   std::optional<nfs4::nfsstat4> recall_slot(std::uint32_t target_highest_slot);
   std::optional<nfs4::nfsstat4> null_callback();
-  /// No connection is a backchannel any more; they stand.
+  /// Connections stay, and none of them is a backchannel any more.
   void lose_backchannels();
   /// The file's delegations are revoked. SEQUENCE says so until the client frees them.
   void revoke(const std::string& path);
@@ -131,6 +132,7 @@ class NfsServer {
   /// WRITEs are answered FILE_SYNC4.
   void set_stable_writes(bool stable);
   void set_target_highest_slot(std::uint32_t slot);
+  /// The next `times` answers to SEQUENCE have these in sr_status_flags.
   void set_sequence_flags(std::uint32_t flags, unsigned times);
   /// EXCHANGE_ID tells a wrong eir_sequenceid where it says CONFIRMED_R, as RFC 8881 18.35.3 allows.
   void set_no_sequence_hint(bool on);
@@ -142,9 +144,9 @@ class NfsServer {
   void forget_stateids();
   void drop_connections();
   void drop_connection(unsigned number);
-  /// Nobody listens until come_back(); connections stand.
+  /// Nobody listens until come_back(); connections stay.
   void stop_listening();
-  /// Nobody listens until come_back().
+  /// Nobody listens until come_back(), and connections end.
   void go_away();
   void come_back();
 

@@ -60,7 +60,7 @@ nfsstat4 ServerState::make_room(Inode& inode, std::uint64_t end, bool unstable, 
   return most > size ? NFS4_OK : habits.full_status;
 }
 
-void ServerState::put(Context& at, Inode& inode, std::uint64_t offset, std::string_view data, bool stable) {
+void ServerState::put(Execution& at, Inode& inode, std::uint64_t offset, std::string_view data, bool stable) {
   const std::uint64_t before = inode.content.size();
   inode.content.write(offset, data, stable);
   used += inode.content.size() - before;
@@ -72,12 +72,12 @@ void ServerState::put(Context& at, Inode& inode, std::uint64_t offset, std::stri
 
 // ---- READ, WRITE, COMMIT ----
 
-nfsstat4 ServerState::run(Context& at, op::READ, const READ4args& args, READ4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::READ, const READ4args& args, READ4res& res) {
   if (const auto bad = check_io(args.stateid, at, OPEN4_SHARE_ACCESS_READ); bad != NFS4_OK) {
     return plain(res, bad);
   }
   const Inode& inode = *current(at);
-  if (inode.type != NF4REG) return plain(res, inode.type == NF4DIR ? NFS4ERR_ISDIR : NFS4ERR_WRONG_TYPE);
+  if (const auto bad = check_regular(inode); bad != NFS4_OK) return plain(res, bad);
   const std::uint64_t size = inode.content.size();
   const std::uint64_t begin = std::min(args.offset, size);
   const std::uint64_t count = std::min<std::uint64_t>({args.count, size - begin, habits.short_reads});
@@ -87,7 +87,7 @@ nfsstat4 ServerState::run(Context& at, op::READ, const READ4args& args, READ4res
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::WRITE, const WRITE4args& args, WRITE4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::WRITE, const WRITE4args& args, WRITE4res& res) {
   if (const auto bad = check_change(args.stateid, at); bad != NFS4_OK) return plain(res, bad);
   Inode& inode = *current(at);
   std::string_view data = chars(args.data.data).substr(0, habits.short_writes);
@@ -102,12 +102,10 @@ nfsstat4 ServerState::run(Context& at, op::WRITE, const WRITE4args& args, WRITE4
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::COMMIT, const COMMIT4args& args, COMMIT4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::COMMIT, const COMMIT4args& args, COMMIT4res& res) {
   Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
-  if (inode->type != NF4REG) {
-    return plain(res, inode->type == NF4DIR ? NFS4ERR_ISDIR : NFS4ERR_WRONG_TYPE);
-  }
+  if (const auto bad = check_regular(*inode); bad != NFS4_OK) return plain(res, bad);
   if (habits.late_no_space && space && used > *space && inode->content.volatile_bytes() != 0) {
     drop_unstable(*inode);
     ++verifier_;
@@ -122,7 +120,7 @@ nfsstat4 ServerState::run(Context& at, op::COMMIT, const COMMIT4args& args, COMM
 
 // ---- holes ----
 
-nfsstat4 ServerState::run(Context& at, op::SEEK, const SEEK4args& args, SEEK4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::SEEK, const SEEK4args& args, SEEK4res& res) {
   if (const auto bad = check_io(args.sa_stateid, at, 0); bad != NFS4_OK) return plain(res, bad);
   const Content& content = current(at)->content;
   const bool wanted = args.sa_what == NFS4_CONTENT_DATA;
@@ -138,7 +136,7 @@ nfsstat4 ServerState::run(Context& at, op::SEEK, const SEEK4args& args, SEEK4res
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::READ_PLUS, const READ_PLUS4args& args, READ_PLUS4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::READ_PLUS, const READ_PLUS4args& args, READ_PLUS4res& res) {
   if (const auto bad = check_io(args.rpa_stateid, at, OPEN4_SHARE_ACCESS_READ); bad != NFS4_OK) {
     return plain(res, bad);
   }
@@ -163,7 +161,7 @@ nfsstat4 ServerState::run(Context& at, op::READ_PLUS, const READ_PLUS4args& args
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::ALLOCATE, const ALLOCATE4args& args, ALLOCATE4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::ALLOCATE, const ALLOCATE4args& args, ALLOCATE4res& res) {
   if (const auto bad = check_change(args.aa_stateid, at); bad != NFS4_OK) return plain(res, bad);
   Inode& inode = *current(at);
   const std::uint64_t end = args.aa_offset + args.aa_length;
@@ -174,7 +172,7 @@ nfsstat4 ServerState::run(Context& at, op::ALLOCATE, const ALLOCATE4args& args, 
   return plain(res, NFS4_OK);
 }
 
-nfsstat4 ServerState::run(Context& at, op::DEALLOCATE, const DEALLOCATE4args& args, DEALLOCATE4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::DEALLOCATE, const DEALLOCATE4args& args, DEALLOCATE4res& res) {
   if (const auto bad = check_change(args.da_stateid, at); bad != NFS4_OK) return plain(res, bad);
   Inode& inode = *current(at);
   inode.content.punch(args.da_offset, args.da_offset + args.da_length);
@@ -185,7 +183,7 @@ nfsstat4 ServerState::run(Context& at, op::DEALLOCATE, const DEALLOCATE4args& ar
 
 // ---- from file to file ----
 
-nfsstat4 ServerState::check_two(Context& at, const stateid4& from, const stateid4& to) {
+nfsstat4 ServerState::check_two(Execution& at, const stateid4& from, const stateid4& to) {
   if (const auto bad = check_change(to, at); bad != NFS4_OK) return bad;
   if (!inodes.contains(at.saved)) return NFS4ERR_NOFILEHANDLE;
   const std::uint64_t current = std::exchange(at.current, at.saved);
@@ -196,7 +194,7 @@ nfsstat4 ServerState::check_two(Context& at, const stateid4& from, const stateid
   return status;
 }
 
-nfsstat4 ServerState::run(Context& at, op::COPY, const COPY4args& args, COPY4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::COPY, const COPY4args& args, COPY4res& res) {
   if (const auto bad = check_two(at, args.ca_src_stateid, args.ca_dst_stateid); bad != NFS4_OK) {
     return plain(res, bad);
   }
@@ -221,7 +219,7 @@ nfsstat4 ServerState::run(Context& at, op::COPY, const COPY4args& args, COPY4res
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::CLONE, const CLONE4args& args, CLONE4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::CLONE, const CLONE4args& args, CLONE4res& res) {
   if (const auto bad = check_two(at, args.cl_src_stateid, args.cl_dst_stateid); bad != NFS4_OK) {
     return plain(res, bad);
   }

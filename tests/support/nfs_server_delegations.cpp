@@ -14,7 +14,7 @@ bool ServerState::has_backchannel(clientid4 client) const {
 }
 
 /// RFC 8881 10.4: one for a client and a file, where it can be recalled.
-void ServerState::delegate(const Context& at, const OPEN4args& args, const Inode& inode,
+void ServerState::delegate(const Execution& at, const OPEN4args& args, const Inode& inode,
                            open_delegation4& out) {
   using Delegate = Habits::Delegate;
   const std::uint32_t want = args.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK;
@@ -54,7 +54,7 @@ void ServerState::delegate(const Context& at, const OPEN4args& args, const Inode
   none.select(want == OPEN4_SHARE_ACCESS_WANT_NO_DELEG ? WND4_NOT_WANTED : why);
 }
 
-nfsstat4 ServerState::delegation_status(const stateid4& stateid, const Context& at) {
+nfsstat4 ServerState::delegation_status(const stateid4& stateid, const Execution& at) {
   if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
   const auto found = delegations.find(number_of(stateid));
   if (found == delegations.end() || found->second.client != at.client) return NFS4ERR_BAD_STATEID;
@@ -62,7 +62,7 @@ nfsstat4 ServerState::delegation_status(const stateid4& stateid, const Context& 
 }
 
 /// 10.4.1: a change by somebody else has to wait until the delegations are back, or revoked.
-nfsstat4 ServerState::recall_others(const Context& at, std::uint64_t inode) {
+nfsstat4 ServerState::recall_others(const Execution& at, std::uint64_t inode) {
   if (!habits.recalls_on_conflict) return NFS4_OK;
   bool out = false;
   std::set<clientid4> late;
@@ -90,7 +90,8 @@ void ServerState::revoke_late() {
   }
 }
 
-nfsstat4 ServerState::run(Context& at, op::DELEGRETURN, const DELEGRETURN4args& args, DELEGRETURN4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::DELEGRETURN, const DELEGRETURN4args& args,
+                          DELEGRETURN4res& res) {
   if (current(at) == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   const nfsstat4 status = delegation_status(args.deleg_stateid, at);
   if (status != NFS4_OK) return plain(res, status);

@@ -108,7 +108,7 @@ void ServerState::unlock_locally(std::uint64_t inode) {
   wake_waiters(inode);
 }
 
-nfsstat4 ServerState::check_lock(const stateid4& given, Context& at, std::uint64_t& number) {
+nfsstat4 ServerState::check_lock(const stateid4& given, Execution& at, std::uint64_t& number) {
   stateid4 stateid;
   if (const auto bad = resolve(given, at, stateid); bad != NFS4_OK) return bad;
   if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
@@ -120,7 +120,7 @@ nfsstat4 ServerState::check_lock(const stateid4& given, Context& at, std::uint64
 }
 
 /// The lock owner's state on the file, made if it is new.
-nfsstat4 ServerState::find_lock_owner(Context& at, const LOCK4args& args, std::uint64_t& number) {
+nfsstat4 ServerState::find_lock_owner(Execution& at, const LOCK4args& args, std::uint64_t& number) {
   if (const exist_lock_owner4* known = args.locker.get<false>()) {
     return check_lock(known->lock_stateid, at, number);
   }
@@ -139,7 +139,7 @@ nfsstat4 ServerState::find_lock_owner(Context& at, const LOCK4args& args, std::u
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::LOCK, const LOCK4args& args, LOCK4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::LOCK, const LOCK4args& args, LOCK4res& res) {
   if (args.reclaim) {
     if (const auto bad = check_reclaim(at); bad != NFS4_OK) return plain(res, bad);
   } else if (in_grace()) {
@@ -173,10 +173,10 @@ nfsstat4 ServerState::run(Context& at, op::LOCK, const LOCK4args& args, LOCK4res
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::LOCKT, const LOCKT4args& args, LOCKT4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::LOCKT, const LOCKT4args& args, LOCKT4res& res) {
   const Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
-  if (inode->type != NF4REG) return plain(res, inode->type == NF4DIR ? NFS4ERR_ISDIR : NFS4ERR_WRONG_TYPE);
+  if (const auto bad = check_regular(*inode); bad != NFS4_OK) return plain(res, bad);
   if (in_grace()) return plain(res, NFS4ERR_GRACE);
   if (!is_range(args.offset, args.length)) return plain(res, NFS4ERR_INVAL);
   LockOwnerState mine;
@@ -189,7 +189,7 @@ nfsstat4 ServerState::run(Context& at, op::LOCKT, const LOCKT4args& args, LOCKT4
   return NFS4ERR_DENIED;
 }
 
-nfsstat4 ServerState::run(Context& at, op::LOCKU, const LOCKU4args& args, LOCKU4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::LOCKU, const LOCKU4args& args, LOCKU4res& res) {
   std::uint64_t number = 0;
   if (current(at) == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   if (const auto bad = check_lock(args.lock_stateid, at, number); bad != NFS4_OK) return plain(res, bad);

@@ -9,6 +9,8 @@ namespace {
 using namespace nfs4;
 
 constexpr std::size_t kNameMax = 255;
+constexpr std::uint32_t kHandleSize = 12;
+constexpr std::uint32_t kHandleMark = 0x66683031;   // "fh01"
 constexpr std::int64_t kWallBegin = 1'700'000'000;  // where the server's wall clock starts
 
 std::vector<std::string> names_of(const std::string& path) {
@@ -25,8 +27,8 @@ std::vector<std::string> names_of(const std::string& path) {
 
 nfs_fh4 handle_of(std::uint64_t inode) {
   nfs_fh4 handle;
-  handle.length = 12;
-  xdr::store_u32(handle.bytes.data(), 0x66683031);
+  handle.length = kHandleSize;
+  xdr::store_u32(handle.bytes.data(), kHandleMark);
   xdr::store_u64(handle.bytes.data() + 4, inode);
   return handle;
 }
@@ -84,8 +86,8 @@ void ServerState::unlinked(Inode& inode) {
   doomed_.insert(inode.id);
 }
 
-/// Inodes without names go when the last OPEN has gone, at the end of a COMPOUND: until then it is their
-/// current file handle.
+/// Removes the inodes that have neither names nor OPENs any more. Only behind a COMPOUND: within it such an
+/// inode may be the current file handle.
 void ServerState::bury() {
   for (const std::uint64_t id : std::exchange(doomed_, {})) {
     const auto found = inodes.find(id);
@@ -235,12 +237,22 @@ WireAttributes ServerState::attributes(const Inode& inode, bool in_listing) cons
 
 // ---- file handles ----
 
-Inode* ServerState::current(Context& at) {
+Inode* ServerState::current(Execution& at) {
   const auto found = inodes.find(at.current);
   return found == inodes.end() ? nullptr : &found->second;
 }
 
-nfsstat4 ServerState::check_directory(Context& at, Inode*& directory) {
+void ServerState::set_current(Execution& at, std::uint64_t inode) {
+  at.current = inode;
+  at.current_stateid.reset();
+}
+
+nfsstat4 ServerState::check_regular(const Inode& inode) {
+  if (inode.type == NF4REG) return NFS4_OK;
+  return inode.type == NF4DIR ? NFS4ERR_ISDIR : NFS4ERR_WRONG_TYPE;
+}
+
+nfsstat4 ServerState::check_directory(Execution& at, Inode*& directory) {
   directory = current(at);
   if (directory == nullptr) return NFS4ERR_NOFILEHANDLE;
   if (directory->type == NF4LNK) return NFS4ERR_SYMLINK;
@@ -259,54 +271,51 @@ nfsstat4 ServerState::check_name(const std::string& name) {
 }
 
 /// For a name that is to be made or removed in the current directory.
-nfsstat4 ServerState::check_place(Context& at, const std::string& name, Inode*& directory) {
+nfsstat4 ServerState::check_place(Execution& at, const std::string& name, Inode*& directory) {
   if (const auto bad = check_directory(at, directory); bad != NFS4_OK) return bad;
   if (const auto bad = check_name(name); bad != NFS4_OK) return bad;
   return check_writable(*directory);
 }
 
-nfsstat4 ServerState::run(Context& at, op::PUTROOTFH, const xdr::Void&, PUTROOTFH4res& res) {
-  at.current = kRoot;
-  at.current_stateid.reset();
+nfsstat4 ServerState::run(Execution& at, op::PUTROOTFH, const xdr::Void&, PUTROOTFH4res& res) {
+  set_current(at, kRoot);
   return plain(res, NFS4_OK);
 }
 
-nfsstat4 ServerState::run(Context& at, op::PUTPUBFH, const xdr::Void&, PUTPUBFH4res& res) {
-  at.current = kRoot;
-  at.current_stateid.reset();
+nfsstat4 ServerState::run(Execution& at, op::PUTPUBFH, const xdr::Void&, PUTPUBFH4res& res) {
+  set_current(at, kRoot);
   return plain(res, NFS4_OK);
 }
 
-nfsstat4 ServerState::run(Context& at, op::PUTFH, const PUTFH4args& args, PUTFH4res& res) {
-  if (args.object.length != 12) return plain(res, NFS4ERR_BADHANDLE);
+nfsstat4 ServerState::run(Execution& at, op::PUTFH, const PUTFH4args& args, PUTFH4res& res) {
+  if (args.object.length != kHandleSize) return plain(res, NFS4ERR_BADHANDLE);
   const std::uint64_t id = xdr::load_u64(args.object.bytes.data() + 4);
   if (!inodes.contains(id)) return plain(res, NFS4ERR_STALE);
-  at.current = id;
-  at.current_stateid.reset();
+  set_current(at, id);
   return plain(res, NFS4_OK);
 }
 
-nfsstat4 ServerState::run(Context& at, op::SAVEFH, const xdr::Void&, SAVEFH4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::SAVEFH, const xdr::Void&, SAVEFH4res& res) {
   if (current(at) == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   at.saved = at.current;
   at.saved_stateid = at.current_stateid;
   return plain(res, NFS4_OK);
 }
 
-nfsstat4 ServerState::run(Context& at, op::RESTOREFH, const xdr::Void&, RESTOREFH4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::RESTOREFH, const xdr::Void&, RESTOREFH4res& res) {
   if (at.saved == 0) return plain(res, NFS4ERR_NOFILEHANDLE);
   at.current = at.saved;
   at.current_stateid = at.saved_stateid;
   return plain(res, NFS4_OK);
 }
 
-nfsstat4 ServerState::run(Context& at, op::GETFH, const xdr::Void&, GETFH4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::GETFH, const xdr::Void&, GETFH4res& res) {
   if (current(at) == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   res.emplace<NFS4_OK>().object = handle_of(at.current);
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::SECINFO_NO_NAME, const SECINFO_NO_NAME4args&,
+nfsstat4 ServerState::run(Execution& at, op::SECINFO_NO_NAME, const SECINFO_NO_NAME4args&,
                           SECINFO_NO_NAME4res& res) {
   secinfo4 sys;
   sys.select(kAuthSys);
@@ -317,34 +326,32 @@ nfsstat4 ServerState::run(Context& at, op::SECINFO_NO_NAME, const SECINFO_NO_NAM
 
 // ---- finding ----
 
-nfsstat4 ServerState::run(Context& at, op::LOOKUP, const LOOKUP4args& args, LOOKUP4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::LOOKUP, const LOOKUP4args& args, LOOKUP4res& res) {
   Inode* directory = nullptr;
   if (const auto bad = check_directory(at, directory); bad != NFS4_OK) return plain(res, bad);
   if (const auto bad = check_name(args.objname.value); bad != NFS4_OK) return plain(res, bad);
   const Inode* next = child(*directory, args.objname.value);
   if (next == nullptr) return plain(res, NFS4ERR_NOENT);
-  at.current = next->id;
-  at.current_stateid.reset();
+  set_current(at, next->id);
   return plain(res, NFS4_OK);
 }
 
-nfsstat4 ServerState::run(Context& at, op::LOOKUPP, const xdr::Void&, LOOKUPP4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::LOOKUPP, const xdr::Void&, LOOKUPP4res& res) {
   Inode* directory = nullptr;
   if (const auto bad = check_directory(at, directory); bad != NFS4_OK) return plain(res, bad);
   if (directory->id == kRoot || !inodes.contains(directory->parent)) return plain(res, NFS4ERR_NOENT);
-  at.current = directory->parent;
-  at.current_stateid.reset();
+  set_current(at, directory->parent);
   return plain(res, NFS4_OK);
 }
 
-nfsstat4 ServerState::run(Context& at, op::GETATTR, const GETATTR4args& args, GETATTR4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::GETATTR, const GETATTR4args& args, GETATTR4res& res) {
   const Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   res.emplace<NFS4_OK>().obj_attributes = encode_attributes(attributes(*inode, false), args.attr_request);
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::ACCESS, const ACCESS4args& args, ACCESS4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::ACCESS, const ACCESS4args& args, ACCESS4res& res) {
   const Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   std::uint32_t granted = 0;
@@ -355,7 +362,7 @@ nfsstat4 ServerState::run(Context& at, op::ACCESS, const ACCESS4args& args, ACCE
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::READLINK, const xdr::Void&, READLINK4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::READLINK, const xdr::Void&, READLINK4res& res) {
   const Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   if (inode->type != NF4LNK) return plain(res, NFS4ERR_WRONG_TYPE);
@@ -371,7 +378,7 @@ verifier4 ServerState::cookie_verifier(const Inode& directory) const {
 }
 
 /// 18.23. A cookie is the number under which the name was entered: it stays what it is when others go.
-nfsstat4 ServerState::run(Context& at, op::READDIR, const READDIR4args& args, READDIR4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::READDIR, const READDIR4args& args, READDIR4res& res) {
   Inode* directory = nullptr;
   if (const auto bad = check_directory(at, directory); bad != NFS4_OK) return plain(res, bad);
   READDIR4resok ok;
@@ -411,7 +418,7 @@ nfsstat4 ServerState::run(Context& at, op::READDIR, const READDIR4args& args, RE
 
 // ---- changing ----
 
-nfsstat4 ServerState::run(Context& at, op::SETATTR, const SETATTR4args& args, SETATTR4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::SETATTR, const SETATTR4args& args, SETATTR4res& res) {
   Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   WireChanges changes;
@@ -435,7 +442,7 @@ nfsstat4 ServerState::run(Context& at, op::SETATTR, const SETATTR4args& args, SE
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::CREATE, const CREATE4args& args, CREATE4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::CREATE, const CREATE4args& args, CREATE4res& res) {
   Inode* directory = nullptr;
   if (const auto bad = check_place(at, args.objname.value, directory); bad != NFS4_OK) return plain(res, bad);
   if (args.objtype.tag() == NF4REG) return plain(res, NFS4ERR_BADTYPE);
@@ -450,15 +457,14 @@ nfsstat4 ServerState::run(Context& at, op::CREATE, const CREATE4args& args, CREA
   }
   (void)set_attributes(made, args.createattrs);
   attach(inodes.at(in), args.objname.value, made.id);
-  at.current = made.id;
-  at.current_stateid.reset();
+  set_current(at, made.id);
   CREATE4resok& ok = res.emplace<NFS4_OK>();
   ok.cinfo = changed(inodes.at(in));
   ok.attrset = args.createattrs.attrmask;
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::REMOVE, const REMOVE4args& args, REMOVE4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::REMOVE, const REMOVE4args& args, REMOVE4res& res) {
   Inode* directory = nullptr;
   if (const auto bad = check_place(at, args.target.value, directory); bad != NFS4_OK) return plain(res, bad);
   if (habits.grace_stops_names && in_grace()) return plain(res, NFS4ERR_GRACE);
@@ -473,7 +479,7 @@ nfsstat4 ServerState::run(Context& at, op::REMOVE, const REMOVE4args& args, REMO
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::RENAME, const RENAME4args& args, RENAME4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::RENAME, const RENAME4args& args, RENAME4res& res) {
   Inode* to = nullptr;
   if (const auto bad = check_directory(at, to); bad != NFS4_OK) return plain(res, bad);
   if (!inodes.contains(at.saved)) return plain(res, NFS4ERR_NOFILEHANDLE);
@@ -516,7 +522,7 @@ nfsstat4 ServerState::run(Context& at, op::RENAME, const RENAME4args& args, RENA
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::LINK, const LINK4args& args, LINK4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::LINK, const LINK4args& args, LINK4res& res) {
   Inode* to = nullptr;
   if (const auto bad = check_directory(at, to); bad != NFS4_OK) return plain(res, bad);
   if (!inodes.contains(at.saved)) return plain(res, NFS4ERR_NOFILEHANDLE);

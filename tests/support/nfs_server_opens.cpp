@@ -26,7 +26,8 @@ bool is_anonymous(const stateid4& stateid) {
   return stateid == stateid4{} || is_all_ones(stateid);
 }
 
-/// Whether what is there already is in the way, whatever it is: it is not what an exclusive create made.
+/// Whether the create fails with NFS4ERR_EXIST, as this is there already: GUARDED4 always does, an exclusive
+/// one does unless an exclusive one with the same verifier has made it.
 bool refuses(const createhow4& how, const Inode& there) {
   if (const verifier4* bare = how.get<EXCLUSIVE4>()) return there.exclusive != *bare;
   if (const auto* exclusive = how.get<EXCLUSIVE4_1>()) return there.exclusive != exclusive->cva_verf;
@@ -48,7 +49,7 @@ struct ServerState::Opening {
 // ---- stateids ----
 
 /// Puts the current stateid in the place of the special one that stands for it (8.2.3).
-nfsstat4 ServerState::resolve(const stateid4& given, Context& at, stateid4& stateid) {
+nfsstat4 ServerState::resolve(const stateid4& given, Execution& at, stateid4& stateid) {
   stateid = given;
   if (!is_zero(given) || given.seqid == 0) return NFS4_OK;
   if (given.seqid != 1 || !at.current_stateid) return NFS4ERR_BAD_STATEID;
@@ -58,7 +59,7 @@ nfsstat4 ServerState::resolve(const stateid4& given, Context& at, stateid4& stat
 
 /// What can be wrong with a stateid that is known.
 nfsstat4 ServerState::check_known(const stateid4& stateid, std::uint32_t seqid, clientid4 owner,
-                                  std::uint64_t inode, Revoked revoked, const Context& at) {
+                                  std::uint64_t inode, Revoked revoked, const Execution& at) {
   if (owner != at.client) {
     problem("a stateid of another client's");
     return NFS4ERR_BAD_STATEID;
@@ -75,7 +76,7 @@ nfsstat4 ServerState::check_known(const stateid4& stateid, std::uint32_t seqid, 
   return NFS4ERR_BAD_STATEID;
 }
 
-nfsstat4 ServerState::check_open(const stateid4& given, Context& at, std::uint64_t& number) {
+nfsstat4 ServerState::check_open(const stateid4& given, Execution& at, std::uint64_t& number) {
   stateid4 stateid;
   if (const auto bad = resolve(given, at, stateid); bad != NFS4_OK) return bad;
   if (is_anonymous(stateid)) return NFS4ERR_BAD_STATEID;
@@ -88,7 +89,7 @@ nfsstat4 ServerState::check_open(const stateid4& given, Context& at, std::uint64
   return check_known(stateid, one.seqid, one.client, one.inode, one.revoked, at);
 }
 
-nfsstat4 ServerState::check_io(const stateid4& given, Context& at, std::uint32_t access) {
+nfsstat4 ServerState::check_io(const stateid4& given, Execution& at, std::uint32_t access) {
   const Inode* inode = current(at);
   if (inode == nullptr) return NFS4ERR_NOFILEHANDLE;
   stateid4 stateid;
@@ -121,10 +122,10 @@ nfsstat4 ServerState::check_io(const stateid4& given, Context& at, std::uint32_t
 }
 
 /// For what changes a file's data.
-nfsstat4 ServerState::check_change(const stateid4& given, Context& at) {
+nfsstat4 ServerState::check_change(const stateid4& given, Execution& at) {
   const Inode* inode = current(at);
   if (inode == nullptr) return NFS4ERR_NOFILEHANDLE;
-  if (inode->type != NF4REG) return inode->type == NF4DIR ? NFS4ERR_ISDIR : NFS4ERR_WRONG_TYPE;
+  if (const auto bad = check_regular(*inode); bad != NFS4_OK) return bad;
   if (const auto bad = check_writable(*inode); bad != NFS4_OK) return bad;
   if (const auto bad = check_io(given, at, OPEN4_SHARE_ACCESS_WRITE); bad != NFS4_OK) return bad;
   return recall_others(at, inode->id);
@@ -138,7 +139,7 @@ stateid4 ServerState::stateid_of(std::uint64_t number, std::uint32_t seqid) cons
   return out;
 }
 
-nfsstat4 ServerState::run(Context& at, op::TEST_STATEID, const TEST_STATEID4args& args,
+nfsstat4 ServerState::run(Execution& at, op::TEST_STATEID, const TEST_STATEID4args& args,
                           TEST_STATEID4res& res) {
   auto& ok = res.emplace<NFS4_OK>();
   const auto state_of = [&](const auto& one, const stateid4& stateid, std::uint32_t seqid) {
@@ -165,7 +166,7 @@ nfsstat4 ServerState::run(Context& at, op::TEST_STATEID, const TEST_STATEID4args
 }
 
 /// 18.38.3: only what is not in use any more.
-nfsstat4 ServerState::run(Context& at, op::FREE_STATEID, const FREE_STATEID4args& args,
+nfsstat4 ServerState::run(Execution& at, op::FREE_STATEID, const FREE_STATEID4args& args,
                           FREE_STATEID4res& res) {
   const std::uint64_t number = number_of(args.fsa_stateid);
   if (boot_of(args.fsa_stateid) != boot) return plain(res, NFS4ERR_STALE_STATEID);
@@ -190,7 +191,7 @@ nfsstat4 ServerState::run(Context& at, op::FREE_STATEID, const FREE_STATEID4args
 // ---- OPEN ----
 
 /// Which file is meant; for a name, `opening.file` is null where there is none.
-nfsstat4 ServerState::check_claim(Context& at, const OPEN4args& args, Opening& opening) {
+nfsstat4 ServerState::check_claim(Execution& at, const OPEN4args& args, Opening& opening) {
   Inode* inode = current(at);
   if (inode == nullptr) return NFS4ERR_NOFILEHANDLE;
   const component4* name = args.claim.get<CLAIM_NULL>();
@@ -218,7 +219,7 @@ nfsstat4 ServerState::check_claim(Context& at, const OPEN4args& args, Opening& o
 }
 
 /// 18.16.3: the ways to create.
-nfsstat4 ServerState::create(Context& at, const createhow4& how, Opening& opening) {
+nfsstat4 ServerState::create(Execution& at, const createhow4& how, Opening& opening) {
   const creatverfattr* exclusive = how.get<EXCLUSIVE4_1>();
   const verifier4* bare = how.get<EXCLUSIVE4>();
   const fattr4* unchecked = how.get<UNCHECKED4>();
@@ -257,7 +258,7 @@ nfsstat4 ServerState::create(Context& at, const createhow4& how, Opening& openin
 }
 
 /// Share reservations (9.7). Whose lease has run out does not stand in anybody's way.
-nfsstat4 ServerState::check_share(const Context& at, const OPEN4args& args, const Inode& inode,
+nfsstat4 ServerState::check_share(const Execution& at, const OPEN4args& args, const Inode& inode,
                                   nfsstat4 conflict) {
   std::set<clientid4> late;
   for (const auto& [number, one] : opens) {
@@ -272,7 +273,7 @@ nfsstat4 ServerState::check_share(const Context& at, const OPEN4args& args, cons
 }
 
 /// RFC 8881 9.1.4: one stateid for an owner and a file; its seqid counts.
-stateid4 ServerState::grant(const Context& at, const OPEN4args& args, const Inode& inode) {
+stateid4 ServerState::grant(const Execution& at, const OPEN4args& args, const Inode& inode) {
   const std::uint32_t access = access_of(args);
   clients.at(at.client).opened[inode.id] |= access;
   for (auto& [number, open] : opens) {
@@ -296,7 +297,7 @@ stateid4 ServerState::grant(const Context& at, const OPEN4args& args, const Inod
   return stateid_of(number, open.seqid);
 }
 
-nfsstat4 ServerState::run(Context& at, op::OPEN, const OPEN4args& args, OPEN4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::OPEN, const OPEN4args& args, OPEN4res& res) {
   if (keeps_opens) seen_opens.push_back(args);
   const ClientState& client = clients.at(at.client);
   const bool reclaim = args.claim.tag() == CLAIM_PREVIOUS;
@@ -319,9 +320,7 @@ nfsstat4 ServerState::run(Context& at, op::OPEN, const OPEN4args& args, OPEN4res
   if (opening.file != nullptr) {
     if (opening.how != nullptr && refuses(*opening.how, *opening.file)) return plain(res, NFS4ERR_EXIST);
     if (opening.file->type == NF4LNK) return plain(res, NFS4ERR_SYMLINK);
-    if (opening.file->type != NF4REG) {
-      return plain(res, opening.file->type == NF4DIR ? NFS4ERR_ISDIR : NFS4ERR_WRONG_TYPE);
-    }
+    if (const auto bad = check_regular(*opening.file); bad != NFS4_OK) return plain(res, bad);
     const nfsstat4 conflict = reclaim ? NFS4ERR_RECLAIM_CONFLICT : NFS4ERR_SHARE_DENIED;
     const auto bad = check_share(at, args, *opening.file, conflict);
     if (bad != NFS4_OK) return plain(res, bad);
@@ -379,7 +378,7 @@ void ServerState::erase_open(std::uint64_t number) {
   wake_waiters(inode);
 }
 
-nfsstat4 ServerState::run(Context& at, op::CLOSE, const CLOSE4args& args, CLOSE4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::CLOSE, const CLOSE4args& args, CLOSE4res& res) {
   stateid4 closed = args.open_stateid;
   if (habits.careless_close) closed.seqid = 0;
   std::uint64_t number = 0;
@@ -394,7 +393,7 @@ nfsstat4 ServerState::run(Context& at, op::CLOSE, const CLOSE4args& args, CLOSE4
 }
 
 /// 18.18.3: to what OPENs have asked for, or to unions of it. Linux takes only the former.
-nfsstat4 ServerState::run(Context& at, op::OPEN_DOWNGRADE, const OPEN_DOWNGRADE4args& args,
+nfsstat4 ServerState::run(Execution& at, op::OPEN_DOWNGRADE, const OPEN_DOWNGRADE4args& args,
                           OPEN_DOWNGRADE4res& res) {
   std::uint64_t number = 0;
   if (const auto bad = check_open(args.open_stateid, at, number); bad != NFS4_OK) return plain(res, bad);

@@ -11,7 +11,7 @@ bool ServerState::is_expired(const ClientState& client) const {
   return client.at_work == 0 && now_() > client.renewed + std::chrono::seconds(lease);
 }
 
-/// What comes with time.
+/// What has run out: the grace period, the time for returning delegations, leases.
 void ServerState::look_at_time() {
   if (grace_is_open_ && !in_grace()) end_grace();
   revoke_late();
@@ -172,7 +172,7 @@ void ServerState::end_grace() {
 }
 
 /// Whether a client may reclaim what it had before the restart: stable storage knows who had state (8.4.2.1).
-nfsstat4 ServerState::check_reclaim(const Context& at) const {
+nfsstat4 ServerState::check_reclaim(const Execution& at) const {
   const ClientState& client = clients.at(at.client);
   if (!in_grace() || client.reclaimed) return NFS4ERR_NO_GRACE;
   if (!may_reclaim_.contains(client.owner)) return NFS4ERR_RECLAIM_BAD;

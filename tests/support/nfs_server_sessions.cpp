@@ -23,7 +23,8 @@ sessionid4 session_id(std::uint64_t boot, std::uint64_t number) {
 // ---- EXCHANGE_ID ----
 
 /// The nine cases of 18.35.4.
-nfsstat4 ServerState::run(Context& at, op::EXCHANGE_ID, const EXCHANGE_ID4args& args, EXCHANGE_ID4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::EXCHANGE_ID, const EXCHANGE_ID4args& args,
+                          EXCHANGE_ID4res& res) {
   last_exchange_id = args;
   const client_owner4& owner = args.eia_clientowner;
   const bool update = (args.eia_flags & EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0;
@@ -76,7 +77,7 @@ nfsstat4 ServerState::run(Context& at, op::EXCHANGE_ID, const EXCHANGE_ID4args& 
 // ---- CREATE_SESSION ----
 
 /// 18.36.4: the sequence id and the answer of the one before are the client id's.
-nfsstat4 ServerState::run(Context& at, op::CREATE_SESSION, const CREATE_SESSION4args& args,
+nfsstat4 ServerState::run(Execution& at, op::CREATE_SESSION, const CREATE_SESSION4args& args,
                           CREATE_SESSION4res& res) {
   last_create_session = args;
   const auto found = clients.find(args.csa_clientid);
@@ -106,7 +107,7 @@ nfsstat4 ServerState::run(Context& at, op::CREATE_SESSION, const CREATE_SESSION4
   return status;
 }
 
-nfsstat4 ServerState::create_session(Context& at, ClientState& client, const CREATE_SESSION4args& args,
+nfsstat4 ServerState::create_session(Execution& at, ClientState& client, const CREATE_SESSION4args& args,
                                      CREATE_SESSION4res& res) {
   if (const auto forced = injected(OP_CREATE_SESSION)) return plain(res, *forced);
   if (!(client.principal == at.who)) return plain(res, NFS4ERR_CLID_INUSE);
@@ -155,7 +156,7 @@ nfsstat4 ServerState::create_session(Context& at, ClientState& client, const CRE
 }
 
 /// 18.37.3: not while it has requests under way, other than this one.
-nfsstat4 ServerState::run(Context& at, op::DESTROY_SESSION, const DESTROY_SESSION4args& args,
+nfsstat4 ServerState::run(Execution& at, op::DESTROY_SESSION, const DESTROY_SESSION4args& args,
                           DESTROY_SESSION4res& res) {
   const auto found = sessions.find(args.dsa_sessionid);
   if (found == sessions.end()) return plain(res, NFS4ERR_BADSESSION);
@@ -166,7 +167,7 @@ nfsstat4 ServerState::run(Context& at, op::DESTROY_SESSION, const DESTROY_SESSIO
   return plain(res, NFS4_OK);
 }
 
-nfsstat4 ServerState::run(Context& at, op::BIND_CONN_TO_SESSION, const BIND_CONN_TO_SESSION4args& args,
+nfsstat4 ServerState::run(Execution& at, op::BIND_CONN_TO_SESSION, const BIND_CONN_TO_SESSION4args& args,
                           BIND_CONN_TO_SESSION4res& res) {
   const auto found = sessions.find(args.bctsa_sessid);
   if (found == sessions.end()) return plain(res, NFS4ERR_BADSESSION);
@@ -182,7 +183,7 @@ nfsstat4 ServerState::run(Context& at, op::BIND_CONN_TO_SESSION, const BIND_CONN
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::BACKCHANNEL_CTL, const BACKCHANNEL_CTL4args& args,
+nfsstat4 ServerState::run(Execution& at, op::BACKCHANNEL_CTL, const BACKCHANNEL_CTL4args& args,
                           BACKCHANNEL_CTL4res& res) {
   const auto found = sessions.find(at.session);
   if (found != sessions.end()) found->second.callback_program = args.bca_cb_program;
@@ -198,7 +199,7 @@ bool ServerState::has_state(clientid4 client) const {
 }
 
 /// 18.50.3: not while there are sessions, open state or delegations.
-nfsstat4 ServerState::run(Context&, op::DESTROY_CLIENTID, const DESTROY_CLIENTID4args& args,
+nfsstat4 ServerState::run(Execution&, op::DESTROY_CLIENTID, const DESTROY_CLIENTID4args& args,
                           DESTROY_CLIENTID4res& res) {
   if (!clients.contains(args.dca_clientid)) return plain(res, NFS4ERR_STALE_CLIENTID);
   // Where a session was lost it may not know of them: the answer to an OPEN was lost with it.
@@ -219,7 +220,7 @@ nfsstat4 ServerState::run(Context&, op::DESTROY_CLIENTID, const DESTROY_CLIENTID
 // ---- SEQUENCE ----
 
 /// 2.10.3.1: with SP4_NONE a server may associate a connection by itself.
-nfsstat4 ServerState::check_connection(SessionState& session, const Context& at) {
+nfsstat4 ServerState::check_connection(SessionState& session, const Execution& at) {
   if (session.connections.contains(at.connection)) return NFS4_OK;
   // It came while its connection was there, and is looked at when that has ended: as if it had been in time.
   if (ended_.contains(at.connection)) return NFS4_OK;
@@ -235,7 +236,7 @@ nfsstat4 ServerState::check_connection(SessionState& session, const Context& at)
 }
 
 /// A sequence id that was used already (2.10.6.1.3).
-nfsstat4 ServerState::check_retry(Context& at, Slot& slot, const SEQUENCE4args& args) {
+nfsstat4 ServerState::check_retry(Execution& at, Slot& slot, const SEQUENCE4args& args) {
   const bool same = slot.digest == at.digest && slot.operations == at.count;
   if (!same) problem("a sequence id is used again for another request");
   if (slot.at_work) {
@@ -270,7 +271,7 @@ void ServerState::retire_slots(SessionState& session, const SEQUENCE4args& args)
   session.granted = wanted;
 }
 
-std::uint32_t ServerState::status_flags(const Context& at, const SessionState& session) const {
+std::uint32_t ServerState::status_flags(const Execution& at, const SessionState& session) const {
   std::uint32_t out = 0;
   if (habits.tells_path_down && session.backchannels.empty() && session.callback_program != 0 &&
       habits.grants_backchannel) {
@@ -297,7 +298,7 @@ std::uint32_t ServerState::status_flags(const Context& at, const SessionState& s
 }
 
 /// 18.46.3. What fails here leaves the slot as it was.
-nfsstat4 ServerState::run(Context& at, op::SEQUENCE, const SEQUENCE4args& args, SEQUENCE4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::SEQUENCE, const SEQUENCE4args& args, SEQUENCE4res& res) {
   if (at.in_session) return plain(res, NFS4ERR_SEQUENCE_POS);
   const auto found = sessions.find(args.sa_sessionid);
   if (found == sessions.end()) return plain(res, NFS4ERR_BADSESSION);
@@ -362,7 +363,7 @@ nfsstat4 ServerState::run(Context& at, op::SEQUENCE, const SEQUENCE4args& args, 
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::RECLAIM_COMPLETE, const RECLAIM_COMPLETE4args& args,
+nfsstat4 ServerState::run(Execution& at, op::RECLAIM_COMPLETE, const RECLAIM_COMPLETE4args& args,
                           RECLAIM_COMPLETE4res& res) {
   if (args.rca_one_fs) {
     return plain(res, current(at) != nullptr ? NFS4_OK : NFS4ERR_NOFILEHANDLE);

@@ -23,55 +23,8 @@ bool with_op(std::uint32_t number, F f) {
   switch (number) {
 #define NFS_OP(NAME) \
   case OP_##NAME:    \
-    return f(op::NAME{})
-    NFS_OP(ACCESS);
-    NFS_OP(BACKCHANNEL_CTL);
-    NFS_OP(CLOSE);
-    NFS_OP(COMMIT);
-    NFS_OP(CREATE);
-    NFS_OP(GETATTR);
-    NFS_OP(GETFH);
-    NFS_OP(LINK);
-    NFS_OP(LOOKUP);
-    NFS_OP(OPEN);
-    NFS_OP(PUTFH);
-    NFS_OP(PUTPUBFH);
-    NFS_OP(PUTROOTFH);
-    NFS_OP(READ);
-    NFS_OP(READDIR);
-    NFS_OP(READLINK);
-    NFS_OP(REMOVE);
-    NFS_OP(RENAME);
-    NFS_OP(SAVEFH);
-    NFS_OP(SECINFO_NO_NAME);
-    NFS_OP(SETATTR);
-    NFS_OP(WRITE);
-    NFS_OP(BIND_CONN_TO_SESSION);
-    NFS_OP(EXCHANGE_ID);
-    NFS_OP(CREATE_SESSION);
-    NFS_OP(DESTROY_SESSION);
-    NFS_OP(DESTROY_CLIENTID);
-    NFS_OP(SEQUENCE);
-    NFS_OP(RECLAIM_COMPLETE);
-    NFS_OP(SEEK);
-    NFS_OP(DELEGRETURN);
-    NFS_OP(TEST_STATEID);
-    NFS_OP(FREE_STATEID);
-    NFS_OP(LOOKUPP);
-    NFS_OP(RESTOREFH);
-    NFS_OP(LOCK);
-    NFS_OP(LOCKT);
-    NFS_OP(LOCKU);
-    NFS_OP(OPEN_DOWNGRADE);
-    NFS_OP(ALLOCATE);
-    NFS_OP(DEALLOCATE);
-    NFS_OP(READ_PLUS);
-    NFS_OP(COPY);
-    NFS_OP(CLONE);
-    NFS_OP(GETXATTR);
-    NFS_OP(SETXATTR);
-    NFS_OP(LISTXATTRS);
-    NFS_OP(REMOVEXATTR);
+    return f(op::NAME{});
+    NFS_SERVER_OPERATIONS(NFS_OP)
 #undef NFS_OP
     default:
       return false;
@@ -213,7 +166,7 @@ void ServerState::problem(const std::string& text) {
   if (problems.size() < kProblemsMax) problems += text + "\n";
 }
 
-void ServerState::log(const Context& at, nfs_opnum4 op, std::uint64_t inode, std::string gist,
+void ServerState::log(const Execution& at, nfs_opnum4 op, std::uint64_t inode, std::string gist,
                       nfsstat4 status) {
   Executed& one = executed.emplace_back();
   one.at = now_();
@@ -248,7 +201,7 @@ std::optional<nfsstat4> ServerState::injected(nfs_opnum4 op) {
 // ---- one operation ----
 
 template <class Op>
-bool ServerState::one(Context& at, Encoder& out) {
+bool ServerState::one(Execution& at, Encoder& out) {
   typename Op::Args args{};
   if (!xdr::decode(at.in, args)) return false;
   typename Op::Res res{};
@@ -282,7 +235,7 @@ bool ServerState::one(Context& at, Encoder& out) {
   return true;
 }
 
-bool ServerState::operation(Context& at, std::uint32_t number, Encoder& out) {
+bool ServerState::operation(Execution& at, std::uint32_t number, Encoder& out) {
   bool decoded = true;
   const bool known = with_op(number, [&](auto op) {
     decoded = one<decltype(op)>(at, out);
@@ -380,14 +333,15 @@ std::unique_ptr<Execution> ServerState::begin(xdr::ConstBytes body, std::size_t 
   return run;
 }
 
-void ServerState::conclude(Context& at) {
+/// Fills in the status and the number of results, which stand in front of them.
+void ServerState::conclude(Execution& at) {
   xdr::store_u32(at.answer->message.stream.data(), at.status);
   xdr::store_u32(at.answer->message.stream.data() + at.count_at, at.done);
   at.stage = Execution::Stage::answered;
 }
 
 /// The answer from the reply cache.
-void ServerState::replay(Context& at) {
+void ServerState::replay(Execution& at) {
   const Slot& slot = sessions.at(at.session).slots[at.slot];
   auto again = std::make_unique<Answer>();
   again->replayed = true;
@@ -438,7 +392,7 @@ bool ServerState::gives_up(Execution& run) {
 }
 
 /// The request has its answer: its slot is free, and keeps what a retransmission will get.
-void ServerState::settle(Context& at) {
+void ServerState::settle(Execution& at) {
   bury();
   if (!at.in_session) return;
   if (const auto client = clients.find(at.client); client != clients.end()) --client->second.at_work;

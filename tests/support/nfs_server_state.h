@@ -84,13 +84,13 @@ struct DelegationState {
   nfs4::clientid4 client = 0;
   std::uint64_t inode = 0;
   Revoked revoked = Revoked::no;
-  std::optional<Instant> recalled;
+  std::optional<Instant> recalled;  // when
 };
 
 struct Slot {
   std::uint32_t sequence = 0;
-  bool used = false, at_work = false, cached = false;
-  bool may_begin_anew = false;  // it was retired, and came back
+  bool used = false, at_work = false, cached = false;  // at_work: the request has no answer yet
+  bool may_begin_anew = false;                         // it was retired, and came back
   bool cachethis = false;
   std::uint32_t operations = 0;  // of the request
   std::uint64_t digest = 0;      // of the request behind SEQUENCE
@@ -124,15 +124,15 @@ struct ClientState {
   Octets owner;
   nfs4::verifier4 verifier{};
   Principal principal;
-  bool confirmed = false, reclaimed = false;
+  bool confirmed = false, reclaimed = false;             // reclaimed: it has said RECLAIM_COMPLETE
   nfs4::sequenceid4 sequence = 1;                        // of the next CREATE_SESSION
   std::optional<nfs4::CREATE_SESSION4res> last_created;  // the answer to the one before
   unsigned sessions = 0;                                 // made so far
   bool was_delayed = false;                              // by the answer to its last CREATE_SESSION
   Instant renewed{};
-  unsigned at_work = 0;                           // requests
+  unsigned at_work = 0;                           // requests without an answer yet
   std::map<std::uint64_t, std::uint32_t> opened;  // in this boot: inode → share_access
-  bool has_revoked = false;                       // perhaps
+  bool has_revoked = false;                       // it may have state that was revoked and not freed
 };
 
 // What stands in stateid4::other: the server's boot, and a number.
@@ -148,6 +148,7 @@ nfs4::nfs_fh4 handle_of(std::uint64_t inode);
 /// The whole of a message, its items and their padding put back.
 Octets flattened(const xdr::Message& message);
 
+/// `op` gets `status` and is not executed, `times` times, after `skip` others.
 struct Rule {
   nfs4::nfs_opnum4 op;
   nfs4::nfsstat4 status;
@@ -213,6 +214,19 @@ class Execution {
   std::uint64_t digest = 0;  // of what stands behind SEQUENCE
 };
 
+/// The operations that this server has.
+// clang-format off
+#define NFS_SERVER_OPERATIONS(DO) \
+  DO(ACCESS) DO(BACKCHANNEL_CTL) DO(CLOSE) DO(COMMIT) DO(CREATE) DO(GETATTR) DO(GETFH) DO(LINK) \
+  DO(LOOKUP) DO(OPEN) DO(PUTFH) DO(PUTPUBFH) DO(PUTROOTFH) DO(READ) DO(READDIR) DO(READLINK) \
+  DO(REMOVE) DO(RENAME) DO(SAVEFH) DO(SECINFO_NO_NAME) DO(SETATTR) DO(WRITE) \
+  DO(BIND_CONN_TO_SESSION) DO(EXCHANGE_ID) DO(CREATE_SESSION) DO(DESTROY_SESSION) \
+  DO(DESTROY_CLIENTID) DO(SEQUENCE) DO(RECLAIM_COMPLETE) DO(SEEK) DO(DELEGRETURN) DO(TEST_STATEID) \
+  DO(FREE_STATEID) DO(LOOKUPP) DO(RESTOREFH) DO(LOCK) DO(LOCKT) DO(LOCKU) DO(OPEN_DOWNGRADE) \
+  DO(ALLOCATE) DO(DEALLOCATE) DO(READ_PLUS) DO(COPY) DO(CLONE) DO(GETXATTR) DO(SETXATTR) \
+  DO(LISTXATTRS) DO(REMOVEXATTR)
+// clang-format on
+
 class ServerState {
  public:
   using Now = std::function<Instant()>;
@@ -238,7 +252,6 @@ class ServerState {
   void look_at_time();
   /// All that the client has is gone, and nothing on stable storage knows it.
   void discard_client(nfs4::clientid4 client);
-  void revoke_all(nfs4::clientid4 client, Revoked why);
   void revoke_delegation(std::uint64_t number, Revoked why);
   /// A lock of somebody else's, on the server itself.
   void lock_locally(std::uint64_t inode, LockPiece piece);
@@ -246,7 +259,6 @@ class ServerState {
 
   [[nodiscard]] nfs4::stateid4 stateid_of(std::uint64_t number, std::uint32_t seqid) const;
   [[nodiscard]] bool in_grace() const { return now_() < grace_until; }
-  [[nodiscard]] bool is_expired(const ClientState& client) const;
   [[nodiscard]] Instant now() const { return now_(); }
 
   // ---- requests ----
@@ -303,25 +315,26 @@ class ServerState {
   std::string problems;
 
  private:
-  using Context = Execution;
   template <class Op>
-  bool one(Context& at, xdr::Encoder& out);
-  bool operation(Context& at, std::uint32_t number, xdr::Encoder& out);
+  bool one(Execution& at, xdr::Encoder& out);
+  bool operation(Execution& at, std::uint32_t number, xdr::Encoder& out);
   std::optional<nfs4::nfsstat4> injected(nfs4::nfs_opnum4 op);
   nfs4::nfsstat4 start(std::uint32_t minor, const std::vector<nfs4::nfs_opnum4>& ops);
-  static void conclude(Context& at);
-  void settle(Context& at);
-  void replay(Context& at);
-  void log(const Context& at, nfs4::nfs_opnum4 op, std::uint64_t inode, std::string gist,
+  static void conclude(Execution& at);
+  void settle(Execution& at);
+  void replay(Execution& at);
+  void log(const Execution& at, nfs4::nfs_opnum4 op, std::uint64_t inode, std::string gist,
            nfs4::nfsstat4 status);
 
   // nfs_server_names.cpp
   static constexpr std::uint64_t kRoot = 1;
-  Inode* current(Context& at);
-  nfs4::nfsstat4 check_directory(Context& at, Inode*& directory);
+  Inode* current(Execution& at);
+  static void set_current(Execution& at, std::uint64_t inode);
+  static nfs4::nfsstat4 check_regular(const Inode& inode);
+  nfs4::nfsstat4 check_directory(Execution& at, Inode*& directory);
   nfs4::nfsstat4 check_writable(const Inode& inode) const;
   static nfs4::nfsstat4 check_name(const std::string& name);
-  nfs4::nfsstat4 check_place(Context& at, const std::string& name, Inode*& directory);
+  nfs4::nfsstat4 check_place(Execution& at, const std::string& name, Inode*& directory);
   Inode* child(const Inode& directory, const std::string& name);
   void attach(Inode& directory, const std::string& name, std::uint64_t id);
   void detach(Inode& directory, const std::string& name);
@@ -337,119 +350,76 @@ class ServerState {
   [[nodiscard]] nfs4::verifier4 cookie_verifier(const Inode& directory) const;
 
   // nfs_server_sessions.cpp
-  nfs4::nfsstat4 create_session(Context& at, ClientState& client, const nfs4::CREATE_SESSION4args& args,
+  nfs4::nfsstat4 create_session(Execution& at, ClientState& client, const nfs4::CREATE_SESSION4args& args,
                                 nfs4::CREATE_SESSION4res& res);
-  nfs4::nfsstat4 check_connection(SessionState& session, const Context& at);
-  nfs4::nfsstat4 check_retry(Context& at, Slot& slot, const nfs4::SEQUENCE4args& args);
-  [[nodiscard]] std::uint32_t status_flags(const Context& at, const SessionState& session) const;
+  nfs4::nfsstat4 check_connection(SessionState& session, const Execution& at);
+  nfs4::nfsstat4 check_retry(Execution& at, Slot& slot, const nfs4::SEQUENCE4args& args);
+  [[nodiscard]] std::uint32_t status_flags(const Execution& at, const SessionState& session) const;
   void retire_slots(SessionState& session, const nfs4::SEQUENCE4args& args);
   [[nodiscard]] bool has_state(nfs4::clientid4 client) const;
 
   // nfs_server_recovery.cpp
+  [[nodiscard]] bool is_expired(const ClientState& client) const;
+  void revoke_all(nfs4::clientid4 client, Revoked why);
   void end_grace();
   void end_courtesy(nfs4::clientid4 client);
   void note_freed(nfs4::clientid4 client);
-  [[nodiscard]] nfs4::nfsstat4 check_reclaim(const Context& at) const;
+  [[nodiscard]] nfs4::nfsstat4 check_reclaim(const Execution& at) const;
   static nfs4::nfsstat4 status_of_revoked(Revoked why, nfs4::nfsstat4 otherwise);
 
   // nfs_server_opens.cpp
   struct Opening;
-  nfs4::nfsstat4 resolve(const nfs4::stateid4& given, Context& at, nfs4::stateid4& stateid);
+  nfs4::nfsstat4 resolve(const nfs4::stateid4& given, Execution& at, nfs4::stateid4& stateid);
   nfs4::nfsstat4 check_known(const nfs4::stateid4& stateid, std::uint32_t seqid, nfs4::clientid4 owner,
-                             std::uint64_t inode, Revoked revoked, const Context& at);
-  nfs4::nfsstat4 check_open(const nfs4::stateid4& given, Context& at, std::uint64_t& number);
+                             std::uint64_t inode, Revoked revoked, const Execution& at);
+  nfs4::nfsstat4 check_open(const nfs4::stateid4& given, Execution& at, std::uint64_t& number);
   /// For READ, WRITE and their like: any stateid that allows `access`.
-  nfs4::nfsstat4 check_io(const nfs4::stateid4& given, Context& at, std::uint32_t access);
-  nfs4::nfsstat4 check_change(const nfs4::stateid4& given, Context& at);
-  nfs4::nfsstat4 check_claim(Context& at, const nfs4::OPEN4args& args, Opening& opening);
-  nfs4::nfsstat4 create(Context& at, const nfs4::createhow4& how, Opening& opening);
-  nfs4::nfsstat4 check_share(const Context& at, const nfs4::OPEN4args& args, const Inode& inode,
+  nfs4::nfsstat4 check_io(const nfs4::stateid4& given, Execution& at, std::uint32_t access);
+  nfs4::nfsstat4 check_change(const nfs4::stateid4& given, Execution& at);
+  nfs4::nfsstat4 check_claim(Execution& at, const nfs4::OPEN4args& args, Opening& opening);
+  nfs4::nfsstat4 create(Execution& at, const nfs4::createhow4& how, Opening& opening);
+  nfs4::nfsstat4 check_share(const Execution& at, const nfs4::OPEN4args& args, const Inode& inode,
                              nfs4::nfsstat4 conflict);
-  nfs4::stateid4 grant(const Context& at, const nfs4::OPEN4args& args, const Inode& inode);
+  nfs4::stateid4 grant(const Execution& at, const nfs4::OPEN4args& args, const Inode& inode);
   [[nodiscard]] bool is_open(std::uint64_t inode) const;
   void erase_open(std::uint64_t number);
 
   // nfs_server_data.cpp
   nfs4::nfsstat4 make_room(Inode& inode, std::uint64_t end, bool unstable, std::uint64_t& most);
-  void put(Context& at, Inode& inode, std::uint64_t offset, std::string_view data, bool stable);
+  void put(Execution& at, Inode& inode, std::uint64_t offset, std::string_view data, bool stable);
   void resize(Inode& inode, std::uint64_t size);
   [[nodiscard]] bool is_full() const { return space && used >= *space; }
   [[nodiscard]] nfs4::verifier4 write_verifier() const;
   void drop_unstable(Inode& inode);
-  nfs4::nfsstat4 check_two(Context& at, const nfs4::stateid4& from, const nfs4::stateid4& to);
+  nfs4::nfsstat4 check_two(Execution& at, const nfs4::stateid4& from, const nfs4::stateid4& to);
 
   // nfs_server_delegations.cpp
   [[nodiscard]] bool has_backchannel(nfs4::clientid4 client) const;
-  void delegate(const Context& at, const nfs4::OPEN4args& args, const Inode& inode,
+  void delegate(const Execution& at, const nfs4::OPEN4args& args, const Inode& inode,
                 nfs4::open_delegation4& out);
   /// NFS4ERR_DELAY while somebody else has a delegation of it, which is recalled.
-  nfs4::nfsstat4 recall_others(const Context& at, std::uint64_t inode);
+  nfs4::nfsstat4 recall_others(const Execution& at, std::uint64_t inode);
   void revoke_late();
-  [[nodiscard]] nfs4::nfsstat4 delegation_status(const nfs4::stateid4& stateid, const Context& at);
+  [[nodiscard]] nfs4::nfsstat4 delegation_status(const nfs4::stateid4& stateid, const Execution& at);
 
   // nfs_server_locks.cpp
   bool conflict(std::uint64_t inode, const LockOwnerState& mine, const LockPiece& wanted,
                 nfs4::LOCK4denied& denied);
   void wake_waiters(std::uint64_t inode);
-  nfs4::nfsstat4 find_lock_owner(Context& at, const nfs4::LOCK4args& args, std::uint64_t& number);
-  nfs4::nfsstat4 check_lock(const nfs4::stateid4& given, Context& at, std::uint64_t& number);
+  nfs4::nfsstat4 find_lock_owner(Execution& at, const nfs4::LOCK4args& args, std::uint64_t& number);
+  nfs4::nfsstat4 check_lock(const nfs4::stateid4& given, Execution& at, std::uint64_t& number);
 
+  /// The result that is nothing but a status.
   template <class Res>
   static nfs4::nfsstat4 plain(Res& res, nfs4::nfsstat4 status) {
     nfs4::set_status(res, status);
     return status;
   }
 
-#define NFS_OP(NAME) \
-  nfs4::nfsstat4 run(Context& at, nfs4::op::NAME, const nfs4::op::NAME::Args& args, nfs4::op::NAME::Res& res)
-  NFS_OP(ACCESS);
-  NFS_OP(BACKCHANNEL_CTL);
-  NFS_OP(CLOSE);
-  NFS_OP(COMMIT);
-  NFS_OP(CREATE);
-  NFS_OP(GETATTR);
-  NFS_OP(GETFH);
-  NFS_OP(LINK);
-  NFS_OP(LOOKUP);
-  NFS_OP(OPEN);
-  NFS_OP(PUTFH);
-  NFS_OP(PUTPUBFH);
-  NFS_OP(PUTROOTFH);
-  NFS_OP(READ);
-  NFS_OP(READDIR);
-  NFS_OP(READLINK);
-  NFS_OP(REMOVE);
-  NFS_OP(RENAME);
-  NFS_OP(SAVEFH);
-  NFS_OP(SECINFO_NO_NAME);
-  NFS_OP(SETATTR);
-  NFS_OP(WRITE);
-  NFS_OP(BIND_CONN_TO_SESSION);
-  NFS_OP(EXCHANGE_ID);
-  NFS_OP(CREATE_SESSION);
-  NFS_OP(DESTROY_SESSION);
-  NFS_OP(DESTROY_CLIENTID);
-  NFS_OP(SEQUENCE);
-  NFS_OP(RECLAIM_COMPLETE);
-  NFS_OP(SEEK);
-  NFS_OP(DELEGRETURN);
-  NFS_OP(TEST_STATEID);
-  NFS_OP(FREE_STATEID);
-  NFS_OP(LOOKUPP);
-  NFS_OP(RESTOREFH);
-  NFS_OP(LOCK);
-  NFS_OP(LOCKT);
-  NFS_OP(LOCKU);
-  NFS_OP(OPEN_DOWNGRADE);
-  NFS_OP(ALLOCATE);
-  NFS_OP(DEALLOCATE);
-  NFS_OP(READ_PLUS);
-  NFS_OP(COPY);
-  NFS_OP(CLONE);
-  NFS_OP(GETXATTR);
-  NFS_OP(SETXATTR);
-  NFS_OP(LISTXATTRS);
-  NFS_OP(REMOVEXATTR);
+#define NFS_OP(NAME)                                                                  \
+  nfs4::nfsstat4 run(Execution& at, nfs4::op::NAME, const nfs4::op::NAME::Args& args, \
+                     nfs4::op::NAME::Res& res);
+  NFS_SERVER_OPERATIONS(NFS_OP)
 #undef NFS_OP
 
   const Now now_;

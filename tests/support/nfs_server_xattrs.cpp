@@ -7,7 +7,7 @@ namespace nfsrdma::testing {
 
 using namespace nfs4;
 
-nfsstat4 ServerState::run(Context& at, op::GETXATTR, const GETXATTR4args& args, GETXATTR4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::GETXATTR, const GETXATTR4args& args, GETXATTR4res& res) {
   const Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   const auto found = inode->xattrs.find(args.gxa_name.value);
@@ -16,7 +16,7 @@ nfsstat4 ServerState::run(Context& at, op::GETXATTR, const GETXATTR4args& args, 
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::SETXATTR, const SETXATTR4args& args, SETXATTR4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::SETXATTR, const SETXATTR4args& args, SETXATTR4res& res) {
   Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   const bool there = inode->xattrs.contains(args.sxa_key.value);
@@ -29,7 +29,8 @@ nfsstat4 ServerState::run(Context& at, op::SETXATTR, const SETXATTR4args& args, 
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::REMOVEXATTR, const REMOVEXATTR4args& args, REMOVEXATTR4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::REMOVEXATTR, const REMOVEXATTR4args& args,
+                          REMOVEXATTR4res& res) {
   Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   if (!inode->xattrs.contains(args.rxa_name.value)) return plain(res, NFS4ERR_NOXATTR);
@@ -40,7 +41,7 @@ nfsstat4 ServerState::run(Context& at, op::REMOVEXATTR, const REMOVEXATTR4args& 
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Context& at, op::LISTXATTRS, const LISTXATTRS4args& args, LISTXATTRS4res& res) {
+nfsstat4 ServerState::run(Execution& at, op::LISTXATTRS, const LISTXATTRS4args& args, LISTXATTRS4res& res) {
   const Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   LISTXATTRS4resok ok;

@@ -287,7 +287,7 @@ TEST_CASE(
   for (const std::string how : {"at once", "late", "never", "failed"}) {
     CAPTURE(how);
     Two two;
-    Habits& habits = two.network.habits(two.client_host);
+    DeviceHabits& habits = two.network.habits(two.client_host);
     habits.revokes_late = how == "late" ? 1000 : 0;
     habits.revokes_never = how == "never" ? 1000 : 0;
     habits.revokes_failed = how == "failed" ? 1000 : 0;

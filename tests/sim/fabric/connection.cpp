@@ -17,7 +17,7 @@ constexpr auto kLongestDial = 127s;
 // ---- beginning and end ----
 
 SimConnection::SimConnection(Host& host, std::shared_ptr<Pair> pair, fabric::DialOptions options,
-                             const Habits& habits, fabric::Handler& handler)
+                             const DeviceHabits& habits, fabric::Handler& handler)
     : host_(host),
       loop_(host.loop()),
       pair_(std::move(pair)),
@@ -39,8 +39,8 @@ SimConnection::SimConnection(Host& host, std::shared_ptr<Pair> pair, fabric::Dia
   const LinkConditions& link = pair_->link();
   if (random.per_mille(link.dials_lost)) return;
   if (random.per_mille(link.dials_refused)) {
-    simulation().after(2 * link.latency, [this, alive = std::weak_ptr(alive_)] {
-      if (!alive.expired()) end(error(ErrorKind::connection, ECONNREFUSED, "nobody listens there"));
+    simulation().after(2 * link.latency, [this, alive = alive_] {
+      if (*alive) end(error(ErrorKind::connection, ECONNREFUSED, "nobody listens there"));
     });
     return;
   }
@@ -56,7 +56,7 @@ SimConnection::SimConnection(Host& host, std::shared_ptr<Pair> pair, fabric::Dia
 }
 
 SimConnection::SimConnection(Host& host, std::shared_ptr<Pair> pair,
-                             std::vector<std::byte> peers_private_data, const Habits& habits,
+                             std::vector<std::byte> peers_private_data, const DeviceHabits& habits,
                              fabric::Handler& handler)
     : host_(host),
       loop_(host.loop()),

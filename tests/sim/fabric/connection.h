@@ -1,6 +1,6 @@
 // Private to the network: one end of a connection, as its owner sees it (fabric.h).
 //
-// The device is what happens in place_…() and read_memory(): they run when something arrives, whatever the
+// The device is what happens in place_…() and answer_read(): they run when something arrives, whatever the
 // owner's loop does. What the owner is to hear of is queued, and told from its loop.
 #pragma once
 
@@ -17,11 +17,11 @@ namespace nfsrdma::sim::detail {
 class SimConnection final : public fabric::Connection {
  public:
   /// Dials. A null `pair`: there is no machine with that address.
-  SimConnection(Host& host, std::shared_ptr<Pair> pair, fabric::DialOptions options, const Habits& habits,
-                fabric::Handler& handler);
+  SimConnection(Host& host, std::shared_ptr<Pair> pair, fabric::DialOptions options,
+                const DeviceHabits& habits, fabric::Handler& handler);
   /// Accepts.
   SimConnection(Host& host, std::shared_ptr<Pair> pair, std::vector<std::byte> peers_private_data,
-                const Habits& habits, fabric::Handler& handler);
+                const DeviceHabits& habits, fabric::Handler& handler);
   ~SimConnection() override;
   SimConnection(const SimConnection&) = delete;
   SimConnection& operator=(const SimConnection&) = delete;
@@ -76,7 +76,7 @@ class SimConnection final : public fabric::Connection {
     fabric::Bytes into;
     std::uint64_t cookie = 0;
   };
-  /// For the owner's ears.
+  /// What the owner is to be told, from its loop.
   struct News {
     enum class Kind : std::uint8_t { established, received, completed, ended } kind = Kind::completed;
     std::uint64_t cookie = 0;
@@ -109,7 +109,7 @@ class SimConnection final : public fabric::Connection {
   async::Loop& loop_;
   const std::shared_ptr<Pair> pair_;
   const Side side_;
-  const Habits habits_;
+  const DeviceHabits habits_;
   fabric::Handler& handler_;
   const std::string peer_;
   State state_ = State::connecting;

@@ -18,6 +18,7 @@ SimListener::~SimListener() {
 }
 
 void SimListener::take(std::shared_ptr<Pair> pair, std::vector<std::byte> private_data) {
+  // Shared, as what is posted has to be copyable.
   auto incoming = std::make_shared<std::unique_ptr<SimIncoming>>(
       std::make_unique<SimIncoming>(std::move(pair), std::move(private_data)));
   host_.loop().post([this, alive = alive_, incoming] {

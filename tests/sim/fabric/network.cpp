@@ -48,7 +48,7 @@ LinkConditions& Network::between(const Host& a, const Host& b) {
   return links_[key(a, b)];
 }
 
-Habits& Network::habits(const Host& host) {
+DeviceHabits& Network::habits(const Host& host) {
   return habits_[host.number()];
 }
 
@@ -91,29 +91,30 @@ void Network::hear(Host& host) {
   if (heard_[host.number()]) return;
   heard_[host.number()] = true;
   host.on_wake([this, &host] {
-    for (const auto& weak : std::vector(pairs_)) {
-      const auto pair = weak.lock();
-      if (!pair || !pair->has(host)) continue;
+    for (const auto& pair : pairs()) {
+      if (!pair->has(host)) continue;
       pair->drain(&pair->host(detail::Side::dialer) == &host ? detail::Side::dialer : detail::Side::listener);
     }
   });
 }
 
-std::vector<std::shared_ptr<detail::Pair>> Network::pairs_between(const Host& a, const Host& b) const {
+std::vector<std::shared_ptr<detail::Pair>> Network::pairs() const {
   std::vector<std::shared_ptr<detail::Pair>> out;
   for (const auto& weak : pairs_) {
-    if (auto pair = weak.lock(); pair && pair->is_between(a, b)) out.push_back(std::move(pair));
+    if (auto pair = weak.lock()) out.push_back(std::move(pair));
   }
   return out;
 }
 
 void Network::cut(const Host& a, const Host& b, const Told& told) {
-  for (const auto& pair : pairs_between(a, b)) pair->cut(told);
+  for (const auto& pair : pairs()) {
+    if (pair->is_between(a, b)) pair->cut(told);
+  }
 }
 
 void Network::cut(std::uint64_t connection, const Told& told) {
-  for (const auto& weak : std::vector(pairs_)) {
-    if (const auto pair = weak.lock(); pair && pair->number() == connection) pair->cut(told);
+  for (const auto& pair : pairs()) {
+    if (pair->number() == connection) pair->cut(told);
   }
 }
 
@@ -129,9 +130,7 @@ bool Network::parted(const Host& a, const Host& b) const {
 void Network::heal() {
   simulation_.note(0, "all reach all");
   parted_.clear();
-  for (const auto& weak : std::vector(pairs_)) {
-    const auto pair = weak.lock();
-    if (!pair) continue;
+  for (const auto& pair : pairs()) {
     pair->drain(detail::Side::dialer);
     pair->drain(detail::Side::listener);
   }
@@ -139,24 +138,22 @@ void Network::heal() {
 
 void Network::vanish(const Host& host) {
   simulation_.note(host.number(), "vanishes");
-  for (const auto& weak : std::vector(pairs_)) {
-    if (const auto pair = weak.lock(); pair && pair->has(host)) pair->vanish(host);
+  for (const auto& pair : pairs()) {
+    if (pair->has(host)) pair->vanish(host);
   }
 }
 
 std::vector<std::uint64_t> Network::connections(const Host& a, const Host& b) const {
   std::vector<std::uint64_t> out;
-  for (const auto& pair : pairs_between(a, b)) {
-    if (pair->stands()) out.push_back(pair->number());
+  for (const auto& pair : pairs()) {
+    if (pair->is_between(a, b) && pair->stands()) out.push_back(pair->number());
   }
   return out;
 }
 
 std::size_t Network::open() const {
   std::size_t count = 0;
-  for (const auto& weak : pairs_) {
-    const auto pair = weak.lock();
-    if (!pair) continue;
+  for (const auto& pair : pairs()) {
     for (const auto side : {detail::Side::dialer, detail::Side::listener})
       count += pair->face(side) != nullptr;
   }

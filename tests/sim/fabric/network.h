@@ -5,20 +5,20 @@
 //     channel_options.addresses = {network.address(server, 20049)};
 //     channel_options.dial = network.dialer(client);
 //
-// What it keeps of the real ones. A message travels in pieces, in order within one direction of a connection,
-// each with the delay of its link: so a Send never overtakes the RDMA Writes before it, and a connection may
-// end between any two pieces, or within one. An RDMA Write is placed and an RDMA Read is answered while the
-// peer's loop does something else, as a device does it. Completions come in order, from the loop, and may be
-// late. A Send that finds no Receive, one that is too large for it, and an access to memory that was not
-// exposed break the connection. Whoever is told of its end is told once, and some are not told at all until
-// they send something (a half-open connection).
+// What it has in common with real networks. A message travels in pieces, in order within one direction of a
+// connection, each with the delay of its link: so a Send never overtakes the RDMA Writes before it, and a
+// connection may end between any two pieces, or within one. An RDMA Write is placed and an RDMA Read is
+// answered while the peer's loop does something else, as a device does it. Completions come in order, from
+// the loop, and may be late. A Send that finds no Receive, one that is too large for it, and an access to
+// memory that was not exposed break the connection. Whoever is told of its end is told once, and some are not
+// told at all until they send something (a half-open connection).
 //
 // What may go wrong, all of it drawn from the simulation's generator or asked for by a test:
 //   - a link is slow, is cut (the connections over it end, with a word to both sides, one, or none), or is
 //     parted: nothing passes until it is healed, and whoever waits for too long gives up;
 //   - a machine's connections vanish without a word, as when its power goes;
 //   - a dial is refused, hangs until its deadline, or ends in the middle;
-//   - revoking completes at once, late, or never (Habits).
+//   - revoking completes at once, late, or never (DeviceHabits).
 //
 // Ownership: connections and listeners may outlive neither the Network nor the Simulation. Thread-safety:
 // none.
@@ -55,7 +55,7 @@ struct LinkConditions {
 };
 
 /// What a host's device is like; for connections made from then on.
-struct Habits {
+struct DeviceHabits {
   std::size_t largest_segment = std::size_t{1} << 30U;  ///< expose() makes more than one of what is larger
   bool remote_invalidation = false;
   /// A Send's completion waits until the peer has it; otherwise until it has left.
@@ -108,7 +108,7 @@ class Network {
                                                          fabric::Listener::Callback callback);
 
   [[nodiscard]] LinkConditions& between(const Host& a, const Host& b);
-  [[nodiscard]] Habits& habits(const Host& host);
+  [[nodiscard]] DeviceHabits& habits(const Host& host);
 
   /// Ends the connections between them; of what is under way a part, to a random byte, still arrives.
   void cut(const Host& a, const Host& b, const Told& told = {});
@@ -141,17 +141,18 @@ class Network {
   [[nodiscard]] static Key key(const Host& a, const Host& b);
   [[nodiscard]] Host* host_of(const sockaddr_storage& address) const;
   [[nodiscard]] detail::SimListener* listener_of(const Host& host, std::uint16_t port) const;
-  [[nodiscard]] std::vector<std::shared_ptr<detail::Pair>> pairs_between(const Host& a, const Host& b) const;
+  /// Those that are left of pairs_.
+  [[nodiscard]] std::vector<std::shared_ptr<detail::Pair>> pairs() const;
   void hear(Host& host);
   void forget_dead();
 
   Simulation& simulation_;
   std::map<Key, LinkConditions> links_;
-  std::map<unsigned, Habits> habits_;
+  std::map<unsigned, DeviceHabits> habits_;
   std::set<Key> parted_;
   std::map<std::pair<unsigned, std::uint16_t>, detail::SimListener*> listeners_;
   std::vector<std::weak_ptr<detail::Pair>> pairs_;
-  std::vector<bool> heard_;  // by host: wake() is heard of
+  std::vector<bool> heard_;  // by a host's number: its on_wake() has been called
   std::uint64_t last_ = 0;
   Watch watch_;
   std::string problems_;

@@ -53,6 +53,10 @@ bool Pair::has(const Host& host) const {
   return ends_[0].host == &host || ends_[1].host == &host;
 }
 
+bool Pair::is_parted() const {
+  return network_.parted(*ends_[0].host, *ends_[1].host);
+}
+
 bool Pair::stands() const {
   const auto up = [](const End& one) { return one.face != nullptr && one.face->established(); };
   return !cut_ && up(ends_[0]) && up(ends_[1]);
@@ -69,13 +73,11 @@ Duration Pair::delay() {
 void Pair::send(Side from, Piece piece) {
   if (cut_) return reset_later(from);
   End& to = end(other(from));
-  Random& random = simulation().random();
   // A message on the wire takes its time, and then the way takes its own; the order stays.
   const auto size = static_cast<std::int64_t>(piece.bytes.size() + 60);
   const auto rate = static_cast<std::int64_t>(std::max<std::uint64_t>(link_.bytes_per_second, 1));
   to.sent_until = std::max(to.sent_until, simulation().now()) + Duration(size * 1'000'000'000 / rate);
-  const Duration way = link_.latency + random.between(Duration{}, link_.jitter);
-  to.last_arrival = piece.arrives = std::max(to.last_arrival, to.sent_until + way);
+  to.last_arrival = piece.arrives = std::max(to.last_arrival, to.sent_until + delay());
   const bool first = to.coming.empty();
   to.coming.push_back(std::move(piece));
   if (!first) return;  // drain() looks for the next
@@ -90,8 +92,9 @@ void Pair::drain(Side side) {
       simulation().at(when, [self = shared_from_this(), side] { self->drain(side); });
       return;
     }
-    // wake() and heal() go on here. A system whose program is stopped still says that it has the bytes.
-    if (to.host->asleep() || network_.parted(*ends_[0].host, *ends_[1].host)) return give_up_later(side);
+    // wake() and heal() go on here. The system of a stopped program still acknowledges the bytes, so that
+    // nobody gives up.
+    if (to.host->asleep() || is_parted()) return give_up_later(side);
     if (!to.host->runs()) return;
     Piece piece = std::move(to.coming.front());
     to.coming.pop_front();
@@ -231,7 +234,7 @@ void Pair::vanish(const Host& host) {
   }
 }
 
-/// The sender's bytes are not acknowledged.
+/// Nothing gets through to that side: its peer gives the connection up if that stays so.
 void Pair::give_up_later(Side to) {
   simulation().after(link_.gives_up_after, [self = shared_from_this(), to, before = end(to).arrived] {
     if (self->cut_ || self->end(to).arrived != before) return;
@@ -243,8 +246,7 @@ void Pair::give_up_later(Side to) {
 /// It sends over a connection that the other side knows nothing of any more.
 void Pair::reset_later(Side side) {
   if (end(side).face == nullptr) return;
-  const bool parted = network_.parted(*ends_[0].host, *ends_[1].host);
-  const Duration when = parted ? link_.gives_up_after : 2 * delay();
+  const Duration when = is_parted() ? link_.gives_up_after : 2 * delay();
   simulation().after(when, [self = shared_from_this(), side] {
     self->tell(side, lost(ECONNRESET, self->peer_name(side), "the connection was reset"));
   });

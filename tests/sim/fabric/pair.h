@@ -57,7 +57,7 @@ class Pair final : public std::enable_shared_from_this<Pair> {
   void drain(Side side);
 
   void cut(const Told& told);
-  /// That side's program has gone; nobody is told.
+  /// That host's program has gone; nobody is told.
   void vanish(const Host& host);
   /// Takes the connection away from that side, with a reason.
   void tell(Side side, const Error& why);
@@ -75,6 +75,7 @@ class Pair final : public std::enable_shared_from_this<Pair> {
   End& end(Side side) { return ends_[static_cast<std::size_t>(side)]; }
   [[nodiscard]] Simulation& simulation() { return network_.simulation_; }
   [[nodiscard]] Duration delay();
+  [[nodiscard]] bool is_parted() const;
   bool ration(End& to, Piece& piece);
   void take_in(Side side, Piece& piece);
   void take_setup(Side side, Piece& piece);
