@@ -178,7 +178,7 @@ enum class Reaction : std::uint8_t {
   none,          ///< not of concern: this client has no such state
   rebind,        ///< the backchannel is announced anew on every connection
   find_revoked,  ///< what was revoked is found by TEST_STATEID, freed, and reported where it is used
-  recover,       ///< opens and locks are reclaimed, once for as long as the server says so
+  recover,       ///< opens and locks are reclaimed, by a recovery of the session
 };
 struct FlagRow {
   std::uint32_t flag;
@@ -213,7 +213,7 @@ void Session::heed_flags(std::uint32_t flags) {
     rebinds = rebinds || row.reaction == Reaction::rebind;
     searches = searches || row.reaction == Reaction::find_revoked;
   }
-  // Set first: a recovery begins with EXCHANGE_ID where the server wants a reclaim.
+  // Set before the recovery begins, which begins with EXCHANGE_ID where the server wants a reclaim.
   const bool known = std::exchange(reclaim_needed_, recovers);
   if (recovers && !known) start_recovery("the server restarted");
   if (rebinds) rebind_backchannels();

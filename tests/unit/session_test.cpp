@@ -396,6 +396,23 @@ TEST_CASE("session: eir_sequenceid is ignored where the server says that it conf
   CHECK(ok(m.client->disconnect()));
 }
 
+TEST_CASE("session: what the server wants to be reclaimed is reclaimed") {
+  Mounted m;
+  m.server.add_file("/a", "text");
+  (void)m.connect();
+  auto file = m.open("/a");
+  m.server.clear_calls();
+  m.server.set_sequence_flags(SEQ4_STATUS_RESTART_RECLAIM_NEEDED, 1);
+  CHECK(ok(m.client->ping()));
+  CHECK(ok(m.client->ping()));
+  CHECK(m.server.count(OP_EXCHANGE_ID) == 1);
+  CHECK(m.server.count(OP_CREATE_SESSION) == 1);
+  CHECK(m.server.count(OP_OPEN) == 1);
+  CHECK(m.server.count(OP_RECLAIM_COMPLETE) == 1);
+  CHECK(read_is(*file, "text"));
+  CHECK(ok(file->close()));
+}
+
 TEST_CASE("session: many reads at once get over the loss of their stateid") {
   Mounted m;
   m.server.add_file("/a", pattern(64'000));
