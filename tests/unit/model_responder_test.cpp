@@ -6,7 +6,7 @@
 
 #include "rpc/message.h"
 #include "rpcrdma/header.h"
-#include "support/model_client.h"
+#include "support/model_fixture.h"
 #include "support/nfs_responder.h"
 
 namespace nfsrdma::testing {
@@ -121,13 +121,6 @@ struct Server {
     while (!so()) loop.turn(loop.now() + 1s);
   }
 };
-
-Request make_directory(const std::string& name) {
-  CREATE4args args;
-  args.objtype = createtype4::of<NF4DIR>();
-  args.objname.value = name;
-  return Request().add<op::PUTROOTFH>({}).add<op::CREATE>(args);
-}
 
 TEST_CASE("model: what stalls is executed at the end, once, though its connection is gone") {
   Server m;

@@ -83,20 +83,51 @@ TEST_CASE(
   CHECK(m.server.sessions() == 0);
 }
 
+TEST_CASE("S16 a LOCK waits for the CLOSE that an OPEN has overtaken, which takes what is locked with it") {
+  Engine m;
+  m.server.set_careless_close(true);
+  m.server.add_file("/f", "text");
+  EngineClient& c = m.connect();
+  const auto open = [&c] {
+    return c.files.open_handle(nullptr, c.handle("/f"), "f", OPEN4_SHARE_ACCESS_BOTH, {});
+  };
+  auto first = c.run(open());
+  REQUIRE(ok(first));
+  m.server.hold(OP_CLOSE, false);
+  auto closing = c.files.close(std::move(first->file));
+  c.start(closing);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  auto second = c.run(open());
+  REQUIRE(ok(second));
+  const LockRequest wanted{1, true, {0, 10}};
+  auto locking = c.locks.set(second->file.file(), wanted);
+  c.start(locking);
+  c.turn_for(100ms);
+  CHECK(m.server.count(OP_LOCK) == 0);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return locking.done() && closing.done(); }));
+  CHECK(ok(closing.await_resume()));
+  CHECK(ok(locking.await_resume()));
+  CHECK(m.server.locks("/f") == "0-10w");
+  CHECK(second->file->state().unusable() == nullptr);
+  CHECK(ok(c.run(c.locks.release(second->file.file(), 1))));
+  CHECK(ok(c.run(c.files.close(std::move(second->file)))));
+}
+
 TEST_CASE("S10 a rename goes on as long as its caller waits, however often the server restarts meanwhile") {
   Engine m;
   SessionOptions patient;
   patient.patience = 1h;
   EngineClient& c = m.client.emplace(m.server, "engine", patient);
   m.server.add_file("/a", "text");
-  m.server.stall(OP_RENAME);
+  m.server.hold(OP_RENAME, false);
   auto renaming = c.objects.rename(nullptr, c.root, "a", c.root, "b", {});
   c.start(renaming);
   constexpr int kRestarts = 12;
   for (int i = 0; i < kRestarts; ++i) {
     REQUIRE(c.turn_until([&] { return m.server.held() == 1; }, 60s));
     m.server.restart();
-    m.server.stall(OP_RENAME);
+    m.server.hold(OP_RENAME, false);
   }
   REQUIRE(c.turn_until([&] { return m.server.held() == 1; }, 60s));
   m.server.release();
