@@ -1,8 +1,12 @@
 // nfsrdma_sim: the client, whole, against a model server, on virtual time, from seeds.
 //
-//     nfsrdma_sim --seed N [--ops M] [--calm] [--trace]   one, and why it failed if it did
-//     nfsrdma_sim --seeds A-B [--ops M]                   all of them
-//     nfsrdma_sim --long HOURS [--ops M]                  new ones until so much real time has passed
+//     nfsrdma_sim --seed N [--ops M] [--calm] [--without KINDS] [--trace]   one, and why it failed if it did
+//     nfsrdma_sim --seeds A-B [--ops M]                                     all of them
+//     nfsrdma_sim --long HOURS [--ops M]                                    new ones for so much real time
+//
+// KINDS: kinds of trouble (climate.cpp) that stay away, with commas between them. Of the first seed that
+// fails the last lines of its trace are printed, and the command line of a run that is as small as it can be
+// made and still fails.
 //
 // One run in twenty is done twice: the same seed must give the same hash. The last line says how many seeds
 // and operations, how much virtual time, and the hash over all of their traces. The exit status is that of
@@ -20,6 +24,7 @@
 #include <string>
 
 #include "sim/run.h"
+#include "sim/shrink.h"
 
 namespace {
 
@@ -80,11 +85,14 @@ Arguments parse(int argc, char** argv) {
       out.run.operations = static_cast<unsigned>(number(argv[++i]));
     } else if (word == "--calm") {
       out.run.faults = false;
+    } else if (word == "--without" && more) {
+      out.run.without = argv[++i];
     } else if (word == "--trace") {
       out.run.prints = true;
     } else {
-      (void)std::fprintf(
-          stderr, "usage: nfsrdma_sim --seed N | --seeds A-B | --long HOURS [--ops M] [--calm] [--trace]\n");
+      (void)std::fprintf(stderr,
+                         "usage: nfsrdma_sim --seed N | --seeds A-B | --long HOURS [--ops M] [--calm] "
+                         "[--without KINDS] [--trace]\n");
       std::exit(2);
     }
   }
@@ -101,9 +109,11 @@ void report(const RunOptions& options, const Outcome& outcome, Sum& sum) {
   const bool first = sum.failures++ == 0;
   if (first) sum.verdict = outcome.verdict;
   if (first) (void)std::printf("%s", outcome.tail.c_str());
-  (void)std::printf("seed %" PRIu64 " %s:\n%s    again: nfsrdma_sim --seed %" PRIu64 " --ops %u%s\n",
-                    options.seed, outcome.verdict == Verdict::wrong ? "is wrong" : "does not finish",
-                    outcome.text.c_str(), options.seed, options.operations, options.faults ? "" : " --calm");
+  (void)std::printf("seed %" PRIu64 " %s:\n%s    again: %s\n", options.seed,
+                    outcome.verdict == Verdict::wrong ? "is wrong" : "does not finish", outcome.text.c_str(),
+                    command_line(options).c_str());
+  (void)std::fflush(stdout);
+  if (first && !options.prints) (void)std::printf("    small: %s\n", command_line(shrunk(options)).c_str());
   (void)std::fflush(stdout);
 }
 
