@@ -82,6 +82,7 @@ void Session::lose_locks(Open& open) {
 async::Task<Status> Session::claim_locks(std::shared_ptr<Open> open, bool reclaim, bool recovering,
                                          async::TimePoint deadline) {
   const auto owners = open->locks;  // keeps the states alive while others come and go
+  open->claiming_locks = true;
   for (const auto& [owner, state] : owners) {
     state->stateid.reset();
     const std::vector<HeldLock> held = state->held.list();
@@ -94,6 +95,7 @@ async::Task<Status> Session::claim_locks(std::shared_ptr<Open> open, bool reclai
       break;
     }
   }
+  open->claiming_locks = false;
   co_return Status();
 }
 

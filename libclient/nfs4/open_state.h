@@ -48,6 +48,7 @@ struct Open {
   std::optional<Error> lost;    // could not be recovered: every use of the file gives this
   std::uint64_t epoch = 0;      // of the client id under which the stateid was had
   bool reopening = false;       // reopen() is under way
+  bool claiming_locks = false;  // not all of its locks have been asked for under the client id of `epoch`
   bool notifies_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK
   std::optional<Delegation> delegation;
   std::uint64_t number = 0;  // in the Session's registry

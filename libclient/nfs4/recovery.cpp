@@ -44,10 +44,11 @@ Error closed_meanwhile(const std::string& path) {
   return {ErrorKind::usage, EBADF, "OPEN", path, "the file has been closed"};
 }
 
-/// The server does not know the client or its session any more, as after a restart.
+/// The server does not know the client or its session any more, as after a restart, or counts its
+/// CREATE_SESSIONs otherwise: EXCHANGE_ID helps.
 bool is_forgotten(const Error& error) {
   return error.status() == NFS4ERR_STALE_CLIENTID || error.status() == NFS4ERR_BADSESSION ||
-         error.status() == NFS4ERR_DEADSESSION;
+         error.status() == NFS4ERR_DEADSESSION || error.status() == NFS4ERR_SEQ_MISORDERED;
 }
 
 /// g++ 12 does not take a braced list inside a coroutine.
@@ -75,6 +76,7 @@ async::Task<Status> Session::open(async::TimePoint deadline) {
                       "the server forgets the session before it has begun, as while it restarts; try again");
     }
     co_await loop().sleep_for(delay.take());
+    if (create_sequence_.is_hopeless()) be_another_instance();
     if (auto known = co_await exchange_id(deadline); !known) co_return known;
   }
   open_ = true;
@@ -347,8 +349,14 @@ async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
   for (auto at = opens_.begin(); at != opens_.end();) {
     const std::shared_ptr<Open> open = at->second;
     const std::uint64_t number = at->first;
-    if (open->epoch != epoch_ && !open->lost && open->reclaimable) {
-      auto done = co_await reclaim_open(open, deadline);
+    if (!open->lost && open->reclaimable) {
+      Status done;
+      if (open->epoch != epoch_) {
+        done = co_await reclaim_open(open, deadline);
+      } else if (open->claiming_locks) {
+        // The session went in the middle of it.
+        done = co_await claim_locks(open, true, true, deadline);
+      }
       if (!done) co_return done;
     }
     at = opens_.upper_bound(number);
@@ -436,9 +444,10 @@ async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bo
   open->epoch = epoch_;
   open->reclaimable = true;
   if (!another || recovering) co_return Status();
-  if (options_.recover_expired_locks) co_return co_await claim_locks(open, false, false, deadline);
-  lose_locks(*open);
-  co_return Status();
+  Status locked;
+  if (options_.recover_expired_locks) locked = co_await claim_locks(open, false, false, deadline);
+  if (!options_.recover_expired_locks || !locked) lose_locks(*open);
+  co_return locked;
 }
 
 /// CLOSE of what nobody has open.

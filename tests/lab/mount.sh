@@ -16,7 +16,7 @@ a=$work/a$remote b=$work/b$remote x=$work/x$remote
 exercises=()
 for seed in 1 2; do
   for directory in "$a" "$x"; do
-    client timeout 170 "$exercise" --directory "$directory" --seed $seed --ops 20000 --size 262144 \
+    client timeout 300 "$exercise" --directory "$directory" --seed $seed --ops 20000 --size 262144 \
       > "$work/exercise.$seed.$(basename "$(dirname "$directory")")" 2>&1 &
     exercises+=("$! $seed $(basename "$(dirname "$directory")")")
     children+=($!)

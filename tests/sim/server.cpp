@@ -1,11 +1,17 @@
 #include "sim/server.h"
 
+#include <utility>
+
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::sim {
 
 /// "OPEN+GETFH NFS4ERR_DELAY, connection 2, slot 0:17".
 void SimServer::trace(const testing::SeenCall& call) {
+  // What broke a rule, where it did.
+  if (const std::string& problems = state().problems; problems.size() > told_) {
+    host_.simulation().say(host_.number(), "PROBLEM", problems.substr(std::exchange(told_, problems.size())));
+  }
   std::string text = call.operations();
   if (text.empty()) text = "SEQUENCE";
   if (call.status != nfs4::NFS4_OK) text += " " + std::string(nfs4::to_string(call.status));

@@ -39,6 +39,7 @@ class SimServer {
   Network& network_;
   Host& host_;
   testing::Responder responder_;
+  std::size_t told_ = 0;  // of the problems, in octets
   std::unique_ptr<fabric::Listener> listener_;
 };
 

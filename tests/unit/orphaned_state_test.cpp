@@ -114,6 +114,34 @@ TEST_CASE("S16 a LOCK waits for the CLOSE that an OPEN has overtaken, which take
   CHECK(ok(c.run(c.files.close(std::move(second->file)))));
 }
 
+TEST_CASE("S11 a session that goes while the locks of a file are reclaimed: the next one reclaims them") {
+  for (const bool executed : {true, false}) {
+    CAPTURE(executed);
+    Engine m;
+    m.server.add_file("/f", "text");
+    EngineClient& c = m.connect();
+    auto opened = c.run(c.files.open_handle(nullptr, c.handle("/f"), "f", OPEN4_SHARE_ACCESS_BOTH, {}));
+    REQUIRE(ok(opened));
+    const LockRequest wanted{1, true, {0, 10}};
+    REQUIRE(ok(c.run(c.locks.set(opened->file.file(), wanted))));
+    m.server.restart(3s);
+    m.server.hold(OP_LOCK, executed);
+    auto asking = c.objects.attributes(nullptr, c.root, some_attributes());  // finds out that it restarted
+    c.start(asking);
+    REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+    m.server.forget_sessions();
+    m.server.drop_connections();
+    m.server.release();
+    REQUIRE(c.turn_until([&] { return asking.done(); }));
+    CHECK(ok(asking.await_resume()));
+    CHECK(m.server.locks("/f") == "0-10w");
+    CHECK(opened->file->state().unusable() == nullptr);
+    CHECK(ok(c.run(c.locks.release(opened->file.file(), 1))));
+    CHECK(m.server.locks("/f").empty());
+    CHECK(ok(c.run(c.files.close(std::move(opened->file)))));
+  }
+}
+
 TEST_CASE("S10 a rename goes on as long as its caller waits, however often the server restarts meanwhile") {
   Engine m;
   SessionOptions patient;
