@@ -8,8 +8,8 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 
-struct Delegating : Engine {
-  Delegating() {
+struct Orphaning : Engine {
+  Orphaning() {
     server.set_delegations(true);
     server.add_file("/f", "text");
   }
@@ -38,7 +38,7 @@ struct Delegating : Engine {
 
 TEST_CASE(
     "S15 the answer to CLOSE and DELEGRETURN does not take the delegation of a later OPEN for its own") {
-  Delegating m;
+  Orphaning m;
   EngineClient& c = m.connect();
   auto first = c.run(m.opening());
   REQUIRE(ok(first));
@@ -61,7 +61,7 @@ TEST_CASE(
 
 TEST_CASE(
     "S10 a delegation whose OPEN was answered in a session that is gone is returned when it is recalled") {
-  Delegating m;
+  Orphaning m;
   const OpenRef file = m.open_and_lose_the_delegation();
   auto recalled = m.server.start_recall("/f");
   CHECK(m.client->turn_until([&] { return m.server.delegations() == 0; }));
@@ -72,7 +72,7 @@ TEST_CASE(
 
 TEST_CASE(
     "S18 what the server has and nobody knows of goes at the end, with another instance of the client") {
-  Delegating m;
+  Orphaning m;
   {
     OpenRef file = m.open_and_lose_the_delegation();
     CHECK(ok(m.client->run(m.client->files.close(std::move(file)))));
