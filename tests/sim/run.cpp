@@ -253,6 +253,7 @@ class World {
     }
     network_.heal();
     server_->state().space.reset();
+    server_->state().habits.stall_percent = 0;
     for (const std::size_t number : std::set(dead_)) revive(number);
   }
 

@@ -73,6 +73,7 @@ class TeamWorker final : public Job {
   bool failed(const char* what, const Error& error, bool locked);
   void check_counters(const std::string& counters);
   void check_log(const std::string& log);
+  void check_records_in(const std::string& log);
 
   Board& board_;
   const std::uint64_t owner_;  // of locks
