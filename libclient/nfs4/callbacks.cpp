@@ -55,8 +55,8 @@ nfsstat4 Session::recall(const Recall& recall) {
 
 /// No OPEN that is under way can bring what was recalled early.
 void Session::on_last_opening() {
-  for (auto& [file, stateid] : std::exchange(early_recalls_, {})) {
-    if (open_in_doubt_) loop().spawn(give_back(std::move(file), stateid));
+  for (const Recalled& one : std::exchange(early_recalls_, {})) {
+    if (open_in_doubt_) loop().spawn(give_back(one.file, one.stateid));
   }
   returned_.notify_all();
 }
