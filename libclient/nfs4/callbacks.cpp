@@ -44,7 +44,7 @@ nfsstat4 Session::recall(const Recall& recall) {
   }
   // The OPEN that brings it may have been overtaken, whether or not the server names it among the referring
   // calls.
-  if (opening_ != 0 && early_recalls_.size() < kMostEarlyRecalls) {
+  if (!openings_.empty() && early_recalls_.size() < kMostEarlyRecalls) {
     early_recalls_.push_back({recall.file, recall.stateid});
     return NFS4_OK;
   }
@@ -152,7 +152,7 @@ async::Task<void> Session::give_back(nfs_fh4 file, stateid4 stateid) {
     compound.add<op::DELEGRETURN>({stateid});
     auto reply = co_await call(std::move(compound));
     // Whatever the server says, it has it or knows nothing of it. No answer: it may still wait.
-    const bool revoked = reply && reply->status() == NFS4ERR_DELEG_REVOKED;
+    const bool revoked = reply && is_revoked(reply->status());
     counters_.delegations_revoked += revoked ? 1 : 0;
     if (revoked) co_await free_revoked(stateid);
     if (reply || closing_ || epoch != epoch_) break;
@@ -231,6 +231,16 @@ async::Task<void> Session::free_revoked(stateid4 stateid) {
   auto freed = co_await call(std::move(compound));
 }
 
+void Session::free_beside(const stateid4& stateid) {
+  if (!closing_) loop().spawn(free_and_count(stateid));
+}
+
+async::Task<void> Session::free_and_count(stateid4 stateid) {
+  ++tidying_;
+  co_await free_revoked(stateid);
+  if (--tidying_ == 0) returned_.notify_all();
+}
+
 /// A stateid that the server may have revoked.
 struct Session::Suspect {
   enum class Kind : std::uint8_t { delegation, lock, open } kind;
@@ -300,6 +310,7 @@ void Session::lose(const Suspect& suspect, nfsstat4 why) {
     case Suspect::Kind::lock: {
       const auto found = open.locks.find(suspect.owner);
       if (found == open.locks.end() || found->second->stateid != suspect.stateid) return;
+      found->second->stateid.reset();  // whoever found out frees it
       lose_locks(open, suspect.owner, status_error(why, "LOCK", open.path));
       return;
     }

@@ -121,9 +121,9 @@ class OpenFile {
   using Siblings = std::shared_ptr<std::vector<OpenFile*>>;
   /// Who has it open, when OpenFiles shares it out.
   struct Sharing {
-    unsigned counts[4] = {};  ///< by OPEN4_SHARE_ACCESS_*
-    bool changing = false;    ///< OPEN by handle, OPEN_DOWNGRADE and CLOSE: one at a time
-    std::uint32_t since = 0;  ///< access that OPENs brought while one of these was under way
+    unsigned counts[4] = {};   ///< by OPEN4_SHARE_ACCESS_*
+    bool changing = false;     ///< OPEN_DOWNGRADE or CLOSE is under way, or waits: one at a time
+    bool downgrading = false;  ///< OPEN_DOWNGRADE is, or what makes up for it
     /// Its place among those that are parked, while it is one of them (ParkedFiles in open_files.cpp).
     std::optional<std::list<std::shared_ptr<OpenFile>>::iterator> place;
     [[nodiscard]] std::uint32_t needed() const;
@@ -212,6 +212,11 @@ async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
     if (!reply) co_return reply.error();
     if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
     const nfsstat4 status = reply->failed_status();
+    if (status == NFS4ERR_OPENMODE && sharing_.downgrading && tries != 3) {
+      // An OPEN_DOWNGRADE that came behind the OPEN for this: whoever is at it has the file opened again.
+      const bool in_time = co_await state_changed_.wait_until(deadline);
+      if (in_time) continue;
+    }
     if (!Session::is_lost_state(status) || tries == 3) co_return session_.error_of(*reply, what, open_.path);
     if (auto done = co_await session_.reopen(state_, used, status, deadline); !done) co_return done;
   }

@@ -527,16 +527,26 @@ void Responder::release() {
   stalling_.reset();
   const auto kept = std::exchange(kept_, {});
   const auto stalled = std::exchange(stalled_, {});
-  for (const auto& work : kept) {
-    const auto peer = work->peer.lock();
-    if (!peer || peer->gone) continue;
-    if (work->answer) {
-      reply(work);
-    } else {
-      begin(work);
-    }
-  }
+  for (const auto& work : kept) go_on(work);
   for (const auto& work : stalled) finish(work);
+}
+
+void Responder::release_first() {
+  if (kept_.empty()) return;
+  const auto work = kept_.front();
+  kept_.erase(kept_.begin());
+  go_on(work);
+}
+
+/// With what hold() kept.
+void Responder::go_on(const std::shared_ptr<Work>& work) {
+  const auto peer = work->peer.lock();
+  if (!peer || peer->gone) return;
+  if (work->answer) {
+    reply(work);
+  } else {
+    begin(work);
+  }
 }
 
 void Responder::stall(nfs_opnum4 op, Duration time, unsigned times) {

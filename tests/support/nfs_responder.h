@@ -71,6 +71,8 @@ class Responder {
   void stall(nfs4::nfs_opnum4 op, Duration time, unsigned times = 1);
   /// Ends hold() and stall().
   void release();
+  /// Lets the one go that was kept by hold() first. The others stay, and hold() goes on.
+  void release_first();
   [[nodiscard]] std::size_t held() const { return kept_.size() + stalled_.size(); }
   /// For that time nothing is begun and nothing is finished.
   void freeze(Duration time);
@@ -100,6 +102,7 @@ class Responder {
   bool call(unsigned connection, std::uint32_t xid, const Octets& message);
   void begin(const std::shared_ptr<Work>& work);
   void finish(const std::shared_ptr<Work>& work);
+  void go_on(const std::shared_ptr<Work>& work);
   void deliver(const std::shared_ptr<Work>& work);
   void reply(const std::shared_ptr<Work>& work);
   void unpark(const Execution& done);

@@ -275,6 +275,9 @@ void NfsServer::hold(nfs_opnum4 op, bool execute) {
 void NfsServer::release() {
   ON_SERVER(impl_->responder.release());
 }
+void NfsServer::release_first() {
+  ON_SERVER(impl_->responder.release_first());
+}
 std::size_t NfsServer::held() const {
   ON_SERVER(return impl_->responder.held());
 }

@@ -130,6 +130,8 @@ class NfsServer {
   /// are gone by then: a server that is slow, whose slots say NFS4ERR_DELAY meanwhile.
   void stall(nfs4::nfs_opnum4 op);
   void release();
+  /// Lets the one go that was kept first. The others stay, and hold() goes on.
+  void release_first();
   [[nodiscard]] std::size_t held() const;
   void set_reply_delay(std::chrono::milliseconds delay);
   void set_short_reads(std::uint32_t most);

@@ -142,6 +142,14 @@ inline std::uint64_t number_of(const nfs4::stateid4& stateid) {
   return xdr::load_u64(stateid.other.data() + 4);
 }
 
+// RFC 8881 8.2.2: seqids wrap around, leaving out 0.
+inline std::uint32_t seqid_behind(std::uint32_t seqid) {
+  return seqid == ~0U ? 1 : seqid + 1;
+}
+inline bool is_older_seqid(std::uint32_t a, std::uint32_t b) {
+  return static_cast<std::int32_t>(a - b) < 0;
+}
+
 nfs4::nfs_fh4 handle_of(std::uint64_t inode);
 
 struct Rule {
@@ -263,6 +271,7 @@ class ServerState {
                 newest_minor = 2;
   std::uint32_t lease = 90;  // seconds
   std::uint32_t target_highest = ~0U;
+  std::uint32_t first_seqid = 1;  // of opens and locks: as if they had been there for long
   bool gap = false;               // READ_PLUS leaves a byte out between its elements
   bool circular_listing = false;  // READDIR begins anew where it should end
   bool pseudo_root_is_read_only = false;
