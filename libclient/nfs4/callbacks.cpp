@@ -177,6 +177,7 @@ namespace {
 enum class Reaction : std::uint8_t {
   none,          ///< not of concern: this client has no such state
   rebind,        ///< the backchannel is announced anew on every connection
+  new_session,   ///< a new session takes the place of this one, whose backchannel is beyond help (a MUST)
   find_revoked,  ///< what was revoked is found by TEST_STATEID, freed, and reported where it is used
   recover,       ///< opens and locks are reclaimed (Session::heed_flags)
 };
@@ -195,7 +196,7 @@ constexpr FlagRow kFlags[] = {
     {SEQ4_STATUS_LEASE_MOVED, Reaction::none},  // shows as NFS4ERR_MOVED where the file system is used
     {SEQ4_STATUS_RESTART_RECLAIM_NEEDED, Reaction::recover},
     {SEQ4_STATUS_CB_PATH_DOWN_SESSION, Reaction::rebind},
-    {SEQ4_STATUS_BACKCHANNEL_FAULT, Reaction::rebind},
+    {SEQ4_STATUS_BACKCHANNEL_FAULT, Reaction::new_session},
     {SEQ4_STATUS_DEVID_CHANGED, Reaction::none},  // no layouts
     {SEQ4_STATUS_DEVID_DELETED, Reaction::none},
 };
@@ -203,13 +204,18 @@ constexpr FlagRow kFlags[] = {
 
 void Session::heed_state_flags(std::uint32_t flags) {
   if (flags == 0) return;
-  bool rebinds = false, searches = false;
+  bool rebinds = false, searches = false, begins_anew = false;
   for (const FlagRow& row : kFlags) {
     if ((flags & row.flag) == 0) continue;
     rebinds = rebinds || row.reaction == Reaction::rebind;
     searches = searches || row.reaction == Reaction::find_revoked;
+    begins_anew = begins_anew || row.reaction == Reaction::new_session;
   }
-  if (rebinds) rebind_backchannels();
+  if (begins_anew) {
+    replace_session();
+  } else if (rebinds) {
+    rebind_backchannels();
+  }
   if (searches && !finding_revoked_ && !opens_.empty()) {
     finding_revoked_ = true;
     loop().spawn(find_revoked());
@@ -222,6 +228,12 @@ void Session::rebind_backchannels() {
   for (const auto& lane : lanes_) {
     if (!lane->binding && !lane->refused && lane->channel.up()) loop().spawn(bind(*lane, true));
   }
+}
+
+void Session::replace_session() {
+  if (!facts_.backchannel || loop().now() - last_rebind_ <= kBetweenRebinds) return;
+  last_rebind_ = loop().now();
+  start_recovery("the server has lost track of its calls to this client");
 }
 
 /// RFC 8881 18.38: until it hears that we know, the server remembers, and says so in every SEQUENCE.

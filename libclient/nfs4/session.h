@@ -323,6 +323,7 @@ class Session final : private CallbackHandler {
   void hold_connections();
   void heed_state_flags(std::uint32_t flags);
   void rebind_backchannels();
+  void replace_session();
 
   // recovery.cpp
   void start_recovery(const char* why);
