@@ -82,6 +82,12 @@ void Session::recall_slot(slotid4 target_highest_slotid) {
   if (!renewing_ && !closing_) loop().spawn(renew());
 }
 
+nfsstat4 Session::copy_ended(const CB_OFFLOAD4args& args) {
+  CopiesBeside::Outcome outcome{args.coa_stateid, args.coa_offload_info.tag(), {}};
+  if (const auto* written = args.coa_offload_info.get<NFS4_OK>()) outcome.written = *written;
+  return copies_.ended(outcome);
+}
+
 // ---- delegations ----
 
 std::size_t Session::delegations() const {

@@ -50,6 +50,7 @@
 #include "locking/lock_wait.h"
 #include "nfs4/callback.h"
 #include "nfs4/compound.h"
+#include "nfs4/copies_beside.h"
 #include "nfs4/create_sequence.h"
 #include "nfs4/open_state.h"
 #include "nfs4/slot_table.h"
@@ -204,6 +205,8 @@ class Session final : private CallbackHandler {
     const std::uint64_t owner_;
     LockWait& wait_;
   };
+  /// COPYs under way that the server may make beside.
+  [[nodiscard]] CopiesBeside& copies() { return copies_; }
   [[nodiscard]] lock_owner4 lock_owner(std::uint64_t owner) const;
   /// The number of a lock owner of this client; none for anybody else's.
   [[nodiscard]] std::optional<std::uint64_t> own_lock_owner(const lock_owner4& owner) const;
@@ -309,6 +312,7 @@ class Session final : private CallbackHandler {
   void recall_any(std::uint32_t objects_to_keep, const bitmap4& types) override;
   void recall_slot(slotid4 target_highest_slotid) override;
   void notify_lock(const nfs_fh4& file, const lock_owner4& owner) override;
+  nfsstat4 copy_ended(const CB_OFFLOAD4args& args) override;
   void on_last_opening();
   void end_delegation(Open& open);
   void set_recalled(Open& open);
@@ -397,6 +401,7 @@ class Session final : private CallbackHandler {
   unsigned tidying_ = 0;             // CLOSEs of what nobody has open, and FREE_STATEIDs beside, under way
   async::Event returned_;            // none of these is under way any more, or no OPEN
   std::vector<LockWaiting*> lock_waits_;
+  CopiesBeside copies_;
   bool finding_revoked_ = false;
   async::TimePoint last_search_{};
   async::TimePoint last_rebind_{};

@@ -52,6 +52,9 @@ class Responder {
   /// Recalls a delegation as for somebody who waits for it: it is revoked when the lease time has passed.
   void demand(std::uint64_t delegation);
 
+  /// Ends a copy that is made beside, and says so by CB_OFFLOAD if the server does that.
+  void end_copy(std::uint64_t copy);
+
   CallbackQueue::Ticket recall_any(nfs4::clientid4 client, std::uint32_t objects_to_keep,
                                    const nfs4::bitmap4& types, Done done);
   /// CB_RECALL_SLOT, and SEQUENCE says the same from then on.

@@ -236,7 +236,9 @@ std::size_t NfsServer::lock_states() const {
       std::ranges::count_if(impl_->state.locks, [](const auto& entry) { return entry.second.client != 0; })));
 }
 void NfsServer::set_synchronous_copies(bool on) {
-  ON_SERVER(impl_->state.habits.synchronous_copies = on);
+  ON_SERVER(Habits& habits = impl_->state.habits;
+            habits.copies = on ? Habits::Copies::at_once : Habits::Copies::beside_unasked;
+            habits.tells_of_copies = habits.knows_of_copies = on);
 }
 void NfsServer::set_unstable_copies(bool on) {
   ON_SERVER(impl_->state.habits.unstable_copies = on);

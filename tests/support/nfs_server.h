@@ -103,6 +103,7 @@ class NfsServer {
   /// What clients hold, in order: "0-10w 20-30r".
   [[nodiscard]] std::string locks(const std::string& path) const;
   [[nodiscard]] std::size_t lock_states() const;
+  /// Without, a COPY goes on beside that was not to, and nothing can be known of it.
   void set_synchronous_copies(bool on);
   void set_unstable_copies(bool on);
   void set_xattrs_at_once(std::uint32_t most);

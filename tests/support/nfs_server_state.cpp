@@ -68,6 +68,8 @@ bool with_op(std::uint32_t number, F f) {
     NFS_OP(READ_PLUS);
     NFS_OP(COPY);
     NFS_OP(CLONE);
+    NFS_OP(OFFLOAD_STATUS);
+    NFS_OP(OFFLOAD_CANCEL);
     NFS_OP(GETXATTR);
     NFS_OP(SETXATTR);
     NFS_OP(LISTXATTRS);

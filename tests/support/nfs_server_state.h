@@ -120,6 +120,16 @@ struct Principal {
   friend bool operator==(const Principal&, const Principal&) = default;
 };
 
+/// A COPY that is made beside.
+struct CopyState {
+  nfs4::clientid4 client = 0;
+  std::uint64_t from = 0, to = 0;  // inodes
+  std::uint64_t from_offset = 0, to_offset = 0, count = 0;
+  std::uint64_t copied = 0;
+  Principal who;
+  std::optional<nfs4::nfsstat4> ended;
+};
+
 struct ClientState {
   Octets owner;
   nfs4::verifier4 verifier{};
@@ -244,11 +254,14 @@ class ServerState {
   void discard_client(nfs4::clientid4 client);
   void revoke_all(nfs4::clientid4 client, Revoked why);
   void revoke_delegation(std::uint64_t number, Revoked why);
+  /// Makes the copy, as far as there is room; it is known of until it is taken out of `copies`.
+  void end_copy(std::uint64_t number);
   /// A lock of somebody else's, on the server itself.
   void lock_locally(std::uint64_t inode, LockPiece piece);
   void unlock_locally(std::uint64_t inode);
 
   [[nodiscard]] nfs4::stateid4 stateid_of(std::uint64_t number, std::uint32_t seqid) const;
+  [[nodiscard]] nfs4::verifier4 write_verifier() const;
   [[nodiscard]] bool in_grace() const { return now_() < grace_until; }
   [[nodiscard]] bool is_expired(const ClientState& client) const;
   [[nodiscard]] Instant now() const { return now_(); }
@@ -271,9 +284,11 @@ class ServerState {
                 newest_minor = 2;
   std::uint32_t lease = 90;  // seconds
   std::uint32_t target_highest = ~0U;
-  std::uint32_t first_seqid = 1;  // of opens and locks: as if they had been there for long
-  bool gap = false;               // READ_PLUS leaves a byte out between its elements
-  bool circular_listing = false;  // READDIR begins anew where it should end
+  std::optional<nfs4::nfsstat4> copy_fails;  // of those that are made beside
+  std::uint64_t clone_block = 1;             // where CLONEs may begin and end
+  std::uint32_t first_seqid = 1;             // of opens and locks: as if they had been there for long
+  bool gap = false;                          // READ_PLUS leaves a byte out between its elements
+  bool circular_listing = false;             // READDIR begins anew where it should end
   bool pseudo_root_is_read_only = false;
   std::optional<std::uint64_t> space;  // bytes that all files together may have
   std::uint32_t flags = 0;             // of SEQUENCE, for `flags_times`
@@ -285,6 +300,8 @@ class ServerState {
   // ---- what it asks of its owner; may be empty ----
   /// CB_NOTIFY_LOCK to whoever waits.
   std::function<void(nfs4::clientid4, const nfs4::CB_NOTIFY_LOCK4args&)> call_waiter;
+  /// end_copy() of the one with this number, when its time has come.
+  std::function<void(std::uint64_t number)> call_copier;
   /// CB_RECALL of the delegation with this number.
   std::function<void(std::uint64_t number)> call_holder;
 
@@ -296,6 +313,7 @@ class ServerState {
   std::map<std::uint64_t, DelegationState> delegations;  // by the same
   std::map<std::uint64_t, LockOwnerState> locks;         // by the same
   std::vector<LockOwnerState> waiting;                   // for a lock that was denied
+  std::map<std::uint64_t, CopyState> copies;             // by the number in stateid4::other
   std::uint64_t boot = 1, next_id = 1;
   Instant grace_until{};
   std::uint64_t used = 0;  // bytes of all files
@@ -376,11 +394,12 @@ class ServerState {
 
   // nfs_server_data.cpp
   nfs4::nfsstat4 make_room(Inode& inode, std::uint64_t end, bool unstable, std::uint64_t& most);
-  void put(Context& at, Inode& inode, std::uint64_t offset, std::string_view data, bool stable);
+  void put(const Principal& who, Inode& inode, std::uint64_t offset, std::string_view data, bool stable);
   void resize(Inode& inode, std::uint64_t size);
   [[nodiscard]] bool is_full() const { return space && used >= *space; }
-  [[nodiscard]] nfs4::verifier4 write_verifier() const;
   void drop_unstable(Inode& inode);
+  nfs4::nfsstat4 copy(const CopyState& one, std::uint64_t& copied);
+  [[nodiscard]] nfs4::nfsstat4 check_copy(const Context& at, const nfs4::stateid4& stateid) const;
   nfs4::nfsstat4 check_two(Context& at, const nfs4::stateid4& from, const nfs4::stateid4& to);
 
   // nfs_server_delegations.cpp
@@ -451,6 +470,8 @@ class ServerState {
   NFS_OP(READ_PLUS);
   NFS_OP(COPY);
   NFS_OP(CLONE);
+  NFS_OP(OFFLOAD_STATUS);
+  NFS_OP(OFFLOAD_CANCEL);
   NFS_OP(GETXATTR);
   NFS_OP(SETXATTR);
   NFS_OP(LISTXATTRS);
