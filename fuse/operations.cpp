@@ -648,6 +648,8 @@ void op_init(void* mount, fuse_conn_info* connection) {
   // Lookups and listings in one directory are beside each other (init_reply.h): what is known of it counts
   // who changes it (fs::FileSystem), and each listing has a page of its own.
   connection->want |= connection->capable & (FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS);
+  // For open_by_handle_at(2) it looks up "." and ".." of what it has forgotten (fs::FileSystem::lookup).
+  connection->want |= connection->capable & FUSE_CAP_EXPORT_SUPPORT;
   if (static_cast<const Mount*>(mount)->options().writeback) {
     connection->want |= connection->capable & FUSE_CAP_WRITEBACK_CACHE;
   }

@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 
 #include <cerrno>
+#include <random>
 #include <utility>
 
 #include "fuse/endings.h"
@@ -21,6 +22,13 @@ timespec to_timespec(const Time& time) {
   out.tv_sec = time.seconds;
   out.tv_nsec = static_cast<long>(time.nanoseconds);
   return out;
+}
+
+/// Numbers count from the beginning in each mount, and a process has one mount: what name_to_handle_at(2)
+/// gave in another must not lead to a file of this one.
+std::uint64_t mount_generation() {
+  static const std::uint64_t once = std::random_device()() | 1U;
+  return once;
 }
 
 }  // namespace
@@ -68,7 +76,8 @@ struct stat to_stat(const Attributes& from) {
 fuse_entry_param to_entry(const fs::Entry& from) {
   fuse_entry_param out{};
   out.ino = from.inode;
-  out.generation = 1;
+  // The kernel's own idea of the root's is 0.
+  out.generation = from.inode == fs::Inodes::kRoot ? 0 : mount_generation();
   if (from.inode != 0) out.attr = to_stat(from.attributes);
   out.attr_timeout = from.attributes_valid.count();
   out.entry_timeout = from.name_valid.count();

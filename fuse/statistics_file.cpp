@@ -161,7 +161,7 @@ void StatisticsFile::look_up(fuse_req_t raw) const {
   }
   fuse_entry_param entry{};
   entry.ino = kInode;
-  entry.generation = 1;
+  entry.generation = 1;  // it is the same file in every mount
   entry.attr = stat();
   fuse_reply_entry(raw, &entry);
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Which rows of tests/conformance/rows.txt have a test. A test case covers the rows that its title begins with ("T7 …",
-# "T20 T21 …"). A script of the lab or of the bridge, or a part of the simulator, covers those that a line of its own
-# names ("# row: F7", "// row: S1 S2"); they are counted apart, since they need more than a compiler to run.
+# "T20 T21 …"). A script of the lab or of the bridge, the tests of the mount, or a part of the simulator cover those that
+# a line of their own names ("# row: F7", "// row: S1 S2"); they are counted apart, since they need more than a compiler
+# to run.
 #
 #   tests/conformance.sh [--tests BINARY] [--require ROWS] [--except ROWS]
 #
@@ -24,7 +25,7 @@ done
 [ -x "$binary" ] || { echo "conformance.sh: no $binary (build it, or name it with --tests)" >&2; exit 2; }
 titles=$("$binary" --list-test-cases --no-version) || { echo "conformance.sh: $binary does not run" >&2; exit 2; }
 # FILE:# row: ROW … as "@script ROW …".
-named=$(cd "$root/tests" && find . \( -path './lab/*' -o -path './bridge/*' -o -path './sim/*' \) -type f -print0 | sort -z |
+named=$(cd "$root/tests" && find . \( -path './lab/*' -o -path './bridge/*' -o -path './mount/*' -o -path './sim/*' \) -type f -print0 | sort -z |
   xargs -0 -r sed -nE 's/^ *(#|\/\/) row:/@script/p')
 
 awk -v require="$require" -v except="$except" '

@@ -140,7 +140,7 @@ class Engine {
   /// None: there is no such name.
   virtual async::Task<Result<std::optional<Object>>> lookup(Caller caller, FileHandle directory,
                                                             std::string name) = 0;
-  /// "..", where the server has one.
+  /// "..", where the server has one. Attributes may be missing.
   virtual async::Task<Result<Object>> parent(Caller caller, FileHandle directory) = 0;
   virtual async::Task<Result<Attributes>> attributes(Caller caller, FileHandle object) = 0;
   /// `file`, if there is one, is open for writing. Gives them as they are afterwards.

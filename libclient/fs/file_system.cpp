@@ -220,7 +220,40 @@ Entry FileSystem::absent() const {
 
 // ---- finding, attributes ----
 
+Entry FileSystem::found_again(const FileHandle& handle, const Attributes& told, std::uint64_t as_of) {
+  const auto inode = inodes_.look_up(handle, "a file that was opened by its handle", told.type);
+  Attributed now = attributed(*inode, told, as_of);
+  Entry out;
+  out.inode = inode->id;
+  out.attributes = std::move(now.attributes);
+  out.attributes_valid = now.valid;
+  return out;
+}
+
+async::Task<Result<Entry>> FileSystem::find_again(Caller caller, std::uint64_t id) {
+  const auto handle = inodes_.handle_of(id);
+  if (!handle) co_return refusal(ESTALE, "LOOKUP", std::to_string(id), "no such inode is remembered");
+  const std::uint64_t as_of = changes_;
+  auto got = co_await engine_->attributes(std::move(caller), *handle);
+  if (!got) co_return got.error();
+  co_return found_again(*handle, *got, as_of);
+}
+
+async::Task<Result<Entry>> FileSystem::find_above(Caller caller, std::uint64_t directory) {
+  auto inode = find(directory);
+  if (!inode) co_return inode.error();
+  const std::uint64_t as_of = changes_;
+  auto got = co_await engine_->parent(caller, (*inode)->handle);
+  if (!got) co_return got.error();
+  if (got->attributes) co_return found_again(got->handle, *got->attributes, as_of);
+  auto told = co_await engine_->attributes(std::move(caller), got->handle);
+  if (!told) co_return told.error();
+  co_return found_again(got->handle, *told, as_of);
+}
+
 async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t directory, std::string name) {
+  if (name == ".") co_return co_await find_again(std::move(caller), directory);
+  if (name == "..") co_return co_await find_above(std::move(caller), directory);
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   const std::uint64_t as_of = changes_;

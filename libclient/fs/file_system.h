@@ -130,6 +130,8 @@ class FileSystem {
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;
 
+  /// Also of "." and "..", by which the kernel finds what it has forgotten (open_by_handle_at(2)): the inode
+  /// itself, as long as its number is remembered, and the directory above it. Their names are not believed.
   async::Task<Result<Entry>> lookup(Caller caller, std::uint64_t directory, std::string name);
   void forget(std::uint64_t inode, std::uint64_t lookups);
   async::Task<Result<Attributed>> attributes(Caller caller, std::uint64_t inode);
@@ -242,6 +244,9 @@ class FileSystem {
   void tell(Inode& inode, const Attributes& attributes, std::uint64_t when);
   /// `as_of`: changes_ as it was when the attributes were asked for, here and below. `when`: as it was when
   /// they came.
+  async::Task<Result<Entry>> find_again(Caller caller, std::uint64_t id);
+  async::Task<Result<Entry>> find_above(Caller caller, std::uint64_t directory);
+  Entry found_again(const FileHandle& handle, const Attributes& told, std::uint64_t as_of);
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
               const Attributes& told, std::uint64_t as_of, std::uint64_t when);
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;

@@ -24,15 +24,21 @@ Inodes::Inodes(async::Loop& loop, const FileHandle& root) : loop_(loop) {
 }
 
 std::shared_ptr<Inode> Inodes::look_up(const FileHandle& handle, const std::string& label, FileType type) {
-  auto [at, fresh] = by_handle_.try_emplace(std::string(handle.chars()), last_ + 1);
-  if (fresh) {
+  const auto [at, is_new] = by_handle_.try_emplace(std::string(handle.chars()), last_ + 1);
+  if (is_new) ++last_;
+  const std::uint64_t id = at->second;
+  if (const auto again = remembered_.find(id); again != remembered_.end()) {
+    remembered_order_.erase(again->second.place);
+    remembered_.erase(again);
+  }
+  if (!by_id_.contains(id)) {
     auto inode = std::make_shared<Inode>(loop_);
-    inode->id = ++last_;
+    inode->id = id;
     inode->handle = handle;
     inode->label = label;
     by_id_.emplace(inode->id, std::move(inode));
   }
-  std::shared_ptr<Inode>& inode = by_id_.at(at->second);
+  std::shared_ptr<Inode>& inode = by_id_.at(id);
   inode->type = type;
   ++inode->lookups;
   return inode;
@@ -46,6 +52,22 @@ std::shared_ptr<Inode> Inodes::find(std::uint64_t id) const {
 std::shared_ptr<Inode> Inodes::find(const FileHandle& handle) const {
   const auto at = by_handle_.find(std::string(handle.chars()));
   return at == by_handle_.end() ? nullptr : find(at->second);
+}
+
+std::optional<FileHandle> Inodes::handle_of(std::uint64_t id) const {
+  if (const auto inode = find(id)) return inode->handle;
+  const auto at = remembered_.find(id);
+  return at == remembered_.end() ? std::nullopt : std::optional(at->second.handle);
+}
+
+void Inodes::remember(std::uint64_t id, const FileHandle& handle) {
+  if (remembered_.size() == kMostRemembered) {
+    const auto oldest = remembered_.find(remembered_order_.front());
+    by_handle_.erase(std::string(oldest->second.handle.chars()));
+    remembered_.erase(oldest);
+    remembered_order_.pop_front();
+  }
+  remembered_[id] = {handle, remembered_order_.insert(remembered_order_.end(), id)};
 }
 
 void Inodes::place(Inode& inode, std::uint64_t directory, const std::string& name) {
@@ -82,7 +104,7 @@ std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   // Open files hold on to theirs; the kernel forgets an inode after it has released its files.
   if (inode.lookups != 0) return nullptr;
   displace(inode);
-  by_handle_.erase(std::string(inode.handle.chars()));
+  remember(id, inode.handle);
   auto forgotten = std::move(at->second);
   by_id_.erase(at);
   return forgotten;

@@ -1,13 +1,19 @@
 // The inodes that somebody knows by number: a mount's kernel, until it forgets them.
 //
 // An inode is a file handle. It lives while it was looked up more often than forgotten, or while a file of it
-// is open; so the table is as large as the kernel's cache, and no larger. Numbers are never used again.
+// is open; so the table is as large as the kernel's cache, and no larger. Numbers are never used again for
+// another file.
+//
+// Of those that were forgotten last the number is remembered, for whoever kept it in a handle of his own
+// (open_by_handle_at(2)): handle_of() says which file it was, and look_up() of that file gives the same
+// number.
 //
 // Confined to the loop's thread.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -112,6 +118,7 @@ struct Inode {
 class Inodes {
  public:
   static constexpr std::uint64_t kRoot = 1;
+  static constexpr std::size_t kMostRemembered = 10'000;  ///< some 300 bytes each
 
   Inodes(async::Loop& loop, const FileHandle& root);
   /// One more lookup of it.
@@ -125,6 +132,8 @@ class Inodes {
   [[nodiscard]] std::shared_ptr<Inode> at(std::uint64_t directory, const std::string& name) const;
   [[nodiscard]] std::shared_ptr<Inode> find(std::uint64_t id) const;
   [[nodiscard]] std::shared_ptr<Inode> find(const FileHandle& handle) const;
+  /// Of one that is there or remembered.
+  [[nodiscard]] std::optional<FileHandle> handle_of(std::uint64_t id) const;
   /// Gives the inode where that was the last of its lookups.
   std::shared_ptr<Inode> forget(std::uint64_t id, std::uint64_t lookups);
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
@@ -132,7 +141,15 @@ class Inodes {
  private:
   async::Loop& loop_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Inode>> by_id_;
-  std::unordered_map<std::string, std::uint64_t> by_handle_;
+  void remember(std::uint64_t id, const FileHandle& handle);
+
+  std::unordered_map<std::string, std::uint64_t> by_handle_;  // of those that are remembered, too
+  struct Remembered {
+    FileHandle handle;
+    std::list<std::uint64_t>::iterator place;
+  };
+  std::unordered_map<std::uint64_t, Remembered> remembered_;
+  std::list<std::uint64_t> remembered_order_;  // those that were forgotten first stand first
   std::unordered_multimap<std::size_t, std::uint64_t> by_place_;  // by hash, which is smaller than a name
   std::uint64_t last_ = kRoot;
 };

@@ -107,6 +107,12 @@ nfsstat4 serve_notify_lock(const Context& context) {
   return NFS4_OK;
 }
 
+nfsstat4 serve_offload(const Context& context) {
+  CB_OFFLOAD4args args;
+  if (!decode(context.in, args)) return NFS4ERR_BADXDR;
+  return context.handler.copy_ended(args);
+}
+
 struct Row {
   nfs_cb_opnum4 number;
   std::uint8_t first_minor;
@@ -132,7 +138,7 @@ constexpr auto kRows = std::to_array<Row>({
     row<cb_op::CB_WANTS_CANCELLED>(),
     row<cb_op::CB_NOTIFY_LOCK>(serve_notify_lock),
     row<cb_op::CB_NOTIFY_DEVICEID>(),
-    row<cb_op::CB_OFFLOAD>(),
+    row<cb_op::CB_OFFLOAD>(serve_offload),
 });
 
 consteval bool rows_in_order() {

@@ -66,6 +66,8 @@ class CallbackHandler {
   virtual void recall_slot(slotid4 target_highest_slotid) = 0;
   /// A lock that was denied may be had now. A hint: the server promises nothing.
   virtual void notify_lock(const nfs_fh4& file, const lock_owner4& owner) = 0;
+  /// A copy that the server has made beside is over. NFS4ERR_BAD_STATEID: nobody knows of it.
+  virtual nfsstat4 copy_ended(const CB_OFFLOAD4args& /*args*/) { return NFS4ERR_NOTSUPP; }
 
  protected:
   ~CallbackHandler() = default;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "async/under_way.h"
 #include "nfs4/session.h"
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/status.h"
@@ -44,7 +45,7 @@ nfsstat4 Session::recall(const Recall& recall) {
   }
   // The OPEN that brings it may have been overtaken, whether or not the server names it among the referring
   // calls.
-  if (opening_ != 0 && early_recalls_.size() < kMostEarlyRecalls) {
+  if (!openings_.empty() && early_recalls_.size() < kMostEarlyRecalls) {
     early_recalls_.push_back({recall.file, recall.stateid});
     return NFS4_OK;
   }
@@ -80,6 +81,12 @@ void Session::recall_slot(slotid4 target_highest_slotid) {
   slots_.lower_target(target_highest_slotid);
   // A SEQUENCE tells the server that the others are not used any more.
   if (!renewing_ && !closing_) loop().spawn(renew());
+}
+
+nfsstat4 Session::copy_ended(const CB_OFFLOAD4args& args) {
+  CopiesBeside::Outcome outcome{args.coa_stateid, args.coa_offload_info.tag(), {}};
+  if (const auto* written = args.coa_offload_info.get<NFS4_OK>()) outcome.written = *written;
+  return copies_.ended(outcome);
 }
 
 // ---- delegations ----
@@ -152,7 +159,7 @@ async::Task<void> Session::give_back(nfs_fh4 file, stateid4 stateid) {
     compound.add<op::DELEGRETURN>({stateid});
     auto reply = co_await call(std::move(compound));
     // Whatever the server says, it has it or knows nothing of it. No answer: it may still wait.
-    const bool revoked = reply && reply->status() == NFS4ERR_DELEG_REVOKED;
+    const bool revoked = reply && is_revoked(reply->status());
     counters_.delegations_revoked += revoked ? 1 : 0;
     if (revoked) co_await free_revoked(stateid);
     if (reply || closing_ || epoch != epoch_) break;
@@ -177,6 +184,7 @@ namespace {
 enum class Reaction : std::uint8_t {
   none,          ///< not of concern: this client has no such state
   rebind,        ///< the backchannel is announced anew on every connection
+  new_session,   ///< a new session takes the place of this one, whose backchannel is beyond help (a MUST)
   find_revoked,  ///< what was revoked is found by TEST_STATEID, freed, and reported where it is used
   recover,       ///< opens and locks are reclaimed, by a recovery of the session
 };
@@ -195,7 +203,7 @@ constexpr FlagRow kFlags[] = {
     {SEQ4_STATUS_LEASE_MOVED, Reaction::none},  // shows as NFS4ERR_MOVED where the file system is used
     {SEQ4_STATUS_RESTART_RECLAIM_NEEDED, Reaction::recover},
     {SEQ4_STATUS_CB_PATH_DOWN_SESSION, Reaction::rebind},
-    {SEQ4_STATUS_BACKCHANNEL_FAULT, Reaction::rebind},
+    {SEQ4_STATUS_BACKCHANNEL_FAULT, Reaction::new_session},
     {SEQ4_STATUS_DEVID_CHANGED, Reaction::none},  // no layouts
     {SEQ4_STATUS_DEVID_DELETED, Reaction::none},
 };
@@ -206,17 +214,22 @@ void Session::heed_flags(std::uint32_t flags) {
     reclaim_needed_ = false;
     return;
   }
-  bool recovers = false, rebinds = false, searches = false;
+  bool recovers = false, rebinds = false, searches = false, begins_anew = false;
   for (const FlagRow& row : kFlags) {
     if ((flags & row.flag) == 0) continue;
     recovers = recovers || row.reaction == Reaction::recover;
     rebinds = rebinds || row.reaction == Reaction::rebind;
     searches = searches || row.reaction == Reaction::find_revoked;
+    begins_anew = begins_anew || row.reaction == Reaction::new_session;
+  }
+  if (begins_anew) {
+    replace_session();
+  } else if (rebinds) {
+    rebind_backchannels();
   }
   // Set before the recovery begins, which begins with EXCHANGE_ID where the server wants a reclaim.
   const bool known = std::exchange(reclaim_needed_, recovers);
   if (recovers && !known) start_recovery("the server restarted");
-  if (rebinds) rebind_backchannels();
   if (searches && !finding_revoked_ && !opens_.empty()) {
     finding_revoked_ = true;
     loop().spawn(find_revoked());
@@ -231,11 +244,26 @@ void Session::rebind_backchannels() {
   }
 }
 
+void Session::replace_session() {
+  if (!facts_.backchannel || loop().now() - last_rebind_ <= kBetweenRebinds) return;
+  last_rebind_ = loop().now();
+  start_recovery("the server has lost track of its calls to this client");
+}
+
 /// RFC 8881 18.38: until it hears that we know, the server remembers, and says so in every SEQUENCE.
 async::Task<void> Session::free_revoked(stateid4 stateid) {
   Compound compound = begin("FREE_STATEID");
   compound.add<op::FREE_STATEID>({stateid});
   auto freed = co_await call(std::move(compound));
+}
+
+void Session::free_beside(const stateid4& stateid) {
+  if (!closing_) loop().spawn(free_and_count(stateid));
+}
+
+async::Task<void> Session::free_and_count(stateid4 stateid) {
+  const async::Counted under_way(tidying_, returned_);
+  co_await free_revoked(stateid);
 }
 
 /// A stateid that the server may have revoked.
@@ -307,6 +335,7 @@ void Session::lose(const Suspect& suspect, nfsstat4 why) {
     case Suspect::Kind::lock: {
       const auto found = open.locks.find(suspect.owner);
       if (found == open.locks.end() || found->second->stateid != suspect.stateid) return;
+      found->second->stateid.reset();  // whoever found out frees it
       lose_locks(open, suspect.owner, status_error(why, "LOCK", open.path));
       return;
     }

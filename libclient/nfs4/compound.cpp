@@ -81,7 +81,8 @@ CompoundReply::CompoundReply(CompoundReply&& other) noexcept
       failed_status_(other.failed_status_),
       current_(other.current_),
       executed_(other.executed_),
-      taken_(other.taken_) {}
+      taken_(other.taken_),
+      epoch_(other.epoch_) {}
 
 CompoundReply::~CompoundReply() {
   if (channel_ != nullptr) channel_->give_back(std::move(reply_));

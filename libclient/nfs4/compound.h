@@ -162,6 +162,9 @@ class CompoundReply {
   /// Reads the RPC and COMPOUND headers. False if the Reply is not one.
   bool begin();
   [[nodiscard]] const rpc::ReplyHeader& rpc_header() const { return rpc_header_; }
+  /// Session::epoch() when the call was sent: state that it brings belongs to the client id of then.
+  [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
+  void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
   [[nodiscard]] nfsstat4 status() const { return status_; }
   /// How many operations were executed, the failed one included.
   [[nodiscard]] std::uint32_t executed() const { return executed_; }
@@ -199,6 +202,7 @@ class CompoundReply {
   nfs_opnum4 current_{};
   std::uint32_t executed_ = 0;
   std::uint32_t taken_ = 0;
+  std::uint64_t epoch_ = 0;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -523,6 +523,7 @@ async::Task<Status> OpenFile::give_up_state() {
     }
     if (!reply) co_return reply.error();
     if (closed) {
+      session_.closed(used);
       // Another one by now: of an OPEN that came behind.
       if (open_.stateid.other != used.other) co_return Status();
       if (sharing_.needed() != 0) co_return co_await open_once_more();
@@ -535,6 +536,8 @@ async::Task<Status> OpenFile::give_up_state() {
     const bool again = co_await look_again(used, status, tries);
     if (sharing_.needed() != 0) co_return Status();
     if (again) continue;
+    if (Session::is_revoked(status)) session_.free_beside(used);
+    session_.closed(used);
     session_.release(open_);
     is_open_ = false;
     co_return Status();
@@ -545,7 +548,6 @@ async::Task<Status> OpenFile::downgrade(std::uint32_t access) {
   const async::TimePoint deadline = session_.default_deadline();
   stateid4 used = open_.stateid;
   for (int tries = 0;; ++tries) {
-    sharing_.since = 0;
     Compound compound = session_.begin("OPEN_DOWNGRADE", open_.caller);
     compound.add<op::PUTFH>({open_.file});
     compound.add<op::OPEN_DOWNGRADE>({used, 0, access, OPEN4_SHARE_DENY_NONE});
@@ -553,10 +555,7 @@ async::Task<Status> OpenFile::downgrade(std::uint32_t access) {
     if (!reply) co_return reply.error();
     OPEN_DOWNGRADE4res res;
     if (reply->take<op::PUTFH>() && reply->take<op::OPEN_DOWNGRADE>(res)) {
-      const stateid4& now = res.get<NFS4_OK>()->open_stateid;
-      if (now.other != open_.stateid.other) co_return Status();
-      open_.access = access | sharing_.since;
-      if (is_later(now, open_.stateid)) open_.stateid = now;
+      open_.downgraded(res.get<NFS4_OK>()->open_stateid, access);
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();

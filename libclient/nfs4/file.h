@@ -92,12 +92,18 @@ class OpenFile {
   async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length);
   /// Within the server, and stable when it returns: how much of `count` was copied, which may be less. Both
-  /// files are of one session; unstable data of the source is the server's to read.
+  /// files are of one session; unstable data of the source is the server's to read. A server that copies
+  /// beside only is waited for: for CB_OFFLOAD, and asked by OFFLOAD_STATUS, since that may be lost.
   static async::Task<Result<std::uint64_t>> copy(OpenFile& from, std::uint64_t from_offset, OpenFile& to,
                                                  std::uint64_t to_offset, std::uint64_t count);
   /// Shares the blocks: all of it or nothing. `count` 0: up to the end of the source.
   static async::Task<Status> clone(OpenFile& from, std::uint64_t from_offset, OpenFile& to,
                                    std::uint64_t to_offset, std::uint64_t count);
+  /// clone() where the server can, else copy(). It is not asked for clones of the file again once it has said
+  /// that it has none.
+  static async::Task<Result<std::uint64_t>> clone_or_copy(OpenFile& from, std::uint64_t from_offset,
+                                                          OpenFile& to, std::uint64_t to_offset,
+                                                          std::uint64_t count);
   /// Whether the operation is not to be had here, and the caller's own way should be gone.
   static bool is_unsupported(const Error& error);
 
@@ -126,9 +132,9 @@ class OpenFile {
   using Siblings = std::shared_ptr<std::vector<OpenFile*>>;
   /// Who has it open, when OpenFiles shares it out.
   struct Sharing {
-    unsigned counts[4] = {};  ///< by OPEN4_SHARE_ACCESS_*
-    bool changing = false;    ///< OPEN by handle, OPEN_DOWNGRADE and CLOSE: one at a time
-    std::uint32_t since = 0;  ///< access that OPENs brought while one of these was under way
+    unsigned counts[4] = {};   ///< by OPEN4_SHARE_ACCESS_*
+    bool changing = false;     ///< OPEN_DOWNGRADE or CLOSE is under way, or waits: one at a time
+    bool downgrading = false;  ///< OPEN_DOWNGRADE is, or what makes up for it
     /// Its place among those that are parked, while it is one of them (ParkedFiles in open_files.cpp).
     std::optional<std::list<std::shared_ptr<OpenFile>>::iterator> place;
     [[nodiscard]] std::uint32_t needed() const;
@@ -144,6 +150,12 @@ class OpenFile {
   static async::Task<Status> between(OpenFile& from, OpenFile& to, const char* what, Make make,
                                      typename Op::Res& res);
   async::Task<Status> commit_state(verifier4& verifier, After* after);
+  /// Why a copy is over, or goes on (file_v42.cpp).
+  struct Beside;
+  static async::Task<Status> copied_beside(OpenFile& to, CopiesBeside::One& copy, stateid4 stateid,
+                                           Beside& out);
+  static async::Task<Status> ask_of_copy(OpenFile& to, stateid4 stateid, Beside& out);
+  async::Task<void> cancel_copy(stateid4 stateid);
   void replaced(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> give_up_state();
   async::Task<Status> open_once_more();
@@ -176,6 +188,7 @@ class OpenFile {
   Siblings siblings_;
   std::shared_ptr<const LostData> lost_data_;  // null: nobody shares it
   std::optional<Known> known_;
+  bool clones_ = true;  // as far as the server has said: of what is to be written here
   Uncommitted uncommitted_;
   bool committing_ = false;
   std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()
@@ -204,6 +217,11 @@ async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
     if (!reply) co_return reply.error();
     if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
     const nfsstat4 status = reply->failed_status();
+    if (status == NFS4ERR_OPENMODE && sharing_.downgrading && tries != 3) {
+      // An OPEN_DOWNGRADE that came behind the OPEN for this: whoever is at it has the file opened again.
+      const bool in_time = co_await state_changed_.wait_until(deadline);
+      if (in_time) continue;
+    }
     if (!Session::is_lost_state(status) || tries == 3) co_return session_.error_of(*reply, what, open_.path);
     if (auto done = co_await session_.reopen(state_, used, status, deadline); !done) co_return done;
   }

@@ -1,6 +1,7 @@
 // What NFSv4.2 can do with open files (RFC 7862 15): SEEK, READ_PLUS, ALLOCATE, DEALLOCATE, COPY, CLONE.
 #include <algorithm>
 
+#include "async/backoff.h"
 #include "nfs4/file.h"
 #include "nfs4/read_plus.h"
 #include "nfs4/types/status.h"
@@ -8,8 +9,19 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
+using namespace std::chrono_literals;
+
 /// One COPY occupies the server until it is done, and must be done before the call is given up.
 constexpr std::uint64_t kMostCopied = 64U << 20;
+constexpr int kMostCopies = 3;
+/// How soon the server is asked how far a copy is that it makes beside: by itself, and where it promised to
+/// call.
+constexpr async::Clock::duration kFirstQuestion = 50ms, kSlowestQuestion = 1s;
+constexpr async::Clock::duration kFirstQuestionBeside = 1s, kSlowestQuestionBeside = 15s;
+/// How long CB_OFFLOAD may be overtaken by what else the server says.
+constexpr async::Clock::duration kOffloadOvertaken = 200ms;
+/// No file system has smaller blocks: what does not begin at one cannot be shared.
+constexpr std::uint64_t kLeastBlock = 512;
 
 }  // namespace
 
@@ -143,12 +155,88 @@ async::Task<Status> OpenFile::between(OpenFile& from, OpenFile& to, const char* 
   }
 }
 
+// ---- a copy that the server makes beside ----
+
+struct OpenFile::Beside {
+  bool over = false, gone = false;  // gone: nobody can say any more what became of it
+  bool answers = true;              // the server has OFFLOAD_STATUS
+  std::uint64_t copied = 0;
+  write_response4 written;  // where it is over
+};
+
+/// Until it is over, by CB_OFFLOAD or, since that may be lost, by OFFLOAD_STATUS. One that does not get on is
+/// cancelled: the caller's own data must not be written over by it later.
+async::Task<Status> OpenFile::copied_beside(OpenFile& to, CopiesBeside::One& copy, stateid4 stateid,
+                                            Beside& out) {
+  copy.is(stateid);
+  Session& session = to.session_;
+  async::Loop& loop = session.loop();
+  // OFFLOAD_STATUS does not tell a verifier. Where this is what COMMIT says afterwards, too, the server has
+  // not restarted in between.
+  auto done = co_await to.commit_state(out.written.wr_writeverf, nullptr);
+  const bool told = session.facts().backchannel;
+  async::Backoff pause(told ? kFirstQuestionBeside : kFirstQuestion,
+                       told ? kSlowestQuestionBeside : kSlowestQuestion);
+  async::TimePoint last = loop.now() + session.options().timeout;
+  while (done && !out.over && !out.gone && loop.now() < last) {
+    const async::TimePoint next = out.answers ? std::min(loop.now() + pause.take(), last) : last;
+    if (!copy.outcome()) (void)co_await copy.until(next);
+    const std::uint64_t before = out.copied;
+    if (!copy.outcome() && out.answers) done = co_await ask_of_copy(to, stateid, out);
+    if (out.gone && !copy.outcome()) (void)co_await copy.until(loop.now() + kOffloadOvertaken);
+    if (const auto& outcome = copy.outcome()) {
+      if (outcome->status != NFS4_OK) co_return status_error(outcome->status, "COPY", to.path());
+      out.written = outcome->written;
+      out.over = true;
+    }
+    if (out.copied > before) last = loop.now() + session.options().timeout;
+  }
+  if (out.over || (done && out.gone)) co_return Status();
+  co_await to.cancel_copy(stateid);
+  if (!done) co_return done;
+  co_return status_error(NFS4ERR_OFFLOAD_NO_REQS, "COPY", to.path());
+}
+
+async::Task<Status> OpenFile::ask_of_copy(OpenFile& to, stateid4 stateid, Beside& out) {
+  Compound compound = to.session_.begin("OFFLOAD_STATUS", to.open_.caller);
+  compound.add<op::PUTFH>({to.open_.file});
+  compound.add<op::OFFLOAD_STATUS>({stateid});
+  auto reply = co_await to.session_.call(std::move(compound));
+  if (!reply) co_return reply.error();
+  OFFLOAD_STATUS4res res;
+  if (!reply->take<op::PUTFH>() || !reply->take<op::OFFLOAD_STATUS>(res)) {
+    const Error error = to.session_.error_of(*reply, "OFFLOAD_STATUS", to.path());
+    out.gone = Session::is_lost_state(reply->failed_status());
+    out.answers = !is_unsupported(error);
+    co_return Status();
+  }
+  const OFFLOAD_STATUS4resok& ok = *res.get<NFS4_OK>();
+  out.copied = ok.osr_count;
+  if (ok.osr_complete.value.empty()) co_return Status();
+  if (const nfsstat4 status = ok.osr_complete.value.front(); status != NFS4_OK)
+    co_return status_error(status, "COPY", to.path());
+  out.written.wr_count = ok.osr_count;
+  out.written.wr_committed = UNSTABLE4;
+  out.over = true;
+  co_return Status();
+}
+
+/// Whatever the server says: nothing more can be done about it.
+async::Task<void> OpenFile::cancel_copy(stateid4 stateid) {
+  Compound compound = session_.begin("OFFLOAD_CANCEL", open_.caller);
+  compound.add<op::PUTFH>({open_.file});
+  compound.add<op::OFFLOAD_CANCEL>({stateid});
+  auto cancelled = co_await session_.call(std::move(compound));
+}
+
 async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t from_offset, OpenFile& to,
                                                   std::uint64_t to_offset, std::uint64_t count) {
   if (to.session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "COPY", to.path());
   if (count == 0) co_return std::uint64_t{0};  // to the server it would mean all of the rest
   count = std::min(count, kMostCopied);
   COPY4res res;
+  bool synchronous = true;
+  CopiesBeside::One beside(to.session_.copies(), to.session_.loop());
   const auto arguments = [&] {
     COPY4args args;
     args.ca_src_stateid = from.open_.current();
@@ -157,16 +245,27 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
     args.ca_dst_offset = to_offset;
     args.ca_count = count;
     args.ca_consecutive = true;
-    args.ca_synchronous = true;
+    args.ca_synchronous = synchronous;
     return args;
   };
-  for (int tries = 0; tries < 3; ++tries) {
+  for (int tries = 0; tries < kMostCopies; ++tries) {
+    beside.is_unknown();
     auto done = co_await between<op::COPY>(from, to, "COPY", arguments, res);
-    if (!done) co_return done.error();
-    const write_response4& written = res.get<NFS4_OK>()->cr_response;
-    // A copy that goes on beside, which was not asked for.
+    if (!done) {
+      // RFC 7862 15.2.3: what the server cannot do of what was asked.
+      const auto* able = res.get<NFS4ERR_OFFLOAD_NO_REQS>();
+      const bool other_way = able != nullptr && synchronous && !able->cr_synchronous && able->cr_consecutive;
+      if (!other_way) co_return done.error();
+      synchronous = false;
+      continue;
+    }
+    write_response4 written = res.get<NFS4_OK>()->cr_response;
     if (!written.wr_callback_id.value.empty()) {
-      co_return status_error(NFS4ERR_OFFLOAD_NO_REQS, "COPY", to.path());
+      Beside progress;
+      auto ended = co_await copied_beside(to, beside, written.wr_callback_id.value.front(), progress);
+      if (!ended) co_return ended.error();
+      if (progress.gone) continue;
+      written = progress.written;
     }
     if (written.wr_count > count) {
       co_return Error(ErrorKind::protocol, EIO, "COPY", to.path(),
@@ -195,6 +294,26 @@ async::Task<Status> OpenFile::clone(OpenFile& from, std::uint64_t from_offset, O
       res);
   if (done) to.replaced(to_offset, count == 0 ? ~std::uint64_t{0} - to_offset : count);
   co_return done;
+}
+
+async::Task<Result<std::uint64_t>> OpenFile::clone_or_copy(OpenFile& from, std::uint64_t from_offset,
+                                                           OpenFile& to, std::uint64_t to_offset,
+                                                           std::uint64_t count) {
+  if (to.clones_ && count != 0 && (from_offset | to_offset) % kLeastBlock == 0) {
+    auto cloned = co_await clone(from, from_offset, to, to_offset, count);
+    if (cloned) co_return count;
+    switch (cloned.error().status()) {
+      // Not of these blocks, or not between these two.
+      case NFS4ERR_INVAL:
+      case NFS4ERR_XDEV:
+      case NFS4ERR_WRONG_TYPE:
+        break;
+      default:
+        if (!is_unsupported(cloned.error())) co_return cloned.error();
+        to.clones_ = false;
+    }
+  }
+  co_return co_await copy(from, from_offset, to, to_offset, count);
 }
 
 }  // namespace nfsrdma::nfs4

@@ -64,7 +64,7 @@ void Session::notify_lock(const nfs_fh4& file, const lock_owner4& owner) {
 void Session::lose_locks(Open& open, std::uint64_t owner, const Error& why) {
   const auto found = open.locks.find(owner);
   if (found == open.locks.end()) return;
-  found->second->stateid.reset();
+  if (const auto gone = std::exchange(found->second->stateid, std::nullopt)) free_beside(*gone);
   if (found->second->held.empty()) return;
   found->second->held.clear();
   const Error error = lock_lost(open.path, why.message());
@@ -84,7 +84,8 @@ async::Task<Status> Session::claim_locks(std::shared_ptr<Open> open, bool reclai
   const auto owners = open->locks;  // keeps the states alive while others come and go
   open->claiming_locks = true;
   for (const auto& [owner, state] : owners) {
-    state->stateid.reset();
+    const auto gone = std::exchange(state->stateid, std::nullopt);
+    if (gone && !recovering) free_beside(*gone);  // else it went with the client id
     const std::vector<HeldLock> held = state->held.list();
     for (const HeldLock& lock : held) {
       nfsstat4 status = NFS4_OK;

@@ -19,6 +19,11 @@ Error interrupted(const std::string& path) {
   return {ErrorKind::cancelled, EINTR, "LOCK", path, "the wait for the lock was given up"};
 }
 
+Error lost_again(const std::string& path) {
+  return {ErrorKind::server, EIO, "LOCK", path,
+          "the server lost the file's state again and again; look at its log"};
+}
+
 LockHolder holder_of(const Session& session, const LOCK4denied& denied) {
   LockHolder out;
   out.range = {denied.offset, denied.length};
@@ -116,6 +121,11 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
     if (!reply) co_return reply.error();
     LOCK4res res;
     if (reply->take<op::PUTFH>() && reply->take<op::LOCK>(res)) {
+      // What it was locked under may have gone before the Reply came: the lock went with it.
+      const bool stands = reply->epoch() == session_.epoch() && open.stateid.other == used_open.other &&
+                          state->stateid == used_lock;
+      if (!stands && tries < kMostLockTries) continue;
+      if (!stands) co_return lost_again(open.path);
       state->stateid = res.get<NFS4_OK>()->lock_stateid;
       state->stateid->seqid = 0;  // as it is, whatever Reply comes first
       attempt->gained = state->held.not_held(request.range);
@@ -252,6 +262,7 @@ async::Task<Status> Locks::unlock(std::shared_ptr<OpenFile> file, std::uint64_t 
     if (!reply) co_return reply.error();
     LOCKU4res res;
     const bool unlocked = reply->take<op::PUTFH>() && reply->take<op::LOCKU>(res);
+    if (unlocked && state->stateid != used) continue;  // claimed again meanwhile, with this lock
     if (unlocked) {
       state->held.unlock(range);
       // Whatever it says: nothing is locked under it.

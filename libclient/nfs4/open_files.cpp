@@ -137,7 +137,8 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   }
   std::uint64_t owner_of(const Caller& caller);
   [[nodiscard]] OPEN4args arguments(const Opening& what);
-  OpenRef adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok& ok);
+  OpenRef adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
+                const Session::Opening& guard, const CompoundReply& reply);
   OpenRef count_in(std::shared_ptr<OpenFile> file, std::uint32_t access);
   void remember(const std::shared_ptr<OpenFile>& file);
   void forget(const OpenFile& file);
@@ -195,14 +196,15 @@ void OpenTable::forget(const OpenFile& file) {
 OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access) {
   parked_.take_out(*file);
   ++file->sharing_.counts[access];
-  file->sharing_.since |= access;
   file->state_changed_.notify_all();
   return {shared_from_this(), std::move(file), access};
 }
 
 /// Puts what the server said of its state where it belongs: with what is known of the file already, if the
-/// same caller has it open.
-OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok& ok) {
+/// same caller has it open. Where that state is there no more, complete() has the file opened again, if
+/// nothing newer is known.
+OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
+                         const Session::Opening& guard, const CompoundReply& reply) {
   const std::uint64_t owner = owner_of(what.caller);
   const auto found = files_.find({std::string(handle.chars()), owner});
   std::shared_ptr<OpenFile> file = found != files_.end() ? found->second : nullptr;
@@ -213,21 +215,23 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, OPEN4resok&
     file->open_.caller = what.caller;
     file->open_.path = what.label;
     file->open_.stateid = ok.stateid;
+    file->open_.epoch = session_.epoch();
+    file->open_.reclaimable = false;  // until it is known to be there
     session_.hold(file->state_);
     file->is_open_ = true;
     remember(file);
   }
   Open& open = file->open_;
+  if (guard.is_over(ok.stateid, reply)) {
+    if (reply.epoch() == session_.epoch()) session_.take_delegation(open, ok.delegation);
+    return count_in(std::move(file), what.access);
+  }
   if (ok.stateid.other != open.stateid.other) {
     // The server knew nothing of the one before, or has closed it already.
     session_.lose_locks(open);
-    open.stateid = ok.stateid;
-    open.access = 0;
     open.lost.reset();
-  } else if (is_later(ok.stateid, open.stateid)) {
-    open.stateid = ok.stateid;
   }
-  open.access |= what.access;
+  open.opened(ok.stateid, what.access);
   open.epoch = session_.epoch();
   open.reclaimable = true;
   open.notifies_locks = (ok.rflags & OPEN4_RESULT_MAY_NOTIFY_LOCK) != 0;
@@ -254,7 +258,7 @@ std::shared_ptr<OpenFile> OpenTable::find(const Caller& caller, const nfs_fh4& h
 // ---- opening ----
 
 /// Where an OPEN showed that the server had lost the state before, it has to be told of the others who have
-/// the file open, too.
+/// the file open, too; and of an OPEN that was undone before its Reply came.
 async::Task<Status> OpenTable::complete(std::shared_ptr<OpenFile> file) {
   Open& open = file->open_;
   if ((file->sharing_.needed() & ~open.access) == 0) co_return Status();
@@ -285,7 +289,7 @@ async::Task<Result<Opened>> OpenTable::open_in(Opening what, nfs_fh4 directory, 
   OPEN4resok& ok = *res.get<NFS4_OK>();
   Opened out;
   out.node.handle = handle.get<NFS4_OK>()->object;
-  out.file = adopt(what, out.node.handle, ok);
+  out.file = adopt(what, out.node.handle, ok, guard, *reply);
   out.directory.emplace().info = ok.cinfo;
   std::optional<WireAttributes> attributes;
   if (take_getattr(*reply, wanted.object, attributes) && reply->failed_status() == NFS4_OK &&
@@ -357,6 +361,7 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
   const auto known = files_.find({std::string(handle.chars()), owner_of(what.caller)});
   const bool delegated = known != files_.end() && what.access == OPEN4_SHARE_ACCESS_READ &&
                          known->second->is_open_ && known->second->open_.delegated() &&
+                         (known->second->open_.access & what.access) != 0 &&
                          known->second->open_.unusable() == nullptr && session_.delegations_good();
   if (delegated) {
     // RFC 8881 10.4: nobody changed it, nor who may read it.
@@ -386,7 +391,7 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
     if (check != NameCheck::leads_elsewhere) co_return session_.error_of(*reply, "open", what.label);
     co_return status_error(NFS4ERR_STALE, "open", what.label);
   }
-  out.file = adopt(what, handle, *res.get<NFS4_OK>());
+  out.file = adopt(what, handle, *res.get<NFS4_OK>(), guard, *reply);
   // It was opened all the same, and is closed with `out`.
   if (check == NameCheck::leads_elsewhere) co_return status_error(NFS4ERR_STALE, "open", what.label);
   std::optional<WireAttributes> attributes;
@@ -440,11 +445,14 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
       continue;
     }
     if ((file->open_.access & ~needed) == 0 || file->open_.lost) co_return Status();
+    const async::Flagged downgrading(sharing.downgrading, file->state_changed_);
     auto done = co_await file->downgrade(needed);
     // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
     // recovery opened; then it keeps more than is needed until CLOSE.
     if (!done && done.error().status() == NFS4ERR_INVAL) co_return Status();
     if (!done) co_return done;
+    // Of an OPEN that came first, and whose Reply has come since.
+    if (auto completed = co_await complete(file); !completed) co_return completed;
     if (sharing.needed() == needed) co_return Status();
   }
 }

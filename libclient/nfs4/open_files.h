@@ -12,8 +12,10 @@
 // leaves is given back by OPEN_DOWNGRADE, what the last closer leaves by CLOSE. Each open(2) is an OpenRef,
 // which counts in its OpenFile. Nobody is ever denied (OPEN4_SHARE_DENY_NONE).
 //
-// Replies may overtake each other. The seqid of the stateid tells which is later; OPEN_DOWNGRADE and CLOSE
-// say which state they mean, and the server refuses them (OLD_STATEID) if an OPEN came first. READ, WRITE and
+// Replies may overtake each other. The seqid of the stateid tells which is later (access_order.h);
+// OPEN_DOWNGRADE and CLOSE say which state they mean, and the server refuses them (OLD_STATEID) if an OPEN
+// came first. Where its Reply does not come soon either, or another OPEN's was faster, they are executed all
+// the same, and what the OPEN brought is over when its Reply comes: the file is opened again. READ, WRITE and
 // LOCK mean the state as it is (seqid 0).
 //
 // A file that is held with a read delegation is opened again for reading without asking the server. With

@@ -13,6 +13,7 @@
 
 #include "async/event.h"
 #include "locking/held_locks.h"
+#include "nfs4/access_order.h"
 #include "nfs4/compound.h"
 #include "nfsrdma/result.h"
 
@@ -42,6 +43,7 @@ struct Open {
   nfs_fh4 file;
   stateid4 stateid{};
   std::uint32_t access = 0;     // OPEN4_SHARE_ACCESS_*
+  AccessOrder order;            // of what brought the access, under this stateid
   std::uint64_t owner = 0;      // makes the open owner unique
   Caller caller;                // whose rights count; null: the session's
   std::string path;             // for messages
@@ -60,6 +62,10 @@ struct Open {
   /// somebody else may have written under a lock of his.
   std::map<std::uint64_t, Error> lost_locks;
   [[nodiscard]] bool delegated() const { return delegation && !delegation->returning; }
+  /// Takes what an OPEN for `asked` brought, or not: its Reply may have been overtaken by another's.
+  void opened(const stateid4& now, std::uint32_t asked);
+  /// The same for OPEN_DOWNGRADE.
+  void downgraded(const stateid4& now, std::uint32_t asked);
   /// The stateid as the server has it now, whatever its seqid (RFC 8881 8.2.2): an OPEN or OPEN_DOWNGRADE
   /// beside it does no harm.
   [[nodiscard]] stateid4 current() const { return {0, stateid.other}; }
@@ -73,6 +79,24 @@ struct Open {
 /// Whether `a` is of the same state and later than `b` (RFC 8881 8.2.2: seqids wrap around, leaving out 0).
 inline bool is_later(const stateid4& a, const stateid4& b) {
   return a.other == b.other && static_cast<std::int32_t>(a.seqid - b.seqid) > 0;
+}
+
+inline void Open::opened(const stateid4& now, std::uint32_t asked) {
+  if (now.other != stateid.other) {
+    stateid = now;
+    order = AccessOrder();
+  } else if (is_later(now, stateid)) {
+    stateid = now;
+  }
+  order.opened(now.seqid, asked);
+  access = order.access();
+}
+
+inline void Open::downgraded(const stateid4& now, std::uint32_t asked) {
+  if (now.other != stateid.other) return;
+  if (is_later(now, stateid)) stateid = now;
+  order.downgraded(now.seqid, asked);
+  access = order.access();
 }
 
 }  // namespace nfsrdma::nfs4

@@ -409,6 +409,7 @@ async::Task<Status> Session::renew_open(std::shared_ptr<Open> open) {
 async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bool recovering,
                                    async::TimePoint deadline, nfsstat4& status) {
   const Opening opening(*this);
+  const std::uint32_t asked = open->access;
   Compound compound = begin("OPEN", open->caller);
   compound.add<op::PUTFH>({open->file});
   compound.add<op::OPEN>(previous ? open_previous(*this, *open) : open_by_handle(*this, *open));
@@ -429,9 +430,12 @@ async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bo
     if (recovering) co_return Status();
     co_return closed_meanwhile(open->path);
   }
+  if (opening.is_over(ok.stateid, *reply)) {
+    if (reply->epoch() == epoch_) take_delegation(*open, ok.delegation);
+    co_return co_await claim(open, previous, recovering, deadline, status);
+  }
   const bool another = ok.stateid.other != open->stateid.other;
-  // An OPEN beside may have brought a later one.
-  if (another || is_later(ok.stateid, open->stateid)) open->stateid = ok.stateid;
+  open->opened(ok.stateid, asked);
   // One from before is gone unless this brought it back.
   if (previous || open->epoch != epoch_) {
     if (ok.delegation.tag() == OPEN_DELEGATE_READ) {
@@ -455,7 +459,7 @@ async::Task<void> Session::close_stray(nfs_fh4 file, stateid4 stateid) {
   Compound compound = begin("CLOSE");
   compound.add<op::PUTFH>({file});
   compound.add<op::CLOSE>({0, stateid});
-  const async::Counted under_way(closing_strays_, returned_);
+  const async::Counted under_way(tidying_, returned_);
   auto closed = co_await call(std::move(compound));
 }
 
@@ -477,7 +481,11 @@ async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, n
   nfsstat4 status = NFS4_OK;
   auto done = co_await claim(held, false, false, deadline, status);
   const bool passes = status == NFS4_OK || status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
-  if (!done && !passes) open.lost = done.error();
+  if (is_revoked(why) && (!done || open.stateid.other != used.other)) free_beside(used);
+  if (!done && !passes) {
+    open.lost = done.error();
+    lose_locks(open);
+  }
   co_return done;
 }
 
@@ -491,7 +499,7 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
     if (!in_time) break;
   }
   // What an OPEN that is under way brings has to be given back, too.
-  while (opening_ != 0 || closing_strays_ != 0 || !returning_.empty()) {
+  while (!openings_.empty() || tidying_ != 0 || !returning_.empty()) {
     const bool in_time = co_await returned_.wait_until(deadline);
     if (!in_time) break;
   }

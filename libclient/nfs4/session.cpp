@@ -52,6 +52,12 @@ void Session::hold(const std::shared_ptr<Open>& open) {
   opens_.emplace_hint(opens_.end(), open->number, open);
 }
 
+void Session::closed(const stateid4& stateid) {
+  for (Opening* opening : openings_) {
+    if (opening->closed_.size() < Opening::kMostClosed) opening->closed_.push_back(stateid.other);
+  }
+}
+
 void Session::release(Open& open) {
   if (!std::exchange(open.held, false)) return;
   opens_.erase(open.number);
@@ -157,7 +163,7 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     Attempt attempt;
     auto reply = co_await call_once(compound, deadline, attempt, false);
     in_doubt = in_doubt || attempt.in_doubt;
-    if (attempt.in_doubt && opening_ != 0) open_in_doubt_ = true;
+    if (attempt.in_doubt && !openings_.empty()) open_in_doubt_ = true;
     if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
       if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
       const Error why =
@@ -223,6 +229,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
   SEQUENCE4args sequence{facts_.session_id, use->sequence(), use->slot(), slots_.highest_busy(),
                          compound.modifies()};
   compound.set_sequence(sequence);
+  const std::uint64_t epoch = epoch_;
   Transmissions transmissions;
   async::Backoff pause(kFirstDelay, kMostDelay);
   bool high_lowered = false;
@@ -242,6 +249,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
       co_return *outcome.error;
     }
     CompoundReply reply(lane.channel, std::move(*outcome.reply));
+    reply.set_epoch(epoch);
     // RFC 8267 4.5: a Reply that cannot be used leaves the slot retired.
     const bool begun = reply.begin();
     counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
@@ -367,6 +375,10 @@ bool Session::is_lost_state(nfsstat4 status) {
     default:
       return false;
   }
+}
+
+bool Session::is_revoked(nfsstat4 status) {
+  return status == NFS4ERR_EXPIRED || status == NFS4ERR_ADMIN_REVOKED || status == NFS4ERR_DELEG_REVOKED;
 }
 
 // ---- the lease (RFC 8881 8.3): renewed by any SEQUENCE; one of its own where nothing else is sent ----

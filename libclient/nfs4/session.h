@@ -34,6 +34,7 @@
 // Confined to the thread that runs the loop.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -49,6 +50,7 @@
 #include "locking/lock_wait.h"
 #include "nfs4/callback.h"
 #include "nfs4/compound.h"
+#include "nfs4/copies_beside.h"
 #include "nfs4/create_sequence.h"
 #include "nfs4/open_state.h"
 #include "nfs4/slot_table.h"
@@ -126,25 +128,43 @@ class Session final : private CallbackHandler {
   async::Task<Status> reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
                              async::TimePoint deadline);
   static bool is_lost_state(nfsstat4 status);
+  /// Whether it says that the server has taken the state away. It remembers that until FREE_STATEID says that
+  /// the client knows, and has a flag for it in every SEQUENCE meanwhile (RFC 8881 18.38, 18.46.3).
+  static bool is_revoked(nfsstat4 status);
+  /// FREE_STATEID, beside whatever else is done: of state that is not used any more.
+  void free_beside(const stateid4& stateid);
   /// OPEN by handle with `open->access`, for whatever reason the server does not know of all of it.
   async::Task<Status> renew_open(std::shared_ptr<Open> open);
   /// The open's state was replaced by another: what was locked under it is locked no more.
   void lose_locks(Open& open);
   void lose_locks(Open& open, std::uint64_t owner, const Error& why);
 
-  /// While one lives, a recall of an unknown delegation is taken for one that an OPEN is about to bring.
+  /// An OPEN under way. While one lives, a recall of an unknown delegation is taken for one that it is about
+  /// to bring; and it hears what is closed meanwhile, since that may overtake its Reply.
   class Opening {
    public:
-    explicit Opening(Session& session) : session_(session) { ++session_.opening_; }
+    explicit Opening(Session& session) : session_(session) { session_.openings_.push_back(this); }
     ~Opening() {
-      if (--session_.opening_ == 0) session_.on_last_opening();
+      std::erase(session_.openings_, this);
+      if (session_.openings_.empty()) session_.on_last_opening();
     }
     Opening(const Opening&) = delete;
     Opening& operator=(const Opening&) = delete;
+    /// What it has brought is there no more: it has been closed, or went with the client id of then. Seqids
+    /// do not tell, since they order what happens to one state only (RFC 8881 8.2.2).
+    [[nodiscard]] bool is_over(const stateid4& stateid, const CompoundReply& reply) const {
+      return reply.epoch() != session_.epoch_ || closed_.size() == kMostClosed ||
+             std::ranges::find(closed_, stateid.other) != closed_.end();
+    }
 
    private:
+    friend class Session;
+    static constexpr std::size_t kMostClosed = 1000;  ///< then an OPEN more costs less than to know
     Session& session_;
+    std::vector<decltype(stateid4::other)> closed_;
   };
+  /// The server has closed it.
+  void closed(const stateid4& stateid);
   /// Whether OPEN may ask for a delegation.
   [[nodiscard]] bool wants_delegations() const { return facts_.backchannel && !closing_; }
   /// OPEN brought this along: keeps a read delegation, returns anything else.
@@ -185,13 +205,15 @@ class Session final : private CallbackHandler {
     const std::uint64_t owner_;
     LockWait& wait_;
   };
+  /// COPYs under way that the server may make beside.
+  [[nodiscard]] CopiesBeside& copies() { return copies_; }
   [[nodiscard]] lock_owner4 lock_owner(std::uint64_t owner) const;
   /// The number of a lock owner of this client; none for anybody else's.
   [[nodiscard]] std::optional<std::uint64_t> own_lock_owner(const lock_owner4& owner) const;
   /// close() was called: nothing is begun beside any more.
   [[nodiscard]] bool ending() const { return closing_; }
   /// OPENs under way: what they bring may be later than what is known.
-  [[nodiscard]] bool opening() const { return opening_ != 0; }
+  [[nodiscard]] bool opening() const { return !openings_.empty(); }
 
   [[nodiscard]] const SessionFacts& facts() const { return facts_; }
   /// The most bytes of one READ and of one WRITE, as of now: another server program may have come up with
@@ -289,11 +311,13 @@ class Session final : private CallbackHandler {
   void recall_any(std::uint32_t objects_to_keep, const bitmap4& types) override;
   void recall_slot(slotid4 target_highest_slotid) override;
   void notify_lock(const nfs_fh4& file, const lock_owner4& owner) override;
+  nfsstat4 copy_ended(const CB_OFFLOAD4args& args) override;
   void on_last_opening();
   void end_delegation(Open& open);
   void set_recalled(Open& open);
   async::Task<void> give_back(nfs_fh4 file, stateid4 stateid);
   async::Task<void> free_revoked(stateid4 stateid);
+  async::Task<void> free_and_count(stateid4 stateid);
   async::Task<void> find_revoked();
   struct Suspect;
   [[nodiscard]] std::vector<Suspect> suspects() const;
@@ -302,6 +326,7 @@ class Session final : private CallbackHandler {
   void hold_connections();
   void heed_flags(std::uint32_t flags);
   void rebind_backchannels();
+  void replace_session();
 
   // recovery.cpp
   void start_recovery(const char* why);
@@ -360,7 +385,7 @@ class Session final : private CallbackHandler {
   std::uint64_t last_owner_ = 0;
 
   CallbackService callbacks_;
-  unsigned opening_ = 0;
+  std::vector<Opening*> openings_;
   std::function<void(const nfs_fh4&)> delegation_end_;
   struct Recalled {
     nfs_fh4 file;
@@ -372,9 +397,10 @@ class Session final : private CallbackHandler {
   /// here knows of.
   bool open_in_doubt_ = false;
   std::vector<stateid4> returning_;  // DELEGRETURNs under way
-  unsigned closing_strays_ = 0;      // CLOSEs of what nobody has open, under way
+  unsigned tidying_ = 0;             // CLOSEs of what nobody has open, and FREE_STATEIDs beside, under way
   async::Event returned_;            // none of these is under way any more, or no OPEN
   std::vector<LockWaiting*> lock_waits_;
+  CopiesBeside copies_;
   bool finding_revoked_ = false;
   async::TimePoint last_search_{};
   async::TimePoint last_rebind_{};

@@ -250,6 +250,36 @@ PY
 same "extended attributes on the server" 1000 \
   "$(on_server "python3 -c 'import os; print(len(os.getxattr(\"$xfs_export/attributes\", \"user.two\")))'")"
 
+# row: F21
+# Mounts that nobody else uses, for their counters.
+start_mount k /xfs
+start_mount l /
+program "copy_file_range clones where the server's file system can, and copies there where it cannot" << 'PY'
+def calls(name, what):
+    for line in open(s + '/' + name + '/.nfsrdma-stats'):
+        if line.startswith('nfs ' + what + ' '): return int(line.split('count=')[1].split()[0])
+    return 0
+def copy(where, name):
+    data = os.urandom((3 << 20) + 17)
+    open(where + '/copied.from', 'wb').write(data)
+    before = calls(name, 'CLONE'), calls(name, 'COPY')
+    source = os.open(where + '/copied.from', os.O_RDONLY)
+    target = os.open(where + '/copied.to', os.O_RDWR | os.O_CREAT)
+    done = 0
+    while done < len(data): done += os.copy_file_range(source, target, len(data) - done, done, done)
+    os.close(source); os.close(target)
+    assert open(where + '/copied.to', 'rb').read() == data
+    return calls(name, 'CLONE') - before[0], calls(name, 'COPY') - before[1]
+below = x[len(s + '/x'):]
+clones, copies = copy(s + '/k' + below, 'k')
+assert clones >= 1 and copies == 0, (clones, copies)
+clones, copies = copy(s + '/l' + below, 'l')
+assert copies >= 1, (clones, copies)
+PY
+for name in k l; do check "umount of $name" client umount "$work/$name"; ended $name "umount"; done
+check "the clone shares the blocks of its source" on_server "filefrag -v '$xfs_export/copied.to' | grep -q shared"
+same "the clone on the server" "$(on_server "sha256sum < '$xfs_export/copied.from'")" "$(on_server "sha256sum < '$xfs_export/copied.to'")"
+
 # --- programs --------------------------------------------------------------------------------------------------------
 git_there() { client git -c safe.directory='*' -c user.name=t -c user.email=t@example.org -C "$x/repository" "$@"; }
 mkdir -p "$work/small-repository"

@@ -3,6 +3,8 @@
 //
 // Needs /dev/fuse and root; without them every case says that it is skipped. These wait for real time, where
 // that something does *not* happen is what is to be seen.
+//
+// row: F7 F9 F17 F18 F19 S17 S18
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -23,6 +25,7 @@
 
 #include "fuse/mountinfo.h"
 #include "support/nfs_fixture.h"
+#include "support/nfs_responder.h"
 
 namespace nfsrdma {
 namespace {
@@ -320,6 +323,117 @@ TEST_CASE("F17 umount brings everything to the server") {
   CHECK(m.daemon->ended(5s) == 0);
   CHECK(m.server.stable_content("/f") == data);
   CHECK(m.server.clients() == 0);
+}
+
+TEST_CASE(
+    "F17 what ends it with a signal that asks for it, and what was only removed or cut, is on the server, "
+    "too") {
+  for (const int signal : {SIGINT, SIGHUP}) {
+    Mounting m;
+    m.server.add_file("/cut", pattern(100'000));
+    m.server.add_file("/gone", "text");
+    m.mount("writeback_cache");
+    const int cut = ::open(m.path("cut").c_str(), O_RDWR);
+    REQUIRE(::ftruncate(cut, 50'000) == 0);
+    REQUIRE(::pwrite(cut, "end", 3, 60'000) == 3);
+    const int gone = ::open(m.path("gone").c_str(), O_RDWR);
+    REQUIRE(::unlink(m.path("gone").c_str()) == 0);
+    REQUIRE(::write(gone, "x", 1) == 1);
+    m.daemon->signal(signal);
+    CHECK(m.daemon->ended(8s) == 0);
+    CHECK(m.server.stable_content("/cut") ==
+          pattern(100'000).substr(0, 50'000) + std::string(10'000, '\0') + "end");
+    std::size_t left = 0;
+    m.server.on_server([&](Responder& server) { left = server.state.names().size(); });
+    CHECK(left == 1);  // what was cut
+    CHECK(m.server.clients() == 0);
+    ::close(cut);
+    ::close(gone);
+  }
+}
+
+namespace {
+
+/// What name_to_handle_at(2) gives, for open_by_handle_at(2).
+struct KernelHandle {
+  explicit KernelHandle(const std::string& path) {
+    handle().handle_bytes = MAX_HANDLE_SZ;
+    int mount = 0;
+    REQUIRE(::name_to_handle_at(AT_FDCWD, path.c_str(), &handle(), &mount, 0) == 0);
+  }
+  struct file_handle& handle() { return *reinterpret_cast<struct file_handle*>(bytes.data()); }
+  /// A descriptor, or the errno below zero.
+  int open(const std::string& place, int flags) {
+    const int mount = ::open(place.c_str(), O_RDONLY | O_DIRECTORY);
+    const int fd = ::open_by_handle_at(mount, &handle(), flags);
+    const int code = errno;
+    ::close(mount);
+    return fd >= 0 ? fd : -code;
+  }
+  alignas(struct file_handle) std::array<char, sizeof(struct file_handle) + MAX_HANDLE_SZ> bytes{};
+};
+
+std::string read_all(int fd) {
+  std::string out(1000, '\0');
+  const auto count = ::pread(fd, out.data(), out.size(), 0);
+  out.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("F19 a kernel handle opens its file, also when the kernel has forgotten it") {
+  Mounting m;
+  m.server.add_file("/a/b/f", "text");
+  m.server.add_file("/other", "other");
+  m.mount("allow_other");
+  KernelHandle file(m.path("a/b/f")), directory(m.path("a/b")), root(m.place);
+  const auto known = [&] {
+    return content_of(m.path(".nfsrdma-stats")).find("state inodes=1 ") != std::string::npos;
+  };
+  for (const bool forgotten : {false, true}) {
+    CAPTURE(forgotten);
+    if (forgotten) {
+      CHECK(m.helper("remount,rw") == 0);  // which has the kernel drop what is not in use
+      CHECK(eventually(known));
+    }
+    int fd = file.open(m.place, O_RDWR);
+    REQUIRE(fd >= 0);
+    CHECK(read_all(fd) == (forgotten ? "TEXT" : "text"));
+    CHECK(::pwrite(fd, "TEXT", 4, 0) == 4);
+    CHECK(::close(fd) == 0);
+    CHECK(m.server.content("/a/b/f") == "TEXT");
+    fd = directory.open(m.place, O_RDONLY | O_DIRECTORY);
+    REQUIRE(fd >= 0);
+    CHECK(::faccessat(fd, "f", F_OK, 0) == 0);
+    CHECK(::faccessat(fd, "../../other", F_OK, 0) == 0);
+    CHECK(files::read_symlink("/proc/self/fd/" + std::to_string(fd)) == m.path("a/b"));
+    ::close(fd);
+    fd = root.open(m.place, O_RDONLY | O_DIRECTORY);
+    REQUIRE(fd >= 0);
+    CHECK(::faccessat(fd, "other", F_OK, 0) == 0);
+    ::close(fd);
+  }
+  // Somebody else has removed it meanwhile.
+  CHECK(m.helper("remount,rw") == 0);
+  m.server.on_server([](Responder& server) { server.state.habits.forgets_unlinked = true; });
+  REQUIRE(::unlink(m.path("a/b/f").c_str()) == 0);
+  CHECK(file.open(m.place, O_RDONLY) == -ESTALE);
+}
+
+TEST_CASE("F19 a handle of an earlier mount leads to no file of this one") {
+  Mounting m;
+  for (int i = 0; i < 5; ++i) m.server.add_file("/" + std::to_string(i), std::to_string(i));
+  m.mount();
+  KernelHandle before(m.path("3"));
+  REQUIRE(::umount(m.place.c_str()) == 0);
+  CHECK(m.daemon->ended(5s) == 0);
+  m.mount();
+  // By now there is a file with each number that there was.
+  for (const int i : {4, 3, 2, 1, 0}) CHECK(content_of(m.path(std::to_string(i))) == std::to_string(i));
+  const int fd = before.open(m.place, O_RDONLY);
+  CHECK(fd == -ESTALE);
+  if (fd >= 0) ::close(fd);
 }
 
 TEST_CASE(

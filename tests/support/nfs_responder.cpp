@@ -348,6 +348,9 @@ Responder::Responder(async::Loop& loop, std::uint64_t seed)
       callbacks.add(client, [args](test::CallbackCall& call) { call.add<cb_op::CB_NOTIFY_LOCK>(args); }, {});
     });
   };
+  state.call_copier = [this](std::uint64_t copy) {
+    after(state.habits.copy_takes, [this, copy] { end_copy(copy); });
+  };
   state.call_holder = [this](std::uint64_t delegation) { post([this, delegation] { demand(delegation); }); };
 }
 
@@ -526,16 +529,26 @@ void Responder::release() {
   stalling_.reset();
   const auto kept = std::exchange(kept_, {});
   const auto stalled = std::exchange(stalled_, {});
-  for (const auto& work : kept) {
-    const auto peer = work->peer.lock();
-    if (!peer || peer->gone) continue;
-    if (work->answer) {
-      reply(work);
-    } else {
-      begin(work);
-    }
-  }
+  for (const auto& work : kept) go_on(work);
   for (const auto& work : stalled) finish(work);
+}
+
+void Responder::release_first() {
+  if (kept_.empty()) return;
+  const auto work = kept_.front();
+  kept_.erase(kept_.begin());
+  go_on(work);
+}
+
+/// With what hold() kept.
+void Responder::go_on(const std::shared_ptr<Work>& work) {
+  const auto peer = work->peer.lock();
+  if (!peer || peer->gone) return;
+  if (work->answer) {
+    reply(work);
+  } else {
+    begin(work);
+  }
 }
 
 void Responder::stall(nfs_opnum4 op, Duration time) {
@@ -579,6 +592,29 @@ CallbackQueue::Ticket Responder::recall(const std::string& path, Done done) {
   }
   return callbacks.add(
       client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL>(args); }, std::move(done));
+}
+
+void Responder::end_copy(std::uint64_t copy) {
+  if (!state.copies.contains(copy)) return;  // cancelled, or forgotten
+  state.end_copy(copy);
+  if (!state.habits.tells_of_copies) return;
+  const CopyState& one = state.copies.at(copy);
+  CB_OFFLOAD4args args;
+  args.coa_fh = handle_of(one.to);
+  args.coa_stateid = state.stateid_of(copy, 1);
+  if (*one.ended == NFS4_OK) {
+    write_response4& written = args.coa_offload_info.emplace<NFS4_OK>();
+    written.wr_count = one.copied;
+    written.wr_committed = state.habits.unstable_copies ? UNSTABLE4 : FILE_SYNC4;
+    written.wr_writeverf = state.write_verifier();
+  } else {
+    args.coa_offload_info.select(*one.ended);
+  }
+  callbacks.add(
+      one.client, [args](test::CallbackCall& call) { call.add<cb_op::CB_OFFLOAD>(args); },
+      [this, copy](nfsstat4 status) {
+        if (status == NFS4_OK) state.copies.erase(copy);
+      });
 }
 
 CallbackQueue::Ticket Responder::recall_any(clientid4 client, std::uint32_t objects_to_keep,

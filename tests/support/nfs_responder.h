@@ -53,6 +53,9 @@ class Responder {
   /// Recalls a delegation as for somebody who waits for it: it is revoked when the lease time has passed.
   void demand(std::uint64_t delegation);
 
+  /// Ends a copy that is made beside, and says so by CB_OFFLOAD if the server does that.
+  void end_copy(std::uint64_t copy);
+
   CallbackQueue::Ticket recall_any(nfs4::clientid4 client, std::uint32_t objects_to_keep,
                                    const nfs4::bitmap4& types, Done done);
   /// CB_RECALL_SLOT, and SEQUENCE says the same from then on.
@@ -72,6 +75,8 @@ class Responder {
   void stall(nfs4::nfs_opnum4 op, Duration time);
   /// Ends hold() and stall().
   void release();
+  /// Lets the one go that was kept by hold() first. The others stay, and hold() goes on.
+  void release_first();
   [[nodiscard]] std::size_t held() const { return kept_.size() + stalled_.size(); }
   /// For that time nothing is begun and nothing is finished.
   void freeze(Duration time);
@@ -101,6 +106,7 @@ class Responder {
   bool call(unsigned connection, std::uint32_t xid, const Octets& message);
   void begin(const std::shared_ptr<Work>& work);
   void finish(const std::shared_ptr<Work>& work);
+  void go_on(const std::shared_ptr<Work>& work);
   void deliver(const std::shared_ptr<Work>& work);
   void reply(const std::shared_ptr<Work>& work);
   void unpark(const Execution& done);

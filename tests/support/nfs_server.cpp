@@ -238,7 +238,9 @@ std::size_t NfsServer::lock_states() const {
       std::ranges::count_if(impl_->state.locks, [](const auto& entry) { return entry.second.client != 0; })));
 }
 void NfsServer::set_synchronous_copies(bool on) {
-  ON_SERVER(impl_->state.habits.synchronous_copies = on);
+  ON_SERVER(Habits& habits = impl_->state.habits;
+            habits.copies = on ? Habits::Copies::at_once : Habits::Copies::beside_unasked;
+            habits.tells_of_copies = habits.knows_of_copies = on);
 }
 void NfsServer::set_unstable_copies(bool on) {
   ON_SERVER(impl_->state.habits.unstable_copies = on);
@@ -277,6 +279,9 @@ void NfsServer::hold(nfs_opnum4 op, bool execute) {
 void NfsServer::release() {
   ON_SERVER(impl_->responder.release());
 }
+void NfsServer::release_first() {
+  ON_SERVER(impl_->responder.release_first());
+}
 std::size_t NfsServer::held() const {
   ON_SERVER(return impl_->responder.held());
 }
@@ -303,6 +308,9 @@ void NfsServer::set_no_sequence_hint(bool on) {
 }
 void NfsServer::restart(std::chrono::milliseconds grace) {
   ON_SERVER(impl_->responder.restart(grace));
+}
+void NfsServer::on_server(const std::function<void(Responder&)>& fn) {
+  ON_SERVER(fn(impl_->responder));
 }
 void NfsServer::forget_sessions() {
   ON_SERVER(impl_->state.sessions.clear());

@@ -17,6 +17,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -32,6 +33,8 @@ class Network;
 }  // namespace nfsrdma::sim
 
 namespace nfsrdma::testing {
+
+class Responder;
 
 class NfsServer {
  public:
@@ -101,6 +104,7 @@ class NfsServer {
   /// What clients hold, in order: "0-10w 20-30r".
   [[nodiscard]] std::string locks(const std::string& path) const;
   [[nodiscard]] std::size_t lock_states() const;
+  /// Without, a COPY goes on beside that was not to, and nothing can be known of it.
   void set_synchronous_copies(bool on);
   void set_unstable_copies(bool on);
   void set_xattrs_at_once(std::uint32_t most);
@@ -125,6 +129,8 @@ class NfsServer {
   /// back until release(). With `execute` false they are executed only then.
   void hold(nfs4::nfs_opnum4 op, bool execute = true);
   void release();
+  /// Lets the one go that was kept first. The others stay, and hold() goes on.
+  void release_first();
   [[nodiscard]] std::size_t held() const;
   void set_reply_delay(std::chrono::milliseconds delay);
   void set_short_reads(std::uint32_t most);
@@ -149,6 +155,9 @@ class NfsServer {
   /// Nobody listens until come_back(), and connections end.
   void go_away();
   void come_back();
+
+  /// All that a Responder and its ServerState offer, on the server's thread.
+  void on_server(const std::function<void(Responder&)>& fn);
 
   // ---- what it saw ----
   [[nodiscard]] std::vector<SeenCall> calls() const;

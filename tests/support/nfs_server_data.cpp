@@ -60,13 +60,14 @@ nfsstat4 ServerState::make_room(Inode& inode, std::uint64_t end, bool unstable, 
   return most > size ? NFS4_OK : habits.full_status;
 }
 
-void ServerState::put(Execution& at, Inode& inode, std::uint64_t offset, std::string_view data, bool stable) {
+void ServerState::put(const Principal& who, Inode& inode, std::uint64_t offset, std::string_view data,
+                      bool stable) {
   const std::uint64_t before = inode.content.size();
   inode.content.write(offset, data, stable);
   used += inode.content.size() - before;
   touch(inode);
   inode.modified = inode.altered;
-  if (at.who.uid != 0) inode.mode &= ~kSetIds;
+  if (who.uid != 0) inode.mode &= ~kSetIds;
   if (habits.verifier_in_times) inode.exclusive.reset();
 }
 
@@ -97,7 +98,7 @@ nfsstat4 ServerState::run(Execution& at, op::WRITE, const WRITE4args& args, WRIT
   if (bad != NFS4_OK) return plain(res, bad);
   if (most <= args.offset && !data.empty()) return plain(res, habits.full_status);
   data = data.substr(0, most - args.offset);
-  put(at, inode, args.offset, data, committed != UNSTABLE4);
+  put(at.who, inode, args.offset, data, committed != UNSTABLE4);
   res.emplace<NFS4_OK>() = {static_cast<count4>(data.size()), committed, write_verifier()};
   return NFS4_OK;
 }
@@ -194,29 +195,88 @@ nfsstat4 ServerState::check_two(Execution& at, const stateid4& from, const state
   return status;
 }
 
+nfsstat4 ServerState::copy(const CopyState& one, std::uint64_t& copied) {
+  copied = 0;
+  if (!inodes.contains(one.from) || !inodes.contains(one.to)) return NFS4ERR_STALE;
+  const std::string& from = inodes.at(one.from).content.data();
+  const std::uint64_t wanted = one.count == 0 ? ~0ULL : one.count;
+  std::string text = one.from_offset < from.size() ? from.substr(one.from_offset, wanted) : "";
+  Inode& to = inodes.at(one.to);
+  std::uint64_t most = ~0ULL;
+  const auto bad = make_room(to, one.to_offset + text.size(), habits.unstable_copies, most);
+  if (bad != NFS4_OK) return bad;
+  if (most <= one.to_offset && !text.empty()) return habits.full_status;
+  text.resize(std::min<std::uint64_t>(text.size(), most - one.to_offset));
+  put(one.who, to, one.to_offset, text, !habits.unstable_copies);
+  copied = text.size();
+  return NFS4_OK;
+}
+
+void ServerState::end_copy(std::uint64_t number) {
+  CopyState& one = copies.at(number);
+  one.ended = copy_fails ? *copy_fails : copy(one, one.copied);
+}
+
 nfsstat4 ServerState::run(Execution& at, op::COPY, const COPY4args& args, COPY4res& res) {
   if (const auto bad = check_two(at, args.ca_src_stateid, args.ca_dst_stateid); bad != NFS4_OK) {
     return plain(res, bad);
   }
-  if (!args.ca_synchronous || !args.ca_source_server.value.empty())
-    problem("a COPY that is not the server's alone");
-  const std::string& from = inodes.at(at.saved).content.data();
-  const std::uint64_t wanted = args.ca_count == 0 ? ~0ULL : args.ca_count;
-  std::string text = args.ca_src_offset < from.size() ? from.substr(args.ca_src_offset, wanted) : "";
-  Inode& to = *current(at);
-  std::uint64_t most = ~0ULL;
-  const auto bad = make_room(to, args.ca_dst_offset + text.size(), habits.unstable_copies, most);
-  if (bad != NFS4_OK) return plain(res, bad);
-  if (most <= args.ca_dst_offset && !text.empty()) return plain(res, habits.full_status);
-  text.resize(std::min<std::uint64_t>(text.size(), most - args.ca_dst_offset));
-  put(at, to, args.ca_dst_offset, text, !habits.unstable_copies);
-  COPY4resok& ok = res.emplace<NFS4_OK>();
-  ok.cr_response.wr_count = text.size();
+  if (!args.ca_source_server.value.empty()) problem("a COPY that is not the server's alone");
+  using Copies = Habits::Copies;
+  const bool at_once = habits.copies == Copies::at_once;
+  if (habits.copies == Copies::beside && args.ca_synchronous) {
+    res.emplace<NFS4ERR_OFFLOAD_NO_REQS>() = {true, false};
+    return NFS4ERR_OFFLOAD_NO_REQS;
+  }
+  CopyState one;
+  one.client = at.client;
+  one.from = at.saved;
+  one.to = at.current;
+  one.from_offset = args.ca_src_offset;
+  one.to_offset = args.ca_dst_offset;
+  one.count = args.ca_count;
+  one.who = at.who;
+  COPY4resok ok;
   ok.cr_response.wr_committed = habits.unstable_copies ? UNSTABLE4 : FILE_SYNC4;
   ok.cr_response.wr_writeverf = write_verifier();
-  if (!habits.synchronous_copies) ok.cr_response.wr_callback_id.value.push_back(stateid_of(next_id++, 1));
-  ok.cr_requirements = {true, habits.synchronous_copies};
+  ok.cr_requirements = {true, at_once};
+  if (at_once) {
+    if (const auto bad = copy(one, ok.cr_response.wr_count); bad != NFS4_OK) return plain(res, bad);
+  } else {
+    const std::uint64_t number = next_id++;
+    copies[number] = one;
+    ok.cr_response.wr_callback_id.value.push_back(stateid_of(number, 1));
+    if (call_copier) call_copier(number);
+  }
+  res.emplace<NFS4_OK>() = ok;
   return NFS4_OK;
+}
+
+// Not as unknown operations, which would be OP_ILLEGAL: a client takes both for the same.
+nfsstat4 ServerState::check_copy(const Execution& at, const stateid4& stateid) const {
+  if (!habits.knows_of_copies) return NFS4ERR_NOTSUPP;
+  if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
+  const auto found = copies.find(number_of(stateid));
+  return found != copies.end() && found->second.client == at.client ? NFS4_OK : NFS4ERR_BAD_STATEID;
+}
+
+nfsstat4 ServerState::run(Execution& at, op::OFFLOAD_STATUS, const OFFLOAD_STATUS4args& args,
+                          OFFLOAD_STATUS4res& res) {
+  if (current(at) == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
+  if (const auto bad = check_copy(at, args.osa_stateid); bad != NFS4_OK) return plain(res, bad);
+  const CopyState& one = copies.at(number_of(args.osa_stateid));
+  OFFLOAD_STATUS4resok& ok = res.emplace<NFS4_OK>();
+  ok.osr_count = one.copied;
+  if (one.ended) ok.osr_complete.value.push_back(*one.ended);
+  return NFS4_OK;
+}
+
+nfsstat4 ServerState::run(Execution& at, op::OFFLOAD_CANCEL, const OFFLOAD_CANCEL4args& args,
+                          OFFLOAD_CANCEL4res& res) {
+  if (current(at) == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
+  if (const auto bad = check_copy(at, args.oca_stateid); bad != NFS4_OK) return plain(res, bad);
+  copies.erase(number_of(args.oca_stateid));
+  return plain(res, NFS4_OK);
 }
 
 nfsstat4 ServerState::run(Execution& at, op::CLONE, const CLONE4args& args, CLONE4res& res) {
@@ -224,6 +284,12 @@ nfsstat4 ServerState::run(Execution& at, op::CLONE, const CLONE4args& args, CLON
     return plain(res, bad);
   }
   const std::string& from = inodes.at(at.saved).content.data();
+  const auto at_block = [&](std::uint64_t offset) { return offset % clone_block == 0; };
+  const bool to_the_end = args.cl_count == 0 || args.cl_src_offset + args.cl_count == from.size();
+  if (!at_block(args.cl_src_offset) || !at_block(args.cl_dst_offset) ||
+      (!at_block(args.cl_count) && !to_the_end)) {
+    return plain(res, NFS4ERR_INVAL);
+  }
   if (args.cl_src_offset > from.size()) return plain(res, NFS4ERR_INVAL);
   const std::uint64_t count = args.cl_count == 0 ? from.size() - args.cl_src_offset : args.cl_count;
   if (count > from.size() - args.cl_src_offset) return plain(res, NFS4ERR_INVAL);
@@ -232,7 +298,7 @@ nfsstat4 ServerState::run(Execution& at, op::CLONE, const CLONE4args& args, CLON
   const auto bad = make_room(to, args.cl_dst_offset + count, false, most);
   if (bad != NFS4_OK) return plain(res, bad);
   if (most < args.cl_dst_offset + count) return plain(res, habits.full_status);
-  put(at, to, args.cl_dst_offset, std::string(from, args.cl_src_offset, count), true);
+  put(at.who, to, args.cl_dst_offset, std::string(from, args.cl_src_offset, count), true);
   return plain(res, NFS4_OK);
 }
 

@@ -101,7 +101,14 @@ struct Habits {
   /// Unstable WRITEs succeed on a full disk; COMMIT or a later WRITE fails and their data is lost.
   bool late_no_space = false;
   nfs4::nfsstat4 full_status = nfs4::NFS4ERR_NOSPC;
-  bool unstable_copies = false, synchronous_copies = true;
+  bool unstable_copies = false;
+  /// COPY is done before its answer; or beside, where the client lets it, else OFFLOAD_NO_REQS; or beside,
+  /// whatever the client has asked for.
+  enum class Copies : std::uint8_t { at_once, beside, beside_unasked };
+  Copies copies = Copies::at_once;
+  std::chrono::milliseconds copy_takes{0};  ///< beside
+  bool tells_of_copies = true;              ///< CB_OFFLOAD, behind which a copy is forgotten
+  bool knows_of_copies = true;              ///< OFFLOAD_STATUS and OFFLOAD_CANCEL
   std::uint32_t xattrs_at_once = ~0U;
 
   // ---- time ----

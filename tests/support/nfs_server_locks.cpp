@@ -168,7 +168,8 @@ nfsstat4 ServerState::run(Execution& at, op::LOCK, const LOCK4args& args, LOCK4r
     return status;
   }
   join(mine.pieces, wanted);
-  res.emplace<NFS4_OK>().lock_stateid = stateid_of(number, ++mine.seqid);
+  mine.seqid = mine.seqid == 0 ? first_seqid : seqid_behind(mine.seqid);
+  res.emplace<NFS4_OK>().lock_stateid = stateid_of(number, mine.seqid);
   at.current_stateid = stateid_of(number, mine.seqid);
   return NFS4_OK;
 }
@@ -196,7 +197,8 @@ nfsstat4 ServerState::run(Execution& at, op::LOCKU, const LOCKU4args& args, LOCK
   if (!is_range(args.offset, args.length)) return plain(res, NFS4ERR_INVAL);
   LockOwnerState& mine = locks.at(number);
   cut(mine.pieces, piece_of(args.offset, args.length, args.locktype));
-  res.emplace<NFS4_OK>() = stateid_of(number, ++mine.seqid);
+  mine.seqid = seqid_behind(mine.seqid);
+  res.emplace<NFS4_OK>() = stateid_of(number, mine.seqid);
   at.current_stateid = stateid_of(number, mine.seqid);
   wake_waiters(mine.inode);
   return NFS4_OK;

@@ -70,7 +70,7 @@ nfsstat4 ServerState::check_known(const stateid4& stateid, std::uint32_t seqid, 
     return NFS4ERR_BAD_STATEID;
   }
   if (stateid.seqid == 0) return NFS4_OK;
-  if (stateid.seqid < seqid) return NFS4ERR_OLD_STATEID;
+  if (is_older_seqid(stateid.seqid, seqid)) return NFS4ERR_OLD_STATEID;
   if (stateid.seqid == seqid) return NFS4_OK;
   problem("a stateid that is newer than the server's");
   return NFS4ERR_BAD_STATEID;
@@ -146,7 +146,7 @@ nfsstat4 ServerState::run(Execution& at, op::TEST_STATEID, const TEST_STATEID4ar
     if (one.client != at.client) return NFS4ERR_BAD_STATEID;
     if (one.revoked != Revoked::no) return status_of_revoked(one.revoked, NFS4ERR_BAD_STATEID);
     if (stateid.seqid == 0 || stateid.seqid == seqid) return NFS4_OK;
-    return stateid.seqid < seqid ? NFS4ERR_OLD_STATEID : NFS4ERR_BAD_STATEID;
+    return is_older_seqid(stateid.seqid, seqid) ? NFS4ERR_OLD_STATEID : NFS4ERR_BAD_STATEID;
   };
   for (const stateid4& stateid : args.ts_stateids.value) {
     const std::uint64_t number = number_of(stateid);
@@ -284,7 +284,8 @@ stateid4 ServerState::grant(const Execution& at, const OPEN4args& args, const In
     open.access |= access;
     open.deny |= args.share_deny;
     open.had |= 1U << access;
-    return stateid_of(number, ++open.seqid);
+    open.seqid = seqid_behind(open.seqid);
+    return stateid_of(number, open.seqid);
   }
   const std::uint64_t number = next_id++;
   OpenState& open = opens[number];
@@ -294,6 +295,7 @@ stateid4 ServerState::grant(const Execution& at, const OPEN4args& args, const In
   open.deny = args.share_deny;
   open.owner = args.owner.owner.value;
   open.had = 1U << access;
+  open.seqid = first_seqid;
   return stateid_of(number, open.seqid);
 }
 
@@ -411,7 +413,8 @@ nfsstat4 ServerState::run(Execution& at, op::OPEN_DOWNGRADE, const OPEN_DOWNGRAD
   open.access = access;
   open.deny = args.share_deny;
   open.had &= (1U << access) | (access == OPEN4_SHARE_ACCESS_BOTH ? 6U : 0U);
-  res.emplace<NFS4_OK>().open_stateid = stateid_of(number, ++open.seqid);
+  open.seqid = seqid_behind(open.seqid);
+  res.emplace<NFS4_OK>().open_stateid = stateid_of(number, open.seqid);
   at.current_stateid = stateid_of(number, open.seqid);
   return NFS4_OK;
 }

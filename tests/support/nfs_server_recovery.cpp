@@ -47,6 +47,7 @@ void ServerState::discard_client(clientid4 id) {
   std::erase_if(opens, is_its);
   std::erase_if(locks, is_its);
   std::erase_if(delegations, is_its);
+  std::erase_if(copies, is_its);
   std::erase_if(waiting, [&](const LockOwnerState& one) { return one.client == id; });
   if (found->second.confirmed) {
     recorded_.erase(found->second.owner);
@@ -115,6 +116,8 @@ nfsstat4 ServerState::status_of_revoked(Revoked why, nfsstat4 otherwise) {
   switch (why) {
     case Revoked::expired:
       return NFS4ERR_EXPIRED;
+    case Revoked::by_admin:
+      return NFS4ERR_ADMIN_REVOKED;
     case Revoked::recallable:
       return NFS4ERR_DELEG_REVOKED;
     case Revoked::no:
@@ -144,6 +147,7 @@ void ServerState::restart(Instant::duration grace) {
   delegations.clear();
   std::erase_if(locks, [](const auto& entry) { return entry.second.client != 0; });
   waiting.clear();
+  copies.clear();
   for (auto& [id, inode] : inodes) {
     if (inode.type == NF4REG) drop_unstable(inode);
   }

@@ -285,6 +285,7 @@ std::uint32_t ServerState::status_flags(const Execution& at, const SessionState&
       if (one.client != at.client) continue;
       if (one.revoked == Revoked::no) left = true;
       if (one.revoked == Revoked::expired) expired = true;
+      if (one.revoked == Revoked::by_admin) out |= SEQ4_STATUS_ADMIN_STATE_REVOKED;
       if (one.revoked == Revoked::recallable) out |= SEQ4_STATUS_RECALLABLE_STATE_REVOKED;
     }
   };

@@ -54,7 +54,7 @@ struct Inode {
 };
 
 /// Why a client has lost state and not freed it yet.
-enum class Revoked : std::uint8_t { no, expired, recallable };
+enum class Revoked : std::uint8_t { no, expired, by_admin, recallable };
 
 struct OpenState {
   nfs4::clientid4 client = 0;
@@ -120,6 +120,16 @@ struct Principal {
   friend bool operator==(const Principal&, const Principal&) = default;
 };
 
+/// A COPY that is made beside.
+struct CopyState {
+  nfs4::clientid4 client = 0;
+  std::uint64_t from = 0, to = 0;  // inodes
+  std::uint64_t from_offset = 0, to_offset = 0, count = 0;
+  std::uint64_t copied = 0;
+  Principal who;
+  std::optional<nfs4::nfsstat4> ended;
+};
+
 struct ClientState {
   Octets owner;
   nfs4::verifier4 verifier{};
@@ -141,6 +151,14 @@ inline std::uint32_t boot_of(const nfs4::stateid4& stateid) {
 }
 inline std::uint64_t number_of(const nfs4::stateid4& stateid) {
   return xdr::load_u64(stateid.other.data() + 4);
+}
+
+// RFC 8881 8.2.2: seqids wrap around, leaving out 0.
+inline std::uint32_t seqid_behind(std::uint32_t seqid) {
+  return seqid == ~0U ? 1 : seqid + 1;
+}
+inline bool is_older_seqid(std::uint32_t a, std::uint32_t b) {
+  return static_cast<std::int32_t>(a - b) < 0;
 }
 
 nfs4::nfs_fh4 handle_of(std::uint64_t inode);
@@ -223,8 +241,8 @@ class Execution {
   DO(BIND_CONN_TO_SESSION) DO(EXCHANGE_ID) DO(CREATE_SESSION) DO(DESTROY_SESSION) \
   DO(DESTROY_CLIENTID) DO(SEQUENCE) DO(RECLAIM_COMPLETE) DO(SEEK) DO(DELEGRETURN) DO(TEST_STATEID) \
   DO(FREE_STATEID) DO(LOOKUPP) DO(RESTOREFH) DO(LOCK) DO(LOCKT) DO(LOCKU) DO(OPEN_DOWNGRADE) \
-  DO(ALLOCATE) DO(DEALLOCATE) DO(READ_PLUS) DO(COPY) DO(CLONE) DO(GETXATTR) DO(SETXATTR) \
-  DO(LISTXATTRS) DO(REMOVEXATTR)
+  DO(ALLOCATE) DO(DEALLOCATE) DO(READ_PLUS) DO(COPY) DO(CLONE) DO(OFFLOAD_STATUS) DO(OFFLOAD_CANCEL) \
+  DO(GETXATTR) DO(SETXATTR) DO(LISTXATTRS) DO(REMOVEXATTR)
 // clang-format on
 
 class ServerState {
@@ -252,12 +270,16 @@ class ServerState {
   void look_at_time();
   /// All that the client has is gone, and nothing on stable storage knows it.
   void discard_client(nfs4::clientid4 client);
+  void revoke_all(nfs4::clientid4 client, Revoked why);
   void revoke_delegation(std::uint64_t number, Revoked why);
+  /// Makes the copy, as far as there is room; it is known of until it is taken out of `copies`.
+  void end_copy(std::uint64_t number);
   /// A lock of somebody else's, on the server itself.
   void lock_locally(std::uint64_t inode, LockPiece piece);
   void unlock_locally(std::uint64_t inode);
 
   [[nodiscard]] nfs4::stateid4 stateid_of(std::uint64_t number, std::uint32_t seqid) const;
+  [[nodiscard]] nfs4::verifier4 write_verifier() const;
   [[nodiscard]] bool in_grace() const { return now_() < grace_until; }
   [[nodiscard]] Instant now() const { return now_(); }
 
@@ -279,8 +301,11 @@ class ServerState {
                 newest_minor = 2;
   std::uint32_t lease = 90;  // seconds
   std::uint32_t target_highest = ~0U;
-  bool gap = false;               // READ_PLUS leaves a byte out between its elements
-  bool circular_listing = false;  // READDIR begins anew where it should end
+  std::optional<nfs4::nfsstat4> copy_fails;  // of those that are made beside
+  std::uint64_t clone_block = 1;             // where CLONEs may begin and end
+  std::uint32_t first_seqid = 1;             // of opens and locks: as if they had been there for long
+  bool gap = false;                          // READ_PLUS leaves a byte out between its elements
+  bool circular_listing = false;             // READDIR begins anew where it should end
   bool pseudo_root_is_read_only = false;
   std::optional<std::uint64_t> space;  // bytes that all files together may have
   std::uint32_t flags = 0;             // of SEQUENCE, for `flags_times`
@@ -291,6 +316,8 @@ class ServerState {
   // ---- what it asks of its owner; may be empty ----
   /// CB_NOTIFY_LOCK to whoever waits.
   std::function<void(nfs4::clientid4, const nfs4::CB_NOTIFY_LOCK4args&)> call_waiter;
+  /// end_copy() of the one with this number, when its time has come.
+  std::function<void(std::uint64_t number)> call_copier;
   /// CB_RECALL of the delegation with this number.
   std::function<void(std::uint64_t number)> call_holder;
 
@@ -302,6 +329,7 @@ class ServerState {
   std::map<std::uint64_t, DelegationState> delegations;  // by the same
   std::map<std::uint64_t, LockOwnerState> locks;         // by the same
   std::vector<LockOwnerState> waiting;                   // for a lock that was denied
+  std::map<std::uint64_t, CopyState> copies;             // by the number in stateid4::other
   std::uint64_t boot = 1, next_id = 1;
   Instant grace_until{};
   std::uint64_t used = 0;  // bytes of all files
@@ -360,7 +388,6 @@ class ServerState {
 
   // nfs_server_recovery.cpp
   [[nodiscard]] bool is_expired(const ClientState& client) const;
-  void revoke_all(nfs4::clientid4 client, Revoked why);
   void end_grace();
   void end_courtesy(nfs4::clientid4 client);
   void note_freed(nfs4::clientid4 client);
@@ -386,11 +413,12 @@ class ServerState {
 
   // nfs_server_data.cpp
   nfs4::nfsstat4 make_room(Inode& inode, std::uint64_t end, bool unstable, std::uint64_t& most);
-  void put(Execution& at, Inode& inode, std::uint64_t offset, std::string_view data, bool stable);
+  void put(const Principal& who, Inode& inode, std::uint64_t offset, std::string_view data, bool stable);
   void resize(Inode& inode, std::uint64_t size);
   [[nodiscard]] bool is_full() const { return space && used >= *space; }
-  [[nodiscard]] nfs4::verifier4 write_verifier() const;
   void drop_unstable(Inode& inode);
+  nfs4::nfsstat4 copy(const CopyState& one, std::uint64_t& copied);
+  [[nodiscard]] nfs4::nfsstat4 check_copy(const Execution& at, const nfs4::stateid4& stateid) const;
   nfs4::nfsstat4 check_two(Execution& at, const nfs4::stateid4& from, const nfs4::stateid4& to);
 
   // nfs_server_delegations.cpp

@@ -318,6 +318,15 @@ TEST_CASE("nfs4 golden: NFSv4.2") {
   decoded_op<op::COPY>(
       hex("0000003c 00000000 00000000 0000000000000010 00000002 0505050505050505 00000001 00000001"));
   decoded_op<op::COPY>(hex("0000003c 0000276e 00000001 00000001"));
+
+  CHECK(encoded_op<op::OFFLOAD_STATUS>({state(1, 1)}) == hex("00000043 00000001 010101010101010101010101"));
+  CHECK(encoded_op<op::OFFLOAD_CANCEL>({state(1, 1)}) == hex("00000042 00000001 010101010101010101010101"));
+  const auto going_on = decoded_op<op::OFFLOAD_STATUS>(hex("00000043 00000000 0000000000000010 00000000"));
+  CHECK(going_on.get<NFS4_OK>()->osr_count == 16);
+  CHECK(going_on.get<NFS4_OK>()->osr_complete.value.empty());
+  const auto over =
+      decoded_op<op::OFFLOAD_STATUS>(hex("00000043 00000000 0000000000000010 00000001 0000001c"));
+  CHECK(over.get<NFS4_OK>()->osr_complete.value == std::vector{NFS4ERR_NOSPC});
 }
 
 TEST_CASE("nfs4 golden: extended attributes") {

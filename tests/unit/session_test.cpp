@@ -3,9 +3,13 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <vector>
 
 #include "rpc/channel.h"
+#include "support/engine_fixture.h"
 #include "support/loopback.h"
 #include "support/nfs_fixture.h"
 
@@ -520,53 +524,45 @@ TEST_CASE("session: fewer slots than callers") {
 }
 
 TEST_CASE("session: a lowered sr_target_highest_slotid is heeded, a raised one used by those who wait") {
-  Mounted m;
+  Engine m;
   m.server.set_target_highest_slot(0);
   m.server.add_file("/a", pattern(10'000));
-  Client& client = m.connect();
-  auto file = m.open("/a");
-  CHECK(ok(client.ping()));
+  EngineClient& client = m.connect();
+  auto file = m.open("a");
+  CHECK(ok(client.run(client.objects.attributes(nullptr, client.root, some_attributes()))));
   m.server.clear_calls();
-  std::vector<std::string> data(20, std::string(100, '?'));
-  int done = 0;
+  constexpr std::size_t kReads = 20;
+  std::array<std::array<std::byte, 100>, kReads> data{};
+  std::vector<async::Task<Result<std::size_t>>> reads;
   const auto start = [&] {
-    for (std::size_t i = 0; i < data.size(); ++i) {
-      file->start_read(room(data[i]), i * 100, [&](Result<std::size_t> count) { done += count ? 1 : 0; });
+    reads.clear();
+    for (std::size_t i = 0; i < kReads; ++i) {
+      reads.push_back(file->read(data[i], i * 100));
+      client.start(reads.back());
     }
   };
-  const Stopwatch watch;
+  const auto done = [&] { return std::ranges::all_of(reads, [](const auto& one) { return one.done(); }); };
+
   start();
-  while (done < 20 && watch.elapsed() < 4s) client.wait(20ms);
-  CHECK(done == 20);
+  REQUIRE(client.turn_until(done));
   for (const SeenCall& call : m.server.calls()) CHECK(call.sequence.sa_slotid == 0);
 
   // One answer raises it; then all that wait go at once.
   m.server.hold(OP_READ);
   start();
-  REQUIRE(eventually([&] {
-    client.wait(1ms);
-    return m.server.held() == 1;
-  }));
+  REQUIRE(client.turn_until([&] { return m.server.held() == 1; }));
   m.server.set_target_highest_slot(63);
-  m.server.release();  // executed before the change: still says 0
-  done = 0;
-  while (done < 1 && watch.elapsed() < 4s) client.wait(1ms);
   m.server.hold(OP_READ, false);
-  std::size_t most = 0;
-  bool told = false;
-  for (int i = 0; watch.elapsed() < 4s && most < 10; ++i) {
-    client.wait(1ms);
-    most = std::max(most, m.server.held());
-    if (!told && m.server.held() == 1 && i >= 50) {  // the one that will tell
-      told = true;
-      m.server.release();
-      m.server.hold(OP_READ, false);
-    }
-  }
-  CHECK(most >= 10);
+  m.server.release_first();  // executed before the change: still says 0
+  client.turn_for(100ms);
+  REQUIRE(m.server.held() == 1);
+  m.server.release_first();  // the one that tells
+  client.turn_for(100ms);
+  CHECK(m.server.held() == kReads - 2);
   m.server.release();
-  while (done < 20 && watch.elapsed() < 6s) client.wait(5ms);
-  CHECK(done == 20);
+  REQUIRE(client.turn_until(done));
+  for (auto& one : reads) CHECK(ok(one.await_resume()));
+  m.close(file);
 }
 
 TEST_CASE("session: one credit is enough") {

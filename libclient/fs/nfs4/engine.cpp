@@ -432,7 +432,8 @@ async::Task<Status> Nfs4Engine::close(ServerFileRef file) {
 async::Task<Result<std::uint64_t>> Nfs4Engine::copy(ServerFileRef from, std::uint64_t from_offset,
                                                     ServerFileRef to, std::uint64_t to_offset,
                                                     std::uint64_t count) {
-  auto copied = co_await OpenFile::copy(*ours(from).file(), from_offset, *ours(to).file(), to_offset, count);
+  auto copied =
+      co_await OpenFile::clone_or_copy(*ours(from).file(), from_offset, *ours(to).file(), to_offset, count);
   if (!copied) co_return judged(copied.error());
   co_return copied;
 }

@@ -86,6 +86,8 @@ struct RECLAIM_COMPLETE : Modifies<OP_RECLAIM_COMPLETE, RECLAIM_COMPLETE4args, R
 struct ALLOCATE : Idempotent<OP_ALLOCATE, ALLOCATE4args, ALLOCATE4res> { static constexpr const char* name = "ALLOCATE"; };
 struct COPY : Modifies<OP_COPY, COPY4args, COPY4res> { static constexpr const char* name = "COPY"; };
 struct DEALLOCATE : Idempotent<OP_DEALLOCATE, DEALLOCATE4args, DEALLOCATE4res> { static constexpr const char* name = "DEALLOCATE"; };
+struct OFFLOAD_CANCEL : Modifies<OP_OFFLOAD_CANCEL, OFFLOAD_CANCEL4args, OFFLOAD_CANCEL4res> { static constexpr const char* name = "OFFLOAD_CANCEL"; };
+struct OFFLOAD_STATUS : Idempotent<OP_OFFLOAD_STATUS, OFFLOAD_STATUS4args, OFFLOAD_STATUS4res> { static constexpr const char* name = "OFFLOAD_STATUS"; };
 struct READ_PLUS : Idempotent<OP_READ_PLUS, READ_PLUS4args, READ_PLUS4res> { static constexpr const char* name = "READ_PLUS"; };
 struct SEEK : Idempotent<OP_SEEK, SEEK4args, SEEK4res> { static constexpr const char* name = "SEEK"; };
 struct CLONE : Modifies<OP_CLONE, CLONE4args, CLONE4res> { static constexpr const char* name = "CLONE"; };
@@ -96,12 +98,13 @@ struct REMOVEXATTR : Modifies<OP_REMOVEXATTR, REMOVEXATTR4args, REMOVEXATTR4res>
 // clang-format on
 
 /// Every operation that has types, in the order of their numbers.
-using All = std::tuple<ACCESS, CLOSE, COMMIT, CREATE, DELEGRETURN, GETATTR, GETFH, LINK, LOCK, LOCKT, LOCKU,
-                       LOOKUP, LOOKUPP, OPEN, OPEN_DOWNGRADE, PUTFH, PUTPUBFH, PUTROOTFH, READ, READDIR,
-                       READLINK, REMOVE, RENAME, RESTOREFH, SAVEFH, SETATTR, WRITE, BACKCHANNEL_CTL,
-                       BIND_CONN_TO_SESSION, EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION, FREE_STATEID,
-                       SECINFO_NO_NAME, SEQUENCE, TEST_STATEID, DESTROY_CLIENTID, RECLAIM_COMPLETE, ALLOCATE,
-                       COPY, DEALLOCATE, READ_PLUS, SEEK, CLONE, GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR>;
+using All =
+    std::tuple<ACCESS, CLOSE, COMMIT, CREATE, DELEGRETURN, GETATTR, GETFH, LINK, LOCK, LOCKT, LOCKU, LOOKUP,
+               LOOKUPP, OPEN, OPEN_DOWNGRADE, PUTFH, PUTPUBFH, PUTROOTFH, READ, READDIR, READLINK, REMOVE,
+               RENAME, RESTOREFH, SAVEFH, SETATTR, WRITE, BACKCHANNEL_CTL, BIND_CONN_TO_SESSION, EXCHANGE_ID,
+               CREATE_SESSION, DESTROY_SESSION, FREE_STATEID, SECINFO_NO_NAME, SEQUENCE, TEST_STATEID,
+               DESTROY_CLIENTID, RECLAIM_COMPLETE, ALLOCATE, COPY, DEALLOCATE, OFFLOAD_CANCEL, OFFLOAD_STATUS,
+               READ_PLUS, SEEK, CLONE, GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR>;
 
 }  // namespace op
 
@@ -186,8 +189,8 @@ inline constexpr auto kOperations = [] {
       {OP_IO_ADVISE, "IO_ADVISE", 2, 2, idem, false},
       {OP_LAYOUTERROR, "LAYOUTERROR", 2, 2, mods, false},
       {OP_LAYOUTSTATS, "LAYOUTSTATS", 2, 2, mods, false},
-      {OP_OFFLOAD_CANCEL, "OFFLOAD_CANCEL", 2, 2, mods, false},
-      {OP_OFFLOAD_STATUS, "OFFLOAD_STATUS", 2, 2, idem, false},
+      {OP_OFFLOAD_CANCEL, "OFFLOAD_CANCEL", 2, 2, mods, true},
+      {OP_OFFLOAD_STATUS, "OFFLOAD_STATUS", 2, 2, idem, true},
       {OP_READ_PLUS, "READ_PLUS", 2, 2, idem, true},
       {OP_SEEK, "SEEK", 2, 2, idem, true},
       {OP_WRITE_SAME, "WRITE_SAME", 2, 2, idem, false},

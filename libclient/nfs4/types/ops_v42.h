@@ -55,6 +55,22 @@ struct COPY4resok {
 using COPY4res = xdr::Union<nfsstat4, xdr::On<NFS4_OK, COPY4resok>,
                             xdr::On<NFS4ERR_OFFLOAD_NO_REQS, copy_requirements4>, xdr::Otherwise<>>;
 
+// ---- OFFLOAD_CANCEL (15.8), OFFLOAD_STATUS (15.9) ----
+struct OFFLOAD_CANCEL4args {
+  stateid4 oca_stateid{};
+};
+struct OFFLOAD_CANCEL4res {
+  nfsstat4 ocr_status = NFS4_OK;
+};
+struct OFFLOAD_STATUS4args {
+  stateid4 osa_stateid{};
+};
+struct OFFLOAD_STATUS4resok {
+  length4 osr_count = 0;
+  xdr::Array<nfsstat4, 1> osr_complete{};
+};
+using OFFLOAD_STATUS4res = ok_or_status<OFFLOAD_STATUS4resok>;
+
 // ---- CLONE (15.13) ----
 struct CLONE4args {
   stateid4 cl_src_stateid{};
