@@ -248,7 +248,7 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
     args.ca_synchronous = synchronous;
     return args;
   };
-  for (int tries = 0; tries < kMostCopies; ++tries) {
+  for (int copies = 0; copies < kMostCopies;) {
     beside.is_unknown();
     auto done = co_await between<op::COPY>(from, to, "COPY", arguments, res);
     if (!done) {
@@ -259,12 +259,13 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
       synchronous = false;
       continue;
     }
+    ++copies;
     write_response4 written = res.get<NFS4_OK>()->cr_response;
     if (!written.wr_callback_id.value.empty()) {
       Beside progress;
       auto ended = co_await copied_beside(to, beside, written.wr_callback_id.value.front(), progress);
       if (!ended) co_return ended.error();
-      if (progress.gone) continue;
+      if (!progress.over) continue;
       written = progress.written;
     }
     if (written.wr_count > count) {

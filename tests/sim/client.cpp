@@ -15,7 +15,8 @@ constexpr auto kRetryAfter = 1s;
 constexpr auto kGoodbye = 45s;
 
 bool may_pass(const Error& error) {
-  return error.kind() == ErrorKind::connection || error.kind() == ErrorKind::timeout;
+  return error.kind() == ErrorKind::connection || error.kind() == ErrorKind::timeout ||
+         error.status() == nfs4::NFS4ERR_DELAY;
 }
 
 }  // namespace

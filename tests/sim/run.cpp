@@ -25,7 +25,12 @@ class World {
     server_host_ = &simulation_.add_host("server");
     server_ = std::make_unique<SimServer>(network_, *server_host_);
     testing::Chance chance(random_.next());
-    if (climate_.habits) server_->state().habits = testing::Habits::drawn(chance);
+    if (climate_.habits) {
+      testing::ServerState& state = server_->state();
+      state.habits = testing::Habits::drawn(chance);
+      state.clone_block = chance.coin() ? 4096 : 512;
+      if (chance.percent(20)) state.first_seqid = ~0U - static_cast<std::uint32_t>(chance.below(20));
+    }
     server_->state().lease = climate_.lease;
     findings_.disk_fills = climate_.fill_every.count() != 0;
     findings_.leases_end = climate_.leases_end();

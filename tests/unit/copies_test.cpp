@@ -245,6 +245,22 @@ TEST_CASE("F21 a lost CB_OFFLOAD: OFFLOAD_STATUS is asked after a while, and tel
   }
 }
 
+TEST_CASE("F21 CB_OFFLOAD counts also where OFFLOAD_STATUS finds the copy forgotten behind it") {
+  Copying m;
+  m.beside(1500ms);
+  EngineClient& c = m.begin();
+  m.server.hold(OP_OFFLOAD_STATUS, false);
+  auto task = m.copying();
+  c.start(task);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  CHECK(c.turn_until([&] { return m.copied() && m.copies() == 0; }));
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return task.done(); }));
+  CHECK(*task.await_resume() == kSize);
+  CHECK(m.server.count(OP_OFFLOAD_STATUS) == 1);
+  CHECK(m.server.count(OP_COPY) == 2);
+}
+
 TEST_CASE("F21 a copy that nobody knows any more is made again, a restart that loses it included") {
   Copying m;
   EngineClient& c = m.begin();
