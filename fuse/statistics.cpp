@@ -246,6 +246,7 @@ void add_state(Lines& out, const Picture& p) {
   out.set("delegations_recalled", p.session.delegations_recalled);
   out.set("delegations_revoked", p.session.delegations_revoked).set("hidden_files", p.data.hidden);
   out.line("memory").set("write_behind_bytes", p.data_holdings.bytes_behind);
+  out.set("write_window_bytes", p.data_holdings.most_behind);
   out.set("uncommitted_bytes", p.data_holdings.uncommitted_bytes);
   out.set("spare_bytes", p.data_holdings.spare_bytes);
 }

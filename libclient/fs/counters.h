@@ -23,7 +23,7 @@ struct Counters {
 struct Holdings {
   std::size_t inodes = 0;
   std::size_t files = 0;  ///< open ones
-  std::size_t bytes_behind = 0, uncommitted_bytes = 0, spare_bytes = 0;
+  std::size_t bytes_behind = 0, most_behind = 0, uncommitted_bytes = 0, spare_bytes = 0;
 };
 
 }  // namespace nfsrdma::fs

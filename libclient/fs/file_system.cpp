@@ -73,6 +73,7 @@ Holdings FileSystem::holdings() const {
   out.inodes = inodes_.size();
   out.files = engine_->open_files();
   out.bytes_behind = behind_;
+  out.most_behind = window_.bytes();
   out.uncommitted_bytes = engine_->uncommitted_bytes();
   out.spare_bytes = loop_.memory().spare_bytes();
   return out;

@@ -16,7 +16,8 @@
 // (Engine::keep_delegated). What the kernel was told then holds for as long as the lease, or until the
 // delegation is recalled, when it is told to forget (on_doubt()).
 //
-// Writes are answered when they are on their way (write-behind), at most kMostBehind bytes of all files.
+// Writes are answered when they are on their way (write-behind), of all files as many bytes as keep the server
+// busy (write_window.h).
 // Small ones that follow each other are gathered first, for some milliseconds or until somebody wants to see
 // them. Later operations on the file do: reading, locks, setting attributes and the like wait for the writes
 // that were answered when they began (pending_writes.h). Whoever only asks for attributes need not: all that
@@ -65,6 +66,7 @@
 #include "fs/inodes.h"
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
+#include "fs/write_window.h"
 #include "listing/cookie_loop.h"
 
 namespace nfsrdma::fs {
@@ -419,6 +421,7 @@ class FileSystem {
   bool sending_old_ = false;  // send_old_gathered() runs
   std::uint64_t sending_task_ = 0;
   std::size_t behind_ = 0;  // bytes that were answered and are not with the server
+  WriteWindow window_;      // for them
   async::Event less_behind_;
   std::function<void(std::uint64_t)> doubt_;
   DropPages drop_pages_;

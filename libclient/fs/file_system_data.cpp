@@ -14,7 +14,6 @@
 namespace nfsrdma::fs {
 namespace {
 
-constexpr std::size_t kMostBehind = 32U << 20;
 /// Writes below this are worth a copy.
 constexpr std::size_t kGatherBelow = 64U << 10;
 constexpr auto kGatherFor = std::chrono::milliseconds(10);
@@ -278,7 +277,7 @@ async::Task<void> FileSystem::wait_for_turn(Inode& inode, Pending pending) {
 }
 
 bool FileSystem::too_much_behind(std::size_t size) const {
-  return behind_ != 0 && behind_ + size > kMostBehind;
+  return behind_ != 0 && behind_ + size > window_.bytes();
 }
 
 async::Task<void> FileSystem::wait_for_room(std::size_t size) {
@@ -384,8 +383,11 @@ async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, asy
   brought.namings = namings_;
   const bool tell = on_disk || loop().now() - inode.wanted_at >= kBringEvery;
   if (tell) inode.wanted_at = loop().now();
+  const async::TimePoint begun = loop().now();
+  const bool full = behind_ > window_.bytes() / 2;
   auto done =
       co_await write_out(file, std::move(memory), data, pending->offset, stability, tell ? &after : nullptr);
+  if (done) window_.ended(data.size(), full, loop().now() - begun, loop().now());
   ended(inode, pending, static_cast<bool>(done));
   if (!done) {
     lost(inode, done.error());
