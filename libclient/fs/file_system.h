@@ -16,12 +16,12 @@
 // (Engine::keep_delegated). What the kernel was told then holds for as long as the lease, or until the
 // delegation is recalled, when it is told to forget (on_doubt()).
 //
-// Writes are answered when they are on their way (write-behind), of all files as many bytes as keep the server
-// busy (write_window.h).
-// Small ones that follow each other are gathered first, for some milliseconds or until somebody wants to see
-// them. Later operations on the file do: reading, locks, setting attributes and the like wait for the writes
-// that were answered when they began (pending_writes.h). Whoever only asks for attributes need not: all that
-// is told of a file goes through attributed(), which knows where its writes end.
+// Writes are answered when they are on their way (write-behind), of all files as many bytes as keep the
+// server busy (write_window.h). Small ones that follow each other are gathered first, for some milliseconds
+// or until somebody wants to see them. Later operations on the file do: reading, locks, setting attributes
+// and the like wait for the writes that were answered when they began (pending_writes.h). Whoever only asks
+// for attributes need not: all that is told of a file goes through attributed(), which knows where its writes
+// end.
 //
 // The error of a late write is told by the next fsync() and close() of each open file (late_errors.h). What
 // was lost is in no cache then, and until one of them goes well writes are answered when they are on disk.
