@@ -152,6 +152,9 @@ class Loop {
 
   /// The descriptor that becomes readable when turn() has something to do (an epoll descriptor).
   [[nodiscard]] int descriptor() const { return world_.descriptor(); }
+  [[nodiscard]] bool whim(const char* file, unsigned line, unsigned percent) {
+    return world_.whim(file, line, percent);
+  }
 
   /// Runs posted functions and the end-of-turn hooks: what was queued from outside a turn goes out now.
   void end_turn();

@@ -51,6 +51,10 @@ class World {
   [[nodiscard]] virtual std::int64_t wall_seconds() = 0;
   /// Fills `out` with bytes that nobody can predict, but for who knows a test's seed.
   virtual void random(std::span<std::byte> out) = 0;
+  /// Whether the place in the source does its other thing now, which it may do (buggify.h).
+  [[nodiscard]] virtual bool whim(const char* /*file*/, unsigned /*line*/, unsigned /*percent*/) {
+    return false;
+  }
 
   /// Waits for a descriptor, or for what else may give the loop something to do, at most until `until`;
   /// TimePoint::min() is not to wait at all. Returns how many of `ready` are filled.

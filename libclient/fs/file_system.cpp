@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "async/buggify.h"
+
 namespace nfsrdma::fs {
 namespace {
 
@@ -87,6 +89,7 @@ Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
 
 /// Longer the longer ago it changed, as nfs(5) has it.
 Seconds FileSystem::valid(const Attributes& attributes) const {
+  if (async::buggify(loop_)) return Seconds(0);
   const bool directory = attributes.type == FileType::directory;
   const Seconds least = directory ? options_.directory_min : options_.file_min;
   const Seconds most = std::max(least, directory ? options_.directory_max : options_.file_max);

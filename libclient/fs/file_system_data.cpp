@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "async/all.h"
+#include "async/buggify.h"
 #include "async/under_way.h"
 #include "fs/file_system.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 /// Writes below this are worth a copy.
 constexpr std::size_t kGatherBelow = 64U << 10;
+constexpr std::uint32_t kLeastPiece = 512;
 constexpr auto kGatherFor = std::chrono::milliseconds(10);
 constexpr auto kDropFor = std::chrono::milliseconds(10);
 /// So often a WRITE of a file brings its attributes, for those who ask while others are under way.
@@ -277,7 +279,7 @@ async::Task<void> FileSystem::wait_for_turn(Inode& inode, Pending pending) {
 }
 
 bool FileSystem::too_much_behind(std::size_t size) const {
-  return behind_ != 0 && behind_ + size > window_.bytes();
+  return behind_ != 0 && (behind_ + size > window_.bytes() || async::buggify(loop_));
 }
 
 async::Task<void> FileSystem::wait_for_room(std::size_t size) {
@@ -334,13 +336,14 @@ async::Task<Status> write_piece(ServerFileRef file, async::Memory memory, std::s
 async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                           std::uint64_t offset, Stability stability,
                                           std::optional<Attributes>* after) {
-  if (data.size() <= options_.wsize) {
+  const std::size_t most = async::buggify(loop()) ? kLeastPiece : options_.wsize;
+  if (data.size() <= most) {
     co_return co_await write_piece(file->file(), std::move(memory), data, offset, stability, after,
                                    counters_);
   }
   std::vector<async::Task<Status>> pieces;
-  for (std::size_t at = 0; at < data.size(); at += options_.wsize) {
-    const auto length = std::min<std::size_t>(data.size() - at, options_.wsize);
+  for (std::size_t at = 0; at < data.size(); at += most) {
+    const auto length = std::min<std::size_t>(data.size() - at, most);
     pieces.push_back(write_piece(file->file(), memory, data.subspan(at, length), offset + at, stability,
                                  nullptr, counters_));
   }
@@ -521,7 +524,7 @@ async::Task<Status> FileSystem::write_through(std::shared_ptr<OpenHandle> file, 
 void FileSystem::send_behind(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
                              Pending pending) {
   accept(file->inode(), pending, data.size());
-  if (data.size() < kGatherBelow) return gather(file, data, pending);
+  if (data.size() < kGatherBelow && !async::buggify(loop())) return gather(file, data, pending);
   fit(loop_.memory(), memory, data);
   loop().spawn(write_behind(file, std::move(memory), data, pending, Stability::unstable));
 }
@@ -543,7 +546,7 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
   ++counters_.writes;
   counters_.bytes_written += data.size();
   const bool stable = options_.sync || inode.failing || how.is_stable();
-  const bool through = stable || file->direct;
+  const bool through = stable || file->direct || async::buggify(loop());
   counters_.writes_behind += through ? 0 : 1;
   Status done;
   if (through || !add_to_gathered(file, data, offset)) {

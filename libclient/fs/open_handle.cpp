@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "async/buggify.h"
+
 namespace nfsrdma::fs {
 namespace {
 /// The kernel reads ahead, too, and its requests overtake each other: so far behind the reader chunks are
@@ -75,7 +77,7 @@ void OpenHandle::look_ahead(std::uint64_t offset, std::size_t size) {
     if (first.offset + first.wanted + kBehind > next_) break;
     ahead_.erase(ahead_.begin());
   }
-  if (streak_ < 2 || direct) return;
+  if ((streak_ < 2 && !async::buggify(loop_)) || direct) return;
   std::uint64_t from =
       ahead_.empty() ? end : std::max(end, ahead_.rbegin()->first + ahead_.rbegin()->second->wanted);
   // Nothing comes behind a chunk that met the end of the file.
@@ -90,6 +92,7 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
                                                async::TimePoint oldest) {
   const auto self = shared_from_this();
   drop_stale(oldest);
+  if (async::buggify(loop_)) drop_ahead();
   // What is there or on its way first, so that only the rest is asked for.
   std::vector<ChunkRef> parts;
   const std::uint64_t end = offset + size;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "async/buggify.h"
 #include "async/under_way.h"
 #include "nfs4/session.h"
 #include "nfs4/types/attributes.h"
@@ -113,7 +114,7 @@ void Session::take_delegation(Open& open, const open_delegation4& delegation) {
   const bool recalled = early != early_recalls_.end();
   if (recalled) early_recalls_.erase(early);
   counters_.delegations_recalled += recalled || read->recall ? 1 : 0;
-  if (read->recall || recalled || closing_) {
+  if (read->recall || recalled || closing_ || async::buggify(loop())) {
     start_return(open);
   } else {
     hold_connections();
@@ -247,7 +248,7 @@ void Session::rebind_backchannels() {
 void Session::replace_session() {
   if (!facts_.backchannel || loop().now() - last_rebind_ <= kBetweenRebinds) return;
   last_rebind_ = loop().now();
-  start_recovery("the server has lost track of its calls to this client");
+  start_recovery("the server has lost track of its calls to this client", true);
 }
 
 /// RFC 8881 18.38: until it hears that we know, the server remembers, and says so in every SEQUENCE.
@@ -293,8 +294,9 @@ async::Task<void> Session::find_revoked() {
   co_await loop().sleep_until(last_search_ + kBetweenSearches);
   last_search_ = loop().now();
   const std::vector<Suspect> all = suspects();
-  for (std::size_t at = 0; at < all.size(); at += kTestedAtOnce) {
-    const bool answered = co_await test(std::span(all).subspan(at, std::min(kTestedAtOnce, all.size() - at)));
+  const std::size_t most = async::buggify(loop()) ? 1 : kTestedAtOnce;
+  for (std::size_t at = 0; at < all.size(); at += most) {
+    const bool answered = co_await test(std::span(all).subspan(at, std::min(most, all.size() - at)));
     if (!answered) break;
   }
   finding_revoked_ = false;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "async/backoff.h"
+#include "async/buggify.h"
 #include "nfs4/file.h"
 #include "nfs4/read_plus.h"
 #include "nfs4/types/status.h"
@@ -233,7 +234,7 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
                                                   std::uint64_t to_offset, std::uint64_t count) {
   if (to.session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "COPY", to.path());
   if (count == 0) co_return std::uint64_t{0};  // to the server it would mean all of the rest
-  count = std::min(count, kMostCopied);
+  count = std::min(count, async::buggify(to.session_.loop()) ? kLeastBlock : kMostCopied);
   COPY4res res;
   bool synchronous = true;
   CopiesBeside::One beside(to.session_.copies(), to.session_.loop());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "async/all.h"
+#include "async/buggify.h"
 #include "async/under_way.h"
 #include "nfs4/convert.h"
 #include "nfs4/locks.h"
@@ -362,7 +363,8 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
   const bool delegated = known != files_.end() && what.access == OPEN4_SHARE_ACCESS_READ &&
                          known->second->is_open_ && known->second->open_.delegated() &&
                          (known->second->open_.access & what.access) != 0 &&
-                         known->second->open_.unusable() == nullptr && session_.delegations_good();
+                         known->second->open_.unusable() == nullptr && session_.delegations_good() &&
+                         !async::buggify(session_.loop());
   if (delegated) {
     // RFC 8881 10.4: nobody changed it, nor who may read it.
     out.file = count_in(known->second, what.access);
@@ -461,7 +463,7 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
 
 bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
   Open& open = file->open_;
-  if (most_parked_ == 0 || session_.ending() || !open.delegated() || open.unusable() != nullptr ||
+  if (most_parked_ == 0 || async::buggify(session_.loop()) || session_.ending() || !open.delegated() || open.unusable() != nullptr ||
       open.access != OPEN4_SHARE_ACCESS_READ || !session_.delegations_good()) {
     return false;
   }

@@ -22,6 +22,7 @@ constexpr std::uint32_t kEnvelope = 2048;
 constexpr std::uint32_t kCachedResponse = 4096;
 constexpr std::uint32_t kMostOperations = 50;
 /// How often another csa_sequence is tried before EXCHANGE_ID is asked for it.
+constexpr async::Clock::duration kDrainFor = 10s;
 constexpr int kMostCorrections = 3;
 
 std::string text_of(const std::vector<std::byte>& bytes) {
@@ -261,15 +262,26 @@ async::Task<Status> Session::fetch_limits(async::TimePoint deadline) {
 
 // ---- recovery ----
 
-void Session::start_recovery(const char* why) {
+void Session::start_recovery(const char* why, bool works) {
   if (recovering_ || closing_ || !open_) return;
   recovering_ = true;
   ++counters_.recoveries;
   notices_(channel_.server() + ": " + why + ", recovering");
-  loop().spawn(recover());
+  loop().spawn(recover(works));
 }
 
-async::Task<void> Session::recover() {
+/// What is under way may still be answered, here or on another connection, which it would not be on the next
+/// session. Others wait meanwhile.
+async::Task<void> Session::drain() {
+  const async::TimePoint end = loop().now() + kDrainFor;
+  while (slots_.busy() != 0) {
+    const bool in_time = co_await slots_idle_.wait_until(end);
+    if (!in_time) break;
+  }
+}
+
+async::Task<void> Session::recover(bool works) {
+  if (works) co_await drain();
   async::Backoff delay(100ms, 5s);
   for (;;) {
     const auto done = co_await recover_once(loop().now() + options_.timeout);
@@ -283,6 +295,7 @@ async::Task<void> Session::recover() {
   hold_connections();  // delegations may have been lost
   notices_(channel_.server() + ": session recovered");
   recovered_.notify_all();
+  if (slots_.is_spent()) start_recovery("too many requests went unanswered", true);
 }
 
 async::Task<Status> Session::recover_once(async::TimePoint deadline) {

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "async/backoff.h"
+#include "async/buggify.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -24,6 +25,7 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       options_(std::move(options)),
       notices_(std::move(notices)),
       slot_free_(channel.loop()),
+      slots_idle_(channel.loop()),
       recovered_(channel.loop()),
       bind_ended_(channel.loop()),
       reopened_(channel.loop()),
@@ -31,13 +33,17 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       returned_(channel.loop()) {
   slots_.on_free = [this] {
     if (slot_free_.awaited()) slot_free_.notify_one();
+    if (slots_idle_.awaited()) slots_idle_.notify_all();
   };
-  slots_.on_retired = [this] { on_retired_slot(); };
+  slots_.on_retired = [this] {
+    if (slots_idle_.awaited()) slots_idle_.notify_all();
+  };
+  slots_.on_spent = [this] { start_recovery("too many requests went unanswered", true); };
   add_lane(channel).bound = true;  // CREATE_SESSION goes over it
 }
 
 Session::~Session() {
-  slots_.on_free = slots_.on_retired = nullptr;
+  slots_.on_free = slots_.on_retired = slots_.on_spent = nullptr;
   for (const auto& lane : lanes_) {
     lane->channel.set_link_sink(nullptr);
     lane->channel.set_backward(nullptr);
@@ -128,10 +134,6 @@ async::Task<std::optional<SlotTable::Use>> Session::wait_for_slot(async::TimePoi
   counters_.slot_waited_us += static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(loop().now() - begun).count());
   co_return use;
-}
-
-void Session::on_retired_slot() {
-  if (slots_.too_many_retired()) start_recovery("too many requests went unanswered");
 }
 
 // ---- calls ----
@@ -323,10 +325,11 @@ void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Sent& 
   leased_until_ = std::max(leased_until_, sent.lease + std::chrono::seconds(facts_.lease_seconds));
   if (current) {
     const bool raised = ok.sr_target_highest_slotid > slots_.target();
-    slots_.set_target(ok.sr_target_highest_slotid);
+    slots_.set_target(async::buggify(loop()) ? 0 : ok.sr_target_highest_slotid);
     if (raised) slot_free_.notify_all();
   }
   if (!recovering) heed_flags(ok.sr_status_flags);
+  if (async::buggify(loop(), 1)) start_recovery("a whim", true);
 }
 
 /// What a refused SEQUENCE asks for (RFC 8881 18.46.3, 2.10.6.1.3). None of it was executed by this try.

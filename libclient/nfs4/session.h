@@ -266,7 +266,6 @@ class Session final : private CallbackHandler {
   void note(const Changes& changes);
 
   async::Task<std::optional<SlotTable::Use>> wait_for_slot(async::TimePoint deadline);
-  void on_retired_slot();
   async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
                                                Attempt& attempt, bool recovering);
   async::Task<Result<CompoundReply>> call_raw(Compound& compound, async::TimePoint deadline,
@@ -329,8 +328,10 @@ class Session final : private CallbackHandler {
   void replace_session();
 
   // recovery.cpp
-  void start_recovery(const char* why);
-  async::Task<void> recover();
+  /// `works`: the session that is to be replaced still answers, and what is under way is waited for.
+  void start_recovery(const char* why, bool works = false);
+  async::Task<void> recover(bool works);
+  async::Task<void> drain();
   async::Task<Status> recover_once(async::TimePoint deadline);
   async::Task<Status> begin_session(async::TimePoint deadline);
   async::Task<Status> exchange_id(async::TimePoint deadline);
@@ -369,6 +370,7 @@ class Session final : private CallbackHandler {
 
   SlotTable slots_;
   async::Event slot_free_;
+  async::Event slots_idle_;  // no request is under way
 
   bool open_ = false;
   bool closing_ = false;

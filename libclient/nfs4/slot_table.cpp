@@ -12,9 +12,22 @@ void SlotTable::reset(std::uint32_t count) {
   retired_ = 0;
 }
 
-std::optional<std::uint32_t> SlotTable::find_free() const {
+/// Those below this one.
+std::uint32_t SlotTable::usable() const {
   const std::uint64_t wished = std::min<std::uint64_t>(std::uint64_t{target_} + 1, end_);
-  const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(slots_.size(), wished));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(slots_.size(), wished));
+}
+
+bool SlotTable::is_spent() const {
+  if (slots_.empty() || retired_ == 0) return false;
+  const std::uint32_t end = usable();
+  const auto gone =
+      std::count_if(slots_.begin(), slots_.begin() + end, [](const Slot& one) { return one.retired; });
+  return gone * 2 > end || gone == end;
+}
+
+std::optional<std::uint32_t> SlotTable::find_free() const {
+  const std::uint32_t end = usable();
   for (std::uint32_t i = 0; i < end; ++i) {
     if (!slots_[i].busy && !slots_[i].retired) return i;
   }
@@ -51,6 +64,7 @@ void SlotTable::Use::end(End how) {
   table.give_back(slot_);
   if (how == End::retired) {
     if (table.on_retired) table.on_retired();
+    table.look_if_spent();
   } else if (table.on_free) {
     table.on_free();
   }

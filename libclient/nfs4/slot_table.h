@@ -65,25 +65,31 @@ class SlotTable {
   [[nodiscard]] bool has_free() const { return find_free().has_value(); }
   [[nodiscard]] std::uint32_t busy() const;
   [[nodiscard]] std::uint32_t retired() const { return retired_; }
-  /// So many that the session is better replaced.
-  [[nodiscard]] bool too_many_retired() const { return retired_ * 2 > size() || retired_ == size(); }
+  /// Of those that may be used so many are retired that the session is better replaced.
+  [[nodiscard]] bool is_spent() const;
 
   /// sa_highest_slotid: the highest slot with a request under way. It falls again when that is answered.
   [[nodiscard]] std::uint32_t highest_busy() const { return highest_busy_; }
   /// sr_target_highest_slotid and CB_RECALL_SLOT: the server's wish for the highest slot to be used.
-  void set_target(std::uint32_t highest) { target_ = highest; }
+  void set_target(std::uint32_t highest) {
+    target_ = highest;
+    look_if_spent();
+  }
   void lower_target(std::uint32_t highest) {
-    if (highest < target_) target_ = highest;
+    if (highest < target_) set_target(highest);
   }
   [[nodiscard]] std::uint32_t target() const { return target_; }
   /// NFS4ERR_BADSLOT: the server's table ends before `slot`, whatever it says of its target.
   void cut(std::uint32_t slot) {
     if (slot < end_) end_ = slot;
+    look_if_spent();
   }
 
   /// Called when a Use has ended: its slot is free again, or was retired. Not by reset(), which frees all
   /// slots at once: who calls it knows.
   std::function<void()> on_free, on_retired;
+  /// Called when is_spent() holds behind whatever may have brought that about.
+  std::function<void()> on_spent;
 
  private:
   struct Slot {
@@ -92,7 +98,11 @@ class SlotTable {
     bool retired = false;
   };
   [[nodiscard]] std::optional<std::uint32_t> find_free() const;
+  [[nodiscard]] std::uint32_t usable() const;
   void give_back(std::uint32_t slot);
+  void look_if_spent() const {
+    if (on_spent && is_spent()) on_spent();
+  }
 
   std::vector<Slot> slots_;
   std::uint64_t generation_ = 0;

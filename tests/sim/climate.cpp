@@ -19,6 +19,7 @@ constexpr std::array kKinds{
     Kind{"revocations", [](Climate& c) { c.revokes_late = 0; }},
     Kind{"wake-ups", [](Climate& c) { c.wakes_late = false; }},
     Kind{"habits", [](Climate& c) { c.habits = false; }},
+    Kind{"whims", [](Climate& c) { c.whims = false; }},
     Kind{"restarts", [](Climate& c) { c.crash_every = {}; }},
     Kind{"standstills", [](Climate& c) { c.freeze_every = {}; }},
     Kind{"forgetting", [](Climate& c) { c.forget_every = {}; }},
@@ -65,6 +66,7 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
 
 void Climate::draw(Random& random) {
   habits = true;
+  whims = random.one_in(2);
   if (random.one_in(2)) cut_every = random.between(50ms, 3s);
   if (random.one_in(4)) part_every = random.between(1s, 20s);
   longest_part = random.between(100ms, 40s);
@@ -113,6 +115,7 @@ std::string Climate::text() const {
   if (dials_fail != 0) out += ", dials fail";
   if (revokes_late != 0) out += ", late revocations";
   if (wakes_late) out += ", late wake-ups";
+  if (whims) out += ", whims";
   add("a restart", crash_every, grace);
   add("a standstill", freeze_every, longest_freeze);
   add("sessions forgotten", forget_every);

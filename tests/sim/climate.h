@@ -27,7 +27,7 @@ struct Climate {
   bool far = false, calm = true;
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;
-  bool wakes_late = false, habits = false;
+  bool wakes_late = false, habits = false, whims = false;
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
   Duration fill_every{}, longest_fill{};
   Duration longest_freeze{}, longest_sleep{}, longest_death{}, grace{};

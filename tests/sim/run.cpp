@@ -75,6 +75,7 @@ class World {
 
   void add_client(unsigned number) {
     Host& host = simulation_.add_host("client" + std::to_string(number + 1));
+    if (climate_.whims) host.set_whims(options_.seed);
     LinkConditions& link = network_.between(host, *server_host_);
     if (climate_.far) link.latency = random_.between(100us, 20ms);
     link.jitter = link.latency / 2;

@@ -30,6 +30,15 @@ class Host::World final : public async::World {
     return kWallEpoch + std::chrono::duration_cast<std::chrono::seconds>(passed).count();
   }
   void random(std::span<std::byte> out) override { host_.chance_.fill(out); }
+  bool whim(const char* file, unsigned line, unsigned percent) override {
+    if (host_.whims_ == 0) return false;
+    const std::string_view path(file);
+    std::uint64_t place = host_.whims_ + line;
+    for (const char c : path.substr(path.rfind('/') + 1)) {
+      place = place * 1'099'511'628'211U + static_cast<unsigned char>(c);
+    }
+    return Random(place).one_in(4) && host_.chance_.below(100) < percent;
+  }
 
   std::size_t wait(async::TimePoint until, std::span<async::Ready> /*ready*/) override {
     if (until == async::TimePoint::min()) return 0;

@@ -63,6 +63,8 @@ class Host {
   [[nodiscard]] Simulation& simulation() { return simulation_; }
 
   void sleep();
+  /// The product may do its other things here (async/buggify.h); this seed says which of them.
+  void set_whims(std::uint64_t seed) { whims_ = seed; }
   void stop();
   /// Ends sleep() or stop().
   void wake();
@@ -97,6 +99,7 @@ class Host {
   Time asleep_since_{};
   Duration slept_{};
   Random chance_;
+  std::uint64_t whims_ = 0;
   std::vector<std::function<void()>> on_wake_;
   std::shared_ptr<World> world_;
   std::unique_ptr<async::Loop> loop_;

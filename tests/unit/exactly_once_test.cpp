@@ -70,9 +70,9 @@ TEST_CASE("S2 slots: what is used up, what is still to be used, and what is nobo
   second.reset();  // without a word
   CHECK(table.retired() == 1);
   CHECK_FALSE(table.take());
-  CHECK_FALSE(table.too_many_retired());
+  CHECK_FALSE(table.is_spent());
   first->retire();
-  CHECK(table.too_many_retired());
+  CHECK(table.is_spent());
   table.reset(2);
   CHECK(table.retired() == 0);
   CHECK(table.take()->sequence() == 1);
@@ -107,6 +107,41 @@ TEST_CASE("S6 slots: the server's wish and the end of its table are heeded") {
   CHECK(b->slot() == 1);
   table.cut(2);
   CHECK_FALSE(table.take());
+}
+
+TEST_CASE("S6 slots: what is left counts of those that the server lets be used") {
+  SlotTable table;
+  unsigned spent = 0;
+  table.on_spent = [&] { ++spent; };
+  table.reset(8);
+  auto first = table.take();
+  auto second = table.take();
+  first->retire();
+  CHECK(spent == 0);
+  SUBCASE("it lowers its target") {
+    table.set_target(1);
+    CHECK(spent == 0);
+    table.set_target(0);
+    CHECK(spent == 1);
+  }
+  SUBCASE("it calls slots back") {
+    table.lower_target(0);
+    CHECK(spent == 1);
+    table.lower_target(7);
+    CHECK(spent == 1);
+  }
+  SUBCASE("its table is shorter") {
+    table.cut(1);
+    CHECK(spent == 1);
+  }
+  SUBCASE("one more is retired") {
+    table.set_target(1);
+    second->retire();
+    CHECK(spent == 1);
+  }
+  CHECK(table.is_spent());
+  table.reset(8);
+  CHECK_FALSE(table.is_spent());
 }
 
 TEST_CASE("S2 slots: a fuzz, against what may never happen") {

@@ -107,6 +107,35 @@ TEST_CASE("S9 each flag has its reaction") {
   CHECK(all == (0x1fffU | 0x80000000U));  // none is missing
 }
 
+TEST_CASE(
+    "S9 S10 what is under way as the session is replaced is answered on the one before, connection lost or "
+    "not") {
+  for (const bool is_lost : {false, true}) {
+    CAPTURE(is_lost);
+    Flagged m;
+    m.begin();
+    m.server.add_file("/gone", "");
+    m.server.on_server([](Responder& responder) {
+      responder.state.habits.associates_connections = false;
+      responder.stall(OP_REMOVE);
+    });
+    auto removed = m.client->objects.remove(user(1), m.client->root, "gone", {});
+    m.client->start(removed);
+    REQUIRE(m.client->turn_until([&] { return m.server.held() == 1; }));
+    m.server.set_sequence_flags(SEQ4_STATUS_BACKCHANNEL_FAULT, 1);
+    m.ping();
+    m.client->turn_for(100ms);
+    if (is_lost) m.server.drop_connections();
+    m.client->turn_for(500ms);
+    m.server.release();
+    REQUIRE(m.client->turn_until([&] { return removed.done(); }));
+    CHECK(ok(removed.await_resume()));
+    m.ping();
+    CHECK(m.is_well());
+    CHECK(m.server.count(OP_CREATE_SESSION) == 1);
+  }
+}
+
 TEST_CASE("S9 RESTART_RECLAIM_NEEDED: all is reclaimed, and said to be complete") {
   Flagged m;
   m.begin();
