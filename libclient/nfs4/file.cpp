@@ -262,7 +262,8 @@ bool OpenFile::has_too_much() const {
 
 bool OpenFile::commit_is_due() const {
   const std::size_t mine = uncommitted_.bytes();
-  return mine > kCommitAt || (mine != 0 && async::buggify(session_.loop())) || (mine >= kWorthCommit && uncommitted_.bytes_of_all() > kCommitAllAt);
+  return mine > kCommitAt || (mine != 0 && async::buggify(session_.loop())) ||
+         (mine >= kWorthCommit && uncommitted_.bytes_of_all() > kCommitAllAt);
 }
 
 /// Waits while much too much is unstable, and something of it is ours to commit.

@@ -360,9 +360,8 @@ async::Task<Result<DirectoryPage>> Objects::read_directory(Caller caller, nfs_fh
         args.cookie = cookie;
         args.cookieverf = verifier;
         // Room for one entry with all its attributes, and no more than a Reply may be, which comes first.
-        args.maxcount =
-            std::min(std::max(async::buggify(session_.loop()) ? 0U : most, kLeastReaddirBytes),
-                     session_.facts().max_response - kReaddirEnvelope);
+        args.maxcount = std::min(std::max(async::buggify(session_.loop()) ? 0U : most, kLeastReaddirBytes),
+                                 session_.facts().max_response - kReaddirEnvelope);
         args.dircount = args.maxcount;
         args.attr_request = wanted;
         compound.add<op::READDIR>(args);

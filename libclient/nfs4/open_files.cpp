@@ -463,8 +463,8 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
 
 bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
   Open& open = file->open_;
-  if (most_parked_ == 0 || async::buggify(session_.loop()) || session_.ending() || !open.delegated() || open.unusable() != nullptr ||
-      open.access != OPEN4_SHARE_ACCESS_READ || !session_.delegations_good()) {
+  if (most_parked_ == 0 || async::buggify(session_.loop()) || session_.ending() || !open.delegated() ||
+      open.unusable() != nullptr || open.access != OPEN4_SHARE_ACCESS_READ || !session_.delegations_good()) {
     return false;
   }
   parked_.put_last(file);
