@@ -31,7 +31,7 @@ void Session::answer_callback(Lane& lane, rpcrdma::BackwardId id, fabric::ConstB
     lane.channel.decline(id);
   }
   // Behind the answer, which tells the server that it need not ask again.
-  for (auto& [file, stateid] : std::exchange(recalled_, {})) loop().spawn(give_back(file, stateid));
+  for (auto& [file, stateid] : std::exchange(recalled_, {})) beside_.spawn(give_back(file, stateid));
 }
 
 // ---- recalls ----
@@ -58,7 +58,7 @@ nfsstat4 Session::recall(const Recall& recall) {
 /// No OPEN that is under way can bring what was recalled early.
 void Session::on_last_opening() {
   for (const Recalled& one : std::exchange(early_recalls_, {})) {
-    if (open_in_doubt_) loop().spawn(give_back(one.file, one.stateid));
+    if (open_in_doubt_) beside_.spawn(give_back(one.file, one.stateid));
   }
   returned_.notify_all();
 }
@@ -81,7 +81,7 @@ void Session::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
 void Session::recall_slot(slotid4 target_highest_slotid) {
   slots_.lower_target(target_highest_slotid);
   // A SEQUENCE tells the server that the others are not used any more.
-  if (!renewing_ && !closing_) loop().spawn(renew());
+  if (!renewing_ && !closing_) beside_.spawn(renew());
 }
 
 nfsstat4 Session::copy_ended(const CB_OFFLOAD4args& args) {
@@ -99,7 +99,7 @@ std::size_t Session::delegations() const {
 
 void Session::take_delegation(Open& open, const open_delegation4& delegation) {
   if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>()) {
-    loop().spawn(give_back(open.file, write->stateid));  // not asked for
+    beside_.spawn(give_back(open.file, write->stateid));  // not asked for
     return;
   }
   const auto* read = delegation.get<OPEN_DELEGATE_READ>();
@@ -123,8 +123,8 @@ void Session::take_delegation(Open& open, const open_delegation4& delegation) {
 
 void Session::return_stray(const nfs_fh4& file, const open_delegation4& delegation) {
   if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>())
-    loop().spawn(give_back(file, write->stateid));
-  if (const auto* read = delegation.get<OPEN_DELEGATE_READ>()) loop().spawn(give_back(file, read->stateid));
+    beside_.spawn(give_back(file, write->stateid));
+  if (const auto* read = delegation.get<OPEN_DELEGATE_READ>()) beside_.spawn(give_back(file, read->stateid));
 }
 
 void Session::end_delegation(Open& open) {
@@ -147,7 +147,7 @@ void Session::set_recalled(Open& open) {
 void Session::start_return(Open& open) {
   const stateid4 stateid = open.delegation->stateid;
   end_delegation(open);
-  loop().spawn(give_back(open.file, stateid));
+  beside_.spawn(give_back(open.file, stateid));
 }
 
 async::Task<void> Session::give_back(nfs_fh4 file, stateid4 stateid) {
@@ -233,7 +233,7 @@ void Session::heed_flags(std::uint32_t flags) {
   if (recovers && !known) start_recovery("the server restarted");
   if (searches && !finding_revoked_ && !opens_.empty()) {
     finding_revoked_ = true;
-    loop().spawn(find_revoked());
+    beside_.spawn(find_revoked());
   }
 }
 
@@ -241,7 +241,7 @@ void Session::rebind_backchannels() {
   if (!facts_.backchannel || loop().now() - last_rebind_ <= kBetweenRebinds) return;
   last_rebind_ = loop().now();
   for (const auto& lane : lanes_) {
-    if (!lane->binding && !lane->refused && lane->channel.up()) loop().spawn(bind(*lane, true));
+    if (!lane->binding && !lane->refused && lane->channel.up()) beside_.spawn(bind(*lane, true));
   }
 }
 
@@ -259,7 +259,7 @@ async::Task<void> Session::free_revoked(stateid4 stateid) {
 }
 
 void Session::free_beside(const stateid4& stateid) {
-  if (!closing_) loop().spawn(free_and_count(stateid));
+  if (!closing_) beside_.spawn(free_and_count(stateid));
 }
 
 async::Task<void> Session::free_and_count(stateid4 stateid) {

@@ -484,10 +484,11 @@ async::Task<bool> OpenFile::look_again(stateid4& used, nfsstat4 status, int trie
 
 /// The server closed what an OPEN before its CLOSE had already brought up to date, where it should have said
 /// OLD_STATEID (RFC 8881 8.2.2; Ganesha 4 does).
-async::Task<Status> OpenFile::open_once_more() {
+/// Where it is refused whoever uses the file hears of it.
+async::Task<void> OpenFile::open_once_more() {
   session_.lose_locks(open_);
   open_.access = sharing_.needed();
-  co_return co_await session_.renew_open(state_);
+  (void)co_await session_.reopen(state_, open_.stateid, NFS4ERR_BAD_STATEID, session_.default_deadline());
 }
 
 async::Task<bool> OpenFile::settled(async::TimePoint deadline) {
@@ -528,7 +529,10 @@ async::Task<Status> OpenFile::give_up_state() {
       session_.closed(used);
       // Another one by now: of an OPEN that came behind.
       if (open_.stateid.other != used.other) co_return Status();
-      if (sharing_.needed() != 0) co_return co_await open_once_more();
+      if (sharing_.needed() != 0) {
+        co_await open_once_more();
+        co_return Status();
+      }
       session_.release(open_);
       is_open_ = false;
       co_return Status();

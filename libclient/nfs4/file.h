@@ -158,7 +158,7 @@ class OpenFile {
   async::Task<void> cancel_copy(stateid4 stateid);
   void replaced(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> give_up_state();
-  async::Task<Status> open_once_more();
+  async::Task<void> open_once_more();
   async::Task<Status> downgrade(std::uint32_t access);
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   [[nodiscard]] bool has_too_much() const;

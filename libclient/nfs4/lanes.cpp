@@ -69,7 +69,7 @@ void Session::bind_if_needed(Lane& lane) {
   // Alone and without a backchannel it is known by the first SEQUENCE (RFC 8881 2.10.3.1).
   if (lanes_.size() == 1 && !wants_backchannel()) lane.bound = true;
   if ((open_ || closing_) && !lane.bound && !lane.binding && !lane.refused && lane.channel.up())
-    loop().spawn(bind(lane));
+    beside_.spawn(bind(lane));
 }
 
 /// After CREATE_SESSION over `bound`: the others are strangers to the new session.

@@ -176,11 +176,12 @@ async::Task<Status> Locks::attempt_lock(std::shared_ptr<OpenFile> file, std::sha
     ~Owner() {
       if (taken) return;
       attempt->abandoned = true;
-      if (attempt->granted() && !session.ending()) session.loop().spawn(undo(Locks(session), file, attempt));
+      if (attempt->granted() && !session.ending())
+        session.beside().spawn(undo(Locks(session), file, attempt));
     }
   };
   Owner owner{session_, file, attempt};
-  session_.loop().spawn(run(*this, file, attempt));
+  session_.beside().spawn(run(*this, file, attempt));
   while (!attempt->ended) {
     if (attempt->waiter->cancelled()) co_return interrupted(file->path());
     (void)co_await attempt->waiter->until(async::TimePoint::max());

@@ -436,7 +436,7 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
     }
     if (needed == 0) {
       auto done = co_await file->give_up_state();
-      if (!done && file->is_open_) {
+      if (!done && file->is_open_ && sharing.needed() == 0) {
         session_.release(file->open_);
         file->is_open_ = false;
       }
@@ -469,7 +469,7 @@ bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
   }
   parked_.put_last(file);
   if (parked_.size() > most_parked_) {
-    session_.loop().spawn(shrink_beside(shared_from_this(), parked_.take_first()));
+    session_.beside().spawn(shrink_beside(shared_from_this(), parked_.take_first()));
   }
   return true;
 }
@@ -479,7 +479,7 @@ void OpenTable::unpark(const nfs_fh4& handle) {
   for (const auto& [key, file] : of_file(handle)) {
     if (parked_.take_out(*file)) found.push_back(file);
   }
-  for (const auto& file : found) session_.loop().spawn(shrink_beside(shared_from_this(), file));
+  for (const auto& file : found) session_.beside().spawn(shrink_beside(shared_from_this(), file));
 }
 
 async::Task<void> OpenTable::unpark_all() {
@@ -532,8 +532,8 @@ OpenRef::~OpenRef() {
     OpenTable::drop(*file_, access_);
     return;
   }
-  async::Loop& loop = table_->session().loop();
-  loop.spawn(OpenTable::close_beside(std::move(table_), std::move(file_), access_));
+  async::Tasks& beside = table_->session().beside();
+  beside.spawn(OpenTable::close_beside(std::move(table_), std::move(file_), access_));
 }
 
 OpenFiles::OpenFiles(Session& session) : table_(std::make_shared<OpenTable>(session)) {}
@@ -592,7 +592,7 @@ void OpenFiles::keep_delegated(std::size_t most) {
 
 void OpenFiles::unpark(const nfs_fh4& file) {
   if (table_->parked() == 0) return;
-  table_->session().loop().spawn(OpenTable::unpark_soon(table_, file));
+  table_->session().beside().spawn(OpenTable::unpark_soon(table_, file));
 }
 
 async::Task<void> OpenFiles::unpark_all() {

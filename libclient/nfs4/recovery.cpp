@@ -267,7 +267,7 @@ void Session::start_recovery(const char* why, bool works) {
   recovering_ = true;
   ++counters_.recoveries;
   notices_(channel_.server() + ": " + why + ", recovering");
-  loop().spawn(recover(works));
+  beside_.spawn(recover(works));
 }
 
 /// What is under way may still be answered, here or on another connection, which it would not be on the next
@@ -438,7 +438,7 @@ async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bo
   const OPEN4resok& ok = *res.get<NFS4_OK>();
   if (!open->held) {
     // Closed while it was asked for: nobody else would give back what has just been had.
-    loop().spawn(close_stray(open->file, ok.stateid));
+    beside_.spawn(close_stray(open->file, ok.stateid));
     return_stray(open->file, ok.delegation);
     if (recovering) co_return Status();
     co_return closed_meanwhile(open->path);

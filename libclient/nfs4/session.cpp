@@ -30,7 +30,8 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       bind_ended_(channel.loop()),
       reopened_(channel.loop()),
       callbacks_(*this, CallbackOptions()),
-      returned_(channel.loop()) {
+      returned_(channel.loop()),
+      beside_(channel.loop()) {
   slots_.on_free = [this] {
     if (slot_free_.awaited()) slot_free_.notify_one();
     if (slots_idle_.awaited()) slots_idle_.notify_all();
@@ -43,6 +44,8 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
 }
 
 Session::~Session() {
+  closing_ = true;
+  beside_.drop();
   slots_.on_free = slots_.on_retired = slots_.on_spent = nullptr;
   for (const auto& lane : lanes_) {
     lane->channel.set_link_sink(nullptr);
@@ -393,7 +396,7 @@ void Session::arm_lease() {
     lease_timer_ = 0;
     if (loop().now() - last_renewal_ >= third) {
       last_renewal_ = loop().now();
-      if (!renewing_ && !closing_) loop().spawn(renew());
+      if (!renewing_ && !closing_) beside_.spawn(renew());
     }
     arm_lease();
   });

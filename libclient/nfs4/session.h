@@ -47,6 +47,7 @@
 #include <vector>
 
 #include "async/event.h"
+#include "async/tasks.h"
 #include "locking/lock_wait.h"
 #include "nfs4/callback.h"
 #include "nfs4/compound.h"
@@ -224,6 +225,8 @@ class Session final : private CallbackHandler {
   [[nodiscard]] SessionHoldings holdings() const;
   [[nodiscard]] const SessionOptions& options() const { return options_; }
   [[nodiscard]] async::Loop& loop() { return channel_.loop(); }
+  /// Where tasks run that use the session and that nobody waits for.
+  [[nodiscard]] async::Tasks& beside() { return beside_; }
   [[nodiscard]] async::TimePoint default_deadline() {
     return loop().now() + options_.patience.value_or(options_.timeout);
   }
@@ -413,6 +416,7 @@ class Session final : private CallbackHandler {
   async::LeaseTime leased_until_{};  // by the last SEQUENCE that the server answered
   async::Loop::TimerId lease_timer_ = 0;
   bool renewing_ = false;
+  async::Tasks beside_;  // the last: they use the others
 };
 
 }  // namespace nfsrdma::nfs4

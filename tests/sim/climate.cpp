@@ -95,7 +95,7 @@ void Climate::drop(std::string_view kind) {
 
 bool Climate::leases_end() const {
   // Whoever is told late that his connection has ended, or cannot dial, comes back too late for a short one.
-  constexpr std::uint32_t kShort = 30;
+  constexpr std::uint32_t kShort = 45;
   if (cut_every.count() != 0 && (dials_fail != 0 || lease < kShort)) return true;
   return part_every.count() != 0 || freeze_every.count() != 0 || sleep_every.count() != 0 ||
          crash_every.count() != 0 || forget_every.count() != 0;

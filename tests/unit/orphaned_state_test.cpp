@@ -114,6 +114,62 @@ TEST_CASE("S16 a LOCK waits for the CLOSE that an OPEN has overtaken, which take
   CHECK(ok(c.run(c.files.close(std::move(second->file)))));
 }
 
+TEST_CASE("S11 a file that went with the CLOSE that an OPEN has overtaken: whoever has it open hears why") {
+  Engine m;
+  m.server.set_careless_close(true);
+  m.server.add_file("/f", "text");
+  EngineClient& c = m.connect();
+  const nfs_fh4 handle = c.handle("/f");
+  const auto open = [&] { return c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_BOTH, {}); };
+  auto first = c.run(open());
+  REQUIRE(ok(first));
+  m.server.hold(OP_CLOSE, false);
+  auto closing = c.files.close(std::move(first->file));
+  c.start(closing);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  auto second = c.run(open());
+  REQUIRE(ok(second));
+  CHECK(ok(c.run(c.objects.remove(nullptr, c.root, "f", {}))));
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return closing.done(); }));
+  CHECK(ok(closing.await_resume()));
+  std::array<std::byte, 4> data{};
+  CHECK(errno_of(c.run(second->file->read(data, 0))) == ESTALE);
+  CHECK(errno_of(c.run(c.files.close(std::move(second->file)))) == ESTALE);
+  CHECK(c.files.parked() == 0);
+}
+
+/// Destroyed while a recovery of it is under way, with its loop going on.
+TEST_CASE("S18 what a session does beside ends with it") {
+  sim::Simulation world{1};
+  sim::Network network{world};
+  NfsServer server{network, world.add_host("server")};
+  ClientLoop place(server, "client");
+  rpc::Channel channel(place.loop(), EngineClient::channel_options(server, place.host()), {});
+  const auto run = [&](auto task) {
+    task.handle().resume();
+    while (!task.done()) place.loop().turn(place.loop().now() + 5ms);
+    return task.await_resume();
+  };
+  REQUIRE(ok(run(channel.connect(place.loop().now() + 5s))));
+  {
+    Session session(channel, EngineClient::session_options({}, "client"), [](const std::string&) {});
+    REQUIRE(ok(run(session.open(place.loop().now() + 5s))));
+    server.hold(OP_CREATE_SESSION, false);
+    server.set_sequence_flags(SEQ4_STATUS_BACKCHANNEL_FAULT | SEQ4_STATUS_RESTART_RECLAIM_NEEDED, 1);
+    auto asked = session.call(session.begin("SEQUENCE"), place.loop().now() + 5s);
+    asked.handle().resume();
+    const auto end = place.loop().now() + 1s;
+    while (server.held() == 0 && place.loop().now() < end) place.loop().turn(place.loop().now() + 5ms);
+    REQUIRE(server.held() == 1);
+    CHECK_FALSE(session.beside().empty());
+  }
+  server.release();
+  const auto end = place.loop().now() + 20s;
+  while (place.loop().now() < end) place.loop().turn(end);
+  channel.shut_down();
+}
+
 TEST_CASE("S11 a session that goes while the locks of a file are reclaimed: the next one reclaims them") {
   for (const bool executed : {true, false}) {
     CAPTURE(executed);
