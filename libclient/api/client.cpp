@@ -36,11 +36,15 @@ constexpr std::chrono::milliseconds kKeeperLook = 20ms;
 }  // namespace
 
 ClientImpl::ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
-                       int interrupt)
+                       int interrupt, Place place)
     : target_(target),
       observer_(observer),
       interrupt_fd_(interrupt),
-      server_(loop_, target, addresses, [this](const std::string& text) { notice(text); }) {
+      own_loop_(place.loop != nullptr ? nullptr : std::make_unique<async::Loop>()),
+      loop_(place.loop != nullptr ? *place.loop : *own_loop_),
+      server_(
+          loop_, target, addresses, [this](const std::string& text) { notice(text); }, place.patience,
+          std::move(place.surroundings)) {
   watch_interrupt();
 }
 
@@ -103,7 +107,7 @@ Status ClientImpl::start(async::TimePoint deadline) {
   auto done = run<Status>(start_task(deadline));
   if (!done) return done;
   connected_ = true;
-  keeper_ = std::thread([this] { keep(); });
+  if (own_loop_) keeper_ = std::thread([this] { keep(); });
   return {};
 }
 
@@ -185,14 +189,16 @@ bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also)
   interrupted_ = false;
   const auto deadline = loop_.now() + most;
   const std::uint64_t before = delivered_;
-  std::vector<pollfd> fds{{loop_.descriptor(), POLLIN, 0}};
+  std::vector<pollfd> fds;
   for (const int fd : also) {
     if (fd != interrupt_fd_) fds.push_back({fd, POLLIN, 0});  // that one the loop watches already
   }
+  const std::size_t others = fds.size();
+  if (others != 0) fds.push_back({loop_.descriptor(), POLLIN, 0});
   bool ready = false;
   loop_.end_turn();
   do {
-    if (fds.size() == 1) {
+    if (others == 0) {
       loop_.turn(deadline);
       continue;
     }
@@ -200,7 +206,7 @@ bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also)
     const auto until = std::min(deadline, loop_.next_timer());
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::min(until, loop_.now()));
     ::poll(fds.data(), fds.size(), static_cast<int>(std::min<long>(left.count(), 60000)));
-    ready = std::ranges::any_of(fds.begin() + 1, fds.end(), [](const pollfd& f) { return f.revents != 0; });
+    ready = std::ranges::any_of(std::span(fds).first(others), [](const pollfd& f) { return f.revents != 0; });
   } while (delivered_ == before && !ready && !interrupted_ && loop_.now() < deadline);
   return delivered_ != before || ready || interrupted_;
 }

@@ -26,10 +26,17 @@ namespace nfsrdma::api {
 
 class FileImpl;
 
+/// Where a client is. As it is by default: in this process, with a loop and a keeper of its own.
+struct Place {
+  async::Loop* loop = nullptr;  ///< one that others run, too, and that keeps the lease: no keeper then
+  Surroundings surroundings = Surroundings::system();
+  std::optional<std::chrono::milliseconds> patience;  ///< as Server has it
+};
+
 class ClientImpl final : public Client {
  public:
   ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
-             int interrupt);
+             int interrupt, Place place = {});
   ~ClientImpl() override;
   Status start(async::TimePoint deadline);
 
@@ -138,7 +145,8 @@ class ClientImpl final : public Client {
   Observer* const observer_;
   const int interrupt_fd_;
   std::recursive_mutex mutex_;  // guards everything below
-  async::Loop loop_;
+  std::unique_ptr<async::Loop> own_loop_;
+  async::Loop& loop_;
   async::Event user_here_{loop_};
   bool keeping_ = false;             // the keeper runs the loop
   async::TimePoint keeper_looks_{};  // when it will next; the past: soon

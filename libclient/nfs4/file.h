@@ -32,6 +32,7 @@
 #include <string>
 
 #include "async/under_way.h"
+#include "nfs4/loss_limit.h"
 #include "nfs4/namespace.h"
 #include "nfs4/session.h"
 #include "nfs4/uncommitted.h"
@@ -206,7 +207,7 @@ template <class Add, class Take>
 async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
   const async::TimePoint deadline = session_.default_deadline();
   const async::Counted under_way(uses_, state_changed_);
-  for (int tries = 0;; ++tries) {
+  for (LossLimit losses(session_.loop(), deadline);;) {
     if (!is_open_) co_return Error(ErrorKind::usage, EBADF, what, open_.path, "the file has been closed");
     if (const Error* error = open_.unusable()) co_return *error;
     const stateid4 used = open_.stateid;
@@ -217,12 +218,14 @@ async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
     if (!reply) co_return reply.error();
     if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
     const nfsstat4 status = reply->failed_status();
-    if (status == NFS4ERR_OPENMODE && sharing_.downgrading && tries != 3) {
+    if (status == NFS4ERR_OPENMODE && sharing_.downgrading) {
       // An OPEN_DOWNGRADE that came behind the OPEN for this: whoever is at it has the file opened again.
       const bool in_time = co_await state_changed_.wait_until(deadline);
       if (in_time) continue;
     }
-    if (!Session::is_lost_state(status) || tries == 3) co_return session_.error_of(*reply, what, open_.path);
+    bool again = Session::is_lost_state(status);
+    if (again) again = co_await losses.again();
+    if (!again) co_return session_.error_of(*reply, what, open_.path);
     if (auto done = co_await session_.reopen(state_, used, status, deadline); !done) co_return done;
   }
 }

@@ -123,7 +123,7 @@ async::Task<Status> OpenFile::between(OpenFile& from, OpenFile& to, const char* 
                                       typename Op::Res& res) {
   Session& session = to.session_;
   const async::TimePoint deadline = session.default_deadline();
-  for (int tries = 0;; ++tries) {
+  for (LossLimit losses(session.loop(), deadline);;) {
     for (const OpenFile* file : {&from, &to}) {
       if (!file->is_open_) {
         co_return Error(ErrorKind::usage, EBADF, what, file->open_.path, "the file has been closed");
@@ -144,9 +144,9 @@ async::Task<Status> OpenFile::between(OpenFile& from, OpenFile& to, const char* 
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    if (!Session::is_lost_state(status) || tries == 3) {
-      co_return session.error_of(*reply, what, to.open_.path);
-    }
+    bool again = Session::is_lost_state(status);
+    if (again) again = co_await losses.again();
+    if (!again) co_return session.error_of(*reply, what, to.open_.path);
     // The server does not say which of the two it was.
     auto first = co_await session.reopen(from.state_, used_from, status, deadline);
     if (!first) co_return first;

@@ -13,7 +13,6 @@ using namespace std::chrono_literals;
 /// How soon the server is asked again: by itself, and where it promised to call.
 constexpr async::Clock::duration kFirstPoll = 50ms, kSlowestPoll = 1s;
 constexpr async::Clock::duration kFirstPollBeside = 1s, kSlowestPollBeside = 15s;
-constexpr int kMostLockTries = 4;
 
 Error interrupted(const std::string& path) {
   return {ErrorKind::cancelled, EINTR, "LOCK", path, "the wait for the lock was given up"};
@@ -101,7 +100,7 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
   co_await wait_for_turn(*state);
   const Turn turn(state);
   Open& open = file->state();
-  for (int tries = 0;; ++tries) {
+  for (LossLimit losses(session_.loop(), deadline);;) {
     const bool settled = co_await file->settled(deadline);
     if (!settled) {
       co_return Error(ErrorKind::timeout, ETIMEDOUT, "LOCK", open.path,
@@ -124,7 +123,9 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
       // What it was locked under may have gone before the Reply came: the lock went with it.
       const bool stands = reply->epoch() == session_.epoch() && open.stateid.other == used_open.other &&
                           state->stateid == used_lock;
-      if (!stands && tries < kMostLockTries) continue;
+      bool again = !stands;
+      if (again) again = co_await losses.again();
+      if (again) continue;
       if (!stands) co_return lost_again(open.path);
       state->stateid = res.get<NFS4_OK>()->lock_stateid;
       state->stateid->seqid = 0;  // as it is, whatever Reply comes first
@@ -137,9 +138,9 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
       attempt->refused = holder_of(session_, *denied);
       co_return Status();
     }
-    if (!Session::is_lost_state(status) || tries == kMostLockTries) {
-      co_return session_.error_of(*reply, "LOCK", open.path);
-    }
+    bool again = Session::is_lost_state(status);
+    if (again) again = co_await losses.again();
+    if (!again) co_return session_.error_of(*reply, "LOCK", open.path);
     if (state->stateid != used_lock) continue;  // claimed again meanwhile
     if (used_lock) {
       session_.lose_locks(open, request.owner, session_.error_of(*reply, "LOCK", open.path));
@@ -252,7 +253,7 @@ async::Task<Status> Locks::unlock(std::shared_ptr<OpenFile> file, std::uint64_t 
   co_await wait_for_turn(*state);
   const Turn turn(state);
   Open& open = file->state();
-  for (int tries = 0;; ++tries) {
+  for (LossLimit losses(session_.loop(), session_.default_deadline());;) {
     if (!state->stateid || !file->is_open()) co_return Status();  // there is nothing
     const stateid4 used = *state->stateid;
     Compound compound = session_.begin("LOCKU", open.caller);
@@ -271,9 +272,9 @@ async::Task<Status> Locks::unlock(std::shared_ptr<OpenFile> file, std::uint64_t 
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    if (!Session::is_lost_state(status) || tries == kMostLockTries) {
-      co_return session_.error_of(*reply, "LOCKU", open.path);
-    }
+    bool again = Session::is_lost_state(status);
+    if (again) again = co_await losses.again();
+    if (!again) co_return session_.error_of(*reply, "LOCKU", open.path);
     if (state->stateid != used) continue;  // claimed again meanwhile
     // Gone: so is this lock, as was wanted. What else the owner had is lost.
     state->held.unlock(range);

@@ -36,22 +36,30 @@ SimClient::SimClient(Network& network, Host& host, const Host& server, const Opt
   build();
 }
 
+Target SimClient::target(const Host& server, const Options& options) {
+  Target out;
+  out.host = server.name();
+  out.path = "/";
+  out.options = options;
+  return out;
+}
+
+api::Surroundings SimClient::surroundings(Network& network, Host& host) {
+  api::Surroundings out;
+  out.host = host.name();
+  out.process = "1";
+  out.dial = network.dialer(host);
+  out.owner_id = "nfsrdma " + host.name();
+  return out;
+}
+
 void SimClient::build() {
-  Target target;
-  target.host = server_host_.name();
-  target.path = "/";
-  target.options = options_;
-  api::Surroundings surroundings;
-  surroundings.host = host_.name();
-  surroundings.process = "1";
-  surroundings.dial = network_.dialer(host_);
-  surroundings.owner_id = "nfsrdma " + host_.name();  // as a mount has it, which knows itself again (S17)
   const std::vector addresses{Network::address(server_host_, SimServer::kPort)};
   const auto told = [this](const std::string& text) {
     host_.simulation().say(host_.number(), "notice", text);
   };
-  server_ =
-      std::make_unique<api::Server>(host_.loop(), target, addresses, told, kForEver, std::move(surroundings));
+  server_ = std::make_unique<api::Server>(host_.loop(), target(server_host_, options_), addresses, told,
+                                          kForEver, surroundings(network_, host_));
 }
 
 SimClient::~SimClient() {

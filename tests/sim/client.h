@@ -28,6 +28,9 @@ class SimClient {
 
   /// Messages of a size that a simulation can move by the million.
   [[nodiscard]] static Options quick();
+  [[nodiscard]] static Target target(const Host& server, const Options& options);
+  /// Of a program on the host. As a mount has it, it knows itself again (S17).
+  [[nodiscard]] static api::Surroundings surroundings(Network& network, Host& host);
 
   /// Until it works, as mount's retry= does; an error only of what trying again cannot help.
   async::Task<Status> connect();

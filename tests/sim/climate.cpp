@@ -29,6 +29,7 @@ constexpr std::array kKinds{
     Kind{"full-disks", [](Climate& c) { c.fill_every = {}; }},
     Kind{"distance", [](Climate& c) { c.far = false; }},
     Kind{"connections", [](Climate& c) { c.connections = 1; }},
+    Kind{"program", [](Climate& c) { c.program = false; }},
     Kind{"teams", [](Climate& c) { c.teams = 0; }},
 };
 
@@ -53,7 +54,8 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
       workers(static_cast<unsigned>(random.between(1, 4))),
       connections(static_cast<unsigned>(random.one_in(3) ? 2 : 1)),
       teams(random.one_in(2) ? static_cast<unsigned>(random.between(1, clients)) : 0),
-      far(random.one_in(4)) {
+      far(random.one_in(4)),
+      program(random.one_in(3)) {
   calm = !faults || random.one_in(5);
   if (!calm) draw(random);
   for (std::size_t at = 0; at < without.size();) {
@@ -104,6 +106,7 @@ bool Climate::leases_end() const {
 std::string Climate::text() const {
   std::string out = std::to_string(clients) + " clients with " + std::to_string(workers) + " workers and " +
                     std::to_string(connections) + " connections each" + (far ? ", far away" : "");
+  if (program) out += ", a program";
   if (teams != 0) out += ", " + std::to_string(teams) + " of them on the same files";
   const auto add = [&](const char* what, Duration every, Duration longest = {}) {
     if (every.count() == 0) return;

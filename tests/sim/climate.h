@@ -28,6 +28,7 @@ struct Climate {
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;
   bool wakes_late = false, habits = false, whims = false;
+  bool program = false;  ///< besides the mounts, one that uses the library
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
   Duration fill_every{}, longest_fill{};
   Duration longest_freeze{}, longest_sleep{}, longest_death{}, grace{};

@@ -8,6 +8,7 @@
 
 #include "sim/client.h"
 #include "sim/climate.h"
+#include "sim/program.h"
 #include "sim/server.h"
 #include "sim/team_work.h"
 #include "sim/work.h"
@@ -37,15 +38,19 @@ class World {
     findings_.clients_die = climate_.kill_every.count() != 0;
     findings_.on_server = [this](const std::string& path) { return content(path); };
     for (unsigned i = 0; i < climate_.clients; ++i) add_client(i);
+    if (climate_.program) add_program();
   }
 
   Outcome run() {
     Outcome out;
     try {
       schedule_weather();
-      const bool worked = simulation_.run_until([this] { return workers_done(); }, kWorkTime);
+      simulation_.after(kWorkTime, [this] { heal(); });
+      if (program_) run_program();
+      const bool worked = simulation_.run_until([this] { return healed_ || workers_done(); }, kWorkTime);
       heal();
-      const bool in_time = worked || simulation_.run_until([this] { return workers_done(); }, kHealTime);
+      const bool in_time =
+          (worked && workers_done()) || simulation_.run_until([this] { return workers_done(); }, kHealTime);
       if (!in_time) {
         unfinished(out);
       } else {
@@ -73,8 +78,8 @@ class World {
   static constexpr Duration kHealTime = 5min;
   static constexpr Duration kEndTime = 1min;
 
-  void add_client(unsigned number) {
-    Host& host = simulation_.add_host("client" + std::to_string(number + 1));
+  Host& add_host(const std::string& name) {
+    Host& host = simulation_.add_host(name);
     if (climate_.whims) host.set_whims(options_.seed);
     LinkConditions& link = network_.between(host, *server_host_);
     if (climate_.far) link.latency = random_.between(100us, 20ms);
@@ -87,6 +92,27 @@ class World {
       if (climate_.wakes_late) habits->longest_wakeup = 200us;
       if (random_.one_in(3)) habits->largest_segment = random_.between(1000, 10'000);
     }
+    return host;
+  }
+
+  void add_program() {
+    Host& host = add_host("program");
+    Options options = SimClient::quick();
+    options.connections = climate_.connections;
+    program_ =
+        std::make_unique<Program>(network_, host, *server_host_, options, random_.next(),
+                                  options_.operations / (climate_.clients * climate_.workers) + 1, findings_);
+    program_host_ = &host;
+  }
+
+  /// As long as it does something the simulation goes on beneath it.
+  void run_program() {
+    const auto in_time = [this] { return simulation_.now().time_since_epoch() < kWorkTime + kHealTime; };
+    while (!program_->done() && findings_.wrong.empty() && in_time()) program_->step();
+  }
+
+  void add_client(unsigned number) {
+    Host& host = add_host("client" + std::to_string(number + 1));
     Options options = SimClient::quick();
     options.connections = climate_.connections;
     clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, options));
@@ -156,6 +182,7 @@ class World {
 
   [[nodiscard]] bool workers_done() const {
     if (!findings_.wrong.empty()) return true;
+    if (program_ && !program_->done()) return false;
     return std::ranges::all_of(jobs_, [](const auto& job) { return job->done(); });
   }
 
@@ -235,7 +262,10 @@ class World {
     });
   }
 
-  Host& any_client() { return clients_[random_.below(clients_.size())]->host(); }
+  Host& any_client() {
+    const std::uint64_t at = random_.below(clients_.size() + (program_ ? 1 : 0));
+    return at < clients_.size() ? clients_[at]->host() : *program_host_;
+  }
 
   Told any_told() {
     Told told;
@@ -250,14 +280,16 @@ class World {
   }
 
   void heal() {
-    healed_ = true;
+    if (std::exchange(healed_, true)) return;
     simulation_.note(0, "everything heals");
     for (const auto& host : simulation_.hosts()) host->wake();
-    for (const auto& client : clients_) {
-      LinkConditions& link = network_.between(client->host(), *server_host_);
+    for (const auto& host : simulation_.hosts()) {
+      if (host.get() == server_host_) continue;
+      LinkConditions& link = network_.between(*host, *server_host_);
       link.dials_refused = link.dials_lost = link.dials_reset = 0;
     }
     network_.heal();
+    server_->responder().thaw();
     server_->state().space.reset();
     server_->state().habits.stall_percent = 0;
     for (const std::size_t number : std::set(dead_)) revive(number);
@@ -270,6 +302,7 @@ class World {
     for (const auto& job : jobs_) {
       if (!job->done()) out.text += job->name() + " does not end: " + job->doing() + "\n";
     }
+    if (program_ && !program_->done()) out.text += "the program does not end: " + program_->doing() + "\n";
   }
 
   async::Task<void> finish(SimClient& client) {
@@ -280,6 +313,7 @@ class World {
 
   void end(Outcome& out) {
     if (!findings_.wrong.empty()) return;
+    if (program_) program_->end();
     for (const auto& client : clients_) start(client->host(), finish(*client));
     if (!simulation_.run_until([this] { return finished_ == clients_.size(); }, kEndTime)) {
       out.verdict = Verdict::unfinished;
@@ -311,6 +345,7 @@ class World {
     if (!state.opens.empty()) find("opens are left on the server");
     if (!state.delegations.empty()) find("delegations are left on the server");
     for (const auto& job : jobs_) job->check();
+    if (program_) program_->check();
   }
 
   const RunOptions options_;
@@ -324,7 +359,9 @@ class World {
   Board board_;
   std::vector<std::unique_ptr<Job>> jobs_;           // climate_.workers for each client, in their order
   std::vector<std::unique_ptr<SimClient>> clients_;  // their tasks use the jobs
-  std::set<std::size_t> dead_;                       // clients
+  std::unique_ptr<Program> program_;
+  Host* program_host_ = nullptr;
+  std::set<std::size_t> dead_;  // clients
   std::size_t finished_ = 0;
   bool healed_ = false;
 };

@@ -571,10 +571,14 @@ Responder::Duration Responder::stall_of(const SeenCall& seen) {
 void Responder::freeze(Duration time) {
   frozen_until_ = std::max(frozen_until_, loop_.now() + time);
   after(time, [this] {
-    if (is_frozen()) return;  // for longer since
-    const auto waiting = std::exchange(frozen_, {});
-    for (const auto& fn : waiting) fn();
+    if (!is_frozen()) thaw();  // else for longer since
   });
+}
+
+void Responder::thaw() {
+  frozen_until_ = loop_.now();
+  const auto waiting = std::exchange(frozen_, {});
+  for (const auto& fn : waiting) fn();
 }
 
 // ---- the server's Calls ----

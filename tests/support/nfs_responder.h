@@ -80,6 +80,8 @@ class Responder {
   [[nodiscard]] std::size_t held() const { return kept_.size() + stalled_.size(); }
   /// For that time nothing is begun and nothing is finished.
   void freeze(Duration time);
+  /// Ends freeze().
+  void thaw();
 
   ServerState state;
   CallbackQueue callbacks;

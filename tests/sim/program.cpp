@@ -1,0 +1,375 @@
+#include "sim/program.h"
+
+#include <algorithm>
+#include <span>
+
+#include "api/client_impl.h"
+#include "sim/server.h"
+
+namespace nfsrdma::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMostFiles = 8;
+constexpr std::size_t kLargest = 60'000;
+constexpr std::size_t kPiece = 3000;
+/// Longer than all trouble takes: whatever lasts longer does not end.
+constexpr auto kPatience = 20min;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+std::span<std::byte> room_in(std::string& text) {
+  return std::as_writable_bytes(std::span(text));
+}
+
+}  // namespace
+
+class Program::Told final : public Observer {
+ public:
+  explicit Told(Host& host) : host_(host) {}
+  void notice(const std::string& text) override { host_.simulation().say(host_.number(), "notice", text); }
+
+ private:
+  Host& host_;
+};
+
+Program::Program(Network& network, Host& host, const Host& server, const Options& options, std::uint64_t seed,
+                 unsigned operations, Findings& findings)
+    : network_(network),
+      host_(host),
+      server_host_(server),
+      options_(options),
+      random_(seed),
+      left_(std::max(operations, 1U)),
+      findings_(findings),
+      told_(std::make_unique<Told>(host)) {}
+
+Program::~Program() {
+  if (!client_) return;
+  network_.vanish(host_);
+  client_.reset();
+}
+
+void Program::begin(const char* what, const std::string& name) {
+  doing_ = std::string(what) + " " + name;
+  host_.simulation().say(host_.number(), what, "program/" + name);
+}
+
+void Program::wrong(const std::string& what) {
+  const std::string text = "program: " + doing_ + ": " + what;
+  host_.simulation().say(host_.number(), "WRONG", text);
+  findings_.wrong.push_back(text);
+}
+
+bool Program::may_be(const char* what, const Error& error) {
+  const bool full = findings_.disk_fills && (error.errno_value() == ENOSPC || error.errno_value() == EDQUOT);
+  const bool unknown = findings_.leases_end && error.kind() == ErrorKind::unknown_outcome;
+  if (full || unknown) return true;
+  wrong(std::string(what) + " gives errno " + std::to_string(error.errno_value()) + " (" + error.text() +
+        ")");
+  return false;
+}
+
+std::string Program::any_name() {
+  if (files_.empty()) return "";
+  auto at = files_.begin();
+  std::advance(at, random_.below(files_.size()));
+  return at->first;
+}
+
+std::string Program::content(const std::string& name) {
+  const std::string head = name + " v" + std::to_string(++version_) + " @";
+  const std::size_t size = random_.below(random_.one_in(3) ? kLargest : 2000);
+  std::string out;
+  while (out.size() < size) out += head + std::to_string(out.size()) + "\n";
+  out.resize(size);
+  return out;
+}
+
+// ---- its life ----
+
+bool Program::connect() {
+  api::Place place;
+  place.loop = &host_.loop();
+  place.surroundings = SimClient::surroundings(network_, host_);
+  place.patience = kPatience;
+  const std::vector addresses{Network::address(server_host_, SimServer::kPort)};
+  auto made = std::make_unique<api::ClientImpl>(SimClient::target(server_host_, options_), addresses,
+                                                told_.get(), -1, std::move(place));
+  auto done = made->start(host_.loop().now() + options_.connect_timeout);
+  if (!done) {
+    host_.simulation().say(host_.number(), "cannot connect", done.error().text());
+    return false;
+  }
+  client_ = std::move(made);
+  begin("mkdir", "");
+  auto directory = client_->make_directory("/p", 0755);
+  if (!directory && directory.error().errno_value() != EEXIST) (void)may_be("mkdir", directory.error());
+  return true;
+}
+
+void Program::step() {
+  const auto rest = [this](Duration most) { host_.simulation().run_for(random_.between(Duration{}, most)); };
+  if (!client_ && !connect()) return rest(1s);
+  one_operation();
+  --left_;
+  ++findings_.operations;
+  if (random_.one_in(4)) rest(20ms);
+}
+
+void Program::end() {
+  if (!client_) return;
+  for (const auto& [name, text] : std::map(files_)) read(name);
+  begin("disconnect", "");
+  auto done = client_->disconnect();
+  // It says goodbye for a bounded time, and the server may still be at work for what was given up.
+  if (!done && done.error().status() != nfs4::NFS4ERR_DELAY) wrong("disconnect gives " + done.error().text());
+  client_.reset();
+}
+
+void Program::check() {
+  for (const auto& [name, text] : files_) {
+    doing_ = "the end of " + name;
+    const auto got = findings_.on_server(path(name));
+    if (!got) {
+      wrong("the server does not have it");
+    } else if (*got != text) {
+      wrong("on the server: " + difference(text, *got));
+    }
+  }
+}
+
+// ---- operations ----
+
+void Program::one_operation() {
+  if (files_.size() < 2) return create();
+  switch (random_.below(14)) {
+    case 0:
+    case 1:
+      if (files_.size() < kMostFiles) return create();
+      return remove();
+    case 2:
+    case 3:
+    case 4:
+      return rewrite();
+    case 5:
+    case 6:
+      return read(any_name());
+    case 7:
+      return read_by_pieces(any_name());
+    case 8:
+      return stat(any_name());
+    case 9:
+      return truncate();
+    case 10:
+      return rename();
+    case 11:
+      return link();
+    case 12:
+      return list();
+    default:
+      return remove();
+  }
+}
+
+/// What it holds is not known: it goes.
+void Program::forget(const std::string& name) {
+  files_.erase(name);
+  for (int tries = 0; tries < 100; ++tries) {
+    auto done = client_->remove_file(path(name));
+    if (done || done.error().errno_value() == ENOENT) return;
+    if (!may_be("remove", done.error())) return;
+  }
+}
+
+void Program::write_all(File& file, const std::string& name, std::size_t begin) {
+  const std::string& text = files_[name];
+  Status done;
+  if (random_.one_in(3)) {
+    unsigned left = 0;
+    for (std::size_t at = begin; at < text.size(); at += kPiece) {
+      ++left;
+      file.start_write(bytes_of(text).subspan(at, std::min(kPiece, text.size() - at)), at,
+                       [&](Result<std::size_t> count) {
+                         --left;
+                         if (!count && done) done = count.error();
+                       });
+    }
+    while (left != 0) (void)client_->wait(10s);
+  } else if (begin < text.size()) {
+    auto count = file.write(bytes_of(text).subspan(begin), begin);
+    if (!count) done = count.error();
+  }
+  if (done && random_.one_in(3)) done = file.sync();
+  auto closed = file.close();
+  if (done && !closed) done = closed.error();
+  if (done) return;
+  (void)may_be("write", done.error());
+  forget(name);
+}
+
+void Program::create() {
+  const std::string name = fresh_name();
+  begin("create", name);
+  OpenFlags flags;
+  flags.create = true;
+  flags.exclusive = random_.one_in(2);
+  auto file = client_->open(path(name), OpenMode::read_write, flags);
+  if (!file) {
+    (void)may_be("create", file.error());
+    return forget(name);
+  }
+  files_[name] = content(name);
+  write_all(**file, name, 0);
+}
+
+void Program::rewrite() {
+  const std::string name = any_name();
+  begin("rewrite", name);
+  OpenFlags flags;
+  flags.truncate = random_.one_in(3);
+  auto file = client_->open(path(name), OpenMode::write, flags);
+  if (!file) {
+    if (may_be("open", file.error())) forget(name);
+    return;
+  }
+  std::string& text = files_[name];
+  if (flags.truncate) text.clear();
+  const std::size_t begin = random_.below(text.size() + 1);
+  const std::string news = content(name);
+  if (text.size() < begin + news.size()) text.resize(begin + news.size());
+  text.replace(begin, news.size(), news);
+  write_all(**file, name, begin);
+}
+
+void Program::read(const std::string& name) {
+  begin("read", name);
+  const std::string& expected = files_[name];
+  auto file = client_->open(path(name), OpenMode::read);
+  if (!file) {
+    (void)may_be("open", file.error());
+    return;
+  }
+  std::string got(expected.size() + random_.below(5000), '?');
+  auto count = (*file)->read(room_in(got), 0);
+  if (!count) {
+    (void)may_be("read", count.error());
+  } else {
+    got.resize(*count);
+    if (got != expected) wrong("its content is another: " + difference(expected, got));
+  }
+  if (auto done = (*file)->close(); !done) (void)may_be("close", done.error());
+}
+
+void Program::read_by_pieces(const std::string& name) {
+  begin("read by pieces", name);
+  const std::string& expected = files_[name];
+  auto file = client_->open(path(name), OpenMode::read);
+  if (!file) {
+    (void)may_be("open", file.error());
+    return;
+  }
+  std::string got(expected.size(), '?');
+  unsigned left = 0;
+  Status done;
+  for (std::size_t at = 0; at < got.size(); at += kPiece) {
+    ++left;
+    (*file)->start_read(room_in(got).subspan(at, std::min(kPiece, got.size() - at)), at,
+                        [&](Result<std::size_t> count) {
+                          --left;
+                          if (!count && done) done = count.error();
+                        });
+  }
+  const bool waits = !random_.one_in(5);  // or gives them up
+  while (waits && left != 0) (void)client_->wait(10s);
+  if (!done) (void)may_be("read", done.error());
+  if (waits && done && got != expected) wrong("its content is another: " + difference(expected, got));
+  if (!waits) file->reset();
+}
+
+void Program::stat(const std::string& name) {
+  begin("stat", name);
+  auto attributes = client_->stat(path(name));
+  if (!attributes) {
+    (void)may_be("stat", attributes.error());
+  } else if (attributes->size != files_[name].size()) {
+    wrong("it has " + std::to_string(attributes->size) + " bytes, and not " +
+          std::to_string(files_[name].size()));
+  }
+}
+
+void Program::truncate() {
+  const std::string name = any_name();
+  begin("truncate", name);
+  SetAttributes changes;
+  changes.size = random_.below(kLargest);
+  auto done = client_->set_attributes(path(name), changes);
+  if (done) {
+    files_[name].resize(*changes.size);
+  } else if (may_be("truncate", done.error())) {
+    forget(name);
+  }
+}
+
+void Program::rename() {
+  const std::string from = any_name();
+  const std::string to = random_.one_in(2) ? any_name() : fresh_name();
+  begin("rename", from + " " + to);
+  auto done = client_->rename(path(from), path(to));
+  if (done) {
+    if (from != to) files_[to] = std::exchange(files_[from], {});
+    if (from != to) files_.erase(from);
+  } else if (may_be("rename", done.error())) {
+    forget(from);
+    forget(to);
+  }
+}
+
+/// A second name, by which it can be read, and which goes again.
+void Program::link() {
+  const std::string name = any_name();
+  const std::string other = fresh_name();
+  begin("link", name + " " + other);
+  auto done = client_->link(path(name), path(other));
+  if (done) {
+    files_[other] = files_[name];
+    read(other);
+  } else {
+    (void)may_be("link", done.error());
+  }
+  forget(other);
+}
+
+void Program::remove() {
+  const std::string name = any_name();
+  begin("remove", name);
+  auto done = client_->remove_file(path(name));
+  if (!done) (void)may_be("remove", done.error());
+  if (done) {
+    files_.erase(name);
+  } else {
+    forget(name);
+  }
+}
+
+void Program::list() {
+  begin("list", "");
+  std::vector<std::string> got, expected;
+  auto done = client_->list("/p", [&](const DirectoryEntry& entry) {
+    got.push_back(entry.name);
+    return true;
+  });
+  if (!done) {
+    (void)may_be("list", done.error());
+    return;
+  }
+  std::ranges::sort(got);
+  for (const auto& [name, text] : files_) expected.push_back(name);
+  if (got != expected) {
+    wrong("there are " + std::to_string(got.size()) + " names, and not " + std::to_string(expected.size()));
+  }
+}
+
+}  // namespace nfsrdma::sim
