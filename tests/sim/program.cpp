@@ -104,15 +104,21 @@ bool Program::connect() {
     return false;
   }
   client_ = std::move(made);
-  begin("mkdir", "");
-  auto directory = client_->make_directory("/p", 0755);
-  if (!directory && directory.error().errno_value() != EEXIST) (void)may_be("mkdir", directory.error());
   return true;
+}
+
+bool Program::make_directory() {
+  begin("mkdir", "");
+  auto done = client_->make_directory("/p", 0755);
+  has_directory_ = done || done.error().errno_value() == EEXIST;
+  return has_directory_ || may_be("mkdir", done.error());
 }
 
 void Program::step() {
   const auto rest = [this](Duration most) { host_.simulation().run_for(random_.between(Duration{}, most)); };
   if (!client_ && !connect()) return rest(1s);
+  while (!has_directory_ && make_directory()) rest(20ms);
+  if (!has_directory_) return;
   one_operation();
   --left_;
   ++findings_.operations;

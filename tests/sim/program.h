@@ -39,6 +39,8 @@ class Program {
  private:
   class Told;
   [[nodiscard]] bool connect();
+  /// False where it went wrong.
+  bool make_directory();
   void one_operation();
   void create();
   void rewrite();
@@ -74,6 +76,7 @@ class Program {
   std::unique_ptr<Client> client_;
   std::map<std::string, std::string> files_;  // name, content
   std::string doing_;
+  bool has_directory_ = false;
   unsigned last_name_ = 0, version_ = 0;
 };
 
