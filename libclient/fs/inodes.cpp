@@ -24,14 +24,13 @@ Inodes::Inodes(async::Loop& loop, const FileHandle& root) : loop_(loop) {
 }
 
 std::shared_ptr<Inode> Inodes::look_up(const FileHandle& handle, const std::string& label, FileType type) {
-  const auto [at, is_new] = by_handle_.try_emplace(std::string(handle.chars()), last_ + 1);
-  if (is_new) ++last_;
-  const std::uint64_t id = at->second;
-  if (const auto again = remembered_.find(id); again != remembered_.end()) {
-    remembered_order_.erase(again->second.place);
-    remembered_.erase(again);
+  const auto [at, is_new] = by_handle_.try_emplace(std::string(handle.chars()), 0);
+  if (is_new) {
+    const auto again = remembered_.take(handle);
+    at->second = again ? *again : ++last_;
   }
-  if (!by_id_.contains(id)) {
+  const std::uint64_t id = at->second;
+  if (is_new) {
     auto inode = std::make_shared<Inode>(loop_);
     inode->id = id;
     inode->handle = handle;
@@ -56,18 +55,34 @@ std::shared_ptr<Inode> Inodes::find(const FileHandle& handle) const {
 
 std::optional<FileHandle> Inodes::handle_of(std::uint64_t id) const {
   if (const auto inode = find(id)) return inode->handle;
-  const auto at = remembered_.find(id);
-  return at == remembered_.end() ? std::nullopt : std::optional(at->second.handle);
+  return remembered_.find(id);
 }
 
-void Inodes::remember(std::uint64_t id, const FileHandle& handle) {
-  if (remembered_.size() == kMostRemembered) {
-    const auto oldest = remembered_.find(remembered_order_.front());
-    by_handle_.erase(std::string(oldest->second.handle.chars()));
-    remembered_.erase(oldest);
-    remembered_order_.pop_front();
+void Inodes::Remembered::add(std::uint64_t id, const FileHandle& handle) {
+  if (order_.size() == kMostRemembered) {
+    const auto oldest = by_id_.find(order_.front());
+    by_handle_.erase(oldest->second.handle.chars());
+    by_id_.erase(oldest);
+    order_.pop_front();
   }
-  remembered_[id] = {handle, remembered_order_.insert(remembered_order_.end(), id)};
+  const auto at = by_id_.emplace(id, One{handle, order_.insert(order_.end(), id)}).first;
+  by_handle_.emplace(at->second.handle.chars(), id);
+}
+
+std::optional<FileHandle> Inodes::Remembered::find(std::uint64_t id) const {
+  const auto at = by_id_.find(id);
+  return at == by_id_.end() ? std::nullopt : std::optional(at->second.handle);
+}
+
+std::optional<std::uint64_t> Inodes::Remembered::take(const FileHandle& handle) {
+  const auto at = by_handle_.find(handle.chars());
+  if (at == by_handle_.end()) return std::nullopt;
+  const std::uint64_t id = at->second;
+  by_handle_.erase(at);
+  const auto one = by_id_.find(id);
+  order_.erase(one->second.place);
+  by_id_.erase(one);
+  return id;
 }
 
 void Inodes::place(Inode& inode, std::uint64_t directory, const std::string& name) {
@@ -104,7 +119,8 @@ std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   // Open files hold on to theirs; the kernel forgets an inode after it has released its files.
   if (inode.lookups != 0) return nullptr;
   displace(inode);
-  remember(id, inode.handle);
+  by_handle_.erase(std::string(inode.handle.chars()));
+  remembered_.add(id, inode.handle);
   auto forgotten = std::move(at->second);
   by_id_.erase(at);
   return forgotten;

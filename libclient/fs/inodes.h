@@ -15,8 +15,10 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -141,15 +143,26 @@ class Inodes {
  private:
   async::Loop& loop_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Inode>> by_id_;
-  void remember(std::uint64_t id, const FileHandle& handle);
+  std::unordered_map<std::string, std::uint64_t> by_handle_;
+  /// In memory of its own: between what was given back it would keep all those pages in use.
+  class Remembered {
+   public:
+    void add(std::uint64_t id, const FileHandle& handle);
+    [[nodiscard]] std::optional<FileHandle> find(std::uint64_t id) const;
+    /// Its number, which is remembered no more.
+    std::optional<std::uint64_t> take(const FileHandle& handle);
 
-  std::unordered_map<std::string, std::uint64_t> by_handle_;  // of those that are remembered, too
-  struct Remembered {
-    FileHandle handle;
-    std::list<std::uint64_t>::iterator place;
+   private:
+    struct One {
+      FileHandle handle;
+      std::pmr::list<std::uint64_t>::iterator place;
+    };
+    std::pmr::unsynchronized_pool_resource memory_;
+    std::pmr::unordered_map<std::uint64_t, One> by_id_{&memory_};
+    std::pmr::unordered_map<std::string_view, std::uint64_t> by_handle_{&memory_};  // of by_id_'s handles
+    std::pmr::list<std::uint64_t> order_{&memory_};  // those that were forgotten first stand first
   };
-  std::unordered_map<std::uint64_t, Remembered> remembered_;
-  std::list<std::uint64_t> remembered_order_;  // those that were forgotten first stand first
+  Remembered remembered_;
   std::unordered_multimap<std::size_t, std::uint64_t> by_place_;  // by hash, which is smaller than a name
   std::uint64_t last_ = kRoot;
 };
