@@ -31,9 +31,16 @@ RANDOM=$seed
 say "seed $seed, $processes processes, $seconds s"
 
 nap() { sleep "$((RANDOM % $1)).$((RANDOM % 10))"; }
+# order COMMAND ...: of the lab; says what it said, if it fails.
+order() {
+  local status=0
+  "$lab" "$@" > "$work/order" 2>&1 || status=$?
+  [ $status = 0 ] || say "'lab $*' has failed (status $status): $(tail -n 3 "$work/order")"
+  return $status
+}
 # One stall with what happens in it. False once the server is gone.
 stall() {
-  "$lab" freeze > /dev/null 2>&1 || return 1
+  order freeze || return 1
   sleep "0.$((RANDOM % 10))"
   "$lab" reset
   # Some go on for longer than it takes to come back: then what was sent again is lost with its connection, too.
@@ -42,16 +49,16 @@ stall() {
     "$lab" reset
   fi
   nap 2
-  "$lab" thaw > /dev/null 2>&1
+  order thaw
 }
 storm() {
   local end=$((SECONDS + seconds)) restart=$((SECONDS + 20))
-  "$lab" threads $LAB_NFSD_THREADS || return 1
+  order threads $LAB_NFSD_THREADS || return 1
   "$lab" drops 1000 || fail "fail_sunrpc cannot be switched on"
   while [ $SECONDS -lt $end ]; do
     stall || return 1
     if [ $SECONDS -ge $restart ]; then
-      "$lab" restart-nfsd > /dev/null 2>&1 || return 1
+      order restart-nfsd || return 1
       restart=$((SECONDS + 30))
     fi
     nap 3
