@@ -28,16 +28,13 @@ std::shared_ptr<Inode> Inodes::look_up(const FileHandle& handle, const std::stri
   if (is_new) {
     const auto again = remembered_.take(handle);
     at->second = again ? *again : ++last_;
-  }
-  const std::uint64_t id = at->second;
-  if (is_new) {
     auto inode = std::make_shared<Inode>(loop_);
-    inode->id = id;
+    inode->id = at->second;
     inode->handle = handle;
     inode->label = label;
     by_id_.emplace(inode->id, std::move(inode));
   }
-  std::shared_ptr<Inode>& inode = by_id_.at(id);
+  std::shared_ptr<Inode>& inode = by_id_.at(at->second);
   inode->type = type;
   ++inode->lookups;
   return inode;

@@ -223,32 +223,23 @@ void Session::heed_flags(std::uint32_t flags) {
     searches = searches || row.reaction == Reaction::find_revoked;
     begins_anew = begins_anew || row.reaction == Reaction::new_session;
   }
-  if (begins_anew) {
-    replace_session();
-  } else if (rebinds) {
-    rebind_backchannels();
-  }
-  // Set before the recovery begins, which begins with EXCHANGE_ID where the server wants a reclaim.
+  // Set before any recovery begins, which begins with EXCHANGE_ID where the server wants a reclaim.
   const bool known = std::exchange(reclaim_needed_, recovers);
   if (recovers && !known) start_recovery("the server restarted");
+  if (rebinds || begins_anew) mend_backchannel(begins_anew);
   if (searches && !finding_revoked_ && !opens_.empty()) {
     finding_revoked_ = true;
     beside_.spawn(find_revoked());
   }
 }
 
-void Session::rebind_backchannels() {
+void Session::mend_backchannel(bool by_new_session) {
   if (!facts_.backchannel || loop().now() - last_rebind_ <= kBetweenRebinds) return;
   last_rebind_ = loop().now();
+  if (by_new_session) return start_recovery("the server has lost track of its calls to this client", true);
   for (const auto& lane : lanes_) {
     if (!lane->binding && !lane->refused && lane->channel.up()) beside_.spawn(bind(*lane, true));
   }
-}
-
-void Session::replace_session() {
-  if (!facts_.backchannel || loop().now() - last_rebind_ <= kBetweenRebinds) return;
-  last_rebind_ = loop().now();
-  start_recovery("the server has lost track of its calls to this client", true);
 }
 
 /// RFC 8881 18.38: until it hears that we know, the server remembers, and says so in every SEQUENCE.

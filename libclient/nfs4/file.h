@@ -223,8 +223,7 @@ async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
       const bool in_time = co_await state_changed_.wait_until(deadline);
       if (in_time) continue;
     }
-    bool again = Session::is_lost_state(status);
-    if (again) again = co_await losses.again();
+    const bool again = co_await losses.again(Session::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, what, open_.path);
     if (auto done = co_await session_.reopen(state_, used, status, deadline); !done) co_return done;
   }

@@ -144,8 +144,7 @@ async::Task<Status> OpenFile::between(OpenFile& from, OpenFile& to, const char* 
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    bool again = Session::is_lost_state(status);
-    if (again) again = co_await losses.again();
+    const bool again = co_await losses.again(Session::is_lost_state(status));
     if (!again) co_return session.error_of(*reply, what, to.open_.path);
     // The server does not say which of the two it was.
     auto first = co_await session.reopen(from.state_, used_from, status, deadline);

@@ -123,8 +123,7 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
       // What it was locked under may have gone before the Reply came: the lock went with it.
       const bool stands = reply->epoch() == session_.epoch() && open.stateid.other == used_open.other &&
                           state->stateid == used_lock;
-      bool again = !stands;
-      if (again) again = co_await losses.again();
+      const bool again = co_await losses.again(!stands);
       if (again) continue;
       if (!stands) co_return lost_again(open.path);
       state->stateid = res.get<NFS4_OK>()->lock_stateid;
@@ -138,8 +137,7 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
       attempt->refused = holder_of(session_, *denied);
       co_return Status();
     }
-    bool again = Session::is_lost_state(status);
-    if (again) again = co_await losses.again();
+    const bool again = co_await losses.again(Session::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, "LOCK", open.path);
     if (state->stateid != used_lock) continue;  // claimed again meanwhile
     if (used_lock) {
@@ -272,8 +270,7 @@ async::Task<Status> Locks::unlock(std::shared_ptr<OpenFile> file, std::uint64_t 
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    bool again = Session::is_lost_state(status);
-    if (again) again = co_await losses.again();
+    const bool again = co_await losses.again(Session::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, "LOCKU", open.path);
     if (state->stateid != used) continue;  // claimed again meanwhile
     // Gone: so is this lock, as was wanted. What else the owner had is lost.

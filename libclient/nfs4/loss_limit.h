@@ -18,8 +18,9 @@ class LossLimit {
  public:
   LossLimit(async::Loop& loop, async::TimePoint deadline) : loop_(loop), deadline_(deadline) {}
 
-  /// It was lost. Whether to try again, behind a pause where that has not helped before.
-  async::Task<bool> again() {
+  /// Whether to try again: where it was lost, behind a pause if that has not helped before.
+  async::Task<bool> again(bool lost) {
+    if (!lost) co_return false;
     if (loop_.now() - last_ >= kLongAgo) {
       in_a_row_ = 0;
       pause_ = async::Backoff(kFirstPause, kLongestPause);

@@ -22,8 +22,8 @@ constexpr std::uint32_t kEnvelope = 2048;
 constexpr std::uint32_t kCachedResponse = 4096;
 constexpr std::uint32_t kMostOperations = 50;
 /// How often another csa_sequence is tried before EXCHANGE_ID is asked for it.
-constexpr async::Clock::duration kDrainFor = 10s;
 constexpr int kMostCorrections = 3;
+constexpr async::Clock::duration kDrainFor = 10s;
 
 std::string text_of(const std::vector<std::byte>& bytes) {
   std::string out;

@@ -327,8 +327,7 @@ class Session final : private CallbackHandler {
   void lose(const Suspect& suspect, nfsstat4 why);
   void hold_connections();
   void heed_flags(std::uint32_t flags);
-  void rebind_backchannels();
-  void replace_session();
+  void mend_backchannel(bool by_new_session);
 
   // recovery.cpp
   /// `works`: the session that is to be replaced still answers, and what is under way is waited for.

@@ -31,6 +31,21 @@ async::Task<void> Job::end_operation() {
   co_await loop().sleep_for(random_.between(Duration{}, std::chrono::milliseconds(20)));
 }
 
+std::string any_name(const std::map<std::string, std::string>& files, Random& random) {
+  if (files.empty()) return "";
+  auto at = files.begin();
+  std::advance(at, random.below(files.size()));
+  return at->first;
+}
+
+std::string text_of(const std::string& owner, std::size_t size) {
+  std::string out;
+  out.reserve(size + 64);
+  while (out.size() < size) out += owner + " @" + std::to_string(out.size()) + "\n";
+  out.resize(size);
+  return out;
+}
+
 std::string difference(const std::string& expected, const std::string& got) {
   const auto at = static_cast<std::size_t>(
       std::mismatch(expected.begin(), expected.end(), got.begin(), got.end()).first - expected.begin());

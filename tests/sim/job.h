@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,6 +69,12 @@ class Job {
 
 /// The session's own credential.
 inline const fs::Caller kOwn;
+
+/// One of the names of files that are known with their contents; "" if there is none.
+[[nodiscard]] std::string any_name(const std::map<std::string, std::string>& files, Random& random);
+
+/// A text that says at each place whose it is, and where that is.
+[[nodiscard]] std::string text_of(const std::string& owner, std::size_t size);
 
 /// Where two texts begin to differ, with what is there.
 [[nodiscard]] std::string difference(const std::string& expected, const std::string& got);

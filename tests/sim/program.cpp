@@ -73,19 +73,12 @@ bool Program::may_be(const char* what, const Error& error) {
 }
 
 std::string Program::any_name() {
-  if (files_.empty()) return "";
-  auto at = files_.begin();
-  std::advance(at, random_.below(files_.size()));
-  return at->first;
+  return sim::any_name(files_, random_);
 }
 
 std::string Program::content(const std::string& name) {
-  const std::string head = name + " v" + std::to_string(++version_) + " @";
   const std::size_t size = random_.below(random_.one_in(3) ? kLargest : 2000);
-  std::string out;
-  while (out.size() < size) out += head + std::to_string(out.size()) + "\n";
-  out.resize(size);
-  return out;
+  return text_of(name + " v" + std::to_string(++version_), size);
 }
 
 // ---- its life ----
@@ -250,49 +243,51 @@ void Program::rewrite() {
   write_all(**file, name, begin);
 }
 
+/// Null where it cannot be opened, which has been told.
+std::unique_ptr<File> Program::open_to_read(const std::string& name) {
+  auto file = client_->open(path(name), OpenMode::read);
+  if (file) return std::move(*file);
+  (void)may_be("open", file.error());
+  return nullptr;
+}
+
 void Program::read(const std::string& name) {
   begin("read", name);
   const std::string& expected = files_[name];
-  auto file = client_->open(path(name), OpenMode::read);
-  if (!file) {
-    (void)may_be("open", file.error());
-    return;
-  }
+  const auto file = open_to_read(name);
+  if (!file) return;
   std::string got(expected.size() + random_.below(5000), '?');
-  auto count = (*file)->read(room_in(got), 0);
+  auto count = file->read(room_in(got), 0);
   if (!count) {
     (void)may_be("read", count.error());
   } else {
     got.resize(*count);
     if (got != expected) wrong("its content is another: " + difference(expected, got));
   }
-  if (auto done = (*file)->close(); !done) (void)may_be("close", done.error());
+  if (auto done = file->close(); !done) (void)may_be("close", done.error());
 }
 
 void Program::read_by_pieces(const std::string& name) {
   begin("read by pieces", name);
   const std::string& expected = files_[name];
-  auto file = client_->open(path(name), OpenMode::read);
-  if (!file) {
-    (void)may_be("open", file.error());
-    return;
-  }
+  auto file = open_to_read(name);
+  if (!file) return;
   std::string got(expected.size(), '?');
   unsigned left = 0;
   Status done;
   for (std::size_t at = 0; at < got.size(); at += kPiece) {
     ++left;
-    (*file)->start_read(room_in(got).subspan(at, std::min(kPiece, got.size() - at)), at,
-                        [&](Result<std::size_t> count) {
-                          --left;
-                          if (!count && done) done = count.error();
-                        });
+    file->start_read(room_in(got).subspan(at, std::min(kPiece, got.size() - at)), at,
+                     [&](Result<std::size_t> count) {
+                       --left;
+                       if (!count && done) done = count.error();
+                     });
   }
   const bool waits = !random_.one_in(5);  // or gives them up
   while (waits && left != 0) (void)client_->wait(10s);
   if (!done) (void)may_be("read", done.error());
   if (waits && done && got != expected) wrong("its content is another: " + difference(expected, got));
-  if (!waits) file->reset();
+  if (!waits) file.reset();
 }
 
 void Program::stat(const std::string& name) {

@@ -44,6 +44,7 @@ class Program {
   void one_operation();
   void create();
   void rewrite();
+  std::unique_ptr<File> open_to_read(const std::string& name);
   void read(const std::string& name);
   void read_by_pieces(const std::string& name);
   void stat(const std::string& name);

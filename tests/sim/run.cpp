@@ -47,10 +47,9 @@ class World {
       schedule_weather();
       simulation_.after(kWorkTime, [this] { heal(); });
       if (program_) run_program();
-      const bool worked = simulation_.run_until([this] { return healed_ || workers_done(); }, kWorkTime);
+      (void)simulation_.run_until([this] { return healed_ || workers_done(); }, kWorkTime);
       heal();
-      const bool in_time =
-          (worked && workers_done()) || simulation_.run_until([this] { return workers_done(); }, kHealTime);
+      const bool in_time = simulation_.run_until([this] { return workers_done(); }, kHealTime);
       if (!in_time) {
         unfinished(out);
       } else {

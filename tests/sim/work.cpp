@@ -20,19 +20,11 @@ std::string Worker::fresh_name() {
 }
 
 std::string Worker::any_name() {
-  if (files_.empty()) return "";
-  auto at = files_.begin();
-  std::advance(at, random_.below(files_.size()));
-  return at->first;
+  return sim::any_name(files_, random_);
 }
 
 std::string Worker::content(const std::string& name, std::size_t size) {
-  const std::string head = name_ + "/" + name + " v" + std::to_string(++version_) + " @";
-  std::string out;
-  out.reserve(size + 64);
-  while (out.size() < size) out += head + std::to_string(out.size()) + "\n";
-  out.resize(size);
-  return out;
+  return text_of(name_ + "/" + name + " v" + std::to_string(++version_), size);
 }
 
 async::Task<void> Worker::run() {

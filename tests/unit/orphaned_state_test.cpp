@@ -83,59 +83,60 @@ TEST_CASE(
   CHECK(m.server.sessions() == 0);
 }
 
+namespace {
+
+/// A file whose CLOSE is still to come to a server that takes with it what an OPEN has brought since.
+struct Overtaken : Engine {
+  Overtaken() {
+    server.set_careless_close(true);
+    server.add_file("/f", "text");
+    EngineClient& c = connect();
+    const nfs_fh4 handle = c.handle("/f");
+    const auto open = [&] { return c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_BOTH, {}); };
+    auto first = c.run(open());
+    REQUIRE(ok(first));
+    server.hold(OP_CLOSE, false);
+    closing.emplace(c.files.close(std::move(first->file)));
+    c.start(*closing);
+    REQUIRE(c.turn_until([&] { return server.held() == 1; }));
+    auto second = c.run(open());
+    REQUIRE(ok(second));
+    file = std::move(second->file);
+  }
+  std::optional<async::Task<Status>> closing;
+  OpenRef file;
+};
+
+}  // namespace
+
 TEST_CASE("S16 a LOCK waits for the CLOSE that an OPEN has overtaken, which takes what is locked with it") {
-  Engine m;
-  m.server.set_careless_close(true);
-  m.server.add_file("/f", "text");
-  EngineClient& c = m.connect();
-  const auto open = [&c] {
-    return c.files.open_handle(nullptr, c.handle("/f"), "f", OPEN4_SHARE_ACCESS_BOTH, {});
-  };
-  auto first = c.run(open());
-  REQUIRE(ok(first));
-  m.server.hold(OP_CLOSE, false);
-  auto closing = c.files.close(std::move(first->file));
-  c.start(closing);
-  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
-  auto second = c.run(open());
-  REQUIRE(ok(second));
+  Overtaken m;
+  EngineClient& c = *m.client;
   const LockRequest wanted{1, true, {0, 10}};
-  auto locking = c.locks.set(second->file.file(), wanted);
+  auto locking = c.locks.set(m.file.file(), wanted);
   c.start(locking);
   c.turn_for(100ms);
   CHECK(m.server.count(OP_LOCK) == 0);
   m.server.release();
-  REQUIRE(c.turn_until([&] { return locking.done() && closing.done(); }));
-  CHECK(ok(closing.await_resume()));
+  REQUIRE(c.turn_until([&] { return locking.done() && m.closing->done(); }));
+  CHECK(ok(m.closing->await_resume()));
   CHECK(ok(locking.await_resume()));
   CHECK(m.server.locks("/f") == "0-10w");
-  CHECK(second->file->state().unusable() == nullptr);
-  CHECK(ok(c.run(c.locks.release(second->file.file(), 1))));
-  CHECK(ok(c.run(c.files.close(std::move(second->file)))));
+  CHECK(m.file->state().unusable() == nullptr);
+  CHECK(ok(c.run(c.locks.release(m.file.file(), 1))));
+  CHECK(ok(c.run(c.files.close(std::move(m.file)))));
 }
 
 TEST_CASE("S11 a file that went with the CLOSE that an OPEN has overtaken: whoever has it open hears why") {
-  Engine m;
-  m.server.set_careless_close(true);
-  m.server.add_file("/f", "text");
-  EngineClient& c = m.connect();
-  const nfs_fh4 handle = c.handle("/f");
-  const auto open = [&] { return c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_BOTH, {}); };
-  auto first = c.run(open());
-  REQUIRE(ok(first));
-  m.server.hold(OP_CLOSE, false);
-  auto closing = c.files.close(std::move(first->file));
-  c.start(closing);
-  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
-  auto second = c.run(open());
-  REQUIRE(ok(second));
+  Overtaken m;
+  EngineClient& c = *m.client;
   CHECK(ok(c.run(c.objects.remove(nullptr, c.root, "f", {}))));
   m.server.release();
-  REQUIRE(c.turn_until([&] { return closing.done(); }));
-  CHECK(ok(closing.await_resume()));
+  REQUIRE(c.turn_until([&] { return m.closing->done(); }));
+  CHECK(ok(m.closing->await_resume()));
   std::array<std::byte, 4> data{};
-  CHECK(errno_of(c.run(second->file->read(data, 0))) == ESTALE);
-  CHECK(errno_of(c.run(c.files.close(std::move(second->file)))) == ESTALE);
+  CHECK(errno_of(c.run(m.file->read(data, 0))) == ESTALE);
+  CHECK(errno_of(c.run(c.files.close(std::move(m.file)))) == ESTALE);
   CHECK(c.files.parked() == 0);
 }
 
