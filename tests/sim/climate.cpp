@@ -27,6 +27,8 @@ constexpr std::array kKinds{
     Kind{"recalls", [](Climate& c) { c.recall_every = {}; }},
     Kind{"kills", [](Climate& c) { c.kill_every = {}; }},
     Kind{"full-disks", [](Climate& c) { c.fill_every = {}; }},
+    Kind{"clocks", [](Climate& c) { c.clock_every = {}; }},
+    Kind{"exports", [](Climate& c) { c.exports = 0; }},
     Kind{"distance", [](Climate& c) { c.far = false; }},
     Kind{"connections", [](Climate& c) { c.connections = 1; }},
     Kind{"program", [](Climate& c) { c.program = false; }},
@@ -55,7 +57,8 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
       connections(static_cast<unsigned>(random.one_in(3) ? 2 : 1)),
       teams(random.one_in(2) ? static_cast<unsigned>(random.between(1, clients)) : 0),
       far(random.one_in(4)),
-      program(random.one_in(3)) {
+      program(random.one_in(3)),
+      exports(random.one_in(2) ? static_cast<unsigned>(random.between(1, 3)) : 0) {
   calm = !faults || random.one_in(5);
   if (!calm) draw(random);
   for (std::size_t at = 0; at < without.size();) {
@@ -82,6 +85,7 @@ void Climate::draw(Random& random) {
   if (random.one_in(4)) recall_every = random.between(200ms, 5s);
   if (random.one_in(3)) kill_every = random.between(500ms, 20s);
   if (random.one_in(4)) fill_every = random.between(300ms, 10s);
+  if (random.one_in(4)) clock_every = random.between(1s, 30s);
   longest_freeze = random.between(100ms, 90s);
   longest_sleep = random.between(1s, 200s);
   longest_death = random.between(0s, 100s);
@@ -107,6 +111,7 @@ std::string Climate::text() const {
   std::string out = std::to_string(clients) + " clients with " + std::to_string(workers) + " workers and " +
                     std::to_string(connections) + " connections each" + (far ? ", far away" : "");
   if (program) out += ", a program";
+  if (exports != 0) out += ", " + std::to_string(exports) + " exports";
   if (teams != 0) out += ", " + std::to_string(teams) + " of them on the same files";
   const auto add = [&](const char* what, Duration every, Duration longest = {}) {
     if (every.count() == 0) return;
@@ -126,6 +131,7 @@ std::string Climate::text() const {
   add("a recall", recall_every);
   add("a kill", kill_every, longest_death);
   add("a full disk", fill_every, longest_fill);
+  add("a clock set", clock_every);
   return out + ", a lease of " + std::to_string(lease) + " s";
 }
 

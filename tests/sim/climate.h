@@ -30,7 +30,8 @@ struct Climate {
   bool wakes_late = false, habits = false, whims = false;
   bool program = false;  ///< besides the mounts, one that uses the library
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
-  Duration fill_every{}, longest_fill{};
+  Duration fill_every{}, longest_fill{}, clock_every{};
+  unsigned exports = 0;  ///< besides the root's
   Duration longest_freeze{}, longest_sleep{}, longest_death{}, grace{};
   std::uint32_t lease = 90;
 

@@ -24,6 +24,47 @@ void Job::begin(const char* what, const std::string& name) {
   client_.host().simulation().say(client_.host().number(), what, name_ + "/" + name);
 }
 
+async::Task<std::uint64_t> Job::root_of(std::string mounted) {
+  if (mounted.empty()) co_return fs::Inodes::kRoot;
+  auto found = co_await fs().lookup(kOwn, fs::Inodes::kRoot, mounted);
+  if (!found) {
+    wrong("lookup of " + mounted, found.error());
+    co_return 0;
+  }
+  if (found->inode == 0) wrong(mounted + " is not there");
+  co_return found->inode;
+}
+
+async::Task<bool> Job::enter(std::string directory, bool shared) {
+  begin("mkdir", directory);
+  directory_name_ = directory;
+  root_ = co_await root_of(mounted_);
+  if (root_ == 0) co_return false;
+  for (;;) {
+    auto made = co_await fs().make_directory(kOwn, root_, directory, 0777);
+    if (!made && shared && made.error().errno_value() == EEXIST) {
+      made = co_await fs().lookup(kOwn, root_, directory);
+    }
+    if (made) directory_ = made->inode;
+    if (made && made->inode == 0) wrong("it is there, and is not");
+    if (made) co_return made->inode != 0;
+    if (!is_full(made.error())) {
+      wrong("mkdir", made.error());
+      co_return false;
+    }
+    co_await loop().sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+void Job::leave() {
+  fs().forget(directory_, 1);
+  if (root_ != fs::Inodes::kRoot) fs().forget(root_, 1);
+}
+
+std::optional<std::string> Job::on_server(const std::string& name) const {
+  return findings_.on_server((mounted_.empty() ? "" : "/" + mounted_) + "/" + directory_name_ + "/" + name);
+}
+
 async::Task<void> Job::end_operation() {
   --left_;
   ++findings_.operations;

@@ -20,17 +20,25 @@ namespace nfsrdma::sim {
 struct Findings {
   std::vector<std::string> wrong;
   std::uint64_t operations = 0;
-  bool disk_fills = false;   ///< ENOSPC and EDQUOT are answers to be expected
-  bool leases_end = false;   ///< locks may be lost, and EIO says so
-  bool clients_die = false;  ///< what a killed client had confirmed to nobody may be there, or not
+  std::vector<std::string> exports;  ///< names in the root
+  bool disk_fills = false;           ///< ENOSPC and EDQUOT are answers to be expected
+  bool leases_end = false;           ///< locks may be lost, and EIO says so
+  bool clients_die = false;          ///< what a killed client had confirmed to nobody may be there, or not
   /// What the server has under a path.
   std::function<std::optional<std::string>(const std::string& path)> on_server;
 };
 
 class Job {
  public:
-  Job(SimClient& client, std::string name, std::uint64_t seed, unsigned operations, Findings& findings)
-      : client_(client), name_(std::move(name)), random_(seed), left_(operations), findings_(findings) {}
+  /// `mounted`: the name of the export where it works; "" is the root's.
+  Job(SimClient& client, std::string name, std::string mounted, std::uint64_t seed, unsigned operations,
+      Findings& findings)
+      : client_(client),
+        name_(std::move(name)),
+        mounted_(std::move(mounted)),
+        random_(seed),
+        left_(operations),
+        findings_(findings) {}
   virtual ~Job() = default;
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -52,6 +60,13 @@ class Job {
   [[nodiscard]] bool is_full(const Error& error) const {
     return findings_.disk_fills && (error.errno_value() == ENOSPC || error.errno_value() == EDQUOT);
   }
+  /// Where it works from now on, made if need be. False: there is none, which has been said.
+  async::Task<bool> enter(std::string directory, bool shared);
+  void leave();
+  /// The root of an export; 0: it is not there, which has been said.
+  async::Task<std::uint64_t> root_of(std::string mounted);
+  /// What the server has under a name there.
+  [[nodiscard]] std::optional<std::string> on_server(const std::string& name) const;
   void begin(const char* what, const std::string& name);
   /// Counts it, and rests now and then.
   async::Task<void> end_operation();
@@ -59,11 +74,13 @@ class Job {
   [[nodiscard]] async::Loop& loop() { return client_.host().loop(); }
 
   SimClient& client_;
-  const std::string name_;
+  const std::string name_, mounted_;
   Random random_;
   unsigned left_;  // operations
   Findings& findings_;
   std::string doing_;
+  std::string directory_name_;
+  std::uint64_t root_ = fs::Inodes::kRoot, directory_ = 0;
   bool done_ = false;
 };
 

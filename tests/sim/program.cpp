@@ -36,7 +36,7 @@ class Program::Told final : public Observer {
 };
 
 Program::Program(Network& network, Host& host, const Host& server, const Options& options, std::uint64_t seed,
-                 unsigned operations, Findings& findings)
+                 std::string mounted, unsigned operations, Findings& findings)
     : network_(network),
       host_(host),
       server_host_(server),
@@ -44,6 +44,7 @@ Program::Program(Network& network, Host& host, const Host& server, const Options
       random_(seed),
       left_(std::max(operations, 1U)),
       findings_(findings),
+      directory_((mounted.empty() ? "" : "/" + mounted) + "/p"),
       told_(std::make_unique<Told>(host)) {}
 
 Program::~Program() {
@@ -102,7 +103,7 @@ bool Program::connect() {
 
 bool Program::make_directory() {
   begin("mkdir", "");
-  auto done = client_->make_directory("/p", 0755);
+  auto done = client_->make_directory(directory_, 0755);
   has_directory_ = done || done.error().errno_value() == EEXIST;
   return has_directory_ || may_be("mkdir", done.error());
 }
@@ -358,7 +359,7 @@ void Program::remove() {
 void Program::list() {
   begin("list", "");
   std::vector<std::string> got, expected;
-  auto done = client_->list("/p", [&](const DirectoryEntry& entry) {
+  auto done = client_->list(directory_, [&](const DirectoryEntry& entry) {
     got.push_back(entry.name);
     return true;
   });

@@ -22,7 +22,7 @@ namespace nfsrdma::sim {
 class Program {
  public:
   Program(Network& network, Host& host, const Host& server, const Options& options, std::uint64_t seed,
-          unsigned operations, Findings& findings);
+          std::string mounted, unsigned operations, Findings& findings);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -61,7 +61,7 @@ class Program {
   /// An error may be that nobody knows what the server did, where sessions are lost, or a full disk's. Says
   /// whether it is, and else that it is wrong.
   bool may_be(const char* what, const Error& error);
-  [[nodiscard]] std::string path(const std::string& name) const { return "/p/" + name; }
+  [[nodiscard]] std::string path(const std::string& name) const { return directory_ + "/" + name; }
   [[nodiscard]] std::string fresh_name() { return "f" + std::to_string(++last_name_); }
   [[nodiscard]] std::string any_name();
   [[nodiscard]] std::string content(const std::string& name);
@@ -73,6 +73,7 @@ class Program {
   Random random_;
   unsigned left_;
   Findings& findings_;
+  const std::string directory_;
   std::unique_ptr<Told> told_;
   std::unique_ptr<Client> client_;
   std::map<std::string, std::string> files_;  // name, content

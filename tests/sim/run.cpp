@@ -33,10 +33,12 @@ class World {
       if (chance.percent(20)) state.first_seqid = ~0U - static_cast<std::uint32_t>(chance.below(20));
     }
     server_->state().lease = climate_.lease;
+    add_exports();
     findings_.disk_fills = climate_.fill_every.count() != 0;
     findings_.leases_end = climate_.leases_end();
     findings_.clients_die = climate_.kill_every.count() != 0;
     findings_.on_server = [this](const std::string& path) { return content(path); };
+    team_export_ = any_export();
     for (unsigned i = 0; i < climate_.clients; ++i) add_client(i);
     if (climate_.program) add_program();
   }
@@ -94,12 +96,29 @@ class World {
     return host;
   }
 
+  void add_exports() {
+    testing::ServerState& state = server_->state();
+    for (unsigned i = 1; i <= climate_.exports; ++i) {
+      findings_.exports.push_back("x" + std::to_string(i));
+      state.make_export("/" + findings_.exports.back());
+    }
+    state.pseudo_root_is_read_only = climate_.exports != 0 && random_.one_in(2);
+  }
+
+  /// Where somebody works.
+  std::string any_export() {
+    const std::size_t count = findings_.exports.size();
+    if (count == 0) return "";
+    const std::size_t at = random_.below(server_->state().pseudo_root_is_read_only ? count : count + 1);
+    return at < count ? findings_.exports[at] : "";
+  }
+
   void add_program() {
     Host& host = add_host("program");
     Options options = SimClient::quick();
     options.connections = climate_.connections;
     program_ =
-        std::make_unique<Program>(network_, host, *server_host_, options, random_.next(),
+        std::make_unique<Program>(network_, host, *server_host_, options, random_.next(), any_export(),
                                   options_.operations / (climate_.clients * climate_.workers) + 1, findings_);
     program_host_ = &host;
   }
@@ -120,10 +139,11 @@ class World {
     for (unsigned i = 0; i < climate_.workers; ++i) {
       std::string name = "c" + std::to_string(number + 1) + "w" + std::to_string(i + 1);
       if (number < climate_.teams) {
-        jobs_.push_back(
-            std::make_unique<TeamWorker>(client, std::move(name), random_.next(), each, findings_, board_));
+        jobs_.push_back(std::make_unique<TeamWorker>(client, std::move(name), team_export_, random_.next(),
+                                                     each, findings_, board_));
       } else {
-        jobs_.push_back(std::make_unique<Worker>(client, std::move(name), random_.next(), each, findings_));
+        jobs_.push_back(
+            std::make_unique<Worker>(client, std::move(name), any_export(), random_.next(), each, findings_));
       }
     }
     start(host, mount_and_work(client, jobs_of(number)));
@@ -214,6 +234,7 @@ class World {
       simulation_.after(random_.between(Duration{}, climate_.longest_fill),
                         [&state] { state.space.reset(); });
     });
+    schedule(climate_.clock_every, [this] { set_clock(); });
     schedule(climate_.recall_every, [this] {
       const auto& out = server_->state().delegations;
       if (out.empty()) return;
@@ -221,6 +242,20 @@ class World {
       std::advance(at, random_.below(out.size()));
       server_->responder().demand(at->first);
     });
+  }
+
+  /// Somebody's, the server's too, forwards or backwards.
+  void set_clock() {
+    const std::chrono::seconds ahead(random_.one_in(2) ? random_.below(7200) : random_.below(600'000'000));
+    const std::chrono::seconds shift = random_.one_in(2) ? ahead : -ahead;
+    if (random_.one_in(2)) {
+      simulation_.note(server_host_->number(), "has its clock set");
+      server_->state().clock_ahead = shift;
+    } else {
+      Host& host = any_client();
+      simulation_.note(host.number(), "has its clock set");
+      host.set_clock(shift);
+    }
   }
 
   /// kill -9, and mounted again after a while.
@@ -356,6 +391,7 @@ class World {
   Host* server_host_ = nullptr;
   std::unique_ptr<SimServer> server_;
   Board board_;
+  std::string team_export_;
   std::vector<std::unique_ptr<Job>> jobs_;           // climate_.workers for each client, in their order
   std::vector<std::unique_ptr<SimClient>> clients_;  // their tasks use the jobs
   std::unique_ptr<Program> program_;

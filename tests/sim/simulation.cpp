@@ -27,7 +27,7 @@ class Host::World final : public async::World {
   }
   std::int64_t wall_seconds() override {
     const auto passed = host_.simulation_.now().time_since_epoch();
-    return kWallEpoch + std::chrono::duration_cast<std::chrono::seconds>(passed).count();
+    return kWallEpoch + (std::chrono::duration_cast<std::chrono::seconds>(passed) + host_.ahead_).count();
   }
   void random(std::span<std::byte> out) override { host_.chance_.fill(out); }
   bool whim(const char* file, unsigned line, unsigned percent) override {

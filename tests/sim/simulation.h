@@ -63,6 +63,8 @@ class Host {
   [[nodiscard]] Simulation& simulation() { return simulation_; }
 
   void sleep();
+  /// Somebody sets its clock: what it says differs from the world's by so much.
+  void set_clock(std::chrono::seconds ahead) { ahead_ = ahead; }
   /// The product may do its other things here (async/buggify.h); this seed says which of them.
   void set_whims(std::uint64_t seed) { whims_ = seed; }
   void stop();
@@ -98,6 +100,7 @@ class Host {
   State state_ = State::running;
   Time asleep_since_{};
   Duration slept_{};
+  std::chrono::seconds ahead_{};  // of the wall clock
   Random chance_;
   std::uint64_t whims_ = 0;
   std::vector<std::function<void()>> on_wake_;

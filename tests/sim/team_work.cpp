@@ -52,44 +52,24 @@ std::string ticket_name(unsigned number) {
 
 }  // namespace
 
-TeamWorker::TeamWorker(SimClient& client, std::string name, std::uint64_t seed, unsigned operations,
-                       Findings& findings, Board& board)
-    : Job(client, std::move(name), seed, operations, findings), board_(board), owner_(++board.members) {}
+TeamWorker::TeamWorker(SimClient& client, std::string name, std::string mounted, std::uint64_t seed,
+                       unsigned operations, Findings& findings, Board& board)
+    : Job(client, std::move(name), std::move(mounted), seed, operations, findings),
+      board_(board),
+      owner_(++board.members) {}
 
 async::Task<void> TeamWorker::run() {
   // It was killed while it was its turn. Nothing of the old instance is under way any more.
   if (board_.turn == this) board_.turn = nullptr;
-  const bool prepared = co_await prepare();
+  const bool prepared = co_await enter("team", true);
   if (!prepared) co_return;
   while (left_ > 0) {
     co_await one_operation();
     co_await end_operation();
   }
   co_await list();
-  fs().forget(directory_, 1);
+  leave();
   done_ = true;
-}
-
-async::Task<bool> TeamWorker::prepare() {
-  begin("mkdir", "team");
-  auto made = co_await fs().make_directory(kOwn, fs::Inodes::kRoot, "team", 0777);
-  while (!made && is_full(made.error())) {
-    co_await loop().sleep_for(100ms);
-    made = co_await fs().make_directory(kOwn, fs::Inodes::kRoot, "team", 0777);
-  }
-  if (!made && made.error().errno_value() == EEXIST) {
-    made = co_await fs().lookup(kOwn, fs::Inodes::kRoot, "team");
-  }
-  if (made && made->inode != 0) {
-    directory_ = made->inode;
-    co_return true;
-  }
-  if (made) {
-    wrong("it is there, and is not");
-  } else {
-    wrong("mkdir", made.error());
-  }
-  co_return false;
 }
 
 async::Task<void> TeamWorker::one_operation() {
@@ -381,16 +361,16 @@ void TeamWorker::check() {
   doing_ = "at the end";
   const auto note = board_.notes.find(name_);
   if (note != board_.notes.end() && note->second.confirmed != 0) {
-    const auto text = findings_.on_server("/team/" + note_name(name_));
+    const auto text = on_server(note_name(name_));
     const std::uint64_t version = version_of(text.value_or(""));
     if (version < note->second.confirmed || version > note->second.begun || text != note_text(name_, version))
       wrong("its note is not what was published");
   }
   if (owner_ != 1) return;  // one speaks for all
-  check_counters(findings_.on_server("/team/counters").value_or(""));
-  check_log(findings_.on_server("/team/log").value_or(""));
+  check_counters(on_server("counters").value_or(""));
+  check_log(on_server("log").value_or(""));
   for (const auto& [which, ticket] : board_.tickets) {
-    const auto text = findings_.on_server("/team/" + ticket_name(which));
+    const auto text = on_server(ticket_name(which));
     if (!ticket.winner.empty() && !text) wrong(ticket_name(which) + " is not on the server");
     if (ticket.winner.empty() && ticket.in_doubt.empty() && text) wrong(ticket_name(which) + " is nobody's");
     if (text && !ticket.in_doubt.contains(ticket.winner) && text != ticket.winner && !ticket.winner.empty())

@@ -42,8 +42,8 @@ struct Board {
 
 class TeamWorker final : public Job {
  public:
-  TeamWorker(SimClient& client, std::string name, std::uint64_t seed, unsigned operations, Findings& findings,
-             Board& board);
+  TeamWorker(SimClient& client, std::string name, std::string mounted, std::uint64_t seed,
+             unsigned operations, Findings& findings, Board& board);
   async::Task<void> run() override;
   void check() override;
 
@@ -63,7 +63,6 @@ class TeamWorker final : public Job {
   async::Task<void> draw_ticket();
   async::Task<void> list();
 
-  async::Task<bool> prepare();
   async::Task<File> open(std::string name, int flags);
   async::Task<bool> write(File file, std::string text, std::uint64_t offset);
   async::Task<std::optional<std::string>> read(File file, std::uint64_t offset, std::size_t most);
@@ -77,7 +76,6 @@ class TeamWorker final : public Job {
 
   Board& board_;
   const std::uint64_t owner_;  // of locks
-  std::uint64_t directory_ = 0;
   unsigned last_record_ = 0;
 };
 

@@ -28,22 +28,14 @@ std::string Worker::content(const std::string& name, std::size_t size) {
 }
 
 async::Task<void> Worker::run() {
-  begin("mkdir", "");
-  auto made = co_await fs().make_directory(kOwn, fs::Inodes::kRoot, name_, 0755);
-  while (!made && is_full(made.error())) {
-    co_await loop().sleep_for(std::chrono::milliseconds(100));
-    made = co_await fs().make_directory(kOwn, fs::Inodes::kRoot, name_, 0755);
-  }
-  if (made) {
-    directory_ = made->inode;
+  const bool entered = co_await enter(name_, false);
+  if (entered) {
     while (left_ > 0) {
       co_await one_operation();
       co_await end_operation();
     }
     co_await check_all();
-    fs().forget(directory_, 1);
-  } else {
-    wrong("mkdir", made.error());
+    leave();
   }
   done_ = true;
 }
@@ -147,7 +139,7 @@ async::Task<void> Worker::rewrite() {
 /// F3, F4: the disk was full, and this worker was told. What it reads now is what the server has.
 async::Task<void> Worker::give_up(std::string name) {
   disk_was_full_ = false;
-  const auto there = findings_.on_server("/" + name_ + "/" + name);
+  const auto there = on_server(name);
   if (!there) {
     wrong(name + " is not on the server");
     co_return;
@@ -198,6 +190,7 @@ async::Task<void> Worker::read_back(std::string name) {
 
 async::Task<void> Worker::rename() {
   const std::string from = any_name();
+  if (!findings_.exports.empty() && random_.one_in(4)) co_return co_await rename_across();
   const bool over = random_.one_in(2);
   const std::string to = over ? any_name() : fresh_name();
   begin("rename", from + " " + to);
@@ -212,6 +205,29 @@ async::Task<void> Worker::rename() {
   const auto value = xattrs_.extract(from);
   xattrs_.erase(to);
   if (value) xattrs_[to] = value.mapped();
+}
+
+/// Between exports nothing can be renamed or linked, whatever numbers their files have.
+async::Task<void> Worker::rename_across() {
+  const std::string name = any_name();
+  const std::string other =
+      mounted_.empty() ? findings_.exports[random_.below(findings_.exports.size())] : "";
+  begin("rename into another export", name);
+  const std::uint64_t root = co_await root_of(other);
+  const std::uint64_t inode = co_await find(name);
+  if (root == 0 || inode == 0) co_return;
+  // The root's may be read-only, as the one that servers make of their exports is.
+  const bool may_refuse = other.empty();
+  const auto expect = [&](const char* what, bool done, int number) {
+    if (done || (number != EXDEV && !(may_refuse && number == EROFS)))
+      wrong(std::string(what) + " gives errno " + std::to_string(number));
+  };
+  auto renamed = co_await fs().rename(kOwn, directory_, name, root, name_ + name);
+  expect("rename", static_cast<bool>(renamed), renamed ? 0 : renamed.error().errno_value());
+  auto linked = co_await fs().link(kOwn, inode, root, name_ + name);
+  expect("link", static_cast<bool>(linked), linked ? 0 : linked.error().errno_value());
+  fs().forget(inode, 1);
+  if (root != fs::Inodes::kRoot) fs().forget(root, 1);
 }
 
 async::Task<void> Worker::remove() {
@@ -407,7 +423,7 @@ async::Task<void> Worker::check_all() {
 void Worker::check() {
   doing_ = "at the end";
   for (const auto& [name, text] : files_) {
-    const auto there = findings_.on_server("/" + name_ + "/" + name);
+    const auto there = on_server(name);
     if (!there) {
       wrong(name + " is not on the server");
     } else if (*there != text) {

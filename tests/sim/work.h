@@ -16,8 +16,7 @@ namespace nfsrdma::sim {
 
 class Worker final : public Job {
  public:
-  Worker(SimClient& client, std::string name, std::uint64_t seed, unsigned operations, Findings& findings)
-      : Job(client, std::move(name), seed, operations, findings) {}
+  using Job::Job;
 
   /// Makes its directory first.
   async::Task<void> run() override;
@@ -31,6 +30,7 @@ class Worker final : public Job {
   async::Task<void> rewrite();
   async::Task<void> read_back(std::string name);
   async::Task<void> rename();
+  async::Task<void> rename_across();
   async::Task<void> remove();
   async::Task<void> list();
   async::Task<void> stat(std::string name);
@@ -52,7 +52,6 @@ class Worker final : public Job {
   std::map<std::string, std::string> files_;   // name, content
   std::map<std::string, std::string> xattrs_;  // name of the file, value of its user.sim
   bool disk_was_full_ = false;                 // of the file that is written
-  std::uint64_t directory_ = 0;
   unsigned last_name_ = 0, version_ = 0;
 };
 

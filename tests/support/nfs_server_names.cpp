@@ -175,7 +175,7 @@ bool ServerState::is_descendant(const Inode& directory, std::uint64_t of) const 
 nfstime4 ServerState::wall_time() const {
   const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(now_() - begun_).count();
   constexpr std::int64_t kSecond = 1'000'000'000;
-  return {kWallBegin + since / kSecond, static_cast<std::uint32_t>(since % kSecond)};
+  return {kWallBegin + clock_ahead.count() + since / kSecond, static_cast<std::uint32_t>(since % kSecond)};
 }
 
 change_info4 ServerState::changed(const Inode& inode) const {

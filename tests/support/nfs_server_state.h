@@ -299,7 +299,8 @@ class ServerState {
   Chance chance;
   std::uint32_t slots = 64, max_request = 2U << 20, max_response = 2U << 20, max_operations = 64,
                 newest_minor = 2;
-  std::uint32_t lease = 90;  // seconds
+  std::uint32_t lease = 90;            // seconds
+  std::chrono::seconds clock_ahead{};  ///< what the wall clock says differs from the world's by so much
   std::uint32_t target_highest = ~0U;
   std::optional<nfs4::nfsstat4> copy_fails;  // of those that are made beside
   std::uint64_t clone_block = 1;             // where CLONEs may begin and end
