@@ -49,7 +49,7 @@ api::Surroundings SimClient::surroundings(Network& network, Host& host) {
   out.host = host.name();
   out.process = "1";
   out.dial = network.dialer(host);
-  out.owner_id = "nfsrdma " + host.name();
+  out.owner_id = owner(host);
   return out;
 }
 

@@ -41,7 +41,9 @@ class SimClient {
   /// Another process after kill(): connect() comes next.
   void revive() { build(); }
 
-  [[nodiscard]] Host& host() { return host_; }
+  /// What it calls itself before the server.
+  [[nodiscard]] static std::string owner(const Host& host) { return "nfsrdma " + host.name(); }
+  [[nodiscard]] Host& host() const { return host_; }
   [[nodiscard]] fs::FileSystem& files() { return *files_; }
   [[nodiscard]] api::Server& server() { return *server_; }
 

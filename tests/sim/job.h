@@ -22,10 +22,12 @@ struct Findings {
   std::uint64_t operations = 0;
   std::vector<std::string> exports;  ///< names in the root
   bool disk_fills = false;           ///< ENOSPC and EDQUOT are answers to be expected
-  bool leases_end = false;           ///< locks may be lost, and EIO says so
+  bool leases_end = false;           ///< the outcome of a call may stay unknown
   bool clients_die = false;          ///< what a killed client had confirmed to nobody may be there, or not
   /// What the server has under a path.
   std::function<std::optional<std::string>(const std::string& path)> on_server;
+  /// Whether the server has taken locks from it, which EIO says.
+  std::function<bool(const SimClient& client)> lost_state;
 };
 
 class Job {

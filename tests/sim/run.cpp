@@ -39,6 +39,11 @@ class World {
     findings_.clients_die = climate_.kill_every.count() != 0;
     findings_.on_server = [this](const std::string& path) { return content(path); };
     team_export_ = any_export();
+    findings_.lost_state = [this](const SimClient& client) {
+      const std::string name = SimClient::owner(client.host());
+      const auto bytes = std::as_bytes(std::span(name));
+      return server_->state().lost_state.contains(testing::Octets(bytes.begin(), bytes.end()));
+    };
     for (unsigned i = 0; i < climate_.clients; ++i) add_client(i);
     if (climate_.program) add_program();
   }

@@ -82,10 +82,10 @@ async::Task<void> TeamWorker::one_operation() {
   co_return co_await list();
 }
 
-/// Says so, unless it is to be expected in this climate: of a file whose lock the server has given away, or
-/// of a full disk. What was begun is not confirmed then.
+/// Says so, unless it is to be expected: of a file whose lock the server has given away, or of a full disk.
+/// What was begun is not confirmed then.
 bool TeamWorker::failed(const char* what, const Error& error, bool locked) {
-  if (locked && findings_.leases_end && error.errno_value() == EIO) return true;
+  if (locked && findings_.lost_state(client_) && error.errno_value() == EIO) return true;
   if (is_full(error)) return true;
   wrong(what, error);
   return false;

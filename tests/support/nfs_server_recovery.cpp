@@ -22,6 +22,7 @@ void ServerState::look_at_time() {
   }
   for (const clientid4 id : late) {
     const ClientState& client = clients.at(id);
+    lost_state.insert(client.owner);
     if (habits.expiry == Habits::Expiry::purge || !client.confirmed) {
       discard_client(id);
     } else {
@@ -99,12 +100,15 @@ void ServerState::note_freed(clientid4 id) {
 void ServerState::revoke_delegation(std::uint64_t number, Revoked why) {
   DelegationState& one = delegations.at(number);
   one.revoked = why;
-  if (const auto client = clients.find(one.client); client != clients.end())
-    client->second.has_revoked = true;
+  const auto client = clients.find(one.client);
+  if (client == clients.end()) return;
+  client->second.has_revoked = true;
+  lost_state.insert(client->second.owner);
 }
 
 /// Somebody wants what a client has whose lease has run out.
 void ServerState::end_courtesy(clientid4 client) {
+  lost_state.insert(clients.at(client).owner);
   if (habits.conflict_purges) {
     discard_client(client);
   } else {
@@ -167,6 +171,7 @@ void ServerState::end_grace() {
           return one.second.confirmed && one.second.reclaimed && one.second.owner == owner;
         })) {
       recorded_.erase(owner);
+      lost_state.insert(owner);
     }
   }
   may_reclaim_.clear();
