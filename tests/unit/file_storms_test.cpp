@@ -49,6 +49,27 @@ TEST_CASE("S14 a copy whose COMMIT finds the server restarted is made again") {
   m.close(to);
 }
 
+TEST_CASE("S14 what another caller has overwritten or cut is not written again over it") {
+  UnstableStorm m;
+  m.server.add_file("/f", "");
+  EngineClient& c = m.connect();
+  OpenRef first = m.open("f", 1), second = m.open("f", 2);
+  REQUIRE(first.file() != second.file());
+  CHECK(ok(c.run(first->write(bytes("aaaaaaaaaa"), 0))));
+  CHECK(ok(c.run(second->write(bytes("bb"), 2))));
+  SetAttributes changes;
+  changes.size = 6;
+  const nfs_fh4 handle = first->handle();
+  CHECK(ok(c.run(c.objects.set_attributes(user(2), handle, second->stateid(), changes, {}))));
+  c.files.resized(handle, 6);
+  m.server.restart();
+  CHECK(ok(c.run(second->commit())));
+  CHECK(ok(c.run(first->commit())));
+  CHECK(m.server.stable_content("/f") == "aabbaa");
+  m.close(first);
+  m.close(second);
+}
+
 TEST_CASE("F6 a commit makes stable what was there when it began, and leaves what comes later") {
   UnstableStorm m;
   m.server.add_file("/f", "");

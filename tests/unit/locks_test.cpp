@@ -96,6 +96,8 @@ TEST_CASE("locks: owners exclude each other, and everybody hears who is in the w
   CHECK_FALSE((*foreign)->ours);
   CHECK((*foreign)->range == LockRange{50, LockRange::kToTheEnd});
   CHECK(m.set(reading(kMe, 60, 1)));
+  CHECK_FALSE(c.run(c.locks.test(m.file.file(), reading(kYou, 60, 1)))->has_value());
+  CHECK(c.run(c.locks.test(m.file.file(), writing(kYou, 60, 1)))->has_value());
   CHECK(ok(m.release(kMe)));
   CHECK(ok(m.release(kYou)));
 }
