@@ -57,6 +57,7 @@ TEST_CASE("S14 what another caller has overwritten or cut is not written again o
   REQUIRE(first.file() != second.file());
   CHECK(ok(c.run(first->write(bytes("aaaaaaaaaa"), 0))));
   CHECK(ok(c.run(second->write(bytes("bb"), 2))));
+  CHECK(ok(c.run(second->write(bytes("bbbbb"), 10))));
   SetAttributes changes;
   changes.size = 6;
   const nfs_fh4 handle = first->handle();

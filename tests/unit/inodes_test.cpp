@@ -43,6 +43,20 @@ TEST_CASE("F19 inodes: the number of a forgotten file is its own, and remembered
   CHECK(all.size() == 4);
 }
 
+TEST_CASE("F22 inodes: one goes when the kernel has forgotten each of its lookups") {
+  VirtualWorld world;
+  async::Loop loop(world);
+  Inodes all(loop, handle_number(0));
+  std::uint64_t id = 0;
+  for (int i = 0; i < 5; ++i) id = all.look_up(handle_number(1), "f", FileType::regular)->id;
+  CHECK_FALSE(all.forget(id, 1));
+  CHECK_FALSE(all.forget(id, 3));
+  REQUIRE(all.find(id));
+  CHECK(all.find(id)->lookups == 1);
+  CHECK(all.forget(id, 1));
+  CHECK_FALSE(all.find(id));
+}
+
 TEST_CASE("F22 inodes: so many forgotten files are remembered and no more, those that went first go first") {
   VirtualWorld world;
   async::Loop loop(world);
