@@ -299,9 +299,9 @@ class ServerState {
   Chance chance;
   std::uint32_t slots = 64, max_request = 2U << 20, max_response = 2U << 20, max_operations = 64,
                 newest_minor = 2;
-  std::uint32_t lease = 90;            // seconds
-  /// Owners of clients some of whose state was taken from them: a lease ran out, a grace period passed without
-  /// them, a delegation was not returned in time.
+  std::uint32_t lease = 90;  // seconds
+  /// Owners of clients some of whose state was taken from them: a lease ran out, a grace period passed
+  /// without them, a delegation was not returned in time.
   std::set<Octets> lost_state;
   std::chrono::seconds clock_ahead{};  ///< what the wall clock says differs from the world's by so much
   std::uint32_t target_highest = ~0U;
