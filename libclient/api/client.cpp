@@ -42,6 +42,7 @@ ClientImpl::ClientImpl(const Target& target, const std::vector<rpc::Address>& ad
       interrupt_fd_(interrupt),
       own_loop_(place.loop != nullptr ? nullptr : std::make_unique<async::Loop>()),
       loop_(place.loop != nullptr ? *place.loop : *own_loop_),
+      crew_(loop_, own_loop_ != nullptr),
       server_(
           loop_, target, addresses, [this](const std::string& text) { notice(text); }, place.patience,
           std::move(place.surroundings)) {
@@ -50,10 +51,13 @@ ClientImpl::ClientImpl(const Target& target, const std::vector<rpc::Address>& ad
 
 ClientImpl::~ClientImpl() {
   stop_keeper();
-  const std::lock_guard lock(mutex_);
-  if (interrupt_watched_) loop_.unwatch(interrupt_fd_);
-  interrupt_watched_ = interrupted_ = false;
-  if (connected_) (void)disconnect();
+  {
+    const Crew::Inside inside(crew_);
+    if (interrupt_watched_) loop_.unwatch(interrupt_fd_);
+    interrupt_watched_ = false;
+  }
+  (void)disconnect();
+  const Crew::Inside inside(crew_);
   server_.shut_down();
   loop_.drop_tasks();
 }
@@ -66,7 +70,10 @@ void ClientImpl::notice(const std::string& text) {
 
 void ClientImpl::watch_interrupt() {
   if (interrupt_fd_ < 0) return;
-  loop_.watch(interrupt_fd_, POLLIN, [this](std::uint32_t) { interrupted_ = true; });
+  loop_.watch(interrupt_fd_, POLLIN, [this](std::uint32_t) {
+    interrupted_ = true;
+    crew_.interrupt();
+  });
   interrupt_watched_ = true;
 }
 
@@ -83,7 +90,7 @@ template <class R, class Make>
 R ClientImpl::on_path(std::string_view text, Make make) {
   auto path = nfs4::Path::parse(text);
   if (!path) return path.error();
-  return run<R>(make(std::move(*path)));
+  return run<R>([&] { return make(std::move(*path)); });
 }
 
 template <class R, class Make>
@@ -92,7 +99,7 @@ R ClientImpl::on_paths(std::string_view first, std::string_view second, Make mak
   if (!from) return from.error();
   auto to = nfs4::Path::parse(second);
   if (!to) return to.error();
-  return run<R>(make(std::move(*from), std::move(*to)));
+  return run<R>([&] { return make(std::move(*from), std::move(*to)); });
 }
 
 // ---- beginning and end ----
@@ -104,26 +111,36 @@ async::Task<Status> ClientImpl::start_task(async::TimePoint deadline) {
 }
 
 Status ClientImpl::start(async::TimePoint deadline) {
-  auto done = run<Status>(start_task(deadline));
+  auto done = run<Status>([&] { return start_task(deadline); });
   if (!done) return done;
   connected_ = true;
   if (own_loop_) keeper_ = std::thread([this] { keep(); });
   return {};
 }
 
-Status ClientImpl::disconnect() {
-  const std::lock_guard lock(mutex_);
-  if (running_) return called_from_callback();
-  if (!std::exchange(connected_, false)) return {};
-  stop_keeper();
+async::Task<Status> ClientImpl::say_goodbye() {
   Status first;
   for (FileImpl* file : std::vector(files_)) {
     if (std::ranges::find(files_, file) == files_.end()) continue;  // a callback destroyed it meanwhile
-    if (auto done = run<Status>(file->file_->close()); !done && first) first = done;
+    const auto opened = file->file_;
+    auto done = co_await opened->close();
+    if (!done && first) first = done;
   }
-  auto done = run<Status>(server_.session().close(loop_.now() + kGoodbye));
+  auto done = co_await server_.session().close(loop_.now() + kGoodbye);
+  co_return first ? done : first;
+}
+
+Status ClientImpl::disconnect() {
+  {
+    const Crew::Inside inside(crew_);
+    if (inside.nested()) return called_from_callback();
+    if (!std::exchange(connected_, false)) return {};
+  }
+  stop_keeper();
+  auto done = run<Status>([this] { return say_goodbye(); });
+  const Crew::Inside inside(crew_);
   server_.shut_down();
-  return first ? done : first;
+  return done;
 }
 
 // ---- the keeper ----
@@ -135,7 +152,7 @@ void ClientImpl::stop_keeper() {
 
 /// A user leaves who may have left a timer that is due before the keeper looks.
 void ClientImpl::tell_keeper() {
-  if (loop_.next_timer() >= keeper_looks_) return;
+  if (crew_.led() || loop_.next_timer() >= keeper_looks_) return;
   keeper_looks_ = {};  // told once is enough
   keeper_wake_.set();
 }
@@ -150,17 +167,17 @@ void ClientImpl::keep() {
   for (milliseconds pause = kKeeperLook;;) {
     ::poll(fds.data(), users_inside ? 1 : fds.size(), static_cast<int>(pause.count()));
     if (fds[0].revents != 0) return;
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    users_inside = !lock.owns_lock();
+    const Crew::Inside inside(crew_, std::try_to_lock);
+    users_inside = !inside || crew_.led();
     pause = kKeeperLook;
     if (users_inside) continue;
     keeper_wake_.clear();
-    running_ = keeping_ = true;  // callbacks wait for a user's thread; notices may not make blocking calls
+    keeping_ = true;  // callbacks wait for a user's thread
     interrupted_ = false;
     while (loop_.turn(async::TimePoint::min())) {
       if (interrupted_) break;  // its descriptor stays readable
     }
-    running_ = keeping_ = false;
+    keeping_ = false;
     if (interrupted_) users_inside = true;  // do not spin on it
     const auto due = std::chrono::ceil<milliseconds>(loop_.next_timer() - loop_.now());
     // After a restart of the server the lease may be another one.
@@ -183,44 +200,28 @@ async::Task<void> ClientImpl::callback_time() {
 }
 
 bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also) {
-  const std::lock_guard lock(mutex_);
-  if (running_) return false;
-  const RunScope scope(*this);
-  interrupted_ = false;
-  const auto deadline = loop_.now() + most;
-  const std::uint64_t before = delivered_;
-  std::vector<pollfd> fds;
-  for (const int fd : also) {
-    if (fd != interrupt_fd_) fds.push_back({fd, POLLIN, 0});  // that one the loop watches already
-  }
-  const std::size_t others = fds.size();
-  if (others != 0) fds.push_back({loop_.descriptor(), POLLIN, 0});
-  bool ready = false;
+  const Crew::Inside inside(crew_);
+  if (inside.nested()) return false;
+  const UserScope scope(*this);
+  std::vector<int> others(also.begin(), also.end());
+  std::erase(others, interrupt_fd_);  // that one the loop watches already
   loop_.end_turn();
-  do {
-    if (others == 0) {
-      loop_.turn(deadline);
-      continue;
-    }
-    if (loop_.turn(async::TimePoint::min())) continue;
-    const auto until = std::min(deadline, loop_.next_timer());
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::min(until, loop_.now()));
-    ::poll(fds.data(), fds.size(), static_cast<int>(std::min<long>(left.count(), 60000)));
-    ready = std::ranges::any_of(std::span(fds).first(others), [](const pollfd& f) { return f.revents != 0; });
-  } while (delivered_ == before && !ready && !interrupted_ && loop_.now() < deadline);
-  return delivered_ != before || ready || interrupted_;
+  // What is ready by now comes first.
+  const std::uint64_t before = delivered_;
+  const auto delivered = [&] { return delivered_ != before; };
+  return crew_.wait(delivered, loop_.now() + most, others) != Crew::Ended::late;
 }
 
 // ---- operations ----
 
 Result<std::chrono::nanoseconds> ClientImpl::ping() {
-  const auto before = async::Clock::now();  // the loop is the mutex's
+  const auto before = async::Clock::now();  // the loop's is for who is inside
   const auto once = [](nfs4::Session& session) -> async::Task<Status> {
     auto reply = co_await session.call(session.begin("SEQUENCE"));
     if (!reply) co_return reply.error();
     co_return Status();
   };
-  if (auto done = run<Status>(once(server_.session())); !done) return done.error();
+  if (auto done = run<Status>([&] { return once(server_.session()); }); !done) return done.error();
   return async::Clock::now() - before;
 }
 
@@ -242,7 +243,7 @@ void ClientImpl::add_ids(std::span<Attributes> all) {
     co_await ids::IdNames::system().learn(loop, std::move(those));
     co_return Status();
   };
-  if (!wanted.empty()) (void)run<Status>(learn(loop_, std::move(wanted)));
+  if (!wanted.empty()) (void)run<Status>([&] { return learn(loop_, std::move(wanted)); });
   for (Attributes& one : all) names.fill_in(one);
 }
 
@@ -273,7 +274,7 @@ Status ClientImpl::list(std::string_view path, const std::function<bool(const Di
       path, [&](Path at) { return names_->begin_list(std::move(at), wanted); });
   if (!listing) return listing.error();
   while (!listing->eof) {
-    auto entries = run<Result<std::vector<entry4>>>(names_->list_some(*listing));
+    auto entries = run<Result<std::vector<entry4>>>([&] { return names_->list_some(*listing); });
     if (!entries) return entries.error();
     std::vector<WireAttributes> wire(entries->size());
     std::vector<Attributes> attributes(entries->size());
@@ -339,7 +340,7 @@ Result<std::unique_ptr<File>> ClientImpl::open(std::string_view path, OpenMode m
 }
 
 Info ClientImpl::info() {
-  const std::lock_guard lock(mutex_);
+  const Crew::Inside inside(crew_);
   const nfs4::SessionFacts& session = server_.session().facts();
   const rpc::Channel& first = *server_.channels().front();
   const rpcrdma::Facts& rdma = first.facts();

@@ -1,19 +1,16 @@
-// The public Client over the NFSv4 engine: one mutex, one loop, one session.
+// The public Client over the NFSv4 engine: one loop, one session, and a Crew of threads (crew.h).
 //
-// Whoever calls runs the loop, inside the mutex: no thread is handed a request or an answer. The keeper
-// thread takes its turn when nobody is inside: it answers the server's calls, renews the lease, notices a
-// dead connection.
-//
-// The mutex is recursive because a callback, which runs inside the loop, may start further asynchronous
-// calls.
+// Whoever calls starts the call on its own thread; one of those who wait runs the loop for all. The keeper
+// thread takes its turn when nobody waits: it answers the server's calls, renews the lease, notices a dead
+// connection.
 #pragma once
 
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "api/crew.h"
 #include "api/server.h"
 #include "async/loop.h"
 #include "async/wakeup.h"
@@ -58,17 +55,17 @@ class ClientImpl final : public Client {
   Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode, const OpenFlags& flags) override;
   bool wait(std::chrono::milliseconds most, std::span<const int> also) override;
 
-  /// Runs the task to its end, inside the mutex. R is a Result or a Status.
-  template <class R>
-  R run(async::Task<R> task) {
-    const std::lock_guard lock(mutex_);
-    if (running_) return called_from_callback();
-    const RunScope scope(*this);
-    interrupted_ = false;
+  /// Runs the task that `make` makes, inside, to its end. R is a Result or a Status.
+  template <class R, class Make>
+  R run(Make make) {
+    const Crew::Inside inside(crew_);
+    if (inside.nested()) return called_from_callback();
+    const UserScope scope(*this);
+    async::Task<R> task = make();
     loop_.look_at_clock();
     task.handle().resume();
     loop_.end_turn();
-    while (!task.done() && !interrupted_) loop_.turn(async::TimePoint::max());
+    (void)crew_.wait([&task] { return task.done(); });
     if (task.done()) return task.await_resume();
     // Ends what the task had under way, and takes its memory out of the server's reach.
     {
@@ -84,17 +81,16 @@ class ClientImpl final : public Client {
   R on_paths(std::string_view first, std::string_view second, Make make);
 
   // for FileImpl
-  [[nodiscard]] std::recursive_mutex& mutex() { return mutex_; }
+  [[nodiscard]] Crew& crew() { return crew_; }
   [[nodiscard]] async::Loop& loop() { return loop_; }
   [[nodiscard]] std::uint32_t rsize() const { return server_.rsize(); }
   [[nodiscard]] std::uint32_t wsize() const { return server_.wsize(); }
   /// Waits until a callback may run: not from inside the call that started it, and on a user's thread.
   async::Task<void> callback_time();
-  /// The numbers of owners that the server gives as names. Outside the mutex, as with run().
+  /// The numbers of owners that the server gives as names. From outside, as with run().
   void add_ids(std::span<Attributes> all);
   void count_callback() { ++delivered_; }
   [[nodiscard]] bool connected() const { return connected_; }
-  [[nodiscard]] bool running() const { return running_; }
   /// Files register themselves for disconnect().
   void add(FileImpl& file) { files_.push_back(&file); }
   void remove(FileImpl& file) { std::erase(files_, &file); }
@@ -104,7 +100,7 @@ class ClientImpl final : public Client {
     explicit StartScope(ClientImpl& client) : client_(client) { ++client_.starting_; }
     ~StartScope() {
       --client_.starting_;
-      if (!client_.running_) client_.tell_keeper();
+      client_.tell_keeper();
     }
     StartScope(const StartScope&) = delete;
     StartScope& operator=(const StartScope&) = delete;
@@ -114,25 +110,20 @@ class ClientImpl final : public Client {
   };
 
  private:
-  /// A user's thread runs the loop.
-  class RunScope {
+  /// A user's thread waits, and may run the loop.
+  class UserScope {
    public:
-    explicit RunScope(ClientImpl& client) : client_(client) {
-      client_.running_ = true;
-      client_.user_here_.notify_all();
-    }
-    ~RunScope() {
-      client_.running_ = false;
-      client_.tell_keeper();
-    }
-    RunScope(const RunScope&) = delete;
-    RunScope& operator=(const RunScope&) = delete;
+    explicit UserScope(ClientImpl& client) : client_(client) { client_.user_here_.notify_all(); }
+    ~UserScope() { client_.tell_keeper(); }
+    UserScope(const UserScope&) = delete;
+    UserScope& operator=(const UserScope&) = delete;
 
    private:
     ClientImpl& client_;
   };
 
   async::Task<Status> start_task(async::TimePoint deadline);
+  async::Task<Status> say_goodbye();
   void notice(const std::string& text);
   void keep();
   void tell_keeper();
@@ -144,9 +135,9 @@ class ClientImpl final : public Client {
   const Target target_;
   Observer* const observer_;
   const int interrupt_fd_;
-  std::recursive_mutex mutex_;  // guards everything below
   std::unique_ptr<async::Loop> own_loop_;
   async::Loop& loop_;
+  Crew crew_;  // whoever is inside has everything below to itself
   async::Event user_here_{loop_};
   bool keeping_ = false;             // the keeper runs the loop
   async::TimePoint keeper_looks_{};  // when it will next; the past: soon
@@ -154,9 +145,8 @@ class ClientImpl final : public Client {
   Server server_;
   std::unique_ptr<nfs4::Namespace> names_;
   bool connected_ = false;
-  bool running_ = false;  // inside run() or wait(): a blocking call from a callback would wait for itself
-  bool interrupted_ = false;
-  int starting_ = 0;  // depth of start_read and start_write
+  bool interrupted_ = false;  // since the keeper looked
+  int starting_ = 0;          // depth of start_read and start_write
   std::uint64_t delivered_ = 0;
   bool interrupt_watched_ = false;
 
@@ -166,7 +156,7 @@ class ClientImpl final : public Client {
 
 class FileImpl final : public File {
  public:
-  FileImpl(ClientImpl& client, std::unique_ptr<nfs4::OpenFile> file);
+  FileImpl(ClientImpl& client, std::shared_ptr<nfs4::OpenFile> file);
   ~FileImpl() override;
   Result<std::size_t> read(std::span<std::byte> data, std::uint64_t offset) override;
   Result<std::size_t> write(std::span<const std::byte> data, std::uint64_t offset) override;
@@ -180,6 +170,9 @@ class FileImpl final : public File {
 
  private:
   friend class ClientImpl;
+  class Pieces;
+  async::Task<Result<std::size_t>> read_all(std::span<std::byte> data, std::uint64_t offset);
+  async::Task<Result<std::size_t>> write_all(std::span<const std::byte> data, std::uint64_t offset);
   async::Task<void> read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset,
                                 Done done);
   async::Task<void> write_beside(std::uint64_t key, std::span<const std::byte> data, std::uint64_t offset,
@@ -191,8 +184,8 @@ class FileImpl final : public File {
   [[nodiscard]] Error too_large(const char* what, std::size_t size, std::uint32_t most) const;
 
   ClientImpl& client_;
-  std::unique_ptr<nfs4::OpenFile> file_;
-  // Asynchronous calls under way, with their ids in the loop; guarded by the client's mutex.
+  std::shared_ptr<nfs4::OpenFile> file_;
+  // Asynchronous calls under way, with their ids in the loop; for who is inside.
   std::map<std::uint64_t, std::uint64_t> pending_;
   std::uint64_t last_key_ = 0;
 };

@@ -178,9 +178,13 @@ void Loop::run_ready(const Ready& ready) {
   keep->callback(ready.events);
 }
 
-bool Loop::turn(TimePoint latest) {
+bool Loop::turn(TimePoint latest, WaitGuard* guard) {
   std::array<Ready, 64> ready;  // NOLINT(cppcoreguidelines-pro-type-member-init): wait() fills it
-  const std::size_t count = world_.wait(std::min(latest, due()), ready);
+  const TimePoint until = std::min(latest, due());
+  if (until <= now_) guard = nullptr;
+  if (guard != nullptr) guard->leave(until);
+  const std::size_t count = world_.wait(until, ready);
+  if (guard != nullptr) guard->enter();
   look_at_clock();
   if (count == 0 && due() > now_) return false;
   const InTurn turn(*this);

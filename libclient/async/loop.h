@@ -1,8 +1,9 @@
 // The event loop: file descriptors, timers, and tasks, on one thread.
 //
-// Thread-safety: none; a Loop and everything registered with it belong to whoever runs it. (The public Client
-// guards its loop with a mutex.) The order of one turn: due timers, ready descriptors, posted functions, then
-// the end-of-turn hooks, which is where fabrics send what the turn has queued, in one system call.
+// Thread-safety: none; a Loop and everything registered with it belong to whoever runs it. The threads of a
+// program that share one (api/crew.h) have a mutex for it, which is free while turn() waits. The order of one
+// turn: due timers, ready descriptors, posted functions, then the end-of-turn hooks, which is where fabrics
+// send what the turn has queued, in one system call.
 //
 // The clock is read once for a turn: all that happens in it happens at one time. Where reading it is a system
 // call (in virtual machines, in User-Mode Linux) that was most of what a request cost. Between turns it is
@@ -73,7 +74,18 @@ class Loop {
 
   /// Runs one turn; waits at most until `latest` for something to do. Returns false if nothing happened.
   /// Turns follow each other at once, or now() is asked before: that is how it knows how long to wait.
-  bool turn(TimePoint latest);
+  bool turn(TimePoint latest) { return turn(latest, nullptr); }
+  /// For a loop that several threads share: turn() calls leave() before it waits, up to `until`, and enter()
+  /// afterwards. In between other threads may do what can be done between turns.
+  class WaitGuard {
+   public:
+    virtual void leave(TimePoint until) = 0;
+    virtual void enter() = 0;
+
+   protected:
+    ~WaitGuard() = default;
+  };
+  bool turn(TimePoint latest, WaitGuard* guard);
 
   /// Destroys the tasks that spawn() started and that have not ended, before what they use goes.
   void drop_tasks();

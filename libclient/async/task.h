@@ -10,6 +10,7 @@
 
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <optional>
@@ -32,7 +33,9 @@ struct FinalAwaiter {
 };
 
 /// Coroutine frames, by size, for reuse: one READ makes six, and malloc would be a fifth of its instructions.
-/// Not under AddressSanitizer, which is to see a frame that is used after its end.
+/// So many of each size are kept as a deep queue needs. Not more: where threads share a loop the one that
+/// makes frames may be another than the one that ends them. Not under AddressSanitizer, which is to see a
+/// frame that is used after its end.
 class FramePool {
  public:
   static void* get(std::size_t size) {
@@ -40,18 +43,22 @@ class FramePool {
     if (kind >= kKinds || !kPooled) return ::operator new(size);
     Free*& first = lists.heads[kind];
     if (first == nullptr) return ::operator new(kind * kUnit);
+    --lists.counts[kind];
     return std::exchange(first, first->next);
   }
   static void put(void* frame, std::size_t size) noexcept {
     const std::size_t kind = (size + kUnit - 1) / kUnit;
     if (kind >= kKinds || !kPooled) return ::operator delete(frame);
+    if (lists.counts[kind] == kMost) return ::operator delete(frame);
+    ++lists.counts[kind];
     lists.heads[kind] = new (frame) Free{lists.heads[kind]};
   }
-  /// There are as many as there ever were at once: this thread's go.
+  /// This thread's go.
   static void clear() noexcept { lists.clear(); }
 
  private:
   static constexpr std::size_t kUnit = 64, kKinds = 40;
+  static constexpr std::uint32_t kMost = 1024;
 #if defined(__SANITIZE_ADDRESS__)
   static constexpr bool kPooled = false;
 #elif defined(__has_feature)
@@ -64,11 +71,13 @@ class FramePool {
   };
   struct Lists {
     Free* heads[kKinds] = {};
+    std::uint32_t counts[kKinds] = {};
     ~Lists() { clear(); }
     void clear() noexcept {
       for (Free*& first : heads) {
         while (first != nullptr) ::operator delete(std::exchange(first, first->next));
       }
+      for (std::uint32_t& count : counts) count = 0;
     }
   };
   // A frame that another thread frees goes to that thread's lists.

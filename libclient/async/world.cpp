@@ -47,7 +47,11 @@ class SystemWorld final : public World {
   SystemWorld(const SystemWorld&) = delete;
   SystemWorld& operator=(const SystemWorld&) = delete;
 
-  TimePoint now() override { return seen_ = Clock::now(); }
+  TimePoint now() override {
+    const TimePoint now = Clock::now();
+    seen_.store(now, std::memory_order_relaxed);
+    return now;
+  }
 
   LeaseTime lease_now() override {
     timespec time{};
@@ -90,8 +94,9 @@ class SystemWorld final : public World {
  private:
   /// For what is far away the time that was seen last will do.
   Clock::duration left(TimePoint until) {
-    if (until - seen_ < kNear) now();
-    return std::min<Clock::duration>(until - std::min(until, seen_), kLongestWait);
+    TimePoint seen = seen_.load(std::memory_order_relaxed);
+    if (until - seen < kNear) seen = now();
+    return std::min<Clock::duration>(until - std::min(until, seen), kLongestWait);
   }
   void control(int operation, int fd, std::uint32_t events, std::uint64_t tag) const {
     epoll_event event{};
@@ -102,7 +107,7 @@ class SystemWorld final : public World {
   }
 
   const int epoll_;
-  TimePoint seen_ = Clock::now();
+  std::atomic<TimePoint> seen_ = Clock::now();
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 // us to wake up: it is measured with the clock that goes on (RFC 8881 8.3; conformance row S20). Their times
 // have different types, because to compare one with the other means nothing.
 //
-// Confined to the loop's thread.
+// Confined to the loop's thread, but for wait(), which may run beside the others (Loop::WaitGuard).
 #pragma once
 
 #include <chrono>

@@ -71,7 +71,8 @@ TEST_CASE("client: files larger than rsize and wsize go in pieces") {
   CHECK(client.info().rsize == 65536);
   auto file = m.open("/a");
   CHECK(Mounted::read_all(*file) == data);
-  CHECK(m.server.count(OP_READ) == 5);
+  CHECK(m.server.count(OP_READ) >= 5);
+  CHECK(m.server.count(OP_READ) <= 5 + 7);  // as many as are in flight beside the one that finds the end
   const std::string other = pattern(150'003, 9);
   CHECK(*file->write(bytes(other), 7) == other.size());
   CHECK(m.server.count(OP_WRITE) == 5);

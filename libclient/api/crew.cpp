@@ -1,0 +1,184 @@
+#include "api/crew.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <chrono>
+#include <vector>
+
+namespace nfsrdma::api {
+
+using std::chrono::milliseconds;
+
+struct Crew::Waiter {
+  const std::function<bool()>& over;
+  const async::TimePoint deadline;
+  std::span<const int> also;
+  bool interrupted = false;
+  bool ready = false;                                // a descriptor of `also` is
+  std::condition_variable changed{};                 // to be looked at: it is over, or its turn to lead
+  std::optional<async::Wakeup> wake = std::nullopt;  // in place of `changed` for one that polls
+
+  void tell() {
+    if (wake) wake->set();
+    changed.notify_one();
+  }
+  [[nodiscard]] bool is_over() const { return ready || interrupted || over(); }
+};
+
+/// The mutex is free while one lives.
+class Crew::Outside final : public async::Loop::WaitGuard {
+ public:
+  explicit Outside(Crew& crew) : crew_(crew) {}
+  void leave(async::TimePoint until) override {
+    crew_.asleep_ = true;
+    crew_.sleeps_until_ = until;
+    crew_.leave();
+  }
+  void enter() override {
+    crew_.enter();
+    crew_.asleep_ = false;
+  }
+
+ private:
+  Crew& crew_;
+};
+
+Crew::Crew(async::Loop& loop, bool threads) : loop_(loop) {
+  if (!threads) return;
+  wake_.emplace();
+  loop_.watch(wake_->descriptor(), POLLIN, [this](std::uint32_t) { wake_->clear(); });
+}
+
+Crew::~Crew() {
+  assert(waiters_.empty());
+  if (wake_) loop_.unwatch(wake_->descriptor());
+}
+
+// ---- in and out ----
+
+Crew::Inside::Inside(Crew& crew) : crew_(crew), nested_(crew.owner_ == std::this_thread::get_id()) {
+  if (!nested_) crew_.enter();
+}
+
+Crew::Inside::Inside(Crew& crew, std::try_to_lock_t)
+    : crew_(crew), nested_(crew.owner_ == std::this_thread::get_id()) {
+  if (nested_) return;
+  entered_ = crew_.mutex_.try_lock();
+  if (entered_) crew_.owner_ = std::this_thread::get_id();
+}
+
+Crew::Inside::~Inside() {
+  if (entered_ && !nested_) crew_.leave();
+}
+
+void Crew::enter() {
+  mutex_.lock();
+  owner_ = std::this_thread::get_id();
+}
+
+void Crew::leave() {
+  tell();
+  owner_ = std::thread::id();
+  mutex_.unlock();
+}
+
+/// Wakes those who are to look again: whose call is over, and the leader, if there is something for it to do
+/// earlier than it knows.
+void Crew::tell() {
+  for (Waiter* waiter : waiters_) {
+    if (waiter != leader_ && waiter->is_over()) waiter->tell();
+  }
+  if (leader_ == nullptr) {
+    if (!waiters_.empty()) waiters_.front()->tell();
+  } else if (asleep_ && (loop_.due() < sleeps_until_ || leader_->is_over())) {
+    if (wake_) wake_->set();
+    sleeps_until_ = async::TimePoint::min();  // told once is enough
+  }
+}
+
+void Crew::interrupt() {
+  for (Waiter* waiter : waiters_) waiter->interrupted = true;
+}
+
+// ---- waiting ----
+
+Crew::Ended Crew::wait(const std::function<bool()>& over, async::TimePoint deadline,
+                       std::span<const int> also) {
+  Waiter me{.over = over, .deadline = deadline, .also = also};
+  if (!also.empty()) me.wake.emplace();
+  const auto place = waiters_.insert(waiters_.end(), &me);
+  const auto late = [&] { return deadline != async::TimePoint::max() && loop_.now() >= deadline; };
+  while (!me.is_over() && !late()) {
+    if (leader_ != nullptr) {
+      follow(me);
+      continue;
+    }
+    leader_ = &me;
+    loop_.look_at_clock();
+    do turn(me);
+    while (!me.is_over() && !late());
+    leader_ = nullptr;
+  }
+  waiters_.erase(place);
+  if (me.ready || over()) return Ended::over;
+  return me.interrupted ? Ended::interrupted : Ended::late;
+}
+
+/// One turn of the loop.
+void Crew::turn(Waiter& leader) {
+  Outside outside(*this);
+  if (leader.also.empty()) {
+    loop_.turn(leader.deadline, &outside);
+  } else if (!loop_.turn(async::TimePoint::min())) {
+    const auto until = std::min(leader.deadline, loop_.due());
+    outside.leave(until);
+    const bool ready = poll(leader, until, true);
+    outside.enter();
+    leader.ready = ready;
+  }
+  tell();
+}
+
+/// While somebody else leads.
+void Crew::follow(Waiter& waiter) {
+  if (waiter.wake) {
+    leave();
+    const bool ready = poll(waiter, waiter.deadline, false);
+    enter();
+    waiter.wake->clear();
+    waiter.ready = ready;
+    return;
+  }
+  tell();
+  std::unique_lock lock(mutex_, std::adopt_lock);
+  owner_ = std::thread::id();
+  if (waiter.deadline == async::TimePoint::max()) {
+    waiter.changed.wait(lock);
+  } else {
+    waiter.changed.wait_until(lock, waiter.deadline);
+  }
+  owner_ = std::this_thread::get_id();
+  (void)lock.release();
+}
+
+/// Outside the mutex. Whether one of `also` is ready; returns also where somebody has to look.
+bool Crew::poll(Waiter& waiter, async::TimePoint until, bool leads) {
+  constexpr milliseconds kLongest(60'000);
+  std::vector<pollfd> fds;
+  fds.reserve(waiter.also.size() + 1);
+  for (const int fd : waiter.also) fds.push_back({fd, POLLIN, 0});
+  fds.push_back({leads ? loop_.descriptor() : waiter.wake->descriptor(), POLLIN, 0});
+  const auto now = async::Clock::now();
+  const auto left = until <= now
+                        ? milliseconds(0)
+                        : std::min(kLongest, std::chrono::ceil<milliseconds>(
+                                                 std::min<async::Clock::duration>(until - now, kLongest)));
+  ::poll(fds.data(), fds.size(), static_cast<int>(left.count()));
+  return std::ranges::any_of(std::span(fds).first(waiter.also.size()),
+                             [](const pollfd& f) { return f.revents != 0; });
+}
+
+}  // namespace nfsrdma::api
