@@ -33,6 +33,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kGoodbye = 2s;
 constexpr std::chrono::milliseconds kKeeperLook = 20ms;
+constexpr unsigned kMostTurns = 64;  // of one service()
 }  // namespace
 
 ClientImpl::ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
@@ -168,7 +169,7 @@ void ClientImpl::keep() {
     ::poll(fds.data(), users_inside ? 1 : fds.size(), static_cast<int>(pause.count()));
     if (fds[0].revents != 0) return;
     const Crew::Inside inside(crew_, std::try_to_lock);
-    users_inside = !inside || crew_.led();
+    users_inside = !inside || crew_.led() || (polled_ && loop_.now() - serviced_ < 2 * longest_pause());
     pause = kKeeperLook;
     if (users_inside) continue;
     keeper_wake_.clear();
@@ -210,6 +211,34 @@ bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also)
   const std::uint64_t before = delivered_;
   const auto delivered = [&] { return delivered_ != before; };
   return crew_.wait(delivered, loop_.now() + most, others) != Crew::Ended::late;
+}
+
+/// Of a program that polls. One that is not back after twice as long has its keeper do what it should.
+std::chrono::milliseconds ClientImpl::longest_pause() {
+  const std::chrono::milliseconds lease = std::chrono::seconds(server_.session().facts().lease_seconds);
+  return std::min<std::chrono::milliseconds>(500ms, lease / 8);
+}
+
+int ClientImpl::descriptor() {
+  const Crew::Inside inside(crew_);
+  polled_ = true;
+  serviced_ = loop_.now();
+  return loop_.descriptor();
+}
+
+std::chrono::milliseconds ClientImpl::service() {
+  using std::chrono::milliseconds;
+  const Crew::Inside inside(crew_);
+  if (inside.nested()) return milliseconds(0);
+  const UserScope scope(*this);
+  loop_.look_at_clock();
+  loop_.end_turn();
+  // Where a thread waits it runs the loop.
+  for (unsigned i = 0; i < kMostTurns && !crew_.led() && loop_.turn(async::TimePoint::min()); ++i) {
+  }
+  serviced_ = loop_.now();
+  const async::Clock::duration left = loop_.due() - std::min(loop_.due(), serviced_);
+  return std::chrono::ceil<milliseconds>(std::min<async::Clock::duration>(left, longest_pause()));
 }
 
 // ---- operations ----

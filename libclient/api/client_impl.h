@@ -54,6 +54,8 @@ class ClientImpl final : public Client {
   Result<unsigned> access(std::string_view path, unsigned wanted) override;
   Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode, const OpenFlags& flags) override;
   bool wait(std::chrono::milliseconds most, std::span<const int> also) override;
+  int descriptor() override;
+  std::chrono::milliseconds service() override;
 
   /// Runs the task that `make` makes, inside, to its end. R is a Result or a Status.
   template <class R, class Make>
@@ -127,6 +129,7 @@ class ClientImpl final : public Client {
   void notice(const std::string& text);
   void keep();
   void tell_keeper();
+  [[nodiscard]] std::chrono::milliseconds longest_pause();
   void stop_keeper();
   void watch_interrupt();
   [[nodiscard]] Error interrupted() const;
@@ -140,6 +143,8 @@ class ClientImpl final : public Client {
   Crew crew_;  // whoever is inside has everything below to itself
   async::Event user_here_{loop_};
   bool keeping_ = false;             // the keeper runs the loop
+  bool polled_ = false;              // descriptor() was called
+  async::TimePoint serviced_{};      // when service() was
   async::TimePoint keeper_looks_{};  // when it will next; the past: soon
   std::vector<FileImpl*> files_;
   Server server_;

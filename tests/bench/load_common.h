@@ -26,6 +26,7 @@ struct load_options {
   double seconds;
   int random;
   int copy;
+  int threads; /* one READ in flight each, by blocking calls */
   uint64_t seed;
   int port; /* 0: the tool's default */
 };

@@ -84,6 +84,7 @@ static struct nfs_context* mount_root(const struct load_options* options, const 
 
 int main(int argc, char** argv) {
   const struct load_options options = load_parse(argc, argv, tool, "3 or 4 (4)");
+  if (options.threads) load_die(tool, "--threads", "only load_nfsrdma has it");
   const char* protocol;
   struct nfs_context* nfs = mount_root(&options, &protocol);
   struct nfsfh* file;

@@ -1,9 +1,12 @@
 // Load generator on libnfsrdma's public API: `depth` READs in flight, each started anew from the callback of
-// the one before, into buffers that stay the same. load_common.h has the options and the report.
+// the one before, into buffers that stay the same; or `depth` threads that read, each with one blocking call
+// after the other. load_common.h has the options and the report.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "load_common.h"
@@ -44,6 +47,24 @@ class Lane {
   std::size_t length_ = 0;
 };
 
+/// One thread's part of the run. The mutex is the run's.
+void read_on_a_thread(nfsrdma::File& file, load_run& run, std::mutex& mutex, std::byte* buffer) {
+  std::uint64_t started = load_now(), offset = 0;
+  std::size_t length = 0;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex);
+      if (load_next(&run, started, &offset, &length) == 0) return;
+    }
+    const auto got = file.read({buffer, length}, offset);
+    if (!got) die(got.error());
+    const std::uint64_t now = load_now();
+    const std::lock_guard lock(mutex);
+    load_finished(&run, started, now, offset, length, *got, buffer);
+    started = now;
+  }
+}
+
 nfsrdma::Target target_of(const load_options& options) {
   nfsrdma::Target target;
   target.host = options.server;
@@ -75,11 +96,19 @@ void run_load(const load_options& options) {
   if (!buffers) load_die(kTool, "no memory", "lower --size or --depth");
 
   auto run = std::make_unique<load_run>();
-  std::vector<Lane> lanes;
-  for (unsigned i = 0; i < options.depth; ++i) lanes.emplace_back(**file, *run, buffers.get() + i * stride);
   load_begin(run.get(), &options, attributes->size);
-  for (Lane& lane : lanes) lane.start(load_now());
-  while (load_is_over(run.get()) == 0) (*client)->wait(std::chrono::seconds(1));
+  if (options.threads != 0) {
+    std::mutex mutex;
+    std::vector<std::jthread> threads;
+    for (unsigned i = 0; i < options.depth; ++i) {
+      threads.emplace_back([&, i] { read_on_a_thread(**file, *run, mutex, buffers.get() + i * stride); });
+    }
+  } else {
+    std::vector<Lane> lanes;
+    for (unsigned i = 0; i < options.depth; ++i) lanes.emplace_back(**file, *run, buffers.get() + i * stride);
+    for (Lane& lane : lanes) lane.start(load_now());
+    while (load_is_over(run.get()) == 0) (*client)->wait(std::chrono::seconds(1));
+  }
 
   const nfsrdma::Info info = (*client)->info();
   load_report(run.get(), kTool, ("NFSv4." + std::to_string(info.minor_version) + "/RDMA").c_str());

@@ -1,5 +1,7 @@
 // Several threads on one Client and its Files at once, while its own thread renews the lease and recovers. To
 // be run under ThreadSanitizer; the other builds see to it that nothing hangs or gets mixed up.
+#include <poll.h>
+
 #include <atomic>
 
 #include "support/nfs_fixture.h"
@@ -127,6 +129,169 @@ TEST_SUITE("threads") {
     interrupt.clear();
     CHECK(done == started);
     CHECK(client.ping());
+  }
+
+  TEST_CASE("threads: each has its call in flight, and none waits for another's answer") {
+    Mounted m;
+    m.server.add_file("/slow", pattern(20'000));
+    m.server.add_file("/quick", "");
+    Client& client = m.connect();
+    auto file = m.open("/slow");
+    constexpr std::size_t kReaders = 8;
+    m.server.hold(OP_READ);
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> readers;
+    for (std::size_t i = 0; i < kReaders; ++i) {
+      readers.emplace_back([&, i] {
+        std::string data(1000, '?');
+        const auto count = file->read(room(data), i * 1000);
+        if (count.value_or(0) != 1000 || data != pattern(20'000).substr(i * 1000, 1000)) ++wrong;
+      });
+    }
+    CHECK(eventually([&] { return m.server.held() == kReaders; }));
+    CHECK(ok(client.stat("/quick")));
+    CHECK(ok(client.ping()));
+    m.server.release_first();
+    CHECK(ok(client.ping()));
+    m.server.release();
+    for (std::thread& reader : readers) reader.join();
+    CHECK(wrong == 0);
+  }
+
+  TEST_CASE("threads: whoever leads may leave first or last, and everybody gets his answer") {
+    Mounted m;
+    m.server.add_file("/a", pattern(20'000));
+    m.connect();
+    auto file = m.open("/a");
+    for (int round = 0; round < 30; ++round) {
+      m.server.hold(OP_READ);
+      std::atomic<int> wrong{0};
+      std::vector<std::thread> readers;
+      for (std::size_t i = 0; i < 4; ++i) {
+        readers.emplace_back([&, i] {
+          std::string data(100, '?');
+          if (file->read(room(data), i * 100).value_or(0) != 100) ++wrong;
+        });
+        CHECK(eventually([&] { return m.server.held() == i + 1; }));
+      }
+      while (m.server.held() > 1) m.server.release_first();
+      m.server.release();
+      for (std::thread& reader : readers) reader.join();
+      CHECK(wrong == 0);
+    }
+  }
+
+  TEST_CASE("threads: one that polls beside others hears of its descriptor, its callback, and the time") {
+    Mounted m;
+    m.server.add_file("/a", pattern(1000));
+    Client& client = m.connect();
+    auto file = m.open("/a");
+    m.server.hold(OP_READ);
+    std::atomic<bool> read{false};
+    std::thread leader([&] {
+      std::string data(10, '?');
+      read = file->read(room(data), 0).value_or(0) == 10;
+    });
+    CHECK(eventually([&] { return m.server.held() == 1; }));
+    const Interrupt mine;
+    const std::vector<int> also{mine.fd()};
+    CHECK_FALSE(client.wait(20ms, also));
+    CHECK_FALSE(client.wait(20ms));
+    std::thread other([&] {
+      std::this_thread::sleep_for(20ms);
+      mine.set();
+    });
+    CHECK(client.wait(10s, also));
+    other.join();
+    mine.clear();
+    std::string data(5, '?');
+    std::atomic<int> done{0};
+    file->start_read(room(data), 0, [&](Result<std::size_t>) { ++done; });
+    CHECK(eventually([&] { return m.server.held() == 2; }));
+    m.server.release();
+    const Stopwatch watch;
+    while (done == 0 && watch.elapsed() < 10s) client.wait(10s, also);
+    CHECK(done == 1);
+    leader.join();
+    CHECK(read);
+  }
+
+  TEST_CASE("threads: an interrupt ends the calls of all, and the next ones work") {
+    Mounted m;
+    m.server.add_file("/a", pattern(1000));
+    const Interrupt interrupt;
+    Client& client = m.connect("", interrupt.fd());
+    auto file = m.open("/a");
+    m.server.hold(OP_READ);
+    std::atomic<int> cancelled{0};
+    std::vector<std::thread> readers;
+    for (unsigned i = 0; i < kThreads; ++i) {
+      readers.emplace_back([&] {
+        std::string data(10, '?');
+        if (errno_of(file->read(room(data), 0)) == EINTR) ++cancelled;
+      });
+    }
+    CHECK(eventually([&] { return m.server.held() == kThreads; }));
+    interrupt.set();
+    for (std::thread& reader : readers) reader.join();
+    interrupt.clear();
+    CHECK(cancelled == kThreads);
+    m.server.release();
+    CHECK(ok(client.ping()));
+  }
+
+  TEST_CASE("threads: a program with a loop of its own polls, and is served") {
+    Mounted m;
+    m.server.set_lease(1);
+    m.server.add_file("/a", pattern(1000));
+    Client& client = m.connect();
+    auto file = m.open("/a");
+    pollfd mine{client.descriptor(), POLLIN, 0};
+    std::string data(1000, '?');
+    int done = 0;
+    const auto where = std::this_thread::get_id();
+    const Stopwatch watch;
+    for (int round = 0; round < 50; ++round) {
+      file->start_read(room(data), 0, [&](Result<std::size_t> count) {
+        if (count.value_or(0) == 1000 && std::this_thread::get_id() == where) ++done;
+      });
+      while (done == round && watch.elapsed() < 20s) {
+        const auto left = client.service();
+        if (done == round) ::poll(&mine, 1, static_cast<int>(left.count()));
+      }
+    }
+    CHECK(done == 50);
+    // What a program does not come back for the client's own thread does: the lease is renewed.
+    std::this_thread::sleep_for(1500ms);
+    CHECK(m.server.count(OP_CREATE_SESSION) == 1);
+    CHECK(ok(client.ping()));
+  }
+
+  TEST_CASE("threads: a large read and a large write have several pieces in flight") {
+    Mounted m;
+    m.server.add_file("/a", pattern(600'000));
+    m.connect("rsize=32K,wsize=32K");
+    auto file = m.open("/a");
+    const std::string text = pattern(600'000, 3);
+    std::atomic<std::size_t> written{0}, read{0};
+    m.server.hold(OP_WRITE);
+    std::thread writer([&] { written = file->write(bytes(text), 0).value_or(0); });
+    CHECK(eventually([&] { return m.server.held() == 8; }));
+    m.server.release();
+    writer.join();
+    CHECK(written == text.size());
+    std::string back(600'000, '?');
+    m.server.hold(OP_READ);
+    std::thread reader([&] { read = file->read(room(back), 0).value_or(0); });
+    for (std::size_t in_flight = 1; in_flight < 8; ++in_flight) {  // each that is answered brings one more
+      CHECK(eventually([&] { return m.server.held() >= in_flight; }));
+      m.server.release_first();
+    }
+    CHECK(eventually([&] { return m.server.held() == 8; }));
+    m.server.release();
+    reader.join();
+    CHECK(read == text.size());
+    CHECK((back == text));
   }
 
   TEST_CASE("threads: disconnect() while others call") {

@@ -7,10 +7,14 @@
 //     std::vector<std::byte> data(1 << 20);
 //     auto count = (*file)->read(data, 0);          // placed by the server straight into `data`
 //
-// Thread-safety: a Client and its Files may be used from any thread; one mutex of the Client's serialises the
-// calls. A callback of the asynchronous calls runs on the thread that is inside a call on that Client (most
-// often in wait()), with the mutex held: it may start further asynchronous calls, and must not call the
-// blocking ones. A thread of the library's own keeps the lease alive while nobody calls.
+// Thread-safety: a Client and its Files may be used from any thread, also the same File from several.
+// Blocking calls of different threads are in flight at the same time: one that waits holds up no other. A
+// callback of the asynchronous calls runs on a thread that is inside a call on that Client (most often in
+// wait(), but any blocking call of any thread will do), one callback at a time: it may start further
+// asynchronous calls, and must not call the blocking ones, which fail with EDEADLK. A thread of the library's
+// own keeps the lease alive while nobody calls. disconnect() may be called at any
+// time, and ends the calls of other threads with an error. Do not destroy a File while another thread is
+// inside a call on it, nor a Client.
 //
 // Deadlines: every blocking call ends, at the latest when Options::timeout has passed without an answer.
 // Meanwhile lost connections are made anew, and lost sessions and open files recovered; an Observer hears of
@@ -149,9 +153,11 @@ class NFSRDMA_API File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  /// Reads up to data.size() bytes; fewer only at the end of the file. Splits by rsize by itself.
+  /// Reads up to data.size() bytes; fewer only at the end of the file. What is larger than rsize goes in
+  /// pieces, several of them in flight; if one fails, the call does.
   virtual Result<std::size_t> read(std::span<std::byte> data, std::uint64_t offset) = 0;
-  /// Writes all of it, not yet to stable storage: see sync().
+  /// Writes all of it, not yet to stable storage: see sync(). Pieces as with read(). If it fails, parts of it
+  /// may have been written.
   virtual Result<std::size_t> write(std::span<const std::byte> data, std::uint64_t offset) = 0;
   /// Starts a READ or WRITE of at most rsize/wsize bytes (more is an Error); `done` hears how many bytes
   /// went. A READ that gives fewer bytes has reached the end of the file. `data` must stay until then.
@@ -216,6 +222,16 @@ class NFSRDMA_API Client {
   /// Runs the client until something happened (a callback ran, a descriptor of `also` became readable) or
   /// `most` passed. Returns false if nothing did.
   virtual bool wait(std::chrono::milliseconds most, std::span<const int> also = {}) = 0;
+
+  // For programs with an event loop of their own, in place of wait(): poll descriptor() for POLLIN, and call
+  // service() when it is readable, when the time has passed that service() gave, and after calls were
+  // started.
+
+  /// Stays the Client's. From the first call on the program is expected to look after it.
+  virtual int descriptor() = 0;
+  /// Does what is to be done now, callbacks included, without waiting. Gives how long it may be until the
+  /// next time.
+  virtual std::chrono::milliseconds service() = 0;
 
  protected:
   Client() = default;
