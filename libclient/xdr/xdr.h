@@ -2,19 +2,21 @@
 //
 // A struct's fields in order are its encoding (RFC 4506 4.14); Boost.PFR walks them. Beside structs there are
 //   uint32_t int32_t uint64_t int64_t bool, enums over 32 bits    numbers
-//   std::array<std::byte, N>         opaque[N]
-//   Opaque<Max>, String<Max>         opaque<Max>, string<Max>, owned
-//   ShortOpaque<Max>                 opaque<Max> without an allocation, for file handles
-//   DdpOpaque<Max>                   opaque<Max> that a Read or Write chunk may carry (RFC 8267 4.1); not
-//   owned Array<T, Max>                    T<Max> List<T>                          the linked lists of
-//   READDIR: { TRUE, T }* FALSE std::optional<T>                 *T Union<E, On<tag, T>..., Otherwise<T>>
-//   union switch (E) Void                             void
+//   std::array<std::byte, N>                      opaque[N]
+//   Opaque<Max>, String<Max>                      opaque<Max>, string<Max>, owned
+//   ShortOpaque<Max>                              opaque<Max> without an allocation, for file handles
+//   DdpOpaque<Max>                                opaque<Max> that a Read or Write chunk may carry (RFC 8267 4.1),
+//                                                 not owned
+//   Array<T, Max>                                 T<Max>
+//   List<T>                                       the linked lists of READDIR: { TRUE, T }* FALSE
+//   std::optional<T>                              *T
+//   Union<E, On<tag, T>..., Otherwise<T>>         union switch (E)
+//   Void                                          void
 //
 //   encode(encoder, value)      appends
 //   decode(decoder, value)      false on a fault; the decoder tells which
 //   encoded_size(value)         what encode() would append, DDP items put back
-//   bounds<T>                   smallest and largest encoding of any value of T, with and without the DDP
-//   items
+//   bounds<T>                   smallest and largest encoding of any value of T, with and without the DDP items
 //
 // A worked example: struct { uint32_t a; Opaque<5> b; } with b = {1,2,3} encodes to
 //   00 00 00 07   00 00 00 03   01 02 03 00        and bounds are min 8, max 16.

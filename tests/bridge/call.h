@@ -4,8 +4,8 @@
 // will get: what came inline is copied to its place, and for each Read segment there is a Fetch, to be done
 // by RDMA Read straight into its place. With the Read chunk's round-up padding made again (3.4.5.2):
 //
-//   stream as sent      | header … count=5 |                  more |        one Read chunk, position 40, 5
-//   bytes record              mark | header … count=5 | 5 bytes | 0 0 0 | more
+//   stream as sent      | header … count=5 |                  more |        one Read chunk, position 40, 5 bytes
+//   record         mark | header … count=5 | 5 bytes | 0 0 0 | more
 //
 // A Long Call (RDMA_NOMSG) is the same with the Position Zero Read chunk in the place of the inline part.
 //
