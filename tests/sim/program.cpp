@@ -11,8 +11,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostFiles = 8;
-constexpr std::size_t kLargest = 60'000;
+constexpr std::size_t kProgramFiles = 8;
+constexpr std::size_t kProgramLargest = 60'000;
 constexpr std::size_t kPiece = 3000;
 /// Longer than all trouble takes: whatever lasts longer does not end.
 constexpr auto kPatience = 20min;
@@ -78,7 +78,7 @@ std::string Program::any_name() {
 }
 
 std::string Program::content(const std::string& name) {
-  const std::size_t size = random_.below(random_.one_in(3) ? kLargest : 2000);
+  const std::size_t size = random_.below(random_.one_in(3) ? kProgramLargest : 2000);
   return text_of(name + " v" + std::to_string(++version_), size);
 }
 
@@ -148,7 +148,7 @@ void Program::one_operation() {
   switch (random_.below(14)) {
     case 0:
     case 1:
-      if (files_.size() < kMostFiles) return create();
+      if (files_.size() < kProgramFiles) return create();
       return remove();
     case 2:
     case 3:
@@ -306,7 +306,7 @@ void Program::truncate() {
   const std::string name = any_name();
   begin("truncate", name);
   SetAttributes changes;
-  changes.size = random_.below(kLargest);
+  changes.size = random_.below(kProgramLargest);
   auto done = client_->set_attributes(path(name), changes);
   if (done) {
     files_[name].resize(*changes.size);
