@@ -79,11 +79,12 @@ class Loop {
   /// afterwards. In between other threads may do what can be done between turns.
   class WaitGuard {
    public:
+    WaitGuard() = default;
+    virtual ~WaitGuard() = default;
+    WaitGuard(const WaitGuard&) = delete;
+    WaitGuard& operator=(const WaitGuard&) = delete;
     virtual void leave(TimePoint until) = 0;
     virtual void enter() = 0;
-
-   protected:
-    ~WaitGuard() = default;
   };
   bool turn(TimePoint latest, WaitGuard* guard);
 

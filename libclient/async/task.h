@@ -33,28 +33,30 @@ struct FinalAwaiter {
 };
 
 /// Coroutine frames, by size, for reuse: one READ makes six, and malloc would be a fifth of its instructions.
-/// So many of each size are kept as a deep queue needs. Not more: where threads share a loop the one that
-/// makes frames may be another than the one that ends them. Not under AddressSanitizer, which is to see a
-/// frame that is used after its end.
+/// So many of each size are kept as a deep queue needs. Not more: where threads share a loop the one that makes
+/// frames may be another than the one that ends them.
+/// Not under AddressSanitizer, which is to see a frame that is used after its end.
 class FramePool {
  public:
   static void* get(std::size_t size) {
     const std::size_t kind = (size + kUnit - 1) / kUnit;
     if (kind >= kKinds || !kPooled) return ::operator new(size);
-    Free*& first = lists.heads[kind];
+    Lists& own = lists();
+    Free*& first = own.heads[kind];
     if (first == nullptr) return ::operator new(kind * kUnit);
-    --lists.counts[kind];
+    --own.counts[kind];
     return std::exchange(first, first->next);
   }
   static void put(void* frame, std::size_t size) noexcept {
     const std::size_t kind = (size + kUnit - 1) / kUnit;
     if (kind >= kKinds || !kPooled) return ::operator delete(frame);
-    if (lists.counts[kind] == kMost) return ::operator delete(frame);
-    ++lists.counts[kind];
-    lists.heads[kind] = new (frame) Free{lists.heads[kind]};
+    Lists& own = lists();
+    if (own.counts[kind] == kMost) return ::operator delete(frame);
+    ++own.counts[kind];
+    own.heads[kind] = new (frame) Free{own.heads[kind]};
   }
   /// This thread's go.
-  static void clear() noexcept { lists.clear(); }
+  static void clear() noexcept { lists().clear(); }
 
  private:
   static constexpr std::size_t kUnit = 64, kKinds = 40;
@@ -72,7 +74,11 @@ class FramePool {
   struct Lists {
     Free* heads[kKinds] = {};
     std::uint32_t counts[kKinds] = {};
-    ~Lists() { clear(); }
+    /// Tasks that die later in the thread's end find no room in them.
+    ~Lists() {
+      clear();
+      for (std::uint32_t& count : counts) count = kMost;
+    }
     void clear() noexcept {
       for (Free*& first : heads) {
         while (first != nullptr) ::operator delete(std::exchange(first, first->next));
@@ -80,10 +86,18 @@ class FramePool {
       for (std::uint32_t& count : counts) count = 0;
     }
   };
-  // A frame that another thread frees goes to that thread's lists.
-  [[gnu::tls_model("initial-exec")]] static thread_local Lists lists;
+  // By a pointer that needs no destructor: to ask for one costs a call at each use.
+  static Lists& lists() noexcept {
+    if (own_lists == nullptr) own_lists = &make_lists();
+    return *own_lists;
+  }
+  [[gnu::noinline]] static Lists& make_lists() noexcept {
+    static thread_local Lists lists;
+    return lists;
+  }
+  [[gnu::tls_model("initial-exec")]] static thread_local constinit Lists* own_lists;
 };
-inline thread_local constinit FramePool::Lists FramePool::lists;
+inline thread_local constinit FramePool::Lists* FramePool::own_lists = nullptr;
 
 struct PromiseBase {
   static void* operator new(std::size_t size) { return FramePool::get(size); }
