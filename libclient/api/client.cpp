@@ -206,9 +206,8 @@ bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also)
   const UserScope scope(*this);
   std::vector<int> others(also.begin(), also.end());
   std::erase(others, interrupt_fd_);  // that one the loop watches already
-  loop_.end_turn();
-  // What is ready by now comes first.
   const std::uint64_t before = delivered_;
+  loop_.end_turn();
   const auto delivered = [&] { return delivered_ != before; };
   return crew_.wait(delivered, loop_.now() + most, others) != Crew::Ended::late;
 }

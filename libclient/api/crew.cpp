@@ -111,16 +111,18 @@ Crew::Ended Crew::wait(const std::function<bool()>& over, async::TimePoint deadl
   if (!also.empty()) me.wake.emplace();
   const auto place = waiters_.insert(waiters_.end(), &me);
   const auto late = [&] { return deadline != async::TimePoint::max() && loop_.now() >= deadline; };
-  while (!me.is_over() && !late()) {
+  // Also who has no time to wait has the loop do what is to be done.
+  while (!me.is_over()) {
     if (leader_ != nullptr) {
       follow(me);
-      continue;
+    } else {
+      leader_ = &me;
+      loop_.look_at_clock();
+      do turn(me);
+      while (!me.is_over() && !late());
+      leader_ = nullptr;
     }
-    leader_ = &me;
-    loop_.look_at_clock();
-    do turn(me);
-    while (!me.is_over() && !late());
-    leader_ = nullptr;
+    if (late()) break;
   }
   waiters_.erase(place);
   if (me.ready || over()) return Ended::over;

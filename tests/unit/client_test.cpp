@@ -333,6 +333,23 @@ TEST_CASE("client: wait() returns for a descriptor of the caller's, a callback, 
   CHECK(watch.elapsed() < 3s);
 }
 
+TEST_CASE("client: wait() without time to wait has done what was to be done") {
+  Mounted m;
+  m.server.add_file("/a", "0123456789");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  const Interrupt mine;
+  const std::vector<int> also{mine.fd()};
+  for (const bool polls : {false, true}) {
+    int done = 0;
+    std::string data(5, '?');
+    file->start_read(room(data), 0, [&](Result<std::size_t>) { ++done; });
+    const Stopwatch watch;
+    while (done == 0 && watch.elapsed() < 3s) (void)client.wait(0ms, polls ? also : std::vector<int>());
+    CHECK(done == 1);
+  }
+}
+
 TEST_CASE("client: destroying a file with reads under way takes the buffers back, and no callback follows") {
   Mounted m;
   m.server.add_file("/a", pattern(8000));
