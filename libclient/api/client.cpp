@@ -54,8 +54,7 @@ ClientImpl::~ClientImpl() {
   stop_keeper();
   {
     const Crew::Inside inside(crew_);
-    if (interrupt_watched_) loop_.unwatch(interrupt_fd_);
-    interrupt_watched_ = false;
+    loop_.unwatch(interrupt_fd_);
   }
   (void)disconnect();
   const Crew::Inside inside(crew_);
@@ -75,7 +74,6 @@ void ClientImpl::watch_interrupt() {
     interrupted_ = true;
     crew_.interrupt();
   });
-  interrupt_watched_ = true;
 }
 
 Error ClientImpl::interrupted() const {
@@ -209,7 +207,7 @@ bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also)
   const std::uint64_t before = delivered_;
   loop_.end_turn();
   const auto delivered = [&] { return delivered_ != before; };
-  return crew_.wait(delivered, loop_.now() + most, others) != Crew::Ended::late;
+  return crew_.wait(delivered, loop_.now() + most, others);
 }
 
 /// Of a program that polls. One that is not back after twice as long has its keeper do what it should.

@@ -153,7 +153,6 @@ class ClientImpl final : public Client {
   bool interrupted_ = false;  // since the keeper looked
   int starting_ = 0;          // depth of start_read and start_write
   std::uint64_t delivered_ = 0;
-  bool interrupt_watched_ = false;
 
   async::Wakeup keeper_stop_, keeper_wake_;
   std::thread keeper_;

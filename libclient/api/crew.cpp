@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <chrono>
 #include <vector>
@@ -105,8 +104,7 @@ void Crew::interrupt() {
 
 // ---- waiting ----
 
-Crew::Ended Crew::wait(const std::function<bool()>& over, async::TimePoint deadline,
-                       std::span<const int> also) {
+bool Crew::wait(const std::function<bool()>& over, async::TimePoint deadline, std::span<const int> also) {
   Waiter me{.over = over, .deadline = deadline, .also = also};
   if (!also.empty()) me.wake.emplace();
   const auto place = waiters_.insert(waiters_.end(), &me);
@@ -125,8 +123,7 @@ Crew::Ended Crew::wait(const std::function<bool()>& over, async::TimePoint deadl
     if (late()) break;
   }
   waiters_.erase(place);
-  if (me.ready || over()) return Ended::over;
-  return me.interrupted ? Ended::interrupted : Ended::late;
+  return me.is_over();
 }
 
 /// One turn of the loop.
@@ -137,7 +134,7 @@ void Crew::turn(Waiter& leader) {
   } else if (!loop_.turn(async::TimePoint::min())) {
     const auto until = std::min(leader.deadline, loop_.due());
     outside.leave(until);
-    const bool ready = poll(leader, until, true);
+    const bool ready = poll(leader, until, loop_.descriptor());
     outside.enter();
     leader.ready = ready;
   }
@@ -148,7 +145,7 @@ void Crew::turn(Waiter& leader) {
 void Crew::follow(Waiter& waiter) {
   if (waiter.wake) {
     leave();
-    const bool ready = poll(waiter, waiter.deadline, false);
+    const bool ready = poll(waiter, waiter.deadline, waiter.wake->descriptor());
     enter();
     waiter.wake->clear();
     waiter.ready = ready;
@@ -166,13 +163,13 @@ void Crew::follow(Waiter& waiter) {
   (void)lock.release();
 }
 
-/// Outside the mutex. Whether one of `also` is ready; returns also where somebody has to look.
-bool Crew::poll(Waiter& waiter, async::TimePoint until, bool leads) {
+/// Outside the mutex. Whether one of `also` is ready; returns also where `wake` is.
+bool Crew::poll(const Waiter& waiter, async::TimePoint until, int wake) {
   constexpr milliseconds kLongest(60'000);
   std::vector<pollfd> fds;
   fds.reserve(waiter.also.size() + 1);
   for (const int fd : waiter.also) fds.push_back({fd, POLLIN, 0});
-  fds.push_back({leads ? loop_.descriptor() : waiter.wake->descriptor(), POLLIN, 0});
+  fds.push_back({wake, POLLIN, 0});
   const auto now = async::Clock::now();
   const auto left = until <= now
                         ? milliseconds(0)

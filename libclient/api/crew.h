@@ -54,11 +54,11 @@ class Crew {
     bool entered_ = true;
   };
 
-  enum class Ended : unsigned char { over, interrupted, late };
   /// Returns when `over` says so, at `deadline`, when a descriptor of `also` is readable (that counts as
-  /// over), or when interrupt() was called. The thread is inside, and not nested.
-  Ended wait(const std::function<bool()>& over, async::TimePoint deadline = async::TimePoint::max(),
-             std::span<const int> also = {});
+  /// over), or when interrupt() was called. False if it was the deadline. The thread is inside, and not
+  /// nested.
+  bool wait(const std::function<bool()>& over, async::TimePoint deadline = async::TimePoint::max(),
+            std::span<const int> also = {});
   /// Ends the wait of everybody who waits now. From inside.
   void interrupt();
   /// Somebody waits, and so runs the loop. From inside.
@@ -72,7 +72,7 @@ class Crew {
   void leave();
   void tell();
   void turn(Waiter& leader);
-  bool poll(Waiter& waiter, async::TimePoint until, bool leads);
+  static bool poll(const Waiter& waiter, async::TimePoint until, int wake);
   void follow(Waiter& waiter);
 
   async::Loop& loop_;

@@ -101,7 +101,7 @@ class FileImpl::Pieces {
 
   /// Begins with so many; each piece that went whole brings one more.
   async::Task<Result<std::size_t>> run(std::size_t at_first) {
-    while (running_ < at_first && next_ < end_of_all()) begin_one();
+    while (running_ < at_first && next_ < end_) begin_one();
     while (running_ != 0) co_await ended_.wait_until(async::TimePoint::max());
     if (error_) co_return std::move(*error_);
     co_return end_;
@@ -113,14 +113,14 @@ class FileImpl::Pieces {
     tasks_.spawn(move_pieces());
   }
   async::Task<void> move_pieces() {
-    while (next_ < end_of_all()) {
+    while (next_ < end_) {
       const std::size_t begin = next_;
       const std::size_t size = std::min(most_, size_ - begin);
       next_ += size;
       auto moved = co_await move_(begin, size);
       // The first of them counts: behind it nothing does.
       const std::size_t done = moved ? *moved : 0;
-      if (done == size && running_ < kInFlight && next_ < end_of_all()) begin_one();
+      if (done == size && running_ < kInFlight && next_ < end_) begin_one();
       if (done == size || begin + done >= end_) continue;
       end_ = begin + done;
       error_.reset();
@@ -128,7 +128,6 @@ class FileImpl::Pieces {
     }
     if (--running_ == 0) ended_.notify_all();
   }
-  [[nodiscard]] std::size_t end_of_all() const { return std::min(end_, size_); }
 
   const std::size_t size_, most_;
   const Move move_;

@@ -79,10 +79,15 @@ std::string any_name(const std::map<std::string, std::string>& files, Random& ra
   return at->first;
 }
 
-std::string text_of(const std::string& owner, std::size_t size) {
+std::string lines_of(const std::string& owner, std::size_t size) {
   std::string out;
   out.reserve(size + 64);
   while (out.size() < size) out += owner + " @" + std::to_string(out.size()) + "\n";
+  return out;
+}
+
+std::string text_of(const std::string& owner, std::size_t size) {
+  std::string out = lines_of(owner, size);
   out.resize(size);
   return out;
 }

@@ -92,7 +92,10 @@ inline const fs::Caller kOwn;
 /// One of the names of files that are known with their contents; "" if there is none.
 [[nodiscard]] std::string any_name(const std::map<std::string, std::string>& files, Random& random);
 
-/// A text that says at each place whose it is, and where that is.
+/// Lines that say whose they are and where they stand: the fewest that have `size` bytes.
+[[nodiscard]] std::string lines_of(const std::string& owner, std::size_t size);
+
+/// The same, cut to `size`.
 [[nodiscard]] std::string text_of(const std::string& owner, std::size_t size);
 
 /// Where two texts begin to differ, with what is there.

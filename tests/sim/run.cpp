@@ -40,9 +40,7 @@ class World {
     findings_.on_server = [this](const std::string& path) { return content(path); };
     team_export_ = any_export();
     findings_.lost_state = [this](const SimClient& client) {
-      const std::string name = SimClient::owner(client.host());
-      const auto bytes = std::as_bytes(std::span(name));
-      return server_->state().lost_state.contains(testing::Octets(bytes.begin(), bytes.end()));
+      return server_->state().lost_state.contains(owner_of(client));
     };
     for (unsigned i = 0; i < climate_.clients; ++i) add_client(i);
     if (climate_.program) add_program();
@@ -361,15 +359,19 @@ class World {
     simulation_.run_for(1s);
   }
 
+  static testing::Octets owner_of(const SimClient& client) {
+    const std::string name = SimClient::owner(client.host());
+    const auto bytes = std::as_bytes(std::span(name));
+    return {bytes.begin(), bytes.end()};
+  }
+
   /// Whether one of the clients has it now. What an attempt to mount has left on a server that did not answer
   /// is nobody's, and goes with its lease.
   [[nodiscard]] bool is_of_a_client(const testing::SessionState& session) const {
     const auto owner = server_->state().clients.find(session.client);
     if (owner == server_->state().clients.end()) return true;
-    const testing::Octets& bytes = owner->second.owner;
-    const std::string name(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return std::ranges::any_of(
-        clients_, [&](const auto& client) { return client->server().session().options().owner_id == name; });
+    return std::ranges::any_of(clients_,
+                               [&](const auto& client) { return owner_of(*client) == owner->second.owner; });
   }
 
   void check(Outcome& out) {

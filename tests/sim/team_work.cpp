@@ -34,11 +34,7 @@ std::string note_name(const std::string& worker) {
 }
 
 std::string note_text(const std::string& worker, std::uint64_t version) {
-  const std::string head = worker + " v" + std::to_string(version) + " @";
-  const std::size_t size = 50 + version * 7919 % 6000;
-  std::string out = head + "0\n";
-  while (out.size() < size) out += head + std::to_string(out.size()) + "\n";
-  return out;
+  return lines_of(worker + " v" + std::to_string(version), 50 + version * 7919 % 6000);
 }
 
 std::uint64_t version_of(const std::string& text) {

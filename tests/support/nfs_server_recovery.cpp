@@ -21,13 +21,7 @@ void ServerState::look_at_time() {
     if (is_expired(client)) late.push_back(id);
   }
   for (const clientid4 id : late) {
-    const ClientState& client = clients.at(id);
-    lost_state.insert(client.owner);
-    if (habits.expiry == Habits::Expiry::purge || !client.confirmed) {
-      discard_client(id);
-    } else {
-      revoke_all(id, Revoked::expired);
-    }
+    expire(id, habits.expiry == Habits::Expiry::purge || !clients.at(id).confirmed);
   }
 }
 
@@ -108,11 +102,15 @@ void ServerState::revoke_delegation(std::uint64_t number, Revoked why) {
 
 /// Somebody wants what a client has whose lease has run out.
 void ServerState::end_courtesy(clientid4 client) {
-  lost_state.insert(clients.at(client).owner);
-  if (habits.conflict_purges) {
-    discard_client(client);
+  expire(client, habits.conflict_purges);
+}
+
+void ServerState::expire(clientid4 id, bool purges) {
+  lost_state.insert(clients.at(id).owner);
+  if (purges) {
+    discard_client(id);
   } else {
-    revoke_all(client, Revoked::expired);
+    revoke_all(id, Revoked::expired);
   }
 }
 

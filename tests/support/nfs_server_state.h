@@ -393,6 +393,7 @@ class ServerState {
   // nfs_server_recovery.cpp
   [[nodiscard]] bool is_expired(const ClientState& client) const;
   void end_grace();
+  void expire(nfs4::clientid4 client, bool purges);
   void end_courtesy(nfs4::clientid4 client);
   void note_freed(nfs4::clientid4 client);
   [[nodiscard]] nfs4::nfsstat4 check_reclaim(const Execution& at) const;

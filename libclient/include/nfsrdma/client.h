@@ -12,9 +12,9 @@
 // callback of the asynchronous calls runs on a thread that is inside a call on that Client (most often in
 // wait(), but any blocking call of any thread will do), one callback at a time: it may start further
 // asynchronous calls, and must not call the blocking ones, which fail with EDEADLK. A thread of the library's
-// own keeps the lease alive while nobody calls. disconnect() may be called at any
-// time, and ends the calls of other threads with an error. Do not destroy a File while another thread is
-// inside a call on it, nor a Client.
+// own keeps the lease alive while nobody calls. disconnect() may be called at any time, and ends the calls of
+// other threads with an error. Do not destroy a File while another thread is inside a call on it, nor a
+// Client.
 //
 // Deadlines: every blocking call ends, at the latest when Options::timeout has passed without an answer.
 // Meanwhile lost connections are made anew, and lost sessions and open files recovered; an Observer hears of
