@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "api/server.h"
+#include "connect/server.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -65,12 +65,12 @@ int bind_to(const std::string& name) {
 
 ClientIdentity identity_of(const MountOptions& options) {
   ClientIdentity out;
-  out.host = api::Surroundings::system().host;
+  out.host = connect::Surroundings::system().host;
   out.machine = options.client_id;
   if (out.machine.empty()) {
     out.machine = first_line("/etc/machine-id") + "\n" + out.host + "\n" + network_namespace();
   }
-  const rpc::Credential caller = api::caller_of(options.target.options, out.host);
+  const rpc::Credential caller = connect::caller_of(options.target.options, out.host);
   const auto encoded = caller.encoded();
   out.credential.assign(reinterpret_cast<const char*>(encoded.data()), encoded.size());
   out.source = options.source + "\n" + std::to_string(options.target.options.port);

@@ -42,7 +42,7 @@ class ClientName {
   ClientName(const ClientName&) = delete;
   ClientName& operator=(const ClientName&) = delete;
   /// Empty where no socket is to be had: then the mount is a client like no other, which is always right,
-  /// and only not known again (api::Surroundings::owner_id).
+  /// and only not known again (connect::Surroundings::owner_id).
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:

@@ -18,8 +18,8 @@
 #include <sstream>
 #include <utility>
 
-#include "api/resolve.h"
 #include "async/backoff.h"
+#include "connect/resolve.h"
 #include "fuse/mount.h"
 #include "fuse/remount.h"
 
@@ -76,7 +76,7 @@ bool pause(async::Clock::duration time, const sigset_t& signals) {
 
 Result<std::unique_ptr<Mount>> attempt(const MountOptions& options, const Mount::Log& log) {
   const auto deadline = async::Clock::now() + options.target.options.connect_timeout;
-  auto addresses = api::resolve(options.target.host, options.target.options.port, deadline, -1);
+  auto addresses = connect::resolve(options.target.host, options.target.options.port, deadline, -1);
   if (!addresses) return addresses.error();
   auto mount = std::make_unique<Mount>(options, *addresses, log);
   if (auto done = mount->start(); !done) return done.error();

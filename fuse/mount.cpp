@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "async/all.h"
-#include "fs/nfs4/engine.h"
+#include "engine/paths.h"
 #include "fuse/mountinfo.h"
 #include "fuse/read_ahead.h"
 #include "fuse/statistics.h"
@@ -67,7 +67,7 @@ Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, L
       log_(std::move(log)),
       client_name_(identity_of(options_)),
       server_(loop_, options_.target, addresses, log_, patience(options_),
-              api::Surroundings::system(client_name_.text())) {}
+              connect::Surroundings::system(client_name_.text())) {}
 
 Mount::~Mount() {
   if (mounted_) unmount();
@@ -89,13 +89,15 @@ Status Mount::start() {
   auto done = start_on_session();
   if (done) return done;
   // Not left to the lease.
-  (void)loop_.run(server_.session().close(loop_.now() + 2s));
+  (void)loop_.run(server_.close(loop_.now() + 2s));
   return done;
 }
 
 Status Mount::start_on_session() {
-  auto engine = std::make_unique<fs::Nfs4Engine>(server_.session());
-  auto root = loop_.run(engine->root(options_.target.path));
+  auto path = engine::Path::parse(options_.target.path);
+  if (!path) return path.error();
+  engine::Paths paths(*server_.engine());
+  auto root = loop_.run(paths.find(std::move(*path), true));
   if (!root) return root.error();
   if (!root->attributes || root->attributes->type != FileType::directory) {
     return Error(ErrorKind::usage, ENOTDIR, "mount", options_.source, "is not a directory on the server");
@@ -103,7 +105,7 @@ Status Mount::start_on_session() {
   fs::Options cache = options_.cache;
   cache.rsize = server_.rsize();
   cache.wsize = server_.wsize();
-  files_ = std::make_unique<fs::FileSystem>(std::move(engine), cache, *root);
+  files_ = std::make_unique<fs::FileSystem>(server_.engine(), cache, *root);
   files_->on_doubt([this](std::uint64_t inode) {
     if (mounted_) forget_attributes(inode);
   });
@@ -372,7 +374,7 @@ async::Task<void> Mount::finish() {
   if (!all.empty()) (void)co_await async::all(loop_, std::move(all));
   // Those that the kernel has closed, and what was removed while they were open.
   co_await files_->closed();
-  auto closed = co_await server_.session().close(loop_.now() + 2s);
+  auto closed = co_await server_.close(loop_.now() + 2s);
   (void)closed;
   finished_ = true;
 }
@@ -415,7 +417,7 @@ fs::Caller Mount::caller(fuse_req_t request) {
   count = std::clamp<int>(count, 0, groups.size());
   const std::vector<std::uint32_t> numbers(groups.begin(), groups.begin() + count);
   auto credential =
-      std::make_shared<const rpc::Credential>(api::credential_of(context->uid, context->gid, numbers));
+      std::make_shared<const rpc::Credential>(connect::credential_of(context->uid, context->gid, numbers));
   if (callers_.size() > kMostCallers) callers_.clear();
   callers_[key] = {credential, now + kCallerValid};
   return credential;

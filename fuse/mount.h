@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "api/server.h"
 #include "async/loop.h"
+#include "connect/server.h"
 #include "fuse/cache_dropper.h"
 #include "fuse/client_id.h"
 #include "fuse/init_reply.h"
@@ -95,7 +95,7 @@ class Mount {
   async::Loop loop_;
   const async::TimePoint begun_ = loop_.now();
   const ClientName client_name_;
-  api::Server server_;
+  connect::Server server_;
   std::unique_ptr<fs::FileSystem> files_;
   fuse_session* session_ = nullptr;
   std::unique_ptr<CacheDropper> dropper_;

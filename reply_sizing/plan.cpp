@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "rpcrdma/header.h"
-
 namespace nfsrdma::reply_sizing {
 namespace {
 
@@ -22,21 +20,21 @@ constexpr std::uint64_t rounded_up(std::uint64_t length) {
 
 }  // namespace
 
-std::uint64_t write_list_size(std::span<const ResultBound> results) {
+std::uint64_t write_list_size(std::span<const ResultBound> results, const HeaderSizes& header) {
   std::uint64_t size = 0;
   for (const ResultBound& result : results) {
-    size += rpcrdma::kWriteChunkHead + (result.wants_memory() ? result.segments * rpcrdma::kSegment : 0);
+    size += header.write_chunk + (result.wants_memory() ? result.segments * header.segment : 0);
   }
   return size;
 }
 
-ReplyPlan plan_reply(const ReplyBounds& bounds, std::uint32_t reply_threshold) {
-  if (sum(bounds.max_inline, rpcrdma::kMinHeader) <= reply_threshold) return {};
+ReplyPlan plan_reply(const ReplyBounds& bounds, std::uint32_t reply_threshold, const HeaderSizes& header) {
+  if (sum(bounds.max_inline, header.least) <= reply_threshold) return {};
   ReplyPlan plan;
   plan.write_list = std::ranges::any_of(bounds.results, &ResultBound::wants_memory);
   const std::uint64_t message = plan.write_list ? bounds.max_reduced : bounds.max_inline;
-  const std::uint64_t header = rpcrdma::kMinHeader + (plan.write_list ? write_list_size(bounds.results) : 0);
-  if (sum(message, header) > reply_threshold) plan.reply_chunk = rounded_up(message);
+  const std::uint64_t list = plan.write_list ? write_list_size(bounds.results, header) : 0;
+  if (sum(message, header.least + list) > reply_threshold) plan.reply_chunk = rounded_up(message);
   return plan;
 }
 

@@ -53,6 +53,8 @@ sources() {
       find "$@" -type f ) | grep -E '\.(h|cpp)$' | sort
 }
 stage_format() {
+  have python3 || skip "layers: no python3"
+  "$root/tests/layers.py" || return 1
   have clang-format-19 || skip "format: no clang-format-19"
   ( cd "$root" && sources cli fuse libclient reply_sizing tests | xargs -r clang-format-19 --dry-run -Werror )
 }

@@ -7,9 +7,8 @@
 #include <cerrno>
 
 #include "api/client_impl.h"
-#include "api/resolve.h"
-#include "fabric/verbs/library.h"
-#include "nfs4/types/status.h"
+#include "connect/resolve.h"
+#include "engine/cookie_loop.h"
 
 namespace nfsrdma {
 
@@ -19,7 +18,7 @@ Client::~Client() = default;
 
 Result<std::unique_ptr<Client>> Client::connect(const Target& target, Observer* observer, int interrupt) {
   const auto deadline = async::Clock::now() + target.options.connect_timeout;
-  auto addresses = api::resolve(target.host, target.options.port, deadline, interrupt);
+  auto addresses = connect::resolve(target.host, target.options.port, deadline, interrupt);
   if (!addresses) return addresses.error();
   auto client = std::make_unique<api::ClientImpl>(target, *addresses, observer, interrupt);
   if (auto done = client->start(deadline); !done) return done.error();
@@ -87,16 +86,16 @@ Error ClientImpl::called_from_callback() const {
 
 template <class R, class Make>
 R ClientImpl::on_path(std::string_view text, Make make) {
-  auto path = nfs4::Path::parse(text);
+  auto path = engine::Path::parse(text);
   if (!path) return path.error();
   return run<R>([&] { return make(std::move(*path)); });
 }
 
 template <class R, class Make>
 R ClientImpl::on_paths(std::string_view first, std::string_view second, Make make) {
-  auto from = nfs4::Path::parse(first);
+  auto from = engine::Path::parse(first);
   if (!from) return from.error();
-  auto to = nfs4::Path::parse(second);
+  auto to = engine::Path::parse(second);
   if (!to) return to.error();
   return run<R>([&] { return make(std::move(*from), std::move(*to)); });
 }
@@ -105,7 +104,7 @@ R ClientImpl::on_paths(std::string_view first, std::string_view second, Make mak
 
 async::Task<Status> ClientImpl::start_task(async::TimePoint deadline) {
   if (auto done = co_await server_.connect(deadline); !done) co_return done;
-  names_ = std::make_unique<nfs4::Namespace>(server_.session());
+  paths_.emplace(*server_.engine());
   co_return Status();
 }
 
@@ -121,11 +120,10 @@ async::Task<Status> ClientImpl::say_goodbye() {
   Status first;
   for (FileImpl* file : std::vector(files_)) {
     if (std::ranges::find(files_, file) == files_.end()) continue;  // a callback destroyed it meanwhile
-    const auto opened = file->file_;
-    auto done = co_await opened->close();
+    auto done = co_await file->end();
     if (!done && first) first = done;
   }
-  auto done = co_await server_.session().close(loop_.now() + kGoodbye);
+  auto done = co_await server_.close(loop_.now() + kGoodbye);
   co_return first ? done : first;
 }
 
@@ -180,7 +178,7 @@ void ClientImpl::keep() {
     if (interrupted_) users_inside = true;  // do not spin on it
     const auto due = std::chrono::ceil<milliseconds>(loop_.next_timer() - loop_.now());
     // After a restart of the server the lease may be another one.
-    const milliseconds lease = std::chrono::seconds(server_.session().facts().lease_seconds);
+    const milliseconds lease = server_.lease();
     pause = std::clamp(due, kKeeperLook, std::max(kKeeperLook, lease / 8));
     keeper_looks_ = loop_.now() + pause;
   }
@@ -212,7 +210,7 @@ bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also)
 
 /// Of a program that polls. One that is not back after twice as long has its keeper do what it should.
 std::chrono::milliseconds ClientImpl::longest_pause() {
-  const std::chrono::milliseconds lease = std::chrono::seconds(server_.session().facts().lease_seconds);
+  const std::chrono::milliseconds lease = server_.lease();
   return std::min<std::chrono::milliseconds>(500ms, lease / 8);
 }
 
@@ -242,22 +240,21 @@ std::chrono::milliseconds ClientImpl::service() {
 
 Result<std::chrono::nanoseconds> ClientImpl::ping() {
   const auto before = async::Clock::now();  // the loop's is for who is inside
-  const auto once = [](nfs4::Session& session) -> async::Task<Status> {
-    auto reply = co_await session.call(session.begin("SEQUENCE"));
-    if (!reply) co_return reply.error();
-    co_return Status();
-  };
-  if (auto done = run<Status>([&] { return once(server_.session()); }); !done) return done.error();
+  if (auto done = run<Status>([this] { return engine().ping(); }); !done) return done.error();
   return async::Clock::now() - before;
 }
 
 Result<Attributes> ClientImpl::stat(std::string_view path, bool follow) {
-  auto node = on_path<Result<nfs4::Node>>(
-      path, [&](nfs4::Path at) { return names_->find(std::move(at), follow, nfs4::public_attributes()); });
-  if (!node) return node.error();
-  Attributes out = nfs4::to_public(node->attributes);
-  add_ids(std::span(&out, 1));
-  return out;
+  using Found = Result<Attributes>;
+  auto found = on_path<Found>(path, [&](engine::Path at) -> async::Task<Found> {
+    const std::string text = at.text();
+    auto object = co_await paths_->find(std::move(at), follow);
+    if (!object) co_return object.error();
+    if (object->attributes) co_return *object->attributes;
+    co_return co_await engine().attributes(nullptr, object->handle);
+  });
+  if (found) add_ids(std::span(&*found, 1));
+  return found;
 }
 
 /// Names that cannot be had in time have no numbers.
@@ -274,149 +271,141 @@ void ClientImpl::add_ids(std::span<Attributes> all) {
 }
 
 Result<std::string> ClientImpl::read_link(std::string_view path) {
-  return on_path<Result<std::string>>(path, [&](nfs4::Path at) { return names_->read_link(std::move(at)); });
+  return on_path<Result<std::string>>(path,
+                                      [&](engine::Path at) { return paths_->read_link(std::move(at)); });
 }
 
 Result<FilesystemSpace> ClientImpl::space(std::string_view path) {
-  using namespace nfs4;
-  static const bitmap4 wanted = bitmap_of({FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_FILES_TOTAL,
-                                           FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE, FATTR4_SPACE_TOTAL});
-  auto node = on_path<Result<Node>>(path, [&](Path at) { return names_->find(std::move(at), true, wanted); });
-  if (!node) return node.error();
-  const WireAttributes& a = node->attributes;
-  return FilesystemSpace{a.space_total.value_or(0), a.space_free.value_or(0), a.space_avail.value_or(0),
-                         a.files_total.value_or(0), a.files_free.value_or(0), a.files_avail.value_or(0)};
+  auto space =
+      on_path<Result<engine::Space>>(path, [&](engine::Path at) { return paths_->space(std::move(at)); });
+  if (!space) return space.error();
+  return space->space;
 }
 
 Status ClientImpl::list(std::string_view path, const std::function<bool(const DirectoryEntry&)>& entry) {
-  using namespace nfs4;
-  static const bitmap4 wanted = [] {
-    // RFC 8881 5.8.1.12: with it an entry that fails brings its reason instead of failing the whole READDIR.
-    bitmap4 map = public_attributes();
-    set_bit(map, FATTR4_RDATTR_ERROR);
-    return map;
-  }();
-  auto listing = on_path<Result<Namespace::Listing>>(
-      path, [&](Path at) { return names_->begin_list(std::move(at), wanted); });
-  if (!listing) return listing.error();
-  while (!listing->eof) {
-    auto entries = run<Result<std::vector<entry4>>>([&] { return names_->list_some(*listing); });
-    if (!entries) return entries.error();
-    std::vector<WireAttributes> wire(entries->size());
-    std::vector<Attributes> attributes(entries->size());
-    for (std::size_t i = 0; i < entries->size(); ++i) {
-      const entry4& e = (*entries)[i];
-      if (!decode_attributes(e.attrs, wire[i])) {
-        return undecodable_attributes(listing->path + "/" + e.name.value);
-      }
-      attributes[i] = to_public(wire[i]);
-    }
+  using Listing = Result<engine::Page>;
+  auto page = on_path<Listing>(path, [&](engine::Path at) { return paths_->list(std::move(at)); });
+  engine::CookieLoop circle;
+  for (std::uint64_t cookie = 0;;) {
+    if (!page) return page.error();
+    if (circle.closes_with_page(cookie, page->entries))
+      return engine::CookieLoop::error("READDIR", std::string(path));
+    std::vector<Attributes> attributes;
+    attributes.reserve(page->entries.size());
+    for (engine::Listed& one : page->entries) attributes.push_back(std::move(one.attributes));
     add_ids(attributes);
-    for (std::size_t i = 0; i < entries->size(); ++i) {
-      entry4& e = (*entries)[i];
+    for (std::size_t i = 0; i < attributes.size(); ++i) {
+      engine::Listed& from = page->entries[i];
       DirectoryEntry out;
-      out.name = std::move(e.name.value);
-      out.cookie = e.cookie;
-      const bool sound = wire[i].rdattr_error.value_or(NFS4_OK) == NFS4_OK;
-      if (sound) out.attributes.emplace(std::move(attributes[i]));
+      out.name = std::move(from.name);
+      out.cookie = cookie = from.cookie;
+      if (attributes[i].type != FileType::unknown) out.attributes.emplace(std::move(attributes[i]));
       if (!entry(out)) return {};
     }
+    if (page->eof) return {};
+    const engine::Page last = std::move(*page);
+    page = run<Listing>([&] { return engine().list(nullptr, last.directory, cookie, last.verifier); });
   }
+}
+
+namespace {
+
+/// What was made is of no interest to whoever gave its path.
+template <class T>
+Status done_or_error(const Result<T>& result) {
+  if (!result) return result.error();
   return {};
 }
 
+}  // namespace
+
 Status ClientImpl::make_directory(std::string_view path, std::uint32_t mode) {
-  return on_path<Status>(path, [&](nfs4::Path at) { return names_->make_directory(std::move(at), mode); });
+  return done_or_error(on_path<Result<engine::Made>>(
+      path, [&](engine::Path at) { return paths_->make_directory(std::move(at), mode); }));
 }
 Status ClientImpl::remove_file(std::string_view path) {
-  return on_path<Status>(path, [&](nfs4::Path at) { return names_->remove(std::move(at), false); });
+  return on_path<Status>(
+      path, [&](engine::Path at) { return paths_->remove(std::move(at), engine::Engine::Removed::file); });
 }
 Status ClientImpl::remove_directory(std::string_view path) {
-  return on_path<Status>(path, [&](nfs4::Path at) { return names_->remove(std::move(at), true); });
+  return on_path<Status>(path, [&](engine::Path at) {
+    return paths_->remove(std::move(at), engine::Engine::Removed::directory);
+  });
 }
 Status ClientImpl::rename(std::string_view from, std::string_view to) {
   return on_paths<Status>(
-      from, to, [&](nfs4::Path a, nfs4::Path b) { return names_->rename(std::move(a), std::move(b)); });
+      from, to, [&](engine::Path a, engine::Path b) { return paths_->rename(std::move(a), std::move(b)); });
 }
 Status ClientImpl::link(std::string_view existing, std::string_view created) {
-  return on_paths<Status>(existing, created, [&](nfs4::Path a, nfs4::Path b) {
-    return names_->link(std::move(a), std::move(b));
+  return on_paths<Status>(existing, created, [&](engine::Path a, engine::Path b) {
+    return paths_->link(std::move(a), std::move(b));
   });
 }
 Status ClientImpl::symlink(std::string_view text, std::string_view created) {
-  return on_path<Status>(created,
-                         [&](nfs4::Path at) { return names_->symlink(std::string(text), std::move(at)); });
+  return done_or_error(on_path<Result<engine::Made>>(
+      created, [&](engine::Path at) { return paths_->make_symlink(std::string(text), std::move(at)); }));
 }
 Status ClientImpl::set_attributes(std::string_view path, const SetAttributes& changes, bool follow) {
   return on_path<Status>(
-      path, [&](nfs4::Path at) { return names_->set_attributes(std::move(at), changes, follow); });
+      path, [&](engine::Path at) { return paths_->set_attributes(std::move(at), changes, follow); });
 }
 Result<unsigned> ClientImpl::access(std::string_view path, unsigned wanted) {
-  return on_path<Result<unsigned>>(path,
-                                   [&](nfs4::Path at) { return names_->access(std::move(at), wanted); });
+  auto rights = on_path<Result<engine::Rights>>(
+      path, [&](engine::Path at) { return paths_->access(std::move(at), wanted); });
+  if (!rights) return rights.error();
+  return rights->granted;
+}
+
+namespace {
+
+engine::Access access_of(OpenMode mode) {
+  switch (mode) {
+    case OpenMode::read:
+      return engine::Access::read;
+    case OpenMode::write:
+      return engine::Access::write;
+    case OpenMode::read_write:
+      break;
+  }
+  return engine::Access::both;
+}
+
+std::optional<engine::Engine::Creation> creation_of(const OpenFlags& flags) {
+  if (!flags.create) return std::nullopt;
+  engine::Engine::Creation out;
+  out.mode = flags.mode;
+  out.exclusive = flags.exclusive;
+  out.truncate = flags.truncate && !flags.exclusive;
+  return out;
+}
+
+}  // namespace
+
+async::Task<Result<engine::Opened>> ClientImpl::open_task(engine::Path path, OpenMode mode, OpenFlags flags) {
+  auto opened = co_await paths_->open(std::move(path), access_of(mode), creation_of(flags));
+  // With `create` the server has cut it already.
+  if (!opened || !flags.truncate || flags.create) co_return std::move(opened);
+  SetAttributes changes;
+  changes.size = 0;
+  auto cut = co_await engine().set_attributes(nullptr, opened->object.handle, changes, opened->file);
+  if (cut) co_return std::move(opened);
+  (void)co_await engine().close(std::move(opened->file));
+  co_return cut.error();
 }
 
 Result<std::unique_ptr<File>> ClientImpl::open(std::string_view path, OpenMode mode, const OpenFlags& flags) {
-  using Opened = Result<std::unique_ptr<nfs4::OpenFile>>;
-  auto file = on_path<Opened>(path, [&](nfs4::Path at) {
-    return nfs4::OpenFile::open(server_.session(), std::move(at), mode, flags);
+  std::string text;
+  auto opened = on_path<Result<engine::Opened>>(path, [&](engine::Path at) {
+    text = at.text();
+    return open_task(std::move(at), mode, flags);
   });
-  if (!file) return file.error();
-  return std::unique_ptr<File>(std::make_unique<FileImpl>(*this, std::move(*file)));
+  if (!opened) return opened.error();
+  return std::unique_ptr<File>(std::make_unique<FileImpl>(*this, std::move(*opened), std::move(text)));
 }
 
 Info ClientImpl::info() {
   const Crew::Inside inside(crew_);
-  const nfs4::SessionFacts& session = server_.session().facts();
-  const rpc::Channel& first = *server_.channels().front();
-  const rpcrdma::Facts& rdma = first.facts();
-  const fabric::Established& fabric = first.established();
-  Info out;
-  out.server = target_.host;
-  out.address = first.address();
-  out.fabric = fabric.fabric;
-  out.fabric_detail = fabric.detail;
-  out.fabric_reason = fabric.reason;
-  out.device = fabric.traits.device;
-  out.memory_windows = fabric.traits.memory_windows;
-  out.invalidation_offered = fabric.traits.remote_invalidation;
-  out.mpa_revision = fabric.mpa_revision;
-  out.crc = fabric.crc;
-  out.ird = fabric.ird;
-  out.ord = fabric.ord;
-  out.call_threshold = rdma.call_threshold;
-  out.reply_threshold = rdma.reply_threshold;
-  out.private_data = rdma.private_data_seen;
-  out.remote_invalidation = rdma.remote_invalidation;
-  out.credits_wanted = target_.options.credits;
-  out.credits_granted = rdma.granted;
-  out.minor_version = session.minor_version;
-  out.slots = session.slots;
-  out.max_request = session.max_request;
-  out.max_response = session.max_response;
-  out.max_response_cached = session.max_response_cached;
-  out.max_operations = session.max_operations;
-  out.rsize = rsize();
-  out.wsize = wsize();
-  out.lease_seconds = session.lease_seconds;
-  out.implementation_name = session.implementation_name;
-  out.implementation_domain = session.implementation_domain;
-  out.implementation_date = session.implementation_date;
-  out.server_owner = session.server_owner;
-  out.server_scope = session.server_scope;
-  out.client_id = session.client_id;
-  for (const std::byte b : session.session_id) {
-    out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4U];
-    out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
-  }
-  out.backchannel = session.backchannel;
-  out.connections = static_cast<std::uint32_t>(server_.session().usable_connections());
-  for (const auto& channel : server_.channels()) {
-    out.calls += channel->facts().calls;
-    out.retransmissions += channel->facts().retransmissions;
-    out.reconnects += channel->facts().reconnects;
-  }
-  return out;
+  return server_.info();
 }
 
 }  // namespace api

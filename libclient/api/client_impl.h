@@ -1,4 +1,4 @@
-// The public Client over the NFSv4 engine: one loop, one session, and a Crew of threads (crew.h).
+// The public Client on an engine: one loop, one server, and a Crew of threads (crew.h).
 //
 // Whoever calls starts the call on its own thread; one of those who wait runs the loop for all. The keeper
 // thread takes its turn when nobody waits: it answers the server's calls, renews the lease, notices a dead
@@ -11,12 +11,11 @@
 #include <thread>
 
 #include "api/crew.h"
-#include "api/server.h"
 #include "async/loop.h"
 #include "async/wakeup.h"
+#include "connect/server.h"
+#include "engine/paths.h"
 #include "ids/id_names.h"
-#include "nfs4/file.h"
-#include "nfs4/namespace.h"
 #include "nfsrdma/client.h"
 
 namespace nfsrdma::api {
@@ -26,7 +25,7 @@ class FileImpl;
 /// Where a client is. As it is by default: in this process, with a loop and a keeper of its own.
 struct Place {
   async::Loop* loop = nullptr;  ///< one that others run, too, and that keeps the lease: no keeper then
-  Surroundings surroundings = Surroundings::system();
+  connect::Surroundings surroundings = connect::Surroundings::system();
   std::optional<std::chrono::milliseconds> patience;  ///< as Server has it
 };
 
@@ -83,6 +82,7 @@ class ClientImpl final : public Client {
   R on_paths(std::string_view first, std::string_view second, Make make);
 
   // for FileImpl
+  [[nodiscard]] engine::Engine& engine() { return *server_.engine(); }
   [[nodiscard]] Crew& crew() { return crew_; }
   [[nodiscard]] async::Loop& loop() { return loop_; }
   [[nodiscard]] std::uint32_t rsize() const { return server_.rsize(); }
@@ -125,6 +125,7 @@ class ClientImpl final : public Client {
   };
 
   async::Task<Status> start_task(async::TimePoint deadline);
+  async::Task<Result<engine::Opened>> open_task(engine::Path path, OpenMode mode, OpenFlags flags);
   async::Task<Status> say_goodbye();
   void notice(const std::string& text);
   void keep();
@@ -147,8 +148,8 @@ class ClientImpl final : public Client {
   async::TimePoint serviced_{};      // when service() was
   async::TimePoint keeper_looks_{};  // when it will next; the past: soon
   std::vector<FileImpl*> files_;
-  Server server_;
-  std::unique_ptr<nfs4::Namespace> names_;
+  connect::Server server_;
+  std::optional<engine::Paths> paths_;  // once connected
   bool connected_ = false;
   bool interrupted_ = false;  // since the keeper looked
   int starting_ = 0;          // depth of start_read and start_write
@@ -160,7 +161,7 @@ class ClientImpl final : public Client {
 
 class FileImpl final : public File {
  public:
-  FileImpl(ClientImpl& client, std::shared_ptr<nfs4::OpenFile> file);
+  FileImpl(ClientImpl& client, engine::Opened opened, std::string path);
   ~FileImpl() override;
   Result<std::size_t> read(std::span<std::byte> data, std::uint64_t offset) override;
   Result<std::size_t> write(std::span<const std::byte> data, std::uint64_t offset) override;
@@ -172,11 +173,21 @@ class FileImpl final : public File {
   Result<std::optional<Extent>> next_extent(std::uint64_t offset) override;
   Status close() override;
 
+  // for ClientImpl
+  /// Commits what is unstable, and closes.
+  async::Task<Status> end();
+
  private:
-  friend class ClientImpl;
   class Pieces;
-  async::Task<Result<std::size_t>> read_all(std::span<std::byte> data, std::uint64_t offset);
-  async::Task<Result<std::size_t>> write_all(std::span<const std::byte> data, std::uint64_t offset);
+  template <class R, class Make>
+  R run(engine::Access access, Make make);
+  /// Why it cannot be used so, if it cannot.
+  [[nodiscard]] std::optional<Error> unusable(engine::Access access) const;
+  async::Task<Result<std::optional<Extent>>> find_extent(engine::ServerFile& file, std::uint64_t offset);
+  async::Task<Result<std::size_t>> read_all(engine::ServerFile& file, std::span<std::byte> data,
+                                            std::uint64_t offset);
+  async::Task<Result<std::size_t>> write_all(engine::ServerFile& file, std::span<const std::byte> data,
+                                             std::uint64_t offset);
   async::Task<void> read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset,
                                 Done done);
   async::Task<void> write_beside(std::uint64_t key, std::span<const std::byte> data, std::uint64_t offset,
@@ -188,7 +199,10 @@ class FileImpl final : public File {
   [[nodiscard]] Error too_large(const char* what, std::size_t size, std::uint32_t most) const;
 
   ClientImpl& client_;
-  std::shared_ptr<nfs4::OpenFile> file_;
+  engine::ServerFileRef file_;
+  bool closed_ = false;
+  const engine::FileHandle handle_;
+  const std::string path_;
   // Asynchronous calls under way, with their ids in the loop; for who is inside.
   std::map<std::uint64_t, std::uint64_t> pending_;
   std::uint64_t last_key_ = 0;

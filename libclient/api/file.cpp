@@ -5,9 +5,20 @@
 #include "async/tasks.h"
 
 namespace nfsrdma::api {
+namespace {
 
-FileImpl::FileImpl(ClientImpl& client, std::shared_ptr<nfs4::OpenFile> file)
-    : client_(client), file_(std::move(file)) {
+constexpr engine::Access kAny{};  // whatever the file was opened for
+
+/// A call that ends with an Error before it has begun.
+template <class R>
+async::Task<R> refused(Error error) {
+  co_return error;
+}
+
+}  // namespace
+
+FileImpl::FileImpl(ClientImpl& client, engine::Opened opened, std::string path)
+    : client_(client), file_(std::move(opened.file)), handle_(opened.object.handle), path_(std::move(path)) {
   const Crew::Inside inside(client_.crew());
   client_.add(*this);
 }
@@ -29,9 +40,29 @@ FileImpl::~FileImpl() {
 }
 
 Error FileImpl::too_large(const char* what, std::size_t size, std::uint32_t most) const {
-  return {ErrorKind::usage, EINVAL, what, file_->path(),
+  return {ErrorKind::usage, EINVAL, what, path_,
           std::to_string(size) + " bytes in one request; this server takes " + std::to_string(most) +
               " (Info::rsize, wsize)"};
+}
+
+std::optional<Error> FileImpl::unusable(engine::Access access) const {
+  if (closed_) return Error(ErrorKind::usage, EBADF, "", path_, "the file has been closed");
+  const auto bits = [](engine::Access of) { return static_cast<unsigned>(of); };
+  if ((bits(access) & ~bits(file_->access())) == 0) return std::nullopt;
+  const bool reads = access == engine::Access::read;
+  return Error(ErrorKind::usage, EBADF, reads ? "READ" : "WRITE", path_,
+               reads ? "the file was opened for writing only" : "the file was opened for reading only");
+}
+
+/// ClientImpl::run() for a call on the file, which stays until the call ends.
+template <class R, class Make>
+R FileImpl::run(engine::Access access, Make make) {
+  engine::ServerFileRef file;
+  return client_.run<R>([&]() -> async::Task<R> {
+    if (auto why = unusable(access)) return refused<R>(std::move(*why));
+    file = file_;
+    return make(*file);
+  });
 }
 
 // ---- asynchronous ----
@@ -53,7 +84,7 @@ async::Task<void> FileImpl::read_beside(std::uint64_t key, std::span<std::byte> 
 
 async::Task<void> FileImpl::write_beside(std::uint64_t key, std::span<const std::byte> data,
                                          std::uint64_t offset, Done done) {
-  auto result = co_await file_->write(data, offset);
+  auto result = co_await file_->write(data, {}, offset, engine::Stability::unstable, nullptr);
   co_await tell(key, std::move(result), std::move(done));
 }
 
@@ -70,6 +101,7 @@ void FileImpl::start(Make make) {
 
 void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done done) {
   start([&](std::uint64_t key) {
+    if (auto why = unusable(engine::Access::read)) return tell(key, std::move(*why), std::move(done));
     if (data.size() > client_.rsize()) {
       return tell(key, too_large("READ", data.size(), client_.rsize()), std::move(done));
     }
@@ -79,6 +111,7 @@ void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done 
 
 void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset, Done done) {
   start([&](std::uint64_t key) {
+    if (auto why = unusable(engine::Access::write)) return tell(key, std::move(*why), std::move(done));
     if (data.size() > client_.wsize()) {
       return tell(key, too_large("WRITE", data.size(), client_.wsize()), std::move(done));
     }
@@ -138,55 +171,93 @@ class FileImpl::Pieces {
   async::Tasks tasks_;  // the last: they use the others
 };
 
-async::Task<Result<std::size_t>> FileImpl::read_all(std::span<std::byte> data, std::uint64_t offset) {
-  const auto file = file_;
-  if (data.size() <= client_.rsize()) co_return co_await file->read(data, offset);
+async::Task<Result<std::size_t>> FileImpl::read_all(engine::ServerFile& file, std::span<std::byte> data,
+                                                    std::uint64_t offset) {
+  if (data.size() <= client_.rsize()) co_return co_await file.read(data, offset);
   Pieces pieces(client_.loop(), data.size(), client_.rsize(), [&](std::size_t begin, std::size_t size) {
-    return file->read(data.subspan(begin, size), offset + begin);
+    return file.read(data.subspan(begin, size), offset + begin);
   });
   co_return co_await pieces.run(1);  // a small file needs no more
 }
 
-async::Task<Result<std::size_t>> FileImpl::write_all(std::span<const std::byte> data, std::uint64_t offset) {
-  const auto file = file_;
-  if (data.size() <= client_.wsize()) co_return co_await file->write(data, offset);
-  Pieces pieces(client_.loop(), data.size(), client_.wsize(), [&](std::size_t begin, std::size_t size) {
-    return file->write(data.subspan(begin, size), offset + begin);
-  });
+async::Task<Result<std::size_t>> FileImpl::write_all(engine::ServerFile& file,
+                                                     std::span<const std::byte> data, std::uint64_t offset) {
+  const auto write = [&](std::size_t begin, std::size_t size) {
+    return file.write(data.subspan(begin, size), {}, offset + begin, engine::Stability::unstable, nullptr);
+  };
+  if (data.size() <= client_.wsize()) co_return co_await write(0, data.size());
+  Pieces pieces(client_.loop(), data.size(), client_.wsize(), write);
   co_return co_await pieces.run(Pieces::kInFlight);
 }
 
 Result<std::size_t> FileImpl::read(std::span<std::byte> data, std::uint64_t offset) {
-  return client_.run<Result<std::size_t>>([&] { return read_all(data, offset); });
+  return run<Result<std::size_t>>(engine::Access::read,
+                                  [&](engine::ServerFile& file) { return read_all(file, data, offset); });
 }
 
 Result<std::size_t> FileImpl::write(std::span<const std::byte> data, std::uint64_t offset) {
-  return client_.run<Result<std::size_t>>([&] { return write_all(data, offset); });
+  return run<Result<std::size_t>>(engine::Access::write,
+                                  [&](engine::ServerFile& file) { return write_all(file, data, offset); });
+}
+
+// ---- the rest ----
+
+async::Task<Status> FileImpl::end() {
+  if (std::exchange(closed_, true)) co_return Status();
+  const auto file = file_;
+  auto synced = co_await file->commit(nullptr);
+  auto done = co_await client_.engine().close(file);
+  co_return synced ? done : synced;
+}
+
+async::Task<Result<std::optional<Extent>>> FileImpl::find_extent(engine::ServerFile& file,
+                                                                 std::uint64_t offset) {
+  const auto explained = [this](const Error& error) {
+    if (error.errno_value() != EOPNOTSUPP) return error;
+    return Error(ErrorKind::server, ENOTSUP, "SEEK", path_,
+                 "the server cannot tell where holes are; transfer the file without -p");
+  };
+  auto now = co_await file.attributes();
+  if (!now) co_return now.error();
+  if (offset >= now->size) co_return std::optional<Extent>();
+  auto data = co_await file.seek(offset, false);
+  if (!data) co_return explained(data.error());
+  if (!*data || **data > offset) {
+    const std::uint64_t end = *data ? std::min(**data, now->size) : now->size;
+    co_return Extent{offset, end - offset, true};
+  }
+  auto hole = co_await file.seek(offset, true);
+  if (!hole) co_return explained(hole.error());
+  const std::uint64_t end = *hole && **hole > offset ? std::min(**hole, now->size) : now->size;
+  co_return Extent{offset, end - offset, false};
 }
 
 Status FileImpl::sync() {
-  return client_.run<Status>([&] { return file_->commit(); });
+  return run<Status>(kAny, [](engine::ServerFile& file) { return file.commit(nullptr); });
 }
 
 Result<Attributes> FileImpl::attributes() {
-  auto wire =
-      client_.run<Result<nfs4::WireAttributes>>([&] { return file_->attributes(nfs4::public_attributes()); });
-  if (!wire) return wire.error();
-  Attributes out = nfs4::to_public(*wire);
-  client_.add_ids(std::span(&out, 1));
+  auto out = run<Result<Attributes>>(kAny, [](engine::ServerFile& file) { return file.attributes(); });
+  if (out) client_.add_ids(std::span(&*out, 1));
   return out;
 }
 
 Status FileImpl::set_attributes(const SetAttributes& changes) {
-  return client_.run<Status>([&] { return file_->set_attributes(changes); });
+  auto set = run<Result<Attributes>>(kAny, [&](engine::ServerFile& file) {
+    const bool writes = file.access() != engine::Access::read;
+    return client_.engine().set_attributes(nullptr, handle_, changes, writes ? file_ : nullptr);
+  });
+  if (!set) return set.error();
+  return {};
 }
 
 Result<std::optional<Extent>> FileImpl::next_extent(std::uint64_t offset) {
-  return client_.run<Result<std::optional<Extent>>>([&] { return file_->next_extent(offset); });
+  return run<Result<std::optional<Extent>>>(
+      kAny, [&](engine::ServerFile& file) { return find_extent(file, offset); });
 }
 
 Status FileImpl::close() {
-  return client_.run<Status>([&] { return file_->close(); });
+  return client_.run<Status>([this] { return end(); });
 }
 
 }  // namespace nfsrdma::api

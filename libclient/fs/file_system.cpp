@@ -35,7 +35,7 @@ Error refusal(int code, const char* operation, const std::string& name, const ch
   return {ErrorKind::usage, code, operation, name, why};
 }
 
-FileSystem::FileSystem(std::unique_ptr<Engine> engine, Options options, const Object& root)
+FileSystem::FileSystem(std::shared_ptr<Engine> engine, Options options, const Object& root)
     : engine_(std::move(engine)),
       loop_(engine_->loop()),
       options_(options),
@@ -255,13 +255,25 @@ async::Task<Result<Entry>> FileSystem::find_above(Caller caller, std::uint64_t d
   co_return found_again(got->handle, *told, as_of);
 }
 
+async::Task<Result<std::optional<Object>>> FileSystem::find_name(Caller caller, FileHandle directory,
+                                                                 std::string name) {
+  Spot spot(directory);
+  spot.names.push_back(std::move(name));
+  auto found = co_await engine_->find(std::move(caller), std::move(spot));
+  if (found) co_return std::optional<Object>(std::move(*found));
+  const Error refused = found.error();
+  if (refused.kind() == ErrorKind::server && refused.errno_value() == ENOENT)
+    co_return std::optional<Object>();
+  co_return refused;
+}
+
 async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t directory, std::string name) {
   if (name == ".") co_return co_await find_again(std::move(caller), directory);
   if (name == "..") co_return co_await find_above(std::move(caller), directory);
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   const std::uint64_t as_of = changes_;
-  auto found = co_await engine_->lookup(std::move(caller), (*parent)->handle, name);
+  auto found = co_await find_name(std::move(caller), (*parent)->handle, name);
   if (!found) co_return found.error();
   if (!*found) co_return absent();
   co_return co_await made(std::move(**found), *parent, std::move(name), as_of);
@@ -313,9 +325,9 @@ async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned
   auto inode = find(id);
   if (!inode) co_return inode.error();
   const unsigned wanted = mode & (R_OK | W_OK | X_OK);
-  auto granted = co_await engine_->access(std::move(caller), (*inode)->handle, (*inode)->type, wanted);
-  if (!granted) co_return granted.error();
-  if (*granted != wanted) {
+  auto rights = co_await engine_->access(std::move(caller), (*inode)->handle, wanted);
+  if (!rights) co_return rights.error();
+  if (rights->granted != wanted) {
     co_return refusal(EACCES, "ACCESS", (*inode)->label, "permission denied by the server");
   }
   co_return Status();
@@ -385,7 +397,7 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
     Engine::Creation how;
     how.mode = mode;
     how.exclusive = true;
-    auto opened = co_await engine_->create(std::move(caller), (*parent)->handle, name, Access::write, how);
+    auto opened = co_await engine_->open_at(std::move(caller), (*parent)->handle, name, Access::write, how);
     if (!opened) co_return opened.error();
     naming.brought(opened->directory);
     (void)co_await engine_->close(std::move(opened->file));
@@ -419,7 +431,7 @@ async::Task<Result<std::shared_ptr<Inode>>> FileSystem::open_target(Caller calle
                                                                     std::string name) {
   std::shared_ptr<Inode> none;
   if (engine_->open_files() == engine_->kept_files()) co_return none;
-  auto found = co_await engine_->lookup(std::move(caller), directory, std::move(name));
+  auto found = co_await find_name(std::move(caller), directory, std::move(name));
   if (!found) co_return found.error();
   if (!*found) co_return none;
   auto inode = inodes_.find((*found)->handle);
@@ -448,7 +460,8 @@ Inode::Hidden FileSystem::hiding_place(const Inode& directory, const Inode& inod
 async::Task<void> FileSystem::remove_hidden(Inode::Hidden where) {
   std::optional<Naming> naming;
   if (auto directory = inodes_.find(where.directory)) naming.emplace(*this, std::move(directory), where.name);
-  auto removed = co_await engine_->remove(std::move(where.caller), where.directory, where.name);
+  auto removed =
+      co_await engine_->remove(std::move(where.caller), where.directory, where.name, Engine::Removed::file);
   if (removed && naming) naming->gone(where.name);
 }
 
@@ -498,19 +511,20 @@ async::Task<Status> FileSystem::remove_file(Caller caller, std::uint64_t directo
     if (done) naming.gone(name);
     co_return done;
   }
-  co_return co_await remove_name(naming, std::move(caller), *parent, std::move(name));
+  co_return co_await remove_name(naming, std::move(caller), *parent, std::move(name), Engine::Removed::file);
 }
 
 async::Task<Status> FileSystem::remove_directory(Caller caller, std::uint64_t directory, std::string name) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   Naming naming(*this, *parent, name);
-  co_return co_await remove_name(naming, std::move(caller), *parent, std::move(name));
+  co_return co_await remove_name(naming, std::move(caller), *parent, std::move(name),
+                                 Engine::Removed::directory);
 }
 
 async::Task<Status> FileSystem::remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
-                                            std::string name) {
-  auto removed = co_await engine_->remove(std::move(caller), directory->handle, name);
+                                            std::string name, Engine::Removed what) {
+  auto removed = co_await engine_->remove(std::move(caller), directory->handle, name, what);
   if (!removed && is_refusal(removed.error())) co_return removed.error();
   unlinked(*directory, name);
   if (!removed) co_return removed.error();
@@ -565,7 +579,7 @@ async::Task<Result<Renamed>> FileSystem::rename_now(Renaming what) {
 /// `replaced`, if there is one, is open here and loses the new name.
 async::Task<Result<Renamed>> FileSystem::rename_over(Renaming what, std::shared_ptr<Inode> replaced) {
   if (!replaced || replaced->is_hidden()) co_return co_await rename_now(std::move(what));
-  auto source = co_await engine_->lookup(what.caller, what.source->handle, what.old_name);
+  auto source = co_await find_name(what.caller, what.source->handle, what.old_name);
   if (!source) co_return source.error();
   if (!*source) co_return refusal(ENOENT, "rename", what.old_name, "there is no such name");
   // Two links of one file: POSIX has rename() do nothing then, and so do servers.
@@ -612,7 +626,7 @@ async::Task<Result<Renamed>> FileSystem::rename_over_renamed(Renaming what, std:
   // Wherever the hidden name may be the only one that is left, it stays, also behind the close: a file too
   // many is better than one that is lost.
   if (!is_refusal(renamed.error())) co_return renamed;
-  auto taken = co_await engine_->lookup(what.caller, where.directory, what.new_name);
+  auto taken = co_await find_name(what.caller, where.directory, what.new_name);
   if (!taken || *taken) co_return renamed;
   (void)co_await engine_->rename(what.caller, where.directory, where.name, where.directory, what.new_name);
   co_return renamed;
@@ -640,7 +654,7 @@ async::Task<Status> FileSystem::read_page(std::shared_ptr<DirectoryHandle> direc
   auto page = co_await engine_->list(at.caller, at.inode->handle, cookie, at.page.verifier);
   if (!page) co_return page.error();
   if (at.circle.closes_with_page(cookie, page->entries))
-    co_return listing::CookieLoop::error("READDIR", at.inode->label);
+    co_return engine::CookieLoop::error("READDIR", at.inode->label);
   at.page = std::move(*page);
   at.page_begin = cookie;
   at.as_of = as_of;

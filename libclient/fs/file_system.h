@@ -1,4 +1,4 @@
-// A mounted file system: what a kernel's requests become for a protocol's engine (engine.h).
+// A mounted file system: what a kernel's requests become for a protocol's engine (engine/engine.h).
 //
 // Inodes are numbers (inodes.h); every operation names the caller whose rights count. Each is one round trip
 // where the server lets it be.
@@ -61,13 +61,13 @@
 #include <string>
 #include <vector>
 
+#include "engine/cookie_loop.h"
+#include "engine/engine.h"
 #include "fs/counters.h"
-#include "fs/engine.h"
 #include "fs/inodes.h"
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
 #include "fs/write_window.h"
-#include "listing/cookie_loop.h"
 
 namespace nfsrdma::fs {
 
@@ -114,7 +114,7 @@ struct DirectoryHandle {
   const std::shared_ptr<Inode> inode;
   const Caller caller;  ///< whose rights count, whoever lists it
   Page page;
-  listing::CookieLoop circle;
+  engine::CookieLoop circle;
   std::uint64_t page_begin = 0;              ///< the cookie that the page came behind
   std::uint64_t as_of = 0, names_as_of = 0;  ///< of the changes that were made here
   async::TimePoint came;                     ///< when the page was answered
@@ -126,8 +126,8 @@ Error refusal(int code, const char* operation, const std::string& name, const ch
 
 class FileSystem {
  public:
-  /// `root`: what Engine::root() gave.
-  FileSystem(std::unique_ptr<Engine> engine, Options options, const Object& root);
+  /// `root`: the directory that is mounted.
+  FileSystem(std::shared_ptr<Engine> engine, Options options, const Object& root);
   ~FileSystem();
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;
@@ -265,6 +265,8 @@ class FileSystem {
   async::Task<void> remove_hidden(Inode::Hidden where);
   async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                            std::shared_ptr<Inode> inode);
+  /// None: there is no such name.
+  async::Task<Result<std::optional<Object>>> find_name(Caller caller, FileHandle directory, std::string name);
   async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
                                                           std::string name);
   /// A rename that is under way.
@@ -352,7 +354,7 @@ class FileSystem {
     std::vector<Name> names_;
   };
   async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
-                                  std::string name);
+                                  std::string name, Engine::Removed what);
   async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
                                   std::uint64_t as_of);
   async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::shared_ptr<Inode> directory,
@@ -400,7 +402,7 @@ class FileSystem {
   async::Task<void> send_old_gathered();
   [[nodiscard]] Status refused_xattr(const std::string& name) const;
 
-  const std::unique_ptr<Engine> engine_;
+  const std::shared_ptr<Engine> engine_;
   async::Loop& loop_;
   const Options options_;
   Numbering numbering_;

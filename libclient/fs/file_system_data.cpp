@@ -91,7 +91,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   how.exclusive = (flags & O_EXCL) != 0;
   how.truncate = (flags & O_TRUNC) != 0;
   Naming naming(*this, *parent, name);
-  auto opened = co_await engine_->create(caller, (*parent)->handle, name, access_of(flags), how);
+  auto opened = co_await engine_->open_at(caller, (*parent)->handle, name, access_of(flags), how);
   if (!opened) co_return opened.error();
   naming.brought(opened->directory);
   auto entered = co_await made(std::move(opened->object), *parent, std::move(name), naming.as_of());

@@ -23,12 +23,14 @@
 #include <vector>
 
 #include "async/event.h"
-#include "fs/engine.h"
+#include "engine/engine.h"
 #include "fs/late_errors.h"
 #include "fs/name_changes.h"
 #include "fs/pending_writes.h"
 
 namespace nfsrdma::fs {
+
+using namespace engine;  // NOLINT: this layer speaks in its words
 
 class OpenHandle;
 

@@ -127,9 +127,12 @@ class Compound {
     using namespace op;
     if constexpr (is_one_of<Op, PUTFH>) {
       current_ = hash_of(args.object);
+    } else if constexpr (is_one_of<Op, PUTROOTFH, LOOKUP, LOOKUPP, RESTOREFH>) {
+      current_.reset();
     } else if constexpr (is_one_of<Op, WRITE, SETATTR, ALLOCATE, DEALLOCATE, COPY, CLONE, SETXATTR,
                                    REMOVEXATTR>) {
-      changes_.handle = current_;
+      if (current_) changes_.handle = current_;
+      if (!current_) changes_.any = true;
     } else if constexpr (is_one_of<Op, LINK, REMOVE, RENAME>) {
       changes_.any = true;
     } else if constexpr (is_one_of<Op, OPEN>) {
@@ -145,7 +148,7 @@ class Compound {
   std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none
   std::uint32_t count_ = 0;
   std::uint32_t first_modifying_ = ~0U;
-  std::size_t current_ = 0;  // hash of the current file handle, as far as it was given
+  std::optional<std::size_t> current_;  // hash of the current file handle, if it was given
   Changes changes_;
   bool repeatable_ = true;
 };

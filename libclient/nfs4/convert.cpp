@@ -47,6 +47,11 @@ const bitmap4& public_attributes() {
   return map;
 }
 
+std::optional<Attributes> to_public(const std::optional<WireAttributes>& wire) {
+  if (!wire) return std::nullopt;
+  return to_public(*wire);
+}
+
 Attributes to_public(const WireAttributes& wire) {
   Attributes out;
   out.type = wire.type ? to_public(*wire.type) : FileType::unknown;

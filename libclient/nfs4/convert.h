@@ -1,6 +1,7 @@
 // Between the public API's values and NFSv4's.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "nfs4/types/attributes.h"
@@ -12,6 +13,7 @@ namespace nfsrdma::nfs4 {
 const bitmap4& public_attributes();
 /// Owners that the server gives as names have no numbers yet (ids/id_names.h has them).
 Attributes to_public(const WireAttributes& wire);
+std::optional<Attributes> to_public(const std::optional<WireAttributes>& wire);
 /// For SETATTR, OPEN and CREATE.
 fattr4 encode_changes(const SetAttributes& changes);
 Error undecodable_attributes(std::string path);

@@ -22,24 +22,6 @@ constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCo
 constexpr async::Clock::duration kOpenOvertakes = std::chrono::milliseconds(200);
 constexpr int kMostTries = 4;
 
-std::uint32_t share_of(OpenMode mode) {
-  switch (mode) {
-    case OpenMode::read:
-      return OPEN4_SHARE_ACCESS_READ;
-    case OpenMode::write:
-      return OPEN4_SHARE_ACCESS_WRITE;
-    case OpenMode::read_write:
-      break;
-  }
-  return OPEN4_SHARE_ACCESS_BOTH;
-}
-
-/// g++ 12 does not take a braced list inside a coroutine.
-const bitmap4& size_only() {
-  static const bitmap4 map = bitmap_of({FATTR4_SIZE});
-  return map;
-}
-
 // GETATTR behind what changed the file, for whoever wants to know.
 void add_after(Compound& compound, const OpenFile::After* after) {
   if (after != nullptr) add_getattr(compound, public_attributes());
@@ -48,21 +30,6 @@ bool take_after(CompoundReply& reply, OpenFile::After* after) {
   if (after == nullptr) return true;
   after->reset();
   return take_getattr(reply, public_attributes(), *after);
-}
-
-openflag4 how_to_open(async::Loop& loop, const OpenFlags& flags) {
-  if (!flags.create) return openflag4::of<OPEN4_NOCREATE>();
-  SetAttributes changes;
-  changes.mode = flags.mode;
-  createhow4 how;
-  if (flags.exclusive) {
-    // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
-    how.emplace<EXCLUSIVE4_1>() = {unique_verifier(loop), encode_changes(changes)};
-  } else {
-    if (flags.truncate) changes.size = 0;
-    how.emplace<UNCHECKED4>() = encode_changes(changes);
-  }
-  return openflag4::of<OPEN4_CREATE>(std::move(how));
 }
 
 }  // namespace
@@ -110,59 +77,6 @@ OpenFile::~OpenFile() {
   session_.loop().drop(commit_task_);
   if (is_open_) session_.release(open_);
   if (siblings_) std::erase(*siblings_, this);
-}
-
-async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, Path path, OpenMode mode,
-                                                              OpenFlags flags) {
-  Namespace names(session);
-  auto file = std::make_unique<OpenFile>(session);
-  Open& open = file->open_;
-  open.access = share_of(mode);
-  open.owner = session.next_owner();
-  const openflag4 how = how_to_open(session.loop(), flags);
-  const Session::Opening opening(session);
-  open_delegation4 delegation;
-  for (;;) {
-    if (path.is_root()) co_return status_error(NFS4ERR_ISDIR, "open", "/");
-    auto done = co_await names.on_path(
-        path, 1, "open",
-        [&](Compound& compound, const Path& at) {
-          OPEN4args args = open_arguments(session, open);
-          args.openhow = how;
-          args.claim = open_claim4::of<CLAIM_NULL>(component4{at.last()});
-          compound.add<op::OPEN>(args);
-          compound.add<op::GETFH>();
-        },
-        [&](CompoundReply& reply) {
-          OPEN4res res;
-          GETFH4res handle;
-          if (!reply.take<op::OPEN>(res) || !reply.take<op::GETFH>(handle)) return false;
-          open.stateid = res.get<NFS4_OK>()->stateid;
-          delegation = std::move(res.get<NFS4_OK>()->delegation);
-          open.file = handle.get<NFS4_OK>()->object;
-          return true;
-        });
-    if (done) break;
-    if (done.error().status() != NFS4ERR_SYMLINK || flags.exclusive) co_return done.error();
-    auto changed = co_await names.canonicalise(path, true);
-    if (!changed) co_return changed.error();
-    if (!*changed) co_return done.error();
-  }
-  open.path = path.text();
-  open.epoch = session.epoch();
-  session.hold(file->state_);
-  file->is_open_ = true;
-  session.take_delegation(open, delegation);
-  // An existing file opened for truncation without create; with it the server did so at OPEN.
-  if (flags.truncate && !flags.create) {
-    SetAttributes changes;
-    changes.size = 0;
-    if (auto done = co_await file->set_attributes(changes); !done) {
-      (void)co_await file->close();
-      co_return done.error();
-    }
-  }
-  co_return std::move(file);
 }
 
 async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::uint64_t offset) {
@@ -284,11 +198,11 @@ async::Task<Status> OpenFile::make_room() {
 
 /// Whether the error ends it for data that is not stable. One that is not the server's answer does not.
 bool OpenFile::gives_up(const Error& error) const {
-  return lost_data_ && error.kind() == ErrorKind::server;
+  return *lost_data_ && error.kind() == ErrorKind::server;
 }
 
 void OpenFile::tell_lost(const Error& error) {
-  if (*lost_data_) (*lost_data_)(open_.file, error);
+  (*lost_data_)(open_.file, error);
 }
 
 async::Task<void> OpenFile::commit_beside() {
@@ -371,7 +285,7 @@ async::Task<Status> OpenFile::commit(After* after) {
     }
     if (late_error_) {
       const Error late = *std::exchange(late_error_, std::nullopt);
-      if (!lost_data_) co_return late;  // else what it was about is there to be tried again
+      if (!*lost_data_) co_return late;  // else what it was about is there to be tried again
     }
     if (uncommitted_.empty() || stable_number_ >= number) co_return Status();
     const async::Flagged flag(committing_, committed_);
@@ -428,37 +342,6 @@ void OpenFile::replaced(std::uint64_t offset, std::uint64_t length) {
   uncommitted_.cover(offset, length);
   if (!siblings_) return;
   for (OpenFile* other : *siblings_) other->uncommitted_.cover(offset, length);
-}
-
-async::Task<Result<std::optional<Extent>>> OpenFile::next_extent(std::uint64_t offset) {
-  const auto unsupported = [this] {
-    return Error(ErrorKind::server, ENOTSUP, "SEEK", open_.path,
-                 "the server cannot tell where holes are; transfer the file without -p");
-  };
-  if (session_.facts().minor_version < 2) co_return unsupported();
-  auto now = co_await attributes(size_only());
-  if (!now) co_return now.error();
-  const std::uint64_t size = now->size.value_or(0);
-  if (offset >= size) co_return std::optional<Extent>();
-  auto data = co_await seek(offset, NFS4_CONTENT_DATA);
-  if (!data) co_return is_unsupported(data.error()) ? unsupported() : data.error();
-  if (!*data || **data > offset) {
-    const std::uint64_t end = *data ? std::min(**data, size) : size;
-    co_return Extent{offset, end - offset, true};
-  }
-  auto hole = co_await seek(offset, NFS4_CONTENT_HOLE);
-  if (!hole) co_return hole.error();
-  const std::uint64_t end = *hole && **hole > offset ? std::min(**hole, size) : size;
-  co_return Extent{offset, end - offset, false};
-}
-
-async::Task<Status> OpenFile::close() {
-  if (!is_open_) co_return Status();
-  auto synced = co_await commit();
-  auto done = co_await give_up_state();
-  if (is_open_) session_.release(open_);
-  is_open_ = false;
-  co_return synced ? done : synced;
 }
 
 std::uint32_t OpenFile::Sharing::needed() const {
@@ -570,17 +453,6 @@ async::Task<Status> OpenFile::downgrade(std::uint32_t access) {
     // Somebody opened it: to be judged anew.
     if (!again || sharing_.needed() != access) co_return Status();
   }
-}
-
-async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4 stateid,
-                                      SetAttributes changes, std::string path) {
-  Compound compound = session.begin("SETATTR");
-  compound.add<op::PUTFH>({handle});
-  compound.add<op::SETATTR>({stateid, encode_changes(changes)});
-  auto reply = co_await session.call(std::move(compound));
-  if (!reply) co_return reply.error();
-  if (reply->take<op::PUTFH>() && reply->take<op::SETATTR>()) co_return Status();
-  co_return session.error_of(*reply, "SETATTR", path);
 }
 
 }  // namespace nfsrdma::nfs4

@@ -8,17 +8,16 @@
 //
 // commit() makes stable what was written when it began; what comes later does not prolong it.
 //
-// Where the server refuses to make unstable data stable, or to take it again after a restart, whoever has the
-// file for himself hears so from commit() and may try again. A file that is shared out tells everybody, by
-// its LostData, and gives the data up: nobody would know that it is still to come.
+// Where the server refuses to make unstable data stable, or to take it again after a restart, commit() says so
+// and may be tried again. With a LostData that is told instead, and the data is given up: among many users
+// nobody would know that it is still to come.
 //
 // While the file is delegated to this client nobody else changes it: its attributes are asked for once.
 //
 // A stateid that the server no longer knows is had again (Session::reopen) and the operation repeated. What
 // it cannot be had again for, and locks that were lost (locks.h), are what every further use gives.
 //
-// There are two ways to one: open(), which has it for itself, and OpenFiles (open_files.h), which shares it
-// between all who open the file on behalf of one caller.
+// OpenFiles (open_files.h) makes them, and shares each between all who open the file on behalf of one caller.
 //
 // Confined to the loop's thread. Must not be destroyed while one of its tasks runs.
 #pragma once
@@ -32,16 +31,12 @@
 #include <string>
 
 #include "async/under_way.h"
+#include "nfs4/convert.h"
 #include "nfs4/loss_limit.h"
-#include "nfs4/namespace.h"
 #include "nfs4/session.h"
 #include "nfs4/uncommitted.h"
 
 namespace nfsrdma::nfs4 {
-
-/// SETATTR; `stateid` is that of an open file, or zero (RFC 8881 8.2.3).
-async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4 stateid,
-                                      SetAttributes changes, std::string path);
 
 /// One that nobody else makes: for EXCLUSIVE4_1.
 verifier4 unique_verifier(async::Loop& loop);
@@ -58,8 +53,6 @@ class OpenFile {
   /// Hears of unstable data that will never be stable.
   using LostData = std::function<void(const nfs_fh4&, const Error&)>;
 
-  static async::Task<Result<std::unique_ptr<OpenFile>>> open(Session& session, Path path, OpenMode mode,
-                                                             OpenFlags flags);
   explicit OpenFile(Session& session);
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;
@@ -80,8 +73,6 @@ class OpenFile {
   /// What another call has brought, while Session::modifications() was `as_of`.
   void know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of);
   async::Task<Status> set_attributes(SetAttributes changes);
-  async::Task<Result<std::optional<Extent>>> next_extent(std::uint64_t offset);
-  async::Task<Status> close();
 
   // ---- NFSv4.2 (file_v42.cpp; RFC 7862 15). An Error with NFS4ERR_NOTSUPP where there is no such operation,
   // and for what else makes a caller do it by himself: is_unsupported() ----

@@ -6,7 +6,6 @@
 
 #include "async/buggify.h"
 #include "nfs4/convert.h"
-#include "nfs4/namespace.h"
 #include "nfs4/types/readdir.h"
 #include "nfs4/types/status.h"
 
@@ -17,7 +16,7 @@ namespace {
 const bitmap4& space_attributes() {
   static const bitmap4 map =
       bitmap_of({FATTR4_FSID, FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_FILES_TOTAL, FATTR4_MAXNAME,
-                 FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE, FATTR4_SPACE_TOTAL});
+                 FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE, FATTR4_SPACE_TOTAL, FATTR4_TYPE});
   return map;
 }
 
@@ -46,6 +45,18 @@ bool take_node(CompoundReply& reply, const bitmap4& wanted, Node& node) {
   return true;
 }
 
+/// The handle of a spot: from a GETFH where it was walked to.
+bool take_walked(CompoundReply& reply, const Spot& spot, nfs_fh4& handle) {
+  if (spot.is_handle()) {
+    handle = *spot.from;
+    return true;
+  }
+  GETFH4res res;
+  if (!reply.take<op::GETFH>(res)) return false;
+  handle = res.get<NFS4_OK>()->object;
+  return true;
+}
+
 }  // namespace
 
 void add_getattr(Compound& compound, const bitmap4& wanted) {
@@ -64,40 +75,25 @@ bool take_getattr(CompoundReply& reply, const bitmap4& wanted, std::optional<Wir
   return true;
 }
 
-bool take_link(CompoundReply& reply, std::string& text) {
-  READLINK4res res;
-  if (!reply.take<op::READLINK>(res)) return false;
-  const auto& link = res.get<NFS4_OK>()->link.data;
-  text.assign(reinterpret_cast<const char*>(link.data()), link.size());
-  return true;
-}
-
-/// One COMPOUND that begins with PUTFH: what `add(compound)` adds, then `take(reply)` takes those results.
-template <class Add, class Take>
-async::Task<Status> Objects::on_handle(Caller caller, nfs_fh4 handle, const char* what, Add add, Take take) {
-  Compound compound = session_.begin(what, caller);
-  compound.add<op::PUTFH>({handle});
-  add(compound);
-  auto reply = co_await session_.call(std::move(compound));
-  if (!reply) co_return reply.error();
-  if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
-  co_return session_.error_of(*reply, what, "");
-}
-
 // ---- finding ----
 
-async::Task<Result<Node>> Objects::root(Caller caller, Path path, bitmap4 wanted) {
-  Namespace names(session_, std::move(caller));
-  co_return co_await names.find(std::move(path), true, std::move(wanted));
+async::Task<Result<Node>> Objects::find(Caller caller, Spot spot, bitmap4 wanted) {
+  Node node;
+  auto done = co_await at(
+      std::move(caller), spot, "", "LOOKUP", [&](Compound& compound) { add_node(compound, wanted); },
+      [&](CompoundReply& reply) {
+        return take_node(reply, wanted, node) && reply.failed_status() == NFS4_OK;
+      });
+  if (!done) co_return done.error();
+  co_return node;
 }
 
-async::Task<Result<Looked>> Objects::lookup(Caller caller, nfs_fh4 directory, std::string name,
-                                            Wanted wanted) {
+async::Task<Result<Looked>> Objects::lookup(Caller caller, Spot directory, std::string name, Wanted wanted) {
   Looked out;
   Node node;
   bool found = false;
-  auto done = co_await on_handle(
-      std::move(caller), directory, "LOOKUP",
+  auto done = co_await at(
+      std::move(caller), directory, name, "LOOKUP",
       [&](Compound& compound) {
         add_getattr(compound, wanted.directory);
         compound.add<op::LOOKUP>({{name}});
@@ -114,10 +110,10 @@ async::Task<Result<Looked>> Objects::lookup(Caller caller, nfs_fh4 directory, st
   co_return out;
 }
 
-async::Task<Result<Node>> Objects::lookup_parent(Caller caller, nfs_fh4 directory, bitmap4 wanted) {
+async::Task<Result<Node>> Objects::lookup_parent(Caller caller, Spot directory, bitmap4 wanted) {
   Node node;
-  auto done = co_await on_handle(
-      std::move(caller), directory, "LOOKUPP",
+  auto done = co_await at(
+      std::move(caller), directory, "", "LOOKUPP",
       [&](Compound& compound) {
         compound.add<op::LOOKUPP>();
         add_node(compound, wanted);
@@ -132,11 +128,13 @@ async::Task<Result<Node>> Objects::lookup_parent(Caller caller, nfs_fh4 director
 
 // ---- attributes ----
 
-async::Task<Result<WireAttributes>> Objects::attributes(Caller caller, nfs_fh4 handle, bitmap4 wanted) {
+async::Task<Result<WireAttributes>> Objects::attributes(Caller caller, Spot spot, bitmap4 wanted) {
   WireAttributes out;
   bool decoded = true;
-  auto done = co_await on_handle(
-      std::move(caller), handle, "GETATTR", [&](Compound& compound) { compound.add<op::GETATTR>({wanted}); },
+  const std::string text = spot.text();
+  auto done = co_await at(
+      std::move(caller), spot, "", "GETATTR",
+      [&](Compound& compound) { compound.add<op::GETATTR>({wanted}); },
       [&](CompoundReply& reply) {
         GETATTR4res res;
         if (!reply.take<op::GETATTR>(res)) return false;
@@ -144,15 +142,15 @@ async::Task<Result<WireAttributes>> Objects::attributes(Caller caller, nfs_fh4 h
         return true;
       });
   if (!done) co_return done.error();
-  if (!decoded) co_return undecodable_attributes("");
+  if (!decoded) co_return undecodable_attributes(text);
   co_return out;
 }
 
-async::Task<Result<WireAttributes>> Objects::set_attributes(Caller caller, nfs_fh4 handle, stateid4 stateid,
+async::Task<Result<WireAttributes>> Objects::set_attributes(Caller caller, Spot handle, stateid4 stateid,
                                                             SetAttributes changes, bitmap4 wanted) {
   std::optional<WireAttributes> out;
-  auto done = co_await on_handle(
-      std::move(caller), handle, "SETATTR",
+  auto done = co_await at(
+      std::move(caller), handle, "", "SETATTR",
       [&](Compound& compound) {
         compound.add<op::SETATTR>({stateid, encode_changes(changes)});
         add_getattr(compound, wanted);
@@ -162,12 +160,11 @@ async::Task<Result<WireAttributes>> Objects::set_attributes(Caller caller, nfs_f
   co_return out.value_or(WireAttributes());
 }
 
-async::Task<Result<Granted>> Objects::access(Caller caller, nfs_fh4 handle, std::uint32_t access,
-                                             bitmap4 wanted) {
+async::Task<Result<Granted>> Objects::access(Caller caller, Spot spot, std::uint32_t access, bitmap4 wanted) {
   Granted out;
   std::optional<WireAttributes> attributes;
-  auto done = co_await on_handle(
-      std::move(caller), handle, "ACCESS",
+  auto done = co_await at(
+      std::move(caller), spot, "", "ACCESS",
       [&](Compound& compound) {
         compound.add<op::ACCESS>({access});
         add_getattr(compound, wanted);
@@ -184,28 +181,35 @@ async::Task<Result<Granted>> Objects::access(Caller caller, nfs_fh4 handle, std:
   co_return out;
 }
 
-async::Task<Result<std::string>> Objects::read_link(Caller caller, nfs_fh4 handle) {
+async::Task<Result<std::string>> Objects::read_link(Caller caller, Spot spot) {
+  constexpr std::size_t kLinkText = 4096;
   std::array<std::byte, kLinkText> text;  // NOLINT: filled by READLINK
   std::string out;
-  auto done = co_await on_handle(
-      std::move(caller), handle, "READLINK", [&](Compound& compound) { compound.read_link(text); },
-      [&](CompoundReply& reply) { return take_link(reply, out); });
+  auto done = co_await at(
+      std::move(caller), spot, "", "READLINK", [&](Compound& compound) { compound.read_link(text); },
+      [&](CompoundReply& reply) {
+        READLINK4res res;
+        if (!reply.take<op::READLINK>(res)) return false;
+        const auto& link = res.get<NFS4_OK>()->link.data;
+        out.assign(reinterpret_cast<const char*>(link.data()), link.size());
+        return true;
+      });
   if (!done) co_return done.error();
   co_return out;
 }
 
-async::Task<Result<WireAttributes>> Objects::space(Caller caller, nfs_fh4 handle) {
-  return attributes(std::move(caller), handle, space_attributes());
+async::Task<Result<WireAttributes>> Objects::space(Caller caller, Spot spot) {
+  return attributes(std::move(caller), std::move(spot), space_attributes());
 }
 
 // ---- directories ----
 
-async::Task<Result<Created>> Objects::create_once(Caller caller, nfs_fh4 directory, std::string name,
+async::Task<Result<Created>> Objects::create_once(Caller caller, Spot directory, std::string name,
                                                   createtype4 type, SetAttributes changes, Wanted wanted,
                                                   const char* what) {
   Created out;
-  auto done = co_await on_handle(
-      caller, directory, what,
+  auto done = co_await at(
+      caller, directory, name, what,
       [&](Compound& compound) {
         compound.add<op::SAVEFH>();
         compound.add<op::CREATE>({type, {name}, encode_changes(changes)});
@@ -226,20 +230,20 @@ async::Task<Result<Created>> Objects::create_once(Caller caller, nfs_fh4 directo
       });
   if (!done) co_return done.error();
   if (out.node.handle.length != 0) co_return out;
-  auto found = co_await lookup(std::move(caller), directory, std::move(name), std::move(wanted));
+  auto found = co_await lookup(std::move(caller), directory, name, std::move(wanted));
   if (!found) co_return found.error();
-  if (!found->node) co_return status_error(NFS4ERR_NOENT, what, "");
+  if (!found->node) co_return status_error(NFS4ERR_NOENT, what, directory.text(name));
   out.node = std::move(*found->node);
   co_return out;
 }
 
-async::Task<Result<Created>> Objects::make_directory(Caller caller, nfs_fh4 directory, std::string name,
+async::Task<Result<Created>> Objects::make_directory(Caller caller, Spot directory, std::string name,
                                                      SetAttributes changes, Wanted wanted) {
   return create(std::move(caller), directory, std::move(name), createtype4::of<NF4DIR>(), changes,
                 std::move(wanted), {}, "mkdir");
 }
 
-async::Task<Result<Created>> Objects::make_symlink(Caller caller, nfs_fh4 directory, std::string name,
+async::Task<Result<Created>> Objects::make_symlink(Caller caller, Spot directory, std::string name,
                                                    std::string text, SetAttributes changes, Wanted wanted) {
   // The text stays here for as long as the call: DDP-eligible bytes are not copied into the Compound.
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
@@ -248,7 +252,7 @@ async::Task<Result<Created>> Objects::make_symlink(Caller caller, nfs_fh4 direct
                             "symlink");
 }
 
-async::Task<Result<Created>> Objects::make_node(Caller caller, nfs_fh4 directory, std::string name,
+async::Task<Result<Created>> Objects::make_node(Caller caller, Spot directory, std::string name,
                                                 nfs_ftype4 type, specdata4 device, SetAttributes changes,
                                                 Wanted wanted) {
   createtype4 made;
@@ -272,11 +276,11 @@ async::Task<Result<Created>> Objects::make_node(Caller caller, nfs_fh4 directory
                             std::string(), "mknod");
 }
 
-async::Task<Result<DirectoryChange>> Objects::remove_once(Caller caller, nfs_fh4 directory, std::string name,
+async::Task<Result<DirectoryChange>> Objects::remove_once(Caller caller, Spot directory, std::string name,
                                                           bitmap4 wanted) {
   DirectoryChange out;
-  auto done = co_await on_handle(
-      std::move(caller), directory, "remove",
+  auto done = co_await at(
+      std::move(caller), directory, name, "remove",
       [&](Compound& compound) {
         compound.add<op::REMOVE>({{name}});
         add_getattr(compound, wanted);
@@ -292,14 +296,13 @@ async::Task<Result<DirectoryChange>> Objects::remove_once(Caller caller, nfs_fh4
   co_return out;
 }
 
-async::Task<Result<Renamed>> Objects::rename_once(Caller caller, nfs_fh4 from, std::string old_name,
-                                                  nfs_fh4 to, std::string new_name, bitmap4 wanted) {
-  Renamed out;
-  auto done = co_await on_handle(
-      std::move(caller), from, "rename",
+async::Task<Result<RenameResult>> Objects::rename_once(Caller caller, Spot from, std::string old_name,
+                                                       Spot to, std::string new_name, bitmap4 wanted) {
+  RenameResult out;
+  const std::string names = from.text(old_name) + " -> " + to.text(new_name);
+  auto done = co_await at_both(
+      std::move(caller), from, to, names, "rename",
       [&](Compound& compound) {
-        compound.add<op::SAVEFH>();
-        compound.add<op::PUTFH>({to});
         compound.add<op::RENAME>({{old_name}, {new_name}});
         add_getattr(compound, wanted);
         compound.add<op::RESTOREFH>();
@@ -307,8 +310,7 @@ async::Task<Result<Renamed>> Objects::rename_once(Caller caller, nfs_fh4 from, s
       },
       [&](CompoundReply& reply) {
         RENAME4res res;
-        if (!reply.take<op::SAVEFH>() || !reply.take<op::PUTFH>() || !reply.take<op::RENAME>(res))
-          return false;
+        if (!reply.take<op::RENAME>(res)) return false;
         out.source.info = res.get<NFS4_OK>()->source_cinfo;
         out.target.info = res.get<NFS4_OK>()->target_cinfo;
         if (take_getattr(reply, wanted, out.target.attributes) && reply.failed_status() == NFS4_OK &&
@@ -321,41 +323,45 @@ async::Task<Result<Renamed>> Objects::rename_once(Caller caller, nfs_fh4 from, s
   co_return out;
 }
 
-async::Task<Result<Linked>> Objects::link_once(Caller caller, nfs_fh4 object, nfs_fh4 directory,
-                                               std::string name, Wanted wanted) {
+async::Task<Result<Linked>> Objects::link_once(Caller caller, Spot object, Spot directory, std::string name,
+                                               Wanted wanted) {
   Linked out;
-  auto done = co_await on_handle(
-      std::move(caller), object, "link",
+  const std::string names = object.text() + " -> " + directory.text(name);
+  auto done = co_await at_both(
+      std::move(caller), object, directory, names, "link",
       [&](Compound& compound) {
-        compound.add<op::SAVEFH>();
-        compound.add<op::PUTFH>({directory});
         compound.add<op::LINK>({{name}});
         add_getattr(compound, wanted.directory);
         compound.add<op::RESTOREFH>();
+        if (!object.is_handle()) compound.add<op::GETFH>();
         add_getattr(compound, wanted.object);
       },
       [&](CompoundReply& reply) {
         LINK4res res;
-        if (!reply.take<op::SAVEFH>() || !reply.take<op::PUTFH>() || !reply.take<op::LINK>(res)) return false;
+        if (!reply.take<op::LINK>(res)) return false;
         out.directory.info = res.get<NFS4_OK>()->cinfo;
-        if (take_getattr(reply, wanted.directory, out.directory.attributes) &&
-            reply.failed_status() == NFS4_OK && reply.take<op::RESTOREFH>()) {
-          (void)take_getattr(reply, wanted.object, out.object);
+        if (!take_getattr(reply, wanted.directory, out.directory.attributes) ||
+            reply.failed_status() != NFS4_OK || !reply.take<op::RESTOREFH>()) {
+          return true;
         }
+        if (!take_walked(reply, object, out.handle)) return true;
+        (void)take_getattr(reply, wanted.object, out.object);
         return true;
       });
   if (!done) co_return done.error();
   co_return out;
 }
 
-async::Task<Result<DirectoryPage>> Objects::read_directory(Caller caller, nfs_fh4 directory,
-                                                           nfs_cookie4 cookie, verifier4 verifier,
-                                                           bitmap4 wanted, std::uint32_t most) {
+async::Task<Result<DirectoryPage>> Objects::read_directory(Caller caller, Spot directory, nfs_cookie4 cookie,
+                                                           verifier4 verifier, bitmap4 wanted,
+                                                           std::uint32_t most) {
   DirectoryPage out;
   bool decoded = true;
-  auto done = co_await on_handle(
-      std::move(caller), directory, "READDIR",
+  const std::string text = directory.text();
+  auto done = co_await at(
+      std::move(caller), directory, "", "READDIR",
       [&](Compound& compound) {
+        if (!directory.is_handle()) compound.add<op::GETFH>();
         READDIR4args args;
         args.cookie = cookie;
         args.cookieverf = verifier;
@@ -367,6 +373,7 @@ async::Task<Result<DirectoryPage>> Objects::read_directory(Caller caller, nfs_fh
         compound.add<op::READDIR>(args);
       },
       [&](CompoundReply& reply) {
+        if (!take_walked(reply, directory, out.directory)) return false;
         READDIR4res res;
         if (!reply.take<op::READDIR>(res)) return false;
         auto& ok = *res.get<NFS4_OK>();
@@ -382,9 +389,9 @@ async::Task<Result<DirectoryPage>> Objects::read_directory(Caller caller, nfs_fh
         return true;
       });
   if (!done) co_return done.error();
-  if (!decoded) co_return undecodable_attributes("");
+  if (!decoded) co_return undecodable_attributes(text);
   if (out.entries.empty() && !out.eof) {
-    co_return Error(ErrorKind::protocol, EPROTO, "READDIR", "",
+    co_return Error(ErrorKind::protocol, EPROTO, "READDIR", text,
                     "the server gives no entries and no end of the directory; please report this");
   }
   co_return out;

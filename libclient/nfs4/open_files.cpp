@@ -1,6 +1,7 @@
 #include "nfs4/open_files.h"
 
 #include <algorithm>
+#include <array>
 
 #include "async/all.h"
 #include "async/buggify.h"
@@ -30,16 +31,16 @@ SetAttributes at_exclusive_create(SetAttributes changes) {
   return changes;
 }
 
-openflag4 how_to_create(async::Loop& loop, Creation how, const SetAttributes& changes) {
+openflag4 how_to_create(async::Loop& loop, CreateMode how, const SetAttributes& changes) {
   createhow4 out;
   switch (how) {
-    case Creation::unchecked:
+    case CreateMode::unchecked:
       out.emplace<UNCHECKED4>() = encode_changes(changes);
       break;
-    case Creation::guarded:
+    case CreateMode::guarded:
       out.emplace<GUARDED4>() = encode_changes(changes);
       break;
-    case Creation::exclusive:
+    case CreateMode::exclusive:
       // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
       out.emplace<EXCLUSIVE4_1>() = {unique_verifier(loop), encode_changes(at_exclusive_create(changes))};
       break;
@@ -92,9 +93,9 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     openflag4 how = openflag4::of<OPEN4_NOCREATE>();
     open_claim4 claim = open_claim4::of<CLAIM_FH>();
   };
-  async::Task<Result<Opened>> open_in(Opening what, nfs_fh4 directory, SetAttributes changes, Wanted wanted);
-  async::Task<Result<Opened>> open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted,
-                                          std::optional<Name> name);
+  async::Task<Result<OpenResult>> open_at(Opening what, Spot directory, SetAttributes changes, Wanted wanted);
+  async::Task<Result<OpenResult>> open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted,
+                                              std::optional<Name> name);
   async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
   static async::Task<void> close_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file,
                                         std::uint32_t access) {
@@ -267,28 +268,31 @@ async::Task<Status> OpenTable::complete(std::shared_ptr<OpenFile> file) {
   co_return co_await session_.renew_open(file->state_);
 }
 
-async::Task<Result<Opened>> OpenTable::open_in(Opening what, nfs_fh4 directory, SetAttributes changes,
-                                               Wanted wanted) {
+async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory, SetAttributes changes,
+                                                   Wanted wanted) {
   const Session::Opening guard(session_);
   const auto self = shared_from_this();
-  Compound compound = session_.begin("open", what.caller);
-  compound.add<op::PUTFH>({directory});
-  compound.add<op::SAVEFH>();
-  compound.add<op::OPEN>(arguments(what));
-  compound.add<op::GETFH>();
-  add_getattr(compound, wanted.object);
-  compound.add<op::RESTOREFH>();
-  add_getattr(compound, wanted.directory);
-  auto reply = co_await session_.call(std::move(compound));
+  std::array<Spot*, 1> spots{&directory};
+  auto compound = co_await compound_at(session_, "open", what.caller, spots, [&](Compound& out) {
+    add_walk(out, directory);
+    out.add<op::SAVEFH>();
+    out.add<op::OPEN>(arguments(what));
+    out.add<op::GETFH>();
+    add_getattr(out, wanted.object);
+    out.add<op::RESTOREFH>();
+    add_getattr(out, wanted.directory);
+  });
+  if (!compound) co_return compound.error();
+  auto reply = co_await session_.call(std::move(*compound));
   if (!reply) co_return reply.error();
   OPEN4res res;
   GETFH4res handle;
-  if (!reply->take<op::PUTFH>() || !reply->take<op::SAVEFH>() || !reply->take<op::OPEN>(res) ||
+  if (!take_walk(*reply, directory) || !reply->take<op::SAVEFH>() || !reply->take<op::OPEN>(res) ||
       !reply->take<op::GETFH>(handle)) {
     co_return session_.error_of(*reply, "open", what.label);
   }
   OPEN4resok& ok = *res.get<NFS4_OK>();
-  Opened out;
+  OpenResult out;
   out.node.handle = handle.get<NFS4_OK>()->object;
   out.file = adopt(what, out.node.handle, ok, guard, *reply);
   out.directory.emplace().info = ok.cinfo;
@@ -354,10 +358,10 @@ NameCheck take_name_check(CompoundReply& reply, const nfs_fh4& handle) {
 
 }  // namespace
 
-async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted,
-                                                   std::optional<Name> name) {
+async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted,
+                                                       std::optional<Name> name) {
   const auto self = shared_from_this();
-  Opened out;
+  OpenResult out;
   out.node.handle = handle;
   const auto known = files_.find({std::string(handle.chars()), owner_of(what.caller)});
   const bool delegated = known != files_.end() && what.access == OPEN4_SHARE_ACCESS_READ &&
@@ -539,27 +543,20 @@ OpenRef::~OpenRef() {
 OpenFiles::OpenFiles(Session& session) : table_(std::make_shared<OpenTable>(session)) {}
 OpenFiles::~OpenFiles() = default;
 
-async::Task<Result<Opened>> OpenFiles::open(Caller caller, nfs_fh4 directory, std::string name,
-                                            std::uint32_t access, Wanted wanted) {
-  OpenTable::Opening what{std::move(caller), name, access};
+async::Task<Result<OpenResult>> OpenFiles::open_at(Caller caller, Spot directory, std::string name,
+                                                   std::uint32_t access, std::optional<CreateMode> how,
+                                                   SetAttributes changes, Wanted wanted) {
+  OpenTable::Opening what{std::move(caller), directory.text(name), access};
+  if (how) what.how = how_to_create(table_->session().loop(), *how, changes);
   what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
-  return table_->open_in(std::move(what), directory, {}, std::move(wanted));
+  return table_->open_at(std::move(what), std::move(directory), changes, std::move(wanted));
 }
 
-async::Task<Result<Opened>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,
-                                                   std::uint32_t access, bitmap4 wanted,
-                                                   std::optional<Name> name) {
+async::Task<Result<OpenResult>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,
+                                                       std::uint32_t access, bitmap4 wanted,
+                                                       std::optional<Name> name) {
   return table_->open_handle({std::move(caller), std::move(label), access}, file, std::move(wanted),
                              std::move(name));
-}
-
-async::Task<Result<Opened>> OpenFiles::create(Caller caller, nfs_fh4 directory, std::string name,
-                                              std::uint32_t access, Creation how, SetAttributes changes,
-                                              Wanted wanted) {
-  OpenTable::Opening what{std::move(caller), name, access,
-                          how_to_create(table_->session().loop(), how, changes)};
-  what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
-  return table_->open_in(std::move(what), directory, changes, std::move(wanted));
 }
 
 async::Task<Status> OpenFiles::close(OpenRef ref) {

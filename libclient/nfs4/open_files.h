@@ -1,9 +1,8 @@
 // Files opened by handle or by directory and name, for a mount (RFC 8881 9.7 to 9.11, 18.2, 18.16, 18.18).
 //
 //     OpenFiles files(session);
-//     auto made = co_await files.create(caller, directory, "name", OPEN4_SHARE_ACCESS_BOTH,
-//     Creation::guarded,
-//                                       changes, wanted);
+//     auto made = co_await files.open_at(caller, directory, "name", OPEN4_SHARE_ACCESS_BOTH,
+//                                        CreateMode::guarded, changes, wanted);
 //     co_await made->file->write(data, 0);
 //     co_await files.close(std::move(made->file));
 //
@@ -65,7 +64,7 @@ class OpenRef {
 };
 
 /// How a file is made.
-enum class Creation : std::uint8_t {
+enum class CreateMode : std::uint8_t {
   unchecked,  ///< one that is there is opened as it is (and cut, if the size is to be 0)
   guarded,    ///< one that is there is an error (EEXIST)
   exclusive,  ///< the same, and across a restart of the server it is known for ours (RFC 8881 18.16.3)
@@ -76,7 +75,7 @@ struct Name {
   std::string name;
 };
 
-struct Opened {
+struct OpenResult {
   OpenRef file;
   Node node;  ///< attributes as wanted
   /// Of the directory that it was opened in; none where it was opened by handle.
@@ -90,16 +89,16 @@ class OpenFiles {
   OpenFiles& operator=(const OpenFiles&) = delete;
   ~OpenFiles();
 
-  /// `access`: OPEN4_SHARE_ACCESS_READ, _WRITE or _BOTH.
-  async::Task<Result<Opened>> open(Caller caller, nfs_fh4 directory, std::string name, std::uint32_t access,
-                                   Wanted wanted);
+  /// By name. `how`: it is made if it is not there, with these `changes`. `access`: OPEN4_SHARE_ACCESS_READ,
+  /// _WRITE or _BOTH.
+  async::Task<Result<OpenResult>> open_at(Caller caller, Spot directory, std::string name,
+                                          std::uint32_t access, std::optional<CreateMode> how,
+                                          SetAttributes changes, Wanted wanted);
   /// `label`: what the file is called in errors. With a name it is opened only if that leads to it: ESTALE if
   /// it does not. It is looked up in the same COMPOUND, as far as the caller may.
-  async::Task<Result<Opened>> open_handle(Caller caller, nfs_fh4 file, std::string label,
-                                          std::uint32_t access, bitmap4 wanted,
-                                          std::optional<Name> name = {});
-  async::Task<Result<Opened>> create(Caller caller, nfs_fh4 directory, std::string name, std::uint32_t access,
-                                     Creation how, SetAttributes changes, Wanted wanted);
+  async::Task<Result<OpenResult>> open_handle(Caller caller, nfs_fh4 file, std::string label,
+                                              std::uint32_t access, bitmap4 wanted,
+                                              std::optional<Name> name = {});
   /// Commits what the file has of unstable data, if this is the last one that writes. Its error, and that of
   /// the CLOSE, come from here.
   async::Task<Status> close(OpenRef ref);

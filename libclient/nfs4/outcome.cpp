@@ -78,7 +78,7 @@ async::Task<bool> Objects::is_as_made(Caller caller, Node node, createtype4 type
   co_return true;
 }
 
-async::Task<Result<Created>> Objects::create(Caller caller, nfs_fh4 directory, std::string name,
+async::Task<Result<Created>> Objects::create(Caller caller, Spot directory, std::string name,
                                              createtype4 type, SetAttributes changes, Wanted wanted,
                                              std::string text, const char* what) {
   for (Tries tries(session_);;) {
@@ -90,7 +90,7 @@ async::Task<Result<Created>> Objects::create(Caller caller, nfs_fh4 directory, s
     if (!looked) co_return looked.error();
     if (!looked->node) continue;
     const bool mine = co_await is_as_made(caller, *looked->node, type, text, changes);
-    if (!mine) co_return status_error(NFS4ERR_EXIST, what, name);
+    if (!mine) co_return status_error(NFS4ERR_EXIST, what, directory.text(name));
     Created out;
     out.node = std::move(*looked->node);
     out.directory.attributes = std::move(looked->directory);
@@ -98,7 +98,7 @@ async::Task<Result<Created>> Objects::create(Caller caller, nfs_fh4 directory, s
   }
 }
 
-async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, nfs_fh4 directory, std::string name,
+async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, Spot directory, std::string name,
                                                      bitmap4 wanted) {
   for (Tries tries(session_);;) {
     auto removed = co_await remove_once(caller, directory, name, wanted);
@@ -114,8 +114,8 @@ async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, nfs_fh4 dire
   }
 }
 
-async::Task<Result<Renamed>> Objects::rename(Caller caller, nfs_fh4 from, std::string old_name, nfs_fh4 to,
-                                             std::string new_name, bitmap4 wanted) {
+async::Task<Result<RenameResult>> Objects::rename(Caller caller, Spot from, std::string old_name, Spot to,
+                                                  std::string new_name, bitmap4 wanted) {
   for (Tries tries(session_);;) {
     auto renamed = co_await rename_once(caller, from, old_name, to, new_name, wanted);
     if (renamed) co_return renamed;
@@ -127,14 +127,14 @@ async::Task<Result<Renamed>> Objects::rename(Caller caller, nfs_fh4 from, std::s
     auto target = co_await lookup(caller, to, new_name, of_directory(wanted));
     if (!target) co_return target.error();
     if (!target->node) co_return renamed;  // somebody has removed it under one name or the other
-    Renamed out;
+    RenameResult out;
     out.source.attributes = std::move(source->directory);
     out.target.attributes = std::move(target->directory);
     co_return out;
   }
 }
 
-async::Task<Result<Linked>> Objects::link(Caller caller, nfs_fh4 object, nfs_fh4 directory, std::string name,
+async::Task<Result<Linked>> Objects::link(Caller caller, Spot object, Spot directory, std::string name,
                                           Wanted wanted) {
   for (Tries tries(session_);;) {
     auto linked = co_await link_once(caller, object, directory, name, wanted);
@@ -144,22 +144,30 @@ async::Task<Result<Linked>> Objects::link(Caller caller, nfs_fh4 object, nfs_fh4
     auto looked = co_await lookup(caller, directory, name, wanted);
     if (!looked) co_return looked.error();
     if (!looked->node) continue;
-    if (looked->node->handle != object) co_return status_error(NFS4ERR_EXIST, "link", name);
+    if (!object.is_handle()) {
+      auto handle = co_await walk(session_, caller, object);
+      if (!handle) co_return handle.error();
+      object = Spot(*handle);
+    }
+    if (looked->node->handle != *object.from) {
+      co_return status_error(NFS4ERR_EXIST, "link", directory.text(name));
+    }
     Linked out;
+    out.handle = *object.from;
     out.object = std::move(looked->node->attributes);
     out.directory.attributes = std::move(looked->directory);
     co_return out;
   }
 }
 
-async::Task<Result<change_info4>> Objects::set_xattr(Caller caller, nfs_fh4 handle, std::string name,
+async::Task<Result<change_info4>> Objects::set_xattr(Caller caller, Spot spot, std::string name,
                                                      std::vector<std::byte> value, setxattr_option4 option) {
   for (Tries tries(session_);;) {
-    auto set = co_await set_xattr_once(caller, handle, name, value, option);
+    auto set = co_await set_xattr_once(caller, spot, name, value, option);
     if (set) co_return set;
     const bool looks = co_await tries.look(set.error());
     if (!looks) co_return set;
-    auto there = co_await get_xattr(caller, handle, name);
+    auto there = co_await get_xattr(caller, spot, name);
     if (!there && there.error().status() == NFS4ERR_NOXATTR) continue;
     if (!there) co_return there.error();
     if (*there != value) co_return status_error(NFS4ERR_EXIST, "SETXATTR", name);
@@ -167,13 +175,13 @@ async::Task<Result<change_info4>> Objects::set_xattr(Caller caller, nfs_fh4 hand
   }
 }
 
-async::Task<Result<change_info4>> Objects::remove_xattr(Caller caller, nfs_fh4 handle, std::string name) {
+async::Task<Result<change_info4>> Objects::remove_xattr(Caller caller, Spot spot, std::string name) {
   for (Tries tries(session_);;) {
-    auto removed = co_await remove_xattr_once(caller, handle, name);
+    auto removed = co_await remove_xattr_once(caller, spot, name);
     if (removed) co_return removed;
     const bool looks = co_await tries.look(removed.error());
     if (!looks) co_return removed;
-    auto there = co_await get_xattr(caller, handle, name);
+    auto there = co_await get_xattr(caller, spot, name);
     if (there) continue;
     if (there.error().status() != NFS4ERR_NOXATTR) co_return there.error();
     co_return change_info4();

@@ -57,6 +57,8 @@ std::byte* append(std::byte* to, ConstBytes bytes) {
   return to + bytes.size();
 }
 
+constexpr reply_sizing::HeaderSizes kHeaderSizes{kMinHeader, kWriteChunkHead, kSegment};
+
 /// One marshalling under way.
 class Marshaller {
  public:
@@ -94,7 +96,7 @@ class Marshaller {
           {target.destination.size(), target.wanted_inline, segments_for(target.destination.size())});
     }
     plan_ = reply_sizing::plan_reply({rpc_.call.reply_max_inline, rpc_.call.reply_max_reduced, results},
-                                     limits_.reply_threshold);
+                                     limits_.reply_threshold, kHeaderSizes);
   }
 
   [[nodiscard]] std::size_t segments_for(std::uint64_t length) const {
@@ -104,7 +106,8 @@ class Marshaller {
   /// The header without a Read list, at most.
   [[nodiscard]] std::size_t reply_part() const {
     std::size_t size = kMinHeader;
-    if (plan_.write_list) size += static_cast<std::size_t>(reply_sizing::write_list_size(rpc_.bounds));
+    if (plan_.write_list)
+      size += static_cast<std::size_t>(reply_sizing::write_list_size(rpc_.bounds, kHeaderSizes));
     if (plan_.reply_chunk != 0) size += kReplyChunkHead + segments_for(plan_.reply_chunk) * kSegment;
     return size;
   }

@@ -11,7 +11,7 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 
-struct Binding : Engine {
+struct Binding : Scene {
   /// The only Call that had `op` in it since the last time.
   SeenCall only(nfs_opnum4 op) {
     SeenCall out;

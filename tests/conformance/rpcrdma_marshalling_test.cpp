@@ -143,8 +143,10 @@ TEST_CASE("T7 items in too many pieces to be named go into one Long Call") {
 
 TEST_CASE(
     "T8 the plan offers a Reply chunk exactly when the largest Reply with its header is over the threshold") {
-  using reply_sizing::plan_reply;
   using reply_sizing::ResultBound;
+  const auto plan_reply = [](const reply_sizing::ReplyBounds& bounds, std::uint32_t threshold) {
+    return reply_sizing::plan_reply(bounds, threshold, {kMinHeader, kWriteChunkHead, kSegment});
+  };
   const ResultBound one[] = {{4096, false, 1}};
   const ResultBound split[] = {{4096, false, 3}};
   SUBCASE("no results") {

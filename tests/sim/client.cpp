@@ -1,6 +1,5 @@
 #include "sim/client.h"
 
-#include "fs/nfs4/engine.h"
 #include "sim/server.h"
 
 namespace nfsrdma::sim {
@@ -44,8 +43,8 @@ Target SimClient::target(const Host& server, const Options& options) {
   return out;
 }
 
-api::Surroundings SimClient::surroundings(Network& network, Host& host) {
-  api::Surroundings out;
+connect::Surroundings SimClient::surroundings(Network& network, Host& host) {
+  connect::Surroundings out;
   out.host = host.name();
   out.process = "1";
   out.dial = network.dialer(host);
@@ -58,8 +57,8 @@ void SimClient::build() {
   const auto told = [this](const std::string& text) {
     host_.simulation().say(host_.number(), "notice", text);
   };
-  server_ = std::make_unique<api::Server>(host_.loop(), target(server_host_, options_), addresses, told,
-                                          kForEver, surroundings(network_, host_));
+  server_ = std::make_unique<connect::Server>(host_.loop(), target(server_host_, options_), addresses, told,
+                                              kForEver, surroundings(network_, host_));
 }
 
 SimClient::~SimClient() {
@@ -77,20 +76,19 @@ async::Task<Status> SimClient::connect() {
     co_await host_.loop().sleep_for(kRetryAfter);
     build();
   }
-  auto engine = std::make_unique<fs::Nfs4Engine>(server_->session());
-  auto root = co_await engine->root("/");
+  auto root = co_await server_->engine()->find(nullptr, engine::Spot());
   if (!root) co_return root.error();
   fs::Options cache;
   cache.rsize = server_->rsize();
   cache.wsize = server_->wsize();
   cache.most_ahead = 8 * std::size_t{cache.rsize};
-  files_ = std::make_unique<fs::FileSystem>(std::move(engine), cache, *root);
+  files_ = std::make_unique<fs::FileSystem>(server_->engine(), cache, *root);
   co_return Status();
 }
 
 async::Task<Status> SimClient::finish() {
   co_await files_->closed();
-  auto closed = co_await server_->session().close(host_.loop().now() + kGoodbye);
+  auto closed = co_await server_->close(host_.loop().now() + kGoodbye);
   server_->shut_down();
   co_return closed;
 }

@@ -3,7 +3,7 @@
 //     SimClient client(network, host, server_host, SimClient::quick());
 //     host.loop().spawn(begin_and_work(client));
 //
-// connections and session (api::Server) → the engine → the file layer. The dialer is the network's. The mount
+// connections and session (connect::Server) → the engine → the file layer. The dialer is the network's. The mount
 // is a hard one: its operations wait for the server as long as it takes.
 //
 // Destroyed, it is gone as a program that was killed: whoever wants it to end well awaits finish() before.
@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "api/server.h"
+#include "connect/server.h"
 #include "fs/file_system.h"
 #include "sim/fabric/network.h"
 
@@ -30,7 +30,7 @@ class SimClient {
   [[nodiscard]] static Options quick();
   [[nodiscard]] static Target target(const Host& server, const Options& options);
   /// Of a program on the host. As a mount has it, it knows itself again (S17).
-  [[nodiscard]] static api::Surroundings surroundings(Network& network, Host& host);
+  [[nodiscard]] static connect::Surroundings surroundings(Network& network, Host& host);
 
   /// Until it works, as mount's retry= does; an error only of what trying again cannot help.
   async::Task<Status> connect();
@@ -45,7 +45,7 @@ class SimClient {
   [[nodiscard]] static std::string owner(const Host& host) { return "nfsrdma " + host.name(); }
   [[nodiscard]] Host& host() const { return host_; }
   [[nodiscard]] fs::FileSystem& files() { return *files_; }
-  [[nodiscard]] api::Server& server() { return *server_; }
+  [[nodiscard]] connect::Server& server() { return *server_; }
 
  private:
   void build();
@@ -54,7 +54,7 @@ class SimClient {
   Host& host_;
   const Host& server_host_;
   const Options options_;
-  std::unique_ptr<api::Server> server_;
+  std::unique_ptr<connect::Server> server_;
   std::unique_ptr<fs::FileSystem> files_;
 };
 

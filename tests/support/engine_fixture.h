@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/path.h"
 #include "nfs4/convert.h"
 #include "nfs4/locks.h"
 #include "nfs4/objects.h"
@@ -60,7 +61,7 @@ struct EngineClient {
                 [this](const std::string& text) { notices += text + "\n"; }) {
     REQUIRE(ok(run(channel.connect(loop.now() + 5s))));
     REQUIRE(ok(run(session.open(loop.now() + 5s))));
-    root = run(objects.root(nullptr, nfs4::Path(), {}))->handle;
+    root = run(objects.find(nullptr, {}, {}))->handle;
   }
   ~EngineClient() { end(); }
   /// What has tasks of its own on the loop is to be destroyed behind this.
@@ -95,10 +96,16 @@ struct EngineClient {
   void turn_for(std::chrono::milliseconds time) {
     turn_until([] { return false; }, time);
   }
+  /// By name, with what else OpenFiles::open_at() takes left out.
+  async::Task<Result<nfs4::OpenResult>> open(nfs4::Caller caller, nfs4::nfs_fh4 directory, std::string name,
+                                             std::uint32_t access, nfs4::Wanted wanted) {
+    return files.open_at(std::move(caller), directory, std::move(name), access, std::nullopt, {},
+                         std::move(wanted));
+  }
   /// The node of a path with single steps from the root.
   nfs4::nfs_fh4 handle(const std::string& path) {
-    auto parsed = nfs4::Path::parse(path);
-    auto node = run(objects.root(nullptr, *parsed, {}));
+    auto parsed = engine::Path::parse(path);
+    auto node = run(objects.find(nullptr, parsed->spot(), {}));
     if (!ok(node)) return {};
     return node->handle;
   }
@@ -143,21 +150,20 @@ struct EngineClient {
 
 /// A server and, once connect() was called, a client, on simulated machines: what they wait for takes no real
 /// time. At the end nobody may have broken a rule.
-struct Engine {
+struct Scene {
   sim::Simulation world{1};
   sim::Network network{world};
   NfsServer server{network, world.add_host("server")};
   std::optional<EngineClient> client;
 
-  ~Engine() {
+  ~Scene() {
     client.reset();
     CHECK(server.problems() == "");
   }
   EngineClient& connect() { return client.emplace(server); }
   /// A file in the root, for reading and writing.
   nfs4::OpenRef open(const std::string& name, std::uint32_t uid = 1) {
-    auto made =
-        client->run(client->files.open(user(uid), client->root, name, nfs4::OPEN4_SHARE_ACCESS_BOTH, {}));
+    auto made = client->run(client->open(user(uid), client->root, name, nfs4::OPEN4_SHARE_ACCESS_BOTH, {}));
     if (!made) FAIL(made.error().text());
     return std::move(made->file);
   }

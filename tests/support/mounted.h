@@ -4,20 +4,20 @@
 #include <memory>
 
 #include "fs/file_system.h"
-#include "fs/nfs4/engine.h"
+#include "nfs4/engine.h"
 #include "support/engine_fixture.h"
 
 namespace nfsrdma::testing {
 
 inline std::unique_ptr<fs::FileSystem> mounted(EngineClient& client, fs::Options options) {
-  auto engine = std::make_unique<fs::Nfs4Engine>(client.session);
-  const auto root = client.run(engine->root("/"));
+  auto engine = std::make_shared<nfs4::Nfs4Engine>(client.session);
+  const auto root = client.run(engine->find(nullptr, {}));
   REQUIRE(ok(root));
   return std::make_unique<fs::FileSystem>(std::move(engine), options, *root);
 }
 
 /// The file layer on the test server, once mount() was called, and short ways to say things.
-struct MountedEngine : Engine {
+struct MountedEngine : Scene {
   ~MountedEngine() {
     if (client) client->end();
     files.reset();

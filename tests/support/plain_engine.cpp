@@ -100,9 +100,25 @@ std::uint32_t PlainEngine::links(std::uint64_t id) const {
   return out;
 }
 
-PlainEngine::Node* PlainEngine::find(const FileHandle& handle) {
-  const auto at = nodes.find(id_of(handle));
-  return at == nodes.end() ? nullptr : &at->second;
+Result<std::uint64_t> PlainEngine::walk(const Spot& spot) const {
+  std::uint64_t at = spot.from ? id_of(*spot.from) : 1;
+  if (!nodes.contains(at)) return failed(ESTALE);
+  for (const std::string& name : spot.names) {
+    const Node& node = nodes.at(at);
+    if (node.type != FileType::directory) return failed(ENOTDIR);
+    const auto found = node.names.find(name);
+    if (found == node.names.end()) return failed(ENOENT);
+    at = found->second;
+  }
+  return at;
+}
+
+Result<PlainEngine::Node*> PlainEngine::walk_to_directory(const Spot& spot) {
+  const auto found = walk(spot);
+  if (!found) return found.error();
+  Node& node = nodes.at(*found);
+  if (node.type != FileType::directory) return failed(ENOTDIR);
+  return &node;
 }
 
 Attributes PlainEngine::describe(std::uint64_t id) const {
@@ -119,15 +135,16 @@ Attributes PlainEngine::describe(std::uint64_t id) const {
   return out;
 }
 
-Result<Made> PlainEngine::make(const FileHandle& directory, const std::string& name, FileType type,
+Result<Made> PlainEngine::make(const Spot& directory, const std::string& name, FileType type,
                                std::uint32_t mode) {
   log("make");
-  Node* parent = find(directory);
-  if (parent == nullptr) return failed(ESTALE);
-  if (parent->names.contains(name)) return failed(EEXIST);
+  const auto parent = walk_to_directory(directory);
+  if (!parent) return parent.error();
+  Node& in = **parent;
+  if (in.names.contains(name)) return failed(EEXIST);
   const std::uint64_t id = ++last_;
-  parent->names[name] = id;
-  ++parent->change;
+  in.names[name] = id;
+  ++in.change;
   nodes[id].type = type;
   nodes[id].mode = mode;
   Made out;
@@ -230,10 +247,8 @@ Answer<Opened> PlainEngine::open(Caller caller, FileHandle file, std::string /*l
                                  std::optional<Place> found_at) {
   if (const auto failure = co_await begin("open", caller)) co_return failure->error;
   if (found_at) {
-    const Node* directory = find(found_at->directory);
-    if (directory == nullptr) co_return failed(ESTALE);
-    const auto name = directory->names.find(found_at->name);
-    if (name == directory->names.end() || name->second != id_of(file)) co_return failed(ESTALE);
+    const auto found = walk({found_at->directory, {found_at->name}});
+    if (!found || *found != id_of(file)) co_return failed(ESTALE);
   }
   Object object;
   object.handle = file;
@@ -241,11 +256,24 @@ Answer<Opened> PlainEngine::open(Caller caller, FileHandle file, std::string /*l
   co_return opened(std::move(object), access);
 }
 
-Answer<Opened> PlainEngine::create(Caller /*caller*/, FileHandle directory, std::string name, Access access,
-                                   Creation how) {
-  auto made = make(directory, name, FileType::regular, how.mode);
-  if (!made) co_return made.error();
-  co_return opened(std::move(made->object), access);
+Answer<Opened> PlainEngine::open_at(Caller /*caller*/, Spot directory, std::string name, Access access,
+                                    std::optional<Creation> creation) {
+  const auto in = walk_to_directory(directory);
+  if (!in) co_return in.error();
+  const auto found = (*in)->names.find(name);
+  const bool there = found != (*in)->names.end();
+  if (creation && (!there || creation->exclusive)) {
+    auto made = make(directory, name, FileType::regular, creation->mode);
+    if (!made) co_return made.error();
+    co_return opened(std::move(made->object), access);
+  }
+  if (!there) co_return failed(ENOENT);
+  const Node& node = nodes.at(found->second);
+  if (node.type == FileType::symlink) co_return failed(ELOOP);
+  if (node.type == FileType::directory) co_return failed(EISDIR);
+  Object object;
+  object.handle = handle(found->second);
+  co_return opened(std::move(object), access);
 }
 
 async::Task<Status> PlainEngine::close(ServerFileRef file) {
@@ -270,22 +298,20 @@ void PlainEngine::on_lost_data(std::function<void(const FileHandle&, const Error
 
 // ---- objects and names ----
 
-Answer<Object> PlainEngine::root(std::string /*path*/) {
-  Object out;
-  out.handle = handle(1);
-  out.attributes = describe(1);
-  co_return out;
+async::Task<Status> PlainEngine::ping() {
+  co_return Status();
 }
 
-Answer<std::optional<Object>> PlainEngine::lookup(Caller caller, FileHandle directory, std::string name) {
-  if (const auto failure = co_await begin("lookup", caller)) co_return failure->error;
-  std::optional<Object> out;
-  const Node* parent = find(directory);
-  if (parent == nullptr) co_return failed(ESTALE);
-  if (const auto at = parent->names.find(name); at != parent->names.end()) {
-    out.emplace().handle = handle(at->second);
-    if (tells) out->attributes = describe(at->second);
+/// In `calls` "lookup" where names are looked up.
+Answer<Object> PlainEngine::find(Caller caller, Spot spot) {
+  if (const auto failure = co_await begin(spot.names.empty() ? "find" : "lookup", caller)) {
+    co_return failure->error;
   }
+  const auto found = walk(spot);
+  if (!found) co_return found.error();
+  Object out;
+  out.handle = handle(*found);
+  if (tells || spot.names.empty()) out.attributes = describe(*found);
   co_await answer("lookup");
   co_return out;
 }
@@ -306,7 +332,7 @@ Answer<Object> PlainEngine::parent(Caller caller, FileHandle directory) {
 
 Answer<Attributes> PlainEngine::attributes(Caller caller, FileHandle object) {
   if (const auto failure = co_await begin("attributes", caller)) co_return failure->error;
-  if (find(object) == nullptr) co_return failed(ESTALE);
+  if (!nodes.contains(id_of(object))) co_return failed(ESTALE);
   const Attributes out = describe(id_of(object));
   co_await answer("attributes");
   co_return out;
@@ -315,86 +341,110 @@ Answer<Attributes> PlainEngine::attributes(Caller caller, FileHandle object) {
 Answer<Attributes> PlainEngine::set_attributes(Caller caller, FileHandle object, SetAttributes changes,
                                                ServerFileRef /*file*/) {
   if (const auto failure = co_await begin("set", caller)) co_return failure->error;
-  Node* node = find(object);
-  if (node == nullptr) co_return failed(ESTALE);
-  if (changes.size) node->content.resize(*changes.size);
-  if (changes.mode) node->mode = *changes.mode;
-  ++node->change;
+  const auto found = nodes.find(id_of(object));
+  if (found == nodes.end()) co_return failed(ESTALE);
+  Node& node = found->second;
+  if (changes.size) node.content.resize(*changes.size);
+  if (changes.mode) node.mode = *changes.mode;
+  ++node.change;
   const Attributes out = describe(id_of(object));
   co_await answer("set");
   co_return out;
 }
 
-Answer<unsigned> PlainEngine::access(Caller /*caller*/, FileHandle /*object*/, FileType /*type*/,
-                                     unsigned wanted) {
-  co_return wanted & ~static_cast<unsigned>(W_OK);
+Answer<Rights> PlainEngine::access(Caller /*caller*/, Spot spot, unsigned wanted) {
+  const auto found = walk(spot);
+  if (!found) co_return found.error();
+  co_return Rights{wanted & ~static_cast<unsigned>(W_OK), nodes.at(*found).type};
 }
 
-Answer<std::string> PlainEngine::read_link(Caller /*caller*/, FileHandle object) {
-  co_return find(object)->content;
+Answer<std::string> PlainEngine::read_link(Caller caller, Spot spot) {
+  if (const auto failure = co_await begin("read_link", caller)) co_return failure->error;
+  const auto found = walk(spot);
+  if (!found) co_return found.error();
+  if (nodes.at(*found).type != FileType::symlink) co_return failed(EINVAL);
+  co_return nodes.at(*found).content;
 }
 
-Answer<Space> PlainEngine::space(Caller /*caller*/, FileHandle /*object*/) {
-  co_return Space();
+Answer<Space> PlainEngine::space(Caller /*caller*/, Spot spot) {
+  const auto found = walk(spot);
+  if (!found) co_return found.error();
+  Space out;
+  out.type = nodes.at(*found).type;
+  co_return out;
 }
 
-Answer<Made> PlainEngine::make_directory(Caller /*caller*/, FileHandle directory, std::string name,
+Answer<Made> PlainEngine::make_directory(Caller /*caller*/, Spot directory, std::string name,
                                          std::uint32_t mode) {
   co_return make(directory, name, FileType::directory, mode);
 }
 
-Answer<Made> PlainEngine::make_symlink(Caller /*caller*/, FileHandle directory, std::string name,
+Answer<Made> PlainEngine::make_symlink(Caller /*caller*/, Spot directory, std::string name,
                                        std::string text) {
   auto made = make(directory, name, FileType::symlink, 0777);
-  if (made) find(made->object.handle)->content = std::move(text);
+  if (made) nodes.at(id_of(made->object.handle)).content = std::move(text);
   co_return made;
 }
 
-Answer<Made> PlainEngine::make_node(Caller /*caller*/, FileHandle directory, std::string name, FileType type,
+Answer<Made> PlainEngine::make_node(Caller /*caller*/, Spot directory, std::string name, FileType type,
                                     Device /*device*/, std::uint32_t mode) {
   co_return make(directory, name, type, mode);
 }
 
-Answer<Made> PlainEngine::link(Caller caller, FileHandle object, FileHandle directory, std::string name) {
+Answer<Made> PlainEngine::link(Caller caller, Spot object, Spot directory, std::string name) {
   const auto failure = co_await begin("link", caller);
   if (failure && !failure->executed) co_return failure->error;
-  if (!find(directory)->names.try_emplace(name, id_of(object)).second) co_return failed(EEXIST);
+  const auto linked = walk(object);
+  if (!linked) co_return linked.error();
+  const auto in = walk_to_directory(directory);
+  if (!in) co_return in.error();
+  if (!(*in)->names.try_emplace(name, *linked).second) co_return failed(EEXIST);
   if (failure) co_return failure->error;
   Made out;
-  out.object.handle = object;
-  if (tells) out.object.attributes = describe(id_of(object));
+  out.object.handle = handle(*linked);
+  if (tells) out.object.attributes = describe(*linked);
   co_await answer("link");
   co_return out;
 }
 
-Answer<std::optional<Attributes>> PlainEngine::remove(Caller caller, FileHandle directory, std::string name) {
+Answer<std::optional<Attributes>> PlainEngine::remove(Caller caller, Spot directory, std::string name,
+                                                      Removed /*what*/) {
   const auto failure = co_await begin("remove", caller);
   if (failure && !failure->executed) co_return failure->error;
-  if (find(directory)->names.erase(name) == 0) co_return failed(ENOENT);
+  const auto in = walk_to_directory(directory);
+  if (!in) co_return in.error();
+  if ((*in)->names.erase(name) == 0) co_return failed(ENOENT);
   if (failure) co_return failure->error;
   std::optional<Attributes> none;
   co_return none;
 }
 
-Answer<Renamed> PlainEngine::rename(Caller caller, FileHandle from, std::string old_name, FileHandle to,
+Answer<Renamed> PlainEngine::rename(Caller caller, Spot from, std::string old_name, Spot to,
                                     std::string new_name) {
   const auto failure = co_await begin("rename", caller);
   if (failure && !failure->executed) co_return failure->error;
-  auto moved = find(from)->names.extract(old_name);
+  const auto source = walk_to_directory(from);
+  if (!source) co_return source.error();
+  const auto target = walk_to_directory(to);
+  if (!target) co_return target.error();
+  auto moved = (*source)->names.extract(old_name);
   if (!moved) co_return failed(ENOENT);
-  find(to)->names[new_name] = moved.mapped();
+  (*target)->names[new_name] = moved.mapped();
   if (failure) co_return failure->error;
   co_return Renamed();
 }
 
-Answer<Page> PlainEngine::list(Caller caller, FileHandle directory, std::uint64_t cookie,
+Answer<Page> PlainEngine::list(Caller caller, Spot directory, std::uint64_t cookie,
                                ListVerifier /*verifier*/) {
   if (const auto failure = co_await begin("list", caller)) co_return failure->error;
-  Node* node = find(directory);
-  if (node == nullptr) co_return failed(ESTALE);
+  const auto found = walk(directory);
+  if (!found) co_return found.error();
+  Node& node = nodes.at(*found);
+  if (node.type != FileType::directory) co_return failed(ENOTDIR);
   Page out;
-  for (const auto& [name, id] : node->names) {
-    const std::uint64_t own = node->cookies.try_emplace(name, node->cookies.size() + 10).first->second;
+  out.directory = handle(*found);
+  for (const auto& [name, id] : node.names) {
+    const std::uint64_t own = node.cookies.try_emplace(name, node.cookies.size() + 10).first->second;
     Listed listed;
     listed.cookie = own;
     listed.name = name;

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "fs/engine.h"
+#include "fs/inodes.h"
 
 namespace nfsrdma::fs::plain {
 
@@ -73,26 +73,25 @@ class PlainEngine final : public Engine {
 
   async::Loop& loop() override { return loop_; }
   std::uint64_t client_number() const override { return 0xc11e47; }
-  Answer<Object> root(std::string path) override;
-  Answer<std::optional<Object>> lookup(Caller caller, FileHandle directory, std::string name) override;
+  async::Task<Status> ping() override;
+  Answer<Object> find(Caller caller, Spot spot) override;
   Answer<Object> parent(Caller caller, FileHandle directory) override;
   Answer<Attributes> attributes(Caller caller, FileHandle object) override;
   Answer<Attributes> set_attributes(Caller caller, FileHandle object, SetAttributes changes,
                                     ServerFileRef file) override;
-  Answer<unsigned> access(Caller caller, FileHandle object, FileType type, unsigned wanted) override;
-  Answer<std::string> read_link(Caller caller, FileHandle object) override;
-  Answer<Space> space(Caller caller, FileHandle object) override;
-  Answer<Made> make_directory(Caller caller, FileHandle directory, std::string name,
-                              std::uint32_t mode) override;
-  Answer<Made> make_symlink(Caller caller, FileHandle directory, std::string name, std::string text) override;
-  Answer<Made> make_node(Caller caller, FileHandle directory, std::string name, FileType type, Device device,
+  Answer<Rights> access(Caller caller, Spot spot, unsigned wanted) override;
+  Answer<std::string> read_link(Caller caller, Spot spot) override;
+  Answer<Space> space(Caller caller, Spot spot) override;
+  Answer<Made> make_directory(Caller caller, Spot directory, std::string name, std::uint32_t mode) override;
+  Answer<Made> make_symlink(Caller caller, Spot directory, std::string name, std::string text) override;
+  Answer<Made> make_node(Caller caller, Spot directory, std::string name, FileType type, Device device,
                          std::uint32_t mode) override;
-  Answer<Made> link(Caller caller, FileHandle object, FileHandle directory, std::string name) override;
-  Answer<std::optional<Attributes>> remove(Caller caller, FileHandle directory, std::string name) override;
-  Answer<Renamed> rename(Caller caller, FileHandle from, std::string old_name, FileHandle to,
+  Answer<Made> link(Caller caller, Spot object, Spot directory, std::string name) override;
+  Answer<std::optional<Attributes>> remove(Caller caller, Spot directory, std::string name,
+                                           Removed what) override;
+  Answer<Renamed> rename(Caller caller, Spot from, std::string old_name, Spot to,
                          std::string new_name) override;
-  Answer<Page> list(Caller caller, FileHandle directory, std::uint64_t cookie,
-                    ListVerifier verifier) override;
+  Answer<Page> list(Caller caller, Spot directory, std::uint64_t cookie, ListVerifier verifier) override;
   Answer<std::vector<std::byte>> get_xattr(Caller caller, FileHandle object, std::string name) override;
   async::Task<Status> set_xattr(Caller caller, FileHandle object, std::string name,
                                 std::vector<std::byte> value, XattrMode mode) override;
@@ -100,8 +99,8 @@ class PlainEngine final : public Engine {
   Answer<std::vector<std::string>> list_xattrs(Caller caller, FileHandle object) override;
   Answer<Opened> open(Caller caller, FileHandle file, std::string label, Access access,
                       std::optional<Place> found_at) override;
-  Answer<Opened> create(Caller caller, FileHandle directory, std::string name, Access access,
-                        Creation how) override;
+  Answer<Opened> open_at(Caller caller, Spot directory, std::string name, Access access,
+                         std::optional<Creation> creation) override;
   async::Task<Status> close(ServerFileRef file) override;
   Answer<std::uint64_t> copy(ServerFileRef from, std::uint64_t from_offset, ServerFileRef to,
                              std::uint64_t to_offset, std::uint64_t count) override;
@@ -132,9 +131,11 @@ class PlainEngine final : public Engine {
   async::Task<void> answer(const std::string& what) { return pass(what + kAnswer); }
   async::Task<void> pass(std::string gate);
   std::optional<Failure> take_failure(const std::string& what);
-  Node* find(const FileHandle& handle);
+  /// The number of the node there.
+  Result<std::uint64_t> walk(const Spot& spot) const;
+  Result<Node*> walk_to_directory(const Spot& spot);
   Attributes describe(std::uint64_t id) const;
-  Result<Made> make(const FileHandle& directory, const std::string& name, FileType type, std::uint32_t mode);
+  Result<Made> make(const Spot& directory, const std::string& name, FileType type, std::uint32_t mode);
   Opened opened(Object object, Access access);
 
   async::Loop& loop_;

@@ -21,10 +21,10 @@ inline bool ok(const Status& done) {
 
 struct Plain {
   explicit Plain(Options options = {}) {
-    auto made = std::make_unique<PlainEngine>(loop, calls);
-    engine = made.get();
-    const auto root = loop.run(engine->root("/"));
-    files.emplace(std::move(made), options, *root);
+    engine = std::make_shared<PlainEngine>(loop, calls);
+    const auto root = loop.run(engine->find(nullptr, Spot()));
+    calls.clear();
+    files.emplace(engine, options, *root);
   }
   ~Plain() { loop.drop_tasks(); }
   Plain(const Plain&) = delete;
@@ -74,7 +74,7 @@ struct Plain {
 
   async::Loop loop;
   std::string calls;
-  PlainEngine* engine = nullptr;
+  std::shared_ptr<PlainEngine> engine;
   std::optional<FileSystem> files;
 };
 

@@ -128,6 +128,18 @@ TEST_CASE("client: names are made, changed and removed") {
   CHECK(*client.access("/", 7) == 7);
 }
 
+TEST_CASE("F8 client: a directory whose cookies go in circles is not listed for ever") {
+  Mounted m;
+  for (int i = 0; i < 20; ++i) m.server.add_file("/dir/" + std::to_string(i), "");
+  m.server.set_circular_listings(true);
+  std::size_t count = 0;
+  const auto ended = m.connect().list("/dir", [&](const DirectoryEntry&) { return ++count < 1000; });
+  REQUIRE_FALSE(ended);
+  CHECK(ended.error().errno_value() == ELOOP);
+  CHECK(ended.error().peer() == "/dir");
+  CHECK(count <= 60);
+}
+
 TEST_CASE("client: a symbolic link with a long text") {
   Mounted m;
   Client& client = m.connect();

@@ -1,12 +1,12 @@
 // Listings that go in circles, and those that do not.
-#include "listing/cookie_loop.h"
+#include "engine/cookie_loop.h"
 
 #include <doctest/doctest.h>
 
 #include <random>
 #include <set>
 
-using nfsrdma::listing::CookieLoop;
+using nfsrdma::engine::CookieLoop;
 
 namespace {
 

@@ -17,7 +17,7 @@ using Copies = Habits::Copies;
 
 constexpr std::size_t kSize = 20'000;
 
-struct Copying : Engine {
+struct Copying : Scene {
   Copying() {
     server.add_file("/from", pattern(kSize));
     server.add_file("/to", "");
@@ -30,7 +30,7 @@ struct Copying : Engine {
   EngineClient& begin(SessionOptions options = {}) {
     EngineClient& c = client.emplace(server, "engine", std::move(options));
     const auto open = [&](const char* name, std::uint32_t access) {
-      auto made = c.run(c.files.open(user(1), c.root, name, access, {}));
+      auto made = c.run(c.open(user(1), c.root, name, access, {}));
       if (!made) FAIL(made.error().text());
       return std::move(made->file);
     };

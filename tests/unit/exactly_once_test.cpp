@@ -23,7 +23,7 @@ std::vector<SeenCall> calls_with(const NfsServer& server, nfs_opnum4 op) {
 }
 
 /// Makes a directory while the server answers the first SEQUENCE so: both tries, as the server saw them.
-std::vector<SeenCall> tries_behind(Engine& m, nfsstat4 status) {
+std::vector<SeenCall> tries_behind(Scene& m, nfsstat4 status) {
   EngineClient& c = m.connect();
   m.server.clear_calls();
   m.server.answer(OP_SEQUENCE, status);
@@ -259,7 +259,7 @@ TEST_CASE("S5 csa_sequence finds what any server expects") {
 // ---- slots, over a connection ----
 
 TEST_CASE("S1 DELAY at SEQUENCE frees nothing: the request is sent again in its own slot") {
-  Engine m;
+  Scene m;
   EngineClient& c = m.connect();
   m.server.clear_calls();
   m.server.answer(OP_SEQUENCE, NFS4ERR_DELAY, 3);
@@ -281,7 +281,7 @@ TEST_CASE("S1 DELAY at SEQUENCE frees nothing: the request is sent again in its 
 }
 
 TEST_CASE("S2 a deadline that passes leaves the slot to nobody while the request's fate is not known") {
-  Engine m;
+  Scene m;
   SessionOptions impatient;
   impatient.timeout = 300ms;
   EngineClient& c = m.client.emplace(m.server, "engine", impatient);
@@ -304,7 +304,7 @@ TEST_CASE("S2 a deadline that passes leaves the slot to nobody while the request
 TEST_CASE("S3 a slot that the server knows otherwise is left alone, and the session goes on") {
   for (const nfsstat4 status : {NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, NFS4ERR_BAD_HIGH_SLOT}) {
     CAPTURE(static_cast<unsigned>(status));
-    Engine m;
+    Scene m;
     const auto calls = tries_behind(m, status);
     const bool moved = status != NFS4ERR_BAD_HIGH_SLOT;
     CHECK((calls[0].sequence.sa_slotid != calls[1].sequence.sa_slotid) == moved);
@@ -314,7 +314,7 @@ TEST_CASE("S3 a slot that the server knows otherwise is left alone, and the sess
 }
 
 TEST_CASE("S3 BADSLOT: the slots from there on are not used any more") {
-  Engine m;
+  Scene m;
   EngineClient& c = m.connect();
   m.server.hold(OP_GETATTR);  // keeps slot 0
   auto waiting = c.objects.attributes(nullptr, c.root, some_attributes());
@@ -336,7 +336,7 @@ TEST_CASE("S3 BADSLOT: the slots from there on are not used any more") {
 }
 
 TEST_CASE("S3 RETRY_UNCACHED_REP: a modifying COMPOUND is not executed a second time without a look") {
-  Engine m;
+  Scene m;
   EngineClient& c = m.connect();
   m.server.add_directory("/there");
   // The server says that it was executed; the name says that it was not.
@@ -353,7 +353,7 @@ TEST_CASE("S3 RETRY_UNCACHED_REP: a modifying COMPOUND is not executed a second 
 }
 
 TEST_CASE("S8 a connection that is not bound is bound, and the request is sent again in its slot") {
-  Engine m;
+  Scene m;
   const auto calls = tries_behind(m, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
   CHECK(same_place(calls[0], calls[1]));
   CHECK(m.server.count(OP_BIND_CONN_TO_SESSION) == 1);
@@ -387,7 +387,7 @@ struct Storm {
     return result;
   }
   EngineClient& c() { return *m.client; }
-  Engine m;
+  Scene m;
   bool executed;
 };
 
@@ -434,8 +434,8 @@ TEST_CASE("S10 a restart in the middle of what is not idempotent: done once, and
       CHECK(ok(s.across_restart(OP_REMOVEXATTR, c.objects.remove_xattr(nullptr, old, "x"))));
     }
     SUBCASE("exclusive create") {
-      auto made = s.across_restart(OP_OPEN, c.files.create(nullptr, c.root, "n", OPEN4_SHARE_ACCESS_BOTH,
-                                                           Creation::exclusive, mode(0600), both()));
+      auto made = s.across_restart(OP_OPEN, c.files.open_at(nullptr, c.root, "n", OPEN4_SHARE_ACCESS_BOTH,
+                                                            CreateMode::exclusive, mode(0600), both()));
       REQUIRE(ok(made));
       CHECK(ok(c.run(c.files.close(std::move(made->file)))));
     }
@@ -461,7 +461,7 @@ TEST_CASE("S10 a name that somebody else has made meanwhile is not taken for one
 // ---- recovery ----
 
 TEST_CASE("S7 after a restart the lease and the limits are the new ones") {
-  Engine m;
+  Scene m;
   EngineClient& c = m.connect();
   m.server.add_file("/big", pattern(300'000));
   auto opened = c.run(c.files.open_handle(nullptr, c.handle("/big"), "big", OPEN4_SHARE_ACCESS_READ, {}));
@@ -479,7 +479,7 @@ TEST_CASE("S7 after a restart the lease and the limits are the new ones") {
 }
 
 TEST_CASE("S11 a file that is closed while it is reclaimed leaves nothing, here and on the server") {
-  Engine m;
+  Scene m;
   EngineClient& c = m.connect();
   for (const char* name : {"/a", "/b", "/c"}) m.server.add_file(name, "text");
   std::vector<OpenRef> files;
@@ -504,7 +504,7 @@ TEST_CASE("S11 a file that is closed while it is reclaimed leaves nothing, here 
 }
 
 TEST_CASE("S18 two that close one delegated file at once park it once, and it can be given up again") {
-  Engine m;
+  Scene m;
   m.server.set_delegations(true);
   m.server.add_file("/f", "text");
   EngineClient& c = m.connect();

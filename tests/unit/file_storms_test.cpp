@@ -14,7 +14,7 @@ using namespace nfs4;
 
 constexpr std::size_t kMiB = 1U << 20;
 
-struct UnstableStorm : Engine {
+struct UnstableStorm : Scene {
   bool soon(const std::function<bool()>& so) { return client->turn_until(so, 10s); }
 };
 

@@ -20,7 +20,7 @@ std::string visible(std::string data, const std::vector<std::pair<std::size_t, s
 }  // namespace
 
 TEST_CASE("v4.2: READ_PLUS puts data and holes together, and asks again for what is left") {
-  Engine m;
+  Scene m;
   const std::string data = pattern(50'000);
   const std::vector<std::pair<std::size_t, std::size_t>> extents = {
       {0, 100}, {5000, 9000}, {20'001, 20'003}, {30'000, 40'000}};
@@ -56,7 +56,7 @@ TEST_CASE("v4.2: READ_PLUS puts data and holes together, and asks again for what
 }
 
 TEST_CASE("v4.2: ALLOCATE and DEALLOCATE; unstable data that is cut out is not written again") {
-  Engine m;
+  Scene m;
   m.server.add_file("/f", "0123456789");
   EngineClient& c = m.connect();
   OpenRef file = m.open("f");
@@ -77,7 +77,7 @@ TEST_CASE("v4.2: ALLOCATE and DEALLOCATE; unstable data that is cut out is not w
 }
 
 TEST_CASE("v4.2: COPY within the server, stable, and what makes a caller copy by himself") {
-  Engine m;
+  Scene m;
   m.server.add_file("/from", pattern(100'000));
   m.server.add_file("/to", "");
   EngineClient& c = m.connect();
@@ -114,7 +114,7 @@ TEST_CASE("v4.2: COPY within the server, stable, and what makes a caller copy by
 }
 
 TEST_CASE("v4.2: CLONE") {
-  Engine m;
+  Scene m;
   m.server.add_file("/from", pattern(8192));
   m.server.add_file("/to", "");
   EngineClient& c = m.connect();
@@ -131,7 +131,7 @@ TEST_CASE("v4.2: CLONE") {
 }
 
 TEST_CASE("v4.2: SEEK, and none of all this with NFSv4.1") {
-  Engine m;
+  Scene m;
   m.server.add_file("/f", pattern(1000));
   m.server.add_extent("/f", 100, 200);
   {

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <set>
 
-#include "api/server.h"
+#include "connect/server.h"
 #include "fuse/client_id.h"
 #include "fuse/endings.h"
 #include "fuse/lock_owners.h"
@@ -200,23 +200,24 @@ TEST_CASE("S17 a client that comes back after it was killed finds the locks of i
   address.length = sizeof(sockaddr_in);
   const auto life = [&](const std::string& owner, bool dies) {
     async::Loop loop;
-    api::Server client(
+    connect::Server client(
         loop, server.target(), {address}, [](const std::string&) {}, std::nullopt,
-        api::Surroundings::system(owner));
+        connect::Surroundings::system(owner));
     REQUIRE(ok(loop.run(client.connect(loop.now() + 5s))));
     const std::string before = server.locks("/f");
     if (dies) {
       nfs4::Objects objects(client.session());
       nfs4::OpenFiles files(client.session());
       nfs4::Locks locks(client.session());
-      const auto root = loop.run(objects.root(nullptr, nfs4::Path(), {}))->handle;
-      auto made = loop.run(files.open(user(1), root, "f", nfs4::OPEN4_SHARE_ACCESS_BOTH, {}));
+      const auto root = loop.run(objects.find(nullptr, {}, {}))->handle;
+      auto made =
+          loop.run(files.open_at(user(1), root, "f", nfs4::OPEN4_SHARE_ACCESS_BOTH, std::nullopt, {}, {}));
       REQUIRE(ok(made));
       CHECK(ok(loop.run(locks.set(made->file.file(), {1, true, {0, 10}}))));
       client.shut_down();
       loop.drop_tasks();
     } else {
-      CHECK(ok(loop.run(client.session().close(loop.now() + 5s))));
+      CHECK(ok(loop.run(client.close(loop.now() + 5s))));
     }
     client.shut_down();
     loop.drop_tasks();

@@ -80,7 +80,7 @@ TEST_CASE("F22 inodes: so many forgotten files are remembered and no more, those
 }
 
 TEST_CASE("F19 a file is found by its number after it was forgotten, and a directory by what is below it") {
-  Engine m;
+  Scene m;
   m.server.add_file("/a/b/f", "text");
   EngineClient& c = m.connect();
   std::unique_ptr<fs::FileSystem> files = mounted(c, {});

@@ -15,20 +15,27 @@ using namespace nfs4;
 
 }  // namespace
 
-TEST_CASE("objects: the root of an export, through a symbolic link") {
-  Engine m;
+TEST_CASE("objects: what a path leads to, in one COMPOUND") {
+  Scene m;
   m.server.add_file("/real/dir/file", "text");
   m.server.add_symlink("/link", "real/dir");
   EngineClient& c = m.connect();
-  auto root = c.run(c.objects.root(nullptr, *Path::parse("/link"), some_attributes()));
-  REQUIRE(ok(root));
-  CHECK(root->attributes.type == NF4DIR);
-  CHECK(root->handle == c.handle("/real/dir"));
-  CHECK(errno_of(c.run(c.objects.root(nullptr, *Path::parse("/nothing"), some_attributes()))) == ENOENT);
+  m.server.clear_calls();
+  const auto find = [&](const char* path) {
+    return c.run(c.objects.find(nullptr, engine::Path::parse(path)->spot(), some_attributes()));
+  };
+  auto found = find("/real/dir");
+  REQUIRE(ok(found));
+  CHECK(m.server.calls().size() == 1);
+  CHECK(found->attributes.type == NF4DIR);
+  CHECK(find("/link")->attributes.type == NF4LNK);
+  CHECK(errno_of(find("/link/file")) == ELOOP);
+  CHECK(errno_of(find("/nothing")) == ENOENT);
+  CHECK(find("/nothing/x").error().peer() == "/nothing/x");
 }
 
 TEST_CASE("objects: lookup gives node and directory in one COMPOUND, also where there is no such name") {
-  Engine m;
+  Scene m;
   m.server.add_file("/a", "text");
   EngineClient& c = m.connect();
   m.server.clear_calls();
@@ -57,7 +64,7 @@ TEST_CASE("objects: lookup gives node and directory in one COMPOUND, also where 
 }
 
 TEST_CASE("objects: lookup_parent") {
-  Engine m;
+  Scene m;
   m.server.add_directory("/a/b");
   EngineClient& c = m.connect();
   auto up = c.run(c.objects.lookup_parent(nullptr, c.handle("/a/b"), some_attributes()));
@@ -67,7 +74,7 @@ TEST_CASE("objects: lookup_parent") {
 }
 
 TEST_CASE("objects: attributes, access, space, symbolic links") {
-  Engine m;
+  Scene m;
   m.server.add_file("/a", "text");
   m.server.add_symlink("/l", "where/to");
   EngineClient& c = m.connect();
@@ -103,7 +110,7 @@ TEST_CASE("objects: attributes, access, space, symbolic links") {
 }
 
 TEST_CASE("objects: every operation is made with its caller's credential") {
-  Engine m;
+  Scene m;
   m.server.add_file("/a", "text");
   EngineClient& c = m.connect();
   const nfs_fh4 a = c.handle("/a");
@@ -124,7 +131,7 @@ TEST_CASE("objects: every operation is made with its caller's credential") {
 }
 
 TEST_CASE("objects: directories, links and nodes are made in one round trip, attributes and all") {
-  Engine m;
+  Scene m;
   EngineClient& c = m.connect();
   m.server.clear_calls();
   auto made = c.run(c.objects.make_directory(nullptr, c.root, "d", mode(0700), both()));
@@ -150,7 +157,7 @@ TEST_CASE("objects: directories, links and nodes are made in one round trip, att
 }
 
 TEST_CASE("objects: what was made is there, even if the operations behind it fail") {
-  Engine m;
+  Scene m;
   EngineClient& c = m.connect();
   m.server.answer(OP_GETFH, NFS4ERR_DELAY);
   auto made = c.run(c.objects.make_directory(nullptr, c.root, "d", mode(0700), both()));
@@ -166,7 +173,7 @@ TEST_CASE("objects: what was made is there, even if the operations behind it fai
 }
 
 TEST_CASE("objects: a lost Reply is had again, and nothing is done twice") {
-  Engine m;
+  Scene m;
   EngineClient& c = m.connect();
   m.server.drop_after(OP_CREATE);
   CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "d", mode(0700), both()))));
@@ -180,7 +187,7 @@ TEST_CASE("objects: a lost Reply is had again, and nothing is done twice") {
 }
 
 TEST_CASE("objects: BADSESSION in the middle") {
-  Engine m;
+  Scene m;
   EngineClient& c = m.connect();
   m.server.forget_sessions();
   CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "d", mode(0700), both()))));
@@ -189,7 +196,7 @@ TEST_CASE("objects: BADSESSION in the middle") {
 }
 
 TEST_CASE("objects: remove, rename and link tell what became of the directories") {
-  Engine m;
+  Scene m;
   m.server.add_file("/d/a", "text");
   m.server.add_directory("/e");
   EngineClient& c = m.connect();
@@ -214,7 +221,7 @@ TEST_CASE("objects: remove, rename and link tell what became of the directories"
 }
 
 TEST_CASE("objects: directories are read page by page, with handles") {
-  Engine m;
+  Scene m;
   for (int i = 0; i < 500; ++i) m.server.add_file("/dir/name" + std::to_string(i), "");
   EngineClient& c = m.connect();
   const nfs_fh4 dir = c.handle("/dir");
@@ -249,7 +256,7 @@ TEST_CASE("objects: directories are read page by page, with handles") {
 }
 
 TEST_CASE("xattrs: set, get, list over pages, remove") {
-  Engine m;
+  Scene m;
   m.server.add_file("/a", "");
   EngineClient& c = m.connect();
   const nfs_fh4 a = c.handle("/a");
@@ -281,7 +288,7 @@ TEST_CASE("xattrs: set, get, list over pages, remove") {
 }
 
 TEST_CASE("xattrs: none in NFSv4.1") {
-  Engine m;
+  Scene m;
   m.server.set_newest_minor(1);
   EngineClient& c = m.connect();
   m.server.clear_calls();

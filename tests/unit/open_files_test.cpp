@@ -16,21 +16,21 @@ constexpr auto kRead = OPEN4_SHARE_ACCESS_READ;
 constexpr auto kWrite = OPEN4_SHARE_ACCESS_WRITE;
 constexpr auto kBoth = OPEN4_SHARE_ACCESS_BOTH;
 
-struct Opening : Engine {
+struct Opening : Scene {
   Opening() { server.add_file("/f", "text"); }
-  Opened open(const Caller& caller, std::uint32_t access, const std::string& name = "f") {
-    auto made = client->run(client->files.open(caller, client->root, name, access, both()));
+  OpenResult open(const Caller& caller, std::uint32_t access, const std::string& name = "f") {
+    auto made = client->run(client->open(caller, client->root, name, access, both()));
     if (!made) FAIL(made.error().text());
     return std::move(*made);
   }
-  Opened open_handle(const Caller& caller, std::uint32_t access, const std::string& path = "/f") {
+  OpenResult open_handle(const Caller& caller, std::uint32_t access, const std::string& path = "/f") {
     const nfs_fh4 handle = client->handle(path);
     auto made = client->run(client->files.open_handle(caller, handle, path, access, some_attributes()));
     if (!made) FAIL(made.error().text());
     return std::move(*made);
   }
-  Status close(Opened& opened) { return client->run(client->files.close(std::move(opened.file))); }
-  std::string read(Opened& opened) {
+  Status close(OpenResult& opened) { return client->run(client->files.close(std::move(opened.file))); }
+  std::string read(OpenResult& opened) {
     std::string data(100, '?');
     auto count = client->run(opened.file->read(room(data), 0));
     if (!ok(count)) return "";
@@ -46,7 +46,7 @@ TEST_CASE("open files: by name, with the attributes of file and directory in one
   EngineClient& c = m.connect();
   m.server.clear_calls();
   const Caller who = user(1000);
-  Opened file = m.open(who, kRead);
+  OpenResult file = m.open(who, kRead);
   CHECK(m.server.calls().size() == 1);
   CHECK(file.node.handle == c.handle("/f"));
   CHECK(file.node.attributes.size == 4);
@@ -58,13 +58,13 @@ TEST_CASE("open files: by name, with the attributes of file and directory in one
   for (const SeenCall& call : m.server.calls()) CHECK(is_of(call.credential, who));
   CHECK(m.server.open_states() == 0);
   CHECK(c.files.count() == 0);
-  CHECK(errno_of(c.run(c.files.open(who, c.root, "nothing", kRead, both()))) == ENOENT);
+  CHECK(errno_of(c.run(c.open(who, c.root, "nothing", kRead, both()))) == ENOENT);
 }
 
 TEST_CASE("open files: by handle") {
   Opening m;
   EngineClient& c = m.connect();
-  Opened file = m.open_handle(user(1), kBoth);
+  OpenResult file = m.open_handle(user(1), kBoth);
   CHECK(file.node.attributes.size == 4);
   CHECK_FALSE(file.directory);
   CHECK(ok(c.run(file.file->write(bytes("more"), 4))));
@@ -81,9 +81,9 @@ TEST_CASE("open files: one state per user and file, upgraded and downgraded as o
   Opening m;
   EngineClient& c = m.connect();
   const Caller one = user(1), other = user(2);
-  Opened reader = m.open(one, kRead);
-  Opened writer = m.open_handle(one, kWrite);
-  Opened third = m.open(other, kRead);
+  OpenResult reader = m.open(one, kRead);
+  OpenResult writer = m.open_handle(one, kWrite);
+  OpenResult third = m.open(other, kRead);
   CHECK(m.server.open_states() == 2);
   CHECK(c.files.count() == 2);
   CHECK(reader.file.file() == writer.file.file());
@@ -97,7 +97,7 @@ TEST_CASE("open files: one state per user and file, upgraded and downgraded as o
   CHECK(reader.file->state().access == kRead);
   CHECK(m.read(reader) == "TEXT");
   CHECK(c.run(reader.file->write(bytes("no"), 0)).error().status() == NFS4ERR_OPENMODE);
-  Opened again = m.open(one, kRead);
+  OpenResult again = m.open(one, kRead);
   CHECK(ok(m.close(reader)));
   CHECK(m.read(again) == "TEXT");
   CHECK(ok(m.close(again)));
@@ -109,8 +109,8 @@ TEST_CASE("open files: one state per user and file, upgraded and downgraded as o
 TEST_CASE("open files: what a server will not downgrade stays until CLOSE") {
   Opening m;
   EngineClient& c = m.connect();
-  Opened first = m.open(user(1), kBoth);
-  Opened second = m.open(user(1), kRead);
+  OpenResult first = m.open(user(1), kBoth);
+  OpenResult second = m.open(user(1), kRead);
   m.server.restart(2s);
   CHECK(m.read(second) == "text");  // claimed again, with both
   CHECK(ok(m.close(first)));
@@ -127,36 +127,36 @@ TEST_CASE("open files: created unchecked, guarded, exclusive") {
   EngineClient& c = m.connect();
   SetAttributes changes;
   changes.mode = 0640;
-  const auto create = [&](const std::string& name, Creation how, const SetAttributes& what) {
-    return c.run(c.files.create(user(3), c.root, name, kBoth, how, what, both()));
+  const auto create = [&](const std::string& name, CreateMode how, const SetAttributes& what) {
+    return c.run(c.files.open_at(user(3), c.root, name, kBoth, how, what, both()));
   };
   m.server.clear_calls();
-  auto made = create("new", Creation::guarded, changes);
+  auto made = create("new", CreateMode::guarded, changes);
   REQUIRE(ok(made));
   CHECK(m.server.calls().size() == 1);
   CHECK(made->node.attributes.mode == 0640U);
   CHECK(made->directory->info.after == made->directory->attributes->change);
   CHECK(ok(c.run(made->file->write(bytes("data"), 0))));
   CHECK(ok(m.close(*made)));
-  CHECK(errno_of(create("new", Creation::guarded, changes)) == EEXIST);
-  CHECK(errno_of(create("new", Creation::exclusive, changes)) == EEXIST);
-  auto kept = create("new", Creation::unchecked, {});
+  CHECK(errno_of(create("new", CreateMode::guarded, changes)) == EEXIST);
+  CHECK(errno_of(create("new", CreateMode::exclusive, changes)) == EEXIST);
+  auto kept = create("new", CreateMode::unchecked, {});
   REQUIRE(ok(kept));
   CHECK(kept->node.attributes.size == 4);
   SetAttributes cut;
   cut.size = 0;
-  auto emptied = create("new", Creation::unchecked, cut);
+  auto emptied = create("new", CreateMode::unchecked, cut);
   REQUIRE(ok(emptied));
   CHECK(emptied->node.attributes.size == 0);
   CHECK(ok(m.close(*kept)));
   CHECK(ok(m.close(*emptied)));
-  auto exclusive = create("other", Creation::exclusive, changes);
+  auto exclusive = create("other", CreateMode::exclusive, changes);
   REQUIRE(ok(exclusive));
   CHECK(exclusive->node.attributes.mode == 0640U);
   CHECK(m.server.count(OP_SETATTR) == 0);
   CHECK(ok(m.close(*exclusive)));
   changes.modified = Time{1000, 5};  // not by an exclusive create
-  auto dated = create("dated", Creation::exclusive, changes);
+  auto dated = create("dated", CreateMode::exclusive, changes);
   REQUIRE(ok(dated));
   CHECK(dated->node.attributes.mode == 0640U);
   CHECK(dated->node.attributes.time_modify == nfstime4{1000, 5});
@@ -167,12 +167,12 @@ TEST_CASE("open files: an exclusive create whose Reply is lost finds the file it
   Opening m;
   EngineClient& c = m.connect();
   m.server.drop_after(OP_OPEN);
-  auto made = c.run(c.files.create(user(3), c.root, "a", kBoth, Creation::exclusive, {}, both()));
+  auto made = c.run(c.files.open_at(user(3), c.root, "a", kBoth, CreateMode::exclusive, {}, both()));
   REQUIRE(ok(made));
   CHECK(ok(m.close(*made)));
   // Not even the reply cache is left.
   m.server.hold(OP_OPEN);
-  auto task = c.files.create(user(3), c.root, "b", kBoth, Creation::exclusive, {}, both());
+  auto task = c.files.open_at(user(3), c.root, "b", kBoth, CreateMode::exclusive, {}, both());
   c.start(task);
   REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
   m.server.restart();
@@ -187,9 +187,9 @@ TEST_CASE("open files: an OPEN that is answered after a CLOSE that came behind i
   Opening m;
   EngineClient& c = m.connect();
   const Caller who = user(1);
-  Opened first = m.open(who, kRead);
+  OpenResult first = m.open(who, kRead);
   m.server.hold(OP_OPEN);  // executed, its Reply kept
-  auto opening = c.files.open(who, c.root, "f", kBoth, both());
+  auto opening = c.open(who, c.root, "f", kBoth, both());
   c.start(opening);
   REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
   // CLOSE means the state before the OPEN: the server refuses it.
@@ -212,12 +212,12 @@ TEST_CASE("open files: an OPEN that comes behind a CLOSE, and is answered before
   Opening m;
   EngineClient& c = m.connect();
   const Caller who = user(1);
-  Opened first = m.open(who, kRead);
+  OpenResult first = m.open(who, kRead);
   m.server.hold(OP_CLOSE);
   auto closing = c.files.close(std::move(first.file));
   c.start(closing);
   REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
-  Opened second = m.open(who, kRead);
+  OpenResult second = m.open(who, kRead);
   m.server.release();
   REQUIRE(c.turn_until([&] { return closing.done(); }));
   CHECK(ok(closing.await_resume()));
@@ -233,7 +233,7 @@ TEST_CASE("open files: a CLOSE that should have been refused, since an OPEN came
   EngineClient& c = m.connect();
   const Caller who = user(1);
   const nfs_fh4 handle = c.handle("/f");
-  Opened first = m.open(who, kBoth);
+  OpenResult first = m.open(who, kBoth);
   auto opening = c.files.open_handle(who, handle, "f", kRead, some_attributes());
   auto closing = c.files.close(std::move(first.file));
   c.start(opening);
@@ -255,10 +255,10 @@ TEST_CASE("open files: an upgrade beside an OPEN_DOWNGRADE, whichever the server
     Opening m;
     EngineClient& c = m.connect();
     const Caller who = user(1);
-    Opened reader = m.open(who, kRead);
-    Opened writer = m.open(who, kWrite);
+    OpenResult reader = m.open(who, kRead);
+    OpenResult writer = m.open(who, kWrite);
     m.server.hold(open_first ? OP_OPEN : OP_OPEN_DOWNGRADE);
-    auto opening = c.files.open(who, c.root, "f", kWrite, both());
+    auto opening = c.open(who, c.root, "f", kWrite, both());
     auto closing = c.files.close(std::move(writer.file));
     if (open_first) c.start(opening);
     if (!open_first) c.start(closing);
@@ -287,7 +287,7 @@ TEST_CASE("open files: many opens and closes of one file at once leave nothing")
     static async::Task<void> work(EngineClient& c, Caller who, std::uint32_t access, int& failures,
                                   int& done) {
       for (int i = 0; i < 20; ++i) {
-        auto file = co_await c.files.open(who, c.root, "f", access, {});
+        auto file = co_await c.open(who, c.root, "f", access, {});
         if (!file) ++failures;
         if (!file) continue;
         std::array<std::byte, 4> data{};
@@ -314,13 +314,13 @@ TEST_CASE("open files: one that is dropped without close is closed beside") {
   Opening m;
   EngineClient& c = m.connect();
   {
-    Opened file = m.open(user(1), kRead);
+    OpenResult file = m.open(user(1), kRead);
   }
   CHECK(c.turn_until([&] { return m.server.open_states() == 0; }));
   // Also by an OPEN that nobody waits for any more.
   m.server.hold(OP_OPEN);
   {
-    auto task = c.files.open(user(1), c.root, "f", kRead, both());
+    auto task = c.open(user(1), c.root, "f", kRead, both());
     c.start(task);
     REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
     m.server.release();
@@ -334,7 +334,7 @@ TEST_CASE("open files: a delegated file is opened again for reading without a ca
   m.server.set_delegations(true);
   EngineClient& c = m.connect();
   const Caller who = user(1);
-  Opened first = m.open(who, kRead);
+  OpenResult first = m.open(who, kRead);
   CHECK(m.server.delegations() == 1);
   const nfs_fh4 handle = first.node.handle;
   CHECK(ok(
@@ -355,8 +355,8 @@ TEST_CASE("open files: a restart claims everything again, an expired lease has i
   Opening m;
   m.server.add_file("/g", "other");
   EngineClient& c = m.connect();
-  Opened f = m.open(user(1), kBoth);
-  Opened g = m.open(user(2), kRead, "g");
+  OpenResult f = m.open(user(1), kBoth);
+  OpenResult g = m.open(user(2), kRead, "g");
   CHECK(ok(c.run(f.file->write(bytes("TEXT"), 0))));
   m.server.restart(3s);
   CHECK(m.read(g) == "other");
@@ -378,9 +378,9 @@ TEST_CASE("open files: an OPEN that finds the server without the state before br
   Opening m;
   EngineClient& c = m.connect();
   const Caller who = user(1);
-  Opened writer = m.open(who, kWrite);
+  OpenResult writer = m.open(who, kWrite);
   m.server.forget_stateids();
-  Opened reader = m.open(who, kRead);
+  OpenResult reader = m.open(who, kRead);
   CHECK(m.read(reader) == "text");
   CHECK(ok(c.run(writer.file->write(bytes("TEXT"), 0))));
   CHECK(ok(m.close(writer)));
@@ -391,8 +391,8 @@ TEST_CASE("open files: an OPEN that finds the server without the state before br
 TEST_CASE("open files: unstable data of two users of one file, of which the later one wins") {
   Opening m;
   EngineClient& c = m.connect();
-  Opened one = m.open(user(1), kBoth);
-  Opened two = m.open(user(2), kBoth);
+  OpenResult one = m.open(user(1), kBoth);
+  OpenResult two = m.open(user(2), kBoth);
   CHECK(ok(c.run(one.file->write(bytes("aaaa"), 0))));
   CHECK(ok(c.run(two.file->write(bytes("bb"), 1))));
   m.server.restart(3s);
@@ -415,7 +415,7 @@ TEST_CASE("open files: unstable data of two users of one file, of which the late
 TEST_CASE("open files: stable writes, and who has a file open") {
   Opening m;
   EngineClient& c = m.connect();
-  Opened file = m.open(user(1), kBoth);
+  OpenResult file = m.open(user(1), kBoth);
   CHECK(ok(c.run(file.file->write(bytes("safe"), 0, FILE_SYNC4))));
   CHECK(m.server.stable_content("/f") == "safe");
   CHECK_FALSE(file.file->has_unstable_data());
@@ -429,7 +429,7 @@ TEST_CASE("open files: stable writes, and who has a file open") {
 TEST_CASE("open files: an error of CLOSE comes out, and the file is gone all the same") {
   Opening m;
   EngineClient& c = m.connect();
-  Opened file = m.open(user(1), kRead);
+  OpenResult file = m.open(user(1), kRead);
   m.server.answer(OP_CLOSE, NFS4ERR_SERVERFAULT);
   CHECK(m.close(file).error().status() == NFS4ERR_SERVERFAULT);
   CHECK(c.files.count() == 0);
@@ -439,7 +439,7 @@ TEST_CASE("open files: an error of CLOSE comes out, and the file is gone all the
 TEST_CASE("S18 open files: CLOSE waits for a READ that nobody waits for, and leaves nothing open behind it") {
   Opening m;
   EngineClient& c = m.connect();
-  Opened file = m.open(user(1000), kRead);
+  OpenResult file = m.open(user(1000), kRead);
   const std::shared_ptr<OpenFile> keep = file.file.file();
   m.server.set_short_reads(2);  // the rest is asked for by a second READ
   m.server.hold(OP_ILLEGAL);

@@ -8,12 +8,12 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 
-struct Orphaning : Engine {
+struct Orphaning : Scene {
   Orphaning() {
     server.set_delegations(true);
     server.add_file("/f", "text");
   }
-  async::Task<Result<Opened>> opening() {
+  async::Task<Result<OpenResult>> opening() {
     return client->files.open_handle(nullptr, client->handle("/f"), "f", OPEN4_SHARE_ACCESS_READ, {});
   }
   /// Opens the file, and loses the answer of the OPEN that brought the delegation together with the session.
@@ -86,7 +86,7 @@ TEST_CASE(
 namespace {
 
 /// A file whose CLOSE is still to come to a server that takes with it what an OPEN has brought since.
-struct Overtaken : Engine {
+struct Overtaken : Scene {
   Overtaken() {
     server.set_careless_close(true);
     server.add_file("/f", "text");
@@ -174,7 +174,7 @@ TEST_CASE("S18 what a session does beside ends with it") {
 TEST_CASE("S11 a session that goes while the locks of a file are reclaimed: the next one reclaims them") {
   for (const bool executed : {true, false}) {
     CAPTURE(executed);
-    Engine m;
+    Scene m;
     m.server.add_file("/f", "text");
     EngineClient& c = m.connect();
     auto opened = c.run(c.files.open_handle(nullptr, c.handle("/f"), "f", OPEN4_SHARE_ACCESS_BOTH, {}));
@@ -200,7 +200,7 @@ TEST_CASE("S11 a session that goes while the locks of a file are reclaimed: the 
 }
 
 TEST_CASE("S10 a rename goes on as long as its caller waits, however often the server restarts meanwhile") {
-  Engine m;
+  Scene m;
   SessionOptions patient;
   patient.patience = 1h;
   EngineClient& c = m.client.emplace(m.server, "engine", patient);
@@ -225,7 +225,7 @@ TEST_CASE("S10 a rename goes on as long as its caller waits, however often the s
 TEST_CASE("S5 a session that is lost before it has begun is made once more") {
   for (const nfsstat4 status : {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_STALE_CLIENTID}) {
     CAPTURE(static_cast<unsigned>(status));
-    Engine m;
+    Scene m;
     m.server.answer(OP_SEQUENCE, status, 2);
     (void)m.connect();  // REQUIREs that it begins
     CHECK(m.server.succeeded(OP_CREATE_SESSION) == 3);

@@ -1,11 +1,11 @@
 // Path: names out of text, and symbolic links put in.
-#include "nfs4/path.h"
+#include "engine/path.h"
 
 #include <doctest/doctest.h>
 
 #include <cerrno>
 
-namespace nfsrdma::nfs4 {
+namespace nfsrdma::engine {
 namespace {
 
 Path parsed(std::string_view text) {
@@ -23,10 +23,10 @@ std::string after(std::string_view text, std::size_t index, std::string_view lin
 }  // namespace
 
 TEST_CASE("path: names between slashes, without '.', '..' and empty ones") {
-  CHECK(parsed("/").is_root());
-  CHECK(parsed("").is_root());
-  CHECK(parsed("///").is_root());
-  CHECK(parsed("/..").is_root());
+  CHECK(parsed("/").is_begin());
+  CHECK(parsed("").is_begin());
+  CHECK(parsed("///").is_begin());
+  CHECK(parsed("/..").is_begin());
   CHECK(parsed("/").text() == "/");
   CHECK(parsed("/a/b").names() == std::vector<std::string>{"a", "b"});
   CHECK(parsed("a//b/").text() == "/a/b");
@@ -35,8 +35,8 @@ TEST_CASE("path: names between slashes, without '.', '..' and empty ones") {
   CHECK(parsed("/.../..a").text() == "/.../..a");
   CHECK(parsed("/a/b").last() == "b");
   CHECK(parsed("/a/b").parent().text() == "/a");
-  CHECK(parsed("/a").parent().is_root());
-  CHECK(parsed("/").parent().is_root());
+  CHECK(parsed("/a").parent().is_begin());
+  CHECK(parsed("/").parent().is_begin());
 }
 
 TEST_CASE("path: what the protocol could not carry is refused") {
@@ -65,6 +65,40 @@ TEST_CASE("path: a symbolic link is replaced by what it points to") {
   CHECK(after("/a/b/l", 2, "x/../y") == "/a/b/y");
 }
 
+TEST_CASE("path: how many of the names before a link stay when it is replaced") {
+  const auto stay = [](std::string_view text, std::size_t index, std::string_view link) {
+    Path path = parsed(text);
+    return *path.substitute(index, link);
+  };
+  CHECK(stay("/a/b/l/c", 2, "x") == 2);
+  CHECK(stay("/a/b/l/c", 2, "../x") == 1);
+  CHECK(stay("/a/b/l/c", 2, "x/../../y/../z") == 1);
+  CHECK(stay("/a/b/l/c", 2, "../../../../x") == 0);
+  CHECK(stay("/a/b/l/c", 2, "/a/b/x") == 0);
+}
+
+TEST_CASE("path: from a directory, and out of it") {
+  const FileHandle begin{2, {std::byte{7}, std::byte{9}}};
+  const auto at = [&](std::string_view text) { return *Path::parse_at(begin, text); };
+  CHECK(at("a/../b").text() == "b");
+  CHECK(at("a/b").spot().from == begin);
+  CHECK(at("").text() == ".");
+  CHECK(at("").is_begin());
+  CHECK(at("../a").above() == 1);
+  CHECK(at("../a").text() == "../a");
+  CHECK(at("a/../../../b").above() == 2);
+  CHECK_FALSE(at("/a").begin());
+  Path path = at("l");
+  REQUIRE(path.substitute(0, "../x"));
+  CHECK(path.above() == 1);
+  path.rise(FileHandle{1, {std::byte{3}}});
+  CHECK(path.above() == 0);
+  CHECK(path.spot().from->length == 1);
+  REQUIRE(path.substitute(0, "/y"));
+  CHECK(path.text() == "/y");
+  CHECK_FALSE(path.spot().from);
+}
+
 TEST_CASE("path: more than forty links are a loop") {
   Path path = parsed("/l/x");
   for (int i = 0; i < 40; ++i) REQUIRE(path.substitute(0, "l"));
@@ -83,4 +117,4 @@ TEST_CASE("path: links cannot make it grow without bound") {
   CHECK(grown.error().errno_value() == ENAMETOOLONG);
 }
 
-}  // namespace nfsrdma::nfs4
+}  // namespace nfsrdma::engine

@@ -15,7 +15,7 @@ using namespace nfs4;
 using Counts = std::map<nfs_opnum4, unsigned>;
 
 /// A client with a file that is delegated to it, and one that it has locked.
-struct Flagged : Engine {
+struct Flagged : Scene {
   Flagged() {
     server.set_delegations(true);
     server.add_file("/f", "text");
@@ -29,7 +29,7 @@ struct Flagged : Engine {
   void begin() {
     EngineClient& c = connect();
     const auto open = [&](const char* name, std::uint32_t access) {
-      auto made = c.run(c.files.open(user(1), c.root, name, access, {}));
+      auto made = c.run(c.open(user(1), c.root, name, access, {}));
       if (!made) FAIL(made.error().text());
       return std::move(made->file);
     };
@@ -201,7 +201,7 @@ TEST_CASE("S9 a flag that stays costs a call now and then, and the client goes o
 }
 
 TEST_CASE("S9 without a backchannel nothing is done for one") {
-  Engine m;
+  Scene m;
   m.server.set_backchannel(false);
   EngineClient& c = m.connect();
   m.server.clear_calls();

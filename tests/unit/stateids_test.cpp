@@ -30,7 +30,7 @@ Result<T> result_of(EngineClient& c, async::Task<Result<T>>& task) {
   return task.await_resume();
 }
 
-struct Stateids : Engine {
+struct Stateids : Scene {
   Stateids() {
     for (const char* name : {"/f", "/g", "/h"}) server.add_file(name, "text");
   }
@@ -39,8 +39,8 @@ struct Stateids : Engine {
     server.clear_calls();
     return c;
   }
-  async::Task<Result<Opened>> opening(std::uint32_t access, const std::string& name = "f") {
-    return client->files.open(who, client->root, name, access, {});
+  async::Task<Result<OpenResult>> opening(std::uint32_t access, const std::string& name = "f") {
+    return client->open(who, client->root, name, access, {});
   }
   OpenRef open(std::uint32_t access, const std::string& name = "f") {
     auto made = client->run(opening(access, name));
@@ -49,7 +49,7 @@ struct Stateids : Engine {
   }
   Status close(OpenRef& file) { return client->run(client->files.close(std::move(file))); }
   /// An OPEN that the server has executed, and whose Reply it keeps back; whatever comes later goes on.
-  async::Task<Result<Opened>> late_open(std::uint32_t access) {
+  async::Task<Result<OpenResult>> late_open(std::uint32_t access) {
     const std::size_t before = server.held();
     server.hold(OP_OPEN);
     auto task = opening(access);

@@ -1,45 +1,45 @@
-// NFSv4.1 and 4.2, as the file layer sees them: Objects, OpenFiles and Locks on a Session.
+// NFSv4.1 and 4.2 behind the interface of all versions: Objects, OpenFiles and Locks on a Session.
 #pragma once
 
-#include "fs/engine.h"
+#include "engine/engine.h"
 #include "nfs4/locks.h"
 #include "nfs4/objects.h"
 #include "nfs4/open_files.h"
 
-namespace nfsrdma::fs {
+namespace nfsrdma::nfs4 {
+
+using namespace engine;  // NOLINT: what this file says in the words of all versions
 
 class Nfs4Engine final : public Engine {
  public:
-  explicit Nfs4Engine(nfs4::Session& session);
+  explicit Nfs4Engine(Session& session);
   ~Nfs4Engine() override;
 
   async::Loop& loop() override { return session_.loop(); }
   std::uint64_t client_number() const override { return session_.facts().client_id; }
 
-  async::Task<Result<Object>> root(std::string path) override;
-  async::Task<Result<std::optional<Object>>> lookup(Caller caller, FileHandle directory,
-                                                    std::string name) override;
+  async::Task<Status> ping() override;
+
+  async::Task<Result<Object>> find(Caller caller, Spot spot) override;
   async::Task<Result<Object>> parent(Caller caller, FileHandle directory) override;
   async::Task<Result<Attributes>> attributes(Caller caller, FileHandle object) override;
   async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object, SetAttributes changes,
                                                  ServerFileRef file) override;
-  async::Task<Result<unsigned>> access(Caller caller, FileHandle object, FileType type,
-                                       unsigned wanted) override;
-  async::Task<Result<std::string>> read_link(Caller caller, FileHandle object) override;
-  async::Task<Result<Space>> space(Caller caller, FileHandle object) override;
-  async::Task<Result<Made>> make_directory(Caller caller, FileHandle directory, std::string name,
+  async::Task<Result<Rights>> access(Caller caller, Spot spot, unsigned wanted) override;
+  async::Task<Result<std::string>> read_link(Caller caller, Spot spot) override;
+  async::Task<Result<Space>> space(Caller caller, Spot spot) override;
+  async::Task<Result<Made>> make_directory(Caller caller, Spot directory, std::string name,
                                            std::uint32_t mode) override;
-  async::Task<Result<Made>> make_symlink(Caller caller, FileHandle directory, std::string name,
+  async::Task<Result<Made>> make_symlink(Caller caller, Spot directory, std::string name,
                                          std::string text) override;
-  async::Task<Result<Made>> make_node(Caller caller, FileHandle directory, std::string name, FileType type,
+  async::Task<Result<Made>> make_node(Caller caller, Spot directory, std::string name, FileType type,
                                       Device device, std::uint32_t mode) override;
-  async::Task<Result<Made>> link(Caller caller, FileHandle object, FileHandle directory,
-                                 std::string name) override;
-  async::Task<Result<std::optional<Attributes>>> remove(Caller caller, FileHandle directory,
-                                                        std::string name) override;
-  async::Task<Result<Renamed>> rename(Caller caller, FileHandle from, std::string old_name, FileHandle to,
+  async::Task<Result<Made>> link(Caller caller, Spot object, Spot directory, std::string name) override;
+  async::Task<Result<std::optional<Attributes>>> remove(Caller caller, Spot directory, std::string name,
+                                                        Removed what) override;
+  async::Task<Result<Renamed>> rename(Caller caller, Spot from, std::string old_name, Spot to,
                                       std::string new_name) override;
-  async::Task<Result<Page>> list(Caller caller, FileHandle directory, std::uint64_t cookie,
+  async::Task<Result<Page>> list(Caller caller, Spot directory, std::uint64_t cookie,
                                  ListVerifier verifier) override;
 
   async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, FileHandle object,
@@ -51,8 +51,8 @@ class Nfs4Engine final : public Engine {
 
   async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access,
                                    std::optional<Place> found_at) override;
-  async::Task<Result<Opened>> create(Caller caller, FileHandle directory, std::string name, Access access,
-                                     Creation how) override;
+  async::Task<Result<Opened>> open_at(Caller caller, Spot directory, std::string name, Access access,
+                                      std::optional<Creation> creation) override;
   async::Task<Status> close(ServerFileRef file) override;
   async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset, ServerFileRef to,
                                           std::uint64_t to_offset, std::uint64_t count) override;
@@ -72,12 +72,12 @@ class Nfs4Engine final : public Engine {
   std::size_t uncommitted_bytes() const override { return files_.uncommitted_bytes(); }
 
  private:
-  Opened opened(nfs4::Opened from);
+  Opened opened(OpenResult from);
 
-  nfs4::Session& session_;
-  nfs4::Objects objects_;
-  nfs4::OpenFiles files_;
+  Session& session_;
+  Objects objects_;
+  OpenFiles files_;
   std::function<void(const FileHandle&)> delegation_end_;
 };
 
-}  // namespace nfsrdma::fs
+}  // namespace nfsrdma::nfs4

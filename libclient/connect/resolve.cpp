@@ -1,4 +1,4 @@
-#include "api/resolve.h"
+#include "connect/resolve.h"
 
 #include <netdb.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <thread>
 
-namespace nfsrdma::api {
+namespace nfsrdma::connect {
 namespace {
 
 /// What the look-up and its caller share; whoever ends last frees it.
@@ -88,4 +88,4 @@ Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t
   return addresses;
 }
 
-}  // namespace nfsrdma::api
+}  // namespace nfsrdma::connect

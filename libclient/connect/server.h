@@ -1,6 +1,11 @@
-// A server, as an option list describes it: connections and the NFSv4 session on them.
+// From a target to an engine: connections, the version, and the engine that speaks it.
 //
-// What the public Client and a mount have in common. Confined to the loop's thread.
+//     Server server(loop, target, addresses, notices);
+//     auto done = co_await server.connect(deadline);
+//     … server.engine() …
+//     co_await server.close(deadline);
+//
+// What the public Client and a mount have in common; they know no version. Confined to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +16,17 @@
 #include <string>
 #include <vector>
 
-#include "nfs4/session.h"
+#include "engine/engine.h"
+#include "fabric/dial.h"
+#include "nfsrdma/client.h"
 #include "nfsrdma/options.h"
 #include "rpc/channel.h"
 
-namespace nfsrdma::api {
+namespace nfsrdma::nfs4 {
+class Session;
+}
+
+namespace nfsrdma::connect {
 
 /// AUTH_SYS with this machine's name.
 rpc::Credential credential_of(std::uint32_t uid, std::uint32_t gid, std::span<const std::uint32_t> groups);
@@ -44,26 +55,38 @@ class Server {
          const NoticeSink& notices, std::optional<std::chrono::milliseconds> patience = std::nullopt,
          Surroundings surroundings = Surroundings::system());
 
-  /// Connections, session, and what the server takes in one READ and WRITE.
+  ~Server();
+
+  /// Connections, the version, an engine, and what the server takes in one READ and WRITE.
   async::Task<Status> connect(async::TimePoint deadline);
-  /// Ends the connections. The session's own close() comes before.
+  /// Tells the server that this client is gone. Nothing of the engine is used any more.
+  async::Task<Status> close(async::TimePoint deadline);
+  /// Ends the connections; close() comes before.
   void shut_down();
 
-  [[nodiscard]] nfs4::Session& session() { return *session_; }
-  [[nodiscard]] const std::vector<std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
+  /// Once connect() has gone well.
+  [[nodiscard]] const std::shared_ptr<engine::Engine>& engine() { return engine_; }
   [[nodiscard]] std::uint32_t rsize() const { return rsize_; }
   [[nodiscard]] std::uint32_t wsize() const { return wsize_; }
+  /// After a restart of the server it may be another one.
+  [[nodiscard]] std::chrono::seconds lease() const;
+  [[nodiscard]] Info info() const;
+
+  // ---- for statistics ----
+  [[nodiscard]] nfs4::Session& session() { return *session_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
 
  private:
   async::Task<Status> begin(async::TimePoint deadline);
 
-  const Options options_;
+  const Target target_;
   const NoticeSink notices_;
   const std::optional<std::chrono::milliseconds> patience_;
   const Surroundings surroundings_;
   std::vector<std::unique_ptr<rpc::Channel>> channels_;  // the session's first connection, and more
   std::unique_ptr<nfs4::Session> session_;
+  std::shared_ptr<engine::Engine> engine_;
   std::uint32_t rsize_ = 0, wsize_ = 0;
 };
 
-}  // namespace nfsrdma::api
+}  // namespace nfsrdma::connect

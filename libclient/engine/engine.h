@@ -1,9 +1,11 @@
-// What the file layer asks of a protocol's engine, in the words of files, whatever the version: objects are
-// known by their handles, names stand in directories, files are opened.
+// What a protocol's engine does, in the words of files, whatever the version: objects stand at spots (spot.h),
+// names in directories, files are opened. The faces stand on it: the file layer of a mount (fs/), which has
+// handles, and the public API (api/), which has paths (paths.h).
 //
 // `caller` is whose rights count; null: those of the engine's own credential. Names are single components; a
-// symbolic link is never followed, except by root(). Attributes come along where the server gives them; where
-// they did not, they may be asked for. What the server does not do is refused with EOPNOTSUPP.
+// symbolic link is never followed: who has one in his way follows it (paths.h). Attributes come along where
+// the server gives them; where they did not, they may be asked for. What the server does not do is refused
+// with EOPNOTSUPP.
 //
 // Confined to the loop's thread. Arguments are taken by value: a task may outlive what it was called with,
 // but not the Engine.
@@ -21,17 +23,15 @@
 #include "async/loop.h"
 #include "async/memory.h"
 #include "async/task.h"
+#include "engine/spot.h"
 #include "locking/lock_wait.h"
 #include "locking/locks.h"
 #include "nfsrdma/client.h"
 #include "rpc/message.h"
-#include "xdr/xdr.h"
 
-namespace nfsrdma::fs {
+namespace nfsrdma::engine {
 
 using Caller = std::shared_ptr<const rpc::Credential>;
-/// 32 octets in NFSv2, at most 64 in NFSv3, at most 128 in NFSv4.
-using FileHandle = xdr::ShortOpaque<128>;
 
 struct Object {
   FileHandle handle;
@@ -54,8 +54,15 @@ struct Renamed {
   std::optional<Attributes> source, target;  ///< the directories, as they are afterwards
 };
 
+/// What an object lets its caller do.
+struct Rights {
+  unsigned granted = 0;  ///< of R_OK, W_OK and X_OK (access(2))
+  FileType type = FileType::unknown;
+};
+
 struct Space {
   FilesystemSpace space;
+  FileType type = FileType::unknown;  ///< of the object that was asked about
   std::uint32_t longest_name = 255;
 };
 
@@ -70,6 +77,7 @@ struct Page {
   std::vector<Listed> entries;
   ListVerifier verifier{};
   bool eof = false;
+  FileHandle directory;  ///< to go on from
 };
 
 enum class Access : unsigned char { read = 1, write = 2, both = 3 };
@@ -132,45 +140,44 @@ class Engine {
   [[nodiscard]] virtual async::Loop& loop() = 0;
   /// Another than that of any other client of the server.
   [[nodiscard]] virtual std::uint64_t client_number() const = 0;
+  /// One round trip, for nothing else.
+  virtual async::Task<Status> ping() = 0;
 
   // ---- names and objects ----
 
-  /// What the path on the server leads to.
-  virtual async::Task<Result<Object>> root(std::string path) = 0;
-  /// None: there is no such name.
-  virtual async::Task<Result<std::optional<Object>>> lookup(Caller caller, FileHandle directory,
-                                                            std::string name) = 0;
+  virtual async::Task<Result<Object>> find(Caller caller, Spot spot) = 0;
   /// "..", where the server has one. Attributes may be missing.
   virtual async::Task<Result<Object>> parent(Caller caller, FileHandle directory) = 0;
   virtual async::Task<Result<Attributes>> attributes(Caller caller, FileHandle object) = 0;
   /// `file`, if there is one, is open for writing. Gives them as they are afterwards.
   virtual async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object,
                                                          SetAttributes changes, ServerFileRef file) = 0;
-  /// Of R_OK, W_OK and X_OK (access(2)): those that are granted.
-  virtual async::Task<Result<unsigned>> access(Caller caller, FileHandle object, FileType type,
-                                               unsigned wanted) = 0;
-  virtual async::Task<Result<std::string>> read_link(Caller caller, FileHandle object) = 0;
-  virtual async::Task<Result<Space>> space(Caller caller, FileHandle object) = 0;
-  virtual async::Task<Result<Made>> make_directory(Caller caller, FileHandle directory, std::string name,
+  /// `wanted`: of R_OK, W_OK and X_OK. A directory is writable if names in it may be made and removed.
+  virtual async::Task<Result<Rights>> access(Caller caller, Spot spot, unsigned wanted) = 0;
+  /// EINVAL: it is no symbolic link.
+  virtual async::Task<Result<std::string>> read_link(Caller caller, Spot spot) = 0;
+  virtual async::Task<Result<Space>> space(Caller caller, Spot spot) = 0;
+  virtual async::Task<Result<Made>> make_directory(Caller caller, Spot directory, std::string name,
                                                    std::uint32_t mode) = 0;
-  virtual async::Task<Result<Made>> make_symlink(Caller caller, FileHandle directory, std::string name,
+  virtual async::Task<Result<Made>> make_symlink(Caller caller, Spot directory, std::string name,
                                                  std::string text) = 0;
   struct Device {
     std::uint32_t major = 0, minor = 0;
   };
   /// `type`: fifo, socket, character or block.
-  virtual async::Task<Result<Made>> make_node(Caller caller, FileHandle directory, std::string name,
-                                              FileType type, Device device, std::uint32_t mode) = 0;
-  virtual async::Task<Result<Made>> link(Caller caller, FileHandle object, FileHandle directory,
-                                         std::string name) = 0;
-  /// A file, or an empty directory. Gives the directory as it is afterwards.
-  virtual async::Task<Result<std::optional<Attributes>>> remove(Caller caller, FileHandle directory,
-                                                                std::string name) = 0;
-  virtual async::Task<Result<Renamed>> rename(Caller caller, FileHandle from, std::string old_name,
-                                              FileHandle to, std::string new_name) = 0;
+  virtual async::Task<Result<Made>> make_node(Caller caller, Spot directory, std::string name, FileType type,
+                                              Device device, std::uint32_t mode) = 0;
+  virtual async::Task<Result<Made>> link(Caller caller, Spot object, Spot directory, std::string name) = 0;
+  enum class Removed : unsigned char { file, directory };
+  /// `what` the caller knows it to be: a server may remove the other kind, too. Gives the directory as it is
+  /// afterwards.
+  virtual async::Task<Result<std::optional<Attributes>>> remove(Caller caller, Spot directory,
+                                                                std::string name, Removed what) = 0;
+  virtual async::Task<Result<Renamed>> rename(Caller caller, Spot from, std::string old_name, Spot to,
+                                              std::string new_name) = 0;
   /// Names behind `cookie` (0: the first), without "." and "..". `verifier`: that of the page before, zero
   /// for the first.
-  virtual async::Task<Result<Page>> list(Caller caller, FileHandle directory, std::uint64_t cookie,
+  virtual async::Task<Result<Page>> list(Caller caller, Spot directory, std::uint64_t cookie,
                                          ListVerifier verifier) = 0;
 
   // ---- extended attributes: names without "user."; ENODATA: there is none of this name ----
@@ -195,8 +202,9 @@ class Engine {
     bool exclusive = false;  ///< one that is there is an error (EEXIST)
     bool truncate = false;   ///< one that is there is cut
   };
-  virtual async::Task<Result<Opened>> create(Caller caller, FileHandle directory, std::string name,
-                                             Access access, Creation how) = 0;
+  /// By name. `creation`: it is made if it is not there. A symbolic link: ELOOP.
+  virtual async::Task<Result<Opened>> open_at(Caller caller, Spot directory, std::string name, Access access,
+                                              std::optional<Creation> creation) = 0;
   /// Commits what is unstable, if nobody else writes it. The error of that comes from here.
   virtual async::Task<Status> close(ServerFileRef file) = 0;
   /// Within the server, and stable when it returns: how much of `count` was copied.
@@ -215,7 +223,8 @@ class Engine {
   /// Told of the file when such a promise ends, before the server hears of it.
   virtual void on_delegation_end(std::function<void(const FileHandle&)> sink) = 0;
   /// Told of a file whose unstable data is lost, with the error that lost it: the server's answer to a COMMIT
-  /// or to writing it again, whether somebody waits for that or not. A commit() gives the error, too.
+  /// or to writing it again, whether somebody waits for that or not. A commit() gives the error, too. While
+  /// there is no `sink` such data is kept, and another commit() tries again.
   virtual void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) = 0;
   /// How many files at most are kept open for their delegations alone, when nobody has them open any more.
   virtual void keep_delegated(std::size_t most) = 0;
@@ -229,4 +238,4 @@ class Engine {
   [[nodiscard]] virtual std::size_t uncommitted_bytes() const = 0;
 };
 
-}  // namespace nfsrdma::fs
+}  // namespace nfsrdma::engine

@@ -10,9 +10,9 @@
 #include "nfsrdma/result.h"
 #include "rpc/channel.h"
 
-namespace nfsrdma::api {
+namespace nfsrdma::connect {
 
 Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t port,
                                           std::chrono::steady_clock::time_point deadline, int interrupt);
 
-}  // namespace nfsrdma::api
+}  // namespace nfsrdma::connect

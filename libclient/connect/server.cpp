@@ -1,4 +1,4 @@
-#include "api/server.h"
+#include "connect/server.h"
 
 #include <unistd.h>
 
@@ -9,15 +9,14 @@
 #include <utility>
 
 #include "fabric/verbs/library.h"
-#include "nfs4/namespace.h"
+#include "nfs4/engine.h"
+#include "nfs4/session.h"
 
-namespace nfsrdma::api {
+namespace nfsrdma::connect {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// What stands around the data of a READ's Reply or a WRITE's Call (see the session's envelope).
-constexpr std::uint32_t kEnvelope = 1024;
 /// Calls that a server may have under way towards us.
 constexpr std::uint32_t kCallbackSlots = 4;
 /// For the end of a session that could not be used.
@@ -118,10 +117,7 @@ Surroundings Surroundings::system(std::string owner_id) {
 Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::Address>& addresses,
                const NoticeSink& notices, std::optional<std::chrono::milliseconds> patience,
                Surroundings surroundings)
-    : options_(target.options),
-      notices_(notices),
-      patience_(patience),
-      surroundings_(std::move(surroundings)) {
+    : target_(target), notices_(notices), patience_(patience), surroundings_(std::move(surroundings)) {
   for (std::uint32_t i = 0; i < std::max(target.options.connections, 1U); ++i) {
     channels_.push_back(
         std::make_unique<rpc::Channel>(loop, channel_options(target, addresses, surroundings_.dial),
@@ -133,7 +129,7 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
   rpc::Channel& first = *channels_.front();
   if (auto done = co_await first.connect(deadline); !done) co_return done;
   session_ = std::make_unique<nfs4::Session>(
-      first, session_options(options_, first, patience_, surroundings_), notices_);
+      first, session_options(target_.options, first, patience_, surroundings_), notices_);
   auto begun = co_await begin(deadline);
   // Not left to the lease, where there is one already.
   if (!begun && session_->facts().slots != 0) (void)co_await session_->close(first.loop().now() + kFarewell);
@@ -141,27 +137,87 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
 }
 
 /// The session, on all connections, and what the server takes in one READ and WRITE.
+/// The session, on all connections, the engine on it, and what the server takes in one READ and WRITE.
 async::Task<Status> Server::begin(async::TimePoint deadline) {
   if (auto done = co_await session_->open(deadline); !done) co_return done;
   for (std::size_t i = 1; i < channels_.size(); ++i) {
     if (auto done = co_await session_->add(*channels_[i], deadline); !done) co_return done;
   }
-  nfs4::Namespace names(*session_);
-  const nfs4::bitmap4 sizes = nfs4::bitmap_of({nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE});
-  auto root = co_await names.find(nfs4::Path(), false, sizes);
-  if (!root) co_return root.error();
-  const auto fit = [](std::uint32_t wanted, std::uint64_t server, std::uint32_t message) {
-    const std::uint64_t most = std::min<std::uint64_t>(server, message - kEnvelope);
-    return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min<std::uint64_t>(wanted, most), 1024));
+  const auto fit = [](std::uint32_t wanted, std::size_t most) {
+    constexpr std::size_t kLeast = 1024;
+    return static_cast<std::uint32_t>(std::max(std::min<std::size_t>(wanted, most), kLeast));
   };
-  const nfs4::SessionFacts& facts = session_->facts();
-  rsize_ = fit(options_.rsize, root->attributes.maxread.value_or(~0ULL), facts.max_response);
-  wsize_ = fit(options_.wsize, root->attributes.maxwrite.value_or(~0ULL), facts.max_request);
+  rsize_ = fit(target_.options.rsize, session_->most_read());
+  wsize_ = fit(target_.options.wsize, session_->most_written());
+  engine_ = std::make_shared<nfs4::Nfs4Engine>(*session_);
   co_return Status();
+}
+
+async::Task<Status> Server::close(async::TimePoint deadline) {
+  return session_->close(deadline);
+}
+
+Server::~Server() = default;
+
+std::chrono::seconds Server::lease() const {
+  return std::chrono::seconds(session_->facts().lease_seconds);
 }
 
 void Server::shut_down() {
   for (const auto& channel : channels_) channel->shut_down();
 }
 
-}  // namespace nfsrdma::api
+Info Server::info() const {
+  const nfs4::SessionFacts& session = session_->facts();
+  const rpc::Channel& first = *channels_.front();
+  const rpcrdma::Facts& rdma = first.facts();
+  const fabric::Established& fabric = first.established();
+  Info out;
+  out.server = target_.host;
+  out.address = first.address();
+  out.fabric = fabric.fabric;
+  out.fabric_detail = fabric.detail;
+  out.fabric_reason = fabric.reason;
+  out.device = fabric.traits.device;
+  out.memory_windows = fabric.traits.memory_windows;
+  out.invalidation_offered = fabric.traits.remote_invalidation;
+  out.mpa_revision = fabric.mpa_revision;
+  out.crc = fabric.crc;
+  out.ird = fabric.ird;
+  out.ord = fabric.ord;
+  out.call_threshold = rdma.call_threshold;
+  out.reply_threshold = rdma.reply_threshold;
+  out.private_data = rdma.private_data_seen;
+  out.remote_invalidation = rdma.remote_invalidation;
+  out.credits_wanted = target_.options.credits;
+  out.credits_granted = rdma.granted;
+  out.minor_version = session.minor_version;
+  out.slots = session.slots;
+  out.max_request = session.max_request;
+  out.max_response = session.max_response;
+  out.max_response_cached = session.max_response_cached;
+  out.max_operations = session.max_operations;
+  out.rsize = rsize();
+  out.wsize = wsize();
+  out.lease_seconds = session.lease_seconds;
+  out.implementation_name = session.implementation_name;
+  out.implementation_domain = session.implementation_domain;
+  out.implementation_date = session.implementation_date;
+  out.server_owner = session.server_owner;
+  out.server_scope = session.server_scope;
+  out.client_id = session.client_id;
+  for (const std::byte b : session.session_id) {
+    out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4U];
+    out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
+  }
+  out.backchannel = session.backchannel;
+  out.connections = static_cast<std::uint32_t>(session_->usable_connections());
+  for (const auto& channel : channels_) {
+    out.calls += channel->facts().calls;
+    out.retransmissions += channel->facts().retransmissions;
+    out.reconnects += channel->facts().reconnects;
+  }
+  return out;
+}
+
+}  // namespace nfsrdma::connect

@@ -1,17 +1,16 @@
-#include "fs/nfs4/engine.h"
+#include "nfs4/engine.h"
 
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <utility>
 
 #include "nfs4/convert.h"
 #include "nfs4/types/status.h"
 
-namespace nfsrdma::fs {
+namespace nfsrdma::nfs4 {
 namespace {
-
-using namespace nfs4;
 
 constexpr std::uint32_t kPage = 128U << 10;  // of a directory, on the wire
 
@@ -28,16 +27,11 @@ SetAttributes with_mode(std::uint32_t mode) {
   return changes;
 }
 
-std::optional<Attributes> to_public(const std::optional<WireAttributes>& wire) {
-  if (!wire) return std::nullopt;
-  return nfs4::to_public(*wire);
-}
-
 /// Attributes that did not come along have no type.
 Object to_object(const Node& node) {
   Object out;
   out.handle = node.handle;
-  if (node.attributes.type) out.attributes = nfs4::to_public(node.attributes);
+  if (node.attributes.type) out.attributes = to_public(node.attributes);
   return out;
 }
 
@@ -140,7 +134,7 @@ class Nfs4File final : public ServerFile {
   static async::Task<Result<Attributes>> attributes_of(File file) {
     auto wire = co_await file->attributes(public_attributes());
     if (!wire) co_return wire.error();
-    co_return nfs4::to_public(*wire);
+    co_return to_public(*wire);
   }
   static async::Task<Result<std::optional<std::uint64_t>>> seek_in(File file, std::uint64_t offset,
                                                                    data_content4 what) {
@@ -177,23 +171,16 @@ Nfs4Engine::~Nfs4Engine() {
 
 // ---- names and objects ----
 
-async::Task<Result<Object>> Nfs4Engine::root(std::string path) {
-  auto parsed = Path::parse(path);
-  if (!parsed) co_return parsed.error();
-  auto node = co_await objects_.root(nullptr, std::move(*parsed), public_attributes());
-  if (!node) co_return node.error();
-  co_return to_object(*node);
+async::Task<Status> Nfs4Engine::ping() {
+  auto reply = co_await session_.call(session_.begin("SEQUENCE"));
+  if (!reply) co_return reply.error();
+  co_return Status();
 }
 
-async::Task<Result<std::optional<Object>>> Nfs4Engine::lookup(Caller caller, FileHandle directory,
-                                                              std::string name) {
-  Wanted wanted;
-  wanted.object = public_attributes();
-  auto found = co_await objects_.lookup(std::move(caller), directory, std::move(name), std::move(wanted));
-  if (!found) co_return found.error();
-  std::optional<Object> out;
-  if (found->node) out = to_object(*found->node);
-  co_return out;
+async::Task<Result<Object>> Nfs4Engine::find(Caller caller, Spot spot) {
+  auto node = co_await objects_.find(std::move(caller), std::move(spot), public_attributes());
+  if (!node) co_return node.error();
+  co_return to_object(*node);
 }
 
 async::Task<Result<Object>> Nfs4Engine::parent(Caller caller, FileHandle directory) {
@@ -205,11 +192,11 @@ async::Task<Result<Object>> Nfs4Engine::parent(Caller caller, FileHandle directo
 async::Task<Result<Attributes>> Nfs4Engine::attributes(Caller caller, FileHandle object) {
   if (const auto file = files_.delegated(object)) {
     auto known = co_await file->attributes(public_attributes());
-    if (known) co_return nfs4::to_public(*known);
+    if (known) co_return to_public(*known);
   }
   auto got = co_await objects_.attributes(std::move(caller), object, public_attributes());
   if (!got) co_return got.error();
-  co_return nfs4::to_public(*got);
+  co_return to_public(*got);
 }
 
 async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHandle object,
@@ -237,39 +224,67 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
   if (changes.size) files_.resized(object, *changes.size);
   // They were set, and could not be had behind that.
   if (!got->type) co_return co_await attributes(std::move(caller), object);
-  co_return nfs4::to_public(*got);
+  co_return to_public(*got);
 }
 
-async::Task<Result<unsigned>> Nfs4Engine::access(Caller caller, FileHandle object, FileType type,
-                                                 unsigned wanted) {
-  struct Right {
-    unsigned asked;
-    std::uint32_t bits;
-  };
-  const Right rights[] = {
-      {R_OK, ACCESS4_READ},
-      {W_OK, ACCESS4_MODIFY | ACCESS4_EXTEND},
-      {X_OK, type == FileType::directory ? ACCESS4_LOOKUP : ACCESS4_EXECUTE},
-  };
-  std::uint32_t bits = 0;
-  for (const Right& right : rights) bits |= (wanted & right.asked) != 0 ? right.bits : 0;
-  auto granted = co_await objects_.access(std::move(caller), object, bits, bitmap4());
+namespace {
+
+/// The bits of ACCESS that make up one of access(2), by what the object is (as Linux has it).
+struct Right {
+  unsigned asked;
+  std::uint32_t of_directory, of_others;
+};
+constexpr std::array<Right, 3> kRights{{
+    {R_OK, ACCESS4_READ, ACCESS4_READ},
+    {W_OK, ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE, ACCESS4_MODIFY | ACCESS4_EXTEND},
+    {X_OK, ACCESS4_LOOKUP, ACCESS4_EXECUTE},
+}};
+
+/// g++ 12 does not take a braced list inside a coroutine.
+const bitmap4& type_only() {
+  static const bitmap4 map = bitmap_of({FATTR4_TYPE});
+  return map;
+}
+
+}  // namespace
+
+async::Task<Result<Rights>> Nfs4Engine::access(Caller caller, Spot spot, unsigned wanted) {
+  std::uint32_t asked = 0;
+  for (const Right& right : kRights) {
+    if ((wanted & right.asked) != 0) asked |= right.of_directory | right.of_others;
+  }
+  auto granted = co_await objects_.access(std::move(caller), std::move(spot), asked, type_only());
   if (!granted) co_return granted.error();
-  unsigned out = 0;
-  for (const Right& right : rights) {
-    if ((granted->access & right.bits) == right.bits) out |= wanted & right.asked;
+  Rights out;
+  out.type = to_public(granted->attributes).type;
+  for (const Right& right : kRights) {
+    const std::uint32_t bits = out.type == FileType::directory ? right.of_directory : right.of_others;
+    // What the server cannot tell is not held against the caller (RFC 8881 18.1.3), as long as it tells some.
+    const std::uint32_t told = bits & granted->supported;
+    if (told != 0 && (granted->access & told) == told) out.granted |= wanted & right.asked;
   }
   co_return out;
 }
 
-async::Task<Result<std::string>> Nfs4Engine::read_link(Caller caller, FileHandle object) {
-  return objects_.read_link(std::move(caller), object);
+async::Task<Result<std::string>> Nfs4Engine::read_link(Caller caller, Spot spot) {
+  auto text = co_await objects_.read_link(std::move(caller), std::move(spot));
+  if (text) co_return text;
+  const Error refused = text.error();
+  switch (refused.status()) {
+    case NFS4ERR_WRONG_TYPE:
+    case NFS4ERR_NOTSUPP:
+      co_return Error(ErrorKind::server, EINVAL, refused.status(), refused.operation(), refused.peer(),
+                      refused.message());
+    default:
+      co_return refused;
+  }
 }
 
-async::Task<Result<Space>> Nfs4Engine::space(Caller caller, FileHandle object) {
-  auto got = co_await objects_.space(std::move(caller), object);
+async::Task<Result<Space>> Nfs4Engine::space(Caller caller, Spot spot) {
+  auto got = co_await objects_.space(std::move(caller), std::move(spot));
   if (!got) co_return got.error();
   Space out;
+  out.type = to_public(*got).type;
   out.space.total = got->space_total.value_or(0);
   out.space.free = got->space_free.value_or(0);
   out.space.available = got->space_avail.value_or(0);
@@ -280,23 +295,23 @@ async::Task<Result<Space>> Nfs4Engine::space(Caller caller, FileHandle object) {
   co_return out;
 }
 
-async::Task<Result<Made>> Nfs4Engine::make_directory(Caller caller, FileHandle directory, std::string name,
+async::Task<Result<Made>> Nfs4Engine::make_directory(Caller caller, Spot directory, std::string name,
                                                      std::uint32_t mode) {
-  auto created = co_await objects_.make_directory(std::move(caller), directory, std::move(name),
+  auto created = co_await objects_.make_directory(std::move(caller), std::move(directory), std::move(name),
                                                   with_mode(mode), both());
   if (!created) co_return created.error();
   co_return to_made(*created);
 }
 
-async::Task<Result<Made>> Nfs4Engine::make_symlink(Caller caller, FileHandle directory, std::string name,
+async::Task<Result<Made>> Nfs4Engine::make_symlink(Caller caller, Spot directory, std::string name,
                                                    std::string text) {
-  auto created = co_await objects_.make_symlink(std::move(caller), directory, std::move(name),
+  auto created = co_await objects_.make_symlink(std::move(caller), std::move(directory), std::move(name),
                                                 std::move(text), SetAttributes(), both());
   if (!created) co_return created.error();
   co_return to_made(*created);
 }
 
-async::Task<Result<Made>> Nfs4Engine::make_node(Caller caller, FileHandle directory, std::string name,
+async::Task<Result<Made>> Nfs4Engine::make_node(Caller caller, Spot directory, std::string name,
                                                 FileType type, Device device, std::uint32_t mode) {
   nfs_ftype4 wire = NF4FIFO;
   if (type == FileType::socket) wire = NF4SOCK;
@@ -305,47 +320,50 @@ async::Task<Result<Made>> Nfs4Engine::make_node(Caller caller, FileHandle direct
   specdata4 numbers;
   numbers.specdata1 = device.major;
   numbers.specdata2 = device.minor;
-  auto created = co_await objects_.make_node(std::move(caller), directory, std::move(name), wire, numbers,
-                                             with_mode(mode), both());
+  auto created = co_await objects_.make_node(std::move(caller), std::move(directory), std::move(name), wire,
+                                             numbers, with_mode(mode), both());
   if (!created) co_return created.error();
   co_return to_made(*created);
 }
 
-async::Task<Result<Made>> Nfs4Engine::link(Caller caller, FileHandle object, FileHandle directory,
-                                           std::string name) {
-  auto linked = co_await objects_.link(std::move(caller), object, directory, std::move(name), both());
+async::Task<Result<Made>> Nfs4Engine::link(Caller caller, Spot object, Spot directory, std::string name) {
+  auto linked = co_await objects_.link(std::move(caller), std::move(object), std::move(directory),
+                                       std::move(name), both());
   if (!linked) co_return linked.error();
   Made out;
-  out.object.handle = object;
+  out.object.handle = linked->handle;
   if (linked->object && linked->object->type) out.object.attributes = to_public(linked->object);
   out.directory = to_public(linked->directory.attributes);
   co_return out;
 }
 
-async::Task<Result<std::optional<Attributes>>> Nfs4Engine::remove(Caller caller, FileHandle directory,
-                                                                  std::string name) {
-  auto removed = co_await objects_.remove(std::move(caller), directory, std::move(name), public_attributes());
+async::Task<Result<std::optional<Attributes>>> Nfs4Engine::remove(Caller caller, Spot directory,
+                                                                  std::string name, Removed /*what*/) {
+  auto removed =
+      co_await objects_.remove(std::move(caller), std::move(directory), std::move(name), public_attributes());
   if (!removed) co_return removed.error();
   co_return to_public(removed->attributes);
 }
 
-async::Task<Result<Renamed>> Nfs4Engine::rename(Caller caller, FileHandle from, std::string old_name,
-                                                FileHandle to, std::string new_name) {
-  auto renamed = co_await objects_.rename(std::move(caller), from, std::move(old_name), to,
-                                          std::move(new_name), public_attributes());
+async::Task<Result<Renamed>> Nfs4Engine::rename(Caller caller, Spot from, std::string old_name, Spot to,
+                                                std::string new_name) {
+  auto renamed = co_await objects_.rename(std::move(caller), std::move(from), std::move(old_name),
+                                          std::move(to), std::move(new_name), public_attributes());
   if (!renamed) co_return renamed.error();
   co_return Renamed{to_public(renamed->source.attributes), to_public(renamed->target.attributes)};
 }
 
-async::Task<Result<Page>> Nfs4Engine::list(Caller caller, FileHandle directory, std::uint64_t cookie,
+async::Task<Result<Page>> Nfs4Engine::list(Caller caller, Spot directory, std::uint64_t cookie,
                                            ListVerifier verifier) {
   bitmap4 wanted = public_attributes();
   set_bit(wanted, FATTR4_FILEHANDLE);
   set_bit(wanted, FATTR4_RDATTR_ERROR);
   set_bit(wanted, FATTR4_MOUNTED_ON_FILEID);
-  auto page = co_await objects_.read_directory(std::move(caller), directory, cookie, verifier, wanted, kPage);
+  auto page = co_await objects_.read_directory(std::move(caller), std::move(directory), cookie, verifier,
+                                               wanted, kPage);
   if (!page) co_return page.error();
   Page out;
+  out.directory = page->directory;
   out.verifier = page->verifier;
   out.eof = page->eof;
   out.entries.reserve(page->entries.size());
@@ -356,7 +374,7 @@ async::Task<Result<Page>> Nfs4Engine::list(Caller caller, FileHandle directory, 
     listed.name = std::move(entry.name);
     // Linux tells NFS4_OK for entries that are in order, others nothing (RFC 8881 5.8.1.12).
     const bool told = wire.rdattr_error.value_or(NFS4_OK) == NFS4_OK;
-    if (told) listed.attributes = nfs4::to_public(wire);
+    if (told) listed.attributes = to_public(wire);
     listed.attributes.file_id = wire.fileid ? *wire.fileid : wire.mounted_on_fileid.value_or(0);
     if (told && wire.type) listed.handle = wire.filehandle;
     out.entries.push_back(std::move(listed));
@@ -396,7 +414,7 @@ async::Task<Result<std::vector<std::string>>> Nfs4Engine::list_xattrs(Caller cal
 
 // ---- files ----
 
-Opened Nfs4Engine::opened(nfs4::Opened from) {
+Opened Nfs4Engine::opened(OpenResult from) {
   Opened out;
   out.object = to_object(from.node);
   if (from.directory) out.directory = to_public(from.directory->attributes);
@@ -414,13 +432,17 @@ async::Task<Result<Opened>> Nfs4Engine::open(Caller caller, FileHandle file, std
   co_return opened(std::move(*got));
 }
 
-async::Task<Result<Opened>> Nfs4Engine::create(Caller caller, FileHandle directory, std::string name,
-                                               Access access, Creation how) {
-  SetAttributes changes = with_mode(how.mode);
-  if (how.truncate) changes.size = 0;
-  auto got = co_await files_.create(std::move(caller), directory, std::move(name), share_access(access),
-                                    how.exclusive ? nfs4::Creation::exclusive : nfs4::Creation::unchecked,
-                                    changes, both());
+async::Task<Result<Opened>> Nfs4Engine::open_at(Caller caller, Spot directory, std::string name,
+                                                Access access, std::optional<Creation> creation) {
+  SetAttributes changes;
+  std::optional<CreateMode> how;
+  if (creation) {
+    changes = with_mode(creation->mode);
+    if (creation->truncate) changes.size = 0;
+    how = creation->exclusive ? CreateMode::exclusive : CreateMode::unchecked;
+  }
+  auto got = co_await files_.open_at(std::move(caller), std::move(directory), std::move(name),
+                                     share_access(access), how, changes, both());
   if (!got) co_return got.error();
   co_return opened(std::move(*got));
 }
@@ -452,4 +474,4 @@ void Nfs4Engine::on_delegation_end(std::function<void(const FileHandle&)> sink) 
   delegation_end_ = std::move(sink);
 }
 
-}  // namespace nfsrdma::fs
+}  // namespace nfsrdma::nfs4

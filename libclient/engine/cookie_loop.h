@@ -26,7 +26,7 @@
 
 #include "nfsrdma/result.h"
 
-namespace nfsrdma::listing {
+namespace nfsrdma::engine {
 
 class CookieLoop {
  public:
@@ -64,4 +64,4 @@ class CookieLoop {
   std::uint32_t run_ = 0;  // how often `last_` has come again at once
 };
 
-}  // namespace nfsrdma::listing
+}  // namespace nfsrdma::engine

@@ -1,0 +1,219 @@
+#include "engine/paths.h"
+
+#include <cerrno>
+
+namespace nfsrdma::engine {
+namespace {
+
+/// Whether it says that a symbolic link may be in the way.
+bool may_be_link(const Error& error) {
+  return error.kind() == ErrorKind::server &&
+         (error.errno_value() == ENOTDIR || error.errno_value() == ELOOP);
+}
+
+Error refused(int code, const char* what, const Path& path, const char* why) {
+  return {ErrorKind::server, code, what, path.text(), why};
+}
+
+/// Of an operation that went well on the link itself.
+Error is_link(const char* what, const Path& path) {
+  return refused(ELOOP, what, path, "this is a symbolic link");
+}
+
+constexpr const char* kBegin = "the directory where the path begins cannot be made, removed or renamed";
+
+}  // namespace
+
+// ---- symbolic links ----
+
+/// Finds the directory where a path begins that leads out of the one where it began.
+async::Task<Status> Paths::rise(Path& path) {
+  while (path.above() != 0) {
+    auto above = co_await engine_.parent(caller_, *path.begin());
+    if (above) {
+      path.rise(above->handle);
+      continue;
+    }
+    if (above.error().errno_value() != ENOENT) co_return above.error();
+    path.rise(*path.begin());  // there is none above the server's root
+  }
+  co_return Status();
+}
+
+async::Task<Result<bool>> Paths::replace_links(Path& path, bool last) {
+  bool replaced = false;
+  for (std::size_t at = 0; at < path.names().size() - (last || path.is_begin() ? 0 : 1);) {
+    auto text = co_await engine_.read_link(caller_, path.spot(at + 1));
+    if (text) {
+      auto stayed = path.substitute(at, *text);
+      if (!stayed) co_return stayed.error();
+      auto risen = co_await rise(path);
+      if (!risen) co_return risen.error();
+      replaced = true;
+      at = *stayed;
+      continue;
+    }
+    const Error why = text.error();
+    // Nothing at the end of the path: nothing to follow. Whoever asked will see, or make it.
+    if (why.errno_value() == ENOENT && at + 1 == path.names().size()) break;
+    if (why.errno_value() != EINVAL) co_return why;
+    ++at;
+  }
+  co_return replaced;
+}
+
+template <class R, class Run>
+async::Task<R> Paths::following(Path path, bool last, Run run) {
+  auto risen = co_await rise(path);
+  if (!risen) co_return risen.error();
+  for (;;) {
+    R result = co_await run(path);
+    if (result || !may_be_link(result.error())) co_return result;
+    auto replaced = co_await replace_links(path, last);
+    if (!replaced) co_return replaced.error();
+    if (!*replaced) co_return result;
+  }
+}
+
+template <class R, class Run>
+async::Task<R> Paths::following_both(Path first, Path second, Run run) {
+  auto risen = co_await rise(first);
+  if (risen) risen = co_await rise(second);
+  if (!risen) co_return risen.error();
+  for (;;) {
+    R result = co_await run(first, second);
+    if (result || !may_be_link(result.error())) co_return result;
+    auto replaced = co_await replace_links(first, false);
+    if (!replaced) co_return replaced.error();
+    auto other = co_await replace_links(second, false);
+    if (!other) co_return other.error();
+    if (!*replaced && !*other) co_return result;
+  }
+}
+
+// ---- operations ----
+
+async::Task<Result<Object>> Paths::find(Path path, bool follow) {
+  using Found = Result<Object>;
+  return following<Found>(std::move(path), follow, [this, follow](const Path& at) -> async::Task<Found> {
+    auto object = co_await engine_.find(caller_, at.spot());
+    const bool link = object && object->attributes && object->attributes->type == FileType::symlink && follow;
+    if (link) co_return is_link("LOOKUP", at);
+    co_return object;
+  });
+}
+
+async::Task<Result<std::string>> Paths::read_link(Path path) {
+  return following<Result<std::string>>(
+      std::move(path), false, [this](const Path& at) { return engine_.read_link(caller_, at.spot()); });
+}
+
+async::Task<Result<Rights>> Paths::access(Path path, unsigned wanted) {
+  using Found = Result<Rights>;
+  return following<Found>(std::move(path), true, [this, wanted](const Path& at) -> async::Task<Found> {
+    auto rights = co_await engine_.access(caller_, at.spot(), wanted);
+    if (rights && rights->type == FileType::symlink) co_return is_link("ACCESS", at);
+    co_return rights;
+  });
+}
+
+async::Task<Result<Space>> Paths::space(Path path) {
+  using Found = Result<Space>;
+  return following<Found>(std::move(path), true, [this](const Path& at) -> async::Task<Found> {
+    auto space = co_await engine_.space(caller_, at.spot());
+    if (space && space->type == FileType::symlink) co_return is_link("space", at);
+    co_return space;
+  });
+}
+
+async::Task<Result<Page>> Paths::list(Path path) {
+  return following<Result<Page>>(std::move(path), true, [this](const Path& at) {
+    return engine_.list(caller_, at.spot(), 0, ListVerifier());
+  });
+}
+
+async::Task<Result<Made>> Paths::make_directory(Path path, std::uint32_t mode) {
+  if (path.is_begin()) co_return refused(EEXIST, "mkdir", path, kBegin);
+  co_return co_await following<Result<Made>>(std::move(path), false, [this, mode](const Path& at) {
+    return engine_.make_directory(caller_, at.directory(), at.last(), mode);
+  });
+}
+
+async::Task<Result<Made>> Paths::make_symlink(std::string text, Path created) {
+  if (created.is_begin()) co_return refused(EEXIST, "symlink", created, kBegin);
+  co_return co_await following<Result<Made>>(std::move(created), false, [this, &text](const Path& at) {
+    return engine_.make_symlink(caller_, at.directory(), at.last(), text);
+  });
+}
+
+async::Task<Result<Made>> Paths::make_node(Path path, FileType type, Engine::Device device,
+                                           std::uint32_t mode) {
+  if (path.is_begin()) co_return refused(EEXIST, "mknod", path, kBegin);
+  co_return co_await following<Result<Made>>(std::move(path), false, [=, this](const Path& at) {
+    return engine_.make_node(caller_, at.directory(), at.last(), type, device, mode);
+  });
+}
+
+async::Task<Status> Paths::remove(Path path, Engine::Removed what) {
+  const bool directory = what == Engine::Removed::directory;
+  const char* operation = directory ? "rmdir" : "remove";
+  if (path.is_begin()) co_return refused(EACCES, operation, path, kBegin);
+  co_return co_await following<Status>(
+      std::move(path), false, [=, this](const Path& at) -> async::Task<Status> {
+        // A server may remove either kind (RFC 8881 18.25); the caller said which.
+        auto found = co_await engine_.find(caller_, at.spot());
+        if (!found) co_return found.error();
+        const bool is_directory = found->attributes && found->attributes->type == FileType::directory;
+        if (is_directory && !directory) {
+          co_return refused(EISDIR, operation, at, "this is a directory; remove it as one");
+        }
+        if (!is_directory && directory) co_return refused(ENOTDIR, operation, at, "this is not a directory");
+        auto removed = co_await engine_.remove(caller_, at.directory(), at.last(), what);
+        if (!removed) co_return removed.error();
+        co_return Status();
+      });
+}
+
+async::Task<Status> Paths::rename(Path from, Path to) {
+  if (from.is_begin()) co_return refused(EACCES, "rename", from, kBegin);
+  if (to.is_begin()) co_return refused(EACCES, "rename", to, kBegin);
+  co_return co_await following_both<Status>(
+      std::move(from), std::move(to), [this](const Path& first, const Path& second) -> async::Task<Status> {
+        auto renamed = co_await engine_.rename(caller_, first.directory(), first.last(), second.directory(),
+                                               second.last());
+        if (!renamed) co_return renamed.error();
+        co_return Status();
+      });
+}
+
+async::Task<Status> Paths::link(Path existing, Path created) {
+  if (created.is_begin()) co_return refused(EEXIST, "link", created, kBegin);
+  co_return co_await following_both<Status>(
+      std::move(existing), std::move(created),
+      [this](const Path& object, const Path& name) -> async::Task<Status> {
+        auto linked = co_await engine_.link(caller_, object.spot(), name.directory(), name.last());
+        if (!linked) co_return linked.error();
+        co_return Status();
+      });
+}
+
+async::Task<Status> Paths::set_attributes(Path path, SetAttributes changes, bool follow) {
+  auto object = co_await find(std::move(path), follow);
+  if (!object) co_return object.error();
+  auto set = co_await engine_.set_attributes(caller_, object->handle, changes, nullptr);
+  if (!set) co_return set.error();
+  co_return Status();
+}
+
+async::Task<Result<Opened>> Paths::open(Path path, Access access, std::optional<Engine::Creation> creation) {
+  if (path.is_begin()) co_return refused(EISDIR, "open", path, "this is a directory");
+  const bool follow = !creation || !creation->exclusive;
+  co_return co_await following<Result<Opened>>(
+      std::move(path), follow, [&](const Path& at) -> async::Task<Result<Opened>> {
+        // A link may have led to where the path begins.
+        if (at.is_begin()) co_return refused(EISDIR, "open", at, "this is a directory");
+        co_return co_await engine_.open_at(caller_, at.directory(), at.last(), access, creation);
+      });
+}
+
+}  // namespace nfsrdma::engine

@@ -1,8 +1,0 @@
-#include "fs/engine.h"
-
-namespace nfsrdma::fs {
-
-ServerFile::~ServerFile() = default;
-Engine::~Engine() = default;
-
-}  // namespace nfsrdma::fs
