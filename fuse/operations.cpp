@@ -498,8 +498,8 @@ void op_copy_file_range(fuse_req_t raw, fuse_ino_t, off_t from_offset, fuse_file
 
 // ---- locks ----
 
-locking::LockRequest lock_request(std::uint64_t owner, const struct flock& lock) {
-  locking::LockRequest out;
+LockRequest lock_request(std::uint64_t owner, const struct flock& lock) {
+  LockRequest out;
   out.owner = owner;
   out.write = lock.l_type == F_WRLCK;
   out.range.offset = static_cast<std::uint64_t>(lock.l_start);
@@ -507,21 +507,21 @@ locking::LockRequest lock_request(std::uint64_t owner, const struct flock& lock)
   return out;
 }
 /// `process`: the holder's, 0 if it is not one of this machine.
-void answer_holder(Request& request, const std::optional<locking::LockHolder>& holder, pid_t process) {
+void answer_holder(Request& request, const std::optional<LockHolder>& holder, pid_t process) {
   struct flock out{};
   out.l_type = F_UNLCK;
   out.l_whence = SEEK_SET;
   if (holder) {
     out.l_type = holder->write ? F_WRLCK : F_RDLCK;
     out.l_start = static_cast<off_t>(holder->range.offset);
-    const bool to_the_end = holder->range.end() == locking::LockRange::kToTheEnd;
+    const bool to_the_end = holder->range.end() == LockRange::kToTheEnd;
     out.l_len = to_the_end ? 0 : static_cast<off_t>(holder->range.length);
     out.l_pid = process;
   }
   request.lock(out);
 }
 Task<void> getlk_task(Mount& mount, RequestRef request, fuse_ino_t ino,
-                      Task<Result<std::optional<locking::LockHolder>>> task) {
+                      Task<Result<std::optional<LockHolder>>> task) {
   auto holder = co_await std::move(task);
   if (!holder) {
     request->error(holder.error());
@@ -542,7 +542,7 @@ struct Locking {
   fuse_ino_t inode;
   std::uint64_t number;  ///< of the open file
   Handle file;
-  locking::LockRequest wanted;
+  LockRequest wanted;
   pid_t process;
 };
 /// Whoever has a lock sees what those before wrote under theirs, also where the kernel has cached it.
@@ -564,7 +564,7 @@ Task<void> lock_task(Mount& mount, RequestRef request, Locking lock,
 }
 void set_lock(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info, const struct flock& lock, bool sleep) {
   on_file(raw, info, [&](const Begun& b, Handle file) {
-    const locking::LockRequest wanted = lock_request(info->lock_owner, lock);
+    const LockRequest wanted = lock_request(info->lock_owner, lock);
     if (lock.l_type == F_UNLCK) {
       // What was written under the lock is on the server before it goes.
       auto unlock = b.mount.files().unlock(std::move(file), wanted.owner, wanted.range);

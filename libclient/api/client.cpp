@@ -8,7 +8,6 @@
 
 #include "api/client_impl.h"
 #include "connect/resolve.h"
-#include "engine/cookie_loop.h"
 
 namespace nfsrdma {
 
@@ -37,7 +36,8 @@ constexpr unsigned kMostTurns = 64;  // of one service()
 
 ClientImpl::ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
                        int interrupt, Place place)
-    : target_(target),
+    : NamesImpl(*this, std::nullopt),
+      target_(target),
       observer_(observer),
       interrupt_fd_(interrupt),
       own_loop_(place.loop != nullptr ? nullptr : std::make_unique<async::Loop>()),
@@ -82,22 +82,6 @@ Error ClientImpl::interrupted() const {
 Error ClientImpl::called_from_callback() const {
   return {ErrorKind::usage, EDEADLK, "", target_.host,
           "a callback may not make blocking calls; start an asynchronous one"};
-}
-
-template <class R, class Make>
-R ClientImpl::on_path(std::string_view text, Make make) {
-  auto path = engine::Path::parse(text);
-  if (!path) return path.error();
-  return run<R>([&] { return make(std::move(*path)); });
-}
-
-template <class R, class Make>
-R ClientImpl::on_paths(std::string_view first, std::string_view second, Make make) {
-  auto from = engine::Path::parse(first);
-  if (!from) return from.error();
-  auto to = engine::Path::parse(second);
-  if (!to) return to.error();
-  return run<R>([&] { return make(std::move(*from), std::move(*to)); });
 }
 
 // ---- beginning and end ----
@@ -244,19 +228,6 @@ Result<std::chrono::nanoseconds> ClientImpl::ping() {
   return async::Clock::now() - before;
 }
 
-Result<Attributes> ClientImpl::stat(std::string_view path, bool follow) {
-  using Found = Result<Attributes>;
-  auto found = on_path<Found>(path, [&](engine::Path at) -> async::Task<Found> {
-    const std::string text = at.text();
-    auto object = co_await paths_->find(std::move(at), follow);
-    if (!object) co_return object.error();
-    if (object->attributes) co_return *object->attributes;
-    co_return co_await engine().attributes(nullptr, object->handle);
-  });
-  if (found) add_ids(std::span(&*found, 1));
-  return found;
-}
-
 /// Names that cannot be had in time have no numbers.
 void ClientImpl::add_ids(std::span<Attributes> all) {
   ids::IdNames& names = ids::IdNames::system();
@@ -268,139 +239,6 @@ void ClientImpl::add_ids(std::span<Attributes> all) {
   };
   if (!wanted.empty()) (void)run<Status>([&] { return learn(loop_, std::move(wanted)); });
   for (Attributes& one : all) names.fill_in(one);
-}
-
-Result<std::string> ClientImpl::read_link(std::string_view path) {
-  return on_path<Result<std::string>>(path,
-                                      [&](engine::Path at) { return paths_->read_link(std::move(at)); });
-}
-
-Result<FilesystemSpace> ClientImpl::space(std::string_view path) {
-  auto space =
-      on_path<Result<engine::Space>>(path, [&](engine::Path at) { return paths_->space(std::move(at)); });
-  if (!space) return space.error();
-  return space->space;
-}
-
-Status ClientImpl::list(std::string_view path, const std::function<bool(const DirectoryEntry&)>& entry) {
-  using Listing = Result<engine::Page>;
-  auto page = on_path<Listing>(path, [&](engine::Path at) { return paths_->list(std::move(at)); });
-  engine::CookieLoop circle;
-  for (std::uint64_t cookie = 0;;) {
-    if (!page) return page.error();
-    if (circle.closes_with_page(cookie, page->entries))
-      return engine::CookieLoop::error("READDIR", std::string(path));
-    std::vector<Attributes> attributes;
-    attributes.reserve(page->entries.size());
-    for (engine::Listed& one : page->entries) attributes.push_back(std::move(one.attributes));
-    add_ids(attributes);
-    for (std::size_t i = 0; i < attributes.size(); ++i) {
-      engine::Listed& from = page->entries[i];
-      DirectoryEntry out;
-      out.name = std::move(from.name);
-      out.cookie = cookie = from.cookie;
-      if (attributes[i].type != FileType::unknown) out.attributes.emplace(std::move(attributes[i]));
-      if (!entry(out)) return {};
-    }
-    if (page->eof) return {};
-    const engine::Page last = std::move(*page);
-    page = run<Listing>([&] { return engine().list(nullptr, last.directory, cookie, last.verifier); });
-  }
-}
-
-namespace {
-
-/// What was made is of no interest to whoever gave its path.
-template <class T>
-Status done_or_error(const Result<T>& result) {
-  if (!result) return result.error();
-  return {};
-}
-
-}  // namespace
-
-Status ClientImpl::make_directory(std::string_view path, std::uint32_t mode) {
-  return done_or_error(on_path<Result<engine::Made>>(
-      path, [&](engine::Path at) { return paths_->make_directory(std::move(at), mode); }));
-}
-Status ClientImpl::remove_file(std::string_view path) {
-  return on_path<Status>(
-      path, [&](engine::Path at) { return paths_->remove(std::move(at), engine::Engine::Removed::file); });
-}
-Status ClientImpl::remove_directory(std::string_view path) {
-  return on_path<Status>(path, [&](engine::Path at) {
-    return paths_->remove(std::move(at), engine::Engine::Removed::directory);
-  });
-}
-Status ClientImpl::rename(std::string_view from, std::string_view to) {
-  return on_paths<Status>(
-      from, to, [&](engine::Path a, engine::Path b) { return paths_->rename(std::move(a), std::move(b)); });
-}
-Status ClientImpl::link(std::string_view existing, std::string_view created) {
-  return on_paths<Status>(existing, created, [&](engine::Path a, engine::Path b) {
-    return paths_->link(std::move(a), std::move(b));
-  });
-}
-Status ClientImpl::symlink(std::string_view text, std::string_view created) {
-  return done_or_error(on_path<Result<engine::Made>>(
-      created, [&](engine::Path at) { return paths_->make_symlink(std::string(text), std::move(at)); }));
-}
-Status ClientImpl::set_attributes(std::string_view path, const SetAttributes& changes, bool follow) {
-  return on_path<Status>(
-      path, [&](engine::Path at) { return paths_->set_attributes(std::move(at), changes, follow); });
-}
-Result<unsigned> ClientImpl::access(std::string_view path, unsigned wanted) {
-  auto rights = on_path<Result<engine::Rights>>(
-      path, [&](engine::Path at) { return paths_->access(std::move(at), wanted); });
-  if (!rights) return rights.error();
-  return rights->granted;
-}
-
-namespace {
-
-engine::Access access_of(OpenMode mode) {
-  switch (mode) {
-    case OpenMode::read:
-      return engine::Access::read;
-    case OpenMode::write:
-      return engine::Access::write;
-    case OpenMode::read_write:
-      break;
-  }
-  return engine::Access::both;
-}
-
-std::optional<engine::Engine::Creation> creation_of(const OpenFlags& flags) {
-  if (!flags.create) return std::nullopt;
-  engine::Engine::Creation out;
-  out.mode = flags.mode;
-  out.exclusive = flags.exclusive;
-  out.truncate = flags.truncate && !flags.exclusive;
-  return out;
-}
-
-}  // namespace
-
-async::Task<Result<engine::Opened>> ClientImpl::open_task(engine::Path path, OpenMode mode, OpenFlags flags) {
-  auto opened = co_await paths_->open(std::move(path), access_of(mode), creation_of(flags));
-  // With `create` the server has cut it already.
-  if (!opened || !flags.truncate || flags.create) co_return std::move(opened);
-  SetAttributes changes;
-  changes.size = 0;
-  auto cut = co_await engine().set_attributes(nullptr, opened->object.handle, changes, opened->file);
-  if (cut) co_return std::move(opened);
-  (void)co_await engine().close(std::move(opened->file));
-  co_return cut.error();
-}
-
-Result<std::unique_ptr<File>> ClientImpl::open(std::string_view path, OpenMode mode, const OpenFlags& flags) {
-  std::string text;
-  auto opened = on_path<Result<engine::Opened>>(path, [&](engine::Path at) {
-    text = at.text();
-    return open_task(std::move(at), mode, flags);
-  });
-  if (!opened) return opened.error();
-  return std::unique_ptr<File>(std::make_unique<FileImpl>(*this, std::move(*opened), std::move(text)));
 }
 
 Info ClientImpl::info() {

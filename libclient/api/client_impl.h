@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "api/crew.h"
+#include "api/names_impl.h"
 #include "async/loop.h"
 #include "async/wakeup.h"
 #include "connect/server.h"
@@ -29,7 +30,7 @@ struct Place {
   std::optional<std::chrono::milliseconds> patience;  ///< as Server has it
 };
 
-class ClientImpl final : public Client {
+class ClientImpl final : public NamesImpl<Client> {
  public:
   ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
              int interrupt, Place place = {});
@@ -39,19 +40,6 @@ class ClientImpl final : public Client {
   Status disconnect() override;
   Info info() override;
   Result<std::chrono::nanoseconds> ping() override;
-  Result<Attributes> stat(std::string_view path, bool follow) override;
-  Result<std::string> read_link(std::string_view path) override;
-  Result<FilesystemSpace> space(std::string_view path) override;
-  Status list(std::string_view path, const std::function<bool(const DirectoryEntry&)>& entry) override;
-  Status make_directory(std::string_view path, std::uint32_t mode) override;
-  Status remove_file(std::string_view path) override;
-  Status remove_directory(std::string_view path) override;
-  Status rename(std::string_view from, std::string_view to) override;
-  Status link(std::string_view existing, std::string_view created) override;
-  Status symlink(std::string_view text, std::string_view created) override;
-  Status set_attributes(std::string_view path, const SetAttributes& changes, bool follow) override;
-  Result<unsigned> access(std::string_view path, unsigned wanted) override;
-  Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode, const OpenFlags& flags) override;
   bool wait(std::chrono::milliseconds most, std::span<const int> also) override;
   int descriptor() override;
   std::chrono::milliseconds service() override;
@@ -75,13 +63,8 @@ class ClientImpl final : public Client {
     loop_.end_turn();
     return interrupted();
   }
-  /// The same for a task made from a parsed path.
-  template <class R, class Make>
-  R on_path(std::string_view text, Make make);
-  template <class R, class Make>
-  R on_paths(std::string_view first, std::string_view second, Make make);
-
-  // for FileImpl
+  // for FileImpl and NamesImpl
+  [[nodiscard]] engine::Paths& paths() { return *paths_; }
   [[nodiscard]] engine::Engine& engine() { return *server_.engine(); }
   [[nodiscard]] Crew& crew() { return crew_; }
   [[nodiscard]] async::Loop& loop() { return loop_; }
@@ -125,7 +108,6 @@ class ClientImpl final : public Client {
   };
 
   async::Task<Status> start_task(async::TimePoint deadline);
-  async::Task<Result<engine::Opened>> open_task(engine::Path path, OpenMode mode, OpenFlags flags);
   async::Task<Status> say_goodbye();
   void notice(const std::string& text);
   void keep();
@@ -164,13 +146,23 @@ class FileImpl final : public File {
   FileImpl(ClientImpl& client, engine::Opened opened, std::string path);
   ~FileImpl() override;
   Result<std::size_t> read(std::span<std::byte> data, std::uint64_t offset) override;
-  Result<std::size_t> write(std::span<const std::byte> data, std::uint64_t offset) override;
+  Result<std::size_t> write(std::span<const std::byte> data, std::uint64_t offset,
+                            Stability stability) override;
   void start_read(std::span<std::byte> data, std::uint64_t offset, Done done) override;
-  void start_write(std::span<const std::byte> data, std::uint64_t offset, Done done) override;
+  void start_write(std::span<const std::byte> data, std::uint64_t offset, Done done,
+                   std::shared_ptr<const void> keeper) override;
   Status sync() override;
   Result<Attributes> attributes() override;
   Status set_attributes(const SetAttributes& changes) override;
   Result<std::optional<Extent>> next_extent(std::uint64_t offset) override;
+  Result<std::optional<std::uint64_t>> seek(std::uint64_t offset, bool hole) override;
+  Status allocate(std::uint64_t offset, std::uint64_t length) override;
+  Status deallocate(std::uint64_t offset, std::uint64_t length) override;
+  Result<std::uint64_t> copy_from(File& source, std::uint64_t source_offset, std::uint64_t offset,
+                                  std::uint64_t count) override;
+  Result<std::optional<LockHolder>> test_lock(const LockRequest& request) override;
+  Status lock(const LockRequest& request, std::chrono::milliseconds most) override;
+  Status unlock(std::uint64_t owner, const LockRange& range) override;
   Status close() override;
 
   // for ClientImpl
@@ -187,11 +179,14 @@ class FileImpl final : public File {
   async::Task<Result<std::size_t>> read_all(engine::ServerFile& file, std::span<std::byte> data,
                                             std::uint64_t offset);
   async::Task<Result<std::size_t>> write_all(engine::ServerFile& file, std::span<const std::byte> data,
-                                             std::uint64_t offset);
+                                             std::uint64_t offset, Stability stability);
+  async::Task<Status> lock_task(engine::ServerFile& file, LockRequest request,
+                                std::chrono::milliseconds most);
+  async::Task<Status> unlock_task(engine::ServerFile& file, std::uint64_t owner, LockRange range);
   async::Task<void> read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset,
                                 Done done);
-  async::Task<void> write_beside(std::uint64_t key, std::span<const std::byte> data, std::uint64_t offset,
-                                 Done done);
+  async::Task<void> write_beside(std::uint64_t key, std::span<const std::byte> data, async::Memory memory,
+                                 std::uint64_t offset, Done done);
   /// Calls back, when it is time.
   async::Task<void> tell(std::uint64_t key, Result<std::size_t> result, Done done);
   template <class Make>

@@ -3,6 +3,7 @@
 
 #include "api/client_impl.h"
 #include "async/tasks.h"
+#include "locking/lock_wait.h"
 
 namespace nfsrdma::api {
 namespace {
@@ -83,8 +84,8 @@ async::Task<void> FileImpl::read_beside(std::uint64_t key, std::span<std::byte> 
 }
 
 async::Task<void> FileImpl::write_beside(std::uint64_t key, std::span<const std::byte> data,
-                                         std::uint64_t offset, Done done) {
-  auto result = co_await file_->write(data, {}, offset, engine::Stability::unstable, nullptr);
+                                         async::Memory memory, std::uint64_t offset, Done done) {
+  auto result = co_await file_->write(data, std::move(memory), offset, Stability::unstable, nullptr);
   co_await tell(key, std::move(result), std::move(done));
 }
 
@@ -109,13 +110,20 @@ void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done 
   });
 }
 
-void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset, Done done) {
+void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset, Done done,
+                           std::shared_ptr<const void> keeper) {
   start([&](std::uint64_t key) {
     if (auto why = unusable(engine::Access::write)) return tell(key, std::move(*why), std::move(done));
     if (data.size() > client_.wsize()) {
       return tell(key, too_large("WRITE", data.size(), client_.wsize()), std::move(done));
     }
-    return write_beside(key, data, offset, std::move(done));
+    async::Memory memory;
+    if (keeper != nullptr) {
+      // Nobody writes to it.
+      memory.data = {std::const_pointer_cast<void>(std::move(keeper)), const_cast<std::byte*>(data.data())};
+      memory.size = data.size();
+    }
+    return write_beside(key, data, std::move(memory), offset, std::move(done));
   });
 }
 
@@ -181,9 +189,10 @@ async::Task<Result<std::size_t>> FileImpl::read_all(engine::ServerFile& file, st
 }
 
 async::Task<Result<std::size_t>> FileImpl::write_all(engine::ServerFile& file,
-                                                     std::span<const std::byte> data, std::uint64_t offset) {
+                                                     std::span<const std::byte> data, std::uint64_t offset,
+                                                     Stability stability) {
   const auto write = [&](std::size_t begin, std::size_t size) {
-    return file.write(data.subspan(begin, size), {}, offset + begin, engine::Stability::unstable, nullptr);
+    return file.write(data.subspan(begin, size), {}, offset + begin, stability, nullptr);
   };
   if (data.size() <= client_.wsize()) co_return co_await write(0, data.size());
   Pieces pieces(client_.loop(), data.size(), client_.wsize(), write);
@@ -195,9 +204,11 @@ Result<std::size_t> FileImpl::read(std::span<std::byte> data, std::uint64_t offs
                                   [&](engine::ServerFile& file) { return read_all(file, data, offset); });
 }
 
-Result<std::size_t> FileImpl::write(std::span<const std::byte> data, std::uint64_t offset) {
-  return run<Result<std::size_t>>(engine::Access::write,
-                                  [&](engine::ServerFile& file) { return write_all(file, data, offset); });
+Result<std::size_t> FileImpl::write(std::span<const std::byte> data, std::uint64_t offset,
+                                    Stability stability) {
+  return run<Result<std::size_t>>(engine::Access::write, [&](engine::ServerFile& file) {
+    return write_all(file, data, offset, stability);
+  });
 }
 
 // ---- the rest ----
@@ -254,6 +265,78 @@ Status FileImpl::set_attributes(const SetAttributes& changes) {
 Result<std::optional<Extent>> FileImpl::next_extent(std::uint64_t offset) {
   return run<Result<std::optional<Extent>>>(
       kAny, [&](engine::ServerFile& file) { return find_extent(file, offset); });
+}
+
+Result<std::optional<std::uint64_t>> FileImpl::seek(std::uint64_t offset, bool hole) {
+  return run<Result<std::optional<std::uint64_t>>>(
+      kAny, [&](engine::ServerFile& file) { return file.seek(offset, hole); });
+}
+
+Status FileImpl::allocate(std::uint64_t offset, std::uint64_t length) {
+  return run<Status>(engine::Access::write,
+                     [&](engine::ServerFile& file) { return file.allocate(offset, length); });
+}
+
+Status FileImpl::deallocate(std::uint64_t offset, std::uint64_t length) {
+  return run<Status>(engine::Access::write,
+                     [&](engine::ServerFile& file) { return file.deallocate(offset, length); });
+}
+
+Result<std::uint64_t> FileImpl::copy_from(File& source, std::uint64_t source_offset, std::uint64_t offset,
+                                          std::uint64_t count) {
+  auto* from = dynamic_cast<FileImpl*>(&source);
+  if (from == nullptr || &from->client_ != &client_) {
+    return Error(ErrorKind::usage, EXDEV, "COPY", path_, "the source is a file of another Client");
+  }
+  engine::ServerFileRef kept;
+  return run<Result<std::uint64_t>>(engine::Access::write, [&](engine::ServerFile& /*file*/) {
+    if (auto why = from->unusable(engine::Access::read)) {
+      return refused<Result<std::uint64_t>>(std::move(*why));
+    }
+    kept = from->file_;
+    return client_.engine().copy(kept, source_offset, file_, offset, count);
+  });
+}
+
+// ---- locks ----
+
+Result<std::optional<LockHolder>> FileImpl::test_lock(const LockRequest& request) {
+  return run<Result<std::optional<LockHolder>>>(
+      kAny, [&](engine::ServerFile& file) { return file.test_lock(request); });
+}
+
+async::Task<Status> FileImpl::lock_task(engine::ServerFile& file, LockRequest request,
+                                        std::chrono::milliseconds most) {
+  const Error taken(ErrorKind::server, EAGAIN, "LOCK", path_, "somebody else has a lock there");
+  if (most <= std::chrono::milliseconds(0)) {
+    auto holder = co_await file.lock(request);
+    if (!holder) co_return holder.error();
+    if (*holder) co_return taken;
+    co_return Status();
+  }
+  async::Loop& loop = client_.loop();
+  const auto wait = std::make_shared<locking::LockWait>(loop);
+  const auto timer = loop.at(loop.now() + most, [wait] { wait->cancel(); });
+  auto done = co_await file.wait_for_lock(request, wait);
+  loop.cancel(timer);
+  const bool late = !done && done.error().kind() == ErrorKind::cancelled && wait->cancelled();
+  if (late) co_return taken;
+  co_return done;
+}
+
+Status FileImpl::lock(const LockRequest& request, std::chrono::milliseconds most) {
+  return run<Status>(kAny, [&](engine::ServerFile& file) { return lock_task(file, request, most); });
+}
+
+/// One that has nothing any more is forgotten, here and by the server.
+async::Task<Status> FileImpl::unlock_task(engine::ServerFile& file, std::uint64_t owner, LockRange range) {
+  if (!file.knows_owner(owner)) co_return Status();
+  if (range == LockRange()) co_return co_await file.release_locks(owner);
+  co_return co_await file.unlock(owner, range);
+}
+
+Status FileImpl::unlock(std::uint64_t owner, const LockRange& range) {
+  return run<Status>(kAny, [&](engine::ServerFile& file) { return unlock_task(file, owner, range); });
 }
 
 Status FileImpl::close() {

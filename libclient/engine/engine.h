@@ -25,8 +25,8 @@
 #include "async/task.h"
 #include "engine/spot.h"
 #include "locking/lock_wait.h"
-#include "locking/locks.h"
-#include "nfsrdma/client.h"
+#include "nfsrdma/result.h"
+#include "nfsrdma/types.h"
 #include "rpc/message.h"
 
 namespace nfsrdma::engine {
@@ -81,7 +81,6 @@ struct Page {
 };
 
 enum class Access : unsigned char { read = 1, write = 2, both = 3 };
-enum class Stability : unsigned char { unstable, on_disk };
 
 /// A file that the server has open for one caller. Destroyed without Engine::close(), it is closed beside,
 /// and nobody hears how that went. A task of it needs somebody to hold on to it.
@@ -110,13 +109,13 @@ class ServerFile {
   virtual async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length) = 0;
 
   /// Who is in the way of it, if anybody. Changes nothing.
-  virtual async::Task<Result<std::optional<locking::LockHolder>>> test_lock(locking::LockRequest request) = 0;
+  virtual async::Task<Result<std::optional<LockHolder>>> test_lock(LockRequest request) = 0;
   /// Gives who is in the way; then it was not locked.
-  virtual async::Task<Result<std::optional<locking::LockHolder>>> lock(locking::LockRequest request) = 0;
+  virtual async::Task<Result<std::optional<LockHolder>>> lock(LockRequest request) = 0;
   /// Waits for as long as it takes, or until `cancelled` says so: EINTR, ErrorKind::cancelled.
-  virtual async::Task<Status> wait_for_lock(locking::LockRequest request,
+  virtual async::Task<Status> wait_for_lock(LockRequest request,
                                             std::shared_ptr<locking::LockWait> cancelled) = 0;
-  virtual async::Task<Status> unlock(std::uint64_t owner, locking::LockRange range) = 0;
+  virtual async::Task<Status> unlock(std::uint64_t owner, LockRange range) = 0;
   /// Everything that the owner has on the file.
   virtual async::Task<Status> release_locks(std::uint64_t owner) = 0;
   /// Whether there is anything to release.
@@ -184,7 +183,6 @@ class Engine {
 
   virtual async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, FileHandle object,
                                                                 std::string name) = 0;
-  enum class XattrMode : unsigned char { either, create, replace };
   virtual async::Task<Status> set_xattr(Caller caller, FileHandle object, std::string name,
                                         std::vector<std::byte> value, XattrMode mode) = 0;
   virtual async::Task<Status> remove_xattr(Caller caller, FileHandle object, std::string name) = 0;

@@ -759,9 +759,9 @@ async::Task<Status> FileSystem::set_xattr(Caller caller, std::uint64_t id, std::
   auto inode = find(id);
   if (!inode) co_return inode.error();
   if (auto allowed = refused_xattr(name); !allowed) co_return allowed;
-  auto mode = Engine::XattrMode::either;
-  if ((flags & XATTR_CREATE) != 0) mode = Engine::XattrMode::create;
-  if ((flags & XATTR_REPLACE) != 0) mode = Engine::XattrMode::replace;
+  auto mode = XattrMode::either;
+  if ((flags & XATTR_CREATE) != 0) mode = XattrMode::create;
+  if ((flags & XATTR_REPLACE) != 0) mode = XattrMode::replace;
   const Naming naming(*this, *inode);
   co_return co_await engine_->set_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()),
                                         std::move(value), mode);

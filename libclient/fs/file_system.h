@@ -207,12 +207,12 @@ class FileSystem {
                                           std::uint64_t count);
 
   // ---- locks ----
-  async::Task<Result<std::optional<locking::LockHolder>>> test_lock(std::shared_ptr<OpenHandle> file,
-                                                                    locking::LockRequest request);
+  async::Task<Result<std::optional<LockHolder>>> test_lock(std::shared_ptr<OpenHandle> file,
+                                                           LockRequest request);
   /// Without `wait`: EAGAIN if somebody has it. `wait` cancels at any time: EINTR.
-  async::Task<Status> lock(std::shared_ptr<OpenHandle> file, locking::LockRequest request,
+  async::Task<Status> lock(std::shared_ptr<OpenHandle> file, LockRequest request,
                            std::shared_ptr<locking::LockWait> wait);
-  async::Task<Status> unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner, locking::LockRange range);
+  async::Task<Status> unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner, LockRange range);
   /// All that the owner has locked through the file, which the server then knows nothing of any more.
   async::Task<Status> release_locks(std::shared_ptr<OpenHandle> file, std::uint64_t owner);
 

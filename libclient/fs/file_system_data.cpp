@@ -663,8 +663,8 @@ async::Task<Result<std::uint64_t>> FileSystem::copy(std::shared_ptr<OpenHandle> 
 
 // ---- locks ----
 
-async::Task<Result<std::optional<locking::LockHolder>>> FileSystem::test_lock(
-    std::shared_ptr<OpenHandle> file, locking::LockRequest request) {
+async::Task<Result<std::optional<LockHolder>>> FileSystem::test_lock(std::shared_ptr<OpenHandle> file,
+                                                                     LockRequest request) {
   co_return co_await file->file()->test_lock(request);
 }
 
@@ -687,7 +687,7 @@ async::Task<bool> FileSystem::settle_or_cancel(std::shared_ptr<OpenHandle> file,
   co_return !wait->cancelled();
 }
 
-async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, locking::LockRequest request,
+async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockRequest request,
                                      std::shared_ptr<locking::LockWait> wait) {
   // What was written before the lock is to be seen by whoever has it next, and what others wrote by us.
   Inode& inode = file->inode();
@@ -716,7 +716,7 @@ async::Task<Status> FileSystem::make_safe(std::shared_ptr<OpenHandle> file) {
 }
 
 async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner,
-                                       locking::LockRange range) {
+                                       LockRange range) {
   auto committed = co_await make_safe(file);
   auto done = co_await file->file()->unlock(owner, range);
   if (!committed) co_return committed;

@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "locking/locks.h"
+#include "nfsrdma/types.h"
 
 namespace nfsrdma::locking {
 

@@ -34,14 +34,11 @@
 #include <vector>
 
 #include "async/event.h"
-#include "locking/locks.h"
 #include "nfs4/file.h"
 #include "nfs4/session.h"
+#include "nfsrdma/types.h"
 
 namespace nfsrdma::nfs4 {
-
-using locking::LockHolder;
-using locking::LockRequest;
 
 class Locks {
  public:

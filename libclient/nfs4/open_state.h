@@ -21,7 +21,6 @@ namespace nfsrdma::nfs4 {
 
 using locking::HeldLock;
 using locking::HeldLocks;
-using locking::LockRange;
 
 /// A read delegation: until it is returned nobody else changes the file.
 struct Delegation {

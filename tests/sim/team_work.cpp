@@ -146,15 +146,15 @@ async::Task<std::optional<std::string>> TeamWorker::read(File file, std::uint64_
   co_return out;
 }
 
-async::Task<bool> TeamWorker::lock(File file, locking::LockRange range) {
-  const locking::LockRequest request{owner_, true, range};
+async::Task<bool> TeamWorker::lock(File file, LockRange range) {
+  const LockRequest request{owner_, true, range};
   auto wait = std::make_shared<locking::LockWait>(loop());
   auto locked = co_await fs().lock(file.handle, request, std::move(wait));
   if (!locked) failed("lock", locked.error(), true);
   co_return static_cast<bool>(locked);
 }
 
-async::Task<bool> TeamWorker::unlock(File file, locking::LockRange range) {
+async::Task<bool> TeamWorker::unlock(File file, LockRange range) {
   auto unlocked = co_await fs().unlock(file.handle, owner_, range);
   if (!unlocked) failed("unlock", unlocked.error(), true);
   co_return static_cast<bool>(unlocked);
@@ -179,7 +179,7 @@ async::Task<void> TeamWorker::count() {
   begin("count", std::to_string(which));
   const File file = co_await open("counters", O_RDWR | O_CREAT);
   if (!file) co_return;
-  const locking::LockRange range{which * Board::kStride, Board::kStride};
+  const LockRange range{which * Board::kStride, Board::kStride};
   bool good = co_await lock(file, range);
   if (good) {
     const std::uint64_t confirmed = counter.confirmed;
@@ -213,7 +213,7 @@ async::Task<void> TeamWorker::append() {
   if (!locks) board_.turn = this;
   const File file = co_await open("log", O_WRONLY | O_APPEND | O_CREAT);
   bool good = static_cast<bool>(file);
-  const locking::LockRange all;
+  const LockRange all;
   if (good && locks) good = co_await lock(file, all);
   // Those who lock do not know of those who take turns: the others wait for them.
   const bool writes = good && (!locks || board_.turn == nullptr);

@@ -66,8 +66,8 @@ class TeamWorker final : public Job {
   async::Task<File> open(std::string name, int flags);
   async::Task<bool> write(File file, std::string text, std::uint64_t offset);
   async::Task<std::optional<std::string>> read(File file, std::uint64_t offset, std::size_t most);
-  async::Task<bool> lock(File file, locking::LockRange range);
-  async::Task<bool> unlock(File file, locking::LockRange range);
+  async::Task<bool> lock(File file, LockRange range);
+  async::Task<bool> unlock(File file, LockRange range);
   async::Task<bool> shut(File file);
   bool failed(const char* what, const Error& error, bool locked);
   void check_counters(const std::string& counters);

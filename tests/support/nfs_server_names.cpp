@@ -221,7 +221,7 @@ WireAttributes ServerState::attributes(const Inode& inode, bool in_listing) cons
   out.numlinks = inode.links;
   out.owner = principal4{inode.owner};
   out.owner_group = principal4{inode.group};
-  out.rawdev = specdata4{};
+  out.rawdev = inode.device;
   out.space_used = size;
   out.space_total = space ? *space : 1'000'000;
   out.space_free = space ? *space - std::min(*space, used) : 600'000;
@@ -454,6 +454,9 @@ nfsstat4 ServerState::run(Execution& at, op::CREATE, const CREATE4args& args, CR
   Inode& made = fresh(args.objtype.tag(), directory->file_system);
   if (const linktext4* link = args.objtype.get<NF4LNK>()) {
     made.link.assign(reinterpret_cast<const char*>(link->data.data()), link->data.size());
+  }
+  for (const specdata4* device : {args.objtype.get<NF4CHR>(), args.objtype.get<NF4BLK>()}) {
+    if (device != nullptr) made.device = *device;
   }
   (void)set_attributes(made, args.createattrs);
   attach(inodes.at(in), args.objname.value, made.id);

@@ -201,21 +201,21 @@ class PlainEngine::File final : public ServerFile {
   async::Task<Status> deallocate(std::uint64_t /*offset*/, std::uint64_t /*length*/) override {
     co_return failed(EOPNOTSUPP);
   }
-  Answer<std::optional<locking::LockHolder>> test_lock(locking::LockRequest /*request*/) override {
-    std::optional<locking::LockHolder> nobody;
+  Answer<std::optional<LockHolder>> test_lock(LockRequest /*request*/) override {
+    std::optional<LockHolder> nobody;
     co_return nobody;
   }
-  Answer<std::optional<locking::LockHolder>> lock(locking::LockRequest request) override {
-    std::optional<locking::LockHolder> holder;
+  Answer<std::optional<LockHolder>> lock(LockRequest request) override {
+    std::optional<LockHolder> holder;
     if (engine_.locker != 0 && engine_.locker != request.owner) holder.emplace();
     if (!holder) engine_.locker = request.owner;
     co_return holder;
   }
-  async::Task<Status> wait_for_lock(locking::LockRequest /*request*/,
+  async::Task<Status> wait_for_lock(LockRequest /*request*/,
                                     std::shared_ptr<locking::LockWait> /*cancelled*/) override {
     co_return failed(EINTR);
   }
-  async::Task<Status> unlock(std::uint64_t owner, locking::LockRange /*range*/) override {
+  async::Task<Status> unlock(std::uint64_t owner, LockRange /*range*/) override {
     engine_.log("unlock");
     if (engine_.locker == owner) engine_.locker = 0;
     co_return Status();

@@ -75,7 +75,7 @@ TEST_CASE("engine: a file that is removed while it is open is hidden until it is
   Plain p;
   const auto file = p.create("f");
   p.write(file, "text", 0);
-  locking::LockRequest request;
+  LockRequest request;
   request.owner = 5;
   CHECK(p.error(p.files->lock(file.handle, request, nullptr)) == 0);
   request.owner = 6;

@@ -195,7 +195,7 @@ TEST_CASE("F6 whoever waits for writes waits for those that were there, not for 
     m.turn();
     REQUIRE(task.done());
   };
-  locking::LockRequest request;
+  LockRequest request;
   request.owner = 5;
   SUBCASE("fsync") {
     ends(m.files->sync(file.handle));
@@ -207,7 +207,7 @@ TEST_CASE("F6 whoever waits for writes waits for those that were there, not for 
     ends(m.files->lock(file.handle, request, nullptr));
   }
   SUBCASE("unlock") {
-    ends(m.files->unlock(file.handle, 5, locking::LockRange()));
+    ends(m.files->unlock(file.handle, 5, LockRange()));
   }
   SUBCASE("seek") {
     ends(m.files->seek(file.handle, 0, SEEK_DATA));
@@ -614,14 +614,14 @@ TEST_CASE("F14 O_SYNC, O_DSYNC and sync are on the server's disk when they are a
 TEST_CASE("S16 what was written under a lock is on the server before it is given back") {
   Storm m;
   const auto file = m.create("f");
-  locking::LockRequest request;
+  LockRequest request;
   request.owner = 5;
   CHECK(m.error(m.files->lock(file.handle, request, nullptr)) == 0);
   CHECK(m.write_error(file, large(), 0) == 0);
   m.write(file, "more", kLarge);
   (void)m.take_calls();
   SUBCASE("by unlock") {
-    CHECK(ok(m.loop.run(m.files->unlock(file.handle, 5, locking::LockRange()))));
+    CHECK(ok(m.loop.run(m.files->unlock(file.handle, 5, LockRange()))));
     CHECK(m.take_calls() == "write commit unlock");
   }
   SUBCASE("by close") {
@@ -638,14 +638,14 @@ TEST_CASE("S16 so is what was written under it through other open files of the s
   const auto file = m.create("f");
   const auto writer = m.open(file, O_RDWR);
   const auto reader = m.open(file, O_RDONLY);
-  locking::LockRequest request;
+  LockRequest request;
   request.owner = 5;
   CHECK(m.error(m.files->lock(file.handle, request, nullptr)) == 0);
   CHECK(m.write_error(writer, large(), 0) == 0);
   m.write(writer, "more", kLarge);
   (void)m.take_calls();
   SUBCASE("by unlock") {
-    CHECK(ok(m.loop.run(m.files->unlock(file.handle, 5, locking::LockRange()))));
+    CHECK(ok(m.loop.run(m.files->unlock(file.handle, 5, LockRange()))));
     CHECK(m.take_calls() == "write commit unlock");
   }
   SUBCASE("with all that its owner has") {
@@ -673,7 +673,7 @@ TEST_CASE("S16 whoever has got a lock reads what others wrote before, not what h
   for (std::uint64_t at = 0; at < 5; ++at) (void)m.read_at(file, at * 4096, 4096);
   m.turn();
   m.content(file).assign(kLarge, 'n');
-  locking::LockRequest request;
+  LockRequest request;
   request.owner = 5;
   CHECK(m.error(m.files->lock(file.handle, request, nullptr)) == 0);
   CHECK(m.read_at(file, 5ULL * 4096, 4096) == std::string(4096, 'n'));

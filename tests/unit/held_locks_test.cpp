@@ -6,9 +6,9 @@
 #include <array>
 #include <random>
 
+using nfsrdma::LockRange;
 using nfsrdma::locking::HeldLock;
 using nfsrdma::locking::HeldLocks;
-using nfsrdma::locking::LockRange;
 
 namespace {
 

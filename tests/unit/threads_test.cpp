@@ -61,6 +61,65 @@ TEST_SUITE("threads") {
     CHECK(wrong == 0);
   }
 
+  TEST_CASE("threads: eight threads of everything") {
+    Mounted m;
+    m.server.add_file("/common", pattern(100'000));
+    Client& client = m.connect();
+    auto common = m.open("/common");
+    std::atomic<int> wrong{0};
+    const auto must = [&](const auto& result) { wrong += result ? 0 : 1; };
+    on_threads([&](unsigned number) {
+      const std::string name = "d" + std::to_string(number);
+      must(client.make_directory("/" + name, 0755));
+      auto directory = client.open_directory(name);
+      if (!directory) {
+        ++wrong;
+        return;
+      }
+      Directory& here = **directory;
+      for (unsigned round = 0; round < 5; ++round) {
+        OpenFlags flags;
+        flags.create = true;
+        auto file = here.open("f", OpenMode::read_write, flags);
+        if (!file) {
+          ++wrong;
+          continue;
+        }
+        const std::string text = pattern(5000, number + round);
+        must((*file)->write(bytes(text), 0, round % 2 == 0 ? Stability::on_disk : Stability::unstable));
+        must((*file)->lock({number, true, {0, 100}}));
+        must((*file)->copy_from(*common, number, 5000, 1000));
+        std::string back(5000, '?');
+        must((*file)->read(room(back), 0));
+        wrong += back == text ? 0 : 1;
+        must((*file)->attributes());
+        must((*file)->seek(0, false));
+        must((*file)->unlock(number));
+        must((*file)->sync());
+        must(common->lock({number, false, {number * 10ULL, 10}}));
+        must(common->unlock(number));
+        must((*file)->close());
+        must(here.set_xattr("f", "x", bytes("y")));
+        must(here.get_xattr("f", "x"));
+        must(here.link("f", client, "/linked" + name));
+        must(here.stat("f"));
+        must(here.access("f", 4));
+        must(client.rename("/linked" + name, here, "g"));
+        must(here.symlink("f", "s"));
+        must(here.read_link("s"));
+        int entries = 0;
+        must(here.list("", [&](const DirectoryEntry&) { return ++entries != 0; }));
+        wrong += entries == 3 ? 0 : 1;
+        for (const char* gone : {"f", "g", "s"}) must(here.remove_file(gone));
+        must(client.space("/"));
+        must(client.ping());
+        (void)client.info();
+      }
+      must(client.remove_directory(name));
+    });
+    CHECK(wrong == 0);
+  }
+
   TEST_CASE("threads: a restart while several threads work and the client's own recovers") {
     Mounted m;
     m.server.set_lease(1);

@@ -1,0 +1,80 @@
+// What a Client and a Directory have in common: calls by path. They differ in where a path begins.
+//
+// Thread-safety: as the Client's (crew.h).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/paths.h"
+#include "nfsrdma/client.h"
+
+namespace nfsrdma::api {
+
+class ClientImpl;
+
+/// Where paths begin, and whose they are.
+class PathBegin {
+ public:
+  PathBegin(ClientImpl& client, std::optional<engine::FileHandle> directory)
+      : client_(client), directory_(directory) {}
+  virtual ~PathBegin();
+  PathBegin(const PathBegin&) = delete;
+  PathBegin& operator=(const PathBegin&) = delete;
+  [[nodiscard]] Result<engine::Path> parse(std::string_view text) const;
+  [[nodiscard]] ClientImpl& client() const { return client_; }
+
+ private:
+  ClientImpl& client_;
+  const std::optional<engine::FileHandle> directory_;  // none: the server's root
+};
+
+/// `Face`: Client or Directory.
+template <class Face>
+class NamesImpl : public Face, public PathBegin {
+ public:
+  using PathBegin::PathBegin;
+
+  Result<Attributes> stat(std::string_view path, bool follow) override;
+  Result<std::string> read_link(std::string_view path) override;
+  Result<FilesystemSpace> space(std::string_view path) override;
+  Status list(std::string_view path, const std::function<bool(const DirectoryEntry&)>& entry) override;
+  Status make_directory(std::string_view path, std::uint32_t mode) override;
+  Status symlink(std::string_view text, std::string_view created) override;
+  Status make_node(std::string_view path, FileType type, std::uint32_t mode, std::uint32_t major,
+                   std::uint32_t minor) override;
+  Status remove_file(std::string_view path) override;
+  Status remove_directory(std::string_view path) override;
+  Status rename(std::string_view from, std::string_view to) override { return rename(from, *this, to); }
+  Status link(std::string_view existing, std::string_view created) override {
+    return link(existing, *this, created);
+  }
+  Status rename(std::string_view from, Names& target, std::string_view to) override;
+  Status link(std::string_view existing, Names& target, std::string_view created) override;
+  Status set_attributes(std::string_view path, const SetAttributes& changes, bool follow) override;
+  Result<unsigned> access(std::string_view path, unsigned wanted) override;
+  Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode, const OpenFlags& flags) override;
+  Result<std::unique_ptr<Directory>> open_directory(std::string_view path) override;
+  Result<std::vector<std::byte>> get_xattr(std::string_view path, std::string_view name,
+                                           bool follow) override;
+  Status set_xattr(std::string_view path, std::string_view name, std::span<const std::byte> value,
+                   XattrMode mode, bool follow) override;
+  Status remove_xattr(std::string_view path, std::string_view name, bool follow) override;
+  Result<std::vector<std::string>> list_xattrs(std::string_view path, bool follow) override;
+
+ private:
+  /// Runs the task that `make(path, paths)` makes.
+  template <class R, class Make>
+  R on_path(std::string_view text, Make make);
+  template <class Make>
+  Status on_paths(std::string_view first, Names& target, std::string_view second, Make make);
+  /// Runs `call(engine, handle)` on what the path leads to.
+  template <class R, class Call>
+  R on_object(std::string_view text, bool follow, Call call);
+};
+
+}  // namespace nfsrdma::api
