@@ -412,7 +412,7 @@ Info ClientImpl::info() {
     out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
   }
   out.backchannel = session.backchannel;
-  out.connections = static_cast<std::uint32_t>(server_.session().usable_connections());
+  out.connections = static_cast<std::uint32_t>(server_.session().lanes().usable());
   for (const auto& channel : server_.channels()) {
     out.calls += channel->facts().calls;
     out.retransmissions += channel->facts().retransmissions;

@@ -144,7 +144,7 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
 async::Task<Status> Server::begin(async::TimePoint deadline) {
   if (auto done = co_await session_->open(deadline); !done) co_return done;
   for (std::size_t i = 1; i < channels_.size(); ++i) {
-    if (auto done = co_await session_->add(*channels_[i], deadline); !done) co_return done;
+    if (auto done = co_await session_->lanes().add(*channels_[i], deadline); !done) co_return done;
   }
   nfs4::Namespace names(*session_);
   const nfs4::bitmap4 sizes = nfs4::bitmap_of({nfs4::FATTR4_MAXREAD, nfs4::FATTR4_MAXWRITE});

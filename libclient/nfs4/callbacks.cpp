@@ -3,7 +3,6 @@
 #include <cerrno>
 
 #include "async/buggify.h"
-#include "async/under_way.h"
 #include "nfs4/session.h"
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/status.h"
@@ -14,21 +13,20 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMostEarlyRecalls = 64;
-constexpr async::Clock::duration kBetweenRebinds = 1s;
 constexpr async::Clock::duration kBetweenReturns = 500ms;
 constexpr async::Clock::duration kBetweenSearches = 1s;
 constexpr std::size_t kTestedAtOnce = 100;  // 1,600 bytes of stateids, within what any server takes inline
 
 }  // namespace
 
-void Session::answer_callback(Lane& lane, rpcrdma::BackwardId id, fabric::ConstBytes message) {
-  xdr::Message reply = lane.channel.take_message();
-  const std::uint32_t most = largest_callback_reply(lane.channel.facts().call_threshold);
+void Session::answer_callback(rpc::Channel& over, rpcrdma::BackwardId id, fabric::ConstBytes message) {
+  xdr::Message reply = over.take_message();
+  const std::uint32_t most = largest_callback_reply(over.facts().call_threshold);
   if (callbacks_.answer(message, reply, most)) {
-    lane.channel.answer(id, std::move(reply));
+    over.answer(id, std::move(reply));
   } else {
-    lane.channel.give_back(std::move(reply));
-    lane.channel.decline(id);
+    over.give_back(std::move(reply));
+    over.decline(id);
   }
   // Behind the answer, which tells the server that it need not ask again.
   for (auto& [file, stateid] : std::exchange(recalled_, {})) beside_.spawn(give_back(file, stateid));
@@ -39,7 +37,7 @@ void Session::answer_callback(Lane& lane, rpcrdma::BackwardId id, fabric::ConstB
 nfsstat4 Session::recall(const Recall& recall) {
   const auto same = [&](const stateid4& one) { return one.other == recall.stateid.other; };
   if (std::ranges::any_of(returning_, same)) return NFS4_OK;
-  for (const auto& [number, open] : opens_) {
+  for (const auto& [number, open] : opens_.all()) {
     if (!open->delegation || !same(open->delegation->stateid)) continue;
     if (!open->delegation->returning) set_recalled(*open);
     return NFS4_OK;
@@ -50,7 +48,7 @@ nfsstat4 Session::recall(const Recall& recall) {
     early_recalls_.push_back({recall.file, recall.stateid});
     return NFS4_OK;
   }
-  if (!open_in_doubt_) return NFS4ERR_BAD_STATEID;
+  if (!openings_.in_doubt()) return NFS4ERR_BAD_STATEID;
   recalled_.push_back({recall.file, recall.stateid});
   return NFS4_OK;
 }
@@ -58,9 +56,8 @@ nfsstat4 Session::recall(const Recall& recall) {
 /// No OPEN that is under way can bring what was recalled early.
 void Session::on_last_opening() {
   for (const Recalled& one : std::exchange(early_recalls_, {})) {
-    if (open_in_doubt_) beside_.spawn(give_back(one.file, one.stateid));
+    if (openings_.in_doubt()) beside_.spawn(give_back(one.file, one.stateid));
   }
-  returned_.notify_all();
 }
 
 std::optional<DelegatedAttributes> Session::getattr(const nfs_fh4& /*file*/) {
@@ -70,7 +67,7 @@ std::optional<DelegatedAttributes> Session::getattr(const nfs_fh4& /*file*/) {
 void Session::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
   if (!has_bit(types, RCA4_TYPE_MASK_RDATA_DLG)) return;
   std::size_t held = delegations();
-  for (const auto& [number, open] : opens_) {
+  for (const auto& [number, open] : opens_.all()) {
     if (held <= objects_to_keep) return;
     if (!open->delegated()) continue;
     set_recalled(*open);
@@ -79,9 +76,9 @@ void Session::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
 }
 
 void Session::recall_slot(slotid4 target_highest_slotid) {
-  slots_.lower_target(target_highest_slotid);
+  slots_.table().lower_target(target_highest_slotid);
   // A SEQUENCE tells the server that the others are not used any more.
-  if (!renewing_ && !closing_) beside_.spawn(renew());
+  lease_.renew_now();
 }
 
 nfsstat4 Session::copy_ended(const CB_OFFLOAD4args& args) {
@@ -94,7 +91,7 @@ nfsstat4 Session::copy_ended(const CB_OFFLOAD4args& args) {
 
 std::size_t Session::delegations() const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(opens_, [](const auto& one) { return one.second->delegated(); }));
+      std::ranges::count_if(opens_.all(), [](const auto& one) { return one.second->delegated(); }));
 }
 
 void Session::take_delegation(Open& open, const open_delegation4& delegation) {
@@ -114,7 +111,7 @@ void Session::take_delegation(Open& open, const open_delegation4& delegation) {
   const bool recalled = early != early_recalls_.end();
   if (recalled) early_recalls_.erase(early);
   counters_.delegations_recalled += recalled || read->recall ? 1 : 0;
-  if (read->recall || recalled || closing_ || async::buggify(loop())) {
+  if (read->recall || recalled || ending() || async::buggify(loop())) {
     start_return(open);
   } else {
     hold_connections();
@@ -151,33 +148,30 @@ void Session::start_return(Open& open) {
 }
 
 async::Task<void> Session::give_back(nfs_fh4 file, stateid4 stateid) {
-  const std::uint64_t epoch = epoch_;
+  const std::uint64_t epoch = facts_.epoch;
+  const Outstanding::One counted(outstanding_);
   returning_.push_back(stateid);
   hold_connections();
   for (;;) {
-    Compound compound = begin("DELEGRETURN");
-    compound.add<op::PUTFH>({file});
+    Compound compound = begin_on(file, "DELEGRETURN");
     compound.add<op::DELEGRETURN>({stateid});
     auto reply = co_await call(std::move(compound));
     // Whatever the server says, it has it or knows nothing of it. No answer: it may still wait.
     const bool revoked = reply && is_revoked(reply->status());
     counters_.delegations_revoked += revoked ? 1 : 0;
-    if (revoked) co_await free_revoked(stateid);
-    if (reply || closing_ || epoch != epoch_) break;
+    if (revoked) co_await leftovers_.free(stateid);
+    if (reply || ending() || epoch != facts_.epoch) break;
     co_await loop().sleep_for(kBetweenReturns);
   }
   std::erase(returning_, stateid);
   hold_connections();
-  if (returning_.empty()) returned_.notify_all();
 }
 
 /// RFC 8167 5.4: what can be recalled needs a way for the recall to come.
 void Session::hold_connections() {
-  const bool held =
-      !closing_ &&
-      (lanes_.size() > 1 || !returning_.empty() ||
-       std::ranges::any_of(opens_, [](const auto& one) { return one.second->delegation.has_value(); }));
-  for (const auto& lane : lanes_) lane->channel.hold(held && !lane->refused);
+  lanes_.hold(!returning_.empty() || std::ranges::any_of(opens_.all(), [](const auto& one) {
+    return one.second->delegation.has_value();
+  }));
 }
 
 namespace {
@@ -226,36 +220,11 @@ void Session::heed_flags(std::uint32_t flags) {
   // Set before any recovery begins, which begins with EXCHANGE_ID where the server wants a reclaim.
   const bool known = std::exchange(reclaim_needed_, recovers);
   if (recovers && !known) start_recovery("the server restarted");
-  if (rebinds || begins_anew) mend_backchannel(begins_anew);
+  if (rebinds || begins_anew) lanes_.mend_backchannel(begins_anew);
   if (searches && !finding_revoked_ && !opens_.empty()) {
     finding_revoked_ = true;
     beside_.spawn(find_revoked());
   }
-}
-
-void Session::mend_backchannel(bool by_new_session) {
-  if (!facts_.backchannel || loop().now() - last_rebind_ <= kBetweenRebinds) return;
-  last_rebind_ = loop().now();
-  if (by_new_session) return start_recovery("the server has lost track of its calls to this client", true);
-  for (const auto& lane : lanes_) {
-    if (!lane->binding && !lane->refused && lane->channel.up()) beside_.spawn(bind(*lane, true));
-  }
-}
-
-/// RFC 8881 18.38: until it hears that we know, the server remembers, and says so in every SEQUENCE.
-async::Task<void> Session::free_revoked(stateid4 stateid) {
-  Compound compound = begin("FREE_STATEID");
-  compound.add<op::FREE_STATEID>({stateid});
-  auto freed = co_await call(std::move(compound));
-}
-
-void Session::free_beside(const stateid4& stateid) {
-  if (!closing_) beside_.spawn(free_and_count(stateid));
-}
-
-async::Task<void> Session::free_and_count(stateid4 stateid) {
-  const async::Counted under_way(tidying_, returned_);
-  co_await free_revoked(stateid);
 }
 
 /// A stateid that the server may have revoked.
@@ -268,7 +237,7 @@ struct Session::Suspect {
 
 std::vector<Session::Suspect> Session::suspects() const {
   std::vector<Suspect> out;
-  for (const auto& [number, open] : opens_) {
+  for (const auto& [number, open] : opens_.all()) {
     if (open->lost) continue;
     if (open->delegated()) out.push_back({Suspect::Kind::delegation, open, open->delegation->stateid});
     for (const auto& [owner, state] : open->locks) {
@@ -296,7 +265,7 @@ async::Task<void> Session::find_revoked() {
 
 /// False if there was no answer.
 async::Task<bool> Session::test(std::span<const Suspect> suspects) {
-  const std::uint64_t epoch = epoch_;
+  const std::uint64_t epoch = facts_.epoch;
   Compound compound = begin("TEST_STATEID");
   TEST_STATEID4args args;
   for (const Suspect& suspect : suspects) args.ts_stateids.value.push_back(suspect.stateid);
@@ -306,11 +275,11 @@ async::Task<bool> Session::test(std::span<const Suspect> suspects) {
   if (!reply || !reply->take<op::TEST_STATEID>(res)) co_return false;
   const std::vector<nfsstat4> codes = res.get<NFS4_OK>()->tsr_status_codes.value;
   // Under another client id all of them were had anew, or are to be.
-  if (codes.size() != suspects.size() || epoch != epoch_) co_return false;
+  if (codes.size() != suspects.size() || epoch != facts_.epoch) co_return false;
   for (std::size_t i = 0; i < suspects.size(); ++i) {
     if (codes[i] == NFS4_OK || codes[i] == NFS4ERR_OLD_STATEID) continue;
     lose(suspects[i], codes[i]);
-    co_await free_revoked(suspects[i].stateid);
+    co_await leftovers_.free(suspects[i].stateid);
   }
   co_return true;
 }

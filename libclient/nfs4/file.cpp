@@ -108,7 +108,7 @@ OpenFile::OpenFile(Session& session)
 
 OpenFile::~OpenFile() {
   session_.loop().drop(commit_task_);
-  if (is_open_) session_.release(open_);
+  if (is_open_) session_.opens().release(open_);
   if (siblings_) std::erase(*siblings_, this);
 }
 
@@ -118,9 +118,9 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
   auto file = std::make_unique<OpenFile>(session);
   Open& open = file->open_;
   open.access = share_of(mode);
-  open.owner = session.next_owner();
+  open.owner = session.opens().next_owner();
   const openflag4 how = how_to_open(session.loop(), flags);
-  const Session::Opening opening(session);
+  const Openings::Guard opening(session.openings());
   open_delegation4 delegation;
   for (;;) {
     if (path.is_root()) co_return status_error(NFS4ERR_ISDIR, "open", "/");
@@ -150,7 +150,7 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
   }
   open.path = path.text();
   open.epoch = session.epoch();
-  session.hold(file->state_);
+  session.opens().hold(file->state_);
   file->is_open_ = true;
   session.take_delegation(open, delegation);
   // An existing file opened for truncation without create; with it the server did so at OPEN.
@@ -383,13 +383,13 @@ async::Task<Status> OpenFile::commit(After* after) {
 async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
   if (known_ && known_->wanted == wanted && open_.delegated() && session_.delegations_good() &&
       known_->delegation == open_.delegation->stateid &&
-      known_->modifications == session_.modifications(open_.file)) {
+      known_->modifications == session_.modifications().of(open_.file)) {
     co_return known_->attributes;
   }
   known_.reset();
   WireAttributes attributes;
   bool decoded = true;
-  const std::uint64_t before = session_.modifications(open_.file);
+  const std::uint64_t before = session_.modifications().of(open_.file);
   auto done = co_await on_file(
       "GETATTR", [&](Compound& compound) { compound.add<op::GETATTR>({wanted}); },
       [&](CompoundReply& reply) {
@@ -405,7 +405,7 @@ async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
 }
 
 void OpenFile::know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of) {
-  if (!open_.delegated() || as_of != session_.modifications(open_.file)) return;
+  if (!open_.delegated() || as_of != session_.modifications().of(open_.file)) return;
   known_.emplace(Known{wanted, open_.delegation->stateid, as_of, attributes});
 }
 
@@ -456,7 +456,7 @@ async::Task<Status> OpenFile::close() {
   if (!is_open_) co_return Status();
   auto synced = co_await commit();
   auto done = co_await give_up_state();
-  if (is_open_) session_.release(open_);
+  if (is_open_) session_.opens().release(open_);
   is_open_ = false;
   co_return synced ? done : synced;
 }
@@ -473,7 +473,7 @@ std::uint32_t OpenFile::Sharing::needed() const {
 /// false where there is nothing left to give up.
 async::Task<bool> OpenFile::look_again(stateid4& used, nfsstat4 status, int tries) {
   // An OPEN that came first; its Reply tells what there is now (RFC 8881 9.10).
-  if (status == NFS4ERR_OLD_STATEID && open_.stateid == used && session_.opening()) {
+  if (status == NFS4ERR_OLD_STATEID && open_.stateid == used && !session_.openings().empty()) {
     (void)co_await state_changed_.wait_until(session_.loop().now() + kOpenOvertakes);
   }
   const bool same = open_.stateid == used;
@@ -526,14 +526,14 @@ async::Task<Status> OpenFile::give_up_state() {
     }
     if (!reply) co_return reply.error();
     if (closed) {
-      session_.closed(used);
+      session_.openings().closed(used);
       // Another one by now: of an OPEN that came behind.
       if (open_.stateid.other != used.other) co_return Status();
       if (sharing_.needed() != 0) {
         co_await open_once_more();
         co_return Status();
       }
-      session_.release(open_);
+      session_.opens().release(open_);
       is_open_ = false;
       co_return Status();
     }
@@ -542,9 +542,9 @@ async::Task<Status> OpenFile::give_up_state() {
     const bool again = co_await look_again(used, status, tries);
     if (sharing_.needed() != 0) co_return Status();
     if (again) continue;
-    if (Session::is_revoked(status)) session_.free_beside(used);
-    session_.closed(used);
-    session_.release(open_);
+    if (Session::is_revoked(status)) session_.leftovers().free_beside(used);
+    session_.openings().closed(used);
+    session_.opens().release(open_);
     is_open_ = false;
     co_return Status();
   }

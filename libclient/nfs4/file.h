@@ -77,7 +77,7 @@ class OpenFile {
   /// `after`: of the last COMMIT; none where nothing was to be committed.
   async::Task<Status> commit(After* after = nullptr);
   async::Task<Result<WireAttributes>> attributes(bitmap4 wanted);
-  /// What another call has brought, while Session::modifications() was `as_of`.
+  /// What another call has brought, while Session::modifications() of it were `as_of`.
   void know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of);
   async::Task<Status> set_attributes(SetAttributes changes);
   async::Task<Result<std::optional<Extent>>> next_extent(std::uint64_t offset);

@@ -9,16 +9,6 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// In front of the number, so that a lock owner is no open owner's name.
-constexpr std::uint32_t kLockOwnerMark = 0x6c6f636b;
-constexpr std::size_t kLockOwnerSize = 4 + 8;
-
-std::optional<std::uint64_t> number_of(const lock_owner4& owner) {
-  const auto& bytes = owner.owner.value;
-  if (bytes.size() != kLockOwnerSize || xdr::load_u32(bytes.data()) != kLockOwnerMark) return std::nullopt;
-  return xdr::load_u64(bytes.data() + 4);
-}
-
 Error lock_lost(const std::string& path, const std::string& why) {
   return {ErrorKind::server, EIO, "LOCK", path,
           "a lock on the file was lost (" + why + "); close the file, and check what it protected"};
@@ -26,37 +16,8 @@ Error lock_lost(const std::string& path, const std::string& why) {
 
 }  // namespace
 
-lock_owner4 Session::lock_owner(std::uint64_t owner) const {
-  lock_owner4 out;
-  out.clientid = facts_.client_id;
-  out.owner.value.resize(kLockOwnerSize);
-  xdr::store_u32(out.owner.value.data(), kLockOwnerMark);
-  xdr::store_u64(out.owner.value.data() + 4, owner);
-  return out;
-}
-
-std::optional<std::uint64_t> Session::own_lock_owner(const lock_owner4& owner) const {
-  return owner.clientid == facts_.client_id ? number_of(owner) : std::nullopt;
-}
-
-// ---- waiting ----
-
-Session::LockWaiting::LockWaiting(Session& session, const nfs_fh4& file, std::uint64_t owner, LockWait& wait)
-    : session_(session), file_(file), owner_(owner), wait_(wait) {
-  session.lock_waits_.push_back(this);
-}
-
-Session::LockWaiting::~LockWaiting() {
-  std::erase(session_.lock_waits_, this);
-}
-
 void Session::notify_lock(const nfs_fh4& file, const lock_owner4& owner) {
-  // The backchannel is this client's: its client id need not be looked at.
-  const auto number = number_of(owner);
-  if (!number) return;
-  for (LockWaiting* waiting : lock_waits_) {
-    if (waiting->owner_ == *number && waiting->file_ == file) waiting->wait_.notify();
-  }
+  lock_waits_.notify(file, owner);
 }
 
 // ---- losing and claiming ----
@@ -64,7 +25,7 @@ void Session::notify_lock(const nfs_fh4& file, const lock_owner4& owner) {
 void Session::lose_locks(Open& open, std::uint64_t owner, const Error& why) {
   const auto found = open.locks.find(owner);
   if (found == open.locks.end()) return;
-  if (const auto gone = std::exchange(found->second->stateid, std::nullopt)) free_beside(*gone);
+  if (const auto gone = std::exchange(found->second->stateid, std::nullopt)) leftovers_.free_beside(*gone);
   if (found->second->held.empty()) return;
   found->second->held.clear();
   const Error error = lock_lost(open.path, why.message());
@@ -85,7 +46,7 @@ async::Task<Status> Session::claim_locks(std::shared_ptr<Open> open, bool reclai
   open->claiming_locks = true;
   for (const auto& [owner, state] : owners) {
     const auto gone = std::exchange(state->stateid, std::nullopt);
-    if (gone && !recovering) free_beside(*gone);  // else it went with the client id
+    if (gone && !recovering) leftovers_.free_beside(*gone);  // else it went with the client id
     const std::vector<HeldLock> held = state->held.list();
     for (const HeldLock& lock : held) {
       nfsstat4 status = NFS4_OK;
@@ -114,10 +75,9 @@ async::Task<Status> Session::claim_lock(std::shared_ptr<Open> open, std::shared_
   } else {
     open_to_lock_owner4& locker = args.locker.emplace<true>();
     locker.open_stateid = open->current();
-    locker.lock_owner = lock_owner(owner);
+    locker.lock_owner = lock_owner_of(facts_.client_id, owner);
   }
-  Compound compound = begin("LOCK", open->caller);
-  compound.add<op::PUTFH>({open->file});
+  Compound compound = begin_on(open->file, "LOCK", open->caller);
   compound.add<op::LOCK>(args);
   auto pending =
       recovering ? call_in_recovery(std::move(compound), deadline) : call(std::move(compound), deadline);

@@ -139,7 +139,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   std::uint64_t owner_of(const Caller& caller);
   [[nodiscard]] OPEN4args arguments(const Opening& what);
   OpenRef adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
-                const Session::Opening& guard, const CompoundReply& reply);
+                const Openings::Guard& guard, const CompoundReply& reply);
   OpenRef count_in(std::shared_ptr<OpenFile> file, std::uint32_t access);
   void remember(const std::shared_ptr<OpenFile>& file);
   void forget(const OpenFile& file);
@@ -165,7 +165,7 @@ std::uint64_t OpenTable::owner_of(const Caller& caller) {
   std::vector<std::byte> who;
   if (caller) who.assign(caller->encoded().begin(), caller->encoded().end());
   auto [at, fresh] = owners_.try_emplace(std::move(who));
-  if (fresh) at->second = session_.next_owner();
+  if (fresh) at->second = session_.opens().next_owner();
   return at->second;
 }
 
@@ -205,7 +205,7 @@ OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access
 /// same caller has it open. Where that state is there no more, complete() has the file opened again, if
 /// nothing newer is known.
 OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
-                         const Session::Opening& guard, const CompoundReply& reply) {
+                         const Openings::Guard& guard, const CompoundReply& reply) {
   const std::uint64_t owner = owner_of(what.caller);
   const auto found = files_.find({std::string(handle.chars()), owner});
   std::shared_ptr<OpenFile> file = found != files_.end() ? found->second : nullptr;
@@ -218,7 +218,7 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4
     file->open_.stateid = ok.stateid;
     file->open_.epoch = session_.epoch();
     file->open_.reclaimable = false;  // until it is known to be there
-    session_.hold(file->state_);
+    session_.opens().hold(file->state_);
     file->is_open_ = true;
     remember(file);
   }
@@ -269,7 +269,7 @@ async::Task<Status> OpenTable::complete(std::shared_ptr<OpenFile> file) {
 
 async::Task<Result<Opened>> OpenTable::open_in(Opening what, nfs_fh4 directory, SetAttributes changes,
                                                Wanted wanted) {
-  const Session::Opening guard(session_);
+  const Openings::Guard guard(session_.openings());
   const auto self = shared_from_this();
   Compound compound = session_.begin("open", what.caller);
   compound.add<op::PUTFH>({directory});
@@ -375,13 +375,13 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
     }
     co_return std::move(out);
   }
-  const Session::Opening guard(session_);
+  const Openings::Guard guard(session_.openings());
   Compound compound = session_.begin("open", what.caller);
   if (name) add_name_check(compound, *name);
   compound.add<op::PUTFH>({handle});
   compound.add<op::OPEN>(arguments(what));
   add_getattr(compound, wanted);
-  const std::uint64_t as_of = session_.modifications(handle);
+  const std::uint64_t as_of = session_.modifications().of(handle);
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
   const NameCheck check = name ? take_name_check(*reply, handle) : NameCheck::leads_here;
@@ -437,7 +437,7 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
     if (needed == 0) {
       auto done = co_await file->give_up_state();
       if (!done && file->is_open_ && sharing.needed() == 0) {
-        session_.release(file->open_);
+        session_.opens().release(file->open_);
         file->is_open_ = false;
       }
       if (!file->is_open_) {

@@ -34,13 +34,6 @@ std::string text_of(const std::vector<std::byte>& bytes) {
   return out;
 }
 
-/// The connection has ended, and there are others (Channel::hand_calls_back).
-template <class T>
-bool was_handed_back(const Result<T>& result) {
-  return !result && result.error().kind() == ErrorKind::cancelled &&
-         result.error().errno_value() == ECANCELED;
-}
-
 Error closed_meanwhile(const std::string& path) {
   return {ErrorKind::usage, EBADF, "OPEN", path, "the file has been closed"};
 }
@@ -80,8 +73,8 @@ async::Task<Status> Session::open(async::TimePoint deadline) {
     if (create_sequence_.is_hopeless()) be_another_instance();
     if (auto known = co_await exchange_id(deadline); !known) co_return known;
   }
-  open_ = true;
-  arm_lease();
+  phase_ = Phase::open;
+  lease_.arm();
   co_return Status();
 }
 
@@ -92,21 +85,8 @@ async::Task<Status> Session::begin_session(async::TimePoint deadline) {
   co_return co_await fetch_limits(deadline);
 }
 
-/// A call before there is a session: its own first operation, no slot.
-async::Task<Result<CompoundReply>> Session::call_raw(Compound& compound, async::TimePoint deadline,
-                                                     rpc::Channel* over) {
-  async::Backoff delay(50ms, 2s);
-  for (;;) {
-    auto reply = co_await call_raw_once(compound, deadline, over != nullptr ? *over : route().channel);
-    if (over == nullptr && was_handed_back(reply)) continue;
-    const bool wait = reply && reply->status() == NFS4ERR_DELAY;
-    if (!wait || loop().now() + delay.next() >= deadline) co_return reply;
-    co_await loop().sleep_for(delay.take());
-  }
-}
-
-async::Task<Result<CompoundReply>> Session::call_raw_once(Compound& compound, async::TimePoint deadline,
-                                                          rpc::Channel& channel) {
+async::Task<Result<CompoundReply>> Session::call_over(rpc::Channel& channel, Compound& compound,
+                                                      async::TimePoint deadline) {
   rpcrdma::Call call = compound.release(compound.reply_size().max_inline, deadline);
   call.health_check = call.first = true;  // the calls that wait for credits wait for this, too
   rpc::Outcome outcome = co_await channel.call(std::move(call));
@@ -122,7 +102,7 @@ async::Task<Result<CompoundReply>> Session::call_raw_once(Compound& compound, as
 }
 
 async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
-  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "EXCHANGE_ID", false);
+  Compound compound = begin_alone("EXCHANGE_ID");
   EXCHANGE_ID4args args;
   args.eia_clientowner.co_verifier = options_.verifier;
   const auto id = std::as_bytes(std::span(options_.owner_id.data(), options_.owner_id.size()));
@@ -132,7 +112,7 @@ async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
   implementation.nii_name.value = "nfsrdma " NFSRDMA_VERSION;
   args.eia_client_impl_id.value.push_back(std::move(implementation));
   compound.add<op::EXCHANGE_ID>(args);
-  auto reply = co_await call_raw(compound, deadline);
+  auto reply = co_await lanes_.call_alone(std::move(compound), deadline);
   if (!reply) co_return reply.error();
   EXCHANGE_ID4res res;
   if (!reply->take<op::EXCHANGE_ID>(res)) co_return error_of(*reply, "EXCHANGE_ID", channel_.server());
@@ -141,10 +121,7 @@ async::Task<Status> Session::exchange_id(async::TimePoint deadline) {
   create_sequence_.told(ok.eir_sequenceid, !another && (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0);
   facts_.client_id = ok.eir_clientid;
   // What was had under this client id is still had, unless the server said that it restarted.
-  if (another || reclaim_needed_) {
-    ++epoch_;
-    open_in_doubt_ = false;
-  }
+  if (another || reclaim_needed_) ++facts_.epoch;
   reclaim_pending_ = true;
   facts_.server_owner = text_of(ok.eir_server_owner.so_major_id.value);
   facts_.server_scope = text_of(ok.eir_server_scope.value);
@@ -175,12 +152,11 @@ async::Task<Status> Session::create_session(async::TimePoint deadline, nfsstat4&
 
 async::Task<Status> Session::create_session_once(async::TimePoint deadline, nfsstat4& status) {
   status = NFS4_OK;
-  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, "CREATE_SESSION",
-                    false);
+  Compound compound = begin_alone("CREATE_SESSION");
   CREATE_SESSION4args args;
   args.csa_clientid = facts_.client_id;
   args.csa_sequence = create_sequence_.next();
-  args.csa_flags = wants_backchannel() ? CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0;
+  args.csa_flags = lanes_.wants_backchannel() ? CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0;
   // Sizes that this client can take: its buffers are those of rsize and wsize with their envelope.
   args.csa_fore_chan_attrs = {0,
                               options_.wsize + kEnvelope,
@@ -189,13 +165,13 @@ async::Task<Status> Session::create_session_once(async::TimePoint deadline, nfss
                               kMostOperations,
                               options_.slots,
                               {}};
-  callbacks_.announce(backchannel_attributes());
+  callbacks_.announce(lanes_.backchannel_attributes());
   args.csa_back_chan_attrs = callbacks_.announced();
   args.csa_cb_program = NFS4_CALLBACK;
   args.csa_sec_parms.value.emplace_back();  // AUTH_NONE
   compound.add<op::CREATE_SESSION>(args);
-  rpc::Channel& over = route().channel;
-  auto reply = co_await call_raw_once(compound, deadline, over);
+  rpc::Channel& over = lanes_.route();
+  auto reply = co_await call_over(over, compound, deadline);
   if (!reply) co_return reply.error();
   CREATE_SESSION4res res;
   const bool created = reply->take<op::CREATE_SESSION>(res);
@@ -218,10 +194,10 @@ async::Task<Status> Session::create_session_once(async::TimePoint deadline, nfss
   facts_.max_response_cached = fore.ca_maxresponsesize_cached;
   facts_.max_operations = fore.ca_maxoperations;
   slots_.reset(facts_.slots);
-  slot_free_.notify_all();
-  facts_.backchannel = (ok.csr_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0 && wants_backchannel();
+  facts_.backchannel =
+      (ok.csr_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0 && lanes_.wants_backchannel();
   callbacks_.reset(ok.csr_sessionid, facts_.minor_version, ok.csr_back_chan_attrs);
-  rebind_all(over);
+  lanes_.rebind_all(over);
   co_return Status();
 }
 
@@ -263,25 +239,17 @@ async::Task<Status> Session::fetch_limits(async::TimePoint deadline) {
 // ---- recovery ----
 
 void Session::start_recovery(const char* why, bool works) {
-  if (recovering_ || closing_ || !open_) return;
+  if (recovering_ || phase_ != Phase::open) return;
   recovering_ = true;
   ++counters_.recoveries;
   notices_(channel_.server() + ": " + why + ", recovering");
   beside_.spawn(recover(works));
 }
 
-/// What is under way may still be answered, here or on another connection, which it would not be on the next
-/// session. Others wait meanwhile.
-async::Task<void> Session::drain() {
-  const async::TimePoint end = loop().now() + kDrainFor;
-  while (slots_.busy() != 0) {
-    const bool in_time = co_await slots_idle_.wait_until(end);
-    if (!in_time) break;
-  }
-}
-
 async::Task<void> Session::recover(bool works) {
-  if (works) co_await drain();
+  // What is under way may still be answered, here or on another connection, which it would not be on the next
+  // session. Others wait meanwhile.
+  if (works) (void)co_await slots_.drained(loop().now() + kDrainFor);
   async::Backoff delay(100ms, 5s);
   for (;;) {
     const auto done = co_await recover_once(loop().now() + options_.timeout);
@@ -295,7 +263,7 @@ async::Task<void> Session::recover(bool works) {
   hold_connections();  // delegations may have been lost
   notices_(channel_.server() + ": session recovered");
   recovered_.notify_all();
-  if (slots_.is_spent()) start_recovery("too many requests went unanswered", true);
+  if (slots_.table().is_spent()) start_recovery("too many requests went unanswered", true);
 }
 
 async::Task<Status> Session::recover_once(async::TimePoint deadline) {
@@ -318,7 +286,7 @@ async::Task<Status> Session::recover_once(async::TimePoint deadline) {
   // Another server program may have come up, with another configuration. One that does not say keeps what it
   // had; a lost connection shows in the next call.
   (void)co_await fetch_limits(deadline);
-  arm_lease();
+  lease_.arm();
   co_return Status();
 }
 
@@ -338,10 +306,9 @@ void Session::be_another_instance() {
 template <class Op>
 async::Task<Status> Session::call_alone(typename Op::Args args, async::TimePoint deadline, nfsstat4& status) {
   status = NFS4_OK;
-  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version, Op::name, false);
+  Compound compound = begin_alone(Op::name);
   compound.add<Op>(args);
-  auto reply = co_await call_raw(compound, deadline);
-  channel_.give_back(compound.take_message());
+  auto reply = co_await lanes_.call_alone(std::move(compound), deadline);
   if (!reply) co_return reply.error();
   if (reply->template take<Op>()) co_return Status();
   status = reply->failed_status();
@@ -359,12 +326,12 @@ async::Task<void> Session::destroy_old_session(sessionid4 session, async::TimePo
 /// closed, and others be opened, while one is asked for: each is held on to for that time, and the registry
 /// is read anew for the next.
 async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
-  for (auto at = opens_.begin(); at != opens_.end();) {
+  for (auto at = opens_.all().begin(); at != opens_.all().end();) {
     const std::shared_ptr<Open> open = at->second;
     const std::uint64_t number = at->first;
     if (!open->lost && open->reclaimable) {
       Status done;
-      if (open->epoch != epoch_) {
+      if (open->epoch != facts_.epoch) {
         done = co_await reclaim_open(open, deadline);
       } else if (open->claiming_locks) {
         // The session went in the middle of it.
@@ -372,7 +339,7 @@ async::Task<Status> Session::reclaim_opens(async::TimePoint deadline) {
       }
       if (!done) co_return done;
     }
-    at = opens_.upper_bound(number);
+    at = opens_.all().upper_bound(number);
   }
   co_return Status();
 }
@@ -421,10 +388,9 @@ async::Task<Status> Session::renew_open(std::shared_ptr<Open> open) {
 /// the server said to it, NFS4_OK also where there was no answer.
 async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bool recovering,
                                    async::TimePoint deadline, nfsstat4& status) {
-  const Opening opening(*this);
+  const Openings::Guard opening(openings_);
   const std::uint32_t asked = open->access;
-  Compound compound = begin("OPEN", open->caller);
-  compound.add<op::PUTFH>({open->file});
+  Compound compound = begin_on(open->file, "OPEN", open->caller);
   compound.add<op::OPEN>(previous ? open_previous(*this, *open) : open_by_handle(*this, *open));
   auto pending =
       recovering ? call_in_recovery(std::move(compound), deadline) : call(std::move(compound), deadline);
@@ -438,19 +404,19 @@ async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bo
   const OPEN4resok& ok = *res.get<NFS4_OK>();
   if (!open->held) {
     // Closed while it was asked for: nobody else would give back what has just been had.
-    beside_.spawn(close_stray(open->file, ok.stateid));
+    leftovers_.close_beside(open->file, ok.stateid);
     return_stray(open->file, ok.delegation);
     if (recovering) co_return Status();
     co_return closed_meanwhile(open->path);
   }
   if (opening.is_over(ok.stateid, *reply)) {
-    if (reply->epoch() == epoch_) take_delegation(*open, ok.delegation);
+    if (reply->epoch() == facts_.epoch) take_delegation(*open, ok.delegation);
     co_return co_await claim(open, previous, recovering, deadline, status);
   }
   const bool another = ok.stateid.other != open->stateid.other;
   open->opened(ok.stateid, asked);
   // One from before is gone unless this brought it back.
-  if (previous || open->epoch != epoch_) {
+  if (previous || open->epoch != facts_.epoch) {
     if (ok.delegation.tag() == OPEN_DELEGATE_READ) {
       end_delegation(*open);
     } else {
@@ -458,7 +424,7 @@ async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bo
     }
   }
   take_delegation(*open, ok.delegation);
-  open->epoch = epoch_;
+  open->epoch = facts_.epoch;
   open->reclaimable = true;
   if (!another || recovering) co_return Status();
   Status locked;
@@ -467,21 +433,12 @@ async::Task<Status> Session::claim(std::shared_ptr<Open> open, bool previous, bo
   co_return locked;
 }
 
-/// CLOSE of what nobody has open.
-async::Task<void> Session::close_stray(nfs_fh4 file, stateid4 stateid) {
-  Compound compound = begin("CLOSE");
-  compound.add<op::PUTFH>({file});
-  compound.add<op::CLOSE>({0, stateid});
-  const async::Counted under_way(tidying_, returned_);
-  auto closed = co_await call(std::move(compound));
-}
-
 async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
                                     async::TimePoint deadline) {
   Open& open = *held;
   if (why == NFS4ERR_STALE_CLIENTID) start_recovery("the server forgot this client");
   bool in_time = co_await ready(deadline);
-  while (in_time && open.reopening) in_time = co_await reopened_.wait_until(deadline);
+  if (in_time) in_time = co_await async::until(reopened_, deadline, [&open] { return !open.reopening; });
   if (!in_time) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, "OPEN", open.path,
                     "the file could not be opened again in time");
@@ -494,7 +451,7 @@ async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, n
   nfsstat4 status = NFS4_OK;
   auto done = co_await claim(held, false, false, deadline, status);
   const bool passes = status == NFS4_OK || status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
-  if (is_revoked(why) && (!done || open.stateid.other != used.other)) free_beside(used);
+  if (is_revoked(why) && (!done || open.stateid.other != used.other)) leftovers_.free_beside(used);
   if (!done && !passes) {
     open.lost = done.error();
     lose_locks(open);
@@ -503,20 +460,13 @@ async::Task<Status> Session::reopen(std::shared_ptr<Open> held, stateid4 used, n
 }
 
 async::Task<Status> Session::close(async::TimePoint deadline) {
-  closing_ = true;
-  open_ = false;
+  phase_ = Phase::ending;
   hold_connections();
   // A recovery that is under way makes a session, which has to go, too.
-  while (recovering_) {
-    const bool in_time = co_await recovered_.wait_until(deadline);
-    if (!in_time) break;
-  }
+  (void)co_await ready(deadline);
   // What an OPEN that is under way brings has to be given back, too.
-  while (!openings_.empty() || tidying_ != 0 || !returning_.empty()) {
-    const bool in_time = co_await returned_.wait_until(deadline);
-    if (!in_time) break;
-  }
-  if (lease_timer_ != 0) loop().cancel(std::exchange(lease_timer_, 0));
+  (void)co_await outstanding_.none(deadline);
+  lease_.stop();
   nfsstat4 status = NFS4_OK;
   auto done = co_await destroy(deadline, status);
   // It still has state of ours that nobody here knows of: what an OPEN brought whose answer was lost with its

@@ -24,57 +24,35 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
     : channel_(channel),
       options_(std::move(options)),
       notices_(std::move(notices)),
-      slot_free_(channel.loop()),
-      slots_idle_(channel.loop()),
+      slots_(channel.loop(), counters_),
+      lanes_(*this, channel, options_.callback_slots,
+             [this](rpc::Channel& over, rpcrdma::BackwardId id, fabric::ConstBytes message) {
+               answer_callback(over, id, message);
+             }),
+      lease_(*this),
+      outstanding_(channel.loop()),
+      openings_(*this, outstanding_),
+      leftovers_(*this, outstanding_),
       recovered_(channel.loop()),
-      bind_ended_(channel.loop()),
       reopened_(channel.loop()),
       callbacks_(*this, CallbackOptions()),
-      returned_(channel.loop()),
       beside_(channel.loop()) {
-  slots_.on_free = [this] {
-    if (slot_free_.awaited()) slot_free_.notify_one();
-    if (slots_idle_.awaited()) slots_idle_.notify_all();
-  };
-  slots_.on_retired = [this] {
-    if (slots_idle_.awaited()) slots_idle_.notify_all();
-  };
-  slots_.on_spent = [this] { start_recovery("too many requests went unanswered", true); };
-  add_lane(channel).bound = true;  // CREATE_SESSION goes over it
+  slots_.table().on_spent = [this] { start_recovery("too many requests went unanswered", true); };
+  openings_.on_last = [this] { on_last_opening(); };
+  opens_.on_release = [this] { hold_connections(); };
 }
 
 Session::~Session() {
-  closing_ = true;
+  phase_ = Phase::ending;
   beside_.drop();
-  slots_.on_free = slots_.on_retired = slots_.on_spent = nullptr;
-  for (const auto& lane : lanes_) {
-    lane->channel.set_link_sink(nullptr);
-    lane->channel.set_backward(nullptr);
-    lane->channel.hold(false);
-  }
-  if (lease_timer_ != 0) loop().cancel(lease_timer_);
-}
-
-void Session::hold(const std::shared_ptr<Open>& open) {
-  open->number = ++last_open_;
-  open->held = true;
-  opens_.emplace_hint(opens_.end(), open->number, open);
-}
-
-void Session::closed(const stateid4& stateid) {
-  for (Opening* opening : openings_) {
-    if (opening->closed_.size() < Opening::kMostClosed) opening->closed_.push_back(stateid.other);
-  }
-}
-
-void Session::release(Open& open) {
-  if (!std::exchange(open.held, false)) return;
-  opens_.erase(open.number);
-  hold_connections();
 }
 
 Compound Session::begin(const char* what, const Caller& caller) {
   return {channel_.take_message(), caller ? *caller : options_.credential, facts_.minor_version, what};
+}
+
+Compound Session::begin_alone(const char* what) {
+  return {channel_.take_message(), options_.credential, facts_.minor_version, what, false};
 }
 
 std::size_t Session::most_read() const {
@@ -86,57 +64,8 @@ std::size_t Session::most_written() const {
       std::min<std::uint64_t>(facts_.max_write, facts_.max_request - kDataEnvelope));
 }
 
-async::Task<Result<CompoundReply>> Session::call(Compound compound) {
-  return call(std::move(compound), default_deadline());
-}
-
 async::Task<bool> Session::ready(async::TimePoint deadline) {
-  while (recovering_) {
-    const bool in_time = co_await recovered_.wait_until(deadline);
-    if (!in_time) co_return false;
-  }
-  co_return true;
-}
-
-/// Counts a change at its beginning and at its end: what was learnt in between may be of before.
-class Session::Modifying {
- public:
-  Modifying(Session& session, const Changes& changes) : session_(session), changes_(changes) {
-    session_.note(changes_);
-  }
-  ~Modifying() { session_.note(changes_); }
-  Modifying(const Modifying&) = delete;
-  Modifying& operator=(const Modifying&) = delete;
-
- private:
-  Session& session_;
-  const Changes changes_;
-};
-
-void Session::note(const Changes& changes) {
-  if (changes.any) ++changed_any_;
-  if (changes.handle) ++changed_[*changes.handle % changed_.size()];
-}
-
-// ---- slots (RFC 8881 2.10.6) ----
-
-async::Task<std::optional<SlotTable::Use>> Session::wait_for_slot(async::TimePoint deadline) {
-  // Free slots behind a queue that is not moving: the first in it was not told, since nobody gave a slot
-  // back.
-  if (slots_.has_free()) slot_free_.notify_one();
-  const async::TimePoint begun = loop().now();
-  ++counters_.slot_waits;
-  std::optional<SlotTable::Use> use;
-  while (!use) {
-    const bool in_time = co_await slot_free_.wait_until(deadline);
-    if (!in_time) break;
-    use = slots_.take();
-  }
-  // Several may have come free at once: each waiter that is served wakes the next.
-  if (slots_.has_free()) slot_free_.notify_one();
-  counters_.slot_waited_us += static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(loop().now() - begun).count());
-  co_return use;
+  return async::until(recovered_, deadline, [this] { return !recovering_; });
 }
 
 // ---- calls ----
@@ -151,7 +80,7 @@ Error Session::unknown_outcome(const Compound& compound, const Error& why) const
 }
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
-  const Modifying scope(*this, compound.changes());
+  const Modifications::Scope scope(modifications_, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
   bool in_doubt = false;
   int tries = 0;
@@ -168,7 +97,7 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     Attempt attempt;
     auto reply = co_await call_once(compound, deadline, attempt, false);
     in_doubt = in_doubt || attempt.in_doubt;
-    if (attempt.in_doubt && !openings_.empty()) open_in_doubt_ = true;
+    if (attempt.in_doubt) openings_.doubt();
     if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
       if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
       const Error why =
@@ -214,10 +143,8 @@ async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, 
 /// One request in one slot, from its first transmission to the answer that settles what became of it.
 async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async::TimePoint deadline,
                                                       Attempt& attempt, bool recovering) {
-  std::optional<SlotTable::Use> use;
-  // Whoever waits goes first.
-  if (!slot_free_.awaited()) use = slots_.take();
-  if (!use) use = co_await wait_for_slot(deadline);
+  auto use = slots_.take_now();
+  if (!use) use = co_await slots_.wait(deadline);
   if (!use) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
                     "no session slot came free in time; the server is not answering");
@@ -231,17 +158,17 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
   }
   // What is not idempotent is asked to be kept (RFC 8881 2.10.6.1.3). Only the attributes that come along
   // behind it could exceed what the server keeps, and those may be missing from a Reply.
-  SEQUENCE4args sequence{facts_.session_id, use->sequence(), use->slot(), slots_.highest_busy(),
+  SEQUENCE4args sequence{facts_.session_id, use->sequence(), use->slot(), slots_.table().highest_busy(),
                          compound.modifies()};
   compound.set_sequence(sequence);
-  const std::uint64_t epoch = epoch_;
+  const std::uint64_t epoch = facts_.epoch;
   Transmissions transmissions;
   async::Backoff pause(kFirstDelay, kMostDelay);
   bool high_lowered = false;
   for (;;) {
-    Lane& lane = route();
-    const Sent sent{loop().now(), loop().lease_now()};
-    rpc::Outcome outcome = co_await lane.channel.call(compound.release(facts_.max_response, deadline));
+    rpc::Channel& channel = lanes_.route();
+    const Lease::Sent sent = lease_.now();
+    rpc::Outcome outcome = co_await channel.call(compound.release(facts_.max_response, deadline));
     compound.restore(std::move(outcome.message));
     transmissions.sent += outcome.sends;
     attempt.in_doubt = transmissions.in_doubt();
@@ -253,7 +180,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
       if (!attempt.in_doubt) use->unsent();
       co_return *outcome.error;
     }
-    CompoundReply reply(lane.channel, std::move(*outcome.reply));
+    CompoundReply reply(channel, std::move(*outcome.reply));
     reply.set_epoch(epoch);
     // RFC 8267 4.5: a Reply that cannot be used leaves the slot retired.
     const bool begun = reply.begin();
@@ -282,9 +209,9 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
         co_await loop().sleep_for(pause.take());
         continue;
       case Refused::bind: {
-        lane.bound = false;
+        lanes_.unbound(channel);
         bool bound = current && loop().now() + pause.next() < deadline;
-        if (bound) bound = co_await bind_again(lane, pause.take(), deadline);
+        if (bound) bound = co_await lanes_.bind_again(channel, pause.take(), deadline);
         if (bound) continue;
         attempt.verdict = Verdict::recover;
         break;
@@ -299,7 +226,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
         attempt.verdict = Verdict::recover;
         break;
       case Refused::other_slot:
-        if (status == NFS4ERR_BADSLOT && current) slots_.cut(use->slot());
+        if (status == NFS4ERR_BADSLOT && current) slots_.table().cut(use->slot());
         attempt.verdict = status == NFS4ERR_BADSLOT && use->slot() == 0 ? Verdict::recover : Verdict::again;
         use->retire();
         co_return error;
@@ -323,14 +250,10 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
 }
 
 /// What a good SEQUENCE says of the session.
-void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Sent& sent, bool recovering) {
-  last_renewal_ = std::max(last_renewal_, sent.when);
-  leased_until_ = std::max(leased_until_, sent.lease + std::chrono::seconds(facts_.lease_seconds));
-  if (current) {
-    const bool raised = ok.sr_target_highest_slotid > slots_.target();
-    slots_.set_target(async::buggify(loop()) ? 0 : ok.sr_target_highest_slotid);
-    if (raised) slot_free_.notify_all();
-  }
+void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent,
+                            bool recovering) {
+  lease_.renewed(sent);
+  if (current) slots_.set_target(async::buggify(loop()) ? 0 : ok.sr_target_highest_slotid);
   if (!recovering) heed_flags(ok.sr_status_flags);
   if (async::buggify(loop(), 1)) start_recovery("a whim", true);
 }
@@ -360,52 +283,6 @@ Session::Refused Session::judge_sequence(nfsstat4 status) {
     default:
       return Refused::caller;
   }
-}
-
-Error Session::error_of(const CompoundReply& reply, const char* what, const std::string& path) const {
-  if (reply.failed_status() != NFS4_OK) return status_error(reply.failed_status(), what, path);
-  return {ErrorKind::protocol, EPROTO, what, path,
-          std::string("the server's answer cannot be decoded (") + xdr::to_string(reply.fault()) +
-              "); please report this with a capture of the traffic"};
-}
-
-bool Session::is_lost_state(nfsstat4 status) {
-  switch (status) {
-    case NFS4ERR_BAD_STATEID:
-    case NFS4ERR_STALE_STATEID:
-    case NFS4ERR_OLD_STATEID:
-    case NFS4ERR_EXPIRED:
-    case NFS4ERR_ADMIN_REVOKED:
-    case NFS4ERR_STALE_CLIENTID:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool Session::is_revoked(nfsstat4 status) {
-  return status == NFS4ERR_EXPIRED || status == NFS4ERR_ADMIN_REVOKED || status == NFS4ERR_DELEG_REVOKED;
-}
-
-// ---- the lease (RFC 8881 8.3): renewed by any SEQUENCE; one of its own where nothing else is sent ----
-
-void Session::arm_lease() {
-  if (lease_timer_ != 0) loop().cancel(lease_timer_);
-  const auto third = std::chrono::milliseconds(std::int64_t{facts_.lease_seconds} * 1000 / 3 + 1);
-  lease_timer_ = loop().at(last_renewal_ + third, [this, third] {
-    lease_timer_ = 0;
-    if (loop().now() - last_renewal_ >= third) {
-      last_renewal_ = loop().now();
-      if (!renewing_ && !closing_) beside_.spawn(renew());
-    }
-    arm_lease();
-  });
-}
-
-async::Task<void> Session::renew() {
-  renewing_ = true;
-  auto reply = co_await call(begin("SEQUENCE"), loop().now() + std::chrono::seconds(facts_.lease_seconds));
-  renewing_ = false;  // a failure shows in the calls that people make; the next renewal tries again
 }
 
 }  // namespace nfsrdma::nfs4

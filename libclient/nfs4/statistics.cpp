@@ -44,14 +44,12 @@ CallCounters& SessionCounters::of(const char* what) {
 
 SessionHoldings Session::holdings() const {
   SessionHoldings out;
-  out.slots = slots_.size();
-  out.slots_busy = slots_.busy();
-  out.slots_retired = slots_.retired();
+  out.slots = slots_.table().size();
+  out.slots_busy = slots_.table().busy();
+  out.slots_retired = slots_.table().retired();
   out.opens = opens_.size();
   out.delegations = delegations();
-  for (const auto& [number, open] : opens_) {
-    for (const auto& [owner, state] : open->locks) out.locks += state->held.list().size();
-  }
+  out.locks = opens_.locks();
   return out;
 }
 

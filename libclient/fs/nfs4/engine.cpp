@@ -441,7 +441,7 @@ async::Task<Result<std::uint64_t>> Nfs4Engine::copy(ServerFileRef from, std::uin
 // ---- what is known without asking ----
 
 std::uint64_t Nfs4Engine::modifications(const FileHandle& object) const {
-  return session_.modifications(object);
+  return session_.modifications().of(object);
 }
 
 std::chrono::seconds Nfs4Engine::delegated_for() const {
