@@ -42,6 +42,8 @@ class Calls {
   /// Where tasks run that use the session and that nobody waits for.
   [[nodiscard]] virtual async::Tasks& beside() = 0;
   [[nodiscard]] virtual async::TimePoint default_deadline() = 0;
+  /// What the server is called in messages.
+  [[nodiscard]] virtual const std::string& server() const = 0;
   /// A line for the user.
   virtual void notice(const std::string& text) = 0;
 

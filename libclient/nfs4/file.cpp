@@ -71,34 +71,6 @@ verifier4 unique_verifier(async::Loop& loop) {
   return std::bit_cast<verifier4>(loop.random<std::uint64_t>());
 }
 
-OPEN4args open_arguments(const Session& session, const Open& open) {
-  OPEN4args args;
-  // Who writes gains nothing by one; without a backchannel there is nobody to recall it from.
-  const bool wanted = open.access == OPEN4_SHARE_ACCESS_READ && session.wants_delegations();
-  args.share_access =
-      open.access | (wanted ? OPEN4_SHARE_ACCESS_WANT_READ_DELEG : OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
-  args.share_deny = OPEN4_SHARE_DENY_NONE;
-  args.owner.clientid = session.facts().client_id;
-  xdr::Message owner;
-  xdr::Encoder(owner).u64(open.owner);
-  const auto bytes = owner.stream.bytes();
-  args.owner.owner.value.assign(bytes.begin(), bytes.end());
-  return args;
-}
-
-OPEN4args open_previous(const Session& session, const Open& open) {
-  OPEN4args args = open_arguments(session, open);
-  args.share_access = open.access;
-  args.claim = open_claim4::of<CLAIM_PREVIOUS>(open.delegation ? OPEN_DELEGATE_READ : OPEN_DELEGATE_NONE);
-  return args;
-}
-
-OPEN4args open_by_handle(const Session& session, const Open& open) {
-  OPEN4args args = open_arguments(session, open);
-  args.claim = open_claim4::of<CLAIM_FH>();
-  return args;
-}
-
 OpenFile::OpenFile(Session& session)
     : session_(session),
       state_changed_(session.loop()),
@@ -152,7 +124,7 @@ async::Task<Result<std::unique_ptr<OpenFile>>> OpenFile::open(Session& session, 
   open.epoch = session.epoch();
   session.opens().hold(file->state_);
   file->is_open_ = true;
-  session.take_delegation(open, delegation);
+  session.delegations().take(open, delegation);
   // An existing file opened for truncation without create; with it the server did so at OPEN.
   if (flags.truncate && !flags.create) {
     SetAttributes changes;
@@ -381,7 +353,7 @@ async::Task<Status> OpenFile::commit(After* after) {
 }
 
 async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
-  if (known_ && known_->wanted == wanted && open_.delegated() && session_.delegations_good() &&
+  if (known_ && known_->wanted == wanted && open_.delegated() && session_.delegations().good() &&
       known_->delegation == open_.delegation->stateid &&
       known_->modifications == session_.modifications().of(open_.file)) {
     co_return known_->attributes;
@@ -486,9 +458,10 @@ async::Task<bool> OpenFile::look_again(stateid4& used, nfsstat4 status, int trie
 /// OLD_STATEID (RFC 8881 8.2.2; Ganesha 4 does).
 /// Where it is refused whoever uses the file hears of it.
 async::Task<void> OpenFile::open_once_more() {
-  session_.lose_locks(open_);
+  session_.lock_recovery().lose(open_);
   open_.access = sharing_.needed();
-  (void)co_await session_.reopen(state_, open_.stateid, NFS4ERR_BAD_STATEID, session_.default_deadline());
+  (void)co_await session_.open_recovery().reopen(state_, open_.stateid, NFS4ERR_BAD_STATEID,
+                                                 session_.default_deadline());
 }
 
 async::Task<bool> OpenFile::settled(async::TimePoint deadline) {
@@ -511,7 +484,7 @@ async::Task<Status> OpenFile::give_up_state() {
     // DELEGRETURN comes last: what the server says to it does not keep the file open.
     std::optional<stateid4> returned;
     if (open_.delegation) {
-      session_.returns_delegation(open_);
+      session_.delegations().about_to_return(open_);
       returned = open_.delegation->stateid;
       compound.add<op::DELEGRETURN>({*returned});
     }
@@ -522,7 +495,7 @@ async::Task<Status> OpenFile::give_up_state() {
     const bool gone = closed && returned && reply->take<op::DELEGRETURN>();
     if (open_.delegation && open_.delegation->returning) {
       if (gone) open_.delegation.reset();
-      if (!gone) session_.start_return(open_);
+      if (!gone) session_.delegations().start_return(open_);
     }
     if (!reply) co_return reply.error();
     if (closed) {

@@ -14,7 +14,7 @@
 //
 // While the file is delegated to this client nobody else changes it: its attributes are asked for once.
 //
-// A stateid that the server no longer knows is had again (Session::reopen) and the operation repeated. What
+// A stateid that the server no longer knows is had again (OpenRecovery::reopen) and the operation repeated. What
 // it cannot be had again for, and locks that were lost (locks.h), are what every further use gives.
 //
 // There are two ways to one: open(), which has it for itself, and OpenFiles (open_files.h), which shares it
@@ -34,6 +34,7 @@
 #include "async/under_way.h"
 #include "nfs4/loss_limit.h"
 #include "nfs4/namespace.h"
+#include "nfs4/open_arguments.h"
 #include "nfs4/session.h"
 #include "nfs4/uncommitted.h"
 
@@ -45,11 +46,6 @@ async::Task<Status> set_attributes_of(Session& session, nfs_fh4 handle, stateid4
 
 /// One that nobody else makes: for EXCLUSIVE4_1.
 verifier4 unique_verifier(async::Loop& loop);
-/// OPEN's arguments but for openhow and claim.
-OPEN4args open_arguments(const Session& session, const Open& open);
-/// The same for a file that was open before: in the grace period, and otherwise.
-OPEN4args open_previous(const Session& session, const Open& open);
-OPEN4args open_by_handle(const Session& session, const Open& open);
 
 class OpenFile {
  public:
@@ -225,7 +221,8 @@ async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
     }
     const bool again = co_await losses.again(Session::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, what, open_.path);
-    if (auto done = co_await session_.reopen(state_, used, status, deadline); !done) co_return done;
+    if (auto done = co_await session_.open_recovery().reopen(state_, used, status, deadline); !done)
+      co_return done;
   }
 }
 

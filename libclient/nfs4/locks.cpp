@@ -141,10 +141,11 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
     if (!again) co_return session_.error_of(*reply, "LOCK", open.path);
     if (state->stateid != used_lock) continue;  // claimed again meanwhile
     if (used_lock) {
-      session_.lose_locks(open, request.owner, session_.error_of(*reply, "LOCK", open.path));
+      session_.lock_recovery().lose(open, request.owner, session_.error_of(*reply, "LOCK", open.path));
       continue;
     }
-    auto reopened = co_await session_.reopen(file->shared_state(), used_open, status, deadline);
+    auto reopened =
+        co_await session_.open_recovery().reopen(file->shared_state(), used_open, status, deadline);
     if (!reopened) co_return reopened;
   }
 }
@@ -275,7 +276,7 @@ async::Task<Status> Locks::unlock(std::shared_ptr<OpenFile> file, std::uint64_t 
     if (state->stateid != used) continue;  // claimed again meanwhile
     // Gone: so is this lock, as was wanted. What else the owner had is lost.
     state->held.unlock(range);
-    session_.lose_locks(open, owner, session_.error_of(*reply, "LOCKU", open.path));
+    session_.lock_recovery().lose(open, owner, session_.error_of(*reply, "LOCKU", open.path));
     co_return Status();
   }
 }

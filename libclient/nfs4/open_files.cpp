@@ -224,19 +224,19 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4
   }
   Open& open = file->open_;
   if (guard.is_over(ok.stateid, reply)) {
-    if (reply.epoch() == session_.epoch()) session_.take_delegation(open, ok.delegation);
+    if (reply.epoch() == session_.epoch()) session_.delegations().take(open, ok.delegation);
     return count_in(std::move(file), what.access);
   }
   if (ok.stateid.other != open.stateid.other) {
     // The server knew nothing of the one before, or has closed it already.
-    session_.lose_locks(open);
+    session_.lock_recovery().lose(open);
     open.lost.reset();
   }
   open.opened(ok.stateid, what.access);
   open.epoch = session_.epoch();
   open.reclaimable = true;
   open.notifies_locks = (ok.rflags & OPEN4_RESULT_MAY_NOTIFY_LOCK) != 0;
-  session_.take_delegation(open, ok.delegation);
+  session_.delegations().take(open, ok.delegation);
   return count_in(std::move(file), what.access);
 }
 
@@ -264,7 +264,7 @@ async::Task<Status> OpenTable::complete(std::shared_ptr<OpenFile> file) {
   Open& open = file->open_;
   if ((file->sharing_.needed() & ~open.access) == 0) co_return Status();
   open.access |= file->sharing_.needed();
-  co_return co_await session_.renew_open(file->state_);
+  co_return co_await session_.open_recovery().renew(file->state_);
 }
 
 async::Task<Result<Opened>> OpenTable::open_in(Opening what, nfs_fh4 directory, SetAttributes changes,
@@ -363,7 +363,7 @@ async::Task<Result<Opened>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
   const bool delegated = known != files_.end() && what.access == OPEN4_SHARE_ACCESS_READ &&
                          known->second->is_open_ && known->second->open_.delegated() &&
                          (known->second->open_.access & what.access) != 0 &&
-                         known->second->open_.unusable() == nullptr && session_.delegations_good() &&
+                         known->second->open_.unusable() == nullptr && session_.delegations().good() &&
                          !async::buggify(session_.loop());
   if (delegated) {
     // RFC 8881 10.4: nobody changed it, nor who may read it.
@@ -464,7 +464,8 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
 bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
   Open& open = file->open_;
   if (most_parked_ == 0 || async::buggify(session_.loop()) || session_.ending() || !open.delegated() ||
-      open.unusable() != nullptr || open.access != OPEN4_SHARE_ACCESS_READ || !session_.delegations_good()) {
+      open.unusable() != nullptr || open.access != OPEN4_SHARE_ACCESS_READ ||
+      !session_.delegations().good()) {
     return false;
   }
   parked_.put_last(file);
@@ -495,7 +496,7 @@ std::shared_ptr<OpenFile> OpenTable::delegated(const nfs_fh4& handle) {
   if (files_.empty()) return nullptr;  // as mostly while a tree is listed
   for (const auto& [key, file] : of_file(handle)) {
     if (file->is_open_ && file->open_.delegated() && file->open_.unusable() == nullptr) {
-      return session_.delegations_good() ? file : nullptr;
+      return session_.delegations().good() ? file : nullptr;
     }
   }
   return nullptr;

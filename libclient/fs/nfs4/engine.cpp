@@ -165,14 +165,14 @@ Nfs4File& ours(const ServerFileRef& file) {
 }  // namespace
 
 Nfs4Engine::Nfs4Engine(Session& session) : session_(session), objects_(session), files_(session) {
-  session_.on_delegation_end([this](const nfs_fh4& handle) {
+  session_.delegations().on_end([this](const nfs_fh4& handle) {
     if (delegation_end_) delegation_end_(handle);
     files_.unpark(handle);
   });
 }
 
 Nfs4Engine::~Nfs4Engine() {
-  session_.on_delegation_end(nullptr);
+  session_.delegations().on_end(nullptr);
 }
 
 // ---- names and objects ----
