@@ -6,7 +6,7 @@
 
 namespace nfsrdma::nfs4 {
 
-Error Calls::error_of(const CompoundReply& reply, const char* what, const std::string& path) {
+Error Calls::error_of(const CompoundReply& reply, const char* what, const std::string& path) const {
   if (reply.failed_status() != NFS4_OK) return status_error(reply.failed_status(), what, path);
   return {ErrorKind::protocol, EPROTO, what, path,
           std::string("the server's answer cannot be decoded (") + xdr::to_string(reply.fault()) +

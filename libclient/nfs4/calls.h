@@ -84,7 +84,7 @@ class Calls {
   // ---- answers ----
 
   /// The Error of a Reply whose take() failed: the server's status, or the fault of the Reply.
-  static Error error_of(const CompoundReply& reply, const char* what, const std::string& path);
+  [[nodiscard]] Error error_of(const CompoundReply& reply, const char* what, const std::string& path) const;
   /// Whether the status says that the stateid is gone (BAD_STATEID, EXPIRED, …).
   static bool is_lost_state(nfsstat4 status);
   /// Whether it says that the server has taken the state away. It remembers that until FREE_STATEID says that

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t kEnvelope = 2048;
 /// Replies worth caching are those of operations that change something: OPEN with attributes is the largest.
 constexpr std::uint32_t kCachedResponse = 4096;
-constexpr std::uint32_t kMostOperations = 50;
+constexpr std::uint32_t kWantedOperations = 50;
 /// How often another csa_sequence is tried before EXCHANGE_ID is asked for it.
 constexpr int kMostCorrections = 3;
 
@@ -104,7 +104,7 @@ async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
   auto reply = co_await around_.lanes.call_alone(std::move(compound), deadline);
   if (!reply) co_return reply.error();
   EXCHANGE_ID4res res;
-  if (!reply->take<op::EXCHANGE_ID>(res)) co_return Calls::error_of(*reply, "EXCHANGE_ID", calls.server());
+  if (!reply->take<op::EXCHANGE_ID>(res)) co_return calls.error_of(*reply, "EXCHANGE_ID", calls.server());
   take_client(*res.get<NFS4_OK>());
   co_return Status();
 }
@@ -165,7 +165,7 @@ CREATE_SESSION4args Handshake::create_session_arguments() {
                               options.wsize + kEnvelope,
                               options.rsize + kEnvelope,
                               kCachedResponse,
-                              kMostOperations,
+                              kWantedOperations,
                               options.slots,
                               {}};
   around_.backchannel.announce(around_.lanes.backchannel_attributes());
@@ -187,7 +187,7 @@ async::Task<Status> Handshake::create_session_once(async::TimePoint deadline, nf
   const bool created = reply->take<op::CREATE_SESSION>(res);
   status = reply->failed_status();
   if (created || status != NFS4_OK) create_sequence_.answered(status);
-  if (!created) co_return Calls::error_of(*reply, "CREATE_SESSION", calls.server());
+  if (!created) co_return calls.error_of(*reply, "CREATE_SESSION", calls.server());
   const auto& ok = *res.get<NFS4_OK>();
   if (is_too_small(ok.csr_fore_chan_attrs)) {
     co_return Error(ErrorKind::protocol, EPROTO, "CREATE_SESSION", calls.server(),
@@ -224,7 +224,7 @@ async::Task<Status> Handshake::reclaim_complete(async::TimePoint deadline) {
     reclaim_pending_ = false;
     co_return Status();
   }
-  co_return Calls::error_of(*reply, "RECLAIM_COMPLETE", calls.server());
+  co_return calls.error_of(*reply, "RECLAIM_COMPLETE", calls.server());
 }
 
 async::Task<Status> Handshake::fetch_limits(async::TimePoint deadline) {
@@ -237,7 +237,7 @@ async::Task<Status> Handshake::fetch_limits(async::TimePoint deadline) {
   GETATTR4res res;
   WireAttributes attributes;
   if (!reply->take<op::PUTROOTFH>() || !reply->take<op::GETATTR>(res)) {
-    co_return Calls::error_of(*reply, "GETATTR", calls.server());
+    co_return calls.error_of(*reply, "GETATTR", calls.server());
   }
   if (!decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes) ||
       attributes.lease_time.value_or(0) == 0) {
@@ -264,7 +264,7 @@ async::Task<Status> Handshake::call_alone(typename Op::Args args, async::TimePoi
   if (!reply) co_return reply.error();
   if (reply->template take<Op>()) co_return Status();
   status = reply->failed_status();
-  co_return Calls::error_of(*reply, Op::name, around_.calls.server());
+  co_return around_.calls.error_of(*reply, Op::name, around_.calls.server());
 }
 
 async::Task<void> Handshake::destroy_old_session(sessionid4 session, async::TimePoint deadline) {

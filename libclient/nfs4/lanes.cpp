@@ -151,7 +151,7 @@ async::Task<void> Lanes::bind(Lane& lane, bool again) {
   }
   lane.refused = true;
   hold_all();
-  calls_.notice(Calls::error_of(*reply, "BIND_CONN_TO_SESSION", calls_.server()).text());
+  calls_.notice(calls_.error_of(*reply, "BIND_CONN_TO_SESSION", calls_.server()).text());
 }
 
 async::Task<bool> Lanes::bind_again(const rpc::Channel& channel, async::Clock::duration pause,

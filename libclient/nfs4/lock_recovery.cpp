@@ -81,7 +81,7 @@ async::Task<Status> LockRecovery::claim_one(std::shared_ptr<Open> open, std::sha
   LOCK4res res;
   if (!reply->take<op::PUTFH>() || !reply->take<op::LOCK>(res)) {
     status = reply->failed_status();
-    co_return Calls::error_of(*reply, "LOCK", open->path);
+    co_return calls_.error_of(*reply, "LOCK", open->path);
   }
   state->stateid = res.get<NFS4_OK>()->lock_stateid;
   state->stateid->seqid = 0;  // as it is, whatever Reply comes first

@@ -77,7 +77,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   OPEN4res res;
   if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
     status = reply->failed_status();
-    co_return Calls::error_of(*reply, "OPEN", open->path);
+    co_return calls.error_of(*reply, "OPEN", open->path);
   }
   const OPEN4resok& ok = *res.get<NFS4_OK>();
   if (!open->held) {
