@@ -2,13 +2,13 @@
 //
 //     ScriptedCalls calls;
 //     Leftovers leftovers(calls, outstanding);
+//     const ScriptedCalls::Last last(calls);
 //     leftovers.close_beside(file, stateid);
 //     CHECK(calls.next_arguments<op::CLOSE>().open_stateid == stateid);    // of the oldest call that waits
 //     calls.answer(Script().ok<op::PUTFH>().ok<op::CLOSE>());
 //
 // A call waits until it is answered or failed, the oldest first. Phase, facts and recovery are what the test
-// says they are; what the part asks for in their place is counted. At the end no call may be left waiting, and
-// no task of the part's.
+// says they are; what the part asks for in their place is written down.
 //
 // Confined to one thread.
 #pragma once
@@ -99,10 +99,22 @@ class ScriptedCalls final : public nfs4::Calls {
   ScriptedCalls() : ScriptedCalls(nullptr) {}
   /// On a host of somebody else's simulation.
   explicit ScriptedCalls(sim::Host& host) : ScriptedCalls(&host) {}
-  ~ScriptedCalls() {
-    CHECK(waiting_.empty());
-    CHECK(beside_.empty());  // they would outlive the parts
-  }
+
+  /// To be destroyed before the parts, which the tasks use: no call and no task may be left by then.
+  class Last {
+   public:
+    explicit Last(ScriptedCalls& calls) : calls_(calls) {}
+    ~Last() {
+      CHECK(calls_.waiting_.empty());
+      CHECK(calls_.beside_.empty());
+      calls_.beside_.drop();
+    }
+    Last(const Last&) = delete;
+    Last& operator=(const Last&) = delete;
+
+   private:
+    ScriptedCalls& calls_;
+  };
 
   // ---- the test's side ----
   Phase phase_now = Phase::open;

@@ -17,6 +17,7 @@ struct Openers {
   ScriptedCalls calls;
   Outstanding outstanding{calls.loop()};
   Openings openings{calls, outstanding};
+  const ScriptedCalls::Last last{calls};
   /// A Reply as of now.
   CompoundReply reply() {
     auto task = calls.call(calls.begin("OPEN"));
@@ -151,6 +152,7 @@ TEST_CASE("leftovers: stray opens are closed and stateids freed beside, and coun
   ScriptedCalls calls;
   Outstanding outstanding(calls.loop());
   Leftovers leftovers(calls, outstanding);
+  const ScriptedCalls::Last last(calls);
   leftovers.close_beside(file_handle(4), stateid_of(1));
   leftovers.free_beside(stateid_of(2));
   CHECK(calls.all() == "CLOSE FREE_STATEID");
@@ -169,6 +171,7 @@ TEST_CASE("leftovers: where the session ends its stateids go with the client id"
   ScriptedCalls calls;
   Outstanding outstanding(calls.loop());
   Leftovers leftovers(calls, outstanding);
+  const ScriptedCalls::Last last(calls);
   calls.phase_now = Calls::Phase::ending;
   leftovers.free_beside(stateid_of(2));
   CHECK(calls.all().empty());

@@ -23,6 +23,7 @@ struct Delegated {
   std::vector<nfs_fh4> ended;
   Delegations delegations{
       {calls, lease, opens, openings, leftovers, outstanding, counters, [this](bool on) { held = on; }}};
+  const ScriptedCalls::Last last{calls};
 
   Delegated() {
     calls.facts_now.client_id = 7;

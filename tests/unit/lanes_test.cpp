@@ -26,6 +26,7 @@ struct Laned {
   rpc::Channel& first = channel();
   rpc::Channel& second = channel();
   Lanes lanes;
+  const ScriptedCalls::Last last{calls};
 
   explicit Laned(std::uint32_t callback_slots = 4)
       : lanes(calls, first, callback_slots, [](rpc::Channel&, rpcrdma::BackwardId, fabric::ConstBytes) {}) {
@@ -106,8 +107,10 @@ TEST_CASE("lanes: a connection that cannot be had is its caller's error") {
 }
 
 namespace {
-async::Task<void> call_once_over(rpc::Channel& channel, Compound compound, async::TimePoint deadline) {
-  (void)co_await channel.call(compound.release(4096, deadline));
+async::Task<rpcrdma::Failure> call_once_over(rpc::Channel& channel, Compound compound,
+                                             async::TimePoint deadline) {
+  const rpc::Outcome outcome = co_await channel.call(compound.release(4096, deadline));
+  co_return outcome.failure;
 }
 }  // namespace
 
@@ -125,6 +128,26 @@ TEST_CASE("lanes: a call goes to the connection with the least to do") {
   m.lanes.unbound(m.second);
   CHECK(&m.lanes.route() == &m.first);
   m.calls.pass(5s);
+}
+
+TEST_CASE(
+    "lanes: calls on a connection that ends are handed back where there is another, and else wait for it") {
+  for (const bool another : {false, true}) {
+    Laned m;
+    m.add_second();
+    const auto connections = m.network.connections(m.calls.host(), m.server_host);
+    REQUIRE(connections.size() == 2);
+    if (!another) m.lanes.unbound(m.second);
+    auto call = call_once_over(m.first, m.calls.begin_alone("NULL"), m.deadline());
+    m.calls.start(call);
+    m.network.cut(connections[0]);
+    m.calls.pass(1ms);
+    CHECK(call.done() == another);
+    if (another) CHECK(call.await_resume() == rpcrdma::Failure::cancelled);
+    m.calls.pass(1s);
+    CHECK(call.done());
+    m.bound();
+  }
 }
 
 TEST_CASE("lanes: connections that come back are bound again") {
@@ -195,6 +218,13 @@ TEST_CASE("lanes: a connection that the server does not want is told of, and lef
   CHECK(m.first.up());
   CHECK_FALSE(m.second.up());
   CHECK(m.binds() == 2);
+  CHECK(m.calls.next().over == &m.first);
+  m.bound();
+  m.second.hold(true);  // it comes up without our doing
+  m.calls.pass(2s);
+  REQUIRE(m.second.up());
+  m.lanes.mend_backchannel(false);
+  CHECK(m.binds() == 3);
   CHECK(m.calls.next().over == &m.first);
   m.bound();
 }
@@ -361,7 +391,12 @@ TEST_CASE(
   Laned with, without(0);
   CHECK(with.lanes.backchannel_attributes().ca_maxrequests == 4);
   CHECK(without.lanes.backchannel_attributes().ca_maxrequests == 1);
+  with.connect_first();
+  with.server.stop_listening();
+  auto adding = with.lanes.add(with.second, with.deadline());
+  with.calls.start(adding);  // of what is not there nobody knows what it can take
   const auto facts = with.first.facts();
+  CHECK(with.second.facts().reply_threshold < facts.reply_threshold);
   CHECK(with.lanes.backchannel_attributes().ca_maxrequestsize ==
         back_channel(facts.reply_threshold, facts.call_threshold, 4).ca_maxrequestsize);
 }

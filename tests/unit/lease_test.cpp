@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 struct Leased {
   ScriptedCalls calls;
   Lease lease{calls};
+  const ScriptedCalls::Last last{calls};
   Leased() {
     calls.facts_now.lease_seconds = 30;
     lease.renewed(lease.now());

@@ -18,6 +18,7 @@ struct Recovering {
   Lease lease{calls};
   SessionCounters counters;
   ClientState state;
+  const ScriptedCalls::Last last{calls};
   explicit Recovering(bool claims_expired_locks = false)
       : state(calls, lease, counters, claims_expired_locks, [](bool) {}) {
     calls.facts_now.client_id = 7;

@@ -44,6 +44,7 @@ struct Beginning {
   ClientState state{calls, lease, counters, false, [](bool) {}};
   Recovery recovery{{calls, handshake, state, slots, lease, counters, 20s}};
 
+  const ScriptedCalls::Last last{calls};
   Beginning() { calls.facts_of_part = &handshake.facts(); }
 
   async::TimePoint deadline() { return calls.loop().now() + 60s; }

@@ -17,6 +17,7 @@ struct Revoking {
   SessionCounters counters;
   unsigned told = 0;
   ClientState state{calls, lease, counters, false, [this](bool) { ++told; }};
+  const ScriptedCalls::Last last{calls};
   Revoking() {
     calls.facts_now.lease_seconds = 300;
     lease.renewed(lease.now());
