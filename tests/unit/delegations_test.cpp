@@ -11,7 +11,7 @@ using namespace testing;
 using namespace nfs4;
 using namespace std::chrono_literals;
 
-struct Delegated {
+struct ScriptedRecalls {
   ScriptedCalls calls;
   Lease lease{calls};
   SessionCounters counters;
@@ -25,7 +25,7 @@ struct Delegated {
       {calls, lease, opens, openings, leftovers, outstanding, counters, [this](bool on) { held = on; }}};
   const ScriptedCalls::Last last{calls};
 
-  Delegated() {
+  ScriptedRecalls() {
     calls.facts_now.client_id = 7;
     calls.facts_now.lease_seconds = 30;
     lease.renewed(lease.now());
@@ -55,7 +55,7 @@ bitmap4 read_delegations() {
 }  // namespace
 
 TEST_CASE("delegations: a read delegation is kept, and the connections with it, until its file is closed") {
-  Delegated m;
+  ScriptedRecalls m;
   const auto open = m.delegated(1);
   REQUIRE(open->delegation);
   CHECK(open->delegation->stateid == stateid_of(101));
@@ -70,7 +70,7 @@ TEST_CASE("delegations: a read delegation is kept, and the connections with it, 
 }
 
 TEST_CASE("delegations: what is recalled is returned behind the answer, once") {
-  Delegated m;
+  ScriptedRecalls m;
   const auto open = m.delegated(1);
   CHECK(m.recall(101) == NFS4_OK);
   CHECK_FALSE(open->delegation);
@@ -92,7 +92,7 @@ TEST_CASE("delegations: what is recalled is returned behind the answer, once") {
 }
 
 TEST_CASE("delegations: a recall that overtakes the OPEN is remembered for it") {
-  Delegated m;
+  ScriptedRecalls m;
   std::shared_ptr<Open> open;
   {
     const Openings::Guard guard(m.openings);
@@ -109,7 +109,7 @@ TEST_CASE("delegations: a recall that overtakes the OPEN is remembered for it") 
 }
 
 TEST_CASE("delegations: an early recall is forgotten with the last OPEN that it could be meant for") {
-  Delegated m;
+  ScriptedRecalls m;
   {
     const Openings::Guard guard(m.openings);
     CHECK(m.recall(101) == NFS4_OK);
@@ -119,14 +119,14 @@ TEST_CASE("delegations: an early recall is forgotten with the last OPEN that it 
 }
 
 TEST_CASE("delegations: only so many early recalls are remembered") {
-  Delegated m;
+  ScriptedRecalls m;
   const Openings::Guard guard(m.openings);
   for (unsigned i = 0; i < 64; ++i) CHECK(m.recall(i) == NFS4_OK);
   CHECK(m.recall(101) == NFS4ERR_BAD_STATEID);
 }
 
 TEST_CASE("delegations: where the answer to an OPEN was lost, what nobody knows is returned when recalled") {
-  Delegated m;
+  ScriptedRecalls m;
   {
     const Openings::Guard guard(m.openings);
     CHECK(m.recall(101) == NFS4_OK);
@@ -144,7 +144,7 @@ TEST_CASE("delegations: where the answer to an OPEN was lost, what nobody knows 
 }
 
 TEST_CASE("delegations: CB_RECALL_ANY leaves as many as the server lets there be") {
-  Delegated m;
+  ScriptedRecalls m;
   std::vector<std::shared_ptr<Open>> all;
   for (unsigned i = 1; i <= 4; ++i) all.push_back(m.delegated(i));
   m.delegations.about_to_return(*all[0]);
@@ -161,7 +161,7 @@ TEST_CASE("delegations: CB_RECALL_ANY leaves as many as the server lets there be
 }
 
 TEST_CASE("delegations: what was not asked for, or recalled at once, or comes at the end is returned") {
-  Delegated m;
+  ScriptedRecalls m;
   const auto open = open_of(1, m.calls);
   m.opens.hold(open);
   open_write_delegation4 write;
@@ -184,7 +184,7 @@ TEST_CASE("delegations: what was not asked for, or recalled at once, or comes at
 }
 
 TEST_CASE("delegations: those of files that nobody has open are returned, of either kind") {
-  Delegated m;
+  ScriptedRecalls m;
   open_write_delegation4 write;
   write.stateid = stateid_of(50);
   m.delegations.return_stray(file_handle(1), open_delegation4::of<OPEN_DELEGATE_WRITE>(write));
@@ -197,7 +197,7 @@ TEST_CASE("delegations: those of files that nobody has open are returned, of eit
 }
 
 TEST_CASE("delegations: DELEGRETURN is made again until there is an answer, and is outstanding meanwhile") {
-  Delegated m;
+  ScriptedRecalls m;
   m.delegations.start_return(*m.delegated(1));
   auto none = m.outstanding.none(m.calls.loop().now() + 1h);
   m.calls.start(none);
@@ -215,7 +215,7 @@ TEST_CASE("delegations: DELEGRETURN is made again until there is an answer, and 
 }
 
 TEST_CASE("delegations: a DELEGRETURN without an answer ends with the client id, and with the session") {
-  Delegated m;
+  ScriptedRecalls m;
   m.delegations.start_return(*m.delegated(1));
   ++m.calls.facts_now.epoch;
   m.calls.fail();
@@ -229,7 +229,7 @@ TEST_CASE("delegations: a DELEGRETURN without an answer ends with the client id,
 }
 
 TEST_CASE("delegations: one that turns out to be revoked when it is returned is freed") {
-  Delegated m;
+  ScriptedRecalls m;
   m.delegations.start_return(*m.delegated(1));
   m.calls.answer(Script().ok<op::PUTFH>().refuse<op::DELEGRETURN>(NFS4ERR_DELEG_REVOKED));
   REQUIRE(m.calls.waiting() == 1);
@@ -241,7 +241,7 @@ TEST_CASE("delegations: one that turns out to be revoked when it is returned is 
 }
 
 TEST_CASE("delegations: while the caller returns one itself a recall is answered and nothing is sent") {
-  Delegated m;
+  ScriptedRecalls m;
   const auto open = m.delegated(1);
   m.delegations.about_to_return(*open);
   m.delegations.about_to_return(*open);
@@ -254,7 +254,7 @@ TEST_CASE("delegations: while the caller returns one itself a recall is answered
 
 TEST_CASE(
     "delegations: one of before is returned to the client id that it was granted to, and else only ends") {
-  Delegated m;
+  ScriptedRecalls m;
   const auto first = m.delegated(1), second = m.delegated(2);
   m.delegations.end_of_before(*first);
   CHECK(m.calls.all() == "DELEGRETURN");
@@ -268,7 +268,7 @@ TEST_CASE(
 }
 
 TEST_CASE("delegations: the one that was revoked ends, not one that has taken its place") {
-  Delegated m;
+  ScriptedRecalls m;
   const auto open = m.delegated(1);
   m.delegations.revoked(*open, stateid_of(55));
   CHECK(open->delegation);
@@ -279,7 +279,7 @@ TEST_CASE("delegations: the one that was revoked ends, not one that has taken it
 }
 
 TEST_CASE("delegations: they are good while the lease lasts, nothing is recovered and nothing suspected") {
-  Delegated m;
+  ScriptedRecalls m;
   CHECK(m.delegations.good());
   m.calls.recovers = true;
   CHECK_FALSE(m.delegations.good());

@@ -11,14 +11,14 @@ using namespace testing;
 using namespace nfs4;
 using namespace std::chrono_literals;
 
-struct Revoking {
+struct Searching {
   ScriptedCalls calls;
   Lease lease{calls};
   SessionCounters counters;
   unsigned told = 0;
   ClientState state{calls, lease, counters, false, [this](bool) { ++told; }};
   const ScriptedCalls::Last last{calls};
-  Revoking() {
+  Searching() {
     calls.facts_now.lease_seconds = 300;
     lease.renewed(lease.now());
   }
@@ -48,7 +48,7 @@ struct Revoking {
 }  // namespace
 
 TEST_CASE("revocations: all stateids are tested, and those that were revoked given up and freed") {
-  Revoking m;
+  Searching m;
   const auto open = m.held(1);
   const auto kept = m.lock(*open, 4), lost = m.lock(*open, 5);
   m.state.delegations.take(*open, read_delegation(101));
@@ -75,7 +75,7 @@ TEST_CASE("revocations: all stateids are tested, and those that were revoked giv
 }
 
 TEST_CASE("revocations: an open that was revoked takes its locks with it") {
-  Revoking m;
+  Searching m;
   const auto open = m.held(1);
   m.lock(*open, 4);
   m.search();
@@ -88,7 +88,7 @@ TEST_CASE("revocations: an open that was revoked takes its locks with it") {
 }
 
 TEST_CASE("revocations: what has changed since it was asked about is left alone") {
-  Revoking m;
+  Searching m;
   const auto open = m.held(1);
   const auto state = m.lock(*open, 4);
   m.search();
@@ -101,7 +101,7 @@ TEST_CASE("revocations: what has changed since it was asked about is left alone"
 }
 
 TEST_CASE("revocations: one search at a time, and none too soon after another") {
-  Revoking m;
+  Searching m;
   m.search();
   CHECK(m.calls.all().empty());  // there is nothing that could have been revoked
   const auto open = m.held(1);
@@ -121,7 +121,7 @@ TEST_CASE("revocations: one search at a time, and none too soon after another") 
 }
 
 TEST_CASE("revocations: an answer of another epoch, or of another length, says nothing") {
-  Revoking m;
+  Searching m;
   const auto open = m.held(1);
   m.lock(*open, 4);
   m.search();
@@ -135,7 +135,7 @@ TEST_CASE("revocations: an answer of another epoch, or of another length, says n
 }
 
 TEST_CASE("revocations: so many are tested in one call, and no more after one without an answer") {
-  Revoking m;
+  Searching m;
   std::vector<std::shared_ptr<Open>> all;
   for (unsigned i = 0; i < 205; ++i) all.push_back(m.held(i));
   m.search();
