@@ -326,7 +326,7 @@ std::string Mount::statistics() {
                   session.facts(),
                   session.counters(),
                   session.holdings(),
-                  session.usable_connections(),
+                  session.lanes().usable(),
                   {},
                   files_->counters(),
                   files_->holdings()};

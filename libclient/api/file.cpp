@@ -119,8 +119,8 @@ void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset
     }
     async::Memory memory;
     if (keeper != nullptr) {
-      // Nobody writes to it.
-      memory.data = {std::const_pointer_cast<void>(std::move(keeper)), const_cast<std::byte*>(data.data())};
+      auto* const begin = const_cast<std::byte*>(data.data());  // NOLINT: nobody writes to it
+      memory.data = {std::const_pointer_cast<void>(std::move(keeper)), begin};
       memory.size = data.size();
     }
     return write_beside(key, data, std::move(memory), offset, std::move(done));

@@ -58,6 +58,13 @@ async::Task<Result<Attributes>> stat_task(Engine& engine, Paths& paths, Path pat
   co_return co_await engine.attributes(nullptr, object->handle);
 }
 
+template <class R, class Call>
+async::Task<R> object_task(Engine& engine, Paths& paths, Path path, bool follow, Call call) {
+  auto object = co_await paths.find(std::move(path), follow);
+  if (!object) co_return object.error();
+  co_return co_await call(engine, object->handle);
+}
+
 /// What was made is of no interest to whoever gave its path.
 async::Task<Status> without_value(async::Task<Result<engine::Made>> task) {
   auto made = co_await std::move(task);
@@ -104,12 +111,9 @@ Status NamesImpl<Face>::on_paths(std::string_view first, Names& target, std::str
 template <class Face>
 template <class R, class Call>
 R NamesImpl<Face>::on_object(std::string_view text, bool follow, Call call) {
-  const auto task = [&](Path path, Paths& paths) -> async::Task<R> {
-    auto object = co_await paths.find(std::move(path), follow);
-    if (!object) co_return object.error();
-    co_return co_await call(client().engine(), object->handle);
-  };
-  return on_path<R>(text, task);
+  return on_path<R>(text, [&](Path path, Paths& paths) {
+    return object_task<R>(client().engine(), paths, std::move(path), follow, call);
+  });
 }
 
 // ---- what is there ----

@@ -141,7 +141,7 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
 async::Task<Status> Server::begin(async::TimePoint deadline) {
   if (auto done = co_await session_->open(deadline); !done) co_return done;
   for (std::size_t i = 1; i < channels_.size(); ++i) {
-    if (auto done = co_await session_->add(*channels_[i], deadline); !done) co_return done;
+    if (auto done = co_await session_->lanes().add(*channels_[i], deadline); !done) co_return done;
   }
   const auto fit = [](std::uint32_t wanted, std::size_t most) {
     constexpr std::size_t kLeast = 1024;
@@ -211,7 +211,7 @@ Info Server::info() const {
     out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
   }
   out.backchannel = session.backchannel;
-  out.connections = static_cast<std::uint32_t>(session_->usable_connections());
+  out.connections = static_cast<std::uint32_t>(session_->lanes().usable());
   for (const auto& channel : channels_) {
     out.calls += channel->facts().calls;
     out.retransmissions += channel->facts().retransmissions;

@@ -20,6 +20,16 @@ Error is_link(const char* what, const Path& path) {
   return refused(ELOOP, what, path, "this is a symbolic link");
 }
 
+const char* name_of(Engine::Removed what) {
+  return what == Engine::Removed::directory ? "rmdir" : "remove";
+}
+
+template <class T>
+Status without_value(const Result<T>& result) {
+  if (!result) return result.error();
+  return {};
+}
+
 constexpr const char* kBegin = "the directory where the path begins cannot be made, removed or renamed";
 
 }  // namespace
@@ -53,7 +63,7 @@ async::Task<Result<bool>> Paths::replace_links(Path& path, bool last) {
       at = *stayed;
       continue;
     }
-    const Error why = text.error();
+    const Error& why = text.error();
     // Nothing at the end of the path: nothing to follow. Whoever asked will see, or make it.
     if (why.errno_value() == ENOENT && at + 1 == path.names().size()) break;
     if (why.errno_value() != EINVAL) co_return why;
@@ -93,14 +103,16 @@ async::Task<R> Paths::following_both(Path first, Path second, Run run) {
 
 // ---- operations ----
 
+async::Task<Result<Object>> Paths::find_once(const Path& path, bool follow) {
+  auto object = co_await engine_.find(caller_, path.spot());
+  const bool link = object && object->attributes && object->attributes->type == FileType::symlink && follow;
+  if (link) co_return is_link("LOOKUP", path);
+  co_return object;
+}
+
 async::Task<Result<Object>> Paths::find(Path path, bool follow) {
-  using Found = Result<Object>;
-  return following<Found>(std::move(path), follow, [this, follow](const Path& at) -> async::Task<Found> {
-    auto object = co_await engine_.find(caller_, at.spot());
-    const bool link = object && object->attributes && object->attributes->type == FileType::symlink && follow;
-    if (link) co_return is_link("LOOKUP", at);
-    co_return object;
-  });
+  return following<Result<Object>>(std::move(path), follow,
+                                   [this, follow](const Path& at) { return find_once(at, follow); });
 }
 
 async::Task<Result<std::string>> Paths::read_link(Path path) {
@@ -108,22 +120,25 @@ async::Task<Result<std::string>> Paths::read_link(Path path) {
       std::move(path), false, [this](const Path& at) { return engine_.read_link(caller_, at.spot()); });
 }
 
+async::Task<Result<Rights>> Paths::access_once(const Path& path, unsigned wanted) {
+  auto rights = co_await engine_.access(caller_, path.spot(), wanted);
+  if (rights && rights->type == FileType::symlink) co_return is_link("ACCESS", path);
+  co_return rights;
+}
+
 async::Task<Result<Rights>> Paths::access(Path path, unsigned wanted) {
-  using Found = Result<Rights>;
-  return following<Found>(std::move(path), true, [this, wanted](const Path& at) -> async::Task<Found> {
-    auto rights = co_await engine_.access(caller_, at.spot(), wanted);
-    if (rights && rights->type == FileType::symlink) co_return is_link("ACCESS", at);
-    co_return rights;
-  });
+  return following<Result<Rights>>(std::move(path), true,
+                                   [this, wanted](const Path& at) { return access_once(at, wanted); });
+}
+
+async::Task<Result<Space>> Paths::space_once(const Path& path) {
+  auto space = co_await engine_.space(caller_, path.spot());
+  if (space && space->type == FileType::symlink) co_return is_link("space", path);
+  co_return space;
 }
 
 async::Task<Result<Space>> Paths::space(Path path) {
-  using Found = Result<Space>;
-  return following<Found>(std::move(path), true, [this](const Path& at) -> async::Task<Found> {
-    auto space = co_await engine_.space(caller_, at.spot());
-    if (space && space->type == FileType::symlink) co_return is_link("space", at);
-    co_return space;
-  });
+  return following<Result<Space>>(std::move(path), true, [this](const Path& at) { return space_once(at); });
 }
 
 async::Task<Result<Page>> Paths::list(Path path) {
@@ -154,47 +169,50 @@ async::Task<Result<Made>> Paths::make_node(Path path, FileType type, Engine::Dev
   });
 }
 
+/// A server may remove either kind (RFC 8881 18.25); the caller said which.
+async::Task<Status> Paths::remove_once(const Path& path, Engine::Removed what) {
+  const char* operation = name_of(what);
+  auto found = co_await engine_.find(caller_, path.spot());
+  if (!found) co_return found.error();
+  const bool is_directory = found->attributes && found->attributes->type == FileType::directory;
+  if (is_directory && what == Engine::Removed::file) {
+    co_return refused(EISDIR, operation, path, "this is a directory; remove it as one");
+  }
+  if (!is_directory && what == Engine::Removed::directory) {
+    co_return refused(ENOTDIR, operation, path, "this is not a directory");
+  }
+  co_return without_value(co_await engine_.remove(caller_, path.directory(), path.last(), what));
+}
+
 async::Task<Status> Paths::remove(Path path, Engine::Removed what) {
-  const bool directory = what == Engine::Removed::directory;
-  const char* operation = directory ? "rmdir" : "remove";
-  if (path.is_begin()) co_return refused(EACCES, operation, path, kBegin);
-  co_return co_await following<Status>(
-      std::move(path), false, [=, this](const Path& at) -> async::Task<Status> {
-        // A server may remove either kind (RFC 8881 18.25); the caller said which.
-        auto found = co_await engine_.find(caller_, at.spot());
-        if (!found) co_return found.error();
-        const bool is_directory = found->attributes && found->attributes->type == FileType::directory;
-        if (is_directory && !directory) {
-          co_return refused(EISDIR, operation, at, "this is a directory; remove it as one");
-        }
-        if (!is_directory && directory) co_return refused(ENOTDIR, operation, at, "this is not a directory");
-        auto removed = co_await engine_.remove(caller_, at.directory(), at.last(), what);
-        if (!removed) co_return removed.error();
-        co_return Status();
-      });
+  if (path.is_begin()) co_return refused(EACCES, name_of(what), path, kBegin);
+  co_return co_await following<Status>(std::move(path), false,
+                                       [=, this](const Path& at) { return remove_once(at, what); });
+}
+
+async::Task<Status> Paths::rename_once(const Path& from, const Path& to) {
+  co_return without_value(
+      co_await engine_.rename(caller_, from.directory(), from.last(), to.directory(), to.last()));
 }
 
 async::Task<Status> Paths::rename(Path from, Path to) {
   if (from.is_begin()) co_return refused(EACCES, "rename", from, kBegin);
   if (to.is_begin()) co_return refused(EACCES, "rename", to, kBegin);
   co_return co_await following_both<Status>(
-      std::move(from), std::move(to), [this](const Path& first, const Path& second) -> async::Task<Status> {
-        auto renamed = co_await engine_.rename(caller_, first.directory(), first.last(), second.directory(),
-                                               second.last());
-        if (!renamed) co_return renamed.error();
-        co_return Status();
-      });
+      std::move(from), std::move(to),
+      [this](const Path& first, const Path& second) { return rename_once(first, second); });
+}
+
+async::Task<Status> Paths::link_once(const Path& existing, const Path& created) {
+  co_return without_value(
+      co_await engine_.link(caller_, existing.spot(), created.directory(), created.last()));
 }
 
 async::Task<Status> Paths::link(Path existing, Path created) {
   if (created.is_begin()) co_return refused(EEXIST, "link", created, kBegin);
   co_return co_await following_both<Status>(
       std::move(existing), std::move(created),
-      [this](const Path& object, const Path& name) -> async::Task<Status> {
-        auto linked = co_await engine_.link(caller_, object.spot(), name.directory(), name.last());
-        if (!linked) co_return linked.error();
-        co_return Status();
-      });
+      [this](const Path& object, const Path& name) { return link_once(object, name); });
 }
 
 async::Task<Status> Paths::set_attributes(Path path, SetAttributes changes, bool follow) {
@@ -205,15 +223,17 @@ async::Task<Status> Paths::set_attributes(Path path, SetAttributes changes, bool
   co_return Status();
 }
 
-async::Task<Result<Opened>> Paths::open(Path path, Access access, std::optional<Engine::Creation> creation) {
+async::Task<Result<Opened>> Paths::open_once(const Path& path, Access access,
+                                             std::optional<Engine::Creation> creation) {
+  // A link may have led to where the path begins, or its caller.
   if (path.is_begin()) co_return refused(EISDIR, "open", path, "this is a directory");
+  co_return co_await engine_.open_at(caller_, path.directory(), path.last(), access, creation);
+}
+
+async::Task<Result<Opened>> Paths::open(Path path, Access access, std::optional<Engine::Creation> creation) {
   const bool follow = !creation || !creation->exclusive;
-  co_return co_await following<Result<Opened>>(
-      std::move(path), follow, [&](const Path& at) -> async::Task<Result<Opened>> {
-        // A link may have led to where the path begins.
-        if (at.is_begin()) co_return refused(EISDIR, "open", at, "this is a directory");
-        co_return co_await engine_.open_at(caller_, at.directory(), at.last(), access, creation);
-      });
+  return following<Result<Opened>>(std::move(path), follow,
+                                   [=, this](const Path& at) { return open_once(at, access, creation); });
 }
 
 }  // namespace nfsrdma::engine

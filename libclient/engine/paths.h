@@ -46,6 +46,16 @@ class Paths {
   async::Task<Result<Opened>> open(Path path, Access access, std::optional<Engine::Creation> creation);
 
  private:
+  // As the path stands.
+  async::Task<Result<Object>> find_once(const Path& path, bool follow);
+  async::Task<Result<Rights>> access_once(const Path& path, unsigned wanted);
+  async::Task<Result<Space>> space_once(const Path& path);
+  async::Task<Status> remove_once(const Path& path, Engine::Removed what);
+  async::Task<Status> rename_once(const Path& from, const Path& to);
+  async::Task<Status> link_once(const Path& existing, const Path& created);
+  async::Task<Result<Opened>> open_once(const Path& path, Access access,
+                                        std::optional<Engine::Creation> creation);
+
   /// What `run(path)` gives, when no symbolic link is in its way any more. `last`: nor at its end.
   template <class R, class Run>
   async::Task<R> following(Path path, bool last, Run run);

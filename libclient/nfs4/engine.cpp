@@ -159,14 +159,14 @@ Nfs4File& ours(const ServerFileRef& file) {
 }  // namespace
 
 Nfs4Engine::Nfs4Engine(Session& session) : session_(session), objects_(session), files_(session) {
-  session_.on_delegation_end([this](const nfs_fh4& handle) {
+  session_.delegations().on_end([this](const nfs_fh4& handle) {
     if (delegation_end_) delegation_end_(handle);
     files_.unpark(handle);
   });
 }
 
 Nfs4Engine::~Nfs4Engine() {
-  session_.on_delegation_end(nullptr);
+  session_.delegations().on_end(nullptr);
 }
 
 // ---- names and objects ----
@@ -463,7 +463,7 @@ async::Task<Result<std::uint64_t>> Nfs4Engine::copy(ServerFileRef from, std::uin
 // ---- what is known without asking ----
 
 std::uint64_t Nfs4Engine::modifications(const FileHandle& object) const {
-  return session_.modifications(object);
+  return session_.modifications().of(object);
 }
 
 std::chrono::seconds Nfs4Engine::delegated_for() const {

@@ -38,34 +38,6 @@ verifier4 unique_verifier(async::Loop& loop) {
   return std::bit_cast<verifier4>(loop.random<std::uint64_t>());
 }
 
-OPEN4args open_arguments(const Session& session, const Open& open) {
-  OPEN4args args;
-  // Who writes gains nothing by one; without a backchannel there is nobody to recall it from.
-  const bool wanted = open.access == OPEN4_SHARE_ACCESS_READ && session.wants_delegations();
-  args.share_access =
-      open.access | (wanted ? OPEN4_SHARE_ACCESS_WANT_READ_DELEG : OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
-  args.share_deny = OPEN4_SHARE_DENY_NONE;
-  args.owner.clientid = session.facts().client_id;
-  xdr::Message owner;
-  xdr::Encoder(owner).u64(open.owner);
-  const auto bytes = owner.stream.bytes();
-  args.owner.owner.value.assign(bytes.begin(), bytes.end());
-  return args;
-}
-
-OPEN4args open_previous(const Session& session, const Open& open) {
-  OPEN4args args = open_arguments(session, open);
-  args.share_access = open.access;
-  args.claim = open_claim4::of<CLAIM_PREVIOUS>(open.delegation ? OPEN_DELEGATE_READ : OPEN_DELEGATE_NONE);
-  return args;
-}
-
-OPEN4args open_by_handle(const Session& session, const Open& open) {
-  OPEN4args args = open_arguments(session, open);
-  args.claim = open_claim4::of<CLAIM_FH>();
-  return args;
-}
-
 OpenFile::OpenFile(Session& session)
     : session_(session),
       state_changed_(session.loop()),
@@ -75,7 +47,7 @@ OpenFile::OpenFile(Session& session)
 
 OpenFile::~OpenFile() {
   session_.loop().drop(commit_task_);
-  if (is_open_) session_.release(open_);
+  if (is_open_) session_.opens().release(open_);
   if (siblings_) std::erase(*siblings_, this);
 }
 
@@ -295,15 +267,15 @@ async::Task<Status> OpenFile::commit(After* after) {
 }
 
 async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
-  if (known_ && known_->wanted == wanted && open_.delegated() && session_.delegations_good() &&
+  if (known_ && known_->wanted == wanted && open_.delegated() && session_.delegations().good() &&
       known_->delegation == open_.delegation->stateid &&
-      known_->modifications == session_.modifications(open_.file)) {
+      known_->modifications == session_.modifications().of(open_.file)) {
     co_return known_->attributes;
   }
   known_.reset();
   WireAttributes attributes;
   bool decoded = true;
-  const std::uint64_t before = session_.modifications(open_.file);
+  const std::uint64_t before = session_.modifications().of(open_.file);
   auto done = co_await on_file(
       "GETATTR", [&](Compound& compound) { compound.add<op::GETATTR>({wanted}); },
       [&](CompoundReply& reply) {
@@ -319,7 +291,7 @@ async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
 }
 
 void OpenFile::know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of) {
-  if (!open_.delegated() || as_of != session_.modifications(open_.file)) return;
+  if (!open_.delegated() || as_of != session_.modifications().of(open_.file)) return;
   known_.emplace(Known{wanted, open_.delegation->stateid, as_of, attributes});
 }
 
@@ -356,7 +328,7 @@ std::uint32_t OpenFile::Sharing::needed() const {
 /// false where there is nothing left to give up.
 async::Task<bool> OpenFile::look_again(stateid4& used, nfsstat4 status, int tries) {
   // An OPEN that came first; its Reply tells what there is now (RFC 8881 9.10).
-  if (status == NFS4ERR_OLD_STATEID && open_.stateid == used && session_.opening()) {
+  if (status == NFS4ERR_OLD_STATEID && open_.stateid == used && !session_.openings().empty()) {
     (void)co_await state_changed_.wait_until(session_.loop().now() + kOpenOvertakes);
   }
   const bool same = open_.stateid == used;
@@ -369,9 +341,10 @@ async::Task<bool> OpenFile::look_again(stateid4& used, nfsstat4 status, int trie
 /// OLD_STATEID (RFC 8881 8.2.2; Ganesha 4 does).
 /// Where it is refused whoever uses the file hears of it.
 async::Task<void> OpenFile::open_once_more() {
-  session_.lose_locks(open_);
+  session_.lock_recovery().lose(open_);
   open_.access = sharing_.needed();
-  (void)co_await session_.reopen(state_, open_.stateid, NFS4ERR_BAD_STATEID, session_.default_deadline());
+  (void)co_await session_.open_recovery().reopen(state_, open_.stateid, NFS4ERR_BAD_STATEID,
+                                                 session_.default_deadline());
 }
 
 async::Task<bool> OpenFile::settled(async::TimePoint deadline) {
@@ -394,7 +367,7 @@ async::Task<Status> OpenFile::give_up_state() {
     // DELEGRETURN comes last: what the server says to it does not keep the file open.
     std::optional<stateid4> returned;
     if (open_.delegation) {
-      session_.returns_delegation(open_);
+      session_.delegations().about_to_return(open_);
       returned = open_.delegation->stateid;
       compound.add<op::DELEGRETURN>({*returned});
     }
@@ -405,18 +378,18 @@ async::Task<Status> OpenFile::give_up_state() {
     const bool gone = closed && returned && reply->take<op::DELEGRETURN>();
     if (open_.delegation && open_.delegation->returning) {
       if (gone) open_.delegation.reset();
-      if (!gone) session_.start_return(open_);
+      if (!gone) session_.delegations().start_return(open_);
     }
     if (!reply) co_return reply.error();
     if (closed) {
-      session_.closed(used);
+      session_.openings().closed(used);
       // Another one by now: of an OPEN that came behind.
       if (open_.stateid.other != used.other) co_return Status();
       if (sharing_.needed() != 0) {
         co_await open_once_more();
         co_return Status();
       }
-      session_.release(open_);
+      session_.opens().release(open_);
       is_open_ = false;
       co_return Status();
     }
@@ -425,9 +398,9 @@ async::Task<Status> OpenFile::give_up_state() {
     const bool again = co_await look_again(used, status, tries);
     if (sharing_.needed() != 0) co_return Status();
     if (again) continue;
-    if (Session::is_revoked(status)) session_.free_beside(used);
-    session_.closed(used);
-    session_.release(open_);
+    if (Session::is_revoked(status)) session_.leftovers().free_beside(used);
+    session_.openings().closed(used);
+    session_.opens().release(open_);
     is_open_ = false;
     co_return Status();
   }

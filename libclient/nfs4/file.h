@@ -14,7 +14,7 @@
 //
 // While the file is delegated to this client nobody else changes it: its attributes are asked for once.
 //
-// A stateid that the server no longer knows is had again (Session::reopen) and the operation repeated. What
+// A stateid that the server no longer knows is had again (OpenRecovery::reopen) and the operation repeated. What
 // it cannot be had again for, and locks that were lost (locks.h), are what every further use gives.
 //
 // OpenFiles (open_files.h) makes them, and shares each between all who open the file on behalf of one caller.
@@ -33,6 +33,7 @@
 #include "async/under_way.h"
 #include "nfs4/convert.h"
 #include "nfs4/loss_limit.h"
+#include "nfs4/open_arguments.h"
 #include "nfs4/session.h"
 #include "nfs4/uncommitted.h"
 
@@ -40,11 +41,6 @@ namespace nfsrdma::nfs4 {
 
 /// One that nobody else makes: for EXCLUSIVE4_1.
 verifier4 unique_verifier(async::Loop& loop);
-/// OPEN's arguments but for openhow and claim.
-OPEN4args open_arguments(const Session& session, const Open& open);
-/// The same for a file that was open before: in the grace period, and otherwise.
-OPEN4args open_previous(const Session& session, const Open& open);
-OPEN4args open_by_handle(const Session& session, const Open& open);
 
 class OpenFile {
  public:
@@ -70,7 +66,7 @@ class OpenFile {
   /// `after`: of the last COMMIT; none where nothing was to be committed.
   async::Task<Status> commit(After* after = nullptr);
   async::Task<Result<WireAttributes>> attributes(bitmap4 wanted);
-  /// What another call has brought, while Session::modifications() was `as_of`.
+  /// What another call has brought, while Session::modifications() of it were `as_of`.
   void know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of);
   async::Task<Status> set_attributes(SetAttributes changes);
 
@@ -216,7 +212,8 @@ async::Task<Status> OpenFile::on_file(const char* what, Add add, Take take) {
     }
     const bool again = co_await losses.again(Session::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, what, open_.path);
-    if (auto done = co_await session_.reopen(state_, used, status, deadline); !done) co_return done;
+    if (auto done = co_await session_.open_recovery().reopen(state_, used, status, deadline); !done)
+      co_return done;
   }
 }
 

@@ -147,10 +147,10 @@ async::Task<Status> OpenFile::between(OpenFile& from, OpenFile& to, const char* 
     const bool again = co_await losses.again(Session::is_lost_state(status));
     if (!again) co_return session.error_of(*reply, what, to.open_.path);
     // The server does not say which of the two it was.
-    auto first = co_await session.reopen(from.state_, used_from, status, deadline);
+    auto first = co_await session.open_recovery().reopen(from.state_, used_from, status, deadline);
     if (!first) co_return first;
     if (&from == &to) continue;
-    auto second = co_await session.reopen(to.state_, used_to, status, deadline);
+    auto second = co_await session.open_recovery().reopen(to.state_, used_to, status, deadline);
     if (!second) co_return second;
   }
 }

@@ -1,23 +1,51 @@
-// The connections of a session (RFC 8881 2.10.3): which of them takes a call, and how the server gets to know
-// one.
+#include "nfs4/lanes.h"
+
 #include <algorithm>
 #include <cerrno>
 
+#include "async/backoff.h"
 #include "async/buggify.h"
-#include "nfs4/session.h"
+#include "nfs4/callback.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
+namespace {
 
-Session::Lane& Session::add_lane(rpc::Channel& channel) {
+using namespace std::chrono_literals;
+
+constexpr async::Clock::duration kBetweenMendings = 1s;
+
+}  // namespace
+
+Lanes::Lanes(Calls& calls, rpc::Channel& first, std::uint32_t callback_slots, BackwardSink backward)
+    : calls_(calls),
+      callback_slots_(callback_slots),
+      backward_(std::move(backward)),
+      bind_ended_(first.loop()) {
+  add_lane(first).bound = true;  // CREATE_SESSION goes over it
+}
+
+Lanes::~Lanes() {
+  for (const auto& lane : lanes_) {
+    lane->channel.set_link_sink(nullptr);
+    lane->channel.set_backward(nullptr);
+    lane->channel.hold(false);
+  }
+}
+
+Lanes::Lane& Lanes::add_lane(rpc::Channel& channel) {
   Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(*this, channel));
   channel.set_link_sink([this, &lane](bool up) { on_link(lane, up); });
   channel.set_backward(&lane);
-  hold_connections();
+  hold_all();
   return lane;
 }
 
-async::Task<Status> Session::add(rpc::Channel& channel, async::TimePoint deadline) {
+Lanes::Lane& Lanes::lane_of(const rpc::Channel& channel) {
+  return **std::ranges::find_if(lanes_, [&](const auto& lane) { return &lane->channel == &channel; });
+}
+
+async::Task<Status> Lanes::add(rpc::Channel& channel, async::TimePoint deadline) {
   Lane& lane = add_lane(channel);
   lane.binding = true;  // below, not by on_link()
   const auto connected = co_await channel.connect(deadline);
@@ -26,75 +54,88 @@ async::Task<Status> Session::add(rpc::Channel& channel, async::TimePoint deadlin
   co_return connected;
 }
 
-std::size_t Session::usable_connections() const {
+std::size_t Lanes::usable() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(lanes_, [](const auto& lane) { return lane->usable(); }));
 }
 
-/// The connection for the next call. With none that stands it waits for the first.
-Session::Lane& Session::route() {
+rpc::Channel& Lanes::route() {
   Lane* best = lanes_.front().get();
-  if (lanes_.size() == 1) return *best;
-  const bool any = async::buggify(loop());
+  if (lanes_.size() == 1) return best->channel;
+  const bool any = async::buggify(calls_.loop());
   for (const auto& lane : lanes_) {
     if (!lane->usable()) continue;
-    if (any) return *lane;
+    if (any) return lane->channel;
     if (!best->usable() || lane->channel.load() < best->channel.load()) best = lane.get();
   }
-  return *best;
+  return best->channel;
 }
 
-/// What the backchannel can take (U13): what fits every connection that stands, both ways and without chunks.
-channel_attrs4 Session::backchannel_attributes() const {
-  const bool some_up = std::ranges::any_of(lanes_, [](const auto& lane) { return lane->channel.up(); });
-  std::uint32_t receive = ~0U, send = ~0U;
-  for (const auto& lane : lanes_) {
-    if (some_up && !lane->channel.up()) continue;  // what it will be able to take is not known
-    receive = std::min(receive, lane->channel.facts().reply_threshold);
-    send = std::min(send, lane->channel.facts().call_threshold);
+// ---- calls without a session ----
+
+async::Task<Result<CompoundReply>> Lanes::call_alone(Compound compound, async::TimePoint deadline) {
+  return call_patiently(std::move(compound), deadline, nullptr);
+}
+
+/// `over`: the connection that it has to go over, if that matters.
+async::Task<Result<CompoundReply>> Lanes::call_patiently(Compound compound, async::TimePoint deadline,
+                                                         rpc::Channel* over) {
+  async::Backoff delay(50ms, 2s);
+  for (;;) {
+    auto reply = co_await calls_.call_over(over != nullptr ? *over : route(), compound, deadline);
+    if (over == nullptr && Calls::was_handed_back(reply)) continue;
+    const bool wait = reply && reply->status() == NFS4ERR_DELAY;
+    if (!wait || calls_.loop().now() + delay.next() >= deadline) {
+      lanes_.front()->channel.give_back(compound.take_message());
+      co_return reply;
+    }
+    co_await calls_.loop().sleep_for(delay.take());
   }
-  return back_channel(receive, send, std::max(options_.callback_slots, 1U));
 }
 
-void Session::on_link(Lane& lane, bool up) {
+// ---- binding ----
+
+void Lanes::on_link(Lane& lane, bool up) {
   if (up) {
     bind_if_needed(lane);
     return;
   }
   lane.bound = false;
-  if (usable_connections() != 0) lane.channel.hand_calls_back();
+  if (usable() != 0) lane.channel.hand_calls_back();
 }
 
-void Session::bind_if_needed(Lane& lane) {
+void Lanes::bind_if_needed(Lane& lane) {
   // Alone and without a backchannel it is known by the first SEQUENCE (RFC 8881 2.10.3.1).
   if (lanes_.size() == 1 && !wants_backchannel()) lane.bound = true;
-  if ((open_ || closing_) && !lane.bound && !lane.binding && !lane.refused && lane.channel.up())
-    beside_.spawn(bind(lane));
+  if (calls_.phase() != Calls::Phase::beginning && !lane.bound && !lane.binding && !lane.refused &&
+      lane.channel.up())
+    calls_.beside().spawn(bind(lane));
 }
 
-/// After CREATE_SESSION over `bound`: the others are strangers to the new session.
-void Session::rebind_all(const rpc::Channel& bound) {
+void Lanes::rebind_all(const rpc::Channel& bound) {
   for (const auto& lane : lanes_) lane->bound = &lane->channel == &bound;
   for (const auto& lane : lanes_) bind_if_needed(*lane);
 }
 
-/// `again`: the server has lost sight of the connection as a backchannel.
-async::Task<void> Session::bind(Lane& lane, bool again) {
-  if (lane.binding || (lane.bound && !again)) co_return;
-  lane.binding = true;
-  Compound compound(channel_.take_message(), options_.credential, facts_.minor_version,
-                    "BIND_CONN_TO_SESSION", false);
-  const sessionid4 session = facts_.session_id;
+Compound Lanes::bind_arguments() {
+  Compound compound = calls_.begin_alone("BIND_CONN_TO_SESSION");
   BIND_CONN_TO_SESSION4args args;
-  args.bctsa_sessid = session;
+  args.bctsa_sessid = calls_.facts().session_id;
   args.bctsa_dir = wants_backchannel() ? CDFC4_FORE_OR_BOTH : CDFC4_FORE;
   args.bctsa_use_conn_in_rdma_mode = false;
   compound.add<op::BIND_CONN_TO_SESSION>(args);
-  auto reply = co_await call_raw(compound, default_deadline(), &lane.channel);
-  channel_.give_back(compound.take_message());
+  return compound;
+}
+
+/// `again`: the server has lost sight of the connection as a backchannel.
+async::Task<void> Lanes::bind(Lane& lane, bool again) {
+  if (lane.binding || (lane.bound && !again)) co_return;
+  lane.binding = true;
+  const sessionid4 session = calls_.facts().session_id;
+  auto reply = co_await call_patiently(bind_arguments(), calls_.default_deadline(), &lane.channel);
   lane.binding = false;
   bind_ended_.notify_all();
-  if (session != facts_.session_id) {
+  if (session != calls_.facts().session_id) {
     bind_if_needed(lane);
     co_return;
   }
@@ -104,27 +145,60 @@ async::Task<void> Session::bind(Lane& lane, bool again) {
     lane.bound = true;
     co_return;
   }
-  const nfsstat4 status = reply->failed_status();
-  if (status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION || status == NFS4ERR_STALE_CLIENTID) {
-    start_recovery("the session is gone");
+  if (Calls::is_lost_session(reply->failed_status())) {
+    calls_.start_recovery("the session is gone");
     co_return;
   }
   lane.refused = true;
-  hold_connections();
-  notices_(error_of(*reply, "BIND_CONN_TO_SESSION", channel_.server()).text());
+  hold_all();
+  calls_.notice(calls_.error_of(*reply, "BIND_CONN_TO_SESSION", calls_.server()).text());
 }
 
-/// CONN_NOT_BOUND_TO_SESSION: the server does not take the connection for one of the session's (RFC 8881
-/// 2.10.3.1). False if neither this one nor another can be had for the session, which is then of no use.
-async::Task<bool> Session::bind_again(Lane& lane, async::Clock::duration pause, async::TimePoint deadline) {
+async::Task<bool> Lanes::bind_again(const rpc::Channel& channel, async::Clock::duration pause,
+                                    async::TimePoint deadline) {
+  Lane& lane = lane_of(channel);
   if (lane.binding) {
     (void)co_await bind_ended_.wait_until(deadline);
   } else if (lane.channel.up()) {
     co_await bind(lane);
   } else {
-    co_await loop().sleep_for(pause);
+    co_await calls_.loop().sleep_for(pause);
   }
-  co_return !recovering_ && (!lane.refused || usable_connections() != 0);
+  co_return !calls_.recovering() && (!lane.refused || usable() != 0);
+}
+
+// ---- the backchannel ----
+
+channel_attrs4 Lanes::backchannel_attributes() const {
+  const bool some_up = std::ranges::any_of(lanes_, [](const auto& lane) { return lane->channel.up(); });
+  std::uint32_t receive = ~0U, send = ~0U;
+  for (const auto& lane : lanes_) {
+    if (some_up && !lane->channel.up()) continue;  // what it will be able to take is not known
+    receive = std::min(receive, lane->channel.facts().reply_threshold);
+    send = std::min(send, lane->channel.facts().call_threshold);
+  }
+  return back_channel(receive, send, std::max(callback_slots_, 1U));
+}
+
+void Lanes::mend_backchannel(bool by_new_session) {
+  const async::TimePoint now = calls_.loop().now();
+  if (!calls_.facts().backchannel || now - last_mended_ <= kBetweenMendings) return;
+  last_mended_ = now;
+  if (by_new_session)
+    return calls_.start_recovery("the server has lost track of its calls to this client", true);
+  for (const auto& lane : lanes_) {
+    if (!lane->binding && !lane->refused && lane->channel.up()) calls_.beside().spawn(bind(*lane, true));
+  }
+}
+
+void Lanes::hold(bool recallable) {
+  recallable_ = recallable;
+  hold_all();
+}
+
+void Lanes::hold_all() {
+  const bool held = !calls_.ending() && (lanes_.size() > 1 || recallable_);
+  for (const auto& lane : lanes_) lane->channel.hold(held && !lane->refused);
 }
 
 }  // namespace nfsrdma::nfs4

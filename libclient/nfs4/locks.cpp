@@ -27,7 +27,7 @@ LockHolder holder_of(const Session& session, const LOCK4denied& denied) {
   LockHolder out;
   out.range = {denied.offset, denied.length};
   out.write = denied.locktype == WRITE_LT || denied.locktype == WRITEW_LT;
-  if (const auto own = session.own_lock_owner(denied.owner)) {
+  if (const auto own = own_number(denied.owner, session.facts().client_id)) {
     out.ours = true;
     out.owner = *own;
   }
@@ -71,7 +71,7 @@ LOCK4args arguments(const Session& session, const Open& open, const LockState& s
   } else {
     open_to_lock_owner4& locker = args.locker.emplace<true>();
     locker.open_stateid = open.current();
-    locker.lock_owner = session.lock_owner(request.owner);
+    locker.lock_owner = lock_owner_of(session.facts().client_id, request.owner);
   }
   return args;
 }
@@ -141,10 +141,11 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
     if (!again) co_return session_.error_of(*reply, "LOCK", open.path);
     if (state->stateid != used_lock) continue;  // claimed again meanwhile
     if (used_lock) {
-      session_.lose_locks(open, request.owner, session_.error_of(*reply, "LOCK", open.path));
+      session_.lock_recovery().lose(open, request.owner, session_.error_of(*reply, "LOCK", open.path));
       continue;
     }
-    auto reopened = co_await session_.reopen(file->shared_state(), used_open, status, deadline);
+    auto reopened =
+        co_await session_.open_recovery().reopen(file->shared_state(), used_open, status, deadline);
     if (!reopened) co_return reopened;
   }
 }
@@ -203,7 +204,7 @@ async::Task<Status> Locks::wait(std::shared_ptr<OpenFile> file, LockRequest requ
                                 std::shared_ptr<LockWait> cancelled) {
   auto waiter = cancelled ? std::move(cancelled) : std::make_shared<LockWait>(session_.loop());
   // From before the first LOCK on: the server's call may overtake the Reply.
-  const Session::LockWaiting waiting(session_, file->handle(), request.owner, *waiter);
+  const LockWaits::Guard waiting(session_.lock_waits(), file->handle(), request.owner, *waiter);
   const bool told = file->state().notifies_locks && session_.facts().backchannel;
   async::Backoff pause(told ? kFirstPollBeside : kFirstPoll, told ? kSlowestPollBeside : kSlowestPoll);
   for (;;) {
@@ -230,7 +231,7 @@ async::Task<Result<std::optional<LockHolder>>> Locks::test(std::shared_ptr<OpenF
   args.locktype = request.write ? WRITE_LT : READ_LT;
   args.offset = request.range.offset;
   args.length = request.range.length;
-  args.owner = session_.lock_owner(request.owner);
+  args.owner = lock_owner_of(session_.facts().client_id, request.owner);
   compound.add<op::LOCKT>(args);
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
@@ -275,7 +276,7 @@ async::Task<Status> Locks::unlock(std::shared_ptr<OpenFile> file, std::uint64_t 
     if (state->stateid != used) continue;  // claimed again meanwhile
     // Gone: so is this lock, as was wanted. What else the owner had is lost.
     state->held.unlock(range);
-    session_.lose_locks(open, owner, session_.error_of(*reply, "LOCKU", open.path));
+    session_.lock_recovery().lose(open, owner, session_.error_of(*reply, "LOCKU", open.path));
     co_return Status();
   }
 }

@@ -239,7 +239,7 @@ async::Task<Result<Created>> Objects::create_once(Caller caller, Spot directory,
 
 async::Task<Result<Created>> Objects::make_directory(Caller caller, Spot directory, std::string name,
                                                      SetAttributes changes, Wanted wanted) {
-  return create(std::move(caller), directory, std::move(name), createtype4::of<NF4DIR>(), changes,
+  return create(std::move(caller), std::move(directory), std::move(name), createtype4::of<NF4DIR>(), changes,
                 std::move(wanted), {}, "mkdir");
 }
 
@@ -247,7 +247,7 @@ async::Task<Result<Created>> Objects::make_symlink(Caller caller, Spot directory
                                                    std::string text, SetAttributes changes, Wanted wanted) {
   // The text stays here for as long as the call: DDP-eligible bytes are not copied into the Compound.
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-  co_return co_await create(std::move(caller), directory, std::move(name),
+  co_return co_await create(std::move(caller), std::move(directory), std::move(name),
                             createtype4::of<NF4LNK>(linktext4{bytes}), changes, std::move(wanted), text,
                             "symlink");
 }
@@ -272,8 +272,8 @@ async::Task<Result<Created>> Objects::make_node(Caller caller, Spot directory, s
     default:
       co_return status_error(NFS4ERR_BADTYPE, "mknod", name);
   }
-  co_return co_await create(std::move(caller), directory, std::move(name), made, changes, std::move(wanted),
-                            std::string(), "mknod");
+  co_return co_await create(std::move(caller), std::move(directory), std::move(name), made, changes,
+                            std::move(wanted), std::string(), "mknod");
 }
 
 async::Task<Result<DirectoryChange>> Objects::remove_once(Caller caller, Spot directory, std::string name,

@@ -140,7 +140,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   std::uint64_t owner_of(const Caller& caller);
   [[nodiscard]] OPEN4args arguments(const Opening& what);
   OpenRef adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
-                const Session::Opening& guard, const CompoundReply& reply);
+                const Openings::Guard& guard, const CompoundReply& reply);
   OpenRef count_in(std::shared_ptr<OpenFile> file, std::uint32_t access);
   void remember(const std::shared_ptr<OpenFile>& file);
   void forget(const OpenFile& file);
@@ -166,7 +166,7 @@ std::uint64_t OpenTable::owner_of(const Caller& caller) {
   std::vector<std::byte> who;
   if (caller) who.assign(caller->encoded().begin(), caller->encoded().end());
   auto [at, fresh] = owners_.try_emplace(std::move(who));
-  if (fresh) at->second = session_.next_owner();
+  if (fresh) at->second = session_.opens().next_owner();
   return at->second;
 }
 
@@ -206,7 +206,7 @@ OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access
 /// same caller has it open. Where that state is there no more, complete() has the file opened again, if
 /// nothing newer is known.
 OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
-                         const Session::Opening& guard, const CompoundReply& reply) {
+                         const Openings::Guard& guard, const CompoundReply& reply) {
   const std::uint64_t owner = owner_of(what.caller);
   const auto found = files_.find({std::string(handle.chars()), owner});
   std::shared_ptr<OpenFile> file = found != files_.end() ? found->second : nullptr;
@@ -219,25 +219,25 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4
     file->open_.stateid = ok.stateid;
     file->open_.epoch = session_.epoch();
     file->open_.reclaimable = false;  // until it is known to be there
-    session_.hold(file->state_);
+    session_.opens().hold(file->state_);
     file->is_open_ = true;
     remember(file);
   }
   Open& open = file->open_;
   if (guard.is_over(ok.stateid, reply)) {
-    if (reply.epoch() == session_.epoch()) session_.take_delegation(open, ok.delegation);
+    if (reply.epoch() == session_.epoch()) session_.delegations().take(open, ok.delegation);
     return count_in(std::move(file), what.access);
   }
   if (ok.stateid.other != open.stateid.other) {
     // The server knew nothing of the one before, or has closed it already.
-    session_.lose_locks(open);
+    session_.lock_recovery().lose(open);
     open.lost.reset();
   }
   open.opened(ok.stateid, what.access);
   open.epoch = session_.epoch();
   open.reclaimable = true;
   open.notifies_locks = (ok.rflags & OPEN4_RESULT_MAY_NOTIFY_LOCK) != 0;
-  session_.take_delegation(open, ok.delegation);
+  session_.delegations().take(open, ok.delegation);
   return count_in(std::move(file), what.access);
 }
 
@@ -265,12 +265,12 @@ async::Task<Status> OpenTable::complete(std::shared_ptr<OpenFile> file) {
   Open& open = file->open_;
   if ((file->sharing_.needed() & ~open.access) == 0) co_return Status();
   open.access |= file->sharing_.needed();
-  co_return co_await session_.renew_open(file->state_);
+  co_return co_await session_.open_recovery().renew(file->state_);
 }
 
 async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory, SetAttributes changes,
                                                    Wanted wanted) {
-  const Session::Opening guard(session_);
+  const Openings::Guard guard(session_.openings());
   const auto self = shared_from_this();
   std::array<Spot*, 1> spots{&directory};
   auto compound = co_await compound_at(session_, "open", what.caller, spots, [&](Compound& out) {
@@ -367,7 +367,7 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   const bool delegated = known != files_.end() && what.access == OPEN4_SHARE_ACCESS_READ &&
                          known->second->is_open_ && known->second->open_.delegated() &&
                          (known->second->open_.access & what.access) != 0 &&
-                         known->second->open_.unusable() == nullptr && session_.delegations_good() &&
+                         known->second->open_.unusable() == nullptr && session_.delegations().good() &&
                          !async::buggify(session_.loop());
   if (delegated) {
     // RFC 8881 10.4: nobody changed it, nor who may read it.
@@ -379,13 +379,13 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
     }
     co_return std::move(out);
   }
-  const Session::Opening guard(session_);
+  const Openings::Guard guard(session_.openings());
   Compound compound = session_.begin("open", what.caller);
   if (name) add_name_check(compound, *name);
   compound.add<op::PUTFH>({handle});
   compound.add<op::OPEN>(arguments(what));
   add_getattr(compound, wanted);
-  const std::uint64_t as_of = session_.modifications(handle);
+  const std::uint64_t as_of = session_.modifications().of(handle);
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
   const NameCheck check = name ? take_name_check(*reply, handle) : NameCheck::leads_here;
@@ -441,7 +441,7 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
     if (needed == 0) {
       auto done = co_await file->give_up_state();
       if (!done && file->is_open_ && sharing.needed() == 0) {
-        session_.release(file->open_);
+        session_.opens().release(file->open_);
         file->is_open_ = false;
       }
       if (!file->is_open_) {
@@ -468,7 +468,8 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
 bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
   Open& open = file->open_;
   if (most_parked_ == 0 || async::buggify(session_.loop()) || session_.ending() || !open.delegated() ||
-      open.unusable() != nullptr || open.access != OPEN4_SHARE_ACCESS_READ || !session_.delegations_good()) {
+      open.unusable() != nullptr || open.access != OPEN4_SHARE_ACCESS_READ ||
+      !session_.delegations().good()) {
     return false;
   }
   parked_.put_last(file);
@@ -499,7 +500,7 @@ std::shared_ptr<OpenFile> OpenTable::delegated(const nfs_fh4& handle) {
   if (files_.empty()) return nullptr;  // as mostly while a tree is listed
   for (const auto& [key, file] : of_file(handle)) {
     if (file->is_open_ && file->open_.delegated() && file->open_.unusable() == nullptr) {
-      return session_.delegations_good() ? file : nullptr;
+      return session_.delegations().good() ? file : nullptr;
     }
   }
   return nullptr;

@@ -4,6 +4,7 @@
 
 #include "async/backoff.h"
 #include "async/buggify.h"
+#include "nfs4/status_flags.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -12,8 +13,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr async::Clock::duration kFirstDelay = 20ms, kMostDelay = 2s;
-/// What stands around the data of a READ's Reply or a WRITE's Call, at most. create_session() refuses
-/// sessions that are not larger.
+/// What stands around the data of a READ's Reply or a WRITE's Call, at most. Handshake refuses sessions that
+/// are not larger.
 constexpr std::uint32_t kDataEnvelope = 1024;
 /// How often a call is made again at once, in another slot or session, before there are pauses.
 constexpr int kQuickTries = 4;
@@ -24,119 +25,65 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
     : channel_(channel),
       options_(std::move(options)),
       notices_(std::move(notices)),
-      slot_free_(channel.loop()),
-      slots_idle_(channel.loop()),
-      recovered_(channel.loop()),
-      bind_ended_(channel.loop()),
-      reopened_(channel.loop()),
-      callbacks_(*this, CallbackOptions()),
-      returned_(channel.loop()),
-      beside_(channel.loop()) {
-  slots_.on_free = [this] {
-    if (slot_free_.awaited()) slot_free_.notify_one();
-    if (slots_idle_.awaited()) slots_idle_.notify_all();
-  };
-  slots_.on_retired = [this] {
-    if (slots_idle_.awaited()) slots_idle_.notify_all();
-  };
-  slots_.on_spent = [this] { start_recovery("too many requests went unanswered", true); };
-  add_lane(channel).bound = true;  // CREATE_SESSION goes over it
-}
+      slots_(channel.loop(), counters_),
+      lanes_(*this, channel, options_.callback_slots,
+             [this](rpc::Channel& over, rpcrdma::BackwardId id, fabric::ConstBytes message) {
+               backchannel_.answer(over, id, message);
+             }),
+      lease_(*this),
+      state_(*this, lease_, counters_, options_.recover_expired_locks,
+             [this](bool recallable) { lanes_.hold(recallable); }),
+      backchannel_(state_.delegations, lock_waits_, copies_, slots_, lease_),
+      handshake_({*this, lanes_, slots_, backchannel_.service(), options_}),
+      recovery_({*this, handshake_, state_, slots_, lease_, counters_, options_.timeout}),
+      beside_(channel.loop()) {}
 
 Session::~Session() {
-  closing_ = true;
+  phase_ = Phase::ending;
   beside_.drop();
-  slots_.on_free = slots_.on_retired = slots_.on_spent = nullptr;
-  for (const auto& lane : lanes_) {
-    lane->channel.set_link_sink(nullptr);
-    lane->channel.set_backward(nullptr);
-    lane->channel.hold(false);
-  }
-  if (lease_timer_ != 0) loop().cancel(lease_timer_);
 }
 
-void Session::hold(const std::shared_ptr<Open>& open) {
-  open->number = ++last_open_;
-  open->held = true;
-  opens_.emplace_hint(opens_.end(), open->number, open);
+async::Task<Status> Session::open(async::TimePoint deadline) {
+  auto done = co_await handshake_.begin(deadline);
+  if (!done) co_return done;
+  phase_ = Phase::open;
+  lease_.arm();
+  co_return Status();
 }
 
-void Session::closed(const stateid4& stateid) {
-  for (Opening* opening : openings_) {
-    if (opening->closed_.size() < Opening::kMostClosed) opening->closed_.push_back(stateid.other);
-  }
+async::Task<Status> Session::close(async::TimePoint deadline) {
+  phase_ = Phase::ending;
+  state_.delegations.hold_connections();
+  // A recovery that is under way makes a session, which has to go, too.
+  (void)co_await recovery_.ended(deadline);
+  // What an OPEN that is under way brings has to be given back, too.
+  (void)co_await state_.outstanding.none(deadline);
+  lease_.stop();
+  co_return co_await handshake_.end(deadline);
 }
 
-void Session::release(Open& open) {
-  if (!std::exchange(open.held, false)) return;
-  opens_.erase(open.number);
-  hold_connections();
+SessionHoldings Session::holdings() const {
+  SessionHoldings out;
+  out.slots = slots_.table().size();
+  out.slots_busy = slots_.table().busy();
+  out.slots_retired = slots_.table().retired();
+  out.opens = state_.opens.size();
+  out.delegations = state_.delegations.count();
+  out.locks = state_.opens.locks();
+  return out;
 }
 
 Compound Session::begin(const char* what, const Caller& caller) {
-  return {channel_.take_message(), caller ? *caller : options_.credential, facts_.minor_version, what};
+  return {channel_.take_message(), caller ? *caller : options_.credential, facts().minor_version, what};
 }
 
 std::size_t Session::most_read() const {
   return static_cast<std::size_t>(
-      std::min<std::uint64_t>(facts_.max_read, facts_.max_response - kDataEnvelope));
+      std::min<std::uint64_t>(facts().max_read, facts().max_response - kDataEnvelope));
 }
 std::size_t Session::most_written() const {
   return static_cast<std::size_t>(
-      std::min<std::uint64_t>(facts_.max_write, facts_.max_request - kDataEnvelope));
-}
-
-async::Task<Result<CompoundReply>> Session::call(Compound compound) {
-  return call(std::move(compound), default_deadline());
-}
-
-async::Task<bool> Session::ready(async::TimePoint deadline) {
-  while (recovering_) {
-    const bool in_time = co_await recovered_.wait_until(deadline);
-    if (!in_time) co_return false;
-  }
-  co_return true;
-}
-
-/// Counts a change at its beginning and at its end: what was learnt in between may be of before.
-class Session::Modifying {
- public:
-  Modifying(Session& session, const Changes& changes) : session_(session), changes_(changes) {
-    session_.note(changes_);
-  }
-  ~Modifying() { session_.note(changes_); }
-  Modifying(const Modifying&) = delete;
-  Modifying& operator=(const Modifying&) = delete;
-
- private:
-  Session& session_;
-  const Changes changes_;
-};
-
-void Session::note(const Changes& changes) {
-  if (changes.any) ++changed_any_;
-  if (changes.handle) ++changed_[*changes.handle % changed_.size()];
-}
-
-// ---- slots (RFC 8881 2.10.6) ----
-
-async::Task<std::optional<SlotTable::Use>> Session::wait_for_slot(async::TimePoint deadline) {
-  // Free slots behind a queue that is not moving: the first in it was not told, since nobody gave a slot
-  // back.
-  if (slots_.has_free()) slot_free_.notify_one();
-  const async::TimePoint begun = loop().now();
-  ++counters_.slot_waits;
-  std::optional<SlotTable::Use> use;
-  while (!use) {
-    const bool in_time = co_await slot_free_.wait_until(deadline);
-    if (!in_time) break;
-    use = slots_.take();
-  }
-  // Several may have come free at once: each waiter that is served wakes the next.
-  if (slots_.has_free()) slot_free_.notify_one();
-  counters_.slot_waited_us += static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(loop().now() - begun).count());
-  co_return use;
+      std::min<std::uint64_t>(facts().max_write, facts().max_request - kDataEnvelope));
 }
 
 // ---- calls ----
@@ -151,24 +98,24 @@ Error Session::unknown_outcome(const Compound& compound, const Error& why) const
 }
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
-  const Modifying scope(*this, compound.changes());
+  const Modifications::Scope scope(modifications_, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
   bool in_doubt = false;
   int tries = 0;
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".
     bool is_ready = true;
-    if (recovering_) is_ready = co_await ready(deadline);
+    if (recovering()) is_ready = co_await ready(deadline);
     if (!is_ready) {
       std::string text = "the session with the server could not be had again in time";
-      if (last_recovery_error_) text += " (" + last_recovery_error_->text() + ")";
+      if (recovery_.last_error()) text += " (" + recovery_.last_error()->text() + ")";
       co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
                       text + "; check the server, or give more time with timeo=");
     }
     Attempt attempt;
     auto reply = co_await call_once(compound, deadline, attempt, false);
     in_doubt = in_doubt || attempt.in_doubt;
-    if (attempt.in_doubt && !openings_.empty()) open_in_doubt_ = true;
+    if (attempt.in_doubt) state_.openings.doubt();
     if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
       if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
       const Error why =
@@ -180,7 +127,7 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
     bool again = attempt.verdict == Verdict::again;
     // At the beginning and end of the session there is no recovery.
-    if (attempt.verdict == Verdict::recover) again = recovering_;
+    if (attempt.verdict == Verdict::recover) again = recovering();
     bool pause = again && ++tries > kQuickTries;
     if (attempt.verdict == Verdict::answered) {
       // What stands before the operation that failed would run again: harmless unless it changes something.
@@ -211,128 +158,179 @@ async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, 
   }
 }
 
-/// One request in one slot, from its first transmission to the answer that settles what became of it.
+// ---- calls without a session ----
+
+Compound Session::begin_alone(const char* what) {
+  return {channel_.take_message(), options_.credential, facts().minor_version, what, false};
+}
+
+async::Task<Result<CompoundReply>> Session::call_over(rpc::Channel& channel, Compound& compound,
+                                                      async::TimePoint deadline) {
+  rpcrdma::Call call = compound.release(compound.reply_size().max_inline, deadline);
+  call.health_check = call.first = true;  // the calls that wait for credits wait for this, too
+  rpc::Outcome outcome = co_await channel.call(std::move(call));
+  compound.restore(std::move(outcome.message));
+  co_return reply_of(channel, compound, outcome);
+}
+
+// ---- one try: a request in a slot ----
+
+/// From its first transmission to the answer that settles what became of it.
+struct Session::Request {
+  Compound& compound;
+  SlotTable::Use use;
+  SEQUENCE4args sequence;
+  const async::TimePoint deadline;
+  Attempt& attempt;
+  const bool for_recovery;
+  async::Backoff pause{kFirstDelay, kMostDelay};
+  bool high_lowered = false;
+  /// How many transmissions left, and how many of them the server refused at SEQUENCE, before it looked at the
+  /// request. Where the two differ it may have executed it.
+  std::uint32_t sent = 0, refused = 0;
+  void note_doubt() const { attempt.in_doubt = sent > refused; }
+};
+
 async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async::TimePoint deadline,
-                                                      Attempt& attempt, bool recovering) {
-  std::optional<SlotTable::Use> use;
-  // Whoever waits goes first.
-  if (!slot_free_.awaited()) use = slots_.take();
-  if (!use) use = co_await wait_for_slot(deadline);
+                                                      Attempt& attempt, bool for_recovery) {
+  auto use = slots_.take_now();
+  if (!use) use = co_await slots_.wait(deadline);
   if (!use) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
                     "no session slot came free in time; the server is not answering");
   }
   counters_.highest_slot = std::max(counters_.highest_slot, use->slot());
   // The session may have gone while this waited for a slot.
-  if (recovering_ && !recovering) {
+  if (recovering() && !for_recovery) {
     use->unsent();
     attempt.verdict = Verdict::recover;
     co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(), "the session is gone");
   }
   // What is not idempotent is asked to be kept (RFC 8881 2.10.6.1.3). Only the attributes that come along
   // behind it could exceed what the server keeps, and those may be missing from a Reply.
-  SEQUENCE4args sequence{facts_.session_id, use->sequence(), use->slot(), slots_.highest_busy(),
-                         compound.modifies()};
+  const SEQUENCE4args sequence{facts().session_id, use->sequence(), use->slot(),
+                               slots_.table().highest_busy(), compound.modifies()};
   compound.set_sequence(sequence);
-  const std::uint64_t epoch = epoch_;
-  Transmissions transmissions;
-  async::Backoff pause(kFirstDelay, kMostDelay);
-  bool high_lowered = false;
+  Request request{compound, std::move(*use), sequence, deadline, attempt, for_recovery};
+  const std::uint64_t epoch = facts().epoch;
   for (;;) {
-    Lane& lane = route();
-    const Sent sent{loop().now(), loop().lease_now()};
-    rpc::Outcome outcome = co_await lane.channel.call(compound.release(facts_.max_response, deadline));
+    rpc::Channel& channel = lanes_.route();
+    const Lease::Sent sent = lease_.now();
+    rpc::Outcome outcome = co_await channel.call(compound.release(facts().max_response, deadline));
     compound.restore(std::move(outcome.message));
-    transmissions.sent += outcome.sends;
-    attempt.in_doubt = transmissions.in_doubt();
-    CallCounters& counted = counters_.of(compound.what());
-    counted.ended(compound.message(), outcome);
+    request.sent += outcome.sends;
+    request.note_doubt();
+    auto reply = reply_of(channel, compound, outcome);
     // Its connection has ended, and there are others: the same request there, for the server to recognise.
     if (outcome.failure == rpcrdma::Failure::cancelled) continue;
-    if (outcome.failure != rpcrdma::Failure::none) {
-      if (!attempt.in_doubt) use->unsent();
-      co_return *outcome.error;
-    }
-    CompoundReply reply(lane.channel, std::move(*outcome.reply));
-    reply.set_epoch(epoch);
+    if (outcome.failure != rpcrdma::Failure::none && !attempt.in_doubt) request.use.unsent();
     // RFC 8267 4.5: a Reply that cannot be used leaves the slot retired.
-    const bool begun = reply.begin();
-    counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
-    if (!begun) co_return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
+    if (!reply) co_return reply.error();
+    reply->set_epoch(epoch);
     SEQUENCE4res result;
-    if (reply.take<op::SEQUENCE>(result)) {
-      const bool current = use->current();
-      use->answered();
-      take_sequence(*result.get<NFS4_OK>(), current, sent, recovering);
+    if (reply->take<op::SEQUENCE>(result)) {
+      const bool current = request.use.current();
+      request.use.answered();
+      take_sequence(*result.get<NFS4_OK>(), current, sent, for_recovery);
       // Linux and Ganesha say so behind a good SEQUENCE. They keep the Replies that were asked to be kept.
-      const bool lost = reply.status() == NFS4ERR_RETRY_UNCACHED_REP;
+      const bool lost = reply->status() == NFS4ERR_RETRY_UNCACHED_REP;
       attempt.in_doubt = lost;
       attempt.verdict = lost ? Verdict::again : Verdict::answered;
       co_return reply;
     }
-    const nfsstat4 status = reply.failed_status();
-    const Error error = error_of(reply, compound.what(), channel_.server());
+    const nfsstat4 status = reply->failed_status();
+    const Error error = error_of(*reply, compound.what(), channel_.server());
     if (status == NFS4_OK) co_return error;  // it cannot be decoded: nobody knows what became of it
-    ++transmissions.refused;
-    attempt.in_doubt = transmissions.in_doubt();
-    const bool current = use->current();
-    switch (judge_sequence(status)) {
-      case Refused::wait:
-        if (loop().now() + pause.next() >= deadline) break;
-        co_await loop().sleep_for(pause.take());
-        continue;
-      case Refused::bind: {
-        lane.bound = false;
-        bool bound = current && loop().now() + pause.next() < deadline;
-        if (bound) bound = co_await bind_again(lane, pause.take(), deadline);
-        if (bound) continue;
-        attempt.verdict = Verdict::recover;
-        break;
-      }
-      case Refused::lower_high:
-        if (!high_lowered && current) {
-          high_lowered = true;
-          sequence.sa_highest_slotid = sequence.sa_slotid;
-          compound.set_sequence(sequence);
-          continue;
-        }
-        attempt.verdict = Verdict::recover;
-        break;
-      case Refused::other_slot:
-        if (status == NFS4ERR_BADSLOT && current) slots_.cut(use->slot());
-        attempt.verdict = status == NFS4ERR_BADSLOT && use->slot() == 0 ? Verdict::recover : Verdict::again;
-        use->retire();
-        co_return error;
-      case Refused::executed:
-        use->answered();
-        attempt.in_doubt = true;
-        attempt.verdict = Verdict::again;
-        co_return error;
-      case Refused::session:
-        attempt.verdict = Verdict::recover;
-        break;
-      case Refused::caller:
-        break;
-    }
-    if (!attempt.in_doubt) use->unsent();
-    // The session that it was sent on has been replaced meanwhile.
-    if (attempt.verdict == Verdict::recover && !current && !recovering_) attempt.verdict = Verdict::again;
-    if (attempt.verdict == Verdict::recover && recovering) attempt.verdict = Verdict::failed;
-    co_return error;
+    ++request.refused;
+    request.note_doubt();
+    const bool once_more = co_await goes_on(request, status, channel);
+    if (!once_more) co_return error;
   }
 }
 
-/// What a good SEQUENCE says of the session.
-void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Sent& sent, bool recovering) {
-  last_renewal_ = std::max(last_renewal_, sent.when);
-  leased_until_ = std::max(leased_until_, sent.lease + std::chrono::seconds(facts_.lease_seconds));
-  if (current) {
-    const bool raised = ok.sr_target_highest_slotid > slots_.target();
-    slots_.set_target(async::buggify(loop()) ? 0 : ok.sr_target_highest_slotid);
-    if (raised) slot_free_.notify_all();
+/// What became of one transmission: its Reply with the RPC and COMPOUND headers read, or why there is none.
+Result<CompoundReply> Session::reply_of(rpc::Channel& channel, const Compound& compound,
+                                        rpc::Outcome& outcome) {
+  CallCounters& counted = counters_.of(compound.what());
+  counted.ended(compound.message(), outcome);
+  if (outcome.failure != rpcrdma::Failure::none) return *outcome.error;
+  CompoundReply reply(channel, std::move(*outcome.reply));
+  const bool begun = reply.begin();
+  counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
+  if (!begun) return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
+  return reply;
+}
+
+/// SEQUENCE was refused. Whether the request is to be sent again, in the same slot; else its use of the slot
+/// has ended, and the verdict is there.
+async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel) {
+  SlotTable::Use& use = request.use;
+  Attempt& attempt = request.attempt;
+  const bool current = use.current();
+  switch (judge_sequence(status)) {
+    case Refused::wait:
+      if (loop().now() + request.pause.next() >= request.deadline) break;
+      co_await loop().sleep_for(request.pause.take());
+      co_return true;
+    case Refused::bind: {
+      lanes_.unbound(channel);
+      bool bound = current && loop().now() + request.pause.next() < request.deadline;
+      if (bound) bound = co_await lanes_.bind_again(channel, request.pause.take(), request.deadline);
+      if (bound) co_return true;
+      attempt.verdict = Verdict::recover;
+      break;
+    }
+    case Refused::lower_high:
+      if (!request.high_lowered && current) {
+        request.high_lowered = true;
+        request.sequence.sa_highest_slotid = request.sequence.sa_slotid;
+        request.compound.set_sequence(request.sequence);
+        co_return true;
+      }
+      attempt.verdict = Verdict::recover;
+      break;
+    case Refused::other_slot:
+      if (status == NFS4ERR_BADSLOT && current) slots_.table().cut(use.slot());
+      attempt.verdict = status == NFS4ERR_BADSLOT && use.slot() == 0 ? Verdict::recover : Verdict::again;
+      use.retire();
+      co_return false;
+    case Refused::executed:
+      use.answered();
+      attempt.in_doubt = true;
+      attempt.verdict = Verdict::again;
+      co_return false;
+    case Refused::session:
+      attempt.verdict = Verdict::recover;
+      break;
+    case Refused::caller:
+      break;
   }
-  if (!recovering) heed_flags(ok.sr_status_flags);
+  if (!attempt.in_doubt) use.unsent();
+  if (attempt.verdict != Verdict::recover) co_return false;
+  // The session that it was sent on has been replaced meanwhile.
+  if (!current && !recovering())
+    attempt.verdict = Verdict::again;
+  else if (request.for_recovery)
+    attempt.verdict = Verdict::failed;
+  co_return false;
+}
+
+/// What a good SEQUENCE says of the session.
+void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent,
+                            bool for_recovery) {
+  lease_.renewed(sent);
+  if (current) slots_.set_target(async::buggify(loop()) ? 0 : ok.sr_target_highest_slotid);
+  if (!for_recovery) heed_flags(ok.sr_status_flags);
   if (async::buggify(loop(), 1)) start_recovery("a whim", true);
+}
+
+void Session::heed_flags(std::uint32_t flags) {
+  const Reactions wanted = flags == 0 ? Reactions() : reactions_to(flags);
+  // Set before any recovery begins, which begins with EXCHANGE_ID where the server wants a reclaim.
+  const bool known = handshake_.want_reclaim(wanted.recover);
+  if (wanted.recover && !known) start_recovery("the server restarted");
+  if (wanted.mend_backchannel || wanted.new_session) lanes_.mend_backchannel(wanted.new_session);
+  if (wanted.find_revoked) state_.revocations.search();
 }
 
 /// What a refused SEQUENCE asks for (RFC 8881 18.46.3, 2.10.6.1.3). None of it was executed by this try.
@@ -360,52 +358,6 @@ Session::Refused Session::judge_sequence(nfsstat4 status) {
     default:
       return Refused::caller;
   }
-}
-
-Error Session::error_of(const CompoundReply& reply, const char* what, const std::string& path) const {
-  if (reply.failed_status() != NFS4_OK) return status_error(reply.failed_status(), what, path);
-  return {ErrorKind::protocol, EPROTO, what, path,
-          std::string("the server's answer cannot be decoded (") + xdr::to_string(reply.fault()) +
-              "); please report this with a capture of the traffic"};
-}
-
-bool Session::is_lost_state(nfsstat4 status) {
-  switch (status) {
-    case NFS4ERR_BAD_STATEID:
-    case NFS4ERR_STALE_STATEID:
-    case NFS4ERR_OLD_STATEID:
-    case NFS4ERR_EXPIRED:
-    case NFS4ERR_ADMIN_REVOKED:
-    case NFS4ERR_STALE_CLIENTID:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool Session::is_revoked(nfsstat4 status) {
-  return status == NFS4ERR_EXPIRED || status == NFS4ERR_ADMIN_REVOKED || status == NFS4ERR_DELEG_REVOKED;
-}
-
-// ---- the lease (RFC 8881 8.3): renewed by any SEQUENCE; one of its own where nothing else is sent ----
-
-void Session::arm_lease() {
-  if (lease_timer_ != 0) loop().cancel(lease_timer_);
-  const auto third = std::chrono::milliseconds(std::int64_t{facts_.lease_seconds} * 1000 / 3 + 1);
-  lease_timer_ = loop().at(last_renewal_ + third, [this, third] {
-    lease_timer_ = 0;
-    if (loop().now() - last_renewal_ >= third) {
-      last_renewal_ = loop().now();
-      if (!renewing_ && !closing_) beside_.spawn(renew());
-    }
-    arm_lease();
-  });
-}
-
-async::Task<void> Session::renew() {
-  renewing_ = true;
-  auto reply = co_await call(begin("SEQUENCE"), loop().now() + std::chrono::seconds(facts_.lease_seconds));
-  renewing_ = false;  // a failure shows in the calls that people make; the next renewal tries again
 }
 
 }  // namespace nfsrdma::nfs4

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "nfs4/session.h"
-
 namespace nfsrdma::nfs4 {
 
 void CallCounters::ended(const xdr::Message& call, const rpc::Outcome& outcome) {
@@ -40,19 +38,6 @@ CallCounters& SessionCounters::of(const char* what) {
   names.push_back(what);
   calls.emplace_back().what = what;
   return calls.back();
-}
-
-SessionHoldings Session::holdings() const {
-  SessionHoldings out;
-  out.slots = slots_.size();
-  out.slots_busy = slots_.busy();
-  out.slots_retired = slots_.retired();
-  out.opens = opens_.size();
-  out.delegations = delegations();
-  for (const auto& [number, open] : opens_) {
-    for (const auto& [owner, state] : open->locks) out.locks += state->held.list().size();
-  }
-  return out;
 }
 
 }  // namespace nfsrdma::nfs4

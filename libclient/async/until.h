@@ -1,0 +1,22 @@
+// co_await until(event, deadline, done): waits until done() holds, looking again whenever the event is
+// notified. False if the deadline came first.
+//
+// Confined to the loop's thread. Where done() holds already nothing is waited for. `event`, and what done()
+// looks at, must outlive the task.
+#pragma once
+
+#include "async/event.h"
+#include "async/task.h"
+
+namespace nfsrdma::async {
+
+template <class Done>
+Task<bool> until(Event& event, TimePoint deadline, Done done) {
+  while (!done()) {
+    const bool in_time = co_await event.wait_until(deadline);
+    if (!in_time) co_return false;
+  }
+  co_return true;
+}
+
+}  // namespace nfsrdma::async

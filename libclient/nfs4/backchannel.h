@@ -1,0 +1,51 @@
+// The server's calls to this client (RFC 8881 20): each goes to the part of the session that it is meant for.
+//
+// CallbackService (callback.h) decodes, judges and answers them; what they ask for is done behind the answer.
+// Sessions come and go: whoever makes one announces what the backchannel can take, and resets the service
+// with what was agreed.
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include "nfs4/callback.h"
+#include "nfs4/copies_beside.h"
+#include "nfs4/delegations.h"
+#include "nfs4/lock_waits.h"
+#include "nfs4/slot_queue.h"
+
+namespace nfsrdma::nfs4 {
+
+class Backchannel final : private CallbackHandler {
+ public:
+  Backchannel(Delegations& delegations, LockWaits& lock_waits, CopiesBeside& copies, SlotQueue& slots,
+              Lease& lease)
+      : delegations_(delegations),
+        lock_waits_(lock_waits),
+        copies_(copies),
+        slots_(slots),
+        lease_(lease),
+        service_(*this, CallbackOptions()) {}
+  Backchannel(const Backchannel&) = delete;
+  Backchannel& operator=(const Backchannel&) = delete;
+
+  /// Answers a Call that came over the channel.
+  void answer(rpc::Channel& over, rpcrdma::BackwardId id, fabric::ConstBytes message);
+  [[nodiscard]] CallbackService& service() { return service_; }
+
+ private:
+  nfsstat4 recall(const Recall& recall) override;
+  std::optional<DelegatedAttributes> getattr(const nfs_fh4& file) override;
+  void recall_any(std::uint32_t objects_to_keep, const bitmap4& types) override;
+  void recall_slot(slotid4 target_highest_slotid) override;
+  void notify_lock(const nfs_fh4& file, const lock_owner4& owner) override;
+  nfsstat4 copy_ended(const CB_OFFLOAD4args& args) override;
+
+  Delegations& delegations_;
+  LockWaits& lock_waits_;
+  CopiesBeside& copies_;
+  SlotQueue& slots_;
+  Lease& lease_;
+  CallbackService service_;
+};
+
+}  // namespace nfsrdma::nfs4

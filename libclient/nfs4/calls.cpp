@@ -1,0 +1,44 @@
+#include "nfs4/calls.h"
+
+#include <cerrno>
+
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+
+Calls::~Calls() = default;
+
+Error Calls::error_of(const CompoundReply& reply, const char* what, const std::string& path) const {
+  if (reply.failed_status() != NFS4_OK) return status_error(reply.failed_status(), what, path);
+  return {ErrorKind::protocol, EPROTO, what, path,
+          std::string("the server's answer cannot be decoded (") + xdr::to_string(reply.fault()) +
+              "); please report this with a capture of the traffic"};
+}
+
+bool Calls::is_lost_state(nfsstat4 status) {
+  switch (status) {
+    case NFS4ERR_BAD_STATEID:
+    case NFS4ERR_STALE_STATEID:
+    case NFS4ERR_OLD_STATEID:
+    case NFS4ERR_EXPIRED:
+    case NFS4ERR_ADMIN_REVOKED:
+    case NFS4ERR_STALE_CLIENTID:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Calls::is_revoked(nfsstat4 status) {
+  return status == NFS4ERR_EXPIRED || status == NFS4ERR_ADMIN_REVOKED || status == NFS4ERR_DELEG_REVOKED;
+}
+
+bool Calls::is_lost_session(nfsstat4 status) {
+  return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION || status == NFS4ERR_STALE_CLIENTID;
+}
+
+bool Calls::is_handed_back(const Error& error) {
+  return error.kind() == ErrorKind::cancelled && error.errno_value() == ECANCELED;
+}
+
+}  // namespace nfsrdma::nfs4

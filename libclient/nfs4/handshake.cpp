@@ -1,0 +1,302 @@
+#include "nfs4/handshake.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "async/backoff.h"
+#include "nfs4/types/attributes.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Room for headers around the data of one READ or WRITE: RPC header with the largest credential (RFC
+/// 5531 8.2: 400 + 400 bytes), COMPOUND, SEQUENCE, PUTFH and the operation itself.
+constexpr std::uint32_t kEnvelope = 2048;
+/// Replies worth caching are those of operations that change something: OPEN with attributes is the largest.
+constexpr std::uint32_t kCachedResponse = 4096;
+constexpr std::uint32_t kWantedOperations = 50;
+/// How often another csa_sequence is tried before EXCHANGE_ID is asked for it.
+constexpr int kMostCorrections = 3;
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  std::string out;
+  for (const std::byte b : bytes) {
+    const auto c = static_cast<char>(b);
+    out += c >= 0x20 && c < 0x7f ? c : '.';
+  }
+  return out;
+}
+
+/// The server does not know the client or its session any more, as after a restart, or counts its
+/// CREATE_SESSIONs otherwise: EXCHANGE_ID helps.
+bool is_forgotten(const Error& error) {
+  return Calls::is_lost_session(static_cast<nfsstat4>(error.status())) ||
+         error.status() == NFS4ERR_SEQ_MISORDERED;
+}
+
+/// g++ 12 does not take a braced list inside a coroutine.
+const bitmap4& server_limits() {
+  static const bitmap4 map = bitmap_of({FATTR4_LEASE_TIME, FATTR4_MAXREAD, FATTR4_MAXWRITE});
+  return map;
+}
+
+bool is_too_small(const channel_attrs4& fore) {
+  return fore.ca_maxrequests == 0 || fore.ca_maxoperations < 8 || fore.ca_maxrequestsize < 4096 ||
+         fore.ca_maxresponsesize < 4096;
+}
+
+}  // namespace
+
+// ---- the beginning ----
+
+async::Task<Status> Handshake::begin(async::TimePoint deadline) {
+  const SessionOptions& options = around_.options;
+  for (facts_.minor_version = options.minor_version;; --facts_.minor_version) {
+    auto done = co_await exchange_id(deadline);
+    if (done) break;
+    const bool older = done.error().status() == static_cast<unsigned>(NFS4ERR_MINOR_VERS_MISMATCH);
+    if (!older || options.minor_version_fixed || facts_.minor_version == 1) co_return done;
+  }
+  async::Loop& loop = around_.calls.loop();
+  async::Backoff delay(100ms, 5s);
+  for (;;) {
+    auto done = co_await begin_session(deadline);
+    if (done || !is_forgotten(done.error())) co_return done;
+    if (loop.now() + delay.next() >= deadline) {
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "CREATE_SESSION", around_.calls.server(),
+                      "the server forgets the session before it has begun, as while it restarts; try again");
+    }
+    co_await loop.sleep_for(delay.take());
+    start_over_if_hopeless();
+    if (auto known = co_await exchange_id(deadline); !known) co_return known;
+  }
+}
+
+async::Task<Status> Handshake::begin_session(async::TimePoint deadline) {
+  nfsstat4 status = NFS4_OK;
+  if (auto done = co_await create_session(deadline, status); !done) co_return done;
+  if (auto done = co_await reclaim_complete(deadline); !done) co_return done;
+  co_return co_await fetch_limits(deadline);
+}
+
+// ---- the client id ----
+
+EXCHANGE_ID4args Handshake::exchange_id_arguments() const {
+  const std::string& owner = around_.options.owner_id;
+  EXCHANGE_ID4args args;
+  args.eia_clientowner.co_verifier = verifier_;
+  const auto id = std::as_bytes(std::span(owner.data(), owner.size()));
+  args.eia_clientowner.co_ownerid.value.assign(id.begin(), id.end());
+  nfs_impl_id4 implementation;
+  implementation.nii_domain.value = "nfsrdma";  // knfsd refuses an empty one
+  implementation.nii_name.value = "nfsrdma " NFSRDMA_VERSION;
+  args.eia_client_impl_id.value.push_back(std::move(implementation));
+  return args;
+}
+
+async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
+  Calls& calls = around_.calls;
+  Compound compound = calls.begin_alone("EXCHANGE_ID");
+  compound.add<op::EXCHANGE_ID>(exchange_id_arguments());
+  auto reply = co_await around_.lanes.call_alone(std::move(compound), deadline);
+  if (!reply) co_return reply.error();
+  EXCHANGE_ID4res res;
+  if (!reply->take<op::EXCHANGE_ID>(res)) co_return calls.error_of(*reply, "EXCHANGE_ID", calls.server());
+  take_client(*res.get<NFS4_OK>());
+  co_return Status();
+}
+
+void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
+  const bool another = ok.eir_clientid != facts_.client_id;
+  create_sequence_.told(ok.eir_sequenceid, !another && (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0);
+  facts_.client_id = ok.eir_clientid;
+  // What was had under this client id is still had, unless the server said that it restarted.
+  if (another || reclaim_wanted_) ++facts_.epoch;
+  reclaim_pending_ = true;
+  facts_.server_owner = text_of(ok.eir_server_owner.so_major_id.value);
+  facts_.server_scope = text_of(ok.eir_server_scope.value);
+  if (!ok.eir_server_impl_id.value.empty()) {
+    const nfs_impl_id4& impl = ok.eir_server_impl_id.value.front();
+    facts_.implementation_name = impl.nii_name.value;
+    facts_.implementation_domain = impl.nii_domain.value;
+    facts_.implementation_date = Time{impl.nii_date.seconds, impl.nii_date.nseconds};
+  }
+}
+
+/// With another verifier this is a new instance of the client (RFC 8881 2.4), which begins from what
+/// EXCHANGE_ID tells; the server drops the state of the old one.
+void Handshake::be_another_instance() {
+  for (std::byte& byte : verifier_) {
+    byte = static_cast<std::byte>(std::to_integer<unsigned>(byte) + 1);
+    if (byte != std::byte{0}) break;
+  }
+  create_sequence_ = CreateSequence();
+}
+
+// ---- the session ----
+
+async::Task<Status> Handshake::create_session(async::TimePoint deadline, nfsstat4& status) {
+  async::Loop& loop = around_.calls.loop();
+  async::Backoff delay(50ms, 2s);
+  for (int tries = 0;;) {
+    const sequenceid4 used = create_sequence_.next();
+    auto done = co_await create_session_once(deadline, status);
+    if (Calls::was_handed_back(done)) continue;
+    // The next one may bear another csa_sequence: a server may remember that it said so, or have counted
+    // otherwise than we did.
+    const bool corrected = status == NFS4ERR_SEQ_MISORDERED && create_sequence_.next() != used;
+    if (!done && corrected && ++tries < kMostCorrections) continue;
+    if (done || status != NFS4ERR_DELAY || loop.now() + delay.next() >= deadline) co_return done;
+    co_await loop.sleep_for(delay.take());
+  }
+}
+
+CREATE_SESSION4args Handshake::create_session_arguments() {
+  const SessionOptions& options = around_.options;
+  CREATE_SESSION4args args;
+  args.csa_clientid = facts_.client_id;
+  args.csa_sequence = create_sequence_.next();
+  args.csa_flags = around_.lanes.wants_backchannel() ? CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0;
+  // Sizes that this client can take: its buffers are those of rsize and wsize with their envelope.
+  args.csa_fore_chan_attrs = {0,
+                              options.wsize + kEnvelope,
+                              options.rsize + kEnvelope,
+                              kCachedResponse,
+                              kWantedOperations,
+                              options.slots,
+                              {}};
+  around_.backchannel.announce(around_.lanes.backchannel_attributes());
+  args.csa_back_chan_attrs = around_.backchannel.announced();
+  args.csa_cb_program = NFS4_CALLBACK;
+  args.csa_sec_parms.value.emplace_back();  // AUTH_NONE
+  return args;
+}
+
+async::Task<Status> Handshake::create_session_once(async::TimePoint deadline, nfsstat4& status) {
+  Calls& calls = around_.calls;
+  status = NFS4_OK;
+  Compound compound = calls.begin_alone("CREATE_SESSION");
+  compound.add<op::CREATE_SESSION>(create_session_arguments());
+  rpc::Channel& over = around_.lanes.route();
+  auto reply = co_await calls.call_over(over, compound, deadline);
+  if (!reply) co_return reply.error();
+  CREATE_SESSION4res res;
+  const bool created = reply->take<op::CREATE_SESSION>(res);
+  status = reply->failed_status();
+  if (created || status != NFS4_OK) create_sequence_.answered(status);
+  if (!created) co_return calls.error_of(*reply, "CREATE_SESSION", calls.server());
+  const auto& ok = *res.get<NFS4_OK>();
+  if (is_too_small(ok.csr_fore_chan_attrs)) {
+    co_return Error(ErrorKind::protocol, EPROTO, "CREATE_SESSION", calls.server(),
+                    "the server offers a session too small to work with; raise its session limits");
+  }
+  take_session(ok, over);
+  co_return Status();
+}
+
+void Handshake::take_session(const CREATE_SESSION4resok& ok, const rpc::Channel& over) {
+  const SessionOptions& options = around_.options;
+  const channel_attrs4& fore = ok.csr_fore_chan_attrs;
+  facts_.session_id = ok.csr_sessionid;
+  facts_.slots = std::min(fore.ca_maxrequests, options.slots);
+  facts_.max_request = fore.ca_maxrequestsize;
+  facts_.max_response = std::min(fore.ca_maxresponsesize, options.rsize + kEnvelope);
+  facts_.max_response_cached = fore.ca_maxresponsesize_cached;
+  facts_.max_operations = fore.ca_maxoperations;
+  around_.slots.reset(facts_.slots);
+  facts_.backchannel =
+      (ok.csr_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0 && around_.lanes.wants_backchannel();
+  around_.backchannel.reset(ok.csr_sessionid, facts_.minor_version, ok.csr_back_chan_attrs);
+  around_.lanes.rebind_all(over);
+}
+
+async::Task<Status> Handshake::reclaim_complete(async::TimePoint deadline) {
+  Calls& calls = around_.calls;
+  Compound compound = calls.begin("RECLAIM_COMPLETE");
+  compound.add<op::RECLAIM_COMPLETE>({false});
+  auto reply = co_await calls.call_in_recovery(std::move(compound), deadline);
+  if (!reply) co_return reply.error();
+  // A server that was told already has what it wants (RFC 8881 18.51.3).
+  if (reply->take<op::RECLAIM_COMPLETE>() || reply->failed_status() == NFS4ERR_COMPLETE_ALREADY) {
+    reclaim_pending_ = false;
+    co_return Status();
+  }
+  co_return calls.error_of(*reply, "RECLAIM_COMPLETE", calls.server());
+}
+
+async::Task<Status> Handshake::fetch_limits(async::TimePoint deadline) {
+  Calls& calls = around_.calls;
+  Compound compound = calls.begin("GETATTR");
+  compound.add<op::PUTROOTFH>();
+  compound.add<op::GETATTR>({server_limits()});
+  auto reply = co_await calls.call_in_recovery(std::move(compound), deadline);
+  if (!reply) co_return reply.error();
+  GETATTR4res res;
+  WireAttributes attributes;
+  if (!reply->take<op::PUTROOTFH>() || !reply->take<op::GETATTR>(res)) {
+    co_return calls.error_of(*reply, "GETATTR", calls.server());
+  }
+  if (!decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes) ||
+      attributes.lease_time.value_or(0) == 0) {
+    co_return Error(ErrorKind::protocol, EPROTO, "GETATTR", calls.server(),
+                    "the server does not tell its lease time");
+  }
+  facts_.lease_seconds = *attributes.lease_time;
+  facts_.max_read = attributes.maxread.value_or(~0ULL);
+  facts_.max_write = attributes.maxwrite.value_or(~0ULL);
+  co_return Status();
+}
+
+// ---- the end ----
+
+/// An operation that is alone in its COMPOUND, and so needs no SEQUENCE (RFC 8881 18.37.3, 18.50.3).
+/// `status`: what the server said, NFS4_OK also where it said nothing.
+template <class Op>
+async::Task<Status> Handshake::call_alone(typename Op::Args args, async::TimePoint deadline,
+                                          nfsstat4& status) {
+  status = NFS4_OK;
+  Compound compound = around_.calls.begin_alone(Op::name);
+  compound.add<Op>(args);
+  auto reply = co_await around_.lanes.call_alone(std::move(compound), deadline);
+  if (!reply) co_return reply.error();
+  if (reply->template take<Op>()) co_return Status();
+  status = reply->failed_status();
+  co_return around_.calls.error_of(*reply, Op::name, around_.calls.server());
+}
+
+async::Task<void> Handshake::destroy_old_session(sessionid4 session, async::TimePoint deadline) {
+  nfsstat4 status = NFS4_OK;
+  const DESTROY_SESSION4args args{session};
+  (void)co_await call_alone<op::DESTROY_SESSION>(args, deadline, status);
+}
+
+async::Task<Status> Handshake::end(async::TimePoint deadline) {
+  nfsstat4 status = NFS4_OK;
+  auto done = co_await destroy(deadline, status);
+  // It still has state of ours that nobody here knows of: what an OPEN brought whose answer was lost with its
+  // session. It drops the state of an instance of the client that another one follows (2.4), and the other
+  // one can go, since it never had any.
+  if (status != NFS4ERR_CLIENTID_BUSY) co_return done;
+  be_another_instance();
+  if (auto known = co_await exchange_id(deadline); !known) co_return known;
+  if (auto created = co_await create_session(deadline, status); !created) co_return created;
+  co_return co_await destroy(deadline, status);
+}
+
+/// The session and the client id. `status`: what the server said to the one that failed.
+async::Task<Status> Handshake::destroy(async::TimePoint deadline, nfsstat4& status) {
+  const DESTROY_SESSION4args session{facts_.session_id};
+  auto destroyed = co_await call_alone<op::DESTROY_SESSION>(session, deadline, status);
+  // It is gone, which is what was wanted.
+  const bool gone = status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
+  if (!destroyed && !gone) co_return destroyed;
+  const DESTROY_CLIENTID4args client{facts_.client_id};
+  auto forgotten = co_await call_alone<op::DESTROY_CLIENTID>(client, deadline, status);
+  if (status == NFS4ERR_STALE_CLIENTID) co_return Status();
+  co_return forgotten;
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,104 @@
+// The connections of a session (RFC 8881 2.10.3): which of them takes a call, and how the server gets to know
+// one.
+//
+// Calls go to the connection with the least to do among those that stand and that the server knows to be the
+// session's. The connection that CREATE_SESSION went over is; every other one has to be told by
+// BIND_CONN_TO_SESSION, which is done beside whenever a connection begins, and when the session is another one
+// (rebind_all()). Without any that is usable a call waits on the first.
+//
+// When a connection ends while another one is usable, the calls on it are handed back, for their callers to
+// make them again elsewhere. One that the server does not want (BIND_CONN_TO_SESSION refused) is left alone
+// from then on. The connections are kept up without a call that needs them (RFC 8167 5.4) where there is
+// state that the server may recall, which hold() tells, or where there are several.
+//
+// The backchannel is on every connection that the server takes for it. Where the server has lost sight of it,
+// mend_backchannel() announces it anew.
+//
+// Owns none of the channels: they must outlive this. Confined to the loop's thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "async/event.h"
+#include "nfs4/calls.h"
+
+namespace nfsrdma::nfs4 {
+
+class Lanes {
+ public:
+  /// Takes a Call of the server's, which came over the channel.
+  using BackwardSink =
+      std::function<void(rpc::Channel& over, rpcrdma::BackwardId id, fabric::ConstBytes message)>;
+
+  /// `first`: the connection that the session begins on. `callback_slots`: 0 where there is to be no
+  /// backchannel.
+  Lanes(Calls& calls, rpc::Channel& first, std::uint32_t callback_slots, BackwardSink backward);
+  ~Lanes();
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+
+  /// One more connection, beside those that there are. Its Error is that of connecting: one that the server
+  /// does not want for the session is told of in a notice.
+  async::Task<Status> add(rpc::Channel& channel, async::TimePoint deadline);
+  /// Those that stand and are the session's.
+  [[nodiscard]] std::size_t usable() const;
+  /// The connection for the next call.
+  rpc::Channel& route();
+  /// A call that needs no session (Calls::begin_alone), over whichever connection takes it. Makes it again
+  /// where the server says DELAY.
+  async::Task<Result<CompoundReply>> call_alone(Compound compound, async::TimePoint deadline);
+
+  /// After CREATE_SESSION over `bound`: the others are strangers to the new session.
+  void rebind_all(const rpc::Channel& bound);
+  /// CONN_NOT_BOUND_TO_SESSION: the server does not take the connection for one of the session's (RFC 8881
+  /// 2.10.3.1).
+  void unbound(const rpc::Channel& channel) { lane_of(channel).bound = false; }
+  /// Has it bound, or waits `pause` for it to come back. False if neither this connection nor another can be
+  /// had for the session, which is then of no use.
+  async::Task<bool> bind_again(const rpc::Channel& channel, async::Clock::duration pause,
+                               async::TimePoint deadline);
+
+  [[nodiscard]] bool wants_backchannel() const { return callback_slots_ != 0; }
+  /// What the backchannel can take: what fits every connection that stands, both ways and without chunks.
+  [[nodiscard]] channel_attrs4 backchannel_attributes() const;
+  /// The server has lost sight of the backchannel: binds every connection anew, or has the session replaced.
+  /// Not more often than is useful.
+  void mend_backchannel(bool by_new_session);
+  /// Whether there is state that the server may recall.
+  void hold(bool recallable);
+
+ private:
+  struct Lane final : rpc::BackwardService {
+    Lane(Lanes& l, rpc::Channel& c) : lanes(l), channel(c) {}
+    void on_backward_call(rpcrdma::BackwardId id, fabric::ConstBytes message) override {
+      lanes.backward_(channel, id, message);
+    }
+    Lanes& lanes;
+    rpc::Channel& channel;
+    bool bound = false;  ///< to the session of the moment
+    bool binding = false;
+    bool refused = false;  ///< the server does not want it
+    [[nodiscard]] bool usable() const { return channel.up() && bound; }
+  };
+  Lane& add_lane(rpc::Channel& channel);
+  [[nodiscard]] Lane& lane_of(const rpc::Channel& channel);
+  void on_link(Lane& lane, bool up);
+  void bind_if_needed(Lane& lane);
+  async::Task<void> bind(Lane& lane, bool again = false);
+  Compound bind_arguments();
+  async::Task<Result<CompoundReply>> call_patiently(Compound compound, async::TimePoint deadline,
+                                                    rpc::Channel* over);
+  void hold_all();
+
+  Calls& calls_;
+  const std::uint32_t callback_slots_;
+  const BackwardSink backward_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  async::Event bind_ended_;
+  bool recallable_ = false;
+  async::TimePoint last_mended_{};
+};
+
+}  // namespace nfsrdma::nfs4

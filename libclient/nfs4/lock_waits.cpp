@@ -1,0 +1,51 @@
+#include "nfs4/lock_waits.h"
+
+#include <algorithm>
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+/// In front of the number, so that a lock owner is no open owner's name.
+constexpr std::uint32_t kLockOwnerMark = 0x6c6f636b;
+constexpr std::size_t kLockOwnerSize = 4 + 8;
+
+std::optional<std::uint64_t> number_of(const lock_owner4& owner) {
+  const auto& bytes = owner.owner.value;
+  if (bytes.size() != kLockOwnerSize || xdr::load_u32(bytes.data()) != kLockOwnerMark) return std::nullopt;
+  return xdr::load_u64(bytes.data() + 4);
+}
+
+}  // namespace
+
+lock_owner4 lock_owner_of(clientid4 client, std::uint64_t number) {
+  lock_owner4 out;
+  out.clientid = client;
+  out.owner.value.resize(kLockOwnerSize);
+  xdr::store_u32(out.owner.value.data(), kLockOwnerMark);
+  xdr::store_u64(out.owner.value.data() + 4, number);
+  return out;
+}
+
+std::optional<std::uint64_t> own_number(const lock_owner4& owner, clientid4 client) {
+  return owner.clientid == client ? number_of(owner) : std::nullopt;
+}
+
+LockWaits::Guard::Guard(LockWaits& all, const nfs_fh4& file, std::uint64_t owner, LockWait& wait)
+    : all_(all), file_(file), owner_(owner), wait_(wait) {
+  all_.guards_.push_back(this);
+}
+
+LockWaits::Guard::~Guard() {
+  std::erase(all_.guards_, this);
+}
+
+void LockWaits::notify(const nfs_fh4& file, const lock_owner4& owner) {
+  // The backchannel is this client's: its client id need not be looked at.
+  const auto number = number_of(owner);
+  if (!number) return;
+  for (Guard* guard : guards_) {
+    if (guard->owner_ == *number && guard->file_ == file) guard->wait_.notify();
+  }
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,56 @@
+// Who waits for a byte-range lock, for CB_NOTIFY_LOCK to wake (RFC 8881 20.11), and what lock owners are
+// called on the wire.
+//
+//     const LockWaits::Guard guard(waits, file, owner, wait);    // from before the first LOCK on
+//
+// The server's call is a hint, and may come before the answer to the LOCK that was denied: LockWait keeps it.
+//
+// Confined to the loop's thread. A Guard must not outlive its LockWaits, nor its LockWait.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "locking/lock_wait.h"
+#include "nfs4/types/types.h"
+
+namespace nfsrdma::nfs4 {
+
+using locking::LockWait;
+
+/// Lock owners of this client are numbers (locks.h), joined by the client id.
+lock_owner4 lock_owner_of(clientid4 client, std::uint64_t number);
+/// The number of a lock owner of `client`; none for anybody else's.
+std::optional<std::uint64_t> own_number(const lock_owner4& owner, clientid4 client);
+
+class LockWaits {
+ public:
+  LockWaits() = default;
+  LockWaits(const LockWaits&) = delete;
+  LockWaits& operator=(const LockWaits&) = delete;
+
+  /// While one lives, CB_NOTIFY_LOCK for the file and the lock owner wakes `wait`.
+  class Guard {
+   public:
+    Guard(LockWaits& all, const nfs_fh4& file, std::uint64_t owner, LockWait& wait);
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    friend class LockWaits;
+    LockWaits& all_;
+    const nfs_fh4 file_;
+    const std::uint64_t owner_;
+    LockWait& wait_;
+  };
+
+  /// CB_NOTIFY_LOCK.
+  void notify(const nfs_fh4& file, const lock_owner4& owner);
+
+ private:
+  std::vector<Guard*> guards_;
+};
+
+}  // namespace nfsrdma::nfs4

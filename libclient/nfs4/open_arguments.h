@@ -1,0 +1,15 @@
+// What OPEN is asked for on behalf of an Open (RFC 8881 18.16).
+#pragma once
+
+#include "nfs4/calls.h"
+#include "nfs4/open_state.h"
+
+namespace nfsrdma::nfs4 {
+
+/// OPEN's arguments but for openhow and claim. They ask for a delegation where one would be of use.
+OPEN4args open_arguments(const Calls& calls, const Open& open);
+/// The same for a file that was open before: in the grace period, and otherwise.
+OPEN4args open_previous(const Calls& calls, const Open& open);
+OPEN4args open_by_handle(const Calls& calls, const Open& open);
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,146 @@
+#include "nfs4/open_recovery.h"
+
+#include <cerrno>
+
+#include "nfs4/open_arguments.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+Error closed_meanwhile(const std::string& path) {
+  return {ErrorKind::usage, EBADF, "OPEN", path, "the file has been closed"};
+}
+
+}  // namespace
+
+/// A file may be closed, and others be opened, while one is asked for: each is held on to for that time, and
+/// the registry is read anew for the next.
+async::Task<Status> OpenRecovery::reclaim_all(async::TimePoint deadline) {
+  const auto& all = around_.opens.all();
+  for (auto at = all.begin(); at != all.end();) {
+    const std::shared_ptr<Open> open = at->second;
+    const std::uint64_t number = at->first;
+    if (!open->lost && open->reclaimable) {
+      Status done;
+      if (open->epoch != around_.calls.epoch()) {
+        done = co_await reclaim(open, deadline);
+      } else if (open->claiming_locks) {
+        // The session went in the middle of it.
+        done = co_await around_.locks.claim(open, Claim::reclaim, deadline);
+      }
+      if (!done) co_return done;
+    }
+    at = all.upper_bound(number);
+  }
+  co_return Status();
+}
+
+async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::TimePoint deadline) {
+  if (open->parked) {
+    // Nobody would miss it.
+    open->lost = Error(ErrorKind::server, EIO, "OPEN", open->path, "the server has restarted");
+    around_.delegations.end(*open);
+    co_return Status();
+  }
+  nfsstat4 status = NFS4_OK;
+  auto done = co_await claim(open, Claim::reclaim, deadline, status);
+  if (done) co_return co_await around_.locks.claim(open, Claim::reclaim, deadline);
+  const bool undecodable = done.error().kind() == ErrorKind::protocol;
+  if (status == NFS4_OK && !undecodable) co_return done;
+  if (status == NFS4ERR_DELAY) co_return done;
+  around_.delegations.end_of_before(*open);
+  // Had again by its file handle when it is used (reopen), after RECLAIM_COMPLETE.
+  const bool later =
+      status == NFS4ERR_NO_GRACE || status == NFS4ERR_RECLAIM_BAD || status == NFS4ERR_RECLAIM_CONFLICT;
+  if (!later) open->lost = done.error();
+  // Nor must it be reclaimed after another restart, since the server does not have it now (8.4.3).
+  open->reclaimable = false;
+  co_return Status();
+}
+
+async::Task<Status> OpenRecovery::renew(std::shared_ptr<Open> open) {
+  nfsstat4 status = NFS4_OK;
+  co_return co_await claim(open, Claim::anew, around_.calls.default_deadline(), status);
+}
+
+/// OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16). `status`: what
+/// the server said to it, NFS4_OK also where there was no answer.
+async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, async::TimePoint deadline,
+                                        nfsstat4& status) {
+  Calls& calls = around_.calls;
+  const Openings::Guard opening(around_.openings);
+  const std::uint32_t asked = open->access;
+  Compound compound = calls.begin_on(open->file, "OPEN", open->caller);
+  compound.add<op::OPEN>(how == Claim::reclaim ? open_previous(calls, *open) : open_by_handle(calls, *open));
+  auto reply = co_await call_for(how, calls, std::move(compound), deadline);
+  if (!reply) co_return reply.error();
+  OPEN4res res;
+  if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
+    status = reply->failed_status();
+    co_return calls.error_of(*reply, "OPEN", open->path);
+  }
+  const OPEN4resok& ok = *res.get<NFS4_OK>();
+  if (!open->held) {
+    // Closed while it was asked for: nobody else would give back what has just been had.
+    around_.leftovers.close_beside(open->file, ok.stateid);
+    around_.delegations.return_stray(open->file, ok.delegation);
+    if (how == Claim::reclaim) co_return Status();
+    co_return closed_meanwhile(open->path);
+  }
+  if (opening.is_over(ok.stateid, *reply)) {
+    if (reply->epoch() == calls.epoch()) around_.delegations.take(*open, ok.delegation);
+    co_return co_await claim(open, how, deadline, status);
+  }
+  const bool another = ok.stateid.other != open->stateid.other;
+  take(*open, ok, asked, how);
+  if (!another || how == Claim::reclaim) co_return Status();
+  Status locked;
+  if (around_.claims_expired_locks) locked = co_await around_.locks.claim(open, Claim::anew, deadline);
+  if (!around_.claims_expired_locks || !locked) around_.locks.lose(*open);
+  co_return locked;
+}
+
+/// What an OPEN for `asked` brought.
+void OpenRecovery::take(Open& open, const OPEN4resok& ok, std::uint32_t asked, Claim how) {
+  open.opened(ok.stateid, asked);
+  // A delegation from before is gone unless this brought it back.
+  if (how == Claim::reclaim || open.epoch != around_.calls.epoch()) {
+    if (ok.delegation.tag() == OPEN_DELEGATE_READ) {
+      around_.delegations.end(open);
+    } else {
+      around_.delegations.end_of_before(open);
+    }
+  }
+  around_.delegations.take(open, ok.delegation);
+  open.epoch = around_.calls.epoch();
+  open.reclaimable = true;
+}
+
+async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 used, nfsstat4 why,
+                                         async::TimePoint deadline) {
+  Open& open = *held;
+  if (why == NFS4ERR_STALE_CLIENTID) around_.calls.start_recovery("the server forgot this client");
+  bool in_time = co_await around_.calls.ready(deadline);
+  if (in_time) in_time = co_await async::until(reopened_, deadline, [&open] { return !open.reopening; });
+  if (!in_time) {
+    co_return Error(ErrorKind::timeout, ETIMEDOUT, "OPEN", open.path,
+                    "the file could not be opened again in time");
+  }
+  if (open.lost) co_return *open.lost;
+  // What was read ahead of a file may be under way when it is closed.
+  if (!open.held) co_return closed_meanwhile(open.path);
+  if (open.stateid != used) co_return Status();
+  const async::Flagged reopening(open.reopening, reopened_);
+  nfsstat4 status = NFS4_OK;
+  auto done = co_await claim(held, Claim::anew, deadline, status);
+  const bool passes = status == NFS4_OK || status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
+  if (Calls::is_revoked(why) && (!done || open.stateid.other != used.other))
+    around_.leftovers.free_beside(used);
+  if (!done && !passes) {
+    open.lost = done.error();
+    around_.locks.lose(open);
+  }
+  co_return done;
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,81 @@
+// OPENs under way, and what they have to know of what happens meanwhile.
+//
+//     const Openings::Guard guard(openings);            // before the OPEN is sent
+//     … the Reply brings a stateid and perhaps a delegation …
+//     if (guard.is_over(stateid, reply)) …the server has closed that state already
+//
+// The server executes calls in another order than their answers come in. A CLOSE that overtakes the answer to
+// an OPEN of the same state is told to every OPEN under way (closed()). And the recall of a delegation may
+// overtake the OPEN that brings it (delegations.h).
+//
+// An OPEN whose answer was lost together with its session may have brought a delegation that nobody here
+// knows of: in_doubt() holds then until there is another client id, since the delegation belongs to the client
+// id, not to the session.
+//
+// Confined to the loop's thread. A Guard must not outlive its Openings.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "nfs4/calls.h"
+#include "nfs4/outstanding.h"
+
+namespace nfsrdma::nfs4 {
+
+class Openings {
+ public:
+  Openings(const Calls& calls, Outstanding& outstanding) : calls_(calls), outstanding_(outstanding) {}
+  Openings(const Openings&) = delete;
+  Openings& operator=(const Openings&) = delete;
+
+  class Guard {
+   public:
+    explicit Guard(Openings& all) : all_(all), counted_(all.outstanding_) { all_.guards_.push_back(this); }
+    ~Guard() {
+      std::erase(all_.guards_, this);
+      if (all_.guards_.empty() && all_.on_last) all_.on_last();
+    }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    /// What the OPEN has brought is there no more: it has been closed, or went with the client id of then.
+    /// Seqids do not tell, since they order what happens to one state only (RFC 8881 8.2.2).
+    [[nodiscard]] bool is_over(const stateid4& stateid, const CompoundReply& reply) const {
+      return reply.epoch() != all_.calls_.epoch() || closed_.size() == kMostClosed ||
+             std::ranges::find(closed_, stateid.other) != closed_.end();
+    }
+
+   private:
+    friend class Openings;
+    static constexpr std::size_t kMostClosed = 1000;  ///< then an OPEN more costs less than to know
+    Openings& all_;
+    const Outstanding::One counted_;
+    std::vector<decltype(stateid4::other)> closed_;
+  };
+
+  [[nodiscard]] bool empty() const { return guards_.empty(); }
+  /// The server has closed it.
+  void closed(const stateid4& stateid) {
+    for (Guard* guard : guards_) {
+      if (guard->closed_.size() < Guard::kMostClosed) guard->closed_.push_back(stateid.other);
+    }
+  }
+  /// The answer to a call was lost with its session: it may have been that of an OPEN under way.
+  void doubt() {
+    if (!empty()) doubted_epoch_ = calls_.epoch();
+  }
+  [[nodiscard]] bool in_doubt() const { return doubted_epoch_ == calls_.epoch(); }
+
+  /// Called when the last OPEN that was under way has ended.
+  std::function<void()> on_last;
+
+ private:
+  const Calls& calls_;
+  Outstanding& outstanding_;
+  std::vector<Guard*> guards_;
+  std::optional<std::uint64_t> doubted_epoch_;
+};
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,48 @@
+// What is asked for a session, and what the server agreed to. Plain values.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "nfs4/types/types.h"
+#include "nfsrdma/client.h"
+#include "rpc/message.h"
+
+namespace nfsrdma::nfs4 {
+
+struct SessionOptions {
+  unsigned minor_version = 2;
+  bool minor_version_fixed = false;
+  std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
+  std::uint32_t slots = 64;
+  std::uint32_t callback_slots = 0;  // at most the channels' backward credits; 0: no backchannel
+  rpc::Credential credential;
+  std::string owner_id;  // co_ownerid: unique to this client instance
+  verifier4 verifier{};  // new for every instance (RFC 8881 18.35.3)
+  std::chrono::milliseconds timeout{60000};
+  /// How long a call without a deadline of its own is tried, if that is not `timeout`.
+  std::optional<std::chrono::milliseconds> patience;
+  /// Locks of a lease that has expired are asked for again, though somebody else may have had them in the
+  /// meantime and changed what they protect. Else they are lost at once, as with Linux.
+  bool recover_expired_locks = false;
+};
+
+/// What the server agreed to.
+struct SessionFacts {
+  unsigned minor_version = 0;
+  clientid4 client_id = 0;
+  /// Counts client ids, and restarts of the server under one: state of an older epoch is gone.
+  std::uint64_t epoch = 0;
+  sessionid4 session_id{};
+  std::uint32_t slots = 0;
+  std::uint32_t max_request = 0, max_response = 0, max_response_cached = 0, max_operations = 0;
+  std::uint32_t lease_seconds = 0;
+  std::uint64_t max_read = ~0ULL, max_write = ~0ULL;  ///< bytes in one READ and WRITE, as the server says
+  bool backchannel = false;                           // the server took it
+  std::string implementation_name, implementation_domain, server_owner, server_scope;
+  std::optional<Time> implementation_date;
+};
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,50 @@
+// The slots of a session (slot_table.h), and the requests that wait for one: first come, first served.
+//
+//     auto use = slots.take_now();
+//     if (!use) use = co_await slots.wait(deadline);
+//
+// A new session brings new slots (reset()); who waits is served from them. Recovery that has time lets the
+// requests under way end first (drained()).
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "async/until.h"
+#include "nfs4/slot_table.h"
+#include "nfs4/statistics.h"
+
+namespace nfsrdma::nfs4 {
+
+class SlotQueue {
+ public:
+  SlotQueue(async::Loop& loop, SessionCounters& counters);
+  ~SlotQueue();
+  SlotQueue(const SlotQueue&) = delete;
+  SlotQueue& operator=(const SlotQueue&) = delete;
+
+  /// None where a request would have to wait, or where others wait already.
+  std::optional<SlotTable::Use> take_now();
+  /// None if the deadline came first.
+  async::Task<std::optional<SlotTable::Use>> wait(async::TimePoint deadline);
+  /// A new session with `count` slots.
+  void reset(std::uint32_t count);
+  /// What a SEQUENCE says of the highest slot that the server wishes to be used.
+  void set_target(std::uint32_t highest);
+  /// Waits until no request is under way. False if the deadline came first.
+  async::Task<bool> drained(async::TimePoint deadline);
+  [[nodiscard]] SlotTable& table() { return table_; }
+  [[nodiscard]] const SlotTable& table() const { return table_; }
+
+ private:
+  async::Loop& loop_;
+  SessionCounters& counters_;
+  SlotTable table_;
+  async::Event free_;
+  async::Event idle_;  // no request is under way
+};
+
+}  // namespace nfsrdma::nfs4

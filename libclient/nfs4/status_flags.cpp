@@ -1,0 +1,41 @@
+#include "nfs4/status_flags.h"
+
+#include "nfs4/types/ops.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+using Reaction = bool Reactions::*;
+constexpr Reaction kNone = nullptr;  // not of concern: this client has no such state
+
+struct FlagRow {
+  std::uint32_t flag;
+  Reaction reaction;
+};
+constexpr FlagRow kFlags[] = {
+    {SEQ4_STATUS_CB_PATH_DOWN, &Reactions::mend_backchannel},
+    {SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING, kNone},  // callbacks are AUTH_NONE
+    {SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRED, kNone},
+    {SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED, &Reactions::find_revoked},
+    {SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED, &Reactions::find_revoked},
+    {SEQ4_STATUS_ADMIN_STATE_REVOKED, &Reactions::find_revoked},
+    {SEQ4_STATUS_RECALLABLE_STATE_REVOKED, &Reactions::find_revoked},
+    {SEQ4_STATUS_LEASE_MOVED, kNone},  // shows as NFS4ERR_MOVED where the file system is used
+    {SEQ4_STATUS_RESTART_RECLAIM_NEEDED, &Reactions::recover},
+    {SEQ4_STATUS_CB_PATH_DOWN_SESSION, &Reactions::mend_backchannel},
+    {SEQ4_STATUS_BACKCHANNEL_FAULT, &Reactions::new_session},
+    {SEQ4_STATUS_DEVID_CHANGED, kNone},  // no layouts
+    {SEQ4_STATUS_DEVID_DELETED, kNone},
+};
+
+}  // namespace
+
+Reactions reactions_to(std::uint32_t sr_status_flags) {
+  Reactions out;
+  for (const FlagRow& row : kFlags) {
+    if ((sr_status_flags & row.flag) != 0 && row.reaction != kNone) out.*row.reaction = true;
+  }
+  return out;
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,295 @@
+// Delegations by themselves, with a scripted server: taken, recalled, returned (RFC 8881 10.4, 20.2, 20.6). What
+// they come to in a whole client: delegation_test.cpp.
+#include "nfs4/delegations.h"
+
+#include "support/scripted_calls.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+using namespace std::chrono_literals;
+
+struct ScriptedRecalls {
+  ScriptedCalls calls;
+  Lease lease{calls};
+  SessionCounters counters;
+  Outstanding outstanding{calls.loop()};
+  Opens opens;
+  Openings openings{calls, outstanding};
+  Leftovers leftovers{calls, outstanding};
+  bool held = false;
+  std::vector<nfs_fh4> ended;
+  Delegations delegations{
+      {calls, lease, opens, openings, leftovers, outstanding, counters, [this](bool on) { held = on; }}};
+  const ScriptedCalls::Last last{calls};
+
+  ScriptedRecalls() {
+    calls.facts_now.client_id = 7;
+    calls.facts_now.lease_seconds = 30;
+    lease.renewed(lease.now());
+    delegations.on_end([this](const nfs_fh4& file) { ended.push_back(file); });
+  }
+  /// A registered open with a delegation whose stateid is 100 more than the open's.
+  std::shared_ptr<Open> delegated(unsigned number) {
+    auto open = open_of(number, calls);
+    opens.hold(open);
+    delegations.take(*open, read_delegation(100 + number));
+    return open;
+  }
+  nfsstat4 recall(unsigned stateid) {
+    const stateid4 one = stateid_of(stateid, 9);
+    const nfs_fh4 file = file_handle(1);
+    return delegations.recall({one, file, false, {}});
+  }
+  void answer_return() { calls.answer(Script().ok<op::PUTFH>().ok<op::DELEGRETURN>()); }
+};
+
+bitmap4 read_delegations() {
+  bitmap4 out;
+  out.value.push_back(1U << RCA4_TYPE_MASK_RDATA_DLG);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("delegations: a read delegation is kept, and the connections with it, until its file is closed") {
+  ScriptedRecalls m;
+  const auto open = m.delegated(1);
+  REQUIRE(open->delegation);
+  CHECK(open->delegation->stateid == stateid_of(101));
+  CHECK(open->delegation->client == 7);
+  CHECK(m.delegations.count() == 1);
+  CHECK(m.counters.delegations_granted == 1);
+  CHECK(m.held);
+  m.opens.release(*open);
+  CHECK_FALSE(m.held);
+  CHECK(m.delegations.count() == 0);
+  CHECK(m.calls.all().empty());
+}
+
+TEST_CASE("delegations: what is recalled is returned behind the answer, once") {
+  ScriptedRecalls m;
+  const auto open = m.delegated(1);
+  CHECK(m.recall(101) == NFS4_OK);
+  CHECK_FALSE(open->delegation);
+  CHECK(m.ended == std::vector{file_handle(1)});
+  CHECK(m.calls.all().empty());
+  m.delegations.return_recalled();
+  m.delegations.return_recalled();
+  CHECK(m.calls.all() == "DELEGRETURN");
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101));
+  CHECK(m.calls.next_arguments<op::PUTFH>().object == file_handle(1));
+  CHECK(m.held);  // the server may recall it again
+  CHECK(m.recall(101) == NFS4_OK);
+  m.answer_return();
+  CHECK_FALSE(m.held);
+  CHECK(m.recall(101) == NFS4ERR_BAD_STATEID);
+  m.delegations.return_recalled();
+  CHECK(m.calls.waiting() == 0);
+  CHECK(m.counters.delegations_recalled == 1);
+}
+
+TEST_CASE("delegations: a recall that overtakes the OPEN is remembered for it") {
+  ScriptedRecalls m;
+  std::shared_ptr<Open> open;
+  {
+    const Openings::Guard guard(m.openings);
+    CHECK(m.recall(101) == NFS4_OK);
+    m.delegations.return_recalled();
+    CHECK(m.calls.all().empty());
+    open = m.delegated(1);
+  }
+  CHECK_FALSE(open->delegation);
+  CHECK(m.calls.all() == "DELEGRETURN");
+  CHECK(m.counters.delegations_recalled == 1);
+  m.answer_return();
+  CHECK(m.delegated(1)->delegation);  // another one, of the same name
+}
+
+TEST_CASE("delegations: an early recall is forgotten with the last OPEN that it could be meant for") {
+  ScriptedRecalls m;
+  {
+    const Openings::Guard guard(m.openings);
+    CHECK(m.recall(101) == NFS4_OK);
+  }
+  CHECK(m.calls.all().empty());
+  CHECK(m.delegated(1)->delegation);
+}
+
+TEST_CASE("delegations: only so many early recalls are remembered") {
+  ScriptedRecalls m;
+  const Openings::Guard guard(m.openings);
+  for (unsigned i = 0; i < 64; ++i) CHECK(m.recall(i) == NFS4_OK);
+  CHECK(m.recall(101) == NFS4ERR_BAD_STATEID);
+}
+
+TEST_CASE("delegations: where the answer to an OPEN was lost, what nobody knows is returned when recalled") {
+  ScriptedRecalls m;
+  {
+    const Openings::Guard guard(m.openings);
+    CHECK(m.recall(101) == NFS4_OK);
+    m.openings.doubt();
+  }
+  CHECK(m.calls.all() == "DELEGRETURN");
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 9));
+  m.answer_return();
+  CHECK(m.recall(102) == NFS4_OK);
+  m.delegations.return_recalled();
+  CHECK(m.calls.waiting() == 1);
+  m.answer_return();
+  ++m.calls.facts_now.epoch;
+  CHECK(m.recall(103) == NFS4ERR_BAD_STATEID);
+}
+
+TEST_CASE("delegations: CB_RECALL_ANY leaves as many as the server lets there be") {
+  ScriptedRecalls m;
+  std::vector<std::shared_ptr<Open>> all;
+  for (unsigned i = 1; i <= 4; ++i) all.push_back(m.delegated(i));
+  m.delegations.about_to_return(*all[0]);
+  m.delegations.recall_any(1, bitmap4());
+  CHECK(m.delegations.count() == 3);
+  m.delegations.recall_any(1, read_delegations());
+  CHECK(m.delegations.count() == 1);
+  CHECK(all[0]->delegation);
+  CHECK(all[3]->delegated());
+  m.delegations.return_recalled();
+  CHECK(m.calls.all() == "DELEGRETURN DELEGRETURN");
+  m.answer_return();
+  m.answer_return();
+}
+
+TEST_CASE("delegations: what was not asked for, or recalled at once, or comes at the end is returned") {
+  ScriptedRecalls m;
+  const auto open = open_of(1, m.calls);
+  m.opens.hold(open);
+  open_write_delegation4 write;
+  write.stateid = stateid_of(50);
+  m.delegations.take(*open, open_delegation4::of<OPEN_DELEGATE_WRITE>(write));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(50));
+  m.answer_return();
+  CHECK(m.counters.delegations_granted == 0);
+  m.delegations.take(*open, read_delegation(51, true));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(51));
+  m.answer_return();
+  CHECK(m.counters.delegations_recalled == 1);
+  m.calls.phase_now = Calls::Phase::ending;
+  m.delegations.take(*open, read_delegation(52));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(52));
+  CHECK_FALSE(open->delegation);
+  m.answer_return();
+  m.delegations.take(*open, open_delegation4());
+  CHECK(m.calls.waiting() == 0);
+}
+
+TEST_CASE("delegations: those of files that nobody has open are returned, of either kind") {
+  ScriptedRecalls m;
+  open_write_delegation4 write;
+  write.stateid = stateid_of(50);
+  m.delegations.return_stray(file_handle(1), open_delegation4::of<OPEN_DELEGATE_WRITE>(write));
+  m.delegations.return_stray(file_handle(1), read_delegation(51));
+  m.delegations.return_stray(file_handle(1), open_delegation4());
+  CHECK(m.calls.all() == "DELEGRETURN DELEGRETURN");
+  m.answer_return();
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(51));
+  m.answer_return();
+}
+
+TEST_CASE("delegations: DELEGRETURN is made again until there is an answer, and is outstanding meanwhile") {
+  ScriptedRecalls m;
+  m.delegations.start_return(*m.delegated(1));
+  auto none = m.outstanding.none(m.calls.loop().now() + 1h);
+  m.calls.start(none);
+  m.calls.fail();
+  CHECK(m.calls.waiting() == 0);
+  m.calls.pass(490ms);
+  CHECK(m.calls.waiting() == 0);
+  m.calls.pass(20ms);
+  REQUIRE(m.calls.waiting() == 1);
+  CHECK_FALSE(none.done());
+  m.calls.answer(Script().refuse<op::PUTFH>(NFS4ERR_STALE));  // an answer, whatever it is
+  CHECK(none.done());
+  m.calls.pass(1s);
+  CHECK(m.calls.waiting() == 0);
+}
+
+TEST_CASE("delegations: a DELEGRETURN without an answer ends with the client id, and with the session") {
+  ScriptedRecalls m;
+  m.delegations.start_return(*m.delegated(1));
+  ++m.calls.facts_now.epoch;
+  m.calls.fail();
+  m.calls.pass(1s);
+  CHECK(m.calls.waiting() == 0);
+  m.delegations.start_return(*m.delegated(2));
+  m.calls.phase_now = Calls::Phase::ending;
+  m.calls.fail();
+  m.calls.pass(1s);
+  CHECK(m.calls.waiting() == 0);
+}
+
+TEST_CASE("delegations: one that turns out to be revoked when it is returned is freed") {
+  ScriptedRecalls m;
+  m.delegations.start_return(*m.delegated(1));
+  m.calls.answer(Script().ok<op::PUTFH>().refuse<op::DELEGRETURN>(NFS4ERR_DELEG_REVOKED));
+  REQUIRE(m.calls.waiting() == 1);
+  CHECK(m.calls.next_arguments<op::FREE_STATEID>().fsa_stateid == stateid_of(101));
+  CHECK(m.held);
+  m.calls.answer(Script().ok<op::FREE_STATEID>());
+  CHECK_FALSE(m.held);
+  CHECK(m.counters.delegations_revoked == 1);
+}
+
+TEST_CASE("delegations: while the caller returns one itself a recall is answered and nothing is sent") {
+  ScriptedRecalls m;
+  const auto open = m.delegated(1);
+  m.delegations.about_to_return(*open);
+  m.delegations.about_to_return(*open);
+  CHECK(m.ended.size() == 1);
+  CHECK_FALSE(open->delegated());
+  CHECK(m.recall(101) == NFS4_OK);
+  m.delegations.return_recalled();
+  CHECK(m.calls.all().empty());
+}
+
+TEST_CASE(
+    "delegations: one of before is returned to the client id that it was granted to, and else only ends") {
+  ScriptedRecalls m;
+  const auto first = m.delegated(1), second = m.delegated(2);
+  m.delegations.end_of_before(*first);
+  CHECK(m.calls.all() == "DELEGRETURN");
+  m.answer_return();
+  m.calls.forget();
+  m.calls.facts_now.client_id = 8;
+  m.delegations.end_of_before(*second);
+  CHECK(m.calls.all().empty());
+  CHECK_FALSE(second->delegation);
+  CHECK(m.ended == std::vector{file_handle(1), file_handle(2)});
+}
+
+TEST_CASE("delegations: the one that was revoked ends, not one that has taken its place") {
+  ScriptedRecalls m;
+  const auto open = m.delegated(1);
+  m.delegations.revoked(*open, stateid_of(55));
+  CHECK(open->delegation);
+  m.delegations.revoked(*open, stateid_of(101));
+  CHECK_FALSE(open->delegation);
+  CHECK(m.counters.delegations_revoked == 1);
+  CHECK(m.ended.size() == 1);
+}
+
+TEST_CASE("delegations: they are good while the lease lasts, nothing is recovered and nothing suspected") {
+  ScriptedRecalls m;
+  CHECK(m.delegations.good());
+  m.calls.recovers = true;
+  CHECK_FALSE(m.delegations.good());
+  m.calls.recovers = false;
+  m.delegations.suspect(true);
+  CHECK_FALSE(m.delegations.good());
+  m.delegations.suspect(false);
+  CHECK(m.delegations.good());
+  m.calls.pass(31s);
+  CHECK_FALSE(m.delegations.good());
+}
+
+}  // namespace nfsrdma

@@ -1,0 +1,404 @@
+// The connections of a session by themselves: real channels to a server on a simulated network, and a script in
+// place of the session (RFC 8881 2.10.3, 18.34). What they come to in a whole client: nconnect_test.cpp.
+#include "nfs4/lanes.h"
+
+#include <deque>
+
+#include "nfs4/callback.h"
+#include "support/engine_fixture.h"
+#include "support/scripted_calls.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+using namespace std::chrono_literals;
+using Way = ScriptedCalls::Way;
+
+struct Laned {
+  sim::Simulation world{1};
+  sim::Network network{world};
+  sim::Host& server_host = world.add_host("server");
+  NfsServer server{network, server_host};
+  ScriptedCalls calls{world.add_host("client")};
+  std::deque<rpc::Channel> channels;
+  rpc::Channel& first = channel();
+  rpc::Channel& second = channel();
+  Lanes lanes;
+  const ScriptedCalls::Last last{calls};
+
+  explicit Laned(std::uint32_t callback_slots = 4)
+      : lanes(calls, first, callback_slots, [](rpc::Channel&, rpcrdma::BackwardId, fabric::ConstBytes) {}) {
+    calls.facts_now.session_id[0] = std::byte{1};
+    calls.facts_now.backchannel = callback_slots != 0;
+  }
+  rpc::Channel& channel() {
+    return channels.emplace_back(calls.loop(), EngineClient::channel_options(server, &calls.host()),
+                                 rpc::Channel::NoticeSink());
+  }
+  async::TimePoint deadline() { return calls.loop().now() + 5s; }
+  void connect_first() {
+    auto connecting = first.connect(deadline());
+    calls.start(connecting);
+    calls.pass(10ms);
+    REQUIRE(connecting.done());
+  }
+  void add_second() {
+    connect_first();
+    auto adding = lanes.add(second, deadline());
+    calls.start(adding);
+    calls.pass(10ms);
+    bound();
+    REQUIRE(adding.done());
+    CHECK(adding.await_resume());
+  }
+  void bound() { calls.answer(Script().ok<op::BIND_CONN_TO_SESSION>(BIND_CONN_TO_SESSION4resok())); }
+  void refused(nfsstat4 status) { calls.answer(Script().refuse<op::BIND_CONN_TO_SESSION>(status)); }
+  /// The connections end, and those that are kept up come back.
+  void cut() {
+    network.cut(calls.host(), server_host);
+    calls.pass(1s);
+  }
+  /// Of all calls so far.
+  unsigned binds() {
+    unsigned out = 0;
+    for (std::size_t at = 0; (at = calls.all().find("BIND", at)) != std::string::npos; ++at) ++out;
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "lanes: the connection of CREATE_SESSION needs no other word, a further one is bound before it is used") {
+  Laned m;
+  CHECK(m.lanes.usable() == 0);
+  m.connect_first();
+  CHECK(m.lanes.usable() == 1);
+  auto adding = m.lanes.add(m.second, m.deadline());
+  m.calls.start(adding);
+  m.calls.pass(10ms);
+  CHECK(m.second.up());
+  CHECK(m.lanes.usable() == 1);
+  CHECK(&m.lanes.route() == &m.first);
+  CHECK_FALSE(adding.done());
+  CHECK(m.calls.next().way == Way::alone);
+  CHECK(m.calls.next().over == &m.second);
+  const auto args = m.calls.next_arguments<op::BIND_CONN_TO_SESSION>();
+  CHECK(args.bctsa_sessid == m.calls.facts_now.session_id);
+  CHECK(args.bctsa_dir == CDFC4_FORE_OR_BOTH);
+  m.bound();
+  REQUIRE(adding.done());
+  CHECK(adding.await_resume());
+  CHECK(m.lanes.usable() == 2);
+  CHECK(m.binds() == 1);
+}
+
+TEST_CASE("lanes: a connection that cannot be had is its caller's error") {
+  Laned m;
+  m.server.stop_listening();
+  auto adding = m.lanes.add(m.second, m.calls.loop().now() + 100ms);
+  m.calls.start(adding);
+  m.calls.pass(5s);
+  REQUIRE(adding.done());
+  CHECK_FALSE(adding.await_resume());
+  CHECK(m.calls.all().empty());
+}
+
+namespace {
+async::Task<rpcrdma::Failure> call_once_over(rpc::Channel& channel, Compound compound,
+                                             async::TimePoint deadline) {
+  const rpc::Outcome outcome = co_await channel.call(compound.release(4096, deadline));
+  co_return outcome.failure;
+}
+}  // namespace
+
+TEST_CASE("lanes: a call goes to the connection with the least to do") {
+  Laned m;
+  m.add_second();
+  auto busy = call_once_over(m.first, m.calls.begin_alone("NULL"), m.deadline());
+  m.calls.start(busy);
+  CHECK(&m.lanes.route() == &m.second);
+  auto busier = call_once_over(m.second, m.calls.begin_alone("NULL"), m.deadline());
+  m.calls.start(busier);
+  CHECK(&m.lanes.route() == &m.first);
+  m.lanes.unbound(m.first);
+  CHECK(&m.lanes.route() == &m.second);
+  m.lanes.unbound(m.second);
+  CHECK(&m.lanes.route() == &m.first);
+  m.calls.pass(5s);
+}
+
+TEST_CASE(
+    "lanes: calls on a connection that ends are handed back where there is another, and else wait for it") {
+  for (const bool another : {false, true}) {
+    Laned m;
+    m.add_second();
+    const auto connections = m.network.connections(m.calls.host(), m.server_host);
+    REQUIRE(connections.size() == 2);
+    if (!another) m.lanes.unbound(m.second);
+    auto call = call_once_over(m.first, m.calls.begin_alone("NULL"), m.deadline());
+    m.calls.start(call);
+    m.network.cut(connections[0]);
+    m.calls.pass(1ms);
+    REQUIRE(call.done() == another);
+    if (another) CHECK(call.await_resume() == rpcrdma::Failure::cancelled);
+    m.calls.pass(1s);
+    CHECK(call.done());
+    m.bound();
+  }
+}
+
+TEST_CASE("lanes: connections that come back are bound again") {
+  Laned m;
+  m.add_second();
+  m.cut();
+  CHECK(m.first.up());
+  CHECK(m.second.up());
+  CHECK(m.lanes.usable() == 0);
+  CHECK(m.binds() == 3);
+  m.bound();
+  CHECK(m.lanes.usable() == 1);
+  m.calls.answer(Script().refuse<op::BIND_CONN_TO_SESSION>(NFS4ERR_DELAY));
+  CHECK(m.lanes.usable() == 1);
+  m.calls.pass(60ms);
+  m.bound();
+  CHECK(m.lanes.usable() == 2);
+}
+
+TEST_CASE("lanes: before the session is open nothing is bound by itself") {
+  Laned m;
+  m.calls.phase_now = Calls::Phase::beginning;
+  m.connect_first();
+  m.lanes.hold(true);
+  m.cut();
+  CHECK(m.first.up());
+  CHECK(m.lanes.usable() == 0);
+  CHECK(m.calls.all().empty());
+}
+
+TEST_CASE("lanes: one connection without a backchannel needs no binding") {
+  Laned m(0);
+  CHECK_FALSE(m.lanes.wants_backchannel());
+  m.connect_first();
+  m.lanes.hold(true);
+  m.cut();
+  CHECK(m.lanes.usable() == 1);
+  CHECK(m.calls.all().empty());
+}
+
+TEST_CASE("lanes: a single connection is kept up where there is something to be recalled") {
+  for (const bool recallable : {false, true}) {
+    Laned m(0);
+    m.connect_first();
+    m.lanes.hold(recallable);
+    m.cut();
+    CHECK(m.first.up() == recallable);
+    m.calls.phase_now = Calls::Phase::ending;
+    m.lanes.hold(recallable);
+    m.cut();
+    CHECK_FALSE(m.first.up());
+  }
+}
+
+TEST_CASE("lanes: a connection that the server does not want is told of, and left alone") {
+  Laned m;
+  m.connect_first();
+  auto adding = m.lanes.add(m.second, m.deadline());
+  m.calls.start(adding);
+  m.calls.pass(10ms);
+  m.refused(NFS4ERR_INVAL);
+  REQUIRE(adding.done());
+  CHECK(adding.await_resume());
+  CHECK(m.lanes.usable() == 1);
+  CHECK(m.calls.notices.size() == 1);
+  CHECK(m.calls.recoveries.empty());
+  m.cut();
+  CHECK(m.first.up());
+  CHECK_FALSE(m.second.up());
+  CHECK(m.binds() == 2);
+  CHECK(m.calls.next().over == &m.first);
+  m.bound();
+  m.second.hold(true);  // it comes up without our doing
+  m.calls.pass(2s);
+  REQUIRE(m.second.up());
+  m.lanes.mend_backchannel(false);
+  CHECK(m.binds() == 3);
+  CHECK(m.calls.next().over == &m.first);
+  m.bound();
+}
+
+TEST_CASE("lanes: a session that is gone shows when a connection is bound to it") {
+  for (const nfsstat4 status : {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_STALE_CLIENTID}) {
+    Laned m;
+    m.connect_first();
+    auto adding = m.lanes.add(m.second, m.deadline());
+    m.calls.start(adding);
+    m.calls.pass(10ms);
+    m.refused(status);
+    CHECK(m.calls.recoveries.size() == 1);
+    CHECK(m.calls.notices.empty());
+    m.lanes.rebind_all(m.first);  // to the next session
+    REQUIRE(m.calls.waiting() == 1);
+    m.bound();
+    CHECK(m.lanes.usable() == 2);
+  }
+}
+
+TEST_CASE("lanes: what is said of an older session counts for nothing") {
+  Laned m;
+  m.connect_first();
+  auto adding = m.lanes.add(m.second, m.deadline());
+  m.calls.start(adding);
+  m.calls.pass(10ms);
+  m.calls.facts_now.session_id[0] = std::byte{2};
+  m.lanes.rebind_all(m.first);
+  CHECK(m.binds() == 1);  // one at a time
+  m.bound();
+  CHECK(m.lanes.usable() == 1);
+  CHECK(m.binds() == 2);
+  CHECK(m.calls.next_arguments<op::BIND_CONN_TO_SESSION>().bctsa_sessid == m.calls.facts_now.session_id);
+  m.bound();
+  CHECK(m.lanes.usable() == 2);
+}
+
+TEST_CASE("lanes: a new session knows the connection that it was made over, and no other") {
+  Laned m;
+  m.add_second();
+  m.lanes.rebind_all(m.second);
+  CHECK(m.lanes.usable() == 1);
+  CHECK(&m.lanes.route() == &m.second);
+  CHECK(m.calls.next().over == &m.first);
+  m.bound();
+  CHECK(m.lanes.usable() == 2);
+}
+
+TEST_CASE("lanes: one that the server does not take for the session's is bound before the call goes on") {
+  Laned m;
+  m.add_second();
+  m.lanes.unbound(m.second);
+  auto again = m.lanes.bind_again(m.second, 10ms, m.deadline());
+  auto beside = m.lanes.bind_again(m.second, 10ms, m.deadline());
+  m.calls.start(again);
+  m.calls.start(beside);
+  CHECK(m.calls.waiting() == 1);
+  m.bound();
+  REQUIRE(again.done());
+  REQUIRE(beside.done());
+  CHECK(again.await_resume());
+  CHECK(beside.await_resume());
+}
+
+TEST_CASE("lanes: without any connection that can be had for it a session is of no use") {
+  Laned m;
+  m.connect_first();
+  m.lanes.unbound(m.first);
+  auto again = m.lanes.bind_again(m.first, 10ms, m.deadline());
+  m.calls.start(again);
+  m.refused(NFS4ERR_INVAL);
+  REQUIRE(again.done());
+  CHECK_FALSE(again.await_resume());
+}
+
+TEST_CASE("lanes: a connection that is down is waited for, and a recovery is not") {
+  Laned m;
+  auto again = m.lanes.bind_again(m.first, 10ms, m.deadline());
+  m.calls.start(again);
+  m.calls.pass(9ms);
+  CHECK_FALSE(again.done());
+  m.calls.pass(2ms);
+  REQUIRE(again.done());
+  CHECK(again.await_resume());
+  m.calls.recovers = true;
+  auto during = m.lanes.bind_again(m.first, 10ms, m.deadline());
+  m.calls.start(during);
+  m.calls.pass(11ms);
+  REQUIRE(during.done());
+  CHECK_FALSE(during.await_resume());
+}
+
+TEST_CASE("lanes: a backchannel that the server has lost sight of is announced anew, now and then") {
+  Laned m;
+  m.add_second();
+  m.calls.pass(2s);
+  m.lanes.mend_backchannel(false);
+  m.lanes.mend_backchannel(false);
+  CHECK(m.binds() == 3);
+  m.bound();
+  m.bound();
+  m.calls.pass(990ms);
+  m.lanes.mend_backchannel(false);
+  CHECK(m.binds() == 3);
+  m.calls.pass(20ms);
+  m.lanes.mend_backchannel(false);
+  CHECK(m.binds() == 5);
+  m.bound();
+  m.bound();
+  CHECK(m.lanes.usable() == 2);
+  m.calls.facts_now.backchannel = false;
+  m.calls.pass(2s);
+  m.lanes.mend_backchannel(false);
+  CHECK(m.binds() == 5);
+}
+
+TEST_CASE("lanes: where the backchannel is beyond help the session is replaced while it works") {
+  Laned m;
+  m.connect_first();
+  m.calls.pass(2s);
+  m.lanes.mend_backchannel(true);
+  m.lanes.mend_backchannel(true);
+  REQUIRE(m.calls.recoveries.size() == 1);
+  CHECK(m.calls.recoveries[0].second);
+  CHECK(m.calls.all().empty());
+}
+
+TEST_CASE(
+    "lanes: a call without a session is made again where the server is busy or the connection has ended") {
+  Laned m;
+  m.connect_first();
+  Compound compound = m.calls.begin_alone("DESTROY_SESSION");
+  compound.add<op::DESTROY_SESSION>({m.calls.facts_now.session_id});
+  auto call = m.lanes.call_alone(std::move(compound), m.deadline());
+  m.calls.start(call);
+  CHECK(m.calls.next().over == &m.first);
+  m.calls.answer(Script().refuse<op::DESTROY_SESSION>(NFS4ERR_DELAY));
+  CHECK(m.calls.waiting() == 0);
+  m.calls.pass(49ms);
+  CHECK(m.calls.waiting() == 0);
+  m.calls.pass(2ms);
+  m.calls.fail(ErrorKind::cancelled, ECANCELED);
+  REQUIRE(m.calls.waiting() == 1);
+  m.calls.answer(Script().ok<op::DESTROY_SESSION>());
+  REQUIRE(call.done());
+  CHECK(call.await_resume());
+}
+
+TEST_CASE("lanes: a call without a session ends by its deadline, with what the server said last") {
+  Laned m;
+  m.connect_first();
+  auto call = m.lanes.call_alone(m.calls.begin_alone("EXCHANGE_ID"), m.calls.loop().now() + 40ms);
+  m.calls.start(call);
+  m.calls.answer(Script().refuse<op::EXCHANGE_ID>(NFS4ERR_DELAY));
+  REQUIRE(call.done());
+  auto reply = call.await_resume();
+  REQUIRE(reply);
+  CHECK(reply->status() == NFS4ERR_DELAY);
+}
+
+TEST_CASE(
+    "lanes: the backchannel is announced with as many slots as there are, and one where there are none") {
+  Laned with, without(0);
+  CHECK(with.lanes.backchannel_attributes().ca_maxrequests == 4);
+  CHECK(without.lanes.backchannel_attributes().ca_maxrequests == 1);
+  with.connect_first();
+  with.server.stop_listening();
+  auto adding = with.lanes.add(with.second, with.deadline());
+  with.calls.start(adding);  // of what is not there nobody knows what it can take
+  const auto facts = with.first.facts();
+  CHECK(with.second.facts().reply_threshold < facts.reply_threshold);
+  CHECK(with.lanes.backchannel_attributes().ca_maxrequestsize ==
+        back_channel(facts.reply_threshold, facts.call_threshold, 4).ca_maxrequestsize);
+}
+
+}  // namespace nfsrdma

@@ -1,0 +1,121 @@
+// The queue for a session's slots by itself.
+#include "nfs4/slot_queue.h"
+
+#include <doctest/doctest.h>
+
+#include "sim/simulation.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace nfs4;
+using namespace std::chrono_literals;
+using MaybeUse = std::optional<SlotTable::Use>;
+
+struct Queueing {
+  sim::Simulation world{1};
+  async::Loop& loop = world.add_host("client").loop();
+  SessionCounters counters;
+  SlotQueue slots{loop, counters};
+  explicit Queueing(std::uint32_t count = 1) { slots.reset(count); }
+  template <class T>
+  void start(async::Task<T>& task) {
+    task.handle().resume();
+    settle();
+  }
+  void settle() {
+    loop.end_turn();
+    while (world.step(world.now())) {
+    }
+  }
+  async::Task<MaybeUse> waiting(async::Clock::duration most = 1h) { return slots.wait(loop.now() + most); }
+};
+
+}  // namespace
+
+TEST_CASE("slot queue: first come, first served, and nobody is served before those who wait") {
+  Queueing m;
+  auto use = m.slots.take_now();
+  REQUIRE(use);
+  auto first = m.waiting(), second = m.waiting();
+  m.start(first);
+  m.start(second);
+  use->answered();
+  CHECK_FALSE(m.slots.take_now());  // it is the first waiter's
+  m.settle();
+  REQUIRE(first.done());
+  CHECK_FALSE(second.done());
+  MaybeUse next = first.await_resume();
+  REQUIRE(next);
+  next->unsent();
+  m.settle();
+  REQUIRE(second.done());
+  CHECK(second.await_resume());
+  CHECK(m.counters.slot_waits == 2);
+}
+
+TEST_CASE("slot queue: a retired slot serves nobody, and who waits for too long gets none") {
+  Queueing m;
+  auto use = m.slots.take_now();
+  auto waiter = m.waiting(10ms);
+  m.start(waiter);
+  use->retire();
+  m.settle();
+  CHECK_FALSE(waiter.done());
+  m.world.run_for(11ms);
+  REQUIRE(waiter.done());
+  CHECK_FALSE(waiter.await_resume());
+  CHECK(m.counters.slot_waited_us >= 10'000);
+  CHECK(m.counters.slot_waited_us < 12'000);
+}
+
+TEST_CASE("slot queue: a new session serves all for whom it has slots") {
+  Queueing m;
+  auto use = m.slots.take_now();
+  auto first = m.waiting(), second = m.waiting(), third = m.waiting();
+  for (auto* one : {&first, &second, &third}) m.start(*one);
+  m.slots.reset(2);
+  m.settle();
+  CHECK(first.done());
+  CHECK(second.done());
+  CHECK_FALSE(third.done());
+  use->answered();  // of the session before
+  m.settle();
+  CHECK_FALSE(third.done());
+  first.await_resume()->answered();
+  m.settle();
+  CHECK(third.done());
+  auto kept = second.await_resume();
+}
+
+TEST_CASE("slot queue: a higher target serves those who wait") {
+  Queueing m(2);
+  m.slots.set_target(0);
+  auto use = m.slots.take_now();
+  auto waiter = m.waiting();
+  m.start(waiter);
+  m.settle();
+  CHECK_FALSE(waiter.done());
+  m.slots.set_target(1);
+  m.settle();
+  CHECK(waiter.done());
+}
+
+TEST_CASE("slot queue: it is drained when the last request has ended, one way or the other") {
+  Queueing m(2);
+  auto first = m.slots.take_now(), second = m.slots.take_now();
+  auto late = m.slots.drained(m.loop.now() + 10ms), drained = m.slots.drained(m.loop.now() + 1h);
+  m.start(late);
+  m.start(drained);
+  first->answered();
+  m.world.run_for(11ms);
+  REQUIRE(late.done());
+  CHECK_FALSE(late.await_resume());
+  CHECK_FALSE(drained.done());
+  second->retire();
+  m.settle();
+  REQUIRE(drained.done());
+  CHECK(drained.await_resume());
+}
+
+}  // namespace nfsrdma
