@@ -70,9 +70,9 @@ ClientIdentity identity_of(const MountOptions& options) {
   if (out.machine.empty()) {
     out.machine = first_line("/etc/machine-id") + "\n" + out.host + "\n" + network_namespace();
   }
-  const rpc::Credential caller = connect::caller_of(options.target.options, out.host);
-  const auto encoded = caller.encoded();
-  out.credential.assign(reinterpret_cast<const char*>(encoded.data()), encoded.size());
+  const security::Identity own = connect::own_identity(options.target.options);
+  out.user = std::to_string(own.uid) + " " + std::to_string(own.gid);
+  for (const std::uint32_t group : own.groups) out.user += " " + std::to_string(group);
   out.source = options.source + "\n" + std::to_string(options.target.options.port);
   out.mountpoint = options.mountpoint;
   return out;
@@ -80,8 +80,7 @@ ClientIdentity identity_of(const MountOptions& options) {
 
 std::string client_name(const ClientIdentity& identity, unsigned number) {
   std::string all;
-  for (const std::string& part :
-       {identity.machine, identity.credential, identity.source, identity.mountpoint}) {
+  for (const std::string& part : {identity.machine, identity.user, identity.source, identity.mountpoint}) {
     all += std::to_string(part.size()) + ":" + part;
   }
   constexpr std::uint64_t kBasis = 0xcbf29ce484222325ULL;

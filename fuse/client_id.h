@@ -5,7 +5,7 @@
 // comes with another verifier, and nobody waits for a lease. Two mounts that live may never share a name,
 // since each would take the other's state away.
 //
-// The name is made of the machine (machine-id, host name), its network namespace, the credential, what is
+// The name is made of the machine (machine-id, host name), its network namespace, the user, what is
 // mounted and where. Who uses a name keeps an abstract socket bound that is called like it, so that another
 // mount in this network namespace sees that it is taken (the same mount point twice, or in two mount
 // namespaces) and takes the next number. The kernel frees the socket when the process ends, however it does.
@@ -24,9 +24,9 @@ namespace nfsrdma::fuse {
 struct ClientIdentity {
   std::string machine;  ///< whatever tells this machine, or container, from others
   std::string host;     ///< for people who look at the server's list of clients
-  /// With which credential it comes: while there is state, servers refuse the same name from another one
+  /// Whose rights count: while there is state, servers refuse the same name from somebody else
   /// (NFS4ERR_CLID_INUSE, RFC 8881 18.35.4), and Linux looks at the groups, too.
-  std::string credential;
+  std::string user;
   std::string source, mountpoint;
 };
 

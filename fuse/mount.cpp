@@ -415,12 +415,13 @@ fs::Caller Mount::caller(fuse_req_t request) {
   // None for what the kernel does by itself.
   int count = context->pid == 0 ? 0 : fuse_req_getgroups(request, groups.size(), groups.data());
   count = std::clamp<int>(count, 0, groups.size());
-  const std::vector<std::uint32_t> numbers(groups.begin(), groups.begin() + count);
-  auto credential =
-      std::make_shared<const rpc::Credential>(connect::credential_of(context->uid, context->gid, numbers));
+  auto caller = std::make_shared<security::Identity>();
+  caller->uid = context->uid;
+  caller->gid = context->gid;
+  caller->groups.assign(groups.begin(), groups.begin() + count);
   if (callers_.size() > kMostCallers) callers_.clear();
-  callers_[key] = {credential, now + kCallerValid};
-  return credential;
+  callers_[key] = {caller, now + kCallerValid};
+  return caller;
 }
 
 }  // namespace nfsrdma::fuse

@@ -11,6 +11,7 @@
 #include "fabric/verbs/library.h"
 #include "nfs4/engine.h"
 #include "nfs4/session.h"
+#include "security/sys.h"
 
 namespace nfsrdma::connect {
 namespace {
@@ -71,7 +72,7 @@ std::uint32_t most_slots(const Options& options, const fabric::Established& esta
 
 nfs4::SessionOptions session_options(const Options& options, rpc::Channel& channel,
                                      std::optional<std::chrono::milliseconds> patience,
-                                     const Surroundings& surroundings) {
+                                     const Surroundings& surroundings, const Server::NoticeSink& notices) {
   nfs4::SessionOptions out;
   out.minor_version = options.minor_version;
   out.minor_version_fixed = options.minor_version_fixed;
@@ -79,7 +80,7 @@ nfs4::SessionOptions session_options(const Options& options, rpc::Channel& chann
   out.wsize = options.wsize;
   out.slots = most_slots(options, channel.established());
   out.callback_slots = kCallbackSlots;
-  out.credential = caller_of(options, surroundings.host);
+  out.flavor = std::make_shared<security::Sys>(surroundings.host, own_identity(options), notices);
   // RFC 8881 2.4: unique among clients. A Client is one of its own, and leaves nothing to reclaim.
   out.owner_id = surroundings.owner_id;
   if (out.owner_id.empty()) {
@@ -95,19 +96,14 @@ nfs4::SessionOptions session_options(const Options& options, rpc::Channel& chann
 
 }  // namespace
 
-rpc::Credential credential_of(std::uint32_t uid, std::uint32_t gid, std::span<const std::uint32_t> groups) {
-  return rpc::Credential::sys(host_name(), uid, gid, groups);
-}
-
-rpc::Credential caller_of(const Options& options, const std::string& host) {
+security::Identity own_identity(const Options& options) {
   std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
   const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
   groups.resize(static_cast<std::size_t>(std::max(count, 0)));
   // Somebody else's identity does not come with this process's groups.
   if (options.uid || options.gid) groups.clear();
-  const std::vector<std::uint32_t> numbers(groups.begin(), groups.end());
-  return rpc::Credential::sys(host, options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()),
-                              numbers);
+  return {
+      options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()), {groups.begin(), groups.end()}};
 }
 
 Surroundings Surroundings::system(std::string owner_id) {
@@ -129,7 +125,7 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
   rpc::Channel& first = *channels_.front();
   if (auto done = co_await first.connect(deadline); !done) co_return done;
   session_ = std::make_unique<nfs4::Session>(
-      first, session_options(target_.options, first, patience_, surroundings_), notices_);
+      first, session_options(target_.options, first, patience_, surroundings_, notices_), notices_);
   auto begun = co_await begin(deadline);
   // Not left to the lease, where there is one already.
   if (!begun && session_->facts().slots != 0) (void)co_await session_->close(first.loop().now() + kFarewell);

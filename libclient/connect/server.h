@@ -21,15 +21,13 @@
 #include "nfsrdma/client.h"
 #include "nfsrdma/options.h"
 #include "rpc/channel.h"
+#include "security/identity.h"
 
 namespace nfsrdma::nfs4 {
 class Session;
 }
 
 namespace nfsrdma::connect {
-
-/// AUTH_SYS with this machine's name.
-rpc::Credential credential_of(std::uint32_t uid, std::uint32_t gid, std::span<const std::uint32_t> groups);
 
 /// What a client shows of the machine and the process that it runs in, and who makes its connections. As it
 /// is by default, that is the system's; tests have their own.
@@ -44,7 +42,7 @@ struct Surroundings {
 };
 
 /// This process's, but for what the options say.
-rpc::Credential caller_of(const Options& options, const std::string& host = Surroundings::system().host);
+security::Identity own_identity(const Options& options);
 
 class Server {
  public:

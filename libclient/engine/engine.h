@@ -27,11 +27,11 @@
 #include "locking/lock_wait.h"
 #include "nfsrdma/result.h"
 #include "nfsrdma/types.h"
-#include "rpc/message.h"
+#include "security/identity.h"
 
 namespace nfsrdma::engine {
 
-using Caller = std::shared_ptr<const rpc::Credential>;
+using security::Caller;
 
 struct Object {
   FileHandle handle;

@@ -27,12 +27,11 @@
 #include "reply_sizing/nfs4_reply.h"
 #include "rpc/channel.h"
 #include "rpc/message.h"
+#include "security/identity.h"
 
 namespace nfsrdma::nfs4 {
 
-/// On whose behalf a call is made: AUTH_SYS of a user, as Credential::sys() makes it. Null: the session's
-/// own. To be made once per user and kept, since it is what tells users apart (open_files.h).
-using Caller = std::shared_ptr<const rpc::Credential>;
+using security::Caller;
 
 template <class Op, class... Ops>
 inline constexpr bool is_one_of = (std::is_same_v<Op, Ops> || ...);

@@ -149,7 +149,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   bool park(const std::shared_ptr<OpenFile>& file);
 
   Session& session_;
-  std::map<std::vector<std::byte>, std::uint64_t> owners_;
+  std::map<std::optional<security::Identity>, std::uint64_t> owners_;  // none: no caller
   std::map<Key, std::shared_ptr<OpenFile>> files_;
   ParkedFiles parked_;
   std::size_t most_parked_ = 0;
@@ -163,9 +163,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
 // ---- who has what ----
 
 std::uint64_t OpenTable::owner_of(const Caller& caller) {
-  std::vector<std::byte> who;
-  if (caller) who.assign(caller->encoded().begin(), caller->encoded().end());
-  auto [at, fresh] = owners_.try_emplace(std::move(who));
+  auto [at, fresh] = owners_.try_emplace(caller ? std::optional(*caller) : std::nullopt);
   if (fresh) at->second = session_.opens().next_owner();
   return at->second;
 }

@@ -6,7 +6,7 @@
 //     co_await made->file->write(data, 0);
 //     co_await files.close(std::move(made->file));
 //
-// One open owner per caller (per user, that is, as its credential is encoded), so one OpenFile and one
+// One open owner per caller (who is who he is by his numbers), so one OpenFile and one
 // stateid per caller and file. Opening it again is an upgrade of that state; what the last closer of a kind
 // leaves is given back by OPEN_DOWNGRADE, what the last closer leaves by CLOSE. Each open(2) is an OpenRef,
 // which counts in its OpenFile. Nobody is ever denied (OPEN4_SHARE_DENY_NONE).

@@ -3,12 +3,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "nfs4/types/types.h"
 #include "nfsrdma/client.h"
-#include "rpc/message.h"
+#include "security/flavor.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -18,7 +19,7 @@ struct SessionOptions {
   std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
   std::uint32_t slots = 64;
   std::uint32_t callback_slots = 0;  // at most the channels' backward credits; 0: no backchannel
-  rpc::Credential credential;
+  std::shared_ptr<security::Flavor> flavor;
   std::string owner_id;  // co_ownerid: unique to this client instance
   verifier4 verifier{};  // new for every instance (RFC 8881 18.35.3)
   std::chrono::milliseconds timeout{60000};

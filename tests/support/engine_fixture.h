@@ -13,6 +13,7 @@
 #include "nfs4/locks.h"
 #include "nfs4/objects.h"
 #include "nfs4/open_files.h"
+#include "security/sys.h"
 #include "sim/fabric/network.h"
 #include "support/loopback.h"
 #include "support/nfs_fixture.h"
@@ -21,12 +22,17 @@ namespace nfsrdma::testing {
 
 inline nfs4::Caller user(std::uint32_t uid, std::uint32_t gid = 100,
                          const std::vector<std::uint32_t>& groups = {}) {
-  return std::make_shared<const rpc::Credential>(rpc::Credential::sys("test", uid, gid, groups));
+  security::Identity identity;
+  identity.uid = uid;
+  identity.gid = gid;
+  identity.groups = groups;
+  return std::make_shared<const security::Identity>(std::move(identity));
 }
 
 /// Whether a Call's encoded credential, as the server saw it, is this one's.
 inline bool is_of(const std::string& seen, const nfs4::Caller& caller) {
-  const auto mine = caller->encoded();
+  const auto credential = rpc::Credential::sys("test", caller->uid, caller->gid, caller->groups);
+  const auto mine = credential.encoded();
   return !seen.empty() && seen == std::string(reinterpret_cast<const char*>(mine.data()), seen.size());
 }
 
@@ -129,7 +135,7 @@ struct EngineClient {
   }
   static nfs4::SessionOptions session_options(nfs4::SessionOptions options, std::string name) {
     options.callback_slots = 4;
-    options.credential = rpc::Credential::sys("test", 0, 0, {});
+    options.flavor = std::make_shared<security::Sys>("test", security::Identity());
     options.verifier[0] = std::byte{1};
     options.owner_id = std::move(name);
     if (options.timeout == 60s) options.timeout = 5s;

@@ -154,7 +154,7 @@ TEST_CASE("S17 a mount has the same name again, and no two that live have one") 
   CHECK(name == client_name(me, 0));
   CHECK(name.size() < 300);
   std::set<std::string> all{name, client_name(me, 1)};
-  for (auto field : {&ClientIdentity::machine, &ClientIdentity::credential, &ClientIdentity::source,
+  for (auto field : {&ClientIdentity::machine, &ClientIdentity::user, &ClientIdentity::source,
                      &ClientIdentity::mountpoint}) {
     ClientIdentity other = me;
     other.*field += "2";
