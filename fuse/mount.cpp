@@ -86,14 +86,14 @@ Mount::~Mount() {
 Status Mount::start() {
   const auto deadline = loop_.now() + options_.target.options.connect_timeout;
   if (auto done = loop_.run(server_.connect(deadline)); !done) return done;
-  auto done = start_on_session();
+  auto done = start_on_server();
   if (done) return done;
   // Not left to the lease.
   (void)loop_.run(server_.close(loop_.now() + 2s));
   return done;
 }
 
-Status Mount::start_on_session() {
+Status Mount::start_on_server() {
   auto path = engine::Path::parse(options_.target.path);
   if (!path) return path.error();
   engine::Paths paths(*server_.engine());
@@ -317,19 +317,11 @@ void Mount::tell_losses() const {
 }
 
 std::string Mount::statistics() {
-  nfs4::Session& session = server_.session();
-  Picture picture{options_,
-                  loop_.now() - begun_,
-                  server_.rsize(),
-                  server_.wsize(),
-                  request_counters_,
-                  session.facts(),
-                  session.counters(),
-                  session.holdings(),
-                  session.lanes().usable(),
-                  {},
-                  files_->counters(),
-                  files_->holdings()};
+  const engine::Engine& engine = *server_.engine();
+  Picture picture{options_,           loop_.now() - begun_, server_.rsize(),
+                  server_.wsize(),    request_counters_,    server_.info(),
+                  engine.counters(),  engine.holdings(),    {},
+                  files_->counters(), files_->holdings()};
   for (const auto& channel : server_.channels()) {
     picture.connections.push_back({channel->up(), channel->address(), channel->established().fabric,
                                    channel->credits_in_use(), channel->load(), channel->facts()});

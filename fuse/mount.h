@@ -69,7 +69,7 @@ class Mount {
   async::Memory take_memory();
 
  private:
-  Status start_on_session();
+  Status start_on_server();
   void take_in();
   void give_memory();
   void learn_request_size();

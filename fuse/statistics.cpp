@@ -151,7 +151,7 @@ const char* local_lock(const MountOptions& options) {
 /// With what was negotiated in place of what was asked for.
 MountOptions options_in_force(const Picture& p) {
   MountOptions out = p.options;
-  out.target.options.minor_version = p.facts.minor_version;
+  out.target.options.minor_version = p.info.minor_version;
   out.target.options.rsize = p.rsize;
   out.target.options.wsize = p.wsize;
   return out;
@@ -179,9 +179,9 @@ void add_requests(Lines& out, const Picture& p) {
 }
 
 /// One name may stand at several addresses. In capitals, all of them.
-std::map<std::string, nfs4::CallCounters> by_name(const nfs4::SessionCounters& session) {
-  std::map<std::string, nfs4::CallCounters> out;
-  for (const nfs4::CallCounters& one : session.calls) {
+std::map<std::string, engine::CallCounters> by_name(const engine::ServerCounters& server) {
+  std::map<std::string, engine::CallCounters> out;
+  for (const engine::CallCounters& one : server.calls) {
     std::string name = one.what;
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
     out[name].add(one);
@@ -190,7 +190,7 @@ std::map<std::string, nfs4::CallCounters> by_name(const nfs4::SessionCounters& s
 }
 
 void add_calls(Lines& out, const Picture& p) {
-  for (const auto& [name, one] : by_name(p.session)) {
+  for (const auto& [name, one] : by_name(p.server)) {
     out.line("nfs").word(name);
     out.set("count", one.round_trip.count()).set("refused", one.refused).set("failed", one.failed);
     out.set("sent_again", one.sent_again);
@@ -234,17 +234,17 @@ void add_connections(Lines& out, const Picture& p) {
 }
 
 void add_state(Lines& out, const Picture& p) {
-  const nfs4::SessionHoldings& h = p.session_holdings;
-  out.line("session").set("connections", p.usable_connections).set("slots", h.slots);
+  const engine::ServerHoldings& h = p.server_holdings;
+  out.line("session").set("connections", p.info.connections).set("slots", h.slots);
   out.set("slots_in_use", h.slots_busy).set("slots_retired", h.slots_retired);
-  out.set("slots_most_used", p.session.calls.empty() ? 0U : p.session.highest_slot + 1);
-  out.set("slot_waits", p.session.slot_waits).set("slot_wait_us", p.session.slot_waited_us);
-  out.set("lease_seconds", p.facts.lease_seconds).set("recoveries", p.session.recoveries);
+  out.set("slots_most_used", p.server.calls.empty() ? 0U : p.server.highest_slot + 1);
+  out.set("slot_waits", p.server.slot_waits).set("slot_wait_us", p.server.slot_waited_us);
+  out.set("lease_seconds", p.info.lease_seconds).set("recoveries", p.server.recoveries);
   out.line("state").set("inodes", p.data_holdings.inodes).set("open_files", p.data_holdings.files);
   out.set("opens", h.opens).set("locks", h.locks).set("delegations", h.delegations);
-  out.set("delegations_granted", p.session.delegations_granted);
-  out.set("delegations_recalled", p.session.delegations_recalled);
-  out.set("delegations_revoked", p.session.delegations_revoked).set("hidden_files", p.data.hidden);
+  out.set("delegations_granted", p.server.delegations_granted);
+  out.set("delegations_recalled", p.server.delegations_recalled);
+  out.set("delegations_revoked", p.server.delegations_revoked).set("hidden_files", p.data.hidden);
   out.line("memory").set("write_behind_bytes", p.data_holdings.bytes_behind);
   out.set("write_window_bytes", p.data_holdings.most_behind);
   out.set("uncommitted_bytes", p.data_holdings.uncommitted_bytes);

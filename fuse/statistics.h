@@ -10,10 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/statistics.h"
 #include "fs/counters.h"
 #include "fuse/options.h"
 #include "fuse/request_counters.h"
-#include "nfs4/session.h"
+#include "nfsrdma/client.h"
 #include "rpcrdma/requester.h"
 
 namespace nfsrdma::fuse {
@@ -35,10 +36,9 @@ struct Picture {
   std::chrono::steady_clock::duration age{};
   std::uint32_t rsize = 0, wsize = 0;
   const RequestCounters& requests;
-  const nfs4::SessionFacts& facts;
-  const nfs4::SessionCounters& session;
-  nfs4::SessionHoldings session_holdings;
-  std::size_t usable_connections = 0;
+  Info info;
+  const engine::ServerCounters& server;
+  engine::ServerHoldings server_holdings;
   std::vector<Connection> connections;
   const fs::Counters& data;
   fs::Holdings data_holdings;

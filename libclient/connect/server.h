@@ -70,8 +70,6 @@ class Server {
   [[nodiscard]] std::chrono::seconds lease() const;
   [[nodiscard]] Info info() const;
 
-  // ---- for statistics ----
-  [[nodiscard]] nfs4::Session& session() { return *session_; }
   [[nodiscard]] const std::vector<std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
 
  private:

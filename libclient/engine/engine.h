@@ -24,6 +24,7 @@
 #include "async/memory.h"
 #include "async/task.h"
 #include "engine/spot.h"
+#include "engine/statistics.h"
 #include "locking/lock_wait.h"
 #include "nfsrdma/result.h"
 #include "nfsrdma/types.h"
@@ -139,6 +140,8 @@ class Engine {
   [[nodiscard]] virtual async::Loop& loop() = 0;
   /// Another than that of any other client of the server.
   [[nodiscard]] virtual std::uint64_t client_number() const = 0;
+  [[nodiscard]] virtual const ServerCounters& counters() const = 0;
+  [[nodiscard]] virtual ServerHoldings holdings() const = 0;
   /// One round trip, for nothing else.
   virtual async::Task<Status> ping() = 0;
 

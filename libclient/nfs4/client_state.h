@@ -20,7 +20,7 @@ namespace nfsrdma::nfs4 {
 
 struct ClientState {
   /// `hold`: told whether there is something that the server may recall (delegations.h).
-  ClientState(Calls& calls, const Lease& lease, SessionCounters& counters, bool claims_expired_locks,
+  ClientState(Calls& calls, const Lease& lease, engine::ServerCounters& counters, bool claims_expired_locks,
               Delegations::HoldSink hold)
       : outstanding(calls.loop()),
         openings(calls, outstanding),

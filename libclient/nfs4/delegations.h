@@ -21,12 +21,12 @@
 #include <functional>
 #include <vector>
 
+#include "engine/statistics.h"
 #include "nfs4/callback.h"
 #include "nfs4/lease.h"
 #include "nfs4/leftovers.h"
 #include "nfs4/openings.h"
 #include "nfs4/opens.h"
-#include "nfs4/statistics.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -43,7 +43,7 @@ class Delegations {
     Openings& openings;
     Leftovers& leftovers;
     Outstanding& outstanding;
-    SessionCounters& counters;
+    engine::ServerCounters& counters;
     HoldSink hold;  ///< told whether there is something that the server may recall
   };
   explicit Delegations(Around around);

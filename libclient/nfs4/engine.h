@@ -18,6 +18,8 @@ class Nfs4Engine final : public Engine {
   async::Loop& loop() override { return session_.loop(); }
   std::uint64_t client_number() const override { return session_.facts().client_id; }
 
+  const ServerCounters& counters() const override { return session_.counters(); }
+  ServerHoldings holdings() const override { return session_.holdings(); }
   async::Task<Status> ping() override;
 
   async::Task<Result<Object>> find(Caller caller, Spot spot) override;

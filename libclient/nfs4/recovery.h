@@ -27,7 +27,7 @@ class Recovery {
     ClientState& state;
     SlotQueue& slots;
     Lease& lease;
-    SessionCounters& counters;
+    engine::ServerCounters& counters;
     std::chrono::milliseconds timeout;  ///< of one try
   };
   /// From now on a session of which too few slots are left is replaced.

@@ -62,8 +62,8 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
   co_return co_await handshake_.end(deadline);
 }
 
-SessionHoldings Session::holdings() const {
-  SessionHoldings out;
+engine::ServerHoldings Session::holdings() const {
+  engine::ServerHoldings out;
   out.slots = slots_.table().size();
   out.slots_busy = slots_.table().busy();
   out.slots_retired = slots_.table().retired();
@@ -251,7 +251,7 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
 /// What became of one transmission: its Reply with the RPC and COMPOUND headers read, or why there is none.
 Result<CompoundReply> Session::reply_of(rpc::Channel& channel, const Compound& compound,
                                         rpc::Outcome& outcome) {
-  CallCounters& counted = counters_.of(compound.what());
+  engine::CallCounters& counted = counters_.of(compound.what());
   counted.ended(compound.message(), outcome);
   if (outcome.failure != rpcrdma::Failure::none) return *outcome.error;
   CompoundReply reply(channel, std::move(*outcome.reply));

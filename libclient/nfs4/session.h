@@ -41,6 +41,7 @@
 #include <string>
 
 #include "async/tasks.h"
+#include "engine/statistics.h"
 #include "nfs4/backchannel.h"
 #include "nfs4/calls.h"
 #include "nfs4/client_state.h"
@@ -52,7 +53,6 @@
 #include "nfs4/modifications.h"
 #include "nfs4/recovery.h"
 #include "nfs4/slot_queue.h"
-#include "nfs4/statistics.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -91,8 +91,8 @@ class Session final : public Calls {
   /// smaller limits.
   [[nodiscard]] std::size_t most_read() const;
   [[nodiscard]] std::size_t most_written() const;
-  [[nodiscard]] const SessionCounters& counters() const { return counters_; }
-  [[nodiscard]] SessionHoldings holdings() const;
+  [[nodiscard]] const engine::ServerCounters& counters() const { return counters_; }
+  [[nodiscard]] engine::ServerHoldings holdings() const;
   [[nodiscard]] const SessionOptions& options() const { return options_; }
   [[nodiscard]] async::Loop& loop() override { return channel_.loop(); }
   [[nodiscard]] async::Tasks& beside() override { return beside_; }
@@ -149,7 +149,7 @@ class Session final : public Calls {
   rpc::Channel& channel_;  // the first
   const SessionOptions options_;
   const NoticeSink notices_;
-  SessionCounters counters_;
+  engine::ServerCounters counters_;
   Phase phase_ = Phase::beginning;
   SlotQueue slots_;
   Lanes lanes_;

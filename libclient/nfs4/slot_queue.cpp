@@ -2,7 +2,7 @@
 
 namespace nfsrdma::nfs4 {
 
-SlotQueue::SlotQueue(async::Loop& loop, SessionCounters& counters)
+SlotQueue::SlotQueue(async::Loop& loop, engine::ServerCounters& counters)
     : loop_(loop), counters_(counters), free_(loop), idle_(loop) {
   table_.on_free = [this] {
     if (free_.awaited()) free_.notify_one();

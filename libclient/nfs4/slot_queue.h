@@ -14,14 +14,14 @@
 #include <optional>
 
 #include "async/until.h"
+#include "engine/statistics.h"
 #include "nfs4/slot_table.h"
-#include "nfs4/statistics.h"
 
 namespace nfsrdma::nfs4 {
 
 class SlotQueue {
  public:
-  SlotQueue(async::Loop& loop, SessionCounters& counters);
+  SlotQueue(async::Loop& loop, engine::ServerCounters& counters);
   ~SlotQueue();
   SlotQueue(const SlotQueue&) = delete;
   SlotQueue& operator=(const SlotQueue&) = delete;
@@ -41,7 +41,7 @@ class SlotQueue {
 
  private:
   async::Loop& loop_;
-  SessionCounters& counters_;
+  engine::ServerCounters& counters_;
   SlotTable table_;
   async::Event free_;
   async::Event idle_;  // no request is under way

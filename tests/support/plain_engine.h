@@ -73,6 +73,8 @@ class PlainEngine final : public Engine {
 
   async::Loop& loop() override { return loop_; }
   std::uint64_t client_number() const override { return 0xc11e47; }
+  const ServerCounters& counters() const override { return counters_; }
+  ServerHoldings holdings() const override { return {}; }
   async::Task<Status> ping() override;
   Answer<Object> find(Caller caller, Spot spot) override;
   Answer<Object> parent(Caller caller, FileHandle directory) override;
@@ -144,6 +146,7 @@ class PlainEngine final : public Engine {
   std::map<std::string, Gate> gates_;
   std::map<std::string, std::deque<Failure>> failures_;
   std::function<void(const FileHandle&, const Error&)> lost_data_;
+  const ServerCounters counters_;
   std::uint64_t last_ = 1;
   std::size_t open_ = 0;
 };

@@ -18,7 +18,7 @@ constexpr sessionid4 kCalledSession{std::byte{7}};
 struct CalledBack {
   ScriptedCalls calls;
   rpc::Channel channel{calls.loop(), {}, {}};  // never connected: answers go nowhere
-  SessionCounters counters;
+  engine::ServerCounters counters;
   SlotQueue slots{calls.loop(), counters};
   Lease lease{calls};
   ClientState state{calls, lease, counters, false, [](bool) {}};

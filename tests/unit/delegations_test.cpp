@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 struct ScriptedRecalls {
   ScriptedCalls calls;
   Lease lease{calls};
-  SessionCounters counters;
+  engine::ServerCounters counters;
   Outstanding outstanding{calls.loop()};
   Opens opens;
   Openings openings{calls, outstanding};

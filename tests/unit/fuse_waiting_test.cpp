@@ -206,14 +206,9 @@ TEST_CASE("S17 a client that comes back after it was killed finds the locks of i
     REQUIRE(ok(loop.run(client.connect(loop.now() + 5s))));
     const std::string before = server.locks("/f");
     if (dies) {
-      nfs4::Objects objects(client.session());
-      nfs4::OpenFiles files(client.session());
-      nfs4::Locks locks(client.session());
-      const auto root = loop.run(objects.find(nullptr, {}, {}))->handle;
-      auto made =
-          loop.run(files.open_at(user(1), root, "f", nfs4::OPEN4_SHARE_ACCESS_BOTH, std::nullopt, {}, {}));
+      auto made = loop.run(client.engine()->open_at(user(1), {}, "f", engine::Access::both, std::nullopt));
       REQUIRE(ok(made));
-      CHECK(ok(loop.run(locks.set(made->file.file(), {1, true, {0, 10}}))));
+      CHECK(ok(loop.run(made->file->lock({1, true, {0, 10}}))));
       client.shut_down();
       loop.drop_tasks();
     } else {

@@ -16,7 +16,7 @@ using Way = ScriptedCalls::Way;
 struct Recovering {
   ScriptedCalls calls;
   Lease lease{calls};
-  SessionCounters counters;
+  engine::ServerCounters counters;
   ClientState state;
   const ScriptedCalls::Last last{calls};
   explicit Recovering(bool claims_expired_locks = false)

@@ -34,7 +34,7 @@ struct Beginning {
   ScriptedCalls calls;
   rpc::Channel channel{calls.loop(), {}, {}};  // never connected: what is sent goes to the script
   SessionOptions options = recovery_options();
-  SessionCounters counters;
+  engine::ServerCounters counters;
   SlotQueue slots{calls.loop(), counters};
   Lanes lanes{calls, channel, 2, [](rpc::Channel&, rpcrdma::BackwardId, fabric::ConstBytes) {}};
   NobodyCalled nobody;

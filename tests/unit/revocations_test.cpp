@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 struct Searching {
   ScriptedCalls calls;
   Lease lease{calls};
-  SessionCounters counters;
+  engine::ServerCounters counters;
   unsigned told = 0;
   ClientState state{calls, lease, counters, false, [this](bool) { ++told; }};
   const ScriptedCalls::Last last{calls};

@@ -15,7 +15,7 @@ using MaybeUse = std::optional<SlotTable::Use>;
 struct Queueing {
   sim::Simulation world{1};
   async::Loop& loop = world.add_host("client").loop();
-  SessionCounters counters;
+  engine::ServerCounters counters;
   SlotQueue slots{loop, counters};
   explicit Queueing(std::uint32_t count = 1) { slots.reset(count); }
   template <class T>

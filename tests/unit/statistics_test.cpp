@@ -26,14 +26,15 @@ std::string line_of(const std::string& text, const std::string& first) {
   return "-";
 }
 
-std::string text_of(const fuse::RequestCounters& requests, const nfs4::SessionCounters& session = {},
+std::string text_of(const fuse::RequestCounters& requests, const engine::ServerCounters& session = {},
                     std::vector<fuse::Picture::Connection> connections = {}) {
   auto options = fuse::parse_command_line("nfsrdma-fuse", {"host:/ex\nport", "/mnt", "-o", "soft,ro"});
   REQUIRE(options);
-  nfs4::SessionFacts facts;
-  facts.minor_version = 2;
-  facts.lease_seconds = 90;
-  nfs4::SessionHoldings held;
+  Info info;
+  info.minor_version = 2;
+  info.lease_seconds = 90;
+  info.connections = 1;
+  engine::ServerHoldings held;
   held.slots = 30;
   held.locks = 7;
   fs::Counters data;
@@ -41,14 +42,14 @@ std::string text_of(const fuse::RequestCounters& requests, const nfs4::SessionCo
   data.ahead_bytes_unused = 4096;
   fs::Holdings files;
   files.inodes = 12;
-  return fuse::statistics_text({*options, 61234ms, 1024, 2048, requests, facts, session, held, 1,
-                                std::move(connections), data, files});
+  return fuse::statistics_text(
+      {*options, 61234ms, 1024, 2048, requests, info, session, held, std::move(connections), data, files});
 }
 
 /// All of the name, which stands for several where a compiler keeps equal literals apart (clang's ASan does).
-nfs4::CallCounters calls_of(const nfs4::Session& session, const std::string& what) {
-  nfs4::CallCounters out;
-  for (const nfs4::CallCounters& one : session.counters().calls) {
+engine::CallCounters calls_of(const nfs4::Session& session, const std::string& what) {
+  engine::CallCounters out;
+  for (const engine::CallCounters& one : session.counters().calls) {
     if (one.what == what) out.add(one);
   }
   return out;
@@ -171,7 +172,7 @@ TEST_CASE("statistics text: the header, and sections of lines") {
 }
 
 TEST_CASE("statistics text: calls of one name are one line, wherever the name stands") {
-  nfs4::SessionCounters session;
+  engine::ServerCounters session;
   const std::string name = "read";
   const std::string other = "READ";
   session.of(name.c_str()).failed = 1;
@@ -244,12 +245,12 @@ TEST_CASE("session: counts calls by their name, what was refused, and its slots"
   CHECK(calls_of(c.session, "GETATTR").refused == refused + 1);
   CHECK(calls_of(c.session, "GETATTR").round_trip.count() == count + 2);
   CHECK(calls_of(c.session, "GETATTR").waited.count() == count + 2);
-  const nfs4::CallCounters before = calls_of(c.session, "GETATTR");
+  const engine::CallCounters before = calls_of(c.session, "GETATTR");
   server.drop_before(nfs4::OP_GETATTR);
   CHECK(ok(c.run(c.objects.attributes(nullptr, c.root, nfs4::public_attributes()))));
   CHECK(calls_of(c.session, "GETATTR").sent_again == before.sent_again + 1);
   CHECK(calls_of(c.session, "GETATTR").bytes_sent > before.bytes_sent);
-  const nfs4::SessionHoldings held = c.session.holdings();
+  const engine::ServerHoldings held = c.session.holdings();
   CHECK(held.slots == c.session.facts().slots);
   CHECK(held.slots_busy == 0);
   CHECK(held.opens == 0);

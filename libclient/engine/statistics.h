@@ -1,4 +1,4 @@
-// What a session counts, for people to look at. Confined to the loop's thread.
+// What an engine counts, for people to look at. Confined to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 #include "async/latencies.h"
 #include "rpc/channel.h"
 
-namespace nfsrdma::nfs4 {
+namespace nfsrdma::engine {
 
-/// The calls of one kind: those whose Compound bears one name.
+/// The calls of one kind, as the engine names them.
 struct CallCounters {
   const char* what = "";
-  std::uint64_t refused = 0;     ///< answered with another status than NFS4_OK, DELAY and the like included
+  std::uint64_t refused = 0;     ///< answered with a refusal, those included that were overcome
   std::uint64_t failed = 0;      ///< ended without an answer that could be used
   std::uint64_t sent_again = 0;  ///< how often, since a connection was lost
   /// RPC messages with their data, however it travelled; once for each call that was answered.
@@ -24,7 +24,7 @@ struct CallCounters {
   void add(const CallCounters& other);
 };
 
-struct SessionCounters {
+struct ServerCounters {
   /// Those of the name, which is known by its address: it must live as long as this does. The reference is
   /// good until the next one is asked for.
   CallCounters& of(const char* what);
@@ -38,11 +38,12 @@ struct SessionCounters {
   std::uint64_t delegations_granted = 0, delegations_recalled = 0, delegations_revoked = 0;
 };
 
-/// What a session has of the server's state, and of its slots, at the moment.
-struct SessionHoldings {
+/// What an engine has of the server's state, and of the slots of its session, at the moment. Zero: its version
+/// has none.
+struct ServerHoldings {
   std::uint32_t slots = 0, slots_busy = 0, slots_retired = 0;
   std::size_t opens = 0, delegations = 0;
   std::size_t locks = 0;  ///< ranges
 };
 
-}  // namespace nfsrdma::nfs4
+}  // namespace nfsrdma::engine

@@ -1,8 +1,8 @@
-#include "nfs4/statistics.h"
+#include "engine/statistics.h"
 
 #include <algorithm>
 
-namespace nfsrdma::nfs4 {
+namespace nfsrdma::engine {
 
 void CallCounters::ended(const xdr::Message& call, const rpc::Outcome& outcome) {
   if (outcome.failure == rpcrdma::Failure::cancelled) {
@@ -32,7 +32,7 @@ void CallCounters::add(const CallCounters& other) {
   round_trip += other.round_trip;
 }
 
-CallCounters& SessionCounters::of(const char* what) {
+CallCounters& ServerCounters::of(const char* what) {
   const auto known = std::ranges::find(names, what);
   if (known != names.end()) return calls[static_cast<std::size_t>(known - names.begin())];
   names.push_back(what);
@@ -40,4 +40,4 @@ CallCounters& SessionCounters::of(const char* what) {
   return calls.back();
 }
 
-}  // namespace nfsrdma::nfs4
+}  // namespace nfsrdma::engine
