@@ -13,23 +13,20 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-constexpr std::size_t kCommitAt = 32U << 20;
-constexpr std::size_t kMostUncommitted = 96U << 20;
-/// Of the files of one OpenFiles: how much they may have together, when a COMMIT goes out for that reason,
-/// and what of one file is worth it.
-constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCommit = 1U << 20;
 /// How long the Reply to an OPEN may be overtaken by those to later calls.
 constexpr async::Clock::duration kOpenOvertakes = std::chrono::milliseconds(200);
 constexpr int kMostTries = 4;
 
 // GETATTR behind what changed the file, for whoever wants to know.
-void add_after(Compound& compound, const OpenFile::After* after) {
+void add_after(Compound& compound, const writing::After* after) {
   if (after != nullptr) add_getattr(compound, public_attributes());
 }
-bool take_after(CompoundReply& reply, OpenFile::After* after) {
+bool take_after(CompoundReply& reply, writing::After* after) {
   if (after == nullptr) return true;
-  after->reset();
-  return take_getattr(reply, public_attributes(), *after);
+  std::optional<WireAttributes> attributes;
+  const bool sound = take_getattr(reply, public_attributes(), attributes);
+  *after = to_public(attributes);
+  return sound;
 }
 
 }  // namespace
@@ -39,16 +36,10 @@ verifier4 unique_verifier(async::Loop& loop) {
 }
 
 OpenFile::OpenFile(Session& session)
-    : session_(session),
-      state_changed_(session.loop()),
-      uncommitted_(session.loop().memory()),
-      committed_(session.loop()),
-      written_(session.loop()) {}
+    : session_(session), state_changed_(session.loop()), unstable_(session.loop(), *this) {}
 
 OpenFile::~OpenFile() {
-  session_.loop().drop(commit_task_);
   if (is_open_) session_.opens().release(open_);
-  if (siblings_) std::erase(*siblings_, this);
 }
 
 async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::uint64_t offset) {
@@ -79,113 +70,33 @@ async::Task<Result<std::size_t>> OpenFile::read(std::span<std::byte> data, std::
   co_return total;
 }
 
-async::Task<Result<std::size_t>> OpenFile::write_once(std::span<const std::byte> data, std::uint64_t offset,
-                                                      stable_how4 stable, After* after,
-                                                      async::Memory memory) {
-  WRITE4resok ok;
+async::Task<Result<writing::Writer::Written>> OpenFile::write_piece(std::span<const std::byte> data,
+                                                                    std::uint64_t offset, writing::How how,
+                                                                    After* after) {
+  Written out;
   auto done = co_await on_file(
       "WRITE",
       [&](Compound& compound) {
-        compound.add<op::WRITE>({open_.current(), offset, stable, xdr::DdpOpaque<>{data}});
+        compound.add<op::WRITE>(
+            {open_.current(), offset, static_cast<stable_how4>(how), xdr::DdpOpaque<>{data}});
         add_after(compound, after);
       },
       [&](CompoundReply& reply) {
         WRITE4res res;
         if (!reply.take<op::WRITE>(res)) return false;
-        ok = *res.get<NFS4_OK>();
+        const WRITE4resok& ok = *res.get<NFS4_OK>();
+        out.count = ok.count;
+        out.stable = ok.committed != UNSTABLE4;
+        out.verifier = ok.writeverf;
         return take_after(reply, after) && reply.finish();
       });
   if (!done) co_return done.error();
-  if (ok.count == 0 || ok.count > data.size()) {
-    co_return Error(ErrorKind::protocol, EIO, "WRITE", open_.path,
-                    "the server says it wrote " + std::to_string(ok.count) + " of " +
-                        std::to_string(data.size()) + " bytes; please report this");
-  }
-  if (siblings_) {
-    for (OpenFile* other : *siblings_) {
-      if (other != this) other->uncommitted_.cover(offset, ok.count);
-    }
-  }
-  if (ok.committed == UNSTABLE4) {
-    uncommitted_.add(offset, data.first(ok.count), ok.writeverf, memory);
-  } else {
-    uncommitted_.cover(offset, ok.count);
-  }
-  co_return std::size_t{ok.count};
+  co_return out;
 }
 
-async::Task<Result<std::size_t>> OpenFile::write(std::span<const std::byte> data, std::uint64_t offset,
-                                                 stable_how4 stable, After* after, async::Memory memory) {
-  std::size_t total = 0;
-  while (total < data.size()) {
-    if (late_error_) co_return *late_error_;
-    if (has_too_much()) {
-      auto done = co_await make_room();
-      if (!done) co_return done.error();
-    }
-    while (rewriting_) {
-      const bool in_time = co_await written_.wait_until(session_.default_deadline());
-      if (!in_time) {
-        co_return Error(ErrorKind::timeout, ETIMEDOUT, "WRITE", open_.path,
-                        "the server does not answer in time");
-      }
-    }
-    const async::Counted under_way(writing_, written_);
-    const auto piece = data.subspan(total, std::min(data.size() - total, session_.most_written()));
-    const stable_how4 how = has_too_much() ? FILE_SYNC4 : stable;
-    auto count = co_await write_once(piece, offset + total, how, after, memory);
-    if (!count && piece.size() > session_.most_written()) continue;
-    if (!count) co_return count.error();
-    total += *count;
-    if (commit_is_due() && !committing_) commit_task_ = session_.loop().spawn(commit_beside());
-  }
-  co_return total;
-}
-
-bool OpenFile::has_too_much() const {
-  return uncommitted_.bytes() > kMostUncommitted || (siblings_ && uncommitted_.bytes_of_all() > kMostOfAll);
-}
-
-bool OpenFile::commit_is_due() const {
-  const std::size_t mine = uncommitted_.bytes();
-  return mine > kCommitAt || (mine != 0 && async::buggify(session_.loop())) ||
-         (mine >= kWorthCommit && uncommitted_.bytes_of_all() > kCommitAllAt);
-}
-
-/// Waits while much too much is unstable, and something of it is ours to commit.
-async::Task<Status> OpenFile::make_room() {
-  while (has_too_much() && !uncommitted_.empty()) {
-    if (!committing_) commit_task_ = session_.loop().spawn(commit_beside());
-    if (committing_) {
-      const bool in_time = co_await committed_.wait_until(session_.default_deadline());
-      if (!in_time) {
-        co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path,
-                        "the server does not commit in time");
-      }
-    }
-    if (late_error_) co_return *late_error_;
-  }
-  co_return Status();
-}
-
-/// Whether the error ends it for data that is not stable. One that is not the server's answer does not.
-bool OpenFile::gives_up(const Error& error) const {
-  return *lost_data_ && error.kind() == ErrorKind::server;
-}
-
-void OpenFile::tell_lost(const Error& error) {
-  (*lost_data_)(open_.file, error);
-}
-
-async::Task<void> OpenFile::commit_beside() {
-  const async::Flagged flag(committing_, committed_);
-  auto done = co_await commit_once(nullptr);
-  if (!done && !gives_up(done.error()) && !late_error_) late_error_ = done.error();
-}
-
-/// One COMMIT of the whole file.
-async::Task<Status> OpenFile::commit_state(verifier4& verifier, After* after) {
-  return on_file(
+async::Task<Result<verifier4>> OpenFile::commit_file(After* after) {
+  verifier4 verifier{};
+  auto done = co_await on_file(
       "COMMIT",
       [after](Compound& compound) {
         compound.add<op::COMMIT>({0, 0});
@@ -197,73 +108,8 @@ async::Task<Status> OpenFile::commit_state(verifier4& verifier, After* after) {
         verifier = res.get<NFS4_OK>()->writeverf;
         return take_after(reply, after);
       });
-}
-
-/// A COMMIT, and the rewrite of what the server lost.
-async::Task<Status> OpenFile::commit_once(After* after) {
-  const std::uint64_t number = uncommitted_.last_number();
-  verifier4 verifier{};
-  auto done = co_await commit_state(verifier, after);
-  if (!done) {
-    if (gives_up(done.error())) {
-      uncommitted_.give_up(number);
-      tell_lost(done.error());
-    }
-    co_return done;
-  }
-  uncommitted_.committed(number, verifier);
-  if (uncommitted_.lost(number, verifier, 0)) co_return co_await rewrite(number, verifier);
-  stable_number_ = number;
-  co_return Status();
-}
-
-/// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer
-/// than a piece must not reach the server before it.
-async::Task<Status> OpenFile::rewrite(std::uint64_t number, verifier4 verifier) {
-  const async::Flagged flag(rewriting_, written_);
-  const async::TimePoint deadline = session_.default_deadline();
-  while (writing_ != 0) {
-    const bool in_time = co_await written_.wait_until(deadline);
-    if (!in_time) {
-      co_return Error(ErrorKind::timeout, ETIMEDOUT, "WRITE", open_.path,
-                      "the server does not answer in time");
-    }
-  }
-  Status done;
-  for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
-       piece = uncommitted_.lost(number, verifier, piece->offset)) {
-    // What is left of it, where the limits have become smaller, is found as the next piece.
-    const auto part = piece->bytes.first(std::min(piece->bytes.size(), session_.most_written()));
-    auto count = co_await write_once(part, piece->offset, UNSTABLE4, nullptr, piece->memory);
-    if (count) continue;
-    done = count.error();
-    if (!gives_up(count.error())) break;
-    uncommitted_.cover(piece->offset, piece->bytes.size());
-    tell_lost(count.error());
-  }
-  co_return done;
-}
-
-async::Task<Status> OpenFile::commit(After* after) {
-  const async::TimePoint deadline = session_.default_deadline();
-  const std::uint64_t number = uncommitted_.last_number();
-  for (;;) {
-    while (committing_) {
-      const bool in_time = co_await committed_.wait_until(deadline);
-      if (!in_time) {
-        co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", open_.path,
-                        "the server does not commit in time");
-      }
-    }
-    if (late_error_) {
-      const Error late = *std::exchange(late_error_, std::nullopt);
-      if (!*lost_data_) co_return late;  // else what it was about is there to be tried again
-    }
-    if (uncommitted_.empty() || stable_number_ >= number) co_return Status();
-    const async::Flagged flag(committing_, committed_);
-    auto done = co_await commit_once(after);
-    if (!done) co_return done;
-  }
+  if (!done) co_return done.error();
+  co_return verifier;
 }
 
 async::Task<Result<WireAttributes>> OpenFile::attributes(bitmap4 wanted) {
@@ -299,21 +145,17 @@ async::Task<Status> OpenFile::set_attributes(SetAttributes changes) {
   // Not captured by value: g++ 12 destroys such captures twice.
   const fattr4 values = encode_changes(changes);
   auto done = co_await on_file(
-      "SETATTR", [&](Compound& compound) { compound.add<op::SETATTR>({open_.current(), values}); },
+      "SETATTR",
+      [&](Compound& compound) {
+        compound.add<op::SETATTR>({open_.current(), values});
+      },
       [](CompoundReply& reply) { return reply.take<op::SETATTR>(); });
   if (done && changes.size) resized(*changes.size);
   co_return done;
 }
 
 void OpenFile::resized(std::uint64_t size) {
-  replaced(size, ~std::uint64_t{0} - size);
-}
-
-/// What is not stable there must not be written again, whoever wrote it.
-void OpenFile::replaced(std::uint64_t offset, std::uint64_t length) {
-  uncommitted_.cover(offset, length);
-  if (!siblings_) return;
-  for (OpenFile* other : *siblings_) other->uncommitted_.cover(offset, length);
+  unstable_.replaced(size, ~std::uint64_t{0} - size);
 }
 
 std::uint32_t OpenFile::Sharing::needed() const {

@@ -1,16 +1,8 @@
 // An open file (RFC 8881 18.16, 18.22, 18.32): its state on the server, data in and out, and what is not yet
 // stable.
 //
-// READ places its data in the caller's memory; WRITE takes it from there. What the server has not
-// made stable is kept here (uncommitted.h), bounded: past kCommitAt a COMMIT goes out beside the
-// writes, past kMostUncommitted writes wait for it. The files of one OpenFiles have a lower bound in common;
-// a file that has nothing to commit of its own writes stably while the others fill it.
-//
-// commit() makes stable what was written when it began; what comes later does not prolong it.
-//
-// Where the server refuses to make unstable data stable, or to take it again after a restart, commit() says so
-// and may be tried again. With a LostData that is told instead, and the data is given up: among many users
-// nobody would know that it is still to come.
+// READ places its data in the caller's memory; WRITE takes it from there. What the server has not made stable
+// is kept by writing/unstable_data.h, which says what commit() promises, and what becomes of data that is lost.
 //
 // While the file is delegated to this client nobody else changes it: its attributes are asked for once.
 //
@@ -35,22 +27,19 @@
 #include "nfs4/loss_limit.h"
 #include "nfs4/open_arguments.h"
 #include "nfs4/session.h"
-#include "nfs4/uncommitted.h"
+#include "writing/unstable_data.h"
 
 namespace nfsrdma::nfs4 {
 
 /// One that nobody else makes: for EXCLUSIVE4_1.
 verifier4 unique_verifier(async::Loop& loop);
 
-class OpenFile {
+class OpenFile : private writing::Writer {
  public:
-  /// Attributes as of just behind a WRITE or COMMIT, which brought them along: those of public_attributes().
-  using After = std::optional<WireAttributes>;
-  /// Hears of unstable data that will never be stable.
-  using LostData = std::function<void(const nfs_fh4&, const Error&)>;
+  using After = writing::After;
 
   explicit OpenFile(Session& session);
-  ~OpenFile();
+  ~OpenFile() override;
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
@@ -58,13 +47,13 @@ class OpenFile {
   /// file.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
   /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
-  /// `after`: of the last WRITE, if the server tells them. `memory`: if it holds `data`, and nobody will
-  /// change it, no copy is made.
+  /// `after`, `memory`: as UnstableData has them.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
                                          stable_how4 stable = UNSTABLE4, After* after = nullptr,
-                                         async::Memory memory = {});
-  /// `after`: of the last COMMIT; none where nothing was to be committed.
-  async::Task<Status> commit(After* after = nullptr);
+                                         async::Memory memory = {}) {
+    return unstable_.write(data, offset, static_cast<writing::How>(stable), after, std::move(memory));
+  }
+  async::Task<Status> commit(After* after = nullptr) { return unstable_.commit(after); }
   async::Task<Result<WireAttributes>> attributes(bitmap4 wanted);
   /// What another call has brought, while Session::modifications() of it were `as_of`.
   void know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of);
@@ -106,18 +95,16 @@ class OpenFile {
   /// False: not in time.
   async::Task<bool> settled(async::TimePoint deadline);
   [[nodiscard]] bool is_open() const { return is_open_; }
-  [[nodiscard]] bool has_unstable_data() const { return !uncommitted_.empty(); }
+  [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
   /// The file was cut by somebody else: data behind it is not to be written again.
   void resized(std::uint64_t size);
 
-  [[nodiscard]] const std::string& path() const { return open_.path; }
+  [[nodiscard]] const std::string& path() const override { return open_.path; }
   [[nodiscard]] Session& session() { return session_; }
 
  private:
   friend class OpenTable;
   friend class ParkedFiles;
-  /// Of the OpenFiles of one file, which have data of it that is not stable: what one writes replaces it.
-  using Siblings = std::shared_ptr<std::vector<OpenFile*>>;
   /// Who has it open, when OpenFiles shares it out.
   struct Sharing {
     unsigned counts[4] = {};   ///< by OPEN4_SHARE_ACCESS_*
@@ -130,33 +117,28 @@ class OpenFile {
   /// One operation behind PUTFH that uses the stateid, repeated after a lost stateid was had again.
   template <class Add, class Take>
   async::Task<Status> on_file(const char* what, Add add, Take take);
-  async::Task<Result<std::size_t>> write_once(std::span<const std::byte> data, std::uint64_t offset,
-                                              stable_how4 stable, After* after, async::Memory memory);
+  // ---- writing::Writer ----
+  async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
+                                           writing::How how, After* after) override;
+  async::Task<Result<verifier4>> commit_file(After* after) override;
+  [[nodiscard]] std::size_t most_written() const override { return session_.most_written(); }
+  [[nodiscard]] async::TimePoint deadline() override { return session_.default_deadline(); }
+
   async::Task<Status> read_plus_once(std::span<std::byte> data, std::uint64_t offset, std::size_t& count,
                                      bool& eof);
   template <class Op, class Make>
   static async::Task<Status> between(OpenFile& from, OpenFile& to, const char* what, Make make,
                                      typename Op::Res& res);
-  async::Task<Status> commit_state(verifier4& verifier, After* after);
   /// Why a copy is over, or goes on (file_v42.cpp).
   struct Beside;
   static async::Task<Status> copied_beside(OpenFile& to, CopiesBeside::One& copy, stateid4 stateid,
                                            Beside& out);
   static async::Task<Status> ask_of_copy(OpenFile& to, stateid4 stateid, Beside& out);
   async::Task<void> cancel_copy(stateid4 stateid);
-  void replaced(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> give_up_state();
   async::Task<void> open_once_more();
   async::Task<Status> downgrade(std::uint32_t access);
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
-  [[nodiscard]] bool has_too_much() const;
-  [[nodiscard]] bool commit_is_due() const;
-  [[nodiscard]] bool gives_up(const Error& error) const;
-  void tell_lost(const Error& error);
-  async::Task<Status> make_room();
-  async::Task<void> commit_beside();
-  async::Task<Status> commit_once(After* after);
-  async::Task<Status> rewrite(std::uint64_t number, verifier4 verifier);
 
   /// Attributes that hold for as long as the delegation does and this client changes nothing.
   struct Known {
@@ -173,21 +155,9 @@ class OpenFile {
   Sharing sharing_;
   unsigned uses_ = 0;           // operations with its stateid under way: CLOSE waits for them
   async::Event state_changed_;  // its stateid, or sharing_
-  Siblings siblings_;
-  std::shared_ptr<const LostData> lost_data_;  // null: nobody shares it
   std::optional<Known> known_;
-  bool clones_ = true;  // as far as the server has said: of what is to be written here
-  Uncommitted uncommitted_;
-  bool committing_ = false;
-  std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()
-  async::Event committed_;
-  /// Uncommitted's number as of which all is stable.
-  std::uint64_t stable_number_ = 0;
-  unsigned writing_ = 0;    // WRITEs of callers under way
-  bool rewriting_ = false;  // lost data is being written again: WRITEs of callers come after it
-  async::Event written_;
-  /// Of a COMMIT or rewrite that nobody waited for, but for those of which lost_data_ heard.
-  std::optional<Error> late_error_;
+  bool clones_ = true;              // as far as the server has said: of what is to be written here
+  writing::UnstableData unstable_;  // the last: its COMMITs use the others
 };
 
 template <class Add, class Take>

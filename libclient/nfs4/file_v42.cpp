@@ -44,7 +44,10 @@ async::Task<Result<std::optional<std::uint64_t>>> OpenFile::seek(std::uint64_t o
   if (session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "SEEK", open_.path);
   std::optional<std::uint64_t> found;
   auto done = co_await on_file(
-      "SEEK", [&](Compound& compound) { compound.add<op::SEEK>({open_.current(), offset, what}); },
+      "SEEK",
+      [&](Compound& compound) {
+        compound.add<op::SEEK>({open_.current(), offset, what});
+      },
       [&](CompoundReply& reply) {
         SEEK4res res;
         if (!reply.take<op::SEEK>(res)) {
@@ -100,7 +103,10 @@ async::Task<Result<std::size_t>> OpenFile::read_plus(std::span<std::byte> data, 
 async::Task<Status> OpenFile::allocate(std::uint64_t offset, std::uint64_t length) {
   if (session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "ALLOCATE", open_.path);
   co_return co_await on_file(
-      "ALLOCATE", [&](Compound& compound) { compound.add<op::ALLOCATE>({open_.current(), offset, length}); },
+      "ALLOCATE",
+      [&](Compound& compound) {
+        compound.add<op::ALLOCATE>({open_.current(), offset, length});
+      },
       [](CompoundReply& reply) { return reply.take<op::ALLOCATE>(); });
 }
 
@@ -108,10 +114,12 @@ async::Task<Status> OpenFile::deallocate(std::uint64_t offset, std::uint64_t len
   if (session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "DEALLOCATE", open_.path);
   auto done = co_await on_file(
       "DEALLOCATE",
-      [&](Compound& compound) { compound.add<op::DEALLOCATE>({open_.current(), offset, length}); },
+      [&](Compound& compound) {
+        compound.add<op::DEALLOCATE>({open_.current(), offset, length});
+      },
       [](CompoundReply& reply) { return reply.take<op::DEALLOCATE>(); });
   // What was there must not be written again.
-  if (done) replaced(offset, length);
+  if (done) unstable_.replaced(offset, length);
   co_return done;
 }
 
@@ -173,7 +181,9 @@ async::Task<Status> OpenFile::copied_beside(OpenFile& to, CopiesBeside::One& cop
   async::Loop& loop = session.loop();
   // OFFLOAD_STATUS does not tell a verifier. Where this is what COMMIT says afterwards, too, the server has
   // not restarted in between.
-  auto done = co_await to.commit_state(out.written.wr_writeverf, nullptr);
+  auto verifier = co_await to.commit_file(nullptr);
+  Status done = verifier ? Status() : verifier.error();
+  if (verifier) out.written.wr_writeverf = *verifier;
   const bool told = session.facts().backchannel;
   async::Backoff pause(told ? kFirstQuestionBeside : kFirstQuestion,
                        told ? kSlowestQuestionBeside : kSlowestQuestion);
@@ -272,12 +282,11 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
       co_return Error(ErrorKind::protocol, EIO, "COPY", to.path(),
                       "the server says it copied more than it was asked to; please report this");
     }
-    to.replaced(to_offset, written.wr_count);
+    to.unstable_.replaced(to_offset, written.wr_count);
     if (written.wr_committed != UNSTABLE4 || written.wr_count == 0) co_return written.wr_count;
-    verifier4 verifier{};
-    auto stable = co_await to.commit_state(verifier, nullptr);
-    if (!stable) co_return stable.error();
-    if (verifier == written.wr_writeverf) co_return written.wr_count;
+    auto verifier = co_await to.commit_file(nullptr);
+    if (!verifier) co_return verifier.error();
+    if (*verifier == written.wr_writeverf) co_return written.wr_count;
     // The server restarted between the two, or somebody's write failed (Linux then changes its verifier,
     // too): what it copied may be gone.
   }
@@ -291,9 +300,11 @@ async::Task<Status> OpenFile::clone(OpenFile& from, std::uint64_t from_offset, O
   CLONE4res res;
   auto done = co_await between<op::CLONE>(
       from, to, "CLONE",
-      [&] { return CLONE4args{from.open_.current(), to.open_.current(), from_offset, to_offset, count}; },
+      [&] {
+        return CLONE4args{from.open_.current(), to.open_.current(), from_offset, to_offset, count};
+      },
       res);
-  if (done) to.replaced(to_offset, count == 0 ? ~std::uint64_t{0} - to_offset : count);
+  if (done) to.unstable_.replaced(to_offset, count == 0 ? ~std::uint64_t{0} - to_offset : count);
   co_return done;
 }
 

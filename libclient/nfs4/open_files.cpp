@@ -122,8 +122,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
 
   [[nodiscard]] Session& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
-  [[nodiscard]] std::size_t uncommitted_bytes() const { return *unstable_; }
-  void on_lost_data(OpenFile::LostData sink) { *lost_data_ = std::move(sink); }
+  [[nodiscard]] writing::AllFiles& data() { return *data_; }
   void resized(const nfs_fh4& handle, std::uint64_t size);
   std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access);
 
@@ -156,8 +155,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   /// What is being given back to the server, or about to be: unpark_all() waits for it.
   unsigned giving_ = 0;
   async::Event given_;
-  const std::shared_ptr<OpenFile::LostData> lost_data_ = std::make_shared<OpenFile::LostData>();
-  std::shared_ptr<std::size_t> unstable_ = std::make_shared<std::size_t>(0);  // bytes, of all files
+  const std::shared_ptr<writing::AllFiles> data_ = std::make_shared<writing::AllFiles>();
 };
 
 // ---- who has what ----
@@ -182,11 +180,8 @@ OPEN4args OpenTable::arguments(const Opening& what) {
 
 void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
   const auto others = of_file(file->handle());
-  file->siblings_ =
-      others.empty() ? std::make_shared<std::vector<OpenFile*>>() : others.begin()->second->siblings_;
-  file->siblings_->push_back(file.get());
-  file->uncommitted_.count_into(unstable_);
-  file->lost_data_ = lost_data_;
+  file->unstable_.join(others.empty() ? std::make_shared<writing::Openers>(data_, file->handle())
+                                      : others.begin()->second->unstable_.openers());
   files_[{std::string(file->handle().chars()), file->state().owner}] = file;
 }
 
@@ -571,8 +566,8 @@ async::Task<Status> OpenFiles::close(OpenRef ref) {
   co_return synced ? done : synced;
 }
 
-void OpenFiles::on_lost_data(OpenFile::LostData sink) {
-  table_->on_lost_data(std::move(sink));
+void OpenFiles::on_lost_data(std::function<void(const nfs_fh4&, const Error&)> sink) {
+  table_->data().lost = std::move(sink);
 }
 
 void OpenFiles::resized(const nfs_fh4& file, std::uint64_t size) {
@@ -609,7 +604,7 @@ std::size_t OpenFiles::count() const {
   return table_->count();
 }
 std::size_t OpenFiles::uncommitted_bytes() const {
-  return table_->uncommitted_bytes();
+  return table_->data().bytes;
 }
 
 }  // namespace nfsrdma::nfs4
