@@ -41,6 +41,9 @@ class OpenTable;
 class OpenRef {
  public:
   OpenRef() = default;
+  /// For OpenTable, which has counted it in.
+  OpenRef(std::shared_ptr<OpenTable> table, std::shared_ptr<OpenFile> file, std::uint32_t access)
+      : table_(std::move(table)), file_(std::move(file)), access_(access) {}
   OpenRef(OpenRef&& other) noexcept = default;
   OpenRef& operator=(OpenRef&& other) noexcept;
   OpenRef(const OpenRef&) = delete;
@@ -52,12 +55,10 @@ class OpenRef {
   /// For Locks, and for tasks that may outlast the OpenRef.
   [[nodiscard]] const std::shared_ptr<OpenFile>& file() const { return file_; }
   [[nodiscard]] std::uint32_t access() const { return access_; }
+  /// For OpenFiles::close(): whoever takes it closes it. Nothing is left here.
+  [[nodiscard]] std::shared_ptr<OpenFile> take() { return std::move(file_); }
 
  private:
-  friend class OpenFiles;
-  friend class OpenTable;
-  OpenRef(std::shared_ptr<OpenTable> table, std::shared_ptr<OpenFile> file, std::uint32_t access)
-      : table_(std::move(table)), file_(std::move(file)), access_(access) {}
   std::shared_ptr<OpenTable> table_;
   std::shared_ptr<OpenFile> file_;
   std::uint32_t access_ = 0;
