@@ -28,7 +28,7 @@ struct Scripted final : Writer {
 
   void restart() {
     memory = disk;
-    ++verifier[0];
+    ++instance;
   }
   async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset, How how,
                                            After* after) override {
@@ -90,10 +90,10 @@ struct Scripted final : Writer {
   }
   [[nodiscard]] Verifier verifier_now() const {
     Verifier out{};
-    out[0] = static_cast<std::byte>(verifier[0]);
+    out[0] = static_cast<std::byte>(instance);
     return out;
   }
-  unsigned verifier[1] = {1};
+  unsigned instance = 1;
 };
 
 struct Machine {
@@ -119,7 +119,7 @@ struct Machine {
     return run(data->write(std::as_bytes(std::span(text)), offset, how, nullptr, {}));
   }
   Status commit() { return run(data->commit(nullptr)); }
-  std::uint64_t start(async::Task<void> task) { return loop.spawn(std::move(task)); }
+  void start(async::Task<void> task) { loop.spawn(std::move(task)); }
   async::Task<void> write_beside(std::string text, std::uint64_t offset, Result<std::size_t>& out) {
     out = co_await data->write(std::as_bytes(std::span(text)), offset, How::unstable, nullptr, {});
   }
@@ -377,6 +377,17 @@ TEST_CASE("unstable data: a COMMIT goes out beside when there is much") {
 
 TEST_CASE("unstable data: what a COMMIT beside was refused for the next call says") {
   Machine m;
+  SUBCASE("and commit() tries again where the connection was at fault, and somebody is told of refusals") {
+    m.has_sink();
+    m.server.commit_errors.emplace_back(ErrorKind::connection, ECONNRESET, "COMMIT", "a file", "gone");
+    REQUIRE(m.write(0, much(33 * kMiB)));
+    m.pass(10ms);
+    CHECK_FALSE(m.write(0, "more"));
+    CHECK(m.commit());
+    CHECK(m.server.disk.size() == 33 * kMiB);
+    CHECK(m.told.empty());
+    return;
+  }
   m.server.commit_errors.push_back(refusal(ENOSPC));
   SUBCASE("once, and then it is tried again") {
     REQUIRE(m.write(0, much(33 * kMiB)));
