@@ -74,13 +74,9 @@ class Nfs4File final : public ServerFile {
                                          std::uint64_t offset, Stability stability,
                                          std::optional<Attributes>* after) override {
     const stable_how4 stable = stability == Stability::unstable ? UNSTABLE4 : FILE_SYNC4;
-    if (after == nullptr) return file_->write(data, offset, stable, nullptr, std::move(memory));
-    return write_and_tell(file_, data, std::move(memory), offset, stable, *after);
+    return file_->write(data, offset, stable, after, std::move(memory));
   }
-  async::Task<Status> commit(std::optional<Attributes>* after) override {
-    if (after == nullptr) return file_->commit();
-    return commit_and_tell(file_, *after);
-  }
+  async::Task<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
   bool has_unstable_data() const override { return file_->has_unstable_data(); }
   async::Task<Result<Attributes>> attributes() override { return attributes_of(file_); }
   async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, bool hole) override {
@@ -116,21 +112,6 @@ class Nfs4File final : public ServerFile {
 
  private:
   using File = std::shared_ptr<OpenFile>;
-  static async::Task<Result<std::size_t>> write_and_tell(File file, std::span<const std::byte> data,
-                                                         async::Memory memory, std::uint64_t offset,
-                                                         stable_how4 stable,
-                                                         std::optional<Attributes>& after) {
-    OpenFile::After wire;
-    auto count = co_await file->write(data, offset, stable, &wire, std::move(memory));
-    after = to_public(wire);
-    co_return count;
-  }
-  static async::Task<Status> commit_and_tell(File file, std::optional<Attributes>& after) {
-    OpenFile::After wire;
-    auto done = co_await file->commit(&wire);
-    after = to_public(wire);
-    co_return done;
-  }
   static async::Task<Result<Attributes>> attributes_of(File file) {
     auto wire = co_await file->attributes(public_attributes());
     if (!wire) co_return wire.error();

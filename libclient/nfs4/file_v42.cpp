@@ -3,7 +3,7 @@
 
 #include "async/backoff.h"
 #include "async/buggify.h"
-#include "nfs4/file.h"
+#include "nfs4/file_data.h"
 #include "nfs4/read_plus.h"
 #include "nfs4/types/status.h"
 
@@ -26,7 +26,7 @@ constexpr std::uint64_t kLeastBlock = 512;
 
 }  // namespace
 
-bool OpenFile::is_unsupported(const Error& error) {
+bool FileData::is_unsupported(const Error& error) {
   switch (error.status()) {
     case NFS4ERR_NOTSUPP:
     case NFS4ERR_OP_ILLEGAL:
@@ -40,11 +40,17 @@ bool OpenFile::is_unsupported(const Error& error) {
   }
 }
 
-async::Task<Result<std::optional<std::uint64_t>>> OpenFile::seek(std::uint64_t offset, data_content4 what) {
-  if (session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "SEEK", open_.path);
+/// The Error of an operation that the session's minor version does not have.
+std::optional<Error> FileData::missing(const char* what) const {
+  if (session_.facts().minor_version >= 2) return std::nullopt;
+  return status_error(NFS4ERR_NOTSUPP, what, path());
+}
+
+async::Task<Result<std::optional<std::uint64_t>>> FileData::seek(std::uint64_t offset, data_content4 what) {
+  if (auto error = missing("SEEK")) co_return *std::move(error);
   std::optional<std::uint64_t> found;
-  auto done = co_await on_file(
-      "SEEK", [&](Compound& compound) { compound.add<op::SEEK>({open_.current(), offset, what}); },
+  auto done = co_await state_.call(
+      "SEEK", [&](Compound& compound) { compound.add<op::SEEK>({state_.stateid(), offset, what}); },
       [&](CompoundReply& reply) {
         SEEK4res res;
         if (!reply.take<op::SEEK>(res)) {
@@ -61,11 +67,11 @@ async::Task<Result<std::optional<std::uint64_t>>> OpenFile::seek(std::uint64_t o
 
 // ---- READ_PLUS (RFC 7862 15.10, RFC 8267 4.1.1) ----
 
-async::Task<Status> OpenFile::read_plus_once(std::span<std::byte> data, std::uint64_t offset,
+async::Task<Status> FileData::read_plus_once(std::span<std::byte> data, std::uint64_t offset,
                                              std::size_t& count, bool& eof) {
   bool sound = true;
-  auto done = co_await on_file(
-      "READ_PLUS", [&](Compound& compound) { compound.read_plus(open_.current(), offset, data); },
+  auto done = co_await state_.call(
+      "READ_PLUS", [&](Compound& compound) { compound.read_plus(state_.stateid(), offset, data); },
       [&](CompoundReply& reply) {
         READ_PLUS4res res;
         if (!reply.take<op::READ_PLUS>(res) || !reply.finish()) return false;
@@ -76,14 +82,14 @@ async::Task<Status> OpenFile::read_plus_once(std::span<std::byte> data, std::uin
       });
   if (!done) co_return done;
   if (!sound || (count == 0 && !eof)) {
-    co_return Error(ErrorKind::protocol, EIO, "READ_PLUS", open_.path,
+    co_return Error(ErrorKind::protocol, EIO, "READ_PLUS", path(),
                     "the server's data and holes do not follow each other; please report this");
   }
   co_return Status();
 }
 
-async::Task<Result<std::size_t>> OpenFile::read_plus(std::span<std::byte> data, std::uint64_t offset) {
-  if (session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "READ_PLUS", open_.path);
+async::Task<Result<std::size_t>> FileData::read_plus(std::span<std::byte> data, std::uint64_t offset) {
+  if (auto error = missing("READ_PLUS")) co_return *std::move(error);
   std::size_t total = 0;
   bool eof = false;
   while (total < data.size() && !eof) {
@@ -97,21 +103,21 @@ async::Task<Result<std::size_t>> OpenFile::read_plus(std::span<std::byte> data, 
 
 // ---- space ----
 
-async::Task<Status> OpenFile::allocate(std::uint64_t offset, std::uint64_t length) {
-  if (session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "ALLOCATE", open_.path);
-  co_return co_await on_file(
-      "ALLOCATE", [&](Compound& compound) { compound.add<op::ALLOCATE>({open_.current(), offset, length}); },
+async::Task<Status> FileData::allocate(std::uint64_t offset, std::uint64_t length) {
+  if (auto error = missing("ALLOCATE")) co_return *std::move(error);
+  co_return co_await state_.call(
+      "ALLOCATE", [&](Compound& compound) { compound.add<op::ALLOCATE>({state_.stateid(), offset, length}); },
       [](CompoundReply& reply) { return reply.take<op::ALLOCATE>(); });
 }
 
-async::Task<Status> OpenFile::deallocate(std::uint64_t offset, std::uint64_t length) {
-  if (session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "DEALLOCATE", open_.path);
-  auto done = co_await on_file(
+async::Task<Status> FileData::deallocate(std::uint64_t offset, std::uint64_t length) {
+  if (auto error = missing("DEALLOCATE")) co_return *std::move(error);
+  auto done = co_await state_.call(
       "DEALLOCATE",
-      [&](Compound& compound) { compound.add<op::DEALLOCATE>({open_.current(), offset, length}); },
+      [&](Compound& compound) { compound.add<op::DEALLOCATE>({state_.stateid(), offset, length}); },
       [](CompoundReply& reply) { return reply.take<op::DEALLOCATE>(); });
   // What was there must not be written again.
-  if (done) replaced(offset, length);
+  if (done) unstable_.replaced(offset, length);
   co_return done;
 }
 
@@ -119,23 +125,19 @@ async::Task<Status> OpenFile::deallocate(std::uint64_t offset, std::uint64_t len
 
 /// One operation with the source in the saved and the target in the current filehandle.
 template <class Op, class Make>
-async::Task<Status> OpenFile::between(OpenFile& from, OpenFile& to, const char* what, Make make,
+async::Task<Status> FileData::between(FileState& from, FileState& to, const char* what, Make make,
                                       typename Op::Res& res) {
-  Session& session = to.session_;
+  Session& session = to.session();
   const async::TimePoint deadline = session.default_deadline();
   for (LossLimit losses(session.loop(), deadline);;) {
-    for (const OpenFile* file : {&from, &to}) {
-      if (!file->is_open_) {
-        co_return Error(ErrorKind::usage, EBADF, what, file->open_.path, "the file has been closed");
-      }
-      if (const Error* error = file->open_.unusable()) co_return *error;
+    for (const FileState* file : {&from, &to}) {
+      if (auto error = file->useless_for(what)) co_return *std::move(error);
     }
-    const stateid4 used_from = from.open_.stateid;
-    const stateid4 used_to = to.open_.stateid;
-    Compound compound = session.begin(what, to.open_.caller);
-    compound.add<op::PUTFH>({from.open_.file});
+    const stateid4 used_from = from.state().stateid;
+    const stateid4 used_to = to.state().stateid;
+    Compound compound = session.begin_on(from.handle(), what, to.state().caller);
     compound.add<op::SAVEFH>();
-    compound.add<op::PUTFH>({to.open_.file});
+    compound.add<op::PUTFH>({to.handle()});
     compound.add<Op>(make());
     auto reply = co_await session.call(std::move(compound), deadline);
     if (!reply) co_return reply.error();
@@ -145,19 +147,19 @@ async::Task<Status> OpenFile::between(OpenFile& from, OpenFile& to, const char* 
     }
     const nfsstat4 status = reply->failed_status();
     const bool again = co_await losses.again(Session::is_lost_state(status));
-    if (!again) co_return session.error_of(*reply, what, to.open_.path);
+    if (!again) co_return session.error_of(*reply, what, to.path());
     // The server does not say which of the two it was.
-    auto first = co_await session.open_recovery().reopen(from.state_, used_from, status, deadline);
+    auto first = co_await from.reopen(used_from, status, deadline);
     if (!first) co_return first;
     if (&from == &to) continue;
-    auto second = co_await session.open_recovery().reopen(to.state_, used_to, status, deadline);
+    auto second = co_await to.reopen(used_to, status, deadline);
     if (!second) co_return second;
   }
 }
 
 // ---- a copy that the server makes beside ----
 
-struct OpenFile::Beside {
+struct FileData::Beside {
   bool over = false, gone = false;  // gone: nobody can say any more what became of it
   bool answers = true;              // the server has OFFLOAD_STATUS
   std::uint64_t copied = 0;
@@ -166,46 +168,45 @@ struct OpenFile::Beside {
 
 /// Until it is over, by CB_OFFLOAD or, since that may be lost, by OFFLOAD_STATUS. One that does not get on is
 /// cancelled: the caller's own data must not be written over by it later.
-async::Task<Status> OpenFile::copied_beside(OpenFile& to, CopiesBeside::One& copy, stateid4 stateid,
-                                            Beside& out) {
+async::Task<Status> FileData::copied_beside(CopiesBeside::One& copy, stateid4 stateid, Beside& out) {
   copy.is(stateid);
-  Session& session = to.session_;
-  async::Loop& loop = session.loop();
+  async::Loop& loop = session_.loop();
   // OFFLOAD_STATUS does not tell a verifier. Where this is what COMMIT says afterwards, too, the server has
   // not restarted in between.
-  auto done = co_await to.commit_state(out.written.wr_writeverf, nullptr);
-  const bool told = session.facts().backchannel;
+  auto verifier = co_await commit_file(nullptr);
+  Status done = verifier ? Status() : verifier.error();
+  if (verifier) out.written.wr_writeverf = *verifier;
+  const bool told = session_.facts().backchannel;
   async::Backoff pause(told ? kFirstQuestionBeside : kFirstQuestion,
                        told ? kSlowestQuestionBeside : kSlowestQuestion);
-  async::TimePoint last = loop.now() + session.options().timeout;
+  async::TimePoint last = loop.now() + session_.options().timeout;
   while (done && !out.over && !out.gone && loop.now() < last) {
     const async::TimePoint next = out.answers ? std::min(loop.now() + pause.take(), last) : last;
     if (!copy.outcome()) (void)co_await copy.until(next);
     const std::uint64_t before = out.copied;
-    if (!copy.outcome() && out.answers) done = co_await ask_of_copy(to, stateid, out);
+    if (!copy.outcome() && out.answers) done = co_await ask_of_copy(stateid, out);
     if (out.gone && !copy.outcome()) (void)co_await copy.until(loop.now() + kOffloadOvertaken);
     if (const auto& outcome = copy.outcome()) {
-      if (outcome->status != NFS4_OK) co_return status_error(outcome->status, "COPY", to.path());
+      if (outcome->status != NFS4_OK) co_return status_error(outcome->status, "COPY", path());
       out.written = outcome->written;
       out.over = true;
     }
-    if (out.copied > before) last = loop.now() + session.options().timeout;
+    if (out.copied > before) last = loop.now() + session_.options().timeout;
   }
   if (out.over || (done && out.gone)) co_return Status();
-  co_await to.cancel_copy(stateid);
+  co_await cancel_copy(stateid);
   if (!done) co_return done;
-  co_return status_error(NFS4ERR_OFFLOAD_NO_REQS, "COPY", to.path());
+  co_return status_error(NFS4ERR_OFFLOAD_NO_REQS, "COPY", path());
 }
 
-async::Task<Status> OpenFile::ask_of_copy(OpenFile& to, stateid4 stateid, Beside& out) {
-  Compound compound = to.session_.begin("OFFLOAD_STATUS", to.open_.caller);
-  compound.add<op::PUTFH>({to.open_.file});
+async::Task<Status> FileData::ask_of_copy(stateid4 stateid, Beside& out) {
+  Compound compound = session_.begin_on(state_.handle(), "OFFLOAD_STATUS", state_.state().caller);
   compound.add<op::OFFLOAD_STATUS>({stateid});
-  auto reply = co_await to.session_.call(std::move(compound));
+  auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
   OFFLOAD_STATUS4res res;
   if (!reply->take<op::PUTFH>() || !reply->take<op::OFFLOAD_STATUS>(res)) {
-    const Error error = to.session_.error_of(*reply, "OFFLOAD_STATUS", to.path());
+    const Error error = session_.error_of(*reply, "OFFLOAD_STATUS", path());
     out.gone = Session::is_lost_state(reply->failed_status());
     out.answers = !is_unsupported(error);
     co_return Status();
@@ -214,7 +215,7 @@ async::Task<Status> OpenFile::ask_of_copy(OpenFile& to, stateid4 stateid, Beside
   out.copied = ok.osr_count;
   if (ok.osr_complete.value.empty()) co_return Status();
   if (const nfsstat4 status = ok.osr_complete.value.front(); status != NFS4_OK)
-    co_return status_error(status, "COPY", to.path());
+    co_return status_error(status, "COPY", path());
   out.written.wr_count = ok.osr_count;
   out.written.wr_committed = UNSTABLE4;
   out.over = true;
@@ -222,16 +223,15 @@ async::Task<Status> OpenFile::ask_of_copy(OpenFile& to, stateid4 stateid, Beside
 }
 
 /// Whatever the server says: nothing more can be done about it.
-async::Task<void> OpenFile::cancel_copy(stateid4 stateid) {
-  Compound compound = session_.begin("OFFLOAD_CANCEL", open_.caller);
-  compound.add<op::PUTFH>({open_.file});
+async::Task<void> FileData::cancel_copy(stateid4 stateid) {
+  Compound compound = session_.begin_on(state_.handle(), "OFFLOAD_CANCEL", state_.state().caller);
   compound.add<op::OFFLOAD_CANCEL>({stateid});
   auto cancelled = co_await session_.call(std::move(compound));
 }
 
-async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t from_offset, OpenFile& to,
+async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t from_offset, FileData& to,
                                                   std::uint64_t to_offset, std::uint64_t count) {
-  if (to.session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "COPY", to.path());
+  if (auto error = to.missing("COPY")) co_return *std::move(error);
   if (count == 0) co_return std::uint64_t{0};  // to the server it would mean all of the rest
   count = std::min(count, async::buggify(to.session_.loop()) ? kLeastBlock : kMostCopied);
   COPY4res res;
@@ -239,8 +239,8 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
   CopiesBeside::One beside(to.session_.copies(), to.session_.loop());
   const auto arguments = [&] {
     COPY4args args;
-    args.ca_src_stateid = from.open_.current();
-    args.ca_dst_stateid = to.open_.current();
+    args.ca_src_stateid = from.state_.stateid();
+    args.ca_dst_stateid = to.state_.stateid();
     args.ca_src_offset = from_offset;
     args.ca_dst_offset = to_offset;
     args.ca_count = count;
@@ -250,7 +250,7 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
   };
   for (int copies = 0; copies < kMostCopies;) {
     beside.is_unknown();
-    auto done = co_await between<op::COPY>(from, to, "COPY", arguments, res);
+    auto done = co_await between<op::COPY>(from.state_, to.state_, "COPY", arguments, res);
     if (!done) {
       // RFC 7862 15.2.3: what the server cannot do of what was asked.
       const auto* able = res.get<NFS4ERR_OFFLOAD_NO_REQS>();
@@ -263,7 +263,7 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
     write_response4 written = res.get<NFS4_OK>()->cr_response;
     if (!written.wr_callback_id.value.empty()) {
       Beside progress;
-      auto ended = co_await copied_beside(to, beside, written.wr_callback_id.value.front(), progress);
+      auto ended = co_await to.copied_beside(beside, written.wr_callback_id.value.front(), progress);
       if (!ended) co_return ended.error();
       if (!progress.over) continue;
       written = progress.written;
@@ -272,12 +272,11 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
       co_return Error(ErrorKind::protocol, EIO, "COPY", to.path(),
                       "the server says it copied more than it was asked to; please report this");
     }
-    to.replaced(to_offset, written.wr_count);
+    to.unstable_.replaced(to_offset, written.wr_count);
     if (written.wr_committed != UNSTABLE4 || written.wr_count == 0) co_return written.wr_count;
-    verifier4 verifier{};
-    auto stable = co_await to.commit_state(verifier, nullptr);
-    if (!stable) co_return stable.error();
-    if (verifier == written.wr_writeverf) co_return written.wr_count;
+    auto verifier = co_await to.commit_file(nullptr);
+    if (!verifier) co_return verifier.error();
+    if (*verifier == written.wr_writeverf) co_return written.wr_count;
     // The server restarted between the two, or somebody's write failed (Linux then changes its verifier,
     // too): what it copied may be gone.
   }
@@ -285,20 +284,20 @@ async::Task<Result<std::uint64_t>> OpenFile::copy(OpenFile& from, std::uint64_t 
   co_return status_error(NFS4ERR_OFFLOAD_NO_REQS, "COPY", to.path());
 }
 
-async::Task<Status> OpenFile::clone(OpenFile& from, std::uint64_t from_offset, OpenFile& to,
+async::Task<Status> FileData::clone(FileData& from, std::uint64_t from_offset, FileData& to,
                                     std::uint64_t to_offset, std::uint64_t count) {
-  if (to.session_.facts().minor_version < 2) co_return status_error(NFS4ERR_NOTSUPP, "CLONE", to.path());
+  if (auto error = to.missing("CLONE")) co_return *std::move(error);
   CLONE4res res;
   auto done = co_await between<op::CLONE>(
-      from, to, "CLONE",
-      [&] { return CLONE4args{from.open_.current(), to.open_.current(), from_offset, to_offset, count}; },
+      from.state_, to.state_, "CLONE",
+      [&] { return CLONE4args{from.state_.stateid(), to.state_.stateid(), from_offset, to_offset, count}; },
       res);
-  if (done) to.replaced(to_offset, count == 0 ? ~std::uint64_t{0} - to_offset : count);
+  if (done) to.unstable_.replaced(to_offset, count == 0 ? ~std::uint64_t{0} - to_offset : count);
   co_return done;
 }
 
-async::Task<Result<std::uint64_t>> OpenFile::clone_or_copy(OpenFile& from, std::uint64_t from_offset,
-                                                           OpenFile& to, std::uint64_t to_offset,
+async::Task<Result<std::uint64_t>> FileData::clone_or_copy(FileData& from, std::uint64_t from_offset,
+                                                           FileData& to, std::uint64_t to_offset,
                                                            std::uint64_t count) {
   if (to.clones_ && count != 0 && (from_offset | to_offset) % kLeastBlock == 0) {
     auto cloned = co_await clone(from, from_offset, to, to_offset, count);

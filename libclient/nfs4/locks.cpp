@@ -34,29 +34,10 @@ LockHolder holder_of(const Session& session, const LOCK4denied& denied) {
   return out;
 }
 
-std::shared_ptr<LockState> state_of(OpenFile& file, std::uint64_t owner) {
+std::shared_ptr<LockState> state_of(FileState& file, std::uint64_t owner) {
   auto& state = file.state().locks[owner];
   if (!state) state = std::make_shared<LockState>(file.session().loop());
   return state;
-}
-
-/// One operation at a time for a lock owner and a file.
-class Turn {
- public:
-  explicit Turn(std::shared_ptr<LockState> state) : state_(std::move(state)) { state_->busy = true; }
-  ~Turn() {
-    state_->busy = false;
-    state_->idle.notify_one();
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-
- private:
-  std::shared_ptr<LockState> state_;
-};
-
-async::Task<void> wait_for_turn(LockState& state) {
-  while (state.busy) (void)co_await state.idle.wait_until(async::TimePoint::max());
 }
 
 /// LOCK's arguments for the state of the moment.
@@ -93,12 +74,11 @@ struct Locks::Attempt {
 
 /// Ends with the LOCK granted, refused or failed. A lock stateid that the server lost is begun anew from the
 /// open's, if nothing was locked under it; else the locks are lost.
-async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt) {
+async::Task<Status> Locks::try_once(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
   const async::TimePoint deadline = session_.default_deadline();
   const LockRequest& request = attempt->request;
   const auto state = state_of(*file, request.owner);
-  co_await wait_for_turn(*state);
-  const Turn turn(state);
+  const async::Mutex::Lock turn = co_await state->turn.lock();
   Open& open = file->state();
   for (LossLimit losses(session_.loop(), deadline);;) {
     const bool settled = co_await file->settled(deadline);
@@ -106,15 +86,11 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
       co_return Error(ErrorKind::timeout, ETIMEDOUT, "LOCK", open.path,
                       "the server is still closing what was open before");
     }
-    if (!file->is_open()) {
-      co_return Error(ErrorKind::usage, EBADF, "LOCK", open.path, "the file has been closed");
-    }
-    if (const Error* error = open.unusable()) co_return *error;
+    if (auto error = file->useless_for("LOCK")) co_return *std::move(error);
     if (attempt->abandoned) co_return interrupted(open.path);
     const stateid4 used_open = open.stateid;
     const auto used_lock = state->stateid;
-    Compound compound = session_.begin("LOCK", open.caller);
-    compound.add<op::PUTFH>({open.file});
+    Compound compound = session_.begin_on(open.file, "LOCK", open.caller);
     compound.add<op::LOCK>(arguments(session_, open, *state, request, attempt->blocking));
     auto reply = co_await session_.call(std::move(compound), deadline);
     if (!reply) co_return reply.error();
@@ -144,13 +120,12 @@ async::Task<Status> Locks::try_once(std::shared_ptr<OpenFile> file, std::shared_
       session_.lock_recovery().lose(open, request.owner, session_.error_of(*reply, "LOCK", open.path));
       continue;
     }
-    auto reopened =
-        co_await session_.open_recovery().reopen(file->shared_state(), used_open, status, deadline);
+    auto reopened = co_await file->reopen(used_open, status, deadline);
     if (!reopened) co_return reopened;
   }
 }
 
-async::Task<void> Locks::run(Locks self, std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt) {
+async::Task<void> Locks::run(Locks self, std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
   attempt->status = co_await self.try_once(file, attempt);
   attempt->ended = true;
   attempt->waiter->wake();
@@ -159,18 +134,18 @@ async::Task<void> Locks::run(Locks self, std::shared_ptr<OpenFile> file, std::sh
 
 /// Nobody took the lock: back to what was held before. Where the owner held a part already it keeps it, as
 /// the kind that was asked for.
-async::Task<void> Locks::undo(Locks self, std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt) {
+async::Task<void> Locks::undo(Locks self, std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
   for (const LockRange& range : attempt->gained) {
     auto done = co_await self.clear(file, attempt->request.owner, range);
   }
 }
 
 /// Makes one attempt and waits for it, or for `attempt->waiter` to be cancelled.
-async::Task<Status> Locks::attempt_lock(std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt) {
+async::Task<Status> Locks::attempt_lock(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
   // Whatever ends this before the lock is handed over: it is not wanted then.
   struct Owner {
     Session& session;
-    std::shared_ptr<OpenFile> file;
+    std::shared_ptr<FileState> file;
     std::shared_ptr<Attempt> attempt;
     bool taken = false;
     ~Owner() {
@@ -190,7 +165,7 @@ async::Task<Status> Locks::attempt_lock(std::shared_ptr<OpenFile> file, std::sha
   co_return attempt->status;
 }
 
-async::Task<Result<std::optional<LockHolder>>> Locks::set(std::shared_ptr<OpenFile> file,
+async::Task<Result<std::optional<LockHolder>>> Locks::set(std::shared_ptr<FileState> file,
                                                           LockRequest request) {
   auto attempt = std::make_shared<Attempt>();
   attempt->request = request;
@@ -200,7 +175,7 @@ async::Task<Result<std::optional<LockHolder>>> Locks::set(std::shared_ptr<OpenFi
   co_return attempt->refused;
 }
 
-async::Task<Status> Locks::wait(std::shared_ptr<OpenFile> file, LockRequest request,
+async::Task<Status> Locks::wait(std::shared_ptr<FileState> file, LockRequest request,
                                 std::shared_ptr<LockWait> cancelled) {
   auto waiter = cancelled ? std::move(cancelled) : std::make_shared<LockWait>(session_.loop());
   // From before the first LOCK on: the server's call may overtake the Reply.
@@ -223,10 +198,9 @@ async::Task<Status> Locks::wait(std::shared_ptr<OpenFile> file, LockRequest requ
   }
 }
 
-async::Task<Result<std::optional<LockHolder>>> Locks::test(std::shared_ptr<OpenFile> file,
+async::Task<Result<std::optional<LockHolder>>> Locks::test(std::shared_ptr<FileState> file,
                                                            LockRequest request) {
-  Compound compound = session_.begin("LOCKT", file->state().caller);
-  compound.add<op::PUTFH>({file->handle()});
+  Compound compound = session_.begin_on(file->handle(), "LOCKT", file->state().caller);
   LOCKT4args args;
   args.locktype = request.write ? WRITE_LT : READ_LT;
   args.offset = request.range.offset;
@@ -244,19 +218,17 @@ async::Task<Result<std::optional<LockHolder>>> Locks::test(std::shared_ptr<OpenF
 }
 
 /// LOCKU of what is held; with `free` the server forgets the lock owner, too.
-async::Task<Status> Locks::unlock(std::shared_ptr<OpenFile> file, std::uint64_t owner, LockRange range,
+async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t owner, LockRange range,
                                   bool free) {
   const auto found = file->state().locks.find(owner);
   if (found == file->state().locks.end()) co_return Status();
   const auto state = found->second;
-  co_await wait_for_turn(*state);
-  const Turn turn(state);
+  const async::Mutex::Lock turn = co_await state->turn.lock();
   Open& open = file->state();
   for (LossLimit losses(session_.loop(), session_.default_deadline());;) {
     if (!state->stateid || !file->is_open()) co_return Status();  // there is nothing
     const stateid4 used = *state->stateid;
-    Compound compound = session_.begin("LOCKU", open.caller);
-    compound.add<op::PUTFH>({open.file});
+    Compound compound = session_.begin_on(open.file, "LOCKU", open.caller);
     compound.add<op::LOCKU>({WRITE_LT, 0, used, range.offset, range.length});
     if (free) compound.add<op::FREE_STATEID>({used});
     auto reply = co_await session_.call(std::move(compound));
@@ -281,16 +253,16 @@ async::Task<Status> Locks::unlock(std::shared_ptr<OpenFile> file, std::uint64_t 
   }
 }
 
-async::Task<Status> Locks::clear(std::shared_ptr<OpenFile> file, std::uint64_t owner, LockRange range) {
+async::Task<Status> Locks::clear(std::shared_ptr<FileState> file, std::uint64_t owner, LockRange range) {
   return unlock(std::move(file), owner, range, false);
 }
 
-async::Task<Status> Locks::release(std::shared_ptr<OpenFile> file, std::uint64_t owner) {
+async::Task<Status> Locks::release(std::shared_ptr<FileState> file, std::uint64_t owner) {
   auto done = co_await unlock(file, owner, LockRange(), true);
   Open& open = file->state();
   open.lost_locks.erase(owner);
   const auto found = open.locks.find(owner);
-  if (found != open.locks.end() && found->second->held.empty() && !found->second->busy)
+  if (found != open.locks.end() && found->second->held.empty() && !found->second->turn.locked())
     open.locks.erase(found);
   co_return done;
 }

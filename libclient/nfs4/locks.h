@@ -12,7 +12,7 @@
 //
 // A lock owner is a number that the mount makes up (FUSE: lock_owner); on the wire it is joined by the client
 // id. The server knows one stateid per lock owner and open file, begun by the first LOCK and freed by
-// release(). The OpenFile must be open for the kind of lock (read: READ, write: WRITE), or the server says
+// release(). The file must be open for the kind of lock (read: READ, write: WRITE), or the server says
 // NFS4ERR_OPENMODE (EBADF).
 //
 // Waiting. The server is asked for a blocking lock; it says DENIED and, if it promised to (OPEN's
@@ -24,9 +24,9 @@
 //
 // Recovery. After a restart of the server the locks of every owner are claimed again before new ones are
 // given to anybody. What cannot be had again (the lease had expired and somebody took it) is lost: every use
-// of that OpenFile gives EIO until the owner has called release().
+// of that file gives EIO until the owner has called release().
 //
-// Confined to the loop's thread. Tasks hold on to their OpenFile.
+// Confined to the loop's thread. Tasks hold on to their file.
 #pragma once
 
 #include <memory>
@@ -34,8 +34,7 @@
 #include <vector>
 
 #include "async/event.h"
-#include "nfs4/file.h"
-#include "nfs4/session.h"
+#include "nfs4/file_state.h"
 #include "nfsrdma/types.h"
 
 namespace nfsrdma::nfs4 {
@@ -45,25 +44,27 @@ class Locks {
   explicit Locks(Session& session) : session_(session) {}
 
   /// Who is in the way of it, if anybody. Changes nothing.
-  async::Task<Result<std::optional<LockHolder>>> test(std::shared_ptr<OpenFile> file, LockRequest request);
+  async::Task<Result<std::optional<LockHolder>>> test(std::shared_ptr<FileState> file, LockRequest request);
   /// Gives who is in the way; then it was not locked.
-  async::Task<Result<std::optional<LockHolder>>> set(std::shared_ptr<OpenFile> file, LockRequest request);
+  async::Task<Result<std::optional<LockHolder>>> set(std::shared_ptr<FileState> file, LockRequest request);
   /// Waits for as long as it takes, or until `cancelled` (which may be null) says so: EINTR,
   /// ErrorKind::cancelled.
-  async::Task<Status> wait(std::shared_ptr<OpenFile> file, LockRequest request,
+  async::Task<Status> wait(std::shared_ptr<FileState> file, LockRequest request,
                            std::shared_ptr<LockWait> cancelled);
-  async::Task<Status> clear(std::shared_ptr<OpenFile> file, std::uint64_t owner, LockRange range);
+  async::Task<Status> clear(std::shared_ptr<FileState> file, std::uint64_t owner, LockRange range);
   /// Everything that the owner has on the file, and the server's memory of it. Locks that were lost are
   /// forgotten, too.
-  async::Task<Status> release(std::shared_ptr<OpenFile> file, std::uint64_t owner);
+  async::Task<Status> release(std::shared_ptr<FileState> file, std::uint64_t owner);
 
  private:
   struct Attempt;
-  async::Task<Status> attempt_lock(std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt);
-  async::Task<Status> try_once(std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt);
-  static async::Task<void> run(Locks self, std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt);
-  static async::Task<void> undo(Locks self, std::shared_ptr<OpenFile> file, std::shared_ptr<Attempt> attempt);
-  async::Task<Status> unlock(std::shared_ptr<OpenFile> file, std::uint64_t owner, LockRange range, bool free);
+  async::Task<Status> attempt_lock(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt);
+  async::Task<Status> try_once(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt);
+  static async::Task<void> run(Locks self, std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt);
+  static async::Task<void> undo(Locks self, std::shared_ptr<FileState> file,
+                                std::shared_ptr<Attempt> attempt);
+  async::Task<Status> unlock(std::shared_ptr<FileState> file, std::uint64_t owner, LockRange range,
+                             bool free);
   Session& session_;
 };
 

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <list>
+#include <map>
 
 #include "async/all.h"
 #include "async/buggify.h"
 #include "async/under_way.h"
 #include "nfs4/convert.h"
 #include "nfs4/locks.h"
+#include "nfs4/open_arguments.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -42,7 +46,8 @@ openflag4 how_to_create(async::Loop& loop, CreateMode how, const SetAttributes& 
       break;
     case CreateMode::exclusive:
       // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
-      out.emplace<EXCLUSIVE4_1>() = {unique_verifier(loop), encode_changes(at_exclusive_create(changes))};
+      out.emplace<EXCLUSIVE4_1>() = {std::bit_cast<verifier4>(loop.random<std::uint64_t>()),
+                                     encode_changes(at_exclusive_create(changes))};
       break;
   }
   return openflag4::of<OPEN4_CREATE>(std::move(out));
@@ -51,20 +56,20 @@ openflag4 how_to_create(async::Loop& loop, CreateMode how, const SetAttributes& 
 }  // namespace
 
 /// The files that nobody has open and that are kept for their delegations, those that were used longest ago
-/// first. Whether a file is one of them is known in one place, which is its place in the list.
+/// first.
 class ParkedFiles {
  public:
   void put_last(const std::shared_ptr<OpenFile>& file) {
     take_out(*file);
-    file->sharing_.place = files_.insert(files_.end(), file);
-    file->open_.parked = true;
+    places_[file.get()] = files_.insert(files_.end(), file);
+    file->state().parked = true;
   }
   /// False if it is not there.
   bool take_out(OpenFile& file) {
-    const auto place = std::exchange(file.sharing_.place, std::nullopt);
-    if (!place) return false;
-    file.open_.parked = false;
-    files_.erase(*place);
+    const auto place = places_.extract(&file);
+    if (place.empty()) return false;
+    file.state().parked = false;
+    files_.erase(place.mapped());
     return true;
   }
   /// The one that was used longest ago; null if there is none.
@@ -77,7 +82,9 @@ class ParkedFiles {
   [[nodiscard]] std::size_t size() const { return files_.size(); }
 
  private:
-  std::list<std::shared_ptr<OpenFile>> files_;
+  using Files = std::list<std::shared_ptr<OpenFile>>;
+  Files files_;
+  std::map<const OpenFile*, Files::iterator> places_;
 };
 
 /// What OpenFiles and the OpenRefs share. Its tasks hold on to it.
@@ -102,7 +109,6 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     auto done = co_await self->close(std::move(file), access);
   }
 
-  static bool is_last_writer(const OpenFile& file, std::uint32_t access);
   static async::Task<void> shrink_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file) {
     (void)co_await self->shrink(std::move(file), false);
   }
@@ -117,13 +123,10 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   async::Task<void> unpark_all();
   std::shared_ptr<OpenFile> delegated(const nfs_fh4& handle);
   [[nodiscard]] std::size_t parked() const { return parked_.size(); }
-  /// One opener fewer, without a word to the server.
-  static void drop(OpenFile& file, std::uint32_t access) { --file.sharing_.counts[access]; }
 
   [[nodiscard]] Session& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
-  [[nodiscard]] std::size_t uncommitted_bytes() const { return *unstable_; }
-  void on_lost_data(OpenFile::LostData sink) { *lost_data_ = std::move(sink); }
+  [[nodiscard]] writing::AllFiles& data() { return *data_; }
   void resized(const nfs_fh4& handle, std::uint64_t size);
   std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access);
 
@@ -138,13 +141,17 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     return std::ranges::subrange(begin, end);
   }
   std::uint64_t owner_of(const Caller& caller);
+  /// What this owner has of the file; null if nothing.
+  [[nodiscard]] std::shared_ptr<OpenFile> known(const nfs_fh4& handle, std::uint64_t owner) const {
+    const auto found = files_.find({std::string(handle.chars()), owner});
+    return found != files_.end() ? found->second : nullptr;
+  }
   [[nodiscard]] OPEN4args arguments(const Opening& what);
   OpenRef adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
                 const Openings::Guard& guard, const CompoundReply& reply);
   OpenRef count_in(std::shared_ptr<OpenFile> file, std::uint32_t access);
   void remember(const std::shared_ptr<OpenFile>& file);
   void forget(const OpenFile& file);
-  async::Task<Status> complete(std::shared_ptr<OpenFile> file);
   async::Task<Status> shrink(std::shared_ptr<OpenFile> file, bool may_park = true);
   bool park(const std::shared_ptr<OpenFile>& file);
 
@@ -156,8 +163,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   /// What is being given back to the server, or about to be: unpark_all() waits for it.
   unsigned giving_ = 0;
   async::Event given_;
-  const std::shared_ptr<OpenFile::LostData> lost_data_ = std::make_shared<OpenFile::LostData>();
-  std::shared_ptr<std::size_t> unstable_ = std::make_shared<std::size_t>(0);  // bytes, of all files
+  const std::shared_ptr<writing::AllFiles> data_ = std::make_shared<writing::AllFiles>();
 };
 
 // ---- who has what ----
@@ -180,62 +186,35 @@ OPEN4args OpenTable::arguments(const Opening& what) {
 
 void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
   const auto others = of_file(file->handle());
-  file->siblings_ =
-      others.empty() ? std::make_shared<std::vector<OpenFile*>>() : others.begin()->second->siblings_;
-  file->siblings_->push_back(file.get());
-  file->uncommitted_.count_into(unstable_);
-  file->lost_data_ = lost_data_;
+  file->join(others.empty() ? std::make_shared<writing::Openers>(data_, file->handle())
+                            : others.begin()->second->openers());
   files_[{std::string(file->handle().chars()), file->state().owner}] = file;
 }
 
 void OpenTable::forget(const OpenFile& file) {
-  const auto found = files_.find({std::string(file.handle().chars()), file.open_.owner});
+  const auto found = files_.find({std::string(file.handle().chars()), file.state().owner});
   if (found != files_.end() && found->second.get() == &file) files_.erase(found);
 }
 
 OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access) {
   parked_.take_out(*file);
-  ++file->sharing_.counts[access];
-  file->state_changed_.notify_all();
+  file->count_in(access);
   return {shared_from_this(), std::move(file), access};
 }
 
 /// Puts what the server said of its state where it belongs: with what is known of the file already, if the
-/// same caller has it open. Where that state is there no more, complete() has the file opened again, if
-/// nothing newer is known.
+/// same caller has it open. Where that state is there no more, FileState::complete() has the file opened again,
+/// if nothing newer is known.
 OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
                          const Openings::Guard& guard, const CompoundReply& reply) {
   const std::uint64_t owner = owner_of(what.caller);
-  const auto found = files_.find({std::string(handle.chars()), owner});
-  std::shared_ptr<OpenFile> file = found != files_.end() ? found->second : nullptr;
-  if (!file || !file->is_open_) {
-    file = std::make_shared<OpenFile>(session_);
-    file->open_.file = handle;
-    file->open_.owner = owner;
-    file->open_.caller = what.caller;
-    file->open_.path = what.label;
-    file->open_.stateid = ok.stateid;
-    file->open_.epoch = session_.epoch();
-    file->open_.reclaimable = false;  // until it is known to be there
-    session_.opens().hold(file->state_);
-    file->is_open_ = true;
+  std::shared_ptr<OpenFile> file = known(handle, owner);
+  if (!file || !file->is_open()) {
+    const FileState::Whose whose{handle, owner, what.caller, what.label};
+    file = std::make_shared<OpenFile>(session_, whose, ok.stateid);
     remember(file);
   }
-  Open& open = file->open_;
-  if (guard.is_over(ok.stateid, reply)) {
-    if (reply.epoch() == session_.epoch()) session_.delegations().take(open, ok.delegation);
-    return count_in(std::move(file), what.access);
-  }
-  if (ok.stateid.other != open.stateid.other) {
-    // The server knew nothing of the one before, or has closed it already.
-    session_.lock_recovery().lose(open);
-    open.lost.reset();
-  }
-  open.opened(ok.stateid, what.access);
-  open.epoch = session_.epoch();
-  open.reclaimable = true;
-  open.notifies_locks = (ok.rflags & OPEN4_RESULT_MAY_NOTIFY_LOCK) != 0;
-  session_.delegations().take(open, ok.delegation);
+  file->opened(ok, what.access, guard, reply);
   return count_in(std::move(file), what.access);
 }
 
@@ -248,23 +227,13 @@ std::shared_ptr<OpenFile> OpenTable::find(const Caller& caller, const nfs_fh4& h
   const std::uint64_t owner = owner_of(caller);
   std::shared_ptr<OpenFile> out;
   for (const auto& [key, file] : of_file(handle)) {
-    if (!file->is_open_ || (file->open_.access & access) != access || file->open_.unusable() != nullptr)
-      continue;
+    if (!file->serves(access)) continue;
     if (!out || key.second == owner) out = file;
   }
   return out;
 }
 
 // ---- opening ----
-
-/// Where an OPEN showed that the server had lost the state before, it has to be told of the others who have
-/// the file open, too; and of an OPEN that was undone before its Reply came.
-async::Task<Status> OpenTable::complete(std::shared_ptr<OpenFile> file) {
-  Open& open = file->open_;
-  if ((file->sharing_.needed() & ~open.access) == 0) co_return Status();
-  open.access |= file->sharing_.needed();
-  co_return co_await session_.open_recovery().renew(file->state_);
-}
 
 async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory, SetAttributes changes,
                                                    Wanted wanted) {
@@ -299,7 +268,7 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
       reply->take<op::RESTOREFH>()) {
     (void)take_getattr(*reply, wanted.directory, out.directory->attributes);
   }
-  if (auto done = co_await complete(out.file.file()); !done) co_return done.error();
+  if (auto done = co_await out.file->complete(); !done) co_return done.error();
   if (changes.size) out.file->resized(*changes.size);
   // What an exclusive create could not set (RFC 8881 18.16.3).
   const createhow4* how = what.how.get<OPEN4_CREATE>();
@@ -361,15 +330,12 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   const auto self = shared_from_this();
   OpenResult out;
   out.node.handle = handle;
-  const auto known = files_.find({std::string(handle.chars()), owner_of(what.caller)});
-  const bool delegated = known != files_.end() && what.access == OPEN4_SHARE_ACCESS_READ &&
-                         known->second->is_open_ && known->second->open_.delegated() &&
-                         (known->second->open_.access & what.access) != 0 &&
-                         known->second->open_.unusable() == nullptr && session_.delegations().good() &&
-                         !async::buggify(session_.loop());
+  const auto held = known(handle, owner_of(what.caller));
+  const bool delegated = held && what.access == OPEN4_SHARE_ACCESS_READ && held->serves(what.access) &&
+                         held->relies_on_delegation() && !async::buggify(session_.loop());
   if (delegated) {
     // RFC 8881 10.4: nobody changed it, nor who may read it.
-    out.file = count_in(known->second, what.access);
+    out.file = count_in(held, what.access);
     if (!wanted.value.empty()) {
       auto now = co_await out.file->attributes(wanted);
       if (!now) co_return now.error();
@@ -404,7 +370,7 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
     out.file->know(wanted, *attributes, as_of);
     out.node.attributes = std::move(*attributes);
   }
-  if (auto done = co_await complete(out.file.file()); !done) co_return done.error();
+  if (auto done = co_await out.file->complete(); !done) co_return done.error();
   co_return std::move(out);
 }
 
@@ -415,59 +381,46 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
 async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_park) {
   const auto self = shared_from_this();
   const async::Counted under_way(giving_, given_);
-  OpenFile::Sharing& sharing = file->sharing_;
   const bool settled = co_await file->settled(session_.default_deadline());
-  if (!settled || !file->is_open_)
+  if (!settled || !file->is_open())
     co_return Status();  // whoever is at it sees what is needed when he is done
-  const async::Flagged changing(sharing.changing, file->state_changed_);
+  const FileState::Changing changing(*file);
   for (;;) {
-    const std::uint32_t needed = sharing.needed();
-    if (needed == 0 && !file->open_.locks.empty()) {
-      // Whoever locked it has closed it without saying so. The server need not do it by itself (18.2.3).
-      const std::uint64_t owner = file->open_.locks.begin()->first;
-      auto released = co_await Locks(session_).release(file, owner);
-      file->open_.locks.erase(owner);
+    const std::uint32_t needed = file->needed();
+    if (needed != 0) {
+      auto given = co_await file->downgrade(needed);
+      if (!given) co_return given.error();
+      if (!*given || file->needed() == needed) co_return Status();
       continue;
     }
-    if (needed == 0 && may_park && park(file)) co_return Status();
-    if (needed == 0 && file->uses_ != 0) {
+    auto& locks = file->state().locks;
+    if (!locks.empty()) {
+      // Whoever locked it has closed it without saying so. The server need not do it by itself (18.2.3).
+      const std::uint64_t owner = locks.begin()->first;
+      auto released = co_await Locks(session_).release(file, owner);
+      locks.erase(owner);
+      continue;
+    }
+    if (may_park && park(file)) co_return Status();
+    if (file->in_use()) {
       // What was read ahead may still be under way. Behind a CLOSE it would find the stateid gone, and have
       // the file opened again.
-      const bool in_time = co_await file->state_changed_.wait_until(session_.default_deadline());
+      const bool in_time = co_await file->unused(session_.default_deadline());
       if (in_time) continue;
     }
-    if (needed == 0) {
-      auto done = co_await file->give_up_state();
-      if (!done && file->is_open_ && sharing.needed() == 0) {
-        session_.opens().release(file->open_);
-        file->is_open_ = false;
-      }
-      if (!file->is_open_) {
-        forget(*file);
-        co_return done;
-      }
-      continue;
-    }
-    if ((file->open_.access & ~needed) == 0 || file->open_.lost) co_return Status();
-    const async::Flagged downgrading(sharing.downgrading, file->state_changed_);
-    auto done = co_await file->downgrade(needed);
-    // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
-    // recovery opened; then it keeps more than is needed until CLOSE.
-    if (!done && done.error().status() == NFS4ERR_INVAL) co_return Status();
-    if (!done) co_return done;
-    // Of an OPEN that came first, and whose Reply has come since.
-    if (auto completed = co_await complete(file); !completed) co_return completed;
-    if (sharing.needed() == needed) co_return Status();
+    auto done = co_await file->close_state();
+    if (file->is_open()) continue;
+    forget(*file);
+    co_return done;
   }
 }
 
 // ---- parking ----
 
 bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
-  Open& open = file->open_;
-  if (most_parked_ == 0 || async::buggify(session_.loop()) || session_.ending() || !open.delegated() ||
-      open.unusable() != nullptr || open.access != OPEN4_SHARE_ACCESS_READ ||
-      !session_.delegations().good()) {
+  const Open& open = file->state();
+  if (most_parked_ == 0 || async::buggify(session_.loop()) || session_.ending() ||
+      open.access != OPEN4_SHARE_ACCESS_READ || !file->serves(open.access) || !file->relies_on_delegation()) {
     return false;
   }
   parked_.put_last(file);
@@ -497,23 +450,17 @@ async::Task<void> OpenTable::unpark_all() {
 std::shared_ptr<OpenFile> OpenTable::delegated(const nfs_fh4& handle) {
   if (files_.empty()) return nullptr;  // as mostly while a tree is listed
   for (const auto& [key, file] : of_file(handle)) {
-    if (file->is_open_ && file->open_.delegated() && file->open_.unusable() == nullptr) {
-      return session_.delegations().good() ? file : nullptr;
+    if (file->serves(0) && file->state().delegated()) {
+      return file->relies_on_delegation() ? file : nullptr;
     }
   }
   return nullptr;
 }
 
-bool OpenTable::is_last_writer(const OpenFile& file, std::uint32_t access) {
-  const unsigned* counts = file.sharing_.counts;
-  return (access & OPEN4_SHARE_ACCESS_WRITE) != 0 &&
-         counts[OPEN4_SHARE_ACCESS_WRITE] + counts[OPEN4_SHARE_ACCESS_BOTH] == 1;
-}
-
 async::Task<Status> OpenTable::close(std::shared_ptr<OpenFile> file, std::uint32_t access) {
   Status synced;
-  if (is_last_writer(*file, access)) synced = co_await file->commit();  // while it may still be written
-  drop(*file, access);
+  if (file->is_last_writer(access)) synced = co_await file->commit();  // while it may still be written
+  file->count_out(access);
   auto done = co_await shrink(std::move(file));
   co_return synced ? done : synced;
 }
@@ -532,7 +479,7 @@ OpenRef& OpenRef::operator=(OpenRef&& other) noexcept {
 OpenRef::~OpenRef() {
   if (!file_) return;
   if (table_->session().ending()) {
-    OpenTable::drop(*file_, access_);
+    file_->count_out(access_);
     return;
   }
   async::Tasks& beside = table_->session().beside();
@@ -559,18 +506,18 @@ async::Task<Result<OpenResult>> OpenFiles::open_handle(Caller caller, nfs_fh4 fi
 }
 
 async::Task<Status> OpenFiles::close(OpenRef ref) {
-  const auto table = ref.table_;
-  if (!ref.file_) co_return Status();
+  const auto table = table_;
+  if (!ref) co_return Status();
   Status synced;
   // While the OpenRef is there: a task that is destroyed here closes it beside.
-  if (OpenTable::is_last_writer(*ref.file_, ref.access_)) synced = co_await ref.file_->commit();
-  auto file = std::move(ref.file_);
-  auto done = co_await table->close(std::move(file), ref.access_);
+  if (ref->is_last_writer(ref.access())) synced = co_await ref->commit();
+  auto file = ref.take();
+  auto done = co_await table->close(std::move(file), ref.access());
   co_return synced ? done : synced;
 }
 
-void OpenFiles::on_lost_data(OpenFile::LostData sink) {
-  table_->on_lost_data(std::move(sink));
+void OpenFiles::on_lost_data(std::function<void(const nfs_fh4&, const Error&)> sink) {
+  table_->data().lost = std::move(sink);
 }
 
 void OpenFiles::resized(const nfs_fh4& file, std::uint64_t size) {
@@ -607,7 +554,7 @@ std::size_t OpenFiles::count() const {
   return table_->count();
 }
 std::size_t OpenFiles::uncommitted_bytes() const {
-  return table_->uncommitted_bytes();
+  return table_->data().bytes;
 }
 
 }  // namespace nfsrdma::nfs4

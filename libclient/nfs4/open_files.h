@@ -41,6 +41,9 @@ class OpenTable;
 class OpenRef {
  public:
   OpenRef() = default;
+  /// For OpenTable, which has counted it in.
+  OpenRef(std::shared_ptr<OpenTable> table, std::shared_ptr<OpenFile> file, std::uint32_t access)
+      : table_(std::move(table)), file_(std::move(file)), access_(access) {}
   OpenRef(OpenRef&& other) noexcept = default;
   OpenRef& operator=(OpenRef&& other) noexcept;
   OpenRef(const OpenRef&) = delete;
@@ -52,12 +55,10 @@ class OpenRef {
   /// For Locks, and for tasks that may outlast the OpenRef.
   [[nodiscard]] const std::shared_ptr<OpenFile>& file() const { return file_; }
   [[nodiscard]] std::uint32_t access() const { return access_; }
+  /// For OpenFiles::close(): whoever takes it closes it. Nothing is left here.
+  [[nodiscard]] std::shared_ptr<OpenFile> take() { return std::move(file_); }
 
  private:
-  friend class OpenFiles;
-  friend class OpenTable;
-  OpenRef(std::shared_ptr<OpenTable> table, std::shared_ptr<OpenFile> file, std::uint32_t access)
-      : table_(std::move(table)), file_(std::move(file)), access_(access) {}
   std::shared_ptr<OpenTable> table_;
   std::shared_ptr<OpenFile> file_;
   std::uint32_t access_ = 0;
@@ -103,8 +104,8 @@ class OpenFiles {
   /// the CLOSE, come from here.
   async::Task<Status> close(OpenRef ref);
 
-  /// Told of a file, and why, where unstable data of it is lost (file.h).
-  void on_lost_data(OpenFile::LostData sink);
+  /// Told of a file, and why, where unstable data of it is lost (writing/unstable_data.h).
+  void on_lost_data(std::function<void(const nfs_fh4&, const Error&)> sink);
   /// The size was set by something else than OpenFile::set_attributes(): unstable data behind it is gone.
   void resized(const nfs_fh4& file, std::uint64_t size);
   /// Whoever has the file open, for its stateid: SETATTR of the size, or reading on behalf of somebody.

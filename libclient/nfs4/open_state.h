@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "async/event.h"
+#include "async/mutex.h"
 #include "locking/held_locks.h"
 #include "nfs4/access_order.h"
 #include "nfs4/compound.h"
@@ -31,11 +31,10 @@ struct Delegation {
 
 /// What one lock owner has on one open file.
 struct LockState {
-  explicit LockState(async::Loop& loop) : idle(loop) {}
+  explicit LockState(async::Loop& loop) : turn(loop) {}
   std::optional<stateid4> stateid;  // none: the next LOCK begins from the open's
   HeldLocks held;
-  bool busy = false;  // one LOCK or LOCKU at a time, so that `held` follows the server's order
-  async::Event idle;
+  async::Mutex turn;  // one LOCK or LOCKU at a time, so that `held` follows the server's order
 };
 
 struct Open {

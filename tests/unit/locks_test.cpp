@@ -14,10 +14,10 @@ using namespace nfs4;
 
 constexpr std::uint64_t kMe = 0x1234567890abcdef, kYou = 7;
 
-LockRequest reading(std::uint64_t owner, std::uint64_t offset, std::uint64_t length) {
+LockRequest read_lock(std::uint64_t owner, std::uint64_t offset, std::uint64_t length) {
   return {owner, false, {offset, length}};
 }
-LockRequest writing(std::uint64_t owner, std::uint64_t offset, std::uint64_t length) {
+LockRequest write_lock(std::uint64_t owner, std::uint64_t offset, std::uint64_t length) {
   return {owner, true, {offset, length}};
 }
 
@@ -57,12 +57,12 @@ struct Locking : Scene {
 TEST_CASE("locks: set, split, joined, cleared, as the server has it") {
   Locking m;
   m.begin();
-  CHECK(m.set(writing(kMe, 0, 100)));
-  CHECK(m.set(reading(kMe, 40, 20)));
+  CHECK(m.set(write_lock(kMe, 0, 100)));
+  CHECK(m.set(read_lock(kMe, 40, 20)));
   CHECK(m.held() == "0-40w 40-60r 60-100w");
   CHECK(ok(m.clear(kMe, 50, 30)));
   CHECK(m.held() == "0-40w 40-50r 80-100w");
-  CHECK(m.set(writing(kMe, 40, LockRange::kToTheEnd)));
+  CHECK(m.set(write_lock(kMe, 40, LockRange::kToTheEnd)));
   CHECK(m.held() == "0-w");
   CHECK(m.server.lock_states() == 1);
   CHECK(ok(m.release(kMe)));
@@ -76,28 +76,28 @@ TEST_CASE("locks: set, split, joined, cleared, as the server has it") {
 TEST_CASE("locks: owners exclude each other, and everybody hears who is in the way") {
   Locking m;
   EngineClient& c = m.begin();
-  CHECK(m.set(writing(kMe, 10, 10)));
-  auto refused = c.run(c.locks.set(m.file.file(), reading(kYou, 0, 100)));
+  CHECK(m.set(write_lock(kMe, 10, 10)));
+  auto refused = c.run(c.locks.set(m.file.file(), read_lock(kYou, 0, 100)));
   REQUIRE(ok(refused));
   REQUIRE(*refused);
   CHECK((*refused)->range == LockRange{10, 10});
   CHECK((*refused)->write);
   CHECK((*refused)->ours);
   CHECK((*refused)->owner == kMe);
-  auto tested = c.run(c.locks.test(m.file.file(), writing(kYou, 15, 1)));
+  auto tested = c.run(c.locks.test(m.file.file(), write_lock(kYou, 15, 1)));
   REQUIRE(ok(tested));
   CHECK((*tested)->owner == kMe);
-  CHECK_FALSE(c.run(c.locks.test(m.file.file(), writing(kYou, 20, 1)))->has_value());
-  CHECK_FALSE(c.run(c.locks.test(m.file.file(), writing(kMe, 10, 10)))->has_value());
+  CHECK_FALSE(c.run(c.locks.test(m.file.file(), write_lock(kYou, 20, 1)))->has_value());
+  CHECK_FALSE(c.run(c.locks.test(m.file.file(), write_lock(kMe, 10, 10)))->has_value());
   m.server.lock("/f", 50, ~0ULL, false);
-  auto foreign = c.run(c.locks.set(m.file.file(), writing(kMe, 60, 1)));
+  auto foreign = c.run(c.locks.set(m.file.file(), write_lock(kMe, 60, 1)));
   REQUIRE(ok(foreign));
   REQUIRE(*foreign);
   CHECK_FALSE((*foreign)->ours);
   CHECK((*foreign)->range == LockRange{50, LockRange::kToTheEnd});
-  CHECK(m.set(reading(kMe, 60, 1)));
-  CHECK_FALSE(c.run(c.locks.test(m.file.file(), reading(kYou, 60, 1)))->has_value());
-  CHECK(c.run(c.locks.test(m.file.file(), writing(kYou, 60, 1)))->has_value());
+  CHECK(m.set(read_lock(kMe, 60, 1)));
+  CHECK_FALSE(c.run(c.locks.test(m.file.file(), read_lock(kYou, 60, 1)))->has_value());
+  CHECK(c.run(c.locks.test(m.file.file(), write_lock(kYou, 60, 1)))->has_value());
   CHECK(ok(m.release(kMe)));
   CHECK(ok(m.release(kYou)));
 }
@@ -106,7 +106,7 @@ TEST_CASE("locks: all goes with the credential of who opened the file") {
   Locking m;
   m.begin();
   m.server.clear_calls();
-  CHECK(m.set(writing(kMe, 0, 1)));
+  CHECK(m.set(write_lock(kMe, 0, 1)));
   CHECK(ok(m.release(kMe)));
   for (const SeenCall& call : m.server.calls()) CHECK(is_of(call.credential, user(1)));
 }
@@ -116,7 +116,7 @@ TEST_CASE("locks: the wrong kind for the way the file is open") {
   EngineClient& c = m.begin();
   auto other = c.run(c.open(user(2), c.root, "f", OPEN4_SHARE_ACCESS_READ, {}));
   REQUIRE(ok(other));
-  auto refused = c.run(c.locks.set(other->file.file(), writing(kMe, 0, 1)));
+  auto refused = c.run(c.locks.set(other->file.file(), write_lock(kMe, 0, 1)));
   CHECK(errno_of(refused) == EBADF);
   CHECK(ok(c.run(c.files.close(std::move(other->file)))));
 }
@@ -128,7 +128,7 @@ TEST_CASE("locks: a wait ends soon after the server says that the lock is free")
   EngineClient& c = m.begin();
   CHECK(m.file->state().notifies_locks);
   m.server.lock("/f", 0, 10);
-  auto task = c.locks.wait(m.file.file(), writing(kMe, 5, 1), nullptr);
+  auto task = c.locks.wait(m.file.file(), write_lock(kMe, 5, 1), nullptr);
   c.start(task);
   REQUIRE(c.turn_until([&] { return m.server.count(OP_LOCK) == 1; }));
   c.turn_for(200ms);
@@ -147,7 +147,7 @@ TEST_CASE("locks: a call that overtakes DENIED is not lost") {
   EngineClient& c = m.begin();
   m.server.lock("/f", 0, 10);
   m.server.hold(OP_LOCK);
-  auto task = c.locks.wait(m.file.file(), writing(kMe, 5, 1), nullptr);
+  auto task = c.locks.wait(m.file.file(), write_lock(kMe, 5, 1), nullptr);
   c.start(task);
   REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
   m.server.unlock("/f");
@@ -164,7 +164,7 @@ TEST_CASE("locks: without such calls the server is asked again, soon") {
   m.server.set_notify_locks(false);
   EngineClient& c = m.begin();
   m.server.lock("/f", 0, 10);
-  auto task = c.locks.wait(m.file.file(), reading(kMe, 5, 1), nullptr);
+  auto task = c.locks.wait(m.file.file(), read_lock(kMe, 5, 1), nullptr);
   c.start(task);
   c.turn_for(400ms);
   CHECK(m.server.count(OP_LOCK) >= 3);
@@ -180,7 +180,7 @@ TEST_CASE("locks: a wait that is given up") {
   EngineClient& c = m.begin();
   m.server.lock("/f", 0, 10);
   auto cancel = std::make_shared<LockWait>(c.loop);
-  auto task = c.locks.wait(m.file.file(), writing(kMe, 5, 1), cancel);
+  auto task = c.locks.wait(m.file.file(), write_lock(kMe, 5, 1), cancel);
   c.start(task);
   REQUIRE(c.turn_until([&] { return m.server.count(OP_LOCK) == 1; }));
   c.turn_for(20ms);
@@ -190,7 +190,7 @@ TEST_CASE("locks: a wait that is given up") {
   CHECK(errno_of(done) == EINTR);
   CHECK(done.error().kind() == ErrorKind::cancelled);
   // Before it began.
-  CHECK(errno_of(c.run(c.locks.wait(m.file.file(), writing(kMe, 5, 1), cancel))) == EINTR);
+  CHECK(errno_of(c.run(c.locks.wait(m.file.file(), write_lock(kMe, 5, 1), cancel))) == EINTR);
   m.server.unlock("/f");
   c.turn_for(50ms);
   CHECK(m.held().empty());
@@ -200,13 +200,13 @@ TEST_CASE("locks: a wait that is given up") {
 TEST_CASE("locks: given up while the LOCK is under way, which is then granted: unlocked again") {
   Locking m;
   EngineClient& c = m.begin();
-  CHECK(m.set(writing(kMe, 0, 5)));
+  CHECK(m.set(write_lock(kMe, 0, 5)));
   for (const bool destroyed : {false, true}) {
     CAPTURE(destroyed);
     m.server.hold(OP_LOCK);
     auto cancel = std::make_shared<LockWait>(c.loop);
     {
-      auto task = c.locks.wait(m.file.file(), writing(kMe, 3, 10), cancel);
+      auto task = c.locks.wait(m.file.file(), write_lock(kMe, 3, 10), cancel);
       c.start(task);
       REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
       if (!destroyed) {
@@ -225,9 +225,9 @@ TEST_CASE("locks: given up while the LOCK is under way, which is then granted: u
 TEST_CASE("locks: several owners wait, each gets its turn") {
   Locking m;
   EngineClient& c = m.begin();
-  CHECK(m.set(writing(1, 0, 10)));
-  auto second = c.locks.wait(m.file.file(), writing(2, 0, 10), nullptr);
-  auto third = c.locks.wait(m.file.file(), writing(3, 0, 10), nullptr);
+  CHECK(m.set(write_lock(1, 0, 10)));
+  auto second = c.locks.wait(m.file.file(), write_lock(2, 0, 10), nullptr);
+  auto third = c.locks.wait(m.file.file(), write_lock(3, 0, 10), nullptr);
   c.start(second);
   c.start(third);
   c.turn_for(50ms);
@@ -246,15 +246,15 @@ TEST_CASE("locks: a lost Reply is had again; the session and the connection go i
   Locking m;
   EngineClient& c = m.begin();
   m.server.drop_after(OP_LOCK);
-  CHECK(m.set(writing(kMe, 0, 10)));
+  CHECK(m.set(write_lock(kMe, 0, 10)));
   CHECK(m.server.succeeded(OP_LOCK) == 1);
   m.server.forget_sessions();
-  CHECK(m.set(writing(kMe, 20, 10)));
+  CHECK(m.set(write_lock(kMe, 20, 10)));
   m.server.drop_after(OP_LOCKU);
   CHECK(ok(m.clear(kMe, 0, 10)));
   CHECK(m.held() == "20-30w");
   m.server.lock("/f", 50, 60);
-  auto task = c.locks.wait(m.file.file(), writing(kMe, 55, 1), nullptr);
+  auto task = c.locks.wait(m.file.file(), write_lock(kMe, 55, 1), nullptr);
   c.start(task);
   c.turn_for(50ms);
   m.server.drop_connections();
@@ -267,9 +267,9 @@ TEST_CASE("locks: a lost Reply is had again; the session and the connection go i
 TEST_CASE("locks: after a restart every lock of every owner is claimed again, before RECLAIM_COMPLETE") {
   Locking m;
   EngineClient& c = m.begin();
-  CHECK(m.set(writing(kMe, 0, 10)));
-  CHECK(m.set(reading(kMe, 20, 10)));
-  CHECK(m.set(reading(kYou, 20, LockRange::kToTheEnd)));
+  CHECK(m.set(write_lock(kMe, 0, 10)));
+  CHECK(m.set(read_lock(kMe, 20, 10)));
+  CHECK(m.set(read_lock(kYou, 20, LockRange::kToTheEnd)));
   const std::string before = m.held();
   m.server.clear_calls();
   m.server.restart(3s);
@@ -293,9 +293,9 @@ TEST_CASE("locks: after a restart every lock of every owner is claimed again, be
 TEST_CASE("locks: a restart while a LOCK is under way") {
   Locking m;
   EngineClient& c = m.begin();
-  CHECK(m.set(writing(kMe, 0, 10)));
+  CHECK(m.set(write_lock(kMe, 0, 10)));
   m.server.hold(OP_LOCK);
-  auto task = c.locks.set(m.file.file(), writing(kMe, 20, 10));
+  auto task = c.locks.set(m.file.file(), write_lock(kMe, 20, 10));
   c.start(task);
   REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
   m.server.restart(500ms);
@@ -313,13 +313,13 @@ TEST_CASE("locks: one that cannot be claimed again is lost, the file says so, ot
   EngineClient& c = m.begin();
   auto other = c.run(c.open(user(1), c.root, "g", OPEN4_SHARE_ACCESS_BOTH, {}));
   REQUIRE(ok(other));
-  CHECK(m.set(writing(kMe, 0, 10)));
+  CHECK(m.set(write_lock(kMe, 0, 10)));
   m.server.answer(OP_LOCK, NFS4ERR_RECLAIM_CONFLICT);
   m.server.restart(3s);
   const auto lost = m.read();
   CHECK(errno_of(lost) == EIO);
   CHECK(lost.error().text().find("lock") != std::string::npos);
-  CHECK(errno_of(c.run(c.locks.set(m.file.file(), writing(kYou, 50, 1)))) == EIO);
+  CHECK(errno_of(c.run(c.locks.set(m.file.file(), write_lock(kYou, 50, 1)))) == EIO);
   std::array<std::byte, 4> data{};
   CHECK(ok(c.run(other->file->read(data, 0))));
   CHECK(c.notices.find("lock") != std::string::npos);
@@ -336,7 +336,7 @@ TEST_CASE("locks: of a lease that expired they are lost, unless it is to be trie
     nfs4::SessionOptions options;
     options.recover_expired_locks = tried;
     m.begin(options);
-    CHECK(m.set(writing(kMe, 0, 10)));
+    CHECK(m.set(write_lock(kMe, 0, 10)));
     m.server.forget_stateids();
     m.server.answer(OP_READ, NFS4ERR_EXPIRED);
     CHECK(errno_of(m.read()) == (tried ? 0 : EIO));
@@ -348,7 +348,7 @@ TEST_CASE("locks: of a lease that expired they are lost, unless it is to be trie
   nfs4::SessionOptions options;
   options.recover_expired_locks = true;
   m.begin(options);
-  CHECK(m.set(writing(kMe, 0, 10)));
+  CHECK(m.set(write_lock(kMe, 0, 10)));
   m.server.forget_stateids();
   m.server.lock("/f", 0, 10);  // somebody was faster
   CHECK(errno_of(m.read()) == EIO);
@@ -358,10 +358,10 @@ TEST_CASE("locks: of a lease that expired they are lost, unless it is to be trie
 TEST_CASE("locks: without anything locked a lost lock stateid is no loss") {
   Locking m;
   m.begin();
-  CHECK(m.set(writing(kMe, 0, 10)));
+  CHECK(m.set(write_lock(kMe, 0, 10)));
   CHECK(ok(m.clear(kMe, 0, 10)));
   m.server.forget_stateids();
-  CHECK(m.set(writing(kMe, 0, 10)));
+  CHECK(m.set(write_lock(kMe, 0, 10)));
   CHECK(m.held() == "0-10w");
   m.server.forget_stateids();
   CHECK(ok(m.clear(kMe, 0, 10)));
@@ -372,8 +372,8 @@ TEST_CASE("locks: without anything locked a lost lock stateid is no loss") {
 TEST_CASE("locks: closing the file releases what its owners did not") {
   Locking m;
   EngineClient& c = m.begin();
-  CHECK(m.set(writing(kMe, 0, 10)));
-  CHECK(m.set(writing(kYou, 20, 10)));
+  CHECK(m.set(write_lock(kMe, 0, 10)));
+  CHECK(m.set(write_lock(kYou, 20, 10)));
   CHECK(ok(c.run(c.files.close(std::move(m.file)))));
   CHECK(m.server.lock_states() == 0);
 }

@@ -1,6 +1,6 @@
 // Uncommitted against a model: for each byte of a small file, which write it came from and with which
 // verifier.
-#include "nfs4/uncommitted.h"
+#include "writing/uncommitted.h"
 
 #include <doctest/doctest.h>
 
@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-namespace nfsrdma::nfs4 {
+namespace nfsrdma::writing {
 namespace {
 
-verifier4 verifier(int number) {
-  verifier4 out{};
+Verifier verifier(int number) {
+  Verifier out{};
   out[0] = static_cast<std::byte>(number);
   return out;
 }
@@ -267,4 +267,4 @@ TEST_CASE("Uncommitted: what is left of large pieces does not keep all of their 
   CHECK(memory(pieces) <= 2.1 * static_cast<double>(pieces.bytes()));
 }
 
-}  // namespace nfsrdma::nfs4
+}  // namespace nfsrdma::writing

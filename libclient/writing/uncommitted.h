@@ -1,6 +1,6 @@
-// What was written but may still be lost: unstable WRITE data until a COMMIT has made it stable (RFC
-// 8881 18.3, 18.32). Where the server's write verifier changes, it restarted and forgot; the pieces with the
-// old verifier are then written again.
+// What was written but may still be lost: unstable WRITE data until a COMMIT has made it stable (RFC 1813 3.3.7,
+// 3.3.21; RFC 8881 18.3, 18.32). Where the server's write verifier changes, the server restarted and forgot;
+// the pieces with the old verifier are then written again (unstable_data.h).
 //
 // Pieces never overlap: a later write replaces what it covers of earlier ones, so that rewriting cannot bring
 // old data back. A piece is in the memory that it was written from, where the writer gives that away, else a
@@ -8,6 +8,7 @@
 // other. A plain container; any thread, but for its pool.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -16,9 +17,11 @@
 #include <span>
 
 #include "async/memory.h"
-#include "nfs4/types/types.h"
 
-namespace nfsrdma::nfs4 {
+namespace nfsrdma::writing {
+
+/// By which a server says with each unstable WRITE and each COMMIT whether it has restarted in between.
+using Verifier = std::array<std::byte, 8>;
 
 class Uncommitted {
  public:
@@ -31,23 +34,23 @@ class Uncommitted {
   struct Piece {
     std::uint64_t offset = 0;
     std::uint64_t number = 0;  // counts writes: which came before a COMMIT was sent
-    verifier4 verifier{};
+    Verifier verifier{};
     async::Memory memory;  // shared by what is left of a piece that was cut
     std::span<const std::byte> bytes;
   };
 
   /// `memory`: if it holds `data`, and nobody will change it.
-  void add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier,
+  void add(std::uint64_t offset, std::span<const std::byte> data, const Verifier& verifier,
            const async::Memory& memory = {});
   /// Something stable was written there: earlier pieces no longer matter where it covers them.
   void cover(std::uint64_t offset, std::uint64_t length);
   /// A COMMIT that was sent when last_number() was `number` came back with `verifier`: pieces up to it with
   /// this verifier are stable. Those with another were lost; they stay until they have been written again.
-  void committed(std::uint64_t number, const verifier4& verifier);
+  void committed(std::uint64_t number, const Verifier& verifier);
   /// Nobody will write them again: pieces up to this number go.
   void give_up(std::uint64_t number);
   /// The first piece at or after `offset` that committed() with the same arguments found lost.
-  [[nodiscard]] std::optional<Piece> lost(std::uint64_t number, const verifier4& verifier,
+  [[nodiscard]] std::optional<Piece> lost(std::uint64_t number, const Verifier& verifier,
                                           std::uint64_t offset) const;
 
   [[nodiscard]] std::uint64_t last_number() const { return last_number_; }
@@ -70,4 +73,4 @@ class Uncommitted {
   std::shared_ptr<std::size_t> all_;
 };
 
-}  // namespace nfsrdma::nfs4
+}  // namespace nfsrdma::writing

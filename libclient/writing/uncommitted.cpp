@@ -1,9 +1,9 @@
-#include "nfs4/uncommitted.h"
+#include "writing/uncommitted.h"
 
 #include <cstring>
 #include <utility>
 
-namespace nfsrdma::nfs4 {
+namespace nfsrdma::writing {
 namespace {
 /// Half of it, but for a header before the data.
 bool is_worth_it(const Uncommitted::Piece& piece) {
@@ -37,7 +37,7 @@ void Uncommitted::put(Piece piece) {
   pieces_.emplace(piece.offset, std::move(piece));
 }
 
-void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, const verifier4& verifier,
+void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, const Verifier& verifier,
                       const async::Memory& memory) {
   if (data.empty()) return;
   cover(offset, data.size());
@@ -77,7 +77,7 @@ void Uncommitted::cover(std::uint64_t offset, std::uint64_t length) {
   }
 }
 
-void Uncommitted::committed(std::uint64_t number, const verifier4& verifier) {
+void Uncommitted::committed(std::uint64_t number, const Verifier& verifier) {
   for (auto at = pieces_.begin(); at != pieces_.end();) {
     const Piece& piece = at->second;
     if (piece.number > number || piece.verifier != verifier) {
@@ -98,7 +98,7 @@ void Uncommitted::give_up(std::uint64_t number) {
   });
 }
 
-std::optional<Uncommitted::Piece> Uncommitted::lost(std::uint64_t number, const verifier4& verifier,
+std::optional<Uncommitted::Piece> Uncommitted::lost(std::uint64_t number, const Verifier& verifier,
                                                     std::uint64_t offset) const {
   for (auto at = pieces_.lower_bound(offset); at != pieces_.end(); ++at) {
     if (at->second.number <= number && at->second.verifier != verifier) return at->second;
@@ -106,4 +106,4 @@ std::optional<Uncommitted::Piece> Uncommitted::lost(std::uint64_t number, const 
   return std::nullopt;
 }
 
-}  // namespace nfsrdma::nfs4
+}  // namespace nfsrdma::writing

@@ -1,0 +1,136 @@
+#include "nfs4/file_data.h"
+
+#include <cerrno>
+
+#include "nfs4/objects.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+// GETATTR behind what changed the file, for whoever wants to know.
+void add_after(Compound& compound, const writing::After* after) {
+  if (after != nullptr) add_getattr(compound, public_attributes());
+}
+bool take_after(CompoundReply& reply, writing::After* after) {
+  if (after == nullptr) return true;
+  std::optional<WireAttributes> attributes;
+  const bool sound = take_getattr(reply, public_attributes(), attributes);
+  *after = to_public(attributes);
+  return sound;
+}
+
+}  // namespace
+
+FileData::FileData(FileState& state)
+    : state_(state), session_(state.session()), unstable_(session_.loop(), *this) {}
+
+async::Task<Result<std::size_t>> FileData::read(std::span<std::byte> data, std::uint64_t offset) {
+  std::size_t total = 0;
+  while (total < data.size()) {
+    std::size_t count = 0;
+    bool eof = false;
+    const auto rest = data.subspan(total, std::min(data.size() - total, session_.most_read()));
+    auto done = co_await state_.call(
+        "READ", [&](Compound& compound) { compound.read(state_.stateid(), offset + total, rest); },
+        [&](CompoundReply& reply) {
+          READ4res res;
+          if (!reply.take<op::READ>(res) || !reply.finish()) return false;
+          count = res.get<NFS4_OK>()->data.data.size();
+          eof = res.get<NFS4_OK>()->eof;
+          return true;
+        });
+    // The session that it was made for has been replaced by one with smaller limits.
+    if (!done && rest.size() > session_.most_read()) continue;
+    if (!done) co_return done.error();
+    total += count;
+    if (eof) break;
+    if (count == 0) {
+      co_return Error(ErrorKind::protocol, EIO, "READ", state_.path(),
+                      "the server gives no data and no end of the file; please report this");
+    }
+  }
+  co_return total;
+}
+
+async::Task<Result<writing::Writer::Written>> FileData::write_piece(std::span<const std::byte> data,
+                                                                    std::uint64_t offset, writing::How how,
+                                                                    After* after) {
+  Written out;
+  auto done = co_await state_.call(
+      "WRITE",
+      [&](Compound& compound) {
+        compound.add<op::WRITE>(
+            {state_.stateid(), offset, static_cast<stable_how4>(how), xdr::DdpOpaque<>{data}});
+        add_after(compound, after);
+      },
+      [&](CompoundReply& reply) {
+        WRITE4res res;
+        if (!reply.take<op::WRITE>(res)) return false;
+        const WRITE4resok& ok = *res.get<NFS4_OK>();
+        out.count = ok.count;
+        out.stable = ok.committed != UNSTABLE4;
+        out.verifier = ok.writeverf;
+        return take_after(reply, after) && reply.finish();
+      });
+  if (!done) co_return done.error();
+  co_return out;
+}
+
+async::Task<Result<verifier4>> FileData::commit_file(After* after) {
+  verifier4 verifier{};
+  auto done = co_await state_.call(
+      "COMMIT",
+      [after](Compound& compound) {
+        compound.add<op::COMMIT>({0, 0});
+        add_after(compound, after);
+      },
+      [&verifier, after](CompoundReply& reply) {
+        COMMIT4res res;
+        if (!reply.take<op::COMMIT>(res)) return false;
+        verifier = res.get<NFS4_OK>()->writeverf;
+        return take_after(reply, after);
+      });
+  if (!done) co_return done.error();
+  co_return verifier;
+}
+
+async::Task<Result<WireAttributes>> FileData::attributes(bitmap4 wanted) {
+  if (known_ && known_->wanted == wanted && state_.relies_on_delegation() &&
+      known_->delegation == state_.state().delegation->stateid &&
+      known_->modifications == session_.modifications().of(state_.handle())) {
+    co_return known_->attributes;
+  }
+  known_.reset();
+  WireAttributes attributes;
+  bool decoded = true;
+  const std::uint64_t before = session_.modifications().of(state_.handle());
+  auto done = co_await state_.call(
+      "GETATTR", [&](Compound& compound) { compound.add<op::GETATTR>({wanted}); },
+      [&](CompoundReply& reply) {
+        GETATTR4res res;
+        if (!reply.take<op::GETATTR>(res)) return false;
+        decoded = decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes);
+        return true;
+      });
+  if (!done) co_return done.error();
+  if (!decoded) co_return undecodable_attributes(state_.path());
+  know(wanted, attributes, before);
+  co_return attributes;
+}
+
+void FileData::know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of) {
+  if (!state_.state().delegated() || as_of != session_.modifications().of(state_.handle())) return;
+  known_.emplace(Known{wanted, state_.state().delegation->stateid, as_of, attributes});
+}
+
+async::Task<Status> FileData::set_attributes(SetAttributes changes) {
+  // Not captured by value: g++ 12 destroys such captures twice.
+  const fattr4 values = encode_changes(changes);
+  auto done = co_await state_.call(
+      "SETATTR", [&](Compound& compound) { compound.add<op::SETATTR>({state_.stateid(), values}); },
+      [](CompoundReply& reply) { return reply.take<op::SETATTR>(); });
+  if (done && changes.size) resized(*changes.size);
+  co_return done;
+}
+
+}  // namespace nfsrdma::nfs4

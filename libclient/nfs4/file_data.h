@@ -1,0 +1,116 @@
+// The data of an open file, in and out, and its attributes (RFC 8881 18.7, 18.22, 18.30, 18.32; RFC 7862 15).
+//
+// READ places its data in the caller's memory; WRITE takes it from there. What the server has not made stable
+// is kept by writing/unstable_data.h, which says what commit() promises, and what becomes of data that is lost.
+//
+// All calls go through the FileState, which has a lost stateid again and repeats them, so that nothing here
+// knows of reconnects. An Error of the FileState is what every call gives from then on.
+//
+// While the file is delegated to this client nobody else changes it: its attributes are asked for once.
+//
+// Confined to the loop's thread. The FileState must outlive it. Must not be destroyed while one of its tasks
+// runs, but for a COMMIT beside.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "nfs4/convert.h"
+#include "nfs4/copies_beside.h"
+#include "nfs4/file_state.h"
+#include "writing/unstable_data.h"
+
+namespace nfsrdma::nfs4 {
+
+class FileData : private writing::Writer {
+ public:
+  using After = writing::After;
+
+  explicit FileData(FileState& state);
+
+  /// One READ, or more where the server gives fewer bytes than are there. Fewer than asked: the end of the
+  /// file.
+  async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
+  /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
+  /// `after`, `memory`: as UnstableData has them.
+  async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
+                                         stable_how4 stable = UNSTABLE4, After* after = nullptr,
+                                         async::Memory memory = {}) {
+    return unstable_.write(data, offset, static_cast<writing::How>(stable), after, std::move(memory));
+  }
+  async::Task<Status> commit(After* after = nullptr) { return unstable_.commit(after); }
+  [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
+  /// From now on it is one of those who have the file open, and its data is bounded with theirs.
+  void join(std::shared_ptr<writing::Openers> openers) { unstable_.join(std::move(openers)); }
+  [[nodiscard]] const std::shared_ptr<writing::Openers>& openers() const { return unstable_.openers(); }
+
+  async::Task<Result<WireAttributes>> attributes(bitmap4 wanted);
+  /// What another call has brought, while Session::modifications() of it were `as_of`.
+  void know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of);
+  async::Task<Status> set_attributes(SetAttributes changes);
+  /// The file was cut by somebody else: data behind it is not to be written again.
+  void resized(std::uint64_t size) { unstable_.replaced(size, ~std::uint64_t{0} - size); }
+
+  // ---- NFSv4.2 (file_v42.cpp; RFC 7862 15). An Error with NFS4ERR_NOTSUPP where there is no such operation,
+  // and for what else makes a caller do it by himself: is_unsupported() ----
+
+  /// The next byte of the kind at or behind `offset`; none: there is none behind it.
+  async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, data_content4 what);
+  /// READ that is told where holes are, which come as zeros (RFC 8267 4.1.1). Otherwise as read().
+  async::Task<Result<std::size_t>> read_plus(std::span<std::byte> data, std::uint64_t offset);
+  async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length);
+  async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length);
+  /// Within the server, and stable when it returns: how much of `count` was copied, which may be less. Both
+  /// files are of one session; unstable data of the source is the server's to read. A server that copies
+  /// beside only is waited for: for CB_OFFLOAD, and asked by OFFLOAD_STATUS, since that may be lost.
+  static async::Task<Result<std::uint64_t>> copy(FileData& from, std::uint64_t from_offset, FileData& to,
+                                                 std::uint64_t to_offset, std::uint64_t count);
+  /// Shares the blocks: all of it or nothing. `count` 0: up to the end of the source.
+  static async::Task<Status> clone(FileData& from, std::uint64_t from_offset, FileData& to,
+                                   std::uint64_t to_offset, std::uint64_t count);
+  /// clone() where the server can, else copy(). It is not asked for clones of the file again once it has said
+  /// that it has none.
+  static async::Task<Result<std::uint64_t>> clone_or_copy(FileData& from, std::uint64_t from_offset,
+                                                          FileData& to, std::uint64_t to_offset,
+                                                          std::uint64_t count);
+  /// Whether the operation is not to be had here, and the caller's own way should be gone.
+  static bool is_unsupported(const Error& error);
+
+ private:
+  // ---- writing::Writer ----
+  async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
+                                           writing::How how, After* after) override;
+  async::Task<Result<verifier4>> commit_file(After* after) override;
+  [[nodiscard]] std::size_t most_written() const override { return session_.most_written(); }
+  [[nodiscard]] async::TimePoint deadline() override { return session_.default_deadline(); }
+  [[nodiscard]] const std::string& path() const override { return state_.path(); }
+
+  // file_v42.cpp
+  [[nodiscard]] std::optional<Error> missing(const char* what) const;
+  async::Task<Status> read_plus_once(std::span<std::byte> data, std::uint64_t offset, std::size_t& count,
+                                     bool& eof);
+  template <class Op, class Make>
+  static async::Task<Status> between(FileState& from, FileState& to, const char* what, Make make,
+                                     typename Op::Res& res);
+  /// Why a copy is over, or goes on.
+  struct Beside;
+  async::Task<Status> copied_beside(CopiesBeside::One& copy, stateid4 stateid, Beside& out);
+  async::Task<Status> ask_of_copy(stateid4 stateid, Beside& out);
+  async::Task<void> cancel_copy(stateid4 stateid);
+
+  /// Attributes that hold for as long as the delegation does and this client changes nothing.
+  struct Known {
+    bitmap4 wanted;
+    stateid4 delegation;
+    std::uint64_t modifications = 0;
+    WireAttributes attributes;
+  };
+
+  FileState& state_;
+  Session& session_;
+  std::optional<Known> known_;
+  bool clones_ = true;              // as far as the server has said: of what is to be written here
+  writing::UnstableData unstable_;  // the last: its COMMIT beside uses the others
+};
+
+}  // namespace nfsrdma::nfs4

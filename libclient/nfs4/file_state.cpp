@@ -1,0 +1,203 @@
+#include "nfs4/file_state.h"
+
+#include <cerrno>
+
+#include "async/until.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+/// How long the Reply to an OPEN may be overtaken by those to later calls.
+constexpr async::Clock::duration kOpenOvertakes = std::chrono::milliseconds(200);
+constexpr int kMostTries = 4;
+
+}  // namespace
+
+FileState::FileState(Session& session, const Whose& whose, const stateid4& stateid)
+    : session_(session), changed_(session.loop()) {
+  open_.file = whose.file;
+  open_.owner = whose.owner;
+  open_.caller = whose.caller;
+  open_.path = whose.path;
+  open_.stateid = stateid;
+  open_.epoch = session_.epoch();
+  open_.reclaimable = false;  // until it is known to be there
+  session_.opens().hold(state_);
+}
+
+FileState::~FileState() {
+  if (is_open_) session_.opens().release(open_);
+}
+
+std::optional<Error> FileState::useless_for(const char* what) const {
+  if (!is_open_) return Error(ErrorKind::usage, EBADF, what, open_.path, "the file has been closed");
+  if (const Error* error = open_.unusable()) return *error;
+  return std::nullopt;
+}
+
+// ---- OPEN, and who has the file open ----
+
+void FileState::opened(const OPEN4resok& ok, std::uint32_t access, const Openings::Guard& guard,
+                       const CompoundReply& reply) {
+  if (guard.is_over(ok.stateid, reply)) {
+    if (reply.epoch() == session_.epoch()) session_.delegations().take(open_, ok.delegation);
+    return;
+  }
+  if (ok.stateid.other != open_.stateid.other) {
+    // The server knew nothing of the one before, or has closed it already.
+    session_.lock_recovery().lose(open_);
+    open_.lost.reset();
+  }
+  open_.opened(ok.stateid, access);
+  open_.epoch = session_.epoch();
+  open_.reclaimable = true;
+  open_.notifies_locks = (ok.rflags & OPEN4_RESULT_MAY_NOTIFY_LOCK) != 0;
+  session_.delegations().take(open_, ok.delegation);
+}
+
+void FileState::count_in(std::uint32_t access) {
+  ++counts_[access];
+  changed_.notify_all();
+}
+
+std::uint32_t FileState::needed() const {
+  std::uint32_t out = 0;
+  for (std::uint32_t access = 1; access <= OPEN4_SHARE_ACCESS_BOTH; ++access) {
+    if (counts_[access] != 0) out |= access;
+  }
+  return out;
+}
+
+bool FileState::is_last_writer(std::uint32_t access) const {
+  return (access & OPEN4_SHARE_ACCESS_WRITE) != 0 &&
+         counts_[OPEN4_SHARE_ACCESS_WRITE] + counts_[OPEN4_SHARE_ACCESS_BOTH] == 1;
+}
+
+async::Task<Status> FileState::complete() {
+  if ((needed() & ~open_.access) == 0) co_return Status();
+  open_.access |= needed();
+  co_return co_await session_.open_recovery().renew(state_);
+}
+
+// ---- giving it back ----
+
+async::Task<bool> FileState::settled(async::TimePoint deadline) {
+  return async::until(changed_, deadline, [this] { return !changing_; });
+}
+
+/// CLOSE or OPEN_DOWNGRADE was refused for its stateid. Whether to ask again, with what is now in `used`:
+/// false where there is nothing left to give up.
+async::Task<bool> FileState::look_again(stateid4& used, nfsstat4 status, int tries) {
+  // An OPEN that came first; its Reply tells what there is now (RFC 8881 9.10).
+  if (status == NFS4ERR_OLD_STATEID && open_.stateid == used && !session_.openings().empty()) {
+    (void)co_await changed_.wait_until(session_.loop().now() + kOpenOvertakes);
+  }
+  const bool same = open_.stateid == used;
+  used = open_.stateid;
+  if (same) used.seqid = 0;  // whatever it is
+  co_return (!same || status == NFS4ERR_OLD_STATEID) && tries < kMostTries;
+}
+
+/// The server closed what an OPEN before its CLOSE had already brought up to date, where it should have said
+/// OLD_STATEID (RFC 8881 8.2.2; Ganesha 4 does).
+/// Where it is refused whoever uses the file hears of it.
+async::Task<void> FileState::open_once_more() {
+  session_.lock_recovery().lose(open_);
+  open_.access = needed();
+  (void)co_await reopen(open_.stateid, NFS4ERR_BAD_STATEID, session_.default_deadline());
+}
+
+void FileState::is_closed() {
+  session_.opens().release(open_);
+  is_open_ = false;
+}
+
+async::Task<Status> FileState::close_state() {
+  auto done = co_await close_once();
+  if (!done && is_open_ && needed() == 0) is_closed();
+  co_return done;
+}
+
+async::Task<Status> FileState::close_once() {
+  const async::TimePoint deadline = session_.default_deadline();
+  stateid4 used = open_.stateid;
+  for (int tries = 0;; ++tries) {
+    if (open_.lost) co_return *open_.lost;
+    Compound compound = session_.begin_on(open_.file, "CLOSE", open_.caller);
+    compound.add<op::CLOSE>({0, used});
+    // DELEGRETURN comes last: what the server says to it does not keep the file open.
+    std::optional<stateid4> returned;
+    if (open_.delegation) {
+      session_.delegations().about_to_return(open_);
+      returned = open_.delegation->stateid;
+      compound.add<op::DELEGRETURN>({*returned});
+    }
+    auto reply = co_await session_.call(std::move(compound), deadline);
+    const bool closed = reply && reply->take<op::PUTFH>() && reply->take<op::CLOSE>();
+    // It may have been dropped meanwhile: then it does not matter what is said of it. An OPEN that the server
+    // executed behind this may have brought another one, which stays.
+    const bool gone = closed && returned && reply->take<op::DELEGRETURN>();
+    if (open_.delegation && open_.delegation->returning) {
+      if (gone) open_.delegation.reset();
+      if (!gone) session_.delegations().start_return(open_);
+    }
+    if (!reply) co_return reply.error();
+    if (closed) {
+      session_.openings().closed(used);
+      // Another one by now: of an OPEN that came behind.
+      if (open_.stateid.other != used.other) co_return Status();
+      if (needed() == 0) {
+        is_closed();
+      } else {
+        co_await open_once_more();
+      }
+      co_return Status();
+    }
+    const nfsstat4 status = reply->failed_status();
+    if (!Session::is_lost_state(status)) co_return session_.error_of(*reply, "CLOSE", open_.path);
+    const bool again = co_await look_again(used, status, tries);
+    if (needed() != 0) co_return Status();
+    if (again) continue;
+    if (Session::is_revoked(status)) session_.leftovers().free_beside(used);
+    session_.openings().closed(used);
+    is_closed();
+    co_return Status();
+  }
+}
+
+async::Task<Result<bool>> FileState::downgrade(std::uint32_t access) {
+  if ((open_.access & ~access) == 0 || open_.lost) co_return false;
+  const async::Flagged downgrading(downgrading_, changed_);
+  auto done = co_await downgrade_once(access);
+  // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
+  // recovery opened; then it keeps more than is needed until CLOSE.
+  if (!done && done.error().status() == NFS4ERR_INVAL) co_return false;
+  if (!done) co_return done.error();
+  // Of an OPEN that came first, and whose Reply has come since.
+  if (auto completed = co_await complete(); !completed) co_return completed.error();
+  co_return true;
+}
+
+async::Task<Status> FileState::downgrade_once(std::uint32_t access) {
+  const async::TimePoint deadline = session_.default_deadline();
+  stateid4 used = open_.stateid;
+  for (int tries = 0;; ++tries) {
+    Compound compound = session_.begin_on(open_.file, "OPEN_DOWNGRADE", open_.caller);
+    compound.add<op::OPEN_DOWNGRADE>({used, 0, access, OPEN4_SHARE_DENY_NONE});
+    auto reply = co_await session_.call(std::move(compound), deadline);
+    if (!reply) co_return reply.error();
+    OPEN_DOWNGRADE4res res;
+    if (reply->take<op::PUTFH>() && reply->take<op::OPEN_DOWNGRADE>(res)) {
+      open_.downgraded(res.get<NFS4_OK>()->open_stateid, access);
+      co_return Status();
+    }
+    const nfsstat4 status = reply->failed_status();
+    if (!Session::is_lost_state(status)) co_return session_.error_of(*reply, "OPEN_DOWNGRADE", open_.path);
+    const bool again = co_await look_again(used, status, tries);
+    // Somebody opened it: to be judged anew.
+    if (!again || needed() != access) co_return Status();
+  }
+}
+
+}  // namespace nfsrdma::nfs4

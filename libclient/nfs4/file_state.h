@@ -1,0 +1,152 @@
+// The state that the server keeps for one open file, without its data (RFC 8881 8.2, 9.7 to 9.11, 18.2, 18.16,
+// 18.18): calls that use its stateid, who of this client needs it, and how it is given back.
+//
+// Ownership. There is one for each file and open owner. It has the stateid from its first OPEN on, registered
+// with the Session, which recovers it after a restart of the server, until close_state(). OpenTable
+// (open_files.cpp) makes it, counts who has the file open, and decides when state is given back.
+//
+// Several calls may use the stateid at the same time, beside an OPEN. CLOSE and OPEN_DOWNGRADE come one at a
+// time (Changing); LOCK waits until none is under way (settled()).
+//
+// Failure. A call whose stateid the server does not know any more has the file opened again
+// (OpenRecovery::reopen) and is repeated. What it cannot be opened again for, and locks that were lost
+// (locks.h), are what every further use gives.
+//
+// Confined to the loop's thread. Must not be destroyed while one of its tasks runs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "async/under_way.h"
+#include "nfs4/loss_limit.h"
+#include "nfs4/session.h"
+
+namespace nfsrdma::nfs4 {
+
+class FileState {
+ public:
+  struct Whose {
+    nfs_fh4 file;
+    std::uint64_t owner = 0;  ///< makes the open owner unique
+    Caller caller;
+    std::string path;  ///< for messages
+  };
+  /// `stateid`: of the OPEN that it comes from. opened() says whether the server has it still.
+  FileState(Session& session, const Whose& whose, const stateid4& stateid);
+  ~FileState();
+  FileState(const FileState&) = delete;
+  FileState& operator=(const FileState&) = delete;
+
+  [[nodiscard]] Session& session() { return session_; }
+  [[nodiscard]] Open& state() { return open_; }
+  [[nodiscard]] const Open& state() const { return open_; }
+  [[nodiscard]] const nfs_fh4& handle() const { return open_.file; }
+  [[nodiscard]] stateid4 stateid() const { return open_.current(); }
+  [[nodiscard]] const std::string& path() const { return open_.path; }
+  [[nodiscard]] bool is_open() const { return is_open_; }
+  /// It is open for this access, and has not been lost.
+  [[nodiscard]] bool serves(std::uint32_t access) const {
+    return is_open_ && (open_.access & access) == access && open_.unusable() == nullptr;
+  }
+  /// The file is this client's for as long as it has a delegation that can be relied upon.
+  [[nodiscard]] bool relies_on_delegation() const {
+    return open_.delegated() && session_.delegations().good();
+  }
+
+  // ---- calls with the stateid ----
+
+  /// Why it is of no use for `what`: closed, or lost.
+  [[nodiscard]] std::optional<Error> useless_for(const char* what) const;
+  /// A COMPOUND of PUTFH and what `add(compound)` adds, which may use stateid(); `take(reply)` takes those
+  /// results. Repeated after a lost stateid was had again.
+  template <class Add, class Take>
+  async::Task<Status> call(const char* what, Add add, Take take);
+  /// OpenRecovery::reopen() of it.
+  async::Task<Status> reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline) {
+    return session_.open_recovery().reopen(state_, used, why, deadline);
+  }
+
+  // ---- OPEN, and who has the file open ----
+
+  /// Takes what an OPEN for `access` brought; its Reply may have been overtaken by that of a CLOSE.
+  void opened(const OPEN4resok& ok, std::uint32_t access, const Openings::Guard& guard,
+              const CompoundReply& reply);
+  /// One who has it open for `access` comes, or goes; nothing is said to the server.
+  void count_in(std::uint32_t access);
+  void count_out(std::uint32_t access) { --counts_[access]; }
+  /// OPEN4_SHARE_ACCESS_* of all who have it open.
+  [[nodiscard]] std::uint32_t needed() const;
+  [[nodiscard]] bool is_last_writer(std::uint32_t access) const;
+  /// Has the server told of all who have it open: where an OPEN showed that it had lost the state before, and
+  /// where an OPEN was undone before its Reply came.
+  async::Task<Status> complete();
+
+  // ---- giving it back ----
+
+  /// Ends when no CLOSE, OPEN_DOWNGRADE or OPEN by handle of it is under way. A server that does not look at
+  /// the seqid of CLOSE closes what an OPEN has overtaken, and what was locked before that is lost with it.
+  /// False: not in time.
+  async::Task<bool> settled(async::TimePoint deadline);
+  /// One who gives something back, while it lives: settled() waits for its end.
+  class Changing {
+   public:
+    explicit Changing(FileState& state) : flag_(state.changing_, state.changed_) {}
+
+   private:
+    async::Flagged flag_;
+  };
+  /// Calls with its stateid are under way; unused() waits for the end of the last of them, or for any other
+  /// change. False: not in time.
+  [[nodiscard]] bool in_use() const { return uses_ != 0; }
+  [[nodiscard]] async::Event::Wait unused(async::TimePoint deadline) { return changed_.wait_until(deadline); }
+  /// CLOSE. The file is still open afterwards where an OPEN of it came first, or somebody needs it by now; also
+  /// an Error leaves it open only then.
+  async::Task<Status> close_state();
+  /// OPEN_DOWNGRADE to `access`. False: the server keeps more than that until CLOSE.
+  async::Task<Result<bool>> downgrade(std::uint32_t access);
+
+ private:
+  void is_closed();
+  async::Task<Status> close_once();
+  async::Task<Status> downgrade_once(std::uint32_t access);
+  async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
+  async::Task<void> open_once_more();
+
+  Session& session_;
+  const std::shared_ptr<Open> state_ = std::make_shared<Open>();  // recovery holds on to it, too
+  Open& open_ = *state_;
+  bool is_open_ = true;
+  unsigned counts_[4] = {};   // who has it open, by OPEN4_SHARE_ACCESS_*
+  bool changing_ = false;     // Changing
+  bool downgrading_ = false;  // OPEN_DOWNGRADE is under way, or what makes up for it
+  unsigned uses_ = 0;         // calls with its stateid under way: CLOSE waits for them
+  async::Event changed_;      // any of these, or the stateid
+};
+
+template <class Add, class Take>
+async::Task<Status> FileState::call(const char* what, Add add, Take take) {
+  const async::TimePoint deadline = session_.default_deadline();
+  const async::Counted under_way(uses_, changed_);
+  for (LossLimit losses(session_.loop(), deadline);;) {
+    if (auto error = useless_for(what)) co_return *std::move(error);
+    const stateid4 used = open_.stateid;
+    Compound compound = session_.begin_on(open_.file, what, open_.caller);
+    add(compound);
+    auto reply = co_await session_.call(std::move(compound), deadline);
+    if (!reply) co_return reply.error();
+    if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
+    const nfsstat4 status = reply->failed_status();
+    if (status == NFS4ERR_OPENMODE && downgrading_) {
+      // An OPEN_DOWNGRADE that came behind the OPEN for this: whoever is at it has the file opened again.
+      const bool in_time = co_await changed_.wait_until(deadline);
+      if (in_time) continue;
+    }
+    const bool again = co_await losses.again(Session::is_lost_state(status));
+    if (!again) co_return session_.error_of(*reply, what, open_.path);
+    if (auto done = co_await reopen(used, status, deadline); !done) co_return done;
+  }
+}
+
+}  // namespace nfsrdma::nfs4

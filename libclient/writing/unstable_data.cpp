@@ -1,0 +1,199 @@
+#include "writing/unstable_data.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "async/buggify.h"
+#include "async/under_way.h"
+
+namespace nfsrdma::writing {
+namespace {
+
+constexpr std::size_t kCommitAt = 32U << 20;
+constexpr std::size_t kMostUncommitted = 96U << 20;
+/// Of all files: how much they may have together, when a COMMIT goes out for that reason, and what of one file
+/// is worth it.
+constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCommit = 1U << 20;
+
+}  // namespace
+
+UnstableData::UnstableData(async::Loop& loop, Writer& writer)
+    : loop_(loop), writer_(writer), uncommitted_(loop.memory()), committed_(loop), written_(loop) {}
+
+UnstableData::~UnstableData() {
+  loop_.drop(commit_task_);
+  if (openers_) std::erase(openers_->data, this);
+}
+
+void UnstableData::join(std::shared_ptr<Openers> openers) {
+  openers_ = std::move(openers);
+  openers_->data.push_back(this);
+  uncommitted_.count_into({openers_->all, &openers_->all->bytes});
+}
+
+void UnstableData::replaced(std::uint64_t offset, std::uint64_t length) {
+  uncommitted_.cover(offset, length);
+  if (!openers_) return;
+  for (UnstableData* other : openers_->data) other->uncommitted_.cover(offset, length);
+}
+
+// ---- writing ----
+
+async::Task<Result<std::size_t>> UnstableData::write_once(std::span<const std::byte> data,
+                                                          std::uint64_t offset, How how, After* after,
+                                                          async::Memory memory) {
+  auto written = co_await writer_.write_piece(data, offset, how, after);
+  if (!written) co_return written.error();
+  const std::size_t count = written->count;
+  if (count == 0 || count > data.size()) {
+    co_return Error(ErrorKind::protocol, EIO, "WRITE", writer_.path(),
+                    "the server says it wrote " + std::to_string(count) + " of " +
+                        std::to_string(data.size()) + " bytes; please report this");
+  }
+  replaced(offset, count);
+  if (!written->stable) uncommitted_.add(offset, data.first(count), written->verifier, memory);
+  co_return count;
+}
+
+async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> data, std::uint64_t offset,
+                                                     How how, After* after, async::Memory memory) {
+  if (after != nullptr) after->reset();
+  std::size_t total = 0;
+  while (total < data.size()) {
+    if (late_error_) co_return *late_error_;
+    if (has_too_much()) {
+      auto done = co_await make_room();
+      if (!done) co_return done.error();
+    }
+    while (rewriting_) {
+      auto done = co_await notified(written_, writer_.deadline());
+      if (!done) co_return done.error();
+    }
+    const async::Counted under_way(writing_, written_);
+    const auto piece = data.subspan(total, std::min(data.size() - total, writer_.most_written()));
+    auto count =
+        co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after, memory);
+    // The session that it was made for has been replaced by one with smaller limits.
+    if (!count && piece.size() > writer_.most_written()) continue;
+    if (!count) co_return count.error();
+    total += *count;
+    if (commit_is_due()) start_commit();
+  }
+  co_return total;
+}
+
+/// Waits for `event` to be notified once: of the end of a COMMIT, or of WRITEs.
+async::Task<Status> UnstableData::notified(async::Event& event, async::TimePoint deadline) {
+  const bool in_time = co_await event.wait_until(deadline);
+  if (in_time) co_return Status();
+  if (&event == &committed_) {
+    co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", writer_.path(),
+                    "the server does not commit in time");
+  }
+  co_return Error(ErrorKind::timeout, ETIMEDOUT, "WRITE", writer_.path(),
+                  "the server does not answer in time");
+}
+
+bool UnstableData::has_too_much() const {
+  return uncommitted_.bytes() > kMostUncommitted || (openers_ && openers_->all->bytes > kMostOfAll);
+}
+
+bool UnstableData::commit_is_due() const {
+  const std::size_t mine = uncommitted_.bytes();
+  return mine > kCommitAt || (mine != 0 && async::buggify(loop_)) ||
+         (mine >= kWorthCommit && uncommitted_.bytes_of_all() > kCommitAllAt);
+}
+
+/// Waits while much too much is unstable, and something of it is ours to commit.
+async::Task<Status> UnstableData::make_room() {
+  while (has_too_much() && !uncommitted_.empty()) {
+    start_commit();
+    if (committing_) {
+      auto done = co_await notified(committed_, writer_.deadline());
+      if (!done) co_return done;
+    }
+    if (late_error_) co_return *late_error_;
+  }
+  co_return Status();
+}
+
+// ---- COMMIT ----
+
+/// Whether the error ends it for data that is not stable. One that is not the server's answer does not.
+bool UnstableData::gives_up(const Error& error) const {
+  return tells_lost() && error.kind() == ErrorKind::server;
+}
+
+void UnstableData::start_commit() {
+  if (!committing_) commit_task_ = loop_.spawn(commit_beside());
+}
+
+async::Task<void> UnstableData::commit_beside() {
+  const async::Flagged flag(committing_, committed_);
+  auto done = co_await commit_once(nullptr);
+  if (!done && !gives_up(done.error()) && !late_error_) late_error_ = done.error();
+}
+
+/// A COMMIT, and the rewrite of what the server lost.
+async::Task<Status> UnstableData::commit_once(After* after) {
+  const std::uint64_t number = uncommitted_.last_number();
+  auto verifier = co_await writer_.commit_file(after);
+  if (!verifier) {
+    if (gives_up(verifier.error())) {
+      uncommitted_.give_up(number);
+      tell_lost(verifier.error());
+    }
+    co_return verifier.error();
+  }
+  uncommitted_.committed(number, *verifier);
+  if (uncommitted_.lost(number, *verifier, 0)) co_return co_await rewrite(number, *verifier);
+  stable_number_ = number;
+  co_return Status();
+}
+
+/// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer
+/// than a piece must not reach the server before the piece.
+async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifier) {
+  const async::Flagged flag(rewriting_, written_);
+  const async::TimePoint deadline = writer_.deadline();
+  while (writing_ != 0) {
+    auto done = co_await notified(written_, deadline);
+    if (!done) co_return done;
+  }
+  Status done;
+  for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
+       piece = uncommitted_.lost(number, verifier, piece->offset)) {
+    // What is left of it, where the limits have become smaller, is found as the next piece.
+    const auto part = piece->bytes.first(std::min(piece->bytes.size(), writer_.most_written()));
+    auto count = co_await write_once(part, piece->offset, How::unstable, nullptr, piece->memory);
+    if (count) continue;
+    done = count.error();
+    if (!gives_up(count.error())) break;
+    uncommitted_.cover(piece->offset, piece->bytes.size());
+    tell_lost(count.error());
+  }
+  co_return done;
+}
+
+async::Task<Status> UnstableData::commit(After* after) {
+  if (after != nullptr) after->reset();
+  const async::TimePoint deadline = writer_.deadline();
+  const std::uint64_t number = uncommitted_.last_number();
+  for (;;) {
+    while (committing_) {
+      auto done = co_await notified(committed_, deadline);
+      if (!done) co_return done;
+    }
+    if (late_error_) {
+      const Error late = *std::exchange(late_error_, std::nullopt);
+      if (!tells_lost()) co_return late;  // else what it was about is there to be tried again
+    }
+    if (uncommitted_.empty() || stable_number_ >= number) co_return Status();
+    const async::Flagged flag(committing_, committed_);
+    auto done = co_await commit_once(after);
+    if (!done) co_return done;
+  }
+}
+
+}  // namespace nfsrdma::writing

@@ -1,0 +1,514 @@
+// Unstable data on virtual time, against a server of one file that keeps apart what it has on its disk, and that
+// restarts, refuses and stalls where the test says so.
+#include "writing/unstable_data.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <random>
+
+#include "support/virtual_world.h"
+
+namespace nfsrdma::writing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMiB = 1U << 20;
+
+Error refusal(int number = EIO) {
+  return {ErrorKind::server, number, "TEST", "a file", "the server says no"};
+}
+
+/// The server. Each call takes a millisecond there and one back, and has its effect in between.
+struct Scripted final : Writer {
+  explicit Scripted(async::Loop& the_loop) : loop(the_loop) {}
+
+  void restart() {
+    memory = disk;
+    ++instance;
+  }
+  async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset, How how,
+                                           After* after) override {
+    ++writes;
+    co_await loop.sleep_for(1ms);
+    if (!before_writes.empty()) take(before_writes)();
+    if (!write_errors.empty()) co_return take(write_errors);
+    Written out;
+    out.count = std::min({data.size(), most_at_once, most});
+    const std::string_view text(reinterpret_cast<const char*>(data.data()), out.count);
+    put(memory, offset, text);
+    out.stable = how != How::unstable || all_stable;
+    if (out.stable) put(disk, offset, text);
+    stable_writes += how == How::unstable ? 0 : 1;
+    out.verifier = verifier_now();
+    tell(after);
+    co_await loop.sleep_for(1ms);
+    out.count += claims_more;
+    co_return out;
+  }
+  async::Task<Result<Verifier>> commit_file(After* after) override {
+    ++commits;
+    co_await loop.sleep_for(commit_takes);
+    if (!before_commits.empty()) take(before_commits)();
+    if (!commit_errors.empty()) co_return take(commit_errors);
+    disk = memory;
+    tell(after);
+    const Verifier now = verifier_now();
+    co_await loop.sleep_for(1ms);
+    co_return now;
+  }
+  std::size_t most_written() const override { return most; }
+  async::TimePoint deadline() override { return loop.now() + 10s; }
+  const std::string& path() const override { return name; }
+
+  async::Loop& loop;
+  const std::string name = "a file";
+  std::string memory, disk;
+  std::size_t most = kMiB, most_at_once = kMiB, claims_more = 0;
+  async::Clock::duration commit_takes = 1ms;
+  bool all_stable = false;
+  int writes = 0, stable_writes = 0, commits = 0;
+  std::deque<std::function<void()>> before_writes, before_commits;  // one for each call
+  std::deque<Error> write_errors, commit_errors;                    // the same
+
+ private:
+  template <class T>
+  static T take(std::deque<T>& from) {
+    T out = std::move(from.front());
+    from.pop_front();
+    return out;
+  }
+  static void put(std::string& to, std::uint64_t offset, std::string_view text) {
+    if (to.size() < offset + text.size()) to.resize(offset + text.size(), '.');
+    to.replace(offset, text.size(), text);
+  }
+  void tell(After* after) const {
+    if (after != nullptr) after->emplace().size = memory.size();
+  }
+  [[nodiscard]] Verifier verifier_now() const {
+    Verifier out{};
+    out[0] = static_cast<std::byte>(instance);
+    return out;
+  }
+  unsigned instance = 1;
+};
+
+struct Machine {
+  testing::VirtualWorld world;
+  async::Loop loop{world};
+  Scripted server{loop};
+  std::shared_ptr<AllFiles> all = std::make_shared<AllFiles>();
+  std::shared_ptr<Openers> openers = std::make_shared<Openers>(all, FileHandle{});
+  std::vector<Error> told;
+  std::optional<UnstableData> data;
+
+  Machine() { data.emplace(loop, server).join(openers); }
+  void has_sink() {
+    all->lost = [this](const FileHandle&, const Error& error) { told.push_back(error); };
+  }
+  template <class T>
+  T run(async::Task<T> task) {
+    return loop.run(std::move(task));
+  }
+  async::Task<void> pause(async::Clock::duration time) { co_await loop.sleep_for(time); }
+  void pass(async::Clock::duration time) { run(pause(time)); }
+  Result<std::size_t> write(std::uint64_t offset, std::string_view text, How how = How::unstable) {
+    return run(data->write(std::as_bytes(std::span(text)), offset, how, nullptr, {}));
+  }
+  Status commit() { return run(data->commit(nullptr)); }
+  void start(async::Task<void> task) { loop.spawn(std::move(task)); }
+  async::Task<void> write_beside(std::string text, std::uint64_t offset, Result<std::size_t>& out) {
+    out = co_await data->write(std::as_bytes(std::span(text)), offset, How::unstable, nullptr, {});
+  }
+  async::Task<void> commit_beside(std::optional<Status>& out) { out = co_await data->commit(nullptr); }
+};
+
+std::string much(std::size_t bytes, char with = 'x') {
+  return std::string(bytes, with);
+}
+
+}  // namespace
+
+TEST_CASE("unstable data: a commit makes it stable, once") {
+  Machine m;
+  After after;
+  REQUIRE(m.write(0, "hello"));
+  CHECK(m.server.disk.empty());
+  CHECK_FALSE(m.data->empty());
+  CHECK(m.all->bytes == 5);
+  CHECK(m.run(m.data->commit(&after)));
+  CHECK(m.server.disk == "hello");
+  CHECK(after->size == 5);
+  CHECK(m.data->empty());
+  CHECK(m.all->bytes == 0);
+  CHECK(m.run(m.data->commit(&after)));
+  CHECK_FALSE(after);  // there was nothing to commit
+  CHECK(m.server.commits == 1);
+}
+
+TEST_CASE(
+    "unstable data: what one WRITE does not take is written by the next, and what it cannot have is "
+    "refused") {
+  Machine m;
+  m.server.most_at_once = 3;
+  auto count = m.write(10, "eightful");
+  REQUIRE(count);
+  CHECK(*count == 8);
+  CHECK(m.server.writes == 3);
+  CHECK(m.commit());
+  CHECK(m.server.disk == "..........eightful");
+  for (const bool nothing : {true, false}) {
+    CAPTURE(nothing);
+    m.server.most_at_once = nothing ? 0 : 3;
+    m.server.claims_more = nothing ? 0 : 6;
+    auto refused = m.write(0, "eightful");
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().kind() == ErrorKind::protocol);
+    CHECK(refused.error().peer() == "a file");
+  }
+}
+
+TEST_CASE("unstable data: limits that become smaller while a WRITE is under way cut the rest") {
+  Machine m;
+  m.server.before_writes.emplace_back([&] { m.server.most = 4; });
+  m.server.write_errors.push_back(refusal(EINVAL));
+  auto count = m.write(0, "0123456789");
+  REQUIRE(count);
+  CHECK(*count == 10);
+  CHECK(m.server.writes == 4);
+  m.server.most = 3;
+  m.server.restart();  // pieces of four are written again three by three
+  CHECK(m.commit());
+  CHECK(m.server.disk == "0123456789");
+}
+
+TEST_CASE("unstable data: it is written again after a restart") {
+  Machine m;
+  const auto writes_all = [&] {
+    REQUIRE(m.write(0, "aaaa"));
+    REQUIRE(m.write(4, "bbbb"));
+    REQUIRE(m.write(8, "cccc"));
+  };
+  SUBCASE("between the WRITEs") {
+    REQUIRE(m.write(0, "aaaa"));
+    m.server.restart();
+    REQUIRE(m.write(4, "bbbb"));
+    REQUIRE(m.write(8, "cccc"));
+  }
+  SUBCASE("before the COMMIT") {
+    writes_all();
+    m.server.restart();
+  }
+  SUBCASE("while the COMMIT is under way") {
+    writes_all();
+    m.server.before_commits.emplace_back([&] { m.server.restart(); });
+  }
+  SUBCASE("while it is written again, and before the COMMIT behind that") {
+    writes_all();
+    m.server.restart();
+    m.server.before_writes.assign(2, [] {});
+    m.server.before_writes.emplace_back([&] { m.server.restart(); });
+    m.server.before_commits.emplace_back([] {});
+    m.server.before_commits.emplace_back([&] { m.server.restart(); });
+  }
+  CHECK(m.commit());
+  CHECK(m.server.disk == "aaaabbbbcccc");
+  CHECK(m.data->empty());
+}
+
+TEST_CASE("unstable data: a newer write is not written over by an older one") {
+  Machine m;
+  REQUIRE(m.write(0, "oldoldold"));
+  REQUIRE(m.write(3, "new"));
+  m.server.restart();
+  SUBCASE("that came before the restart was known") {}
+  SUBCASE("that comes while the older one is written again") {
+    m.server.before_commits.emplace_back([] {});
+    std::optional<Status> committed;
+    m.start(m.commit_beside(committed));
+    m.pass(2500us);  // the first piece is under way
+    CHECK(m.server.writes == 3);
+    Result<std::size_t> late = std::size_t{0};
+    m.start(m.write_beside("NEW", 3, late));
+    CHECK(m.server.writes == 3);  // it stands aside
+    m.pass(1s);
+    REQUIRE(committed);
+    CHECK(*committed);
+    CHECK(m.commit());
+    CHECK(m.server.disk == "oldNEWold");
+    return;
+  }
+  CHECK(m.commit());
+  CHECK(m.server.disk == "oldnewold");
+}
+
+TEST_CASE("unstable data: a COMMIT's promise is of what was written before it") {
+  Machine m;
+  m.server.commit_takes = 100ms;
+  REQUIRE(m.write(0, "before"));
+  std::optional<Status> first, second;
+  m.start(m.commit_beside(first));
+  m.pass(10ms);
+  REQUIRE(m.write(6, "behind"));
+  m.start(m.commit_beside(second));  // waits for the first, and makes another
+  m.pass(95ms);
+  REQUIRE(first);
+  CHECK(*first);
+  CHECK_FALSE(second);
+  CHECK_FALSE(m.data->empty());
+  m.pass(1s);
+  REQUIRE(second);
+  CHECK(m.server.commits == 2);
+  CHECK(m.server.disk == "beforebehind");
+}
+
+TEST_CASE("unstable data: stable writes replace what is not stable") {
+  Machine m;
+  REQUIRE(m.write(0, "aaaaaaaa"));
+  REQUIRE(m.write(2, "SSSS", How::file_sync));
+  CHECK(m.all->bytes == 4);
+  m.server.restart();
+  CHECK(m.commit());
+  CHECK(m.server.disk == "aaSSSSaa");
+  m.server.all_stable = true;
+  REQUIRE(m.write(0, "zzzzzzzz"));
+  CHECK(m.data->empty());
+}
+
+TEST_CASE("unstable data: what was replaced otherwise is not written again") {
+  Machine m;
+  REQUIRE(m.write(0, "aaaabbbb"));
+  m.data->replaced(4, ~std::uint64_t{0} - 4);
+  m.server.restart();
+  CHECK(m.commit());
+  CHECK(m.server.disk == "aaaa");
+}
+
+TEST_CASE("unstable data: of several openers of a file the last to write counts") {
+  Machine m;
+  UnstableData other(m.loop, m.server);
+  other.join(m.openers);
+  REQUIRE(m.write(0, "aaaaaaaa"));
+  CHECK(m.run(other.write(std::as_bytes(std::span("bbb", 3)), 2, How::unstable, nullptr, {})));
+  CHECK(m.all->bytes == 8);
+  REQUIRE(m.write(4, "A"));
+  m.server.restart();
+  CHECK(m.run(other.commit(nullptr)));
+  CHECK(m.commit());
+  CHECK(m.server.disk == "aabbAaaa");
+  REQUIRE(m.write(0, "aaaaaaaa"));
+  other.replaced(0, 8);
+  CHECK(m.data->empty());
+}
+
+TEST_CASE("unstable data: where a COMMIT is refused it may be tried again") {
+  Machine m;
+  REQUIRE(m.write(0, "text"));
+  m.server.commit_errors.push_back(refusal(ENOSPC));
+  auto done = m.commit();
+  REQUIRE_FALSE(done);
+  CHECK(done.error().errno_value() == ENOSPC);
+  CHECK(m.commit());
+  CHECK(m.server.disk == "text");
+}
+
+TEST_CASE("unstable data: what a COMMIT is refused for is given up where somebody is told") {
+  Machine m;
+  m.has_sink();
+  REQUIRE(m.write(0, "text"));
+  m.server.commit_errors.push_back(refusal(ENOSPC));
+  CHECK_FALSE(m.commit());
+  REQUIRE(m.told.size() == 1);
+  CHECK(m.told[0].errno_value() == ENOSPC);
+  CHECK(m.data->empty());
+  CHECK(m.commit());
+  CHECK(m.server.commits == 1);
+}
+
+TEST_CASE("unstable data: a lost connection gives up nothing") {
+  Machine m;
+  m.has_sink();
+  REQUIRE(m.write(0, "text"));
+  m.server.commit_errors.emplace_back(ErrorKind::connection, ECONNRESET, "COMMIT", "a file", "gone");
+  CHECK_FALSE(m.commit());
+  m.server.restart();
+  m.server.write_errors.emplace_back(ErrorKind::connection, ECONNRESET, "WRITE", "a file", "gone");
+  CHECK_FALSE(m.commit());
+  CHECK(m.told.empty());
+  CHECK(m.commit());
+  CHECK(m.server.disk == "text");
+}
+
+TEST_CASE("unstable data: what cannot be written again") {
+  Machine m;
+  REQUIRE(m.write(0, "aaaa"));
+  REQUIRE(m.write(8, "bbbb"));
+  m.server.restart();
+  m.server.write_errors.push_back(refusal(EDQUOT));
+  SUBCASE("is tried again by the next commit()") {
+    auto done = m.commit();
+    REQUIRE_FALSE(done);
+    CHECK(done.error().errno_value() == EDQUOT);
+    CHECK(m.commit());
+    CHECK(m.server.disk == "aaaa....bbbb");
+  }
+  SUBCASE("is given up where somebody is told, and the rest is saved") {
+    m.has_sink();
+    CHECK_FALSE(m.commit());
+    CHECK(m.told.size() == 1);
+    CHECK(m.commit());
+    CHECK(m.server.disk == "........bbbb");
+  }
+}
+
+TEST_CASE("unstable data: a COMMIT goes out beside when there is much") {
+  Machine m;
+  const std::string text = much(33 * kMiB);
+  REQUIRE(m.write(0, text));
+  m.pass(10ms);
+  CHECK(m.server.commits == 1);
+  CHECK(m.all->bytes < 2 * kMiB);
+  CHECK(m.commit());
+  CHECK(m.server.disk == text);
+}
+
+TEST_CASE("unstable data: what a COMMIT beside was refused for the next call says") {
+  Machine m;
+  SUBCASE("and commit() tries again where the connection was at fault, and somebody is told of refusals") {
+    m.has_sink();
+    m.server.commit_errors.emplace_back(ErrorKind::connection, ECONNRESET, "COMMIT", "a file", "gone");
+    REQUIRE(m.write(0, much(33 * kMiB)));
+    m.pass(10ms);
+    CHECK_FALSE(m.write(0, "more"));
+    CHECK(m.commit());
+    CHECK(m.server.disk.size() == 33 * kMiB);
+    CHECK(m.told.empty());
+    return;
+  }
+  m.server.commit_errors.push_back(refusal(ENOSPC));
+  SUBCASE("once, and then it is tried again") {
+    REQUIRE(m.write(0, much(33 * kMiB)));
+    m.pass(10ms);
+    auto late = m.write(0, "more");
+    REQUIRE_FALSE(late);
+    CHECK(late.error().errno_value() == ENOSPC);
+    CHECK_FALSE(m.commit());
+    CHECK(m.commit());
+    CHECK(m.server.disk.size() == 33 * kMiB);
+  }
+  SUBCASE("but where somebody has been told") {
+    m.has_sink();
+    REQUIRE(m.write(0, much(33 * kMiB)));
+    m.pass(10ms);
+    CHECK(m.told.size() == 1);
+    CHECK(m.write(0, "more"));
+    CHECK(m.commit());
+  }
+}
+
+TEST_CASE("unstable data: the bound of one file") {
+  Machine m;
+  m.openers.reset();
+  m.data.emplace(m.loop, m.server);  // by itself
+  m.server.commit_takes = 5s;
+  REQUIRE(m.write(0, much(97 * kMiB)));
+  CHECK(m.server.commits == 1);
+  const async::TimePoint before = m.loop.now();
+  REQUIRE(m.write(0, "more"));  // waits for the COMMIT
+  CHECK(m.loop.now() - before > 4s);
+  m.pass(10s);
+}
+
+TEST_CASE("unstable data: the bound of all files") {
+  Machine m;
+  SUBCASE("whoever has much of it commits early") {
+    m.all->bytes = 48 * kMiB;
+    REQUIRE(m.write(0, much(kMiB - 1)));
+    m.pass(10ms);
+    CHECK(m.server.commits == 0);
+    REQUIRE(m.write(kMiB - 1, "xx"));
+    m.pass(10ms);
+    CHECK(m.server.commits == 1);
+    CHECK(m.all->bytes == 48 * kMiB);
+  }
+  SUBCASE("whoever has nothing of it writes stably") {
+    m.all->bytes = 65 * kMiB;
+    REQUIRE(m.write(0, "text"));
+    CHECK(m.server.stable_writes == 1);
+    CHECK(m.data->empty());
+  }
+  SUBCASE("whoever has some of it waits for its COMMIT, but not for ever") {
+    REQUIRE(m.write(0, "text"));
+    m.all->bytes += 65 * kMiB;
+    SUBCASE("that comes") {
+      REQUIRE(m.write(4, "more"));
+      CHECK(m.server.commits == 1);
+      CHECK(m.server.disk == "textmore");
+    }
+    SUBCASE("that is late") {
+      m.server.commit_takes = 1min;
+      auto late = m.write(4, "more");
+      REQUIRE_FALSE(late);
+      CHECK(late.error().kind() == ErrorKind::timeout);
+      CHECK(late.error().text() == "a file: COMMIT: the server does not commit in time");
+      auto done = m.commit();
+      REQUIRE_FALSE(done);
+      CHECK(done.error().kind() == ErrorKind::timeout);
+    }
+  }
+}
+
+TEST_CASE("unstable data: it may go while a COMMIT beside is under way") {
+  Machine m;
+  m.server.commit_takes = 1min;
+  m.all->bytes = 7;
+  REQUIRE(m.write(0, much(33 * kMiB)));
+  CHECK(m.server.commits == 1);
+  SUBCASE("before it is answered") {}
+  SUBCASE("while what was lost is written again") {
+    m.server.restart();
+    m.pass(1min + 10ms);
+    CHECK(m.server.writes > 34);
+  }
+  m.data.reset();
+  CHECK(m.all->bytes == 7);
+  CHECK(m.openers->data.empty());
+  m.pass(5min);
+  CHECK(m.server.commits == 1);
+}
+
+TEST_CASE("unstable data: whatever is written, committed and lost, the disk has the last of it at the end") {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const auto below = [&](unsigned end) { return static_cast<unsigned>(random() % end); };
+    Machine m;
+    m.server.most = 1 + below(6);
+    m.server.most_at_once = 1 + below(6);
+    std::string model(32, '.');
+    std::deque<std::optional<Status>> commits;
+    for (unsigned step = 0; step < 60; ++step) {
+      const unsigned offset = below(24), kind = below(10);
+      const std::string text(1 + below(8), static_cast<char>('a' + below(26)));
+      if (kind < 6) {
+        const auto count = m.write(offset, text, kind == 0 ? How::file_sync : How::unstable);
+        REQUIRE(count);
+        model.replace(offset, text.size(), text);
+      }
+      if (kind == 6) m.start(m.commit_beside(commits.emplace_back()));
+      if (kind == 7) m.pass(std::chrono::microseconds(below(4000)));
+      if (kind == 8) m.server.restart();
+      if (kind == 9) CHECK(m.commit());
+    }
+    CHECK(m.commit());
+    CHECK(m.data->empty());
+    m.server.disk.resize(model.size(), '.');
+    CHECK(m.server.disk == model);
+    for (const auto& one : commits) CHECK((one && *one));
+  }
+}
+
+}  // namespace nfsrdma::writing
