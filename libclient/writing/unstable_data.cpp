@@ -19,7 +19,11 @@ constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCo
 }  // namespace
 
 UnstableData::UnstableData(async::Loop& loop, Writer& writer)
-    : loop_(loop), writer_(writer), uncommitted_(loop.memory()), committed_(loop), written_(loop) {}
+    : loop_(loop),
+      writer_(writer),
+      uncommitted_(loop.memory()),
+      committed_(loop),
+      turns_(std::make_shared<Turns>(loop)) {}
 
 UnstableData::~UnstableData() {
   loop_.drop(commit_task_);
@@ -28,6 +32,8 @@ UnstableData::~UnstableData() {
 
 void UnstableData::join(std::shared_ptr<Openers> openers) {
   openers_ = std::move(openers);
+  if (!openers_->turns) openers_->turns = turns_;
+  turns_ = openers_->turns;
   openers_->data.push_back(this);
   uncommitted_.count_into({openers_->all, &openers_->all->bytes});
 }
@@ -66,11 +72,11 @@ async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> 
       auto done = co_await make_room();
       if (!done) co_return done.error();
     }
-    while (rewriting_) {
-      auto done = co_await notified(written_, writer_.deadline());
+    while (turns_->rewriting != 0) {
+      auto done = co_await notified(turns_->ended, writer_.deadline());
       if (!done) co_return done.error();
     }
-    const async::Counted under_way(writing_, written_);
+    const async::Counted under_way(turns_->writing, turns_->ended);
     const auto piece = data.subspan(total, std::min(data.size() - total, writer_.most_written()));
     auto count =
         co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after, memory);
@@ -155,10 +161,10 @@ async::Task<Status> UnstableData::commit_once(After* after) {
 /// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer
 /// than a piece must not reach the server before the piece.
 async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifier) {
-  const async::Flagged flag(rewriting_, written_);
+  const async::Counted rewriting(turns_->rewriting, turns_->ended);
   const async::TimePoint deadline = writer_.deadline();
-  while (writing_ != 0) {
-    auto done = co_await notified(written_, deadline);
+  while (turns_->writing != 0) {
+    auto done = co_await notified(turns_->ended, deadline);
     if (!done) co_return done;
   }
   Status done;

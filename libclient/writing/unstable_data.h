@@ -16,7 +16,7 @@
 // is under way at a time.
 //
 // A restart of the server shows in the verifier of a COMMIT. Each piece that was lost is then written again in
-// place of itself, while WRITEs of callers stand aside.
+// place of itself, while WRITEs of callers stand aside, whichever of the openers they are made by.
 //
 // Failure. Where the server refuses to make unstable data stable, or to take it again, commit() says so and may
 // be tried again; what a COMMIT beside was told, the next write() or commit() says. Where AllFiles has a `lost`
@@ -89,12 +89,21 @@ struct AllFiles {
 
 class UnstableData;
 
+/// Who may WRITE to one file now: what is written again comes before what callers write, since it is older.
+struct Turns {
+  explicit Turns(async::Loop& loop) : ended(loop) {}
+  unsigned writing = 0;    ///< WRITEs of callers under way
+  unsigned rewriting = 0;  ///< those who write again what the server lost: callers' WRITEs wait for them
+  async::Event ended;
+};
+
 /// Those who have one file open.
 struct Openers {
   Openers(std::shared_ptr<AllFiles> among, const FileHandle& handle) : all(std::move(among)), file(handle) {}
   const std::shared_ptr<AllFiles> all;
   const FileHandle file;
   std::vector<UnstableData*> data;
+  std::shared_ptr<Turns> turns;
 };
 
 class UnstableData {
@@ -143,9 +152,7 @@ class UnstableData {
   std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()
   async::Event committed_;
   std::uint64_t stable_number_ = 0;  // uncommitted_'s number as of which all is stable
-  unsigned writing_ = 0;             // WRITEs of callers under way
-  bool rewriting_ = false;           // WRITEs of callers come after what is written again
-  async::Event written_;
+  std::shared_ptr<Turns> turns_;     // in common with all openers of the file
   std::optional<Error> late_error_;  // of commit_beside(), where nobody was told that the data is lost
 };
 

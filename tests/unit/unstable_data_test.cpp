@@ -304,6 +304,60 @@ TEST_CASE("unstable data: of several openers of a file the last to write counts"
   CHECK(m.data->empty());
 }
 
+TEST_CASE("unstable data: what is written again for one opener keeps no other's newer data from lasting") {
+  Machine m;
+  UnstableData other(m.loop, m.server);
+  other.join(m.openers);
+  REQUIRE(m.write(0, "oldoldold"));
+  m.server.restart();
+  std::optional<Status> committed;
+  m.start(m.commit_beside(committed));
+  m.pass(2500us);  // the old data is under way again
+  CHECK(m.server.writes == 2);
+  Result<std::size_t> late = std::size_t{0};
+  const auto write = [](UnstableData& data, Result<std::size_t>& out) -> async::Task<void> {
+    out = co_await data.write(std::as_bytes(std::span("NEW", 3)), 3, How::unstable, nullptr, {});
+  };
+  m.start(write(other, late));
+  CHECK(m.server.writes == 2);  // it stands aside, whoever writes it
+  m.pass(1s);
+  REQUIRE(committed);
+  CHECK(late.value_or(0) == 3);
+  m.server.restart();  // before the new data is on the disk
+  CHECK(m.commit());
+  CHECK(m.run(other.commit(nullptr)));
+  CHECK(m.server.disk == "oldNEWold");
+}
+
+TEST_CASE("unstable data: two openers' data is written again at the same time, and callers wait for both") {
+  Machine m;
+  UnstableData other(m.loop, m.server);
+  other.join(m.openers);
+  REQUIRE(m.write(0, "aaaa"));
+  CHECK(m.run(other.write(std::as_bytes(std::span("bbbb", 4)), 4, How::unstable, nullptr, {})));
+  REQUIRE(m.write(8, "cccc"));
+  m.server.restart();
+  std::optional<Status> first, second;
+  m.start(m.commit_beside(first));
+  const auto commit = [](UnstableData& data, std::optional<Status>& out) -> async::Task<void> {
+    out = co_await data.commit(nullptr);
+  };
+  m.start(commit(other, second));
+  m.pass(2500us);
+  CHECK(m.server.writes == 5);  // a piece of each
+  Result<std::size_t> late = std::size_t{0};
+  m.start(m.write_beside("NEW!", 4, late));
+  m.pass(2ms);  // the other's is through, the first one's second piece is not
+  CHECK(m.server.writes == 6);
+  m.pass(1s);
+  CHECK(m.server.writes == 7);
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(m.commit());
+  CHECK(m.run(other.commit(nullptr)));
+  CHECK(m.server.disk == "aaaaNEW!cccc");
+}
+
 TEST_CASE("unstable data: where a COMMIT is refused it may be tried again") {
   Machine m;
   REQUIRE(m.write(0, "text"));
