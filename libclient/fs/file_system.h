@@ -64,35 +64,19 @@
 #include "engine/cookie_loop.h"
 #include "engine/engine.h"
 #include "fs/counters.h"
+#include "fs/freshness.h"
 #include "fs/inodes.h"
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
+#include "fs/options.h"
 #include "fs/write_window.h"
 
 namespace nfsrdma::fs {
-
-using Seconds = std::chrono::duration<double>;
-
-struct Options {
-  std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
-  std::size_t most_ahead = 8U << 20;  ///< bytes that are read ahead of one reader
-  Seconds file_min{3}, file_max{60}, directory_min{30}, directory_max{60};  ///< acregmin …
-  bool negative_names = true;         ///< lookupcache=all: names that are not there are believed, too
-  bool names = true;                  ///< lookupcache=none: no name is
-  bool sync = false;                  ///< every write is on the server's disk when it is answered
-  bool close_to_open = true;          ///< cto
-  std::size_t most_delegated = 1000;  ///< files that are kept open for their delegations alone
-};
 
 struct Entry {
   std::uint64_t inode = 0;  ///< 0: there is no such name, which may be believed for `name_valid`
   Attributes attributes;
   Seconds attributes_valid{0}, name_valid{0};
-};
-
-struct Attributed {
-  Attributes attributes;
-  Seconds valid{0};
 };
 
 struct OpenedFile {
@@ -225,7 +209,7 @@ class FileSystem {
 
   /// `sink`: told of an inode whose attributes are not to be believed any more, though their time has not run
   /// out.
-  void on_doubt(std::function<void(std::uint64_t)> sink) { doubt_ = std::move(sink); }
+  void on_doubt(std::function<void(std::uint64_t)> sink) { freshness_.on_doubt(std::move(sink)); }
 
   /// `sink`: ends when the kernel has dropped its pages of the inode from `offset` on (`length` 0: to the
   /// end).
@@ -243,23 +227,14 @@ class FileSystem {
   [[nodiscard]] std::optional<Place> place_of(const Inode& inode) const;
   static bool is_second_try(Inode& inode, std::uint32_t thread);
   static void refused_by_name(Inode& inode, std::uint32_t thread);
-  void tell(Inode& inode, const Attributes& attributes, std::uint64_t when);
-  /// `as_of`: changes_ as it was when the attributes were asked for, here and below. `when`: as it was when
-  /// they came.
+  /// `as_of`: Freshness::now() as it was when the attributes were asked for, here and below. `when`: as it was
+  /// when they came.
   async::Task<Result<Entry>> find_again(Caller caller, std::uint64_t id);
   async::Task<Result<Entry>> find_above(Caller caller, std::uint64_t directory);
   Entry found_again(const FileHandle& handle, const Attributes& told, std::uint64_t as_of);
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
               const Attributes& told, std::uint64_t as_of, std::uint64_t when);
-  [[nodiscard]] Seconds valid(const Attributes& attributes) const;
-  Seconds valid(Inode& inode, const Attributes& attributes);
-  void delegation_ended(const FileHandle& handle);
   [[nodiscard]] Entry absent() const;
-  /// What the server said of it, as it is to be told: nothing else is.
-  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of);
-  [[nodiscard]] Attributed corrected(Inode& inode, const Attributes& told, std::uint64_t as_of);
-  [[nodiscard]] std::optional<Attributed> while_writing(Inode& inode);
-  void learn(Inode& inode, const Attributes& told);
   Inode::Hidden hiding_place(const Inode& directory, const Inode& inode, const Caller& caller);
   async::Task<void> hidden(std::shared_ptr<Inode> inode, Inode::Hidden where);
   async::Task<void> remove_hidden(Inode::Hidden where);
@@ -285,9 +260,6 @@ class FileSystem {
   void unlinked(const Inode& directory, const std::string& name);
   async::Task<Status> read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
   [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
-  void changed_here(Inode& inode);
-  void resized(Inode& inode);
-  void others_may_have_changed(Inode& inode);
   void lost(Inode& inode, const Error& error);
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
   /// Ends when the writes have that were answered when it began.
@@ -300,71 +272,12 @@ class FileSystem {
   async::Task<Status> commit_all(std::shared_ptr<OpenHandle> file, std::optional<Attributes>* after);
   async::Task<Status> save(std::shared_ptr<OpenHandle> file);
   async::Task<Status> make_safe(std::shared_ptr<OpenHandle> file);
-  /// While one lives, this mount makes or removes names in the directory or changes it otherwise: what is
-  /// known of it is not fresh. What came along with the one that ends last is.
-  class Naming {
-   public:
-    Naming(FileSystem& files, std::shared_ptr<Inode> directory)
-        : files_(files),
-          directory_(std::move(directory)),
-          number_(++directory_->named),
-          as_of_(files.changes_) {
-      ++directory_->naming;
-      ++files_.namings_;
-      directory_->fresh.reset();
-      directory_->altered = ++files_.changes_;
-    }
-    Naming(FileSystem& files, std::shared_ptr<Inode> directory, const std::string& name)
-        : Naming(files, std::move(directory)) {
-      changes(name);
-    }
-    ~Naming() {
-      for (const Name& name : names_) directory_->names.end(name.name, name.gone);
-      directory_->altered = ++files_.changes_;
-      --directory_->naming;
-      ++files_.namings_;
-    }
-    Naming(const Naming&) = delete;
-    Naming& operator=(const Naming&) = delete;
-    void changes(const std::string& name) {
-      names_.push_back({name, false});
-      directory_->names.begin(name);
-    }
-    /// It is surely not there any more.
-    void gone(const std::string& name) {
-      const auto found = std::ranges::find(names_, name, &Name::name);
-      if (found != names_.end()) found->gone = true;
-    }
-    void brought(const std::optional<Attributes>& attributes) {
-      if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
-      files_.keep_fresh(*directory_, *attributes, files_.freshness(*directory_));
-    }
-    /// Of attributes that it brings.
-    [[nodiscard]] std::uint64_t as_of() const { return as_of_; }
-
-   private:
-    struct Name {
-      std::string name;
-      bool gone;
-    };
-    FileSystem& files_;
-    const std::shared_ptr<Inode> directory_;
-    const std::uint64_t number_;
-    const std::uint64_t as_of_;
-    std::vector<Name> names_;
-  };
   async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
                                   std::string name, Engine::Removed what);
   async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
                                   std::uint64_t as_of);
   async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::shared_ptr<Inode> directory,
                                      std::string name);
-  [[nodiscard]] std::uint64_t freshness(const Inode& inode) const;
-  /// `as_of`: what freshness() is if nothing has changed it since they were had; else they are not kept.
-  void keep_fresh(Inode& inode, const Attributes& told, std::uint64_t as_of);
-  [[nodiscard]] std::optional<Attributed> fresh(const Inode& inode) const;
-  /// Its attributes, once all that was written here is on the server. `as_of`: as with keep_fresh().
-  void is_as_written(Inode& inode, const std::optional<Attributes>& after, std::uint64_t as_of);
   using Bytes = std::span<const std::byte>;
   async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                 std::uint64_t offset, Stability stability,
@@ -407,6 +320,7 @@ class FileSystem {
   const Options options_;
   Numbering numbering_;
   Counters counters_;
+  Freshness freshness_;
   Inodes inodes_;
   /// Small writes of one open file that follow each other, until they are sent as one.
   struct Gathered {
@@ -425,16 +339,10 @@ class FileSystem {
   std::size_t behind_ = 0;  // bytes that were answered and are not with the server
   WriteWindow window_;      // for them
   async::Event less_behind_;
-  std::function<void(std::uint64_t)> doubt_;
   DropPages drop_pages_;
   unsigned closing_ = 0;  // close()s under way
   async::Event none_closing_;
   std::uint64_t last_hidden_ = 0;
-  std::uint64_t renames_ = 0;
-  std::uint64_t changes_ = 0;    // by this mount, and of what it knows: tells what came before what
-  std::uint64_t namings_ = 0;    // Namings begun and ended
-  std::uint64_t unlinked_ = 0;   // of changes_, the last that took a name from a file
-  std::uint64_t forgotten_ = 0;  // and the last to an inode that nobody knows any more
 };
 
 }  // namespace nfsrdma::fs

@@ -20,9 +20,6 @@ constexpr std::size_t kGatherBelow = 64U << 10;
 constexpr std::uint32_t kLeastPiece = 512;
 constexpr auto kGatherFor = std::chrono::milliseconds(10);
 constexpr auto kDropFor = std::chrono::milliseconds(10);
-/// So often a WRITE of a file brings its attributes, for those who ask while others are under way.
-constexpr auto kBringEvery = std::chrono::milliseconds(100);
-
 Access access_of(int flags) {
   switch (flags & O_ACCMODE) {
     case O_WRONLY:
@@ -50,7 +47,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
                                                  std::uint32_t thread) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  const std::uint64_t as_of = freshness(**inode);
+  const std::uint64_t version = freshness_.version(**inode);
   std::optional<Place> found_at;
   if (!is_second_try(**inode, thread)) found_at = place_of(**inode);
   const bool by_name = found_at.has_value();
@@ -63,7 +60,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   const std::optional<Attributes>& told = opened->object.attributes;
   // Close-to-open: nothing from before counts any more.
   (*inode)->fresh.reset();
-  if (told) keep_fresh(**inode, *told, as_of);
+  if (told) freshness_.keep(**inode, *told, version);
   OpenedFile out;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, *inode, std::move(opened->file), caller,
                                             options_.rsize, options_.most_ahead);
@@ -90,7 +87,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   how.mode = mode;
   how.exclusive = (flags & O_EXCL) != 0;
   how.truncate = (flags & O_TRUNC) != 0;
-  Naming naming(*this, *parent, name);
+  Naming naming(freshness_, *parent, name);
   auto opened = co_await engine_->open_at(caller, (*parent)->handle, name, access_of(flags), how);
   if (!opened) co_return opened.error();
   naming.brought(opened->directory);
@@ -99,7 +96,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   OpenedFile out;
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
-  if (how.truncate) resized(*inode);  // it may have been there before
+  if (how.truncate) freshness_.resized(*inode);  // it may have been there before
   inode->cached_change = out.entry.attributes.change;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, std::move(inode), std::move(opened->file),
                                             caller, options_.rsize, options_.most_ahead);
@@ -130,7 +127,7 @@ async::Task<Status> FileSystem::save(std::shared_ptr<OpenHandle> file) {
   const bool all = inode.writes.answered() == 1 && !file->file()->has_unstable_data();
   send_gathered(inode, all ? Stability::on_disk : Stability::unstable);
   co_await settle(inode);
-  const std::uint64_t as_of = inode.changed, fresh = freshness(inode);
+  const std::uint64_t as_of = inode.changed, version = freshness_.version(inode);
   std::optional<Attributes> after;
   auto committed = co_await commit_all(file, &after);
   if (!committed) co_return committed;
@@ -140,7 +137,7 @@ async::Task<Status> FileSystem::save(std::shared_ptr<OpenHandle> file) {
     auto now = co_await file->file()->attributes();
     if (now) after = std::move(*now);
   }
-  if (inode.changed == as_of) is_as_written(inode, after, fresh);
+  if (inode.changed == as_of && after) freshness_.is_as_written(inode, *after, version);
   co_return Status();
 }
 
@@ -151,14 +148,6 @@ async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file, Heard hea
   if (done) done = std::move(saved);
   if (done) file->inode().failing = false;
   co_return done;
-}
-
-void FileSystem::is_as_written(Inode& inode, const std::optional<Attributes>& after, std::uint64_t as_of) {
-  if (!after) return;
-  // Once data was lost the next open begins anew, which has the kernel drop its pages.
-  if (inode.cached_change || inode.errors.count() == 0) inode.cached_change = after->change;
-  inode.synced = inode.changed;
-  keep_fresh(inode, *after, as_of);
 }
 
 async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner,
@@ -208,39 +197,13 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
 
 // ---- reading, writing ----
 
-void FileSystem::changed_here(Inode& inode) {
-  inode.fresh.reset();
-  for (OpenHandle* handle : inode.open) handle->drop_ahead();
-  ++inode.contents;
-  inode.changed = ++changes_;
-  // The server clears set-id bits of a file that is written: a kernel that believed in them would still run
-  // it with them. Whoever asks waits for the write.
-  if (std::exchange(inode.set_id, false) && doubt_) doubt_(inode.id);
-}
-
-/// By something else than a write: what writes have made of the size is no more.
-void FileSystem::resized(Inode& inode) {
-  changed_here(inode);
-  inode.resized = inode.changed;
-  inode.writes.forget_ended();
-  inode.brought.reset();
-  inode.append_at.reset();
-}
-
-/// A lock was had, under which others may have written.
-void FileSystem::others_may_have_changed(Inode& inode) {
-  changed_here(inode);
-  inode.brought.reset();
-  inode.append_at.reset();
-}
-
 /// Data that somebody was told is written is not, and will not be. Nobody shall find it in a cache.
 void FileSystem::lost(Inode& inode, const Error& error) {
   inode.errors.add(error);
   inode.failing = true;
   inode.cached_change.reset();
-  resized(inode);
-  if (doubt_) doubt_(inode.id);
+  freshness_.resized(inode);
+  freshness_.doubt(inode);
   inode.paged = false;
   if (drop_pages_) loop().spawn(drop_pages_(inode.id, 0, 0));
 }
@@ -358,56 +321,32 @@ void FileSystem::accept(Inode& inode, Pending pending, std::size_t size) {
   pending->answered = true;
   behind_ += size;
   // What was read ahead while it waited is from before it.
-  changed_here(inode);
+  freshness_.changed(inode);
 }
 
 void FileSystem::ended(Inode& inode, Pending pending, bool written) {
-  changed_here(inode);
+  freshness_.changed(inode);
   inode.writes.end(pending, written, inode.changed);
   ++inode.ended;
   inode.settled.notify_all();
 }
 
-namespace {
-bool is_earlier(const Time& a, const Time& b) {
-  return a.seconds != b.seconds ? a.seconds < b.seconds : a.nanoseconds < b.nanoseconds;
-}
-}  // namespace
-
 async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                            Pending pending, Stability stability) {
   Inode& inode = file->inode();
-  // The WRITE itself counts twice, as it begins and as it ends.
-  const std::uint64_t as_of = freshness(inode) + 2;
   const bool on_disk = stability == Stability::on_disk;
   std::optional<Attributes> after;
-  Inode::Brought brought;
-  brought.as_of = changes_;
-  brought.namings = namings_;
-  const bool tell = on_disk || loop().now() - inode.wanted_at >= kBringEvery;
-  if (tell) inode.wanted_at = loop().now();
+  const Freshness::Sent sent = freshness_.sending(inode, on_disk);
   const async::TimePoint begun = loop().now();
   const bool full = behind_ > window_.bytes() / 2;
-  auto done =
-      co_await write_out(file, std::move(memory), data, pending->offset, stability, tell ? &after : nullptr);
+  auto done = co_await write_out(file, std::move(memory), data, pending->offset, stability,
+                                 sent.asks ? &after : nullptr);
   if (done) window_.ended(data.size(), full, loop().now() - begun, loop().now());
   ended(inode, pending, static_cast<bool>(done));
   if (!done) {
     lost(inode, done.error());
   } else if (after) {
-    brought.attributes = *after;
-    brought.when = loop().now();
-    if (inode.writes.empty() && on_disk) {
-      is_as_written(inode, after, as_of);
-    } else {
-      keep_fresh(inode, *after, as_of);
-    }
-    // Answers overtake each other: times do not go back, unless somebody set them.
-    const auto& known = inode.brought;
-    if (!known || known->namings < brought.namings ||
-        !is_earlier(after->modified, known->attributes.modified)) {
-      inode.brought = std::move(brought);
-    }
+    freshness_.written(inode, sent, *after, on_disk && inode.writes.empty());
   }
   behind_ -= data.size();
   less_behind_.notify_all();
@@ -501,10 +440,10 @@ async::Task<Result<std::uint64_t>> FileSystem::find_end(std::shared_ptr<OpenHand
   if (const auto known = known_end(inode)) co_return *known;
   const async::Flagged finding(inode.finding_end, inode.settled);
   for (;;) {
-    const std::uint64_t as_of = changes_;
+    const std::uint64_t as_of = freshness_.now();
     auto now = co_await file->file()->attributes();
     if (!now) co_return now.error();
-    learn(inode, *now);
+    freshness_.learn(inode, *now);
     if (inode.resized > as_of) continue;
     co_return std::max({now->size, inode.writes.written_since(as_of).value_or(0), inode.writes.furthest()});
   }
@@ -552,7 +491,7 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
   if (through || !add_to_gathered(file, data, offset)) {
     const Pending pending = inode.writes.begin(offset, data.size());
     pending->append = how.appends();
-    changed_here(inode);
+    freshness_.changed(inode);
     if (inode.writes.any_before(pending)) co_await wait_for_turn(inode, pending);
     if (through) {
       done = co_await write_through(file, std::move(memory), data, pending,
@@ -646,7 +585,7 @@ async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int m
   } else {
     done = co_await file->file()->deallocate(offset, length);
   }
-  resized(file->inode());
+  freshness_.resized(file->inode());
   co_return done;
 }
 
@@ -657,7 +596,7 @@ async::Task<Result<std::uint64_t>> FileSystem::copy(std::shared_ptr<OpenHandle> 
   co_await settle(from->inode());
   co_await settle(to->inode(), written);
   auto copied = co_await engine_->copy(from->file(), from_offset, to->file(), to_offset, count);
-  resized(to->inode());
+  freshness_.resized(to->inode());
   co_return copied;  // EOPNOTSUPP: the kernel then copies by reading and writing
 }
 
@@ -697,14 +636,14 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockReque
       co_return Error(ErrorKind::cancelled, EINTR, "LOCK", inode.label, "nobody waits for the lock any more");
     }
     auto done = co_await file->file()->wait_for_lock(request, std::move(wait));
-    others_may_have_changed(inode);
+    freshness_.others_may_have_changed(inode);
     co_return done;
   }
   co_await settle(inode);
   auto refused = co_await file->file()->lock(request);
   if (!refused) co_return refused.error();
   if (*refused) co_return refusal(EAGAIN, "LOCK", inode.label, "somebody else has a lock there");
-  others_may_have_changed(inode);
+  freshness_.others_may_have_changed(inode);
   co_return Status();
 }
 

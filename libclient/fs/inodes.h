@@ -51,17 +51,17 @@ struct Inode {
   std::uint64_t number = 0;  // st_ino
   bool sticky = false;       // a directory where only a file's owner may remove it
   bool set_id = false;       // who may write it has the server clear these bits
-  /// Attributes that came along with something else, for whoever asks next (FileSystem::keep_fresh).
+  /// Attributes that came along with something else, for whoever asks next (Freshness::keep).
   struct Fresh {
     Attributes attributes;
     async::TimePoint until;
-    std::uint64_t as_of = 0;
+    std::uint64_t version = 0;
   };
   std::optional<Fresh> fresh;
   unsigned naming = 0;      // operations of this mount under way that change a directory
   std::uint64_t named = 0;  // and all that there were
   NameChanges names;        // which names they change
-  /// FileSystem's count of changes, as of when this mount changed the attributes last, and as of when the
+  /// Freshness::now(), as of when this mount changed the attributes last, and as of when the
   /// kernel was told newer ones: a page of a directory that was asked for before has older ones.
   std::uint64_t altered = 0, told = 0;
   /// Its attributes were given out for as long as its delegation lasts.
@@ -88,7 +88,7 @@ struct Inode {
 
   // ---- writes ----
   PendingWrites writes;
-  /// FileSystem's count of changes as of the last one here: attributes that were asked for before that are
+  /// Freshness::now() as of the last write here: attributes that were asked for before that are
   /// old.
   std::uint64_t changed = 0;
   /// The same count, as of when the size was last set or lost, by something else than a write.
@@ -104,7 +104,7 @@ struct Inode {
   struct Brought {
     Attributes attributes;
     async::TimePoint when;
-    std::uint64_t as_of = 0;    ///< FileSystem's count of changes when it was sent
+    std::uint64_t as_of = 0;    ///< Freshness::now() when it was sent
     std::uint64_t namings = 0;  ///< and that of changes of names
   };
   std::optional<Brought> brought;

@@ -105,6 +105,9 @@ class PlainEngine final : public Engine {
   Answer<std::uint64_t> copy(ServerFileRef from, std::uint64_t from_offset, ServerFileRef to,
                              std::uint64_t to_offset, std::uint64_t count) override;
   std::uint64_t modifications(const FileHandle& object) const override;
+  std::uint64_t modifications_after_call(const FileHandle& object) const override {
+    return modifications(object) + 1;
+  }
   bool delegated(const FileHandle& /*file*/) const override { return false; }
   std::chrono::seconds delegated_for() const override { return {}; }
   void on_delegation_end(std::function<void(const FileHandle&)> /*sink*/) override {}
