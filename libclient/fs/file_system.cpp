@@ -40,7 +40,7 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, Options options, const Ob
       numbering_(root.attributes),
       freshness_(*engine_, numbering_, options_),
       inodes_(loop_, root.handle),
-      less_behind_(loop_),
+      writes_(loop_, freshness_, counters_, options_.wsize),
       none_closing_(loop_) {
   if (root.attributes)
     freshness_.tell(*inodes_.find(Inodes::kRoot), numbering_.numbered(*root.attributes), 0);
@@ -49,12 +49,12 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, Options options, const Ob
     if (const auto inode = inodes_.find(handle)) freshness_.delegation_ended(*inode);
   });
   engine_->on_lost_data([this](const FileHandle& handle, const Error& error) {
-    if (const auto inode = inodes_.find(handle)) lost(*inode, error);
+    if (const auto inode = inodes_.find(handle)) writes_.lost(*inode, error);
   });
+  writes_.on_lost([this](Inode& inode) { forget_pages(inode); });
 }
 
 FileSystem::~FileSystem() {
-  loop_.drop(sending_task_);
   engine_->on_delegation_end(nullptr);
   engine_->on_lost_data(nullptr);
 }
@@ -71,8 +71,8 @@ Holdings FileSystem::holdings() const {
   Holdings out;
   out.inodes = inodes_.size();
   out.files = engine_->open_files();
-  out.bytes_behind = behind_;
-  out.most_behind = window_.bytes();
+  out.bytes_behind = writes_.bytes_behind();
+  out.most_behind = writes_.most_behind();
   out.uncommitted_bytes = engine_->uncommitted_bytes();
   out.spare_bytes = loop_.memory().spare_bytes();
   return out;
@@ -189,7 +189,7 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
   if (!(*inode)->writes.empty()) {
     if (auto told = freshness_.while_writing(**inode)) co_return *told;
     // Not for all of them: one that ends brings the times of a write, which is what may not be missing.
-    co_await one_settled(**inode);
+    co_await writes_.one_settled(**inode);
     if (auto told = freshness_.while_writing(**inode)) co_return *told;
   }
   const auto known = freshness_.kept(**inode);
@@ -208,7 +208,7 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
                                                            std::shared_ptr<OpenHandle> file) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  co_await settle(**inode);
+  co_await writes_.settle(**inode);
   // Linux: what is left where the kernel would clear set-id bits and leaves that to the server.
   if (changes_nothing(changes)) co_return co_await attributes(std::move(caller), id);
   const Naming naming(freshness_, *inode);

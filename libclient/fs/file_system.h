@@ -69,7 +69,7 @@
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
 #include "fs/options.h"
-#include "fs/write_window.h"
+#include "fs/write_behind.h"
 
 namespace nfsrdma::fs {
 
@@ -219,7 +219,7 @@ class FileSystem {
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Holdings holdings() const;
-  [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
+  [[nodiscard]] std::size_t bytes_behind() const { return writes_.bytes_behind(); }
   [[nodiscard]] async::Loop& loop() const { return loop_; }
 
  private:
@@ -260,41 +260,17 @@ class FileSystem {
   void unlinked(const Inode& directory, const std::string& name);
   async::Task<Status> read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
   [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
-  void lost(Inode& inode, const Error& error);
+  void forget_pages(Inode& inode);
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
-  /// Ends when the writes have that were answered when it began.
-  async::Task<void> settle(Inode& inode);
-  /// Those with numbers up to `last`.
-  async::Task<void> settle(Inode& inode, std::uint64_t last);
   async::Task<bool> settle_or_cancel(std::shared_ptr<OpenHandle> file,
                                      std::shared_ptr<locking::LockWait> wait);
-  async::Task<void> one_settled(Inode& inode);
-  async::Task<Status> commit_all(std::shared_ptr<OpenHandle> file, std::optional<Attributes>* after);
-  async::Task<Status> save(std::shared_ptr<OpenHandle> file);
-  async::Task<Status> make_safe(std::shared_ptr<OpenHandle> file);
   async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
                                   std::string name, Engine::Removed what);
   async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
                                   std::uint64_t as_of);
   async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::shared_ptr<Inode> directory,
                                      std::string name);
-  using Bytes = std::span<const std::byte>;
-  async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                std::uint64_t offset, Stability stability,
-                                std::optional<Attributes>* after = nullptr);
-  /// Its place among the inode's, until it is done.
-  using Pending = PendingWrites::Place;
-  async::Task<void> wait_for_turn(Inode& inode, Pending pending);
-  async::Task<void> wait_for_room(std::size_t size);
-  static std::optional<std::uint64_t> known_end(const Inode& inode);
-  async::Task<Result<std::uint64_t>> find_end(std::shared_ptr<OpenHandle> file);
-  async::Task<Status> write_through(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                    Pending pending, Stability stability);
-  void accept(Inode& inode, Pending pending, std::size_t size);
-  void ended(Inode& inode, Pending pending, bool written);
-  void send_behind(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
-                   Pending pending);
-  [[nodiscard]] bool too_much_behind(std::size_t size) const;
+  using Bytes = WriteBehind::Bytes;
   /// What a write was asked for, and what the kernel read meanwhile.
   struct Writing {
     int flags = 0;
@@ -307,12 +283,6 @@ class FileSystem {
   async::Task<void> drop_free_pages(Inode& inode);
   async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how, std::uint64_t offset,
                                      std::size_t size);
-  async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                 Pending pending, Stability stability);
-  bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
-  void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending);
-  void send_gathered(Inode& inode, Stability stability = Stability::unstable);
-  async::Task<void> send_old_gathered();
   [[nodiscard]] Status refused_xattr(const std::string& name) const;
 
   const std::shared_ptr<Engine> engine_;
@@ -322,23 +292,7 @@ class FileSystem {
   Counters counters_;
   Freshness freshness_;
   Inodes inodes_;
-  /// Small writes of one open file that follow each other, until they are sent as one.
-  struct Gathered {
-    std::shared_ptr<OpenHandle> file;
-    std::vector<std::byte> data;
-    Pending pending;
-    async::TimePoint begun;
-  };
-  /// In an order that is the same in each run of the same work: not that of addresses.
-  struct ByNumber {
-    bool operator()(const Inode* a, const Inode* b) const { return a->id < b->id; }
-  };
-  std::map<Inode*, Gathered, ByNumber> gathered_;
-  bool sending_old_ = false;  // send_old_gathered() runs
-  std::uint64_t sending_task_ = 0;
-  std::size_t behind_ = 0;  // bytes that were answered and are not with the server
-  WriteWindow window_;      // for them
-  async::Event less_behind_;
+  WriteBehind writes_;
   DropPages drop_pages_;
   unsigned closing_ = 0;  // close()s under way
   async::Event none_closing_;
