@@ -22,11 +22,6 @@ bool changes_nothing(const SetAttributes& changes) {
          !changes.modified && !changes.accessed_now && !changes.modified_now;
 }
 
-/// The server said no: nothing has changed. After any other error it may have done what it was asked.
-bool is_refusal(const Error& error) {
-  return error.kind() == ErrorKind::server || error.kind() == ErrorKind::usage;
-}
-
 }  // namespace
 
 Error refusal(int code, const char* operation, const std::string& name, const char* why) {
@@ -41,6 +36,7 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, Options options, const Ob
       freshness_(*engine_, numbering_, options_),
       inodes_(loop_, root.handle),
       writes_(loop_, freshness_, counters_, options_.wsize),
+      removal_(*engine_, inodes_, freshness_, counters_),
       none_closing_(loop_) {
   if (root.attributes)
     freshness_.tell(*inodes_.find(Inodes::kRoot), numbering_.numbered(*root.attributes), 0);
@@ -159,25 +155,13 @@ async::Task<Result<Entry>> FileSystem::find_above(Caller caller, std::uint64_t d
   co_return found_again(got->handle, *told, as_of);
 }
 
-async::Task<Result<std::optional<Object>>> FileSystem::find_name(Caller caller, FileHandle directory,
-                                                                 std::string name) {
-  Spot spot(directory);
-  spot.names.push_back(std::move(name));
-  auto found = co_await engine_->find(std::move(caller), std::move(spot));
-  if (found) co_return std::optional<Object>(std::move(*found));
-  const Error refused = found.error();
-  if (refused.kind() == ErrorKind::server && refused.errno_value() == ENOENT)
-    co_return std::optional<Object>();
-  co_return refused;
-}
-
 async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t directory, std::string name) {
   if (name == ".") co_return co_await find_again(std::move(caller), directory);
   if (name == "..") co_return co_await find_above(std::move(caller), directory);
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   const std::uint64_t as_of = freshness_.now();
-  auto found = co_await find_name(std::move(caller), (*parent)->handle, name);
+  auto found = co_await find_name(*engine_, std::move(caller), (*parent)->handle, name);
   if (!found) co_return found.error();
   if (!*found) co_return absent();
   co_return co_await made(std::move(**found), *parent, std::move(name), as_of);
@@ -330,113 +314,17 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
   co_return co_await entered(naming, std::move(linked), *parent, std::move(name));
 }
 
-/// The inode that the name leads to, if a file of it is open here.
-async::Task<Result<std::shared_ptr<Inode>>> FileSystem::open_target(Caller caller, FileHandle directory,
-                                                                    std::string name) {
-  std::shared_ptr<Inode> none;
-  if (engine_->open_files() == engine_->kept_files()) co_return none;
-  auto found = co_await find_name(std::move(caller), directory, std::move(name));
-  if (!found) co_return found.error();
-  if (!*found) co_return none;
-  auto inode = inodes_.find((*found)->handle);
-  if (!inode) co_return none;
-  // close(2) is over before CLOSE is: whoever then removes the file, and its directory, finds no hidden one.
-  while (!inode->open.empty() && std::ranges::all_of(inode->open, &OpenHandle::closing)) {
-    (void)co_await inode->settled.wait_until(async::TimePoint::max());
-  }
-  if (inode->open.empty()) co_return none;
-  co_return inode;
-}
-
-/// A name for the inode that nobody else has: the client id is in it, and the inode's number.
-Inode::Hidden FileSystem::hiding_place(const Inode& directory, const Inode& inode, const Caller& caller) {
-  char name[64];
-  std::snprintf(name, sizeof name, ".nfs%016llx%08llx",
-                static_cast<unsigned long long>(engine_->client_number() ^ inode.id),
-                static_cast<unsigned long long>(++last_hidden_));
-  Inode::Hidden out;
-  out.directory = directory.handle;
-  out.name = name;
-  out.caller = caller;
-  return out;
-}
-
-async::Task<void> FileSystem::remove_hidden(Inode::Hidden where) {
-  std::optional<Naming> naming;
-  if (auto directory = inodes_.find(where.directory))
-    naming.emplace(freshness_, std::move(directory), where.name);
-  auto removed =
-      co_await engine_->remove(std::move(where.caller), where.directory, where.name, Engine::Removed::file);
-  if (removed && naming) naming->gone(where.name);
-}
-
-/// The inode has the name until it is closed.
-async::Task<void> FileSystem::hidden(std::shared_ptr<Inode> inode, Inode::Hidden where) {
-  // The last one was closed meanwhile: nobody else would remove it.
-  if (inode->open.empty()) {
-    co_await remove_hidden(std::move(where));
-  } else {
-    inode->hidden.push_back(std::move(where));
-  }
-}
-
-/// The name leads to nothing any more, as far as is known.
-void FileSystem::unlinked(const Inode& directory, const std::string& name) {
-  const auto inode = inodes_.at(directory.id, name);
-  freshness_.unlinked(inode.get());
-  if (inode) inodes_.displace(*inode);
-}
-
-async::Task<Status> FileSystem::hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
-                                     std::shared_ptr<Inode> inode) {
-  const Naming hiding(freshness_, inode);
-  Inode::Hidden where = hiding_place(*directory, *inode, caller);
-  auto renamed =
-      co_await engine_->rename(std::move(caller), directory->handle, name, directory->handle, where.name);
-  if (!renamed && is_refusal(renamed.error())) co_return renamed.error();
-  where.sure = renamed.has_value();
-  unlinked(*directory, name);
-  co_await hidden(std::move(inode), std::move(where));
-  if (!renamed) co_return renamed.error();
-  ++counters_.hidden;
-  co_return Status();
-}
-
 async::Task<Status> FileSystem::remove_file(Caller caller, std::uint64_t directory, std::string name) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(freshness_, *parent, name);
-  auto target = co_await open_target(caller, (*parent)->handle, name);
-  if (!target) co_return target.error();
-  // Another link of a file that is hidden already just goes.
-  if (*target && !(*target)->is_hidden()) {
-    auto done = co_await hide(std::move(caller), *parent, name, *target);
-    if (done) naming.gone(name);
-    co_return done;
-  }
-  co_return co_await remove_name(naming, std::move(caller), *parent, std::move(name), Engine::Removed::file);
+  co_return co_await removal_.remove_file(std::move(caller), *parent, std::move(name));
 }
 
 async::Task<Status> FileSystem::remove_directory(Caller caller, std::uint64_t directory, std::string name) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(freshness_, *parent, name);
-  co_return co_await remove_name(naming, std::move(caller), *parent, std::move(name),
-                                 Engine::Removed::directory);
+  co_return co_await removal_.remove_directory(std::move(caller), *parent, std::move(name));
 }
-
-async::Task<Status> FileSystem::remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
-                                            std::string name, Engine::Removed what) {
-  auto removed = co_await engine_->remove(std::move(caller), directory->handle, name, what);
-  if (!removed && is_refusal(removed.error())) co_return removed.error();
-  unlinked(*directory, name);
-  if (!removed) co_return removed.error();
-  naming.gone(name);
-  naming.brought(*removed);
-  co_return Status();
-}
-
-// ---- renaming ----
 
 async::Task<Status> FileSystem::rename(Caller caller, std::uint64_t from, std::string old_name,
                                        std::uint64_t to, std::string new_name) {
@@ -444,95 +332,13 @@ async::Task<Status> FileSystem::rename(Caller caller, std::uint64_t from, std::s
   if (!source) co_return source.error();
   auto target = find(to);
   if (!target) co_return target.error();
-  freshness_.renaming();
-  Naming leaving(freshness_, *source, old_name);
-  std::optional<Naming> entering;
-  if (*source == *target) {
-    leaving.changes(new_name);
-  } else {
-    entering.emplace(freshness_, *target, new_name);
-  }
-  auto replaced = co_await open_target(caller, (*target)->handle, new_name);
-  if (!replaced) co_return replaced.error();
-  Renaming what;
+  Removal::Renaming what;
   what.caller = std::move(caller);
   what.source = *source;
   what.old_name = std::move(old_name);
   what.target = *target;
   what.new_name = std::move(new_name);
-  auto renamed = co_await rename_over(std::move(what), std::move(*replaced));
-  freshness_.renaming();
-  if (!renamed) co_return renamed.error();
-  leaving.brought(renamed->source);
-  if (entering) entering->brought(renamed->target);
-  co_return Status();
-}
-
-async::Task<Result<Renamed>> FileSystem::rename_now(Renaming what) {
-  auto renamed = co_await engine_->rename(what.caller, what.source->handle, what.old_name,
-                                          what.target->handle, what.new_name);
-  if (!renamed && is_refusal(renamed.error())) co_return renamed;
-  const auto moved = inodes_.at(what.source->id, what.old_name);
-  unlinked(*what.target, what.new_name);
-  unlinked(*what.source, what.old_name);
-  if (renamed && moved) inodes_.place(*moved, what.target->id, what.new_name);
-  co_return renamed;
-}
-
-/// `replaced`, if there is one, is open here and loses the new name.
-async::Task<Result<Renamed>> FileSystem::rename_over(Renaming what, std::shared_ptr<Inode> replaced) {
-  if (!replaced || replaced->is_hidden()) co_return co_await rename_now(std::move(what));
-  auto source = co_await find_name(what.caller, what.source->handle, what.old_name);
-  if (!source) co_return source.error();
-  if (!*source) co_return refusal(ENOENT, "rename", what.old_name, "there is no such name");
-  // Two links of one file: POSIX has rename() do nothing then, and so do servers.
-  if ((*source)->handle == replaced->handle) co_return co_await rename_now(std::move(what));
-  const Naming replacing(freshness_, replaced);
-  // In a sticky directory the caller might make a link of somebody else's file and could not remove it.
-  if (what.target->sticky) co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
-  Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);
-  auto linked = co_await engine_->link(what.caller, replaced->handle, where.directory, where.name);
-  if (linked) co_return co_await rename_over_linked(std::move(what), std::move(replaced), std::move(where));
-  if (is_refusal(linked.error()))
-    co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
-  where.sure = false;
-  co_await hidden(std::move(replaced), std::move(where));
-  co_return linked.error();
-}
-
-/// The replaced file has its hidden name already, beside the one that it loses.
-async::Task<Result<Renamed>> FileSystem::rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
-                                                            Inode::Hidden where) {
-  auto renamed = co_await rename_now(std::move(what));
-  if (!renamed && is_refusal(renamed.error())) {
-    co_await remove_hidden(std::move(where));
-    co_return renamed;
-  }
-  // If it is not known whether it was renamed, the link does no harm until the file is closed.
-  ++counters_.hidden;
-  co_await hidden(std::move(replaced), std::move(where));
-  co_return renamed;
-}
-
-/// For servers without hard links: others find the name absent for a moment.
-async::Task<Result<Renamed>> FileSystem::rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced) {
-  Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);
-  auto away =
-      co_await engine_->rename(what.caller, where.directory, what.new_name, where.directory, where.name);
-  if (!away) co_return away.error();
-  auto renamed = co_await rename_now(what);
-  if (renamed) {
-    ++counters_.hidden;
-    co_await hidden(std::move(replaced), std::move(where));
-    co_return renamed;
-  }
-  // Wherever the hidden name may be the only one that is left, it stays, also behind the close: a file too
-  // many is better than one that is lost.
-  if (!is_refusal(renamed.error())) co_return renamed;
-  auto taken = co_await find_name(what.caller, where.directory, what.new_name);
-  if (!taken || *taken) co_return renamed;
-  (void)co_await engine_->rename(what.caller, where.directory, where.name, where.directory, what.new_name);
-  co_return renamed;
+  co_return co_await removal_.rename(std::move(what));
 }
 
 // ---- directories ----

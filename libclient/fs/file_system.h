@@ -1,39 +1,24 @@
 // A mounted file system: what a kernel's requests become for a protocol's engine (engine/engine.h).
 //
 // Inodes are numbers (inodes.h); every operation names the caller whose rights count. Each is one round trip
-// where the server lets it be.
+// where the server lets it be. What it takes beside that are parts of their own, which FileSystem owns:
+//   Freshness    freshness.h     what is known of attributes, and for how long
+//   WriteBehind  write_behind.h  writes that are answered before they are on the server
+//   Removal      removal.h       names that are taken from files which are open here
 //
 // Consistency is close-to-open, as with every NFS client. open() brings the change attribute; where it is
 // another than that of what the kernel has cached, the kernel is told to drop it. close() and fsync() end
-// when the data is on the server's disk. In between attributes and names are believed for the times of
-// Options, longer the longer the file has not changed.
+// when the data is on the server's disk. In between attributes and names are believed for a while. A file
+// that has a read delegation is opened and closed without a word to the server, kept open for that behind its
+// last close (Engine::keep_delegated).
 //
-// Attributes of a directory come along with what changes it, those of a file with what makes its data safe.
-// They are kept for the kernel, which drops its own then and asks again.
+// Whatever has to see earlier writes waits for those that were answered when it began: reading, locks, setting
+// attributes and the like. Whoever only asks for attributes need not.
 //
-// A read delegation is better than times: while a file has one its attributes are answered here, and it is
-// opened and closed without a word to the server, kept open for that behind its last close
-// (Engine::keep_delegated). What the kernel was told then holds for as long as the lease, or until the
-// delegation is recalled, when it is told to forget (on_doubt()).
-//
-// Writes are answered when they are on their way (write-behind), of all files as many bytes as keep the
-// server busy (write_window.h). Small ones that follow each other are gathered first, for some milliseconds
-// or until somebody wants to see them. Later operations on the file do: reading, locks, setting attributes
-// and the like wait for the writes that were answered when they began (pending_writes.h). Whoever only asks
-// for attributes need not: all that is told of a file goes through attributed(), which knows where its writes
-// end.
-//
-// The error of a late write is told by the next fsync() and close() of each open file (late_errors.h). What
-// was lost is in no cache then, and until one of them goes well writes are answered when they are on disk.
-//
-// O_APPEND is the server's end of file, not the kernel's: it is asked for unless writes of ours are under
-// way. A file that is open for appending only has no pages in the kernel (OpenHandle::uncached); one that is
-// open for reading, too, has, and they are dropped where the kernel was wrong about the end.
-//
-// A file that is removed or replaced while it is open here lives on under a name of its own (".nfs…") until
-// its last close, since the server does not know that it is open. One that is replaced gets that name as a
-// second link first: then the name is never absent, and a rename that fails has changed nothing. Where the
-// server makes no such link the file is renamed, and back if need be.
+// The kernel keeps pages of what it reads and writes, in places where it believes them to belong. A file that
+// is open for appending only has none (OpenHandle::uncached); one that is open for reading, too, has, and they
+// are dropped where the kernel was wrong about the end. They also are where data was lost, and where O_DIRECT
+// passed them by.
 //
 // The kernel opens files by number, on the strength of a name that it may have believed for a while. An inode
 // remembers the place that it was found in, and the server looks the name up again while it opens the file:
@@ -50,11 +35,8 @@
 // Confined to the loop's thread. Tasks may not outlive the FileSystem.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,6 +51,7 @@
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
 #include "fs/options.h"
+#include "fs/removal.h"
 #include "fs/write_behind.h"
 
 namespace nfsrdma::fs {
@@ -235,37 +218,12 @@ class FileSystem {
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
               const Attributes& told, std::uint64_t as_of, std::uint64_t when);
   [[nodiscard]] Entry absent() const;
-  Inode::Hidden hiding_place(const Inode& directory, const Inode& inode, const Caller& caller);
-  async::Task<void> hidden(std::shared_ptr<Inode> inode, Inode::Hidden where);
-  async::Task<void> remove_hidden(Inode::Hidden where);
-  async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
-                           std::shared_ptr<Inode> inode);
-  /// None: there is no such name.
-  async::Task<Result<std::optional<Object>>> find_name(Caller caller, FileHandle directory, std::string name);
-  async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
-                                                          std::string name);
-  /// A rename that is under way.
-  struct Renaming {
-    Caller caller;
-    std::shared_ptr<Inode> source;
-    std::string old_name;
-    std::shared_ptr<Inode> target;
-    std::string new_name;
-  };
-  async::Task<Result<Renamed>> rename_over(Renaming what, std::shared_ptr<Inode> replaced);
-  async::Task<Result<Renamed>> rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
-                                                  Inode::Hidden where);
-  async::Task<Result<Renamed>> rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced);
-  async::Task<Result<Renamed>> rename_now(Renaming what);
-  void unlinked(const Inode& directory, const std::string& name);
   async::Task<Status> read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
   [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
   void forget_pages(Inode& inode);
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
   async::Task<bool> settle_or_cancel(std::shared_ptr<OpenHandle> file,
                                      std::shared_ptr<locking::LockWait> wait);
-  async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
-                                  std::string name, Engine::Removed what);
   async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
                                   std::uint64_t as_of);
   async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::shared_ptr<Inode> directory,
@@ -293,10 +251,10 @@ class FileSystem {
   Freshness freshness_;
   Inodes inodes_;
   WriteBehind writes_;
+  Removal removal_;
   DropPages drop_pages_;
   unsigned closing_ = 0;  // close()s under way
   async::Event none_closing_;
-  std::uint64_t last_hidden_ = 0;
 };
 
 }  // namespace nfsrdma::fs

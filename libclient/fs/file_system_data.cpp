@@ -14,6 +14,7 @@ namespace nfsrdma::fs {
 namespace {
 
 constexpr auto kDropFor = std::chrono::milliseconds(10);
+
 Access access_of(int flags) {
   switch (flags & O_ACCMODE) {
     case O_WRONLY:
@@ -139,10 +140,7 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   auto closed = co_await engine_->close(file->file());
   std::erase(inode->open, file.get());
   inode->settled.notify_all();
-  if (inode->open.empty()) {
-    const auto hidden = std::exchange(inode->hidden, {});
-    for (const Inode::Hidden& where : hidden) co_await remove_hidden(where);
-  }
+  if (inode->open.empty()) co_await removal_.closed(inode);
   co_return closed;
 }
 
