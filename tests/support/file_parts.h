@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "fs/freshness.h"
 #include "fs/open_handle.h"
@@ -46,6 +47,15 @@ struct FileParts {
   void start(async::Task<T>& task) {
     task.handle().resume();
     turn();
+  }
+  /// The end of one that was begun.
+  template <class T>
+  T finish(async::Task<T>& task) {
+    for (int turns = 0; !task.done(); ++turns) {
+      REQUIRE(turns < 1000);
+      loop.turn(async::TimePoint::max());
+    }
+    return task.await_resume();
   }
   /// Whatever can happen without time passing.
   void turn() {
