@@ -72,8 +72,11 @@ async::Task<void> WriteBehind::wait_for_turn(Inode& inode, Pending pending) {
     const auto gathered = gathered_.find(&inode);
     const bool ours = gathered != gathered_.end() && gathered->second.pending->number < pending->number &&
                       gathered->second.pending->touches(pending->offset, pending->end);
-    if (ours) send_gathered(inode);
-    co_await inode.settled.wait_until(async::TimePoint::max());
+    if (ours) {
+      send_gathered(inode);  // it may have ended at once
+    } else {
+      co_await inode.settled.wait_until(async::TimePoint::max());
+    }
   }
 }
 
@@ -84,8 +87,11 @@ bool WriteBehind::too_much_behind(std::size_t size) const {
 async::Task<void> WriteBehind::wait_for_room(std::size_t size) {
   ++counters_.behind_waits;
   while (too_much_behind(size)) {
-    while (!gathered_.empty()) send_gathered(*gathered_.begin()->first);
-    co_await less_behind_.wait_until(async::TimePoint::max());
+    if (gathered_.empty()) {
+      co_await less_behind_.wait_until(async::TimePoint::max());
+    } else {
+      while (!gathered_.empty()) send_gathered(*gathered_.begin()->first);
+    }
   }
 }
 

@@ -134,6 +134,38 @@ TEST_CASE("F6 write-behind: a write that touches an earlier one waits for it, ot
 }
 
 TEST_CASE(
+    "F6 write-behind: gathered bytes that a write touches are sent before it, and may be done at once") {
+  Writing m;
+  m.write(m.file, "aaaa", 0);
+  SUBCASE("well") {}
+  SUBCASE("not") {
+    m.engine.fail("write", EIO);
+  }
+  auto over = m.writing(m.file, m.large, 2);
+  m.start(over);
+  CHECK(m.finish(over));
+  m.turn();
+  CHECK(m.take_calls() == "write write");
+  CHECK(m.content()[2] == 'x');
+}
+
+TEST_CASE("F22 write-behind: gathered bytes that make room at once are not waited for") {
+  Writing m;
+  const std::string small(63U << 10, 's');
+  std::vector<Writing::File> files;
+  for (std::size_t i = 0; (i + 1) * small.size() < WriteWindow::kFirst; ++i) {
+    files.push_back(m.open(std::to_string(i)));
+    m.write(files.back(), small, 0);
+  }
+  auto more = m.writing(m.file, m.large, 0);
+  m.start(more);
+  CHECK(m.counters.behind_waits == 1);
+  CHECK(m.finish(more));
+  m.turn();
+  CHECK(m.behind.bytes_behind() == 0);
+}
+
+TEST_CASE(
     "F22 write-behind: no more is behind than the window holds, and who waits goes on with what is sent") {
   Writing m;
   m.engine.hold("write");
