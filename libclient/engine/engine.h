@@ -217,6 +217,8 @@ class Engine {
 
   /// Changes with what this client does that may change the object's attributes, begun and ended.
   [[nodiscard]] virtual std::uint64_t modifications(const FileHandle& object) const = 0;
+  /// What that will be when one such call, begun now, has ended, if there is no other meanwhile.
+  [[nodiscard]] virtual std::uint64_t modifications_after_call(const FileHandle& object) const = 0;
   /// The server has promised to tell before anybody else changes the file: attributes() asks nobody.
   [[nodiscard]] virtual bool delegated(const FileHandle& file) const = 0;
   /// How long the server waits for us then, at least.

@@ -10,8 +10,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "async/buggify.h"
-
 namespace nfsrdma::fs {
 namespace {
 
@@ -22,11 +20,6 @@ constexpr int kMostTries = 4;
 bool changes_nothing(const SetAttributes& changes) {
   return !changes.mode && !changes.uid && !changes.gid && !changes.size && !changes.accessed &&
          !changes.modified && !changes.accessed_now && !changes.modified_now;
-}
-
-/// The server said no: nothing has changed. After any other error it may have done what it was asked.
-bool is_refusal(const Error& error) {
-  return error.kind() == ErrorKind::server || error.kind() == ErrorKind::usage;
 }
 
 }  // namespace
@@ -40,32 +33,32 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, Options options, const Ob
       loop_(engine_->loop()),
       options_(options),
       numbering_(root.attributes),
+      freshness_(*engine_, numbering_, options_),
       inodes_(loop_, root.handle),
-      less_behind_(loop_),
+      writes_(loop_, freshness_, counters_, options_.wsize),
+      removal_(*engine_, inodes_, freshness_, counters_),
       none_closing_(loop_) {
-  if (root.attributes) tell(*inodes_.find(Inodes::kRoot), numbering_.numbered(*root.attributes), 0);
+  if (root.attributes)
+    freshness_.tell(*inodes_.find(Inodes::kRoot), numbering_.numbered(*root.attributes), 0);
   engine_->keep_delegated(options_.most_delegated);
-  engine_->on_delegation_end([this](const FileHandle& handle) { delegation_ended(handle); });
-  engine_->on_lost_data([this](const FileHandle& handle, const Error& error) {
-    if (const auto inode = inodes_.find(handle)) lost(*inode, error);
+  engine_->on_delegation_end([this](const FileHandle& handle) {
+    if (const auto inode = inodes_.find(handle)) freshness_.delegation_ended(*inode);
   });
+  engine_->on_lost_data([this](const FileHandle& handle, const Error& error) {
+    if (const auto inode = inodes_.find(handle)) writes_.lost(*inode, error);
+  });
+  writes_.on_lost([this](Inode& inode) { forget_pages(inode); });
 }
 
 FileSystem::~FileSystem() {
-  loop_.drop(sending_task_);
   engine_->on_delegation_end(nullptr);
   engine_->on_lost_data(nullptr);
-}
-
-void FileSystem::delegation_ended(const FileHandle& handle) {
-  const auto inode = inodes_.find(handle);
-  if (inode && std::exchange(inode->lifted, false) && doubt_) doubt_(inode->id);
 }
 
 void FileSystem::forget(std::uint64_t id, std::uint64_t lookups) {
   const auto forgotten = inodes_.forget(id, lookups);
   if (!forgotten) return;
-  forgotten_ = std::max({forgotten_, forgotten->altered, forgotten->changed});
+  freshness_.forgotten(*forgotten);
   // It may have been removed: the server should not keep its blocks for us.
   engine_->forget(forgotten->handle);
 }
@@ -74,8 +67,8 @@ Holdings FileSystem::holdings() const {
   Holdings out;
   out.inodes = inodes_.size();
   out.files = engine_->open_files();
-  out.bytes_behind = behind_;
-  out.most_behind = window_.bytes();
+  out.bytes_behind = writes_.bytes_behind();
+  out.most_behind = writes_.most_behind();
   out.uncommitted_bytes = engine_->uncommitted_bytes();
   out.spare_bytes = loop_.memory().spare_bytes();
   return out;
@@ -85,25 +78,6 @@ Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
   auto inode = inodes_.find(id);
   if (!inode) return refusal(ESTALE, "", std::to_string(id), "no such inode is known");
   return inode;
-}
-
-/// Longer the longer ago it changed, as nfs(5) has it.
-Seconds FileSystem::valid(const Attributes& attributes) const {
-  if (async::buggify(loop_)) return Seconds(0);
-  const bool directory = attributes.type == FileType::directory;
-  const Seconds least = directory ? options_.directory_min : options_.file_min;
-  const Seconds most = std::max(least, directory ? options_.directory_max : options_.file_max);
-  const auto age = static_cast<double>(loop().wall_seconds() - attributes.changed.seconds) / 10;
-  return std::clamp(Seconds(age), least, most);
-}
-
-/// A delegation lifts the times, up to what the server promises to wait for us. Who wants no caching gets
-/// none.
-Seconds FileSystem::valid(Inode& inode, const Attributes& attributes) {
-  const Seconds plain = valid(attributes);
-  if (plain == Seconds(0) || !engine_->delegated(inode.handle)) return plain;
-  inode.lifted = true;
-  return std::max(plain, Seconds(engine_->delegated_for()));
 }
 
 /// Where the file that somebody opens was found, if that was not just now.
@@ -126,14 +100,6 @@ void FileSystem::refused_by_name(Inode& inode, std::uint32_t thread) {
   inode.excused.push_back(thread);
 }
 
-/// What the kernel believes from now on; `attributes` with the mount's numbers.
-void FileSystem::tell(Inode& inode, const Attributes& attributes, std::uint64_t when) {
-  inode.number = attributes.file_id;
-  inode.sticky = attributes.type == FileType::directory && (attributes.mode & S_ISVTX) != 0;
-  inode.set_id = attributes.type == FileType::regular && (attributes.mode & (S_ISUID | S_ISGID)) != 0;
-  inode.told = std::max(inode.told, when);
-}
-
 Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const std::string& name,
                         const Attributes& told, std::uint64_t as_of, std::uint64_t when) {
   Entry out;
@@ -141,78 +107,12 @@ Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const 
   out.inode = inode->id;
   inodes_.place(*inode, directory.id, name);
   inode->fresh.reset();  // older than these
-  learn(*inode, told);
-  Attributed now = corrected(*inode, told, as_of);
-  tell(*inode, now.attributes, when);
+  Attributed now = freshness_.attributed(*inode, told, as_of, when);
   out.attributes = std::move(now.attributes);
   out.attributes_valid = now.valid;
   // A name is its directory's, which has no delegation.
-  if (options_.names) out.name_valid = valid(out.attributes);
+  if (options_.names) out.name_valid = freshness_.valid(out.attributes);
   return out;
-}
-
-Attributed FileSystem::attributed(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  learn(inode, told);
-  Attributed out = corrected(inode, told, as_of);
-  tell(inode, out.attributes, ++changes_);
-  return out;
-}
-
-/// Where writes were under way since they were asked for, the file is as large as these say at least, and the
-/// rest is not believed for longer than it takes to tell it.
-Attributed FileSystem::corrected(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  Attributed out;
-  out.attributes = numbering_.numbered(told);
-  out.valid = valid(inode, out.attributes);
-  if (inode.writes.empty() && inode.changed <= as_of) return out;
-  out.valid = Seconds(0);
-  out.attributes.size = std::max(out.attributes.size, inode.writes.written_since(as_of).value_or(0));
-  return out;
-}
-
-/// What was read ahead of another state of the file is not given out any more.
-void FileSystem::learn(Inode& inode, const Attributes& told) {
-  inode.known_at = loop().now();
-  if (inode.known_change != told.change) ++inode.contents;
-  inode.known_change = told.change;
-}
-
-/// What may be told while writes are under way without asking anybody: what one that ended a moment ago
-/// brought. The times are the server's, of that write; the next ones are still to be made.
-std::optional<Attributed> FileSystem::while_writing(Inode& inode) {
-  const auto& known = inode.brought;
-  if (!known || inode.writes.empty()) return std::nullopt;
-  const Seconds age = loop().now() - known->when;
-  const bool old = age >= std::min(options_.file_min, Seconds(1));
-  if (old || known->namings != namings_ || inode.resized > known->as_of) return std::nullopt;
-  return corrected(inode, known->attributes, known->as_of);
-}
-
-/// A file's changes whenever this client may change it; a directory's when it may have got another place,
-/// while Naming sees to the rest.
-std::uint64_t FileSystem::freshness(const Inode& inode) const {
-  return inode.type == FileType::directory ? renames_ : engine_->modifications(inode.handle);
-}
-
-/// FUSE drops attributes whenever it changes a file or a directory, and asks for them again at once.
-void FileSystem::keep_fresh(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  learn(inode, told);
-  if (freshness(inode) != as_of || !inode.writes.empty()) return;
-  Inode::Fresh fresh;
-  fresh.attributes = numbering_.numbered(told);
-  tell(inode, fresh.attributes, ++changes_);
-  const Seconds time = valid(fresh.attributes);
-  if (time == Seconds(0)) return;
-  fresh.until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(time);
-  fresh.as_of = as_of;
-  inode.fresh = std::move(fresh);
-}
-
-std::optional<Attributed> FileSystem::fresh(const Inode& inode) const {
-  if (!inode.fresh || inode.fresh->as_of != freshness(inode)) return std::nullopt;
-  const Seconds left = inode.fresh->until - loop().now();
-  if (left <= Seconds(0)) return std::nullopt;
-  return Attributed{inode.fresh->attributes, left};
 }
 
 Entry FileSystem::absent() const {
@@ -226,7 +126,7 @@ Entry FileSystem::absent() const {
 
 Entry FileSystem::found_again(const FileHandle& handle, const Attributes& told, std::uint64_t as_of) {
   const auto inode = inodes_.look_up(handle, "a file that was opened by its handle", told.type);
-  Attributed now = attributed(*inode, told, as_of);
+  Attributed now = freshness_.attributed(*inode, told, as_of);
   Entry out;
   out.inode = inode->id;
   out.attributes = std::move(now.attributes);
@@ -237,7 +137,7 @@ Entry FileSystem::found_again(const FileHandle& handle, const Attributes& told, 
 async::Task<Result<Entry>> FileSystem::find_again(Caller caller, std::uint64_t id) {
   const auto handle = inodes_.handle_of(id);
   if (!handle) co_return refusal(ESTALE, "LOOKUP", std::to_string(id), "no such inode is remembered");
-  const std::uint64_t as_of = changes_;
+  const std::uint64_t as_of = freshness_.now();
   auto got = co_await engine_->attributes(std::move(caller), *handle);
   if (!got) co_return got.error();
   co_return found_again(*handle, *got, as_of);
@@ -246,7 +146,7 @@ async::Task<Result<Entry>> FileSystem::find_again(Caller caller, std::uint64_t i
 async::Task<Result<Entry>> FileSystem::find_above(Caller caller, std::uint64_t directory) {
   auto inode = find(directory);
   if (!inode) co_return inode.error();
-  const std::uint64_t as_of = changes_;
+  const std::uint64_t as_of = freshness_.now();
   auto got = co_await engine_->parent(caller, (*inode)->handle);
   if (!got) co_return got.error();
   if (got->attributes) co_return found_again(got->handle, *got->attributes, as_of);
@@ -255,25 +155,13 @@ async::Task<Result<Entry>> FileSystem::find_above(Caller caller, std::uint64_t d
   co_return found_again(got->handle, *told, as_of);
 }
 
-async::Task<Result<std::optional<Object>>> FileSystem::find_name(Caller caller, FileHandle directory,
-                                                                 std::string name) {
-  Spot spot(directory);
-  spot.names.push_back(std::move(name));
-  auto found = co_await engine_->find(std::move(caller), std::move(spot));
-  if (found) co_return std::optional<Object>(std::move(*found));
-  const Error refused = found.error();
-  if (refused.kind() == ErrorKind::server && refused.errno_value() == ENOENT)
-    co_return std::optional<Object>();
-  co_return refused;
-}
-
 async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t directory, std::string name) {
   if (name == ".") co_return co_await find_again(std::move(caller), directory);
   if (name == "..") co_return co_await find_above(std::move(caller), directory);
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  const std::uint64_t as_of = changes_;
-  auto found = co_await find_name(std::move(caller), (*parent)->handle, name);
+  const std::uint64_t as_of = freshness_.now();
+  auto found = co_await find_name(*engine_, std::move(caller), (*parent)->handle, name);
   if (!found) co_return found.error();
   if (!*found) co_return absent();
   co_return co_await made(std::move(**found), *parent, std::move(name), as_of);
@@ -283,19 +171,19 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
   auto inode = find(id);
   if (!inode) co_return inode.error();
   if (!(*inode)->writes.empty()) {
-    if (auto told = while_writing(**inode)) co_return *told;
+    if (auto told = freshness_.while_writing(**inode)) co_return *told;
     // Not for all of them: one that ends brings the times of a write, which is what may not be missing.
-    co_await one_settled(**inode);
-    if (auto told = while_writing(**inode)) co_return *told;
+    co_await writes_.one_settled(**inode);
+    if (auto told = freshness_.while_writing(**inode)) co_return *told;
   }
-  const auto known = fresh(**inode);
+  const auto known = freshness_.kept(**inode);
   if (known && !engine_->delegated((*inode)->handle)) co_return *known;
   for (int tries = 1;; ++tries) {
-    const std::uint64_t as_of = changes_;
+    const std::uint64_t as_of = freshness_.now();
     auto got = co_await engine_->attributes(caller, (*inode)->handle);
     if (!got) co_return got.error();
     if ((*inode)->resized > as_of && tries < kMostTries) continue;
-    co_return attributed(**inode, *got, as_of);
+    co_return freshness_.attributed(**inode, *got, as_of);
   }
 }
 
@@ -304,21 +192,21 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
                                                            std::shared_ptr<OpenHandle> file) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  co_await settle(**inode);
+  co_await writes_.settle(**inode);
   // Linux: what is left where the kernel would clear set-id bits and leaves that to the server.
   if (changes_nothing(changes)) co_return co_await attributes(std::move(caller), id);
-  const Naming naming(*this, *inode);
+  const Naming naming(freshness_, *inode);
   const ServerFileRef open = file ? file->file() : nullptr;
-  std::uint64_t as_of = changes_;
+  std::uint64_t as_of = freshness_.now();
   // ftruncate(2): whoever opened the file for writing may cut it, whoever he is by now.
   if (file) caller = file->caller();
   auto got = co_await engine_->set_attributes(std::move(caller), (*inode)->handle, changes, open);
   if (changes.size) {
-    resized(**inode);
-    as_of = changes_;
+    freshness_.resized(**inode);
+    as_of = freshness_.now();
   }
   if (!got) co_return got.error();
-  co_return attributed(**inode, *got, as_of);
+  co_return freshness_.attributed(**inode, *got, as_of);
 }
 
 async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned mode) {
@@ -354,9 +242,9 @@ async::Task<Result<Entry>> FileSystem::made(Object object, std::shared_ptr<Inode
   for (int tries = 1;; ++tries) {
     const bool old = known && known->resized > as_of && tries < kMostTries;
     if (object.attributes && !old) {
-      co_return entry(object.handle, *directory, name, *object.attributes, as_of, ++changes_);
+      co_return entry(object.handle, *directory, name, *object.attributes, as_of, freshness_.count());
     }
-    as_of = changes_;
+    as_of = freshness_.now();
     auto got = co_await engine_->attributes(nullptr, object.handle);
     if (!got) co_return got.error();
     object.attributes = std::move(*got);
@@ -374,7 +262,7 @@ async::Task<Result<Entry>> FileSystem::make_directory(Caller caller, std::uint64
                                                       std::string name, std::uint32_t mode) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent, name);
+  Naming naming(freshness_, *parent, name);
   auto created = co_await engine_->make_directory(std::move(caller), (*parent)->handle, name, mode);
   co_return co_await entered(naming, std::move(created), *parent, std::move(name));
 }
@@ -383,7 +271,7 @@ async::Task<Result<Entry>> FileSystem::make_symlink(Caller caller, std::uint64_t
                                                     std::string text) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent, name);
+  Naming naming(freshness_, *parent, name);
   auto created = co_await engine_->make_symlink(std::move(caller), (*parent)->handle, name, std::move(text));
   co_return co_await entered(naming, std::move(created), *parent, std::move(name));
 }
@@ -392,7 +280,7 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
                                                  std::uint32_t mode, std::uint64_t device) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent, name);
+  Naming naming(freshness_, *parent, name);
   if (S_ISREG(mode)) {
     Engine::Creation how;
     how.mode = mode;
@@ -420,120 +308,23 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
   if (!inode) co_return inode.error();
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent, name);
-  const Naming linking(*this, *inode);  // it has a link more
+  Naming naming(freshness_, *parent, name);
+  const Naming linking(freshness_, *inode);  // it has a link more
   auto linked = co_await engine_->link(std::move(caller), (*inode)->handle, (*parent)->handle, name);
   co_return co_await entered(naming, std::move(linked), *parent, std::move(name));
-}
-
-/// The inode that the name leads to, if a file of it is open here.
-async::Task<Result<std::shared_ptr<Inode>>> FileSystem::open_target(Caller caller, FileHandle directory,
-                                                                    std::string name) {
-  std::shared_ptr<Inode> none;
-  if (engine_->open_files() == engine_->kept_files()) co_return none;
-  auto found = co_await find_name(std::move(caller), directory, std::move(name));
-  if (!found) co_return found.error();
-  if (!*found) co_return none;
-  auto inode = inodes_.find((*found)->handle);
-  if (!inode) co_return none;
-  // close(2) is over before CLOSE is: whoever then removes the file, and its directory, finds no hidden one.
-  while (!inode->open.empty() && std::ranges::all_of(inode->open, &OpenHandle::closing)) {
-    (void)co_await inode->settled.wait_until(async::TimePoint::max());
-  }
-  if (inode->open.empty()) co_return none;
-  co_return inode;
-}
-
-/// A name for the inode that nobody else has: the client id is in it, and the inode's number.
-Inode::Hidden FileSystem::hiding_place(const Inode& directory, const Inode& inode, const Caller& caller) {
-  char name[64];
-  std::snprintf(name, sizeof name, ".nfs%016llx%08llx",
-                static_cast<unsigned long long>(engine_->client_number() ^ inode.id),
-                static_cast<unsigned long long>(++last_hidden_));
-  Inode::Hidden out;
-  out.directory = directory.handle;
-  out.name = name;
-  out.caller = caller;
-  return out;
-}
-
-async::Task<void> FileSystem::remove_hidden(Inode::Hidden where) {
-  std::optional<Naming> naming;
-  if (auto directory = inodes_.find(where.directory)) naming.emplace(*this, std::move(directory), where.name);
-  auto removed =
-      co_await engine_->remove(std::move(where.caller), where.directory, where.name, Engine::Removed::file);
-  if (removed && naming) naming->gone(where.name);
-}
-
-/// The inode has the name until it is closed.
-async::Task<void> FileSystem::hidden(std::shared_ptr<Inode> inode, Inode::Hidden where) {
-  // The last one was closed meanwhile: nobody else would remove it.
-  if (inode->open.empty()) {
-    co_await remove_hidden(std::move(where));
-  } else {
-    inode->hidden.push_back(std::move(where));
-  }
-}
-
-/// The name leads to nothing any more, as far as is known.
-void FileSystem::unlinked(const Inode& directory, const std::string& name) {
-  unlinked_ = ++changes_;
-  const auto inode = inodes_.at(directory.id, name);
-  if (!inode) return;
-  inode->altered = changes_;
-  inodes_.displace(*inode);
-}
-
-async::Task<Status> FileSystem::hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
-                                     std::shared_ptr<Inode> inode) {
-  const Naming hiding(*this, inode);
-  Inode::Hidden where = hiding_place(*directory, *inode, caller);
-  auto renamed =
-      co_await engine_->rename(std::move(caller), directory->handle, name, directory->handle, where.name);
-  if (!renamed && is_refusal(renamed.error())) co_return renamed.error();
-  where.sure = renamed.has_value();
-  unlinked(*directory, name);
-  co_await hidden(std::move(inode), std::move(where));
-  if (!renamed) co_return renamed.error();
-  ++counters_.hidden;
-  co_return Status();
 }
 
 async::Task<Status> FileSystem::remove_file(Caller caller, std::uint64_t directory, std::string name) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent, name);
-  auto target = co_await open_target(caller, (*parent)->handle, name);
-  if (!target) co_return target.error();
-  // Another link of a file that is hidden already just goes.
-  if (*target && !(*target)->is_hidden()) {
-    auto done = co_await hide(std::move(caller), *parent, name, *target);
-    if (done) naming.gone(name);
-    co_return done;
-  }
-  co_return co_await remove_name(naming, std::move(caller), *parent, std::move(name), Engine::Removed::file);
+  co_return co_await removal_.remove_file(std::move(caller), *parent, std::move(name));
 }
 
 async::Task<Status> FileSystem::remove_directory(Caller caller, std::uint64_t directory, std::string name) {
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  Naming naming(*this, *parent, name);
-  co_return co_await remove_name(naming, std::move(caller), *parent, std::move(name),
-                                 Engine::Removed::directory);
+  co_return co_await removal_.remove_directory(std::move(caller), *parent, std::move(name));
 }
-
-async::Task<Status> FileSystem::remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
-                                            std::string name, Engine::Removed what) {
-  auto removed = co_await engine_->remove(std::move(caller), directory->handle, name, what);
-  if (!removed && is_refusal(removed.error())) co_return removed.error();
-  unlinked(*directory, name);
-  if (!removed) co_return removed.error();
-  naming.gone(name);
-  naming.brought(*removed);
-  co_return Status();
-}
-
-// ---- renaming ----
 
 async::Task<Status> FileSystem::rename(Caller caller, std::uint64_t from, std::string old_name,
                                        std::uint64_t to, std::string new_name) {
@@ -541,95 +332,13 @@ async::Task<Status> FileSystem::rename(Caller caller, std::uint64_t from, std::s
   if (!source) co_return source.error();
   auto target = find(to);
   if (!target) co_return target.error();
-  ++renames_;
-  Naming leaving(*this, *source, old_name);
-  std::optional<Naming> entering;
-  if (*source == *target) {
-    leaving.changes(new_name);
-  } else {
-    entering.emplace(*this, *target, new_name);
-  }
-  auto replaced = co_await open_target(caller, (*target)->handle, new_name);
-  if (!replaced) co_return replaced.error();
-  Renaming what;
+  Removal::Renaming what;
   what.caller = std::move(caller);
   what.source = *source;
   what.old_name = std::move(old_name);
   what.target = *target;
   what.new_name = std::move(new_name);
-  auto renamed = co_await rename_over(std::move(what), std::move(*replaced));
-  ++renames_;
-  if (!renamed) co_return renamed.error();
-  leaving.brought(renamed->source);
-  if (entering) entering->brought(renamed->target);
-  co_return Status();
-}
-
-async::Task<Result<Renamed>> FileSystem::rename_now(Renaming what) {
-  auto renamed = co_await engine_->rename(what.caller, what.source->handle, what.old_name,
-                                          what.target->handle, what.new_name);
-  if (!renamed && is_refusal(renamed.error())) co_return renamed;
-  const auto moved = inodes_.at(what.source->id, what.old_name);
-  unlinked(*what.target, what.new_name);
-  unlinked(*what.source, what.old_name);
-  if (renamed && moved) inodes_.place(*moved, what.target->id, what.new_name);
-  co_return renamed;
-}
-
-/// `replaced`, if there is one, is open here and loses the new name.
-async::Task<Result<Renamed>> FileSystem::rename_over(Renaming what, std::shared_ptr<Inode> replaced) {
-  if (!replaced || replaced->is_hidden()) co_return co_await rename_now(std::move(what));
-  auto source = co_await find_name(what.caller, what.source->handle, what.old_name);
-  if (!source) co_return source.error();
-  if (!*source) co_return refusal(ENOENT, "rename", what.old_name, "there is no such name");
-  // Two links of one file: POSIX has rename() do nothing then, and so do servers.
-  if ((*source)->handle == replaced->handle) co_return co_await rename_now(std::move(what));
-  const Naming replacing(*this, replaced);
-  // In a sticky directory the caller might make a link of somebody else's file and could not remove it.
-  if (what.target->sticky) co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
-  Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);
-  auto linked = co_await engine_->link(what.caller, replaced->handle, where.directory, where.name);
-  if (linked) co_return co_await rename_over_linked(std::move(what), std::move(replaced), std::move(where));
-  if (is_refusal(linked.error()))
-    co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
-  where.sure = false;
-  co_await hidden(std::move(replaced), std::move(where));
-  co_return linked.error();
-}
-
-/// The replaced file has its hidden name already, beside the one that it loses.
-async::Task<Result<Renamed>> FileSystem::rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
-                                                            Inode::Hidden where) {
-  auto renamed = co_await rename_now(std::move(what));
-  if (!renamed && is_refusal(renamed.error())) {
-    co_await remove_hidden(std::move(where));
-    co_return renamed;
-  }
-  // If it is not known whether it was renamed, the link does no harm until the file is closed.
-  ++counters_.hidden;
-  co_await hidden(std::move(replaced), std::move(where));
-  co_return renamed;
-}
-
-/// For servers without hard links: others find the name absent for a moment.
-async::Task<Result<Renamed>> FileSystem::rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced) {
-  Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);
-  auto away =
-      co_await engine_->rename(what.caller, where.directory, what.new_name, where.directory, where.name);
-  if (!away) co_return away.error();
-  auto renamed = co_await rename_now(what);
-  if (renamed) {
-    ++counters_.hidden;
-    co_await hidden(std::move(replaced), std::move(where));
-    co_return renamed;
-  }
-  // Wherever the hidden name may be the only one that is left, it stays, also behind the close: a file too
-  // many is better than one that is lost.
-  if (!is_refusal(renamed.error())) co_return renamed;
-  auto taken = co_await find_name(what.caller, where.directory, what.new_name);
-  if (!taken || *taken) co_return renamed;
-  (void)co_await engine_->rename(what.caller, where.directory, where.name, where.directory, what.new_name);
-  co_return renamed;
+  co_return co_await removal_.rename(std::move(what));
 }
 
 // ---- directories ----
@@ -650,7 +359,7 @@ async::Task<Result<std::shared_ptr<DirectoryHandle>>> FileSystem::open_directory
 async::Task<Status> FileSystem::read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie) {
   DirectoryHandle& at = *directory;
   if (cookie == 0) at.page.verifier = {};
-  const std::uint64_t as_of = changes_, names_as_of = at.inode->names.now();
+  const std::uint64_t as_of = freshness_.now(), names_as_of = at.inode->names.now();
   auto page = co_await engine_->list(at.caller, at.inode->handle, cookie, at.page.verifier);
   if (!page) co_return page.error();
   if (at.circle.closes_with_page(cookie, page->entries))
@@ -698,23 +407,15 @@ bool FileSystem::is_gone(const DirectoryHandle& directory, const Listed& listed)
 
 /// Whether this mount has changed what the page says of the entry, or told the kernel something newer.
 bool FileSystem::is_outdated(const DirectoryHandle& directory, const Listed& listed) const {
-  const std::uint64_t as_of = directory.as_of;
   const auto verdict = directory.inode->names.judge(listed.name, directory.names_as_of);
   if (verdict != NameChanges::Verdict::as_listed) return true;
-  // Which of its links a file has lost is not always known.
-  const Attributes& attributes = listed.attributes;
-  if (attributes.links > 1 && attributes.type != FileType::directory && unlinked_ > as_of) return true;
-  const auto known = inodes_.find(*listed.handle);
-  if (!known) return forgotten_ > as_of;
-  // What has been written has another size by now than the server said.
-  if (!known->writes.empty() || known->naming != 0) return true;
-  return std::max({known->changed, known->altered, known->told}) > as_of;
+  return freshness_.is_outdated(listed.attributes, inodes_.find(*listed.handle).get(), directory.as_of);
 }
 
 Entry FileSystem::entry_of(const DirectoryHandle& directory, const Listed& listed) {
   if (!listed.handle || is_outdated(directory, listed)) return {};
   const Seconds age = loop().now() - directory.came;
-  if (valid(listed.attributes) <= age) return {};
+  if (freshness_.valid(listed.attributes) <= age) return {};
   Entry out = entry(*listed.handle, *directory.inode, listed.name, listed.attributes, directory.as_of,
                     directory.as_of);
   out.attributes_valid -= age;
@@ -762,7 +463,7 @@ async::Task<Status> FileSystem::set_xattr(Caller caller, std::uint64_t id, std::
   auto mode = XattrMode::either;
   if ((flags & XATTR_CREATE) != 0) mode = XattrMode::create;
   if ((flags & XATTR_REPLACE) != 0) mode = XattrMode::replace;
-  const Naming naming(*this, *inode);
+  const Naming naming(freshness_, *inode);
   co_return co_await engine_->set_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()),
                                         std::move(value), mode);
 }
@@ -771,7 +472,7 @@ async::Task<Status> FileSystem::remove_xattr(Caller caller, std::uint64_t id, st
   auto inode = find(id);
   if (!inode) co_return inode.error();
   if (auto allowed = refused_xattr(name); !allowed) co_return allowed;
-  const Naming naming(*this, *inode);
+  const Naming naming(freshness_, *inode);
   co_return co_await engine_->remove_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
 }
 

@@ -1,39 +1,24 @@
 // A mounted file system: what a kernel's requests become for a protocol's engine (engine/engine.h).
 //
 // Inodes are numbers (inodes.h); every operation names the caller whose rights count. Each is one round trip
-// where the server lets it be.
+// where the server lets it be. What it takes beside that are parts of their own, which FileSystem owns:
+//   Freshness    freshness.h     what is known of attributes, and for how long
+//   WriteBehind  write_behind.h  writes that are answered before they are on the server
+//   Removal      removal.h       names that are taken from files which are open here
 //
 // Consistency is close-to-open, as with every NFS client. open() brings the change attribute; where it is
 // another than that of what the kernel has cached, the kernel is told to drop it. close() and fsync() end
-// when the data is on the server's disk. In between attributes and names are believed for the times of
-// Options, longer the longer the file has not changed.
+// when the data is on the server's disk. In between attributes and names are believed for a while. A file
+// that has a read delegation is opened and closed without a word to the server, kept open for that behind its
+// last close (Engine::keep_delegated).
 //
-// Attributes of a directory come along with what changes it, those of a file with what makes its data safe.
-// They are kept for the kernel, which drops its own then and asks again.
+// Whatever has to see earlier writes waits for those that were answered when it began: reading, locks, setting
+// attributes and the like. Whoever only asks for attributes need not.
 //
-// A read delegation is better than times: while a file has one its attributes are answered here, and it is
-// opened and closed without a word to the server, kept open for that behind its last close
-// (Engine::keep_delegated). What the kernel was told then holds for as long as the lease, or until the
-// delegation is recalled, when it is told to forget (on_doubt()).
-//
-// Writes are answered when they are on their way (write-behind), of all files as many bytes as keep the
-// server busy (write_window.h). Small ones that follow each other are gathered first, for some milliseconds
-// or until somebody wants to see them. Later operations on the file do: reading, locks, setting attributes
-// and the like wait for the writes that were answered when they began (pending_writes.h). Whoever only asks
-// for attributes need not: all that is told of a file goes through attributed(), which knows where its writes
-// end.
-//
-// The error of a late write is told by the next fsync() and close() of each open file (late_errors.h). What
-// was lost is in no cache then, and until one of them goes well writes are answered when they are on disk.
-//
-// O_APPEND is the server's end of file, not the kernel's: it is asked for unless writes of ours are under
-// way. A file that is open for appending only has no pages in the kernel (OpenHandle::uncached); one that is
-// open for reading, too, has, and they are dropped where the kernel was wrong about the end.
-//
-// A file that is removed or replaced while it is open here lives on under a name of its own (".nfs…") until
-// its last close, since the server does not know that it is open. One that is replaced gets that name as a
-// second link first: then the name is never absent, and a rename that fails has changed nothing. Where the
-// server makes no such link the file is renamed, and back if need be.
+// The kernel keeps pages of what it reads and writes, in places where it believes them to belong. A file that
+// is open for appending only has none (OpenHandle::uncached); one that is open for reading, too, has, and they
+// are dropped where the kernel was wrong about the end. They also are where data was lost, and where O_DIRECT
+// passed them by.
 //
 // The kernel opens files by number, on the strength of a name that it may have believed for a while. An inode
 // remembers the place that it was found in, and the server looks the name up again while it opens the file:
@@ -50,11 +35,8 @@
 // Confined to the loop's thread. Tasks may not outlive the FileSystem.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -64,35 +46,20 @@
 #include "engine/cookie_loop.h"
 #include "engine/engine.h"
 #include "fs/counters.h"
+#include "fs/freshness.h"
 #include "fs/inodes.h"
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
-#include "fs/write_window.h"
+#include "fs/options.h"
+#include "fs/removal.h"
+#include "fs/write_behind.h"
 
 namespace nfsrdma::fs {
-
-using Seconds = std::chrono::duration<double>;
-
-struct Options {
-  std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
-  std::size_t most_ahead = 8U << 20;  ///< bytes that are read ahead of one reader
-  Seconds file_min{3}, file_max{60}, directory_min{30}, directory_max{60};  ///< acregmin …
-  bool negative_names = true;         ///< lookupcache=all: names that are not there are believed, too
-  bool names = true;                  ///< lookupcache=none: no name is
-  bool sync = false;                  ///< every write is on the server's disk when it is answered
-  bool close_to_open = true;          ///< cto
-  std::size_t most_delegated = 1000;  ///< files that are kept open for their delegations alone
-};
 
 struct Entry {
   std::uint64_t inode = 0;  ///< 0: there is no such name, which may be believed for `name_valid`
   Attributes attributes;
   Seconds attributes_valid{0}, name_valid{0};
-};
-
-struct Attributed {
-  Attributes attributes;
-  Seconds valid{0};
 };
 
 struct OpenedFile {
@@ -225,7 +192,7 @@ class FileSystem {
 
   /// `sink`: told of an inode whose attributes are not to be believed any more, though their time has not run
   /// out.
-  void on_doubt(std::function<void(std::uint64_t)> sink) { doubt_ = std::move(sink); }
+  void on_doubt(std::function<void(std::uint64_t)> sink) { freshness_.on_doubt(std::move(sink)); }
 
   /// `sink`: ends when the kernel has dropped its pages of the inode from `offset` on (`length` 0: to the
   /// end).
@@ -235,7 +202,7 @@ class FileSystem {
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Holdings holdings() const;
-  [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
+  [[nodiscard]] std::size_t bytes_behind() const { return writes_.bytes_behind(); }
   [[nodiscard]] async::Loop& loop() const { return loop_; }
 
  private:
@@ -243,145 +210,25 @@ class FileSystem {
   [[nodiscard]] std::optional<Place> place_of(const Inode& inode) const;
   static bool is_second_try(Inode& inode, std::uint32_t thread);
   static void refused_by_name(Inode& inode, std::uint32_t thread);
-  void tell(Inode& inode, const Attributes& attributes, std::uint64_t when);
-  /// `as_of`: changes_ as it was when the attributes were asked for, here and below. `when`: as it was when
-  /// they came.
+  /// `as_of`: Freshness::now() as it was when the attributes were asked for, here and below. `when`: as it was
+  /// when they came.
   async::Task<Result<Entry>> find_again(Caller caller, std::uint64_t id);
   async::Task<Result<Entry>> find_above(Caller caller, std::uint64_t directory);
   Entry found_again(const FileHandle& handle, const Attributes& told, std::uint64_t as_of);
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
               const Attributes& told, std::uint64_t as_of, std::uint64_t when);
-  [[nodiscard]] Seconds valid(const Attributes& attributes) const;
-  Seconds valid(Inode& inode, const Attributes& attributes);
-  void delegation_ended(const FileHandle& handle);
   [[nodiscard]] Entry absent() const;
-  /// What the server said of it, as it is to be told: nothing else is.
-  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of);
-  [[nodiscard]] Attributed corrected(Inode& inode, const Attributes& told, std::uint64_t as_of);
-  [[nodiscard]] std::optional<Attributed> while_writing(Inode& inode);
-  void learn(Inode& inode, const Attributes& told);
-  Inode::Hidden hiding_place(const Inode& directory, const Inode& inode, const Caller& caller);
-  async::Task<void> hidden(std::shared_ptr<Inode> inode, Inode::Hidden where);
-  async::Task<void> remove_hidden(Inode::Hidden where);
-  async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
-                           std::shared_ptr<Inode> inode);
-  /// None: there is no such name.
-  async::Task<Result<std::optional<Object>>> find_name(Caller caller, FileHandle directory, std::string name);
-  async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
-                                                          std::string name);
-  /// A rename that is under way.
-  struct Renaming {
-    Caller caller;
-    std::shared_ptr<Inode> source;
-    std::string old_name;
-    std::shared_ptr<Inode> target;
-    std::string new_name;
-  };
-  async::Task<Result<Renamed>> rename_over(Renaming what, std::shared_ptr<Inode> replaced);
-  async::Task<Result<Renamed>> rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
-                                                  Inode::Hidden where);
-  async::Task<Result<Renamed>> rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced);
-  async::Task<Result<Renamed>> rename_now(Renaming what);
-  void unlinked(const Inode& directory, const std::string& name);
   async::Task<Status> read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
   [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
-  void changed_here(Inode& inode);
-  void resized(Inode& inode);
-  void others_may_have_changed(Inode& inode);
-  void lost(Inode& inode, const Error& error);
+  void forget_pages(Inode& inode);
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
-  /// Ends when the writes have that were answered when it began.
-  async::Task<void> settle(Inode& inode);
-  /// Those with numbers up to `last`.
-  async::Task<void> settle(Inode& inode, std::uint64_t last);
   async::Task<bool> settle_or_cancel(std::shared_ptr<OpenHandle> file,
                                      std::shared_ptr<locking::LockWait> wait);
-  async::Task<void> one_settled(Inode& inode);
-  async::Task<Status> commit_all(std::shared_ptr<OpenHandle> file, std::optional<Attributes>* after);
-  async::Task<Status> save(std::shared_ptr<OpenHandle> file);
-  async::Task<Status> make_safe(std::shared_ptr<OpenHandle> file);
-  /// While one lives, this mount makes or removes names in the directory or changes it otherwise: what is
-  /// known of it is not fresh. What came along with the one that ends last is.
-  class Naming {
-   public:
-    Naming(FileSystem& files, std::shared_ptr<Inode> directory)
-        : files_(files),
-          directory_(std::move(directory)),
-          number_(++directory_->named),
-          as_of_(files.changes_) {
-      ++directory_->naming;
-      ++files_.namings_;
-      directory_->fresh.reset();
-      directory_->altered = ++files_.changes_;
-    }
-    Naming(FileSystem& files, std::shared_ptr<Inode> directory, const std::string& name)
-        : Naming(files, std::move(directory)) {
-      changes(name);
-    }
-    ~Naming() {
-      for (const Name& name : names_) directory_->names.end(name.name, name.gone);
-      directory_->altered = ++files_.changes_;
-      --directory_->naming;
-      ++files_.namings_;
-    }
-    Naming(const Naming&) = delete;
-    Naming& operator=(const Naming&) = delete;
-    void changes(const std::string& name) {
-      names_.push_back({name, false});
-      directory_->names.begin(name);
-    }
-    /// It is surely not there any more.
-    void gone(const std::string& name) {
-      const auto found = std::ranges::find(names_, name, &Name::name);
-      if (found != names_.end()) found->gone = true;
-    }
-    void brought(const std::optional<Attributes>& attributes) {
-      if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
-      files_.keep_fresh(*directory_, *attributes, files_.freshness(*directory_));
-    }
-    /// Of attributes that it brings.
-    [[nodiscard]] std::uint64_t as_of() const { return as_of_; }
-
-   private:
-    struct Name {
-      std::string name;
-      bool gone;
-    };
-    FileSystem& files_;
-    const std::shared_ptr<Inode> directory_;
-    const std::uint64_t number_;
-    const std::uint64_t as_of_;
-    std::vector<Name> names_;
-  };
-  async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
-                                  std::string name, Engine::Removed what);
   async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
                                   std::uint64_t as_of);
   async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::shared_ptr<Inode> directory,
                                      std::string name);
-  [[nodiscard]] std::uint64_t freshness(const Inode& inode) const;
-  /// `as_of`: what freshness() is if nothing has changed it since they were had; else they are not kept.
-  void keep_fresh(Inode& inode, const Attributes& told, std::uint64_t as_of);
-  [[nodiscard]] std::optional<Attributed> fresh(const Inode& inode) const;
-  /// Its attributes, once all that was written here is on the server. `as_of`: as with keep_fresh().
-  void is_as_written(Inode& inode, const std::optional<Attributes>& after, std::uint64_t as_of);
-  using Bytes = std::span<const std::byte>;
-  async::Task<Status> write_out(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                std::uint64_t offset, Stability stability,
-                                std::optional<Attributes>* after = nullptr);
-  /// Its place among the inode's, until it is done.
-  using Pending = PendingWrites::Place;
-  async::Task<void> wait_for_turn(Inode& inode, Pending pending);
-  async::Task<void> wait_for_room(std::size_t size);
-  static std::optional<std::uint64_t> known_end(const Inode& inode);
-  async::Task<Result<std::uint64_t>> find_end(std::shared_ptr<OpenHandle> file);
-  async::Task<Status> write_through(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                    Pending pending, Stability stability);
-  void accept(Inode& inode, Pending pending, std::size_t size);
-  void ended(Inode& inode, Pending pending, bool written);
-  void send_behind(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
-                   Pending pending);
-  [[nodiscard]] bool too_much_behind(std::size_t size) const;
+  using Bytes = WriteBehind::Bytes;
   /// What a write was asked for, and what the kernel read meanwhile.
   struct Writing {
     int flags = 0;
@@ -394,12 +241,6 @@ class FileSystem {
   async::Task<void> drop_free_pages(Inode& inode);
   async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how, std::uint64_t offset,
                                      std::size_t size);
-  async::Task<void> write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                 Pending pending, Stability stability);
-  bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
-  void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending);
-  void send_gathered(Inode& inode, Stability stability = Stability::unstable);
-  async::Task<void> send_old_gathered();
   [[nodiscard]] Status refused_xattr(const std::string& name) const;
 
   const std::shared_ptr<Engine> engine_;
@@ -407,34 +248,13 @@ class FileSystem {
   const Options options_;
   Numbering numbering_;
   Counters counters_;
+  Freshness freshness_;
   Inodes inodes_;
-  /// Small writes of one open file that follow each other, until they are sent as one.
-  struct Gathered {
-    std::shared_ptr<OpenHandle> file;
-    std::vector<std::byte> data;
-    Pending pending;
-    async::TimePoint begun;
-  };
-  /// In an order that is the same in each run of the same work: not that of addresses.
-  struct ByNumber {
-    bool operator()(const Inode* a, const Inode* b) const { return a->id < b->id; }
-  };
-  std::map<Inode*, Gathered, ByNumber> gathered_;
-  bool sending_old_ = false;  // send_old_gathered() runs
-  std::uint64_t sending_task_ = 0;
-  std::size_t behind_ = 0;  // bytes that were answered and are not with the server
-  WriteWindow window_;      // for them
-  async::Event less_behind_;
-  std::function<void(std::uint64_t)> doubt_;
+  WriteBehind writes_;
+  Removal removal_;
   DropPages drop_pages_;
   unsigned closing_ = 0;  // close()s under way
   async::Event none_closing_;
-  std::uint64_t last_hidden_ = 0;
-  std::uint64_t renames_ = 0;
-  std::uint64_t changes_ = 0;    // by this mount, and of what it knows: tells what came before what
-  std::uint64_t namings_ = 0;    // Namings begun and ended
-  std::uint64_t unlinked_ = 0;   // of changes_, the last that took a name from a file
-  std::uint64_t forgotten_ = 0;  // and the last to an inode that nobody knows any more
 };
 
 }  // namespace nfsrdma::fs

@@ -7,21 +7,13 @@
 #include <cerrno>
 #include <utility>
 
-#include "async/all.h"
-#include "async/buggify.h"
 #include "async/under_way.h"
 #include "fs/file_system.h"
 
 namespace nfsrdma::fs {
 namespace {
 
-/// Writes below this are worth a copy.
-constexpr std::size_t kGatherBelow = 64U << 10;
-constexpr std::uint32_t kLeastPiece = 512;
-constexpr auto kGatherFor = std::chrono::milliseconds(10);
 constexpr auto kDropFor = std::chrono::milliseconds(10);
-/// So often a WRITE of a file brings its attributes, for those who ask while others are under way.
-constexpr auto kBringEvery = std::chrono::milliseconds(100);
 
 Access access_of(int flags) {
   switch (flags & O_ACCMODE) {
@@ -50,7 +42,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
                                                  std::uint32_t thread) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  const std::uint64_t as_of = freshness(**inode);
+  const std::uint64_t version = freshness_.version(**inode);
   std::optional<Place> found_at;
   if (!is_second_try(**inode, thread)) found_at = place_of(**inode);
   const bool by_name = found_at.has_value();
@@ -63,7 +55,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   const std::optional<Attributes>& told = opened->object.attributes;
   // Close-to-open: nothing from before counts any more.
   (*inode)->fresh.reset();
-  if (told) keep_fresh(**inode, *told, as_of);
+  if (told) freshness_.keep(**inode, *told, version);
   OpenedFile out;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, *inode, std::move(opened->file), caller,
                                             options_.rsize, options_.most_ahead);
@@ -90,7 +82,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   how.mode = mode;
   how.exclusive = (flags & O_EXCL) != 0;
   how.truncate = (flags & O_TRUNC) != 0;
-  Naming naming(*this, *parent, name);
+  Naming naming(freshness_, *parent, name);
   auto opened = co_await engine_->open_at(caller, (*parent)->handle, name, access_of(flags), how);
   if (!opened) co_return opened.error();
   naming.brought(opened->directory);
@@ -99,7 +91,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   OpenedFile out;
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
-  if (how.truncate) resized(*inode);  // it may have been there before
+  if (how.truncate) freshness_.resized(*inode);  // it may have been there before
   inode->cached_change = out.entry.attributes.change;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, std::move(inode), std::move(opened->file),
                                             caller, options_.rsize, options_.most_ahead);
@@ -107,58 +99,10 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   co_return out;
 }
 
-/// Of all who have the file open: what others wrote of it is to be safe, too. The file's own comes first.
-async::Task<Status> FileSystem::commit_all(std::shared_ptr<OpenHandle> file,
-                                           std::optional<Attributes>* after) {
-  std::vector<ServerFileRef> others;
-  for (const OpenHandle* handle : file->inode().open) {
-    if (handle != file.get() && handle->file()->has_unstable_data()) others.push_back(handle->file());
-  }
-  Status done = co_await file->file()->commit(after);
-  for (const ServerFileRef& other : others) {
-    if (!other->has_unstable_data()) continue;
-    auto committed = co_await other->commit(nullptr);
-    if (done) done = std::move(committed);
-  }
-  co_return done;
-}
-
-/// What was written of it before is on the server's disk; late errors are not heeded.
-async::Task<Status> FileSystem::save(std::shared_ptr<OpenHandle> file) {
-  Inode& inode = file->inode();
-  // All of a small file in one go, without a COMMIT behind it.
-  const bool all = inode.writes.answered() == 1 && !file->file()->has_unstable_data();
-  send_gathered(inode, all ? Stability::on_disk : Stability::unstable);
-  co_await settle(inode);
-  const std::uint64_t as_of = inode.changed, fresh = freshness(inode);
-  std::optional<Attributes> after;
-  auto committed = co_await commit_all(file, &after);
-  if (!committed) co_return committed;
-  // What this mount wrote is what its kernel has: the next open need not drop it. Not where some was lost.
-  if (inode.failing || inode.synced == as_of || inode.changed != as_of) co_return Status();
-  if (!after) {
-    auto now = co_await file->file()->attributes();
-    if (now) after = std::move(*now);
-  }
-  if (inode.changed == as_of) is_as_written(inode, after, fresh);
-  co_return Status();
-}
-
 async::Task<Status> FileSystem::sync(std::shared_ptr<OpenHandle> file, Heard heard) {
-  auto saved = co_await save(file);
+  auto saved = co_await writes_.save(file);
   if (heard && !heard()) co_return saved;
-  auto done = file->errors.at_fsync();
-  if (done) done = std::move(saved);
-  if (done) file->inode().failing = false;
-  co_return done;
-}
-
-void FileSystem::is_as_written(Inode& inode, const std::optional<Attributes>& after, std::uint64_t as_of) {
-  if (!after) return;
-  // Once data was lost the next open begins anew, which has the kernel drop its pages.
-  if (inode.cached_change || inode.errors.count() == 0) inode.cached_change = after->change;
-  inode.synced = inode.changed;
-  keep_fresh(inode, *after, as_of);
+  co_return WriteBehind::told_at_fsync(*file, std::move(saved));
 }
 
 async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner,
@@ -166,19 +110,16 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
   const bool writes = file->file()->access() != Access::read;
   Status done;
   if (writes) {
-    done = co_await save(file);
+    done = co_await writes_.save(file);
   } else if (file->file()->knows_owner(lock_owner)) {
-    (void)co_await make_safe(file);  // those who may write hear how that went
+    (void)co_await writes_.make_safe(file);  // those who may write hear how that went
   }
   if (file->file()->knows_owner(lock_owner)) {
     auto released = co_await file->file()->release_locks(lock_owner);
     if (!released && done) done = released;
   }
   if (!writes || (heard && !heard())) co_return done;
-  auto late = file->errors.at_close(lock_owner);
-  if (!late) co_return late;
-  if (done) file->inode().failing = false;
-  co_return done;
+  co_return WriteBehind::told_at_close(*file, lock_owner, std::move(done));
 }
 
 async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
@@ -193,101 +134,23 @@ async::Task<void> FileSystem::closed() {
 }
 
 async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
-  co_await settle(file->inode());
+  co_await writes_.settle(file->inode());
   const auto inode = file->shared_inode();
   file->drop_ahead();
   auto closed = co_await engine_->close(file->file());
   std::erase(inode->open, file.get());
   inode->settled.notify_all();
-  if (inode->open.empty()) {
-    const auto hidden = std::exchange(inode->hidden, {});
-    for (const Inode::Hidden& where : hidden) co_await remove_hidden(where);
-  }
+  if (inode->open.empty()) co_await removal_.closed(inode);
   co_return closed;
 }
 
 // ---- reading, writing ----
 
-void FileSystem::changed_here(Inode& inode) {
-  inode.fresh.reset();
-  for (OpenHandle* handle : inode.open) handle->drop_ahead();
-  ++inode.contents;
-  inode.changed = ++changes_;
-  // The server clears set-id bits of a file that is written: a kernel that believed in them would still run
-  // it with them. Whoever asks waits for the write.
-  if (std::exchange(inode.set_id, false) && doubt_) doubt_(inode.id);
-}
-
-/// By something else than a write: what writes have made of the size is no more.
-void FileSystem::resized(Inode& inode) {
-  changed_here(inode);
-  inode.resized = inode.changed;
-  inode.writes.forget_ended();
-  inode.brought.reset();
-  inode.append_at.reset();
-}
-
-/// A lock was had, under which others may have written.
-void FileSystem::others_may_have_changed(Inode& inode) {
-  changed_here(inode);
-  inode.brought.reset();
-  inode.append_at.reset();
-}
-
-/// Data that somebody was told is written is not, and will not be. Nobody shall find it in a cache.
-void FileSystem::lost(Inode& inode, const Error& error) {
-  inode.errors.add(error);
-  inode.failing = true;
-  inode.cached_change.reset();
-  resized(inode);
-  if (doubt_) doubt_(inode.id);
+/// The kernel shall not find in its caches what is not on the server.
+void FileSystem::forget_pages(Inode& inode) {
+  freshness_.doubt(inode);
   inode.paged = false;
   if (drop_pages_) loop().spawn(drop_pages_(inode.id, 0, 0));
-}
-
-async::Task<void> FileSystem::settle(Inode& inode) {
-  return settle(inode, inode.writes.last_number());
-}
-
-async::Task<void> FileSystem::settle(Inode& inode, std::uint64_t last) {
-  for (;;) {
-    const auto gathered = gathered_.find(&inode);
-    if (gathered != gathered_.end() && gathered->second.pending->number <= last) send_gathered(inode);
-    if (!inode.writes.any_answered(last, 0, ~std::uint64_t{0})) co_return;
-    co_await inode.settled.wait_until(async::TimePoint::max());
-  }
-}
-
-/// One of the writes that are under way has ended.
-async::Task<void> FileSystem::one_settled(Inode& inode) {
-  send_gathered(inode);
-  const std::uint64_t before = inode.ended;
-  while (inode.ended == before && !inode.writes.empty()) {
-    co_await inode.settled.wait_until(async::TimePoint::max());
-  }
-}
-
-/// Earlier writes that touch the range of this one would be overtaken.
-async::Task<void> FileSystem::wait_for_turn(Inode& inode, Pending pending) {
-  while (inode.writes.any_before(pending)) {
-    const auto gathered = gathered_.find(&inode);
-    const bool ours = gathered != gathered_.end() && gathered->second.pending->number < pending->number &&
-                      gathered->second.pending->touches(pending->offset, pending->end);
-    if (ours) send_gathered(inode);
-    co_await inode.settled.wait_until(async::TimePoint::max());
-  }
-}
-
-bool FileSystem::too_much_behind(std::size_t size) const {
-  return behind_ != 0 && (behind_ + size > window_.bytes() || async::buggify(loop_));
-}
-
-async::Task<void> FileSystem::wait_for_room(std::size_t size) {
-  ++counters_.behind_waits;
-  while (too_much_behind(size)) {
-    while (!gathered_.empty()) send_gathered(*gathered_.begin()->first);
-    co_await less_behind_.wait_until(async::TimePoint::max());
-  }
 }
 
 namespace {
@@ -311,7 +174,7 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
   std::optional<Paging> paging;
   if (!file->direct && !file->uncached) paging.emplace(inode);
   // Not only the range: a write behind it says that the file does not end there.
-  co_await settle(inode);
+  co_await writes_.settle(inode);
   const auto age = std::max(options_.file_max, Seconds(1));
   auto got = co_await file->read(offset, size,
                                  loop().now() - std::chrono::duration_cast<async::Clock::duration>(age));
@@ -320,213 +183,11 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
   co_return got;
 }
 
-namespace {
-/// Holds on to the file, for a task that outlives whoever began it.
-async::Task<Status> write_piece(ServerFileRef file, async::Memory memory, std::span<const std::byte> data,
-                                std::uint64_t offset, Stability stability, std::optional<Attributes>* after,
-                                Counters& counters) {
-  ++counters.server_writes;
-  auto count = co_await file->write(data, std::move(memory), offset, stability, after);
-  if (!count) co_return count.error();
-  counters.server_bytes_written += *count;
-  co_return Status();
-}
-}  // namespace
-
-async::Task<Status> FileSystem::write_out(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                          std::uint64_t offset, Stability stability,
-                                          std::optional<Attributes>* after) {
-  const std::size_t most = async::buggify(loop()) ? kLeastPiece : options_.wsize;
-  if (data.size() <= most) {
-    co_return co_await write_piece(file->file(), std::move(memory), data, offset, stability, after,
-                                   counters_);
-  }
-  std::vector<async::Task<Status>> pieces;
-  for (std::size_t at = 0; at < data.size(); at += most) {
-    const auto length = std::min<std::size_t>(data.size() - at, most);
-    pieces.push_back(write_piece(file->file(), memory, data.subspan(at, length), offset + at, stability,
-                                 nullptr, counters_));
-  }
-  const auto results = co_await async::all(loop(), std::move(pieces));
-  for (const Status& result : results) {
-    if (!result) co_return result;
-  }
-  co_return Status();
-}
-
-void FileSystem::accept(Inode& inode, Pending pending, std::size_t size) {
-  pending->answered = true;
-  behind_ += size;
-  // What was read ahead while it waited is from before it.
-  changed_here(inode);
-}
-
-void FileSystem::ended(Inode& inode, Pending pending, bool written) {
-  changed_here(inode);
-  inode.writes.end(pending, written, inode.changed);
-  ++inode.ended;
-  inode.settled.notify_all();
-}
-
-namespace {
-bool is_earlier(const Time& a, const Time& b) {
-  return a.seconds != b.seconds ? a.seconds < b.seconds : a.nanoseconds < b.nanoseconds;
-}
-}  // namespace
-
-async::Task<void> FileSystem::write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
-                                           Pending pending, Stability stability) {
-  Inode& inode = file->inode();
-  // The WRITE itself counts twice, as it begins and as it ends.
-  const std::uint64_t as_of = freshness(inode) + 2;
-  const bool on_disk = stability == Stability::on_disk;
-  std::optional<Attributes> after;
-  Inode::Brought brought;
-  brought.as_of = changes_;
-  brought.namings = namings_;
-  const bool tell = on_disk || loop().now() - inode.wanted_at >= kBringEvery;
-  if (tell) inode.wanted_at = loop().now();
-  const async::TimePoint begun = loop().now();
-  const bool full = behind_ > window_.bytes() / 2;
-  auto done =
-      co_await write_out(file, std::move(memory), data, pending->offset, stability, tell ? &after : nullptr);
-  if (done) window_.ended(data.size(), full, loop().now() - begun, loop().now());
-  ended(inode, pending, static_cast<bool>(done));
-  if (!done) {
-    lost(inode, done.error());
-  } else if (after) {
-    brought.attributes = *after;
-    brought.when = loop().now();
-    if (inode.writes.empty() && on_disk) {
-      is_as_written(inode, after, as_of);
-    } else {
-      keep_fresh(inode, *after, as_of);
-    }
-    // Answers overtake each other: times do not go back, unless somebody set them.
-    const auto& known = inode.brought;
-    if (!known || known->namings < brought.namings ||
-        !is_earlier(after->modified, known->attributes.modified)) {
-      inode.brought = std::move(brought);
-    }
-  }
-  behind_ -= data.size();
-  less_behind_.notify_all();
-}
-
-// ---- gathering ----
-
-/// Whether the write could be added to what the file has gathered.
-bool FileSystem::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset) {
-  const auto found = gathered_.find(&file->inode());
-  if (found == gathered_.end()) return false;
-  Gathered& gathered = found->second;
-  const std::size_t most = options_.wsize;
-  if (gathered.file != file || offset != gathered.pending->end || gathered.data.size() + data.size() > most ||
-      too_much_behind(data.size()) ||
-      file->inode().writes.any_other(gathered.pending, offset, offset + data.size())) {
-    return false;
-  }
-  gathered.data.insert(gathered.data.end(), data.begin(), data.end());
-  file->inode().writes.extend(gathered.pending, data.size());
-  accept(file->inode(), gathered.pending, data.size());
-  if (gathered.data.size() == most) send_gathered(file->inode());
-  return true;
-}
-
-void FileSystem::gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending) {
-  send_gathered(file->inode());  // another place, or another's
-  Gathered& gathered = gathered_[&file->inode()];
-  gathered.file = file;
-  gathered.data.assign(data.begin(), data.end());
-  gathered.pending = pending;
-  gathered.begun = loop().now();
-  if (!sending_old_) sending_task_ = loop().spawn(send_old_gathered());
-}
-
-void FileSystem::send_gathered(Inode& inode, Stability stability) {
-  auto found = gathered_.extract(&inode);
-  if (!found) return;
-  Gathered& gathered = found.mapped();
-  const auto whole = std::make_shared<std::vector<std::byte>>(std::move(gathered.data));
-  const Bytes data(*whole);
-  async::Memory memory{{whole, whole->data()}, whole->capacity()};
-  loop().spawn(write_behind(std::move(gathered.file), std::move(memory), data, gathered.pending, stability));
-}
-
-async::Task<void> FileSystem::send_old_gathered() {
-  sending_old_ = true;
-  while (!gathered_.empty()) {
-    co_await loop().sleep_for(kGatherFor);
-    const auto old = loop().now() - kGatherFor;
-    std::vector<Inode*> due;
-    for (const auto& [inode, gathered] : gathered_) {
-      if (gathered.begun <= old) due.push_back(inode);
-    }
-    for (Inode* inode : due) send_gathered(*inode);
-  }
-  sending_old_ = false;
-}
-
-namespace {
-/// Holds `data` in about as much memory as it takes: it may have to be held for long.
-void fit(async::MemoryPool& pool, async::Memory& memory, std::span<const std::byte>& data) {
-  if (memory.data && data.size() >= memory.size / 4 * 3) return;
-  async::Memory copy = pool.take(data.size());
-  std::ranges::copy(data, copy.data.get());
-  data = {copy.data.get(), data.size()};
-  memory = std::move(copy);
-}
-}  // namespace
-
-// ---- appending ----
-
 bool FileSystem::Writing::appends() const {
   return (flags & O_APPEND) != 0;
 }
 bool FileSystem::Writing::is_stable() const {
   return (flags & (O_SYNC | O_DSYNC)) != 0;
-}
-
-/// The end of the file as far as it is known without asking: while appends of ours are under way nobody else
-/// can say better where the next one goes.
-std::optional<std::uint64_t> FileSystem::known_end(const Inode& inode) {
-  if (!inode.append_at || !inode.writes.any_append()) return std::nullopt;
-  return std::max(*inode.append_at, inode.writes.furthest());
-}
-
-/// Those who want the same wait for it, first come first served.
-async::Task<Result<std::uint64_t>> FileSystem::find_end(std::shared_ptr<OpenHandle> file) {
-  Inode& inode = file->inode();
-  while (inode.finding_end) co_await inode.settled.wait_until(async::TimePoint::max());
-  if (const auto known = known_end(inode)) co_return *known;
-  const async::Flagged finding(inode.finding_end, inode.settled);
-  for (;;) {
-    const std::uint64_t as_of = changes_;
-    auto now = co_await file->file()->attributes();
-    if (!now) co_return now.error();
-    learn(inode, *now);
-    if (inode.resized > as_of) continue;
-    co_return std::max({now->size, inode.writes.written_since(as_of).value_or(0), inode.writes.furthest()});
-  }
-}
-
-// ---- writing ----
-
-async::Task<Status> FileSystem::write_through(std::shared_ptr<OpenHandle> file, async::Memory memory,
-                                              Bytes data, Pending pending, Stability stability) {
-  Inode& inode = file->inode();
-  if (stability == Stability::unstable) fit(loop_.memory(), memory, data);
-  auto done = co_await write_out(file, std::move(memory), data, pending->offset, stability);
-  ended(inode, pending, static_cast<bool>(done));
-  co_return done;
-}
-
-void FileSystem::send_behind(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
-                             Pending pending) {
-  accept(file->inode(), pending, data.size());
-  if (data.size() < kGatherBelow && !async::buggify(loop())) return gather(file, data, pending);
-  fit(loop_.memory(), memory, data);
-  loop().spawn(write_behind(file, std::move(memory), data, pending, Stability::unstable));
 }
 
 async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
@@ -538,30 +199,16 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
   how.page_reads = inode.page_reads;
   how.paging = inode.paging != 0;
   if (how.appends()) {
-    auto end = co_await find_end(file);
+    auto end = co_await writes_.place_append(file, data.size());
     if (!end) co_return end.error();
     offset = *end;
-    inode.append_at = offset + data.size();
   }
   ++counters_.writes;
   counters_.bytes_written += data.size();
-  const bool stable = options_.sync || inode.failing || how.is_stable();
-  const bool through = stable || file->direct || async::buggify(loop());
-  counters_.writes_behind += through ? 0 : 1;
-  Status done;
-  if (through || !add_to_gathered(file, data, offset)) {
-    const Pending pending = inode.writes.begin(offset, data.size());
-    pending->append = how.appends();
-    changed_here(inode);
-    if (inode.writes.any_before(pending)) co_await wait_for_turn(inode, pending);
-    if (through) {
-      done = co_await write_through(file, std::move(memory), data, pending,
-                                    stable ? Stability::on_disk : Stability::unstable);
-    } else {
-      if (too_much_behind(data.size())) co_await wait_for_room(data.size());
-      send_behind(file, std::move(memory), data, pending);
-    }
-  }
+  WriteBehind::How sent;
+  sent.append = how.appends();
+  sent.stable = options_.sync || how.is_stable();
+  auto done = co_await writes_.write(file, std::move(memory), data, offset, sent);
   if (done) co_await drop_stale_pages(file, how, offset, data.size());
   co_return done;
 }
@@ -615,7 +262,7 @@ async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file,
 
 async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                                     int whence) {
-  co_await settle(file->inode());
+  co_await writes_.settle(file->inode());
   auto attributes = co_await file->file()->attributes();
   if (!attributes) co_return attributes.error();
   const std::uint64_t size = attributes->size;
@@ -633,12 +280,12 @@ async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> 
 
 async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int mode, std::uint64_t offset,
                                          std::uint64_t length) {
-  co_await settle(file->inode());
+  co_await writes_.settle(file->inode());
   if (mode != 0 && mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)) {
     co_return refusal(EOPNOTSUPP, "fallocate", file->inode().label, "NFS has nothing for this mode");
   }
   // What is not committed must not come back into a hole.
-  auto committed = co_await commit_all(file, nullptr);
+  auto committed = co_await writes_.commit_all(file, nullptr);
   if (!committed) co_return committed;
   Status done;
   if (mode == 0) {
@@ -646,7 +293,7 @@ async::Task<Status> FileSystem::allocate(std::shared_ptr<OpenHandle> file, int m
   } else {
     done = co_await file->file()->deallocate(offset, length);
   }
-  resized(file->inode());
+  freshness_.resized(file->inode());
   co_return done;
 }
 
@@ -654,10 +301,10 @@ async::Task<Result<std::uint64_t>> FileSystem::copy(std::shared_ptr<OpenHandle> 
                                                     std::uint64_t from_offset, std::shared_ptr<OpenHandle> to,
                                                     std::uint64_t to_offset, std::uint64_t count) {
   const std::uint64_t written = to->inode().writes.last_number();
-  co_await settle(from->inode());
-  co_await settle(to->inode(), written);
+  co_await writes_.settle(from->inode());
+  co_await writes_.settle(to->inode(), written);
   auto copied = co_await engine_->copy(from->file(), from_offset, to->file(), to_offset, count);
-  resized(to->inode());
+  freshness_.resized(to->inode());
   co_return copied;  // EOPNOTSUPP: the kernel then copies by reading and writing
 }
 
@@ -682,7 +329,7 @@ async::Task<void> then_wake(std::shared_ptr<OpenHandle> /*file*/, async::Task<vo
 async::Task<bool> FileSystem::settle_or_cancel(std::shared_ptr<OpenHandle> file,
                                                std::shared_ptr<locking::LockWait> wait) {
   const auto done = std::make_shared<bool>(false);
-  loop().spawn(then_wake(file, settle(file->inode()), wait, done));
+  loop().spawn(then_wake(file, writes_.settle(file->inode()), wait, done));
   while (!*done && !wait->cancelled()) co_await wait->until(async::TimePoint::max());
   co_return !wait->cancelled();
 }
@@ -697,27 +344,20 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockReque
       co_return Error(ErrorKind::cancelled, EINTR, "LOCK", inode.label, "nobody waits for the lock any more");
     }
     auto done = co_await file->file()->wait_for_lock(request, std::move(wait));
-    others_may_have_changed(inode);
+    freshness_.others_may_have_changed(inode);
     co_return done;
   }
-  co_await settle(inode);
+  co_await writes_.settle(inode);
   auto refused = co_await file->file()->lock(request);
   if (!refused) co_return refused.error();
   if (*refused) co_return refusal(EAGAIN, "LOCK", inode.label, "somebody else has a lock there");
-  others_may_have_changed(inode);
+  freshness_.others_may_have_changed(inode);
   co_return Status();
-}
-
-/// RFC 8881 10.3.2: what was written under a lock is on stable storage before the lock goes. It may have been
-/// written through any of the inode's open files, whoever opened it.
-async::Task<Status> FileSystem::make_safe(std::shared_ptr<OpenHandle> file) {
-  co_await settle(file->inode());
-  co_return co_await commit_all(file, nullptr);
 }
 
 async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner,
                                        LockRange range) {
-  auto committed = co_await make_safe(file);
+  auto committed = co_await writes_.make_safe(file);
   auto done = co_await file->file()->unlock(owner, range);
   if (!committed) co_return committed;
   co_return done;
@@ -725,7 +365,7 @@ async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::ui
 
 async::Task<Status> FileSystem::release_locks(std::shared_ptr<OpenHandle> file, std::uint64_t owner) {
   if (!file->file()->knows_owner(owner)) co_return Status();
-  auto committed = co_await make_safe(file);
+  auto committed = co_await writes_.make_safe(file);
   auto done = co_await file->file()->release_locks(owner);
   if (!committed) co_return committed;
   co_return done;

@@ -47,25 +47,42 @@ struct Inode {
   /// the file again without a LOOKUP in between does not open it by name.
   std::vector<std::uint32_t> excused;
   FileType type = FileType::unknown;
-  // ---- as the kernel was told last ----
+
+  // ---- attributes: what Freshness knows of it ----
+  // As the kernel was told last:
   std::uint64_t number = 0;  // st_ino
   bool sticky = false;       // a directory where only a file's owner may remove it
   bool set_id = false;       // who may write it has the server clear these bits
-  /// Attributes that came along with something else, for whoever asks next (FileSystem::keep_fresh).
+  /// Its attributes were given out for as long as its delegation lasts.
+  bool lifted = false;
+  /// Attributes that came along with something else, for whoever asks next (Freshness::keep).
   struct Fresh {
     Attributes attributes;
     async::TimePoint until;
-    std::uint64_t as_of = 0;
+    std::uint64_t version = 0;
   };
   std::optional<Fresh> fresh;
-  unsigned naming = 0;      // operations of this mount under way that change a directory
-  std::uint64_t named = 0;  // and all that there were
-  NameChanges names;        // which names they change
-  /// FileSystem's count of changes, as of when this mount changed the attributes last, and as of when the
-  /// kernel was told newer ones: a page of a directory that was asked for before has older ones.
+  /// What came along with a WRITE, for whoever asks while others are under way.
+  struct Brought {
+    Attributes attributes;
+    async::TimePoint when;
+    std::uint64_t as_of = 0;    ///< Freshness::now() when it was sent
+    std::uint64_t namings = 0;  ///< and its count of changes of names
+  };
+  std::optional<Brought> brought;
+  async::TimePoint wanted_at{};  ///< when a WRITE was last sent that is to bring some
+  unsigned naming = 0;           // operations of this mount under way that change a directory
+  std::uint64_t named = 0;       // and all that there were
+  NameChanges names;             // which names they change
+  /// Freshness::now() as of when this mount changed the attributes last, and as of when the kernel was told
+  /// newer ones: a page of a directory that was asked for before has older ones.
   std::uint64_t altered = 0, told = 0;
-  /// Its attributes were given out for as long as its delegation lasts.
-  bool lifted = false;
+  /// The same count as of the last change of the contents: attributes that were asked for before are old.
+  std::uint64_t changed = 0;
+  /// The same count, as of when the size was last set or lost, by something else than a write.
+  std::uint64_t resized = 0;
+  /// The same count, as of which `cached_change` goes with what was written here.
+  std::uint64_t synced = 0;
   /// The change attribute that goes with what the kernel has cached of the contents.
   std::optional<std::uint64_t> cached_change;
   /// What the server last said it is, and when.
@@ -74,6 +91,8 @@ struct Inode {
   /// Counts whatever may make bytes that were read before differ from those that are there now: own writes
   /// as they begin and end, locks, sizes that are set, and changes of others as they become known.
   std::uint64_t contents = 0;
+
+  // ---- open files, and names that they were left (Removal) ----
   std::vector<OpenHandle*> open;
   /// Names to remove when the last of `open` is closed, since the file was removed while open (a "silly
   /// rename"): by the rights of who removed it, since he may write the directory.
@@ -86,29 +105,13 @@ struct Inode {
   std::vector<Hidden> hidden;
   [[nodiscard]] bool is_hidden() const { return std::ranges::any_of(hidden, &Hidden::sure); }
 
-  // ---- writes ----
+  // ---- writes: WriteBehind's. Freshness reads how far they reach, and forgets it where the size was set ----
   PendingWrites writes;
-  /// FileSystem's count of changes as of the last one here: attributes that were asked for before that are
-  /// old.
-  std::uint64_t changed = 0;
-  /// The same count, as of when the size was last set or lost, by something else than a write.
-  std::uint64_t resized = 0;
-  /// The same count, as of which `cached_change` goes with what was written here.
-  std::uint64_t synced = 0;
   async::Event settled;     // one of them ended, or one of `open` was closed
   std::uint64_t ended = 0;  // how many of them did
   LateErrors errors;
   /// Data was lost since the last fsync or close that went well: writes are answered when they are on disk.
   bool failing = false;
-  /// What came along with a WRITE, for whoever asks while others are under way.
-  struct Brought {
-    Attributes attributes;
-    async::TimePoint when;
-    std::uint64_t as_of = 0;    ///< FileSystem's count of changes when it was sent
-    std::uint64_t namings = 0;  ///< and that of changes of names
-  };
-  std::optional<Brought> brought;
-  async::TimePoint wanted_at{};  ///< when a WRITE was last sent that is to bring some
   /// Where the next append goes while others are under way.
   std::optional<std::uint64_t> append_at;
   bool finding_end = false;  ///< the server is being asked for that

@@ -447,6 +447,10 @@ std::uint64_t Nfs4Engine::modifications(const FileHandle& object) const {
   return session_.modifications().of(object);
 }
 
+std::uint64_t Nfs4Engine::modifications_after_call(const FileHandle& object) const {
+  return session_.modifications().after_call(object);
+}
+
 std::chrono::seconds Nfs4Engine::delegated_for() const {
   return std::chrono::seconds(session_.facts().lease_seconds);
 }

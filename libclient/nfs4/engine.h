@@ -60,6 +60,7 @@ class Nfs4Engine final : public Engine {
                                           std::uint64_t to_offset, std::uint64_t count) override;
 
   std::uint64_t modifications(const FileHandle& object) const override;
+  std::uint64_t modifications_after_call(const FileHandle& object) const override;
   bool delegated(const FileHandle& file) const override { return files_.delegated(file) != nullptr; }
   std::chrono::seconds delegated_for() const override;
   void on_delegation_end(std::function<void(const FileHandle&)> sink) override;

@@ -22,6 +22,9 @@ class Modifications {
   [[nodiscard]] std::uint64_t of(const nfs_fh4& file) const {
     return any_ + by_hash_[hash_of(file) % by_hash_.size()];
   }
+  /// What of() will be when one such call, begun now, has ended, if there is no other meanwhile: a Scope notes
+  /// twice.
+  [[nodiscard]] std::uint64_t after_call(const nfs_fh4& file) const { return of(file) + 2; }
 
   /// A call, from before it is sent: counts at its beginning and at its end, since what was learnt in between
   /// may be of before.

@@ -62,8 +62,9 @@ class PlainEngine final : public Engine {
   std::map<std::uint64_t, Node> nodes;
   std::uint64_t locker = 0;  ///< the owner of the one lock that there is, 0: nobody
   bool tells = false;        ///< attributes come along where they can, and handles with names that are listed
-  std::size_t page_size = 1000;  ///< names in a page
-  std::size_t circle = 0;        ///< of so many names, in which a listing ends; 0: it has an end
+  std::size_t page_size = 1000;        ///< names in a page
+  std::chrono::seconds delegation{0};  ///< every file is delegated for so long; 0: none is
+  std::size_t circle = 0;              ///< of so many names, in which a listing ends; 0: it has an end
 
   static FileHandle handle(std::uint64_t id);
   static std::uint64_t id_of(const FileHandle& handle);
@@ -107,8 +108,11 @@ class PlainEngine final : public Engine {
   Answer<std::uint64_t> copy(ServerFileRef from, std::uint64_t from_offset, ServerFileRef to,
                              std::uint64_t to_offset, std::uint64_t count) override;
   std::uint64_t modifications(const FileHandle& object) const override;
-  bool delegated(const FileHandle& /*file*/) const override { return false; }
-  std::chrono::seconds delegated_for() const override { return {}; }
+  std::uint64_t modifications_after_call(const FileHandle& object) const override {
+    return modifications(object) + 1;
+  }
+  bool delegated(const FileHandle& /*file*/) const override { return delegation != std::chrono::seconds(0); }
+  std::chrono::seconds delegated_for() const override { return delegation; }
   void on_delegation_end(std::function<void(const FileHandle&)> /*sink*/) override {}
   void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override;
   void keep_delegated(std::size_t /*most*/) override {}

@@ -1,0 +1,166 @@
+// What is known of files and directories without asking the server, and for how long it is believed.
+//
+// In between open() and close() attributes are believed for the times of Options, longer the longer the file
+// has not changed. A read delegation is better than times: what the kernel was told then holds for as long as
+// the lease, or until the delegation is recalled, when the kernel is told to forget (on_doubt()).
+//
+// Attributes of a directory come along with what changes it, those of a file with what makes its data safe.
+// They are kept for the kernel, which drops its own then and asks again (keep(), kept()).
+//
+// Two counts say whether an answer of the server is older than what this mount has done:
+//   now()           counts what this mount changes, as it begins and as it ends, and what it tells the kernel.
+//                   Whoever asks the server takes now() before he asks, and hands it in with the answer, as
+//                   `as_of`.
+//   version(inode)  differs once something may have changed the attributes of this inode. Attributes are kept
+//                   for as long as it stays the same.
+//
+// While writes are under way a file is as large as they say at least, and the server's attributes are not
+// believed for longer than it takes to tell them (attributed()).
+//
+// It owns the counts and the sink of doubt. What it knows of an inode stands in the Inode, below "attributes"
+// there, and goes with it; nothing here waits or fails. Confined to the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+#include "fs/inodes.h"
+#include "fs/numbering.h"
+#include "fs/options.h"
+
+namespace nfsrdma::fs {
+
+/// Attributes as the kernel is told them: with the mount's numbers.
+struct Attributed {
+  Attributes attributes;
+  Seconds valid{0};
+};
+
+class Freshness {
+ public:
+  /// All of them must outlive it.
+  Freshness(Engine& engine, Numbering& numbering, const Options& options);
+  Freshness(const Freshness&) = delete;
+  Freshness& operator=(const Freshness&) = delete;
+
+  [[nodiscard]] std::uint64_t now() const { return changes_; }
+  /// now(), later than all that was before.
+  std::uint64_t count() { return ++changes_; }
+  [[nodiscard]] std::uint64_t version(const Inode& inode) const;
+
+  // ---- what the server says ----
+
+  /// For how long the attributes are believed where nothing else is known.
+  [[nodiscard]] Seconds valid(const Attributes& attributes) const;
+  /// The kernel is told the attributes, which came at `when`.
+  void tell(Inode& inode, const Attributes& attributes, std::uint64_t when);
+  /// What the server said of it, as it is to be told: nothing else is.
+  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of) {
+    return attributed(inode, told, as_of, count());
+  }
+  [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of,
+                                      std::uint64_t when);
+  /// The server says so, whether anybody is told or not.
+  void learn(Inode& inode, const Attributes& told);
+  /// For kept(), if version() is still what it was when they were had.
+  void keep(Inode& inode, const Attributes& told, std::uint64_t version);
+  [[nodiscard]] std::optional<Attributed> kept(const Inode& inode) const;
+
+  // ---- what this mount does ----
+
+  /// To the contents of a file, by a write that begins or ends.
+  void changed(Inode& inode);
+  /// By something else than a write: what writes have made of the size is no more.
+  void resized(Inode& inode);
+  /// A lock was had, under which others may have written.
+  void others_may_have_changed(Inode& inode);
+  /// A rename begins or ends: directories may have got another place.
+  void renaming() { ++renames_; }
+  /// A name leads to nothing any more; `inode`, if known, is what it led to.
+  void unlinked(Inode* inode);
+  /// Nobody knows the inode any more.
+  void forgotten(const Inode& inode);
+  /// Whether this mount has changed attributes that were listed `as_of`, or told the kernel newer ones.
+  /// `inode`: null if it is not known.
+  [[nodiscard]] bool is_outdated(const Attributes& listed, const Inode* inode, std::uint64_t as_of) const;
+
+  /// While one lives, this mount makes or removes names in the directory or changes it otherwise: what is
+  /// known of it is not fresh. What came along with the one that ends last is.
+  class Naming {
+   public:
+    Naming(Freshness& all, std::shared_ptr<Inode> directory);
+    Naming(Freshness& all, std::shared_ptr<Inode> directory, const std::string& name);
+    ~Naming();
+    Naming(const Naming&) = delete;
+    Naming& operator=(const Naming&) = delete;
+    void changes(const std::string& name);
+    /// It is surely not there any more.
+    void gone(const std::string& name);
+    /// The directory's attributes, as they are afterwards.
+    void brought(const std::optional<Attributes>& attributes);
+    /// Of attributes that it brings.
+    [[nodiscard]] std::uint64_t as_of() const { return as_of_; }
+
+   private:
+    struct Name {
+      std::string name;
+      bool gone;
+    };
+    Freshness& all_;
+    const std::shared_ptr<Inode> directory_;
+    const std::uint64_t number_;
+    const std::uint64_t as_of_;
+    std::vector<Name> names_;
+  };
+
+  // ---- what WRITEs bring ----
+
+  /// How things stood when a WRITE was sent.
+  struct Sent {
+    bool asks = false;  ///< it is to bring attributes
+    std::uint64_t as_of = 0, namings = 0;
+    std::uint64_t version = 0;  ///< what version() is behind it, if it was the only change
+  };
+  /// A WRITE is about to be sent, as one call. It brings attributes if it `must`, or if it is time.
+  [[nodiscard]] Sent sending(Inode& inode, bool must);
+  /// It brought them. `all`: nothing of the file is on its way any more, nor in the server's memory.
+  void written(Inode& inode, const Sent& sent, const Attributes& after, bool all);
+  /// Its attributes, once all that was written here is on the server's disk. `version`: as with keep().
+  void is_as_written(Inode& inode, const Attributes& after, std::uint64_t version);
+  /// What may be told while writes are under way without asking anybody: what one that ended a moment ago
+  /// brought. The times are the server's, of that write; the next ones are still to be made.
+  [[nodiscard]] std::optional<Attributed> while_writing(Inode& inode);
+
+  // ---- doubt ----
+
+  /// `sink`: told of an inode whose attributes are not to be believed any more, though their time has not run
+  /// out.
+  void on_doubt(std::function<void(std::uint64_t)> sink) { doubt_ = std::move(sink); }
+  void doubt(const Inode& inode) const;
+  void delegation_ended(Inode& inode);
+
+ private:
+  Seconds valid(Inode& inode, const Attributes& attributes);
+  [[nodiscard]] Attributed corrected(Inode& inode, const Attributes& told, std::uint64_t as_of);
+
+  Engine& engine_;
+  async::Loop& loop_;
+  Numbering& numbering_;
+  const Options& options_;
+  std::function<void(std::uint64_t)> doubt_;
+  std::uint64_t changes_ = 0;    // by this mount, and of what it knows: tells what came before what
+  std::uint64_t renames_ = 0;    // begun and ended
+  std::uint64_t namings_ = 0;    // Namings begun and ended
+  std::uint64_t unlinked_ = 0;   // of changes_, the last that took a name from a file
+  std::uint64_t forgotten_ = 0;  // and the last to an inode that nobody knows any more
+};
+
+using Naming = Freshness::Naming;
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,23 @@
+// What a mount is set to. Constant once the file system is made.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace nfsrdma::fs {
+
+using Seconds = std::chrono::duration<double>;
+
+struct Options {
+  std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
+  std::size_t most_ahead = 8U << 20;  ///< bytes that are read ahead of one reader
+  Seconds file_min{3}, file_max{60}, directory_min{30}, directory_max{60};  ///< acregmin …
+  bool negative_names = true;         ///< lookupcache=all: names that are not there are believed, too
+  bool names = true;                  ///< lookupcache=none: no name is
+  bool sync = false;                  ///< every write is on the server's disk when it is answered
+  bool close_to_open = true;          ///< cto
+  std::size_t most_delegated = 1000;  ///< files that are kept open for their delegations alone
+};
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,233 @@
+#include "fs/removal.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "fs/open_handle.h"
+
+namespace nfsrdma::fs {
+namespace {
+
+/// The server said no: nothing has changed. After any other error it may have done what it was asked.
+bool is_refusal(const Error& error) {
+  return error.kind() == ErrorKind::server || error.kind() == ErrorKind::usage;
+}
+
+}  // namespace
+
+async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller caller, FileHandle directory,
+                                                     std::string name) {
+  Spot spot(directory);
+  spot.names.push_back(std::move(name));
+  auto found = co_await engine.find(std::move(caller), std::move(spot));
+  if (found) co_return std::optional<Object>(std::move(*found));
+  const Error refused = found.error();
+  if (refused.kind() == ErrorKind::server && refused.errno_value() == ENOENT)
+    co_return std::optional<Object>();
+  co_return refused;
+}
+
+// ---- removing ----
+
+/// The inode that the name leads to, if a file of it is open here.
+async::Task<Result<std::shared_ptr<Inode>>> Removal::open_target(Caller caller, FileHandle directory,
+                                                                 std::string name) {
+  std::shared_ptr<Inode> none;
+  if (engine_.open_files() == engine_.kept_files()) co_return none;
+  auto found = co_await find_name(engine_, std::move(caller), directory, std::move(name));
+  if (!found) co_return found.error();
+  if (!*found) co_return none;
+  auto inode = inodes_.find((*found)->handle);
+  if (!inode) co_return none;
+  // close(2) is over before CLOSE is: whoever then removes the file, and its directory, finds no hidden one.
+  while (!inode->open.empty() && std::ranges::all_of(inode->open, &OpenHandle::closing)) {
+    (void)co_await inode->settled.wait_until(async::TimePoint::max());
+  }
+  if (inode->open.empty()) co_return none;
+  co_return inode;
+}
+
+async::Task<Status> Removal::remove_file(Caller caller, std::shared_ptr<Inode> directory, std::string name) {
+  Naming naming(freshness_, directory, name);
+  auto target = co_await open_target(caller, directory->handle, name);
+  if (!target) co_return target.error();
+  // Another link of a file that is hidden already just goes.
+  if (*target && !(*target)->is_hidden()) {
+    auto done = co_await hide(std::move(caller), directory, name, *target);
+    if (done) naming.gone(name);
+    co_return done;
+  }
+  co_return co_await remove_name(naming, std::move(caller), std::move(directory), std::move(name),
+                                 Engine::Removed::file);
+}
+
+async::Task<Status> Removal::remove_directory(Caller caller, std::shared_ptr<Inode> directory,
+                                              std::string name) {
+  Naming naming(freshness_, directory, name);
+  co_return co_await remove_name(naming, std::move(caller), std::move(directory), std::move(name),
+                                 Engine::Removed::directory);
+}
+
+async::Task<Status> Removal::remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
+                                         std::string name, Engine::Removed what) {
+  auto removed = co_await engine_.remove(std::move(caller), directory->handle, name, what);
+  if (!removed && is_refusal(removed.error())) co_return removed.error();
+  unlinked(*directory, name);
+  if (!removed) co_return removed.error();
+  naming.gone(name);
+  naming.brought(*removed);
+  co_return Status();
+}
+
+// ---- hidden names ----
+
+/// A name for the inode that nobody else has: the client id is in it, and the inode's number.
+Inode::Hidden Removal::hiding_place(const Inode& directory, const Inode& inode, const Caller& caller) {
+  char name[64];
+  std::snprintf(name, sizeof name, ".nfs%016llx%08llx",
+                static_cast<unsigned long long>(engine_.client_number() ^ inode.id),
+                static_cast<unsigned long long>(++last_hidden_));
+  Inode::Hidden out;
+  out.directory = directory.handle;
+  out.name = name;
+  out.caller = caller;
+  return out;
+}
+
+async::Task<void> Removal::remove_hidden(Inode::Hidden where) {
+  std::optional<Naming> naming;
+  if (auto directory = inodes_.find(where.directory))
+    naming.emplace(freshness_, std::move(directory), where.name);
+  auto removed =
+      co_await engine_.remove(std::move(where.caller), where.directory, where.name, Engine::Removed::file);
+  if (removed && naming) naming->gone(where.name);
+}
+
+/// The inode has the name until it is closed.
+async::Task<void> Removal::hidden(std::shared_ptr<Inode> inode, Inode::Hidden where) {
+  // The last one was closed meanwhile: nobody else would remove it.
+  if (inode->open.empty()) {
+    co_await remove_hidden(std::move(where));
+  } else {
+    inode->hidden.push_back(std::move(where));
+  }
+}
+
+/// The name leads to nothing any more, as far as is known.
+void Removal::unlinked(const Inode& directory, const std::string& name) {
+  const auto inode = inodes_.at(directory.id, name);
+  freshness_.unlinked(inode.get());
+  if (inode) inodes_.displace(*inode);
+}
+
+async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
+                                  std::shared_ptr<Inode> inode) {
+  const Naming hiding(freshness_, inode);
+  Inode::Hidden where = hiding_place(*directory, *inode, caller);
+  auto renamed =
+      co_await engine_.rename(std::move(caller), directory->handle, name, directory->handle, where.name);
+  if (!renamed && is_refusal(renamed.error())) co_return renamed.error();
+  where.sure = renamed.has_value();
+  unlinked(*directory, name);
+  co_await hidden(std::move(inode), std::move(where));
+  if (!renamed) co_return renamed.error();
+  ++counters_.hidden;
+  co_return Status();
+}
+
+async::Task<void> Removal::closed(std::shared_ptr<Inode> inode) {
+  const auto hidden = std::exchange(inode->hidden, {});
+  for (const Inode::Hidden& where : hidden) co_await remove_hidden(where);
+}
+
+// ---- renaming ----
+
+async::Task<Status> Removal::rename(Renaming what) {
+  freshness_.renaming();
+  Naming leaving(freshness_, what.source, what.old_name);
+  std::optional<Naming> entering;
+  if (what.source == what.target) {
+    leaving.changes(what.new_name);
+  } else {
+    entering.emplace(freshness_, what.target, what.new_name);
+  }
+  auto replaced = co_await open_target(what.caller, what.target->handle, what.new_name);
+  if (!replaced) co_return replaced.error();
+  auto renamed = co_await rename_over(std::move(what), std::move(*replaced));
+  freshness_.renaming();
+  if (!renamed) co_return renamed.error();
+  leaving.brought(renamed->source);
+  if (entering) entering->brought(renamed->target);
+  co_return Status();
+}
+
+async::Task<Result<Renamed>> Removal::rename_now(Renaming what) {
+  auto renamed = co_await engine_.rename(what.caller, what.source->handle, what.old_name, what.target->handle,
+                                         what.new_name);
+  if (!renamed && is_refusal(renamed.error())) co_return renamed;
+  const auto moved = inodes_.at(what.source->id, what.old_name);
+  unlinked(*what.target, what.new_name);
+  unlinked(*what.source, what.old_name);
+  if (renamed && moved) inodes_.place(*moved, what.target->id, what.new_name);
+  co_return renamed;
+}
+
+/// `replaced`, if there is one, is open here and loses the new name.
+async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr<Inode> replaced) {
+  if (!replaced || replaced->is_hidden()) co_return co_await rename_now(std::move(what));
+  auto source = co_await find_name(engine_, what.caller, what.source->handle, what.old_name);
+  if (!source) co_return source.error();
+  if (!*source) co_return Error(ErrorKind::usage, ENOENT, "rename", what.old_name, "there is no such name");
+  // Two links of one file: POSIX has rename() do nothing then, and so do servers.
+  if ((*source)->handle == replaced->handle) co_return co_await rename_now(std::move(what));
+  const Naming replacing(freshness_, replaced);
+  // In a sticky directory the caller might make a link of somebody else's file and could not remove it.
+  if (what.target->sticky) co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
+  Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);
+  auto linked = co_await engine_.link(what.caller, replaced->handle, where.directory, where.name);
+  if (linked) co_return co_await rename_over_linked(std::move(what), std::move(replaced), std::move(where));
+  if (is_refusal(linked.error()))
+    co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
+  where.sure = false;
+  co_await hidden(std::move(replaced), std::move(where));
+  co_return linked.error();
+}
+
+/// The replaced file has its hidden name already, beside the one that it loses.
+async::Task<Result<Renamed>> Removal::rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
+                                                         Inode::Hidden where) {
+  auto renamed = co_await rename_now(std::move(what));
+  if (!renamed && is_refusal(renamed.error())) {
+    co_await remove_hidden(std::move(where));
+    co_return renamed;
+  }
+  // If it is not known whether it was renamed, the link does no harm until the file is closed.
+  ++counters_.hidden;
+  co_await hidden(std::move(replaced), std::move(where));
+  co_return renamed;
+}
+
+/// For servers without hard links: others find the name absent for a moment.
+async::Task<Result<Renamed>> Removal::rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced) {
+  Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);
+  auto away =
+      co_await engine_.rename(what.caller, where.directory, what.new_name, where.directory, where.name);
+  if (!away) co_return away.error();
+  auto renamed = co_await rename_now(what);
+  if (renamed) {
+    ++counters_.hidden;
+    co_await hidden(std::move(replaced), std::move(where));
+    co_return renamed;
+  }
+  // Wherever the hidden name may be the only one that is left, it stays, also behind the close: a file too
+  // many is better than one that is lost.
+  if (!is_refusal(renamed.error())) co_return renamed;
+  auto taken = co_await find_name(engine_, what.caller, where.directory, what.new_name);
+  if (!taken || *taken) co_return renamed;
+  (void)co_await engine_.rename(what.caller, where.directory, where.name, where.directory, what.new_name);
+  co_return renamed;
+}
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,79 @@
+// Names that are taken away from files: removing and renaming, while the files are open here.
+//
+// A file that is removed or replaced while it is open here lives on under a name of its own (".nfs…") until
+// its last close, since the server does not know that it is open. One that is replaced gets that name as a
+// second link first: then the name is never absent, and a rename that fails has changed nothing. Where the
+// server makes no such link the file is renamed, and back if need be.
+//
+// Hidden names stand in the Inode, and are removed behind its last close (closed()). If the client ends before,
+// or the server's answer is lost where the hidden name may be the only one that is left, they stay: a file too
+// many is better than one that is lost. An error that is no answer of the server leaves it open whether the
+// name is gone; then nothing is believed of it.
+//
+// Any of these tasks may run at the same time, in one directory, too; their caller keeps nothing for them. None
+// may outlive the Removal. Confined to the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/engine.h"
+#include "fs/counters.h"
+#include "fs/freshness.h"
+#include "fs/inodes.h"
+
+namespace nfsrdma::fs {
+
+/// What the name leads to. None: there is no such name.
+async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller caller, FileHandle directory,
+                                                     std::string name);
+
+class Removal {
+ public:
+  /// All of them must outlive it.
+  Removal(Engine& engine, Inodes& inodes, Freshness& freshness, Counters& counters)
+      : engine_(engine), inodes_(inodes), freshness_(freshness), counters_(counters) {}
+  Removal(const Removal&) = delete;
+  Removal& operator=(const Removal&) = delete;
+
+  async::Task<Status> remove_file(Caller caller, std::shared_ptr<Inode> directory, std::string name);
+  async::Task<Status> remove_directory(Caller caller, std::shared_ptr<Inode> directory, std::string name);
+  /// A rename that is under way.
+  struct Renaming {
+    Caller caller;
+    std::shared_ptr<Inode> source;
+    std::string old_name;
+    std::shared_ptr<Inode> target;
+    std::string new_name;
+  };
+  async::Task<Status> rename(Renaming what);
+  /// The inode's last open file is closed: its hidden names go.
+  async::Task<void> closed(std::shared_ptr<Inode> inode);
+
+ private:
+  async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
+                                                          std::string name);
+  async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
+                                  std::string name, Engine::Removed what);
+  Inode::Hidden hiding_place(const Inode& directory, const Inode& inode, const Caller& caller);
+  async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
+                           std::shared_ptr<Inode> inode);
+  async::Task<void> hidden(std::shared_ptr<Inode> inode, Inode::Hidden where);
+  async::Task<void> remove_hidden(Inode::Hidden where);
+  async::Task<Result<Renamed>> rename_over(Renaming what, std::shared_ptr<Inode> replaced);
+  async::Task<Result<Renamed>> rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
+                                                  Inode::Hidden where);
+  async::Task<Result<Renamed>> rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced);
+  async::Task<Result<Renamed>> rename_now(Renaming what);
+  void unlinked(const Inode& directory, const std::string& name);
+
+  Engine& engine_;
+  Inodes& inodes_;
+  Freshness& freshness_;
+  Counters& counters_;
+  std::uint64_t last_hidden_ = 0;
+};
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,350 @@
+#include "fs/write_behind.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "async/all.h"
+#include "async/buggify.h"
+#include "async/under_way.h"
+
+namespace nfsrdma::fs {
+namespace {
+
+/// Writes below this are worth a copy.
+constexpr std::size_t kGatherBelow = 64U << 10;
+constexpr std::uint32_t kLeastPiece = 512;
+constexpr auto kGatherFor = std::chrono::milliseconds(10);
+
+/// Holds on to the file, for a task that outlives whoever began it.
+async::Task<Status> write_piece(ServerFileRef file, async::Memory memory, std::span<const std::byte> data,
+                                std::uint64_t offset, Stability stability, std::optional<Attributes>* after,
+                                Counters& counters) {
+  ++counters.server_writes;
+  auto count = co_await file->write(data, std::move(memory), offset, stability, after);
+  if (!count) co_return count.error();
+  counters.server_bytes_written += *count;
+  co_return Status();
+}
+
+/// Holds `data` in about as much memory as it takes: it may have to be held for long.
+void fit(async::MemoryPool& pool, async::Memory& memory, std::span<const std::byte>& data) {
+  if (memory.data && data.size() >= memory.size / 4 * 3) return;
+  async::Memory copy = pool.take(data.size());
+  std::ranges::copy(data, copy.data.get());
+  data = {copy.data.get(), data.size()};
+  memory = std::move(copy);
+}
+
+}  // namespace
+
+WriteBehind::WriteBehind(async::Loop& loop, Freshness& freshness, Counters& counters, std::uint32_t wsize)
+    : loop_(loop), freshness_(freshness), counters_(counters), wsize_(wsize), less_behind_(loop) {}
+
+WriteBehind::~WriteBehind() {
+  loop_.drop(sending_task_);
+}
+
+// ---- writing ----
+
+async::Task<Status> WriteBehind::write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
+                                       std::uint64_t offset, How how) {
+  Inode& inode = file->inode();
+  const bool stable = how.stable || inode.failing;
+  const bool through = stable || file->direct || async::buggify(loop_);
+  counters_.writes_behind += through ? 0 : 1;
+  if (!through && add_to_gathered(file, data, offset)) co_return Status();
+  const Pending pending = inode.writes.begin(offset, data.size());
+  pending->append = how.append;
+  freshness_.changed(inode);
+  if (inode.writes.any_before(pending)) co_await wait_for_turn(inode, pending);
+  if (through) {
+    co_return co_await write_through(file, std::move(memory), data, pending,
+                                     stable ? Stability::on_disk : Stability::unstable);
+  }
+  if (too_much_behind(data.size())) co_await wait_for_room(data.size());
+  send_behind(file, std::move(memory), data, pending);
+  co_return Status();
+}
+
+/// Earlier writes that touch the range of this one would be overtaken.
+async::Task<void> WriteBehind::wait_for_turn(Inode& inode, Pending pending) {
+  while (inode.writes.any_before(pending)) {
+    const auto gathered = gathered_.find(&inode);
+    const bool ours = gathered != gathered_.end() && gathered->second.pending->number < pending->number &&
+                      gathered->second.pending->touches(pending->offset, pending->end);
+    if (ours) {
+      send_gathered(inode);  // it may have ended at once
+    } else {
+      co_await inode.settled.wait_until(async::TimePoint::max());
+    }
+  }
+}
+
+bool WriteBehind::too_much_behind(std::size_t size) const {
+  return behind_ != 0 && (behind_ + size > window_.bytes() || async::buggify(loop_));
+}
+
+async::Task<void> WriteBehind::wait_for_room(std::size_t size) {
+  ++counters_.behind_waits;
+  while (too_much_behind(size)) {
+    if (gathered_.empty()) {
+      co_await less_behind_.wait_until(async::TimePoint::max());
+    } else {
+      while (!gathered_.empty()) send_gathered(*gathered_.begin()->first);
+    }
+  }
+}
+
+async::Task<Status> WriteBehind::write_through(std::shared_ptr<OpenHandle> file, async::Memory memory,
+                                               Bytes data, Pending pending, Stability stability) {
+  Inode& inode = file->inode();
+  if (stability == Stability::unstable) fit(loop_.memory(), memory, data);
+  auto done = co_await write_out(file, std::move(memory), data, pending->offset, stability);
+  ended(inode, pending, static_cast<bool>(done));
+  co_return done;
+}
+
+void WriteBehind::send_behind(const std::shared_ptr<OpenHandle>& file, async::Memory memory, Bytes data,
+                              Pending pending) {
+  accept(file->inode(), pending, data.size());
+  if (data.size() < kGatherBelow && !async::buggify(loop_)) return gather(file, data, pending);
+  fit(loop_.memory(), memory, data);
+  loop_.spawn(write_behind(file, std::move(memory), data, pending, Stability::unstable));
+}
+
+void WriteBehind::accept(Inode& inode, Pending pending, std::size_t size) {
+  pending->answered = true;
+  behind_ += size;
+  // What was read ahead while it waited is from before it.
+  freshness_.changed(inode);
+}
+
+void WriteBehind::ended(Inode& inode, Pending pending, bool written) {
+  freshness_.changed(inode);
+  inode.writes.end(pending, written, inode.changed);
+  ++inode.ended;
+  inode.settled.notify_all();
+}
+
+async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory,
+                                            Bytes data, Pending pending, Stability stability) {
+  Inode& inode = file->inode();
+  const bool on_disk = stability == Stability::on_disk;
+  std::optional<Attributes> after;
+  const Freshness::Sent sent = freshness_.sending(inode, on_disk);
+  const async::TimePoint begun = loop_.now();
+  const bool full = behind_ > window_.bytes() / 2;
+  auto done = co_await write_out(file, std::move(memory), data, pending->offset, stability,
+                                 sent.asks ? &after : nullptr);
+  if (done) window_.ended(data.size(), full, loop_.now() - begun, loop_.now());
+  ended(inode, pending, static_cast<bool>(done));
+  if (!done) {
+    lost(inode, done.error());
+  } else if (after) {
+    freshness_.written(inode, sent, *after, on_disk && inode.writes.empty());
+  }
+  behind_ -= data.size();
+  less_behind_.notify_all();
+}
+
+async::Task<Status> WriteBehind::write_out(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
+                                           std::uint64_t offset, Stability stability,
+                                           std::optional<Attributes>* after) {
+  const std::size_t most = async::buggify(loop_) ? kLeastPiece : wsize_;
+  if (data.size() <= most) {
+    co_return co_await write_piece(file->file(), std::move(memory), data, offset, stability, after,
+                                   counters_);
+  }
+  std::vector<async::Task<Status>> pieces;
+  for (std::size_t at = 0; at < data.size(); at += most) {
+    const auto length = std::min<std::size_t>(data.size() - at, most);
+    pieces.push_back(write_piece(file->file(), memory, data.subspan(at, length), offset + at, stability,
+                                 nullptr, counters_));
+  }
+  const auto results = co_await async::all(loop_, std::move(pieces));
+  for (const Status& result : results) {
+    if (!result) co_return result;
+  }
+  co_return Status();
+}
+
+// ---- gathering ----
+
+/// Whether the write could be added to what the file has gathered.
+bool WriteBehind::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset) {
+  const auto found = gathered_.find(&file->inode());
+  if (found == gathered_.end()) return false;
+  Gathered& gathered = found->second;
+  const std::size_t most = wsize_;
+  if (gathered.file != file || offset != gathered.pending->end || gathered.data.size() + data.size() > most ||
+      too_much_behind(data.size()) ||
+      file->inode().writes.any_other(gathered.pending, offset, offset + data.size())) {
+    return false;
+  }
+  gathered.data.insert(gathered.data.end(), data.begin(), data.end());
+  file->inode().writes.extend(gathered.pending, data.size());
+  accept(file->inode(), gathered.pending, data.size());
+  if (gathered.data.size() == most) send_gathered(file->inode());
+  return true;
+}
+
+void WriteBehind::gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending) {
+  send_gathered(file->inode());  // another place, or another's
+  Gathered& gathered = gathered_[&file->inode()];
+  gathered.file = file;
+  gathered.data.assign(data.begin(), data.end());
+  gathered.pending = pending;
+  gathered.begun = loop_.now();
+  if (!sending_old_) sending_task_ = loop_.spawn(send_old_gathered());
+}
+
+void WriteBehind::send_gathered(Inode& inode, Stability stability) {
+  auto found = gathered_.extract(&inode);
+  if (!found) return;
+  Gathered& gathered = found.mapped();
+  const auto whole = std::make_shared<std::vector<std::byte>>(std::move(gathered.data));
+  const Bytes data(*whole);
+  async::Memory memory{{whole, whole->data()}, whole->capacity()};
+  loop_.spawn(write_behind(std::move(gathered.file), std::move(memory), data, gathered.pending, stability));
+}
+
+async::Task<void> WriteBehind::send_old_gathered() {
+  sending_old_ = true;
+  while (!gathered_.empty()) {
+    co_await loop_.sleep_for(kGatherFor);
+    const auto old = loop_.now() - kGatherFor;
+    std::vector<Inode*> due;
+    for (const auto& [inode, gathered] : gathered_) {
+      if (gathered.begun <= old) due.push_back(inode);
+    }
+    for (Inode* inode : due) send_gathered(*inode);
+  }
+  sending_old_ = false;
+}
+
+// ---- appending ----
+
+async::Task<Result<std::uint64_t>> WriteBehind::place_append(std::shared_ptr<OpenHandle> file,
+                                                             std::size_t size) {
+  auto end = co_await find_end(file);
+  if (end) file->inode().append_at = *end + size;
+  co_return end;
+}
+
+/// The end of the file as far as it is known without asking: while appends of ours are under way nobody else
+/// can say better where the next one goes.
+std::optional<std::uint64_t> WriteBehind::known_end(const Inode& inode) {
+  if (!inode.append_at || !inode.writes.any_append()) return std::nullopt;
+  return std::max(*inode.append_at, inode.writes.furthest());
+}
+
+/// Those who want the same wait for it, first come first served.
+async::Task<Result<std::uint64_t>> WriteBehind::find_end(std::shared_ptr<OpenHandle> file) {
+  Inode& inode = file->inode();
+  while (inode.finding_end) co_await inode.settled.wait_until(async::TimePoint::max());
+  if (const auto known = known_end(inode)) co_return *known;
+  const async::Flagged finding(inode.finding_end, inode.settled);
+  for (;;) {
+    const std::uint64_t as_of = freshness_.now();
+    auto now = co_await file->file()->attributes();
+    if (!now) co_return now.error();
+    freshness_.learn(inode, *now);
+    if (inode.resized > as_of) continue;
+    co_return std::max({now->size, inode.writes.written_since(as_of).value_or(0), inode.writes.furthest()});
+  }
+}
+
+// ---- waiting ----
+
+async::Task<void> WriteBehind::settle(Inode& inode) {
+  return settle(inode, inode.writes.last_number());
+}
+
+async::Task<void> WriteBehind::settle(Inode& inode, std::uint64_t last) {
+  for (;;) {
+    const auto gathered = gathered_.find(&inode);
+    if (gathered != gathered_.end() && gathered->second.pending->number <= last) send_gathered(inode);
+    if (!inode.writes.any_answered(last, 0, ~std::uint64_t{0})) co_return;
+    co_await inode.settled.wait_until(async::TimePoint::max());
+  }
+}
+
+/// One of the writes that are under way has ended.
+async::Task<void> WriteBehind::one_settled(Inode& inode) {
+  send_gathered(inode);
+  const std::uint64_t before = inode.ended;
+  while (inode.ended == before && !inode.writes.empty()) {
+    co_await inode.settled.wait_until(async::TimePoint::max());
+  }
+}
+
+// ---- making safe ----
+
+/// Of all who have the file open: what others wrote of it is to be safe, too. The file's own comes first.
+async::Task<Status> WriteBehind::commit_all(std::shared_ptr<OpenHandle> file,
+                                            std::optional<Attributes>* after) {
+  std::vector<ServerFileRef> others;
+  for (const OpenHandle* handle : file->inode().open) {
+    if (handle != file.get() && handle->file()->has_unstable_data()) others.push_back(handle->file());
+  }
+  Status done = co_await file->file()->commit(after);
+  for (const ServerFileRef& other : others) {
+    if (!other->has_unstable_data()) continue;
+    auto committed = co_await other->commit(nullptr);
+    if (done) done = std::move(committed);
+  }
+  co_return done;
+}
+
+async::Task<Status> WriteBehind::save(std::shared_ptr<OpenHandle> file) {
+  Inode& inode = file->inode();
+  // All of a small file in one go, without a COMMIT behind it.
+  const bool all = inode.writes.answered() == 1 && !file->file()->has_unstable_data();
+  send_gathered(inode, all ? Stability::on_disk : Stability::unstable);
+  co_await settle(inode);
+  const std::uint64_t as_of = inode.changed, version = freshness_.version(inode);
+  std::optional<Attributes> after;
+  auto committed = co_await commit_all(file, &after);
+  if (!committed) co_return committed;
+  // What this mount wrote is what its kernel has: the next open need not drop it. Not where some was lost.
+  if (inode.failing || inode.synced == as_of || inode.changed != as_of) co_return Status();
+  if (!after) {
+    auto now = co_await file->file()->attributes();
+    if (now) after = std::move(*now);
+  }
+  if (inode.changed == as_of && after) freshness_.is_as_written(inode, *after, version);
+  co_return Status();
+}
+
+/// RFC 8881 10.3.2: what was written under a lock is on stable storage before the lock goes. It may have been
+/// written through any of the inode's open files, whoever opened it.
+async::Task<Status> WriteBehind::make_safe(std::shared_ptr<OpenHandle> file) {
+  co_await settle(file->inode());
+  co_return co_await commit_all(file, nullptr);
+}
+
+// ---- errors ----
+
+void WriteBehind::lost(Inode& inode, const Error& error) {
+  inode.errors.add(error);
+  inode.failing = true;
+  inode.cached_change.reset();
+  freshness_.resized(inode);
+  if (lost_) lost_(inode);
+}
+
+Status WriteBehind::told_at_fsync(OpenHandle& file, Status saved) {
+  auto done = file.errors.at_fsync();
+  if (done) done = std::move(saved);
+  if (done) file.inode().failing = false;
+  return done;
+}
+
+Status WriteBehind::told_at_close(OpenHandle& file, std::uint64_t lock_owner, Status saved) {
+  auto late = file.errors.at_close(lock_owner);
+  if (!late) return late;
+  if (saved) file.inode().failing = false;
+  return saved;
+}
+
+}  // namespace nfsrdma::fs

@@ -1,0 +1,376 @@
+// What is known of attributes, by itself: counts, times, and what an answer of the server is worth.
+#include "fs/freshness.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "support/file_parts.h"
+
+namespace nfsrdma::fs::plain {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Knowing : FileParts {
+  using FileParts::FileParts;
+  Attributes said(std::uint64_t change = 1, std::uint64_t size = 0) {
+    Attributes out;
+    out.type = FileType::regular;
+    out.mode = 0644;
+    out.links = 1;
+    out.change = change;
+    out.size = size;
+    out.modified.seconds = static_cast<std::int64_t>(change);
+    return out;
+  }
+  /// A write of `size` bytes that was answered.
+  PendingWrites::Place write(Inode& to, std::uint64_t offset, std::size_t size) {
+    const auto out = to.writes.begin(offset, size);
+    out->answered = true;
+    freshness.changed(to);
+    return out;
+  }
+  void end(Inode& to, PendingWrites::Place write) {
+    freshness.changed(to);
+    to.writes.end(write, true, to.changed);
+  }
+  const File file = open("a");
+  Inode& at = file->inode();
+};
+
+}  // namespace
+
+TEST_CASE("F2 freshness: attributes are believed for a tenth of their age, within bounds by type") {
+  Knowing m;
+  Attributes of = m.said();
+  const std::int64_t now = m.loop.wall_seconds();
+  const auto valid = [&](std::int64_t age) {
+    of.changed.seconds = now - age;
+    return m.freshness.valid(of);
+  };
+  CHECK(valid(0) == 3s);
+  CHECK(valid(100) == 10s);
+  CHECK(valid(100'000) == 60s);
+  CHECK(valid(-1000) == 3s);  // the server's clock is ahead
+  of.type = FileType::directory;
+  CHECK(valid(100) == 30s);
+  CHECK(valid(400) == 40s);
+  CHECK(valid(100'000) == 60s);
+}
+
+TEST_CASE("F2 freshness: a file is as large as writes say that the server's answer may not count") {
+  Knowing m;
+  const auto before = m.freshness.now();
+  const auto write = m.write(m.at, 0, 100);
+  const auto during = m.freshness.now();
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), during).attributes.size == 100);
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), during).valid == 0s);
+  CHECK(m.freshness.attributed(m.at, m.said(1, 700), during).attributes.size == 700);
+  m.end(m.at, write);
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), before).attributes.size == 100);
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), during).attributes.size == 100);
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), during).valid == 0s);
+  const auto now = m.freshness.attributed(m.at, m.said(2, 7), m.freshness.now());
+  CHECK(now.attributes.size == 7);  // somebody else cut it
+  CHECK(now.valid != 0s);
+  m.freshness.resized(m.at);
+  CHECK(m.freshness.attributed(m.at, m.said(2, 7), during).attributes.size == 7);
+}
+
+TEST_CASE("F2 freshness: attributes that came along are kept until their time is over or something changes") {
+  Knowing m;
+  const auto version = m.freshness.version(m.at);
+  m.freshness.keep(m.at, m.said(1, 42), version);
+  auto kept = m.freshness.kept(m.at);
+  REQUIRE(kept);
+  CHECK(kept->attributes.size == 42);
+  const Seconds valid = kept->valid;
+  SUBCASE("time passes, and is taken off") {
+    m.pass(2s);
+    kept = m.freshness.kept(m.at);
+    REQUIRE(kept);
+    CHECK(kept->valid == valid - 2s);
+    m.pass(60s);
+    CHECK_FALSE(m.freshness.kept(m.at));
+  }
+  SUBCASE("this client changes the file") {
+    ++m.node(m.file->shared_inode()).change;
+    CHECK_FALSE(m.freshness.kept(m.at));
+    m.freshness.keep(m.at, m.said(1, 42), version);  // had before
+    CHECK_FALSE(m.freshness.kept(m.at));
+    m.freshness.keep(m.at, m.said(1, 42), m.freshness.version(m.at));
+    CHECK(m.freshness.kept(m.at));
+  }
+  SUBCASE("a write is answered") {
+    const auto write = m.write(m.at, 0, 1);
+    CHECK_FALSE(m.freshness.kept(m.at));
+    m.freshness.keep(m.at, m.said(1, 42), version);
+    CHECK_FALSE(m.freshness.kept(m.at));
+    m.end(m.at, write);
+    m.freshness.keep(m.at, m.said(1, 42), version);
+    CHECK(m.freshness.kept(m.at));
+  }
+}
+
+TEST_CASE("F2 freshness: a directory's attributes last until a rename, which may have moved it") {
+  Knowing m;
+  Inode& root = *m.root();
+  root.type = FileType::directory;
+  m.freshness.keep(root, m.said(), m.freshness.version(root));
+  ++m.engine.nodes[1].change;  // Naming sees to that
+  CHECK(m.freshness.kept(root));
+  m.freshness.renaming();
+  CHECK_FALSE(m.freshness.kept(root));
+}
+
+TEST_CASE(
+    "F8 freshness: of operations that change a directory at the same time, the last one's answer counts") {
+  Knowing m;
+  const auto root = m.root();
+  root->type = FileType::directory;
+  m.freshness.keep(*root, m.said(), m.freshness.version(*root));
+  const auto before = m.freshness.now();
+  {
+    Naming one(m.freshness, root, "a");
+    CHECK(one.as_of() == before);
+    CHECK(root->altered > before);
+    CHECK_FALSE(m.freshness.kept(*root));
+    {
+      Naming other(m.freshness, root, "b");
+      other.brought(m.said());  // the first may still be executed
+      CHECK_FALSE(m.freshness.kept(*root));
+    }
+    one.brought(m.said());  // the second came after it was asked for
+    CHECK_FALSE(m.freshness.kept(*root));
+  }
+  std::uint64_t during = 0;
+  {
+    Naming last(m.freshness, root, "c");
+    last.brought(std::nullopt);
+    CHECK_FALSE(m.freshness.kept(*root));
+    last.brought(m.said());
+    CHECK(m.freshness.kept(*root));
+    during = m.freshness.now();
+  }
+  CHECK(root->altered > during);
+  CHECK(m.freshness.kept(*root));
+}
+
+TEST_CASE("F8 freshness: a naming tells what became of its names") {
+  Knowing m;
+  const auto root = m.root();
+  root->names.join();
+  const auto then = root->names.now();
+  {
+    Naming naming(m.freshness, root, "a");
+    naming.changes("b");
+    naming.gone("b");
+    CHECK(root->names.judge("b", then) == NameChanges::Verdict::doubtful);
+  }
+  CHECK(root->names.judge("a", then) == NameChanges::Verdict::doubtful);
+  CHECK(root->names.judge("b", then) == NameChanges::Verdict::gone);
+  CHECK(root->names.judge("c", then) == NameChanges::Verdict::as_listed);
+  root->names.leave();
+}
+
+TEST_CASE("F8 freshness: what was listed is outdated by whatever this mount did or told since") {
+  Knowing m;
+  const auto as_of = m.freshness.now();
+  const auto outdated = [&] { return m.freshness.is_outdated(m.said(), &m.at, as_of); };
+  CHECK_FALSE(outdated());
+  SUBCASE("a write ended") {
+    m.freshness.changed(m.at);
+    CHECK(outdated());
+  }
+  SUBCASE("a write is under way") {
+    m.at.writes.begin(0, 1)->answered = true;
+    CHECK(outdated());
+  }
+  SUBCASE("newer attributes were told") {
+    (void)m.freshness.attributed(m.at, m.said(), as_of);
+    CHECK(outdated());
+  }
+  SUBCASE("older ones were told") {
+    (void)m.freshness.attributed(m.at, m.said(), as_of, as_of);
+    CHECK_FALSE(outdated());
+  }
+  SUBCASE("something else was done to it, or is") {
+    m.at.naming = 1;
+    CHECK(outdated());
+    m.at.naming = 0;
+    {
+      const Naming naming(m.freshness, m.file->shared_inode());
+    }
+    CHECK(outdated());
+  }
+  SUBCASE("it was this name that went") {
+    m.freshness.unlinked(&m.at);
+    CHECK(outdated());
+  }
+  SUBCASE("some name went: it may have been one of its") {
+    m.freshness.unlinked(nullptr);
+    CHECK_FALSE(outdated());
+    Attributes linked = m.said();
+    linked.links = 2;
+    CHECK(m.freshness.is_outdated(linked, &m.at, as_of));
+    linked.type = FileType::directory;
+    CHECK_FALSE(m.freshness.is_outdated(linked, &m.at, as_of));
+  }
+  SUBCASE("nobody knows the inode any more") {
+    CHECK_FALSE(m.freshness.is_outdated(m.said(), nullptr, as_of));
+    m.freshness.forgotten(m.at);  // nothing was done to it
+    CHECK_FALSE(m.freshness.is_outdated(m.said(), nullptr, as_of));
+    m.freshness.changed(m.at);
+    m.freshness.forgotten(m.at);
+    CHECK(m.freshness.is_outdated(m.said(), nullptr, as_of));
+  }
+}
+
+TEST_CASE("F6 freshness: a WRITE brings attributes if it must, or if none did for a while") {
+  Knowing m;
+  CHECK(m.freshness.sending(m.at, false).asks);
+  CHECK_FALSE(m.freshness.sending(m.at, false).asks);
+  CHECK(m.freshness.sending(m.at, true).asks);
+  m.pass(99ms);
+  CHECK_FALSE(m.freshness.sending(m.at, false).asks);
+  m.pass(1ms);
+  CHECK(m.freshness.sending(m.at, false).asks);
+}
+
+TEST_CASE("F2 freshness: what a WRITE brought is kept if it was the only change of the file") {
+  Knowing m;
+  const auto sent = m.freshness.sending(m.at, true);
+  auto& change = m.node(m.file->shared_inode()).change;
+  ++change;
+  SUBCASE("it was") {
+    m.freshness.written(m.at, sent, m.said(change, 5), false);
+    REQUIRE(m.freshness.kept(m.at));
+    CHECK(m.freshness.kept(m.at)->attributes.size == 5);
+    CHECK_FALSE(m.at.cached_change);  // not all of it is there yet
+  }
+  SUBCASE("there was another") {
+    ++change;
+    m.freshness.written(m.at, sent, m.said(change, 5), false);
+    CHECK_FALSE(m.freshness.kept(m.at));
+  }
+  SUBCASE("it was all that there was to write") {
+    m.freshness.changed(m.at);
+    m.freshness.written(m.at, sent, m.said(change, 5), true);
+    CHECK(m.freshness.kept(m.at));
+    CHECK(m.at.cached_change == change);
+    CHECK(m.at.synced == m.at.changed);
+  }
+}
+
+TEST_CASE("F4 freshness: once data was lost the kernel's pages go with nothing before the next open") {
+  Knowing m;
+  m.at.errors.add(Error(ErrorKind::server, ENOSPC, "WRITE", "a", "no"));
+  m.freshness.is_as_written(m.at, m.said(9), m.freshness.version(m.at));
+  CHECK_FALSE(m.at.cached_change);
+  m.at.cached_change = 8;  // it was opened again
+  m.freshness.is_as_written(m.at, m.said(9), m.freshness.version(m.at));
+  CHECK(m.at.cached_change == 9);
+}
+
+TEST_CASE("F6 freshness: while writes are under way the last one's attributes are told, for a second") {
+  Knowing m;
+  auto sent = m.freshness.sending(m.at, true);
+  CHECK_FALSE(m.freshness.while_writing(m.at));
+  m.freshness.written(m.at, sent, m.said(5, 10), false);
+  CHECK_FALSE(m.freshness.while_writing(m.at));  // nothing is under way: ask
+  m.write(m.at, 10, 90);
+  auto told = m.freshness.while_writing(m.at);
+  REQUIRE(told);
+  CHECK(told->attributes.size == 100);
+  CHECK(told->valid == 0s);
+  SUBCASE("older ones do not take their place") {
+    m.freshness.written(m.at, sent, m.said(4, 10), false);
+    CHECK(m.freshness.while_writing(m.at)->attributes.change == 5);
+    m.freshness.written(m.at, sent, m.said(6, 10), false);
+    CHECK(m.freshness.while_writing(m.at)->attributes.change == 6);
+  }
+  SUBCASE("they are too old") {
+    m.pass(999ms);
+    CHECK(m.freshness.while_writing(m.at));
+    m.pass(1ms);
+    CHECK_FALSE(m.freshness.while_writing(m.at));
+  }
+  SUBCASE("the size was set since") {
+    m.at.resized = sent.as_of + 1;
+    CHECK_FALSE(m.freshness.while_writing(m.at));
+  }
+  SUBCASE("times were set meanwhile, and may have gone back") {
+    {
+      const Naming naming(m.freshness, m.file->shared_inode());
+    }
+    CHECK_FALSE(m.freshness.while_writing(m.at));
+    sent = m.freshness.sending(m.at, true);
+    m.freshness.written(m.at, sent, m.said(2, 10), false);
+    told = m.freshness.while_writing(m.at);
+    REQUIRE(told);
+    CHECK(told->attributes.change == 2);
+  }
+  SUBCASE("others may have written under a lock, or the size was set: what it brought is no more") {
+    SUBCASE("lock") {
+      m.freshness.others_may_have_changed(m.at);
+    }
+    SUBCASE("size") {
+      m.freshness.resized(m.at);
+    }
+    CHECK_FALSE(m.freshness.while_writing(m.at));
+    CHECK_FALSE(m.at.append_at);
+  }
+}
+
+TEST_CASE("F13 freshness: contents that others have changed are another state of the file") {
+  Knowing m;
+  m.freshness.learn(m.at, m.said(1));
+  const auto contents = m.at.contents;
+  m.pass(1s);
+  m.freshness.learn(m.at, m.said(1));
+  CHECK(m.at.contents == contents);
+  CHECK(m.at.known_at == m.loop.now());
+  m.freshness.learn(m.at, m.said(2));
+  CHECK(m.at.contents == contents + 1);
+  m.freshness.changed(m.at);
+  CHECK(m.at.contents == contents + 2);
+}
+
+TEST_CASE("F2 freshness: a kernel that believes in set-id bits is told once that a write has cleared them") {
+  Knowing m;
+  Attributes of = m.said();
+  of.mode = S_ISUID | 0755;
+  (void)m.freshness.attributed(m.at, of, m.freshness.now());
+  m.freshness.changed(m.at);
+  CHECK(m.doubted == std::vector{m.at.id});
+  m.freshness.changed(m.at);
+  CHECK(m.doubted.size() == 1);
+}
+
+TEST_CASE("F9 freshness: a delegation lifts the times, and its end takes them back once") {
+  Knowing m;
+  const auto valid = [&] { return m.freshness.attributed(m.at, m.said(), m.freshness.now()).valid; };
+  const Seconds plain = valid();
+  m.freshness.delegation_ended(m.at);
+  CHECK(m.doubted.empty());  // nobody was told so
+  m.engine.delegation = 90s;
+  CHECK(valid() == std::max(plain, Seconds(90)));
+  m.freshness.delegation_ended(m.at);
+  m.freshness.delegation_ended(m.at);
+  CHECK(m.doubted == std::vector{m.at.id});
+}
+
+TEST_CASE("F9 freshness: whoever wants no caching gets none with a delegation, either") {
+  Options options;
+  options.file_min = options.file_max = Seconds(0);
+  Knowing m(options);
+  m.engine.delegation = 90s;
+  CHECK(m.freshness.attributed(m.at, m.said(), m.freshness.now()).valid == 0s);
+  CHECK_FALSE(m.at.lifted);
+  m.freshness.keep(m.at, m.said(), m.freshness.version(m.at));
+  CHECK_FALSE(m.freshness.kept(m.at));
+}
+
+}  // namespace nfsrdma::fs::plain

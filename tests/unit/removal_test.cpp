@@ -1,0 +1,264 @@
+// Names that are taken from open files, by themselves: what the server is asked for, and what is left of it.
+#include "fs/removal.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+
+#include "support/file_parts.h"
+
+namespace nfsrdma::fs::plain {
+namespace {
+
+struct Removing : FileParts {
+  ~Removing() { loop.drop_tasks(); }
+  Removing() = default;
+  Removing(const Removing&) = delete;
+  Removing& operator=(const Removing&) = delete;
+
+  int error(async::Task<Status> task) {
+    const Status done = loop.run(std::move(task));
+    return done ? 0 : done.error().errno_value();
+  }
+  int remove(const std::string& name) { return error(removal.remove_file(nullptr, root(), name)); }
+  async::Task<Status> renaming(const std::string& from, const std::string& to) {
+    Removal::Renaming what;
+    what.source = what.target = root();
+    what.old_name = from;
+    what.new_name = to;
+    return removal.rename(std::move(what));
+  }
+  int rename(const std::string& from, const std::string& to) { return error(renaming(from, to)); }
+  /// As close(2) does.
+  void close(const File& file) {
+    std::erase(file->inode().open, file.get());
+    file->inode().settled.notify_all();
+    if (file->inode().open.empty()) loop.run(removal.closed(file->shared_inode()));
+  }
+  /// Names in the root: those that are hidden as "*".
+  std::string names() {
+    std::string out;
+    for (const auto& [name, id] : engine.nodes[1].names) out += name.starts_with(".nfs") ? "*" : name;
+    return out;
+  }
+  std::uint64_t number(const std::string& name) { return engine.nodes[1].names.at(name); }
+
+  Removal removal{engine, inodes, freshness, counters};
+};
+
+}  // namespace
+
+TEST_CASE("F8 removal: an open file gets a hidden name until its last close; others just go") {
+  Removing m;
+  const auto file = m.open("a"), again = m.open("a");
+  const auto as_of = m.freshness.now();
+  CHECK(m.remove("a") == 0);
+  CHECK(m.take_calls() == "lookup rename");
+  CHECK(m.names() == "*");
+  CHECK(m.counters.hidden == 1);
+  CHECK(m.inodes.at(Inodes::kRoot, "a") == nullptr);
+  CHECK(file->inode().altered > as_of);
+  m.close(file);
+  CHECK(m.names() == "*");
+  m.close(again);
+  CHECK(m.names().empty());
+  m.take_calls();
+  // Closed, but the engine still has it open: it is looked up, and removed.
+  {
+    const auto other = m.open("b");
+  }
+  CHECK(m.remove("b") == 0);
+  CHECK(m.take_calls() == "lookup remove");
+}
+
+TEST_CASE("F8 removal: nobody is asked what the name leads to while no file is open") {
+  Removing m;
+  m.engine.nodes[1].names["a"] = 5;
+  m.engine.nodes[5];
+  CHECK(m.remove("a") == 0);
+  CHECK(m.take_calls() == "remove");
+  CHECK(m.error(m.removal.remove_directory(nullptr, m.root(), "a")) == ENOENT);
+}
+
+TEST_CASE("F8 removal: what becomes of a name is told to listings, after a refusal that it is still there") {
+  Removing m;
+  const auto root = m.root();
+  root->names.join();
+  const auto then = root->names.now();
+  const auto verdict = [&](const char* name) { return root->names.judge(name, then); };
+  const auto file = m.open("a");
+  m.engine.fail("rename", EACCES);
+  CHECK(m.remove("a") == EACCES);
+  CHECK(verdict("a") == NameChanges::Verdict::doubtful);
+  CHECK(m.inodes.at(Inodes::kRoot, "a") != nullptr);
+  CHECK_FALSE(file->inode().is_hidden());
+  CHECK(m.remove("a") == 0);
+  CHECK(verdict("a") == NameChanges::Verdict::gone);
+  root->names.leave();
+}
+
+TEST_CASE(
+    "F8 removal: where the answer was lost the file may have its hidden name, and it goes with the file") {
+  Removing m;
+  const auto file = m.open("a");
+  m.engine.lose("rename", true);
+  CHECK(m.remove("a") == ETIMEDOUT);
+  CHECK(m.names() == "*");
+  CHECK(m.counters.hidden == 0);
+  CHECK(m.inodes.at(Inodes::kRoot, "a") == nullptr);  // nothing is believed of it
+  CHECK_FALSE(file->inode().is_hidden());             // nor is this
+  m.close(file);
+  CHECK(m.names().empty());
+}
+
+TEST_CASE("F8 removal: another link of a hidden file just goes") {
+  Removing m;
+  const auto file = m.open("a");
+  m.engine.nodes[1].names["b"] = m.number("a");
+  CHECK(m.remove("a") == 0);
+  m.take_calls();
+  CHECK(m.remove("b") == 0);
+  CHECK(m.take_calls() == "lookup remove");
+  CHECK(m.names() == "*");
+}
+
+TEST_CASE("F8 removal: a file whose last close is under way is waited for") {
+  Removing m;
+  const auto file = m.open("a");
+  file->closing = true;
+  auto removed = m.removal.remove_file(nullptr, m.root(), "a");
+  m.start(removed);
+  CHECK_FALSE(removed.done());
+  m.close(file);
+  CHECK(m.finish(removed));
+  CHECK(m.take_calls() == "lookup remove");
+}
+
+TEST_CASE("F8 removal: a file that was closed while it got its hidden name loses that at once") {
+  Removing m;
+  const auto file = m.open("a");
+  m.engine.hold("rename");
+  auto removed = m.removal.remove_file(nullptr, m.root(), "a");
+  m.start(removed);
+  m.close(file);
+  m.engine.release("rename");
+  CHECK(m.finish(removed));
+  CHECK(m.names().empty());
+}
+
+TEST_CASE("F8 removal: an open file that is replaced has its hidden name first, as a link") {
+  Removing m;
+  const auto from = m.open("from"), to = m.open("to");
+  const auto number = m.number("from");
+  SUBCASE("well") {
+    CHECK(m.rename("from", "to") == 0);
+    CHECK(m.take_calls() == "lookup lookup link rename");
+    CHECK(m.names() == "*to");
+    CHECK(m.number("to") == number);
+    CHECK(m.inodes.at(Inodes::kRoot, "to") == from->shared_inode());
+    CHECK(m.counters.hidden == 1);
+    m.close(to);
+    CHECK(m.names() == "to");
+  }
+  SUBCASE("refused: nothing has changed") {
+    m.engine.fail("rename", EACCES);
+    CHECK(m.rename("from", "to") == EACCES);
+    CHECK(m.take_calls() == "lookup lookup link rename remove");
+    CHECK(m.names() == "fromto");
+    CHECK(m.inodes.at(Inodes::kRoot, "from") == from->shared_inode());
+    CHECK(m.counters.hidden == 0);
+  }
+  SUBCASE("the answer is lost: the link stays until the file is closed") {
+    m.engine.lose("rename", true);
+    CHECK(m.rename("from", "to") == ETIMEDOUT);
+    CHECK(m.names() == "*to");
+    CHECK(m.inodes.at(Inodes::kRoot, "from") == nullptr);
+    CHECK(m.inodes.at(Inodes::kRoot, "to") == nullptr);
+    m.close(to);
+    CHECK(m.names() == "to");
+  }
+  SUBCASE("the link's answer is lost: nothing is renamed, and the link goes with the file") {
+    m.engine.lose("link", true);
+    CHECK(m.rename("from", "to") == ETIMEDOUT);
+    CHECK(m.names() == "*fromto");
+    CHECK_FALSE(to->inode().is_hidden());
+    m.close(to);
+    CHECK(m.names() == "fromto");
+  }
+}
+
+TEST_CASE("F8 removal: without links an open file that is replaced is renamed, and back if need be") {
+  Removing m;
+  const auto from = m.open("from"), to = m.open("to");
+  const auto number = m.number("to");
+  m.engine.fail("link", EOPNOTSUPP);
+  SUBCASE("well") {
+    CHECK(m.rename("from", "to") == 0);
+    CHECK(m.names() == "*to");
+    CHECK(m.take_calls() == "lookup lookup link rename rename");
+    m.close(to);
+    CHECK(m.names() == "to");
+  }
+  SUBCASE("in a sticky directory a link might be one that its maker could not remove") {
+    m.root()->sticky = true;
+    CHECK(m.rename("from", "to") == 0);
+    CHECK(m.names() == "*to");
+    CHECK(m.take_calls() == "lookup lookup rename rename");
+  }
+  SUBCASE("refused") {
+    m.engine.hold("rename");
+    auto renamed = m.renaming("from", "to");
+    m.start(renamed);
+    m.engine.release_one("rename");
+    m.turn();
+    m.engine.nodes[1].names.erase("from");  // by somebody else
+    m.engine.release("rename");
+    CHECK_FALSE(m.finish(renamed));
+    CHECK(m.names() == "to");
+    CHECK(m.number("to") == number);
+  }
+  SUBCASE(
+      "refused, and the name is somebody else's by now: the hidden one stays, as the only one that is left") {
+    m.engine.hold("rename");
+    auto renamed = m.renaming("from", "to");
+    m.start(renamed);
+    m.engine.release_one("rename");
+    m.turn();
+    m.engine.nodes[1].names.erase("from");
+    m.engine.nodes[1].names["to"] = 99;
+    m.engine.nodes[99];
+    m.engine.release("rename");
+    CHECK_FALSE(m.finish(renamed));
+    CHECK(m.names() == "*to");
+    CHECK(m.number("to") == 99);
+    m.close(to);
+    CHECK(m.names() == "*to");
+  }
+}
+
+TEST_CASE("F8 removal: two links of one file are the server's to leave as they are") {
+  Removing m;
+  const auto file = m.open("a");
+  m.engine.nodes[1].names["b"] = m.number("a");
+  m.rename("a", "b");
+  CHECK(m.take_calls() == "lookup lookup rename");
+  CHECK(m.counters.hidden == 0);
+}
+
+TEST_CASE("F2 removal: a rename counts when it begins and when it ends") {
+  Removing m;
+  const auto root = m.root();
+  root->type = FileType::directory;
+  const auto before = m.freshness.version(*root);
+  m.open("a");
+  m.engine.hold("rename");
+  auto renamed = m.renaming("a", "b");
+  m.start(renamed);
+  const auto during = m.freshness.version(*root);
+  CHECK(during != before);
+  m.engine.release("rename");
+  CHECK(m.finish(renamed));
+  CHECK(m.freshness.version(*root) != during);
+}
+
+}  // namespace nfsrdma::fs::plain
