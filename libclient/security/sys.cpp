@@ -6,7 +6,7 @@ namespace nfsrdma::security {
 
 Flavor::~Flavor() = default;
 
-Sys::Sys(std::string machine, Identity own, NoticeSink notices)
+Sys::Sys(std::string machine, const Identity& own, NoticeSink notices)
     : machine_(std::move(machine)), notices_(std::move(notices)), own_(encode(own)) {}
 
 rpc::Credential Sys::encode(const Identity& identity) {

@@ -22,7 +22,7 @@ class Sys final : public Flavor {
   using NoticeSink = std::function<void(const std::string&)>;
 
   /// `own`: whose rights count where there is no caller. `machine`: its name in every credential.
-  Sys(std::string machine, Identity own, NoticeSink notices = {});
+  Sys(std::string machine, const Identity& own, NoticeSink notices = {});
 
   [[nodiscard]] const rpc::Credential& credential(const Caller& caller) override;
 
