@@ -65,13 +65,6 @@ async::Task<R> object_task(Engine& engine, Paths& paths, Path path, bool follow,
   co_return co_await call(engine, object->handle);
 }
 
-/// What was made is of no interest to whoever gave its path.
-async::Task<Status> without_value(async::Task<Result<engine::Made>> task) {
-  auto made = co_await std::move(task);
-  if (!made) co_return made.error();
-  co_return Status();
-}
-
 class DirectoryImpl final : public NamesImpl<Directory> {
  public:
   using NamesImpl::NamesImpl;
@@ -182,15 +175,14 @@ Result<unsigned> NamesImpl<Face>::access(std::string_view path, unsigned wanted)
 
 template <class Face>
 Status NamesImpl<Face>::make_directory(std::string_view path, std::uint32_t mode) {
-  return on_path<Status>(
-      path, [&](Path at, Paths& paths) { return without_value(paths.make_directory(std::move(at), mode)); });
+  return on_path<Status>(path,
+                         [&](Path at, Paths& paths) { return paths.make_directory(std::move(at), mode); });
 }
 
 template <class Face>
 Status NamesImpl<Face>::symlink(std::string_view text, std::string_view created) {
-  return on_path<Status>(created, [&](Path at, Paths& paths) {
-    return without_value(paths.make_symlink(std::string(text), std::move(at)));
-  });
+  return on_path<Status>(
+      created, [&](Path at, Paths& paths) { return paths.make_symlink(std::string(text), std::move(at)); });
 }
 
 template <class Face>
@@ -207,7 +199,7 @@ Status NamesImpl<Face>::make_node(std::string_view path, FileType type, std::uin
                    "files, directories and symbolic links are made by calls of their own");
   }
   return on_path<Status>(path, [&](Path at, Paths& paths) {
-    return without_value(paths.make_node(std::move(at), type, {major, minor}, mode));
+    return paths.make_node(std::move(at), type, {major, minor}, mode);
   });
 }
 

@@ -80,7 +80,9 @@ nfs4::SessionOptions session_options(const Options& options, rpc::Channel& chann
   out.wsize = options.wsize;
   out.slots = most_slots(options, channel.established());
   out.callback_slots = kCallbackSlots;
-  out.flavor = std::make_shared<security::Sys>(surroundings.host, own_identity(options), notices);
+  out.flavor = surroundings.flavor;
+  if (!out.flavor)
+    out.flavor = std::make_shared<security::Sys>(surroundings.host, own_identity(options), notices);
   // RFC 8881 2.4: unique among clients. A Client is one of its own, and leaves nothing to reclaim.
   out.owner_id = surroundings.owner_id;
   if (out.owner_id.empty()) {
@@ -132,7 +134,6 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
   co_return begun;
 }
 
-/// The session, on all connections, and what the server takes in one READ and WRITE.
 /// The session, on all connections, the engine on it, and what the server takes in one READ and WRITE.
 async::Task<Status> Server::begin(async::TimePoint deadline) {
   if (auto done = co_await session_->open(deadline); !done) co_return done;

@@ -26,6 +26,9 @@
 namespace nfsrdma::nfs4 {
 class Session;
 }
+namespace nfsrdma::security {
+class Flavor;
+}
 
 namespace nfsrdma::connect {
 
@@ -38,6 +41,7 @@ struct Surroundings {
   /// Who it is to the server, across restarts of the program (RFC 8881 2.4); empty: a client of its own, like
   /// no other.
   std::string owner_id;
+  std::shared_ptr<security::Flavor> flavor = nullptr;  ///< null: AUTH_SYS
   [[nodiscard]] static Surroundings system(std::string owner_id = {});
 };
 

@@ -24,10 +24,12 @@ const char* name_of(Engine::Removed what) {
   return what == Engine::Removed::directory ? "rmdir" : "remove";
 }
 
+/// What was made or changed is of no interest to whoever gave its path.
 template <class T>
-Status without_value(const Result<T>& result) {
-  if (!result) return result.error();
-  return {};
+async::Task<Status> without_value(async::Task<Result<T>> task) {
+  auto result = co_await std::move(task);
+  if (!result) co_return result.error();
+  co_return Status();
 }
 
 constexpr const char* kBegin = "the directory where the path begins cannot be made, removed or renamed";
@@ -147,25 +149,24 @@ async::Task<Result<Page>> Paths::list(Path path) {
   });
 }
 
-async::Task<Result<Made>> Paths::make_directory(Path path, std::uint32_t mode) {
+async::Task<Status> Paths::make_directory(Path path, std::uint32_t mode) {
   if (path.is_begin()) co_return refused(EEXIST, "mkdir", path, kBegin);
-  co_return co_await following<Result<Made>>(std::move(path), false, [this, mode](const Path& at) {
-    return engine_.make_directory(caller_, at.directory(), at.last(), mode);
+  co_return co_await following<Status>(std::move(path), false, [this, mode](const Path& at) {
+    return without_value(engine_.make_directory(caller_, at.directory(), at.last(), mode));
   });
 }
 
-async::Task<Result<Made>> Paths::make_symlink(std::string text, Path created) {
+async::Task<Status> Paths::make_symlink(std::string text, Path created) {
   if (created.is_begin()) co_return refused(EEXIST, "symlink", created, kBegin);
-  co_return co_await following<Result<Made>>(std::move(created), false, [this, &text](const Path& at) {
-    return engine_.make_symlink(caller_, at.directory(), at.last(), text);
+  co_return co_await following<Status>(std::move(created), false, [this, &text](const Path& at) {
+    return without_value(engine_.make_symlink(caller_, at.directory(), at.last(), text));
   });
 }
 
-async::Task<Result<Made>> Paths::make_node(Path path, FileType type, Engine::Device device,
-                                           std::uint32_t mode) {
+async::Task<Status> Paths::make_node(Path path, FileType type, Engine::Device device, std::uint32_t mode) {
   if (path.is_begin()) co_return refused(EEXIST, "mknod", path, kBegin);
-  co_return co_await following<Result<Made>>(std::move(path), false, [=, this](const Path& at) {
-    return engine_.make_node(caller_, at.directory(), at.last(), type, device, mode);
+  co_return co_await following<Status>(std::move(path), false, [=, this](const Path& at) {
+    return without_value(engine_.make_node(caller_, at.directory(), at.last(), type, device, mode));
   });
 }
 
@@ -181,7 +182,7 @@ async::Task<Status> Paths::remove_once(const Path& path, Engine::Removed what) {
   if (!is_directory && what == Engine::Removed::directory) {
     co_return refused(ENOTDIR, operation, path, "this is not a directory");
   }
-  co_return without_value(co_await engine_.remove(caller_, path.directory(), path.last(), what));
+  co_return co_await without_value(engine_.remove(caller_, path.directory(), path.last(), what));
 }
 
 async::Task<Status> Paths::remove(Path path, Engine::Removed what) {
@@ -190,42 +191,33 @@ async::Task<Status> Paths::remove(Path path, Engine::Removed what) {
                                        [=, this](const Path& at) { return remove_once(at, what); });
 }
 
-async::Task<Status> Paths::rename_once(const Path& from, const Path& to) {
-  co_return without_value(
-      co_await engine_.rename(caller_, from.directory(), from.last(), to.directory(), to.last()));
-}
-
 async::Task<Status> Paths::rename(Path from, Path to) {
   if (from.is_begin()) co_return refused(EACCES, "rename", from, kBegin);
   if (to.is_begin()) co_return refused(EACCES, "rename", to, kBegin);
   co_return co_await following_both<Status>(
-      std::move(from), std::move(to),
-      [this](const Path& first, const Path& second) { return rename_once(first, second); });
-}
-
-async::Task<Status> Paths::link_once(const Path& existing, const Path& created) {
-  co_return without_value(
-      co_await engine_.link(caller_, existing.spot(), created.directory(), created.last()));
+      std::move(from), std::move(to), [this](const Path& first, const Path& second) {
+        return without_value(
+            engine_.rename(caller_, first.directory(), first.last(), second.directory(), second.last()));
+      });
 }
 
 async::Task<Status> Paths::link(Path existing, Path created) {
   if (created.is_begin()) co_return refused(EEXIST, "link", created, kBegin);
   co_return co_await following_both<Status>(
-      std::move(existing), std::move(created),
-      [this](const Path& object, const Path& name) { return link_once(object, name); });
+      std::move(existing), std::move(created), [this](const Path& object, const Path& name) {
+        return without_value(engine_.link(caller_, object.spot(), name.directory(), name.last()));
+      });
 }
 
 async::Task<Status> Paths::set_attributes(Path path, SetAttributes changes, bool follow) {
   auto object = co_await find(std::move(path), follow);
   if (!object) co_return object.error();
-  auto set = co_await engine_.set_attributes(caller_, object->handle, changes, nullptr);
-  if (!set) co_return set.error();
-  co_return Status();
+  co_return co_await without_value(engine_.set_attributes(caller_, object->handle, changes, nullptr));
 }
 
 async::Task<Result<Opened>> Paths::open_once(const Path& path, Access access,
                                              std::optional<Engine::Creation> creation) {
-  // A link may have led to where the path begins, or its caller.
+  // Its caller may have asked for that, or a link have led there.
   if (path.is_begin()) co_return refused(EISDIR, "open", path, "this is a directory");
   co_return co_await engine_.open_at(caller_, path.directory(), path.last(), access, creation);
 }

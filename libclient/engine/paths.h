@@ -34,9 +34,9 @@ class Paths {
   async::Task<Result<Space>> space(Path path);                     ///< follows
   /// The first page; Engine::list() of its directory gives the others. Follows.
   async::Task<Result<Page>> list(Path path);
-  async::Task<Result<Made>> make_directory(Path path, std::uint32_t mode);
-  async::Task<Result<Made>> make_symlink(std::string text, Path created);
-  async::Task<Result<Made>> make_node(Path path, FileType type, Engine::Device device, std::uint32_t mode);
+  async::Task<Status> make_directory(Path path, std::uint32_t mode);
+  async::Task<Status> make_symlink(std::string text, Path created);
+  async::Task<Status> make_node(Path path, FileType type, Engine::Device device, std::uint32_t mode);
   /// EISDIR, ENOTDIR: it is not what it is said to be.
   async::Task<Status> remove(Path path, Engine::Removed what);
   async::Task<Status> rename(Path from, Path to);
@@ -51,8 +51,6 @@ class Paths {
   async::Task<Result<Rights>> access_once(const Path& path, unsigned wanted);
   async::Task<Result<Space>> space_once(const Path& path);
   async::Task<Status> remove_once(const Path& path, Engine::Removed what);
-  async::Task<Status> rename_once(const Path& from, const Path& to);
-  async::Task<Status> link_once(const Path& existing, const Path& created);
   async::Task<Result<Opened>> open_once(const Path& path, Access access,
                                         std::optional<Engine::Creation> creation);
 

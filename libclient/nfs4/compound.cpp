@@ -10,16 +10,17 @@ constexpr std::uint32_t kMostResults = 1024;  // of a Reply; ours are far below
 constexpr std::uint32_t kMostTag = 1024;
 }  // namespace
 
-Compound::Compound(xdr::Message message, const rpc::Credential& credential, unsigned minor_version,
-                   const char* what, bool with_sequence)
-    : message_(std::move(message)), what_(what) {
-  rpc::begin_call(message_, rpc::kNfsProgram, kVersion, kProcedureCompound, credential);
+Compound::Compound(xdr::Message message, security::Claim claim, unsigned minor_version, const char* what,
+                   bool with_sequence)
+    : message_(std::move(message)), protection_(std::move(claim.protection)), what_(what) {
+  rpc::begin_call(message_, rpc::kNfsProgram, kVersion, kProcedureCompound, claim.credential);
   xdr::Encoder out(message_);
   out.u32(0);  // no tag: it would come back in every Reply
   out.u32(minor_version);
   count_at_ = out.position();
   out.u32(0);
-  size_ = reply_sizing::start(credential.largest_reply_header());
+  size_ = reply_sizing::start(claim.credential.largest_reply_header() +
+                              (protection_ ? protection_->reply_growth() : 0));
   if (with_sequence) {
     // The arguments start right behind the operation's number.
     sequence_at_ = out.position() + 4;
@@ -52,7 +53,9 @@ void Compound::set_sequence(const SEQUENCE4args& args) {
 rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint deadline) {
   reply_sizing::ReplySize size = size_;
   const auto eligible = size.eligible_results();
+  const bool covered = protection_ && protection_->covers_data();
   for (std::size_t i = 0; i < std::min(results_.size(), eligible.size()); ++i) {
+    results_[i].wanted_inline = results_[i].wanted_inline || covered;
     // What is wanted in the stream stays there.
     if (results_[i].wanted_inline) size.max_reduced = xdr::sum(size.max_reduced, xdr::padded(eligible[i]));
   }
@@ -60,6 +63,7 @@ rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint dea
   reply_sizing::bound(size, max_response);
   rpcrdma::Call call;
   call.message = std::move(message_);
+  call.seal = protection_.get();
   call.results = results_;
   call.reply_max_inline = size.max_inline;
   call.reply_max_reduced = size.max_reduced;
@@ -76,7 +80,7 @@ CompoundReply::CompoundReply(CompoundReply&& other) noexcept
     : channel_(std::exchange(other.channel_, nullptr)),
       reply_(std::move(other.reply_)),
       decoder_(other.decoder_),
-      rpc_header_(other.rpc_header_),
+      opened_(std::move(other.opened_)),
       status_(other.status_),
       failed_status_(other.failed_status_),
       current_(other.current_),
@@ -88,14 +92,24 @@ CompoundReply::~CompoundReply() {
   if (channel_ != nullptr) channel_->give_back(std::move(reply_));
 }
 
-bool CompoundReply::begin() {
-  rpc_header_ = rpc::read_reply(decoder_);
-  if (rpc_header_.refusal != rpc::Refusal::none) return false;
+Status CompoundReply::begin(rpc::Protection* protection, const char* what, const std::string& peer) {
+  rpc::ReplyHeader header = rpc::read_reply(decoder_);
+  const bool executed = header.refusal == rpc::Refusal::none;
+  if (executed && protection != nullptr) {
+    auto opened = protection->open(header, decoder_.rest());
+    if (!opened) return opened.error();
+    opened_ = std::move(opened->memory);
+    decoder_ = xdr::Decoder(opened->results, reply_.placements);
+  }
   xdr::ConstBytes tag;
   std::uint32_t status = 0;
-  if (!decoder_.u32(status) || !decoder_.opaque(kMostTag, tag) || !decoder_.u32(executed_)) return false;
-  status_ = static_cast<nfsstat4>(status);
-  return executed_ <= kMostResults || decoder_.fail(xdr::Fault::too_long);
+  if (executed && decoder_.u32(status) && decoder_.opaque(kMostTag, tag) && decoder_.u32(executed_) &&
+      executed_ <= kMostResults) {
+    status_ = static_cast<nfsstat4>(status);
+    return {};
+  }
+  if (executed) header.refusal = rpc::Refusal::undecodable;
+  return rpc::refusal_error(header, what, peer);
 }
 
 bool CompoundReply::next(nfs_opnum4 expected) {

@@ -27,7 +27,7 @@
 #include "reply_sizing/nfs4_reply.h"
 #include "rpc/channel.h"
 #include "rpc/message.h"
-#include "security/identity.h"
+#include "security/flavor.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -48,7 +48,7 @@ class Compound {
   /// Encodes RPC header, COMPOUND header and SEQUENCE into `message`, which must be empty. `what` names the
   /// call in errors. With `with_sequence` false the caller adds its own first operation (EXCHANGE_ID and the
   /// like).
-  Compound(xdr::Message message, const rpc::Credential& credential, unsigned minor_version, const char* what,
+  Compound(xdr::Message message, security::Claim claim, unsigned minor_version, const char* what,
            bool with_sequence = true);
 
   template <class Op>
@@ -106,6 +106,8 @@ class Compound {
   void restore(xdr::Message message) { message_ = std::move(message); }
   xdr::Message take_message() { return std::move(message_); }
   [[nodiscard]] const xdr::Message& message() const { return message_; }
+  /// Null: the Reply comes in clear.
+  [[nodiscard]] rpc::Protection* protection() const { return protection_.get(); }
 
  private:
   void begin_operation(nfs_opnum4 number, bool modifies);
@@ -140,6 +142,7 @@ class Compound {
   }
 
   xdr::Message message_;
+  std::unique_ptr<rpc::Protection> protection_;
   std::vector<rpcrdma::ResultTarget> results_;
   reply_sizing::ReplySize size_;
   const char* what_;
@@ -161,9 +164,9 @@ class CompoundReply {
   CompoundReply& operator=(CompoundReply&&) = delete;
   ~CompoundReply();
 
-  /// Reads the RPC and COMPOUND headers. False if the Reply is not one.
-  bool begin();
-  [[nodiscard]] const rpc::ReplyHeader& rpc_header() const { return rpc_header_; }
+  /// Reads the RPC and COMPOUND headers and opens what is protected. An Error, for `what` at `peer`, if they
+  /// are none, are not the server's, or say that the Call was refused.
+  Status begin(rpc::Protection* protection, const char* what, const std::string& peer);
   /// Session::epoch() when the call was sent: state that it brings belongs to the client id of then.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
   void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
@@ -198,7 +201,7 @@ class CompoundReply {
   rpc::Channel* channel_;
   rpcrdma::Reply reply_;
   xdr::Decoder decoder_;
-  rpc::ReplyHeader rpc_header_;
+  xdr::Buffer opened_;  // holds the results where they did not come in clear
   nfsstat4 status_ = nfsstat4::NFS4_OK;
   nfsstat4 failed_status_ = nfsstat4::NFS4_OK;
   nfs_opnum4 current_{};

@@ -146,11 +146,11 @@ async::Task<Result<WireAttributes>> Objects::attributes(Caller caller, Spot spot
   co_return out;
 }
 
-async::Task<Result<WireAttributes>> Objects::set_attributes(Caller caller, Spot handle, stateid4 stateid,
+async::Task<Result<WireAttributes>> Objects::set_attributes(Caller caller, Spot spot, stateid4 stateid,
                                                             SetAttributes changes, bitmap4 wanted) {
   std::optional<WireAttributes> out;
   auto done = co_await at(
-      std::move(caller), handle, "", "SETATTR",
+      std::move(caller), spot, "", "SETATTR",
       [&](Compound& compound) {
         compound.add<op::SETATTR>({stateid, encode_changes(changes)});
         add_getattr(compound, wanted);

@@ -106,7 +106,7 @@ class Objects {
   /// `stateid`: of an open file where the size is set (OpenFile::stateid()), else zero (RFC 8881 18.30.3).
   /// Gives what was wanted, as it is afterwards. A size set here is to be told to
   /// OpenFiles::resized(): what is not committed behind it must not come back.
-  async::Task<Result<WireAttributes>> set_attributes(Caller caller, Spot handle, stateid4 stateid,
+  async::Task<Result<WireAttributes>> set_attributes(Caller caller, Spot spot, stateid4 stateid,
                                                      SetAttributes changes, bitmap4 wanted);
   async::Task<Result<Granted>> access(Caller caller, Spot spot, std::uint32_t access, bitmap4 wanted);
   async::Task<Result<std::string>> read_link(Caller caller, Spot spot);
@@ -120,7 +120,7 @@ class Objects {
   async::Task<Result<Created>> make_symlink(Caller caller, Spot directory, std::string name, std::string text,
                                             SetAttributes changes, Wanted wanted);
   /// `type`: NF4FIFO, NF4SOCK, NF4CHR or NF4BLK; the device counts for the latter two. (A regular file is
-  /// made by OpenFiles::create.)
+  /// made by OpenFiles::open_at.)
   async::Task<Result<Created>> make_node(Caller caller, Spot directory, std::string name, nfs_ftype4 type,
                                          specdata4 device, SetAttributes changes, Wanted wanted);
   /// A file or an empty directory: whoever cares which looks first.

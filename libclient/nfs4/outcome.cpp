@@ -18,16 +18,9 @@ using namespace std::chrono_literals;
 /// Whether to look: the server will not do it later than now. It may where a deadline has passed while the
 /// request was under way; that Error is the caller's.
 bool is_lost(const Error& error) {
-  if (error.kind() != ErrorKind::unknown_outcome) return false;
-  switch (error.status()) {
-    case NFS4ERR_BADSESSION:
-    case NFS4ERR_DEADSESSION:
-    case NFS4ERR_STALE_CLIENTID:
-    case NFS4ERR_RETRY_UNCACHED_REP:
-      return true;
-    default:
-      return false;
-  }
+  const auto status = static_cast<nfsstat4>(error.status());
+  return error.kind() == ErrorKind::unknown_outcome &&
+         (Session::is_lost_session(status) || status == NFS4ERR_RETRY_UNCACHED_REP);
 }
 
 /// As long as a call is tried, however often the server restarts meanwhile: a hard mount's goes on for ever.

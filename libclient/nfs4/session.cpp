@@ -74,7 +74,7 @@ engine::ServerHoldings Session::holdings() const {
 }
 
 Compound Session::begin(const char* what, const Caller& caller) {
-  return {channel_.take_message(), options_.flavor->credential(caller), facts().minor_version, what};
+  return {channel_.take_message(), options_.flavor->claim(caller), facts().minor_version, what};
 }
 
 std::size_t Session::most_read() const {
@@ -161,7 +161,7 @@ async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, 
 // ---- calls without a session ----
 
 Compound Session::begin_alone(const char* what) {
-  return {channel_.take_message(), options_.flavor->credential(nullptr), facts().minor_version, what, false};
+  return {channel_.take_message(), options_.flavor->claim(nullptr), facts().minor_version, what, false};
 }
 
 async::Task<Result<CompoundReply>> Session::call_over(rpc::Channel& channel, Compound& compound,
@@ -255,9 +255,9 @@ Result<CompoundReply> Session::reply_of(rpc::Channel& channel, const Compound& c
   counted.ended(compound.message(), outcome);
   if (outcome.failure != rpcrdma::Failure::none) return *outcome.error;
   CompoundReply reply(channel, std::move(*outcome.reply));
-  const bool begun = reply.begin();
+  const Status begun = reply.begin(compound.protection(), compound.what(), channel_.server());
   counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
-  if (!begun) return rpc::refusal_error(reply.rpc_header(), compound.what(), channel_.server());
+  if (!begun) return begun.error();
   return reply;
 }
 

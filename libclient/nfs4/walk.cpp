@@ -5,34 +5,26 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// SEQUENCE, PUTFH, GETFH.
-constexpr std::size_t kBesideLookups = 3;
-/// RPC and COMPOUND headers with the largest credential, and those three.
-constexpr std::size_t kWalkEnvelope = 1024;
-constexpr std::size_t kLookupEnvelope = 4 + 4 + 3;  // operation, length, padding
-
-/// How many of the names, from `begin` on, one COMPOUND of nothing else can look up: one at least.
-std::size_t reach(const Session& session, const std::vector<std::string>& names, std::size_t begin) {
-  const SessionFacts& facts = session.facts();
-  const std::size_t most = facts.max_operations - std::min<std::size_t>(facts.max_operations, kBesideLookups);
-  std::size_t bytes = kWalkEnvelope;
-  std::size_t end = begin;
-  while (end < names.size() && end - begin < most) {
-    bytes += kLookupEnvelope + names[end].size();
-    if (bytes > facts.max_request) break;
-    ++end;
-  }
-  return std::max(end, begin + 1);
-}
-
-}  // namespace
-
-void add_walk(Compound& compound, const Spot& spot) {
+void begin_walk(Compound& compound, const Spot& spot) {
   if (spot.from) {
     compound.add<op::PUTFH>({*spot.from});
   } else {
     compound.add<op::PUTROOTFH>();
   }
+}
+
+/// Whether a LOOKUP of the name still fits, and a GETFH behind it.
+bool has_room(const Session& session, const Compound& compound, const std::string& name) {
+  constexpr std::size_t kNumber = 4, kLength = 4;
+  const std::size_t size = 2 * kNumber + kLength + xdr::padded(name.size());
+  return compound.count() + 2 <= session.facts().max_operations &&
+         compound.message().unreduced_size() + size <= session.facts().max_request;
+}
+
+}  // namespace
+
+void add_walk(Compound& compound, const Spot& spot) {
+  begin_walk(compound, spot);
   for (const std::string& name : spot.names) compound.add<op::LOOKUP>({{name}});
 }
 
@@ -47,14 +39,18 @@ bool fits(const Session& session, const Compound& compound) {
 }
 
 async::Task<Result<nfs_fh4>> walk(Session& session, Caller caller, Spot spot) {
-  Spot part = spot;
-  std::size_t begin = 0;
+  Spot part;
+  part.from = spot.from;
+  auto name = spot.names.begin();
   do {
-    const std::size_t end = spot.names.empty() ? 0 : reach(session, spot.names, begin);
-    part.names.assign(spot.names.begin() + static_cast<std::ptrdiff_t>(begin),
-                      spot.names.begin() + static_cast<std::ptrdiff_t>(end));
     Compound compound = session.begin("LOOKUP", caller);
-    add_walk(compound, part);
+    begin_walk(compound, part);
+    // One at least: what is too long for the session the server is to refuse.
+    for (bool room = true; room && name != spot.names.end();) {
+      compound.add<op::LOOKUP>({{*name}});
+      part.names.push_back(*name++);
+      room = name != spot.names.end() && has_room(session, compound, *name);
+    }
     compound.add<op::GETFH>();
     auto reply = co_await session.call(std::move(compound));
     if (!reply) co_return reply.error();
@@ -62,9 +58,8 @@ async::Task<Result<nfs_fh4>> walk(Session& session, Caller caller, Spot spot) {
     if (!take_walk(*reply, part) || !reply->take<op::GETFH>(found)) {
       co_return session.error_of(*reply, "LOOKUP", spot.text());
     }
-    part.from = found.get<NFS4_OK>()->object;
-    begin = end;
-  } while (begin < spot.names.size());
+    part = Spot(found.get<NFS4_OK>()->object);
+  } while (name != spot.names.end());
   co_return *part.from;
 }
 

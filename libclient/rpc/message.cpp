@@ -82,9 +82,9 @@ ReplyHeader read_reply(xdr::Decoder& in) {
   ReplyHeader header;
   if (!in.u32(xid) || !in.u32(direction) || !in.u32(stat) || direction != kReply) return header;
   if (stat == kAccepted) {
-    std::uint32_t flavor = 0, verdict = 0;
-    xdr::ConstBytes verifier;
-    if (!in.u32(flavor) || !in.opaque(kMostAuthBytes, verifier) || !in.u32(verdict)) return header;
+    std::uint32_t verdict = 0;
+    if (!in.u32(header.verifier_flavor) || !in.opaque(kMostAuthBytes, header.verifier) || !in.u32(verdict))
+      return header;
     if (verdict >= std::size(kVerdicts)) return header;
     if (kVerdicts[verdict] == Refusal::version && (!in.u32(header.detail) || !in.u32(header.highest)))
       return header;

@@ -62,6 +62,9 @@ struct ReplyHeader {
   Refusal refusal = Refusal::undecodable;
   std::uint32_t detail = 0;   ///< auth_stat, or the lowest version of a mismatch
   std::uint32_t highest = 0;  ///< the highest version of a mismatch
+  // of a Call that was accepted
+  std::uint32_t verifier_flavor = 0;
+  xdr::ConstBytes verifier = {};  ///< in the bytes that were read
 };
 
 /// Reads the header; where nothing was refused, the decoder stands at the results.

@@ -63,14 +63,10 @@ constexpr reply_sizing::HeaderSizes kHeaderSizes{kMinHeader, kWriteChunkHead, kS
 class Marshaller {
  public:
   Marshaller(Rpc& rpc, const Facts& limits, Memory& memory, const std::string& peer)
-      : rpc_(rpc), message_(rpc.call.message), limits_(limits), memory_(memory), peer_(peer) {}
+      : rpc_(rpc), message_(&rpc.call.message), limits_(limits), memory_(memory), peer_(peer) {}
 
   Status run(std::uint32_t credits) {
-    if (!well_formed(message_)) {
-      return failure(EINVAL,
-                     "the message to send is malformed, which is an error in this program; please report it");
-    }
-    xdr::store_u32(message_.stream.data(), rpc_.xid);
+    if (Status done = finish_message(); !done) return done;
     plan_reply();
     const Form form = choose_form();
     if (form == Form::none) {
@@ -88,6 +84,21 @@ class Marshaller {
   }
 
  private:
+  /// The xid, and what protects the message.
+  Status finish_message() {
+    xdr::Message& message = rpc_.call.message;
+    if (well_formed(message)) {
+      xdr::store_u32(message.stream.data(), rpc_.xid);
+      if (rpc_.call.seal == nullptr) return {};
+      auto sealed = rpc_.call.seal->seal(message);
+      if (!sealed) return sealed.error();
+      message_ = *sealed;
+      if (well_formed(*message_)) return {};
+    }
+    return failure(EINVAL,
+                   "the message to send is malformed, which is an error in this program; please report it");
+  }
+
   void plan_reply() {
     std::vector<ResultBound>& results = rpc_.bounds;
     results.clear();
@@ -114,15 +125,15 @@ class Marshaller {
 
   [[nodiscard]] std::size_t item_segments() const {
     std::size_t count = 0;
-    for (const xdr::Item& item : message_.items) count += segments_for(item.data.size());
+    for (const xdr::Item& item : message_->items) count += segments_for(item.data.size());
     return count;
   }
 
   [[nodiscard]] Form choose_form() const {
     const std::size_t room = limits_.call_threshold;
     const std::size_t base = reply_part();
-    const std::size_t stream = message_.stream.size();
-    const std::size_t whole = message_.unreduced_size();
+    const std::size_t stream = message_->stream.size();
+    const std::size_t whole = message_->unreduced_size();
     const std::size_t items = item_segments() * kReadSegment;
     if (base + whole <= room) return Form::whole;
     if (items != 0) {
@@ -135,12 +146,13 @@ class Marshaller {
 
   Status offer_arguments(Form form) {
     if (is_long(form)) {
-      const std::size_t size = form == Form::long_whole ? message_.unreduced_size() : message_.stream.size();
+      const std::size_t size =
+          form == Form::long_whole ? message_->unreduced_size() : message_->stream.size();
       if (Status done = allocate(rpc_.long_call, size, "request"); !done) return done;
       if (form == Form::long_whole) {
-        write_whole(message_, rpc_.long_call.get());
+        write_whole(*message_, rpc_.long_call.get());
       } else {
-        append(rpc_.long_call.get(), message_.stream.bytes());
+        append(rpc_.long_call.get(), message_->stream.bytes());
       }
       if (Status done = read_chunk(0, {rpc_.long_call.get(), size}); !done) return done;
     }
@@ -151,7 +163,7 @@ class Marshaller {
   Status offer_items() {
     Status all;
     walk(
-        message_, [](ConstBytes) {},
+        *message_, [](ConstBytes) {},
         [&](const xdr::Item& item, std::size_t position) {
           if (!all || item.data.empty()) return;
           // Memory::expose() takes what it may let be written; with remote_read nobody writes.
@@ -202,8 +214,8 @@ class Marshaller {
   Status write(Form form) {
     const std::size_t header = encoded_size(rpc_.header);
     const std::size_t payload = is_long(form)           ? 0
-                                : form == Form::reduced ? message_.stream.size()
-                                                        : message_.unreduced_size();
+                                : form == Form::reduced ? message_->stream.size()
+                                                        : message_->unreduced_size();
     if (header + payload > limits_.call_threshold) {
       return failure(EMSGSIZE,
                      "the memory came in more segments than the fabric had promised, which is an error in "
@@ -214,9 +226,9 @@ class Marshaller {
     if (payload == 0) return {};
     std::byte* const to = rpc_.bytes.extend(payload);
     if (form == Form::reduced) {
-      append(to, message_.stream.bytes());
+      append(to, message_->stream.bytes());
     } else {
-      write_whole(message_, to);
+      write_whole(*message_, to);
     }
     return {};
   }
@@ -257,7 +269,7 @@ class Marshaller {
   }
 
   Rpc& rpc_;
-  xdr::Message& message_;
+  const xdr::Message* message_;  // what goes out
   const Facts& limits_;
   Memory& memory_;
   const std::string& peer_;

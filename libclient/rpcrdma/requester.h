@@ -66,10 +66,23 @@ struct ResultTarget {
   bool wanted_inline = false;  ///< offer no memory for it (4.3.2.3): it comes in the stream and is copied
 };
 
+/// Protects a Call on its way, as RPCSEC_GSS does (RFC 2203 5.3). It is asked at each sending, with the xid in
+/// place, since a server takes no protected bytes a second time.
+class Seal {
+ public:
+  Seal() = default;
+  virtual ~Seal() = default;
+  Seal(const Seal&) = delete;
+  Seal& operator=(const Seal&) = delete;
+  /// What goes out instead of `message`, which stays as it is. Valid until the next time.
+  virtual Result<const xdr::Message*> seal(const xdr::Message& message) = 0;
+};
+
 /// An RPC to make.
 struct Call {
   xdr::Message
       message;  ///< the whole RPC Call; its first four bytes (the xid) are filled in by the requester
+  Seal* seal = nullptr;  ///< the caller's, as the message's memory is
   std::vector<ResultTarget> results;
   std::uint64_t reply_max_inline = 0;   ///< the largest RPC Reply with all results in the stream
   std::uint64_t reply_max_reduced = 0;  ///< the same, with the results that are not wanted inline taken out

@@ -1,4 +1,5 @@
-// How an identity is said on the wire (RFC 5531 8). One Flavor serves all callers of a client.
+// How an identity is said on the wire (RFC 5531 8), and what protects Calls and Replies. One Flavor serves all
+// callers of a client.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -6,9 +7,16 @@
 #include <memory>
 
 #include "rpc/message.h"
+#include "rpc/protection.h"
 #include "security/identity.h"
 
 namespace nfsrdma::security {
+
+/// What one Call says of its caller.
+struct Claim {
+  const rpc::Credential& credential;            ///< the flavor's, until it is asked again
+  std::unique_ptr<rpc::Protection> protection;  ///< null: the Call goes out as it stands
+};
 
 class Flavor {
  public:
@@ -17,8 +25,7 @@ class Flavor {
   Flavor(const Flavor&) = delete;
   Flavor& operator=(const Flavor&) = delete;
 
-  /// What stands in a Call of the caller.
-  [[nodiscard]] virtual const rpc::Credential& credential(const Caller& caller) = 0;
+  [[nodiscard]] virtual Claim claim(const Caller& caller) = 0;
 };
 
 }  // namespace nfsrdma::security

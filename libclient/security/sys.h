@@ -24,7 +24,8 @@ class Sys final : public Flavor {
   /// `own`: whose rights count where there is no caller. `machine`: its name in every credential.
   Sys(std::string machine, const Identity& own, NoticeSink notices = {});
 
-  [[nodiscard]] const rpc::Credential& credential(const Caller& caller) override;
+  [[nodiscard]] Claim claim(const Caller& caller) override { return {credential(caller), nullptr}; }
+  [[nodiscard]] const rpc::Credential& credential(const Caller& caller);
 
  private:
   /// What one of many users costs; those of all are made anew when there are more.

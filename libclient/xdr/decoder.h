@@ -45,6 +45,7 @@ class Decoder {
   [[nodiscard]] bool ok() const { return fault_ == Fault::none; }
   [[nodiscard]] Fault fault() const { return fault_; }
   [[nodiscard]] std::size_t remaining() const { return static_cast<std::size_t>(end_ - at_); }
+  [[nodiscard]] ConstBytes rest() const { return {at_, remaining()}; }
   bool fail(Fault fault) {
     if (fault_ == Fault::none) fault_ = fault;
     at_ = end_;

@@ -119,7 +119,7 @@ TEST_CASE("T34 nfs4: the largest Reply has room for the verifier that AUTH_SYS m
   constexpr std::uint64_t kHead = 4 + 4 + 4;  // status, tag, count
   for (const bool sys : {false, true}) {
     const auto credential = sys ? rpc::Credential::sys("test", 0, 0, {}) : rpc::Credential::none();
-    const Compound compound(xdr::Message(), credential, 2, "test", false);
+    const Compound compound(xdr::Message(), {credential, nullptr}, 2, "test", false);
     CHECK(compound.reply_size().max_inline == 24 + (sys ? 400 : 0) + kHead);
     CHECK(compound.reply_size().max_reduced == compound.reply_size().max_inline);
   }

@@ -249,8 +249,8 @@ void check_taken(fuzz::Script& script, const Results& results) {
   reply.message = {reply.long_reply.get(), bytes.size()};
   reply.placements = results.list();
   CompoundReply reader(channel, std::move(reply));
-  if (!reader.begin()) {
-    FUZZ_CHECK(reader.rpc_header().refusal != rpc::Refusal::none || reader.fault() != xdr::Fault::none);
+  if (const Status begun = reader.begin(nullptr, "operation", "peer"); !begun) {
+    FUZZ_CHECK(!begun.error().text().empty());
     return;
   }
   CompoundReply moved(std::move(reader));

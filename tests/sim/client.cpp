@@ -1,5 +1,6 @@
 #include "sim/client.h"
 
+#include "security/sys.h"
 #include "sim/server.h"
 
 namespace nfsrdma::sim {
@@ -30,8 +31,9 @@ Options SimClient::quick() {
   return out;
 }
 
-SimClient::SimClient(Network& network, Host& host, const Host& server, const Options& options)
-    : network_(network), host_(host), server_host_(server), options_(options) {
+SimClient::SimClient(Network& network, Host& host, const Host& server, const Options& options,
+                     Sealing sealing)
+    : network_(network), host_(host), server_host_(server), options_(options), sealing_(sealing) {
   build();
 }
 
@@ -43,12 +45,16 @@ Target SimClient::target(const Host& server, const Options& options) {
   return out;
 }
 
-connect::Surroundings SimClient::surroundings(Network& network, Host& host) {
+connect::Surroundings SimClient::surroundings(Network& network, Host& host, Sealing sealing) {
   connect::Surroundings out;
   out.host = host.name();
   out.process = "1";
   out.dial = network.dialer(host);
   out.owner_id = owner(host);
+  if (sealing) {
+    const auto root = std::make_shared<security::Sys>(host.name(), security::Identity());
+    out.flavor = std::make_shared<testing::ToyFlavor>(*sealing, host.loop().random<std::uint64_t>(), root);
+  }
   return out;
 }
 
@@ -58,7 +64,7 @@ void SimClient::build() {
     host_.simulation().say(host_.number(), "notice", text);
   };
   server_ = std::make_unique<connect::Server>(host_.loop(), target(server_host_, options_), addresses, told,
-                                              kForEver, surroundings(network_, host_));
+                                              kForEver, surroundings(network_, host_, sealing_));
 }
 
 SimClient::~SimClient() {

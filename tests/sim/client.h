@@ -16,12 +16,16 @@
 #include "connect/server.h"
 #include "fs/file_system.h"
 #include "sim/fabric/network.h"
+#include "support/toy_flavor.h"
 
 namespace nfsrdma::sim {
 
+/// How Calls and Replies are protected, if they are.
+using Sealing = std::optional<testing::ToyService>;
+
 class SimClient {
  public:
-  SimClient(Network& network, Host& host, const Host& server, const Options& options);
+  SimClient(Network& network, Host& host, const Host& server, const Options& options, Sealing sealing);
   ~SimClient();
   SimClient(const SimClient&) = delete;
   SimClient& operator=(const SimClient&) = delete;
@@ -30,7 +34,7 @@ class SimClient {
   [[nodiscard]] static Options quick();
   [[nodiscard]] static Target target(const Host& server, const Options& options);
   /// Of a program on the host. As a mount has it, it knows itself again (S17).
-  [[nodiscard]] static connect::Surroundings surroundings(Network& network, Host& host);
+  [[nodiscard]] static connect::Surroundings surroundings(Network& network, Host& host, Sealing sealing);
 
   /// Until it works, as mount's retry= does; an error only of what trying again cannot help.
   async::Task<Status> connect();
@@ -54,6 +58,7 @@ class SimClient {
   Host& host_;
   const Host& server_host_;
   const Options options_;
+  const Sealing sealing_;
   std::unique_ptr<connect::Server> server_;
   std::unique_ptr<fs::FileSystem> files_;
 };

@@ -32,6 +32,7 @@ constexpr std::array kKinds{
     Kind{"distance", [](Climate& c) { c.far = false; }},
     Kind{"connections", [](Climate& c) { c.connections = 1; }},
     Kind{"program", [](Climate& c) { c.program = false; }},
+    Kind{"sealing", [](Climate& c) { c.service = 0; }},
     Kind{"teams", [](Climate& c) { c.teams = 0; }},
 };
 
@@ -61,6 +62,9 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
       exports(random.one_in(2) ? static_cast<unsigned>(random.between(1, 3)) : 0) {
   calm = !faults || random.one_in(5);
   if (!calm) draw(random);
+  // Not from the numbers of what was there before: the other worlds stay as they are.
+  Random aside = random;
+  if (aside.one_in(4)) service = static_cast<std::uint32_t>(aside.between(1, 3));
   for (std::size_t at = 0; at < without.size();) {
     const std::size_t end = std::min(without.find(',', at), without.size());
     drop(without.substr(at, end - at));
@@ -110,6 +114,7 @@ bool Climate::leases_end() const {
 std::string Climate::text() const {
   std::string out = std::to_string(clients) + " clients with " + std::to_string(workers) + " workers and " +
                     std::to_string(connections) + " connections each" + (far ? ", far away" : "");
+  if (service != 0) out += ", protected by service " + std::to_string(service);
   if (program) out += ", a program";
   if (exports != 0) out += ", " + std::to_string(exports) + " exports";
   if (teams != 0) out += ", " + std::to_string(teams) + " of them on the same files";

@@ -28,7 +28,8 @@ struct Climate {
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;
   bool wakes_late = false, habits = false, whims = false;
-  bool program = false;  ///< besides the mounts, one that uses the library
+  std::uint32_t service = 0;  ///< that protects calls, by RPCSEC_GSS's numbers; 0: none does
+  bool program = false;       ///< besides the mounts, one that uses the library
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
   Duration fill_every{}, longest_fill{}, clock_every{};
   unsigned exports = 0;  ///< besides the root's

@@ -35,12 +35,13 @@ class Program::Told final : public Observer {
   Host& host_;
 };
 
-Program::Program(Network& network, Host& host, const Host& server, const Options& options, std::uint64_t seed,
-                 std::string mounted, unsigned operations, Findings& findings)
+Program::Program(Network& network, Host& host, const Host& server, const Options& options, Sealing sealing,
+                 std::uint64_t seed, std::string mounted, unsigned operations, Findings& findings)
     : network_(network),
       host_(host),
       server_host_(server),
       options_(options),
+      sealing_(sealing),
       random_(seed),
       left_(std::max(operations, 1U)),
       findings_(findings),
@@ -87,7 +88,7 @@ std::string Program::content(const std::string& name) {
 bool Program::connect() {
   api::Place place;
   place.loop = &host_.loop();
-  place.surroundings = SimClient::surroundings(network_, host_);
+  place.surroundings = SimClient::surroundings(network_, host_, sealing_);
   place.patience = kPatience;
   const std::vector addresses{Network::address(server_host_, SimServer::kPort)};
   auto made = std::make_unique<api::ClientImpl>(SimClient::target(server_host_, options_), addresses,

@@ -1,7 +1,7 @@
 // A program in the simulation that uses the library: the public API's blocking and asynchronous calls, on
 // files of its own.
 //
-//     Program program(network, host, server_host, options, seed, operations, findings);
+//     Program program(network, host, server_host, options, sealing, seed, mounted, operations, findings);
 //     while (!program.done()) program.step();
 //     program.end();
 //
@@ -21,8 +21,8 @@ namespace nfsrdma::sim {
 
 class Program {
  public:
-  Program(Network& network, Host& host, const Host& server, const Options& options, std::uint64_t seed,
-          std::string mounted, unsigned operations, Findings& findings);
+  Program(Network& network, Host& host, const Host& server, const Options& options, Sealing sealing,
+          std::uint64_t seed, std::string mounted, unsigned operations, Findings& findings);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -70,6 +70,7 @@ class Program {
   Host& host_;
   const Host& server_host_;
   const Options options_;
+  const Sealing sealing_;
   Random random_;
   unsigned left_;
   Findings& findings_;

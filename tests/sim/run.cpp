@@ -33,6 +33,7 @@ class World {
       if (chance.percent(20)) state.first_seqid = ~0U - static_cast<std::uint32_t>(chance.below(20));
     }
     server_->state().lease = climate_.lease;
+    if (climate_.service != 0) server_->responder().guard.demand();
     add_exports();
     findings_.disk_fills = climate_.fill_every.count() != 0;
     findings_.leases_end = climate_.leases_end();
@@ -116,13 +117,18 @@ class World {
     return at < count ? findings_.exports[at] : "";
   }
 
+  [[nodiscard]] Sealing sealing() const {
+    if (climate_.service == 0) return std::nullopt;
+    return static_cast<testing::ToyService>(climate_.service);
+  }
+
   void add_program() {
     Host& host = add_host("program");
     Options options = SimClient::quick();
     options.connections = climate_.connections;
-    program_ =
-        std::make_unique<Program>(network_, host, *server_host_, options, random_.next(), any_export(),
-                                  options_.operations / (climate_.clients * climate_.workers) + 1, findings_);
+    program_ = std::make_unique<Program>(
+        network_, host, *server_host_, options, sealing(), random_.next(), any_export(),
+        options_.operations / (climate_.clients * climate_.workers) + 1, findings_);
     program_host_ = &host;
   }
 
@@ -136,7 +142,7 @@ class World {
     Host& host = add_host("client" + std::to_string(number + 1));
     Options options = SimClient::quick();
     options.connections = climate_.connections;
-    clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, options));
+    clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, options, sealing()));
     SimClient& client = *clients_.back();
     const unsigned each = options_.operations / (climate_.clients * climate_.workers) + 1;
     for (unsigned i = 0; i < climate_.workers; ++i) {

@@ -135,7 +135,7 @@ struct EngineClient {
   }
   static nfs4::SessionOptions session_options(nfs4::SessionOptions options, std::string name) {
     options.callback_slots = 4;
-    options.flavor = std::make_shared<security::Sys>("test", security::Identity());
+    if (!options.flavor) options.flavor = std::make_shared<security::Sys>("test", security::Identity());
     options.verifier[0] = std::byte{1};
     options.owner_id = std::move(name);
     if (options.timeout == 60s) options.timeout = 5s;

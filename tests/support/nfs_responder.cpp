@@ -26,6 +26,7 @@ struct Responder::Work {
   Octets message;        // the whole RPC Call
   std::size_t body = 0;  // where its COMPOUND starts
   Principal who;
+  std::optional<ToyGuard::Pass> pass;
   std::weak_ptr<Peer> peer;  // gone with its connection: what was begun is executed all the same
   SeenCall seen;
   bool keep_answer = false;  // until release()
@@ -152,6 +153,8 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
   /// The whole Call is there.
   void take(const std::shared_ptr<Work>& work) {
     work->message = assemble(work->header, work->inline_part, work->fetched);
+    const std::string wrong = server.guard.open(work->message, work->pass);
+    if (!wrong.empty()) return server.state.problem(wrong);
     xdr::Decoder in(work->message);
     std::uint32_t xid = 0, direction = 0, rpc = 0, program = 0, version = 0, procedure = 0, flavor = 0,
                   verifier = 0;
@@ -256,6 +259,8 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
       add_bytes(work->payload, results.stream.bytes().subspan(from, item.stream_offset - from));
       from = item.stream_offset;
       if (chunk < offered.size() && !offered[chunk].empty()) {
+        if (work->pass && work->pass->service != ToyService::none)
+          server.state.problem("a Write chunk for a result that cannot travel by itself");
         if (rpcrdma::chunk_length(offered[chunk]) < item.data.size()) {
           server.state.problem("a Write chunk too small for its result");
           return refuse_chunk(work);
@@ -270,6 +275,7 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
       ++chunk;
     }
     add_bytes(work->payload, results.stream.bytes().subspan(from));
+    if (work->pass) server.guard.seal(work->payload, *work->pass);
     header.rdma_writes = returned(offered, lengths);
     header.has_rdma_reply = work->header.has_rdma_reply;
     header.rdma_reply = work->header.rdma_reply;

@@ -27,6 +27,7 @@
 #include "fabric/listener.h"
 #include "support/nfs_server_callbacks.h"
 #include "support/nfs_server_state.h"
+#include "support/toy_flavor.h"
 
 namespace nfsrdma::testing {
 
@@ -85,6 +86,7 @@ class Responder {
 
   ServerState state;
   CallbackQueue callbacks;
+  ToyGuard guard;  ///< takes what is of its flavour; the rest comes in clear
   std::uint32_t credits = 64;
   bool announce = true;      ///< whether private data (RFC 8797) is sent
   Duration reply_delay{0};   ///< between the execution of a request and its answer

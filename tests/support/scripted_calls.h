@@ -182,10 +182,10 @@ class ScriptedCalls final : public nfs4::Calls {
     return async::until(recovered_, deadline, [this] { return !recovers; });
   }
   nfs4::Compound begin(const char* what, const nfs4::Caller& /*caller*/) override {
-    return {channel_.take_message(), credential_, 2, what};
+    return {channel_.take_message(), {credential_, nullptr}, 2, what};
   }
   nfs4::Compound begin_alone(const char* what) override {
-    return {channel_.take_message(), credential_, 2, what, false};
+    return {channel_.take_message(), {credential_, nullptr}, 2, what, false};
   }
   async::Task<Result<nfs4::CompoundReply>> call(nfs4::Compound compound, async::TimePoint deadline) override {
     return ask(Way::normal, nullptr, compound, deadline);
@@ -237,7 +237,7 @@ class ScriptedCalls final : public nfs4::Calls {
     std::ranges::copy(bytes, reply.long_reply.get());
     reply.message = {reply.long_reply.get(), bytes.size()};
     nfs4::CompoundReply out(channel_, std::move(reply));
-    CHECK(out.begin());
+    CHECK(out.begin(nullptr, asked->what.c_str(), server()));
     out.set_epoch(asked->epoch);
     co_return out;
   }

@@ -1,0 +1,32 @@
+// What protects one Call and its Reply: a verifier that proves who asks, and where the service is integrity
+// or privacy, the arguments and the results, too (RFC 2203 5.3.2, 5.3.3).
+//
+//     Compound → rpcrdma::Call::seal → at each sending: seal() → bytes
+//     bytes → read_reply() → open() → the results in clear
+//
+// A security::Flavor makes one for each Call that needs it. Confined to the loop's thread.
+#pragma once
+
+#include "rpc/message.h"
+#include "rpcrdma/requester.h"
+
+namespace nfsrdma::rpc {
+
+/// The results of a Reply in clear.
+struct Opened {
+  xdr::ConstBytes results;  ///< in `memory`, or where they came
+  xdr::Buffer memory;
+};
+
+class Protection : public rpcrdma::Seal {
+ public:
+  /// Whether arguments and results are changed, too. Then none of them may travel by itself (RFC 8166 8.2.2).
+  [[nodiscard]] virtual bool covers_data() const = 0;
+  /// How much longer than in clear the results get at most, the Reply's verifier aside.
+  [[nodiscard]] virtual std::size_t reply_growth() const = 0;
+  /// Judges the Reply to what was sealed last. `results`: what stands behind its header, which says that the
+  /// Call was executed.
+  virtual Result<Opened> open(const ReplyHeader& header, xdr::ConstBytes results) = 0;
+};
+
+}  // namespace nfsrdma::rpc

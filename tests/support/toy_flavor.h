@@ -1,0 +1,76 @@
+// A security flavour of the tests' own: RPCSEC_GSS's framing and rules (RFC 2203 5.3), with arithmetic in the
+// place of cryptography. ToyFlavor is the client's side, ToyGuard the server's.
+//
+// A Call has a sequence number of its own at each sending, and a verifier over its header. With integrity its
+// arguments stand in an opaque with a checksum behind it, with privacy masked in one. So do the results. The
+// caller is an AUTH_SYS credential inside the flavour's, so that the server behind the guard needs to know
+// nothing of it.
+//
+// Confined to one thread each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "security/flavor.h"
+#include "support/nfs_server_state.h"
+
+namespace nfsrdma::testing {
+
+/// By RPCSEC_GSS's numbers (RFC 2203 5.3.1).
+enum class ToyService : std::uint32_t { none = 1, integrity = 2, privacy = 3 };
+
+class ToyFlavor final : public security::Flavor {
+ public:
+  /// `context`: another for each client of a server. `callers` says who they are.
+  ToyFlavor(ToyService service, std::uint64_t context, std::shared_ptr<security::Flavor> callers)
+      : service_(service), context_(context), callers_(std::move(callers)) {}
+
+  [[nodiscard]] security::Claim claim(const security::Caller& caller) override;
+  /// The next sending fails, as without a ticket.
+  void fail_next() { fails_ = true; }
+  [[nodiscard]] std::uint32_t sendings() const { return sequence_; }
+
+ private:
+  class Protection;
+
+  const ToyService service_;
+  const std::uint64_t context_;
+  const std::shared_ptr<security::Flavor> callers_;
+  std::uint32_t sequence_ = 0;
+  bool fails_ = false;
+};
+
+class ToyGuard {
+ public:
+  /// What a Call came with, for its Reply.
+  struct Pass {
+    ToyService service = ToyService::none;
+    std::uint64_t context = 0;
+    std::uint32_t sequence = 0;
+  };
+  enum class Lie : std::uint8_t { none, verifier, results, other_call };
+
+  /// Puts the Call in clear, if it is one of the flavour's; `pass` is there then. What is wrong with it
+  /// otherwise, or "".
+  std::string open(Octets& call, std::optional<Pass>& pass);
+  /// Protects the Reply to it: the header of an executed Call, and results.
+  void seal(Octets& reply, const Pass& pass);
+  /// From now on nothing comes in clear.
+  void demand() { demands_ = true; }
+  /// About the next Reply.
+  void lie(Lie lie) { lie_ = lie; }
+  [[nodiscard]] std::size_t opened() const { return opened_; }
+
+ private:
+  std::map<std::uint64_t, std::set<std::uint32_t>> seen_;  // sequence numbers, by context
+  std::size_t opened_ = 0;
+  bool demands_ = false;
+  Lie lie_ = Lie::none;
+};
+
+}  // namespace nfsrdma::testing
