@@ -44,7 +44,7 @@ Result<RemoteSource> open_remote(const Remote& remote) {
 Result<Download> make_download(const Remote& remote, RemoteSource source, bool sparse) {
   const Info info = remote.client->info();
   const Depth depth = choose_depth(info.rsize, slots_of(info), source.attributes.size);
-  Result<Ring> ring = Ring::create(depth.buffers, info.rsize);
+  Result<Ring> ring = Ring::create(depth.places, depth.places, info.rsize);
   if (!ring) return ring.error();
   return Download(*remote.client, std::move(source.file), *std::move(ring), depth.requests,
                   source.attributes.size, sparse);
@@ -226,7 +226,7 @@ Result<std::uint64_t> put_to_file(const Remote& to, const Local& local, std::uin
   Result<std::uint64_t> size = 0;
   std::optional<interrupt::Grace> grace;
   {
-    Result<Ring> ring = Ring::create(depth.buffers, info.wsize);
+    Result<Ring> ring = Ring::create(depth.places, depth.buffers, info.wsize);
     if (ring) {
       Upload upload(*to.client, std::move(temporary->file), *std::move(ring), depth.requests);
       size = fill(upload, local, preserve, progress);

@@ -39,23 +39,63 @@ void block_signals_but_kick() {
 
 }  // namespace
 
-void Ring::Unmap::operator()(std::byte* memory) const {
-  munmap(memory, size);
-}
+/// Lives as long as one of its buffers is held. The one that was given back last is taken first, since its pages
+/// are there. Any thread: the library lets go of a buffer on whichever runs it.
+class Ring::Buffers : public std::enable_shared_from_this<Buffers> {
+ public:
+  Buffers(std::byte* memory, std::size_t stride, std::size_t count)
+      : memory_(memory), stride_(stride), count_(count) {
+    for (std::size_t i = count; i-- > 0;) free_.push_back(i);
+  }
+  ~Buffers() { munmap(memory_, stride_ * count_); }
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
 
-Result<Ring> Ring::create(std::size_t count, std::size_t chunk_size) {
+  /// Null: all are held.
+  std::shared_ptr<std::byte> take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return nullptr;
+    const std::size_t index = free_.back();
+    free_.pop_back();
+    // Its pages at once, which is cheaper than one after the other as they are touched. A wish, too.
+    if (index == touched_) madvise(memory_ + stride_ * touched_++, stride_, MADV_POPULATE_WRITE);
+    return {memory_ + index * stride_, [self = shared_from_this(), index](std::byte*) { self->put(index); }};
+  }
+
+ private:
+  void put(std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(index);
+  }
+
+  std::byte* const memory_;
+  const std::size_t stride_, count_;
+  std::mutex mutex_;
+  std::vector<std::size_t> free_;
+  std::size_t touched_ = 0;  // buffers that have been taken ever: the first ones
+};
+
+Result<Ring> Ring::create(std::size_t places, std::size_t buffers, std::size_t chunk_size) {
   const std::size_t stride = (chunk_size + page - 1) / page * page;
-  const std::size_t size = stride * count;
+  const std::size_t size = stride * buffers;
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return local_error(errno, "mmap", "transfer buffers");
   if (size >= worth_huge_pages) madvise(memory, size, MADV_HUGEPAGE);  // a wish
   Ring ring;
-  ring.memory_ = {static_cast<std::byte*>(memory), Unmap{size}};
+  ring.buffers_ = std::make_shared<Buffers>(static_cast<std::byte*>(memory), stride, buffers);
   ring.chunk_size_ = chunk_size;
-  ring.chunks_.resize(count);
-  for (std::size_t i = 0; i < count; ++i)
-    ring.chunks_[i].memory = {ring.memory_.get() + i * stride, chunk_size};
+  ring.chunks_.resize(places);
   return ring;
+}
+
+bool Ring::provide(std::uint64_t number) {
+  Chunk& chunk = (*this)[number];
+  chunk.keeper.reset();
+  const std::shared_ptr<std::byte> buffer = buffers_->take();
+  if (!buffer) return false;
+  chunk.memory = {buffer.get(), chunk_size_};
+  chunk.keeper = buffer;
+  return true;
 }
 
 LocalStage::LocalStage(Ring& ring, LocalEnd& end) : ring_(ring), end_(end) {

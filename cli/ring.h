@@ -1,8 +1,9 @@
 // The buffers of a transfer, and the thread that works on its local side.
 //
 // A transfer is a sequence of chunks, numbered from 0, that pass two stages: the network and the local file,
-// in this order for a download and in the other for an upload. The ring holds a fixed set of page-aligned
-// buffers; chunk n lives in buffer n % count, and may be used again once the last stage is through with it.
+// in this order for a download and in the other for an upload. Chunk n has place n % count in the ring, which
+// may be used again once the last stage is through with it. Its buffer is page-aligned, and taken for as long
+// as anybody holds on to it: of an upload that is the library, too, until the server has the bytes on its disk.
 //
 // The local stage takes chunks strictly in order, in a thread of its own, so that a slow disk or pipe does
 // not stall the network. The main thread owns a chunk unless the local stage has been allowed to work on it
@@ -27,7 +28,8 @@ namespace nfsrdma::cli {
 
 struct Chunk {
   std::span<std::byte> memory;
-  std::uint64_t offset = 0;  ///< in the file
+  std::shared_ptr<const void> keeper;  ///< holds `memory`
+  std::uint64_t offset = 0;            ///< in the file
   std::size_t wanted = 0;  ///< of a download: bytes asked for; of an upload: bytes that the server has taken
   std::size_t length =
       0;                ///< bytes that are valid; 0 after the local stage of an upload is the end of the file
@@ -37,20 +39,20 @@ struct Chunk {
 
 class Ring {
  public:
-  /// Memory is touched as it is used: a small file costs one buffer.
-  static Result<Ring> create(std::size_t count, std::size_t chunk_size);
+  /// `buffers` are at least as many as places. Memory is touched as it is used: a small file costs one buffer.
+  static Result<Ring> create(std::size_t places, std::size_t buffers, std::size_t chunk_size);
+
+  /// Gives the chunk a buffer in place of the one that it had. False if all are held.
+  [[nodiscard]] bool provide(std::uint64_t number);
 
   [[nodiscard]] std::size_t count() const { return chunks_.size(); }
   [[nodiscard]] std::size_t chunk_size() const { return chunk_size_; }
   Chunk& operator[](std::uint64_t number) { return chunks_[number % chunks_.size()]; }
 
  private:
-  struct Unmap {
-    std::size_t size;  // no initializer: it would keep Unmap from being default constructed in here
-    void operator()(std::byte* memory) const;
-  };
+  class Buffers;
   Ring() = default;
-  std::unique_ptr<std::byte, Unmap> memory_;
+  std::shared_ptr<Buffers> buffers_;
   std::vector<Chunk> chunks_;
   std::size_t chunk_size_ = 0;
 };

@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::uint64_t bytes_under_way = 16U << 20;  // covers 10 Gb/s at 13 ms; more only dirties caches
 constexpr std::size_t fewest_requests = 8;  // for large rsize: a pause of the peer's must not drain us
+/// Of an upload, held until the server has written them to its disk: more than the library lets wait before it
+/// has that done beside (32 MiB).
+constexpr std::uint64_t bytes_held = 64U << 20;
 constexpr std::chrono::milliseconds longest_wait{200};  // redraws the progress bar meanwhile
 
 /// Runs the client until something happened there, on the local side, or to us.
@@ -34,9 +37,11 @@ Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint6
   const std::size_t wanted = std::max<std::size_t>(fewest_requests, bytes_under_way / size);
   depth.requests = std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(1, slots));
   // Half as many again wait for the local side, or are written by it, while the network is kept busy.
-  depth.buffers = depth.requests + std::max<std::size_t>(2, depth.requests / 2);
+  depth.places = depth.requests + std::max<std::size_t>(2, depth.requests / 2);
+  depth.buffers = depth.places + static_cast<std::size_t>(bytes_held / size);
   if (total) {
     const std::uint64_t needed = *total / size + 1;  // one more: it shows that the file has ended
+    depth.places = static_cast<std::size_t>(std::min<std::uint64_t>(depth.places, needed));
     depth.buffers = static_cast<std::size_t>(std::min<std::uint64_t>(depth.buffers, needed));
   }
   return depth;
@@ -49,7 +54,9 @@ Download::Download(Client& client, std::unique_ptr<File> file, Ring ring, std::s
       most_requests_(most_requests),
       size_(size),
       sparse_(sparse),
-      file_(std::move(file)) {}
+      file_(std::move(file)) {
+  for (std::size_t i = 0; i < ring_.count(); ++i) (void)ring_.provide(i);
+}
 
 Result<std::optional<Download::Range>> Download::next_data() {
   if (next_offset_ >= data_end_) {
@@ -159,17 +166,29 @@ void Upload::start(std::uint64_t number) {
   Chunk& chunk = ring_[number];
   const std::span<const std::byte> rest = chunk.memory.subspan(chunk.wanted, chunk.length - chunk.wanted);
   ++under_way_;
-  file_->start_write(rest, chunk.offset + chunk.wanted, [this, number](Result<std::size_t> count) {
-    Chunk& done = ring_[number];
+  const auto done = [this, number](Result<std::size_t> count) {
+    Chunk& written = ring_[number];
     --under_way_;
     if (!count || *count == 0) {
       if (!error_) error_ = count ? local_error(EIO, "WRITE", "the server took no bytes") : count.error();
       return;
     }
-    done.wanted += *count;
-    done.ready = done.wanted >= done.length;
-    if (!done.ready) start(number);  // a short write (RFC 8881 18.32.3): the rest again
-  });
+    written.wanted += *count;
+    written.ready = written.wanted >= written.length;
+    if (!written.ready) start(number);  // a short write (RFC 8881 18.32.3): the rest again
+  };
+  file_->start_write(rest, chunk.offset + chunk.wanted, done, chunk.keeper);
+}
+
+/// Lets the local side fill as many chunks as there are places and buffers for.
+void Upload::provide(LocalStage& local) {
+  while (!ended_ && provided_ < released_ + ring_.count() && ring_.provide(provided_)) ++provided_;
+  local.allow(provided_);
+}
+
+/// Nothing moves before the server has written something to its disk.
+bool Upload::starves(const LocalStage& local) const {
+  return !ended_ && under_way_ == 0 && sent_ == provided_ && local.passed() == provided_;
 }
 
 void Upload::send(const LocalStage& local) {
@@ -189,7 +208,11 @@ void Upload::send(const LocalStage& local) {
 }
 
 void Upload::release() {
-  while (released_ < sent_ && ring_[released_].ready) written_ += ring_[released_++].length;
+  while (released_ < sent_ && ring_[released_].ready) {
+    Chunk& chunk = ring_[released_++];
+    written_ += chunk.length;
+    chunk.keeper.reset();
+  }
 }
 
 Result<std::uint64_t> Upload::run(LocalEnd& source, const std::string& source_name, Progress& progress) {
@@ -197,10 +220,14 @@ Result<std::uint64_t> Upload::run(LocalEnd& source, const std::string& source_na
   while (true) {
     if (interrupt::raised()) return interrupted();
     release();
-    if (!ended_) local.allow(released_ + ring_.count());
+    provide(local);
     send(local);
     if (error_) return *error_;
     if (ended_ && released_ == sent_) break;
+    if (starves(local)) {
+      if (Status status = file_->sync(); !status) return status.error();
+      continue;
+    }
     // What was read before the failure need not be sent: the transfer fails as a whole.
     if (local.error() != 0) return local_error(local.error(), "read", source_name);
     progress.update(written_);

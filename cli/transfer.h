@@ -19,9 +19,10 @@
 
 namespace nfsrdma::cli {
 
-/// How many requests of `size` bytes to keep under way, and how many buffers that takes.
+/// How many requests of `size` bytes to keep under way, how many places in a ring that takes, and how many
+/// buffers an upload, whose bytes the server keeps in its memory at first.
 struct Depth {
-  std::size_t requests = 0, buffers = 0;
+  std::size_t requests = 0, places = 0, buffers = 0;
 };
 /// `slots`: what the session and the credits allow. `total`: bytes to move, absent if unknown.
 Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint64_t> total);
@@ -77,14 +78,17 @@ class Upload {
   [[nodiscard]] std::uint64_t end() const { return end_; }
 
  private:
+  void provide(LocalStage& local);
   void send(const LocalStage& local);
   void start(std::uint64_t number);
   void release();
+  [[nodiscard]] bool starves(const LocalStage& local) const;
 
   Client& client_;
   Ring ring_;
   std::size_t most_requests_;
   bool ended_ = false;          ///< the source has no more
+  std::uint64_t provided_ = 0;  ///< chunks that got a buffer
   std::uint64_t sent_ = 0;      ///< chunks given to the server
   std::uint64_t released_ = 0;  ///< chunks whose buffers are free again
   std::size_t under_way_ = 0;

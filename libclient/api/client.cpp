@@ -210,7 +210,6 @@ std::chrono::milliseconds ClientImpl::service() {
   const Crew::Inside inside(crew_);
   if (inside.nested()) return milliseconds(0);
   const UserScope scope(*this);
-  loop_.look_at_clock();
   loop_.end_turn();
   // Where a thread waits it runs the loop.
   for (unsigned i = 0; i < kMostTurns && !crew_.led() && loop_.turn(async::TimePoint::min()); ++i) {

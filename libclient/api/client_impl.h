@@ -51,7 +51,6 @@ class ClientImpl final : public NamesImpl<Client> {
     if (inside.nested()) return called_from_callback();
     const UserScope scope(*this);
     async::Task<R> task = make();
-    loop_.look_at_clock();
     task.handle().resume();
     loop_.end_turn();
     (void)crew_.wait([&task] { return task.done(); });

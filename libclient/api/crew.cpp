@@ -66,7 +66,7 @@ Crew::Inside::Inside(Crew& crew, std::try_to_lock_t)
     : crew_(crew), nested_(crew.owner_ == std::this_thread::get_id()) {
   if (nested_) return;
   entered_ = crew_.mutex_.try_lock();
-  if (entered_) crew_.owner_ = std::this_thread::get_id();
+  if (entered_) crew_.begin();
 }
 
 Crew::Inside::~Inside() {
@@ -75,13 +75,25 @@ Crew::Inside::~Inside() {
 
 void Crew::enter() {
   mutex_.lock();
-  owner_ = std::this_thread::get_id();
+  begin();
 }
 
 void Crew::leave() {
-  tell();
-  owner_ = std::thread::id();
+  end();
   mutex_.unlock();
+}
+
+/// The mutex has just been had.
+void Crew::begin() {
+  owner_ = std::this_thread::get_id();
+  loop_.begin_visit();
+}
+
+/// It is about to be let go of.
+void Crew::end() {
+  tell();
+  loop_.end_visit();
+  owner_ = std::thread::id();
 }
 
 /// Wakes those who are to look again: whose call is over, and the leader, if there is something for it to do
@@ -115,7 +127,6 @@ bool Crew::wait(const std::function<bool()>& over, async::TimePoint deadline, st
       follow(me);
     } else {
       leader_ = &me;
-      loop_.look_at_clock();
       do turn(me);
       while (!me.is_over() && !late());
       leader_ = nullptr;
@@ -151,15 +162,14 @@ void Crew::follow(Waiter& waiter) {
     waiter.ready = ready;
     return;
   }
-  tell();
+  end();
   std::unique_lock lock(mutex_, std::adopt_lock);
-  owner_ = std::thread::id();
   if (waiter.deadline == async::TimePoint::max()) {
     waiter.changed.wait(lock);
   } else {
     waiter.changed.wait_until(lock, waiter.deadline);
   }
-  owner_ = std::this_thread::get_id();
+  begin();
   (void)lock.release();
 }
 

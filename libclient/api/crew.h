@@ -70,6 +70,8 @@ class Crew {
 
   void enter();
   void leave();
+  void begin();
+  void end();
   void tell();
   void turn(Waiter& leader);
   static bool poll(const Waiter& waiter, async::TimePoint until, int wake);

@@ -74,7 +74,7 @@ async::Task<void> FileImpl::tell(std::uint64_t key, Result<std::size_t> result, 
   client_.count_callback();
   async::Loop& loop = client_.loop();
   done(std::move(result));  // may destroy this file
-  loop.look_at_clock();
+  loop.time_passed();
 }
 
 async::Task<void> FileImpl::read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset,

@@ -100,7 +100,6 @@ class Loop {
   /// Runs turns until the task has ended and returns what it returned.
   template <class T>
   T run(Task<T> task) {
-    look_at_clock();
     task.handle().resume();
     end_turn();
     while (!task.done()) turn(TimePoint::max());
@@ -133,18 +132,19 @@ class Loop {
   Sleep sleep_until(TimePoint when) { return {*this, when}; }
   Sleep sleep_for(Clock::duration d) { return {*this, now() + d}; }
 
+  /// Stands still for a turn, and for a visit.
   [[nodiscard]] TimePoint now() const {
-    if (!in_turn_) look_at_clock();
+    if (stale_ || !in_turn_) look_at_clock();
     return now_;
   }
   /// Time has passed in the middle of a turn: a user's code has run.
-  void look_at_clock() const {
-    now_ = world_.now();
-    lease_now_.reset();
-  }
-  /// By the clock that goes on while the machine sleeps; stands still for a turn as now() does.
+  void time_passed() { stale_ = true; }
+  /// Somebody comes from outside, and is gone again by end_visit().
+  void begin_visit() { stale_ = in_turn_ = true; }
+  void end_visit() { in_turn_ = false; }
+  /// By the clock that goes on while the machine sleeps; stands still as now() does.
   [[nodiscard]] LeaseTime lease_now() const {
-    if (!in_turn_) look_at_clock();
+    if (stale_ || !in_turn_) look_at_clock();
     if (!lease_now_) lease_now_ = world_.lease_now();
     return *lease_now_;
   }
@@ -175,6 +175,11 @@ class Loop {
  private:
   struct Watch;
   class InTurn;
+  void look_at_clock() const {
+    stale_ = false;
+    now_ = world_.now();
+    lease_now_.reset();
+  }
   static std::uint64_t tag_of(int fd, std::uint64_t id);
   void run_ready(const Ready& ready);
   void run_timers();
@@ -195,6 +200,7 @@ class Loop {
   std::map<std::uint64_t, Task<void>> spawned_;
   std::vector<std::uint64_t> ended_;  // of them
   bool in_turn_ = false;
+  mutable bool stale_ = false;                  // now_ is of before
   mutable TimePoint now_;                       // as of the turn
   mutable std::optional<LeaseTime> lease_now_;  // as of now_, once somebody asked
   TimePoint wall_read_ = TimePoint::min();

@@ -199,7 +199,7 @@ TEST_CASE("async: the clock stands still in a turn, unless it is asked to be rea
     CHECK(before >= begin);
     std::this_thread::sleep_for(3ms);
     CHECK(loop.now() == before);
-    loop.look_at_clock();
+    loop.time_passed();
     CHECK(loop.now() >= before + 3ms);
     checked = true;
   });

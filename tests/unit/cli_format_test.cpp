@@ -152,7 +152,10 @@ TEST_CASE("cli: as many requests as the way needs, and no more buffers than the 
   CHECK(choose_depth(4096, 64, {}).requests == 64);     // as many as the session lets us
   CHECK(choose_depth(16 * mib, 64, {}).requests == 8);  // not fewer, however large
   CHECK(choose_depth(mib, 0, {}).requests == 1);
-  CHECK(choose_depth(mib, 64, {}).buffers == 24);
+  CHECK(choose_depth(mib, 64, {}).places == 24);
+  CHECK(choose_depth(mib, 64, {}).buffers == 24 + 64);
+  CHECK(choose_depth(mib, 64, 0).places == 1);
   CHECK(choose_depth(mib, 64, 0).buffers == 1);
-  CHECK(choose_depth(mib, 64, mib).buffers == 2);
+  CHECK(choose_depth(mib, 64, mib).places == 2);
+  CHECK(choose_depth(16 * mib, 64, {}).buffers > choose_depth(16 * mib, 64, {}).places);
 }

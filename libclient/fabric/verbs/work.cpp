@@ -308,7 +308,7 @@ void RdmaConnection::end_of_turn() {
 
 /// Whether something completed.
 bool RdmaConnection::spin() {
-  loop_.look_at_clock();
+  loop_.time_passed();
   const auto until = loop_.now() + options_.queues.busy_poll;
   do {
     collecting_ = true;
@@ -324,7 +324,7 @@ bool RdmaConnection::spin() {
       flush();
       return true;
     }
-    loop_.look_at_clock();
+    loop_.time_passed();
   } while (loop_.now() < until);
   return false;
 }
