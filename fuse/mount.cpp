@@ -102,7 +102,7 @@ Status Mount::start_on_server() {
   if (!root->attributes || root->attributes->type != FileType::directory) {
     return Error(ErrorKind::usage, ENOTDIR, "mount", options_.source, "is not a directory on the server");
   }
-  fs::Options cache = options_.cache;
+  fs::CacheOptions cache = options_.cache;
   cache.rsize = server_.rsize();
   cache.wsize = server_.wsize();
   files_ = std::make_unique<fs::FileSystem>(server_.engine(), cache, *root);

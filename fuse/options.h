@@ -18,7 +18,7 @@ struct MountOptions {
   std::string source;  ///< as given: host:/path
   std::string mountpoint;
   Target target;
-  fs::Options cache;
+  fs::CacheOptions cache;
   bool hard = true;
   unsigned retrans = 2;
   bool writeback = false;                         ///< the kernel gathers writes

@@ -139,7 +139,7 @@ const char* text_of(Crc crc) {
   }
   return "auto";
 }
-const char* lookup_cache(const fs::Options& cache) {
+const char* lookup_cache(const fs::CacheOptions& cache) {
   if (!cache.names) return "none";
   return cache.negative_names ? "all" : "pos";
 }
@@ -269,7 +269,7 @@ std::string operation_name(unsigned operation) {
 
 std::string options_text(const MountOptions& options) {
   const nfsrdma::Options& to = options.target.options;
-  const fs::Options& cache = options.cache;
+  const fs::CacheOptions& cache = options.cache;
   std::string out = "vers=4." + std::to_string(to.minor_version);
   const auto add = [&out](const std::string& word) { out += "," + word; };
   const auto number = [&add](const char* name, auto value) { add(name + std::to_string(value)); };

@@ -35,17 +35,17 @@ constexpr unsigned kMostTurns = 64;  // of one service()
 }  // namespace
 
 ClientImpl::ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
-                       int interrupt, Place place)
+                       int interrupt, Setup setup)
     : NamesImpl(*this, std::nullopt),
       target_(target),
       observer_(observer),
       interrupt_fd_(interrupt),
-      own_loop_(place.loop != nullptr ? nullptr : std::make_unique<async::Loop>()),
-      loop_(place.loop != nullptr ? *place.loop : *own_loop_),
+      own_loop_(setup.loop != nullptr ? nullptr : std::make_unique<async::Loop>()),
+      loop_(setup.loop != nullptr ? *setup.loop : *own_loop_),
       crew_(loop_, own_loop_ != nullptr),
       server_(
-          loop_, target, addresses, [this](const std::string& text) { notice(text); }, place.patience,
-          std::move(place.surroundings)) {
+          loop_, target, addresses, [this](const std::string& text) { notice(text); }, setup.patience,
+          std::move(setup.surroundings)) {
   watch_interrupt();
 }
 

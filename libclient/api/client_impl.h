@@ -24,7 +24,7 @@ namespace nfsrdma::api {
 class FileImpl;
 
 /// Where a client is. As it is by default: in this process, with a loop and a keeper of its own.
-struct Place {
+struct Setup {
   async::Loop* loop = nullptr;  ///< one that others run, too, and that keeps the lease: no keeper then
   connect::Surroundings surroundings = connect::Surroundings::system();
   std::optional<std::chrono::milliseconds> patience;  ///< as Server has it
@@ -33,7 +33,7 @@ struct Place {
 class ClientImpl final : public NamesImpl<Client> {
  public:
   ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
-             int interrupt, Place place = {});
+             int interrupt, Setup setup = {});
   ~ClientImpl() override;
   Status start(async::TimePoint deadline);
 

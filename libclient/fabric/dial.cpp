@@ -36,8 +36,8 @@ class Dialing final : public Connection, private Handler {
   void post_send(const SendWork& work) override {
     if (inner_) inner_->post_send(work);
   }
-  Result<std::vector<RemoteSegment>> expose(Bytes memory, Access access) override {
-    if (inner_) return inner_->expose(memory, access);
+  Result<std::vector<RemoteSegment>> expose(Bytes memory, Reach reach) override {
+    if (inner_) return inner_->expose(memory, reach);
     return Error{ErrorKind::connection, ENOTCONN, "", peer_, "the connection is closed. Connect again"};
   }
   Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) override {

@@ -47,7 +47,7 @@ using ConstBytes = std::span<const std::byte>;
 using Clock = std::chrono::steady_clock;
 
 /// What a peer may do with exposed memory. Never both: RFC 8166 gives each chunk one direction.
-enum class Access : std::uint8_t { remote_read, remote_write };
+enum class Reach : std::uint8_t { remote_read, remote_write };
 
 /// A piece of memory as a peer names it.
 struct RemoteSegment {
@@ -131,7 +131,7 @@ class Connection {
 
   /// Exposes `memory` to the peer until revoke(). Several segments where the fabric cannot do it in one.
   /// The handles are unpredictable (RFC 8166 8.1.2) and mean nothing on another connection (8.1.1).
-  virtual Result<std::vector<RemoteSegment>> expose(Bytes memory, Access access) = 0;
+  virtual Result<std::vector<RemoteSegment>> expose(Bytes memory, Reach reach) = 0;
 
   /// Takes the exposed handles back. After on_completed(cookie), which may come from inside this call, no
   /// peer can reach that memory, nor does the fabric touch it. An error means that the memory may still be

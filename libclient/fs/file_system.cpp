@@ -28,7 +28,7 @@ Error refusal(int code, const char* operation, const std::string& name, const ch
   return {ErrorKind::usage, code, operation, name, why};
 }
 
-FileSystem::FileSystem(std::shared_ptr<Engine> engine, Options options, const Object& root)
+FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, const Object& root)
     : engine_(std::move(engine)),
       loop_(engine_->loop()),
       options_(options),

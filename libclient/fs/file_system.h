@@ -45,12 +45,12 @@
 
 #include "engine/cookie_loop.h"
 #include "engine/engine.h"
+#include "fs/cache_options.h"
 #include "fs/counters.h"
 #include "fs/freshness.h"
 #include "fs/inodes.h"
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
-#include "fs/options.h"
 #include "fs/removal.h"
 #include "fs/write_behind.h"
 
@@ -94,7 +94,7 @@ Error refusal(int code, const char* operation, const std::string& name, const ch
 class FileSystem {
  public:
   /// `root`: the directory that is mounted.
-  FileSystem(std::shared_ptr<Engine> engine, Options options, const Object& root);
+  FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, const Object& root);
   ~FileSystem();
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;
@@ -245,7 +245,7 @@ class FileSystem {
 
   const std::shared_ptr<Engine> engine_;
   async::Loop& loop_;
-  const Options options_;
+  const CacheOptions options_;
   Numbering numbering_;
   Counters counters_;
   Freshness freshness_;

@@ -19,7 +19,7 @@ bool is_earlier(const Time& a, const Time& b) {
 
 }  // namespace
 
-Freshness::Freshness(Engine& engine, Numbering& numbering, const Options& options)
+Freshness::Freshness(Engine& engine, Numbering& numbering, const CacheOptions& options)
     : engine_(engine), loop_(engine.loop()), numbering_(numbering), options_(options) {}
 
 /// A file's changes whenever this client may change it; a directory's when it may have got another place,

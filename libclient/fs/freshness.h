@@ -1,6 +1,6 @@
 // What is known of files and directories without asking the server, and for how long it is believed.
 //
-// In between open() and close() attributes are believed for the times of Options, longer the longer the file
+// In between open() and close() attributes are believed for the times of CacheOptions, longer the longer the file
 // has not changed. A read delegation is better than times: what the kernel was told then holds for as long as
 // the lease, or until the delegation is recalled, when the kernel is told to forget (on_doubt()).
 //
@@ -30,9 +30,9 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "fs/cache_options.h"
 #include "fs/inodes.h"
 #include "fs/numbering.h"
-#include "fs/options.h"
 
 namespace nfsrdma::fs {
 
@@ -45,7 +45,7 @@ struct Attributed {
 class Freshness {
  public:
   /// All of them must outlive it.
-  Freshness(Engine& engine, Numbering& numbering, const Options& options);
+  Freshness(Engine& engine, Numbering& numbering, const CacheOptions& options);
   Freshness(const Freshness&) = delete;
   Freshness& operator=(const Freshness&) = delete;
 
@@ -152,7 +152,7 @@ class Freshness {
   Engine& engine_;
   async::Loop& loop_;
   Numbering& numbering_;
-  const Options& options_;
+  const CacheOptions& options_;
   std::function<void(std::uint64_t)> doubt_;
   std::uint64_t changes_ = 0;    // by this mount, and of what it knows: tells what came before what
   std::uint64_t renames_ = 0;    // begun and ended

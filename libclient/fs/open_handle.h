@@ -1,7 +1,7 @@
 // One open(2) of a mounted file: its state on the server and what was read ahead for it.
 //
 // Reading ahead. Reads that follow each other begin READs of what comes next, each rsize long, as far as
-// Options::most_ahead bytes beyond what was asked for; a read that finds its bytes there is answered from
+// CacheOptions::most_ahead bytes beyond what was asked for; a read that finds its bytes there is answered from
 // that memory. They are for one reader in one go: the kernel's page cache is what keeps data. Whatever may
 // have changed the contents since they were begun (Inode::contents) throws them away, and so does their age,
 // unless the server has said meanwhile that the file is the same.

@@ -10,16 +10,16 @@ constexpr std::uint32_t kMostResults = 1024;  // of a Reply; ours are far below
 constexpr std::uint32_t kMostTag = 1024;
 }  // namespace
 
-Compound::Compound(xdr::Message message, security::Claim claim, unsigned minor_version, const char* what,
+Compound::Compound(xdr::Message message, security::Voucher voucher, unsigned minor_version, const char* what,
                    bool with_sequence)
-    : message_(std::move(message)), protection_(std::move(claim.protection)), what_(what) {
-  rpc::begin_call(message_, rpc::kNfsProgram, kVersion, kProcedureCompound, claim.credential);
+    : message_(std::move(message)), protection_(std::move(voucher.protection)), what_(what) {
+  rpc::begin_call(message_, rpc::kNfsProgram, kVersion, kProcedureCompound, voucher.credential);
   xdr::Encoder out(message_);
   out.u32(0);  // no tag: it would come back in every Reply
   out.u32(minor_version);
   count_at_ = out.position();
   out.u32(0);
-  size_ = reply_sizing::start(claim.credential.largest_reply_header() +
+  size_ = reply_sizing::start(voucher.credential.largest_reply_header() +
                               (protection_ ? protection_->reply_growth() : 0));
   if (with_sequence) {
     // The arguments start right behind the operation's number.

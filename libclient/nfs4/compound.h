@@ -48,7 +48,7 @@ class Compound {
   /// Encodes RPC header, COMPOUND header and SEQUENCE into `message`, which must be empty. `what` names the
   /// call in errors. With `with_sequence` false the caller adds its own first operation (EXCHANGE_ID and the
   /// like).
-  Compound(xdr::Message message, security::Claim claim, unsigned minor_version, const char* what,
+  Compound(xdr::Message message, security::Voucher voucher, unsigned minor_version, const char* what,
            bool with_sequence = true);
 
   template <class Op>

@@ -74,7 +74,7 @@ engine::ServerHoldings Session::holdings() const {
 }
 
 Compound Session::begin(const char* what, const Caller& caller) {
-  return {channel_.take_message(), options_.flavor->claim(caller), facts().minor_version, what};
+  return {channel_.take_message(), options_.flavor->vouch(caller), facts().minor_version, what};
 }
 
 std::size_t Session::most_read() const {
@@ -161,7 +161,7 @@ async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, 
 // ---- calls without a session ----
 
 Compound Session::begin_alone(const char* what) {
-  return {channel_.take_message(), options_.flavor->claim(nullptr), facts().minor_version, what, false};
+  return {channel_.take_message(), options_.flavor->vouch(nullptr), facts().minor_version, what, false};
 }
 
 async::Task<Result<CompoundReply>> Session::call_over(rpc::Channel& channel, Compound& compound,

@@ -353,11 +353,11 @@ void Channel::on_completed(std::uint64_t cookie) {
   pump();
 }
 
-Result<std::vector<rpcrdma::RemoteSegment>> Channel::expose(fabric::Bytes memory, fabric::Access access) {
+Result<std::vector<rpcrdma::RemoteSegment>> Channel::expose(fabric::Bytes memory, fabric::Reach reach) {
   if (!connection_) {
     return Error(ErrorKind::connection, ENOTCONN, "expose memory", options_.server, "there is no connection");
   }
-  return connection_->expose(memory, access);
+  return connection_->expose(memory, reach);
 }
 
 std::size_t Channel::segments_for(std::size_t length) const {

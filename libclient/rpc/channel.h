@@ -66,7 +66,7 @@ class BackwardService {
   virtual void on_backward_call(rpcrdma::BackwardId id, fabric::ConstBytes message) = 0;
 };
 
-class Channel final : private fabric::Handler, private rpcrdma::Memory {
+class Channel final : private fabric::Handler, private rpcrdma::Exposer {
  public:
   using NoticeSink = std::function<void(const rpcrdma::Notice&)>;
 
@@ -142,8 +142,8 @@ class Channel final : private fabric::Handler, private rpcrdma::Memory {
   void on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) override;
   void on_completed(std::uint64_t cookie) override;
   void on_closed(const Error& why) override;
-  // rpcrdma::Memory
-  Result<std::vector<rpcrdma::RemoteSegment>> expose(fabric::Bytes memory, fabric::Access access) override;
+  // rpcrdma::Exposer
+  Result<std::vector<rpcrdma::RemoteSegment>> expose(fabric::Bytes memory, fabric::Reach reach) override;
   [[nodiscard]] std::size_t segments_for(std::size_t length) const override;
 
   void pump();

@@ -13,7 +13,7 @@
 namespace nfsrdma::rpc {
 
 /// The results of a Reply in clear.
-struct Opened {
+struct InClear {
   xdr::ConstBytes results;  ///< in `memory`, or where they came
   xdr::Buffer memory;
 };
@@ -26,7 +26,7 @@ class Protection : public rpcrdma::Seal {
   [[nodiscard]] virtual std::size_t reply_growth() const = 0;
   /// Judges the Reply to what was sealed last. `results`: what stands behind its header, which says that the
   /// Call was executed.
-  virtual Result<Opened> open(const ReplyHeader& header, xdr::ConstBytes results) = 0;
+  virtual Result<InClear> open(const ReplyHeader& header, xdr::ConstBytes results) = 0;
 };
 
 }  // namespace nfsrdma::rpc

@@ -62,7 +62,7 @@ constexpr reply_sizing::HeaderSizes kHeaderSizes{kMinHeader, kWriteChunkHead, kS
 /// One marshalling under way.
 class Marshaller {
  public:
-  Marshaller(Rpc& rpc, const Facts& limits, Memory& memory, const std::string& peer)
+  Marshaller(Rpc& rpc, const Facts& limits, Exposer& memory, const std::string& peer)
       : rpc_(rpc), message_(&rpc.call.message), limits_(limits), memory_(memory), peer_(peer) {}
 
   Status run(std::uint32_t credits) {
@@ -166,7 +166,7 @@ class Marshaller {
         *message_, [](ConstBytes) {},
         [&](const xdr::Item& item, std::size_t position) {
           if (!all || item.data.empty()) return;
-          // Memory::expose() takes what it may let be written; with remote_read nobody writes.
+          // Exposer::expose() takes what it may let be written; with remote_read nobody writes.
           // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
           const Bytes bytes(const_cast<std::byte*>(item.data.data()), item.data.size());
           all = read_chunk(position, bytes);
@@ -175,7 +175,7 @@ class Marshaller {
   }
 
   Status read_chunk(std::size_t position, Bytes bytes) {
-    auto segments = expose(bytes, fabric::Access::remote_read);
+    auto segments = expose(bytes, fabric::Reach::remote_read);
     if (!segments) return segments.error();
     for (const RemoteSegment& one : *segments) {
       rpc_.header.rdma_reads.push_back({static_cast<std::uint32_t>(position), one});
@@ -191,7 +191,7 @@ class Marshaller {
         // 4.3.2.3: an empty chunk keeps the result in the stream.
         if (target.wanted_inline || target.destination.empty()) continue;
         // 3.4.6.2: no room for padding.
-        auto segments = expose(target.destination, fabric::Access::remote_write);
+        auto segments = expose(target.destination, fabric::Reach::remote_write);
         if (!segments) return segments.error();
         for (const RemoteSegment& one : *segments) rpc_.header.rdma_writes.add_segment(one);
         keep(std::move(*segments));
@@ -203,7 +203,7 @@ class Marshaller {
   Status offer_reply_chunk() {
     if (Status done = allocate(rpc_.long_reply, plan_.reply_chunk, "reply"); !done) return done;
     auto segments = expose({rpc_.long_reply.get(), static_cast<std::size_t>(plan_.reply_chunk)},
-                           fabric::Access::remote_write);
+                           fabric::Reach::remote_write);
     if (!segments) return segments.error();
     rpc_.header.has_rdma_reply = true;
     rpc_.header.rdma_reply.assign(segments->begin(), segments->end());
@@ -233,11 +233,11 @@ class Marshaller {
     return {};
   }
 
-  Result<std::vector<RemoteSegment>> expose(Bytes bytes, fabric::Access access) {
+  Result<std::vector<RemoteSegment>> expose(Bytes bytes, fabric::Reach reach) {
     if (bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
       return failure(EMSGSIZE, "a transfer of 4 GiB or more cannot be described; use smaller requests");
     }
-    auto segments = memory_.expose(bytes, access);
+    auto segments = memory_.expose(bytes, reach);
     // Without a connection there is nobody to expose it to, which is not this call's fault.
     if (segments || segments.error().kind() == ErrorKind::connection) return segments;
     return failure(ENOMEM,
@@ -271,7 +271,7 @@ class Marshaller {
   Rpc& rpc_;
   const xdr::Message* message_;  // what goes out
   const Facts& limits_;
-  Memory& memory_;
+  Exposer& memory_;
   const std::string& peer_;
   ReplyPlan plan_;
 };
@@ -289,7 +289,7 @@ void write_whole(const xdr::Message& message, std::byte* to) {
       });
 }
 
-Status marshal(Rpc& rpc, const Facts& limits, std::uint32_t credits, Memory& memory,
+Status marshal(Rpc& rpc, const Facts& limits, std::uint32_t credits, Exposer& memory,
                const std::string& peer) {
   return Marshaller(rpc, limits, memory, peer).run(credits);
 }

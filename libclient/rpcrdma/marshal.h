@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kLargestCopy = 256U << 20;
 void write_whole(const xdr::Message& message, std::byte* to);
 
 /// Fills in `rpc`'s header, bytes, exposed memory and copies.
-[[nodiscard]] Status marshal(Rpc& rpc, const Facts& limits, std::uint32_t credits, Memory& memory,
+[[nodiscard]] Status marshal(Rpc& rpc, const Facts& limits, std::uint32_t credits, Exposer& memory,
                              const std::string& peer);
 
 }  // namespace nfsrdma::rpcrdma

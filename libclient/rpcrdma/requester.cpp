@@ -36,7 +36,7 @@ std::optional<Action> ActionQueue::pop() {
   return action;
 }
 
-Requester::State::State(const Config& config_in, Memory& memory_in, std::uint32_t first_xid,
+Requester::State::State(const Config& config_in, Exposer& memory_in, std::uint32_t first_xid,
                         std::string peer_in)
     : config(checked(config_in)),
       memory(memory_in),
@@ -301,7 +301,7 @@ Error Requester::State::error(ErrorKind kind, int errno_value, std::string text)
 
 // ---- the public face ----
 
-Requester::Requester(const Config& config, Memory& memory, std::uint32_t first_xid, std::string peer)
+Requester::Requester(const Config& config, Exposer& memory, std::uint32_t first_xid, std::string peer)
     : state_(std::make_unique<State>(config, memory, first_xid, std::move(peer))) {}
 Requester::~Requester() = default;
 

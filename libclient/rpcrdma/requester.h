@@ -126,7 +126,7 @@ struct Config {
   std::uint32_t send_size = 4096;     ///< the largest message that we would send (RFC 8797)
   std::uint32_t receive_size = 4096;  ///< the size of the Receives that we post; 1024 at least (3.3.3)
   bool announce = true;               ///< send private data at all
-  bool remote_invalidation = false;   ///< let the peer invalidate handles: all of Memory's bear it (8797 4.1)
+  bool remote_invalidation = false;  ///< let the peer invalidate handles: all of Exposer's bear it (8797 4.1)
   /// On a new connection, before any Reply: then it is replaced. Doubles up to reply_timeout while connection
   /// after connection stays silent, so that a server that is merely slow gets to answer.
   Duration first_reply_timeout = std::chrono::seconds(3);
@@ -207,10 +207,10 @@ using Action =
     std::variant<Connect, PostReceives, Send, SendAnswer, Revoke, Forget, Close, Complete, Deliver, Notice>;
 
 /// Exposes memory on the connection of the moment. fabric::Connection does; tests have their own.
-class Memory {
+class Exposer {
  public:
-  virtual ~Memory() = default;
-  virtual Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Access access) = 0;
+  virtual ~Exposer() = default;
+  virtual Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Reach reach) = 0;
   [[nodiscard]] virtual std::size_t segments_for(std::size_t length) const = 0;
 };
 
@@ -237,7 +237,7 @@ struct Facts {
 class Requester {
  public:
   /// `first_xid`: unpredictable, from the caller. `peer`: for messages. `memory` must outlive the requester.
-  Requester(const Config& config, Memory& memory, std::uint32_t first_xid, std::string peer);
+  Requester(const Config& config, Exposer& memory, std::uint32_t first_xid, std::string peer);
   ~Requester();
 
   // inputs

@@ -68,11 +68,11 @@ struct Requester::State {
     closing,  ///< Close was given out
   };
 
-  State(const Config& config_in, Memory& memory_in, std::uint32_t first_xid, std::string peer_in);
+  State(const Config& config_in, Exposer& memory_in, std::uint32_t first_xid, std::string peer_in);
 
   // ---- constant after construction ----
   const Config config;
-  Memory& memory;
+  Exposer& memory;
   const std::string peer;
 
   // ---- calls ----

@@ -13,7 +13,7 @@
 namespace nfsrdma::security {
 
 /// What one Call says of its caller.
-struct Claim {
+struct Voucher {
   const rpc::Credential& credential;            ///< the flavor's, until it is asked again
   std::unique_ptr<rpc::Protection> protection;  ///< null: the Call goes out as it stands
 };
@@ -25,7 +25,7 @@ class Flavor {
   Flavor(const Flavor&) = delete;
   Flavor& operator=(const Flavor&) = delete;
 
-  [[nodiscard]] virtual Claim claim(const Caller& caller) = 0;
+  [[nodiscard]] virtual Voucher vouch(const Caller& caller) = 0;
 };
 
 }  // namespace nfsrdma::security

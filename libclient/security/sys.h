@@ -24,7 +24,7 @@ class Sys final : public Flavor {
   /// `own`: whose rights count where there is no caller. `machine`: its name in every credential.
   Sys(std::string machine, const Identity& own, NoticeSink notices = {});
 
-  [[nodiscard]] Claim claim(const Caller& caller) override { return {credential(caller), nullptr}; }
+  [[nodiscard]] Voucher vouch(const Caller& caller) override { return {credential(caller), nullptr}; }
   [[nodiscard]] const rpc::Credential& credential(const Caller& caller);
 
  private:

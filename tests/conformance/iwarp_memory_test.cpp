@@ -48,7 +48,7 @@ TEST_CASE("T29 handles are unpredictable: all 32 bits, no order, none twice") {
   unsigned rising = 0;
   std::uint32_t before = 0;
   for (unsigned i = 0; i < 2 * kEach; ++i) {
-    const auto exposed = (i % 2 == 0 ? first : second)->expose(memory, Access::remote_write);
+    const auto exposed = (i % 2 == 0 ? first : second)->expose(memory, Reach::remote_write);
     REQUIRE(exposed);
     const std::uint32_t handle = exposed->front().handle;
     CHECK(handle != 0);
@@ -72,7 +72,7 @@ TEST_CASE("T30 a handle of one connection does not work on another") {
   testing::End client_a(1), server_a(2), client_b(3), server_b(4);
   std::vector<std::byte> memory(5000, std::byte{7});
   const std::vector<std::byte> untouched = memory;
-  const auto exposed_on_a = client_a.stream.expose(memory, Access::remote_write).front();
+  const auto exposed_on_a = client_a.stream.expose(memory, Reach::remote_write).front();
   // The server of connection B knows it, and tries.
   const std::vector<std::byte> data(5000, std::byte{9});
   server_b.stream.post_rdma_write(data, exposed_on_a, 1);
@@ -90,7 +90,7 @@ TEST_CASE("T30 a handle of one connection does not work on another") {
 TEST_CASE("T26 T28 memory that was taken back is out of reach, also for a message that is under way") {
   testing::End client(1), server(2);
   std::vector<std::byte> memory(100000, std::byte{7});
-  const auto exposed = client.stream.expose(memory, Access::remote_write).front();
+  const auto exposed = client.stream.expose(memory, Reach::remote_write).front();
   const std::vector<std::byte> data(100000, std::byte{9});
   server.stream.post_rdma_write(data, exposed, 1);
   const auto wire = server.take_all();
@@ -125,8 +125,8 @@ TEST_CASE("T28 RDMA Writes for a call that was given up go nowhere, and the conn
       testing::End client = with_crc(crc, 1), server = with_crc(crc, 2);
       client.receives(2, 100);
       std::vector<std::byte> memory(100'000), other(50'000);
-      const auto given_up = client.stream.expose(memory, Access::remote_write).front();
-      const auto kept = client.stream.expose(other, Access::remote_write).front();
+      const auto given_up = client.stream.expose(memory, Reach::remote_write).front();
+      const auto kept = client.stream.expose(other, Reach::remote_write).front();
       const std::vector<std::byte> data(100'000, std::byte{9}), more = testing::noise(50'000, 3);
       const std::vector<std::byte> text = testing::noise(60, 4);
       server.stream.post_rdma_write(data, given_up, 1);
@@ -164,7 +164,7 @@ TEST_CASE("T28 RDMA Writes for a call that was given up go nowhere, and the conn
 TEST_CASE("T28 what goes nowhere is taken many FPDUs at a time") {
   testing::End client(1), server(2);
   std::vector<std::byte> memory(1'000'000);
-  const auto segment = client.stream.expose(memory, Access::remote_write).front();
+  const auto segment = client.stream.expose(memory, Reach::remote_write).front();
   client.stream.abandon(segment.handle);
   server.stream.post_rdma_write(memory, segment, 1);
   const auto wire = server.take_all();
@@ -183,7 +183,7 @@ TEST_CASE("T28 a handle that was given up allows no more than it did") {
   std::vector<std::byte> memory(5000);
   const std::vector<std::byte> data(5001);
   std::vector<std::byte> fetched(100);
-  auto segment = client.stream.expose(memory, Access::remote_write).front();
+  auto segment = client.stream.expose(memory, Reach::remote_write).front();
   SUBCASE("beyond its end") {
     client.stream.abandon(segment.handle);
     ++segment.length;
@@ -206,7 +206,7 @@ TEST_CASE("T28 a handle that was given up allows no more than it did") {
 TEST_CASE("T28 an RDMA Read of a call that was given up ends the connection and accuses nobody") {
   testing::End client(1), server(2);
   std::vector<std::byte> memory(5000, std::byte{9}), fetched(5000);
-  const auto segment = client.stream.expose(memory, Access::remote_read).front();
+  const auto segment = client.stream.expose(memory, Reach::remote_read).front();
   server.stream.post_rdma_read(std::span(fetched).first(2000), segment, 1);
   client.give_all(server.take_all());
   client.stream.abandon(segment.handle);
@@ -236,7 +236,7 @@ TEST_CASE("T28 P6 a late Reply may invalidate a handle that was given up") {
   testing::End client(1), server(2);
   client.receives(2, 100);
   std::vector<std::byte> memory(5000);
-  const auto segment = client.stream.expose(memory, Access::remote_write).front();
+  const auto segment = client.stream.expose(memory, Reach::remote_write).front();
   client.stream.abandon(segment.handle);
   const std::vector<std::byte> text = testing::noise(60, 4);
   server.send(text, 1, segment.handle);
@@ -253,8 +253,8 @@ TEST_CASE("T28 P6 a late Reply may invalidate a handle that was given up") {
 TEST_CASE("T28 what is awaited does not count memory that was given up") {
   testing::End client(1);
   std::vector<std::byte> memory(100'000);
-  const auto first = client.stream.expose(memory, Access::remote_write).front();
-  const auto second = client.stream.expose(memory, Access::remote_write).front();
+  const auto first = client.stream.expose(memory, Reach::remote_write).front();
+  const auto second = client.stream.expose(memory, Reach::remote_write).front();
   CHECK(client.stream.awaited() == 200'000);
   client.stream.abandon(first.handle);
   client.stream.abandon(first.handle);

@@ -49,23 +49,23 @@ bool overlap(ConstBytes a, ConstBytes b) {
   return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
 
-class FakeMemory final : public Memory {
+class FakeMemory final : public Exposer {
  public:
   struct Region {
     Bytes bytes;
-    fabric::Access access;
+    fabric::Reach reach;
   };
   std::map<std::uint32_t, Region> live;
   std::size_t segment_size = SIZE_MAX;
   int fail_after = -1;
 
-  Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Access access) override {
+  Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Reach reach) override {
     if (fail_after == 0) return Error(ErrorKind::local, ENOMEM, "register", "", "no more of it");
     if (fail_after > 0) --fail_after;
     std::vector<RemoteSegment> out;
     for (std::size_t at = 0; at < memory.size(); at += out.back().length) {
       const Bytes piece = memory.subspan(at, std::min(segment_size, memory.size() - at));
-      live.emplace(++last_, Region{piece, access});
+      live.emplace(++last_, Region{piece, reach});
       out.push_back({last_, static_cast<std::uint32_t>(piece.size()), last_ * 0x10000ULL});
     }
     return out;
@@ -510,7 +510,7 @@ class Harness {
   void rdma_write(fuzz::Script& script) {
     const FakeMemory::Region* region = memory_.nth(script.u8());
     const std::uint8_t value = script.u8();
-    if (region == nullptr || region->access != fabric::Access::remote_write) return;
+    if (region == nullptr || region->reach != fabric::Reach::remote_write) return;
     std::memset(region->bytes.data(), value, region->bytes.size());
   }
 

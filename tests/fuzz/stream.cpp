@@ -66,7 +66,7 @@ class Peer final : public Stream::Events {
       set(bytes(field), field.kind == Field::read ? kSourceByte : std::byte{0});
       if (field.kind != Field::sink) {
         const auto segments = stream_.expose(
-            bytes(field), field.kind == Field::read ? Access::remote_read : Access::remote_write);
+            bytes(field), field.kind == Field::read ? Reach::remote_read : Reach::remote_write);
         FUZZ_CHECK(segments.size() == 1 && segments[0].handle == handle(field));
         field.exposed = true;
       } else if ((flags & reads) != 0) {

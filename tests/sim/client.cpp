@@ -84,7 +84,7 @@ async::Task<Status> SimClient::connect() {
   }
   auto root = co_await server_->engine()->find(nullptr, engine::Spot());
   if (!root) co_return root.error();
-  fs::Options cache;
+  fs::CacheOptions cache;
   cache.rsize = server_->rsize();
   cache.wsize = server_->wsize();
   cache.most_ahead = 8 * std::size_t{cache.rsize};

@@ -86,13 +86,13 @@ std::string Program::content(const std::string& name) {
 // ---- its life ----
 
 bool Program::connect() {
-  api::Place place;
-  place.loop = &host_.loop();
-  place.surroundings = SimClient::surroundings(network_, host_, sealing_);
-  place.patience = kPatience;
+  api::Setup setup;
+  setup.loop = &host_.loop();
+  setup.surroundings = SimClient::surroundings(network_, host_, sealing_);
+  setup.patience = kPatience;
   const std::vector addresses{Network::address(server_host_, SimServer::kPort)};
   auto made = std::make_unique<api::ClientImpl>(SimClient::target(server_host_, options_), addresses,
-                                                told_.get(), -1, std::move(place));
+                                                told_.get(), -1, std::move(setup));
   auto done = made->start(host_.loop().now() + options_.connect_timeout);
   if (!done) {
     host_.simulation().say(host_.number(), "cannot connect", done.error().text());

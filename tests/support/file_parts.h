@@ -20,7 +20,7 @@ struct FileParts {
   using File = std::shared_ptr<OpenHandle>;
   using InodeRef = std::shared_ptr<Inode>;
 
-  explicit FileParts(Options set = {}) : options(set) {
+  explicit FileParts(CacheOptions set = {}) : options(set) {
     freshness.on_doubt([this](std::uint64_t id) { doubted.push_back(id); });
   }
   FileParts(const FileParts&) = delete;
@@ -75,7 +75,7 @@ struct FileParts {
   async::Loop loop{world};
   std::string calls;
   PlainEngine engine{loop, calls};
-  const Options options;
+  const CacheOptions options;
   Numbering numbering{std::nullopt};
   Counters counters;
   Freshness freshness{engine, numbering, options};

@@ -9,7 +9,7 @@
 
 namespace nfsrdma::testing {
 
-inline std::unique_ptr<fs::FileSystem> mounted(EngineClient& client, fs::Options options) {
+inline std::unique_ptr<fs::FileSystem> mounted(EngineClient& client, fs::CacheOptions options) {
   auto engine = std::make_shared<nfs4::Nfs4Engine>(client.session);
   const auto root = client.run(engine->find(nullptr, {}));
   REQUIRE(ok(root));
@@ -22,7 +22,7 @@ struct MountedEngine : Scene {
     if (client) client->end();
     files.reset();
   }
-  void mount(fs::Options options = {}) {
+  void mount(fs::CacheOptions options = {}) {
     connect();
     files = mounted(*client, options);
     server.clear_calls();

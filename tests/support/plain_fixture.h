@@ -20,7 +20,7 @@ inline bool ok(const Status& done) {
 }
 
 struct Plain {
-  explicit Plain(Options options = {}) {
+  explicit Plain(CacheOptions options = {}) {
     engine = std::make_shared<PlainEngine>(loop, calls);
     const auto root = loop.run(engine->find(nullptr, Spot()));
     calls.clear();

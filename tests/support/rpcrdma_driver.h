@@ -49,11 +49,11 @@ inline void append(Octets& to, ConstBytes bytes) {
 }
 
 /// Memory that hands out handles which it never uses again, and knows which of them live.
-class FakeMemory : public Memory {
+class FakeMemory : public Exposer {
  public:
   struct Region {
     Bytes bytes;
-    fabric::Access access;
+    fabric::Reach reach;
   };
   std::map<std::uint32_t, Region> live;
   std::set<std::uint32_t> ever;
@@ -61,14 +61,14 @@ class FakeMemory : public Memory {
   std::size_t segment_size = ~std::size_t{0};
   int fail_after = -1;  ///< that many exposures succeed, then one fails
 
-  Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Access access) override {
+  Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Reach reach) override {
     if (fail_after == 0) return Error(ErrorKind::local, ENOMEM, "register", "", "no more of it");
     if (fail_after > 0) --fail_after;
     std::vector<RemoteSegment> out;
     for (std::size_t at = 0; at < memory.size(); at += std::min(segment_size, memory.size() - at)) {
       const Bytes piece = memory.subspan(at, std::min(segment_size, memory.size() - at));
       const std::uint32_t handle = next_handle++;
-      live.emplace(handle, Region{piece, access});
+      live.emplace(handle, Region{piece, reach});
       ever.insert(handle);
       out.push_back(
           {handle, static_cast<std::uint32_t>(piece.size()), reinterpret_cast<std::uintptr_t>(piece.data())});
@@ -81,14 +81,14 @@ class FakeMemory : public Memory {
   /// The peer's RDMA Write and RDMA Read; false if it may not.
   bool write(const RemoteSegment& to, ConstBytes bytes) {
     const auto found = live.find(to.handle);
-    if (found == live.end() || found->second.access != fabric::Access::remote_write) return false;
+    if (found == live.end() || found->second.reach != fabric::Reach::remote_write) return false;
     if (bytes.size() > found->second.bytes.size()) return false;
     std::memcpy(found->second.bytes.data(), bytes.data(), bytes.size());
     return true;
   }
   [[nodiscard]] std::optional<Octets> read(const RemoteSegment& from) const {
     const auto found = live.find(from.handle);
-    if (found == live.end() || found->second.access != fabric::Access::remote_read) return std::nullopt;
+    if (found == live.end() || found->second.reach != fabric::Reach::remote_read) return std::nullopt;
     const Bytes bytes = found->second.bytes.first(from.length);
     return Octets(bytes.begin(), bytes.end());
   }

@@ -137,7 +137,7 @@ class ToyFlavor::Protection final : public rpc::Protection {
     return &sealed_;
   }
 
-  Result<rpc::Opened> open(const rpc::ReplyHeader& header, ConstBytes results) override {
+  Result<rpc::InClear> open(const rpc::ReplyHeader& header, ConstBytes results) override {
     const auto refused = [](const char* text) {
       return Error(ErrorKind::protocol, EPROTO, "RPC", "toy", text);
     };
@@ -145,7 +145,7 @@ class ToyFlavor::Protection final : public rpc::Protection {
         xdr::load_u64(header.verifier.data()) != reply_verifier(pass_)) {
       return refused("the reply is not the server's: its verifier is wrong");
     }
-    rpc::Opened out;
+    rpc::InClear out;
     out.results = results;
     if (!covers_data()) return out;
     xdr::Decoder in(results);
@@ -162,8 +162,8 @@ class ToyFlavor::Protection final : public rpc::Protection {
   xdr::Message sealed_;
 };
 
-security::Claim ToyFlavor::claim(const security::Caller& caller) {
-  return {callers_->claim(caller).credential, std::make_unique<Protection>(*this)};
+security::Voucher ToyFlavor::vouch(const security::Caller& caller) {
+  return {callers_->vouch(caller).credential, std::make_unique<Protection>(*this)};
 }
 
 // ---- the server's side ----

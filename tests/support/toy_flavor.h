@@ -30,7 +30,7 @@ class ToyFlavor final : public security::Flavor {
   ToyFlavor(ToyService service, std::uint64_t context, std::shared_ptr<security::Flavor> callers)
       : service_(service), context_(context), callers_(std::move(callers)) {}
 
-  [[nodiscard]] security::Claim claim(const security::Caller& caller) override;
+  [[nodiscard]] security::Voucher vouch(const security::Caller& caller) override;
   /// The next sending fails, as without a ticket.
   void fail_next() { fails_ = true; }
   [[nodiscard]] std::uint32_t sendings() const { return sequence_; }

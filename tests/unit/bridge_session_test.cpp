@@ -221,7 +221,7 @@ TEST_CASE("bridge: the server's Calls go to the client within its credits, the a
 TEST_CASE("bridge: P6 remote invalidation where both want it") {
   Setup s([](BridgeOptions& o) { o.session.remote_invalidation = true; });
   std::vector<std::byte> memory(100);
-  const auto exposed = s.client.connection->expose(memory, fabric::Access::remote_write);
+  const auto exposed = s.client.connection->expose(memory, fabric::Reach::remote_write);
   REQUIRE(exposed);
   rdma_msg header;
   header.rdma_xid = 7;
@@ -239,8 +239,8 @@ TEST_CASE("bridge: a long Call is pulled, a long Reply pushed") {
   Octets call = testing::rpc_call(7, 100003, 4, 1, {});
   call.resize(300'000, std::byte{0x33});
   std::vector<std::byte> room(200'000);
-  const auto from = s.client.connection->expose(call, fabric::Access::remote_read);
-  const auto to = s.client.connection->expose(room, fabric::Access::remote_write);
+  const auto from = s.client.connection->expose(call, fabric::Reach::remote_read);
+  const auto to = s.client.connection->expose(room, fabric::Reach::remote_write);
   REQUIRE(from);
   REQUIRE(to);
   rdma_msg header;

@@ -15,7 +15,7 @@ struct FakeConnection : Connection {
   explicit FakeConnection(Handler& h) : handler(h) {}
   void post_receive(ReceiveBuffer buffer) override { receives.push_back(buffer.storage().size()); }
   void post_send(const SendWork& /*work*/) override { ++sends; }
-  Result<std::vector<RemoteSegment>> expose(Bytes /*memory*/, Access /*access*/) override {
+  Result<std::vector<RemoteSegment>> expose(Bytes /*memory*/, Reach /*reach*/) override {
     return std::vector<RemoteSegment>{{.handle = 7}};
   }
   Status revoke(std::span<const RemoteSegment> /*segments*/, std::uint64_t /*cookie*/) override { return {}; }
@@ -130,7 +130,7 @@ TEST_CASE("dial: auto takes verbs where there is a device and the way leads to i
   CHECK(w.owner.established->reason == "fabric=auto: an RDMA device leads to the server");
   CHECK_FALSE(w.over_iwarp);
   CHECK(connection->segments_for(1) == 3);
-  CHECK(connection->expose({}, Access::remote_read)->front().handle == 7);
+  CHECK(connection->expose({}, Reach::remote_read)->front().handle == 7);
 }
 
 TEST_CASE("dial: a device whose handles do not bear invalidation is asked for as such") {

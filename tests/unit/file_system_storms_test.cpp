@@ -506,8 +506,8 @@ TEST_CASE("F1 other writes of ours that are under way do not make an old end cou
 // ---- F13: what is read is not older than what was written, or is known ----
 
 namespace {
-Options small_reads() {
-  Options options;
+CacheOptions small_reads() {
+  CacheOptions options;
   options.rsize = 4096;
   return options;
 }
@@ -589,7 +589,7 @@ TEST_CASE("F13 a direct write drops pages that were being read meanwhile, and no
 
 TEST_CASE("F14 O_SYNC, O_DSYNC and sync are on the server's disk when they are answered, with O_DIRECT too") {
   const auto called = [](int flags, bool sync) {
-    Options options;
+    CacheOptions options;
     options.sync = sync;
     Storm m(options);
     const auto file = m.create("f");

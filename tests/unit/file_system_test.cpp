@@ -80,7 +80,7 @@ TEST_CASE("S16 what another caller wrote is on the server's disk before a lock g
 TEST_CASE(
     "file system: what is gathered leaves by itself, at another place, when it is full, when it is wanted") {
   Files m;
-  fs::Options options;
+  fs::CacheOptions options;
   options.wsize = 64;
   m.mount(options);
   const auto file = m.create("f");
@@ -252,7 +252,7 @@ TEST_CASE("file system: who opens a file sees what others have made of it since"
 
 TEST_CASE("file system: what comes along with a change is not kept where attributes are not believed") {
   Files m;
-  fs::Options options;
+  fs::CacheOptions options;
   options.directory_min = options.directory_max = fs::Seconds(0);
   m.mount(options);
   CHECK(ok(m.client->run(m.files->make_directory(m.who, fs::Inodes::kRoot, "d", 0755))));
@@ -271,7 +271,7 @@ struct Delegated : Files {
     server.set_delegations(true);
     server.add_file("/f", "text");
   }
-  void mount(fs::Options options = {}) {
+  void mount(fs::CacheOptions options = {}) {
     options.file_min = options.file_max = fs::Seconds(3);
     Files::mount(options);
     files->on_doubt([this](std::uint64_t inode) { doubted.push_back(inode); });
@@ -348,7 +348,7 @@ TEST_CASE(
     "file system: what is kept open for a delegation goes when it is too much, forgotten, or not wanted") {
   Delegated m;
   m.server.add_file("/g", "text");
-  fs::Options options;
+  fs::CacheOptions options;
   options.most_delegated = 1;
   SUBCASE("too much") {
     m.mount(options);

@@ -363,7 +363,7 @@ TEST_CASE("F9 freshness: a delegation lifts the times, and its end takes them ba
 }
 
 TEST_CASE("F9 freshness: whoever wants no caching gets none with a delegation, either") {
-  Options options;
+  CacheOptions options;
   options.file_min = options.file_max = Seconds(0);
   Knowing m(options);
   m.engine.delegation = 90s;

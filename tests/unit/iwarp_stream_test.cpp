@@ -73,8 +73,8 @@ TEST_CASE("stream: messages, writes and reads arrive whole in every cut") {
         const auto written = noise(bulk, 3);
         auto source = noise(bulk, 4);
         const auto hello = noise(3000, 5);
-        const auto sink = b.stream.expose(target, Access::remote_write);
-        const auto readable = b.stream.expose(source, Access::remote_read);
+        const auto sink = b.stream.expose(target, Reach::remote_write);
+        const auto readable = b.stream.expose(source, Reach::remote_read);
 
         a.send(hello, 1);
         a.stream.post_rdma_write(written, sink[0], 2);
@@ -111,7 +111,7 @@ TEST_CASE("stream: more reads than the peer takes at once wait, and complete in 
   End a(1, shallow);
   End b(2, shallow);
   auto source = noise(20000, 3);
-  const auto segment = b.stream.expose(source, Access::remote_read).front();
+  const auto segment = b.stream.expose(source, Reach::remote_read).front();
   std::vector<std::byte> fetched(20000);
   for (std::size_t i = 0; i < 10; ++i) {
     const RemoteSegment part{segment.handle, 2000, 2000 * i};
@@ -128,7 +128,7 @@ TEST_CASE("stream: bulk payload is received in place, many FPDUs in one call") {
   End b(2, config(false, 1442));
   const auto data = noise(1 << 20, 3);
   std::vector<std::byte> target(data.size());
-  const auto segment = b.stream.expose(target, Access::remote_write).front();
+  const auto segment = b.stream.expose(target, Reach::remote_write).front();
   a.stream.post_rdma_write(data, segment, 1);
   const auto wire = a.take_all();
   std::size_t at = 0;
@@ -156,7 +156,7 @@ TEST_CASE("stream: a READ that comes as many short RDMA Writes is received in pl
   std::size_t in_place = 0;
   for (unsigned round = 0; round < 4; ++round) {
     std::vector<std::byte> target(512 * 1024);
-    auto segment = b.stream.expose(target, Access::remote_write).front();
+    auto segment = b.stream.expose(target, Reach::remote_write).front();
     for (std::size_t at = 0; at < kResult; at += kMessage) {
       auto there = segment;
       there.offset += at;
@@ -189,8 +189,8 @@ TEST_CASE("stream: a wrong prediction costs a copy and nothing else") {
     b.receives(2, 4096);
     std::vector<std::byte> first(50000, std::byte{0});
     std::vector<std::byte> second(9000, std::byte{0});
-    const auto into_first = b.stream.expose(first, Access::remote_write).front();
-    const auto into_second = b.stream.expose(second, Access::remote_write).front();
+    const auto into_first = b.stream.expose(first, Reach::remote_write).front();
+    const auto into_second = b.stream.expose(second, Reach::remote_write).front();
     const auto data = noise(20000, 7);
     const auto part = [&](std::size_t from, std::size_t length) {
       return std::span(data).subspan(from, length);
@@ -223,8 +223,8 @@ TEST_CASE("stream: a wrong prediction of large FPDUs costs no more than the buff
   constexpr std::size_t each = 60'000, count = 50;
   End b(2);
   std::vector<std::byte> expected(each * count), other(each * count);
-  const auto first = b.stream.expose(expected, Access::remote_write).front();
-  const auto second = b.stream.expose(other, Access::remote_write).front();
+  const auto first = b.stream.expose(expected, Reach::remote_write).front();
+  const auto second = b.stream.expose(other, Reach::remote_write).front();
   const auto data = noise(each * count, 1);
   // One FPDU of a message that promises more, and then another message.
   auto wire = fpdu(tagged(Opcode::rdma_write, first.handle, 0, false), std::span(data).first(each));
@@ -246,7 +246,7 @@ TEST_CASE("stream: a prediction never touches what was placed before") {
     b.receives(64, 4096);
     const auto data = noise(60000, 3);
     std::vector<std::byte> target(60000);
-    const auto segment = b.stream.expose(target, Access::remote_write).front();
+    const auto segment = b.stream.expose(target, Reach::remote_write).front();
     const auto write = [&](std::size_t from, std::size_t length) {
       a.stream.post_rdma_write(std::span(data).subspan(from, length), {segment.handle, 60000, from}, 0);
       a.send(std::span(data).first(900), 0);  // foreign bytes, which a wrong prediction would leave there
@@ -274,7 +274,7 @@ TEST_CASE("stream: random writes into random places of several regions") {
     std::vector<std::vector<std::byte>> regions(3, std::vector<std::byte>(100000));
     auto expected = regions;
     std::vector<RemoteSegment> segments;
-    for (auto& region : regions) segments.push_back(b.stream.expose(region, Access::remote_write).front());
+    for (auto& region : regions) segments.push_back(b.stream.expose(region, Reach::remote_write).front());
     std::vector<std::vector<bool>> written(3, std::vector<bool>(100000));
     const auto data = noise(200000, seed);
     for (int i = 0; i < 60; ++i) {
@@ -300,7 +300,7 @@ TEST_CASE("stream: random writes into random places of several regions") {
 TEST_CASE("stream: memory revoked while a Write arrives is not touched again") {
   End b(2);
   std::vector<std::byte> memory(4000, std::byte{0});
-  const auto segment = b.stream.expose(memory, Access::remote_write).front();
+  const auto segment = b.stream.expose(memory, Reach::remote_write).front();
   const std::vector<std::byte> ones(1000, std::byte{1});
   const auto first = fpdu(tagged(Opcode::rdma_write, segment.handle, 0, false), ones);
   const auto second = fpdu(tagged(Opcode::rdma_write, segment.handle, 1000, true), ones);
@@ -323,7 +323,7 @@ TEST_CASE(
     End b(2, config(crc, 1442));
     auto source = noise(50000, 3);
     const auto original = source;
-    const auto segment = b.stream.expose(source, Access::remote_read).front();
+    const auto segment = b.stream.expose(source, Reach::remote_read).front();
     std::vector<std::byte> fetched(50000);
     a.stream.post_rdma_read(fetched, segment, 1);
     b.give_all(a.take_all());
@@ -419,11 +419,11 @@ TEST_CASE("regions: handles are never 0, unique, and of one table only") {
   CHECK(table.add(memory, Use::remote_read).stag == 5);
   CHECK(table.add(memory, Use::remote_write).stag == 6);
   CHECK(table.check(5, 0, 10, Use::remote_read).region != nullptr);
-  CHECK(table.check(5, 0, 11, Use::remote_read).refusal == Refusal::out_of_bounds);
-  CHECK(table.check(5, UINT64_MAX, 2, Use::remote_read).refusal == Refusal::offset_wraps);
-  CHECK(table.check(5, UINT64_MAX, 0, Use::remote_read).refusal == Refusal::out_of_bounds);
-  CHECK(table.check(5, 0, 1, Use::remote_write).refusal == Refusal::wrong_use);
-  CHECK(table.check(7, 0, 1, Use::remote_write).refusal == Refusal::unknown_stag);
+  CHECK(table.check(5, 0, 11, Use::remote_read).refusal == Denial::out_of_bounds);
+  CHECK(table.check(5, UINT64_MAX, 2, Use::remote_read).refusal == Denial::offset_wraps);
+  CHECK(table.check(5, UINT64_MAX, 0, Use::remote_read).refusal == Denial::out_of_bounds);
+  CHECK(table.check(5, 0, 1, Use::remote_write).refusal == Denial::wrong_use);
+  CHECK(table.check(7, 0, 1, Use::remote_write).refusal == Denial::unknown_stag);
   CHECK(table.remove(5));
   CHECK_FALSE(table.remove(5));
   CHECK(table.find(5) == nullptr);

@@ -139,8 +139,8 @@ TEST_CASE("tcp: private data, messages, writes, reads and invalidation over a re
     std::vector<std::byte> memory(3 << 20);
     std::vector<std::byte> data(memory.size());
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7 + (i >> 11));
-    const auto sink = connection->expose(memory, Access::remote_write);
-    const auto source = connection->expose(data, Access::remote_read);
+    const auto sink = connection->expose(memory, Reach::remote_write);
+    const auto source = connection->expose(data, Reach::remote_read);
     REQUIRE(sink);
     REQUIRE(source);
     // The client speaks first; before that the server must be silent.
@@ -167,7 +167,7 @@ TEST_CASE("tcp: private data, messages, writes, reads and invalidation over a re
     run_until(loop, [&] { return client.closed.has_value(); });
     CHECK(client.closed->kind() == ErrorKind::connection);
     CHECK_FALSE(server.handler.closed);
-    CHECK_FALSE(connection->expose(memory, Access::remote_read));
+    CHECK_FALSE(connection->expose(memory, Reach::remote_read));
   }
 }
 
@@ -347,7 +347,7 @@ TEST_CASE("tcp: pieces of FPDUs that come at bad moments, and an end behind them
       connection->post_receive(ReceiveBuffer(4096));
       run_until(loop, [&] { return client.established.has_value(); });
       std::vector<std::byte> target(size);
-      const std::uint32_t stag = connection->expose(target, Access::remote_write)->front().handle;
+      const std::uint32_t stag = connection->expose(target, Reach::remote_write)->front().handle;
 
       const auto data = noise(3000, 7);
       std::vector<std::byte> wire;

@@ -15,8 +15,8 @@ constexpr std::uint32_t no_such_stag = 0x01010101;
 /// A victim with something to attack: memory for Writes and for Reads, one Receive of 100 octets.
 struct Victim : End {
   explicit Victim(bool with_crc) : End(7, settings(with_crc)), crc(with_crc) {
-    writable = stream.expose(memory, Access::remote_write).front().handle;
-    readable = stream.expose(source, Access::remote_read).front().handle;
+    writable = stream.expose(memory, Reach::remote_write).front().handle;
+    readable = stream.expose(source, Reach::remote_read).front().handle;
     receives(1, 100);
   }
   static Stream::Config settings(bool with_crc) {

@@ -27,7 +27,7 @@ class Wire final : public fabric::Connection {
     Octets& out = sent_.emplace_back();
     for (const auto piece : work.pieces) out.insert(out.end(), piece.begin(), piece.end());
   }
-  Result<std::vector<fabric::RemoteSegment>> expose(fabric::Bytes, fabric::Access) override {
+  Result<std::vector<fabric::RemoteSegment>> expose(fabric::Bytes, fabric::Reach) override {
     return std::vector<fabric::RemoteSegment>();
   }
   Status revoke(std::span<const fabric::RemoteSegment>, std::uint64_t) override { return {}; }

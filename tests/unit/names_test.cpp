@@ -242,7 +242,7 @@ TEST_CASE("F5 the hidden name goes by the rights of who removed the file") {
 
 namespace {
 struct Listing : Plain {
-  explicit Listing(Options options = {}) : Plain(options) { engine->tells = true; }
+  explicit Listing(CacheOptions options = {}) : Plain(options) { engine->tells = true; }
   void make(const std::string& name) { CHECK(ok(loop.run(files->close(create(name).handle)))); }
   /// As the kernel does where it has never heard of it.
   void forget(const std::string& name) { files->forget(inode(name), 1000); }
@@ -360,7 +360,7 @@ TEST_CASE("F8 an entry that did not fit is given again, and what the kernel know
 }
 
 TEST_CASE("F8 what a page says is believed for the time that is left of it") {
-  Options options;
+  CacheOptions options;
   SUBCASE("some") {
     options.file_min = options.file_max = Seconds(60);
     Listing l(options);
@@ -519,7 +519,7 @@ TEST_CASE("F10 a file is opened by name only if the name still leads to it") {
 TEST_CASE("F10 an open by name is one round trip, and none for a file that was promised to us") {
   OnServer m;
   m.server.add_file("/f", "text");
-  Options options;
+  CacheOptions options;
   std::string expected = "LOOKUP+GETFH+OPEN+GETATTR";
   bool twice = false;
   SUBCASE("as it is") {}

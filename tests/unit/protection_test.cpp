@@ -179,7 +179,7 @@ TEST_CASE("T34 T35 protection: data goes by chunks of its own, or whole where th
 TEST_CASE("T34 protection: what a Reply grows by is in its size") {
   const auto size = [](ToyService service) {
     ToyFlavor flavor(service, 7, std::make_shared<security::Sys>("test", security::Identity()));
-    const nfs4::Compound compound(xdr::Message(), flavor.claim(nullptr), 2, "test");
+    const nfs4::Compound compound(xdr::Message(), flavor.vouch(nullptr), 2, "test");
     return compound.reply_size().max_inline;
   };
   CHECK(size(ToyService::integrity) == size(ToyService::none) + 20);

@@ -11,7 +11,7 @@
 using namespace nfsrdma;
 using namespace nfsrdma::sim;
 using namespace std::chrono_literals;
-using fabric::Access;
+using fabric::Reach;
 using fabric::RemoteSegment;
 
 namespace {
@@ -59,8 +59,8 @@ struct End final : fabric::Handler {
     connection->post_rdma_write(std::as_bytes(std::span(text)), to, cookie);
     connection->flush();
   }
-  RemoteSegment expose(std::string& memory, Access access) const {
-    auto segments = connection->expose(std::as_writable_bytes(std::span(memory)), access);
+  RemoteSegment expose(std::string& memory, Reach reach) const {
+    auto segments = connection->expose(std::as_writable_bytes(std::span(memory)), reach);
     REQUIRE(segments);
     REQUIRE(segments->size() == 1);
     return segments->front();
@@ -184,7 +184,7 @@ TEST_CASE("sim fabric: a Send never overtakes the RDMA Writes before it, whateve
   two.network.between(two.client_host, two.server_host).piece = 100;
   two.connect();
   std::string memory(10'000, '.');
-  const RemoteSegment segment = two.client.expose(memory, Access::remote_write);
+  const RemoteSegment segment = two.client.expose(memory, Reach::remote_write);
   const std::string data(10'000, 'd');
   bool whole = false;
   two.client.on_message = [&] { whole = memory == data; };
@@ -206,12 +206,12 @@ TEST_CASE("T28 T30 sim fabric: handle, bounds and direction of each access are c
     Two two;
     two.connect();
     std::string memory(100, '.');
-    RemoteSegment segment = two.client.expose(memory, Access::remote_write);
+    RemoteSegment segment = two.client.expose(memory, Reach::remote_write);
     CHECK(segment.handle != 0);
     if (wrong == Wrong::handle) segment.handle ^= 1;
     if (wrong == Wrong::beyond) segment.offset += 1;
     if (wrong == Wrong::before) segment.offset -= 1;
-    if (wrong == Wrong::direction) segment = two.client.expose(memory, Access::remote_read);
+    if (wrong == Wrong::direction) segment = two.client.expose(memory, Reach::remote_read);
     if (wrong == Wrong::revoked) REQUIRE(two.client.connection->revoke({&segment, 1}, 5));
     std::unique_ptr<fabric::Connection> old;
     if (wrong == Wrong::other_connection) {
@@ -230,7 +230,7 @@ TEST_CASE("sim fabric: an RDMA Read is answered by the device, while the owner's
   Two two;
   two.connect();
   std::string memory = "what is read";
-  const RemoteSegment segment = two.client.expose(memory, Access::remote_read);
+  const RemoteSegment segment = two.client.expose(memory, Reach::remote_read);
   std::string into(memory.size(), '.');
   const auto begin = two.world.steps();
   bool turned = false;
@@ -253,7 +253,7 @@ TEST_CASE("sim fabric: segments are as large as the device takes them") {
   CHECK(two.client.connection->segments_for(65) == 2);
   std::string memory(150, '.');
   auto segments =
-      two.client.connection->expose(std::as_writable_bytes(std::span(memory)), Access::remote_write);
+      two.client.connection->expose(std::as_writable_bytes(std::span(memory)), Reach::remote_write);
   REQUIRE(segments);
   REQUIRE(segments->size() == 3);
   CHECK((*segments)[2].length == 22);
@@ -269,7 +269,7 @@ TEST_CASE("sim fabric: a Send may invalidate a handle, where the device can") {
     two.network.habits(two.client_host).remote_invalidation = can;
     two.connect();
     std::string memory(10, '.');
-    const RemoteSegment segment = two.client.expose(memory, Access::remote_write);
+    const RemoteSegment segment = two.client.expose(memory, Reach::remote_write);
     two.server.send("take it", 1, segment.handle);
     two.settle();
     CHECK(two.client.closed == (can ? 0 : 1));
@@ -294,7 +294,7 @@ TEST_CASE(
     habits.longest_revoke = 1s;
     two.connect();
     std::string memory(10, '.');
-    const RemoteSegment segment = two.client.expose(memory, Access::remote_write);
+    const RemoteSegment segment = two.client.expose(memory, Reach::remote_write);
     const auto status = two.client.connection->revoke({&segment, 1}, 31);
     CHECK(status.has_value() == (how != "failed"));
     CHECK(two.client.completed.size() == (how == "at once" ? 1U : 0U));
@@ -342,7 +342,7 @@ TEST_CASE("sim fabric: what is under way when the connection is cut arrives up t
     Two two(seed);
     two.connect();
     std::string memory(1000, '.');
-    const RemoteSegment segment = two.client.expose(memory, Access::remote_write);
+    const RemoteSegment segment = two.client.expose(memory, Reach::remote_write);
     two.server.write(std::string(1000, 'd'), segment);
     two.server.send("done");
     two.network.cut(two.client_host, two.server_host, {1s, 1s});
@@ -499,8 +499,8 @@ TEST_CASE(
   Two two;
   two.connect();
   std::string memory(10, '.');
-  const RemoteSegment target = two.client.expose(memory, Access::remote_write);
-  const RemoteSegment source = two.client.expose(memory, Access::remote_read);
+  const RemoteSegment target = two.client.expose(memory, Reach::remote_write);
+  const RemoteSegment source = two.client.expose(memory, Reach::remote_read);
   REQUIRE(two.client.connection->abandon({&target, 1}, 51));
   CHECK(two.client.completed == std::vector<std::uint64_t>{51});
   two.server.write(std::string(10, 'd'), target);

@@ -263,7 +263,7 @@ TEST_CASE("file system: counts what was read ahead, and what of it was for nothi
   NfsServer server;
   server.add_file("/f", std::string(64 * kPiece, 'x'));
   EngineClient c(server);
-  fs::Options options;
+  fs::CacheOptions options;
   options.rsize = options.wsize = kPiece;
   const auto mount = mounted(c, options);
   fs::FileSystem& files = *mount;

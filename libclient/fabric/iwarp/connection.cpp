@@ -210,11 +210,11 @@ void TcpConnection::post_rdma_read(Bytes local, const RemoteSegment& remote, std
   stream_.post_rdma_read(local, remote, cookie);
 }
 
-Result<std::vector<RemoteSegment>> TcpConnection::expose(Bytes memory, Access access) {
+Result<std::vector<RemoteSegment>> TcpConnection::expose(Bytes memory, Reach reach) {
   if (state_ == State::closed || stream_.failure()) {
     return error(ErrorKind::connection, ENOTCONN, "the connection is closed. Connect again");
   }
-  return stream_.expose(memory, access);
+  return stream_.expose(memory, reach);
 }
 
 Status TcpConnection::revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) {

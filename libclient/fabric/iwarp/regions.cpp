@@ -47,10 +47,10 @@ Region* RegionTable::find(std::uint32_t stag) {
 RegionTable::Checked RegionTable::check(std::uint32_t stag, std::uint64_t offset, std::uint64_t length,
                                         Use use) {
   Region* region = find(stag);
-  if (region == nullptr) return {nullptr, Refusal::unknown_stag};
-  if (region->use != use) return {nullptr, Refusal::wrong_use};
-  if (length > std::numeric_limits<std::uint64_t>::max() - offset) return {nullptr, Refusal::offset_wraps};
-  if (offset + length > region->length) return {nullptr, Refusal::out_of_bounds};
+  if (region == nullptr) return {nullptr, Denial::unknown_stag};
+  if (region->use != use) return {nullptr, Denial::wrong_use};
+  if (length > std::numeric_limits<std::uint64_t>::max() - offset) return {nullptr, Denial::offset_wraps};
+  if (offset + length > region->length) return {nullptr, Denial::out_of_bounds};
   return {region, std::nullopt};
 }
 

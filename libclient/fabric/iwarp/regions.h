@@ -41,7 +41,7 @@ struct Region {
 };
 
 /// Why an access is refused, in the order in which it is checked.
-enum class Refusal : std::uint8_t { unknown_stag, wrong_use, offset_wraps, out_of_bounds };
+enum class Denial : std::uint8_t { unknown_stag, wrong_use, offset_wraps, out_of_bounds };
 
 class RegionTable {
  public:
@@ -63,7 +63,7 @@ class RegionTable {
   /// The region, if `length` octets at `offset` are inside it and it is for `use`.
   struct Checked {
     Region* region = nullptr;
-    std::optional<Refusal> refusal;
+    std::optional<Denial> refusal;
   };
   [[nodiscard]] Checked check(std::uint32_t stag, std::uint64_t offset, std::uint64_t length, Use use);
 

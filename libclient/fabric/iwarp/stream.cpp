@@ -19,9 +19,9 @@ std::size_t Stream::segments_for(std::size_t length) {
   return length == 0 ? 1 : (length + RegionTable::max_length - 1) / RegionTable::max_length;
 }
 
-std::vector<RemoteSegment> Stream::expose(Bytes memory, Access access) {
+std::vector<RemoteSegment> Stream::expose(Bytes memory, Reach reach) {
   assert(!ended_);
-  const Use use = access == Access::remote_read ? Use::remote_read : Use::remote_write;
+  const Use use = reach == Reach::remote_read ? Use::remote_read : Use::remote_write;
   std::vector<RemoteSegment> segments;
   segments.reserve(segments_for(memory.size()));
   do {

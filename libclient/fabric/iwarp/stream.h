@@ -102,7 +102,7 @@ class Stream {
   void post_nudge() {
     if (!ended_) (void)enqueue(Opcode::rdma_write);
   }
-  [[nodiscard]] std::vector<RemoteSegment> expose(Bytes memory, Access access);
+  [[nodiscard]] std::vector<RemoteSegment> expose(Bytes memory, Reach reach);
   void revoke(std::uint32_t handle);
   void abandon(std::uint32_t handle);
   /// Only what was abandoned can be forgotten.

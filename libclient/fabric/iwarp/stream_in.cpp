@@ -23,44 +23,44 @@ std::string range(std::uint64_t offset, std::uint64_t length) {
 
 // DDP finds what is wrong with the target of a tagged segment (RFC 5041 7.2), except for access rights, which
 // only RDMAP knows (RFC 5040 4.8).
-Reason tagged_reason(Refusal refusal) {
+Reason tagged_reason(Denial refusal) {
   switch (refusal) {
-    case Refusal::unknown_stag:
+    case Denial::unknown_stag:
       return tagged_invalid_stag;
-    case Refusal::wrong_use:
+    case Denial::wrong_use:
       return remote_access;
-    case Refusal::offset_wraps:
+    case Denial::offset_wraps:
       return tagged_to_wrap;
-    case Refusal::out_of_bounds:
+    case Denial::out_of_bounds:
       return tagged_bounds;
   }
   return tagged_invalid_stag;
 }
 
 // RDMAP itself looks at the source of a Read Request.
-Reason source_reason(Refusal refusal) {
+Reason source_reason(Denial refusal) {
   switch (refusal) {
-    case Refusal::unknown_stag:
+    case Denial::unknown_stag:
       return remote_invalid_stag;
-    case Refusal::wrong_use:
+    case Denial::wrong_use:
       return remote_access;
-    case Refusal::offset_wraps:
+    case Denial::offset_wraps:
       return remote_to_wrap;
-    case Refusal::out_of_bounds:
+    case Denial::out_of_bounds:
       return remote_bounds;
   }
   return remote_invalid_stag;
 }
 
-const char* describe(Refusal refusal) {
+const char* describe(Denial refusal) {
   switch (refusal) {
-    case Refusal::unknown_stag:
+    case Denial::unknown_stag:
       return "an STag that is not exposed";
-    case Refusal::wrong_use:
+    case Denial::wrong_use:
       return "an STag that is not exposed for this";
-    case Refusal::offset_wraps:
+    case Denial::offset_wraps:
       return "an offset that wraps";
-    case Refusal::out_of_bounds:
+    case Denial::out_of_bounds:
       return "memory outside of what the STag exposes";
   }
   return "";

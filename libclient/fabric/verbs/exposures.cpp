@@ -35,10 +35,10 @@ Error Exposures::failure(int errno_value, std::size_t length) const {
   return {ErrorKind::local, errno_value, "", "", std::move(text)};
 }
 
-Result<std::vector<RemoteSegment>> Exposures::expose(Bytes memory, Access access) {
+Result<std::vector<RemoteSegment>> Exposures::expose(Bytes memory, Reach reach) {
   std::vector<RemoteSegment> out;
   for (const Bytes piece : split(memory, endpoint_.depth.segment)) {
-    auto one = expose_one(piece, access);
+    auto one = expose_one(piece, reach);
     if (!one) {
       // Nobody was told of the others. Their windows' binds are still to be posted, ahead of these.
       (void)revoke(out, std::nullopt);
@@ -49,16 +49,16 @@ Result<std::vector<RemoteSegment>> Exposures::expose(Bytes memory, Access access
   return out;
 }
 
-Result<RemoteSegment> Exposures::expose_one(Bytes memory, Access access) {
+Result<RemoteSegment> Exposures::expose_one(Bytes memory, Reach reach) {
   const auto length = static_cast<std::uint32_t>(memory.size());
   if (memory.empty()) memory = {&nothing_, 1};
   const bool windows = endpoint_.traits.memory_windows;
   ibv_mw* const window = windows ? take_window() : nullptr;
   if (windows && window == nullptr) return failure(ENOMEM, memory.size());
-  int rights = access == Access::remote_write ? IBV_ACCESS_LOCAL_WRITE : 0;
-  rights |= windows                          ? IBV_ACCESS_MW_BIND
-            : access == Access::remote_write ? IBV_ACCESS_REMOTE_WRITE
-                                             : IBV_ACCESS_REMOTE_READ;
+  int rights = reach == Reach::remote_write ? IBV_ACCESS_LOCAL_WRITE : 0;
+  rights |= windows                        ? IBV_ACCESS_MW_BIND
+            : reach == Reach::remote_write ? IBV_ACCESS_REMOTE_WRITE
+                                           : IBV_ACCESS_REMOTE_READ;
   ibv_mr* const registration = endpoint_.lib.reg_mr(endpoint_.pd, memory.data(), memory.size(), rights);
   if (registration == nullptr) {
     const int failed = errno;
@@ -75,7 +75,7 @@ Result<RemoteSegment> Exposures::expose_one(Bytes memory, Access access) {
     bind.length = memory.size();
     bind.registration = registration;
     bind.window = window;
-    bind.access = access;
+    bind.reach = reach;
     queue_.post(std::move(bind));
   }
   exposed_.emplace(handle, Exposed{registration, window});

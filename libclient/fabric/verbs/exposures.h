@@ -35,7 +35,7 @@ class Exposures {
   Exposures& operator=(const Exposures&) = delete;
 
   /// The errors have no peer; the caller adds it.
-  [[nodiscard]] Result<std::vector<RemoteSegment>> expose(Bytes memory, Access access);
+  [[nodiscard]] Result<std::vector<RemoteSegment>> expose(Bytes memory, Reach reach);
 
   enum class Revoked : std::uint8_t {
     done,
@@ -62,7 +62,7 @@ class Exposures {
     ibv_mw* window = nullptr;
   };
   [[nodiscard]] Error failure(int errno_value, std::size_t length) const;
-  [[nodiscard]] Result<RemoteSegment> expose_one(Bytes memory, Access access);
+  [[nodiscard]] Result<RemoteSegment> expose_one(Bytes memory, Reach reach);
   [[nodiscard]] ibv_mw* take_window();
   [[nodiscard]] bool release(std::uint32_t handle);
   [[nodiscard]] bool give_window_back(Exposed& one);

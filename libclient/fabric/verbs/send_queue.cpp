@@ -111,7 +111,7 @@ void SendQueue::fill(Request& request, const Work& work, bool signalled) const {
       wr.bind_mw.rkey = work.handle;
       wr.bind_mw.bind_info = {
           work.registration, request.sge.addr, work.length,
-          work.access == Access::remote_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE};
+          work.reach == Reach::remote_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE};
       return;
     case Work::Kind::invalidate:
       wr.opcode = IBV_WR_LOCAL_INV;

@@ -34,7 +34,7 @@ struct Work {
   std::size_t length = 0;
   ibv_mr* registration = nullptr;  ///< bind: below the window. write, read: ends with the work
   ibv_mw* window = nullptr;        ///< bind
-  Access access = Access::remote_read;
+  Reach reach = Reach::remote_read;
   std::uint64_t cookie = 0;       ///< write, read: the owner's. invalidate: as given
   std::vector<std::byte> octets;  ///< send: what has no piece of the slab yet
 };

@@ -49,11 +49,11 @@ void RdmaConnection::post_send(const SendWork& work) {
   active_ = true;
 }
 
-Result<std::vector<RemoteSegment>> RdmaConnection::expose(Bytes memory, Access access) {
+Result<std::vector<RemoteSegment>> RdmaConnection::expose(Bytes memory, Reach reach) {
   if (state_ != State::established || broken_) {
     return error(ErrorKind::connection, ENOTCONN, "the connection is closed. Connect again");
   }
-  auto out = exposures_->expose(memory, access);
+  auto out = exposures_->expose(memory, reach);
   if (out) return out;
   return error(out.error().kind(), out.error().errno_value(), out.error().message());
 }

@@ -261,8 +261,7 @@ std::size_t SimConnection::segments_for(std::size_t length) const {
   return std::max<std::size_t>((length + habits_.largest_segment - 1) / habits_.largest_segment, 1);
 }
 
-Result<std::vector<fabric::RemoteSegment>> SimConnection::expose(fabric::Bytes memory,
-                                                                 fabric::Access access) {
+Result<std::vector<fabric::RemoteSegment>> SimConnection::expose(fabric::Bytes memory, fabric::Reach reach) {
   if (state_ != State::established) {
     return error(ErrorKind::connection, ENOTCONN, "the connection is closed. Connect again");
   }
@@ -274,7 +273,7 @@ Result<std::vector<fabric::RemoteSegment>> SimConnection::expose(fabric::Bytes m
     while (handle == 0 || exposed_.contains(handle)) handle = loop_.random<std::uint32_t>();
     // Offsets begin anywhere: on some devices they are addresses.
     const std::uint64_t base = loop_.random<std::uint32_t>() * std::uint64_t{4096};
-    exposed_.emplace(handle, Exposed{part, base, part.size(), access, false});
+    exposed_.emplace(handle, Exposed{part, base, part.size(), reach, false});
     out.push_back({handle, static_cast<std::uint32_t>(part.size()), base});
   } while (!memory.empty());
   return out;
@@ -347,7 +346,7 @@ void SimConnection::refuse(const std::string& what) {
 }
 
 SimConnection::Allowed SimConnection::allow(const fabric::RemoteSegment& remote, std::size_t length,
-                                            fabric::Access access, fabric::Bytes& memory) {
+                                            fabric::Reach reach, fabric::Bytes& memory) {
   const auto found = exposed_.find(remote.handle);
   if (found == exposed_.end()) {
     refuse("the peer names memory that is not exposed");
@@ -356,12 +355,12 @@ SimConnection::Allowed SimConnection::allow(const fabric::RemoteSegment& remote,
   const Exposed& exposed = found->second;
   const bool inside = remote.offset >= exposed.base && length <= exposed.length &&
                       remote.offset - exposed.base <= exposed.length - length;
-  if (exposed.access != access || !inside) {
+  if (exposed.reach != reach || !inside) {
     refuse(inside ? "the peer does with exposed memory what it may not"
                   : "the peer goes beyond exposed memory");
     return Allowed::no;
   }
-  if (exposed.abandoned && access == fabric::Access::remote_write) return Allowed::thrown_away;
+  if (exposed.abandoned && reach == fabric::Reach::remote_write) return Allowed::thrown_away;
   if (exposed.abandoned) {
     end(error(ErrorKind::cancelled, ECANCELED, "the peer reads what was given up"));
     pair_->cut({pair_->link().latency, pair_->link().latency});
@@ -374,14 +373,14 @@ SimConnection::Allowed SimConnection::allow(const fabric::RemoteSegment& remote,
 void SimConnection::place_write(const Piece& piece) {
   if (state_ != State::established) return;
   fabric::Bytes memory;
-  if (allow(piece.remote, piece.bytes.size(), fabric::Access::remote_write, memory) != Allowed::yes) return;
+  if (allow(piece.remote, piece.bytes.size(), fabric::Reach::remote_write, memory) != Allowed::yes) return;
   std::ranges::copy(piece.bytes, memory.begin());
 }
 
 void SimConnection::answer_read(const Piece& piece) {
   if (state_ != State::established) return;
   fabric::Bytes memory;
-  if (allow(piece.remote, piece.remote.length, fabric::Access::remote_read, memory) != Allowed::yes) return;
+  if (allow(piece.remote, piece.remote.length, fabric::Reach::remote_read, memory) != Allowed::yes) return;
   Piece head;
   head.kind = Passing::Kind::read_answer;
   head.cookie = piece.cookie;

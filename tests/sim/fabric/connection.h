@@ -28,7 +28,7 @@ class SimConnection final : public fabric::Connection {
 
   void post_receive(fabric::ReceiveBuffer buffer) override;
   void post_send(const fabric::SendWork& work) override;
-  Result<std::vector<fabric::RemoteSegment>> expose(fabric::Bytes memory, fabric::Access access) override;
+  Result<std::vector<fabric::RemoteSegment>> expose(fabric::Bytes memory, fabric::Reach reach) override;
   Status revoke(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override;
   Status abandon(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override;
   void forget(std::span<const fabric::RemoteSegment> segments) override;
@@ -61,7 +61,7 @@ class SimConnection final : public fabric::Connection {
     fabric::Bytes memory;
     std::uint64_t base = 0;
     std::size_t length = 0;
-    fabric::Access access = fabric::Access::remote_read;
+    fabric::Reach reach = fabric::Reach::remote_read;
     bool abandoned = false;
   };
   struct Work {
@@ -95,7 +95,7 @@ class SimConnection final : public fabric::Connection {
   void completed_later(std::uint64_t cookie, Duration delay);
   /// What the peer may do with these bytes of ours; ends the connection where it may not.
   enum class Allowed : std::uint8_t { yes, thrown_away, no };
-  Allowed allow(const fabric::RemoteSegment& remote, std::size_t length, fabric::Access access,
+  Allowed allow(const fabric::RemoteSegment& remote, std::size_t length, fabric::Reach reach,
                 fabric::Bytes& memory);
   void refuse(const std::string& what);
   Status take_back(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie, bool keeps_names);

@@ -9,7 +9,7 @@ namespace nfsrdma::fs {
 
 using Seconds = std::chrono::duration<double>;
 
-struct Options {
+struct CacheOptions {
   std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
   std::size_t most_ahead = 8U << 20;  ///< bytes that are read ahead of one reader
   Seconds file_min{3}, file_max{60}, directory_min{30}, directory_max{60};  ///< acregmin …
