@@ -5,25 +5,33 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
-#include <vector>
+#include <semaphore>
+#include <utility>
 
 namespace nfsrdma::api {
 
 using std::chrono::milliseconds;
 
+/// A thread's, which outlives its waits: it is woken when the mutex is free again, and may be gone from the
+/// waiters by then.
+struct Crew::Sleeper {
+  std::counting_semaphore<> woken{0};
+  static const std::shared_ptr<Sleeper>& own() {
+    thread_local const auto sleeper = std::make_shared<Sleeper>();
+    return sleeper;
+  }
+};
+
 struct Crew::Waiter {
   const std::function<bool()>& over;
   const async::TimePoint deadline;
   std::span<const int> also;
+  const std::shared_ptr<Sleeper> sleeper = Sleeper::own();
+  bool told = false;  // to look again: it is over, or its turn to lead
   bool interrupted = false;
   bool ready = false;                                // a descriptor of `also` is
-  std::condition_variable changed{};                 // to be looked at: it is over, or its turn to lead
-  std::optional<async::Wakeup> wake = std::nullopt;  // in place of `changed` for one that polls
+  std::optional<async::Wakeup> wake = std::nullopt;  // in place of the sleeper for one that polls
 
-  void tell() {
-    if (wake) wake->set();
-    changed.notify_one();
-  }
   [[nodiscard]] bool is_over() const { return ready || interrupted || over(); }
 };
 
@@ -79,8 +87,13 @@ void Crew::enter() {
 }
 
 void Crew::leave() {
+  thread_local std::vector<std::shared_ptr<Sleeper>> waking;
   end();
+  waking.swap(woken_);
   mutex_.unlock();
+  // Now, and not before: they want the mutex.
+  for (const auto& sleeper : waking) sleeper->woken.release();
+  waking.clear();
 }
 
 /// The mutex has just been had.
@@ -100,10 +113,10 @@ void Crew::end() {
 /// earlier than it knows.
 void Crew::tell() {
   for (Waiter* waiter : waiters_) {
-    if (waiter != leader_ && waiter->is_over()) waiter->tell();
+    if (waiter != leader_ && waiter->is_over()) tell(*waiter);
   }
   if (leader_ == nullptr) {
-    if (!waiters_.empty()) waiters_.front()->tell();
+    if (!waiters_.empty()) tell(*waiters_.front());
   } else if (asleep_ && (loop_.due() < sleeps_until_ || leader_->is_over())) {
     if (wake_) wake_->set();
     sleeps_until_ = async::TimePoint::min();  // told once is enough
@@ -112,6 +125,15 @@ void Crew::tell() {
 
 void Crew::interrupt() {
   for (Waiter* waiter : waiters_) waiter->interrupted = true;
+}
+
+void Crew::tell(Waiter& waiter) {
+  if (std::exchange(waiter.told, true)) return;
+  if (waiter.wake) {
+    waiter.wake->set();
+  } else {
+    woken_.push_back(waiter.sleeper);
+  }
 }
 
 // ---- waiting ----
@@ -154,23 +176,19 @@ void Crew::turn(Waiter& leader) {
 
 /// While somebody else leads.
 void Crew::follow(Waiter& waiter) {
+  leave();
+  bool ready = false;
   if (waiter.wake) {
-    leave();
-    const bool ready = poll(waiter, waiter.deadline, waiter.wake->descriptor());
-    enter();
-    waiter.wake->clear();
-    waiter.ready = ready;
-    return;
-  }
-  end();
-  std::unique_lock lock(mutex_, std::adopt_lock);
-  if (waiter.deadline == async::TimePoint::max()) {
-    waiter.changed.wait(lock);
+    ready = poll(waiter, waiter.deadline, waiter.wake->descriptor());
+  } else if (waiter.deadline == async::TimePoint::max()) {
+    waiter.sleeper->woken.acquire();
   } else {
-    waiter.changed.wait_until(lock, waiter.deadline);
+    (void)waiter.sleeper->woken.try_acquire_until(waiter.deadline);
   }
-  begin();
-  (void)lock.release();
+  enter();
+  if (waiter.wake) waiter.wake->clear();
+  waiter.told = false;
+  waiter.ready = ready;
 }
 
 /// Outside the mutex. Whether one of `also` is ready; returns also where `wake` is.

@@ -14,13 +14,14 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "async/loop.h"
 #include "async/wakeup.h"
@@ -65,6 +66,7 @@ class Crew {
   [[nodiscard]] bool led() const { return leader_ != nullptr; }
 
  private:
+  struct Sleeper;
   struct Waiter;
   class Outside;
 
@@ -73,6 +75,7 @@ class Crew {
   void begin();
   void end();
   void tell();
+  void tell(Waiter& waiter);
   void turn(Waiter& leader);
   static bool poll(const Waiter& waiter, async::TimePoint until, int wake);
   void follow(Waiter& waiter);
@@ -83,7 +86,8 @@ class Crew {
   std::optional<async::Wakeup> wake_;   // ends the leader's wait
 
   // Guarded by mutex_.
-  std::list<Waiter*> waiters_;  // in the order in which they came; the leader, too
+  std::list<Waiter*> waiters_;                   // in the order in which they came; the leader, too
+  std::vector<std::shared_ptr<Sleeper>> woken_;  // by whoever leaves next, as soon as he has left
   Waiter* leader_ = nullptr;
   bool asleep_ = false;              // the leader waits, and has let go of the mutex
   async::TimePoint sleeps_until_{};  // if it does
