@@ -7,6 +7,24 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
+Time to_public(const std::optional<nfstime4>& time) {
+  return time ? Time{time->seconds, time->nseconds} : Time{};
+}
+
+settime4 to_wire(const Time& time) {
+  return client_time({time.seconds, time.nanoseconds});
+}
+
+}  // namespace
+
+const bitmap4& public_attributes() {
+  static const bitmap4 map =
+      bitmap_of({FATTR4_TYPE, FATTR4_CHANGE, FATTR4_SIZE, FATTR4_FSID, FATTR4_FILEID, FATTR4_MODE,
+                 FATTR4_NUMLINKS, FATTR4_OWNER, FATTR4_OWNER_GROUP, FATTR4_RAWDEV, FATTR4_SPACE_USED,
+                 FATTR4_TIME_ACCESS, FATTR4_TIME_METADATA, FATTR4_TIME_MODIFY});
+  return map;
+}
+
 FileType to_public(nfs_ftype4 type) {
   switch (type) {
     case NF4REG:
@@ -29,27 +47,10 @@ FileType to_public(nfs_ftype4 type) {
   return FileType::unknown;
 }
 
-Time to_public(const std::optional<nfstime4>& time) {
-  return time ? Time{time->seconds, time->nseconds} : Time{};
-}
-
-settime4 to_wire(const Time& time) {
-  return client_time({time.seconds, time.nanoseconds});
-}
-
-}  // namespace
-
-const bitmap4& public_attributes() {
-  static const bitmap4 map =
-      bitmap_of({FATTR4_TYPE, FATTR4_CHANGE, FATTR4_SIZE, FATTR4_FSID, FATTR4_FILEID, FATTR4_MODE,
-                 FATTR4_NUMLINKS, FATTR4_OWNER, FATTR4_OWNER_GROUP, FATTR4_RAWDEV, FATTR4_SPACE_USED,
-                 FATTR4_TIME_ACCESS, FATTR4_TIME_METADATA, FATTR4_TIME_MODIFY});
-  return map;
-}
-
-std::optional<Attributes> to_public(const std::optional<WireAttributes>& wire) {
-  if (!wire) return std::nullopt;
-  return to_public(*wire);
+std::optional<Attributes> to_public(const fattr4& wire) {
+  WireAttributes attributes;
+  if (!decode_attributes(wire, attributes)) return std::nullopt;
+  return to_public(attributes);
 }
 
 Attributes to_public(const WireAttributes& wire) {
@@ -81,6 +82,12 @@ Attributes to_public(const WireAttributes& wire) {
   out.modified = to_public(wire.time_modify);
   out.changed = to_public(wire.time_metadata);
   return out;
+}
+
+SetAttributes with_mode(std::uint32_t mode) {
+  SetAttributes changes;
+  changes.mode = mode & 07777U;
+  return changes;
 }
 
 fattr4 encode_changes(const SetAttributes& changes) {

@@ -13,7 +13,11 @@ namespace nfsrdma::nfs4 {
 const bitmap4& public_attributes();
 /// Owners that the server gives as names have no numbers yet (ids/id_names.h has them).
 Attributes to_public(const WireAttributes& wire);
-std::optional<Attributes> to_public(const std::optional<WireAttributes>& wire);
+FileType to_public(nfs_ftype4 type);
+/// None: they cannot be decoded.
+std::optional<Attributes> to_public(const fattr4& wire);
+/// Of what is made: the permission bits alone.
+SetAttributes with_mode(std::uint32_t mode);
 /// For SETATTR, OPEN and CREATE.
 fattr4 encode_changes(const SetAttributes& changes);
 Error undecodable_attributes(std::string path);

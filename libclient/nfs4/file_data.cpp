@@ -9,14 +9,10 @@ namespace {
 
 // GETATTR behind what changed the file, for whoever wants to know.
 void add_after(Compound& compound, const writing::After* after) {
-  if (after != nullptr) add_getattr(compound, public_attributes());
+  if (after != nullptr) add_getattr(compound);
 }
 bool take_after(CompoundReply& reply, writing::After* after) {
-  if (after == nullptr) return true;
-  std::optional<WireAttributes> attributes;
-  const bool sound = take_getattr(reply, public_attributes(), attributes);
-  *after = to_public(attributes);
-  return sound;
+  return after == nullptr || take_getattr(reply, *after);
 }
 
 }  // namespace
@@ -94,33 +90,26 @@ async::Task<Result<verifier4>> FileData::commit_file(After* after) {
   co_return verifier;
 }
 
-async::Task<Result<WireAttributes>> FileData::attributes(bitmap4 wanted) {
-  if (known_ && known_->wanted == wanted && state_.relies_on_delegation() &&
-      known_->delegation == state_.state().delegation->stateid &&
+async::Task<Result<Attributes>> FileData::attributes() {
+  if (known_ && state_.relies_on_delegation() && known_->delegation == state_.state().delegation->stateid &&
       known_->modifications == session_.modifications().of(state_.handle())) {
     co_return known_->attributes;
   }
   known_.reset();
-  WireAttributes attributes;
-  bool decoded = true;
+  GETATTR4res res;
   const std::uint64_t before = session_.modifications().of(state_.handle());
-  auto done = co_await state_.call(
-      "GETATTR", [&](Compound& compound) { compound.add<op::GETATTR>({wanted}); },
-      [&](CompoundReply& reply) {
-        GETATTR4res res;
-        if (!reply.take<op::GETATTR>(res)) return false;
-        decoded = decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes);
-        return true;
-      });
+  auto done = co_await state_.call("GETATTR", add_getattr,
+                                   [&](CompoundReply& reply) { return reply.take<op::GETATTR>(res); });
   if (!done) co_return done.error();
-  if (!decoded) co_return undecodable_attributes(state_.path());
-  know(wanted, attributes, before);
-  co_return attributes;
+  auto attributes = to_public(res.get<NFS4_OK>()->obj_attributes);
+  if (!attributes) co_return undecodable_attributes(state_.path());
+  know(*attributes, before);
+  co_return std::move(*attributes);
 }
 
-void FileData::know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of) {
+void FileData::know(const Attributes& attributes, std::uint64_t as_of) {
   if (!state_.state().delegated() || as_of != session_.modifications().of(state_.handle())) return;
-  known_.emplace(Known{wanted, state_.state().delegation->stateid, as_of, attributes});
+  known_.emplace(Known{state_.state().delegation->stateid, as_of, attributes});
 }
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes) {

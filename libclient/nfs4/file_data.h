@@ -44,9 +44,9 @@ class FileData : private writing::Writer {
   void join(std::shared_ptr<writing::Openers> openers) { unstable_.join(std::move(openers)); }
   [[nodiscard]] const std::shared_ptr<writing::Openers>& openers() const { return unstable_.openers(); }
 
-  async::Task<Result<WireAttributes>> attributes(bitmap4 wanted);
+  async::Task<Result<Attributes>> attributes();
   /// What another call has brought, while Session::modifications() of it were `as_of`.
-  void know(const bitmap4& wanted, const WireAttributes& attributes, std::uint64_t as_of);
+  void know(const Attributes& attributes, std::uint64_t as_of);
   async::Task<Status> set_attributes(SetAttributes changes);
   /// The file was cut by somebody else: data behind it is not to be written again.
   void resized(std::uint64_t size) { unstable_.replaced(size, ~std::uint64_t{0} - size); }
@@ -100,10 +100,9 @@ class FileData : private writing::Writer {
 
   /// Attributes that hold for as long as the delegation does and this client changes nothing.
   struct Known {
-    bitmap4 wanted;
     stateid4 delegation;
     std::uint64_t modifications = 0;
-    WireAttributes attributes;
+    Attributes attributes;
   };
 
   FileState& state_;

@@ -1,364 +1,368 @@
 #include "nfs4/objects.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <span>
 
 #include "async/buggify.h"
 #include "nfs4/convert.h"
-#include "nfs4/types/readdir.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// g++ 12 does not take a braced list inside a coroutine.
+// g++ 12 does not take a braced list inside a coroutine.
 const bitmap4& space_attributes() {
   static const bitmap4 map =
       bitmap_of({FATTR4_FSID, FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_FILES_TOTAL, FATTR4_MAXNAME,
                  FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE, FATTR4_SPACE_TOTAL, FATTR4_TYPE});
   return map;
 }
+const bitmap4& type_only() {
+  static const bitmap4 map = bitmap_of({FATTR4_TYPE});
+  return map;
+}
+const bitmap4& entry_attributes() {
+  static const bitmap4 map = union_of(
+      public_attributes(), bitmap_of({FATTR4_FILEHANDLE, FATTR4_RDATTR_ERROR, FATTR4_MOUNTED_ON_FILEID}));
+  return map;
+}
 
+constexpr count4 kPage = 128U << 10;  // of a directory, on the wire
 /// One entry with all its attributes.
 constexpr count4 kLeastReaddirBytes = 8192;
 /// What stands around a READDIR's entries: the RPC header with the largest verifier, SEQUENCE, PUTFH.
 constexpr std::uint32_t kReaddirEnvelope = 512;
 
-bool wants(const bitmap4& map) {
-  return std::ranges::any_of(map.value, [](std::uint32_t word) { return word != 0; });
-}
+/// The bits of ACCESS that make up one of access(2), by what the object is (as Linux has it).
+struct Right {
+  unsigned asked;
+  std::uint32_t of_directory, of_others;
+};
+constexpr std::array<Right, 3> kRights{{
+    {R_OK, ACCESS4_READ, ACCESS4_READ},
+    {W_OK, ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE, ACCESS4_MODIFY | ACCESS4_EXTEND},
+    {X_OK, ACCESS4_LOOKUP, ACCESS4_EXECUTE},
+}};
 
-/// GETFH and GETATTR of a node that has to be there.
-void add_node(Compound& compound, const bitmap4& wanted) {
-  compound.add<op::GETFH>();
-  add_getattr(compound, wanted);
-}
-
-bool take_node(CompoundReply& reply, const bitmap4& wanted, Node& node) {
-  GETFH4res handle;
-  if (!reply.take<op::GETFH>(handle)) return false;
-  node.handle = handle.get<NFS4_OK>()->object;
-  std::optional<WireAttributes> attributes;
-  if (!take_getattr(reply, wanted, attributes)) return false;
-  if (attributes) node.attributes = std::move(*attributes);
-  return true;
-}
-
-/// The handle of a spot: from a GETFH where it was walked to.
-bool take_walked(CompoundReply& reply, const Spot& spot, nfs_fh4& handle) {
-  if (spot.is_handle()) {
-    handle = *spot.from;
-    return true;
-  }
+bool take_handle(CompoundReply& reply, FileHandle& handle) {
   GETFH4res res;
   if (!reply.take<op::GETFH>(res)) return false;
   handle = res.get<NFS4_OK>()->object;
   return true;
 }
 
-}  // namespace
-
-void add_getattr(Compound& compound, const bitmap4& wanted) {
-  if (wants(wanted)) compound.add<op::GETATTR>({wanted});
+/// The handle of a spot: from a GETFH where it was walked to.
+bool take_walked(CompoundReply& reply, const Spot& spot, FileHandle& handle) {
+  if (!spot.is_handle()) return take_handle(reply, handle);
+  handle = *spot.from;
+  return true;
 }
 
-bool take_getattr(CompoundReply& reply, const bitmap4& wanted, std::optional<WireAttributes>& out) {
-  if (!wants(wanted)) return true;
+/// GETFH and GETATTR of an object that has to be there.
+void add_object(Compound& compound) {
+  compound.add<op::GETFH>();
+  add_getattr(compound);
+}
+bool take_object(CompoundReply& reply, Object& out) {
+  return take_handle(reply, out.handle) && take_getattr(reply, out.attributes) &&
+         reply.failed_status() == NFS4_OK;
+}
+
+Listed to_listed(entry4& entry, const WireAttributes& wire) {
+  Listed out;
+  out.cookie = entry.cookie;
+  out.name = std::move(entry.name.value);
+  // Linux tells NFS4_OK for entries that are in order, others nothing (RFC 8881 5.8.1.12).
+  const bool told = wire.rdattr_error.value_or(NFS4_OK) == NFS4_OK;
+  if (told) out.attributes = to_public(wire);
+  out.attributes.file_id = wire.fileid ? *wire.fileid : wire.mounted_on_fileid.value_or(0);
+  if (told && wire.type) out.handle = wire.filehandle;
+  return out;
+}
+
+}  // namespace
+
+void add_getattr(Compound& compound) {
+  compound.add<op::GETATTR>({public_attributes()});
+}
+
+bool take_getattr(CompoundReply& reply, std::optional<Attributes>& out) {
+  out.reset();
   // Behind one that was refused there is nothing more.
   if (reply.failed_status() != NFS4_OK) return true;
   GETATTR4res res;
   if (!reply.take<op::GETATTR>(res)) return reply.failed_status() != NFS4_OK;
-  WireAttributes attributes;
   // Undecodable: as if they had not come, since what was done is done.
-  if (decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes)) out = std::move(attributes);
+  out = to_public(res.get<NFS4_OK>()->obj_attributes);
   return true;
 }
 
 // ---- finding ----
 
-async::Task<Result<Node>> Objects::find(Caller caller, Spot spot, bitmap4 wanted) {
-  Node node;
-  auto done = co_await at(
-      std::move(caller), spot, "", "LOOKUP", [&](Compound& compound) { add_node(compound, wanted); },
-      [&](CompoundReply& reply) {
-        return take_node(reply, wanted, node) && reply.failed_status() == NFS4_OK;
-      });
-  if (!done) co_return done.error();
-  co_return node;
+async::Task<Result<Object>> Objects::find(Caller caller, Spot spot) {
+  co_return co_await at<Object>(std::move(caller), spot, "", "LOOKUP", add_object, take_object);
 }
 
-async::Task<Result<Looked>> Objects::lookup(Caller caller, Spot directory, std::string name, Wanted wanted) {
-  Looked out;
-  Node node;
-  bool found = false;
-  auto done = co_await at(
+async::Task<Result<Objects::Looked>> Objects::lookup(Caller caller, Spot directory, std::string name,
+                                                     bool with_attributes) {
+  co_return co_await at<Looked>(
       std::move(caller), directory, name, "LOOKUP",
       [&](Compound& compound) {
-        add_getattr(compound, wanted.directory);
+        add_getattr(compound);
         compound.add<op::LOOKUP>({{name}});
-        add_node(compound, wanted.object);
+        compound.add<op::GETFH>();
+        if (with_attributes) add_getattr(compound);
       },
-      [&](CompoundReply& reply) {
-        if (!take_getattr(reply, wanted.directory, out.directory)) return false;
+      [&](CompoundReply& reply, Looked& out) {
+        if (!take_getattr(reply, out.directory)) return false;
         if (!reply.take<op::LOOKUP>()) return reply.failed_status() == NFS4ERR_NOENT;
-        found = take_node(reply, wanted.object, node) && reply.failed_status() == NFS4_OK;
-        return found;
+        Object& object = out.object.emplace();
+        return with_attributes ? take_object(reply, object) : take_handle(reply, object.handle);
       });
-  if (!done) co_return done.error();
-  if (found) out.node = std::move(node);
-  co_return out;
 }
 
-async::Task<Result<Node>> Objects::lookup_parent(Caller caller, Spot directory, bitmap4 wanted) {
-  Node node;
-  auto done = co_await at(
-      std::move(caller), directory, "", "LOOKUPP",
-      [&](Compound& compound) {
+async::Task<Result<Object>> Objects::parent(Caller caller, FileHandle directory) {
+  Spot spot(directory);
+  co_return co_await at<Object>(
+      std::move(caller), spot, "", "LOOKUPP",
+      [](Compound& compound) {
         compound.add<op::LOOKUPP>();
-        add_node(compound, wanted);
+        add_object(compound);
       },
-      [&](CompoundReply& reply) {
-        return reply.take<op::LOOKUPP>() && take_node(reply, wanted, node) &&
-               reply.failed_status() == NFS4_OK;
-      });
-  if (!done) co_return done.error();
-  co_return node;
+      [](CompoundReply& reply, Object& out) { return reply.take<op::LOOKUPP>() && take_object(reply, out); });
 }
 
 // ---- attributes ----
 
-async::Task<Result<WireAttributes>> Objects::attributes(Caller caller, Spot spot, bitmap4 wanted) {
-  WireAttributes out;
-  bool decoded = true;
+async::Task<Result<WireAttributes>> Objects::getattr(Caller caller, Spot spot, const bitmap4& wanted) {
   const std::string text = spot.text();
-  auto done = co_await at(
+  auto res = co_await at<GETATTR4res>(
       std::move(caller), spot, "", "GETATTR",
       [&](Compound& compound) { compound.add<op::GETATTR>({wanted}); },
-      [&](CompoundReply& reply) {
-        GETATTR4res res;
-        if (!reply.take<op::GETATTR>(res)) return false;
-        decoded = decode_attributes(res.get<NFS4_OK>()->obj_attributes, out);
-        return true;
-      });
-  if (!done) co_return done.error();
-  if (!decoded) co_return undecodable_attributes(text);
+      [](CompoundReply& reply, GETATTR4res& out) { return reply.take<op::GETATTR>(out); });
+  if (!res) co_return res.error();
+  WireAttributes out;
+  if (!decode_attributes(res->get<NFS4_OK>()->obj_attributes, out)) co_return undecodable_attributes(text);
   co_return out;
 }
 
-async::Task<Result<WireAttributes>> Objects::set_attributes(Caller caller, Spot spot, stateid4 stateid,
-                                                            SetAttributes changes, bitmap4 wanted) {
-  std::optional<WireAttributes> out;
-  auto done = co_await at(
+async::Task<Result<Attributes>> Objects::attributes(Caller caller, FileHandle object) {
+  auto got = co_await getattr(std::move(caller), object, public_attributes());
+  if (!got) co_return got.error();
+  co_return to_public(*got);
+}
+
+async::Task<Result<std::optional<Attributes>>> Objects::set_with_stateid(Caller caller, FileHandle object,
+                                                                         stateid4 stateid,
+                                                                         SetAttributes changes) {
+  Spot spot(object);
+  co_return co_await at<std::optional<Attributes>>(
       std::move(caller), spot, "", "SETATTR",
       [&](Compound& compound) {
         compound.add<op::SETATTR>({stateid, encode_changes(changes)});
-        add_getattr(compound, wanted);
+        add_getattr(compound);
       },
-      [&](CompoundReply& reply) { return reply.take<op::SETATTR>() && take_getattr(reply, wanted, out); });
-  if (!done) co_return done.error();
-  co_return out.value_or(WireAttributes());
+      [](CompoundReply& reply, std::optional<Attributes>& out) {
+        return reply.take<op::SETATTR>() && take_getattr(reply, out);
+      });
 }
 
-async::Task<Result<Granted>> Objects::access(Caller caller, Spot spot, std::uint32_t access, bitmap4 wanted) {
-  Granted out;
-  std::optional<WireAttributes> attributes;
-  auto done = co_await at(
+async::Task<Result<Rights>> Objects::access(Caller caller, Spot spot, unsigned wanted) {
+  std::uint32_t asked = 0;
+  for (const Right& right : kRights) {
+    if ((wanted & right.asked) != 0) asked |= right.of_directory | right.of_others;
+  }
+  co_return co_await at<Rights>(
       std::move(caller), spot, "", "ACCESS",
       [&](Compound& compound) {
-        compound.add<op::ACCESS>({access});
-        add_getattr(compound, wanted);
+        compound.add<op::ACCESS>({asked});
+        compound.add<op::GETATTR>({type_only()});
       },
-      [&](CompoundReply& reply) {
+      [&](CompoundReply& reply, Rights& out) {
         ACCESS4res res;
-        if (!reply.take<op::ACCESS>(res)) return false;
-        out.supported = res.get<NFS4_OK>()->supported;
-        out.access = res.get<NFS4_OK>()->access;
-        return take_getattr(reply, wanted, attributes);
+        std::optional<Attributes> attributes;
+        if (!reply.take<op::ACCESS>(res) || !take_getattr(reply, attributes)) return false;
+        if (attributes) out.type = attributes->type;
+        const ACCESS4resok& ok = *res.get<NFS4_OK>();
+        for (const Right& right : kRights) {
+          const std::uint32_t bits = out.type == FileType::directory ? right.of_directory : right.of_others;
+          // What the server cannot tell is not held against the caller (RFC 8881 18.1.3), as long as it tells
+          // some.
+          const std::uint32_t told = bits & ok.supported;
+          if (told != 0 && (ok.access & told) == told) out.granted |= wanted & right.asked;
+        }
+        return true;
       });
-  if (!done) co_return done.error();
-  if (attributes) out.attributes = std::move(*attributes);
-  co_return out;
 }
 
 async::Task<Result<std::string>> Objects::read_link(Caller caller, Spot spot) {
   constexpr std::size_t kLinkText = 4096;
   std::array<std::byte, kLinkText> text;  // NOLINT: filled by READLINK
-  std::string out;
-  auto done = co_await at(
+  auto out = co_await at<std::string>(
       std::move(caller), spot, "", "READLINK", [&](Compound& compound) { compound.read_link(text); },
-      [&](CompoundReply& reply) {
+      [](CompoundReply& reply, std::string& link) {
         READLINK4res res;
         if (!reply.take<op::READLINK>(res)) return false;
-        const auto& link = res.get<NFS4_OK>()->link.data;
-        out.assign(reinterpret_cast<const char*>(link.data()), link.size());
+        const auto& data = res.get<NFS4_OK>()->link.data;
+        link.assign(reinterpret_cast<const char*>(data.data()), data.size());
         return true;
       });
-  if (!done) co_return done.error();
-  co_return out;
+  if (out) co_return out;
+  const Error refused = out.error();
+  switch (refused.status()) {
+    case NFS4ERR_WRONG_TYPE:
+    case NFS4ERR_NOTSUPP:
+      co_return Error(ErrorKind::server, EINVAL, refused.status(), refused.operation(), refused.peer(),
+                      refused.message());
+    default:
+      co_return refused;
+  }
 }
 
-async::Task<Result<WireAttributes>> Objects::space(Caller caller, Spot spot) {
-  return attributes(std::move(caller), std::move(spot), space_attributes());
+async::Task<Result<Space>> Objects::space(Caller caller, Spot spot) {
+  auto got = co_await getattr(std::move(caller), std::move(spot), space_attributes());
+  if (!got) co_return got.error();
+  Space out;
+  out.type = to_public(*got).type;
+  out.space.total = got->space_total.value_or(0);
+  out.space.free = got->space_free.value_or(0);
+  out.space.available = got->space_avail.value_or(0);
+  out.space.files_total = got->files_total.value_or(0);
+  out.space.files_free = got->files_free.value_or(0);
+  out.space.files_available = got->files_avail.value_or(0);
+  out.longest_name = got->maxname.value_or(out.longest_name);
+  co_return out;
 }
 
 // ---- directories ----
 
-async::Task<Result<Created>> Objects::create_once(Caller caller, Spot directory, std::string name,
-                                                  createtype4 type, SetAttributes changes, Wanted wanted,
-                                                  const char* what) {
-  Created out;
-  auto done = co_await at(
+async::Task<Result<Made>> Objects::create_once(Caller caller, Spot directory, std::string name,
+                                               createtype4 type, SetAttributes changes, const char* what) {
+  auto made = co_await at<Made>(
       caller, directory, name, what,
       [&](Compound& compound) {
         compound.add<op::SAVEFH>();
         compound.add<op::CREATE>({type, {name}, encode_changes(changes)});
-        add_node(compound, wanted.object);
+        add_object(compound);
         compound.add<op::RESTOREFH>();
-        add_getattr(compound, wanted.directory);
+        add_getattr(compound);
       },
-      [&](CompoundReply& reply) {
-        CREATE4res res;
-        if (!reply.take<op::SAVEFH>() || !reply.take<op::CREATE>(res)) return false;
-        out.directory.info = res.get<NFS4_OK>()->cinfo;
+      [](CompoundReply& reply, Made& out) {
+        if (!reply.take<op::SAVEFH>() || !reply.take<op::CREATE>()) return false;
         // It is made, whatever is said behind it.
-        if (take_node(reply, wanted.object, out.node) && reply.failed_status() == NFS4_OK &&
-            reply.take<op::RESTOREFH>()) {
-          (void)take_getattr(reply, wanted.directory, out.directory.attributes);
-        }
+        if (take_object(reply, out.object) && reply.take<op::RESTOREFH>())
+          (void)take_getattr(reply, out.directory);
         return true;
       });
-  if (!done) co_return done.error();
-  if (out.node.handle.length != 0) co_return out;
-  auto found = co_await lookup(std::move(caller), directory, name, std::move(wanted));
+  if (!made || made->object.handle.length != 0) co_return made;
+  auto found = co_await lookup(std::move(caller), directory, name);
   if (!found) co_return found.error();
-  if (!found->node) co_return status_error(NFS4ERR_NOENT, what, directory.text(name));
-  out.node = std::move(*found->node);
-  co_return out;
+  if (!found->object) co_return status_error(NFS4ERR_NOENT, what, directory.text(name));
+  made->object = std::move(*found->object);
+  co_return made;
 }
 
-async::Task<Result<Created>> Objects::make_directory(Caller caller, Spot directory, std::string name,
-                                                     SetAttributes changes, Wanted wanted) {
-  return create(std::move(caller), std::move(directory), std::move(name), createtype4::of<NF4DIR>(), changes,
-                std::move(wanted), {}, "mkdir");
+async::Task<Result<Made>> Objects::make_directory(Caller caller, Spot directory, std::string name,
+                                                  std::uint32_t mode) {
+  return create(std::move(caller), std::move(directory), std::move(name), createtype4::of<NF4DIR>(),
+                with_mode(mode), {}, "mkdir");
 }
 
-async::Task<Result<Created>> Objects::make_symlink(Caller caller, Spot directory, std::string name,
-                                                   std::string text, SetAttributes changes, Wanted wanted) {
+async::Task<Result<Made>> Objects::make_symlink(Caller caller, Spot directory, std::string name,
+                                                std::string text) {
   // The text stays here for as long as the call: DDP-eligible bytes are not copied into the Compound.
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
   co_return co_await create(std::move(caller), std::move(directory), std::move(name),
-                            createtype4::of<NF4LNK>(linktext4{bytes}), changes, std::move(wanted), text,
-                            "symlink");
+                            createtype4::of<NF4LNK>(linktext4{bytes}), SetAttributes(), text, "symlink");
 }
 
-async::Task<Result<Created>> Objects::make_node(Caller caller, Spot directory, std::string name,
-                                                nfs_ftype4 type, specdata4 device, SetAttributes changes,
-                                                Wanted wanted) {
+async::Task<Result<Made>> Objects::make_node(Caller caller, Spot directory, std::string name, FileType type,
+                                             Device device, std::uint32_t mode) {
+  const specdata4 numbers{device.major, device.minor};
   createtype4 made;
   switch (type) {
-    case NF4FIFO:
+    case FileType::fifo:
       made.emplace<NF4FIFO>();
       break;
-    case NF4SOCK:
+    case FileType::socket:
       made.emplace<NF4SOCK>();
       break;
-    case NF4CHR:
-      made.emplace<NF4CHR>() = device;
+    case FileType::character:
+      made.emplace<NF4CHR>() = numbers;
       break;
-    case NF4BLK:
-      made.emplace<NF4BLK>() = device;
+    case FileType::block:
+      made.emplace<NF4BLK>() = numbers;
       break;
     default:
       co_return status_error(NFS4ERR_BADTYPE, "mknod", name);
   }
-  co_return co_await create(std::move(caller), std::move(directory), std::move(name), made, changes,
-                            std::move(wanted), std::string(), "mknod");
+  co_return co_await create(std::move(caller), std::move(directory), std::move(name), made, with_mode(mode),
+                            std::string(), "mknod");
 }
 
-async::Task<Result<DirectoryChange>> Objects::remove_once(Caller caller, Spot directory, std::string name,
-                                                          bitmap4 wanted) {
-  DirectoryChange out;
-  auto done = co_await at(
+async::Task<Result<std::optional<Attributes>>> Objects::remove_once(Caller caller, Spot directory,
+                                                                    std::string name) {
+  co_return co_await at<std::optional<Attributes>>(
       std::move(caller), directory, name, "remove",
       [&](Compound& compound) {
         compound.add<op::REMOVE>({{name}});
-        add_getattr(compound, wanted);
+        add_getattr(compound);
       },
-      [&](CompoundReply& reply) {
-        REMOVE4res res;
-        if (!reply.take<op::REMOVE>(res)) return false;
-        out.info = res.get<NFS4_OK>()->cinfo;
-        (void)take_getattr(reply, wanted, out.attributes);
+      [](CompoundReply& reply, std::optional<Attributes>& out) {
+        if (!reply.take<op::REMOVE>()) return false;
+        (void)take_getattr(reply, out);
         return true;
       });
-  if (!done) co_return done.error();
-  co_return out;
 }
 
-async::Task<Result<RenameResult>> Objects::rename_once(Caller caller, Spot from, std::string old_name,
-                                                       Spot to, std::string new_name, bitmap4 wanted) {
-  RenameResult out;
-  const std::string names = from.text(old_name) + " -> " + to.text(new_name);
-  auto done = co_await at_both(
-      std::move(caller), from, to, names, "rename",
+async::Task<Result<Renamed>> Objects::rename_once(Caller caller, Spot from, std::string old_name, Spot to,
+                                                  std::string new_name) {
+  const std::array<Spot*, 2> spots{&from, &to};
+  co_return co_await at<Renamed>(
+      std::move(caller), spots, from.text(old_name) + " -> " + to.text(new_name), "rename",
       [&](Compound& compound) {
         compound.add<op::RENAME>({{old_name}, {new_name}});
-        add_getattr(compound, wanted);
+        add_getattr(compound);
         compound.add<op::RESTOREFH>();
-        add_getattr(compound, wanted);
+        add_getattr(compound);
       },
-      [&](CompoundReply& reply) {
-        RENAME4res res;
-        if (!reply.take<op::RENAME>(res)) return false;
-        out.source.info = res.get<NFS4_OK>()->source_cinfo;
-        out.target.info = res.get<NFS4_OK>()->target_cinfo;
-        if (take_getattr(reply, wanted, out.target.attributes) && reply.failed_status() == NFS4_OK &&
-            reply.take<op::RESTOREFH>()) {
-          (void)take_getattr(reply, wanted, out.source.attributes);
-        }
+      [](CompoundReply& reply, Renamed& out) {
+        if (!reply.take<op::RENAME>()) return false;
+        if (take_getattr(reply, out.target) && reply.take<op::RESTOREFH>())
+          (void)take_getattr(reply, out.source);
         return true;
       });
-  if (!done) co_return done.error();
-  co_return out;
 }
 
-async::Task<Result<Linked>> Objects::link_once(Caller caller, Spot object, Spot directory, std::string name,
-                                               Wanted wanted) {
-  Linked out;
-  const std::string names = object.text() + " -> " + directory.text(name);
-  auto done = co_await at_both(
-      std::move(caller), object, directory, names, "link",
+async::Task<Result<Made>> Objects::link_once(Caller caller, Spot object, Spot directory, std::string name) {
+  const std::array<Spot*, 2> spots{&object, &directory};
+  co_return co_await at<Made>(
+      std::move(caller), spots, object.text() + " -> " + directory.text(name), "link",
       [&](Compound& compound) {
         compound.add<op::LINK>({{name}});
-        add_getattr(compound, wanted.directory);
+        add_getattr(compound);
         compound.add<op::RESTOREFH>();
         if (!object.is_handle()) compound.add<op::GETFH>();
-        add_getattr(compound, wanted.object);
+        add_getattr(compound);
       },
-      [&](CompoundReply& reply) {
-        LINK4res res;
-        if (!reply.take<op::LINK>(res)) return false;
-        out.directory.info = res.get<NFS4_OK>()->cinfo;
-        if (!take_getattr(reply, wanted.directory, out.directory.attributes) ||
-            reply.failed_status() != NFS4_OK || !reply.take<op::RESTOREFH>()) {
-          return true;
+      [&](CompoundReply& reply, Made& out) {
+        if (!reply.take<op::LINK>()) return false;
+        if (take_getattr(reply, out.directory) && reply.take<op::RESTOREFH>() &&
+            take_walked(reply, object, out.object.handle)) {
+          (void)take_getattr(reply, out.object.attributes);
         }
-        if (!take_walked(reply, object, out.handle)) return true;
-        (void)take_getattr(reply, wanted.object, out.object);
         return true;
       });
-  if (!done) co_return done.error();
-  co_return out;
 }
 
-async::Task<Result<DirectoryPage>> Objects::read_directory(Caller caller, Spot directory, nfs_cookie4 cookie,
-                                                           verifier4 verifier, bitmap4 wanted,
-                                                           std::uint32_t most) {
-  DirectoryPage out;
+async::Task<Result<Page>> Objects::list(Caller caller, Spot directory, std::uint64_t cookie,
+                                        ListVerifier verifier) {
   bool decoded = true;
   const std::string text = directory.text();
-  auto done = co_await at(
+  auto page = co_await at<Page>(
       std::move(caller), directory, "", "READDIR",
       [&](Compound& compound) {
         if (!directory.is_handle()) compound.add<op::GETFH>();
@@ -366,35 +370,33 @@ async::Task<Result<DirectoryPage>> Objects::read_directory(Caller caller, Spot d
         args.cookie = cookie;
         args.cookieverf = verifier;
         // Room for one entry with all its attributes, and no more than a Reply may be, which comes first.
-        args.maxcount = std::min(std::max(async::buggify(session_.loop()) ? 0U : most, kLeastReaddirBytes),
+        args.maxcount = std::min(async::buggify(session_.loop()) ? kLeastReaddirBytes : kPage,
                                  session_.facts().max_response - kReaddirEnvelope);
         args.dircount = args.maxcount;
-        args.attr_request = wanted;
+        args.attr_request = entry_attributes();
         compound.add<op::READDIR>(args);
       },
-      [&](CompoundReply& reply) {
-        if (!take_walked(reply, directory, out.directory)) return false;
+      [&](CompoundReply& reply, Page& out) {
         READDIR4res res;
-        if (!reply.take<op::READDIR>(res)) return false;
+        if (!take_walked(reply, directory, out.directory) || !reply.take<op::READDIR>(res)) return false;
         auto& ok = *res.get<NFS4_OK>();
         out.eof = ok.reply.eof;
         out.verifier = ok.cookieverf;
         out.entries.reserve(ok.reply.entries.value.size());
         for (entry4& entry : ok.reply.entries.value) {
-          auto& one = out.entries.emplace_back();
-          one.cookie = entry.cookie;
-          one.name = std::move(entry.name.value);
-          decoded = decode_attributes(entry.attrs, one.attributes) && decoded;
+          WireAttributes wire;
+          decoded = decode_attributes(entry.attrs, wire) && decoded;
+          out.entries.push_back(to_listed(entry, wire));
         }
         return true;
       });
-  if (!done) co_return done.error();
+  if (!page) co_return page;
   if (!decoded) co_return undecodable_attributes(text);
-  if (out.entries.empty() && !out.eof) {
+  if (page->entries.empty() && !page->eof) {
     co_return Error(ErrorKind::protocol, EPROTO, "READDIR", text,
                     "the server gives no entries and no end of the directory; please report this");
   }
-  co_return out;
+  co_return page;
 }
 
 }  // namespace nfsrdma::nfs4

@@ -25,30 +25,15 @@ bool is_attribute_left(const bitmap4& wanted, const bitmap4& set) {
   return false;
 }
 
-/// What EXCLUSIVE4_1 may set: servers keep the verifier in the times, and refuse those (RFC 8881 18.16.3,
-/// suppattr_exclcreat; Linux: NFS4ERR_INVAL).
-SetAttributes at_exclusive_create(SetAttributes changes) {
-  changes.size.reset();
-  changes.accessed.reset();
-  changes.modified.reset();
-  changes.accessed_now = changes.modified_now = false;
-  return changes;
-}
-
-openflag4 how_to_create(async::Loop& loop, CreateMode how, const SetAttributes& changes) {
+openflag4 how_to_create(async::Loop& loop, bool exclusive, SetAttributes changes) {
   createhow4 out;
-  switch (how) {
-    case CreateMode::unchecked:
-      out.emplace<UNCHECKED4>() = encode_changes(changes);
-      break;
-    case CreateMode::guarded:
-      out.emplace<GUARDED4>() = encode_changes(changes);
-      break;
-    case CreateMode::exclusive:
-      // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
-      out.emplace<EXCLUSIVE4_1>() = {std::bit_cast<verifier4>(loop.random<std::uint64_t>()),
-                                     encode_changes(at_exclusive_create(changes))};
-      break;
+  if (exclusive) {
+    changes.size.reset();  // servers need not take it here (RFC 8881 18.16.3, suppattr_exclcreat)
+    // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
+    out.emplace<EXCLUSIVE4_1>() = {std::bit_cast<verifier4>(loop.random<std::uint64_t>()),
+                                   encode_changes(changes)};
+  } else {
+    out.emplace<UNCHECKED4>() = encode_changes(changes);
   }
   return openflag4::of<OPEN4_CREATE>(std::move(out));
 }
@@ -100,9 +85,8 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     openflag4 how = openflag4::of<OPEN4_NOCREATE>();
     open_claim4 claim = open_claim4::of<CLAIM_FH>();
   };
-  async::Task<Result<OpenResult>> open_at(Opening what, Spot directory, SetAttributes changes, Wanted wanted);
-  async::Task<Result<OpenResult>> open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted,
-                                              std::optional<Name> name);
+  async::Task<Result<OpenResult>> open_at(Opening what, Spot directory, SetAttributes changes);
+  async::Task<Result<OpenResult>> open_handle(Opening what, nfs_fh4 handle, std::optional<Place> found_at);
   async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
   static async::Task<void> close_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file,
                                         std::uint32_t access) {
@@ -235,39 +219,33 @@ std::shared_ptr<OpenFile> OpenTable::find(const Caller& caller, const nfs_fh4& h
 
 // ---- opening ----
 
-async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory, SetAttributes changes,
-                                                   Wanted wanted) {
+async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory, SetAttributes changes) {
   const Openings::Guard guard(session_.openings());
   const auto self = shared_from_this();
   std::array<Spot*, 1> spots{&directory};
   auto compound = co_await compound_at(session_, "open", what.caller, spots, [&](Compound& out) {
-    add_walk(out, directory);
     out.add<op::SAVEFH>();
     out.add<op::OPEN>(arguments(what));
     out.add<op::GETFH>();
-    add_getattr(out, wanted.object);
+    add_getattr(out);
     out.add<op::RESTOREFH>();
-    add_getattr(out, wanted.directory);
+    add_getattr(out);
   });
   if (!compound) co_return compound.error();
   auto reply = co_await session_.call(std::move(*compound));
   if (!reply) co_return reply.error();
   OPEN4res res;
   GETFH4res handle;
-  if (!take_walk(*reply, directory) || !reply->take<op::SAVEFH>() || !reply->take<op::OPEN>(res) ||
+  if (!take_walks(*reply, spots) || !reply->take<op::SAVEFH>() || !reply->take<op::OPEN>(res) ||
       !reply->take<op::GETFH>(handle)) {
     co_return session_.error_of(*reply, "open", what.label);
   }
   OPEN4resok& ok = *res.get<NFS4_OK>();
   OpenResult out;
-  out.node.handle = handle.get<NFS4_OK>()->object;
-  out.file = adopt(what, out.node.handle, ok, guard, *reply);
-  out.directory.emplace().info = ok.cinfo;
-  std::optional<WireAttributes> attributes;
-  if (take_getattr(*reply, wanted.object, attributes) && reply->failed_status() == NFS4_OK &&
-      reply->take<op::RESTOREFH>()) {
-    (void)take_getattr(*reply, wanted.directory, out.directory->attributes);
-  }
+  out.object.handle = handle.get<NFS4_OK>()->object;
+  out.file = adopt(what, out.object.handle, ok, guard, *reply);
+  if (take_getattr(*reply, out.object.attributes) && reply->take<op::RESTOREFH>())
+    (void)take_getattr(*reply, out.directory);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   if (changes.size) out.file->resized(*changes.size);
   // What an exclusive create could not set (RFC 8881 18.16.3).
@@ -276,13 +254,11 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   if (exclusive && is_attribute_left(encode_changes(changes).attrmask, ok.attrset)) {
     auto done = co_await out.file->set_attributes(changes);
     if (!done) co_return done.error();
-    attributes.reset();
+    out.object.attributes.reset();
   }
-  if (attributes) {
-    out.node.attributes = std::move(*attributes);
-  } else if (!wanted.object.value.empty()) {
-    auto now = co_await out.file->attributes(wanted.object);
-    if (now) out.node.attributes = std::move(*now);
+  if (!out.object.attributes) {
+    auto now = co_await out.file->attributes();
+    if (now) out.object.attributes = std::move(*now);
   }
   co_return std::move(out);
 }
@@ -297,9 +273,9 @@ enum class NameCheck : std::uint8_t {
   failed,       ///< the Reply is at fault
 };
 
-void add_name_check(Compound& compound, const Name& name) {
-  compound.add<op::PUTFH>({name.directory});
-  compound.add<op::LOOKUP>({{name.name}});
+void add_name_check(Compound& compound, const Place& place) {
+  compound.add<op::PUTFH>({place.directory});
+  compound.add<op::LOOKUP>({{place.name}});
   compound.add<op::GETFH>();
 }
 
@@ -325,37 +301,34 @@ NameCheck take_name_check(CompoundReply& reply, const nfs_fh4& handle) {
 
 }  // namespace
 
-async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 handle, bitmap4 wanted,
-                                                       std::optional<Name> name) {
+async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
+                                                       std::optional<Place> found_at) {
   const auto self = shared_from_this();
   OpenResult out;
-  out.node.handle = handle;
+  out.object.handle = handle;
   const auto held = known(handle, owner_of(what.caller));
   const bool delegated = held && what.access == OPEN4_SHARE_ACCESS_READ && held->serves(what.access) &&
                          held->relies_on_delegation() && !async::buggify(session_.loop());
   if (delegated) {
     // RFC 8881 10.4: nobody changed it, nor who may read it.
     out.file = count_in(held, what.access);
-    if (!wanted.value.empty()) {
-      auto now = co_await out.file->attributes(wanted);
-      if (!now) co_return now.error();
-      out.node.attributes = std::move(*now);
-    }
+    auto now = co_await out.file->attributes();
+    if (!now) co_return now.error();
+    out.object.attributes = std::move(*now);
     co_return std::move(out);
   }
   const Openings::Guard guard(session_.openings());
   Compound compound = session_.begin("open", what.caller);
-  if (name) add_name_check(compound, *name);
+  if (found_at) add_name_check(compound, *found_at);
   compound.add<op::PUTFH>({handle});
   compound.add<op::OPEN>(arguments(what));
-  add_getattr(compound, wanted);
+  add_getattr(compound);
   const std::uint64_t as_of = session_.modifications().of(handle);
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
-  const NameCheck check = name ? take_name_check(*reply, handle) : NameCheck::leads_here;
+  const NameCheck check = found_at ? take_name_check(*reply, handle) : NameCheck::leads_here;
   // Whoever got the file from somebody else may open it where he may not look around.
-  if (check == NameCheck::not_allowed)
-    co_return co_await open_handle(std::move(what), handle, std::move(wanted), std::nullopt);
+  if (check == NameCheck::not_allowed) co_return co_await open_handle(std::move(what), handle, std::nullopt);
   OPEN4res res;
   if (check == NameCheck::failed || !reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
     if (check != NameCheck::leads_elsewhere) co_return session_.error_of(*reply, "open", what.label);
@@ -364,12 +337,8 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   out.file = adopt(what, handle, *res.get<NFS4_OK>(), guard, *reply);
   // It was opened all the same, and is closed with `out`.
   if (check == NameCheck::leads_elsewhere) co_return status_error(NFS4ERR_STALE, "open", what.label);
-  std::optional<WireAttributes> attributes;
-  (void)take_getattr(*reply, wanted, attributes);
-  if (attributes) {
-    out.file->know(wanted, *attributes, as_of);
-    out.node.attributes = std::move(*attributes);
-  }
+  (void)take_getattr(*reply, out.object.attributes);
+  if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   co_return std::move(out);
 }
@@ -490,19 +459,22 @@ OpenFiles::OpenFiles(Session& session) : table_(std::make_shared<OpenTable>(sess
 OpenFiles::~OpenFiles() = default;
 
 async::Task<Result<OpenResult>> OpenFiles::open_at(Caller caller, Spot directory, std::string name,
-                                                   std::uint32_t access, std::optional<CreateMode> how,
-                                                   SetAttributes changes, Wanted wanted) {
+                                                   std::uint32_t access,
+                                                   std::optional<Engine::Creation> creation) {
   OpenTable::Opening what{std::move(caller), directory.text(name), access};
-  if (how) what.how = how_to_create(table_->session().loop(), *how, changes);
+  SetAttributes changes;
+  if (creation) {
+    changes = with_mode(creation->mode);
+    if (creation->truncate) changes.size = 0;
+    what.how = how_to_create(table_->session().loop(), creation->exclusive, changes);
+  }
   what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
-  return table_->open_at(std::move(what), std::move(directory), changes, std::move(wanted));
+  return table_->open_at(std::move(what), std::move(directory), changes);
 }
 
 async::Task<Result<OpenResult>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,
-                                                       std::uint32_t access, bitmap4 wanted,
-                                                       std::optional<Name> name) {
-  return table_->open_handle({std::move(caller), std::move(label), access}, file, std::move(wanted),
-                             std::move(name));
+                                                       std::uint32_t access, std::optional<Place> found_at) {
+  return table_->open_handle({std::move(caller), std::move(label), access}, file, std::move(found_at));
 }
 
 async::Task<Status> OpenFiles::close(OpenRef ref) {

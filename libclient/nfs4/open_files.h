@@ -1,8 +1,7 @@
 // Files opened by handle or by directory and name, for a mount (RFC 8881 9.7 to 9.11, 18.2, 18.16, 18.18).
 //
 //     OpenFiles files(session);
-//     auto made = co_await files.open_at(caller, directory, "name", OPEN4_SHARE_ACCESS_BOTH,
-//                                        CreateMode::guarded, changes, wanted);
+//     auto made = co_await files.open_at(caller, directory, "name", OPEN4_SHARE_ACCESS_BOTH, creation);
 //     co_await made->file->write(data, 0);
 //     co_await files.close(std::move(made->file));
 //
@@ -64,23 +63,11 @@ class OpenRef {
   std::uint32_t access_ = 0;
 };
 
-/// How a file is made.
-enum class CreateMode : std::uint8_t {
-  unchecked,  ///< one that is there is opened as it is (and cut, if the size is to be 0)
-  guarded,    ///< one that is there is an error (EEXIST)
-  exclusive,  ///< the same, and across a restart of the server it is known for ours (RFC 8881 18.16.3)
-};
-
-struct Name {
-  nfs_fh4 directory;
-  std::string name;
-};
-
 struct OpenResult {
   OpenRef file;
-  Node node;  ///< attributes as wanted
+  Object object;
   /// Of the directory that it was opened in; none where it was opened by handle.
-  std::optional<DirectoryChange> directory;
+  std::optional<Attributes> directory;
 };
 
 class OpenFiles {
@@ -90,16 +77,14 @@ class OpenFiles {
   OpenFiles& operator=(const OpenFiles&) = delete;
   ~OpenFiles();
 
-  /// By name. `how`: it is made if it is not there, with these `changes`. `access`: OPEN4_SHARE_ACCESS_READ,
-  /// _WRITE or _BOTH.
+  /// By name. `creation`: it is made if it is not there; an exclusive one is known for ours across a restart
+  /// of the server (RFC 8881 18.16.3). `access`: OPEN4_SHARE_ACCESS_READ, _WRITE or _BOTH.
   async::Task<Result<OpenResult>> open_at(Caller caller, Spot directory, std::string name,
-                                          std::uint32_t access, std::optional<CreateMode> how,
-                                          SetAttributes changes, Wanted wanted);
-  /// `label`: what the file is called in errors. With a name it is opened only if that leads to it: ESTALE if
-  /// it does not. It is looked up in the same COMPOUND, as far as the caller may.
+                                          std::uint32_t access, std::optional<Engine::Creation> creation);
+  /// `label`: what the file is called in errors. With a place it is opened only if that leads to it: ESTALE
+  /// if it does not. It is looked up in the same COMPOUND, as far as the caller may.
   async::Task<Result<OpenResult>> open_handle(Caller caller, nfs_fh4 file, std::string label,
-                                              std::uint32_t access, bitmap4 wanted,
-                                              std::optional<Name> name = {});
+                                              std::uint32_t access, std::optional<Place> found_at = {});
   /// Commits what the file has of unstable data, if this is the last one that writes. Its error, and that of
   /// the CLOSE, come from here.
   async::Task<Status> close(OpenRef ref);

@@ -5,6 +5,8 @@
 // What the names cannot tell is whether somebody else did the same at the same time: a directory that another
 // client made under the name in just that moment is taken for the own one if its owner and mode are the same,
 // and a file that another client made again under a name that was removed here is removed.
+#include <cerrno>
+
 #include "async/backoff.h"
 #include "nfs4/convert.h"
 #include "nfs4/objects.h"
@@ -27,11 +29,12 @@ bool is_lost(const Error& error) {
 class Tries {
  public:
   explicit Tries(Session& session) : loop_(session.loop()), until_(session.default_deadline()) {}
-  /// Whether to look what became of it, after a pause; else the Error is the caller's.
-  async::Task<bool> look(const Error& error) {
-    const bool looks = is_lost(error) && loop_.now() + pause_.next() < until_;
-    if (looks) co_await loop_.sleep_for(pause_.take());
-    co_return looks;
+  /// Whether to look what became of it, after a pause; else `done` is the caller's.
+  template <class T>
+  async::Task<bool> look(const Result<T>& done) {
+    if (done || !is_lost(done.error()) || loop_.now() + pause_.next() >= until_) co_return false;
+    co_await loop_.sleep_for(pause_.take());
+    co_return true;
   }
 
  private:
@@ -40,144 +43,107 @@ class Tries {
   async::Backoff pause_{5ms, 2s};
 };
 
-/// What tells one object from another that could stand in its place.
-Wanted marks_of(const Wanted& wanted) {
-  Wanted out = wanted;
-  out.object = union_of(wanted.object, public_attributes());
-  return out;
-}
-
-/// g++ 12 destroys an aggregate twice that is made in a co_await expression.
-Wanted of_directory(const bitmap4& wanted) {
-  Wanted out;
-  out.directory = wanted;
-  return out;
-}
-
 }  // namespace
 
-/// Whether the node is what the CREATE would have made for this caller.
-async::Task<bool> Objects::is_as_made(Caller caller, Node node, createtype4 type, std::string text,
+/// Whether the object is what the CREATE would have made for this caller.
+async::Task<bool> Objects::is_as_made(Caller caller, Object object, createtype4 type, std::string text,
                                       SetAttributes changes) {
-  const WireAttributes& marks = node.attributes;
-  if (!marks.type || *marks.type != type.tag()) co_return false;
+  if (!object.attributes || object.attributes->type != to_public(type.tag())) co_return false;
   if (type.tag() == NF4LNK) {
-    auto there = co_await read_link(std::move(caller), node.handle);
+    auto there = co_await read_link(std::move(caller), object.handle);
     const bool same = there && *there == text;
     co_return same;
   }
   constexpr std::uint32_t kPermissions = 0777;
-  if (changes.mode && marks.mode && ((*changes.mode ^ *marks.mode) & kPermissions) != 0) co_return false;
-  co_return true;
+  const std::uint32_t mode = object.attributes->mode;  // 0, too, where the server does not tell it
+  co_return !changes.mode || mode == 0 || ((*changes.mode ^ mode) & kPermissions) == 0;
 }
 
-async::Task<Result<Created>> Objects::create(Caller caller, Spot directory, std::string name,
-                                             createtype4 type, SetAttributes changes, Wanted wanted,
-                                             std::string text, const char* what) {
+async::Task<Result<Made>> Objects::create(Caller caller, Spot directory, std::string name, createtype4 type,
+                                          SetAttributes changes, std::string text, const char* what) {
   for (Tries tries(session_);;) {
-    auto made = co_await create_once(caller, directory, name, type, changes, wanted, what);
-    if (made) co_return made;
-    const bool looks = co_await tries.look(made.error());
+    auto made = co_await create_once(caller, directory, name, type, changes, what);
+    const bool looks = co_await tries.look(made);
     if (!looks) co_return made;
-    auto looked = co_await lookup(caller, directory, name, marks_of(wanted));
+    auto looked = co_await lookup(caller, directory, name);
     if (!looked) co_return looked.error();
-    if (!looked->node) continue;
-    const bool mine = co_await is_as_made(caller, *looked->node, type, text, changes);
+    if (!looked->object) continue;
+    const bool mine = co_await is_as_made(caller, *looked->object, type, text, changes);
     if (!mine) co_return status_error(NFS4ERR_EXIST, what, directory.text(name));
-    Created out;
-    out.node = std::move(*looked->node);
-    out.directory.attributes = std::move(looked->directory);
-    co_return out;
+    co_return Made{std::move(*looked->object), std::move(looked->directory)};
   }
 }
 
-async::Task<Result<DirectoryChange>> Objects::remove(Caller caller, Spot directory, std::string name,
-                                                     bitmap4 wanted) {
+async::Task<Result<std::optional<Attributes>>> Objects::remove(Caller caller, Spot directory,
+                                                               std::string name, Removed /*what*/) {
   for (Tries tries(session_);;) {
-    auto removed = co_await remove_once(caller, directory, name, wanted);
-    if (removed) co_return removed;
-    const bool looks = co_await tries.look(removed.error());
+    auto removed = co_await remove_once(caller, directory, name);
+    const bool looks = co_await tries.look(removed);
     if (!looks) co_return removed;
-    auto looked = co_await lookup(caller, directory, name, of_directory(wanted));
+    auto looked = co_await lookup(caller, directory, name, false);
     if (!looked) co_return looked.error();
-    if (looked->node) continue;
-    DirectoryChange out;
-    out.attributes = std::move(looked->directory);
-    co_return out;
+    if (!looked->object) co_return std::move(looked->directory);
   }
 }
 
-async::Task<Result<RenameResult>> Objects::rename(Caller caller, Spot from, std::string old_name, Spot to,
-                                                  std::string new_name, bitmap4 wanted) {
+async::Task<Result<Renamed>> Objects::rename(Caller caller, Spot from, std::string old_name, Spot to,
+                                             std::string new_name) {
   for (Tries tries(session_);;) {
-    auto renamed = co_await rename_once(caller, from, old_name, to, new_name, wanted);
-    if (renamed) co_return renamed;
-    const bool looks = co_await tries.look(renamed.error());
+    auto renamed = co_await rename_once(caller, from, old_name, to, new_name);
+    const bool looks = co_await tries.look(renamed);
     if (!looks) co_return renamed;
-    auto source = co_await lookup(caller, from, old_name, of_directory(wanted));
+    auto source = co_await lookup(caller, from, old_name, false);
     if (!source) co_return source.error();
-    if (source->node) continue;
-    auto target = co_await lookup(caller, to, new_name, of_directory(wanted));
+    if (source->object) continue;
+    auto target = co_await lookup(caller, to, new_name, false);
     if (!target) co_return target.error();
-    if (!target->node) co_return renamed;  // somebody has removed it under one name or the other
-    RenameResult out;
-    out.source.attributes = std::move(source->directory);
-    out.target.attributes = std::move(target->directory);
-    co_return out;
+    if (!target->object) co_return renamed;  // somebody has removed it under one name or the other
+    co_return Renamed{std::move(source->directory), std::move(target->directory)};
   }
 }
 
-async::Task<Result<Linked>> Objects::link(Caller caller, Spot object, Spot directory, std::string name,
-                                          Wanted wanted) {
+async::Task<Result<Made>> Objects::link(Caller caller, Spot object, Spot directory, std::string name) {
   for (Tries tries(session_);;) {
-    auto linked = co_await link_once(caller, object, directory, name, wanted);
-    if (linked) co_return linked;
-    const bool looks = co_await tries.look(linked.error());
+    auto linked = co_await link_once(caller, object, directory, name);
+    const bool looks = co_await tries.look(linked);
     if (!looks) co_return linked;
-    auto looked = co_await lookup(caller, directory, name, wanted);
+    auto looked = co_await lookup(caller, directory, name);
     if (!looked) co_return looked.error();
-    if (!looked->node) continue;
+    if (!looked->object) continue;
     if (!object.is_handle()) {
       auto handle = co_await walk(session_, caller, object);
       if (!handle) co_return handle.error();
       object = Spot(*handle);
     }
-    if (looked->node->handle != *object.from) {
+    if (looked->object->handle != *object.from)
       co_return status_error(NFS4ERR_EXIST, "link", directory.text(name));
-    }
-    Linked out;
-    out.handle = *object.from;
-    out.object = std::move(looked->node->attributes);
-    out.directory.attributes = std::move(looked->directory);
-    co_return out;
+    co_return Made{std::move(*looked->object), std::move(looked->directory)};
   }
 }
 
-async::Task<Result<change_info4>> Objects::set_xattr(Caller caller, Spot spot, std::string name,
-                                                     std::vector<std::byte> value, setxattr_option4 option) {
+async::Task<Status> Objects::set_xattr(Caller caller, FileHandle object, std::string name,
+                                       std::vector<std::byte> value, XattrMode mode) {
   for (Tries tries(session_);;) {
-    auto set = co_await set_xattr_once(caller, spot, name, value, option);
-    if (set) co_return set;
-    const bool looks = co_await tries.look(set.error());
+    auto set = co_await set_xattr_once(caller, object, name, value, mode);
+    const bool looks = co_await tries.look(set);
     if (!looks) co_return set;
-    auto there = co_await get_xattr(caller, spot, name);
-    if (!there && there.error().status() == NFS4ERR_NOXATTR) continue;
+    auto there = co_await get_xattr(caller, object, name);
+    if (!there && there.error().errno_value() == ENODATA) continue;
     if (!there) co_return there.error();
     if (*there != value) co_return status_error(NFS4ERR_EXIST, "SETXATTR", name);
-    co_return change_info4();
+    co_return Status();
   }
 }
 
-async::Task<Result<change_info4>> Objects::remove_xattr(Caller caller, Spot spot, std::string name) {
+async::Task<Status> Objects::remove_xattr(Caller caller, FileHandle object, std::string name) {
   for (Tries tries(session_);;) {
-    auto removed = co_await remove_xattr_once(caller, spot, name);
-    if (removed) co_return removed;
-    const bool looks = co_await tries.look(removed.error());
+    auto removed = co_await remove_xattr_once(caller, object, name);
+    const bool looks = co_await tries.look(removed);
     if (!looks) co_return removed;
-    auto there = co_await get_xattr(caller, spot, name);
+    auto there = co_await get_xattr(caller, object, name);
     if (there) continue;
-    if (there.error().status() != NFS4ERR_NOXATTR) co_return there.error();
-    co_return change_info4();
+    if (there.error().errno_value() == ENODATA) co_return Status();
+    co_return there.error();
   }
 }
 

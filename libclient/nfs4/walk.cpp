@@ -13,6 +13,11 @@ void begin_walk(Compound& compound, const Spot& spot) {
   }
 }
 
+bool take_walk(CompoundReply& reply, const Spot& spot) {
+  if (spot.from ? !reply.take<op::PUTFH>() : !reply.take<op::PUTROOTFH>()) return false;
+  return std::ranges::all_of(spot.names, [&](const std::string&) { return reply.take<op::LOOKUP>(); });
+}
+
 /// Whether a LOOKUP of the name still fits, and a GETFH behind it.
 bool has_room(const Session& session, const Compound& compound, const std::string& name) {
   constexpr std::size_t kNumber = 4, kLength = 4;
@@ -23,14 +28,18 @@ bool has_room(const Session& session, const Compound& compound, const std::strin
 
 }  // namespace
 
-void add_walk(Compound& compound, const Spot& spot) {
-  begin_walk(compound, spot);
-  for (const std::string& name : spot.names) compound.add<op::LOOKUP>({{name}});
+void add_walks(Compound& compound, Spots spots) {
+  for (const Spot* spot : spots) {
+    if (spot != spots.front()) compound.add<op::SAVEFH>();
+    begin_walk(compound, *spot);
+    for (const std::string& name : spot->names) compound.add<op::LOOKUP>({{name}});
+  }
 }
 
-bool take_walk(CompoundReply& reply, const Spot& spot) {
-  if (spot.from ? !reply.take<op::PUTFH>() : !reply.take<op::PUTROOTFH>()) return false;
-  return std::ranges::all_of(spot.names, [&](const std::string&) { return reply.take<op::LOOKUP>(); });
+bool take_walks(CompoundReply& reply, Spots spots) {
+  return std::ranges::all_of(spots, [&](const Spot* spot) {
+    return (spot == spots.front() || reply.take<op::SAVEFH>()) && take_walk(reply, *spot);
+  });
 }
 
 bool fits(const Session& session, const Compound& compound) {

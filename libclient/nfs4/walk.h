@@ -1,12 +1,9 @@
 // COMPOUNDs that begin at a Spot (engine/spot.h): PUTFH or PUTROOTFH, and a LOOKUP for each name.
 //
 //     std::array<Spot*, 1> spots{&spot};
-//     auto compound = co_await compound_at(session, "open", caller, spots, [&](Compound& out) {
-//       add_walk(out, spot);
-//       …
-//     });
+//     auto compound = co_await compound_at(session, "open", caller, spots, [&](Compound& out) { … });
 //     auto reply = co_await session.call(std::move(*compound));
-//     if (take_walk(*reply, spot) && …
+//     if (take_walks(*reply, spots) && …
 //
 // Walks that make a COMPOUND longer than the session takes (RFC 8881 18.36: ca_maxoperations,
 // ca_maxrequestsize) are made before it.
@@ -21,8 +18,10 @@ namespace nfsrdma::nfs4 {
 
 using engine::Spot;
 
-void add_walk(Compound& compound, const Spot& spot);
-bool take_walk(CompoundReply& reply, const Spot& spot);
+/// A walk to each of the spots, with SAVEFH between them.
+using Spots = std::span<Spot* const>;
+void add_walks(Compound& compound, Spots spots);
+bool take_walks(CompoundReply& reply, Spots spots);
 
 /// The handle that the spot's names lead to, by as many COMPOUNDs as it takes.
 async::Task<Result<nfs_fh4>> walk(Session& session, Caller caller, Spot spot);
@@ -30,13 +29,18 @@ async::Task<Result<nfs_fh4>> walk(Session& session, Caller caller, Spot spot);
 /// Whether the session takes it in one request.
 bool fits(const Session& session, const Compound& compound);
 
-/// What `build` makes of an empty COMPOUND, with walks to the `spots` in it. Where that does not fit, the
-/// spots are replaced by the handles that they lead to, and it is built again.
-template <class Build>
-async::Task<Result<Compound>> compound_at(Session& session, const char* what, Caller caller,
-                                          std::span<Spot* const> spots, Build build) {
-  Compound compound = session.begin(what, caller);
-  build(compound);
+/// The walks, and what `add` adds behind them. Where that does not fit, the spots are replaced by the handles
+/// that they lead to.
+template <class Add>
+async::Task<Result<Compound>> compound_at(Session& session, const char* what, Caller caller, Spots spots,
+                                          Add add) {
+  const auto built = [&] {
+    Compound out = session.begin(what, caller);
+    add_walks(out, spots);
+    add(out);
+    return out;
+  };
+  Compound compound = built();
   if (fits(session, compound)) co_return std::move(compound);
   for (Spot* spot : spots) {
     if (spot->names.empty()) continue;
@@ -44,9 +48,7 @@ async::Task<Result<Compound>> compound_at(Session& session, const char* what, Ca
     if (!handle) co_return handle.error();
     *spot = Spot(*handle);
   }
-  Compound shorter = session.begin(what, caller);
-  build(shorter);
-  co_return std::move(shorter);
+  co_return built();
 }
 
 }  // namespace nfsrdma::nfs4

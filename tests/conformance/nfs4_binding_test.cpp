@@ -56,6 +56,16 @@ struct Many {
   std::vector<std::size_t> counts;
 };
 
+async::Task<Status> all_attributes(EngineClient& c, nfs_fh4 file) {
+  Compound compound = c.session.begin("GETATTR");
+  compound.add<op::PUTFH>({file});
+  compound.add<op::GETATTR>({readable_attributes()});
+  auto reply = co_await c.session.call(std::move(compound));
+  if (!reply) co_return reply.error();
+  if (reply->take<op::PUTFH>() && reply->take<op::GETATTR>()) co_return Status();
+  co_return c.session.error_of(*reply, "GETATTR", "");
+}
+
 async::Task<Status> read_many(EngineClient& c, OpenFile& file, nfs_fh4 link, std::uint64_t second_at,
                               Many& out) {
   Compound compound = c.session.begin("READ");
@@ -102,16 +112,16 @@ TEST_CASE("U2 nfs4: WRITE data and link texts are reduced, a large extended attr
   CHECK(ok(c.run(file->write(bytes(pattern(50'000)), 0))));
   CHECK(is_reduced(m.only(OP_WRITE)));
   const std::string text = pattern(4000);
-  CHECK(ok(c.run(c.objects.make_symlink(nullptr, c.root, "l", text, {}, {}))));
+  CHECK(ok(c.run(c.engine.make_symlink(nullptr, c.root, "l", text))));
   CHECK(is_reduced(m.only(OP_CREATE)));
   const std::vector<std::byte> value(50'000, std::byte{1});
-  CHECK(ok(c.run(c.objects.set_xattr(nullptr, file->handle(), "x", value, SETXATTR4_EITHER))));
+  CHECK(ok(c.run(c.engine.set_xattr(nullptr, file->handle(), "x", value, XattrMode::either))));
   const SeenCall set = m.only(OP_SETXATTR);
   CHECK_FALSE(is_reduced(set));
   CHECK(set.read_positions == std::vector<std::uint32_t>{0});
   CHECK(set.write_chunks.empty());
   // What it gives back has no Write chunk either.
-  CHECK(*c.run(c.objects.get_xattr(nullptr, file->handle(), "x")) == value);
+  CHECK(*c.run(c.engine.get_xattr(nullptr, file->handle(), "x")) == value);
   const SeenCall got = m.only(OP_GETXATTR);
   CHECK(got.write_chunks.empty());
   CHECK(got.reply_chunk >= value.size());
@@ -133,19 +143,18 @@ TEST_CASE("U3 nfs4: every Reply finds room, the largest as well, also at the sma
     EngineClient& c = m.connect();
     OpenRef file = m.open("f");
     const nfs_fh4 handle = file->handle();
-    CHECK(ok(c.run(c.objects.read_link(nullptr, c.handle("/l")))));
-    CHECK(ok(c.run(c.objects.attributes(nullptr, handle, readable_attributes()))));
-    CHECK(ok(c.run(c.objects.read_directory(nullptr, c.handle("/dir"), 0, {}, some_attributes(), 1U << 20))));
+    CHECK(ok(c.run(c.engine.read_link(nullptr, c.handle("/l")))));
+    for (const nfs_fh4& one : {handle, c.root}) CHECK(ok(c.run(all_attributes(c, one))));
+    CHECK(ok(c.run(c.engine.list(nullptr, c.handle("/dir"), 0, {}))));
     for (int i = 0; i < 40; ++i) {
       const std::string name = pattern(200, static_cast<unsigned>(i)) + std::to_string(i);
-      CHECK(ok(c.run(c.objects.set_xattr(nullptr, handle, name, {}, SETXATTR4_EITHER))));
+      CHECK(ok(c.run(c.engine.set_xattr(nullptr, handle, name, {}, XattrMode::either))));
     }
-    CHECK(c.run(c.objects.list_xattrs(nullptr, handle))->size() == 40);
+    CHECK(c.run(c.engine.list_xattrs(nullptr, handle))->size() == 40);
     const std::vector<std::byte> value(65536, std::byte{1});
-    CHECK(ok(c.run(c.objects.set_xattr(nullptr, handle, "large", value, SETXATTR4_EITHER))));
-    CHECK(c.run(c.objects.get_xattr(nullptr, handle, "large"))->size() == value.size());
-    CHECK(ok(c.run(
-        c.objects.make_directory(nullptr, c.root, "d", {}, {readable_attributes(), readable_attributes()}))));
+    CHECK(ok(c.run(c.engine.set_xattr(nullptr, handle, "large", value, XattrMode::either))));
+    CHECK(c.run(c.engine.get_xattr(nullptr, handle, "large"))->size() == value.size());
+    CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "d", 0755))));
     m.server.lock("/f", 0, 10);
     CHECK(c.run(c.locks.set(file.file(), {1, true, {0, 1}}))->has_value());
     CHECK(c.run(c.locks.test(file.file(), {1, true, {0, 1}}))->has_value());
@@ -224,10 +233,10 @@ TEST_CASE("U9 nfs4: no Reply chunk exceeds ca_maxresponsesize") {
   std::string data(9000, '?');
   CHECK(ok(c.run(file->read(room(data), 0))));
   const std::vector<std::byte> value(9000, std::byte{1});
-  CHECK(ok(c.run(c.objects.set_xattr(nullptr, file->handle(), "x", value, SETXATTR4_EITHER))));
-  CHECK(ok(c.run(c.objects.get_xattr(nullptr, file->handle(), "x"))));
-  CHECK(ok(c.run(c.objects.list_xattrs(nullptr, file->handle()))));
-  CHECK(ok(c.run(c.objects.read_directory(nullptr, c.handle("/dir"), 0, {}, some_attributes(), 1U << 20))));
+  CHECK(ok(c.run(c.engine.set_xattr(nullptr, file->handle(), "x", value, XattrMode::either))));
+  CHECK(ok(c.run(c.engine.get_xattr(nullptr, file->handle(), "x"))));
+  CHECK(ok(c.run(c.engine.list_xattrs(nullptr, file->handle()))));
+  CHECK(ok(c.run(c.engine.list(nullptr, c.handle("/dir"), 0, {}))));
   m.close(file);
   std::uint64_t most = 0;
   for (const SeenCall& call : m.server.calls()) most = std::max(most, call.reply_chunk);
@@ -318,10 +327,10 @@ TEST_CASE("U14 nfs4: RDMA_ERROR and GARBAGE_ARGS retire the slot, come to the ca
     m.server.clear_calls();
     if (error) m.server.err_chunk(OP_CREATE);
     if (!error) m.server.garbage_args(OP_CREATE);
-    CHECK_FALSE(c.run(c.objects.make_directory(nullptr, c.root, "d", {}, both())));
+    CHECK_FALSE(c.run(c.engine.make_directory(nullptr, c.root, "d", 0755)));
     const SeenCall refused = m.only(OP_CREATE);
     for (int i = 0; i < 5; ++i) {
-      CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "d" + std::to_string(i), {}, both()))));
+      CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "d" + std::to_string(i), 0755))));
     }
     for (const SeenCall& call : m.server.calls())
       CHECK(call.sequence.sa_slotid != refused.sequence.sa_slotid);

@@ -10,9 +10,8 @@
 
 #include "engine/path.h"
 #include "nfs4/convert.h"
+#include "nfs4/engine.h"
 #include "nfs4/locks.h"
-#include "nfs4/objects.h"
-#include "nfs4/open_files.h"
 #include "security/sys.h"
 #include "sim/fabric/network.h"
 #include "support/loopback.h"
@@ -67,7 +66,7 @@ struct EngineClient {
                 [this](const std::string& text) { notices += text + "\n"; }) {
     REQUIRE(ok(run(channel.connect(loop.now() + 5s))));
     REQUIRE(ok(run(session.open(loop.now() + 5s))));
-    root = run(objects.find(nullptr, {}, {}))->handle;
+    root = run(engine.find(nullptr, {}))->handle;
   }
   ~EngineClient() { end(); }
   /// What has tasks of its own on the loop is to be destroyed behind this.
@@ -104,16 +103,15 @@ struct EngineClient {
   }
   /// By name, with what else OpenFiles::open_at() takes left out.
   async::Task<Result<nfs4::OpenResult>> open(nfs4::Caller caller, nfs4::nfs_fh4 directory, std::string name,
-                                             std::uint32_t access, nfs4::Wanted wanted) {
-    return files.open_at(std::move(caller), directory, std::move(name), access, std::nullopt, {},
-                         std::move(wanted));
+                                             std::uint32_t access) {
+    return files.open_at(std::move(caller), directory, std::move(name), access, std::nullopt);
   }
-  /// The node of a path with single steps from the root.
+  /// The object of a path with single steps from the root.
   nfs4::nfs_fh4 handle(const std::string& path) {
     auto parsed = engine::Path::parse(path);
-    auto node = run(objects.find(nullptr, parsed->spot(), {}));
-    if (!ok(node)) return {};
-    return node->handle;
+    auto found = run(engine.find(nullptr, parsed->spot()));
+    if (!ok(found)) return {};
+    return found->handle;
   }
 
   static rpc::ChannelOptions channel_options(const NfsServer& server, sim::Host* host) {
@@ -147,7 +145,7 @@ struct EngineClient {
   std::string notices;
   rpc::Channel channel;
   nfs4::Session session;
-  nfs4::Objects objects{session};
+  nfs4::Nfs4Engine engine{session};  // with files of its own
   nfs4::OpenFiles files{session};
   nfs4::Locks locks{session};
   nfs4::nfs_fh4 root;
@@ -169,7 +167,7 @@ struct Scene {
   EngineClient& connect() { return client.emplace(server); }
   /// A file in the root, for reading and writing.
   nfs4::OpenRef open(const std::string& name, std::uint32_t uid = 1) {
-    auto made = client->run(client->open(user(uid), client->root, name, nfs4::OPEN4_SHARE_ACCESS_BOTH, {}));
+    auto made = client->run(client->open(user(uid), client->root, name, nfs4::OPEN4_SHARE_ACCESS_BOTH));
     if (!made) FAIL(made.error().text());
     return std::move(made->file);
   }
@@ -180,13 +178,6 @@ inline SetAttributes mode(std::uint32_t bits) {
   SetAttributes out;
   out.mode = bits;
   return out;
-}
-
-inline nfs4::bitmap4 some_attributes() {
-  return nfs4::public_attributes();
-}
-inline nfs4::Wanted both() {
-  return {some_attributes(), some_attributes()};
 }
 
 }  // namespace nfsrdma::testing

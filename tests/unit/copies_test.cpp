@@ -30,7 +30,7 @@ struct Copying : Scene {
   EngineClient& begin(SessionOptions options = {}) {
     EngineClient& c = client.emplace(server, "engine", std::move(options));
     const auto open = [&](const char* name, std::uint32_t access) {
-      auto made = c.run(c.open(user(1), c.root, name, access, {}));
+      auto made = c.run(c.open(user(1), c.root, name, access));
       if (!made) FAIL(made.error().text());
       return std::move(made->file);
     };

@@ -27,7 +27,7 @@ std::vector<SeenCall> tries_behind(Scene& m, nfsstat4 status) {
   EngineClient& c = m.connect();
   m.server.clear_calls();
   m.server.answer(OP_SEQUENCE, status);
-  CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "a", mode(0755), {}))));
+  CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "a", 0755))));
   auto calls = calls_with(m.server, OP_CREATE);
   REQUIRE(calls.size() == 2);
   return calls;
@@ -263,10 +263,10 @@ TEST_CASE("S1 DELAY at SEQUENCE frees nothing: the request is sent again in its 
   EngineClient& c = m.connect();
   m.server.clear_calls();
   m.server.answer(OP_SEQUENCE, NFS4ERR_DELAY, 3);
-  auto first = c.objects.make_directory(nullptr, c.root, "a", mode(0755), {});
+  auto first = c.engine.make_directory(nullptr, c.root, "a", 0755);
   c.start(first);
   CHECK(c.turn_until([&] { return m.server.count(OP_SEQUENCE) == 1; }));
-  auto second = c.objects.make_directory(nullptr, c.root, "b", mode(0755), {});
+  auto second = c.engine.make_directory(nullptr, c.root, "b", 0755);
   c.start(second);
   CHECK(ok(end_of(c, first)));
   CHECK(ok(end_of(c, second)));
@@ -287,18 +287,18 @@ TEST_CASE("S2 a deadline that passes leaves the slot to nobody while the request
   EngineClient& c = m.client.emplace(m.server, "engine", impatient);
   m.server.clear_calls();
   m.server.hold(OP_CREATE, false);
-  auto made = c.run(c.objects.make_directory(nullptr, c.root, "a", mode(0755), {}));
+  auto made = c.run(c.engine.make_directory(nullptr, c.root, "a", 0755));
   REQUIRE_FALSE(made);
   CHECK(made.error().kind() == ErrorKind::unknown_outcome);
   CHECK(made.error().errno_value() == ETIMEDOUT);
   CHECK(m.server.held() == 1);
   m.server.hold(OP_ILLEGAL, true);
   m.server.release();
-  CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "b", mode(0755), {}))));
+  CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "b", 0755))));
   const auto calls = calls_with(m.server, OP_CREATE);
   REQUIRE(calls.size() >= 2);
   CHECK(calls.front().sequence.sa_slotid != calls.back().sequence.sa_slotid);
-  CHECK(ok(c.run(c.objects.remove(nullptr, c.root, "a", {}))));
+  CHECK(ok(c.run(c.engine.remove(nullptr, c.root, "a", Engine::Removed::file))));
 }
 
 TEST_CASE("S3 a slot that the server knows otherwise is left alone, and the session goes on") {
@@ -317,12 +317,12 @@ TEST_CASE("S3 BADSLOT: the slots from there on are not used any more") {
   Scene m;
   EngineClient& c = m.connect();
   m.server.hold(OP_GETATTR);  // keeps slot 0
-  auto waiting = c.objects.attributes(nullptr, c.root, some_attributes());
+  auto waiting = c.engine.attributes(nullptr, c.root);
   c.start(waiting);
   CHECK(c.turn_until([&] { return m.server.held() == 1; }));
   m.server.clear_calls();
   m.server.answer(OP_SEQUENCE, NFS4ERR_BADSLOT);
-  auto made = c.objects.make_directory(nullptr, c.root, "a", mode(0755), {});
+  auto made = c.engine.make_directory(nullptr, c.root, "a", 0755);
   c.start(made);
   CHECK(c.turn_until([&] { return m.server.count(OP_SEQUENCE) == 1; }));
   m.server.release();
@@ -341,13 +341,13 @@ TEST_CASE("S3 RETRY_UNCACHED_REP: a modifying COMPOUND is not executed a second 
   m.server.add_directory("/there");
   // The server says that it was executed; the name says that it was not.
   m.server.answer(OP_PUTFH, NFS4ERR_RETRY_UNCACHED_REP);
-  CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "a", mode(0755), {}))));
+  CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "a", 0755))));
   CHECK(m.server.succeeded(OP_CREATE) == 1);
   CHECK(m.server.count(OP_LOOKUP) == 1);
   // And here that it was: not again.
   m.server.answer(OP_PUTFH, NFS4ERR_RETRY_UNCACHED_REP);
   m.server.clear_calls();
-  CHECK(ok(c.run(c.objects.make_directory(nullptr, c.root, "there", {}, {}))));
+  CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "there", 0755))));
   CHECK(m.server.succeeded(OP_CREATE) == 0);
   CHECK(m.server.count(OP_LOOKUP) == 1);
 }
@@ -400,42 +400,42 @@ TEST_CASE("S10 a restart in the middle of what is not idempotent: done once, and
     EngineClient& c = s.c();
     const nfs_fh4 old = c.handle("/old");
     SUBCASE("mkdir") {
-      auto made =
-          s.across_restart(OP_CREATE, c.objects.make_directory(nullptr, c.root, "d", mode(0750), both()));
+      auto made = s.across_restart(OP_CREATE, c.engine.make_directory(nullptr, c.root, "d", 0750));
       REQUIRE(ok(made));
-      CHECK(made->node.handle == c.handle("/d"));
-      CHECK(made->node.attributes.type == NF4DIR);
+      CHECK(made->object.handle == c.handle("/d"));
+      CHECK(made->object.attributes->type == FileType::directory);
     }
     SUBCASE("symlink") {
-      auto made =
-          s.across_restart(OP_CREATE, c.objects.make_symlink(nullptr, c.root, "l", "where", {}, both()));
+      auto made = s.across_restart(OP_CREATE, c.engine.make_symlink(nullptr, c.root, "l", "where"));
       REQUIRE(ok(made));
-      CHECK(made->node.attributes.type == NF4LNK);
+      CHECK(made->object.attributes->type == FileType::symlink);
     }
     SUBCASE("remove") {
-      CHECK(ok(s.across_restart(OP_REMOVE, c.objects.remove(nullptr, c.root, "old", {}))));
+      CHECK(ok(s.across_restart(OP_REMOVE, c.engine.remove(nullptr, c.root, "old", Engine::Removed::file))));
     }
     SUBCASE("rename") {
-      CHECK(ok(s.across_restart(OP_RENAME,
-                                c.objects.rename(nullptr, c.root, "old", c.root, "new", some_attributes()))));
+      CHECK(ok(s.across_restart(OP_RENAME, c.engine.rename(nullptr, c.root, "old", c.root, "new"))));
       CHECK(s.m.server.content("/new") == "text");
       CHECK_FALSE(s.m.server.content("/old"));
     }
     SUBCASE("link") {
-      CHECK(ok(s.across_restart(OP_LINK, c.objects.link(nullptr, old, c.root, "new", both()))));
+      CHECK(ok(s.across_restart(OP_LINK, c.engine.link(nullptr, old, c.root, "new"))));
       CHECK(s.m.server.content("/new") == "text");
     }
     SUBCASE("setxattr") {
       CHECK(ok(s.across_restart(OP_SETXATTR,
-                                c.objects.set_xattr(nullptr, old, "x", {std::byte{1}}, SETXATTR4_CREATE))));
+                                c.engine.set_xattr(nullptr, old, "x", {std::byte{1}}, XattrMode::create))));
     }
     SUBCASE("removexattr") {
-      CHECK(ok(c.run(c.objects.set_xattr(nullptr, old, "x", {std::byte{1}}, SETXATTR4_CREATE))));
-      CHECK(ok(s.across_restart(OP_REMOVEXATTR, c.objects.remove_xattr(nullptr, old, "x"))));
+      CHECK(ok(c.run(c.engine.set_xattr(nullptr, old, "x", {std::byte{1}}, XattrMode::create))));
+      CHECK(ok(s.across_restart(OP_REMOVEXATTR, c.engine.remove_xattr(nullptr, old, "x"))));
     }
     SUBCASE("exclusive create") {
-      auto made = s.across_restart(OP_OPEN, c.files.open_at(nullptr, c.root, "n", OPEN4_SHARE_ACCESS_BOTH,
-                                                            CreateMode::exclusive, mode(0600), both()));
+      Engine::Creation exclusively;
+      exclusively.mode = 0600;
+      exclusively.exclusive = true;
+      auto made = s.across_restart(
+          OP_OPEN, c.files.open_at(nullptr, c.root, "n", OPEN4_SHARE_ACCESS_BOTH, exclusively));
       REQUIRE(ok(made));
       CHECK(ok(c.run(c.files.close(std::move(made->file)))));
     }
@@ -446,7 +446,7 @@ TEST_CASE("S10 a name that somebody else has made meanwhile is not taken for one
   Storm s(false);
   EngineClient& c = s.c();
   s.m.server.hold(OP_CREATE, false);
-  auto made = c.objects.make_directory(nullptr, c.root, "d", mode(0750), both());
+  auto made = c.engine.make_directory(nullptr, c.root, "d", 0750);
   c.start(made);
   CHECK(c.turn_until([&] { return s.m.server.held() == 1; }));
   s.m.server.hold(OP_NVERIFY, true);
@@ -464,7 +464,7 @@ TEST_CASE("S7 after a restart the lease and the limits are the new ones") {
   Scene m;
   EngineClient& c = m.connect();
   m.server.add_file("/big", pattern(300'000));
-  auto opened = c.run(c.files.open_handle(nullptr, c.handle("/big"), "big", OPEN4_SHARE_ACCESS_READ, {}));
+  auto opened = c.run(c.files.open_handle(nullptr, c.handle("/big"), "big", OPEN4_SHARE_ACCESS_READ));
   REQUIRE(ok(opened));
   m.server.set_lease(33);
   m.server.set_limits(70'000, 70'000, 16);
@@ -484,13 +484,13 @@ TEST_CASE("S11 a file that is closed while it is reclaimed leaves nothing, here 
   for (const char* name : {"/a", "/b", "/c"}) m.server.add_file(name, "text");
   std::vector<OpenRef> files;
   for (const char* name : {"/a", "/b", "/c"}) {
-    auto opened = c.run(c.files.open_handle(nullptr, c.handle(name), name, OPEN4_SHARE_ACCESS_READ, {}));
+    auto opened = c.run(c.files.open_handle(nullptr, c.handle(name), name, OPEN4_SHARE_ACCESS_READ));
     REQUIRE(ok(opened));
     files.push_back(std::move(opened->file));
   }
   m.server.restart(2s);
   m.server.hold(OP_OPEN);
-  auto looks = c.objects.attributes(nullptr, c.root, some_attributes());
+  auto looks = c.engine.attributes(nullptr, c.root);
   c.start(looks);
   CHECK(c.turn_until([&] { return m.server.held() == 1; }));
   // They go while the first of them is asked for: their CLOSEs wait for the recovery, or find the file lost.
@@ -510,8 +510,8 @@ TEST_CASE("S18 two that close one delegated file at once park it once, and it ca
   EngineClient& c = m.connect();
   c.files.keep_delegated(10);
   const nfs_fh4 handle = c.handle("/f");
-  auto reader = c.run(c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_READ, {}));
-  auto writer = c.run(c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_BOTH, {}));
+  auto reader = c.run(c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_READ));
+  auto writer = c.run(c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_BOTH));
   REQUIRE(ok(reader));
   REQUIRE(ok(writer));
   REQUIRE(m.server.delegations() == 1);

@@ -210,8 +210,7 @@ TEST_CASE("file system: what comes along with a change answers whoever asks next
     CHECK(m.client->turn_until([&] { return one.done() && two.done(); }));
     const auto told = root().attributes;
     m.server.drop_connections();
-    CHECK(m.get(m.client->objects.attributes(nullptr, m.client->root, some_attributes())).change ==
-          told.change);
+    CHECK(m.get(m.client->engine.attributes(nullptr, m.client->root)).change == told.change);
   }
   SUBCASE("of a file whose data is safe") {
     CHECK(ok(m.write(file, "text", 0)));
@@ -239,8 +238,7 @@ TEST_CASE("file system: who opens a file sees what others have made of it since"
   CHECK(ok(m.flush(file)));
   CHECK(ok(m.close(file)));
   EngineClient other(m.server, "other");
-  auto theirs =
-      other.run(other.files.open_handle(m.who, other.handle("/f"), "f", OPEN4_SHARE_ACCESS_WRITE, {}));
+  auto theirs = other.run(other.files.open_handle(m.who, other.handle("/f"), "f", OPEN4_SHARE_ACCESS_WRITE));
   REQUIRE(ok(theirs));
   CHECK(ok(other.run(theirs->file->write(bytes("much longer"), 0))));
   CHECK(ok(other.run(other.files.close(std::move(theirs->file)))));

@@ -28,7 +28,7 @@ struct Locking : Scene {
   }
   EngineClient& begin(nfs4::SessionOptions options = {}) {
     EngineClient& c = client.emplace(server, "engine", std::move(options));
-    auto made = c.run(c.open(user(1), c.root, "f", OPEN4_SHARE_ACCESS_BOTH, {}));
+    auto made = c.run(c.open(user(1), c.root, "f", OPEN4_SHARE_ACCESS_BOTH));
     if (!made) FAIL(made.error().text());
     file = std::move(made->file);
     return c;
@@ -114,7 +114,7 @@ TEST_CASE("locks: all goes with the credential of who opened the file") {
 TEST_CASE("locks: the wrong kind for the way the file is open") {
   Locking m;
   EngineClient& c = m.begin();
-  auto other = c.run(c.open(user(2), c.root, "f", OPEN4_SHARE_ACCESS_READ, {}));
+  auto other = c.run(c.open(user(2), c.root, "f", OPEN4_SHARE_ACCESS_READ));
   REQUIRE(ok(other));
   auto refused = c.run(c.locks.set(other->file.file(), write_lock(kMe, 0, 1)));
   CHECK(errno_of(refused) == EBADF);
@@ -311,7 +311,7 @@ TEST_CASE("locks: one that cannot be claimed again is lost, the file says so, ot
   Locking m;
   m.server.add_file("/g", "other");
   EngineClient& c = m.begin();
-  auto other = c.run(c.open(user(1), c.root, "g", OPEN4_SHARE_ACCESS_BOTH, {}));
+  auto other = c.run(c.open(user(1), c.root, "g", OPEN4_SHARE_ACCESS_BOTH));
   REQUIRE(ok(other));
   CHECK(m.set(write_lock(kMe, 0, 10)));
   m.server.answer(OP_LOCK, NFS4ERR_RECLAIM_CONFLICT);

@@ -19,13 +19,13 @@ constexpr auto kBoth = OPEN4_SHARE_ACCESS_BOTH;
 struct Opening : Scene {
   Opening() { server.add_file("/f", "text"); }
   OpenResult open(const Caller& caller, std::uint32_t access, const std::string& name = "f") {
-    auto made = client->run(client->open(caller, client->root, name, access, both()));
+    auto made = client->run(client->open(caller, client->root, name, access));
     if (!made) FAIL(made.error().text());
     return std::move(*made);
   }
   OpenResult open_handle(const Caller& caller, std::uint32_t access, const std::string& path = "/f") {
     const nfs_fh4 handle = client->handle(path);
-    auto made = client->run(client->files.open_handle(caller, handle, path, access, some_attributes()));
+    auto made = client->run(client->files.open_handle(caller, handle, path, access));
     if (!made) FAIL(made.error().text());
     return std::move(*made);
   }
@@ -48,24 +48,24 @@ TEST_CASE("open files: by name, with the attributes of file and directory in one
   const Caller who = user(1000);
   OpenResult file = m.open(who, kRead);
   CHECK(m.server.calls().size() == 1);
-  CHECK(file.node.handle == c.handle("/f"));
-  CHECK(file.node.attributes.size == 4);
+  CHECK(file.object.handle == c.handle("/f"));
+  CHECK(file.object.attributes->size == 4);
   REQUIRE(file.directory);
-  CHECK(file.directory->attributes->type == NF4DIR);
+  CHECK(file.directory->type == FileType::directory);
   CHECK(m.read(file) == "text");
   m.server.clear_calls();
   CHECK(ok(m.close(file)));
   for (const SeenCall& call : m.server.calls()) CHECK(is_of(call.credential, who));
   CHECK(m.server.open_states() == 0);
   CHECK(c.files.count() == 0);
-  CHECK(errno_of(c.run(c.open(who, c.root, "nothing", kRead, both()))) == ENOENT);
+  CHECK(errno_of(c.run(c.open(who, c.root, "nothing", kRead))) == ENOENT);
 }
 
 TEST_CASE("open files: by handle") {
   Opening m;
   EngineClient& c = m.connect();
   OpenResult file = m.open_handle(user(1), kBoth);
-  CHECK(file.node.attributes.size == 4);
+  CHECK(file.object.attributes->size == 4);
   CHECK_FALSE(file.directory);
   CHECK(ok(c.run(file.file->write(bytes("more"), 4))));
   CHECK(m.read(file) == "textmore");
@@ -74,7 +74,7 @@ TEST_CASE("open files: by handle") {
   CHECK(m.server.stable_content("/f") == "textmore");
   m.server.answer(OP_OPEN, NFS4ERR_ACCESS);
   const nfs_fh4 handle = c.handle("/f");
-  CHECK(errno_of(c.run(c.files.open_handle(user(1), handle, "f", kRead, {}))) == EACCES);
+  CHECK(errno_of(c.run(c.files.open_handle(user(1), handle, "f", kRead))) == EACCES);
 }
 
 TEST_CASE("open files: one state per user and file, upgraded and downgraded as openers come and go") {
@@ -122,57 +122,58 @@ TEST_CASE("open files: what a server will not downgrade stays until CLOSE") {
   CHECK(c.files.count() == 0);
 }
 
-TEST_CASE("open files: created unchecked, guarded, exclusive") {
+TEST_CASE("open files: created unchecked and exclusive") {
   Opening m;
   EngineClient& c = m.connect();
-  SetAttributes changes;
-  changes.mode = 0640;
-  const auto create = [&](const std::string& name, CreateMode how, const SetAttributes& what) {
-    return c.run(c.files.open_at(user(3), c.root, name, kBoth, how, what, both()));
+  Engine::Creation unchecked, exclusively;
+  unchecked.mode = exclusively.mode = 0640;
+  exclusively.exclusive = true;
+  const auto create = [&](const std::string& name, Engine::Creation how) {
+    return c.run(c.files.open_at(user(3), c.root, name, kBoth, how));
   };
   m.server.clear_calls();
-  auto made = create("new", CreateMode::guarded, changes);
+  auto made = create("new", unchecked);
   REQUIRE(ok(made));
   CHECK(m.server.calls().size() == 1);
-  CHECK(made->node.attributes.mode == 0640U);
-  CHECK(made->directory->info.after == made->directory->attributes->change);
+  CHECK(made->object.attributes->mode == 0640U);
+  CHECK(made->directory->change == c.run(c.engine.attributes(nullptr, c.root))->change);
   CHECK(ok(c.run(made->file->write(bytes("data"), 0))));
   CHECK(ok(m.close(*made)));
-  CHECK(errno_of(create("new", CreateMode::guarded, changes)) == EEXIST);
-  CHECK(errno_of(create("new", CreateMode::exclusive, changes)) == EEXIST);
-  auto kept = create("new", CreateMode::unchecked, {});
+  CHECK(errno_of(create("new", exclusively)) == EEXIST);
+  auto kept = create("new", unchecked);
   REQUIRE(ok(kept));
-  CHECK(kept->node.attributes.size == 4);
-  SetAttributes cut;
-  cut.size = 0;
-  auto emptied = create("new", CreateMode::unchecked, cut);
+  CHECK(kept->object.attributes->size == 4);
+  unchecked.truncate = true;
+  auto emptied = create("new", unchecked);
   REQUIRE(ok(emptied));
-  CHECK(emptied->node.attributes.size == 0);
+  CHECK(emptied->object.attributes->size == 0);
   CHECK(ok(m.close(*kept)));
   CHECK(ok(m.close(*emptied)));
-  auto exclusive = create("other", CreateMode::exclusive, changes);
+  auto exclusive = create("other", exclusively);
   REQUIRE(ok(exclusive));
-  CHECK(exclusive->node.attributes.mode == 0640U);
+  CHECK(exclusive->object.attributes->mode == 0640U);
   CHECK(m.server.count(OP_SETATTR) == 0);
   CHECK(ok(m.close(*exclusive)));
-  changes.modified = Time{1000, 5};  // not by an exclusive create
-  auto dated = create("dated", CreateMode::exclusive, changes);
-  REQUIRE(ok(dated));
-  CHECK(dated->node.attributes.mode == 0640U);
-  CHECK(dated->node.attributes.time_modify == nfstime4{1000, 5});
-  CHECK(ok(m.close(*dated)));
+  exclusively.truncate = true;  // not by an exclusive create
+  auto cut = create("cut", exclusively);
+  REQUIRE(ok(cut));
+  CHECK(cut->object.attributes->mode == 0640U);
+  CHECK(m.server.count(OP_SETATTR) == 1);
+  CHECK(ok(m.close(*cut)));
 }
 
 TEST_CASE("open files: an exclusive create whose Reply is lost finds the file its own") {
   Opening m;
   EngineClient& c = m.connect();
+  Engine::Creation exclusively;
+  exclusively.exclusive = true;
   m.server.drop_after(OP_OPEN);
-  auto made = c.run(c.files.open_at(user(3), c.root, "a", kBoth, CreateMode::exclusive, {}, both()));
+  auto made = c.run(c.files.open_at(user(3), c.root, "a", kBoth, exclusively));
   REQUIRE(ok(made));
   CHECK(ok(m.close(*made)));
   // Not even the reply cache is left.
   m.server.hold(OP_OPEN);
-  auto task = c.files.open_at(user(3), c.root, "b", kBoth, CreateMode::exclusive, {}, both());
+  auto task = c.files.open_at(user(3), c.root, "b", kBoth, exclusively);
   c.start(task);
   REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
   m.server.restart();
@@ -189,7 +190,7 @@ TEST_CASE("open files: an OPEN that is answered after a CLOSE that came behind i
   const Caller who = user(1);
   OpenResult first = m.open(who, kRead);
   m.server.hold(OP_OPEN);  // executed, its Reply kept
-  auto opening = c.open(who, c.root, "f", kBoth, both());
+  auto opening = c.open(who, c.root, "f", kBoth);
   c.start(opening);
   REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
   // CLOSE means the state before the OPEN: the server refuses it.
@@ -234,7 +235,7 @@ TEST_CASE("open files: a CLOSE that should have been refused, since an OPEN came
   const Caller who = user(1);
   const nfs_fh4 handle = c.handle("/f");
   OpenResult first = m.open(who, kBoth);
-  auto opening = c.files.open_handle(who, handle, "f", kRead, some_attributes());
+  auto opening = c.files.open_handle(who, handle, "f", kRead);
   auto closing = c.files.close(std::move(first.file));
   c.start(opening);
   c.start(closing);
@@ -258,7 +259,7 @@ TEST_CASE("open files: an upgrade beside an OPEN_DOWNGRADE, whichever the server
     OpenResult reader = m.open(who, kRead);
     OpenResult writer = m.open(who, kWrite);
     m.server.hold(open_first ? OP_OPEN : OP_OPEN_DOWNGRADE);
-    auto opening = c.open(who, c.root, "f", kWrite, both());
+    auto opening = c.open(who, c.root, "f", kWrite);
     auto closing = c.files.close(std::move(writer.file));
     if (open_first) c.start(opening);
     if (!open_first) c.start(closing);
@@ -287,7 +288,7 @@ TEST_CASE("open files: many opens and closes of one file at once leave nothing")
     static async::Task<void> work(EngineClient& c, Caller who, std::uint32_t access, int& failures,
                                   int& done) {
       for (int i = 0; i < 20; ++i) {
-        auto file = co_await c.open(who, c.root, "f", access, {});
+        auto file = co_await c.open(who, c.root, "f", access);
         if (!file) ++failures;
         if (!file) continue;
         std::array<std::byte, 4> data{};
@@ -320,7 +321,7 @@ TEST_CASE("open files: one that is dropped without close is closed beside") {
   // Also by an OPEN that nobody waits for any more.
   m.server.hold(OP_OPEN);
   {
-    auto task = c.open(user(1), c.root, "f", kRead, both());
+    auto task = c.open(user(1), c.root, "f", kRead);
     c.start(task);
     REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
     m.server.release();
@@ -336,13 +337,12 @@ TEST_CASE("open files: a delegated file is opened again for reading without a ca
   const Caller who = user(1);
   OpenResult first = m.open(who, kRead);
   CHECK(m.server.delegations() == 1);
-  const nfs_fh4 handle = first.node.handle;
-  CHECK(ok(
-      c.run(c.files.open_handle(who, handle, "f", kRead, some_attributes()))));  // attributes are known now
+  const nfs_fh4 handle = first.object.handle;
+  CHECK(ok(c.run(c.files.open_handle(who, handle, "f", kRead))));  // attributes are known now
   m.server.clear_calls();
-  auto second = c.run(c.files.open_handle(who, handle, "f", kRead, some_attributes()));
+  auto second = c.run(c.files.open_handle(who, handle, "f", kRead));
   REQUIRE(ok(second));
-  CHECK(second->node.attributes.size == 4);
+  CHECK(second->object.attributes->size == 4);
   CHECK(m.server.calls().empty());
   CHECK(ok(m.close(first)));
   CHECK(m.server.delegations() == 1);
@@ -403,8 +403,8 @@ TEST_CASE("open files: unstable data of two users of one file, of which the late
   CHECK(ok(c.run(one.file->write(bytes("zzzz"), 4))));
   SetAttributes cut;
   cut.size = 2;
-  CHECK(ok(c.run(c.objects.set_attributes(nullptr, one.node.handle, one.file->stateid(), cut, {}))));
-  c.files.resized(one.node.handle, 2);
+  CHECK(ok(c.run(c.engine.set_with_stateid(nullptr, one.object.handle, one.file->stateid(), cut))));
+  c.files.resized(one.object.handle, 2);
   m.server.restart(3s);
   CHECK(ok(c.run(one.file->commit())));
   CHECK(m.server.stable_content("/f") == "ab");
@@ -419,8 +419,8 @@ TEST_CASE("open files: stable writes, and who has a file open") {
   CHECK(ok(c.run(file.file->write(bytes("safe"), 0, FILE_SYNC4))));
   CHECK(m.server.stable_content("/f") == "safe");
   CHECK_FALSE(file.file->has_unstable_data());
-  CHECK(c.files.find(user(1), file.node.handle, kWrite) == file.file.file());
-  CHECK(c.files.find(user(9), file.node.handle, kRead) == file.file.file());
+  CHECK(c.files.find(user(1), file.object.handle, kWrite) == file.file.file());
+  CHECK(c.files.find(user(9), file.object.handle, kRead) == file.file.file());
   CHECK(c.files.find(user(1), c.root, kRead) == nullptr);
   CHECK(ok(m.close(file)));
   CHECK(c.files.find(user(1), c.handle("/f"), kRead) == nullptr);

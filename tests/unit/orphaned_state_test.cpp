@@ -14,7 +14,7 @@ struct Orphaning : Scene {
     server.add_file("/f", "text");
   }
   async::Task<Result<OpenResult>> opening() {
-    return client->files.open_handle(nullptr, client->handle("/f"), "f", OPEN4_SHARE_ACCESS_READ, {});
+    return client->files.open_handle(nullptr, client->handle("/f"), "f", OPEN4_SHARE_ACCESS_READ);
   }
   /// Opens the file, and loses the answer of the OPEN that brought the delegation together with the session.
   OpenRef open_and_lose_the_delegation() {
@@ -92,7 +92,7 @@ struct Overtaken : Scene {
     server.add_file("/f", "text");
     EngineClient& c = connect();
     const nfs_fh4 handle = c.handle("/f");
-    const auto open = [&] { return c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_BOTH, {}); };
+    const auto open = [&] { return c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_BOTH); };
     auto first = c.run(open());
     REQUIRE(ok(first));
     server.hold(OP_CLOSE, false);
@@ -130,7 +130,7 @@ TEST_CASE("S16 a LOCK waits for the CLOSE that an OPEN has overtaken, which take
 TEST_CASE("S11 a file that went with the CLOSE that an OPEN has overtaken: whoever has it open hears why") {
   Overtaken m;
   EngineClient& c = *m.client;
-  CHECK(ok(c.run(c.objects.remove(nullptr, c.root, "f", {}))));
+  CHECK(ok(c.run(c.engine.remove(nullptr, c.root, "f", Engine::Removed::file))));
   m.server.release();
   REQUIRE(c.turn_until([&] { return m.closing->done(); }));
   CHECK(ok(m.closing->await_resume()));
@@ -177,13 +177,13 @@ TEST_CASE("S11 a session that goes while the locks of a file are reclaimed: the 
     Scene m;
     m.server.add_file("/f", "text");
     EngineClient& c = m.connect();
-    auto opened = c.run(c.files.open_handle(nullptr, c.handle("/f"), "f", OPEN4_SHARE_ACCESS_BOTH, {}));
+    auto opened = c.run(c.files.open_handle(nullptr, c.handle("/f"), "f", OPEN4_SHARE_ACCESS_BOTH));
     REQUIRE(ok(opened));
     const LockRequest wanted{1, true, {0, 10}};
     REQUIRE(ok(c.run(c.locks.set(opened->file.file(), wanted))));
     m.server.restart(3s);
     m.server.hold(OP_LOCK, executed);
-    auto asking = c.objects.attributes(nullptr, c.root, some_attributes());  // finds out that it restarted
+    auto asking = c.engine.attributes(nullptr, c.root);  // finds out that it restarted
     c.start(asking);
     REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
     m.server.forget_sessions();
@@ -206,7 +206,7 @@ TEST_CASE("S10 a rename goes on as long as its caller waits, however often the s
   EngineClient& c = m.client.emplace(m.server, "engine", patient);
   m.server.add_file("/a", "text");
   m.server.hold(OP_RENAME, false);
-  auto renaming = c.objects.rename(nullptr, c.root, "a", c.root, "b", {});
+  auto renaming = c.engine.rename(nullptr, c.root, "a", c.root, "b");
   c.start(renaming);
   constexpr int kRestarts = 12;
   for (int i = 0; i < kRestarts; ++i) {

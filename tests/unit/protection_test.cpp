@@ -193,9 +193,9 @@ TEST_CASE("T35 protection: a long Call and a Reply chunk go together") {
   m.scene.server.clear_calls();
   // An attribute that does not fit a Send, and a listing of them that may not fit a Receive.
   std::vector<std::byte> value(5000, std::byte{'v'});
-  CHECK(ok(m.client.run(m.client.objects.set_xattr(user(1), file->handle(), "long", value, {}))));
+  CHECK(ok(m.client.run(m.client.engine.set_xattr(user(1), file->handle(), "long", value, {}))));
   CHECK(m.call_with(nfs4::OP_SETXATTR).read_positions == std::vector<std::uint32_t>{0});
-  auto got = m.client.run(m.client.objects.get_xattr(user(1), file->handle(), "long"));
+  auto got = m.client.run(m.client.engine.get_xattr(user(1), file->handle(), "long"));
   REQUIRE(ok(got));
   CHECK(*got == value);
   CHECK(m.call_with(nfs4::OP_GETXATTR).reply_chunk > 5000);
@@ -210,7 +210,7 @@ TEST_CASE("protection: a request that is sent again has a sequence number of its
     const std::uint32_t before = m.flavor->sendings();
     m.scene.server.clear_calls();
     m.scene.server.drop_after(nfs4::OP_CREATE);
-    CHECK(ok(m.client.run(m.client.objects.make_directory(user(1), m.client.root, "d", mode(0755), {}))));
+    CHECK(ok(m.client.run(m.client.engine.make_directory(user(1), m.client.root, "d", 0755))));
     CHECK(m.flavor->sendings() > before + 1);
     const auto calls = m.scene.server.calls();
     const auto created = [&](bool replayed) {
@@ -248,7 +248,8 @@ TEST_CASE("protection: a Reply that is not the server's is not believed") {
     // The next is believed; of what must not be done twice it is not known whether it was.
     CHECK(read_all(m, file, 7) == "content");
     m.lie(one.lie);
-    auto removed = m.client.run(m.client.objects.remove(user(1), m.client.root, "f", {}));
+    auto removed =
+        m.client.run(m.client.engine.remove(user(1), m.client.root, "f", engine::Engine::Removed::file));
     REQUIRE(!removed);
     CHECK(removed.error().kind() == ErrorKind::unknown_outcome);
     m.scene.close(file);
@@ -275,7 +276,7 @@ TEST_CASE("protection: each caller is himself behind it") {
   Protected m(ToyService::privacy);
   m.scene.server.add_file("/f", "content");
   m.scene.server.clear_calls();
-  (void)m.client.run(m.client.objects.find(user(5, 6, {7, 8}), engine::Path::parse("/f")->spot(), {}));
+  (void)m.client.run(m.client.engine.find(user(5, 6, {7, 8}), engine::Path::parse("/f")->spot()));
   CHECK(is_of(m.scene.server.credential(), user(5, 6, {7, 8})));
 }
 

@@ -29,7 +29,7 @@ struct Flagged : Scene {
   void begin() {
     EngineClient& c = connect();
     const auto open = [&](const char* name, std::uint32_t access) {
-      auto made = c.run(c.open(user(1), c.root, name, access, {}));
+      auto made = c.run(c.open(user(1), c.root, name, access));
       if (!made) FAIL(made.error().text());
       return std::move(made->file);
     };
@@ -38,9 +38,7 @@ struct Flagged : Scene {
     CHECK(ok(c.run(c.locks.set(locked.file(), {1, true, {0, 10}}))));
     server.clear_calls();
   }
-  void ping() {
-    CHECK(ok(client->run(client->objects.attributes(nullptr, client->root, some_attributes()))));
-  }
+  void ping() { CHECK(ok(client->run(client->engine.attributes(nullptr, client->root)))); }
   /// What it sends besides what it would send anyway, when the flags come once.
   Counts sent(std::uint32_t flags) {
     server.clear_calls();
@@ -119,7 +117,7 @@ TEST_CASE(
       responder.state.habits.associates_connections = false;
       responder.stall(OP_REMOVE);
     });
-    auto removed = m.client->objects.remove(user(1), m.client->root, "gone", {});
+    auto removed = m.client->engine.remove(user(1), m.client->root, "gone", Engine::Removed::file);
     m.client->start(removed);
     REQUIRE(m.client->turn_until([&] { return m.server.held() == 1; }));
     m.server.set_sequence_flags(SEQ4_STATUS_BACKCHANNEL_FAULT, 1);
@@ -208,7 +206,7 @@ TEST_CASE("S9 without a backchannel nothing is done for one") {
   for (const std::uint32_t flag : {SEQ4_STATUS_CB_PATH_DOWN, SEQ4_STATUS_CB_PATH_DOWN_SESSION,
                                    SEQ4_STATUS_BACKCHANNEL_FAULT, SEQ4_STATUS_ADMIN_STATE_REVOKED}) {
     m.server.set_sequence_flags(flag, 1);
-    CHECK(ok(c.run(c.objects.attributes(nullptr, c.root, some_attributes()))));
+    CHECK(ok(c.run(c.engine.attributes(nullptr, c.root))));
     c.turn_for(2s);
   }
   for (const SeenCall& call : m.server.calls()) {

@@ -571,7 +571,7 @@ TEST_CASE("session: a lowered sr_target_highest_slotid is heeded, a raised one u
   m.server.add_file("/a", pattern(10'000));
   EngineClient& client = m.connect();
   auto file = m.open("a");
-  CHECK(ok(client.run(client.objects.attributes(nullptr, client.root, some_attributes()))));
+  CHECK(ok(client.run(client.engine.attributes(nullptr, client.root))));
   m.server.clear_calls();
   constexpr std::size_t kReads = 20;
   std::array<std::array<std::byte, 100>, kReads> data{};

@@ -40,7 +40,7 @@ struct Stateids : Scene {
     return c;
   }
   async::Task<Result<OpenResult>> opening(std::uint32_t access, const std::string& name = "f") {
-    return client->open(who, client->root, name, access, {});
+    return client->open(who, client->root, name, access);
   }
   OpenRef open(std::uint32_t access, const std::string& name = "f") {
     auto made = client->run(opening(access, name));
@@ -86,9 +86,7 @@ struct Stateids : Scene {
     return client->run(client->locks.release(file.file(), owner));
   }
   /// Any SEQUENCE.
-  void ping() {
-    CHECK(ok(client->run(client->objects.attributes(nullptr, client->root, some_attributes()))));
-  }
+  void ping() { CHECK(ok(client->run(client->engine.attributes(nullptr, client->root)))); }
   template <class F>
   void on_state(F fn) {
     server.on_server([&](Responder& responder) { fn(responder.state); });
@@ -322,7 +320,7 @@ TEST_CASE("S13 an OPEN by handle that is overtaken by a CLOSE is made again") {
   EngineClient& c = m.begin();
   OpenRef first = m.open(kForReading);
   m.server.forget_stateids();
-  auto reading = m.client->files.open_handle(m.who, c.handle("/f"), "f", kForReading, {});
+  auto reading = m.client->files.open_handle(m.who, c.handle("/f"), "f", kForReading);
   m.keep_answer(OP_OPEN, reading);
   // The one who opened it by then is gone when the Reply comes.
   OpenRef second = m.open(kForReading);

@@ -240,14 +240,14 @@ TEST_CASE("session: counts calls by their name, what was refused, and its slots"
   server.answer(nfs4::OP_GETATTR, nfs4::NFS4ERR_ACCESS);
   const auto refused = calls_of(c.session, "GETATTR").refused;
   const auto count = calls_of(c.session, "GETATTR").round_trip.count();
-  CHECK_FALSE(c.run(c.objects.attributes(nullptr, c.root, nfs4::public_attributes())));
-  CHECK(ok(c.run(c.objects.attributes(nullptr, c.root, nfs4::public_attributes()))));
+  CHECK_FALSE(c.run(c.engine.attributes(nullptr, c.root)));
+  CHECK(ok(c.run(c.engine.attributes(nullptr, c.root))));
   CHECK(calls_of(c.session, "GETATTR").refused == refused + 1);
   CHECK(calls_of(c.session, "GETATTR").round_trip.count() == count + 2);
   CHECK(calls_of(c.session, "GETATTR").waited.count() == count + 2);
   const engine::CallCounters before = calls_of(c.session, "GETATTR");
   server.drop_before(nfs4::OP_GETATTR);
-  CHECK(ok(c.run(c.objects.attributes(nullptr, c.root, nfs4::public_attributes()))));
+  CHECK(ok(c.run(c.engine.attributes(nullptr, c.root))));
   CHECK(calls_of(c.session, "GETATTR").sent_again == before.sent_again + 1);
   CHECK(calls_of(c.session, "GETATTR").bytes_sent > before.bytes_sent);
   const engine::ServerHoldings held = c.session.holdings();
