@@ -56,6 +56,7 @@ async::Task<Status> Objects::remove_xattr_once(Caller caller, FileHandle object,
 }
 
 async::Task<Result<std::vector<std::string>>> Objects::list_xattrs(Caller caller, FileHandle object) {
+  const Calls& calls = session_;
   std::vector<std::string> names;
   std::size_t bytes = 0;
   LISTXATTRS4args args;
@@ -70,7 +71,7 @@ async::Task<Result<std::vector<std::string>>> Objects::list_xattrs(Caller caller
     }
     if (ok.lxr_eof) co_return std::move(names);
     if (ok.lxr_names.value.empty() || ok.lxr_cookie == args.lxa_cookie || bytes > kMostListed) {
-      co_return Error(ErrorKind::protocol, bytes > kMostListed ? E2BIG : EPROTO, "LISTXATTRS", "",
+      co_return Error(ErrorKind::protocol, bytes > kMostListed ? E2BIG : EPROTO, "LISTXATTRS", calls.server(),
                       "the server's list of extended attributes does not end; remove some");
     }
     args.lxa_cookie = ok.lxr_cookie;

@@ -147,7 +147,7 @@ std::string read_all(Protected& m, nfs4::OpenRef& file, std::size_t size) {
 
 }  // namespace
 
-TEST_CASE("T34 T35 protection: data goes by chunks of its own, or whole where the service covers it") {
+TEST_CASE("protection: data goes by chunks of its own, or whole where the service covers it") {
   for (const ToyService service : kServices) {
     CAPTURE(static_cast<int>(service));
     Protected m(service);
@@ -176,7 +176,7 @@ TEST_CASE("T34 T35 protection: data goes by chunks of its own, or whole where th
   }
 }
 
-TEST_CASE("T34 protection: what a Reply grows by is in its size") {
+TEST_CASE("protection: what a Reply grows by is in its size") {
   const auto size = [](ToyService service) {
     ToyFlavor flavor(service, 7, std::make_shared<security::Sys>("test", security::Identity()));
     const nfs4::Compound compound(xdr::Message(), flavor.vouch(nullptr), 2, "test");
@@ -186,7 +186,7 @@ TEST_CASE("T34 protection: what a Reply grows by is in its size") {
   CHECK(size(ToyService::privacy) == size(ToyService::none) + 16);
 }
 
-TEST_CASE("T35 protection: a long Call and a Reply chunk go together") {
+TEST_CASE("protection: a long Call and a Reply chunk go together") {
   Protected m(ToyService::privacy);
   m.scene.server.add_file("/f", "");
   auto file = m.scene.open("f");

@@ -1,0 +1,150 @@
+// The buffers of a transfer, and uploads whose buffers the library keeps until the server has them on its disk.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "cli/transfer.h"
+#include "support/nfs_fixture.h"
+
+namespace nfsrdma::cli {
+
+using namespace nfsrdma::testing;
+
+namespace {
+
+Ring ring_of(std::size_t places, std::size_t buffers, std::size_t size) {
+  auto ring = Ring::create(places, buffers, size);
+  if (!ring) FAIL(ring.error().text());
+  return *std::move(ring);
+}
+
+/// Fills chunks from a text, without ever blocking.
+class TextSource final : public LocalEnd {
+ public:
+  explicit TextSource(std::string text) : text_(std::move(text)) {}
+  /// Before the chunk that begins there.
+  void at(std::size_t offset, std::function<void()> what) {
+    at_ = offset;
+    what_ = std::move(what);
+  }
+  int run(Chunk& chunk, const StopFlag& /*stop*/) override {
+    if (position_ >= at_ && what_) std::exchange(what_, nullptr)();
+    chunk.offset = position_;
+    chunk.length = std::min(chunk.memory.size(), text_.size() - position_);
+    std::ranges::copy(bytes(text_).subspan(position_, chunk.length), chunk.memory.begin());
+    position_ += chunk.length;
+    return fails_at_ != 0 && position_ > fails_at_ ? EIO : 0;
+  }
+  [[nodiscard]] bool immediate() const override { return true; }
+  void fail_at(std::size_t offset) { fails_at_ = offset; }
+
+ private:
+  const std::string text_;
+  std::size_t position_ = 0, at_ = 0, fails_at_ = 0;
+  std::function<void()> what_;
+};
+
+constexpr std::size_t kChunk = 16U << 10;
+
+struct Uploading : Mounted {
+  Upload upload(std::size_t places, std::size_t buffers) {
+    connect("wsize=16K");
+    return {*client, open("/f", OpenMode::write, {.create = true}), ring_of(places, buffers, kChunk), places};
+  }
+  Result<std::uint64_t> run(Upload& upload, TextSource& source) {
+    Progress silent("", {}, false);
+    auto bytes = upload.run(source, "text", silent);
+    if (!bytes) return bytes;
+    if (auto synced = upload.file().sync(); !synced) return synced.error();
+    return bytes;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ring: a buffer is taken for as long as it is held, and the last one given back is the next") {
+  Ring ring = ring_of(2, 3, 5000);
+  REQUIRE(ring.provide(0));
+  REQUIRE(ring.provide(1));
+  CHECK(ring[0].memory.size() == 5000);
+  CHECK(reinterpret_cast<std::uintptr_t>(ring[1].memory.data()) % 4096 == 0);
+  CHECK(ring[0].memory.data() != ring[1].memory.data());
+  const auto kept = ring[0].keeper;
+  const std::byte* const first = ring[0].memory.data();
+  REQUIRE(ring.provide(2));  // in the place of 0, whose buffer somebody keeps
+  CHECK(ring[2].memory.data() != first);
+  const std::byte* const third = ring[2].memory.data();
+  REQUIRE(ring.provide(4));
+  CHECK(ring[4].memory.data() == third);
+  const auto others = std::pair(ring[0].keeper, ring[1].keeper);
+  CHECK_FALSE(ring.provide(1));
+}
+
+TEST_CASE("ring: its buffers stay as long as somebody holds one") {
+  std::shared_ptr<const void> keeper;
+  std::span<std::byte> memory;
+  {
+    Ring ring = ring_of(1, 1, 5000);
+    REQUIRE(ring.provide(0));
+    keeper = ring[0].keeper;
+    memory = ring[0].memory;
+  }
+  std::ranges::fill(memory, std::byte{1});
+  CHECK(memory.back() == std::byte{1});
+}
+
+TEST_CASE("upload: one that has no buffer left has the server write to its disk, and goes on") {
+  Uploading m;
+  const std::string text = pattern(40 * kChunk + 77);
+  TextSource source(text);
+  Upload upload = m.upload(4, 6);
+  const auto sent = m.run(upload, source);
+  REQUIRE(ok(sent));
+  CHECK(*sent == text.size());
+  CHECK(m.server.stable_content("/f") == text);
+  CHECK(m.server.count(nfs4::OP_COMMIT) >= 40 / 6);
+}
+
+TEST_CASE("upload: what a restart of the server loses is written again from the buffers") {
+  Uploading m;
+  const std::string text = pattern(30 * kChunk);
+  TextSource source(text);
+  source.at(20 * kChunk, [&] { m.server.restart(); });
+  Upload upload = m.upload(4, 12);
+  REQUIRE(ok(m.run(upload, source)));
+  CHECK(m.server.stable_content("/f") == text);
+}
+
+TEST_CASE("upload: short writes are written to their end") {
+  Uploading m;
+  m.server.set_short_writes(5000);
+  const std::string text = pattern(10 * kChunk + 1);
+  TextSource source(text);
+  Upload upload = m.upload(3, 5);
+  REQUIRE(ok(m.run(upload, source)));
+  CHECK(m.server.stable_content("/f") == text);
+}
+
+TEST_CASE("upload: a COMMIT that is refused while there is no buffer ends it with the server's word") {
+  Uploading m;
+  m.server.answer(nfs4::OP_COMMIT, nfs4::NFS4ERR_NOSPC, 100);
+  TextSource source(pattern(30 * kChunk));
+  Upload upload = m.upload(4, 6);
+  const auto sent = m.run(upload, source);
+  REQUIRE_FALSE(sent);
+  CHECK(sent.error().errno_value() == ENOSPC);
+}
+
+TEST_CASE("upload: a source that fails ends it") {
+  Uploading m;
+  TextSource source(pattern(30 * kChunk));
+  source.fail_at(20 * kChunk);
+  Upload upload = m.upload(4, 6);
+  const auto sent = m.run(upload, source);
+  REQUIRE_FALSE(sent);
+  CHECK(sent.error().errno_value() == EIO);
+  CHECK(sent.error().peer() == "text");
+}
+
+}  // namespace nfsrdma::cli
