@@ -8,10 +8,14 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <sstream>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace nfsrdma::ids {
@@ -101,10 +105,26 @@ std::string domain_in_idmapd_conf(std::string_view text) {
   return domain;
 }
 
+std::string configured_domain(const std::string& file) {
+  std::set<std::string> more;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(file + ".d", error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() == ".conf") more.insert(at->path());
+  }
+  std::vector<std::string> files{file};
+  files.insert(files.end(), more.begin(), more.end());
+  std::string domain;
+  for (const std::string& one : files) {
+    std::ifstream in(one);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (std::string said = domain_in_idmapd_conf(text); !said.empty()) domain = std::move(said);
+  }
+  return domain;
+}
+
 std::string local_nfs_domain() {
-  std::ifstream file("/etc/idmapd.conf");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  std::string domain = domain_in_idmapd_conf(text);
+  std::string domain = configured_domain("/etc/idmapd.conf");
   if (domain.empty()) domain = dns_domain();
   return domain.empty() ? "localdomain" : domain;
 }

@@ -13,8 +13,10 @@
 namespace nfsrdma::ids {
 
 Answer look_up_system_name(Kind kind, const std::string& name);
-/// [General] Domain in /etc/idmapd.conf, else the DNS domain of the host's name, else "localdomain".
+/// [General] Domain in idmapd.conf, else the DNS domain of the host's name, else "localdomain".
 std::string local_nfs_domain();
+/// What that file says, and what *.conf in FILE.d say in its place, by their names' order; "": nothing.
+std::string configured_domain(const std::string& file);
 
 /// `call` is getpwnam_r() or the like: it gets more room while it says ERANGE, up to a limit, and returns an
 /// errno.

@@ -7,6 +7,9 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
@@ -229,6 +232,24 @@ TEST_CASE("F20 the domain of idmapd.conf") {
   CHECK(domain_in_idmapd_conf("Domain = x\n[General]\nVerbosity = 0\n").empty());
   CHECK(domain_in_idmapd_conf("[\n[General\nDomain").empty());
   CHECK_FALSE(local_nfs_domain().empty());
+}
+
+TEST_CASE("F20 the domain of idmapd.conf and of what stands beside it") {
+  std::string directory = "/tmp/nfsrdma-idmapd-XXXXXX";
+  REQUIRE(::mkdtemp(directory.data()) != nullptr);
+  const std::string file = directory + "/idmapd.conf";
+  const auto write = [&](const std::string& name, const std::string& domain) {
+    std::ofstream(directory + "/" + name) << "[General]\nDomain = " << domain << "\n";
+  };
+  CHECK(configured_domain(file).empty());
+  write("idmapd.conf", "one");
+  CHECK(configured_domain(file) == "one");
+  std::filesystem::create_directory(file + ".d");
+  write("idmapd.conf.d/20.conf", "three");
+  write("idmapd.conf.d/10.conf", "two");
+  write("idmapd.conf.d/30.conf.old", "none");
+  CHECK(configured_domain(file) == "three");
+  std::filesystem::remove_all(directory);
 }
 
 }  // namespace nfsrdma::ids
