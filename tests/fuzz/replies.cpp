@@ -15,7 +15,6 @@
 #include "nfs4/compound.h"
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/ops.h"
-#include "nfs4/types/readdir.h"
 #include "rpc/message.h"
 #include "support/random_value.h"
 
@@ -180,20 +179,17 @@ void check_compound(fuzz::ConstOctets bytes, const Results& results, bool (*Row:
 
 void check_readdir(fuzz::ConstOctets bytes) {
   xdr::Decoder in(bytes);
-  ReaddirReader reader(in);
-  std::vector<std::string> names;
-  if (!reader.begin()) FUZZ_CHECK(!in.ok());
-  DirEntry entry;
-  while (reader.next(entry)) names.emplace_back(entry.name);
-  FUZZ_CHECK(!reader.next(entry));
-  if (!in.ok() || reader.status() != NFS4_OK) return;
-  // What the reader takes is a READDIR4res.
-  xdr::Decoder whole(bytes);
   READDIR4res value;
-  FUZZ_CHECK(xdr::decode(whole, value) && whole.remaining() == in.remaining());
-  const auto* list = value.get<NFS4_OK>();
-  FUZZ_CHECK(list != nullptr && list->cookieverf == reader.cookieverf() && list->reply.eof == reader.eof());
-  FUZZ_CHECK(list->reply.entries.value.size() == names.size());
+  if (!xdr::decode(in, value)) {
+    FUZZ_CHECK(!in.ok());
+    return;
+  }
+  const READDIR4resok* list = value.get<NFS4_OK>();
+  if (list == nullptr) return;
+  for (const entry4& entry : list->reply.entries.value) {
+    WireAttributes attributes;
+    (void)decode_attributes(entry.attrs, attributes);
+  }
 }
 
 void check_attributes(fuzz::ConstOctets bytes) {

@@ -3,7 +3,6 @@
 
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/ops.h"
-#include "nfs4/types/readdir.h"
 #include "support/random_value.h"
 
 using namespace nfsrdma;
@@ -171,49 +170,42 @@ TEST_CASE("nfs4 attributes: changes, byte by byte") {
   CHECK(encode_changes({}) == fattr4{});
 }
 
-TEST_CASE("nfs4 readdir: entries one by one are those of the type") {
+TEST_CASE("nfs4 readdir: entries and their attributes") {
   test::Filler random(3);
   const auto attributes = test::filled<WireAttributes>(random);
   const auto wire = directory(100, attributes, readable_attributes());
   xdr::Decoder in(wire);
-  ReaddirReader reader(in);
-  REQUIRE(reader.begin());
-  CHECK(reader.status() == NFS4_OK);
-  CHECK(reader.cookieverf()[0] == std::byte{9});
-  DirEntry entry;
+  READDIR4res res;
+  REQUIRE(xdr::decode(in, res));
+  CHECK(in.finish());
+  const READDIR4resok& ok = *res.get<NFS4_OK>();
+  CHECK(ok.cookieverf[0] == std::byte{9});
+  CHECK(ok.reply.eof);
+  REQUIRE(ok.reply.entries.value.size() == 100);
   std::size_t count = 0;
-  while (reader.next(entry)) {
+  for (const entry4& entry : ok.reply.entries.value) {
     CHECK(entry.cookie == count + 3);
-    CHECK(entry.name == "file" + std::to_string(count));
-    CHECK(test::same(entry.attributes, attributes));
+    CHECK(entry.name.value == "file" + std::to_string(count));
+    WireAttributes back;
+    REQUIRE(decode_attributes(entry.attrs, back));
+    CHECK(test::same(back, attributes));
     ++count;
   }
-  CHECK(count == 100);
-  CHECK(reader.eof());
-  CHECK(in.finish());
-  CHECK_FALSE(reader.next(entry));
 }
 
 TEST_CASE("nfs4 readdir: truncations and refusals") {
   WireAttributes attributes;
   attributes.type = NF4REG;
   const auto wire = directory(3, attributes, readable_attributes());
+  READDIR4res res;
   for (std::size_t length = 0; length < wire.size(); ++length) {
-    const std::vector<std::byte> part(wire.begin(), wire.begin() + static_cast<std::ptrdiff_t>(length));
-    xdr::Decoder in(part);
-    ReaddirReader reader(in);
-    DirEntry entry;
-    if (reader.begin()) {
-      while (reader.next(entry)) CHECK_FALSE(entry.name.empty());
-    }
+    xdr::Decoder in(xdr::ConstBytes(wire).first(length));
+    CHECK_FALSE(xdr::decode(in, res));
     CHECK(in.fault() == xdr::Fault::truncated);
   }
   const auto refused = hex("0000000d");
   xdr::Decoder in(refused);
-  ReaddirReader reader(in);
-  DirEntry entry;
-  CHECK(reader.begin());
-  CHECK(reader.status() == NFS4ERR_ACCESS);
-  CHECK_FALSE(reader.next(entry));
+  CHECK(xdr::decode(in, res));
+  CHECK(status_of(res) == NFS4ERR_ACCESS);
   CHECK(in.finish());
 }

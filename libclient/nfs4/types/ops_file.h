@@ -341,7 +341,6 @@ struct READDIR4resok {
   verifier4 cookieverf{};
   dirlist4 reply{};
 };
-/// For long directories ReaddirReader in readdir.h walks the entries without storing them.
 using READDIR4res = ok_or_status<READDIR4resok>;
 
 // ---- READLINK (18.24) ----
