@@ -12,6 +12,9 @@ namespace {
 constexpr std::uint64_t kRevokeCookie = 1ULL << 63;
 constexpr std::uint64_t kAnswerCookie = 1ULL << 62;
 constexpr std::size_t kSpareMessages = 128;
+/// How often an address is dialled again because the port on our side is somebody else's: the RDMA connection
+/// manager chooses one without a look at TCP's, which siw needs it to be.
+constexpr unsigned kMostPorts = 5;
 
 fabric::iwarp::CrcPolicy policy_of(Crc crc) {
   switch (crc) {
@@ -234,6 +237,7 @@ void Channel::perform(rpcrdma::Notice& action) {
 
 void Channel::perform(rpcrdma::Connect&) {
   address_index_ = 0;
+  ports_taken_ = 0;
   dial();
 }
 
@@ -285,6 +289,10 @@ void Channel::on_closed(const Error& why) {
     requester_.on_disconnected(why, loop_.now());
     if (link_sink_) link_sink_(false);
     pump();
+    return;
+  }
+  if (why.errno_value() == EADDRINUSE && ++ports_taken_ < kMostPorts) {
+    dial();
     return;
   }
   if (++address_index_ < options_.addresses.size()) {

@@ -41,7 +41,7 @@ struct Beginning {
   CallbackService backchannel{nobody, {}};
   Handshake handshake{{calls, lanes, slots, backchannel, options}};
   Lease lease{calls};
-  ClientState state{calls, lease, counters, false, [](bool) {}};
+  nfs4::ClientState state{calls, lease, counters, false, [](bool) {}};
   Recovery recovery{{calls, handshake, state, slots, lease, counters, 20s}};
 
   const ScriptedCalls::Last last{calls};

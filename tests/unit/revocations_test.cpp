@@ -16,7 +16,7 @@ struct Searching {
   Lease lease{calls};
   engine::ServerCounters counters;
   unsigned told = 0;
-  ClientState state{calls, lease, counters, false, [this](bool) { ++told; }};
+  nfs4::ClientState state{calls, lease, counters, false, [this](bool) { ++told; }};
   const ScriptedCalls::Last last{calls};
   Searching() {
     calls.facts_now.lease_seconds = 300;
