@@ -57,12 +57,16 @@ class Ring::Buffers : public std::enable_shared_from_this<Buffers> {
     if (free_.empty()) return nullptr;
     const std::size_t index = free_.back();
     free_.pop_back();
-    // Its pages at once, which is cheaper than one after the other as they are touched. A wish, too.
-    if (index == touched_) madvise(memory_ + stride_ * touched_++, stride_, MADV_POPULATE_WRITE);
+    if (index == touched_) touch(touched_++);
     return {memory_ + index * stride_, [self = shared_from_this(), index](std::byte*) { self->put(index); }};
   }
 
  private:
+  /// Its pages at once, which is cheaper than one after the other as they are used; not those of the first, of
+  /// which a small file uses few. A wish, too.
+  void touch(std::size_t index) const {
+    if (index != 0) madvise(memory_ + stride_ * index, stride_, MADV_POPULATE_WRITE);
+  }
   void put(std::size_t index) {
     const std::lock_guard lock(mutex_);
     free_.push_back(index);

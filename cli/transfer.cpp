@@ -54,9 +54,7 @@ Download::Download(Client& client, std::unique_ptr<File> file, Ring ring, std::s
       most_requests_(most_requests),
       size_(size),
       sparse_(sparse),
-      file_(std::move(file)) {
-  for (std::size_t i = 0; i < ring_.count(); ++i) (void)ring_.provide(i);
-}
+      file_(std::move(file)) {}
 
 Result<std::optional<Download::Range>> Download::next_data() {
   if (next_offset_ >= data_end_) {
@@ -110,6 +108,7 @@ Status Download::issue(const LocalStage& local) {
       return {};
     }
     Chunk& chunk = ring_[issued_];
+    if (!chunk.keeper) (void)ring_.provide(issued_);  // as many buffers as places, each for good
     chunk.offset = (*range)->offset;
     chunk.wanted = (*range)->length;
     chunk.length = 0;

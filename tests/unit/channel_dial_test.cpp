@@ -18,7 +18,7 @@ struct Dialled {
     ChannelOptions out;
     out.server = "server";
     out.addresses.resize(1);
-    out.dial = [this](async::Loop& on, fabric::DialOptions, fabric::Handler& handler) {
+    out.dial = [this](async::Loop& on, const fabric::DialOptions&, fabric::Handler& handler) {
       const int error = errors[std::min(dials++, errors.size() - 1)];
       on.post([&handler, error] {
         handler.on_closed(Error(ErrorKind::connection, error, "connect", "server", "failed"));
