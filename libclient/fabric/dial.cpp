@@ -14,6 +14,10 @@ using namespace std::chrono_literals;
 /// An address that leads to a device is resolved from a table, or by one exchange in the local network.
 constexpr auto resolve_time = 2s;
 
+/// How many ports of ours are tried. The RDMA connection manager chooses one without a look at TCP's, and siw,
+/// which is TCP underneath, may find it taken.
+constexpr unsigned most_ports = 5;
+
 /// A connection that is made over one fabric or the other, and then is that.
 class Dialing final : public Connection, private Handler {
  public:
@@ -107,6 +111,7 @@ class Dialing final : public Connection, private Handler {
       return private_data(traits);
     };
     inner_ = fabrics_.verbs(loop_, std::move(options), *this);
+    post_receives();
   }
 
   void try_iwarp(std::string reason) {
@@ -119,7 +124,16 @@ class Dialing final : public Connection, private Handler {
     options.private_data = private_data(iwarp::iwarp_traits());
     options.reason = std::move(reason);
     inner_ = fabrics_.iwarp(loop_, std::move(options), *this);
+    post_receives();
+  }
+
+  /// Those of the attempt before.
+  void post_receives() {
     for (const std::size_t capacity : receives_) inner_->post_receive(ReceiveBuffer(capacity));
+  }
+  /// This is one of its callbacks.
+  void drop_inner() {
+    loop_.post([old = std::shared_ptr<Connection>(std::move(inner_))] {});
   }
 
   [[nodiscard]] std::vector<std::byte> private_data(const Traits& traits) const {
@@ -143,11 +157,15 @@ class Dialing final : public Connection, private Handler {
 
   void on_closed(const Error& why) override {
     if (closed_) return;
-    if (established_ || options_.choice != Choice::automatic) return end(why);
+    if (established_) return end(why);
+    if (over_verbs_ && why.errno_value() == EADDRINUSE && ++ports_taken_ < most_ports) {
+      drop_inner();
+      return try_verbs();
+    }
+    if (options_.choice != Choice::automatic) return end(why);
     if (!over_verbs_) return end(both(why));
     verbs_failure_ = why;
-    // This is one of its callbacks.
-    loop_.post([old = std::shared_ptr<Connection>(std::move(inner_))] {});
+    drop_inner();
     try_iwarp("fabric=auto: " + verbs_text() + " failed: " + why.message());
   }
   // By value: `why` may live in what ends here.
@@ -176,6 +194,7 @@ class Dialing final : public Connection, private Handler {
   bool over_verbs_ = false;
   bool established_ = false;
   bool closed_ = false;
+  unsigned ports_taken_ = 0;
   std::string device_;  // that verbs has found
   std::string not_tried_;
   std::optional<Error> verbs_failure_;

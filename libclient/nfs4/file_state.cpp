@@ -100,8 +100,7 @@ async::Task<bool> FileState::look_again(stateid4& used, nfsstat4 status, int tri
 }
 
 /// The server closed what an OPEN before its CLOSE had already brought up to date, where it should have said
-/// OLD_STATEID (RFC 8881 8.2.2; Ganesha 4 does).
-/// Where it is refused whoever uses the file hears of it.
+/// OLD_STATEID (RFC 8881 8.2.2; Ganesha 4 does). If this OPEN is refused, whoever uses the file hears of it.
 async::Task<void> FileState::open_once_more() {
   session_.lock_recovery().lose(open_);
   open_.access = needed();

@@ -1,7 +1,5 @@
 #include "rpc/channel.h"
 
-#include <cerrno>
-
 #include "fabric/address.h"
 
 namespace nfsrdma::rpc {
@@ -12,9 +10,6 @@ namespace {
 constexpr std::uint64_t kRevokeCookie = 1ULL << 63;
 constexpr std::uint64_t kAnswerCookie = 1ULL << 62;
 constexpr std::size_t kSpareMessages = 128;
-/// How often an address is dialled again because the port on our side is somebody else's: the RDMA connection
-/// manager chooses one without a look at TCP's, which siw needs it to be.
-constexpr unsigned kMostPorts = 5;
 
 fabric::iwarp::CrcPolicy policy_of(Crc crc) {
   switch (crc) {
@@ -237,7 +232,6 @@ void Channel::perform(rpcrdma::Notice& action) {
 
 void Channel::perform(rpcrdma::Connect&) {
   address_index_ = 0;
-  ports_taken_ = 0;
   dial();
 }
 
@@ -289,10 +283,6 @@ void Channel::on_closed(const Error& why) {
     requester_.on_disconnected(why, loop_.now());
     if (link_sink_) link_sink_(false);
     pump();
-    return;
-  }
-  if (why.errno_value() == EADDRINUSE && ++ports_taken_ < kMostPorts) {
-    dial();
     return;
   }
   if (++address_index_ < options_.addresses.size()) {

@@ -174,7 +174,6 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   bool dialing_ = false;
   bool up_ = false;
   std::size_t address_index_ = 0;
-  unsigned ports_taken_ = 0;
   async::TimePoint first_deadline_ = async::TimePoint::max();
   std::uint64_t generation_ = 0;
   std::string address_;

@@ -179,6 +179,31 @@ TEST_CASE("dial: fabric=verbs does not fall back") {
   CHECK_FALSE(w.over_iwarp);
 }
 
+TEST_CASE("dial: a port of ours that is taken is not the server's refusal, nor a reason for another fabric") {
+  for (const Choice choice : {Choice::automatic, Choice::verbs}) {
+    for (const bool next_is_free : {true, false}) {
+      World w;
+      const auto connection = w.dial(choice);
+      connection->post_receive(ReceiveBuffer(100));
+      for (int port = 1; port < 5; ++port) {
+        w.over_verbs->handler.on_closed(failure("address in use", EADDRINUSE));
+        CHECK_FALSE(w.owner.closed);
+        CHECK_FALSE(w.over_iwarp);
+        CHECK(w.over_verbs->receives == std::vector<std::size_t>{100});
+        w.loop.end_turn();
+      }
+      if (next_is_free) {
+        w.establish(*w.over_verbs, w.verbs_options->reason);
+        CHECK(w.owner.established);
+      } else {
+        w.over_verbs->handler.on_closed(failure("address in use", EADDRINUSE));
+        CHECK(w.owner.closed.has_value() == (choice == Choice::verbs));
+        CHECK((w.over_iwarp != nullptr) == (choice == Choice::automatic));
+      }
+    }
+  }
+}
+
 TEST_CASE("dial: fabric=verbs without a device fails from the loop, with the next step") {
   World w;
   w.missing = "this machine has no RDMA device";

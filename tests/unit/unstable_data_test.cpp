@@ -96,16 +96,14 @@ struct Scripted final : Writer {
   unsigned instance = 1;
 };
 
-struct Machine {
+struct Ground {
   testing::VirtualWorld world;
   async::Loop loop{world};
   Scripted server{loop};
   std::shared_ptr<AllFiles> all = std::make_shared<AllFiles>();
   std::shared_ptr<Openers> openers = std::make_shared<Openers>(all, FileHandle{});
   std::vector<Error> told;
-  std::optional<UnstableData> data;
 
-  Machine() { data.emplace(loop, server).join(openers); }
   void has_sink() {
     all->lost = [this](const FileHandle&, const Error& error) { told.push_back(error); };
   }
@@ -115,15 +113,27 @@ struct Machine {
   }
   async::Task<void> pause(async::Clock::duration time) { co_await loop.sleep_for(time); }
   void pass(async::Clock::duration time) { run(pause(time)); }
-  Result<std::size_t> write(std::uint64_t offset, std::string_view text, How how = How::unstable) {
-    return run(data->write(std::as_bytes(std::span(text)), offset, how, nullptr, {}));
-  }
-  Status commit() { return run(data->commit(nullptr)); }
   void start(async::Task<void> task) { loop.spawn(std::move(task)); }
+};
+
+/// Who has the file open.
+struct Opener {
+  explicit Opener(Ground* g) : ground(*g) { data.emplace(g->loop, g->server).join(g->openers); }
+  Result<std::size_t> write(std::uint64_t offset, std::string_view text, How how = How::unstable) {
+    return ground.run(data->write(std::as_bytes(std::span(text)), offset, how, nullptr, {}));
+  }
+  Status commit() { return ground.run(data->commit(nullptr)); }
   async::Task<void> write_beside(std::string text, std::uint64_t offset, Result<std::size_t>& out) {
     out = co_await data->write(std::as_bytes(std::span(text)), offset, How::unstable, nullptr, {});
   }
   async::Task<void> commit_beside(std::optional<Status>& out) { out = co_await data->commit(nullptr); }
+
+  Ground& ground;
+  std::optional<UnstableData> data;
+};
+
+struct Machine : Ground, Opener {
+  Machine() : Opener(static_cast<Ground*>(this)) {}
 };
 
 std::string much(std::size_t bytes, char with = 'x') {
@@ -289,25 +299,23 @@ TEST_CASE("unstable data: what was replaced otherwise is not written again") {
 
 TEST_CASE("unstable data: of several openers of a file the last to write counts") {
   Machine m;
-  UnstableData other(m.loop, m.server);
-  other.join(m.openers);
+  Opener other(&m);
   REQUIRE(m.write(0, "aaaaaaaa"));
-  CHECK(m.run(other.write(std::as_bytes(std::span("bbb", 3)), 2, How::unstable, nullptr, {})));
+  CHECK(other.write(2, "bbb"));
   CHECK(m.all->bytes == 8);
   REQUIRE(m.write(4, "A"));
   m.server.restart();
-  CHECK(m.run(other.commit(nullptr)));
+  CHECK(other.commit());
   CHECK(m.commit());
   CHECK(m.server.disk == "aabbAaaa");
   REQUIRE(m.write(0, "aaaaaaaa"));
-  other.replaced(0, 8);
+  other.data->replaced(0, 8);
   CHECK(m.data->empty());
 }
 
 TEST_CASE("unstable data: what is written again for one opener keeps no other's newer data from lasting") {
   Machine m;
-  UnstableData other(m.loop, m.server);
-  other.join(m.openers);
+  Opener other(&m);
   REQUIRE(m.write(0, "oldoldold"));
   m.server.restart();
   std::optional<Status> committed;
@@ -315,34 +323,27 @@ TEST_CASE("unstable data: what is written again for one opener keeps no other's 
   m.pass(2500us);  // the old data is under way again
   CHECK(m.server.writes == 2);
   Result<std::size_t> late = std::size_t{0};
-  const auto write = [](UnstableData& data, Result<std::size_t>& out) -> async::Task<void> {
-    out = co_await data.write(std::as_bytes(std::span("NEW", 3)), 3, How::unstable, nullptr, {});
-  };
-  m.start(write(other, late));
+  m.start(other.write_beside("NEW", 3, late));
   CHECK(m.server.writes == 2);  // it stands aside, whoever writes it
   m.pass(1s);
   REQUIRE(committed);
   CHECK(late.value_or(0) == 3);
   m.server.restart();  // before the new data is on the disk
   CHECK(m.commit());
-  CHECK(m.run(other.commit(nullptr)));
+  CHECK(other.commit());
   CHECK(m.server.disk == "oldNEWold");
 }
 
 TEST_CASE("unstable data: two openers' data is written again at the same time, and callers wait for both") {
   Machine m;
-  UnstableData other(m.loop, m.server);
-  other.join(m.openers);
+  Opener other(&m);
   REQUIRE(m.write(0, "aaaa"));
-  CHECK(m.run(other.write(std::as_bytes(std::span("bbbb", 4)), 4, How::unstable, nullptr, {})));
+  CHECK(other.write(4, "bbbb"));
   REQUIRE(m.write(8, "cccc"));
   m.server.restart();
   std::optional<Status> first, second;
   m.start(m.commit_beside(first));
-  const auto commit = [](UnstableData& data, std::optional<Status>& out) -> async::Task<void> {
-    out = co_await data.commit(nullptr);
-  };
-  m.start(commit(other, second));
+  m.start(other.commit_beside(second));
   m.pass(2500us);
   CHECK(m.server.writes == 5);  // a piece of each
   Result<std::size_t> late = std::size_t{0};
@@ -354,7 +355,7 @@ TEST_CASE("unstable data: two openers' data is written again at the same time, a
   REQUIRE(first);
   REQUIRE(second);
   CHECK(m.commit());
-  CHECK(m.run(other.commit(nullptr)));
+  CHECK(other.commit());
   CHECK(m.server.disk == "aaaaNEW!cccc");
 }
 
