@@ -131,7 +131,7 @@ class Dialing final : public Connection, private Handler {
   void post_receives() {
     for (const std::size_t capacity : receives_) inner_->post_receive(ReceiveBuffer(capacity));
   }
-  /// This is one of its callbacks.
+  /// For its own callbacks: it is destroyed behind them.
   void drop_inner() {
     loop_.post([old = std::shared_ptr<Connection>(std::move(inner_))] {});
   }

@@ -1,5 +1,7 @@
 #include "rpc/channel.h"
 
+#include <cerrno>
+
 #include "fabric/address.h"
 
 namespace nfsrdma::rpc {

@@ -133,7 +133,7 @@ struct Opener {
 };
 
 struct Machine : Ground, Opener {
-  Machine() : Opener(static_cast<Ground*>(this)) {}
+  Machine() : Opener(this) {}
 };
 
 std::string much(std::size_t bytes, char with = 'x') {
