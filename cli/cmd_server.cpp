@@ -95,8 +95,8 @@ void print_totals(Call& call, const std::string& host, const PingTotals& totals)
 void ping(Call& call, const Remote& remote, std::optional<std::uint64_t> count, milliseconds interval) {
   const Info info = remote.client->info();
   if (!call.json()) {
-    call.out.line("PING " + remote.host + " (" + info.address + ") over " + info.fabric + ", NFS 4." +
-                  std::to_string(info.minor_version) + ": SEQUENCE");
+    call.out.line("PING " + remote.host + " (" + info.address + ") over " + info.fabric + ", NFS " +
+                  info.version + ": " + info.ping_call);
   }
   PingTotals totals;
   call.interruption_is_an_end = true;
@@ -156,20 +156,22 @@ void print_info(Output& out, const Info& info) {
                                                          : "no");
   row("credits", std::to_string(info.credits_granted) + " granted, " + std::to_string(info.credits_wanted) +
                      " asked for");
-  row("NFS version", "4." + std::to_string(info.minor_version));
-  row("session", info.session_id);
-  row("slots", std::to_string(info.slots));
-  row("largest request", with_bytes(info.max_request));
-  row("largest reply",
-      with_bytes(info.max_response) + ", " + with_bytes(info.max_response_cached) + " cached");
-  row("operations per call", std::to_string(info.max_operations));
+  row("NFS version", info.version);
   row("rsize / wsize", std::to_string(info.rsize) + " / " + with_bytes(info.wsize));
-  row("lease", std::to_string(info.lease_seconds) + " s");
-  row("implementation", implementation);
-  row("server owner", info.server_owner);
-  row("server scope", info.server_scope);
-  row("client id", std::to_string(info.client_id));
-  row("callbacks", info.backchannel ? "yes" : "no");
+  if (!info.session_id.empty()) {
+    row("session", info.session_id);
+    row("slots", std::to_string(info.slots));
+    row("largest request", with_bytes(info.max_request));
+    row("largest reply",
+        with_bytes(info.max_response) + ", " + with_bytes(info.max_response_cached) + " cached");
+    row("operations per call", std::to_string(info.max_operations));
+    row("lease", std::to_string(info.lease_seconds) + " s");
+    row("implementation", implementation);
+    row("server owner", info.server_owner);
+    row("server scope", info.server_scope);
+    row("client id", std::to_string(info.client_id));
+    row("callbacks", info.backchannel ? "yes" : "no");
+  }
   row("connections", std::to_string(info.connections));
   row("calls so far", std::to_string(info.calls) + ", " + std::to_string(info.retransmissions) +
                           " sent again, " + std::to_string(info.reconnects) + " reconnects");
@@ -186,7 +188,7 @@ std::string info_json(const Info& info) {
   out.boolean("private_data", info.private_data).boolean("remote_invalidation", info.remote_invalidation);
   out.boolean("invalidation_offered", info.invalidation_offered);
   out.number("credits_wanted", info.credits_wanted).number("credits_granted", info.credits_granted);
-  out.text("version", "4." + std::to_string(info.minor_version)).number("minor_version", info.minor_version);
+  out.text("version", info.version).number("minor_version", info.minor_version);
   out.number("slots", info.slots).number("max_request", info.max_request);
   out.number("max_response", info.max_response).number("max_response_cached", info.max_response_cached);
   out.number("max_operations", info.max_operations).number("rsize", info.rsize).number("wsize", info.wsize);
@@ -268,6 +270,32 @@ void run_info(Call& call) {
       print_info(call.out, info);
     }
     first = false;
+  }
+}
+
+void run_exports(Call& call) {
+  for (const std::string& operand : call.arguments.operands) {
+    if (!call.going()) return;
+    const Result<Target> target = parse_target(server_target(operand), call.arguments.base);
+    const Result<std::vector<Export>> exports =
+        target ? list_exports(*target, interrupt::fd()) : Result<std::vector<Export>>(target.error());
+    if (!exports) {
+      call.failed(exports.error());
+      continue;
+    }
+    for (const Export& one : *exports) {
+      std::string clients;
+      for (const std::string& client : one.clients) clients += (clients.empty() ? "" : ",") + client;
+      if (call.json()) {
+        json::Object out;
+        out.text("server", target->host).text("path", one.path).text("clients", clients);
+        call.out.line(out.str());
+      } else {
+        constexpr std::size_t path_width = 40;
+        call.out.line(left(printable(one.path), path_width) + " " +
+                      (clients.empty() ? "*" : printable(clients)));
+      }
+    }
   }
 }
 

@@ -50,6 +50,7 @@ std::uint32_t creation_mask();
 // cmd_server.cpp
 void run_ping(Call& call);
 void run_info(Call& call);
+void run_exports(Call& call);
 void run_df(Call& call);
 // cmd_list.cpp, cmd_stat.cpp
 void run_ls(Call& call);

@@ -77,6 +77,7 @@ constexpr auto df_switches = std::to_array<Switch>({
 constexpr auto commands = std::to_array<Command>({
     {"ping", run_ping, "SERVER", "measure round trips through a session", ping_switches, 1, 1, true},
     {"info", run_info, "SERVER...", "show what was negotiated with a server", {}, 1, any_number, true},
+    {"exports", run_exports, "SERVER...", "list what a server exports", {}, 1, any_number, true},
     {"ls", run_ls, "TARGET...", "list directories, in the server's order", ls_switches, 1, any_number, true},
     {"stat", run_stat, "TARGET...", "show the attributes of files", stat_switches, 1, any_number, true},
     {"cat", run_cat, "TARGET...", "write files to standard output", {}, 1, any_number},

@@ -1,24 +1,11 @@
 // See servers.h.
 #include "cli/servers.h"
 
-#include <tuple>
-
 #include "cli/interrupt.h"
 #include "cli/report.h"
 
 namespace nfsrdma::cli {
 namespace {
-
-bool same(const Options& a, const Options& b) {
-  // A structured binding names every field, so that a new one does not go unnoticed here.
-  const auto key = [](const Options& options) {
-    const auto& [minor, fixed, port, fabric, rsize, wsize, timeout, connect_timeout, uid, gid, crc, credits,
-                 connections, busy_poll] = options;
-    return std::tuple(minor, fixed, port, fabric, rsize, wsize, timeout, connect_timeout, uid, gid, crc,
-                      credits, connections, busy_poll);
-  };
-  return key(a) == key(b);
-}
 
 std::string_view without_trailing_slashes(std::string_view path) {
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
@@ -53,7 +40,7 @@ Result<Remote> Servers::at(std::string_view text) {
   Result<Target> target = parse(text);
   if (!target) return target.error();
   for (const Server& server : servers_) {
-    if (server.target.host == target->host && same(server.target.options, target->options)) {
+    if (server.target.host == target->host && server.target.options == target->options) {
       return Remote{server.client.get(), target->path, target->host};
     }
   }

@@ -76,10 +76,14 @@ constexpr std::array kRows{
         [](MountOptions& o, std::string_view text) {
           return o.target.options.set("vers", "4." + std::string(text)).has_value();
         }},
-    Row{"nfsvers", "4, 4.1 or 4.2", "the same as vers",
+    Row{"nfsvers", "4.2, 4.1, 4 or 3", "the same as vers",
         [](MountOptions& o, std::string_view text) {
           return o.target.options.set("vers", text).has_value();
         }},
+    Row{"v3", nullptr, "the same as vers=3",
+        [](MountOptions& o, std::string_view) { return o.target.options.set("vers", "3").has_value(); }},
+    Row{"mountvers", "3", "the version of version 3's mount service",
+        [](MountOptions&, std::string_view text) { return text == "3"; }},
     Row{"proto", "rdma or rdma6", "NFS over RDMA is all that there is here; fabric says over what",
         [](MountOptions&, std::string_view text) { return text == "rdma" || text == "rdma6"; }},
     Row{"rdma", nullptr, "the same as proto=rdma", [](MountOptions&, std::string_view) { return true; }},
@@ -109,6 +113,10 @@ constexpr std::array kRows{
     Row{"writeback_cache", nullptr,
         "let the kernel gather writes in its cache: only where nobody else writes to these files",
         [](MountOptions& o, std::string_view) { return o.writeback = true; }},
+    Row{"lock", nullptr, "the same as local_lock=none",
+        [](MountOptions& o, std::string_view) { return set_local_lock(o, "none"); }},
+    Row{"nolock", nullptr, "the same as local_lock=all",
+        [](MountOptions& o, std::string_view) { return set_local_lock(o, "all"); }},
     Row{"local_lock", "none, flock, posix or all", "which locks are this machine's alone (default none)",
         set_local_lock},
     Row{"clientid", "a name",

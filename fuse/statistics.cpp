@@ -151,7 +151,7 @@ const char* local_lock(const MountOptions& options) {
 /// With what was negotiated in place of what was asked for.
 MountOptions options_in_force(const Picture& p) {
   MountOptions out = p.options;
-  out.target.options.minor_version = p.info.minor_version;
+  (void)out.target.options.set("vers", p.info.version);
   out.target.options.rsize = p.rsize;
   out.target.options.wsize = p.wsize;
   return out;
@@ -270,7 +270,7 @@ std::string operation_name(unsigned operation) {
 std::string options_text(const MountOptions& options) {
   const nfsrdma::Options& to = options.target.options;
   const fs::CacheOptions& cache = options.cache;
-  std::string out = "vers=4." + std::to_string(to.minor_version);
+  std::string out = "vers=" + (to.version == 3 ? "3" : "4." + std::to_string(to.minor_version));
   const auto add = [&out](const std::string& word) { out += "," + word; };
   const auto number = [&add](const char* name, auto value) { add(name + std::to_string(value)); };
   const auto seconds = [&add](const char* name, fs::Seconds value) {

@@ -27,9 +27,9 @@ static_assert(example().max_inline == example().max_reduced + 1048576);
 static_assert(example().eligible_count == 1 && example().eligible[0] == 1048576);
 
 // 18.10: a LOCK that is denied is larger than one that is granted.
-static_assert(type_size<op::LOCK>.max_inline == 4 + 8 + 8 + 4 + 8 + 4 + NFS4_OPAQUE_LIMIT);
-static_assert(type_size<op::READLINK>.max_inline == 4 + 4 + kLinktextMax);
-static_assert(type_size<op::READLINK>.max_reduced == 4 + 4);
+static_assert(result_of_type<op::LOCK::Res>.max_inline == 4 + 8 + 8 + 4 + 8 + 4 + NFS4_OPAQUE_LIMIT);
+static_assert(result_of_type<op::READLINK::Res>.max_inline == 4 + 4 + kLinktextMax);
+static_assert(result_of_type<op::READLINK::Res>.max_reduced == 4 + 4);
 
 }  // namespace
 

@@ -18,33 +18,14 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/ops.h"
+#include "reply_sizing/reply_size.h"
 
 namespace nfsrdma::reply_sizing {
 
-/// Results of one COMPOUND that may travel by themselves. Further ones are counted as inline, which is always
-/// allowed: they have no Write chunk (RFC 8267 4.3).
-inline constexpr std::size_t kMaxEligible = 16;
-
-struct ReplySize {
-  std::uint64_t max_inline = 0;                        ///< all results in the stream
-  std::uint64_t max_reduced = 0;                       ///< the eligible results taken out
-  std::array<std::uint64_t, kMaxEligible> eligible{};  ///< the largest length of each, in the Reply's order
-  std::size_t eligible_count = 0;
-
-  [[nodiscard]] std::span<const std::uint64_t> eligible_results() const {
-    return std::span(eligible).first(eligible_count);
-  }
-};
-
-/// xid, REPLY, MSG_ACCEPTED, a verifier's flavor and length, SUCCESS (RFC 5531 9), the verifier's body empty.
-inline constexpr std::uint64_t kRpcReplyHeader = 6 * 4;
 /// An nfsstat4: of the COMPOUND, and at the head of every result.
 inline constexpr std::uint64_t kStatus = 4;
 
@@ -54,17 +35,10 @@ inline constexpr std::uint64_t kStatus = 4;
 constexpr ReplySize start(std::uint64_t rpc_header = kRpcReplyHeader, std::uint64_t tag_length = 0) {
   constexpr std::uint64_t kTagLength = 4;
   constexpr std::uint64_t kCount = 4;
-  const std::uint64_t size = rpc_header + kStatus + kTagLength + xdr::padded(tag_length) + kCount;
-  return {.max_inline = size, .max_reduced = size};
+  ReplySize size = begin(rpc_header);
+  grow(size, kStatus + kTagLength + xdr::padded(tag_length) + kCount);
+  return size;
 }
-
-/// The largest result of one operation, its status included, its number not.
-struct ResultSize {
-  std::uint64_t max_inline = 0;
-  std::uint64_t max_reduced = 0;
-  bool eligible = false;         ///< has a result that a Write chunk may carry
-  std::uint64_t max_length = 0;  ///< of that result
-};
 
 // ---- results that their arguments bound ----
 // Each is status + what follows NFS4_OK; the void of a failure is smaller.
@@ -124,46 +98,26 @@ inline ResultSize largest_result(const nfs4::TEST_STATEID4args& args) {
 
 // ---- any operation ----
 
-/// The largest result of Op, whatever its arguments.
-template <class Op>
-inline constexpr ResultSize type_size = [] {
-  constexpr xdr::Bounds type = xdr::bounds<typename Op::Res>;
-  static_assert(type.max != xdr::kUnbounded, "a result without a bound needs a rule of its own");
-  static_assert(type.ddp_items <= 1, "an operation has one Write chunk");
-  // The length and its padding are all that reducing takes out.
-  return ResultSize{type.max, type.max_reduced, type.ddp_items == 1, type.max - type.max_reduced};
-}();
-
 /// The largest result of Op for these arguments: its own rule where there is one, else the bound of its type.
 template <class Op>
 constexpr ResultSize result_size(const typename Op::Args& args) {
   if constexpr (requires { largest_result(args); }) {
     return largest_result(args);
   } else {
-    return type_size<Op>;
+    return result_of_type<typename Op::Res>;
   }
 }
 
 constexpr void add(ReplySize& reply, const ResultSize& result) {
   constexpr std::uint64_t kNumber = 4;
-  const bool own_chunk = result.eligible && reply.eligible_count < kMaxEligible;
-  reply.max_inline = xdr::sum(reply.max_inline, xdr::sum(kNumber, result.max_inline));
-  reply.max_reduced =
-      xdr::sum(reply.max_reduced, xdr::sum(kNumber, own_chunk ? result.max_reduced : result.max_inline));
-  if (own_chunk) reply.eligible[reply.eligible_count++] = result.max_length;
+  grow(reply, kNumber);
+  grow(reply, result);
 }
 
 /// Adds one operation's result to the Reply.
 template <class Op>
 constexpr void add(ReplySize& reply, const typename Op::Args& args) {
   add(reply, result_size<Op>(args));
-}
-
-/// RFC 8267 4.2.2: a server of NFSv4.1 sends no Reply above the session's ca_maxresponsesize, whatever the
-/// operations say; it fails the COMPOUND instead (RFC 8881 18.36.3; the size includes the RPC header).
-constexpr void bound(ReplySize& reply, std::uint64_t max_response_size) {
-  if (reply.max_inline > max_response_size) reply.max_inline = max_response_size;
-  if (reply.max_reduced > max_response_size) reply.max_reduced = max_response_size;
 }
 
 // ---- the bounds of the types, for a look-up by number ----

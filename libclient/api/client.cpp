@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "api/client_impl.h"
+#include "connect/exports.h"
 #include "connect/resolve.h"
 
 namespace nfsrdma {
@@ -22,6 +23,15 @@ Result<std::unique_ptr<Client>> Client::connect(const Target& target, Observer* 
   auto client = std::make_unique<api::ClientImpl>(target, *addresses, observer, interrupt);
   if (auto done = client->start(deadline); !done) return done.error();
   return std::unique_ptr<Client>(std::move(client));
+}
+
+Result<std::vector<Export>> list_exports(const Target& target, int interrupt) {
+  const auto deadline = async::Clock::now() + target.options.connect_timeout;
+  auto listed = connect::list_exports(target, deadline, interrupt);
+  if (!listed) return listed.error();
+  std::vector<Export> out;
+  for (aux::Export& one : *listed) out.push_back({std::move(one.path), std::move(one.clients)});
+  return out;
 }
 
 namespace api {

@@ -74,19 +74,32 @@ bool assign(T& field, std::optional<T> value) {
 }
 
 bool set_vers(Options& options, std::string_view text) {
-  if (text == "4") {
-    options.minor_version = Options{}.minor_version;
-    options.minor_version_fixed = false;
-    return true;
-  }
-  if (text != "4.1" && text != "4.2") return false;
-  options.minor_version = text == "4.1" ? 1 : 2;
-  options.minor_version_fixed = true;
+  if (text != "3" && text != "4" && text != "4.1" && text != "4.2") return false;
+  options.version = text == "3" ? 3 : 4;
+  options.minor_version = text == "4.1" ? 1 : Options{}.minor_version;
+  options.minor_version_fixed = text.size() > 1;
   return true;
 }
 
 bool set_port(Options& options, std::string_view text) {
-  return assign(options.port, number<std::uint16_t>(text, 1, 65535));
+  if (!assign(options.port, number<std::uint16_t>(text, 1, 65535))) return false;
+  options.port_fixed = true;
+  return true;
+}
+
+bool set_mounthost(Options& options, std::string_view text) {
+  const auto names_no_host = [](char c) { return c <= ' ' || c == '/' || c == '\x7f'; };
+  if (text.empty() || std::ranges::any_of(text, names_no_host)) return false;
+  options.mount_host = text;
+  return true;
+}
+bool set_mountport(Options& options, std::string_view text) {
+  return assign(options.mount_port, number<std::uint16_t>(text, 1, 65535));
+}
+bool set_mountproto(Options& options, std::string_view text) {
+  if (text != "tcp" && text != "udp") return false;
+  options.mount_transport = text;
+  return true;
 }
 
 bool set_fabric(Options& options, std::string_view text) {
@@ -153,8 +166,14 @@ struct Row {
 };
 
 constexpr auto rows = std::to_array<Row>({
-    {{"vers", "4, 4.1 or 4.2", "NFS version; 4 is the highest that the server takes (default 4)"}, set_vers},
-    {{"port", "a port number", "the server's port for NFS over RDMA (default 20049)"}, set_port},
+    {{"vers", "4.2, 4.1, 4 or 3", "NFS version (default: the highest that the server speaks)"}, set_vers},
+    {{"port", "a port number",
+      "the server's port for NFS over RDMA (default 20049; for version 3 what its rpcbind says)"},
+     set_port},
+    {{"mounthost", "a host name", "where version 3's mount service is (default: on the server)"},
+     set_mounthost},
+    {{"mountport", "a port number", "the mount service's port (default: what rpcbind says)"}, set_mountport},
+    {{"mountproto", "tcp or udp", "what carries the mount service (default: tcp, else udp)"}, set_mountproto},
     {{"fabric", "auto, verbs or iwarp",
       "what carries RDMA: verbs a device, iwarp a TCP socket (default auto: verbs where a device leads "
       "there)"},

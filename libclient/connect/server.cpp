@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cinttypes>
-#include <cstdio>
+#include <cerrno>
 #include <utility>
 
+#include "aux/rpcbind.h"
+#include "connect/protocol.h"
 #include "fabric/verbs/library.h"
-#include "nfs4/engine.h"
-#include "nfs4/session.h"
+#include "rpc/message.h"
 #include "security/sys.h"
 
 namespace nfsrdma::connect {
@@ -18,10 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Calls that a server may have under way towards us.
-constexpr std::uint32_t kCallbackSlots = 4;
-/// For the end of a session that could not be used.
-constexpr auto kFarewell = 2s;
+/// What rpcbind gets of the time: most servers of NFS over RDMA are on the usual port.
+constexpr auto kRpcbindTime = 5s;
 /// A call without an answer is sent again on a fresh connection while its time-out still leaves room for
 /// that, and the credit of one that was given up is had back so (options.h: "Connections are replaced well
 /// before"). Not sooner than a server that is merely busy may need.
@@ -46,55 +44,13 @@ rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc:
   return options;
 }
 
-std::string random_hex(async::Loop& loop) {
-  std::array<char, 17> text{};
-  (void)std::snprintf(text.data(), text.size(), "%016" PRIx64, loop.random<std::uint64_t>());
-  return text.data();
-}
-
 std::string host_name() {
   char name[256] = "";
   if (::gethostname(name, sizeof name - 1) != 0) return "localhost";
   return name;
 }
 
-/// How many calls may be under way where each pins its buffer in memory. Beyond that the system would refuse
-/// to register another.
-std::uint32_t most_slots(const Options& options, const fabric::Established& established) {
-  if (established.fabric != "verbs") return options.credits;
-  constexpr std::uint64_t kMessages = 2U << 20;  // the connection's own
-  constexpr std::uint64_t kEdges = 64U << 10;    // pages begun, and a Reply chunk
-  const std::uint64_t most = fabric::verbs::lockable_memory();
-  const std::uint64_t each = std::max(options.rsize, options.wsize) + kEdges;
-  const std::uint64_t count = (most - std::min(most, kMessages)) / each;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, options.credits));
-}
-
-nfs4::SessionOptions session_options(const Options& options, rpc::Channel& channel,
-                                     std::optional<std::chrono::milliseconds> patience,
-                                     const Surroundings& surroundings, const Server::NoticeSink& notices) {
-  nfs4::SessionOptions out;
-  out.minor_version = options.minor_version;
-  out.minor_version_fixed = options.minor_version_fixed;
-  out.rsize = options.rsize;
-  out.wsize = options.wsize;
-  out.slots = most_slots(options, channel.established());
-  out.callback_slots = kCallbackSlots;
-  out.flavor = surroundings.flavor;
-  if (!out.flavor)
-    out.flavor = std::make_shared<security::Sys>(surroundings.host, own_identity(options), notices);
-  // RFC 8881 2.4: unique among clients. A Client is one of its own, and leaves nothing to reclaim.
-  out.owner_id = surroundings.owner_id;
-  if (out.owner_id.empty()) {
-    out.owner_id =
-        "nfsrdma " + surroundings.host + " " + surroundings.process + " " + random_hex(channel.loop());
-  }
-  // Another each time: of a client that is known already the server drops all that it had (18.35.4, case 5).
-  channel.loop().random(out.verifier);
-  out.timeout = options.timeout;
-  out.patience = patience;
-  return out;
-}
+constexpr std::array<unsigned, 2> kVersions{4, 3};  // in the order in which they are tried
 
 }  // namespace
 
@@ -112,52 +68,99 @@ Surroundings Surroundings::system(std::string owner_id) {
   return {host_name(), std::to_string(::getpid()), fabric::system_dialer(), std::move(owner_id)};
 }
 
+std::uint32_t most_calls(const Options& options, const fabric::Established& established) {
+  if (established.fabric != "verbs") return options.credits;
+  constexpr std::uint64_t kMessages = 2U << 20;  // the connection's own
+  constexpr std::uint64_t kEdges = 64U << 10;    // pages begun, and a Reply chunk
+  const std::uint64_t most = fabric::verbs::lockable_memory();
+  const std::uint64_t each = std::max(options.rsize, options.wsize) + kEdges;
+  const std::uint64_t count = (most - std::min(most, kMessages)) / each;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, options.credits));
+}
+
+Protocol::~Protocol() = default;
+
 Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::Address>& addresses,
                const NoticeSink& notices, std::optional<std::chrono::milliseconds> patience,
                Surroundings surroundings)
-    : target_(target), notices_(notices), patience_(patience), surroundings_(std::move(surroundings)) {
-  for (std::uint32_t i = 0; i < std::max(target.options.connections, 1U); ++i) {
-    channels_.push_back(
-        std::make_unique<rpc::Channel>(loop, channel_options(target, addresses, surroundings_.dial),
-                                       [notices](const rpcrdma::Notice& n) { notices(n.text); }));
+    : loop_(loop),
+      target_(target),
+      addresses_(addresses),
+      notices_(notices),
+      patience_(patience),
+      surroundings_(std::move(surroundings)),
+      flavor_(surroundings_.flavor) {
+  if (!flavor_) {
+    flavor_ = std::make_shared<security::Sys>(surroundings_.host, own_identity(target_.options), notices_);
   }
 }
 
 async::Task<Status> Server::connect(async::TimePoint deadline) {
-  rpc::Channel& first = *channels_.front();
-  if (auto done = co_await first.connect(deadline); !done) co_return done;
-  session_ = std::make_unique<nfs4::Session>(
-      first, session_options(target_.options, first, patience_, surroundings_, notices_), notices_);
-  auto begun = co_await begin(deadline);
-  // Not left to the lease, where there is one already.
-  if (!begun && session_->facts().slots != 0) (void)co_await session_->close(first.loop().now() + kFarewell);
-  co_return begun;
+  const std::optional<unsigned> wanted = target_.options.version;
+  std::optional<Error> first;
+  for (const unsigned version : kVersions) {
+    if (wanted.value_or(version) != version) continue;
+    auto begun = co_await begin(version, deadline);
+    if (begun) co_return begun;
+    protocol_.reset();
+    // Only a server that says so does not speak a version.
+    const bool other = begun.error().errno_value() == EPROTONOSUPPORT;
+    if (!other || wanted) co_return begun;
+    if (!first) first = begun.error();
+  }
+  co_return *first;
 }
 
-/// The session, on all connections, the engine on it, and what the server takes in one READ and WRITE.
-async::Task<Status> Server::begin(async::TimePoint deadline) {
-  if (auto done = co_await session_->open(deadline); !done) co_return done;
-  for (std::size_t i = 1; i < channels_.size(); ++i) {
-    if (auto done = co_await session_->lanes().add(*channels_[i], deadline); !done) co_return done;
+/// Where the server's rpcbind knows another port than the usual one (RFC 8166 9), it is that.
+async::Task<void> Server::find_port(unsigned version, async::TimePoint deadline) {
+  if (version >= 4 || target_.options.port_fixed) co_return;
+  const aux::Service service{rpc::kNfsProgram, version, aux::Wire::rdma};
+  for (rpc::Address& address : addresses_) {
+    auto port = co_await aux::find_port(loop_, address, target_.host, service,
+                                        std::min(deadline, loop_.now() + kRpcbindTime));
+    if (port && *port) address = aux::with_port(address, **port);
+    if (!port && notices_) notices_("rpcbind of " + target_.host + ": " + port.error().message());
   }
-  const auto fit = [](std::uint32_t wanted, std::size_t most) {
+}
+
+/// The first connection, if there is none yet.
+async::Task<Status> Server::dial(unsigned version, async::TimePoint deadline) {
+  if (!channels_.empty()) co_return Status();
+  co_await find_port(version, deadline);
+  for (std::uint32_t i = 0; i < std::max(target_.options.connections, 1U); ++i) {
+    channels_.push_back(
+        std::make_unique<rpc::Channel>(loop_, channel_options(target_, addresses_, surroundings_.dial),
+                                       [notices = notices_](const rpcrdma::Notice& n) { notices(n.text); }));
+  }
+  co_return co_await channels_.front()->connect(deadline);
+}
+
+async::Task<Status> Server::begin(unsigned version, async::TimePoint deadline) {
+  if (auto done = co_await dial(version, deadline); !done) co_return done;
+  const Ground ground{target_, addresses_, surroundings_, channels_, flavor_, notices_, patience_};
+  protocol_ = version == 4 ? nfs4_protocol(ground) : nfs3_protocol(ground);
+  if (auto begun = co_await protocol_->begin(deadline); !begun) co_return begun;
+  const auto fit = [](std::uint32_t most_wanted, std::size_t most) {
     constexpr std::size_t kLeast = 1024;
-    return static_cast<std::uint32_t>(std::max(std::min<std::size_t>(wanted, most), kLeast));
+    return static_cast<std::uint32_t>(std::max(std::min<std::size_t>(most_wanted, most), kLeast));
   };
-  rsize_ = fit(target_.options.rsize, session_->most_read());
-  wsize_ = fit(target_.options.wsize, session_->most_written());
-  engine_ = std::make_shared<nfs4::Nfs4Engine>(*session_);
+  rsize_ = fit(target_.options.rsize, protocol_->most_read());
+  wsize_ = fit(target_.options.wsize, protocol_->most_written());
   co_return Status();
 }
 
 async::Task<Status> Server::close(async::TimePoint deadline) {
-  return session_->close(deadline);
+  return protocol_->close(deadline);
 }
 
 Server::~Server() = default;
 
+const std::shared_ptr<engine::Engine>& Server::engine() {
+  return protocol_->engine();
+}
+
 std::chrono::seconds Server::lease() const {
-  return std::chrono::seconds(session_->facts().lease_seconds);
+  return protocol_->lease();
 }
 
 void Server::shut_down() {
@@ -165,7 +168,6 @@ void Server::shut_down() {
 }
 
 Info Server::info() const {
-  const nfs4::SessionFacts& session = session_->facts();
   const rpc::Channel& first = *channels_.front();
   const rpcrdma::Facts& rdma = first.facts();
   const fabric::Established& fabric = first.established();
@@ -188,27 +190,9 @@ Info Server::info() const {
   out.remote_invalidation = rdma.remote_invalidation;
   out.credits_wanted = target_.options.credits;
   out.credits_granted = rdma.granted;
-  out.minor_version = session.minor_version;
-  out.slots = session.slots;
-  out.max_request = session.max_request;
-  out.max_response = session.max_response;
-  out.max_response_cached = session.max_response_cached;
-  out.max_operations = session.max_operations;
   out.rsize = rsize();
   out.wsize = wsize();
-  out.lease_seconds = session.lease_seconds;
-  out.implementation_name = session.implementation_name;
-  out.implementation_domain = session.implementation_domain;
-  out.implementation_date = session.implementation_date;
-  out.server_owner = session.server_owner;
-  out.server_scope = session.server_scope;
-  out.client_id = session.client_id;
-  for (const std::byte b : session.session_id) {
-    out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4U];
-    out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
-  }
-  out.backchannel = session.backchannel;
-  out.connections = static_cast<std::uint32_t>(session_->lanes().usable());
+  protocol_->describe(out);
   for (const auto& channel : channels_) {
     out.calls += channel->facts().calls;
     out.retransmissions += channel->facts().retransmissions;

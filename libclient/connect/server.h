@@ -17,15 +17,13 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/roots.h"
 #include "fabric/dial.h"
 #include "nfsrdma/client.h"
 #include "nfsrdma/options.h"
 #include "rpc/channel.h"
 #include "security/identity.h"
 
-namespace nfsrdma::nfs4 {
-class Session;
-}
 namespace nfsrdma::security {
 class Flavor;
 }
@@ -42,8 +40,15 @@ struct Surroundings {
   /// no other.
   std::string owner_id;
   std::shared_ptr<security::Flavor> flavor = nullptr;  ///< null: AUTH_SYS
+  /// Where the server's names begin in NFSv3; null: as its mount service says.
+  std::shared_ptr<engine::Roots> roots = nullptr;
   [[nodiscard]] static Surroundings system(std::string owner_id = {});
 };
+
+/// Calls that a server may have under way towards us.
+inline constexpr std::uint32_t kCallbackSlots = 4;
+
+class Protocol;
 
 /// This process's, but for what the options say.
 security::Identity own_identity(const Options& options);
@@ -59,7 +64,8 @@ class Server {
 
   ~Server();
 
-  /// Connections, the version, an engine, and what the server takes in one READ and WRITE.
+  /// Connections, the version, an engine, and what the server takes in one READ and WRITE. Where the options
+  /// name no version: the highest that the server speaks.
   async::Task<Status> connect(async::TimePoint deadline);
   /// Tells the server that this client is gone. Nothing of the engine is used any more.
   async::Task<Status> close(async::TimePoint deadline);
@@ -67,7 +73,7 @@ class Server {
   void shut_down();
 
   /// Once connect() has gone well.
-  [[nodiscard]] const std::shared_ptr<engine::Engine>& engine() { return engine_; }
+  [[nodiscard]] const std::shared_ptr<engine::Engine>& engine();
   [[nodiscard]] std::uint32_t rsize() const { return rsize_; }
   [[nodiscard]] std::uint32_t wsize() const { return wsize_; }
   /// After a restart of the server it may be another one.
@@ -77,15 +83,19 @@ class Server {
   [[nodiscard]] const std::vector<std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
 
  private:
-  async::Task<Status> begin(async::TimePoint deadline);
+  async::Task<Status> dial(unsigned version, async::TimePoint deadline);
+  async::Task<Status> begin(unsigned version, async::TimePoint deadline);
+  async::Task<void> find_port(unsigned version, async::TimePoint deadline);
 
+  async::Loop& loop_;
   const Target target_;
+  std::vector<rpc::Address> addresses_;
   const NoticeSink notices_;
   const std::optional<std::chrono::milliseconds> patience_;
   const Surroundings surroundings_;
-  std::vector<std::unique_ptr<rpc::Channel>> channels_;  // the session's first connection, and more
-  std::unique_ptr<nfs4::Session> session_;
-  std::shared_ptr<engine::Engine> engine_;
+  std::shared_ptr<security::Flavor> flavor_;
+  std::vector<std::unique_ptr<rpc::Channel>> channels_;
+  std::unique_ptr<Protocol> protocol_;  // its engine is on the channels
   std::uint32_t rsize_ = 0, wsize_ = 0;
 };
 

@@ -1,12 +1,10 @@
 #include "ids/id_names.h"
 
-#include <pthread.h>
 #include <strings.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 #include <deque>
 #include <list>
 #include <map>
@@ -16,30 +14,11 @@
 #include <utility>
 
 #include "async/event.h"
+#include "async/helper.h"
 #include "async/wakeup.h"
 #include "ids/system_names.h"
 
 namespace nfsrdma::ids {
-namespace {
-
-/// A helper takes no signal of the program's.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
-}  // namespace
-
 std::optional<std::uint32_t> number_of(std::string_view principal) {
   std::uint32_t number = 0;
   // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): from_chars is given the end, too
@@ -250,7 +229,7 @@ void IdNames::ask(const std::shared_ptr<State>& state, const std::vector<Princip
   for (const Principal& principal : wanted) state->ask(principal);
   const std::size_t names = state->running.size() + state->queue.size();
   while (state->threads < std::min<std::size_t>(kMostThreads, names)) {
-    const AllSignalsBlocked blocked;
+    const async::AllSignalsBlocked blocked;
     try {
       std::thread(&IdNames::help, state).detach();
     } catch (const std::system_error&) {

@@ -28,10 +28,6 @@ Compound::Compound(xdr::Message message, security::Voucher voucher, unsigned min
   }
 }
 
-std::size_t hash_of(const nfs_fh4& handle) {
-  return std::hash<std::string_view>()(handle.chars());
-}
-
 void Compound::begin_operation(nfs_opnum4 number, bool modifies) {
   if (modifies && first_modifying_ > count_ && number != nfs_opnum4::OP_SEQUENCE) first_modifying_ = count_;
   ++count_;
@@ -73,43 +69,16 @@ rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint dea
   return call;
 }
 
-CompoundReply::CompoundReply(rpc::Channel& channel, rpcrdma::Reply reply)
-    : channel_(&channel), reply_(std::move(reply)), decoder_(reply_.message, reply_.placements) {}
-
-CompoundReply::CompoundReply(CompoundReply&& other) noexcept
-    : channel_(std::exchange(other.channel_, nullptr)),
-      reply_(std::move(other.reply_)),
-      decoder_(other.decoder_),
-      opened_(std::move(other.opened_)),
-      status_(other.status_),
-      failed_status_(other.failed_status_),
-      current_(other.current_),
-      executed_(other.executed_),
-      taken_(other.taken_),
-      epoch_(other.epoch_) {}
-
-CompoundReply::~CompoundReply() {
-  if (channel_ != nullptr) channel_->give_back(std::move(reply_));
-}
-
 Status CompoundReply::begin(rpc::Protection* protection, const char* what, const std::string& peer) {
-  rpc::ReplyHeader header = rpc::read_reply(decoder_);
-  const bool executed = header.refusal == rpc::Refusal::none;
-  if (executed && protection != nullptr) {
-    auto opened = protection->open(header, decoder_.rest());
-    if (!opened) return opened.error();
-    opened_ = std::move(opened->memory);
-    decoder_ = xdr::Decoder(opened->results, reply_.placements);
-  }
+  const rpc::Called called{"NFS", kVersion};
+  if (auto begun = reply_.begin(protection, called, what, peer); !begun) return begun;
   xdr::ConstBytes tag;
   std::uint32_t status = 0;
-  if (executed && decoder_.u32(status) && decoder_.opaque(kMostTag, tag) && decoder_.u32(executed_) &&
-      executed_ <= kMostResults) {
+  if (in().u32(status) && in().opaque(kMostTag, tag) && in().u32(executed_) && executed_ <= kMostResults) {
     status_ = static_cast<nfsstat4>(status);
     return {};
   }
-  if (executed) header.refusal = rpc::Refusal::undecodable;
-  return rpc::refusal_error(header, what, peer);
+  return rpc::refusal_error({.refusal = rpc::Refusal::undecodable}, called, what, peer);
 }
 
 bool CompoundReply::next(nfs_opnum4 expected) {
@@ -122,14 +91,14 @@ bool CompoundReply::next(nfs_opnum4 expected) {
   }
   ++taken_;
   std::uint32_t number = 0;
-  if (!decoder_.u32(number)) return false;
+  if (!in().u32(number)) return false;
   if (number == static_cast<std::uint32_t>(expected)) return true;
   if (number ==
       static_cast<std::uint32_t>(nfs_opnum4::OP_ILLEGAL)) {  // RFC 8881 18.52: not known to the server
     failed_status_ = status_;
     return false;
   }
-  decoder_.fail(xdr::Fault::bad_discriminant);
+  in().fail(xdr::Fault::bad_discriminant);
   return false;
 }
 

@@ -22,11 +22,13 @@
 #include <type_traits>
 #include <vector>
 
+#include "engine/modifications.h"
 #include "nfs4/types/ops.h"
 #include "nfs4/types/types.h"
 #include "reply_sizing/nfs4_reply.h"
 #include "rpc/channel.h"
 #include "rpc/message.h"
+#include "rpc/reply.h"
 #include "security/flavor.h"
 
 namespace nfsrdma::nfs4 {
@@ -36,12 +38,8 @@ using security::Caller;
 template <class Op, class... Ops>
 inline constexpr bool is_one_of = (std::is_same_v<Op, Ops> || ...);
 
-/// Whose attributes a call may change: those of regular files, as far as whoever keeps them must know.
-struct Changes {
-  bool any = false;                   ///< of a file that the call does not tell
-  std::optional<std::size_t> handle;  ///< hashed: of the file with this handle
-};
-std::size_t hash_of(const nfs_fh4& handle);
+using engine::Changes;
+using engine::hash_of;
 
 class Compound {
  public:
@@ -159,10 +157,7 @@ class Compound {
 /// and failed_status() then says why.
 class CompoundReply {
  public:
-  CompoundReply(rpc::Channel& channel, rpcrdma::Reply reply);
-  CompoundReply(CompoundReply&& other) noexcept;
-  CompoundReply& operator=(CompoundReply&&) = delete;
-  ~CompoundReply();
+  CompoundReply(rpc::Channel& channel, rpcrdma::Reply reply) : reply_(channel, std::move(reply)) {}
 
   /// Reads the RPC and COMPOUND headers and opens what is protected. An Error, for `what` at `peer`, if they
   /// are none, are not the server's, or say that the Call was refused.
@@ -174,14 +169,14 @@ class CompoundReply {
   /// How many operations were executed, the failed one included.
   [[nodiscard]] std::uint32_t executed() const { return executed_; }
   /// The status of the COMPOUND, except of SEQUENCE: NFS4_OK if all went well.
-  [[nodiscard]] xdr::Fault fault() const { return decoder_.fault(); }
+  [[nodiscard]] xdr::Fault fault() const { return reply_.results().fault(); }
   [[nodiscard]] nfs_opnum4 current() const { return current_; }
 
   /// Decodes the next result into `res`: true if it is that operation's and NFS4_OK.
   template <class Op>
   bool take(typename Op::Res& res) {
     if (!next(Op::number)) return false;
-    if (!xdr::decode(decoder_, res)) return false;
+    if (!xdr::decode(in(), res)) return false;
     failed_status_ = status_of(res);
     return failed_status_ == nfsstat4::NFS4_OK;
   }
@@ -193,15 +188,14 @@ class CompoundReply {
   /// The status of the operation that take() refused last; NFS4_OK where the Reply itself is at fault.
   [[nodiscard]] nfsstat4 failed_status() const { return failed_status_; }
   /// To be called when every result has been taken.
-  bool finish() { return decoder_.finish(); }
+  bool finish() { return in().finish(); }
 
  private:
   bool next(nfs_opnum4 expected);
 
-  rpc::Channel* channel_;
-  rpcrdma::Reply reply_;
-  xdr::Decoder decoder_;
-  xdr::Buffer opened_;  // holds the results where they did not come in clear
+  xdr::Decoder& in() { return reply_.results(); }
+
+  rpc::ReplyInHand reply_;
   nfsstat4 status_ = nfsstat4::NFS4_OK;
   nfsstat4 failed_status_ = nfsstat4::NFS4_OK;
   nfs_opnum4 current_{};

@@ -98,7 +98,7 @@ Error Session::unknown_outcome(const Compound& compound, const Error& why) const
 }
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
-  const Modifications::Scope scope(modifications_, compound.changes());
+  const engine::Modifications::Scope scope(modifications_, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
   bool in_doubt = false;
   int tries = 0;

@@ -50,7 +50,6 @@
 #include "nfs4/lanes.h"
 #include "nfs4/lease.h"
 #include "nfs4/lock_waits.h"
-#include "nfs4/modifications.h"
 #include "nfs4/recovery.h"
 #include "nfs4/slot_queue.h"
 
@@ -81,7 +80,7 @@ class Session final : public Calls {
   [[nodiscard]] OpenRecovery& open_recovery() { return state_.open_recovery; }
   [[nodiscard]] LockRecovery& lock_recovery() { return state_.locks; }
   [[nodiscard]] Leftovers& leftovers() { return state_.leftovers; }
-  [[nodiscard]] const Modifications& modifications() const { return modifications_; }
+  [[nodiscard]] const engine::Modifications& modifications() const { return modifications_; }
   [[nodiscard]] LockWaits& lock_waits() { return lock_waits_; }
   [[nodiscard]] CopiesBeside& copies() { return copies_; }
 
@@ -155,7 +154,7 @@ class Session final : public Calls {
   Lanes lanes_;
   Lease lease_;
   ClientState state_;
-  Modifications modifications_;
+  engine::Modifications modifications_;
   LockWaits lock_waits_;
   CopiesBeside copies_;
   Backchannel backchannel_;

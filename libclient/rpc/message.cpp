@@ -141,21 +141,24 @@ void begin_reply(xdr::Message& message, std::uint32_t xid, const ReplyHeader& ve
   }
 }
 
-Error refusal_error(const ReplyHeader& header, std::string operation, std::string peer) {
+Error refusal_error(const ReplyHeader& header, const Called& what, std::string operation, std::string peer) {
   const auto make = [&](int err, std::string text) {
     const ErrorKind kind = header.refusal == Refusal::undecodable ? ErrorKind::protocol : ErrorKind::server;
     return Error(kind, err, header.detail, std::move(operation), std::move(peer), std::move(text));
   };
   const std::string range = std::to_string(header.detail) + " to " + std::to_string(header.highest);
+  const std::string program = what.program;
+  const std::string version = std::to_string(what.version);
   switch (header.refusal) {
     case Refusal::program:
-      return make(EPROTONOSUPPORT,
-                  "this port serves RPC, but not NFS; give the server's NFS/RDMA port with port=");
+      return make(EPROTONOSUPPORT, "this port serves RPC, but not " + program +
+                                       "; give the server's NFS/RDMA port with port=");
     case Refusal::version:
-      return make(EPROTONOSUPPORT,
-                  "the server speaks NFS versions " + range + " here, not 4; enable NFSv4 on the server");
+      return make(EPROTONOSUPPORT, "the server speaks " + program + " versions " + range + " here, not " +
+                                       version + "; choose one of those with vers=, or enable " + program +
+                                       "v" + version + " on the server");
     case Refusal::procedure:
-      return make(EOPNOTSUPP, "the server does not know COMPOUND; enable NFSv4 on the server");
+      return make(EOPNOTSUPP, "the server does not have this procedure of " + program + "v" + version);
     case Refusal::garbage_args:
       return make(
           EIO, "the server could not decode the request; please report this with a capture of the traffic");

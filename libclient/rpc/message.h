@@ -88,7 +88,12 @@ void begin_reply(xdr::Message& message, std::uint32_t xid, const ReplyHeader& ve
 
 inline constexpr std::uint32_t kAuthBadCred = 1, kAuthBadVerf = 3;  ///< auth_stat, RFC 5531 9
 
-/// The Error of a refusal, for `operation` at `peer`.
-Error refusal_error(const ReplyHeader& header, std::string operation, std::string peer);
+/// What was called, for messages.
+struct Called {
+  const char* program = "NFS";
+  std::uint32_t version = 0;
+};
+/// The Error of a refusal of `what`, for `operation` at `peer`. EPROTONOSUPPORT: it is not served there.
+Error refusal_error(const ReplyHeader& header, const Called& what, std::string operation, std::string peer);
 
 }  // namespace nfsrdma::rpc

@@ -111,7 +111,7 @@ void run_load(const load_options& options) {
   }
 
   const nfsrdma::Info info = (*client)->info();
-  load_report(run.get(), kTool, ("NFSv4." + std::to_string(info.minor_version) + "/RDMA").c_str());
+  load_report(run.get(), kTool, ("NFSv" + info.version + "/RDMA").c_str());
   if (auto done = (*file)->close(); !done) die(done.error());
 }
 

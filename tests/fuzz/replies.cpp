@@ -228,7 +228,7 @@ void check_rpc_header(fuzz::ConstOctets bytes) {
   if (header.refusal == rpc::Refusal::none) {
     FUZZ_CHECK(in.ok() && bytes.size() - in.remaining() >= rpc::kReplyHeaderSize);
   } else {
-    FUZZ_CHECK(!rpc::refusal_error(header, "operation", "peer").text().empty());
+    FUZZ_CHECK(!rpc::refusal_error(header, {"NFS", 4}, "operation", "peer").text().empty());
   }
 }
 

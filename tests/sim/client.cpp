@@ -2,6 +2,7 @@
 
 #include "security/sys.h"
 #include "sim/server.h"
+#include "support/fixed_roots.h"
 
 namespace nfsrdma::sim {
 namespace {
@@ -51,6 +52,7 @@ connect::Surroundings SimClient::surroundings(Network& network, Host& host, Seal
   out.process = "1";
   out.dial = network.dialer(host);
   out.owner_id = owner(host);
+  out.roots = std::make_shared<testing::FixedRoots>();
   if (sealing) {
     const auto root = std::make_shared<security::Sys>(host.name(), security::Identity());
     out.flavor = std::make_shared<testing::ToyFlavor>(*sealing, host.loop().random<std::uint64_t>(), root);

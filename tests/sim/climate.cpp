@@ -33,6 +33,7 @@ constexpr std::array kKinds{
     Kind{"connections", [](Climate& c) { c.connections = 1; }},
     Kind{"program", [](Climate& c) { c.program = false; }},
     Kind{"sealing", [](Climate& c) { c.service = 0; }},
+    Kind{"versions", [](Climate& c) { c.version = 4; }},
     Kind{"teams", [](Climate& c) { c.teams = 0; }},
 };
 
@@ -65,12 +66,25 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
   // Not from the numbers of what was there before: the other worlds stay as they are.
   Random aside = random;
   if (aside.one_in(4)) service = static_cast<std::uint32_t>(aside.between(1, 3));
+  draw_version(aside);
   for (std::size_t at = 0; at < without.size();) {
     const std::size_t end = std::min(without.find(',', at), without.size());
     drop(without.substr(at, end - at));
     at = end + 1;
   }
+  if (version != 4) {
+    // What NFSv3 does not promise: locks, and files that outlive their last name on the server while another
+    // client has them open. Its mount service has the exports, of which these worlds have one.
+    teams = 0;
+    exports = 0;
+    forget_every = recall_every = {};
+  }
   if (teams == 0) kill_every = {};
+}
+
+void Climate::draw_version(Random random) {
+  constexpr unsigned kOneIn = 4;
+  if (random.one_in(kOneIn)) version = 3;
 }
 
 void Climate::draw(Random& random) {
@@ -114,6 +128,7 @@ bool Climate::leases_end() const {
 std::string Climate::text() const {
   std::string out = std::to_string(clients) + " clients with " + std::to_string(workers) + " workers and " +
                     std::to_string(connections) + " connections each" + (far ? ", far away" : "");
+  if (version != 4) out += ", NFSv" + std::to_string(version);
   if (service != 0) out += ", protected by service " + std::to_string(service);
   if (program) out += ", a program";
   if (exports != 0) out += ", " + std::to_string(exports) + " exports";

@@ -28,6 +28,7 @@ struct Climate {
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;
   bool wakes_late = false, habits = false, whims = false;
+  unsigned version = 4;       ///< of NFS
   std::uint32_t service = 0;  ///< that protects calls, by RPCSEC_GSS's numbers; 0: none does
   bool program = false;       ///< besides the mounts, one that uses the library
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
@@ -38,6 +39,7 @@ struct Climate {
 
  private:
   void draw(Random& random);
+  void draw_version(Random random);
   void drop(std::string_view kind);
 };
 

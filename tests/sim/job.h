@@ -23,6 +23,7 @@ struct Findings {
   std::vector<std::string> exports;  ///< names in the root
   bool disk_fills = false;           ///< ENOSPC and EDQUOT are answers to be expected
   bool leases_end = false;           ///< the outcome of a call may stay unknown
+  bool has_v42 = true;               ///< extended attributes, and space that is made and taken away
   bool clients_die = false;          ///< what a killed client had confirmed to nobody may be there, or not
   /// What the server has under a path.
   std::function<std::optional<std::string>(const std::string& path)> on_server;

@@ -31,7 +31,9 @@ class World {
       state.habits = testing::Habits::drawn(chance);
       state.clone_block = chance.coin() ? 4096 : 512;
       if (chance.percent(20)) state.first_seqid = ~0U - static_cast<std::uint32_t>(chance.below(20));
+      if (climate_.version == 3) state.habits.draw_v3(chance);
     }
+    findings_.has_v42 = climate_.version == 4;
     server_->state().lease = climate_.lease;
     if (climate_.service != 0) server_->responder().guard.demand();
     add_exports();
@@ -122,10 +124,17 @@ class World {
     return static_cast<testing::ToyService>(climate_.service);
   }
 
+  [[nodiscard]] Options quick_options() const {
+    Options out = SimClient::quick();
+    out.connections = climate_.connections;
+    out.version = climate_.version;
+    out.port_fixed = true;
+    return out;
+  }
+
   void add_program() {
     Host& host = add_host("program");
-    Options options = SimClient::quick();
-    options.connections = climate_.connections;
+    const Options options = quick_options();
     program_ = std::make_unique<Program>(
         network_, host, *server_host_, options, sealing(), random_.next(), any_export(),
         options_.operations / (climate_.clients * climate_.workers) + 1, findings_);
@@ -140,8 +149,7 @@ class World {
 
   void add_client(unsigned number) {
     Host& host = add_host("client" + std::to_string(number + 1));
-    Options options = SimClient::quick();
-    options.connections = climate_.connections;
+    const Options options = quick_options();
     clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, options, sealing()));
     SimClient& client = *clients_.back();
     const unsigned each = options_.operations / (climate_.clients * climate_.workers) + 1;

@@ -297,6 +297,7 @@ async::Task<void> Worker::truncate() {
 
 /// A hole, or room behind the end.
 async::Task<void> Worker::change_holes() {
+  if (!findings_.has_v42) co_return;
   const std::string name = any_name();
   begin("change the holes of", name);
   const std::uint64_t inode = co_await find(name);
@@ -380,6 +381,7 @@ async::Task<void> Worker::copy() {
 }
 
 async::Task<void> Worker::xattr() {
+  if (!findings_.has_v42) co_return;
   const std::string name = any_name();
   begin("xattr of", name);
   const std::uint64_t inode = co_await find(name);

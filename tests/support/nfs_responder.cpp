@@ -23,8 +23,9 @@ struct Responder::Work {
   std::vector<Octets> fetched;  // one for each Read segment
   std::size_t to_fetch = 0;
   Octets inline_part;
-  Octets message;        // the whole RPC Call
-  std::size_t body = 0;  // where its COMPOUND starts
+  Octets message;                          // the whole RPC Call
+  std::size_t body = 0;                    // where its COMPOUND starts, or a procedure's arguments
+  std::optional<std::uint32_t> procedure;  // of NFSv3
   Principal who;
   std::optional<ToyGuard::Pass> pass;
   std::weak_ptr<Peer> peer;  // gone with its connection: what was begun is executed all the same
@@ -164,10 +165,11 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
         !in.opaque(400, verifier_body)) {
       return server.state.problem("an RPC header that is none");
     }
-    if (xid != work->header.rdma_xid || direction != 0 || rpc != 2 || program != NFS4_PROGRAM ||
-        version != 4) {
+    if (xid != work->header.rdma_xid || direction != 0 || rpc != 2 || program != NFS4_PROGRAM) {
       return server.state.problem("an RPC header with wrong values");
     }
+    if (version < server.lowest_version || version > server.highest_version) return refuse_version(work);
+    if (version == 3) work->procedure = procedure;
     server.credential.clear();
     add_words(server.credential, {flavor, static_cast<std::uint32_t>(body.size())});
     add_bytes(server.credential, body);
@@ -189,7 +191,11 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     work->who = Principal::of(server.credential);
     work->peer = weak_from_this();
     // Which operations are in it, for the tricks; execution decodes again.
-    ServerState::look(xdr::Decoder(ConstBytes(work->message).subspan(work->body)), work->seen);
+    if (work->procedure) {
+      work->seen.ops = {ServerState::operation_of(*work->procedure)};
+    } else {
+      ServerState::look(xdr::Decoder(ConstBytes(work->message).subspan(work->body)), work->seen);
+    }
     if (const auto trick = server.next_trick(work->seen, false)) {
       server.note(*work);
       if (*trick == Trick::drop_before) return drop();
@@ -204,6 +210,18 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     server.begin(work);
   }
 
+  /// PROG_MISMATCH.
+  void refuse_version(const std::shared_ptr<Work>& work) {
+    rdma_msg header;
+    header.rdma_xid = work->header.rdma_xid;
+    header.rdma_credit = server.credits;
+    header.rdma_writes = returned(work->header.rdma_writes, {});
+    header.has_rdma_reply = work->header.has_rdma_reply;
+    header.rdma_reply = work->header.rdma_reply;
+    for (RemoteSegment& one : header.rdma_reply) one.length = 0;
+    add_words(work->payload, {header.rdma_xid, 1, 0, 0, 0, 2, server.lowest_version, server.highest_version});
+    send(work, header);
+  }
   /// RDMA_ERROR, or an RPC Reply that says GARBAGE_ARGS.
   void refuse(const std::shared_ptr<Work>& work, Trick what) {
     rdma_msg header;
@@ -434,7 +452,12 @@ void Responder::begin(const std::shared_ptr<Work>& work) {
     return;
   }
   const ConstBytes body = ConstBytes(work->message).subspan(work->body);
-  work->execution = state.begin(body, work->message.size(), work->who, work->seen);
+  work->execution = work->procedure ? state.begin3(body, *work->procedure, work->who, work->seen)
+                                    : state.begin(body, work->message.size(), work->who, work->seen);
+  if (work->execution->stage == Execution::Stage::dropped) {
+    if (const auto peer = work->peer.lock()) --peer->unanswered;
+    return;
+  }
   if (work->execution->stage == Execution::Stage::parked) {
     parked_.push_back(work);
     return;

@@ -135,4 +135,15 @@ Habits Habits::drawn(Chance& chance) {
   return out;
 }
 
+void Habits::draw_v3(Chance& chance) {
+  constexpr unsigned kChange = 20;
+  // One that is slow and forgetful may execute a call again that was answered long ago, over what came after it:
+  // no client of NFSv3 can do anything about that.
+  if (chance.percent(kChange) && stall_percent == 0)
+    recent_calls = static_cast<std::uint32_t>(chance.below(64));
+  if (chance.percent(kChange)) untold_percent = static_cast<unsigned>(1 + chance.below(100));
+  creates_exclusively = !chance.percent(kChange);
+  lists_with_attributes = !chance.percent(kChange);
+}
+
 }  // namespace nfsrdma::testing

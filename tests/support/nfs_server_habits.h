@@ -111,6 +111,13 @@ struct Habits {
   bool knows_of_copies = true;              ///< OFFLOAD_STATUS and OFFLOAD_CANCEL
   std::uint32_t xattrs_at_once = ~0U;
 
+  // ---- NFSv3 (RFC 1813) ----
+  /// How many calls it remembers that must not be executed twice, until it restarts (4.8).
+  std::uint32_t recent_calls = 1024;
+  unsigned untold_percent = 0;  ///< with this chance attributes or a handle do not come along
+  bool creates_exclusively = true;
+  bool lists_with_attributes = true;  ///< READDIRPLUS
+
   // ---- time ----
   /// The execution of a COMPOUND takes a while with this chance; its slot is in use meanwhile.
   unsigned stall_percent = 0;
@@ -121,6 +128,8 @@ struct Habits {
   static Habits rfc_strict();
   /// One of the three, with some of its habits changed. What would make progress impossible is not drawn.
   static Habits drawn(Chance& chance);
+  /// Those of NFSv3.
+  void draw_v3(Chance& chance);
 };
 
 }  // namespace nfsrdma::testing

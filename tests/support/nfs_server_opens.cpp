@@ -257,6 +257,22 @@ nfsstat4 ServerState::create(Execution& at, const createhow4& how, Opening& open
   return NFS4_OK;
 }
 
+nfsstat4 ServerState::create_named(Execution& at, const std::string& name, const createhow4& how) {
+  Inode* directory = nullptr;
+  if (const auto bad = check_place(at, name, directory); bad != NFS4_OK) return bad;
+  Opening opening{.file = child(*directory, name),
+                  .directory = directory->id,
+                  .name = name,
+                  .how = &how,
+                  .made = false,
+                  .attrset = {}};
+  if (opening.file != nullptr && refuses(how, *opening.file)) return NFS4ERR_EXIST;
+  if (opening.file != nullptr && opening.file->type != NF4REG) return check_regular(*opening.file);
+  const nfsstat4 status = create(at, how, opening);
+  if (status == NFS4_OK) set_current(at, opening.file->id);
+  return status;
+}
+
 /// Share reservations (9.7). Whose lease has run out does not stand in anybody's way.
 nfsstat4 ServerState::check_share(const Execution& at, const OPEN4args& args, const Inode& inode,
                                   nfsstat4 conflict) {

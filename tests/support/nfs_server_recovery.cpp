@@ -144,6 +144,7 @@ void ServerState::restart(Instant::duration grace) {
   ++boot;
   clients.clear();
   sessions.clear();
+  recent_.clear();
   for (const auto& [number, one] : opens) doomed_.insert(one.inode);
   opens.clear();
   delegations.clear();

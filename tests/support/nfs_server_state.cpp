@@ -369,6 +369,7 @@ void ServerState::replay(Execution& at) {
 
 std::unique_ptr<Answer> ServerState::finish(Execution& run) {
   if (run.stage != Execution::Stage::ready) return std::move(run.answer);
+  if (run.procedure) return finish3(run);
   Encoder out(run.answer->message);
   for (; run.status == NFS4_OK && run.done < run.count; ++run.done) {
     std::uint32_t number = 0;

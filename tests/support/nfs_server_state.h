@@ -198,6 +198,14 @@ struct Answer {
 
 class ServerState;
 
+/// A call of NFSv3 that the server may be sent again (RFC 1813 4.8).
+struct Recent {
+  std::uint32_t xid = 0, procedure = 0;
+  Octets body;
+  std::optional<Octets> reply;  // none yet: it is being executed
+  [[nodiscard]] bool same(const Recent& other) const;
+};
+
 /// One COMPOUND between begin() and finish(). Its bytes stay the caller's and outlive it.
 class Execution {
  public:
@@ -206,6 +214,7 @@ class Execution {
     answered,  ///< from the reply cache, or refused
     parked,    ///< its first execution is under way: begin() again when that one's slot is free
     ready,     ///< for finish()
+    dropped,   ///< NFSv3: its first execution is under way, and it gets no answer
   };
   Stage stage = Stage::ready;
   std::unique_ptr<Answer> answer;
@@ -231,6 +240,9 @@ class Execution {
   std::size_t largest = ~std::size_t{0};  // that the Reply may be, RPC header included
   nfs4::nfsstat4 too_large = nfs4::NFS4ERR_REP_TOO_BIG;
   std::uint64_t digest = 0;  // of what stands behind SEQUENCE
+  // ---- NFSv3 ----
+  std::optional<std::uint32_t> procedure;
+  std::optional<Recent> recent;
 };
 
 /// The operations that this server has.
@@ -290,6 +302,11 @@ class ServerState {
   /// `body` stands at the tag. Fills in what `seen` says of the COMPOUND; its connection is read.
   std::unique_ptr<Execution> begin(xdr::ConstBytes body, std::size_t request_size, const Principal& who,
                                    SeenCall& seen);
+  /// What a procedure of NFSv3 is among the operations that rules, tricks and counts go by.
+  static nfs4::nfs_opnum4 operation_of(std::uint32_t procedure);
+  /// The same for a procedure of NFSv3.
+  std::unique_ptr<Execution> begin3(xdr::ConstBytes body, std::uint32_t procedure, const Principal& who,
+                                    SeenCall& seen);
   /// Executes what is left, and gives the answer. The slot is free then.
   std::unique_ptr<Answer> finish(Execution& run);
   /// Whether it is of a session that is gone: it is never executed, and has to be begun again to be answered.
@@ -300,7 +317,9 @@ class ServerState {
   Chance chance;
   std::uint32_t slots = 64, max_request = 2U << 20, max_response = 2U << 20, max_operations = 64,
                 newest_minor = 2;
-  std::uint32_t lease = 90;  // seconds
+  std::uint32_t lease = 90;                 // seconds
+  std::uint32_t largest_io = 1U << 20;      // FSINFO's rtmax and wtmax
+  std::uint64_t largest_file = 1ULL << 32;  // and maxfilesize
   /// Owners of clients some of whose state was taken from them: a lease ran out, a grace period passed
   /// without them, a delegation was not returned in time.
   std::set<Octets> lost_state;
@@ -417,6 +436,15 @@ class ServerState {
   [[nodiscard]] bool is_open(std::uint64_t inode) const;
   void erase_open(std::uint64_t number);
 
+  // nfs_server_v3.cpp
+  struct Run3;
+  template <class P>
+  bool procedure3(Execution& at);
+  std::unique_ptr<Answer> finish3(Execution& run);
+  void remember(const Recent& call);
+  /// CREATE of a regular file in the current directory (nfs_server_opens.cpp); it is the current object then.
+  nfs4::nfsstat4 create_named(Execution& at, const std::string& name, const nfs4::createhow4& how);
+
   // nfs_server_data.cpp
   nfs4::nfsstat4 make_room(Inode& inode, std::uint64_t end, bool unstable, std::uint64_t& most);
   void put(const Principal& who, Inode& inode, std::uint64_t offset, std::string_view data, bool stable);
@@ -461,6 +489,7 @@ class ServerState {
   bool grace_is_open_ = false;
   std::uint64_t verifier_ = 0;    // counts failures of storage
   std::set<unsigned> ended_;      // connections
+  std::deque<Recent> recent_;     // calls of NFSv3, the oldest first
   std::set<Octets> recorded_;     // on stable storage: owners that may have state
   std::set<Octets> may_reclaim_;  // in this grace period
   std::map<Octets, std::map<std::uint64_t, std::uint32_t>> opened_before_;  // the last boot's: owner → inodes

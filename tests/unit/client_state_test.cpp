@@ -2,8 +2,8 @@
 // waits, changes.
 #include "nfs4/client_state.h"
 
+#include "engine/modifications.h"
 #include "nfs4/lock_waits.h"
-#include "nfs4/modifications.h"
 #include "support/scripted_calls.h"
 
 namespace nfsrdma {
@@ -213,14 +213,14 @@ TEST_CASE("lock waits: a lock owner's number is read from its own client's names
 }
 
 TEST_CASE("modifications: a call counts when it begins and when it ends") {
-  Modifications modifications;
+  engine::Modifications modifications;
   const nfs_fh4 file = file_handle(1);
   Changes changes;
   changes.handle = hash_of(file);
   const auto before = modifications.of(file);
   std::uint64_t meanwhile = 0;
   {
-    const Modifications::Scope scope(modifications, changes);
+    const engine::Modifications::Scope scope(modifications, changes);
     meanwhile = modifications.of(file);
     CHECK(meanwhile != before);
   }
@@ -228,14 +228,14 @@ TEST_CASE("modifications: a call counts when it begins and when it ends") {
   changes.handle = hash_of(file) + 1;  // another file's
   const auto now = modifications.of(file);
   {
-    const Modifications::Scope scope(modifications, changes);
+    const engine::Modifications::Scope scope(modifications, changes);
   }
   CHECK(modifications.of(file) == now);
   changes.handle.reset();
   changes.any = true;
   const auto only = modifications.after_call(file);
   {
-    const Modifications::Scope scope(modifications, changes);
+    const engine::Modifications::Scope scope(modifications, changes);
     CHECK(modifications.of(file) != only);
   }
   CHECK(modifications.of(file) == only);

@@ -43,6 +43,11 @@ TEST_CASE("mount options: what each sets") {
   CHECK(with("retrans=5")->retrans == 5);
   CHECK(with("minorversion=1")->target.options.minor_version == 1);
   CHECK(with("vers=4.1")->target.options.minor_version_fixed);
+  CHECK(with("v3")->target.options.version == 3U);
+  CHECK(with("nfsvers=3,mountvers=3,mountport=635")->target.options.mount_port == 635);
+  CHECK(with("nolock")->local_posix);
+  CHECK(with("nolock")->local_flock);
+  CHECK_FALSE(with("nolock,lock")->local_posix);
   CHECK(with("rsize=64K")->target.options.rsize == 65536);
   CHECK(with("actimeo=7")->cache.directory_min.count() == 7);
   CHECK(with("acregmax=9")->cache.file_max.count() == 9);
@@ -74,7 +79,7 @@ TEST_CASE("mount options: an unknown one is refused by name, a wrong value with 
   CHECK(refusal("hard=1").find("takes no value") != std::string::npos);
   CHECK(refusal("acregmin=-1").find("seconds") != std::string::npos);
   CHECK(refusal("lookupcache=some").find("all, none or pos") != std::string::npos);
-  CHECK(refusal("vers=3").find("vers") != std::string::npos);
+  CHECK(refusal("vers=5").find("vers") != std::string::npos);
   CHECK(refusal("allow_other=1").find("allow_other") != std::string::npos);
 }
 

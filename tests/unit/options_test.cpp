@@ -62,6 +62,22 @@ TEST_CASE("options: vers=4 asks for the highest and lets the server choose") {
   CHECK_FALSE(o.minor_version_fixed);
 }
 
+TEST_CASE("options: versions") {
+  CHECK_FALSE(Options().version);  // the highest of all
+  Options o;
+  REQUIRE(o.set("vers", "4"));
+  CHECK(o.version == 4U);
+  REQUIRE(o.set_all("vers=4.2,vers=3,mounthost=there,mountport=635,mountproto=udp"));
+  CHECK(o.version == 3U);
+  CHECK_FALSE(o.minor_version_fixed);
+  CHECK_FALSE(o.port_fixed);
+  CHECK(o.mount_host == "there");
+  CHECK(o.mount_port == 635);
+  CHECK(o.mount_transport == "udp");
+  REQUIRE(o.set("port", "20049"));
+  CHECK(o.port_fixed);
+}
+
 TEST_CASE("options: durations take units") {
   Options o;
   REQUIRE(o.set("timeo", "45s"));
@@ -85,12 +101,13 @@ TEST_CASE("options: a wrong value is refused with what the option takes, and cha
                            "rsize=16777217", "rsize=17M",      "rsize=4294967296K",
                            "rsize=-1",       "rsize=1 ",       "rsize=K",
                            "port=0",         "port=65536",     "port=x",
-                           "vers=3",         "vers=4.0",       "fabric=ib",
+                           "vers=5",         "vers=4.0",       "fabric=ib",
                            "sec=krb5",       "sec=",           "crc=yes",
                            "uid=-1",         "uid=4294967295", "gid=root",
                            "timeo=0",        "timeo=s",        "timeo=99999999999999s",
                            "credits=0",      "credits",        "busy_poll=10001",
-                           "busy_poll=5us"}) {
+                           "busy_poll=5us",  "mountport=0",    "mountproto=rdma",
+                           "mounthost=",     "mounthost=a/b"}) {
     CAPTURE(item);
     Options o;
     const Status status = o.set_all(item);
@@ -99,6 +116,7 @@ TEST_CASE("options: a wrong value is refused with what the option takes, and cha
     CHECK(status.error().message().find(" takes ") != std::string::npos);
     CHECK(o.rsize == Options{}.rsize);
     CHECK(o.timeout == Options{}.timeout);
+    CHECK(o == Options());
   }
 }
 
@@ -111,7 +129,7 @@ TEST_CASE("options: empty items in a list are harmless, and what stands before a
 }
 
 TEST_CASE("options: the help names every option once") {
-  CHECK(option_help().size() == 14);
+  CHECK(option_help().size() == 17);
   for (const OptionHelp& help : option_help()) {
     Options o;
     const std::string text = message_of(o.set(help.name, "\x01"));

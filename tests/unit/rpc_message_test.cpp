@@ -134,14 +134,15 @@ TEST_CASE("rpc message: every refusal has an Error that names operation, peer an
       {Refusal::garbage_args, EIO},        {Refusal::system, EIO},
       {Refusal::rpc_version, EPROTO},      {Refusal::authentication, EACCES}};
   for (const auto& [refusal, number] : expected) {
-    const Error error = refusal_error({refusal, 2, 3}, "OPEN", "server");
+    const Error error = refusal_error({refusal, 2, 3}, {"NFS", 4}, "OPEN", "server");
     CAPTURE(error.text());
     CHECK(error.errno_value() == number);
     CHECK(error.text().starts_with("server: OPEN: "));
     CHECK(error.message().size() > 20);
     CHECK(error.kind() == (refusal == Refusal::undecodable ? ErrorKind::protocol : ErrorKind::server));
   }
-  CHECK(refusal_error({Refusal::version, 2, 3}, "", "").message().find("2 to 3") != std::string::npos);
+  CHECK(refusal_error({Refusal::version, 2, 3}, {"NFS", 4}, "", "").message().find("2 to 3") !=
+        std::string::npos);
 }
 
 // ---- the side that answers ----

@@ -61,8 +61,10 @@ struct Info {
   bool remote_invalidation = false;                       ///< agreed on by both sides' private data
   bool invalidation_offered = false;                      ///< by ours: a server may invalidate our handles
   std::uint32_t credits_wanted = 0, credits_granted = 0;
-  unsigned minor_version = 0;
-  std::uint32_t slots = 0;
+  std::string version;         ///< of NFS: "4.2", "3"
+  unsigned minor_version = 0;  ///< of version 4
+  std::string ping_call;       ///< what Client::ping() asks the server
+  std::uint32_t slots = 0;     ///< calls under way at most
   std::uint32_t max_request = 0, max_response = 0, max_response_cached = 0, max_operations = 0;
   std::uint32_t rsize = 0, wsize = 0;
   std::uint32_t lease_seconds = 0;
@@ -119,5 +121,14 @@ class NFSRDMA_API Client : public Names {
  protected:
   Client() = default;
 };
+
+/// What a server exports by NFSv3 and NFSv2.
+struct Export {
+  std::string path;
+  std::vector<std::string> clients;  ///< for whom, as the server says it; none: for everybody
+};
+/// Asks the server's mount service, as showmount -e does; NFS need not be served. The target's path does not
+/// matter, its options mounthost, mountport, mountproto and connect_timeout do. `interrupt`: as above. Any thread.
+NFSRDMA_API Result<std::vector<Export>> list_exports(const Target& target, int interrupt = -1);
 
 }  // namespace nfsrdma

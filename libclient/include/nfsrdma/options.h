@@ -27,9 +27,16 @@ enum class Crc : unsigned char {
 };
 
 struct Options {
-  unsigned minor_version = 2;        ///< `vers=4.2` or `4.1`; the highest that the server takes where not set
-  bool minor_version_fixed = false;  ///< vers= was given: do not fall back
+  /// `vers=`: 4 or 3. The highest that the server speaks where it is not set.
+  std::optional<unsigned> version;
+  unsigned minor_version = 2;        ///< of version 4: the highest that is tried
+  bool minor_version_fixed = false;  ///< `vers=4.1` or `4.2`: no other
   std::uint16_t port = 20049;        ///< RFC 8267 6
+  bool port_fixed = false;           ///< port= was given: the server's rpcbind is not asked (version 3)
+  // ---- version 3: its MOUNT protocol ----
+  std::string mount_host;        ///< `mounthost`: where mountd runs; empty: on the server
+  std::uint16_t mount_port = 0;  ///< `mountport`; 0: as rpcbind says
+  std::string mount_transport;   ///< `mountproto`: "tcp" or "udp"; empty: whichever is served
   Fabric fabric = Fabric::automatic;
   std::uint32_t rsize = 1U << 20;  ///< most bytes of one READ; lowered to what the server takes
   std::uint32_t wsize = 1U << 20;  ///< most bytes of one WRITE
@@ -43,6 +50,8 @@ struct Options {
   std::uint32_t connections = 1;  ///< `nconnect`: connections that share one session's calls
   /// On the verbs fabric: look for answers so long before sleeping, while there are any. 0: never.
   std::chrono::microseconds busy_poll{0};
+
+  friend bool operator==(const Options&, const Options&) = default;
 
   /// Sets one option from its text, as in "rsize=65536". An Error (usage) names the option and what it takes.
   NFSRDMA_API Status set(std::string_view name, std::string_view value);

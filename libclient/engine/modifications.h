@@ -11,20 +11,32 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
 
-#include "nfs4/compound.h"
+#include "engine/spot.h"
 
-namespace nfsrdma::nfs4 {
+namespace nfsrdma::engine {
+
+/// Whose attributes a call may change: those of regular files, as far as whoever keeps them must know.
+struct Changes {
+  bool any = false;                   ///< of a file that the call does not tell
+  std::optional<std::size_t> handle;  ///< hashed: of the file with this handle
+};
+inline std::size_t hash_of(const FileHandle& handle) {
+  return std::hash<std::string_view>()(handle.chars());
+}
 
 class Modifications {
  public:
   /// Changes with each call that may change the file's attributes, when it is begun and when it has ended.
-  [[nodiscard]] std::uint64_t of(const nfs_fh4& file) const {
+  [[nodiscard]] std::uint64_t of(const FileHandle& file) const {
     return any_ + by_hash_[hash_of(file) % by_hash_.size()];
   }
   /// What of() will be when one such call, begun now, has ended, if there is no other meanwhile: a Scope notes
   /// twice.
-  [[nodiscard]] std::uint64_t after_call(const nfs_fh4& file) const { return of(file) + 2; }
+  [[nodiscard]] std::uint64_t after_call(const FileHandle& file) const { return of(file) + 2; }
 
   /// A call, from before it is sent: counts at its beginning and at its end, since what was learnt in between
   /// may be of before.
@@ -49,4 +61,4 @@ class Modifications {
   std::array<std::uint64_t, 256> by_hash_{};
 };
 
-}  // namespace nfsrdma::nfs4
+}  // namespace nfsrdma::engine

@@ -1,0 +1,229 @@
+#include "aux/mountd.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "aux/rpcbind.h"
+
+namespace nfsrdma::aux {
+namespace {
+
+constexpr std::array<Transport, 2> kTransports{Transport::tcp, Transport::udp};
+
+std::vector<std::string> names_in(std::string_view path) {
+  std::vector<std::string> out;
+  while (!path.empty()) {
+    const std::size_t slash = std::min(path.find('/'), path.size());
+    if (slash != 0) out.emplace_back(path.substr(0, slash));
+    path.remove_prefix(std::min(slash + 1, path.size()));
+  }
+  return out;
+}
+
+bool begins_with(const std::vector<std::string>& names, const std::vector<std::string>& first) {
+  return first.size() <= names.size() && std::equal(first.begin(), first.end(), names.begin());
+}
+
+std::vector<std::string> first_of(const std::vector<std::string>& names, std::size_t count) {
+  return {names.begin(), names.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+Error refused(mountstat3 status, const std::string& server, const std::string& path) {
+  const auto make = [&](int errno_value, const char* text) {
+    return Error(ErrorKind::server, errno_value, status, "MNT", server + ":" + path, text);
+  };
+  switch (status) {
+    case MNT3ERR_PERM:
+    case MNT3ERR_ACCES:
+      return make(EACCES,
+                  "the server does not export this to this machine, or wants a privileged port (exports(5): "
+                  "insecure); `nfsrdma-cli exports` lists what it exports");
+    case MNT3ERR_NOENT:
+      return make(ENOENT,
+                  "there is no such directory on the server; `nfsrdma-cli exports` lists its exports");
+    case MNT3ERR_NOTDIR:
+      return make(ENOTDIR, "this is not a directory");
+    case MNT3ERR_NAMETOOLONG:
+      return make(ENAMETOOLONG, "the path is longer than the server's mount service takes");
+    case MNT3ERR_INVAL:
+      return make(EINVAL, "the server finds the path invalid");
+    case MNT3ERR_NOTSUPP:
+      return make(EOPNOTSUPP, "the server's mount service does not do this");
+    default:
+      return make(EIO, "the server's mount service failed; its log says more");
+  }
+}
+
+/// Whether a shorter path may be exported.
+bool may_be_shorter(const Error& error) {
+  const int why = error.errno_value();
+  return error.kind() == ErrorKind::server &&
+         (why == EACCES || why == ENOENT || why == ENOTDIR || why == ENAMETOOLONG);
+}
+
+}  // namespace
+
+std::string path_of(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += "/" + name;
+  return out.empty() ? "/" : out;
+}
+
+// ---- reaching it ----
+
+async::Task<Result<Remote>> Mountd::reach_over(Transport transport, const rpc::Address& address,
+                                               async::TimePoint deadline) {
+  std::uint16_t port = options_.port;
+  if (port == 0) {
+    const Service service{kMountProgram, 3, transport == Transport::tcp ? Wire::tcp : Wire::udp};
+    auto found = co_await find_port(loop_, address, options_.server, service, deadline);
+    if (!found) co_return found.error();
+    if (!*found) {
+      co_return Error(ErrorKind::server, EPROTONOSUPPORT, "MNT", options_.server,
+                      "the server's rpcbind knows no mount service of version 3; is mountd running there? "
+                      "Give its port with mountport= if it is not registered");
+    }
+    port = **found;
+  }
+  co_return Remote{with_port(address, port), options_.server, transport};
+}
+
+/// Finds mountd once.
+async::Task<Status> Mountd::reach() {
+  if (remote_) co_return Status();
+  const auto deadline = loop_.now() + options_.timeout;
+  std::optional<Error> first;
+  for (const rpc::Address& address : options_.addresses) {
+    for (const Transport transport : kTransports) {
+      if (options_.transport && *options_.transport != transport) continue;
+      auto found = co_await reach_over(transport, address, deadline);
+      if (found) {
+        remote_ = std::move(*found);
+        co_return Status();
+      }
+      if (!first) first = found.error();
+      // Nobody is there whom one could ask over another transport.
+      if (found.error().kind() == ErrorKind::connection) break;
+    }
+  }
+  if (first) co_return *first;
+  co_return Error(ErrorKind::connection, EHOSTUNREACH, "MNT", options_.server, "the server has no address");
+}
+
+template <class P>
+async::Task<Result<typename P::Res>> Mountd::ask(typename P::Args args) {
+  if (auto there = co_await reach(); !there) co_return there.error();
+  auto answer =
+      co_await call<P>(loop_, *remote_, options_.identity, std::move(args), loop_.now() + options_.timeout);
+  // It may have got another port since.
+  if (!answer && answer.error().kind() == ErrorKind::connection) remote_.reset();
+  co_return answer;
+}
+
+// ---- what it knows ----
+
+async::Task<Result<std::vector<Export>>> Mountd::exports() {
+  auto answer = co_await ask<EXPORT3>(xdr::Void());
+  if (!answer) co_return answer.error();
+  std::vector<Export> out;
+  for (exportnode& node : answer->list.value) {
+    Export& one = out.emplace_back();
+    one.path = std::move(node.ex_dir.value);
+    for (groupnode& group : node.ex_groups.value) one.clients.push_back(std::move(group.gr_name.value));
+  }
+  co_return std::move(out);
+}
+
+async::Task<Result<engine::FileHandle>> Mountd::mount(Names names) {
+  if (const auto known = mounted_.find(names); known != mounted_.end()) co_return known->second;
+  dirpath args;
+  args.path.value = path_of(names);
+  const std::string path = args.path.value;
+  auto answer = co_await ask<MNT3>(std::move(args));
+  if (!answer) co_return answer.error();
+  const mountres3_ok* ok = answer->get<MNT3_OK>();
+  if (ok == nullptr) co_return refused(answer->tag(), options_.server, path);
+  engine::FileHandle handle;
+  handle.length = ok->fhandle.length;
+  std::copy_n(ok->fhandle.bytes.begin(), handle.length, handle.bytes.begin());
+  mounted_.emplace(std::move(names), handle);
+  co_return handle;
+}
+
+/// Asks for the exports once.
+async::Task<Status> Mountd::list() {
+  if (listed_) co_return Status();
+  auto all = co_await exports();
+  if (!all) co_return all.error();
+  listed_.emplace();
+  for (const Export& one : *all) listed_->push_back(names_in(one.path));
+  co_return Status();
+}
+
+/// How many of the names may lead to an export, the most likely first.
+std::vector<std::size_t> Mountd::candidates(const Names& names) const {
+  std::vector<std::size_t> out;
+  if (!listed_) {
+    for (std::size_t count = names.size() + 1; count-- > 0;) out.push_back(count);
+    return out;
+  }
+  for (const Names& one : *listed_) {
+    if (begins_with(names, one)) out.push_back(one.size());
+  }
+  std::ranges::sort(out, std::greater<>());
+  // It may export more than it lists.
+  if (out.empty()) out.push_back(names.size());
+  return out;
+}
+
+async::Task<Result<engine::Root>> Mountd::find(Names names) {
+  // Without a list all is tried.
+  const bool is_listed = (co_await list()).has_value();
+  if (is_listed) {
+    const bool below =
+        std::ranges::any_of(*listed_, [&](const Names& one) { return begins_with(names, one); });
+    const bool above =
+        std::ranges::any_of(*listed_, [&](const Names& one) { return begins_with(one, names); });
+    if (above && !below) co_return engine::Root{{}, names.size()};
+  }
+  std::optional<Error> first;
+  const std::vector<std::size_t> counts = candidates(names);
+  for (const std::size_t count : counts) {
+    auto handle = co_await mount(first_of(names, count));
+    if (handle) co_return engine::Root{*handle, count};
+    if (!first) first = handle.error();
+    if (!may_be_shorter(handle.error())) break;
+  }
+  co_return *first;
+}
+
+async::Task<Result<std::vector<std::string>>> Mountd::towards_exports(Names names) {
+  if (auto done = co_await list(); !done) co_return done.error();
+  std::vector<std::string> out;
+  for (const Names& one : *listed_) {
+    if (one.size() > names.size() && begins_with(one, names)) out.push_back(one[names.size()]);
+  }
+  std::ranges::sort(out);
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  co_return std::move(out);
+}
+
+void Mountd::forget(const engine::FileHandle& root) {
+  std::erase_if(mounted_, [&root](const auto& one) { return one.second == root; });
+  listed_.reset();
+}
+
+async::Task<void> Mountd::unmount(async::TimePoint deadline) {
+  const auto all = std::exchange(mounted_, {});
+  for (const auto& [names, handle] : all) {
+    dirpath args;
+    args.path.value = path_of(names);
+    if (!remote_ || loop_.now() >= deadline) co_return;
+    auto done = co_await call<UMNT3>(loop_, *remote_, options_.identity, std::move(args), deadline);
+    if (!done && done.error().kind() == ErrorKind::connection) co_return;
+  }
+}
+
+}  // namespace nfsrdma::aux

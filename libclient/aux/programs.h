@@ -1,0 +1,111 @@
+// The wire types of the programs beside NFS that a client of NFSv3 and v2 needs (they go over TCP or UDP, RFC 8267
+// 3.1.1): rpcbind (RFC 1833), MOUNT (RFC 1813 appendix I, RFC 1094 appendix A). Names and numbers are the
+// specifications'; what they leave unbounded has a cap here.
+//
+// Thread-safety: values without shared state.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "xdr/procedure.h"
+#include "xdr/xdr.h"
+
+namespace nfsrdma::aux {
+
+using xdr::Procedure;
+
+// ---- rpcbind: version 2 is the portmapper, 3 and 4 know transports by name ----
+
+inline constexpr std::uint32_t kRpcbindProgram = 100000;
+inline constexpr std::uint16_t kRpcbindPort = 111;
+
+struct mapping {
+  std::uint32_t prog = 0, vers = 0;
+  std::uint32_t prot = 0;  ///< IPPROTO_TCP or IPPROTO_UDP
+  std::uint32_t port = 0;
+};
+struct pmap_port {
+  std::uint32_t port = 0;  ///< 0: not registered
+};
+struct PMAP_GETPORT : Procedure<kRpcbindProgram, 2, 3, mapping, pmap_port> {
+  static constexpr const char* name = "PMAPPROC_GETPORT";
+};
+
+struct rpcb {
+  std::uint32_t r_prog = 0, r_vers = 0;
+  xdr::String<64> r_netid, r_addr, r_owner;
+};
+struct rpcblist {
+  xdr::List<rpcb> list;
+};
+struct RPCB3_DUMP : Procedure<kRpcbindProgram, 3, 4, xdr::Void, rpcblist> {
+  static constexpr const char* name = "RPCBPROC_DUMP";
+};
+struct RPCB4_DUMP : Procedure<kRpcbindProgram, 4, 4, xdr::Void, rpcblist> {
+  static constexpr const char* name = "RPCBPROC_DUMP";
+};
+
+// ---- MOUNT ----
+
+inline constexpr std::uint32_t kMountProgram = 100005;
+inline constexpr std::uint64_t kMountPath = 1024;  ///< MNTPATHLEN
+inline constexpr std::uint64_t kMountName = 255;   ///< MNTNAMLEN
+
+enum mountstat3 : std::uint32_t {
+  MNT3_OK = 0,
+  MNT3ERR_PERM = 1,
+  MNT3ERR_NOENT = 2,
+  MNT3ERR_IO = 5,
+  MNT3ERR_ACCES = 13,
+  MNT3ERR_NOTDIR = 20,
+  MNT3ERR_INVAL = 22,
+  MNT3ERR_NAMETOOLONG = 63,
+  MNT3ERR_NOTSUPP = 10004,
+  MNT3ERR_SERVERFAULT = 10006,
+};
+
+struct dirpath {
+  xdr::String<kMountPath> path;
+};
+struct mountres3_ok {
+  xdr::ShortOpaque<64> fhandle{};
+  xdr::Array<std::uint32_t, 64> auth_flavors{};
+};
+using mountres3 = xdr::Union<mountstat3, xdr::On<MNT3_OK, mountres3_ok>, xdr::Otherwise<>>;
+
+struct groupnode {
+  xdr::String<kMountName> gr_name;
+};
+struct exportnode {
+  xdr::String<kMountPath> ex_dir;
+  xdr::List<groupnode> ex_groups;
+};
+struct exports {
+  xdr::List<exportnode> list;
+};
+struct mountbody {
+  xdr::String<kMountName> ml_hostname;
+  xdr::String<kMountPath> ml_directory;
+};
+struct mountlist {
+  xdr::List<mountbody> list;
+};
+
+/// Of version 3; 1 has the same numbers, and another answer to MNT.
+struct MNT3 : Procedure<kMountProgram, 3, 1, dirpath, mountres3> {
+  static constexpr const char* name = "MNT";
+};
+struct DUMP3 : Procedure<kMountProgram, 3, 2, xdr::Void, mountlist> {
+  static constexpr const char* name = "DUMP";
+};
+struct UMNT3 : Procedure<kMountProgram, 3, 3, dirpath, xdr::Void> {
+  static constexpr const char* name = "UMNT";
+};
+struct EXPORT3 : Procedure<kMountProgram, 3, 5, xdr::Void, exports> {
+  static constexpr const char* name = "EXPORT";
+};
+
+}  // namespace nfsrdma::aux

@@ -1,0 +1,211 @@
+#include "aux/remote.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <rpc/rpc.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "fabric/address.h"
+
+namespace nfsrdma::aux {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Lists of exports and of mounts have no bound of their own.
+constexpr std::size_t kMostResults = 4U << 20;
+constexpr unsigned kDatagram = 8800;
+/// A datagram or its answer may get lost: it is sent again so soon, and then twice as late each time.
+constexpr timeval kFirstAgain{1, 0};
+
+async::Clock::duration left(async::TimePoint deadline) {
+  return std::max(deadline - async::Clock::now(), async::Clock::duration::zero());
+}
+timeval to_timeval(async::Clock::duration time) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  return {us / 1000000, us % 1000000};
+}
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+// ---- what goes through libtirpc: bytes that are XDR already ----
+
+struct Raw {
+  std::vector<std::byte> bytes;
+};
+
+bool_t put_raw(XDR* xdrs, void* argument) {
+  auto& raw = *static_cast<Raw*>(argument);
+  if (xdrs->x_op != XDR_ENCODE) return TRUE;
+  return xdr_opaque(xdrs, reinterpret_cast<char*>(raw.bytes.data()), static_cast<u_int>(raw.bytes.size()));
+}
+
+/// All that is left of the record, word by word: where it ends the next word cannot be had.
+bool_t take_raw(XDR* xdrs, void* argument) {
+  auto& raw = *static_cast<Raw*>(argument);
+  if (xdrs->x_op != XDR_DECODE) return TRUE;
+  while (raw.bytes.size() < kMostResults) {
+    std::uint32_t word = 0;
+    if (xdr_uint32_t(xdrs, &word) == FALSE) return TRUE;
+    std::array<std::byte, 4> bytes{};
+    xdr::store_u32(bytes.data(), word);
+    raw.bytes.insert(raw.bytes.end(), bytes.begin(), bytes.end());
+  }
+  return FALSE;
+}
+
+struct DestroyClient {
+  void operator()(CLIENT* client) const { clnt_destroy(client); }
+};
+struct DestroyAuth {
+  void operator()(AUTH* auth) const { auth_destroy(auth); }
+};
+
+/// Servers mostly want the port of somebody privileged (exports(5): secure). Where there is none to be had an
+/// ordinary one has to do.
+void bind_low(int fd, int family) {
+  sockaddr_storage any{};
+  any.ss_family = static_cast<sa_family_t>(family);
+  (void)::bindresvport_sa(fd, reinterpret_cast<sockaddr*>(&any));
+}
+
+/// 0, or an errno.
+int connect_until(int fd, const rpc::Address& address, async::TimePoint deadline) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  (void)::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+  int result = ::connect(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.length);
+  if (result != 0 && errno == EINPROGRESS) {
+    pollfd one{fd, POLLOUT, 0};
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(deadline)).count();
+    if (::poll(&one, 1, static_cast<int>(ms)) <= 0) return ETIMEDOUT;
+    int why = 0;
+    socklen_t size = sizeof why;
+    (void)::getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size);
+    result = why;
+  } else if (result != 0) {
+    result = errno;
+  }
+  (void)::fcntl(fd, F_SETFL, flags);
+  return result;
+}
+
+Error failure(const Remote& remote, const RawCall& call, int errno_value, std::string text) {
+  return {ErrorKind::connection, errno_value, call.name,
+          fabric::peer_text(remote.address.storage, remote.server), std::move(text)};
+}
+
+Error not_reached(const Remote& remote, const RawCall& call, int errno_value) {
+  const bool silent = errno_value == ETIMEDOUT;
+  return failure(remote, call, errno_value,
+                 silent ? "no answer; a firewall may swallow what goes to this port"
+                        : std::string(std::strerror(errno_value)) + "; is the service running there?");
+}
+
+Error refused(const Remote& remote, const RawCall& call, CLIENT& client, clnt_stat status) {
+  rpc_err why{};
+  clnt_geterr(&client, &why);
+  const auto make = [&](int errno_value, std::string text) {
+    return Error(ErrorKind::server, errno_value, call.name,
+                 fabric::peer_text(remote.address.storage, remote.server), std::move(text));
+  };
+  switch (status) {
+    case RPC_TIMEDOUT:
+      return not_reached(remote, call, ETIMEDOUT);
+    case RPC_CANTSEND:
+    case RPC_CANTRECV:
+      return failure(remote, call, why.re_errno != 0 ? why.re_errno : ECONNRESET,
+                     std::string("the connection was lost: ") + std::strerror(why.re_errno));
+    case RPC_PROGUNAVAIL:
+      return make(EPROTONOSUPPORT, "the server does not have this service there");
+    case RPC_PROGVERSMISMATCH:
+      return make(EPROTONOSUPPORT, "the server speaks versions " + std::to_string(why.re_vers.low) + " to " +
+                                       std::to_string(why.re_vers.high) + " of this service, not " +
+                                       std::to_string(call.version));
+    case RPC_PROCUNAVAIL:
+      return make(EOPNOTSUPP, "the server does not have this procedure");
+    case RPC_AUTHERROR:
+      return make(EACCES, "the server refused the credential (auth_stat " +
+                              std::to_string(static_cast<int>(why.re_why)) + ")");
+    default:
+      return make(EIO, std::string("the call failed: ") + clnt_sperrno(status));
+  }
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> call_and_wait(const Remote& remote, const security::Identity& identity,
+                                             const RawCall& call, async::TimePoint deadline) {
+  const int family = remote.address.storage.ss_family;
+  const bool tcp = remote.transport == Transport::tcp;
+  // Before the client, which uses it until it is destroyed.
+  const Socket socket(::socket(family, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0));
+  if (socket.fd() < 0) return failure(remote, call, errno, std::string("no socket: ") + std::strerror(errno));
+  bind_low(socket.fd(), family);
+  if (const int why = connect_until(socket.fd(), remote.address, deadline); why != 0)
+    return not_reached(remote, call, why);
+  netbuf to{remote.address.length, remote.address.length,
+            const_cast<sockaddr_storage*>(&remote.address.storage)};  // NOLINT: libtirpc only reads it
+  const std::unique_ptr<CLIENT, DestroyClient> client(
+      tcp ? clnt_vc_create(socket.fd(), &to, call.program, call.version, 0, 0)
+          : clnt_dg_create(socket.fd(), &to, call.program, call.version, kDatagram, kDatagram));
+  if (!client) return failure(remote, call, EIO, clnt_spcreateerror("no RPC client"));
+  if (!tcp) {
+    timeval again = kFirstAgain;
+    (void)clnt_control(client.get(), CLSET_RETRY_TIMEOUT, reinterpret_cast<char*>(&again));
+  }
+  char host[256] = "localhost";
+  (void)::gethostname(host, sizeof host - 1);
+  std::vector<gid_t> groups(identity.groups.begin(),
+                            identity.groups.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
+                                                          identity.groups.size(), NGRPS)));
+  const std::unique_ptr<AUTH, DestroyAuth> auth(
+      authunix_create(host, identity.uid, identity.gid, static_cast<int>(groups.size()), groups.data()));
+  if (auth) client->cl_auth = auth.get();
+  Raw arguments{call.arguments};
+  Raw results;
+  const clnt_stat status =
+      clnt_call(client.get(), call.procedure, reinterpret_cast<xdrproc_t>(&put_raw), &arguments,
+                reinterpret_cast<xdrproc_t>(&take_raw), &results, to_timeval(left(deadline)));
+  if (status != RPC_SUCCESS) return refused(remote, call, *client, status);
+  return std::move(results.bytes);
+}
+
+async::Task<Result<std::vector<std::byte>>> call_raw(async::Loop& loop, Remote remote,
+                                                     security::Identity identity, RawCall call,
+                                                     async::TimePoint deadline) {
+  using Bytes = Result<std::vector<std::byte>>;
+  const std::function<Bytes()> work = [remote, identity, call, deadline] {
+    return call_and_wait(remote, identity, call, deadline);
+  };
+  // The call ends by itself at the deadline, and says how.
+  auto done = co_await async::on_helper<Bytes>(loop, deadline + 1s, work);
+  if (!done) co_return not_reached(remote, call, ETIMEDOUT);
+  co_return std::move(*done);
+}
+
+Error undecodable(const RawCall& call, const Remote& remote) {
+  return {ErrorKind::protocol, EPROTO, call.name, fabric::peer_text(remote.address.storage, remote.server),
+          "the server's answer cannot be decoded; please report this with a capture of the traffic"};
+}
+
+}  // namespace nfsrdma::aux

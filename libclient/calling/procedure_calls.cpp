@@ -1,0 +1,134 @@
+#include "calling/procedure_calls.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "async/until.h"
+
+namespace nfsrdma::calling {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// As Linux has it for JUKEBOX at most.
+constexpr async::Clock::duration kFirstPause = 20ms, kMostPause = 5s;
+
+}  // namespace
+
+ProcedureCalls::ProcedureCalls(std::vector<rpc::Channel*> channels, CallOptions options)
+    : channels_(std::move(channels)), options_(std::move(options)), place_(channels_.front()->loop()) {}
+
+/// Among the calls under way.
+class ProcedureCalls::Place {
+ public:
+  explicit Place(ProcedureCalls& calls) : calls_(calls) { ++calls_.under_way_; }
+  ~Place() {
+    --calls_.under_way_;
+    calls_.place_.notify_one();
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  ProcedureCalls& calls_;
+};
+
+rpc::Channel& ProcedureCalls::route() const {
+  return **std::ranges::min_element(channels_, {}, [](const rpc::Channel* one) { return one->load(); });
+}
+
+ProcedureCalls::Request ProcedureCalls::begin(std::uint32_t program, std::uint32_t version,
+                                              std::uint32_t procedure, const Caller& caller) {
+  security::Voucher voucher = options_.flavor->vouch(caller);
+  Request out{.called = {program == rpc::kNfsProgram ? "NFS" : "NFSACL", version},
+              .what = "",
+              .idempotent = true,
+              .deadline = default_deadline(),
+              .message = channels_.front()->take_message(),
+              .protection = std::move(voucher.protection),
+              .results = {},
+              .size = {},
+              .pause = {kFirstPause, kMostPause}};
+  rpc::begin_call(out.message, program, version, procedure, voucher.credential);
+  out.size = reply_sizing::begin(voucher.credential.largest_reply_header() +
+                                 (out.protection ? out.protection->reply_growth() : 0));
+  return out;
+}
+
+/// Waits for a place among those under way.
+async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send(Request& request) {
+  const auto begun = loop().now();
+  if (under_way_ >= options_.most || place_.awaited()) {
+    ++counters_.slot_waits;
+    const bool in_time =
+        co_await async::until(place_, request.deadline, [this] { return under_way_ < options_.most; });
+    if (!in_time) {
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, request.what, server(),
+                      "no other call came to its end in time; the server is not answering");
+    }
+    counters_.slot_waited_us += static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(loop().now() - begun).count());
+  }
+  const Place place(*this);
+  co_return co_await send_once(request);
+}
+
+/// One xid: as often as it takes, until there is an answer or the deadline.
+async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send_once(Request& request) {
+  rpc::Channel& channel = route();
+  reply_sizing::ReplySize size = request.size;
+  rpcrdma::Call call;
+  call.message = std::move(request.message);
+  call.seal = request.protection.get();
+  call.results = request.results;
+  for (rpcrdma::ResultTarget& result : call.results) {
+    if (!request.protection || !request.protection->covers_data()) continue;
+    result.wanted_inline = true;
+    size.max_reduced = size.max_inline;
+  }
+  call.reply_max_inline = size.max_inline;
+  call.reply_max_reduced = size.max_reduced;
+  call.deadline = request.deadline;
+  rpc::Outcome outcome = co_await channel.call(std::move(call));
+  request.message = std::move(outcome.message);
+  engine::CallCounters& counted = counters_.of(request.what);
+  counted.ended(request.message, outcome);
+  if (outcome.failure != rpcrdma::Failure::none) {
+    if (outcome.sends != 0 && !request.idempotent) co_return in_doubt(request, *outcome.error);
+    co_return *outcome.error;
+  }
+  rpc::ReplyInHand reply(channel, std::move(*outcome.reply));
+  auto begun = reply.begin(request.protection.get(), request.called, request.what, server());
+  if (!begun) {
+    ++counted.refused;
+    // What was not believed may have been the answer to what was done.
+    if (begun.error().kind() == ErrorKind::protocol && !request.idempotent)
+      co_return in_doubt(request, begun.error());
+    co_return begun.error();
+  }
+  co_return std::move(reply);
+}
+
+/// The server has asked to wait: a pause, if there is time for it.
+async::Task<bool> ProcedureCalls::waits(Request& request) {
+  if (loop().now() + request.pause.next() >= request.deadline) co_return false;
+  co_await loop().sleep_for(request.pause.take());
+  co_return true;
+}
+
+Error ProcedureCalls::in_doubt(const Request& request, const Error& why) const {
+  return {ErrorKind::unknown_outcome,
+          why.errno_value(),
+          why.status(),
+          request.what,
+          server(),
+          why.message() + "; whether the server did it is not known: look before it is done again"};
+}
+
+Error ProcedureCalls::undecodable(const Request& request) const {
+  const Error why(ErrorKind::protocol, EPROTO, request.what, server(),
+                  "the server's answer cannot be decoded; please report this with a capture of the traffic");
+  return request.idempotent ? why : in_doubt(request, why);
+}
+
+}  // namespace nfsrdma::calling

@@ -1,0 +1,140 @@
+// Calls of one procedure each, over the NFS connection: NFSv3, NFSv2, NFSACL. NFSv4 has Session for it.
+//
+//     ProcedureCalls calls(channels, options);
+//     auto answer = co_await calls.call<proc::GETATTR>(caller, args);
+//     if (!answer) co_return answer.error();            // there is no answer that could be used
+//     switch (answer->res.tag()) …                      // what the server says
+//
+// A call stays on the connection that it was given to, and is sent again there with the same xid when it had to
+// be made anew, so that the server may know it again (RFC 1813 4.8: its duplicate request cache). Whether it
+// did, nobody tells: Answer::sends says that an answer may be that to a second execution.
+//
+// A server that asks to wait (JUKEBOX) is asked again, with a new xid, after pauses that grow.
+//
+// A call whose deadline passes while the server may have executed it ends with ErrorKind::unknown_outcome, if
+// executing it twice would do harm.
+//
+// Confined to the loop's thread. The Channels must outlive it, and it its tasks.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "async/backoff.h"
+#include "async/event.h"
+#include "async/task.h"
+#include "engine/statistics.h"
+#include "reply_sizing/reply_size.h"
+#include "rpc/reply.h"
+#include "security/flavor.h"
+
+namespace nfsrdma::calling {
+
+using security::Caller;
+
+struct CallOptions {
+  std::shared_ptr<security::Flavor> flavor;
+  std::chrono::milliseconds timeout{60000};
+  /// How long an operation is tried, where that is not `timeout`.
+  std::optional<std::chrono::milliseconds> patience;
+  std::uint32_t most = 64;  ///< calls under way at the same time; the others wait
+};
+
+/// The answer to one call. What `res` has of views lives as long as this does.
+template <class P>
+struct Answer {
+  rpc::ReplyInHand reply;
+  typename P::Res res{};
+  [[nodiscard]] std::uint32_t sends() const { return reply.sends(); }
+};
+
+class ProcedureCalls {
+ public:
+  ProcedureCalls(std::vector<rpc::Channel*> channels, CallOptions options);
+  ProcedureCalls(const ProcedureCalls&) = delete;
+  ProcedureCalls& operator=(const ProcedureCalls&) = delete;
+
+  /// `into`: where the data goes that may travel by itself, if the procedure brings some; as large as it may be.
+  /// `size`: of the largest result.
+  template <class P>
+  async::Task<Result<Answer<P>>> call(Caller caller, typename P::Args args, std::span<std::byte> into,
+                                      reply_sizing::ResultSize size);
+
+  [[nodiscard]] async::Loop& loop() { return channels_.front()->loop(); }
+  [[nodiscard]] const std::string& server() const { return channels_.front()->server(); }
+  [[nodiscard]] const engine::ServerCounters& counters() const { return counters_; }
+  [[nodiscard]] std::uint32_t most() const { return options_.most; }
+  [[nodiscard]] async::TimePoint default_deadline() {
+    return loop().now() + options_.patience.value_or(options_.timeout);
+  }
+
+ private:
+  class Place;
+  /// A Call while it is made, and made again.
+  struct Request {
+    rpc::Called called;
+    const char* what;
+    bool idempotent;
+    async::TimePoint deadline;
+    xdr::Message message;
+    std::unique_ptr<rpc::Protection> protection;
+    std::vector<rpcrdma::ResultTarget> results;
+    reply_sizing::ReplySize size;
+    async::Backoff pause;
+  };
+  Request begin(std::uint32_t program, std::uint32_t version, std::uint32_t procedure, const Caller& caller);
+  async::Task<Result<rpc::ReplyInHand>> send(Request& request);
+  async::Task<Result<rpc::ReplyInHand>> send_once(Request& request);
+  async::Task<bool> waits(Request& request);
+  [[nodiscard]] rpc::Channel& route() const;
+  [[nodiscard]] Error undecodable(const Request& request) const;
+  [[nodiscard]] Error in_doubt(const Request& request, const Error& why) const;
+  void end(Request& request) { channels_.front()->give_back(std::move(request.message)); }
+
+  const std::vector<rpc::Channel*> channels_;
+  const CallOptions options_;
+  engine::ServerCounters counters_;
+  std::uint32_t under_way_ = 0;
+  async::Event place_;  // one of them has ended
+};
+
+/// What a server says that is busy, in NFSv3 and in NFSACL of version 3 (RFC 1813 2.6: NFS3ERR_JUKEBOX).
+inline constexpr std::uint32_t kJukebox = 10008;
+
+template <class P>
+async::Task<Result<Answer<P>>> ProcedureCalls::call(Caller caller, typename P::Args args,
+                                                    std::span<std::byte> into,
+                                                    reply_sizing::ResultSize size) {
+  Request request = begin(P::program, P::version, P::number, caller);
+  request.what = P::name;
+  request.idempotent = P::idempotent;
+  reply_sizing::grow(request.size, size);
+  xdr::Encoder out(request.message);
+  xdr::encode(out, args);
+  if (size.eligible) request.results.push_back({into, false});
+  for (;;) {
+    auto reply = co_await send(request);
+    if (!reply) {
+      end(request);
+      co_return reply.error();
+    }
+    Answer<P> answer{std::move(*reply)};
+    xdr::Decoder& in = answer.reply.results();
+    const bool decoded = xdr::decode(in, answer.res) && in.finish();
+    bool again = false;
+    if constexpr (requires { answer.res.tag(); }) {
+      again = decoded && static_cast<std::uint32_t>(answer.res.tag()) == kJukebox;
+    }
+    if (again) again = co_await waits(request);
+    if (again) continue;
+    end(request);
+    if (!decoded) co_return undecodable(request);
+    co_return std::move(answer);
+  }
+}
+
+}  // namespace nfsrdma::calling

@@ -1,0 +1,126 @@
+// NFSv3: the root of what is asked for by MOUNT, and calls on all connections.
+#include <cerrno>
+#include <utility>
+
+#include "async/helper.h"
+#include "aux/mountd.h"
+#include "calling/procedure_calls.h"
+#include "connect/protocol.h"
+#include "connect/resolve.h"
+#include "engine/path.h"
+#include "nfs3/engine.h"
+
+namespace nfsrdma::connect {
+namespace {
+
+std::vector<rpc::Channel*> all_of(const Ground& ground) {
+  std::vector<rpc::Channel*> out;
+  out.reserve(ground.channels.size());
+  for (const auto& channel : ground.channels) out.push_back(channel.get());
+  return out;
+}
+
+calling::CallOptions call_options(const Ground& ground) {
+  const Options& options = ground.target.options;
+  return {ground.flavor, options.timeout, ground.patience,
+          most_calls(options, ground.channels.front()->established())};
+}
+
+}  // namespace
+
+aux::MountOptions mount_options(const Target& target, std::vector<rpc::Address> addresses) {
+  const Options& options = target.options;
+  aux::MountOptions out;
+  out.server = options.mount_host.empty() ? target.host : options.mount_host;
+  out.addresses = std::move(addresses);
+  out.port = options.mount_port;
+  if (!options.mount_transport.empty())
+    out.transport = options.mount_transport == "udp" ? aux::Transport::udp : aux::Transport::tcp;
+  out.timeout = options.connect_timeout;
+  out.identity = own_identity(options);
+  return out;
+}
+
+namespace {
+
+class Nfs3 final : public Protocol {
+ public:
+  explicit Nfs3(const Ground& ground)
+      : ground_(ground), calls_(all_of(ground), call_options(ground)), roots_(ground.surroundings.roots) {}
+
+  async::Task<Status> begin(async::TimePoint deadline) override {
+    if (auto done = co_await find_mountd(deadline); !done) co_return done;
+    engine_ = std::make_shared<nfs3::Nfs3Engine>(calls_, *roots_);
+    // Whether it speaks the version.
+    if (auto answered = co_await engine_->ping(); !answered) co_return answered;
+    for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
+      if (auto done = co_await ground_.channels[i]->connect(deadline); !done) co_return done;
+    }
+    auto path = engine::Path::parse(ground_.target.path);
+    if (!path) co_return path.error();
+    auto root = co_await roots_->find(path->names());
+    if (!root) {
+      // "/" stands for the server as a whole where it is no export: each path has a root of its own.
+      const bool whole = path->is_begin() && root.error().kind() == ErrorKind::server &&
+                         root.error().errno_value() != EPROTONOSUPPORT;
+      if (!whole) co_return root.error();
+      co_return Status();
+    }
+    if (root->handle.length == 0) co_return Status();  // above the exports
+    co_return co_await nfs3().learn_limits(root->handle);
+  }
+  async::Task<Status> close(async::TimePoint deadline) override {
+    if (mountd_ != nullptr) co_await mountd_->unmount(deadline);
+    co_return Status();
+  }
+
+  const std::shared_ptr<engine::Engine>& engine() const override { return engine_; }
+  std::size_t most_read() const override { return nfs3().limits().most_read; }
+  std::size_t most_written() const override { return nfs3().limits().most_written; }
+  std::chrono::seconds lease() const override { return std::chrono::hours(1); }
+
+  void describe(Info& out) const override {
+    out.version = "3";
+    out.ping_call = "NULL";
+    out.slots = calls_.most();
+    for (const auto& channel : ground_.channels) out.connections += channel->up() ? 1 : 0;
+  }
+
+ private:
+  async::Task<Status> find_mountd(async::TimePoint deadline) {
+    if (roots_) co_return Status();
+    const std::string& host = ground_.target.options.mount_host;
+    std::vector<rpc::Address> addresses = ground_.addresses;
+    if (!host.empty()) {
+      using Addresses = Result<std::vector<rpc::Address>>;
+      const std::function<Addresses()> work = [host, deadline] { return resolve(host, 0, deadline, -1); };
+      auto found = co_await async::on_helper<Addresses>(calls_.loop(), deadline, work);
+      if (!found) {
+        co_return Error(ErrorKind::timeout, ETIMEDOUT, "resolve", host,
+                        "the name service does not answer; give the mount service's address with mounthost=");
+      }
+      if (!*found) co_return found->error();
+      addresses = std::move(**found);
+    }
+    auto mountd =
+        std::make_shared<aux::Mountd>(calls_.loop(), mount_options(ground_.target, std::move(addresses)));
+    mountd_ = mountd.get();
+    roots_ = std::move(mountd);
+    co_return Status();
+  }
+  [[nodiscard]] nfs3::Nfs3Engine& nfs3() const { return static_cast<nfs3::Nfs3Engine&>(*engine_); }
+
+  const Ground ground_;
+  calling::ProcedureCalls calls_;
+  std::shared_ptr<engine::Roots> roots_;
+  aux::Mountd* mountd_ = nullptr;  // roots_, where it is one
+  std::shared_ptr<engine::Engine> engine_;
+};
+
+}  // namespace
+
+std::unique_ptr<Protocol> nfs3_protocol(const Ground& ground) {
+  return std::make_unique<Nfs3>(ground);
+}
+
+}  // namespace nfsrdma::connect

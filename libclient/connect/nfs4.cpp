@@ -1,0 +1,117 @@
+// NFSv4.1 and 4.2: a session on all connections.
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <utility>
+
+#include "connect/protocol.h"
+#include "nfs4/engine.h"
+#include "nfs4/session.h"
+
+namespace nfsrdma::connect {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// For the end of a session that could not be used.
+constexpr auto kFarewell = 2s;
+
+std::string random_hex(async::Loop& loop) {
+  std::array<char, 17> text{};
+  (void)std::snprintf(text.data(), text.size(), "%016" PRIx64, loop.random<std::uint64_t>());
+  return text.data();
+}
+
+nfs4::SessionOptions session_options(const Ground& ground) {
+  const Options& options = ground.target.options;
+  const Surroundings& surroundings = ground.surroundings;
+  rpc::Channel& channel = *ground.channels.front();
+  nfs4::SessionOptions out;
+  out.minor_version = options.minor_version;
+  out.minor_version_fixed = options.minor_version_fixed;
+  out.rsize = options.rsize;
+  out.wsize = options.wsize;
+  out.slots = most_calls(options, channel.established());
+  out.callback_slots = kCallbackSlots;
+  out.flavor = ground.flavor;
+  // RFC 8881 2.4: unique among clients. A Client is one of its own, and leaves nothing to reclaim.
+  out.owner_id = surroundings.owner_id;
+  if (out.owner_id.empty()) {
+    out.owner_id =
+        "nfsrdma " + surroundings.host + " " + surroundings.process + " " + random_hex(channel.loop());
+  }
+  // Another each time: of a client that is known already the server drops all that it had (18.35.4, case 5).
+  channel.loop().random(out.verifier);
+  out.timeout = options.timeout;
+  out.patience = ground.patience;
+  return out;
+}
+
+class Nfs4 final : public Protocol {
+ public:
+  explicit Nfs4(const Ground& ground)
+      : ground_(ground), session_(*ground.channels.front(), session_options(ground), ground.notices) {}
+
+  async::Task<Status> begin(async::TimePoint deadline) override {
+    auto begun = co_await begin_all(deadline);
+    // Not left to the lease, where there is one already.
+    if (!begun && session_.facts().slots != 0)
+      (void)co_await session_.close(session_.loop().now() + kFarewell);
+    co_return begun;
+  }
+  async::Task<Status> close(async::TimePoint deadline) override { return session_.close(deadline); }
+
+  const std::shared_ptr<engine::Engine>& engine() const override { return engine_; }
+  std::size_t most_read() const override { return session_.most_read(); }
+  std::size_t most_written() const override { return session_.most_written(); }
+  std::chrono::seconds lease() const override { return std::chrono::seconds(session_.facts().lease_seconds); }
+
+  void describe(Info& out) const override {
+    const nfs4::SessionFacts& session = session_.facts();
+    out.version = "4." + std::to_string(session.minor_version);
+    out.minor_version = session.minor_version;
+    out.ping_call = "SEQUENCE";
+    out.slots = session.slots;
+    out.max_request = session.max_request;
+    out.max_response = session.max_response;
+    out.max_response_cached = session.max_response_cached;
+    out.max_operations = session.max_operations;
+    out.lease_seconds = session.lease_seconds;
+    out.implementation_name = session.implementation_name;
+    out.implementation_domain = session.implementation_domain;
+    out.implementation_date = session.implementation_date;
+    out.server_owner = session.server_owner;
+    out.server_scope = session.server_scope;
+    out.client_id = session.client_id;
+    for (const std::byte b : session.session_id) {
+      out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4U];
+      out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
+    }
+    out.backchannel = session.backchannel;
+    out.connections = static_cast<std::uint32_t>(session_.lanes().usable());
+  }
+
+ private:
+  /// The session, on all connections, and the engine on it.
+  async::Task<Status> begin_all(async::TimePoint deadline) {
+    if (auto done = co_await session_.open(deadline); !done) co_return done;
+    for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
+      if (auto done = co_await session_.lanes().add(*ground_.channels[i], deadline); !done) co_return done;
+    }
+    engine_ = std::make_shared<nfs4::Nfs4Engine>(session_);
+    co_return Status();
+  }
+
+  const Ground ground_;
+  mutable nfs4::Session session_;
+  std::shared_ptr<engine::Engine> engine_;
+};
+
+}  // namespace
+
+std::unique_ptr<Protocol> nfs4_protocol(const Ground& ground) {
+  return std::make_unique<Nfs4>(ground);
+}
+
+}  // namespace nfsrdma::connect

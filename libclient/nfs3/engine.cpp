@@ -1,0 +1,310 @@
+#include "nfs3/engine.h"
+
+#include <cerrno>
+
+#include "nfs3/types/status.h"
+
+namespace nfsrdma::nfs3 {
+namespace {
+
+/// Between finding a name taken and finding it gone, how often.
+constexpr int kMostTries = 8;
+
+Status wrong_type(FileType type, const std::string& text) {
+  switch (type) {
+    case FileType::regular:
+      return {};
+    case FileType::directory:
+      return status_error(NFS3ERR_ISDIR, "open", text);
+    case FileType::symlink:
+      return Error(ErrorKind::server, ELOOP, "open", text, "this is a symbolic link");
+    default:
+      return Error(ErrorKind::server, EINVAL, "open", text, "this is no regular file");
+  }
+}
+
+Error no_locks(const std::string& path) {
+  return {ErrorKind::server, ENOLCK, "lock", path,
+          "locks of NFSv3 are not there yet; mount with vers=4.2 where the server speaks it"};
+}
+
+}  // namespace
+
+/// One open(2).
+class Nfs3Engine::Open final : public ServerFile {
+ public:
+  Open(Nfs3Engine& engine, std::shared_ptr<File> file, Access access)
+      : engine_(engine), file_(std::move(file)), access_(access) {
+    ++engine_.open_;
+  }
+  ~Open() override {
+    --engine_.open_;
+    if (file_->has_unstable_data()) engine_.beside_.spawn(commit_beside(file_));
+  }
+  Open(const Open&) = delete;
+  Open& operator=(const Open&) = delete;
+
+  Access access() const override { return access_; }
+  async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) override {
+    return file_->read(data, offset);
+  }
+  async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
+                                         std::uint64_t offset, Stability stability,
+                                         std::optional<Attributes>* after) override {
+    const auto how = stability == Stability::unstable ? writing::How::unstable : writing::How::file_sync;
+    return file_->write(data, std::move(memory), offset, how, after);
+  }
+  async::Task<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
+  bool has_unstable_data() const override { return file_->has_unstable_data(); }
+  async::Task<Result<Attributes>> attributes() override {
+    return engine_.attributes(file_->caller(), file_->handle());
+  }
+  async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t /*offset*/, bool /*hole*/) override {
+    co_return unsupported("SEEK", file_->path());
+  }
+  async::Task<Status> allocate(std::uint64_t /*offset*/, std::uint64_t /*length*/) override {
+    co_return unsupported("ALLOCATE", file_->path());
+  }
+  async::Task<Status> deallocate(std::uint64_t /*offset*/, std::uint64_t /*length*/) override {
+    co_return unsupported("DEALLOCATE", file_->path());
+  }
+
+  async::Task<Result<std::optional<LockHolder>>> test_lock(LockRequest /*request*/) override {
+    co_return no_locks(file_->path());
+  }
+  async::Task<Result<std::optional<LockHolder>>> lock(LockRequest /*request*/) override {
+    co_return no_locks(file_->path());
+  }
+  async::Task<Status> wait_for_lock(LockRequest /*request*/,
+                                    std::shared_ptr<locking::LockWait> /*cancelled*/) override {
+    co_return no_locks(file_->path());
+  }
+  async::Task<Status> unlock(std::uint64_t /*owner*/, LockRange /*range*/) override { co_return Status(); }
+  async::Task<Status> release_locks(std::uint64_t /*owner*/) override { co_return Status(); }
+  bool knows_owner(std::uint64_t /*owner*/) const override { return false; }
+
+  [[nodiscard]] const std::shared_ptr<File>& file() const { return file_; }
+
+ private:
+  static async::Task<void> commit_beside(std::shared_ptr<File> file) { (void)co_await file->commit(nullptr); }
+
+  Nfs3Engine& engine_;
+  const std::shared_ptr<File> file_;
+  const Access access_;
+};
+
+Nfs3Engine::Nfs3Engine(ProcedureCalls& calls, Roots& roots)
+    : Names(calls, roots), number_(calls.loop().random<std::uint64_t>()), beside_(calls.loop()) {}
+
+Nfs3Engine::~Nfs3Engine() = default;
+
+async::Task<Status> Nfs3Engine::ping() {
+  auto answer = co_await ask<proc::NULL3>(nullptr, xdr::Void());
+  if (!answer) co_return answer.error();
+  co_return Status();
+}
+
+async::Task<void> Nfs3Engine::forget_all() {
+  co_return;
+}
+
+// ---- files ----
+
+std::shared_ptr<writing::Openers> Nfs3Engine::openers_of(const FileHandle& handle) {
+  std::erase_if(openers_, [](const auto& one) { return one.second.expired(); });
+  std::weak_ptr<writing::Openers>& place = openers_[std::string(handle.chars())];
+  auto openers = place.lock();
+  if (!openers) place = openers = std::make_shared<writing::Openers>(all_, handle);
+  return openers;
+}
+
+ServerFileRef Nfs3Engine::opened(Caller caller, const FileHandle& handle, std::string label, Access access) {
+  const FileContext context{calls_, limits_, modifications_};
+  auto file =
+      std::make_shared<File>(context, std::move(caller), handle, std::move(label), openers_of(handle));
+  return std::make_shared<Open>(*this, std::move(file), access);
+}
+
+void Nfs3Engine::resized(const FileHandle& handle, std::uint64_t size) {
+  const auto at = openers_.find(handle.chars());
+  const auto openers = at == openers_.end() ? nullptr : at->second.lock();
+  // What one of them has replaced is replaced for all.
+  if (openers && !openers->data.empty()) openers->data.front()->replaced(size, ~std::uint64_t{0} - size);
+}
+
+async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHandle object,
+                                                           SetAttributes changes, ServerFileRef file) {
+  // Whoever has the file open for writing may cut it, whatever he may do otherwise.
+  if (file && changes.size) caller = static_cast<Open&>(*file).file()->caller();
+  if (changes.size && *changes.size > limits_.largest_file)
+    co_return status_error(NFS3ERR_FBIG, "SETATTR", "");
+  SETATTR3args args;
+  args.object = to_wire(object);
+  args.new_attributes = to_wire(changes);
+  std::optional<Attributes> after;
+  {
+    const engine::Modifications::Scope scope(modifications_,
+                                             {.any = false, .handle = engine::hash_of(object)});
+    auto answer = co_await ask<proc::SETATTR>(caller, args);
+    if (!answer) co_return answer.error();
+    const SETATTR3resok* ok = answer->res.get<NFS3_OK>();
+    if (ok == nullptr) co_return status_error(answer->res.tag(), "SETATTR", "");
+    after = to_public(ok->obj_wcc.after);
+  }
+  if (changes.size) resized(object, *changes.size);
+  if (after) co_return std::move(*after);
+  co_return co_await attributes(std::move(caller), object);
+}
+
+namespace {
+
+constexpr std::uint32_t kReads = ACCESS3_READ | ACCESS3_EXECUTE, kWrites = ACCESS3_MODIFY | ACCESS3_EXTEND;
+
+/// Who may run a program has to read it, and servers let him.
+bool is_granted(std::uint32_t rights, Access access) {
+  return (access == Access::write || (rights & kReads) != 0) &&
+         (access == Access::read || (rights & kWrites) == kWrites);
+}
+
+}  // namespace
+
+/// Whether the caller may, as the server says or has said; gives the file's attributes.
+async::Task<Result<Attributes>> Nfs3Engine::may_open(Caller caller, Object file, std::string label,
+                                                     Access access) {
+  std::optional<std::uint32_t> known;
+  if (file.attributes) known = rights_.of(file.handle, caller, file.attributes->change);
+  if (!known) {
+    ACCESS3args args;
+    args.object = to_wire(file.handle);
+    args.access = kReads | kWrites;
+    auto answer = co_await ask<proc::ACCESS>(caller, args);
+    if (!answer) co_return answer.error();
+    const ACCESS3resok* ok = answer->res.get<NFS3_OK>();
+    if (ok == nullptr) co_return status_error(answer->res.tag(), "open", label);
+    known = ok->access;
+    if (auto now = to_public(ok->obj_attributes)) {
+      rights_.learn(file.handle, caller, now->change, *known);
+      file.attributes = std::move(now);
+    }
+  }
+  if (!file.attributes) {
+    auto asked = co_await attributes(std::move(caller), file.handle);
+    if (!asked) co_return asked.error();
+    file.attributes = std::move(*asked);
+  }
+  if (auto right = wrong_type(file.attributes->type, label); !right) co_return right.error();
+  if (!is_granted(*known, access)) co_return status_error(NFS3ERR_ACCES, "open", label);
+  co_return std::move(*file.attributes);
+}
+
+async::Task<Result<Opened>> Nfs3Engine::open(Caller caller, FileHandle file, std::string label, Access access,
+                                             std::optional<Place> found_at) {
+  Object object{file, std::nullopt};
+  if (found_at) {
+    auto looked = co_await lookup(caller, found_at->directory, found_at->name, label);
+    const bool elsewhere =
+        looked ? !looked->object || looked->object->handle != file : looked.error().errno_value() == ESTALE;
+    if (elsewhere) co_return status_error(NFS3ERR_STALE, "open", label);
+    // Whoever got the file from somebody else may open it where he may not look around.
+    if (!looked && looked.error().errno_value() != EACCES) co_return looked.error();
+    if (looked) object.attributes = std::move(looked->object->attributes);
+  }
+  auto now = co_await may_open(caller, std::move(object), label, access);
+  if (!now) co_return now.error();
+  Opened out;
+  out.object = {file, std::move(*now)};
+  out.file = opened(std::move(caller), file, std::move(label), access);
+  co_return std::move(out);
+}
+
+async::Task<Result<Opened>> Nfs3Engine::open_existing(Caller caller, FileHandle directory, std::string name,
+                                                      std::string text, Access access, bool truncate) {
+  auto looked = co_await lookup(caller, directory, std::move(name), text);
+  if (!looked) co_return looked.error();
+  if (!looked->object) co_return status_error(NFS3ERR_NOENT, "open", text);
+  const FileHandle handle = looked->object->handle;
+  auto now = co_await may_open(caller, std::move(*looked->object), text, access);
+  if (!now) co_return now.error();
+  Opened out;
+  out.object = {handle, std::move(*now)};
+  out.directory = std::move(looked->directory);
+  out.file = opened(caller, handle, text, access);
+  if (truncate && out.object.attributes->size != 0) {
+    SetAttributes cut;
+    cut.size = 0;
+    auto done = co_await set_attributes(std::move(caller), handle, cut, out.file);
+    if (!done) co_return done.error();
+    out.object.attributes = std::move(*done);
+  }
+  co_return std::move(out);
+}
+
+/// CREATE that fails where the name is taken, and sets the mode at once.
+async::Task<Result<Made>> Nfs3Engine::create(Caller caller, FileHandle directory, std::string name,
+                                             std::string text, Creation creation) {
+  if (creation.exclusive) {
+    auto made = co_await create_exclusively(caller, directory, name, std::move(text), creation.mode);
+    if (made || made.error().status() != NFS3ERR_NOTSUPP) co_return made;
+  }
+  co_return co_await make_file(std::move(caller), directory, std::move(name), creation.mode);
+}
+
+/// The server knows the file again by the verifier, across its restarts, too. It keeps that in the times of the
+/// file, and sets no mode (RFC 1813 3.3.8).
+async::Task<Result<Made>> Nfs3Engine::create_exclusively(Caller caller, FileHandle directory,
+                                                         std::string name, std::string text,
+                                                         std::uint32_t mode) {
+  CREATE3args args;
+  loop().random(args.how.emplace<EXCLUSIVE>());
+  args.where.dir = to_wire(directory);
+  args.where.name.value = name;
+  auto answer = co_await ask<proc::CREATE>(caller, std::move(args));
+  if (!answer) co_return answer.error();
+  const made3resok* ok = answer->res.get<NFS3_OK>();
+  if (ok == nullptr) co_return status_error(answer->res.tag(), "CREATE", text);
+  auto out = co_await made(caller, directory, std::move(name), *ok, std::move(text));
+  if (!out) co_return out.error();
+  SetAttributes changes;
+  changes.mode = mode & 07777U;
+  changes.accessed_now = changes.modified_now = true;
+  auto now = co_await set_attributes(std::move(caller), out->object.handle, changes, nullptr);
+  if (!now) co_return now.error();
+  out->object.attributes = std::move(*now);
+  co_return out;
+}
+
+async::Task<Result<Opened>> Nfs3Engine::open_at(Caller caller, Spot spot, std::string name, Access access,
+                                                std::optional<Creation> creation) {
+  const std::string text = spot.text(name);
+  auto directory = co_await handle_of(caller, std::move(spot));
+  if (!directory) co_return directory.error();
+  if (!creation) co_return co_await open_existing(std::move(caller), *directory, name, text, access, false);
+  for (int tries = 0;; ++tries) {
+    auto made = co_await create(caller, *directory, name, text, *creation);
+    if (made) {
+      Opened out;
+      out.object = std::move(made->object);
+      out.directory = std::move(made->directory);
+      out.file = opened(std::move(caller), out.object.handle, text, access);
+      co_return std::move(out);
+    }
+    if (creation->exclusive || made.error().status() != NFS3ERR_EXIST) co_return made.error();
+    auto there = co_await open_existing(caller, *directory, name, text, access, creation->truncate);
+    const bool gone = !there && there.error().status() == NFS3ERR_NOENT;
+    if (!gone || tries == kMostTries) co_return there;
+  }
+}
+
+async::Task<Status> Nfs3Engine::close(ServerFileRef file) {
+  const std::shared_ptr<File> data = static_cast<Open&>(*file).file();
+  if (!data->has_unstable_data()) co_return Status();
+  co_return co_await data->commit(nullptr);
+}
+
+async::Task<Result<std::uint64_t>> Nfs3Engine::copy(ServerFileRef from, std::uint64_t /*from_offset*/,
+                                                    ServerFileRef /*to*/, std::uint64_t /*to_offset*/,
+                                                    std::uint64_t /*count*/) {
+  co_return unsupported("COPY", static_cast<Open&>(*from).file()->path());
+}
+
+}  // namespace nfsrdma::nfs3

@@ -1,0 +1,80 @@
+// NFSv3 behind the interface of all versions: Names, and files.
+//
+// To open a file is the client's own matter here: the server is asked whether the caller may (ACCESS), once for as
+// long as the file is the same, and judges every READ and WRITE by itself. A file that was made by the caller is
+// open for whatever it was made for.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "async/tasks.h"
+#include "nfs3/file.h"
+#include "nfs3/names.h"
+#include "nfs3/rights.h"
+
+namespace nfsrdma::nfs3 {
+
+class Nfs3Engine final : public Names {
+ public:
+  Nfs3Engine(ProcedureCalls& calls, Roots& roots);
+  ~Nfs3Engine() override;
+
+  async::Loop& loop() override { return calls_.loop(); }
+  std::uint64_t client_number() const override { return number_; }
+  const ServerCounters& counters() const override { return calls_.counters(); }
+  ServerHoldings holdings() const override { return {}; }
+  async::Task<Status> ping() override;
+
+  async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object, SetAttributes changes,
+                                                 ServerFileRef file) override;
+  async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access,
+                                   std::optional<Place> found_at) override;
+  async::Task<Result<Opened>> open_at(Caller caller, Spot directory, std::string name, Access access,
+                                      std::optional<Creation> creation) override;
+  async::Task<Status> close(ServerFileRef file) override;
+  async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset, ServerFileRef to,
+                                          std::uint64_t to_offset, std::uint64_t count) override;
+
+  std::uint64_t modifications(const FileHandle& object) const override { return modifications_.of(object); }
+  std::uint64_t modifications_after_call(const FileHandle& object) const override {
+    return modifications_.after_call(object);
+  }
+  // ---- what only NFSv4 promises ----
+  bool delegated(const FileHandle& /*file*/) const override { return false; }
+  std::chrono::seconds delegated_for() const override { return {}; }
+  void on_delegation_end(std::function<void(const FileHandle&)> /*sink*/) override {}
+  void keep_delegated(std::size_t /*most*/) override {}
+  void forget(const FileHandle& /*file*/) override {}
+  async::Task<void> forget_all() override;
+  std::size_t kept_files() const override { return 0; }
+
+  void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override {
+    all_->lost = std::move(sink);
+  }
+  std::size_t open_files() const override { return open_; }
+  std::size_t uncommitted_bytes() const override { return all_->bytes; }
+
+ private:
+  class Open;
+  ServerFileRef opened(Caller caller, const FileHandle& handle, std::string label, Access access);
+  std::shared_ptr<writing::Openers> openers_of(const FileHandle& handle);
+  void resized(const FileHandle& handle, std::uint64_t size);
+  async::Task<Result<Attributes>> may_open(Caller caller, Object file, std::string label, Access access);
+  async::Task<Result<Opened>> open_existing(Caller caller, FileHandle directory, std::string name,
+                                            std::string text, Access access, bool truncate);
+  async::Task<Result<Made>> create(Caller caller, FileHandle directory, std::string name, std::string text,
+                                   Creation creation);
+  async::Task<Result<Made>> create_exclusively(Caller caller, FileHandle directory, std::string name,
+                                               std::string text, std::uint32_t mode);
+
+  const std::uint64_t number_;
+  const std::shared_ptr<writing::AllFiles> all_ = std::make_shared<writing::AllFiles>();
+  std::map<std::string, std::weak_ptr<writing::Openers>, std::less<>> openers_;  // by handle
+  std::size_t open_ = 0;
+  KnownRights rights_;
+  async::Tasks beside_;  // the last: what the tasks use is there until they are gone
+};
+
+}  // namespace nfsrdma::nfs3

@@ -1,0 +1,59 @@
+// A file that somebody has open, in NFSv3: the server knows nothing of that. What is left is data, in and out
+// (RFC 1813 3.3.6, 3.3.7, 3.3.21), on behalf of whoever opened it.
+//
+// Confined to the loop's thread. What it is given must outlive it. Must not be destroyed while one of its tasks
+// runs, but for a COMMIT beside.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nfs3/names.h"
+#include "writing/unstable_data.h"
+
+namespace nfsrdma::nfs3 {
+
+/// What all files of an engine have in common.
+struct FileContext {
+  ProcedureCalls& calls;
+  const Limits& limits;
+  engine::Modifications& modifications;
+};
+
+class File final : private writing::Writer {
+ public:
+  using After = writing::After;
+  /// `label`: what it is called in errors.
+  File(FileContext context, Caller caller, const FileHandle& handle, std::string label,
+       std::shared_ptr<writing::Openers> openers);
+
+  /// Fewer bytes than asked for: the end of the file.
+  async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
+  async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
+                                         std::uint64_t offset, writing::How how, After* after);
+  async::Task<Status> commit(After* after) { return unstable_.commit(after); }
+  [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
+  /// The file was cut by somebody of this client.
+  void resized(std::uint64_t size) { unstable_.replaced(size, ~std::uint64_t{0} - size); }
+
+  [[nodiscard]] const Caller& caller() const { return caller_; }
+  [[nodiscard]] const FileHandle& handle() const { return handle_; }
+  [[nodiscard]] const std::string& path() const override { return label_; }
+
+ private:
+  // ---- writing::Writer ----
+  async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
+                                           writing::How how, After* after) override;
+  async::Task<Result<writing::Verifier>> commit_file(After* after) override;
+  [[nodiscard]] std::size_t most_written() const override { return context_.limits.most_written; }
+  [[nodiscard]] async::TimePoint deadline() override { return context_.calls.default_deadline(); }
+  [[nodiscard]] engine::Modifications::Scope changing() const;
+
+  const FileContext context_;
+  const Caller caller_;
+  const FileHandle handle_;
+  const std::string label_;
+  writing::UnstableData unstable_;  // the last: its COMMIT beside uses the others
+};
+
+}  // namespace nfsrdma::nfs3

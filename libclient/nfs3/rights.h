@@ -1,0 +1,47 @@
+// What callers may do with files, as the server said (ACCESS, RFC 1813 3.3.4), for as long as the file is the same:
+// who opens it again need not ask again. The server judges every READ and WRITE by itself all the same.
+//
+// A file is the same while its `change` is (convert.h), which a change of its mode, owner or ACL makes another.
+// Bounded: an entry whose place another one took is not known any more. Pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "engine/engine.h"
+#include "engine/modifications.h"
+
+namespace nfsrdma::nfs3 {
+
+class KnownRights {
+ public:
+  using Caller = engine::Caller;
+
+  void learn(const engine::FileHandle& file, const Caller& caller, std::uint64_t change,
+             std::uint32_t rights) {
+    place(file, caller) = {file, caller, change, rights};
+  }
+  [[nodiscard]] std::optional<std::uint32_t> of(const engine::FileHandle& file, const Caller& caller,
+                                                std::uint64_t change) {
+    const Entry& entry = place(file, caller);
+    if (entry.file != file || entry.change != change || !same(entry.caller, caller)) return std::nullopt;
+    return entry.rights;
+  }
+
+ private:
+  struct Entry {
+    engine::FileHandle file;  // of no octets: none
+    Caller caller;
+    std::uint64_t change = 0;
+    std::uint32_t rights = 0;
+  };
+  static bool same(const Caller& a, const Caller& b) { return a == b || (a && b && *a == *b); }
+  Entry& place(const engine::FileHandle& file, const Caller& caller) {
+    const std::size_t who = caller ? std::size_t{caller->uid} + 1 : 0;
+    return entries_[(engine::hash_of(file) + who) % entries_.size()];
+  }
+  std::array<Entry, 512> entries_{};
+};
+
+}  // namespace nfsrdma::nfs3

@@ -1,0 +1,78 @@
+// RPC programs on this machine, for tests of what goes over TCP and UDP: one port, one thread, an answer from a
+// function of the test's. Own code, since libtirpc's server registers with the machine's rpcbind and keeps its
+// state for the whole process.
+//
+//     RpcPrograms programs;
+//     programs.serve<aux::MNT3>([](const aux::dirpath& args) { return aux::mountres3(); });
+//     … programs.address(), programs.calls() …
+//
+// Any thread; serve() before the first call comes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "rpc/channel.h"
+#include "xdr/xdr.h"
+
+namespace nfsrdma::testing {
+
+class RpcPrograms {
+ public:
+  using Octets = std::vector<std::byte>;
+  /// Arguments in, results out; none: no answer at all.
+  using Handler = std::function<std::optional<Octets>(xdr::ConstBytes arguments)>;
+
+  RpcPrograms();
+  ~RpcPrograms();
+  RpcPrograms(const RpcPrograms&) = delete;
+  RpcPrograms& operator=(const RpcPrograms&) = delete;
+
+  /// On 127.0.0.1, for TCP and UDP.
+  [[nodiscard]] rpc::Address address() const;
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  void serve(std::uint32_t program, std::uint32_t version, std::uint32_t procedure, Handler handler);
+  template <class P, class Answer>
+  void serve(Answer answer) {
+    serve(P::program, P::version, P::number, [answer](xdr::ConstBytes arguments) -> std::optional<Octets> {
+      typename P::Args args{};
+      xdr::Decoder in(arguments);
+      if (!xdr::decode(in, args)) return std::nullopt;
+      xdr::Message message;
+      xdr::Encoder out(message);
+      xdr::encode(out, answer(args));
+      const auto bytes = message.stream.bytes();
+      return Octets(bytes.begin(), bytes.end());
+    });
+  }
+  /// What came, in order: "100005.3.1/tcp".
+  [[nodiscard]] std::vector<std::string> calls() const;
+  /// TCP connections are refused, or datagrams are not looked at, from now on.
+  void close_tcp();
+  void close_udp() { no_udp_ = true; }
+
+ private:
+  void run();
+  std::optional<Octets> answer(xdr::ConstBytes call, const char* over);
+  void take_connection();
+  bool take_record(int fd);
+
+  std::uint16_t port_ = 0;
+  int listening_ = -1, datagrams_ = -1, stop_ = -1;
+  std::atomic<bool> no_udp_ = false;
+  std::vector<int> connections_;  // the thread's
+  mutable std::mutex mutex_;      // guards what follows
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, Handler> handlers_;
+  std::vector<std::string> calls_;
+  std::thread thread_;
+};
+
+}  // namespace nfsrdma::testing

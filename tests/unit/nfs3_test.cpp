@@ -1,0 +1,405 @@
+// The NFSv3 engine on the test server.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <set>
+
+#include "support/v3_fixture.h"
+
+namespace nfsrdma::nfs3 {
+namespace {
+
+using namespace testing;
+using namespace nfs4;  // NOLINT: the test server's names of operations
+
+constexpr Engine::Creation kMake{.mode = 0640, .exclusive = false, .truncate = false};
+constexpr Engine::Creation kMakeNew{.mode = 0640, .exclusive = true, .truncate = false};
+constexpr Engine::Creation kTruncate{.mode = 0640, .exclusive = false, .truncate = true};
+
+SetAttributes size_of(std::uint64_t size) {
+  SetAttributes out;
+  out.size = size;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("nfs3: names are looked up one by one, and attributes come along") {
+  Scene3 s;
+  s.server.add_file("/a/b/f", "text");
+  const auto found = s.get(s.engine->find(s.who, Spot(std::nullopt, {"a", "b", "f"})));
+  CHECK(s.asked() == "LOOKUP LOOKUP LOOKUP");
+  CHECK(found.attributes->size == 4);
+  CHECK(found.attributes->type == FileType::regular);
+  CHECK(s.error(s.engine->find(s.who, Spot(std::nullopt, {"a", "x"}))) == ENOENT);
+  CHECK(s.error(s.engine->find(s.who, Spot(std::nullopt, {"a", "b", "f", "g"}))) == ENOTDIR);
+  const auto parent =
+      s.get(s.engine->parent(s.who, s.get(s.engine->find(s.who, Spot(std::nullopt, {"a", "b"}))).handle));
+  CHECK(parent.handle == s.get(s.engine->find(s.who, Spot(std::nullopt, {"a"}))).handle);
+}
+
+TEST_CASE("nfs3: everything that can be made, with its attributes and those of the directory") {
+  Scene3 s;
+  const auto directory = s.get(s.engine->make_directory(s.who, s.root, "d", 0711));
+  CHECK(directory.object.attributes->type == FileType::directory);
+  CHECK(directory.object.attributes->mode == 0711);
+  REQUIRE(directory.directory);
+  const auto link = s.get(s.engine->make_symlink(s.who, s.root, "l", "some/where"));
+  CHECK(link.object.attributes->type == FileType::symlink);
+  CHECK(s.get(s.engine->read_link(s.who, link.object.handle)) == "some/where");
+  CHECK(s.error(s.engine->read_link(s.who, directory.object.handle)) == EINVAL);
+  for (const FileType type : {FileType::fifo, FileType::socket, FileType::character, FileType::block}) {
+    const std::string name = "n" + std::to_string(static_cast<int>(type));
+    const auto node = s.get(s.engine->make_node(s.who, s.root, name, type, {5, 6}, 0600));
+    CHECK(node.object.attributes->type == type);
+    if (type == FileType::block || type == FileType::character)
+      CHECK(node.object.attributes->device_minor == 6);
+  }
+  CHECK(s.error(s.engine->make_node(s.who, s.root, "x", FileType::regular, {}, 0600)) == EINVAL);
+  CHECK(s.error(s.engine->make_directory(s.who, s.root, "d", 0711)) == EEXIST);
+  CHECK(s.error(s.engine->make_directory(s.who, s.root, std::string(300, 'x'), 0711)) == ENAMETOOLONG);
+  const auto made = s.open("f", kMake);
+  const auto hard = s.get(s.engine->link(s.who, made.object.handle, directory.object.handle, "g"));
+  CHECK(hard.object.attributes->links == 2);
+  CHECK(s.get(s.engine->find(s.who, Spot(std::nullopt, {"d", "g"}))).handle == made.object.handle);
+  CHECK(s.error(s.engine->link(s.who, made.object.handle, s.root, "l")) == EEXIST);
+}
+
+TEST_CASE("nfs3: removing and renaming") {
+  Scene3 s;
+  s.server.add_file("/a/f", "text");
+  s.server.add_directory("/b");
+  const auto a = s.get(s.engine->find(s.who, Spot(std::nullopt, {"a"}))).handle;
+  CHECK(s.error(s.engine->remove(s.who, s.root, "a", Engine::Removed::directory)) == ENOTEMPTY);
+  CHECK(s.error(s.engine->remove(s.who, s.root, "a", Engine::Removed::file)) == EISDIR);
+  CHECK(s.error(s.engine->remove(s.who, a, "f", Engine::Removed::directory)) == ENOTDIR);
+  const auto moved = s.get(s.engine->rename(s.who, a, "f", s.root, "g"));
+  CHECK(moved.source);
+  CHECK(moved.target);
+  CHECK(s.server.content("/g") == "text");
+  CHECK(s.error(s.engine->rename(s.who, a, "f", s.root, "g")) == ENOENT);
+  CHECK(s.get(s.engine->remove(s.who, s.root, "g", Engine::Removed::file)));
+  CHECK(s.get(s.engine->remove(s.who, s.root, "a", Engine::Removed::directory)));
+  CHECK(s.error(s.engine->remove(s.who, s.root, "a", Engine::Removed::directory)) == ENOENT);
+}
+
+TEST_CASE("nfs3: files are opened by ACCESS, and made without") {
+  Scene3 s;
+  auto made = s.open("f", kMake);
+  CHECK(s.asked() == "OPEN");
+  CHECK(made.object.attributes->mode == 0640);
+  CHECK(ok(s.write(made, "hello")));
+  CHECK(ok(s.run(s.engine->close(made.file))));
+  s.server.clear_calls();
+  auto again = s.open("f");
+  CHECK(s.asked() == "LOOKUP ACCESS");
+  CHECK(s.read(again, 100) == "hello");
+  (void)s.asked();
+  CHECK(s.open("f").object.attributes->size == 5);
+  CHECK(s.asked() == "LOOKUP");  // nothing has changed since ACCESS
+  CHECK(s.open("f", kMake).object.handle == made.object.handle);
+  CHECK(s.open("f", kTruncate).object.attributes->size == 0);
+  CHECK(s.server.content("/f") == "");
+  CHECK(s.error(s.engine->open_at(s.who, s.root, "f", Access::both, kMakeNew)) == EEXIST);
+  CHECK(s.error(s.engine->open_at(s.who, s.root, "g", Access::both, std::nullopt)) == ENOENT);
+  s.server.add_directory("/d");
+  s.server.add_symlink("/l", "f");
+  CHECK(s.error(s.engine->open_at(s.who, s.root, "d", Access::read, std::nullopt)) == EISDIR);
+  CHECK(s.error(s.engine->open_at(s.who, s.root, "l", Access::read, std::nullopt)) == ELOOP);
+  SetAttributes unreadable = mode(0200);
+  (void)s.get(s.engine->set_attributes(s.who, made.object.handle, unreadable, nullptr));
+  CHECK(s.error(s.engine->open_at(s.who, s.root, "f", Access::read, std::nullopt)) == EACCES);
+  CHECK(s.error(s.engine->open_at(s.who, s.root, "f", Access::write, std::nullopt)) == 0);
+  (void)s.get(s.engine->set_attributes(s.who, made.object.handle, mode(0100), nullptr));
+  // Who may run it has to read it.
+  CHECK(s.error(s.engine->open_at(s.who, s.root, "f", Access::read, std::nullopt)) == 0);
+}
+
+TEST_CASE("F10 nfs3: a file is opened by handle only while its name leads to it") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  s.server.add_file("/g", "other");
+  const auto file = s.get(s.engine->find(s.who, Spot(std::nullopt, {"f"}))).handle;
+  const Place place{s.root, "f"};
+  CHECK(s.error(s.engine->open(s.who, file, "f", Access::read, place)) == 0);
+  (void)s.get(s.engine->rename(s.who, s.root, "g", s.root, "f"));
+  CHECK(s.error(s.engine->open(s.who, file, "f", Access::read, place)) == ESTALE);
+  (void)s.get(s.engine->remove(s.who, s.root, "f", Engine::Removed::file));
+  const auto other = s.get(s.engine->make_directory(s.who, s.root, "d", 0700)).object.handle;
+  CHECK(s.error(s.engine->open(s.who, other, "d", Access::read, place)) == ESTALE);
+}
+
+TEST_CASE("nfs3: an exclusive create is known again by its verifier, and the mode is set behind it") {
+  Scene3 s;
+  s.habits([](Habits& habits) { habits.verifier_in_times = true; });
+  SUBCASE("answered at once") {}
+  SUBCASE("sent again") {
+    s.habits([](Habits& habits) { habits.recent_calls = 0; });
+    s.server.drop_after(OP_OPEN);
+  }
+  SUBCASE("where the server has none") {
+    s.habits([](Habits& habits) { habits.creates_exclusively = false; });
+  }
+  const auto made = s.open("f", kMakeNew);
+  CHECK(made.object.attributes->mode == 0640);
+  CHECK(s.error(s.engine->open_at(s.who, s.root, "f", Access::both, kMakeNew)) == EEXIST);
+}
+
+TEST_CASE("S14 nfs3: unstable data is written again after a restart") {
+  Scene3 s;
+  const auto file = s.open("f", kMake);
+  CHECK(ok(s.write(file, "lost and found")));
+  CHECK(s.server.stable_content("/f") == "");
+  s.server.restart();
+  CHECK(ok(s.run(file.file->commit(nullptr))));
+  CHECK(s.server.stable_content("/f") == "lost and found");
+  CHECK(s.engine->uncommitted_bytes() == 0);
+  CHECK(ok(s.write(file, "more", 4)));
+  s.server.restart();
+  CHECK(ok(s.run(s.engine->close(file.file))));
+  CHECK(s.server.stable_content("/f") == "lostmore found");
+}
+
+TEST_CASE("nfs3: what was cut is not written again") {
+  Scene3 s;
+  const auto file = s.open("f", kMake);
+  CHECK(ok(s.write(file, "0123456789")));
+  CHECK(s.get(s.engine->set_attributes(s.who, file.object.handle, size_of(4), file.file)).size == 4);
+  s.server.restart();
+  CHECK(ok(s.run(file.file->commit(nullptr))));
+  CHECK(s.server.stable_content("/f") == "0123");
+}
+
+TEST_CASE("nfs3: sizes that the server tells are kept, and its largest file") {
+  Scene3 s;
+  s.server.on_server([](Responder& responder) {
+    responder.state.largest_io = 4096;
+    responder.state.largest_file = 20000;
+  });
+  REQUIRE(ok(s.run(s.engine->learn_limits(s.root))));
+  s.server.clear_calls();
+  const auto file = s.open("f", kMake);
+  const std::string text(20000, 'x');
+  CHECK(ok(s.write(file, text)));
+  CHECK(s.server.count(OP_WRITE) == 5);
+  CHECK(s.read(file, 30000) == text);
+  CHECK(s.server.count(OP_READ) >= 5);
+  // As write(2): what fits, then nothing.
+  const std::string more(100, 'y');
+  CHECK(s.get(file.file->write(std::as_bytes(std::span(more)), {}, 19950, Stability::unstable, nullptr)) ==
+        50);
+  CHECK(s.error(file.file->write(std::as_bytes(std::span(more)), {}, 20000, Stability::unstable, nullptr)) ==
+        EFBIG);
+  CHECK(s.error(s.engine->set_attributes(s.who, file.object.handle, size_of(20001), file.file)) == EFBIG);
+}
+
+TEST_CASE(
+    "U1 nfs3: WRITE data and SYMLINK text by Read chunks, READ data and READLINK text by Write chunks") {
+  Scene3 s;
+  const auto file = s.open("f", kMake);
+  const std::string text(20001, 'x');
+  CHECK(ok(s.write(file, text)));
+  REQUIRE(s.server.calls().back().read_positions.size() == 1);
+  CHECK(s.server.calls().back().read_positions.front() != 0);
+  CHECK(s.server.calls().back().write_chunks.empty());
+  CHECK(s.read(file, 20001) == text);
+  CHECK(s.server.calls().back().write_chunks == std::vector<std::uint64_t>{20001});
+  CHECK(s.server.calls().back().read_positions.empty());
+  CHECK(s.server.calls().back().reply_chunk == 0);
+  const std::string target(4000, 'y');
+  (void)s.get(s.engine->make_symlink(s.who, s.root, "l", target));
+  CHECK(s.server.calls().back().read_positions.size() == 1);
+  CHECK(s.server.calls().back().read_positions.front() != 0);
+  CHECK(s.get(s.engine->read_link(s.who, Spot(std::nullopt, {"l"}))) == target);
+  CHECK(s.server.calls().back().write_chunks == std::vector<std::uint64_t>{4096});
+  // And nothing else: a listing that may be large comes in a Reply chunk.
+  (void)s.get(s.engine->list(s.who, s.root, 0, {}));
+  CHECK(s.server.calls().back().write_chunks.empty());
+  CHECK(s.server.calls().back().reply_chunk != 0);
+}
+
+TEST_CASE("nfs3: a listing is no larger than its count, and goes on where it ended") {
+  Scene3 s;
+  std::set<std::string> names;
+  for (int i = 0; i < 1000; ++i) names.insert("file " + std::to_string(i));
+  for (const std::string& name : names) s.server.add_file("/d/" + name, "x");
+  const auto directory = s.get(s.engine->find(s.who, Spot(std::nullopt, {"d"}))).handle;
+  SUBCASE("READDIRPLUS") {}
+  SUBCASE("READDIR, and LOOKUP of what it does not tell") {
+    s.habits([](Habits& habits) { habits.lists_with_attributes = false; });
+  }
+  SUBCASE("a server that has no attributes ready") {
+    s.habits([](Habits& habits) { habits.untold_percent = 50; });
+  }
+  SUBCASE("a few at a time, with a verifier") {
+    s.habits([](Habits& habits) {
+      habits.entries_at_once = 7;
+      habits.checks_cookie_verifier = true;
+    });
+  }
+  SUBCASE("one at a time: the first pages have no names but its own") {
+    s.habits([](Habits& habits) { habits.entries_at_once = 1; });
+  }
+  std::set<std::string> seen;
+  std::uint64_t cookie = 0;
+  ListVerifier verifier{};
+  for (bool eof = false; !eof;) {
+    const auto page = s.get(s.engine->list(s.who, directory, cookie, verifier));
+    for (const Listed& entry : page.entries) {
+      CHECK(seen.insert(entry.name).second);
+      CHECK(entry.attributes.type == FileType::regular);
+      cookie = entry.cookie;
+    }
+    verifier = page.verifier;
+    eof = page.eof;
+  }
+  CHECK(seen == names);
+}
+
+TEST_CASE("nfs3: a cookie that the server is strict about is tried without its verifier") {
+  Scene3 s;
+  for (int i = 0; i < 20; ++i) s.server.add_file("/f" + std::to_string(i), "");
+  s.habits([](Habits& habits) { habits.entries_at_once = 5; });
+  const auto first = s.get(s.engine->list(s.who, s.root, 0, {}));
+  CHECK_FALSE(first.eof);
+  ListVerifier old{};
+  old[0] = std::byte{1};
+  s.server.answer(OP_READDIR, NFS4ERR_BAD_COOKIE);
+  s.server.clear_calls();
+  const auto second = s.get(s.engine->list(s.who, s.root, first.entries.back().cookie, old));
+  CHECK(s.asked() == "READDIR READDIR");
+  CHECK(second.entries.size() == 5);
+  CHECK(second.entries.front().name != first.entries.front().name);
+}
+
+TEST_CASE("S21 nfs3: a server that is busy is asked again, with pauses that grow") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  s.server.answer(OP_LOOKUP, NFS4ERR_DELAY, 4);
+  const auto begun = s.loop.now();
+  CHECK(s.get(s.engine->find(s.who, Spot(std::nullopt, {"f"}))).attributes->size == 4);
+  CHECK(s.loop.now() - begun >= 20ms + 40ms + 80ms + 160ms);
+  std::set<std::uint32_t> xids;
+  for (const SeenCall& call : s.server.calls()) xids.insert(call.xid);
+  CHECK(xids.size() == 5);  // a new call each time: the old one's answer is that it should wait
+  s.server.answer(OP_LOOKUP, NFS4ERR_DELAY, 1000);
+  CHECK(s.error(s.engine->find(s.who, Spot(std::nullopt, {"f"}))) == EAGAIN);
+}
+
+TEST_CASE(
+    "S10 nfs3: what is sent again after a lost connection has been done once, whether the server knows or "
+    "not") {
+  for (const bool remembers : {true, false}) {
+    CAPTURE(remembers);
+    Scene3 s;
+    s.habits([remembers](Habits& habits) { habits.recent_calls = remembers ? 100 : 0; });
+    s.server.add_file("/f", "text");
+    s.server.add_file("/old", "text");
+    s.server.add_directory("/empty");
+    const auto file = s.get(s.engine->find(s.who, Spot(std::nullopt, {"f"}))).handle;
+    (void)s.get(s.engine->list(s.who, s.root, 0, {}));  // it has seen the directory
+    s.pass(10ms);
+    s.server.drop_after(OP_CREATE);
+    CHECK(s.error(s.engine->make_directory(s.who, s.root, "d", 0755)) == 0);
+    s.server.drop_after(OP_CREATE);
+    CHECK(s.error(s.engine->make_symlink(s.who, s.root, "l", "text")) == 0);
+    s.server.drop_after(OP_CREATE);
+    CHECK(s.error(s.engine->make_node(s.who, s.root, "p", FileType::fifo, {}, 0600)) == 0);
+    s.server.drop_after(OP_OPEN);
+    CHECK(s.error(s.engine->open_at(s.who, s.root, "new", Access::both, kMake)) == 0);
+    s.server.drop_after(OP_LINK);
+    CHECK(s.error(s.engine->link(s.who, file, s.root, "hard")) == 0);
+    s.server.drop_after(OP_RENAME);
+    CHECK(s.error(s.engine->rename(s.who, s.root, "old", s.root, "name")) == 0);
+    s.server.drop_after(OP_REMOVE);
+    CHECK(s.error(s.engine->remove(s.who, s.root, "name", Engine::Removed::file)) == 0);
+    s.server.drop_after(OP_REMOVE);
+    CHECK(s.error(s.engine->remove(s.who, s.root, "empty", Engine::Removed::directory)) == 0);
+    CHECK(s.server.count(OP_REMOVE) == (remembers ? 2 : 4));
+  }
+}
+
+TEST_CASE("S10 nfs3: a refusal that the first transmission would have got, too, is one") {
+  Scene3 s;
+  s.habits([](Habits& habits) { habits.recent_calls = 0; });
+  s.server.add_directory("/d");
+  s.server.add_file("/f", "text");
+  (void)s.get(s.engine->list(s.who, s.root, 0, {}));
+  s.pass(10ms);
+  s.server.drop_after(OP_CREATE);
+  CHECK(s.error(s.engine->make_directory(s.who, s.root, "d", 0755)) == EEXIST);
+  s.server.drop_after(OP_REMOVE);
+  CHECK(s.error(s.engine->remove(s.who, s.root, "none", Engine::Removed::file)) == ENOENT);
+  s.server.drop_after(OP_RENAME);
+  CHECK(s.error(s.engine->rename(s.who, s.root, "none", s.root, "f")) == ENOENT);
+  s.server.drop_after(OP_LINK);
+  const auto file = s.get(s.engine->find(s.who, Spot(std::nullopt, {"f"}))).handle;
+  CHECK(s.error(s.engine->link(s.who, file, s.root, "d")) == EEXIST);
+}
+
+TEST_CASE("nfs3: a call that the server may have executed ends with an error that says so") {
+  Scene3 s;
+  s.server.hold(OP_CREATE);
+  auto made = s.run(s.engine->make_directory(s.who, s.root, "d", 0755));
+  REQUIRE_FALSE(made);
+  CHECK(made.error().kind() == ErrorKind::unknown_outcome);
+  s.server.hold(OP_LOOKUP);
+  auto found = s.run(s.engine->find(s.who, Spot(std::nullopt, {"d"})));
+  REQUIRE_FALSE(found);
+  CHECK(found.error().kind() == ErrorKind::timeout);
+  s.server.release();
+}
+
+TEST_CASE("nfs3: what comes without attributes is asked for where it is needed") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  s.habits([](Habits& habits) { habits.untold_percent = 100; });
+  CHECK(s.get(s.engine->find(s.who, Spot(std::nullopt, {"f"}))).attributes->size == 4);
+  CHECK(s.open("f").object.attributes->size == 4);
+  CHECK(s.get(s.engine->access(s.who, Spot(std::nullopt, {"f"}), R_OK)).type == FileType::regular);
+  const auto made = s.get(s.engine->make_directory(s.who, s.root, "d", 0755));
+  CHECK(made.object.handle == s.get(s.engine->find(s.who, Spot(std::nullopt, {"d"}))).handle);
+  CHECK(s.get(s.engine->set_attributes(s.who, made.object.handle, mode(0700), nullptr)).mode == 0700);
+  CHECK(s.get(s.engine->space(s.who, Spot(std::nullopt, {"d"}))).type == FileType::directory);
+}
+
+TEST_CASE("nfs3: access, space, times, and what NFSv3 has not") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  const Spot spot(std::nullopt, {"f"});
+  CHECK(s.get(s.engine->access(s.who, spot, R_OK | W_OK | X_OK)).granted == (R_OK | W_OK));
+  CHECK(s.get(s.engine->access(s.who, Spot(), R_OK | W_OK | X_OK)).granted == (R_OK | W_OK | X_OK));
+  const auto space = s.get(s.engine->space(s.who, spot));
+  CHECK(space.space.available == 500'000);
+  CHECK(space.longest_name == 255);
+  const auto file = s.open("f");
+  SetAttributes times;
+  times.accessed = Time{1234567890, 5};
+  times.modified_now = true;
+  const auto after = s.get(s.engine->set_attributes(s.who, file.object.handle, times, nullptr));
+  CHECK(after.accessed == Time{1234567890, 5});
+  CHECK(after.modified.seconds > 1'600'000'000);
+  CHECK(ok(s.run(s.engine->ping())));
+  CHECK(s.error(s.engine->get_xattr(s.who, file.object.handle, "a")) == EOPNOTSUPP);
+  CHECK(s.error(s.engine->list_xattrs(s.who, file.object.handle)) == EOPNOTSUPP);
+  CHECK(s.error(s.engine->copy(file.file, 0, file.file, 1, 1)) == EOPNOTSUPP);
+  CHECK(s.error(file.file->seek(0, true)) == EOPNOTSUPP);
+  CHECK_FALSE(s.engine->delegated(file.object.handle));
+}
+
+TEST_CASE("nfs3: an object's change differs with its times and its size") {
+  fattr3 wire;
+  wire.ctime = {5, 6};
+  const auto base = to_public(wire).change;
+  wire.size = 1;
+  CHECK(to_public(wire).change != base);
+  wire.size = 0;
+  wire.mtime = {0, 1};
+  CHECK(to_public(wire).change != base);
+  wire.mtime = {};
+  wire.ctime = {5, 7};
+  CHECK(to_public(wire).change != base);
+}
+
+}  // namespace nfsrdma::nfs3
