@@ -48,7 +48,8 @@ ProcedureCalls::Request ProcedureCalls::begin(std::uint32_t program, std::uint32
               .protection = std::move(voucher.protection),
               .results = {},
               .size = {},
-              .pause = {kFirstPause, kMostPause}};
+              .pause = {kFirstPause, kMostPause},
+              .sends = 1};
   rpc::begin_call(out.message, program, version, procedure, voucher.credential);
   out.size = reply_sizing::begin(voucher.credential.largest_reply_header() +
                                  (out.protection ? out.protection->reply_growth() : 0));

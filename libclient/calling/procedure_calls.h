@@ -49,7 +49,9 @@ template <class P>
 struct Answer {
   rpc::ReplyInHand reply;
   typename P::Res res{};
-  [[nodiscard]] std::uint32_t sends() const { return reply.sends(); }
+  /// How often the call was sent: more than once, and the server may have executed it before it gave this answer.
+  /// Those that it was asked to wait for do not count: they were not executed.
+  std::uint32_t sends = 1;
 };
 
 class ProcedureCalls {
@@ -85,6 +87,7 @@ class ProcedureCalls {
     std::vector<rpcrdma::ResultTarget> results;
     reply_sizing::ReplySize size;
     async::Backoff pause;
+    std::uint32_t sends = 1;  ///< without those that were answered with "wait"
   };
   Request begin(std::uint32_t program, std::uint32_t version, std::uint32_t procedure, const Caller& caller);
   async::Task<Result<rpc::ReplyInHand>> send(Request& request);
@@ -122,7 +125,9 @@ async::Task<Result<Answer<P>>> ProcedureCalls::call(Caller caller, typename P::A
       end(request);
       co_return reply.error();
     }
+    request.sends += reply->sends() - 1;
     Answer<P> answer{std::move(*reply)};
+    answer.sends = request.sends;
     xdr::Decoder& in = answer.reply.results();
     const bool decoded = xdr::decode(in, answer.res) && in.finish();
     bool again = false;

@@ -100,11 +100,13 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
   std::optional<Error> first;
   for (const unsigned version : kVersions) {
     if (wanted.value_or(version) != version) continue;
+    if (auto there = co_await dial(version, deadline); !there) co_return there;
     auto begun = co_await begin(version, deadline);
     if (begun) co_return begun;
     protocol_.reset();
     // Only a server that says so does not speak a version.
-    const bool other = begun.error().errno_value() == EPROTONOSUPPORT;
+    const bool other =
+        begun.error().kind() == ErrorKind::server && begun.error().errno_value() == EPROTONOSUPPORT;
     if (!other || wanted) co_return begun;
     if (!first) first = begun.error();
   }
@@ -136,7 +138,6 @@ async::Task<Status> Server::dial(unsigned version, async::TimePoint deadline) {
 }
 
 async::Task<Status> Server::begin(unsigned version, async::TimePoint deadline) {
-  if (auto done = co_await dial(version, deadline); !done) co_return done;
   const Ground ground{target_, addresses_, surroundings_, channels_, flavor_, notices_, patience_};
   protocol_ = version == 4 ? nfs4_protocol(ground) : nfs3_protocol(ground);
   if (auto begun = co_await protocol_->begin(deadline); !begun) co_return begun;

@@ -1,5 +1,6 @@
 #include "nfs3/engine.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "nfs3/types/status.h"
@@ -9,6 +10,7 @@ namespace {
 
 /// Between finding a name taken and finding it gone, how often.
 constexpr int kMostTries = 8;
+constexpr std::size_t kLeastSweep = 64;
 
 Status wrong_type(FileType type, const std::string& text) {
   switch (type) {
@@ -111,7 +113,10 @@ async::Task<void> Nfs3Engine::forget_all() {
 // ---- files ----
 
 std::shared_ptr<writing::Openers> Nfs3Engine::openers_of(const FileHandle& handle) {
-  std::erase_if(openers_, [](const auto& one) { return one.second.expired(); });
+  if (openers_.size() >= sweep_at_) {
+    std::erase_if(openers_, [](const auto& one) { return one.second.expired(); });
+    sweep_at_ = std::max(kLeastSweep, 2 * openers_.size());
+  }
   std::weak_ptr<writing::Openers>& place = openers_[std::string(handle.chars())];
   auto openers = place.lock();
   if (!openers) place = openers = std::make_shared<writing::Openers>(all_, handle);
@@ -288,10 +293,13 @@ async::Task<Result<Opened>> Nfs3Engine::open_at(Caller caller, Spot spot, std::s
       out.file = opened(std::move(caller), out.object.handle, text, access);
       co_return std::move(out);
     }
-    if (creation->exclusive || made.error().status() != NFS3ERR_EXIST) co_return made.error();
+    if (creation->exclusive || made.error().kind() != ErrorKind::server) co_return made.error();
+    // Where nothing may be made, what is there may be opened all the same.
     auto there = co_await open_existing(caller, *directory, name, text, access, creation->truncate);
-    const bool gone = !there && there.error().status() == NFS3ERR_NOENT;
-    if (!gone || tries == kMostTries) co_return there;
+    const bool is_there = there || there.error().status() != NFS3ERR_NOENT;
+    if (is_there && (there || made.error().status() == NFS3ERR_EXIST)) co_return there;
+    if (made.error().status() != NFS3ERR_EXIST) co_return made.error();
+    if (tries == kMostTries) co_return there;
   }
 }
 

@@ -71,7 +71,8 @@ class Nfs3Engine final : public Names {
 
   const std::uint64_t number_;
   const std::shared_ptr<writing::AllFiles> all_ = std::make_shared<writing::AllFiles>();
-  std::map<std::string, std::weak_ptr<writing::Openers>, std::less<>> openers_;  // by handle
+  std::map<std::string, std::weak_ptr<writing::Openers>, std::less<>> openers_;  // by handle; some are gone
+  std::size_t sweep_at_ = 0;                                                     // of them
   std::size_t open_ = 0;
   KnownRights rights_;
   async::Tasks beside_;  // the last: what the tasks use is there until they are gone

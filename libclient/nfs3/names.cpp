@@ -316,7 +316,7 @@ async::Task<Result<Made>> Names::make(Caller caller, Spot spot, std::string name
   }
   const Error refused = status_error(answer->res.tag(), P::name, text);
   const auto wcc = told_by_failure<wcc_data>(answer->res);
-  doubt.sends = answer->sends();
+  doubt.sends = answer->sends;
   const bool asks = answer->res.tag() == NFS3ERR_EXIST && may_have_been_done(doubt, wcc.after);
   saw(*directory, wcc.after);
   if (!asks) co_return refused;
@@ -397,7 +397,7 @@ async::Task<Result<Made>> Names::link(Caller caller, Spot object, Spot spot, std
   if (!answer) co_return answer.error();
   const bool done = answer->res.tag() == NFS3_OK;
   const auto told = told_by_failure<link3wcc>(answer->res);  // a success tells the same
-  doubt.sends = answer->sends();
+  doubt.sends = answer->sends;
   const bool asks = answer->res.tag() == NFS3ERR_EXIST && may_have_been_done(doubt, told.linkdir_wcc.after);
   saw(*directory, told.linkdir_wcc.after);
   Made out{{*file, to_public(told.file_attributes)}, to_public(told.linkdir_wcc.after)};
@@ -428,7 +428,7 @@ async::Task<Result<std::optional<Attributes>>> Names::remove_with(Caller caller,
   const bool done = answer->res.tag() == NFS3_OK;
   const wcc_data wcc =
       done ? answer->res.template get<NFS3_OK>()->dir_wcc : told_by_failure<wcc_data>(answer->res);
-  doubt.sends = answer->sends();
+  doubt.sends = answer->sends;
   const bool was_done = answer->res.tag() == NFS3ERR_NOENT && may_have_been_done(doubt, wcc.after);
   saw(*directory, wcc.after);
   if (!done && !was_done) co_return status_error(answer->res.tag(), P::name, text);
@@ -459,7 +459,7 @@ async::Task<Result<Renamed>> Names::rename(Caller caller, Spot from, std::string
   if (!answer) co_return answer.error();
   const bool done = answer->res.tag() == NFS3_OK;
   const auto told = told_by_failure<rename3wcc>(answer->res);  // a success tells the same
-  doubt.sends = answer->sends();
+  doubt.sends = answer->sends;
   bool was_done = answer->res.tag() == NFS3ERR_NOENT && may_have_been_done(doubt, told.fromdir_wcc.after);
   saw(*source, told.fromdir_wcc.after);
   saw(*target, told.todir_wcc.after);

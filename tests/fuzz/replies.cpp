@@ -1,4 +1,5 @@
-// Every XDR type of NFSv4 that comes from a peer, the RPC header in front, and the readers that walk them.
+// Every XDR type of NFS and of the programs beside it that comes from a peer, the RPC header in front, and the
+// readers that walk them.
 //
 // Input: what it is (Kind), an operation's number, how results are placed, how much was placed; then the XDR.
 // A number stands for a typed operation; another one is taken modulo.
@@ -11,7 +12,9 @@
 #include <string>
 
 #include "async/loop.h"
+#include "aux/programs.h"
 #include "fuzz.h"
+#include "nfs3/types/procedures.h"
 #include "nfs4/compound.h"
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/ops.h"
@@ -33,6 +36,8 @@ enum Kind : unsigned {
   attributes,
   changes,
   taken,
+  result_v3,
+  result_beside,
   kinds
 };
 enum PlacementFlags : unsigned {
@@ -159,6 +164,16 @@ const Row& row_of(std::uint32_t number) {
   const Row* row = find_row(number);
   return row != nullptr ? *row : kRows[number % kRows.size()];
 }
+
+using Check = void (*)(fuzz::ConstOctets, const Results&);
+template <class... P>
+constexpr auto results_of(std::tuple<P...>*) {
+  return std::array<Check, sizeof...(P)>{check_type<typename P::Res>...};
+}
+constexpr auto kResultsV3 = results_of(static_cast<nfs3::proc::All*>(nullptr));
+constexpr auto kResultsBeside = results_of(
+    static_cast<std::tuple<aux::PMAP_GETPORT, aux::RPCB4_DUMP, aux::MNT3, aux::DUMP3, aux::EXPORT3>*>(
+        nullptr));
 
 template <class Head>
 void check_compound(fuzz::ConstOctets bytes, const Results& results, bool (*Row::*next)(xdr::Decoder&)) {
@@ -294,6 +309,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case taken:
       check_taken(script, results);
+      break;
+    case result_v3:
+      kResultsV3[number % kResultsV3.size()](script.rest(), results);
+      break;
+    case result_beside:
+      kResultsBeside[number % kResultsBeside.size()](script.rest(), results);
       break;
   }
   results.check();

@@ -116,6 +116,15 @@ TEST_CASE("nfs3: files are opened by ACCESS, and made without") {
   CHECK(s.error(s.engine->open_at(s.who, s.root, "f", Access::read, std::nullopt)) == 0);
 }
 
+TEST_CASE("nfs3: where nothing may be made, what is there is opened all the same") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  s.server.on_server([](Responder& responder) { responder.state.pseudo_root_is_read_only = true; });
+  CHECK(s.open("f", kMake).object.attributes->size == 4);
+  CHECK(s.error(s.engine->open_at(s.who, s.root, "g", Access::both, kMake)) == EROFS);
+  CHECK(s.error(s.engine->open_at(s.who, s.root, "f", Access::both, kMakeNew)) == EROFS);
+}
+
 TEST_CASE("F10 nfs3: a file is opened by handle only while its name leads to it") {
   Scene3 s;
   s.server.add_file("/f", "text");
@@ -318,6 +327,18 @@ TEST_CASE(
     CHECK(s.error(s.engine->remove(s.who, s.root, "empty", Engine::Removed::directory)) == 0);
     CHECK(s.server.count(OP_REMOVE) == (remembers ? 2 : 4));
   }
+}
+
+TEST_CASE("S10 nfs3: that a call may have been done is not forgotten where the server then asks to wait") {
+  Scene3 s;
+  s.habits([](Habits& habits) { habits.recent_calls = 0; });
+  s.server.add_file("/old", "text");
+  (void)s.get(s.engine->list(s.who, s.root, 0, {}));
+  s.pass(10ms);
+  s.server.drop_after(OP_RENAME);
+  s.server.answer(OP_RENAME, NFS4ERR_DELAY, 3, 1);  // as a server does that has just restarted
+  CHECK(s.error(s.engine->rename(s.who, s.root, "old", s.root, "name")) == 0);
+  CHECK(s.server.content("/name") == "text");
 }
 
 TEST_CASE("S10 nfs3: a refusal that the first transmission would have got, too, is one") {
