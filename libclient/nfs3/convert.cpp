@@ -6,7 +6,7 @@
 namespace nfsrdma::nfs3 {
 namespace {
 
-Time to_public(const nfstime3& time) {
+Time to_time(const nfstime3& time) {
   return {time.seconds, time.nseconds};
 }
 
@@ -80,9 +80,9 @@ Attributes to_public(const fattr3& wire) {
   out.filesystem_major = wire.fsid;
   out.device_major = wire.rdev.specdata1;
   out.device_minor = wire.rdev.specdata2;
-  out.accessed = to_public(wire.atime);
-  out.modified = to_public(wire.mtime);
-  out.changed = to_public(wire.ctime);
+  out.accessed = to_time(wire.atime);
+  out.modified = to_time(wire.mtime);
+  out.changed = to_time(wire.ctime);
   return out;
 }
 
