@@ -157,6 +157,7 @@ void print_info(Output& out, const Info& info) {
   row("credits", std::to_string(info.credits_granted) + " granted, " + std::to_string(info.credits_wanted) +
                      " asked for");
   row("NFS version", info.version);
+  if (!info.locks.empty()) row("locks", info.locks);
   row("rsize / wsize", std::to_string(info.rsize) + " / " + with_bytes(info.wsize));
   if (!info.session_id.empty()) {
     row("session", info.session_id);
@@ -165,12 +166,15 @@ void print_info(Output& out, const Info& info) {
     row("largest reply",
         with_bytes(info.max_response) + ", " + with_bytes(info.max_response_cached) + " cached");
     row("operations per call", std::to_string(info.max_operations));
-    row("lease", std::to_string(info.lease_seconds) + " s");
     row("implementation", implementation);
     row("server owner", info.server_owner);
     row("server scope", info.server_scope);
+  }
+  if (info.client_id != 0) {
+    row("lease", std::to_string(info.lease_seconds) + " s");
     row("client id", std::to_string(info.client_id));
-    row("callbacks", info.backchannel ? "yes" : "no");
+    const std::string& where = info.callback_address;
+    row("callbacks", !info.backchannel ? "no" : where.empty() ? "yes" : "over TCP, at " + where);
   }
   row("connections", std::to_string(info.connections));
   row("calls so far", std::to_string(info.calls) + ", " + std::to_string(info.retransmissions) +
@@ -189,6 +193,7 @@ std::string info_json(const Info& info) {
   out.boolean("invalidation_offered", info.invalidation_offered);
   out.number("credits_wanted", info.credits_wanted).number("credits_granted", info.credits_granted);
   out.text("version", info.version).number("minor_version", info.minor_version);
+  out.text("locks", info.locks);
   out.number("slots", info.slots).number("max_request", info.max_request);
   out.number("max_response", info.max_response).number("max_response_cached", info.max_response_cached);
   out.number("max_operations", info.max_operations).number("rsize", info.rsize).number("wsize", info.wsize);
@@ -202,6 +207,7 @@ std::string info_json(const Info& info) {
   }
   out.text("server_owner", info.server_owner).text("server_scope", info.server_scope);
   out.number("client_id", info.client_id).text("session_id", info.session_id);
+  if (!info.callback_address.empty()) out.text("callback_address", info.callback_address);
   out.boolean("backchannel", info.backchannel).number("connections", info.connections);
   out.number("calls", info.calls).number("retransmissions", info.retransmissions);
   out.number("reconnects", info.reconnects);

@@ -70,5 +70,7 @@ void run_touch(Call& call);
 void run_chmod(Call& call);
 void run_chown(Call& call);
 void run_truncate(Call& call);
+// cmd_acl.cpp
+void run_acl(Call& call);
 
 }  // namespace nfsrdma::cli

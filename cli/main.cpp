@@ -65,6 +65,13 @@ constexpr auto touch_switches = std::to_array<Switch>({
 constexpr auto chown_switches = std::to_array<Switch>({
     {'h', "no-dereference", nullptr, "a symbolic link itself"},
 });
+constexpr auto acl_switches = std::to_array<Switch>({
+    {'c', "omit-header", nullptr, "get: without the lines that begin with '#'"},
+    {'n', "numeric", nullptr, "get: users and groups as numbers"},
+    {'f', "file", "FILE", "set: read the entries from FILE, or with - from standard input"},
+    {'k', "remove-default", nullptr, "set: remove the default list of directories"},
+    {'h', "no-dereference", nullptr, "a symbolic link itself"},
+});
 constexpr auto truncate_switches = std::to_array<Switch>({
     {'s', "size", "SIZE", "the new size, or with + or - the change: 4096, 10M, +1K, -512"},
     {'c', "no-create", nullptr, "do not create what is not there"},
@@ -92,6 +99,8 @@ constexpr auto commands = std::to_array<Command>({
     {"touch", run_touch, "TARGET...", "set times, or create empty files", touch_switches, 1, any_number},
     {"chmod", run_chmod, "MODE TARGET...", "set permissions", {}, 2, any_number, false, true},
     {"chown", run_chown, "UID[:GID] TARGET...", "set owner and group", chown_switches, 2, any_number},
+    {"acl", run_acl, "get|set [ENTRIES] TARGET...", "show or replace access control lists", acl_switches, 2,
+     any_number},
     {"truncate", run_truncate, "TARGET...", "set the size of files", truncate_switches, 1, any_number},
     {"df", run_df, "TARGET...", "show the space of file systems", df_switches, 1, any_number, true},
 });

@@ -106,7 +106,9 @@ Status Mount::start_on_server() {
   cache.rsize = server_.rsize();
   cache.wsize = server_.wsize();
   files_ = std::make_unique<fs::FileSystem>(server_.engine(), cache, *root);
+  creation_mode_.believe_for(std::chrono::duration_cast<async::Clock::duration>(cache.directory_min));
   files_->on_doubt([this](std::uint64_t inode) {
+    creation_mode_.forget(inode);
     if (mounted_) forget_attributes(inode);
   });
   files_->on_stale_pages([this](std::uint64_t inode, std::uint64_t offset, std::uint64_t length) {

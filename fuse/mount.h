@@ -16,6 +16,7 @@
 #include "connect/server.h"
 #include "fuse/cache_dropper.h"
 #include "fuse/client_id.h"
+#include "fuse/creation_mode.h"
 #include "fuse/init_reply.h"
 #include "fuse/lock_owners.h"
 #include "fuse/options.h"
@@ -55,6 +56,7 @@ class Mount {
   /// The kernel has no descriptor of it any more; its close() is under way until has_left().
   void leaves(std::uint64_t number);
   void has_left(const std::shared_ptr<fs::OpenHandle>& file) { leaving_.erase(file); }
+  [[nodiscard]] CreationMode& creation_mode() { return creation_mode_; }
   [[nodiscard]] LockOwners& lock_owners() { return lock_owners_; }
   void drop_directory(std::uint64_t number) { directories_.erase(number); }
   /// The kernel asks for the file's attributes before it believes in any. Its pages are not touched.
@@ -112,6 +114,7 @@ class Mount {
   std::unordered_map<std::uint64_t, std::shared_ptr<fs::OpenHandle>> open_;
   std::set<std::shared_ptr<fs::OpenHandle>> leaving_;
   LockOwners lock_owners_;
+  CreationMode creation_mode_;
   std::unordered_map<std::uint64_t, std::shared_ptr<fs::DirectoryHandle>> directories_;
   struct KnownCaller {
     fs::Caller caller;

@@ -152,13 +152,29 @@ void op_readlink(fuse_req_t raw, fuse_ino_t ino) {
   b.go(value_task(b.request, b.mount.files().read_link(b.caller, ino),
                   [](Request& request, const std::string& text) { request.text(text); }));
 }
+/// What creates the object waits for what the umask is to take away.
+Task<std::uint32_t> masked(Mount& mount, Caller caller, fuse_ino_t parent, mode_t mode, mode_t umask) {
+  return mount.creation_mode().of(mount.files(), mount.loop(), std::move(caller), parent, mode, umask);
+}
+Task<void> mknod_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,
+                      mode_t mode, mode_t umask, dev_t device) {
+  const mode_t less = co_await masked(mount, caller, parent, mode, umask);
+  auto made = mount.files().make_node(std::move(caller), parent, std::move(name), less, device);
+  co_await entry_task(mount, std::move(request), std::move(made));
+}
 void op_mknod(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
   const Begun b(raw);
-  b.go(entry_task(b.mount, b.request, b.mount.files().make_node(b.caller, parent, name, mode, device)));
+  b.go(mknod_task(b.mount, b.request, b.caller, parent, name, mode, fuse_req_ctx(raw)->umask, device));
+}
+Task<void> mkdir_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,
+                      mode_t mode, mode_t umask) {
+  const mode_t less = co_await masked(mount, caller, parent, mode, umask);
+  auto made = mount.files().make_directory(std::move(caller), parent, std::move(name), less);
+  co_await entry_task(mount, std::move(request), std::move(made));
 }
 void op_mkdir(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode) {
   const Begun b(raw);
-  b.go(entry_task(b.mount, b.request, b.mount.files().make_directory(b.caller, parent, name, mode)));
+  b.go(mkdir_task(b.mount, b.request, b.caller, parent, name, mode, fuse_req_ctx(raw)->umask));
 }
 void op_symlink(fuse_req_t raw, const char* text, fuse_ino_t parent, const char* name) {
   const Begun b(raw);
@@ -365,7 +381,8 @@ void op_open(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
 }
 
 Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,
-                       mode_t mode, fuse_file_info info) {
+                       mode_t mode, mode_t umask, fuse_file_info info) {
+  mode = co_await masked(mount, caller, parent, mode, umask);
   auto created = co_await mount.files().create(std::move(caller), parent, std::move(name), mode,
                                                flags_for(mount, info.flags));
   if (!created) {
@@ -382,7 +399,7 @@ Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino
 }
 void op_create(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
   const Begun b(raw);
-  b.go(create_task(b.mount, b.request, b.caller, parent, name, mode, *info));
+  b.go(create_task(b.mount, b.request, b.caller, parent, name, mode, fuse_req_ctx(raw)->umask, *info));
 }
 
 void op_read(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
@@ -650,6 +667,7 @@ void op_init(void* mount, fuse_conn_info* connection) {
   connection->want |= connection->capable & (FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS);
   // For open_by_handle_at(2) it looks up "." and ".." of what it has forgotten (fs::FileSystem::lookup).
   connection->want |= connection->capable & FUSE_CAP_EXPORT_SUPPORT;
+  connection->want |= connection->capable & FUSE_CAP_DONT_MASK;  // creation_mode.h
   if (static_cast<const Mount*>(mount)->options().writeback) {
     connection->want |= connection->capable & FUSE_CAP_WRITEBACK_CACHE;
   }

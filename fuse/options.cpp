@@ -72,11 +72,11 @@ constexpr std::array kRows{
           o.retrans = value.value_or(0);
           return value.has_value();
         }},
-    Row{"minorversion", "1 or 2", "the same as vers=4.1 or vers=4.2",
+    Row{"minorversion", "0, 1 or 2", "the same as vers=4.0, 4.1 or 4.2",
         [](MountOptions& o, std::string_view text) {
           return o.target.options.set("vers", "4." + std::string(text)).has_value();
         }},
-    Row{"nfsvers", "4.2, 4.1, 4 or 3", "the same as vers",
+    Row{"nfsvers", "4.2, 4.1, 4.0, 4 or 3", "the same as vers",
         [](MountOptions& o, std::string_view text) {
           return o.target.options.set("vers", text).has_value();
         }},
@@ -156,8 +156,8 @@ constexpr std::array kPassed{"allow_other",  "allow_root", "default_permissions"
 constexpr std::array kIgnored{"defaults",    "_netdev",  "nofail",     "auto",  "noauto",   "user",
                               "nouser",      "users",    "owner",      "group", "relatime", "norelatime",
                               "strictatime", "diratime", "nodiratime", "intr",  "nointr"};
-/// The same, with a value; addr and clientaddr are what nfs(5)'s own helper adds for itself.
-constexpr std::array kIgnoredWithValue{"comment", "user", "addr", "clientaddr", "helper"};
+/// The same, with a value; addr is what nfs(5)'s own helper adds for itself.
+constexpr std::array kIgnoredWithValue{"comment", "user", "addr", "helper"};
 
 Status set_option(MountOptions& options, std::string_view word) {
   const std::size_t equals = word.find('=');
@@ -281,7 +281,7 @@ std::string help_text(const std::string& name) {
   std::string out =
       "usage: " + name +
       " host:/path MOUNTPOINT [-o option,option=value ...]\n\n"
-      "Mounts an export of an NFSv4.1 or 4.2 server over RDMA: through an RDMA device, or with iWARP\n"
+      "Mounts an export of an NFSv3 or NFSv4 server over RDMA: through an RDMA device, or with iWARP\n"
       "over TCP where there is none. fusermount3 -u MOUNTPOINT, or umount, ends it.\n\n";
   out += line("-f", "stay in the foreground, with messages on standard error");
   out += line("-d", "the same, with every request of the kernel");

@@ -39,6 +39,15 @@ constexpr ResultSize largest_result(const nfs3::READDIRPLUS3args& args) {
   return largest_listing(args.maxcount);
 }
 
+/// What is provided for the Reply to a procedure of NFSACL at first: 32 KiB at least (RFC 8267 3.1.2).
+inline constexpr std::uint64_t kAclReply = 32U << 10;
+/// The type's bound, or `most` octets where that is less.
+template <class P>
+constexpr ResultSize acl_result(std::uint64_t most) {
+  const std::uint64_t size = std::min(xdr::bounds<typename P::Res>.max, most);
+  return {size, size, false, 0};
+}
+
 /// The largest result of a procedure called with these arguments.
 template <class P>
 constexpr ResultSize result(const typename P::Args& args) {

@@ -291,6 +291,32 @@ Result<std::vector<std::string>> NamesImpl<Face>::list_xattrs(std::string_view p
       [](Engine& engine, const engine::FileHandle& object) { return engine.list_xattrs(nullptr, object); });
 }
 
+// ---- access control lists ----
+
+template <class Face>
+Result<Acl> NamesImpl<Face>::get_acl(std::string_view path, bool follow) {
+  return on_object<Result<Acl>>(path, follow, [](Engine& engine, const engine::FileHandle& object) {
+    return engine.get_acl(nullptr, object);
+  });
+}
+
+template <class Face>
+Status NamesImpl<Face>::set_acl(std::string_view path, const Acl& acl, bool follow) {
+  Acl whole = acl;
+  if (auto* lists = std::get_if<PosixAcls>(&whole)) {
+    if (lists->access.empty())
+      return Error(ErrorKind::usage, EINVAL, "acl", std::string(path), "there is no access list; give one");
+    for (PosixAcl* list : {&lists->access, &lists->inherited}) {
+      auto good = ordered(std::move(*list));
+      if (!good) return good.error();
+      *list = std::move(*good);
+    }
+  }
+  return on_object<Status>(path, follow, [&](Engine& engine, const engine::FileHandle& object) {
+    return engine.set_acl(nullptr, object, whole);
+  });
+}
+
 template class NamesImpl<Client>;
 template class NamesImpl<Directory>;
 

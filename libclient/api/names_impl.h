@@ -65,6 +65,8 @@ class NamesImpl : public Face, public PathBegin {
                    XattrMode mode, bool follow) override;
   Status remove_xattr(std::string_view path, std::string_view name, bool follow) override;
   Result<std::vector<std::string>> list_xattrs(std::string_view path, bool follow) override;
+  Result<Acl> get_acl(std::string_view path, bool follow) override;
+  Status set_acl(std::string_view path, const Acl& acl, bool follow) override;
 
  private:
   /// Runs the task that `make(path, paths)` makes.

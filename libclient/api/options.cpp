@@ -4,6 +4,9 @@
 // them know the same names and give the same sentences. Nothing here touches the network.
 #include "nfsrdma/options.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -74,9 +77,9 @@ bool assign(T& field, std::optional<T> value) {
 }
 
 bool set_vers(Options& options, std::string_view text) {
-  if (text != "3" && text != "4" && text != "4.1" && text != "4.2") return false;
+  if (text != "3" && text != "4" && text != "4.0" && text != "4.1" && text != "4.2") return false;
   options.version = text == "3" ? 3 : 4;
-  options.minor_version = text == "4.1" ? 1 : Options{}.minor_version;
+  options.minor_version = text == "4.0" ? 0 : text == "4.1" ? 1 : Options{}.minor_version;
   options.minor_version_fixed = text.size() > 1;
   return true;
 }
@@ -100,6 +103,18 @@ bool set_mountproto(Options& options, std::string_view text) {
   if (text != "tcp" && text != "udp") return false;
   options.mount_transport = text;
   return true;
+}
+
+bool set_clientaddr(Options& options, std::string_view text) {
+  const std::string address(text);
+  in6_addr any{};  // as large as either
+  const bool is_address =
+      ::inet_pton(AF_INET, address.c_str(), &any) == 1 || ::inet_pton(AF_INET6, address.c_str(), &any) == 1;
+  if (is_address) options.callback_address = address;
+  return is_address;
+}
+bool set_callback_port(Options& options, std::string_view text) {
+  return assign(options.callback_port, number<std::uint16_t>(text, 0, 65535));
 }
 
 bool set_fabric(Options& options, std::string_view text) {
@@ -166,7 +181,8 @@ struct Row {
 };
 
 constexpr auto rows = std::to_array<Row>({
-    {{"vers", "4.2, 4.1, 4 or 3", "NFS version (default: the highest that the server speaks)"}, set_vers},
+    {{"vers", "4.2, 4.1, 4.0, 4 or 3", "NFS version (default: the highest that the server speaks)"},
+     set_vers},
     {{"port", "a port number",
       "the server's port for NFS over RDMA (default 20049; for version 3 what its rpcbind says)"},
      set_port},
@@ -174,6 +190,12 @@ constexpr auto rows = std::to_array<Row>({
      set_mounthost},
     {{"mountport", "a port number", "the mount service's port (default: what rpcbind says)"}, set_mountport},
     {{"mountproto", "tcp or udp", "what carries the mount service (default: tcp, else udp)"}, set_mountproto},
+    {{"clientaddr", "an IPv4 or IPv6 address",
+      "where a server of version 4.0 calls back (default: this machine's address towards it)"},
+     set_clientaddr},
+    {{"callback_port", "a port number, or 0",
+      "the TCP port on which version 4.0 is called back (default 0: any that is free)"},
+     set_callback_port},
     {{"fabric", "auto, verbs or iwarp",
       "what carries RDMA: verbs a device, iwarp a TCP socket (default auto: verbs where a device leads "
       "there)"},

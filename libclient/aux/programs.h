@@ -1,5 +1,6 @@
 // The wire types of the programs beside NFS that a client of NFSv3 and v2 needs (they go over TCP or UDP, RFC 8267
-// 3.1.1): rpcbind (RFC 1833), MOUNT (RFC 1813 appendix I, RFC 1094 appendix A). Names and numbers are the
+// 3.1.1): rpcbind (RFC 1833), MOUNT (RFC 1813 appendix I, RFC 1094 appendix A), NLM version 4 (RFC 1813 appendix II), and
+// NSM (X/Open C702 chapter 11). Names and numbers are the
 // specifications'; what they leave unbounded has a cap here.
 //
 // Thread-safety: values without shared state.
@@ -106,6 +107,89 @@ struct UMNT3 : Procedure<kMountProgram, 3, 3, dirpath, xdr::Void> {
 };
 struct EXPORT3 : Procedure<kMountProgram, 3, 5, xdr::Void, exports> {
   static constexpr const char* name = "EXPORT";
+};
+
+// ---- NLM version 4: byte-range locks ----
+
+inline constexpr std::uint32_t kNlmProgram = 100021;
+inline constexpr std::uint64_t kLockName = 1024;  ///< LM_MAXSTRLEN
+using netobj = xdr::Opaque<1024>;                 ///< MAXNETOBJ_SZ
+
+enum nlm4_stats : std::uint32_t {
+  NLM4_GRANTED = 0,
+  NLM4_DENIED = 1,
+  NLM4_DENIED_NOLOCKS = 2,
+  NLM4_BLOCKED = 3,
+  NLM4_DENIED_GRACE_PERIOD = 4,
+  NLM4_DEADLCK = 5,
+  NLM4_ROFS = 6,
+  NLM4_STALE_FH = 7,
+  NLM4_FBIG = 8,
+  NLM4_FAILED = 9,
+};
+
+struct nlm4_holder {
+  bool exclusive = false;
+  std::int32_t svid = 0;
+  netobj oh;
+  std::uint64_t l_offset = 0, l_len = 0;
+};
+struct nlm4_lock {
+  xdr::String<kLockName> caller_name;
+  netobj fh, oh;
+  std::int32_t svid = 0;
+  std::uint64_t l_offset = 0;
+  std::uint64_t l_len = 0;  ///< 0: to the end of the file
+};
+struct nlm4_testargs {
+  netobj cookie;
+  bool exclusive = false;
+  nlm4_lock alock;
+};
+using nlm4_testrply = xdr::Union<nlm4_stats, xdr::On<NLM4_DENIED, nlm4_holder>, xdr::Otherwise<>>;
+struct nlm4_testres {
+  netobj cookie;
+  nlm4_testrply stat;
+};
+struct nlm4_lockargs {
+  netobj cookie;
+  bool block = false, exclusive = false;
+  nlm4_lock alock;
+  bool reclaim = false;
+  std::int32_t state = 0;
+};
+struct nlm4_unlockargs {
+  netobj cookie;
+  nlm4_lock alock;
+};
+struct nlm4_res {
+  netobj cookie;
+  nlm4_stats stat{};
+};
+
+struct NLM4_TEST : Procedure<kNlmProgram, 4, 1, nlm4_testargs, nlm4_testres> {
+  static constexpr const char* name = "NLM4_TEST";
+};
+struct NLM4_LOCK : Procedure<kNlmProgram, 4, 2, nlm4_lockargs, nlm4_res> {
+  static constexpr const char* name = "NLM4_LOCK";
+};
+struct NLM4_UNLOCK : Procedure<kNlmProgram, 4, 4, nlm4_unlockargs, nlm4_res> {
+  static constexpr const char* name = "NLM4_UNLOCK";
+};
+
+// ---- NSM: which life of a host this is ----
+
+inline constexpr std::uint32_t kNsmProgram = 100024;
+
+struct sm_name {
+  xdr::String<kLockName> mon_name;
+};
+struct sm_stat_res {
+  std::uint32_t res_stat = 0;
+  std::int32_t state = 0;  ///< odd while the host is up; another one after each restart
+};
+struct SM_STAT : Procedure<kNsmProgram, 1, 1, sm_name, sm_stat_res> {
+  static constexpr const char* name = "SM_STAT";
 };
 
 }  // namespace nfsrdma::aux

@@ -3,27 +3,17 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
+
+#include "fabric/address.h"
 
 namespace nfsrdma::aux {
 namespace {
 
 using namespace std::chrono_literals;
 using Found = Result<std::optional<std::uint16_t>>;
-
-std::string netid(Wire wire, int family) {
-  const bool six = family == AF_INET6;
-  switch (wire) {
-    case Wire::tcp:
-      return six ? "tcp6" : "tcp";
-    case Wire::udp:
-      return six ? "udp6" : "udp";
-    case Wire::rdma:
-      break;
-  }
-  return six ? "rdma6" : "rdma";
-}
 
 template <class P>
 async::Task<Found> ask_for_all(async::Loop& loop, Remote remote, Service service, async::TimePoint deadline) {
@@ -66,6 +56,30 @@ async::Task<Found> ask(async::Loop& loop, Remote remote, Service service, async:
 }
 
 }  // namespace
+
+std::string netid(Wire wire, int family) {
+  const bool six = family == AF_INET6;
+  switch (wire) {
+    case Wire::tcp:
+      return six ? "tcp6" : "tcp";
+    case Wire::udp:
+      return six ? "udp6" : "udp";
+    case Wire::rdma:
+      break;
+  }
+  return six ? "rdma6" : "rdma";
+}
+
+std::string universal_address(const rpc::Address& address) {
+  const bool six = address.storage.ss_family == AF_INET6;
+  const void* bytes =
+      six ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr)
+          : &reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr;
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(address.storage.ss_family, bytes, text.data(), text.size());
+  const unsigned port = fabric::port_of(address.storage);
+  return std::string(text.data()) + "." + std::to_string(port / 256) + "." + std::to_string(port % 256);
+}
 
 std::optional<std::uint16_t> port_in(std::string_view address) {
   // The last two numbers are the port's octets.

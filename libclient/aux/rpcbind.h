@@ -29,6 +29,10 @@ async::Task<Result<std::optional<std::uint16_t>>> find_port(async::Loop& loop, r
                                                             async::TimePoint deadline,
                                                             std::uint16_t rpcbind_port = kRpcbindPort);
 
+/// "tcp", "udp6", "rdma" …: the netid of what goes over this wire between addresses of the family.
+std::string netid(Wire wire, int family);
+/// 10.77.0.2 with port 20049 → "10.77.0.2.78.81"; ::1 with the same → "::1.78.81" (RFC 5665 5.2.3.3, 5.2.3.4).
+std::string universal_address(const rpc::Address& address);
 /// "10.77.0.2.78.81" → 20049 (RFC 5665 5.2.3.3); none: it is no universal address.
 std::optional<std::uint16_t> port_in(std::string_view universal_address);
 /// The address with another port.

@@ -64,8 +64,10 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send(Request& request) {
     const bool in_time =
         co_await async::until(place_, request.deadline, [this] { return under_way_ < options_.most; });
     if (!in_time) {
-      co_return Error(ErrorKind::timeout, ETIMEDOUT, request.what, server(),
-                      "no other call came to its end in time; the server is not answering");
+      const Error late(ErrorKind::timeout, ETIMEDOUT, request.what, server(),
+                       "no other call came to its end in time; the server is not answering");
+      if (may_have_been_done(request)) co_return in_doubt(request, late);
+      co_return late;
     }
     counters_.slot_waited_us += static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(loop().now() - begun).count());
@@ -95,7 +97,8 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send_once(Request& request
   engine::CallCounters& counted = counters_.of(request.what);
   counted.ended(request.message, outcome);
   if (outcome.failure != rpcrdma::Failure::none) {
-    if (outcome.sends != 0 && !request.idempotent) co_return in_doubt(request, *outcome.error);
+    const bool left = outcome.sends != 0 && !request.idempotent;
+    if (left || may_have_been_done(request)) co_return in_doubt(request, *outcome.error);
     co_return *outcome.error;
   }
   rpc::ReplyInHand reply(channel, std::move(*outcome.reply));
@@ -115,6 +118,11 @@ async::Task<bool> ProcedureCalls::waits(Request& request) {
   if (loop().now() + request.pause.next() >= request.deadline) co_return false;
   co_await loop().sleep_for(request.pause.take());
   co_return true;
+}
+
+Error ProcedureCalls::still_busy(const Request& request) const {
+  return {ErrorKind::server, EAGAIN,   kJukebox,
+          request.what,      server(), "the server has asked to wait for longer than the call was tried"};
 }
 
 Error ProcedureCalls::in_doubt(const Request& request, const Error& why) const {

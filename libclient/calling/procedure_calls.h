@@ -96,6 +96,11 @@ class ProcedureCalls {
   [[nodiscard]] rpc::Channel& route() const;
   [[nodiscard]] Error undecodable(const Request& request) const;
   [[nodiscard]] Error in_doubt(const Request& request, const Error& why) const;
+  [[nodiscard]] Error still_busy(const Request& request) const;
+  /// By an earlier sending, whatever the last one came to.
+  [[nodiscard]] static bool may_have_been_done(const Request& request) {
+    return !request.idempotent && request.sends > 1;
+  }
   void end(Request& request) { channels_.front()->give_back(std::move(request.message)); }
 
   const std::vector<rpc::Channel*> channels_;
@@ -134,10 +139,12 @@ async::Task<Result<Answer<P>>> ProcedureCalls::call(Caller caller, typename P::A
     if constexpr (requires { answer.res.tag(); }) {
       again = decoded && static_cast<std::uint32_t>(answer.res.tag()) == kJukebox;
     }
+    const bool asked_to_wait = again;
     if (again) again = co_await waits(request);
     if (again) continue;
     end(request);
     if (!decoded) co_return undecodable(request);
+    if (asked_to_wait && may_have_been_done(request)) co_return in_doubt(request, still_busy(request));
     co_return std::move(answer);
   }
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "async/helper.h"
+#include "aux/lockd.h"
 #include "aux/mountd.h"
 #include "calling/procedure_calls.h"
 #include "connect/protocol.h"
@@ -12,13 +13,6 @@
 
 namespace nfsrdma::connect {
 namespace {
-
-std::vector<rpc::Channel*> all_of(const Ground& ground) {
-  std::vector<rpc::Channel*> out;
-  out.reserve(ground.channels.size());
-  for (const auto& channel : ground.channels) out.push_back(channel.get());
-  return out;
-}
 
 calling::CallOptions call_options(const Ground& ground) {
   const Options& options = ground.target.options;
@@ -46,11 +40,15 @@ namespace {
 class Nfs3 final : public Protocol {
  public:
   explicit Nfs3(const Ground& ground)
-      : ground_(ground), calls_(all_of(ground), call_options(ground)), roots_(ground.surroundings.roots) {}
+      : ground_(ground),
+        calls_(all_of(ground), call_options(ground)),
+        roots_(ground.surroundings.roots),
+        locks_(ground.surroundings.locks) {}
 
   async::Task<Status> begin(async::TimePoint deadline) override {
     if (auto done = co_await find_mountd(deadline); !done) co_return done;
-    engine_ = std::make_shared<nfs3::Nfs3Engine>(calls_, *roots_);
+    if (!locks_) locks_ = std::make_shared<aux::Lockd>(calls_.loop(), lock_options());
+    engine_ = std::make_shared<nfs3::Nfs3Engine>(calls_, *roots_, locks_.get());
     // Whether it speaks the version.
     if (auto answered = co_await engine_->ping(); !answered) co_return answered;
     for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
@@ -82,6 +80,7 @@ class Nfs3 final : public Protocol {
   void describe(Info& out) const override {
     out.version = "3";
     out.ping_call = "NULL";
+    out.locks = locks_->how();
     out.slots = calls_.most();
     for (const auto& channel : ground_.channels) out.connections += channel->up() ? 1 : 0;
   }
@@ -108,13 +107,22 @@ class Nfs3 final : public Protocol {
     roots_ = std::move(mountd);
     co_return Status();
   }
+  [[nodiscard]] aux::LockdOptions lock_options() const {
+    aux::LockdOptions out;
+    out.server = ground_.target.host;
+    out.addresses = ground_.addresses;
+    out.host = ground_.surroundings.host;
+    out.identity = own_identity(ground_.target.options);
+    return out;
+  }
   [[nodiscard]] nfs3::Nfs3Engine& nfs3() const { return static_cast<nfs3::Nfs3Engine&>(*engine_); }
 
   const Ground ground_;
   calling::ProcedureCalls calls_;
   std::shared_ptr<engine::Roots> roots_;
   aux::Mountd* mountd_ = nullptr;  // roots_, where it is one
-  std::shared_ptr<engine::Engine> engine_;
+  std::shared_ptr<engine::LockManager> locks_;
+  std::shared_ptr<engine::Engine> engine_;  // on the others
 };
 
 }  // namespace

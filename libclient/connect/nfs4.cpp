@@ -1,10 +1,7 @@
 // NFSv4.1 and 4.2: a session on all connections.
-#include <algorithm>
-#include <array>
-#include <cinttypes>
-#include <cstdio>
 #include <utility>
 
+#include "connect/nfs4_options.h"
 #include "connect/protocol.h"
 #include "nfs4/engine.h"
 #include "nfs4/session.h"
@@ -16,37 +13,6 @@ using namespace std::chrono_literals;
 
 /// For the end of a session that could not be used.
 constexpr auto kFarewell = 2s;
-
-std::string random_hex(async::Loop& loop) {
-  std::array<char, 17> text{};
-  (void)std::snprintf(text.data(), text.size(), "%016" PRIx64, loop.random<std::uint64_t>());
-  return text.data();
-}
-
-nfs4::SessionOptions session_options(const Ground& ground) {
-  const Options& options = ground.target.options;
-  const Surroundings& surroundings = ground.surroundings;
-  rpc::Channel& channel = *ground.channels.front();
-  nfs4::SessionOptions out;
-  out.minor_version = options.minor_version;
-  out.minor_version_fixed = options.minor_version_fixed;
-  out.rsize = options.rsize;
-  out.wsize = options.wsize;
-  out.slots = most_calls(options, channel.established());
-  out.callback_slots = kCallbackSlots;
-  out.flavor = ground.flavor;
-  // RFC 8881 2.4: unique among clients. A Client is one of its own, and leaves nothing to reclaim.
-  out.owner_id = surroundings.owner_id;
-  if (out.owner_id.empty()) {
-    out.owner_id =
-        "nfsrdma " + surroundings.host + " " + surroundings.process + " " + random_hex(channel.loop());
-  }
-  // Another each time: of a client that is known already the server drops all that it had (18.35.4, case 5).
-  channel.loop().random(out.verifier);
-  out.timeout = options.timeout;
-  out.patience = ground.patience;
-  return out;
-}
 
 class Nfs4 final : public Protocol {
  public:

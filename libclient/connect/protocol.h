@@ -60,7 +60,11 @@ std::uint32_t most_calls(const Options& options, const fabric::Established& esta
 /// What the target's options say of version 3's mount service.
 aux::MountOptions mount_options(const Target& target, std::vector<rpc::Address> addresses);
 
+/// All channels, in their order.
+std::vector<rpc::Channel*> all_of(const Ground& ground);
+
 std::unique_ptr<Protocol> nfs4_protocol(const Ground& ground);
+std::unique_ptr<Protocol> nfs40_protocol(const Ground& ground);
 std::unique_ptr<Protocol> nfs3_protocol(const Ground& ground);
 
 }  // namespace nfsrdma::connect

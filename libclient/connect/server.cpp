@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -50,8 +49,6 @@ std::string host_name() {
   return name;
 }
 
-constexpr std::array<unsigned, 2> kVersions{4, 3};  // in the order in which they are tried
-
 }  // namespace
 
 security::Identity own_identity(const Options& options) {
@@ -65,7 +62,8 @@ security::Identity own_identity(const Options& options) {
 }
 
 Surroundings Surroundings::system(std::string owner_id) {
-  return {host_name(), std::to_string(::getpid()), fabric::system_dialer(), std::move(owner_id)};
+  return {host_name(), std::to_string(::getpid()), fabric::system_dialer(), std::move(owner_id), nullptr,
+          true};
 }
 
 std::uint32_t most_calls(const Options& options, const fabric::Established& established) {
@@ -95,11 +93,36 @@ Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::A
   }
 }
 
+std::vector<rpc::Channel*> all_of(const Ground& ground) {
+  std::vector<rpc::Channel*> out;
+  out.reserve(ground.channels.size());
+  for (const auto& channel : ground.channels) out.push_back(channel.get());
+  return out;
+}
+
+/// What there is a Protocol for.
+struct Server::Version {
+  unsigned number;                      ///< of the program
+  unsigned least_minor, highest_minor;  ///< of those that the Protocol chooses from
+  std::unique_ptr<Protocol> (*make)(const Ground& ground);
+};
+
+/// In the order in which they are tried.
+const Server::Version Server::kVersions[] = {
+    {4, 1, 2, nfs4_protocol}, {4, 0, 0, nfs40_protocol}, {3, 0, 0, nfs3_protocol}};
+
+bool Server::is_wanted(const Version& version) const {
+  const Options& options = target_.options;
+  if (options.version.value_or(version.number) != version.number) return false;
+  if (version.number != 4) return true;
+  const bool above = options.minor_version_fixed && options.minor_version > version.highest_minor;
+  return !above && options.minor_version >= version.least_minor;
+}
+
 async::Task<Status> Server::connect(async::TimePoint deadline) {
-  const std::optional<unsigned> wanted = target_.options.version;
   std::optional<Error> first;
-  for (const unsigned version : kVersions) {
-    if (wanted.value_or(version) != version) continue;
+  for (const Version& version : kVersions) {
+    if (!is_wanted(version)) continue;
     if (auto there = co_await dial(version, deadline); !there) co_return there;
     auto begun = co_await begin(version, deadline);
     if (begun) co_return begun;
@@ -107,16 +130,16 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
     // Only a server that says so does not speak a version.
     const bool other =
         begun.error().kind() == ErrorKind::server && begun.error().errno_value() == EPROTONOSUPPORT;
-    if (!other || wanted) co_return begun;
+    if (!other) co_return begun;
     if (!first) first = begun.error();
   }
   co_return *first;
 }
 
 /// Where the server's rpcbind knows another port than the usual one (RFC 8166 9), it is that.
-async::Task<void> Server::find_port(unsigned version, async::TimePoint deadline) {
-  if (version >= 4 || target_.options.port_fixed) co_return;
-  const aux::Service service{rpc::kNfsProgram, version, aux::Wire::rdma};
+async::Task<void> Server::find_port(const Version& version, async::TimePoint deadline) {
+  if (version.number >= 4 || target_.options.port_fixed) co_return;
+  const aux::Service service{rpc::kNfsProgram, version.number, aux::Wire::rdma};
   for (rpc::Address& address : addresses_) {
     auto port = co_await aux::find_port(loop_, address, target_.host, service,
                                         std::min(deadline, loop_.now() + kRpcbindTime));
@@ -126,7 +149,7 @@ async::Task<void> Server::find_port(unsigned version, async::TimePoint deadline)
 }
 
 /// The first connection, if there is none yet.
-async::Task<Status> Server::dial(unsigned version, async::TimePoint deadline) {
+async::Task<Status> Server::dial(const Version& version, async::TimePoint deadline) {
   if (!channels_.empty()) co_return Status();
   co_await find_port(version, deadline);
   for (std::uint32_t i = 0; i < std::max(target_.options.connections, 1U); ++i) {
@@ -137,9 +160,9 @@ async::Task<Status> Server::dial(unsigned version, async::TimePoint deadline) {
   co_return co_await channels_.front()->connect(deadline);
 }
 
-async::Task<Status> Server::begin(unsigned version, async::TimePoint deadline) {
+async::Task<Status> Server::begin(const Version& version, async::TimePoint deadline) {
   const Ground ground{target_, addresses_, surroundings_, channels_, flavor_, notices_, patience_};
-  protocol_ = version == 4 ? nfs4_protocol(ground) : nfs3_protocol(ground);
+  protocol_ = version.make(ground);
   if (auto begun = co_await protocol_->begin(deadline); !begun) co_return begun;
   const auto fit = [](std::uint32_t most_wanted, std::size_t most) {
     constexpr std::size_t kLeast = 1024;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/lock_manager.h"
 #include "engine/roots.h"
 #include "fabric/dial.h"
 #include "nfsrdma/client.h"
@@ -40,8 +41,12 @@ struct Surroundings {
   /// no other.
   std::string owner_id;
   std::shared_ptr<security::Flavor> flavor = nullptr;  ///< null: AUTH_SYS
+  /// Whether a server of NFSv4.0 may call back over TCP.
+  bool listens = false;
   /// Where the server's names begin in NFSv3; null: as its mount service says.
   std::shared_ptr<engine::Roots> roots = nullptr;
+  /// Who gives locks in NFSv3; null: the server's lock service.
+  std::shared_ptr<engine::LockManager> locks = nullptr;
   [[nodiscard]] static Surroundings system(std::string owner_id = {});
 };
 
@@ -83,9 +88,12 @@ class Server {
   [[nodiscard]] const std::vector<std::unique_ptr<rpc::Channel>>& channels() const { return channels_; }
 
  private:
-  async::Task<Status> dial(unsigned version, async::TimePoint deadline);
-  async::Task<Status> begin(unsigned version, async::TimePoint deadline);
-  async::Task<void> find_port(unsigned version, async::TimePoint deadline);
+  struct Version;
+  static const Version kVersions[];
+  [[nodiscard]] bool is_wanted(const Version& version) const;
+  async::Task<Status> dial(const Version& version, async::TimePoint deadline);
+  async::Task<Status> begin(const Version& version, async::TimePoint deadline);
+  async::Task<void> find_port(const Version& version, async::TimePoint deadline);
 
   async::Loop& loop_;
   const Target target_;

@@ -1,5 +1,8 @@
 #include "engine/engine.h"
 
+#include <cerrno>
+
+#include "engine/lock_manager.h"
 #include "engine/roots.h"
 
 namespace nfsrdma::engine {
@@ -7,5 +10,25 @@ namespace nfsrdma::engine {
 ServerFile::~ServerFile() = default;
 Engine::~Engine() = default;
 Roots::~Roots() = default;
+LockManager::~LockManager() = default;
+
+namespace {
+
+Error no_acls() {
+  return {ErrorKind::server, EOPNOTSUPP, "acl", "",
+          "this version of NFS has no access control lists; mount with vers=4.2 or vers=3"};
+}
+
+}  // namespace
+
+async::Task<Result<bool>> Engine::has_acls(Caller /*caller*/, FileHandle /*object*/) {
+  co_return false;
+}
+async::Task<Result<Acl>> Engine::get_acl(Caller /*caller*/, FileHandle /*object*/) {
+  co_return no_acls();
+}
+async::Task<Status> Engine::set_acl(Caller /*caller*/, FileHandle /*object*/, Acl /*acl*/) {
+  co_return no_acls();
+}
 
 }  // namespace nfsrdma::engine

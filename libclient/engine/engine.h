@@ -26,6 +26,7 @@
 #include "engine/spot.h"
 #include "engine/statistics.h"
 #include "locking/lock_wait.h"
+#include "nfsrdma/acl.h"
 #include "nfsrdma/result.h"
 #include "nfsrdma/types.h"
 #include "security/identity.h"
@@ -43,12 +44,6 @@ struct Object {
 struct Made {
   Object object;
   std::optional<Attributes> directory;
-};
-
-/// Where an object was found.
-struct Place {
-  FileHandle directory;
-  std::string name;
 };
 
 struct Renamed {
@@ -191,11 +186,23 @@ class Engine {
   virtual async::Task<Status> remove_xattr(Caller caller, FileHandle object, std::string name) = 0;
   virtual async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, FileHandle object) = 0;
 
+  // ---- access control lists (nfsrdma/acl.h); without them: EOPNOTSUPP ----
+
+  enum class AclForm : unsigned char { none, posix, nfs4 };
+  /// That of the version, whatever the server has.
+  [[nodiscard]] virtual AclForm acl_form() const { return AclForm::none; }
+  /// Whether the server has them for the object, so far as that is known; asks where it is not.
+  virtual async::Task<Result<bool>> has_acls(Caller caller, FileHandle object);
+  virtual async::Task<Result<Acl>> get_acl(Caller caller, FileHandle object);
+  /// All of it; of a POSIX one both lists, which are ordered().
+  virtual async::Task<Status> set_acl(Caller caller, FileHandle object, Acl acl);
+
   // ---- files ----
 
   /// `label`: what it is called in errors. `found_at`: where somebody found it who opens it by name. If that
   /// name leads elsewhere by now, or nowhere, the file is not opened: ESTALE. Where the caller may not look
-  /// the name up, or the server has promised to tell of a change, it is opened without looking.
+  /// the name up, or the server has promised to tell of a change, it is opened without looking. A version that
+  /// opens files by their names only (NFSv4.0) needs a place, be it a fresh one.
   virtual async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access,
                                            std::optional<Place> found_at) = 0;
   struct Creation {

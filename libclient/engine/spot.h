@@ -45,4 +45,12 @@ struct Spot {
   }
 };
 
+/// Where an object was found.
+struct Place {
+  FileHandle directory;
+  std::string name;
+  /// It has just been looked up: what it leads to need not be looked at again.
+  bool fresh = false;
+};
+
 }  // namespace nfsrdma::engine

@@ -80,13 +80,12 @@ Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
   return inode;
 }
 
-/// Where the file that somebody opens was found, if that was not just now.
-std::optional<Place> FileSystem::place_of(const Inode& inode) const {
+/// Where the file that somebody opens was found; fresh, if that was just now.
+std::optional<Place> FileSystem::place_of(const Inode& inode, bool fresh) const {
   const bool names_believed = options_.names && options_.file_max > Seconds(0);
-  if (!options_.close_to_open || !names_believed) return std::nullopt;
   const auto directory = inodes_.find(inode.parent);
   if (!directory) return std::nullopt;
-  return Place{directory->handle, inode.label};
+  return Place{directory->handle, inode.label, fresh || !options_.close_to_open || !names_believed};
 }
 
 /// Whether this open() is the second try of somebody who was refused.
@@ -451,14 +450,31 @@ async::Task<Result<std::vector<std::byte>>> FileSystem::get_xattr(Caller caller,
                                                                   std::string name) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
+  if (const AclXattr acl = acl_xattr(name, engine_->acl_form()); acl != AclXattr::none)
+    co_return co_await get_acl_xattr(*engine_, std::move(caller), (*inode)->handle, acl);
   if (auto allowed = refused_xattr(name); !allowed) co_return allowed.error();
   co_return co_await engine_->get_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
+}
+
+/// An empty `value` removes the list.
+async::Task<Status> FileSystem::set_acl(Caller caller, std::shared_ptr<Inode> inode, AclXattr acl,
+                                        std::vector<std::byte> value) {
+  Status set;
+  {
+    const Naming naming(freshness_, inode);
+    set = co_await set_acl_xattr(*engine_, std::move(caller), inode->handle, acl, std::move(value));
+  }
+  // The mode has changed with it, of which the kernel does not know.
+  freshness_.doubt(*inode);
+  co_return set;
 }
 
 async::Task<Status> FileSystem::set_xattr(Caller caller, std::uint64_t id, std::string name,
                                           std::vector<std::byte> value, int flags) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
+  if (const AclXattr acl = acl_xattr(name, engine_->acl_form()); acl != AclXattr::none)
+    co_return co_await set_acl(std::move(caller), *inode, acl, std::move(value));
   if (auto allowed = refused_xattr(name); !allowed) co_return allowed;
   auto mode = XattrMode::either;
   if ((flags & XATTR_CREATE) != 0) mode = XattrMode::create;
@@ -471,6 +487,8 @@ async::Task<Status> FileSystem::set_xattr(Caller caller, std::uint64_t id, std::
 async::Task<Status> FileSystem::remove_xattr(Caller caller, std::uint64_t id, std::string name) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
+  if (const AclXattr acl = acl_xattr(name, engine_->acl_form()); acl != AclXattr::none)
+    co_return co_await set_acl(std::move(caller), *inode, acl, std::vector<std::byte>());
   if (auto allowed = refused_xattr(name); !allowed) co_return allowed;
   const Naming naming(freshness_, *inode);
   co_return co_await engine_->remove_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
@@ -479,10 +497,16 @@ async::Task<Status> FileSystem::remove_xattr(Caller caller, std::uint64_t id, st
 async::Task<Result<std::vector<std::string>>> FileSystem::list_xattrs(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  auto names = co_await engine_->list_xattrs(std::move(caller), (*inode)->handle);
-  if (!names) co_return names.error();
-  for (std::string& name : *names) name.insert(0, kUser);
-  co_return names;
+  auto names = co_await engine_->list_xattrs(caller, (*inode)->handle);
+  const bool none = !names && names.error().errno_value() == EOPNOTSUPP;
+  if (!names && (!none || engine_->acl_form() == engine::Engine::AclForm::none)) co_return names;
+  std::vector<std::string> out;
+  if (names) out = std::move(*names);
+  for (std::string& name : out) name.insert(0, kUser);
+  auto acls = co_await acl_xattrs(*engine_, std::move(caller), (*inode)->handle);
+  if (!acls) co_return acls.error();
+  out.insert(out.end(), acls->begin(), acls->end());
+  co_return std::move(out);
 }
 
 }  // namespace nfsrdma::fs

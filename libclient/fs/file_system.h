@@ -45,6 +45,7 @@
 
 #include "engine/cookie_loop.h"
 #include "engine/engine.h"
+#include "fs/acl_xattrs.h"
 #include "fs/cache_options.h"
 #include "fs/counters.h"
 #include "fs/freshness.h"
@@ -207,7 +208,7 @@ class FileSystem {
 
  private:
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
-  [[nodiscard]] std::optional<Place> place_of(const Inode& inode) const;
+  [[nodiscard]] std::optional<Place> place_of(const Inode& inode, bool fresh) const;
   static bool is_second_try(Inode& inode, std::uint32_t thread);
   static void refused_by_name(Inode& inode, std::uint32_t thread);
   /// `as_of`: Freshness::now() as it was when the attributes were asked for, here and below. `when`: as it was
@@ -242,6 +243,8 @@ class FileSystem {
   async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how, std::uint64_t offset,
                                      std::size_t size);
   [[nodiscard]] Status refused_xattr(const std::string& name) const;
+  async::Task<Status> set_acl(Caller caller, std::shared_ptr<Inode> inode, AclXattr acl,
+                              std::vector<std::byte> value);
 
   const std::shared_ptr<Engine> engine_;
   async::Loop& loop_;

@@ -43,9 +43,8 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   auto inode = find(id);
   if (!inode) co_return inode.error();
   const std::uint64_t version = freshness_.version(**inode);
-  std::optional<Place> found_at;
-  if (!is_second_try(**inode, thread)) found_at = place_of(**inode);
-  const bool by_name = found_at.has_value();
+  std::optional<Place> found_at = place_of(**inode, is_second_try(**inode, thread));
+  const bool by_name = found_at && !found_at->fresh;
   auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
                                        std::move(found_at));
   if (!opened) {

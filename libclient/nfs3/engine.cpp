@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
+#include <utility>
 
 #include "nfs3/types/status.h"
 
@@ -25,11 +27,6 @@ Status wrong_type(FileType type, const std::string& text) {
   }
 }
 
-Error no_locks(const std::string& path) {
-  return {ErrorKind::server, ENOLCK, "lock", path,
-          "locks of NFSv3 are not there yet; mount with vers=4.2 where the server speaks it"};
-}
-
 }  // namespace
 
 /// One open(2).
@@ -41,6 +38,9 @@ class Nfs3Engine::Open final : public ServerFile {
   }
   ~Open() override {
     --engine_.open_;
+    for (const std::uint64_t owner : owners_) {
+      if (knows_owner(owner)) engine_.locks_.release_beside(locked(), owner);
+    }
     if (file_->has_unstable_data()) engine_.beside_.spawn(commit_beside(file_));
   }
   Open(const Open&) = delete;
@@ -48,11 +48,13 @@ class Nfs3Engine::Open final : public ServerFile {
 
   Access access() const override { return access_; }
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) override {
+    if (auto lost = engine_.locks_.lost(file_->handle())) return refused<std::size_t>(*std::move(lost));
     return file_->read(data, offset);
   }
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
                                          std::uint64_t offset, Stability stability,
                                          std::optional<Attributes>* after) override {
+    if (auto lost = engine_.locks_.lost(file_->handle())) return refused<std::size_t>(*std::move(lost));
     const auto how = stability == Stability::unstable ? writing::How::unstable : writing::How::file_sync;
     return file_->write(data, std::move(memory), offset, how, after);
   }
@@ -71,32 +73,63 @@ class Nfs3Engine::Open final : public ServerFile {
     co_return unsupported("DEALLOCATE", file_->path());
   }
 
-  async::Task<Result<std::optional<LockHolder>>> test_lock(LockRequest /*request*/) override {
-    co_return no_locks(file_->path());
+  async::Task<Result<std::optional<LockHolder>>> test_lock(LockRequest request) override {
+    return engine_.locks_.test(locked(), request);
   }
-  async::Task<Result<std::optional<LockHolder>>> lock(LockRequest /*request*/) override {
-    co_return no_locks(file_->path());
+  async::Task<Result<std::optional<LockHolder>>> lock(LockRequest request) override {
+    if (auto error = unfit(request)) return refused<std::optional<LockHolder>>(*std::move(error));
+    owners_.insert(request.owner);
+    return engine_.locks_.set(locked(), request);
   }
-  async::Task<Status> wait_for_lock(LockRequest /*request*/,
-                                    std::shared_ptr<locking::LockWait> /*cancelled*/) override {
-    co_return no_locks(file_->path());
+  async::Task<Status> wait_for_lock(LockRequest request,
+                                    std::shared_ptr<locking::LockWait> cancelled) override {
+    if (auto error = unfit(request)) return refused_status(*std::move(error));
+    owners_.insert(request.owner);
+    return engine_.locks_.wait(locked(), request, std::move(cancelled));
   }
-  async::Task<Status> unlock(std::uint64_t /*owner*/, LockRange /*range*/) override { co_return Status(); }
-  async::Task<Status> release_locks(std::uint64_t /*owner*/) override { co_return Status(); }
-  bool knows_owner(std::uint64_t /*owner*/) const override { return false; }
+  async::Task<Status> unlock(std::uint64_t owner, LockRange range) override {
+    return engine_.locks_.clear(locked(), owner, range);
+  }
+  async::Task<Status> release_locks(std::uint64_t owner) override {
+    owners_.erase(owner);
+    return engine_.locks_.release(locked(), owner);
+  }
+  bool knows_owner(std::uint64_t owner) const override {
+    return engine_.locks_.knows(file_->handle(), owner);
+  }
 
+  /// Those that locked by this open(2), for whoever closes it.
+  std::set<std::uint64_t> take_owners() { return std::exchange(owners_, {}); }
+  [[nodiscard]] LockedFile locked() const { return {file_->caller(), file_->handle(), file_->path()}; }
   [[nodiscard]] const std::shared_ptr<File>& file() const { return file_; }
 
  private:
   static async::Task<void> commit_beside(std::shared_ptr<File> file) { (void)co_await file->commit(nullptr); }
 
+  template <class T>
+  static async::Task<Result<T>> refused(Error why) {
+    co_return why;
+  }
+  static async::Task<Status> refused_status(Error why) { co_return why; }
+  /// As fcntl(2) has it.
+  [[nodiscard]] std::optional<Error> unfit(const LockRequest& request) const {
+    const bool fits = request.write ? access_ != Access::read : access_ != Access::write;
+    if (fits) return std::nullopt;
+    return Error(ErrorKind::usage, EBADF, "lock", file_->path(),
+                 "the file is not open for this kind of lock");
+  }
+
   Nfs3Engine& engine_;
   const std::shared_ptr<File> file_;
   const Access access_;
+  std::set<std::uint64_t> owners_;  // of locks
 };
 
-Nfs3Engine::Nfs3Engine(ProcedureCalls& calls, Roots& roots)
-    : Names(calls, roots), number_(calls.loop().random<std::uint64_t>()), beside_(calls.loop()) {}
+Nfs3Engine::Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks)
+    : Names(calls, roots),
+      number_(calls.loop().random<std::uint64_t>()),
+      locks_(calls.loop(), locks, calls.default_deadline() - calls.loop().now()),
+      beside_(calls.loop()) {}
 
 Nfs3Engine::~Nfs3Engine() = default;
 
@@ -104,6 +137,12 @@ async::Task<Status> Nfs3Engine::ping() {
   auto answer = co_await ask<proc::NULL3>(nullptr, xdr::Void());
   if (!answer) co_return answer.error();
   co_return Status();
+}
+
+ServerHoldings Nfs3Engine::holdings() const {
+  ServerHoldings out;
+  out.locks = locks_.held();
+  return out;
 }
 
 async::Task<void> Nfs3Engine::forget_all() {
@@ -205,7 +244,7 @@ async::Task<Result<Attributes>> Nfs3Engine::may_open(Caller caller, Object file,
 async::Task<Result<Opened>> Nfs3Engine::open(Caller caller, FileHandle file, std::string label, Access access,
                                              std::optional<Place> found_at) {
   Object object{file, std::nullopt};
-  if (found_at) {
+  if (found_at && !found_at->fresh) {
     auto looked = co_await lookup(caller, found_at->directory, found_at->name, label);
     const bool elsewhere =
         looked ? !looked->object || looked->object->handle != file : looked.error().errno_value() == ESTALE;
@@ -304,9 +343,17 @@ async::Task<Result<Opened>> Nfs3Engine::open_at(Caller caller, Spot spot, std::s
 }
 
 async::Task<Status> Nfs3Engine::close(ServerFileRef file) {
-  const std::shared_ptr<File> data = static_cast<Open&>(*file).file();
-  if (!data->has_unstable_data()) co_return Status();
-  co_return co_await data->commit(nullptr);
+  Open& open = static_cast<Open&>(*file);
+  const std::shared_ptr<File> data = open.file();
+  Status done;
+  if (data->has_unstable_data()) done = co_await data->commit(nullptr);
+  const std::set<std::uint64_t> owners = open.take_owners();
+  const LockedFile locked = open.locked();
+  for (const std::uint64_t owner : owners) {
+    auto released = co_await locks_.release(locked, owner);
+    if (!released && done) done = released;
+  }
+  co_return done;
 }
 
 async::Task<Result<std::uint64_t>> Nfs3Engine::copy(ServerFileRef from, std::uint64_t /*from_offset*/,

@@ -11,6 +11,7 @@
 
 #include "async/tasks.h"
 #include "nfs3/file.h"
+#include "nfs3/locks.h"
 #include "nfs3/names.h"
 #include "nfs3/rights.h"
 
@@ -18,13 +19,14 @@ namespace nfsrdma::nfs3 {
 
 class Nfs3Engine final : public Names {
  public:
-  Nfs3Engine(ProcedureCalls& calls, Roots& roots);
+  /// `locks`: who gives locks; null: nobody. It outlives the engine.
+  Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks = nullptr);
   ~Nfs3Engine() override;
 
   async::Loop& loop() override { return calls_.loop(); }
   std::uint64_t client_number() const override { return number_; }
   const ServerCounters& counters() const override { return calls_.counters(); }
-  ServerHoldings holdings() const override { return {}; }
+  ServerHoldings holdings() const override;
   async::Task<Status> ping() override;
 
   async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object, SetAttributes changes,
@@ -75,6 +77,7 @@ class Nfs3Engine final : public Names {
   std::size_t sweep_at_ = 0;                                                     // of them
   std::size_t open_ = 0;
   KnownRights rights_;
+  Locks locks_;
   async::Tasks beside_;  // the last: what the tasks use is there until they are gone
 };
 

@@ -19,12 +19,13 @@
 #include <vector>
 
 #include "calling/procedure_calls.h"
+#include "engine/directory_stamps.h"
 #include "engine/engine.h"
 #include "engine/modifications.h"
 #include "engine/roots.h"
 #include "nfs3/above.h"
 #include "nfs3/convert.h"
-#include "nfs3/directory_times.h"
+#include "nfs3/types/acl.h"
 #include "nfs3/types/procedures.h"
 #include "reply_sizing/nfs3_reply.h"
 
@@ -76,6 +77,13 @@ class Names : public Engine {
   async::Task<Status> remove_xattr(Caller caller, FileHandle object, std::string name) override;
   async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, FileHandle object) override;
 
+  // ---- acls.cpp: NFSACL, beside NFSv3 on the same connection ----
+
+  AclForm acl_form() const override { return AclForm::posix; }
+  async::Task<Result<bool>> has_acls(Caller caller, FileHandle object) override;
+  async::Task<Result<Acl>> get_acl(Caller caller, FileHandle object) override;
+  async::Task<Status> set_acl(Caller caller, FileHandle object, Acl acl) override;
+
   // ---- what the others are made of ----
 
   [[nodiscard]] const Limits& limits() const { return limits_; }
@@ -115,12 +123,12 @@ class Names : public Engine {
                                  std::string text);
   /// Notes what an answer says of a directory.
   void saw(const FileHandle& directory, const post_op_attr& attributes) {
-    directories_.seen(directory, attributes);
+    if (attributes) directories_.seen(directory, attributes->ctime);
   }
 
   // ---- outcome.cpp: what became of a call that was sent more than once ----
 
-  /// `before`: DirectoryTimes::of() it, from before the call was sent first.
+  /// `before`: DirectoryStamps::of() it, from before the call was sent first.
   struct Doubt {
     std::uint32_t sends = 1;
     std::optional<nfstime3> before;
@@ -133,7 +141,7 @@ class Names : public Engine {
   Roots& roots_;
   Limits limits_;
   engine::Modifications modifications_;
-  DirectoryTimes directories_;
+  engine::DirectoryStamps<nfstime3> directories_;
 
  private:
   template <class P>
@@ -147,6 +155,9 @@ class Names : public Engine {
   Above above_;
   bool knows_limits_ = false;
   bool lists_plainly_ = false;  // the server has no READDIRPLUS
+  template <class P>
+  async::Task<Result<Answer<P>>> ask_for_acl(Caller caller, typename P::Args args);
+  bool has_acls_ = true;  // until the server says that it has no NFSACL
 };
 
 /// Of what NFSv3 has no procedure for.

@@ -43,6 +43,12 @@ static_assert(kReplyStart + kLargestResult <= kLeastInline - rpcrdma::kMinHeader
 
 constexpr std::uint32_t kMostOperations = 16;
 
+/// NFSv4.0 agrees on no sizes. This has room for the longest tag, and for more results than a server asks for.
+constexpr std::uint32_t kLargestReplyWithoutSession = 4096;
+static_assert(rpc::kReplyHeaderSize + xdr::bounds<CB_COMPOUND4res_head>.max +
+                  kMostOperations * kLargestResult <=
+              kLargestReplyWithoutSession);
+
 std::uint32_t without_transport(std::uint32_t threshold) {
   return threshold - std::min(threshold, static_cast<std::uint32_t>(rpcrdma::kMinHeader));
 }
@@ -213,12 +219,22 @@ void CallbackService::reset(const sessionid4& session, unsigned minor_version, c
   limits_.ca_maxrequests = std::min(most.ca_maxrequests, agreed.ca_maxrequests);
   session_ = session;
   minor_version_ = minor_version;
+  callback_ident_.reset();
   slots_.assign(limits_.ca_maxrequests, Slot{});
+  open_ = true;
+}
+
+void CallbackService::reset_without_session(std::uint32_t callback_ident) {
+  minor_version_ = 0;
+  callback_ident_ = callback_ident;
+  limits_.ca_maxresponsesize = kLargestReplyWithoutSession;
+  slots_.clear();
   open_ = true;
 }
 
 void CallbackService::close() {
   open_ = false;
+  callback_ident_.reset();
   slots_.clear();
   limits_ = announced_;
 }
@@ -233,6 +249,11 @@ bool CallbackService::answer(xdr::ConstBytes call, xdr::Message& reply, std::uin
     CB_COMPOUND4args_head head;
     // A count that cannot be true belongs to an array that cannot be decoded: RFC 5531's GARBAGE_ARGS.
     if (decode(in, head) && head.argarray_count <= in.remaining() / kWord) {
+      if (head.minorversion == 0 && !has_sessions() && head.callback_ident != callback_ident_) {
+        // It is not from a server that was given this ident; no status of a COMPOUND's says that.
+        rpc::begin_reply(reply, header.xid, {Refusal::authentication, rpc::kAuthBadCred, 0});
+        return true;
+      }
       Request request{.call = call, .xid = header.xid, .in = in, .head = std::move(head), .sequence = {}};
       request.limit = std::min(limits_.ca_maxresponsesize, largest_reply);
       compound(request, reply);
@@ -263,16 +284,21 @@ rpc::ReplyHeader CallbackService::judge(const rpc::CallHeader& call) const {
   return {Refusal::none, 0, 0};
 }
 
+bool CallbackService::is_agreed(std::uint32_t minor_version) const {
+  if (open_) return minor_version == minor_version_;
+  return minor_version != 0 && minor_version <= kNewestMinor;
+}
+
 void CallbackService::compound(Request& request, xdr::Message& reply) {
   rpc::begin_reply(reply, request.xid, {Refusal::none, 0, 0});
   xdr::Encoder out(reply);
   CB_COMPOUND4res_head head{.status = NFS4_OK, .tag = std::move(request.head.tag), .resarray_count = 0};
-  const std::uint32_t minor = request.head.minorversion;
+  if (!has_sessions()) request.too_big = NFS4ERR_RESOURCE;
   if (out.position() + xdr::encoded_size(head) + kFailed > request.limit) {
     // There is no room for the tag, so none for a result either.
     head.tag.value.clear();
-    request.status = NFS4ERR_REP_TOO_BIG;
-  } else if (open_ ? minor != minor_version_ : minor == 0 || minor > kNewestMinor) {
+    request.status = request.too_big;
+  } else if (!is_agreed(request.head.minorversion)) {
     request.status = NFS4ERR_MINOR_VERS_MISMATCH;  // 19.2.3: without a result
   }
   const std::size_t status_at = out.position();
@@ -316,8 +342,8 @@ void CallbackService::operation(Request& request, xdr::Encoder& out) {
 }
 
 nfsstat4 CallbackService::run(Request& request, std::uint32_t number, xdr::Encoder& out) {
-  // 20.9.3: CB_SEQUENCE MUST be the first operation, and nowhere else.
-  if (request.done == 0) {
+  // RFC 8881 20.9.3: CB_SEQUENCE MUST be the first operation, and nowhere else. NFSv4.0 does not have it.
+  if (request.done == 0 && has_sessions()) {
     return number == OP_CB_SEQUENCE ? sequence(request, out) : NFS4ERR_OP_NOT_IN_SESSION;
   }
   // 2.10.6.1.3: csa_cachethis is about what follows CB_SEQUENCE, whose own result can be had again always.

@@ -1,4 +1,5 @@
-// The client's side of the callback program (RFC 8881 19 and 20): one backward Call in, its Reply out.
+// The client's side of the callback program (RFC 8881 19 and 20, RFC 7530): one Call of the server's in, its Reply
+// out.
 //
 //     CallbackService service(handler, {});
 //     service.announce(back_channel(4096, 4096, 4));
@@ -19,6 +20,14 @@
 // On reconnect nothing changes: slots belong to the session, and the server repeats on the new connection
 // what it has no answer to. A new session starts anew with reset(); without a session every request gets
 // NFS4ERR_BADSESSION.
+//
+// NFSv4.0 has no sessions: its callbacks come over TCP connections of their own (RFC 8267 4.4.1, aux/record_server.h)
+// without CB_SEQUENCE, and with the callback_ident that SETCLIENTID gave. After
+//
+//     service.reset_without_session(callback_ident);
+//
+// CB_GETATTR and CB_RECALL are served, which are all that there is in minor version 0. No Reply is kept: a Call that
+// comes again is executed again, and a recall of what is being returned, or has been, does no harm.
 //
 // Sizes: a session has those that were announced for it, and a connection those that were agreed when it was
 // made (RFC 8797), which differ from connection to connection. A session is announced what all of its
@@ -96,6 +105,9 @@ class CallbackService {
   [[nodiscard]] const channel_attrs4& announced() const { return announced_; }
   /// A new session. `agreed` is the server's answer; where it exceeds what was announced, that holds.
   void reset(const sessionid4& session, unsigned minor_version, const channel_attrs4& agreed);
+  /// From now on NFSv4.0. `callback_ident` is that of every SETCLIENTID whose callbacks come here: until a new one is
+  /// confirmed a server calls with what it was told before. Unpredictable, it keeps out strangers who reach the port.
+  void reset_without_session(std::uint32_t callback_ident);
   /// The session is gone.
   void close();
 
@@ -114,6 +126,8 @@ class CallbackService {
   struct Request;
 
   [[nodiscard]] rpc::ReplyHeader judge(const rpc::CallHeader& call) const;
+  [[nodiscard]] bool is_agreed(std::uint32_t minor_version) const;
+  [[nodiscard]] bool has_sessions() const { return !callback_ident_; }
   void compound(Request& request, xdr::Message& reply);
   void operation(Request& request, xdr::Encoder& out);
   nfsstat4 run(Request& request, std::uint32_t number, xdr::Encoder& out);
@@ -126,6 +140,7 @@ class CallbackService {
   bool open_ = false;
   sessionid4 session_{};
   unsigned minor_version_ = 0;
+  std::optional<std::uint32_t> callback_ident_;  // NFSv4.0's
   channel_attrs4 limits_;
   std::vector<Slot> slots_;
 };

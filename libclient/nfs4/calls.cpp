@@ -8,6 +8,11 @@ namespace nfsrdma::nfs4 {
 
 Calls::~Calls() = default;
 
+async::Task<Status> Calls::settle(CompoundReply& /*reply*/, OPEN4resok& /*ok*/, nfs_fh4 /*file*/,
+                                  Caller /*caller*/) {
+  co_return Status();
+}
+
 Error Calls::error_of(const CompoundReply& reply, const char* what, const std::string& path) const {
   if (reply.failed_status() != NFS4_OK) return status_error(reply.failed_status(), what, path);
   return {ErrorKind::protocol, EPROTO, what, path,
@@ -23,6 +28,7 @@ bool Calls::is_lost_state(nfsstat4 status) {
     case NFS4ERR_EXPIRED:
     case NFS4ERR_ADMIN_REVOKED:
     case NFS4ERR_STALE_CLIENTID:
+    case NFS4ERR_BAD_SEQID:  // of NFSv4.0: the owner that it was had by
       return true;
     default:
       return false;

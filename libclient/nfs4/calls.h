@@ -1,7 +1,8 @@
 // What the parts of a session ask the server through, and what they know of the session as a whole.
 //
-// Session (session.h) is the only Calls of the product. Its parts (lanes.h, lease.h, delegations.h, …) hold a
-// Calls& and never the Session, so that each can be tested by itself (tests/support/scripted_calls.h).
+// Session (session.h) and, for NFSv4.0, Sessionless (v40/sessionless.h) are the Calls of the product. Their parts
+// (lanes.h, lease.h, delegations.h, …) hold a Calls& and never those, so that each can be tested by itself
+// (tests/support/scripted_calls.h).
 //
 // A call by call() waits while the session is recovered, and is made again where the server asks for that; an
 // Error from it says that there is no answer that could be used. call_in_recovery() is for recovery itself,
@@ -48,6 +49,16 @@ class Calls {
   /// A line for the user.
   virtual void notice(const std::string& text) = 0;
 
+  /// Not so in NFSv4.0, where owners keep requests in order (by their seqids, RFC 7530 9.1.7), a stateid is meant with
+  /// its seqid, and files are opened by name.
+  [[nodiscard]] virtual bool has_sessions() const { return true; }
+  /// The stateid to remember of an answer: with sessions its seqid is left open ("as it is"), so that answers
+  /// may overtake each other.
+  [[nodiscard]] stateid4 to_keep(stateid4 stateid) const {
+    if (has_sessions()) stateid.seqid = 0;
+    return stateid;
+  }
+
   // ---- recovery ----
 
   [[nodiscard]] virtual bool recovering() const = 0;
@@ -60,7 +71,7 @@ class Calls {
 
   // ---- calls ----
 
-  /// A COMPOUND with SEQUENCE in it, on behalf of `caller`.
+  /// A COMPOUND with SEQUENCE in it, where there are sessions, on behalf of `caller`.
   virtual Compound begin(const char* what, const Caller& caller) = 0;
   Compound begin(const char* what) { return begin(what, nullptr); }
   /// The same with PUTFH of the file behind SEQUENCE.
@@ -81,6 +92,15 @@ class Calls {
   /// One try of it. Its message is back in `compound` afterwards.
   virtual async::Task<Result<CompoundReply>> call_over(rpc::Channel& channel, Compound& compound,
                                                        async::TimePoint deadline) = 0;
+
+  /// What renews the lease and does nothing else.
+  virtual Compound renewal() { return begin("SEQUENCE"); }
+  /// To be called with the answer to an OPEN in hand, once that is known to be good and before anything else is asked
+  /// for the same owner. Where the server wants the owner confirmed it is, and `ok` has the stateid of then.
+  /// Nothing where there are sessions.
+  virtual async::Task<Status> settle(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file, Caller caller);
+  /// The server does not know the lock owner any more (RELEASE_LOCKOWNER).
+  virtual void forget_lock_owner(std::uint64_t /*unique*/) {}
 
   // ---- answers ----
 

@@ -46,6 +46,14 @@ void Compound::set_sequence(const SEQUENCE4args& args) {
   }
 }
 
+void Compound::fill_in(const OwnedOperation& operation, clientid4 client, seqid4 seqid,
+                       std::uint64_t generation) {
+  std::byte* const stream = message_.stream.data();
+  if (operation.seqid_at != 0) xdr::store_u32(stream + operation.seqid_at, seqid);
+  if (operation.client_at != 0) xdr::store_u64(stream + operation.client_at, client);
+  if (operation.generation_at != 0) xdr::store_u64(stream + operation.generation_at, generation);
+}
+
 rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint deadline) {
   reply_sizing::ReplySize size = size_;
   const auto eligible = size.eligible_results();
@@ -64,8 +72,8 @@ rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint dea
   call.reply_max_inline = size.max_inline;
   call.reply_max_reduced = size.max_reduced;
   call.deadline = deadline;
-  // RFC 8267 4.6: SEQUENCE alone keeps the lease, also while every other credit waits for its Reply.
-  call.health_check = has_sequence() && count_ == 1;
+  // RFC 8267 4.6: SEQUENCE or RENEW alone keeps the lease, also while every other credit waits for its Reply.
+  call.health_check = is_renewal();
   return call;
 }
 

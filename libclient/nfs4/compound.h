@@ -7,9 +7,9 @@
 //     READ4res res;
 //     if (reply && reply->take<op::PUTFH>() && reply->take<op::READ>(res)) …
 //
-// While it is built, the largest Reply is summed up (reply_sizing/). The first operation is always SEQUENCE;
+// While it is built, the largest Reply is summed up (reply_sizing/). With sessions the first operation is SEQUENCE;
 // its slot and sequence id are filled in when a slot is had, at a known place of the encoded stream, so that
-// the same bytes serve a second try.
+// the same bytes serve a second try. In NFSv4.0 the same is done with the seqids of owners (by(), fill_in()).
 //
 // A Compound owns its encoded bytes; memory of WRITE data and of results is the caller's until the call ends.
 #pragma once
@@ -41,6 +41,16 @@ inline constexpr bool is_one_of = (std::is_same_v<Op, Ops> || ...);
 using engine::Changes;
 using engine::hash_of;
 
+/// An operation of NFSv4.0 that counts among those of an owner, or names a client id (RFC 7530 9.1.7). Places in the
+/// encoded stream; 0: there is none.
+struct OwnedOperation {
+  enum class Whose : std::uint8_t { open_owner, lock_owner, nobody } whose = Whose::nobody;
+  std::uint32_t index = 0;  ///< of the operation
+  std::size_t seqid_at = 0;
+  std::size_t client_at = 0;
+  std::size_t generation_at = 0;  ///< the end of the owner's name (owner_names.h)
+};
+
 class Compound {
  public:
   /// Encodes RPC header, COMPOUND header and SEQUENCE into `message`, which must be empty. `what` names the
@@ -55,8 +65,16 @@ class Compound {
     note_changes<Op>(args);
     repeatable_ = repeatable_ && is_repeatable<Op>(args);
     xdr::Encoder out(message_);
+    const std::size_t begin = out.position();
     xdr::encode(out, args);
+    if (!has_sequence()) note_owner<Op>(args, begin, out.position());
     reply_sizing::add<Op>(size_, args);
+    return *this;
+  }
+  /// NFSv4.0: whose operations it has, the open owner (Open::owner) and the lock owner (LockState::unique).
+  Compound& by(std::optional<std::uint64_t> open_owner, std::optional<std::uint64_t> lock_owner = {}) {
+    open_owner_ = open_owner;
+    lock_owner_ = lock_owner;
     return *this;
   }
   /// An operation without arguments.
@@ -96,7 +114,16 @@ class Compound {
   [[nodiscard]] std::uint32_t first_modifying() const { return std::min(first_modifying_, count_); }
   [[nodiscard]] std::uint32_t count() const { return count_; }
   [[nodiscard]] const reply_sizing::ReplySize& reply_size() const { return size_; }
+  [[nodiscard]] const std::optional<std::uint64_t>& open_owner() const { return open_owner_; }
+  [[nodiscard]] const std::optional<std::uint64_t>& lock_owner() const { return lock_owner_; }
+  [[nodiscard]] const std::vector<OwnedOperation>& owned() const { return owned_; }
+  /// Its Reply keeps the open owner's turn (Calls::settle).
+  [[nodiscard]] bool opens() const { return opens_; }
+  /// Renews the lease and does nothing else.
+  [[nodiscard]] bool is_renewal() const { return count_ == 1 && (has_sequence() || renews_); }
 
+  /// Puts these into the encoded operation.
+  void fill_in(const OwnedOperation& operation, clientid4 client, seqid4 seqid, std::uint64_t generation);
   /// Fills in the SEQUENCE operation (RFC 8881 18.46).
   void set_sequence(const SEQUENCE4args& args);
   /// Hands the encoded call to the transport; restore() takes its message back for another try.
@@ -115,11 +142,49 @@ class Compound {
     if constexpr (is_one_of<Op, CREATE, REMOVE, RENAME, LINK, REMOVEXATTR>) return false;
     if constexpr (is_one_of<Op, SETXATTR>) return args.sxa_option != SETXATTR4_CREATE;
     if constexpr (is_one_of<Op, OPEN>) {
-      // EXCLUSIVE4_1 is known again by its verifier, UNCHECKED4 opens what is there.
+      // EXCLUSIVE4 and EXCLUSIVE4_1 are known again by their verifiers, UNCHECKED4 opens what is there.
       const createhow4* how = args.openhow.template get<OPEN4_CREATE>();
       return how == nullptr || how->template get<GUARDED4>() == nullptr;
     }
     return true;
+  }
+  template <class Op>
+  void note_owner(const typename Op::Args& args, std::size_t begin, std::size_t end) {
+    using namespace op;
+    using enum OwnedOperation::Whose;
+    constexpr std::size_t kStateid = 16, kClient = 8, kLength = 4;
+    const auto note = [&](OwnedOperation one) {
+      one.index = count_ - 1;
+      owned_.push_back(one);
+    };
+    if constexpr (is_one_of<Op, OPEN>) {
+      opens_ = true;
+      const std::size_t client_at = begin + 12;  // behind seqid, share_access, share_deny
+      const std::size_t name_ends = client_at + kClient + kLength + args.owner.owner.value.size();
+      note({open_owner, 0, begin, client_at, name_ends - sizeof(std::uint64_t)});
+    } else if constexpr (is_one_of<Op, CLOSE>) {
+      note({open_owner, 0, begin, 0, 0});
+    } else if constexpr (is_one_of<Op, OPEN_DOWNGRADE, OPEN_CONFIRM>) {
+      note({open_owner, 0, begin + kStateid, 0, 0});
+    } else if constexpr (is_one_of<Op, LOCK>) {
+      const std::size_t locker_at = begin + 28;  // behind type, reclaim, range, and which of the two it is
+      if (args.locker.template get<true>() != nullptr) {
+        const std::size_t lock_seqid_at = locker_at + 4 + kStateid;
+        note({open_owner, 0, locker_at, 0, 0});
+        note({lock_owner, 0, lock_seqid_at, lock_seqid_at + 4, end - sizeof(std::uint64_t)});
+      } else {
+        note({lock_owner, 0, locker_at + kStateid, 0, 0});
+      }
+    } else if constexpr (is_one_of<Op, LOCKU>) {
+      note({lock_owner, 0, begin + 4, 0, 0});
+    } else if constexpr (is_one_of<Op, LOCKT>) {
+      note({nobody, 0, 0, begin + 20, 0});
+    } else if constexpr (is_one_of<Op, RELEASE_LOCKOWNER>) {
+      note({lock_owner, 0, 0, begin, end - sizeof(std::uint64_t)});
+    } else if constexpr (is_one_of<Op, RENEW>) {
+      renews_ = true;
+      note({nobody, 0, 0, begin, 0});
+    }
   }
   template <class Op>
   void note_changes(const typename Op::Args& args) {
@@ -151,6 +216,10 @@ class Compound {
   std::optional<std::size_t> current_;  // hash of the current file handle, if it was given
   Changes changes_;
   bool repeatable_ = true;
+  // of NFSv4.0
+  std::optional<std::uint64_t> open_owner_, lock_owner_;
+  std::vector<OwnedOperation> owned_;
+  bool opens_ = false, renews_ = false;
 };
 
 /// A Reply being read. Results come in order; take() fails at the first operation that the server refused,
@@ -165,6 +234,10 @@ class CompoundReply {
   /// Session::epoch() when the call was sent: state that it brings belongs to the client id of then.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
   void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
+  /// What is kept for as long as the Reply of an OPEN is in hand: the turn of its owner (Calls::settle).
+  void keep_turn(std::shared_ptr<void> turn) { turn_ = std::move(turn); }
+  [[nodiscard]] const std::shared_ptr<void>& turn() const { return turn_; }
+  void let_go() { turn_.reset(); }
   [[nodiscard]] nfsstat4 status() const { return status_; }
   /// How many operations were executed, the failed one included.
   [[nodiscard]] std::uint32_t executed() const { return executed_; }
@@ -202,6 +275,7 @@ class CompoundReply {
   std::uint32_t executed_ = 0;
   std::uint32_t taken_ = 0;
   std::uint64_t epoch_ = 0;
+  std::shared_ptr<void> turn_;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -97,7 +97,7 @@ Nfs4File& ours(const ServerFileRef& file) {
 
 }  // namespace
 
-Nfs4Engine::Nfs4Engine(Session& session) : Objects(session), files_(session) {
+Nfs4Engine::Nfs4Engine(LeaseHolder& session) : Objects(session), files_(session) {
   session_.delegations().on_end([this](const nfs_fh4& handle) {
     if (delegation_end_) delegation_end_(handle);
     files_.unpark(handle);
@@ -111,7 +111,7 @@ Nfs4Engine::~Nfs4Engine() {
 // ---- names and objects ----
 
 async::Task<Status> Nfs4Engine::ping() {
-  auto reply = co_await session_.call(session_.begin("SEQUENCE"));
+  auto reply = co_await session_.call(session_.renewal());
   if (!reply) co_return reply.error();
   co_return Status();
 }
@@ -134,7 +134,7 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
     if (open && open->is_open()) stateid = open->stateid();
   }
   auto got = co_await set_with_stateid(caller, object, stateid, changes);
-  if (!got && stateid != stateid4() && Session::is_lost_state(static_cast<nfsstat4>(got.error().status()))) {
+  if (!got && stateid != stateid4() && Calls::is_lost_state(static_cast<nfsstat4>(got.error().status()))) {
     // A CLOSE came first, or the server has restarted. The file that is given is opened again; without one
     // none is needed.
     if (file) {

@@ -10,7 +10,7 @@ namespace nfsrdma::nfs4 {
 
 class Nfs4Engine final : public Objects {
  public:
-  explicit Nfs4Engine(Session& session);
+  explicit Nfs4Engine(LeaseHolder& session);
   ~Nfs4Engine() override;
 
   async::Loop& loop() override { return session_.loop(); }

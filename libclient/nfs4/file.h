@@ -11,7 +11,7 @@ namespace nfsrdma::nfs4 {
 
 class OpenFile final : public FileState, public FileData {
  public:
-  OpenFile(Session& session, const Whose& whose, const stateid4& stateid)
+  OpenFile(LeaseHolder& session, const Whose& whose, const stateid4& stateid)
       : FileState(session, whose, stateid), FileData(static_cast<FileState&>(*this)) {}
   using FileState::path;
 };

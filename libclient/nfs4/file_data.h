@@ -106,7 +106,7 @@ class FileData : private writing::Writer {
   };
 
   FileState& state_;
-  Session& session_;
+  LeaseHolder& session_;
   std::optional<Known> known_;
   bool clones_ = true;              // as far as the server has said: of what is to be written here
   writing::UnstableData unstable_;  // the last: its COMMIT beside uses the others

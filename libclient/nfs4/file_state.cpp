@@ -14,12 +14,14 @@ constexpr int kMostTries = 4;
 
 }  // namespace
 
-FileState::FileState(Session& session, const Whose& whose, const stateid4& stateid)
+FileState::FileState(LeaseHolder& session, const Whose& whose, const stateid4& stateid)
     : session_(session), changed_(session.loop()) {
   open_.file = whose.file;
   open_.owner = whose.owner;
   open_.caller = whose.caller;
   open_.path = whose.path;
+  open_.place = whose.place;
+  open_.exact = !session_.has_sessions();
   open_.stateid = stateid;
   open_.epoch = session_.epoch();
   open_.reclaimable = false;  // until it is known to be there
@@ -95,7 +97,7 @@ async::Task<bool> FileState::look_again(stateid4& used, nfsstat4 status, int tri
   }
   const bool same = open_.stateid == used;
   used = open_.stateid;
-  if (same) used.seqid = 0;  // whatever it is
+  if (same) used = session_.to_keep(used);  // whatever it is
   co_return (!same || status == NFS4ERR_OLD_STATEID) && tries < kMostTries;
 }
 
@@ -124,6 +126,7 @@ async::Task<Status> FileState::close_once() {
   for (int tries = 0;; ++tries) {
     if (open_.lost) co_return *open_.lost;
     Compound compound = session_.begin_on(open_.file, "CLOSE", open_.caller);
+    compound.by(open_.owner);
     compound.add<op::CLOSE>({0, used});
     // DELEGRETURN comes last: what the server says to it does not keep the file open.
     std::optional<stateid4> returned;
@@ -154,11 +157,11 @@ async::Task<Status> FileState::close_once() {
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    if (!Session::is_lost_state(status)) co_return session_.error_of(*reply, "CLOSE", open_.path);
+    if (!Calls::is_lost_state(status)) co_return session_.error_of(*reply, "CLOSE", open_.path);
     const bool again = co_await look_again(used, status, tries);
     if (needed() != 0) co_return Status();
     if (again) continue;
-    if (Session::is_revoked(status)) session_.leftovers().free_beside(used);
+    if (Calls::is_revoked(status)) session_.leftovers().free_beside(used);
     session_.openings().closed(used);
     is_closed();
     co_return Status();
@@ -183,6 +186,7 @@ async::Task<Status> FileState::downgrade_once(std::uint32_t access) {
   stateid4 used = open_.stateid;
   for (int tries = 0;; ++tries) {
     Compound compound = session_.begin_on(open_.file, "OPEN_DOWNGRADE", open_.caller);
+    compound.by(open_.owner);
     compound.add<op::OPEN_DOWNGRADE>({used, 0, access, OPEN4_SHARE_DENY_NONE});
     auto reply = co_await session_.call(std::move(compound), deadline);
     if (!reply) co_return reply.error();
@@ -192,7 +196,7 @@ async::Task<Status> FileState::downgrade_once(std::uint32_t access) {
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    if (!Session::is_lost_state(status)) co_return session_.error_of(*reply, "OPEN_DOWNGRADE", open_.path);
+    if (!Calls::is_lost_state(status)) co_return session_.error_of(*reply, "OPEN_DOWNGRADE", open_.path);
     const bool again = co_await look_again(used, status, tries);
     // Somebody opened it: to be judged anew.
     if (!again || needed() != access) co_return Status();

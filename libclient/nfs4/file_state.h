@@ -20,8 +20,8 @@
 #include <string>
 
 #include "async/under_way.h"
+#include "nfs4/lease_holder.h"
 #include "nfs4/loss_limit.h"
-#include "nfs4/session.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -31,15 +31,16 @@ class FileState {
     nfs_fh4 file;
     std::uint64_t owner = 0;  ///< makes the open owner unique
     Caller caller;
-    std::string path;  ///< for messages
+    std::string path;                         ///< for messages
+    std::optional<engine::Place> place = {};  ///< Open::place
   };
   /// `stateid`: of the OPEN that it comes from. opened() says whether the server has it still.
-  FileState(Session& session, const Whose& whose, const stateid4& stateid);
+  FileState(LeaseHolder& session, const Whose& whose, const stateid4& stateid);
   ~FileState();
   FileState(const FileState&) = delete;
   FileState& operator=(const FileState&) = delete;
 
-  [[nodiscard]] Session& session() { return session_; }
+  [[nodiscard]] LeaseHolder& session() { return session_; }
   [[nodiscard]] Open& state() { return open_; }
   [[nodiscard]] const Open& state() const { return open_; }
   [[nodiscard]] const nfs_fh4& handle() const { return open_.file; }
@@ -114,7 +115,7 @@ class FileState {
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   async::Task<void> open_once_more();
 
-  Session& session_;
+  LeaseHolder& session_;
   const std::shared_ptr<Open> state_ = std::make_shared<Open>();  // recovery holds on to it, too
   Open& open_ = *state_;
   bool is_open_ = true;
@@ -143,7 +144,7 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take) {
       const bool in_time = co_await changed_.wait_until(deadline);
       if (in_time) continue;
     }
-    const bool again = co_await losses.again(Session::is_lost_state(status));
+    const bool again = co_await losses.again(Calls::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, what, open_.path);
     if (auto done = co_await reopen(used, status, deadline); !done) co_return done;
   }

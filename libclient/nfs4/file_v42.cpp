@@ -127,7 +127,7 @@ async::Task<Status> FileData::deallocate(std::uint64_t offset, std::uint64_t len
 template <class Op, class Make>
 async::Task<Status> FileData::between(FileState& from, FileState& to, const char* what, Make make,
                                       typename Op::Res& res) {
-  Session& session = to.session();
+  LeaseHolder& session = to.session();
   const async::TimePoint deadline = session.default_deadline();
   for (LossLimit losses(session.loop(), deadline);;) {
     for (const FileState* file : {&from, &to}) {
@@ -146,7 +146,7 @@ async::Task<Status> FileData::between(FileState& from, FileState& to, const char
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    const bool again = co_await losses.again(Session::is_lost_state(status));
+    const bool again = co_await losses.again(Calls::is_lost_state(status));
     if (!again) co_return session.error_of(*reply, what, to.path());
     // The server does not say which of the two it was.
     auto first = co_await from.reopen(used_from, status, deadline);
@@ -207,7 +207,7 @@ async::Task<Status> FileData::ask_of_copy(stateid4 stateid, Beside& out) {
   OFFLOAD_STATUS4res res;
   if (!reply->take<op::PUTFH>() || !reply->take<op::OFFLOAD_STATUS>(res)) {
     const Error error = session_.error_of(*reply, "OFFLOAD_STATUS", path());
-    out.gone = Session::is_lost_state(reply->failed_status());
+    out.gone = Calls::is_lost_state(reply->failed_status());
     out.answers = !is_unsupported(error);
     co_return Status();
   }

@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include "async/backoff.h"
-#include "nfs4/types/attributes.h"
+#include "nfs4/limits.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -35,12 +35,6 @@ std::string text_of(const std::vector<std::byte>& bytes) {
 bool is_forgotten(const Error& error) {
   return Calls::is_lost_session(static_cast<nfsstat4>(error.status())) ||
          error.status() == NFS4ERR_SEQ_MISORDERED;
-}
-
-/// g++ 12 does not take a braced list inside a coroutine.
-const bitmap4& server_limits() {
-  static const bitmap4 map = bitmap_of({FATTR4_LEASE_TIME, FATTR4_MAXREAD, FATTR4_MAXWRITE});
-  return map;
 }
 
 bool is_too_small(const channel_attrs4& fore) {
@@ -228,26 +222,7 @@ async::Task<Status> Handshake::reclaim_complete(async::TimePoint deadline) {
 }
 
 async::Task<Status> Handshake::fetch_limits(async::TimePoint deadline) {
-  Calls& calls = around_.calls;
-  Compound compound = calls.begin("GETATTR");
-  compound.add<op::PUTROOTFH>();
-  compound.add<op::GETATTR>({server_limits()});
-  auto reply = co_await calls.call_in_recovery(std::move(compound), deadline);
-  if (!reply) co_return reply.error();
-  GETATTR4res res;
-  WireAttributes attributes;
-  if (!reply->take<op::PUTROOTFH>() || !reply->take<op::GETATTR>(res)) {
-    co_return calls.error_of(*reply, "GETATTR", calls.server());
-  }
-  if (!decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes) ||
-      attributes.lease_time.value_or(0) == 0) {
-    co_return Error(ErrorKind::protocol, EPROTO, "GETATTR", calls.server(),
-                    "the server does not tell its lease time");
-  }
-  facts_.lease_seconds = *attributes.lease_time;
-  facts_.max_read = attributes.maxread.value_or(~0ULL);
-  facts_.max_write = attributes.maxwrite.value_or(~0ULL);
-  co_return Status();
+  return nfs4::fetch_limits(around_.calls, facts_, deadline);
 }
 
 // ---- the end ----

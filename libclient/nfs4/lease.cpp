@@ -33,7 +33,7 @@ void Lease::renew_now() {
 
 async::Task<void> Lease::renew() {
   renewing_ = true;
-  auto reply = co_await calls_.call(calls_.begin("SEQUENCE"),
+  auto reply = co_await calls_.call(calls_.renewal(),
                                     calls_.loop().now() + std::chrono::seconds(calls_.facts().lease_seconds));
   renewing_ = false;
 }

@@ -1,4 +1,4 @@
-// The lease (RFC 8881 8.3): all of the client's state lasts as long as it does. Any SEQUENCE renews it; one of
+// The lease (RFC 8881 8.3): all of the client's state lasts as long as it does. Any SEQUENCE renews it, in NFSv4.0 a RENEW; one of
 // its own is sent where nothing else was for a third of the lease.
 //
 // How long it lasts is told by the clock that goes on while the machine sleeps, and from the time when the

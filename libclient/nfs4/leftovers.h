@@ -17,16 +17,16 @@ class Leftovers {
   Leftovers& operator=(const Leftovers&) = delete;
 
   /// FREE_STATEID (RFC 8881 18.38): until the server hears that the client knows of a revoked stateid, it
-  /// remembers that, and says so in every SEQUENCE.
+  /// remembers that, and says so in every SEQUENCE. Nothing where there are no sessions.
   async::Task<void> free(stateid4 stateid);
   /// The same, without waiting for it. Nothing where the session is ending.
   void free_beside(const stateid4& stateid);
-  /// CLOSE of what nobody has open.
-  void close_beside(const nfs_fh4& file, const stateid4& stateid);
+  /// CLOSE of what nobody has open. `owner`: Open::owner.
+  void close_beside(const nfs_fh4& file, const stateid4& stateid, std::uint64_t owner);
 
  private:
   async::Task<void> free_counted(stateid4 stateid);
-  async::Task<void> close(nfs_fh4 file, stateid4 stateid);
+  async::Task<void> close(nfs_fh4 file, stateid4 stateid, std::uint64_t owner);
 
   Calls& calls_;
   Outstanding& outstanding_;

@@ -74,8 +74,12 @@ async::Task<Status> LockRecovery::claim_one(std::shared_ptr<Open> open, std::sha
                                             std::uint64_t owner, HeldLock held, Claim how,
                                             async::TimePoint deadline, nfsstat4& status) {
   Compound compound = calls_.begin_on(open->file, "LOCK", open->caller);
+  if (state->stateid)
+    compound.by({}, state->unique);
+  else
+    compound.by(open->owner, state->unique);
   compound.add<op::LOCK>(
-      arguments_of(*open, *state, lock_owner_of(calls_.facts().client_id, owner), held, how));
+      arguments_of(*open, *state, lock_owner_of(calls_.facts().client_id, owner, state->unique), held, how));
   auto reply = co_await call_for(how, calls_, std::move(compound), deadline);
   if (!reply) co_return reply.error();
   LOCK4res res;
@@ -83,8 +87,7 @@ async::Task<Status> LockRecovery::claim_one(std::shared_ptr<Open> open, std::sha
     status = reply->failed_status();
     co_return calls_.error_of(*reply, "LOCK", open->path);
   }
-  state->stateid = res.get<NFS4_OK>()->lock_stateid;
-  state->stateid->seqid = 0;  // as it is, whatever Reply comes first
+  state->stateid = calls_.to_keep(res.get<NFS4_OK>()->lock_stateid);
   co_return Status();
 }
 

@@ -8,19 +8,22 @@ namespace {
 /// In front of the number, so that a lock owner is no open owner's name.
 constexpr std::uint32_t kLockOwnerMark = 0x6c6f636b;
 constexpr std::size_t kLockOwnerSize = 4 + 8;
+constexpr std::size_t kUniqueSize = 8 + 8;  // behind it, with the generation
 
 std::optional<std::uint64_t> number_of(const lock_owner4& owner) {
   const auto& bytes = owner.owner.value;
-  if (bytes.size() != kLockOwnerSize || xdr::load_u32(bytes.data()) != kLockOwnerMark) return std::nullopt;
+  if (bytes.size() != kLockOwnerSize && bytes.size() != kLockOwnerSize + kUniqueSize) return std::nullopt;
+  if (xdr::load_u32(bytes.data()) != kLockOwnerMark) return std::nullopt;
   return xdr::load_u64(bytes.data() + 4);
 }
 
 }  // namespace
 
-lock_owner4 lock_owner_of(clientid4 client, std::uint64_t number) {
+lock_owner4 lock_owner_of(clientid4 client, std::uint64_t number, std::uint64_t unique) {
   lock_owner4 out;
   out.clientid = client;
-  out.owner.value.resize(kLockOwnerSize);
+  out.owner.value.resize(kLockOwnerSize + (unique != 0 ? kUniqueSize : 0));
+  if (unique != 0) xdr::store_u64(out.owner.value.data() + kLockOwnerSize, unique);
   xdr::store_u32(out.owner.value.data(), kLockOwnerMark);
   xdr::store_u64(out.owner.value.data() + 4, number);
   return out;

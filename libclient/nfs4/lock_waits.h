@@ -19,8 +19,10 @@ namespace nfsrdma::nfs4 {
 
 using locking::LockWait;
 
-/// Lock owners of this client are numbers (locks.h), joined by the client id.
-lock_owner4 lock_owner_of(clientid4 client, std::uint64_t number);
+/// Lock owners of this client are numbers (locks.h), joined by the client id. In NFSv4.0, where the server counts the
+/// requests of each, one lock owner is another on each open file, and after it was given up: `unique` tells them
+/// apart, and behind that stands a generation (v40/owners.h), which is filled in when the request is sent.
+lock_owner4 lock_owner_of(clientid4 client, std::uint64_t number, std::uint64_t unique = 0);
 /// The number of a lock owner of `client`; none for anybody else's.
 std::optional<std::uint64_t> own_number(const lock_owner4& owner, clientid4 client);
 

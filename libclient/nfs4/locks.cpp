@@ -1,6 +1,7 @@
 #include "nfs4/locks.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "async/backoff.h"
 #include "nfs4/types/status.h"
@@ -23,7 +24,7 @@ Error lost_again(const std::string& path) {
           "the server lost the file's state again and again; look at its log"};
 }
 
-LockHolder holder_of(const Session& session, const LOCK4denied& denied) {
+LockHolder holder_of(const LeaseHolder& session, const LOCK4denied& denied) {
   LockHolder out;
   out.range = {denied.offset, denied.length};
   out.write = denied.locktype == WRITE_LT || denied.locktype == WRITEW_LT;
@@ -37,12 +38,14 @@ LockHolder holder_of(const Session& session, const LOCK4denied& denied) {
 std::shared_ptr<LockState> state_of(FileState& file, std::uint64_t owner) {
   auto& state = file.state().locks[owner];
   if (!state) state = std::make_shared<LockState>(file.session().loop());
+  if (state->unique == 0 && !file.session().has_sessions())
+    state->unique = file.session().opens().next_owner();
   return state;
 }
 
 /// LOCK's arguments for the state of the moment.
-LOCK4args arguments(const Session& session, const Open& open, const LockState& state,
-                    const LockRequest& request, bool blocking) {
+LOCK4args arguments(LeaseHolder& session, const Open& open, LockState& state, const LockRequest& request,
+                    bool blocking) {
   LOCK4args args;
   args.locktype = request.write ? (blocking ? WRITEW_LT : WRITE_LT) : (blocking ? READW_LT : READ_LT);
   args.offset = request.range.offset;
@@ -52,9 +55,18 @@ LOCK4args arguments(const Session& session, const Open& open, const LockState& s
   } else {
     open_to_lock_owner4& locker = args.locker.emplace<true>();
     locker.open_stateid = open.current();
-    locker.lock_owner = lock_owner_of(session.facts().client_id, request.owner);
+    locker.lock_owner = lock_owner_of(session.facts().client_id, request.owner, state.unique);
   }
   return args;
+}
+
+/// Has the server forget the lock owner, who has nothing locked on the file any more.
+void add_freeing(Compound& compound, const LeaseHolder& session, const stateid4& stateid, std::uint64_t owner,
+                 std::uint64_t unique) {
+  if (session.has_sessions())
+    compound.add<op::FREE_STATEID>({stateid});
+  else
+    compound.add<op::RELEASE_LOCKOWNER>({lock_owner_of(session.facts().client_id, owner, unique)});
 }
 
 }  // namespace
@@ -91,6 +103,10 @@ async::Task<Status> Locks::try_once(std::shared_ptr<FileState> file, std::shared
     const stateid4 used_open = open.stateid;
     const auto used_lock = state->stateid;
     Compound compound = session_.begin_on(open.file, "LOCK", open.caller);
+    if (used_lock)
+      compound.by({}, state->unique);
+    else
+      compound.by(open.owner, state->unique);
     compound.add<op::LOCK>(arguments(session_, open, *state, request, attempt->blocking));
     auto reply = co_await session_.call(std::move(compound), deadline);
     if (!reply) co_return reply.error();
@@ -102,8 +118,7 @@ async::Task<Status> Locks::try_once(std::shared_ptr<FileState> file, std::shared
       const bool again = co_await losses.again(!stands);
       if (again) continue;
       if (!stands) co_return lost_again(open.path);
-      state->stateid = res.get<NFS4_OK>()->lock_stateid;
-      state->stateid->seqid = 0;  // as it is, whatever Reply comes first
+      state->stateid = session_.to_keep(res.get<NFS4_OK>()->lock_stateid);
       attempt->gained = state->held.not_held(request.range);
       state->held.lock(request.range, request.write);
       co_return Status();
@@ -113,7 +128,7 @@ async::Task<Status> Locks::try_once(std::shared_ptr<FileState> file, std::shared
       attempt->refused = holder_of(session_, *denied);
       co_return Status();
     }
-    const bool again = co_await losses.again(Session::is_lost_state(status));
+    const bool again = co_await losses.again(Calls::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, "LOCK", open.path);
     if (state->stateid != used_lock) continue;  // claimed again meanwhile
     if (used_lock) {
@@ -144,7 +159,7 @@ async::Task<void> Locks::undo(Locks self, std::shared_ptr<FileState> file, std::
 async::Task<Status> Locks::attempt_lock(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
   // Whatever ends this before the lock is handed over: it is not wanted then.
   struct Owner {
-    Session& session;
+    LeaseHolder& session;
     std::shared_ptr<FileState> file;
     std::shared_ptr<Attempt> attempt;
     bool taken = false;
@@ -205,7 +220,9 @@ async::Task<Result<std::optional<LockHolder>>> Locks::test(std::shared_ptr<FileS
   args.locktype = request.write ? WRITE_LT : READ_LT;
   args.offset = request.range.offset;
   args.length = request.range.length;
-  args.owner = lock_owner_of(session_.facts().client_id, request.owner);
+  const auto own = file->state().locks.find(request.owner);
+  const std::uint64_t unique = own != file->state().locks.end() ? own->second->unique : 0;
+  args.owner = lock_owner_of(session_.facts().client_id, request.owner, unique);
   compound.add<op::LOCKT>(args);
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
@@ -229,8 +246,9 @@ async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t
     if (!state->stateid || !file->is_open()) co_return Status();  // there is nothing
     const stateid4 used = *state->stateid;
     Compound compound = session_.begin_on(open.file, "LOCKU", open.caller);
+    compound.by({}, state->unique);
     compound.add<op::LOCKU>({WRITE_LT, 0, used, range.offset, range.length});
-    if (free) compound.add<op::FREE_STATEID>({used});
+    if (free) add_freeing(compound, session_, used, owner, state->unique);
     auto reply = co_await session_.call(std::move(compound));
     if (!reply) co_return reply.error();
     LOCKU4res res;
@@ -238,12 +256,14 @@ async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t
     if (unlocked && state->stateid != used) continue;  // claimed again meanwhile, with this lock
     if (unlocked) {
       state->held.unlock(range);
+      state->stateid = session_.to_keep(*res.get<NFS4_OK>());
       // Whatever it says: nothing is locked under it.
       if (free) state->stateid.reset();
+      if (free && state->unique != 0) session_.forget_lock_owner(std::exchange(state->unique, 0));
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
-    const bool again = co_await losses.again(Session::is_lost_state(status));
+    const bool again = co_await losses.again(Calls::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, "LOCKU", open.path);
     if (state->stateid != used) continue;  // claimed again meanwhile
     // Gone: so is this lock, as was wanted. What else the owner had is lost.

@@ -41,7 +41,7 @@ namespace nfsrdma::nfs4 {
 
 class Locks {
  public:
-  explicit Locks(Session& session) : session_(session) {}
+  explicit Locks(LeaseHolder& session) : session_(session) {}
 
   /// Who is in the way of it, if anybody. Changes nothing.
   async::Task<Result<std::optional<LockHolder>>> test(std::shared_ptr<FileState> file, LockRequest request);
@@ -65,7 +65,7 @@ class Locks {
                                 std::shared_ptr<Attempt> attempt);
   async::Task<Status> unlock(std::shared_ptr<FileState> file, std::uint64_t owner, LockRange range,
                              bool free);
-  Session& session_;
+  LeaseHolder& session_;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -108,7 +108,7 @@ async::Task<Result<Object>> Objects::find(Caller caller, Spot spot) {
 
 async::Task<Result<Objects::Looked>> Objects::lookup(Caller caller, Spot directory, std::string name,
                                                      bool with_attributes) {
-  co_return co_await at<Looked>(
+  auto looked = co_await at<Looked>(
       std::move(caller), directory, name, "LOOKUP",
       [&](Compound& compound) {
         add_getattr(compound);
@@ -122,6 +122,8 @@ async::Task<Result<Objects::Looked>> Objects::lookup(Caller caller, Spot directo
         Object& object = out.object.emplace();
         return with_attributes ? take_object(reply, object) : take_handle(reply, object.handle);
       });
+  if (looked) saw(directory, looked->directory);
+  co_return looked;
 }
 
 async::Task<Result<Object>> Objects::parent(Caller caller, FileHandle directory) {

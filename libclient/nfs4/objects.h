@@ -17,8 +17,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/directory_stamps.h"
 #include "engine/engine.h"
-#include "nfs4/session.h"
+#include "nfs4/lease_holder.h"
 #include "nfs4/types/attributes.h"
 #include "nfs4/walk.h"
 
@@ -28,7 +29,7 @@ using namespace engine;  // NOLINT: what these files say in the words of all ver
 
 class Objects : public Engine {
  public:
-  explicit Objects(Session& session) : session_(session) {}
+  explicit Objects(LeaseHolder& session) : session_(session) {}
 
   async::Task<Result<Object>> find(Caller caller, Spot spot) override;
   async::Task<Result<Object>> parent(Caller caller, FileHandle directory) override;
@@ -59,6 +60,13 @@ class Objects : public Engine {
   async::Task<Status> remove_xattr(Caller caller, FileHandle object, std::string name) override;
   async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, FileHandle object) override;
 
+  // ---- acls.cpp ----
+
+  AclForm acl_form() const override { return AclForm::nfs4; }
+  async::Task<Result<bool>> has_acls(Caller caller, FileHandle object) override;
+  async::Task<Result<Acl>> get_acl(Caller caller, FileHandle object) override;
+  async::Task<Status> set_acl(Caller caller, FileHandle object, Acl acl) override;
+
   // ---- what the others are made of ----
 
   /// No object: there is no such name, as of the directory's attributes.
@@ -76,7 +84,7 @@ class Objects : public Engine {
                                                                   stateid4 stateid, SetAttributes changes);
 
  protected:
-  Session& session_;
+  LeaseHolder& session_;
 
  private:
   /// One COMPOUND that begins with the walks: what `add(compound)` adds, then `take(reply, out)` takes those
@@ -97,6 +105,16 @@ class Objects : public Engine {
   async::Task<Result<typename Op::Res>> xattr(Caller caller, FileHandle object, std::string name,
                                               typename Op::Args args);
   // outcome.cpp
+  using Stamp = std::optional<std::uint64_t>;
+  /// Notes how the directory is now, and how it was last. Nothing is known where there are sessions: nobody asks.
+  void saw(const Spot& directory, const std::optional<Attributes>& now) {
+    if (!session_.has_sessions() && directory.is_handle() && now) stamps_.seen(*directory.from, now->change);
+  }
+  [[nodiscard]] Stamp stamp_of(const Spot& directory) const {
+    return directory.is_handle() ? stamps_.of(*directory.from) : std::nullopt;
+  }
+  std::optional<Error> refusal(const Error& error, const Spot& directory, const Stamp& before,
+                               const std::optional<Attributes>& now);
   /// `text`: of a symbolic link.
   async::Task<Result<Made>> create(Caller caller, Spot directory, std::string name, createtype4 type,
                                    SetAttributes changes, std::string text, const char* what);
@@ -112,6 +130,8 @@ class Objects : public Engine {
   async::Task<Status> set_xattr_once(Caller caller, FileHandle object, std::string name,
                                      std::vector<std::byte> value, XattrMode mode);
   async::Task<Status> remove_xattr_once(Caller caller, FileHandle object, std::string name);
+
+  engine::DirectoryStamps<std::uint64_t> stamps_;
 };
 
 template <class Out, std::size_t n, class Add, class Take>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <list>
 #include <map>
 
@@ -25,9 +26,20 @@ bool is_attribute_left(const bitmap4& wanted, const bitmap4& set) {
   return false;
 }
 
-openflag4 how_to_create(async::Loop& loop, bool exclusive, SetAttributes changes) {
+/// An exclusive one is known for ours by its verifier, however it was made. In NFSv4.0 the verifier stands in the
+/// place of all attributes, and in the file's times, as far as the client can tell.
+bool is_exclusive(const openflag4& how) {
+  const createhow4* create = how.get<OPEN4_CREATE>();
+  return create != nullptr &&
+         (create->get<EXCLUSIVE4_1>() != nullptr || create->get<EXCLUSIVE4>() != nullptr);
+}
+
+openflag4 how_to_create(LeaseHolder& session, bool exclusive, SetAttributes changes) {
+  async::Loop& loop = session.loop();
   createhow4 out;
-  if (exclusive) {
+  if (exclusive && !session.has_sessions()) {
+    out.emplace<EXCLUSIVE4>() = std::bit_cast<verifier4>(loop.random<std::uint64_t>());
+  } else if (exclusive) {
     changes.size.reset();  // servers need not take it here (RFC 8881 18.16.3, suppattr_exclcreat)
     // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
     out.emplace<EXCLUSIVE4_1>() = {std::bit_cast<verifier4>(loop.random<std::uint64_t>()),
@@ -75,7 +87,7 @@ class ParkedFiles {
 /// What OpenFiles and the OpenRefs share. Its tasks hold on to it.
 class OpenTable : public std::enable_shared_from_this<OpenTable> {
  public:
-  explicit OpenTable(Session& session) : session_(session), given_(session.loop()) {}
+  explicit OpenTable(LeaseHolder& session) : session_(session), given_(session.loop()) {}
 
   /// An OPEN and what comes back of it, wherever the file was found.
   struct Opening {
@@ -84,9 +96,11 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     std::uint32_t access = 0;
     openflag4 how = openflag4::of<OPEN4_NOCREATE>();
     open_claim4 claim = open_claim4::of<CLAIM_FH>();
+    std::optional<Place> place = {};  ///< the name that it is opened by, for Open::place
   };
   async::Task<Result<OpenResult>> open_at(Opening what, Spot directory, SetAttributes changes);
   async::Task<Result<OpenResult>> open_handle(Opening what, nfs_fh4 handle, std::optional<Place> found_at);
+  async::Task<Result<OpenResult>> open_found(Opening what, nfs_fh4 handle);
   async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
   static async::Task<void> close_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file,
                                         std::uint32_t access) {
@@ -108,7 +122,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   std::shared_ptr<OpenFile> delegated(const nfs_fh4& handle);
   [[nodiscard]] std::size_t parked() const { return parked_.size(); }
 
-  [[nodiscard]] Session& session() { return session_; }
+  [[nodiscard]] LeaseHolder& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
   [[nodiscard]] writing::AllFiles& data() { return *data_; }
   void resized(const nfs_fh4& handle, std::uint64_t size);
@@ -130,7 +144,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     const auto found = files_.find({std::string(handle.chars()), owner});
     return found != files_.end() ? found->second : nullptr;
   }
-  [[nodiscard]] OPEN4args arguments(const Opening& what);
+  void add_open(Compound& compound, const Opening& what);
   OpenRef adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
                 const Openings::Guard& guard, const CompoundReply& reply);
   OpenRef count_in(std::shared_ptr<OpenFile> file, std::uint32_t access);
@@ -139,7 +153,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   async::Task<Status> shrink(std::shared_ptr<OpenFile> file, bool may_park = true);
   bool park(const std::shared_ptr<OpenFile>& file);
 
-  Session& session_;
+  LeaseHolder& session_;
   std::map<std::optional<security::Identity>, std::uint64_t> owners_;  // none: no caller
   std::map<Key, std::shared_ptr<OpenFile>> files_;
   ParkedFiles parked_;
@@ -158,14 +172,15 @@ std::uint64_t OpenTable::owner_of(const Caller& caller) {
   return at->second;
 }
 
-OPEN4args OpenTable::arguments(const Opening& what) {
+void OpenTable::add_open(Compound& compound, const Opening& what) {
   Open open;
   open.access = what.access;
   open.owner = owner_of(what.caller);
   OPEN4args args = open_arguments(session_, open);
   args.openhow = what.how;
   args.claim = what.claim;
-  return args;
+  compound.by(open.owner);
+  compound.add<op::OPEN>(args);
 }
 
 void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
@@ -198,6 +213,7 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4
     file = std::make_shared<OpenFile>(session_, whose, ok.stateid);
     remember(file);
   }
+  if (what.place) file->state().place = what.place;
   file->opened(ok, what.access, guard, reply);
   return count_in(std::move(file), what.access);
 }
@@ -223,9 +239,11 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   const Openings::Guard guard(session_.openings());
   const auto self = shared_from_this();
   std::array<Spot*, 1> spots{&directory};
+  const bool needs_place = !session_.has_sessions();
   auto compound = co_await compound_at(session_, "open", what.caller, spots, [&](Compound& out) {
+    if (needs_place) out.add<op::GETFH>();
     out.add<op::SAVEFH>();
-    out.add<op::OPEN>(arguments(what));
+    add_open(out, what);
     out.add<op::GETFH>();
     add_getattr(out);
     out.add<op::RESTOREFH>();
@@ -235,23 +253,28 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   auto reply = co_await session_.call(std::move(*compound));
   if (!reply) co_return reply.error();
   OPEN4res res;
-  GETFH4res handle;
-  if (!take_walks(*reply, spots) || !reply->take<op::SAVEFH>() || !reply->take<op::OPEN>(res) ||
-      !reply->take<op::GETFH>(handle)) {
+  GETFH4res handle, parent;
+  if (!take_walks(*reply, spots) || (needs_place && !reply->take<op::GETFH>(parent)) ||
+      !reply->take<op::SAVEFH>() || !reply->take<op::OPEN>(res) || !reply->take<op::GETFH>(handle)) {
     co_return session_.error_of(*reply, "open", what.label);
   }
   OPEN4resok& ok = *res.get<NFS4_OK>();
   OpenResult out;
   out.object.handle = handle.get<NFS4_OK>()->object;
+  if (needs_place) {
+    what.place = Place{parent.get<NFS4_OK>()->object, what.claim.get<CLAIM_NULL>()->value};
+    auto settled = co_await session_.settle(*reply, ok, out.object.handle, what.caller);
+    if (!settled) co_return settled.error();
+  }
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
   if (take_getattr(*reply, out.object.attributes) && reply->take<op::RESTOREFH>())
     (void)take_getattr(*reply, out.directory);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   if (changes.size) out.file->resized(*changes.size);
   // What an exclusive create could not set (RFC 8881 18.16.3).
-  const createhow4* how = what.how.get<OPEN4_CREATE>();
-  const bool exclusive = how != nullptr && how->get<EXCLUSIVE4_1>() != nullptr;
-  if (exclusive && is_attribute_left(encode_changes(changes).attrmask, ok.attrset)) {
+  if (is_exclusive(what.how) && is_attribute_left(encode_changes(changes).attrmask, ok.attrset)) {
+    // A server keeps EXCLUSIVE4's verifier in the times.
+    changes.accessed_now = changes.modified_now = !session_.has_sessions();
     auto done = co_await out.file->set_attributes(changes);
     if (!done) co_return done.error();
     out.object.attributes.reset();
@@ -317,11 +340,16 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
     out.object.attributes = std::move(*now);
     co_return std::move(out);
   }
+  if (!session_.has_sessions()) {
+    what.place = std::move(found_at);
+    co_return co_await open_found(std::move(what), handle);
+  }
+  if (found_at && found_at->fresh) found_at.reset();
   const Openings::Guard guard(session_.openings());
   Compound compound = session_.begin("open", what.caller);
   if (found_at) add_name_check(compound, *found_at);
   compound.add<op::PUTFH>({handle});
-  compound.add<op::OPEN>(arguments(what));
+  add_open(compound, what);
   add_getattr(compound);
   const std::uint64_t as_of = session_.modifications().of(handle);
   auto reply = co_await session_.call(std::move(compound));
@@ -337,6 +365,43 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   out.file = adopt(what, handle, *res.get<NFS4_OK>(), guard, *reply);
   // It was opened all the same, and is closed with `out`.
   if (check == NameCheck::leads_elsewhere) co_return status_error(NFS4ERR_STALE, "open", what.label);
+  (void)take_getattr(*reply, out.object.attributes);
+  if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
+  if (auto done = co_await out.file->complete(); !done) co_return done.error();
+  co_return std::move(out);
+}
+
+/// In NFSv4.0: by the name at `what.place`, if that leads to the file.
+async::Task<Result<OpenResult>> OpenTable::open_found(Opening what, nfs_fh4 handle) {
+  if (!what.place) {
+    co_return Error(ErrorKind::server, ESTALE, "open", what.label,
+                    "NFSv4.0 opens files by their names, and none is known of this one; look it up again");
+  }
+  what.claim = open_claim4::of<CLAIM_NULL>(component4{what.place->name});
+  const Openings::Guard guard(session_.openings());
+  Compound compound = session_.begin_on(what.place->directory, "open", what.caller);
+  add_open(compound, what);
+  compound.add<op::GETFH>();
+  add_getattr(compound);
+  const std::uint64_t as_of = session_.modifications().of(handle);
+  auto reply = co_await session_.call(std::move(compound));
+  if (!reply) co_return reply.error();
+  OPEN4res res;
+  GETFH4res found;
+  if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res) || !reply->take<op::GETFH>(found)) {
+    const nfsstat4 status = reply->failed_status();
+    const bool gone = status == NFS4ERR_NOENT || status == NFS4ERR_ISDIR || status == NFS4ERR_SYMLINK;
+    if (gone) co_return status_error(NFS4ERR_STALE, "open", what.label);
+    co_return session_.error_of(*reply, "open", what.label);
+  }
+  OPEN4resok& ok = *res.get<NFS4_OK>();
+  OpenResult out;
+  out.object.handle = found.get<NFS4_OK>()->object;
+  auto settled = co_await session_.settle(*reply, ok, out.object.handle, what.caller);
+  if (!settled) co_return settled.error();
+  out.file = adopt(what, out.object.handle, ok, guard, *reply);
+  // It was opened all the same, and is closed with `out`.
+  if (out.object.handle != handle) co_return status_error(NFS4ERR_STALE, "open", what.label);
   (void)take_getattr(*reply, out.object.attributes);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
@@ -455,7 +520,7 @@ OpenRef::~OpenRef() {
   beside.spawn(OpenTable::close_beside(std::move(table_), std::move(file_), access_));
 }
 
-OpenFiles::OpenFiles(Session& session) : table_(std::make_shared<OpenTable>(session)) {}
+OpenFiles::OpenFiles(LeaseHolder& session) : table_(std::make_shared<OpenTable>(session)) {}
 OpenFiles::~OpenFiles() = default;
 
 async::Task<Result<OpenResult>> OpenFiles::open_at(Caller caller, Spot directory, std::string name,
@@ -466,7 +531,7 @@ async::Task<Result<OpenResult>> OpenFiles::open_at(Caller caller, Spot directory
   if (creation) {
     changes = with_mode(creation->mode);
     if (creation->truncate) changes.size = 0;
-    what.how = how_to_create(table_->session().loop(), creation->exclusive, changes);
+    what.how = how_to_create(table_->session(), creation->exclusive, changes);
   }
   what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
   return table_->open_at(std::move(what), std::move(directory), changes);

@@ -72,7 +72,7 @@ struct OpenResult {
 
 class OpenFiles {
  public:
-  explicit OpenFiles(Session& session);
+  explicit OpenFiles(LeaseHolder& session);
   OpenFiles(const OpenFiles&) = delete;
   OpenFiles& operator=(const OpenFiles&) = delete;
   ~OpenFiles();

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "nfs4/open_arguments.h"
+#include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -63,26 +64,47 @@ async::Task<Status> OpenRecovery::renew(std::shared_ptr<Open> open) {
   co_return co_await claim(open, Claim::anew, around_.calls.default_deadline(), status);
 }
 
-/// OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16). `status`: what
-/// the server said to it, NFS4_OK also where there was no answer.
+/// OPEN by file handle: CLAIM_PREVIOUS in the grace period, else CLAIM_FH (RFC 8881 18.16), or CLAIM_NULL, and a look
+/// whether that led to the file. `status`: what the server said to it, NFS4_OK also where there was no answer.
 async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, async::TimePoint deadline,
                                         nfsstat4& status) {
   Calls& calls = around_.calls;
   const Openings::Guard opening(around_.openings);
   const std::uint32_t asked = open->access;
-  Compound compound = calls.begin_on(open->file, "OPEN", open->caller);
-  compound.add<op::OPEN>(how == Claim::reclaim ? open_previous(calls, *open) : open_by_handle(calls, *open));
+  const bool by_name = how == Claim::anew && !calls.has_sessions();
+  if (by_name && !open->place) {
+    status = NFS4ERR_STALE;
+    co_return status_error(status, "OPEN", open->path);
+  }
+  const nfs_fh4 at = by_name ? open->place->directory : open->file;
+  Compound compound = calls.begin_on(at, "OPEN", open->caller);
+  compound.by(open->owner);
+  compound.add<op::OPEN>(how == Claim::reclaim ? open_previous(calls, *open) : open_again(calls, *open));
+  if (by_name) compound.add<op::GETFH>();
   auto reply = co_await call_for(how, calls, std::move(compound), deadline);
   if (!reply) co_return reply.error();
   OPEN4res res;
-  if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
+  GETFH4res found;
+  if (!reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res) ||
+      (by_name && !reply->take<op::GETFH>(found))) {
     status = reply->failed_status();
     co_return calls.error_of(*reply, "OPEN", open->path);
   }
-  const OPEN4resok& ok = *res.get<NFS4_OK>();
+  OPEN4resok& ok = *res.get<NFS4_OK>();
+  const nfs_fh4 file = by_name ? found.get<NFS4_OK>()->object : open->file;
+  if (!calls.has_sessions()) {
+    auto settled = co_await calls.settle(*reply, ok, file, open->caller);
+    if (!settled) co_return settled;
+  }
+  if (file != open->file) {
+    around_.leftovers.close_beside(file, ok.stateid, open->owner);
+    around_.delegations.return_stray(file, ok.delegation);
+    status = NFS4ERR_STALE;
+    co_return status_error(status, "OPEN", open->path);
+  }
   if (!open->held) {
     // Closed while it was asked for: nobody else would give back what has just been had.
-    around_.leftovers.close_beside(open->file, ok.stateid);
+    around_.leftovers.close_beside(open->file, ok.stateid, open->owner);
     around_.delegations.return_stray(open->file, ok.delegation);
     if (how == Claim::reclaim) co_return Status();
     co_return closed_meanwhile(open->path);

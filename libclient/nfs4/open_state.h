@@ -12,6 +12,7 @@
 #include <string>
 
 #include "async/mutex.h"
+#include "engine/spot.h"
 #include "locking/held_locks.h"
 #include "nfs4/access_order.h"
 #include "nfs4/compound.h"
@@ -34,17 +35,21 @@ struct LockState {
   explicit LockState(async::Loop& loop) : turn(loop) {}
   std::optional<stateid4> stateid;  // none: the next LOCK begins from the open's
   HeldLocks held;
-  async::Mutex turn;  // one LOCK or LOCKU at a time, so that `held` follows the server's order
+  async::Mutex turn;         // one LOCK or LOCKU at a time, so that `held` follows the server's order
+  std::uint64_t unique = 0;  // NFSv4.0: what the owner is told apart by on this file; 0: not yet
 };
 
 struct Open {
   nfs_fh4 file;
   stateid4 stateid{};
-  std::uint32_t access = 0;     // OPEN4_SHARE_ACCESS_*
-  AccessOrder order;            // of what brought the access, under this stateid
-  std::uint64_t owner = 0;      // makes the open owner unique
-  Caller caller;                // whose rights count; null: the session's
-  std::string path;             // for messages
+  std::uint32_t access = 0;  // OPEN4_SHARE_ACCESS_*
+  AccessOrder order;         // of what brought the access, under this stateid
+  std::uint64_t owner = 0;   // makes the open owner unique
+  Caller caller;             // whose rights count; null: the session's
+  std::string path;          // for messages
+  /// NFSv4.0: by which name it was opened last, since it cannot be opened by its handle.
+  std::optional<engine::Place> place;
+  bool exact = false;           // NFSv4.0: a stateid is meant with its seqid
   std::optional<Error> lost;    // could not be recovered: every use of the file gives this
   std::uint64_t epoch = 0;      // of the client id under which the stateid was had
   bool reopening = false;       // reopen() is under way
@@ -65,8 +70,8 @@ struct Open {
   /// The same for OPEN_DOWNGRADE.
   void downgraded(const stateid4& now, std::uint32_t asked);
   /// The stateid as the server has it now, whatever its seqid (RFC 8881 8.2.2): an OPEN or OPEN_DOWNGRADE
-  /// beside it does no harm.
-  [[nodiscard]] stateid4 current() const { return {0, stateid.other}; }
+  /// beside it does no harm. In NFSv4.0 it does, and is found out (OLD_STATEID).
+  [[nodiscard]] stateid4 current() const { return {exact ? stateid.seqid : 0, stateid.other}; }
   /// What every use of the file gives, if it is no use any more.
   [[nodiscard]] const Error* unusable() const {
     if (lost) return &*lost;

@@ -2,6 +2,10 @@
 // while it was under way, as in a restart of the server). Each of those that make, remove or replace a name
 // looks at the names, and is done, or is tried again, or ends with that Error where the names do not tell.
 //
+// In NFSv4.0 the server may forget what it has answered, and say EXIST or NOENT to a request that was sent twice. Whether
+// the directory has changed since before the first time says whether that had an effect; only then is what is there
+// now taken for our own.
+//
 // What the names cannot tell is whether somebody else did the same at the same time: a directory that another
 // client made under the name in just that moment is taken for the own one if its owner and mode are the same,
 // and a file that another client made again under a name that was removed here is removed.
@@ -22,13 +26,14 @@ using namespace std::chrono_literals;
 bool is_lost(const Error& error) {
   const auto status = static_cast<nfsstat4>(error.status());
   return error.kind() == ErrorKind::unknown_outcome &&
-         (Session::is_lost_session(status) || status == NFS4ERR_RETRY_UNCACHED_REP);
+         (Calls::is_lost_session(status) || status == NFS4ERR_RETRY_UNCACHED_REP || status == NFS4ERR_EXIST ||
+          status == NFS4ERR_NOENT);
 }
 
 /// As long as a call is tried, however often the server restarts meanwhile: a hard mount's goes on for ever.
 class Tries {
  public:
-  explicit Tries(Session& session) : loop_(session.loop()), until_(session.default_deadline()) {}
+  explicit Tries(LeaseHolder& session) : loop_(session.loop()), until_(session.default_deadline()) {}
   /// Whether to look what became of it, after a pause; else `done` is the caller's.
   template <class T>
   async::Task<bool> look(const Result<T>& done) {
@@ -44,6 +49,15 @@ class Tries {
 };
 
 }  // namespace
+
+/// A request that was sent twice was refused, and its directory is as it was before the first time: nothing was done.
+std::optional<Error> Objects::refusal(const Error& error, const Spot& directory, const Stamp& before,
+                                      const std::optional<Attributes>& now) {
+  if (now) saw(directory, now);
+  const bool genuine = before && now && now->change == *before;
+  if (!genuine) return std::nullopt;
+  return status_error(static_cast<nfsstat4>(error.status()), error.operation().c_str(), error.peer());
+}
 
 /// Whether the object is what the CREATE would have made for this caller.
 async::Task<bool> Objects::is_as_made(Caller caller, Object object, createtype4 type, std::string text,
@@ -61,12 +75,16 @@ async::Task<bool> Objects::is_as_made(Caller caller, Object object, createtype4 
 
 async::Task<Result<Made>> Objects::create(Caller caller, Spot directory, std::string name, createtype4 type,
                                           SetAttributes changes, std::string text, const char* what) {
+  const Stamp before = stamp_of(directory);
   for (Tries tries(session_);;) {
     auto made = co_await create_once(caller, directory, name, type, changes, what);
+    if (made) saw(directory, made->directory);
     const bool looks = co_await tries.look(made);
     if (!looks) co_return made;
     auto looked = co_await lookup(caller, directory, name);
     if (!looked) co_return looked.error();
+    if (auto refused = refusal(made.error(), directory, before, looked->directory))
+      co_return *std::move(refused);
     if (!looked->object) continue;
     const bool mine = co_await is_as_made(caller, *looked->object, type, text, changes);
     if (!mine) co_return status_error(NFS4ERR_EXIST, what, directory.text(name));
@@ -76,39 +94,57 @@ async::Task<Result<Made>> Objects::create(Caller caller, Spot directory, std::st
 
 async::Task<Result<std::optional<Attributes>>> Objects::remove(Caller caller, Spot directory,
                                                                std::string name, Removed /*what*/) {
+  const Stamp before = stamp_of(directory);
   for (Tries tries(session_);;) {
     auto removed = co_await remove_once(caller, directory, name);
+    if (removed) saw(directory, *removed);
     const bool looks = co_await tries.look(removed);
     if (!looks) co_return removed;
     auto looked = co_await lookup(caller, directory, name, false);
     if (!looked) co_return looked.error();
+    if (auto refused = refusal(removed.error(), directory, before, looked->directory))
+      co_return *std::move(refused);
     if (!looked->object) co_return std::move(looked->directory);
   }
 }
 
 async::Task<Result<Renamed>> Objects::rename(Caller caller, Spot from, std::string old_name, Spot to,
                                              std::string new_name) {
+  const Stamp before = stamp_of(from);
   for (Tries tries(session_);;) {
     auto renamed = co_await rename_once(caller, from, old_name, to, new_name);
+    if (renamed) {
+      saw(from, renamed->source);
+      saw(to, renamed->target);
+    }
     const bool looks = co_await tries.look(renamed);
     if (!looks) co_return renamed;
     auto source = co_await lookup(caller, from, old_name, false);
     if (!source) co_return source.error();
+    if (auto refused = refusal(renamed.error(), from, before, source->directory))
+      co_return *std::move(refused);
     if (source->object) continue;
     auto target = co_await lookup(caller, to, new_name, false);
     if (!target) co_return target.error();
-    if (!target->object) co_return renamed;  // somebody has removed it under one name or the other
+    // Somebody has removed it under one name or the other, or it never was there.
+    if (!target->object && renamed.error().status() == NFS4ERR_NOENT)
+      co_return status_error(NFS4ERR_NOENT, "rename", from.text(old_name));
+    if (!target->object) co_return renamed;
     co_return Renamed{std::move(source->directory), std::move(target->directory)};
   }
 }
 
 async::Task<Result<Made>> Objects::link(Caller caller, Spot object, Spot directory, std::string name) {
+  const Stamp before = stamp_of(directory);
   for (Tries tries(session_);;) {
     auto linked = co_await link_once(caller, object, directory, name);
+    if (linked) saw(directory, linked->directory);
     const bool looks = co_await tries.look(linked);
     if (!looks) co_return linked;
     auto looked = co_await lookup(caller, directory, name);
     if (!looked) co_return looked.error();
+    if (auto refused = refusal(linked.error(), directory, before, looked->directory))
+      co_return *std::move(refused);
     if (!looked->object) continue;
     if (!object.is_handle()) {
       auto handle = co_await walk(session_, caller, object);

@@ -13,30 +13,22 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr async::Clock::duration kFirstDelay = 20ms, kMostDelay = 2s;
-/// What stands around the data of a READ's Reply or a WRITE's Call, at most. Handshake refuses sessions that
-/// are not larger.
-constexpr std::uint32_t kDataEnvelope = 1024;
 /// How often a call is made again at once, in another slot or session, before there are pauses.
 constexpr int kQuickTries = 4;
 
 }  // namespace
 
 Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices)
-    : channel_(channel),
-      options_(std::move(options)),
-      notices_(std::move(notices)),
+    : LeaseHolder(channel, std::move(options), std::move(notices),
+                  [this](bool recallable) { lanes_.hold(recallable); }),
       slots_(channel.loop(), counters_),
       lanes_(*this, channel, options_.callback_slots,
              [this](rpc::Channel& over, rpcrdma::BackwardId id, fabric::ConstBytes message) {
                backchannel_.answer(over, id, message);
              }),
-      lease_(*this),
-      state_(*this, lease_, counters_, options_.recover_expired_locks,
-             [this](bool recallable) { lanes_.hold(recallable); }),
       backchannel_(state_.delegations, lock_waits_, copies_, slots_, lease_),
       handshake_({*this, lanes_, slots_, backchannel_.service(), options_}),
-      recovery_({*this, handshake_, state_, slots_, lease_, counters_, options_.timeout}),
-      beside_(channel.loop()) {}
+      recovery_({*this, handshake_, state_, slots_, lease_, counters_, options_.timeout}) {}
 
 Session::~Session() {
   phase_ = Phase::ending;
@@ -63,39 +55,14 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
 }
 
 engine::ServerHoldings Session::holdings() const {
-  engine::ServerHoldings out;
+  engine::ServerHoldings out = LeaseHolder::holdings();
   out.slots = slots_.table().size();
   out.slots_busy = slots_.table().busy();
   out.slots_retired = slots_.table().retired();
-  out.opens = state_.opens.size();
-  out.delegations = state_.delegations.count();
-  out.locks = state_.opens.locks();
   return out;
 }
 
-Compound Session::begin(const char* what, const Caller& caller) {
-  return {channel_.take_message(), options_.flavor->vouch(caller), facts().minor_version, what};
-}
-
-std::size_t Session::most_read() const {
-  return static_cast<std::size_t>(
-      std::min<std::uint64_t>(facts().max_read, facts().max_response - kDataEnvelope));
-}
-std::size_t Session::most_written() const {
-  return static_cast<std::size_t>(
-      std::min<std::uint64_t>(facts().max_write, facts().max_request - kDataEnvelope));
-}
-
 // ---- calls ----
-
-Error Session::unknown_outcome(const Compound& compound, const Error& why) const {
-  return {ErrorKind::unknown_outcome,
-          why.errno_value(),
-          why.status(),
-          compound.what(),
-          channel_.server(),
-          why.message() + "; whether the server did it is not known: look before it is done again"};
-}
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
   const engine::Modifications::Scope scope(modifications_, compound.changes());
@@ -106,12 +73,7 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     // g++ 12 miscompiles a co_await behind "&&".
     bool is_ready = true;
     if (recovering()) is_ready = co_await ready(deadline);
-    if (!is_ready) {
-      std::string text = "the session with the server could not be had again in time";
-      if (recovery_.last_error()) text += " (" + recovery_.last_error()->text() + ")";
-      co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
-                      text + "; check the server, or give more time with timeo=");
-    }
+    if (!is_ready) co_return not_recovered(compound, recovery_.last_error());
     Attempt attempt;
     auto reply = co_await call_once(compound, deadline, attempt, false);
     in_doubt = in_doubt || attempt.in_doubt;
@@ -246,19 +208,6 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     const bool once_more = co_await goes_on(request, status, channel);
     if (!once_more) co_return error;
   }
-}
-
-/// What became of one transmission: its Reply with the RPC and COMPOUND headers read, or why there is none.
-Result<CompoundReply> Session::reply_of(rpc::Channel& channel, const Compound& compound,
-                                        rpc::Outcome& outcome) {
-  engine::CallCounters& counted = counters_.of(compound.what());
-  counted.ended(compound.message(), outcome);
-  if (outcome.failure != rpcrdma::Failure::none) return *outcome.error;
-  CompoundReply reply(channel, std::move(*outcome.reply));
-  const Status begun = reply.begin(compound.protection(), compound.what(), channel_.server());
-  counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
-  if (!begun) return begun.error();
-  return reply;
 }
 
 /// SEQUENCE was refused. Whether the request is to be sent again, in the same slot; else its use of the slot

@@ -17,13 +17,8 @@
 // they call by it, as a Calls, and know nothing else of it:
 //
 //   lanes()          connections: which of them takes a call, BIND_CONN_TO_SESSION
-//   delegations()    read delegations: taken, recalled, returned
-//   opens()          the registry of open files; openings(): OPENs under way
-//   open_recovery()  opens that the server has forgotten; lock_recovery(): byte-range locks
-//   leftovers()      state that nobody has a use for
-//   modifications()  what this client does that may change attributes
-//   lock_waits()     who waits for CB_NOTIFY_LOCK; copies(): who waits for CB_OFFLOAD
-//   inside           slots (slot_queue.h), lease, client id and session (handshake.h), recovery, backchannel
+//   of LeaseHolder   what belongs to the client id (lease_holder.h)
+//   inside           slots (slot_queue.h), client id and session (handshake.h), recovery, backchannel
 //
 // Recovery is one task at a time (recovery.h). Calls wait for it up to their own deadlines. When a connection
 // ends while another stands, its calls are made again there, in their slots with their sequence ids, so that
@@ -36,73 +31,35 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
 
-#include "async/tasks.h"
-#include "engine/statistics.h"
 #include "nfs4/backchannel.h"
-#include "nfs4/calls.h"
-#include "nfs4/client_state.h"
-#include "nfs4/copies_beside.h"
 #include "nfs4/handshake.h"
 #include "nfs4/lanes.h"
-#include "nfs4/lease.h"
-#include "nfs4/lock_waits.h"
+#include "nfs4/lease_holder.h"
 #include "nfs4/recovery.h"
 #include "nfs4/slot_queue.h"
 
 namespace nfsrdma::nfs4 {
 
-class Session final : public Calls {
+class Session final : public LeaseHolder {
  public:
-  using NoticeSink = std::function<void(const std::string&)>;
-
   Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices);
   ~Session() override;
 
   /// Client id, session, RECLAIM_COMPLETE, lease time. The channel is connected.
-  async::Task<Status> open(async::TimePoint deadline);
+  async::Task<Status> open(async::TimePoint deadline) override;
   /// DESTROY_SESSION and DESTROY_CLIENTID, as far as the server answers in time.
-  async::Task<Status> close(async::TimePoint deadline);
+  async::Task<Status> close(async::TimePoint deadline) override;
 
-  using Calls::begin;
   using Calls::call;
-  Compound begin(const char* what, const Caller& caller) override;
   async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override;
 
-  // ---- the parts ----
   [[nodiscard]] Lanes& lanes() { return lanes_; }
-  [[nodiscard]] Opens& opens() { return state_.opens; }
-  [[nodiscard]] Openings& openings() { return state_.openings; }
-  [[nodiscard]] Delegations& delegations() { return state_.delegations; }
-  [[nodiscard]] OpenRecovery& open_recovery() { return state_.open_recovery; }
-  [[nodiscard]] LockRecovery& lock_recovery() { return state_.locks; }
-  [[nodiscard]] Leftovers& leftovers() { return state_.leftovers; }
-  [[nodiscard]] const engine::Modifications& modifications() const { return modifications_; }
-  [[nodiscard]] LockWaits& lock_waits() { return lock_waits_; }
-  [[nodiscard]] CopiesBeside& copies() { return copies_; }
-
-  [[nodiscard]] Phase phase() const override { return phase_; }
   [[nodiscard]] const SessionFacts& facts() const override { return handshake_.facts(); }
-  /// The most bytes of one READ and of one WRITE, as of now: another server program may have come up with
-  /// smaller limits.
-  [[nodiscard]] std::size_t most_read() const;
-  [[nodiscard]] std::size_t most_written() const;
-  [[nodiscard]] const engine::ServerCounters& counters() const { return counters_; }
-  [[nodiscard]] engine::ServerHoldings holdings() const;
-  [[nodiscard]] const SessionOptions& options() const { return options_; }
-  [[nodiscard]] async::Loop& loop() override { return channel_.loop(); }
-  [[nodiscard]] async::Tasks& beside() override { return beside_; }
-  [[nodiscard]] async::TimePoint default_deadline() override {
-    return loop().now() + options_.patience.value_or(options_.timeout);
-  }
+  [[nodiscard]] engine::ServerHoldings holdings() const override;
 
  private:
   // ---- what only the parts ask for ----
-  [[nodiscard]] const std::string& server() const override { return channel_.server(); }
-  void notice(const std::string& text) override { notices_(text); }
   [[nodiscard]] bool recovering() const override { return recovery_.under_way(); }
   using Calls::start_recovery;
   void start_recovery(const char* why, bool works) override { recovery_.start(why, works); }
@@ -139,28 +96,15 @@ class Session final : public Calls {
 
   async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
                                                Attempt& attempt, bool for_recovery);
-  Result<CompoundReply> reply_of(rpc::Channel& channel, const Compound& compound, rpc::Outcome& outcome);
   async::Task<bool> goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel);
   void take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent, bool for_recovery);
   void heed_flags(std::uint32_t flags);
-  [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
 
-  rpc::Channel& channel_;  // the first
-  const SessionOptions options_;
-  const NoticeSink notices_;
-  engine::ServerCounters counters_;
-  Phase phase_ = Phase::beginning;
   SlotQueue slots_;
   Lanes lanes_;
-  Lease lease_;
-  ClientState state_;
-  engine::Modifications modifications_;
-  LockWaits lock_waits_;
-  CopiesBeside copies_;
   Backchannel backchannel_;
   Handshake handshake_;
   Recovery recovery_;
-  async::Tasks beside_;  // the last: they use the others
 };
 
 }  // namespace nfsrdma::nfs4

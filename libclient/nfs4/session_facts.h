@@ -28,6 +28,12 @@ struct SessionOptions {
   /// Locks of a lease that has expired are asked for again, though somebody else may have had them in the
   /// meantime and changed what they protect. Else they are lost at once, as with Linux.
   bool recover_expired_locks = false;
+  /// NFSv4.0: where the server may call back, as SETCLIENTID has it (RFC 5665); empty: nowhere.
+  struct Callback {
+    std::string netid, address;
+    std::uint32_t ident = 0;  ///< comes back in each call
+  };
+  Callback callback = {};
 };
 
 /// What the server agreed to.

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "engine/spot.h"
-#include "nfs4/session.h"
+#include "nfs4/lease_holder.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -24,15 +24,15 @@ void add_walks(Compound& compound, Spots spots);
 bool take_walks(CompoundReply& reply, Spots spots);
 
 /// The handle that the spot's names lead to, by as many COMPOUNDs as it takes.
-async::Task<Result<nfs_fh4>> walk(Session& session, Caller caller, Spot spot);
+async::Task<Result<nfs_fh4>> walk(LeaseHolder& session, Caller caller, Spot spot);
 
 /// Whether the session takes it in one request.
-bool fits(const Session& session, const Compound& compound);
+bool fits(const LeaseHolder& session, const Compound& compound);
 
 /// The walks, and what `add` adds behind them. Where that does not fit, the spots are replaced by the handles
 /// that they lead to.
 template <class Add>
-async::Task<Result<Compound>> compound_at(Session& session, const char* what, Caller caller, Spots spots,
+async::Task<Result<Compound>> compound_at(LeaseHolder& session, const char* what, Caller caller, Spots spots,
                                           Add add) {
   const auto built = [&] {
     Compound out = session.begin(what, caller);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the seeds of fuzz_callback: Calls as a server makes them, byte by byte from the XDR of RFC 5662 and 7863.
+"""Writes the seeds of fuzz_callback and fuzz_records: Calls as a server makes them, byte by byte from the XDR of
+RFC 5662 and 7863, and such Calls as records (RFC 5531 11).
 
-    callback_seeds.py [DIRECTORY]      (tests/fuzz/corpus/callback)
+    callback_seeds.py [DIRECTORY]      (tests/fuzz/corpus)
 """
 import hashlib
 import os
@@ -64,16 +65,30 @@ SEEDS = [
     script(0, call(sequence(1), LAYOUTRECALL), call(sequence(2), NOTIFY), call(sequence(3), PUSH)),
     script(0, call(sequence(1), OFFLOAD), call(sequence(2), words(14, 0)), call(sequence(3), words(12, 0, 1)),
            call(sequence(4), words(9, 1, 1, 3)), call(sequence(5), words(99))),
+    script(32, call(RECALL, GETATTR, minor=0, credential=AUTH_SYS), call(RECALL_SLOT, minor=0), call(RECALL, minor=1)),
+]
+
+
+def fragment(data, last=True):
+    return words(len(data) | (1 << 31 if last else 0)) + data
+
+
+RECORDS = [
+    struct.pack(">HB", 65535, 0) + fragment(call(procedure=0)) + fragment(call(RECALL, minor=0)),
+    struct.pack(">HB", 200, 3) + fragment(call(procedure=0), False) + fragment(b"", False) + fragment(b"end") + words(0),
+    struct.pack(">HB", 16, 5) + fragment(b"0123456789", False) + fragment(b"0123456789"),
+    struct.pack(">HB", 16, 0) + b"GET / HTTP/1.1\r\n",
 ]
 
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    directory = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "corpus", "callback")
-    os.makedirs(directory, exist_ok=True)
-    for seed in SEEDS:
-        with open(os.path.join(directory, hashlib.sha256(seed).hexdigest()[:16]), "wb") as out:
-            out.write(seed)
+    corpus = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "corpus")
+    for name, seeds in (("callback", SEEDS), ("records", RECORDS)):
+        os.makedirs(os.path.join(corpus, name), exist_ok=True)
+        for seed in seeds:
+            with open(os.path.join(corpus, name, hashlib.sha256(seed).hexdigest()[:16]), "wb") as out:
+                out.write(seed)
 
 
 if __name__ == "__main__":

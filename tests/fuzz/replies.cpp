@@ -14,6 +14,7 @@
 #include "async/loop.h"
 #include "aux/programs.h"
 #include "fuzz.h"
+#include "nfs3/types/acl.h"
 #include "nfs3/types/procedures.h"
 #include "nfs4/compound.h"
 #include "nfs4/types/attributes.h"
@@ -171,9 +172,9 @@ constexpr auto results_of(std::tuple<P...>*) {
   return std::array<Check, sizeof...(P)>{check_type<typename P::Res>...};
 }
 constexpr auto kResultsV3 = results_of(static_cast<nfs3::proc::All*>(nullptr));
-constexpr auto kResultsBeside = results_of(
-    static_cast<std::tuple<aux::PMAP_GETPORT, aux::RPCB4_DUMP, aux::MNT3, aux::DUMP3, aux::EXPORT3>*>(
-        nullptr));
+constexpr auto kResultsBeside =
+    results_of(static_cast<std::tuple<aux::PMAP_GETPORT, aux::RPCB4_DUMP, aux::MNT3, aux::DUMP3, aux::EXPORT3,
+                                      nfs3::proc::GETACL, nfs3::proc::SETACL>*>(nullptr));
 
 template <class Head>
 void check_compound(fuzz::ConstOctets bytes, const Results& results, bool (*Row::*next)(xdr::Decoder&)) {

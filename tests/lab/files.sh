@@ -56,7 +56,7 @@ expect_exit 2 "no such option" cli ls --frobnicate "$(url)"
 expect_exit 2 "no such mount option" cli ls -o frobnicate=1 "$(url)"
 expect_exit 2 "a target that is none" cli ls not-a-target
 expect_exit 0 "--help" cli --help
-for command in ping info ls stat cat get put mkdir rm rmdir mv ln touch chmod chown truncate df; do
+for command in ping info ls stat cat get put mkdir rm rmdir mv ln touch chmod chown acl truncate df; do
   check "--help names $command" grep -qw -- "$command" "$work/out"
 done
 

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # What the tests of the mount share, on top of lib.sh. A test sources this file instead of that one.
 #
-# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_MOUNT_EXERCISE (mount_exercise).
+# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_MOUNT_EXERCISE (mount_exercise),
+# NFSRDMA_VERS (of each mount; the highest that the server speaks where it is not set).
 # Provides: a mount namespace with the client's network in it, $xfs_export (a directory of this test's own on /xfs,
 # whose path for the client is $remote as well), and the functions below.
 # shellcheck source=lib.sh
@@ -22,8 +23,10 @@ not_mounted() { ! mounted "$1"; }
 # start_mount NAME PATH [OPTIONS]: the export's PATH at $work/NAME, its daemon's id in ${daemon[NAME]}.
 declare -A daemon
 start_mount() {
+  local options=${NFSRDMA_VERS:+vers=$NFSRDMA_VERS}
+  options=$options${3:+${options:+,}$3}
   mkdir -p "$work/$1"
-  nsenter -t "$holder" -m -n -- "$fuse_binary" -f "$server:$2" "$work/$1" ${3:+-o "$3"} > "$work/$1.log" 2>&1 &
+  nsenter -t "$holder" -m -n -- "$fuse_binary" -f "$server:$2" "$work/$1" ${options:+-o "$options"} > "$work/$1.log" 2>&1 &
   daemon[$1]=$!
   children+=("${daemon[$1]}")
   check "$1 is mounted" eventually 20 mounted "$work/$1"

@@ -10,37 +10,45 @@
 with=()
 cli() { "$lab" "$side" ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$1" ${with[@]+"${with[@]}"} "${@:2}"; }
 
-# In NFSv3 a path is that of the server's own file system, as its mount service lists the exports.
-for version in 3; do
-  root_url=nfs://$server/mnt/exp
-  with=(-o "vers=$version")
+# functional VERSION PING: every command, and what info and ping say.
+functional() {
+  local version=$1
   for size in 0 1 1023 1024 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((16 * MiB)); do check_content "$size"; done
   check_pipes
   check_listing 3000
   check_objects
-
-  expect_exit 0 "info" cli info "nfs://$server/mnt/exp"
+  expect_exit 0 "info" cli info "$root_url"
   check "info says which version" grep -qE "NFS version: +$version\$" "$work/out"
-  expect_exit 0 "info --json" cli info --json "nfs://$server/mnt/exp"
+  expect_exit 0 "info --json" cli info --json "$root_url"
   same "info --json says which version" "$version" "$(json .version)"
-  expect_exit 0 "ping" cli ping -c 2 "nfs://$server/mnt/exp"
-  check "ping asks NULL" grep -q NULL "$work/out"
-  expect_exit 0 "the second export" cli ls "nfs://$server/mnt/exp/xfs"
-  expect_exit 0 "several connections" cli ls -o nconnect=3 "nfs://$server/mnt/exp"
-  expect_exit 0 "mountproto=udp" cli ls -o mountproto=udp "nfs://$server/mnt/exp"
+  expect_exit 0 "ping" cli ping -c 2 "$root_url"
+  check "ping asks $2" grep -q "$2" "$work/out"
+  expect_exit 0 "the second export" cli ls "$root_url/xfs"
+  expect_exit 0 "several connections" cli ls -o nconnect=3 "$root_url"
+}
 
-  # Above the exports: as NFSv4 shows it.
-  same "the way to the exports" "mnt" "$(cli ls "nfs://$server/")"
-  same "the exports" "exp" "$(cli ls "nfs://$server/mnt")"
-  expect_exit 1 "nothing can be made above the exports" cli mkdir "nfs://$server/mnt/new"
-  expect_exit 1 "what is not exported" cli ls "nfs://$server/etc"
-  one_sentence "what is not exported" "does not export" exports
-  on_server "ln -s /mnt/exp/t-versions/hello '$export/absolute'; ln -s ../t-versions/hello '$export/relative'; echo hello > '$export/hello'"
-  same "an absolute link" hello "$(cli cat "$(url absolute)")"
-  same "a relative link" hello "$(cli cat "$(url relative)")"
-  expect_exit 1 "a port where no mount service is" cli ls -o mountport=1 "nfs://$server/mnt/exp"
-  one_sentence "a port where no mount service is" "refused" "running"
-done
+# In NFSv4 a path begins at the server's pseudo root, which is the first export here.
+root_url=nfs://$server
+with=(-o vers=4.0)
+functional 4.0 RENEW
+
+# In NFSv3 it is that of the server's own file system, as its mount service lists the exports.
+root_url=nfs://$server/mnt/exp
+with=(-o vers=3)
+functional 3 NULL
+expect_exit 0 "mountproto=udp" cli ls -o mountproto=udp "nfs://$server/mnt/exp"
+
+# Above the exports: as NFSv4 shows it.
+same "the way to the exports" "mnt" "$(cli ls "nfs://$server/")"
+same "the exports" "exp" "$(cli ls "nfs://$server/mnt")"
+expect_exit 1 "nothing can be made above the exports" cli mkdir "nfs://$server/mnt/new"
+expect_exit 1 "what is not exported" cli ls "nfs://$server/etc"
+one_sentence "what is not exported" "does not export" exports
+on_server "ln -s /mnt/exp/t-versions/hello '$export/absolute'; ln -s ../t-versions/hello '$export/relative'; echo hello > '$export/hello'"
+same "an absolute link" hello "$(cli cat "$(url absolute)")"
+same "a relative link" hello "$(cli cat "$(url relative)")"
+expect_exit 1 "a port where no mount service is" cli ls -o mountport=1 "nfs://$server/mnt/exp"
+one_sentence "a port where no mount service is" "refused" "running"
 
 with=()
 expect_exit 0 "exports" cli exports "$server"

@@ -3,6 +3,7 @@
 #include "security/sys.h"
 #include "sim/server.h"
 #include "support/fixed_roots.h"
+#include "support/no_locks.h"
 
 namespace nfsrdma::sim {
 namespace {
@@ -53,6 +54,7 @@ connect::Surroundings SimClient::surroundings(Network& network, Host& host, Seal
   out.dial = network.dialer(host);
   out.owner_id = owner(host);
   out.roots = std::make_shared<testing::FixedRoots>();
+  out.locks = std::make_shared<testing::NoLocks>();
   if (sealing) {
     const auto root = std::make_shared<security::Sys>(host.name(), security::Identity());
     out.flavor = std::make_shared<testing::ToyFlavor>(*sealing, host.loop().random<std::uint64_t>(), root);

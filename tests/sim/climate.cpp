@@ -33,7 +33,11 @@ constexpr std::array kKinds{
     Kind{"connections", [](Climate& c) { c.connections = 1; }},
     Kind{"program", [](Climate& c) { c.program = false; }},
     Kind{"sealing", [](Climate& c) { c.service = 0; }},
-    Kind{"versions", [](Climate& c) { c.version = 4; }},
+    Kind{"versions",
+         [](Climate& c) {
+           c.version = 4;
+           c.sessionless = false;
+         }},
     Kind{"teams", [](Climate& c) { c.teams = 0; }},
 };
 
@@ -79,12 +83,17 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
     exports = 0;
     forget_every = recall_every = {};
   }
+  // NFSv4.0: no sessions to forget, and in these worlds nobody to recall from.
+  if (sessionless) forget_every = recall_every = {};
   if (teams == 0) kill_every = {};
 }
 
 void Climate::draw_version(Random random) {
   constexpr unsigned kOneIn = 4;
-  if (random.one_in(kOneIn)) version = 3;
+  if (random.one_in(kOneIn))
+    version = 3;
+  else if (random.one_in(kOneIn))
+    sessionless = true;
 }
 
 void Climate::draw(Random& random) {
@@ -129,6 +138,7 @@ std::string Climate::text() const {
   std::string out = std::to_string(clients) + " clients with " + std::to_string(workers) + " workers and " +
                     std::to_string(connections) + " connections each" + (far ? ", far away" : "");
   if (version != 4) out += ", NFSv" + std::to_string(version);
+  if (sessionless) out += ", NFSv4.0";
   if (service != 0) out += ", protected by service " + std::to_string(service);
   if (program) out += ", a program";
   if (exports != 0) out += ", " + std::to_string(exports) + " exports";

@@ -29,6 +29,7 @@ struct Climate {
   unsigned dials_fail = 0, revokes_late = 0;
   bool wakes_late = false, habits = false, whims = false;
   unsigned version = 4;       ///< of NFS
+  bool sessionless = false;   ///< NFSv4.0
   std::uint32_t service = 0;  ///< that protects calls, by RPCSEC_GSS's numbers; 0: none does
   bool program = false;       ///< besides the mounts, one that uses the library
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};

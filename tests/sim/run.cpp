@@ -32,8 +32,9 @@ class World {
       state.clone_block = chance.coin() ? 4096 : 512;
       if (chance.percent(20)) state.first_seqid = ~0U - static_cast<std::uint32_t>(chance.below(20));
       if (climate_.version == 3) state.habits.draw_v3(chance);
+      if (climate_.sessionless) state.habits.draw_v40(chance);
     }
-    findings_.has_v42 = climate_.version == 4;
+    findings_.has_v42 = climate_.version == 4 && !climate_.sessionless;
     server_->state().lease = climate_.lease;
     if (climate_.service != 0) server_->responder().guard.demand();
     add_exports();
@@ -128,6 +129,8 @@ class World {
     Options out = SimClient::quick();
     out.connections = climate_.connections;
     out.version = climate_.version;
+    if (climate_.sessionless) out.minor_version = 0;
+    out.minor_version_fixed = climate_.sessionless;
     out.port_fixed = true;
     return out;
   }

@@ -38,6 +38,10 @@ class CallbackCall {
     head_.tag.value = std::move(text);
     return *this;
   }
+  CallbackCall& ident(std::uint32_t callback_ident) {
+    head_.callback_ident = callback_ident;
+    return *this;
+  }
   CallbackCall& sequence(nfs4::sequenceid4 id, nfs4::slotid4 slot = 0, bool cache = false) {
     return add<nfs4::cb_op::CB_SEQUENCE>({session_, id, slot, slot, cache, {}});
   }
@@ -62,11 +66,16 @@ class CallbackCall {
     xdr::Message message;
     rpc::begin_call(message, header_.program, header_.version, header_.procedure, header_.credential);
     xdr::store_u32(message.stream.data(), xid);
+    if (header_.procedure == nfs4::CB_COMPOUND) xdr::Encoder(message).fixed(arguments());
+    const auto all = message.stream.bytes();
+    return {all.begin(), all.end()};
+  }
+  /// Of CB_COMPOUND, without the RPC header.
+  [[nodiscard]] std::vector<std::byte> arguments() const {
+    xdr::Message message;
     xdr::Encoder out(message);
-    if (header_.procedure == nfs4::CB_COMPOUND) {
-      xdr::encode(out, head_);
-      out.fixed(operations_);
-    }
+    xdr::encode(out, head_);
+    out.fixed(operations_);
     const auto all = message.stream.bytes();
     return {all.begin(), all.end()};
   }

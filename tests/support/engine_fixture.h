@@ -12,6 +12,7 @@
 #include "nfs4/convert.h"
 #include "nfs4/engine.h"
 #include "nfs4/locks.h"
+#include "nfs4/session.h"
 #include "security/sys.h"
 #include "sim/fabric/network.h"
 #include "support/loopback.h"

@@ -165,9 +165,12 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
         !in.opaque(400, verifier_body)) {
       return server.state.problem("an RPC header that is none");
     }
-    if (xid != work->header.rdma_xid || direction != 0 || rpc != 2 || program != NFS4_PROGRAM) {
+    const bool acls = program == nfs3::NFSACL_PROGRAM && version == nfs3::NFSACL_V3;
+    if (xid != work->header.rdma_xid || direction != 0 || rpc != 2 || (program != NFS4_PROGRAM && !acls)) {
       return server.state.problem("an RPC header with wrong values");
     }
+    if (acls && !server.state.habits.has_acls) return refuse_program(work);
+    if (acls) procedure += ServerState::kNfsacl;
     if (version < server.lowest_version || version > server.highest_version) return refuse_version(work);
     if (version == 3) work->procedure = procedure;
     server.credential.clear();
@@ -212,6 +215,11 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
 
   /// PROG_MISMATCH.
   void refuse_version(const std::shared_ptr<Work>& work) {
+    refuse_call(work, {1, 0, 0, 0, 2, server.lowest_version, server.highest_version});
+  }
+  /// PROG_UNAVAIL.
+  void refuse_program(const std::shared_ptr<Work>& work) { refuse_call(work, {1, 0, 0, 0, 1}); }
+  void refuse_call(const std::shared_ptr<Work>& work, std::initializer_list<std::uint32_t> words) {
     rdma_msg header;
     header.rdma_xid = work->header.rdma_xid;
     header.rdma_credit = server.credits;
@@ -219,7 +227,8 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     header.has_rdma_reply = work->header.has_rdma_reply;
     header.rdma_reply = work->header.rdma_reply;
     for (RemoteSegment& one : header.rdma_reply) one.length = 0;
-    add_words(work->payload, {header.rdma_xid, 1, 0, 0, 0, 2, server.lowest_version, server.highest_version});
+    add_words(work->payload, {header.rdma_xid});
+    add_words(work->payload, words);
     send(work, header);
   }
   /// RDMA_ERROR, or an RPC Reply that says GARBAGE_ARGS.

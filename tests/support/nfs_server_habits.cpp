@@ -146,4 +146,12 @@ void Habits::draw_v3(Chance& chance) {
   lists_with_attributes = !chance.percent(kChange);
 }
 
+void Habits::draw_v40(Chance& chance) {
+  constexpr unsigned kChange = 20;
+  confirms_owners = chance.coin();
+  // As with NFSv3.
+  if (chance.percent(kChange) && stall_percent == 0)
+    recent_calls = static_cast<std::uint32_t>(chance.below(64));
+}
+
 }  // namespace nfsrdma::testing

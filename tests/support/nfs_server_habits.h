@@ -110,12 +110,14 @@ struct Habits {
   bool tells_of_copies = true;              ///< CB_OFFLOAD, behind which a copy is forgotten
   bool knows_of_copies = true;              ///< OFFLOAD_STATUS and OFFLOAD_CANCEL
   std::uint32_t xattrs_at_once = ~0U;
+  bool has_acls = false;  ///< NFSACL, and the attribute acl
 
   // ---- NFSv3 (RFC 1813) ----
   /// How many calls it remembers that must not be executed twice, until it restarts (4.8).
   std::uint32_t recent_calls = 1024;
   unsigned untold_percent = 0;  ///< with this chance attributes or a handle do not come along
   bool creates_exclusively = true;
+  bool confirms_owners = false;       ///< NFSv4.0: OPEN_CONFIRM is wanted of each new owner (Linux)
   bool lists_with_attributes = true;  ///< READDIRPLUS
 
   // ---- time ----
@@ -130,6 +132,7 @@ struct Habits {
   static Habits drawn(Chance& chance);
   /// Those of NFSv3.
   void draw_v3(Chance& chance);
+  void draw_v40(Chance& chance);
 };
 
 }  // namespace nfsrdma::testing

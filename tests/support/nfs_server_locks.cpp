@@ -140,6 +140,9 @@ nfsstat4 ServerState::find_lock_owner(Execution& at, const LOCK4args& args, std:
 }
 
 nfsstat4 ServerState::run(Execution& at, op::LOCK, const LOCK4args& args, LOCK4res& res) {
+  if (at.minor == 0) {
+    if (const auto bad = client_of_lock(at, args); bad != NFS4_OK) return plain(res, bad);
+  }
   if (args.reclaim) {
     if (const auto bad = check_reclaim(at); bad != NFS4_OK) return plain(res, bad);
   } else if (in_grace()) {
@@ -176,6 +179,9 @@ nfsstat4 ServerState::run(Execution& at, op::LOCK, const LOCK4args& args, LOCK4r
 
 nfsstat4 ServerState::run(Execution& at, op::LOCKT, const LOCKT4args& args, LOCKT4res& res) {
   const Inode* inode = current(at);
+  if (at.minor == 0) {
+    if (const auto bad = name_client(at, args.owner.clientid); bad != NFS4_OK) return plain(res, bad);
+  }
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
   if (const auto bad = check_regular(*inode); bad != NFS4_OK) return plain(res, bad);
   if (in_grace()) return plain(res, NFS4ERR_GRACE);

@@ -219,6 +219,7 @@ WireAttributes ServerState::attributes(const Inode& inode, bool in_listing) cons
   out.maxwrite = 1U << 20;
   out.mode = inode.mode;
   out.numlinks = inode.links;
+  if (habits.has_acls) out.supported_attrs = bitmap_of({FATTR4_SUPPORTED_ATTRS, FATTR4_ACL});
   out.owner = principal4{inode.owner};
   out.owner_group = principal4{inode.group};
   out.rawdev = inode.device;
@@ -347,7 +348,14 @@ nfsstat4 ServerState::run(Execution& at, op::LOOKUPP, const xdr::Void&, LOOKUPP4
 nfsstat4 ServerState::run(Execution& at, op::GETATTR, const GETATTR4args& args, GETATTR4res& res) {
   const Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
-  res.emplace<NFS4_OK>().obj_attributes = encode_attributes(attributes(*inode, false), args.attr_request);
+  fattr4& told = res.emplace<NFS4_OK>().obj_attributes;
+  if (habits.has_acls && args.attr_request == bitmap_of({FATTR4_ACL})) {
+    told.attrmask = args.attr_request;
+    told.attr_vals.value = acls4[inode->id];
+    if (told.attr_vals.value.empty()) told.attr_vals.value.resize(4);  // a list without entries
+    return NFS4_OK;
+  }
+  told = encode_attributes(attributes(*inode, false), args.attr_request);
   return NFS4_OK;
 }
 
@@ -421,6 +429,12 @@ nfsstat4 ServerState::run(Execution& at, op::READDIR, const READDIR4args& args, 
 nfsstat4 ServerState::run(Execution& at, op::SETATTR, const SETATTR4args& args, SETATTR4res& res) {
   Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
+  if (habits.has_acls && args.obj_attributes.attrmask == bitmap_of({FATTR4_ACL})) {
+    acls4[inode->id] = args.obj_attributes.attr_vals.value;
+    touch(*inode);
+    res.attrsset = args.obj_attributes.attrmask;
+    return NFS4_OK;
+  }
   WireChanges changes;
   if (!decode_changes(args.obj_attributes, changes)) return plain(res, NFS4ERR_ATTRNOTSUPP);
   if (const auto bad = check_writable(*inode); bad != NFS4_OK) return plain(res, bad);

@@ -59,7 +59,8 @@ nfsstat4 ServerState::resolve(const stateid4& given, Execution& at, stateid4& st
 
 /// What can be wrong with a stateid that is known.
 nfsstat4 ServerState::check_known(const stateid4& stateid, std::uint32_t seqid, clientid4 owner,
-                                  std::uint64_t inode, Revoked revoked, const Execution& at) {
+                                  std::uint64_t inode, Revoked revoked, Execution& at) {
+  if (at.minor == 0) at.client = owner;
   if (owner != at.client) {
     problem("a stateid of another client's");
     return NFS4ERR_BAD_STATEID;
@@ -69,6 +70,8 @@ nfsstat4 ServerState::check_known(const stateid4& stateid, std::uint32_t seqid, 
     problem("a stateid with another file's handle");
     return NFS4ERR_BAD_STATEID;
   }
+  if (at.minor == 0) clients.at(owner).renewed = now_();
+  if (stateid.seqid == 0 && at.minor == 0) problem("a stateid without a seqid in NFSv4.0");
   if (stateid.seqid == 0) return NFS4_OK;
   if (is_older_seqid(stateid.seqid, seqid)) return NFS4ERR_OLD_STATEID;
   if (stateid.seqid == seqid) return NFS4_OK;
@@ -86,6 +89,10 @@ nfsstat4 ServerState::check_open(const stateid4& given, Execution& at, std::uint
   const auto found = opens.find(number);
   if (found == opens.end()) return NFS4ERR_BAD_STATEID;
   const OpenState& one = found->second;
+  if (one.unconfirmed) {
+    problem("a stateid is used that was not confirmed");
+    return NFS4ERR_BAD_STATEID;
+  }
   return check_known(stateid, one.seqid, one.client, one.inode, one.revoked, at);
 }
 
@@ -317,15 +324,23 @@ stateid4 ServerState::grant(const Execution& at, const OPEN4args& args, const In
 
 nfsstat4 ServerState::run(Execution& at, op::OPEN, const OPEN4args& args, OPEN4res& res) {
   if (keeps_opens) seen_opens.push_back(args);
-  const ClientState& client = clients.at(at.client);
+  if (at.minor == 0) {
+    if (const auto bad = name_client(at, args.owner.clientid); bad != NFS4_OK) return plain(res, bad);
+    if (args.claim.tag() == CLAIM_FH || (args.share_access & ~OPEN4_SHARE_ACCESS_BOTH) != 0) {
+      problem("an OPEN that NFSv4.0 does not have");
+      return plain(res, NFS4ERR_INVAL);
+    }
+  }
+  ClientState& client = clients.at(at.client);
   const bool reclaim = args.claim.tag() == CLAIM_PREVIOUS;
   if (reclaim) {
     if (const auto bad = check_reclaim(at); bad != NFS4_OK) return plain(res, bad);
     const auto before = opened_before_.find(client.owner);
     const bool had = before != opened_before_.end() && before->second.contains(at.current) &&
                      (access_of(args) & ~before->second.at(at.current)) == 0;
+    if (!had && client.v40) return plain(res, NFS4ERR_RECLAIM_BAD);
     if (!had) problem("an OPEN is reclaimed that never was");
-  } else if (!client.reclaimed) {
+  } else if (!client.reclaimed && !client.v40) {
     // 18.51.3: RECLAIM_COMPLETE comes first, also for who has nothing to reclaim.
     if (!in_grace()) problem("an OPEN before RECLAIM_COMPLETE");
     return plain(res, NFS4ERR_GRACE);
@@ -356,12 +371,15 @@ nfsstat4 ServerState::run(Execution& at, op::OPEN, const OPEN4args& args, OPEN4r
   if (opening.file == nullptr) return plain(res, NFS4ERR_NOENT);
   const Inode& file = *opening.file;
   OPEN4resok ok;
+  const bool unconfirmed = needs_confirmation(at, args);
   ok.stateid = grant(at, args, file);
+  opens.at(number_of(ok.stateid)).unconfirmed = unconfirmed;
+  if (client.v40) recorded_.insert(client.owner);
   ok.attrset = opening.attrset;
-  ok.rflags = OPEN4_RESULT_LOCKTYPE_POSIX;
-  if (habits.notify_locks) ok.rflags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
+  ok.rflags = OPEN4_RESULT_LOCKTYPE_POSIX | (unconfirmed ? OPEN4_RESULT_CONFIRM : 0);
+  if (habits.notify_locks && at.minor != 0) ok.rflags |= OPEN4_RESULT_MAY_NOTIFY_LOCK;
   if (habits.preserves_unlinked) ok.rflags |= OPEN4_RESULT_PRESERVE_UNLINKED;
-  delegate(at, args, file, ok.delegation);
+  if (at.minor != 0) delegate(at, args, file, ok.delegation);
   if (opening.directory != 0) {
     const Inode& directory = inodes.at(opening.directory);
     ok.cinfo = {habits.atomic_change_info, directory.change - (opening.made ? 1 : 0), directory.change};
@@ -401,9 +419,10 @@ void ServerState::erase_open(std::uint64_t number) {
 
 nfsstat4 ServerState::run(Execution& at, op::CLOSE, const CLOSE4args& args, CLOSE4res& res) {
   stateid4 closed = args.open_stateid;
-  if (habits.careless_close) closed.seqid = 0;
+  if (habits.careless_close && at.minor != 0) closed.seqid = 0;
   std::uint64_t number = 0;
   if (const auto bad = check_open(closed, at, number); bad != NFS4_OK) return plain(res, bad);
+  if (at.minor == 0) closed_[number] = {at.client, false, opens.at(number).owner};
   erase_open(number);
   // 18.2.4: what is given back stands for nothing.
   stateid4 invalid;

@@ -44,6 +44,7 @@ void ServerState::discard_client(clientid4 id) {
   std::erase_if(delegations, is_its);
   std::erase_if(copies, is_its);
   std::erase_if(waiting, [&](const LockOwnerState& one) { return one.client == id; });
+  forget_sequences(id);
   if (found->second.confirmed) {
     recorded_.erase(found->second.owner);
     // It may not know, take a restart for what has happened, and ask for what it had.
@@ -107,7 +108,8 @@ void ServerState::end_courtesy(clientid4 client) {
 
 void ServerState::expire(clientid4 id, bool purges) {
   lost_state.insert(clients.at(id).owner);
-  if (purges) {
+  // Nobody of NFSv4.0 could free what is revoked.
+  if (purges || clients.at(id).v40) {
     discard_client(id);
   } else {
     revoke_all(id, Revoked::expired);
@@ -135,7 +137,7 @@ void ServerState::restart(Instant::duration grace) {
     if (!client.confirmed) continue;
     auto& before = opened_before_[client.owner];
     // Who had not finished with the restart before this one may still have that one's to reclaim.
-    if (client.reclaimed) before.clear();
+    if (client.reclaimed || (client.v40 && !grace_is_open_)) before.clear();
     for (const auto& [inode, access] : client.opened) before[inode] |= access;
   }
   // Who had not reclaimed yet when a grace period was cut short may still do so (8.4.2.1).
@@ -145,6 +147,8 @@ void ServerState::restart(Instant::duration grace) {
   clients.clear();
   sessions.clear();
   recent_.clear();
+  sequences_.clear();
+  closed_.clear();
   for (const auto& [number, one] : opens) doomed_.insert(one.inode);
   opens.clear();
   delegations.clear();
@@ -165,9 +169,17 @@ void ServerState::end_grace() {
   grace_until = std::min(grace_until, now_());
   grace_is_open_ = false;
   // Who has not come back has nothing any more, after another restart either.
+  // In NFSv4.0 nobody says that he is through: it shows in what he has.
+  const auto is_through = [&](const ClientState& client) {
+    if (!client.v40) return client.reclaimed;
+    const auto before = opened_before_.find(client.owner);
+    return before == opened_before_.end() || std::ranges::all_of(before->second, [&](const auto& had) {
+             return client.opened.contains(had.first);
+           });
+  };
   for (const Octets& owner : may_reclaim_) {
     if (std::ranges::none_of(clients, [&](const auto& one) {
-          return one.second.confirmed && one.second.reclaimed && one.second.owner == owner;
+          return one.second.confirmed && is_through(one.second) && one.second.owner == owner;
         })) {
       recorded_.erase(owner);
       lost_state.insert(owner);
@@ -182,7 +194,7 @@ void ServerState::end_grace() {
 /// Whether a client may reclaim what it had before the restart: stable storage knows who had state (8.4.2.1).
 nfsstat4 ServerState::check_reclaim(const Execution& at) const {
   const ClientState& client = clients.at(at.client);
-  if (!in_grace() || client.reclaimed) return NFS4ERR_NO_GRACE;
+  if (!in_grace() || (client.reclaimed && !client.v40)) return NFS4ERR_NO_GRACE;
   if (!may_reclaim_.contains(client.owner)) return NFS4ERR_RECLAIM_BAD;
   return NFS4_OK;
 }

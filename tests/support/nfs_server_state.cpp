@@ -210,9 +210,24 @@ bool ServerState::one(Execution& at, Encoder& out) {
   const std::size_t items = at.answer->message.items.size();
   const auto length = [&] { return kRpcReplyHeader + at.answer->message.unreduced_size(); };
   if (Op::number == OP_SEQUENCE) at.digest = digest_of(at.body.last(at.in.remaining()));
+  std::vector<CountedRequest> requests;
+  std::optional<nfsstat4> misordered;
+  if constexpr (requires { counted(args); }) {
+    if (at.minor == 0) {
+      requests = counted(args);
+      nfsstat4 wrong = NFS4_OK;
+      if (const OwnerSequence* again = check_sequence(requests, Op::number, wrong)) {
+        out.fixed(again->result);
+        at.status = again->status;
+        if (again->current != 0) at.current = again->current;
+        return true;
+      }
+      if (wrong != NFS4_OK) misordered = wrong;
+    }
+  }
   // A failed CREATE_SESSION may have used its sequence id: create_session() looks at the rules itself.
   std::optional<nfsstat4> forced;
-  if constexpr (Op::number != OP_CREATE_SESSION) forced = injected(Op::number);
+  if constexpr (Op::number != OP_CREATE_SESSION) forced = misordered ? misordered : injected(Op::number);
   if (!forced && !Op::idempotent && length() + kRoomForResult > at.largest) forced = at.too_large;
   if (forced) {
     at.status = plain(res, *forced);
@@ -225,6 +240,13 @@ bool ServerState::one(Execution& at, Encoder& out) {
   if (at.replay || at.stage == Execution::Stage::parked) return true;
   out.u32(Op::number);
   xdr::encode(out, res);
+  if (!requests.empty()) {
+    const auto all = at.answer->message.stream.bytes();
+    count(requests, {.op = Op::number,
+                     .status = at.status,
+                     .result = Octets(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end()),
+                     .current = at.current});
+  }
   if (Op::idempotent && length() > at.largest) {
     at.answer->message.items.resize(items);
     shorten(at.answer->message.stream, begin);
@@ -237,10 +259,13 @@ bool ServerState::one(Execution& at, Encoder& out) {
 
 bool ServerState::operation(Execution& at, std::uint32_t number, Encoder& out) {
   bool decoded = true;
-  const bool known = with_op(number, [&](auto op) {
-    decoded = one<decltype(op)>(at, out);
-    return true;
-  });
+  const OperationRow* row = find_operation(number);
+  // What 4.0 alone has the others do not, and it has nothing of theirs.
+  const bool there = row == nullptr || (at.minor == 0 ? row->first_minor == 0 : row->last_minor != 0);
+  const bool known = there && with_op(number, [&](auto op) {
+                       decoded = one<decltype(op)>(at, out);
+                       return true;
+                     });
   if (known) return decoded;
   out.u32(OP_ILLEGAL);
   at.status = NFS4ERR_OP_ILLEGAL;
@@ -250,8 +275,8 @@ bool ServerState::operation(Execution& at, std::uint32_t number, Encoder& out) {
 
 /// RFC 8881 2.10.2.2: what may stand first, and what needs a session.
 nfsstat4 ServerState::start(std::uint32_t minor, const std::vector<nfs_opnum4>& ops) {
-  if (minor == 0 || minor > newest_minor) return NFS4ERR_MINOR_VERS_MISMATCH;
-  if (ops.empty()) return NFS4_OK;
+  if (minor < oldest_minor || minor > newest_minor) return NFS4ERR_MINOR_VERS_MISMATCH;
+  if (ops.empty() || minor == 0) return NFS4_OK;
   switch (ops.front()) {
     case OP_SEQUENCE:
       if (std::ranges::count(ops, OP_SEQUENCE) > 1) problem("SEQUENCE twice in a COMPOUND");
@@ -311,6 +336,7 @@ std::unique_ptr<Execution> ServerState::begin(xdr::ConstBytes body, std::size_t 
     run->stage = Execution::Stage::broken;
     return run;
   }
+  if (run->minor == 0 && oldest_minor == 0 && begin40(*run, seen)) return run;
   run->answer = std::make_unique<Answer>();
   Encoder out(run->answer->message);
   out.u32(0);
@@ -375,11 +401,13 @@ std::unique_ptr<Answer> ServerState::finish(Execution& run) {
     std::uint32_t number = 0;
     if (!run.in.u32(number) || !operation(run, number, out)) {
       run.stage = Execution::Stage::broken;
+      end40(run, false);
       settle(run);
       return nullptr;
     }
   }
   conclude(run);
+  end40(run, true);
   settle(run);
   return std::move(run.answer);
 }

@@ -19,9 +19,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "async/loop.h"
+#include "nfs3/types/acl.h"
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/ops_callback.h"
 #include "support/nfs_server_content.h"
@@ -63,7 +65,25 @@ struct OpenState {
   std::uint32_t seqid = 1, access = 0, deny = 0;
   Octets owner;
   unsigned had = 0;  // a bit for each share_access that it was opened with: what it may be downgraded to
+  bool unconfirmed = false;  // NFSv4.0: its owner's first, and of no use until OPEN_CONFIRM
   Revoked revoked = Revoked::no;
+};
+
+/// The requests of an open or lock owner of NFSv4.0 (RFC 7530 9.1.7), and the last one's result.
+struct OwnerSequence {
+  nfs4::seqid4 last = 0;
+  bool confirmed = false;
+  nfs4::nfs_opnum4 op = nfs4::OP_ILLEGAL;
+  nfs4::nfsstat4 status = nfs4::NFS4_OK;
+  Octets result;              // the operation's number and what follows
+  std::uint64_t current = 0;  // the inode behind it
+};
+/// Client, whether it is a lock owner, name.
+using OwnerKey = std::tuple<nfs4::clientid4, bool, Octets>;
+/// An owner whose request it is, and which one it says that it is.
+struct CountedRequest {
+  OwnerKey owner;
+  nfs4::seqid4 seqid = 0;
 };
 
 struct LockPiece {
@@ -144,6 +164,7 @@ struct ClientState {
   unsigned at_work = 0;                           // requests without an answer yet
   std::map<std::uint64_t, std::uint32_t> opened;  // in this boot: inode → share_access
   bool has_revoked = false;                       // it may have state that was revoked and not freed
+  bool v40 = false;                               // of NFSv4.0: nobody says when it has reclaimed all
 };
 
 // What stands in stateid4::other: the server's boot, and a number.
@@ -214,7 +235,7 @@ class Execution {
     answered,  ///< from the reply cache, or refused
     parked,    ///< its first execution is under way: begin() again when that one's slot is free
     ready,     ///< for finish()
-    dropped,   ///< NFSv3: its first execution is under way, and it gets no answer
+    dropped,   ///< NFSv3 and 4.0: its first execution is under way, and it gets no answer
   };
   Stage stage = Stage::ready;
   std::unique_ptr<Answer> answer;
@@ -239,10 +260,9 @@ class Execution {
   nfs4::sequenceid4 sequence = 0;
   std::size_t largest = ~std::size_t{0};  // that the Reply may be, RPC header included
   nfs4::nfsstat4 too_large = nfs4::NFS4ERR_REP_TOO_BIG;
-  std::uint64_t digest = 0;  // of what stands behind SEQUENCE
-  // ---- NFSv3 ----
-  std::optional<std::uint32_t> procedure;
-  std::optional<Recent> recent;
+  std::uint64_t digest = 0;                // of what stands behind SEQUENCE
+  std::optional<std::uint32_t> procedure;  // of NFSv3
+  std::optional<Recent> recent;            // of NFSv3 and 4.0
 };
 
 /// The operations that this server has.
@@ -255,7 +275,8 @@ class Execution {
   DO(DESTROY_CLIENTID) DO(SEQUENCE) DO(RECLAIM_COMPLETE) DO(SEEK) DO(DELEGRETURN) DO(TEST_STATEID) \
   DO(FREE_STATEID) DO(LOOKUPP) DO(RESTOREFH) DO(LOCK) DO(LOCKT) DO(LOCKU) DO(OPEN_DOWNGRADE) \
   DO(ALLOCATE) DO(DEALLOCATE) DO(READ_PLUS) DO(COPY) DO(CLONE) DO(OFFLOAD_STATUS) DO(OFFLOAD_CANCEL) \
-  DO(GETXATTR) DO(SETXATTR) DO(LISTXATTRS) DO(REMOVEXATTR)
+  DO(GETXATTR) DO(SETXATTR) DO(LISTXATTRS) DO(REMOVEXATTR) DO(SETCLIENTID) DO(SETCLIENTID_CONFIRM) \
+  DO(RENEW) DO(OPEN_CONFIRM) DO(RELEASE_LOCKOWNER)
 // clang-format on
 
 class ServerState {
@@ -314,9 +335,12 @@ class ServerState {
 
   // ---- knobs ----
   Habits habits;
+  static constexpr std::uint32_t kNfsacl = 21;   // NFSACL's procedures are those of NFSv3 behind this number
+  std::map<std::uint64_t, nfs3::secattr> acls3;  // by inode
+  std::map<std::uint64_t, std::vector<std::byte>> acls4;
   Chance chance;
   std::uint32_t slots = 64, max_request = 2U << 20, max_response = 2U << 20, max_operations = 64,
-                newest_minor = 2;
+                newest_minor = 2, oldest_minor = 0;
   std::uint32_t lease = 90;                 // seconds
   std::uint32_t largest_io = 1U << 20;      // FSINFO's rtmax and wtmax
   std::uint64_t largest_file = 1ULL << 32;  // and maxfilesize
@@ -362,6 +386,7 @@ class ServerState {
   std::map<nfs4::nfs_opnum4, unsigned> seen_ops, good_ops;
   std::optional<nfs4::EXCHANGE_ID4args> last_exchange_id;
   std::optional<nfs4::CREATE_SESSION4args> last_create_session;
+  std::optional<nfs4::SETCLIENTID4args> last_setclientid;
   std::vector<nfs4::OPEN4args> seen_opens;
   std::vector<Executed> executed;
   std::string problems;
@@ -377,6 +402,25 @@ class ServerState {
   void replay(Execution& at);
   void log(const Execution& at, nfs4::nfs_opnum4 op, std::uint64_t inode, std::string gist,
            nfs4::nfsstat4 status);
+
+  // nfs_server_v40.cpp
+  bool begin40(Execution& run, const SeenCall& seen);
+  void end40(const Execution& run, bool good);
+  nfs4::nfsstat4 name_client(Execution& at, nfs4::clientid4 client);
+  nfs4::nfsstat4 client_of_lock(Execution& at, const nfs4::LOCK4args& args);
+  [[nodiscard]] std::optional<OwnerKey> open_owner_of(const nfs4::stateid4& stateid) const;
+  std::vector<CountedRequest> counted(const nfs4::OPEN4args& args);
+  std::vector<CountedRequest> counted(const nfs4::OPEN_CONFIRM4args& args);
+  std::vector<CountedRequest> counted(const nfs4::CLOSE4args& args);
+  std::vector<CountedRequest> counted(const nfs4::OPEN_DOWNGRADE4args& args);
+  std::vector<CountedRequest> counted(const nfs4::LOCK4args& args);
+  std::vector<CountedRequest> counted(const nfs4::LOCKU4args& args);
+  /// What the request gets that is the last one once more: its result; or what is wrong with it.
+  const OwnerSequence* check_sequence(const std::vector<CountedRequest>& requests, nfs4::nfs_opnum4 op,
+                                      nfs4::nfsstat4& status);
+  void count(const std::vector<CountedRequest>& requests, const OwnerSequence& now);
+  bool needs_confirmation(const Execution& at, const nfs4::OPEN4args& args);
+  void forget_sequences(nfs4::clientid4 client);
 
   // nfs_server_names.cpp
   static constexpr std::uint64_t kRoot = 1;
@@ -423,7 +467,7 @@ class ServerState {
   struct Opening;
   nfs4::nfsstat4 resolve(const nfs4::stateid4& given, Execution& at, nfs4::stateid4& stateid);
   nfs4::nfsstat4 check_known(const nfs4::stateid4& stateid, std::uint32_t seqid, nfs4::clientid4 owner,
-                             std::uint64_t inode, Revoked revoked, const Execution& at);
+                             std::uint64_t inode, Revoked revoked, Execution& at);
   nfs4::nfsstat4 check_open(const nfs4::stateid4& given, Execution& at, std::uint64_t& number);
   /// For READ, WRITE and their like: any stateid that allows `access`.
   nfs4::nfsstat4 check_io(const nfs4::stateid4& given, Execution& at, std::uint32_t access);
@@ -442,6 +486,7 @@ class ServerState {
   bool procedure3(Execution& at);
   std::unique_ptr<Answer> finish3(Execution& run);
   void remember(const Recent& call);
+  void keep(const Recent& call);
   /// CREATE of a regular file in the current directory (nfs_server_opens.cpp); it is the current object then.
   nfs4::nfsstat4 create_named(Execution& at, const std::string& name, const nfs4::createhow4& how);
 
@@ -487,11 +532,13 @@ class ServerState {
   const Now now_;
   const Instant begun_;
   bool grace_is_open_ = false;
-  std::uint64_t verifier_ = 0;    // counts failures of storage
-  std::set<unsigned> ended_;      // connections
-  std::deque<Recent> recent_;     // calls of NFSv3, the oldest first
-  std::set<Octets> recorded_;     // on stable storage: owners that may have state
-  std::set<Octets> may_reclaim_;  // in this grace period
+  std::uint64_t verifier_ = 0;                   // counts failures of storage
+  std::set<unsigned> ended_;                     // connections
+  std::deque<Recent> recent_;                    // calls of NFSv3 and 4.0, the oldest first
+  std::map<OwnerKey, OwnerSequence> sequences_;  // of NFSv4.0
+  std::map<std::uint64_t, OwnerKey> closed_;     // opens of NFSv4.0, by the number in their stateid
+  std::set<Octets> recorded_;                    // on stable storage: owners that may have state
+  std::set<Octets> may_reclaim_;                 // in this grace period
   std::map<Octets, std::map<std::uint64_t, std::uint32_t>> opened_before_;  // the last boot's: owner → inodes
   std::set<std::uint64_t> doomed_;  // inodes that may have lost their last user
   std::uint32_t file_systems_ = 0;

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "nfs3/types/acl.h"
 #include "nfs3/types/procedures.h"
 #include "support/nfs_server_state.h"
 
@@ -93,20 +94,23 @@ n3::ftype3 to3(nfs_ftype4 type) {
   }
 }
 
+/// Behind the procedures of NFSv3, those of NFSACL that are served.
+using Served = decltype(std::tuple_cat(n3::proc::All(), std::tuple<n3::proc::GETACL, n3::proc::SETACL>()));
+
 /// What is not remembered: a second execution does no harm (as Linux has it).
 constexpr bool is_remembered(std::uint32_t procedure) {
   bool out = false;
   const auto look = [&]<std::size_t... I>(std::index_sequence<I...>) {
-    ((I == procedure ? (void)(out = !std::tuple_element_t<I, n3::proc::All>::idempotent) : void()), ...);
+    ((I == procedure ? (void)(out = !std::tuple_element_t<I, Served>::idempotent) : void()), ...);
   };
-  look(std::make_index_sequence<std::tuple_size_v<n3::proc::All>>());
+  look(std::make_index_sequence<std::tuple_size_v<Served>>());
   return out || procedure == n3::proc::WRITE::number;
 }
 
-constexpr std::array<nfs_opnum4, 22> kOperation{
-    OP_ILLEGAL, OP_GETATTR, OP_SETATTR, OP_LOOKUP,  OP_ACCESS,  OP_READLINK, OP_READ,   OP_WRITE,
-    OP_OPEN,    OP_CREATE,  OP_CREATE,  OP_CREATE,  OP_REMOVE,  OP_REMOVE,   OP_RENAME, OP_LINK,
-    OP_READDIR, OP_READDIR, OP_GETATTR, OP_GETATTR, OP_GETATTR, OP_COMMIT};
+constexpr std::array<nfs_opnum4, 24> kOperation{
+    OP_ILLEGAL, OP_GETATTR, OP_SETATTR, OP_LOOKUP,  OP_ACCESS,  OP_READLINK, OP_READ,    OP_WRITE,
+    OP_OPEN,    OP_CREATE,  OP_CREATE,  OP_CREATE,  OP_REMOVE,  OP_REMOVE,   OP_RENAME,  OP_LINK,
+    OP_READDIR, OP_READDIR, OP_GETATTR, OP_GETATTR, OP_GETATTR, OP_COMMIT,   OP_GETATTR, OP_SETATTR};
 
 }  // namespace
 
@@ -376,6 +380,44 @@ struct ServerState::Run3 {
     return finish(res, status, ok, n3::post_op_fail{ok.obj_attributes});
   }
 
+  /// Without a list of its own an object has what its mode says, with a mask, as it goes over the wire.
+  nfsstat4 run(const n3::GETACL3args& args, n3::GETACL3res& res) const {
+    const auto status = select(args.object);
+    n3::GETACL3resok ok;
+    ok.obj_attributes = told(args.object);
+    if (status == NFS4_OK) {
+      const Inode& inode = *find(args.object);
+      ok.acl.mask = args.mask;
+      const std::uint32_t group = (inode.mode >> 3U) & 7U;
+      ok.acl.acl.value = {
+          {0x01, 0, (inode.mode >> 6U) & 7U}, {0x04, 0, group}, {0x10, 0, group}, {0x20, 0, inode.mode & 7U}};
+      const auto stored = server.acls3.find(inode.id);
+      if (stored != server.acls3.end()) {
+        ok.acl = stored->second;
+        ok.acl.mask = args.mask;
+      }
+      ok.acl.aclcnt = static_cast<std::uint32_t>(ok.acl.acl.value.size());
+      ok.acl.dfaclcnt = static_cast<std::uint32_t>(ok.acl.dfacl.value.size());
+    }
+    return finish(res, status, ok, ok.obj_attributes);
+  }
+  nfsstat4 run(const n3::SETACL3args& args, n3::SETACL3res& res) const {
+    const auto status = select(args.object);
+    if (args.acl.aclcnt != args.acl.acl.value.size() || args.acl.dfaclcnt != args.acl.dfacl.value.size())
+      server.problem("SETACL with a count that is not its list's");
+    if (args.acl.acl.value.size() < 4) server.problem("SETACL with less than four entries");
+    for (const n3::aclent& entry : args.acl.dfacl.value) {
+      if ((entry.tag & n3::NFS_ACL_DEFAULT) == 0)
+        server.problem("SETACL with a default entry without its flag");
+    }
+    if (status == NFS4_OK) {
+      server.acls3[find(args.object)->id] = args.acl;
+      server.touch(*find(args.object));
+    }
+    const n3::SETACL3resok ok{told(args.object)};
+    return finish(res, status, ok, ok.obj_attributes);
+  }
+
  private:
   template <class Res, class Ok, class Fail>
   static nfsstat4 finish(Res& res, nfsstat4 status, Ok ok, Fail fail) {
@@ -474,9 +516,9 @@ bool ServerState::procedure3(Execution& at) {
   typename P::Args args{};
   if (!xdr::decode(at.in, args) || !at.in.finish()) return false;
   typename P::Res res{};
-  const nfs_opnum4 op = operation_of(P::number);
+  const nfs_opnum4 op = operation_of(*at.procedure);
   ++seen_ops[op];
-  if constexpr (P::number != 0) {
+  if constexpr (!std::is_same_v<P, n3::proc::NULL3>) {
     if (const auto forced = injected(op)) {
       at.status = *forced;
       (void)res.select(to3(*forced));
@@ -532,7 +574,11 @@ bool Recent::same(const Recent& other) const {
 }
 
 void ServerState::remember(const Recent& call) {
-  if (habits.recent_calls == 0 || !is_remembered(call.procedure)) return;
+  if (is_remembered(call.procedure)) keep(call);
+}
+
+void ServerState::keep(const Recent& call) {
+  if (habits.recent_calls == 0) return;
   if (recent_.size() >= habits.recent_calls) recent_.pop_front();
   recent_.push_back(call);
 }
@@ -540,10 +586,9 @@ void ServerState::remember(const Recent& call) {
 std::unique_ptr<Answer> ServerState::finish3(Execution& run) {
   bool good = true;
   const auto execute = [&]<std::size_t... I>(std::index_sequence<I...>) {
-    ((I == *run.procedure ? (void)(good = procedure3<std::tuple_element_t<I, n3::proc::All>>(run)) : void()),
-     ...);
+    ((I == *run.procedure ? (void)(good = procedure3<std::tuple_element_t<I, Served>>(run)) : void()), ...);
   };
-  execute(std::make_index_sequence<std::tuple_size_v<n3::proc::All>>());
+  execute(std::make_index_sequence<std::tuple_size_v<Served>>());
   bury();
   const auto known = std::ranges::find_if(recent_, [&](const Recent& one) { return one.same(*run.recent); });
   if (!good) {

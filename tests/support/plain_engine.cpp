@@ -246,7 +246,7 @@ Opened PlainEngine::opened(Object object, Access access) {
 Answer<Opened> PlainEngine::open(Caller caller, FileHandle file, std::string /*label*/, Access access,
                                  std::optional<Place> found_at) {
   if (const auto failure = co_await begin("open", caller)) co_return failure->error;
-  if (found_at) {
+  if (found_at && !found_at->fresh) {
     const auto found = walk({found_at->directory, {found_at->name}});
     if (!found || *found != id_of(file)) co_return failed(ESTALE);
   }

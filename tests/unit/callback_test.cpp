@@ -677,3 +677,119 @@ TEST_CASE("callback: damaged Calls are answered within the limit, or not at all"
     if (random.one_in(3)) f.service.reset(kSession, 2, limits);
   }
 }
+
+// ---- NFSv4.0 (RFC 7530) ----
+
+namespace {
+
+constexpr std::uint32_t kIdent = 0xc0ffee;
+
+struct WithoutSession : Fixture {
+  WithoutSession() { service.reset_without_session(kIdent); }
+  static CallbackCall call(std::uint32_t minor_version = 0) {
+    return CallbackCall({}, minor_version).ident(kIdent);
+  }
+  /// Status of the only result.
+  template <class Op>
+  nfsstat4 only(const CallbackCall& call) {
+    const auto bytes = answer(call);
+    CallbackResults results(bytes);
+    const nfsstat4 status = results.take<Op>();
+    CHECK(results.status() == status);
+    CHECK(results.count() == 1);
+    CHECK(results.finish());
+    return status;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("callback: NFSv4.0 recalls without CB_SEQUENCE, and again without harm") {
+  WithoutSession f;
+  const auto recall = WithoutSession::call().tag("recall").add<cb_op::CB_RECALL>({kStateid, true, handle(1)});
+  CHECK(f.only<cb_op::CB_RECALL>(recall) == NFS4_OK);
+  CHECK(f.handler.log == "recall(1, truncate)");
+  CHECK(f.handler.last_stateid == kStateid);
+  CHECK(f.handler.referring.empty());
+  const auto first = f.answer(recall, 7);
+  CHECK(CallbackResults(first).tag() == "recall");
+  CHECK(f.answer(recall, 7) == first);
+  f.handler.recall_status = NFS4ERR_BAD_STATEID;  // it is returned by now
+  CHECK(f.only<cb_op::CB_RECALL>(recall) == NFS4ERR_BAD_STATEID);
+}
+
+TEST_CASE("callback: NFSv4.0 asks for attributes, several operations go until one fails") {
+  WithoutSession f;
+  const auto attributes = bitmap_of({FATTR4_CHANGE, FATTR4_SIZE});
+  const auto bytes = f.answer(WithoutSession::call()
+                                  .add<cb_op::CB_GETATTR>({handle(1), attributes})
+                                  .add<cb_op::CB_GETATTR>({handle(2), attributes})
+                                  .add<cb_op::CB_RECALL>({kStateid, false, handle(1)}));
+  CallbackResults results(bytes);
+  CB_GETATTR4res res;
+  CHECK(results.take<cb_op::CB_GETATTR>(res) == NFS4_OK);
+  REQUIRE(res.get<NFS4_OK>() != nullptr);
+  CHECK(res.get<NFS4_OK>()->obj_attributes.attrmask == attributes);
+  CHECK(results.take<cb_op::CB_GETATTR>() == NFS4ERR_BADHANDLE);
+  CHECK(results.status() == NFS4ERR_BADHANDLE);
+  CHECK(results.count() == 2);
+  CHECK(results.finish());
+  CHECK(f.handler.log == "getattrgetattr");
+}
+
+TEST_CASE("callback: what NFSv4.0 does not have is OP_ILLEGAL") {
+  WithoutSession f;
+  for (const std::uint32_t number : {0U, 2U, 5U, 8U, 10U, 11U, 13U, 15U, 10044U}) {
+    CAPTURE(number);
+    const auto bytes = f.answer(WithoutSession::call().raw({number, 0, 0, 0, 0, 0, 0, 0}));
+    CallbackResults results(bytes);
+    CHECK(results.take_illegal() == NFS4ERR_OP_ILLEGAL);
+    CHECK(results.status() == NFS4ERR_OP_ILLEGAL);
+    CHECK(results.finish());
+  }
+  CHECK(f.handler.log.empty());
+}
+
+TEST_CASE("callback: NFSv4.0 takes no other minor version and no other ident") {
+  WithoutSession f;
+  for (const std::uint32_t minor : {1U, 2U, 3U}) {
+    const auto bytes = f.answer(WithoutSession::call(minor).sequence(1));
+    CallbackResults results(bytes);
+    CHECK(results.status() == NFS4ERR_MINOR_VERS_MISMATCH);
+    CHECK(results.count() == 0);
+  }
+  const auto strange =
+      WithoutSession::call().ident(kIdent + 1).add<cb_op::CB_RECALL>({kStateid, false, handle(1)});
+  CHECK(f.rpc_verdict(strange).refusal == rpc::Refusal::authentication);
+  CHECK(f.rpc_verdict(WithoutSession::call().with({.procedure = CB_NULL})).refusal == rpc::Refusal::none);
+  CHECK(f.handler.log.empty());
+}
+
+TEST_CASE("callback: NFSv4.0's Replies are bounded, and what has no room for its result is not done") {
+  WithoutSession f;
+  auto many = WithoutSession::call().tag(std::string(kCallbackTagMax, 't'));
+  for (int i = 0; i < 1000; ++i) {
+    many.add<cb_op::CB_GETATTR>({handle(1), bitmap_of({FATTR4_CHANGE, FATTR4_SIZE})});
+  }
+  const auto bytes = f.answer(many);
+  CHECK(bytes.size() <= 4096);
+  CallbackResults results(bytes);
+  CHECK(results.status() == NFS4ERR_RESOURCE);
+  CHECK(results.count() > 16);
+  for (std::uint32_t i = 1; i < results.count(); ++i) CHECK(results.take<cb_op::CB_GETATTR>() == NFS4_OK);
+  CHECK(results.take<cb_op::CB_GETATTR>() == NFS4ERR_RESOURCE);
+  CHECK(results.finish());
+}
+
+TEST_CASE("callback: minor version 0 is not taken by a session, nor a session's after a change of sides") {
+  Fixture f;
+  const auto recall = WithoutSession::call().add<cb_op::CB_RECALL>({kStateid, false, handle(1)});
+  CHECK(CallbackResults(f.answer(recall)).status() == NFS4ERR_MINOR_VERS_MISMATCH);
+  f.service.close();
+  CHECK(CallbackResults(f.answer(recall)).status() == NFS4ERR_MINOR_VERS_MISMATCH);
+  f.service.reset_without_session(kIdent);
+  CHECK(CallbackResults(f.answer(recall)).status() == NFS4_OK);
+  f.service.reset(kSession, 2, f.service.announced());
+  CHECK(CallbackResults(f.answer(recall)).status() == NFS4ERR_MINOR_VERS_MISMATCH);
+  CHECK(second<cb_op::CB_RECALL>(f.answer(recall_call(1))) == NFS4_OK);
+}

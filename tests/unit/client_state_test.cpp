@@ -153,7 +153,7 @@ TEST_CASE("leftovers: stray opens are closed and stateids freed beside, and coun
   Outstanding outstanding(calls.loop());
   Leftovers leftovers(calls, outstanding);
   const ScriptedCalls::Last last(calls);
-  leftovers.close_beside(file_handle(4), stateid_of(1));
+  leftovers.close_beside(file_handle(4), stateid_of(1), 7);
   leftovers.free_beside(stateid_of(2));
   CHECK(calls.all() == "CLOSE FREE_STATEID");
   CHECK(calls.next_arguments<op::PUTFH>().object == file_handle(4));
@@ -175,7 +175,7 @@ TEST_CASE("leftovers: where the session ends its stateids go with the client id"
   calls.phase_now = Calls::Phase::ending;
   leftovers.free_beside(stateid_of(2));
   CHECK(calls.all().empty());
-  leftovers.close_beside(file_handle(4), stateid_of(1));  // an open is in the way of DESTROY_CLIENTID
+  leftovers.close_beside(file_handle(4), stateid_of(1), 7);  // an open is in the way of DESTROY_CLIENTID
   CHECK(calls.all() == "CLOSE");
   calls.fail();
 }

@@ -163,6 +163,7 @@ TEST_CASE("F18 bg, fg, retry and the options of fstab and mount are what nfs(5) 
   CHECK(
       with("rw,_netdev,auto,noauto,user,users,user=me,owner,group,nofail,x-systemd.automount,X-mount.mkdir,"
            "comment=a note,defaults,addr=192.0.2.1,clientaddr=192.0.2.2,proto=rdma,port=20049,rdma,intr"));
+  CHECK(with("clientaddr=192.0.2.2")->target.options.callback_address == "192.0.2.2");
   CHECK_FALSE(parse({"h:/p", "/m", "-o", "frobnicate,ro"}, "mount.nfsrdma"));
   const auto sloppy = parse({"h:/p", "/m", "-o", "frobnicate,ro", "-s"}, "mount.nfsrdma");
   REQUIRE(sloppy);

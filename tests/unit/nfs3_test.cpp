@@ -341,6 +341,23 @@ TEST_CASE("S10 nfs3: that a call may have been done is not forgotten where the s
   CHECK(s.server.content("/name") == "text");
 }
 
+TEST_CASE("S10 nfs3: nor where the time is over while it still asks to wait") {
+  Scene3 s;
+  s.habits([](Habits& habits) { habits.recent_calls = 0; });
+  s.server.add_file("/old", "text");
+  s.server.drop_after(OP_RENAME);
+  s.server.answer(OP_RENAME, NFS4ERR_DELAY, 1000, 1);
+  const auto renamed = s.run(s.engine->rename(s.who, s.root, "old", s.root, "name"));
+  REQUIRE_FALSE(renamed);
+  CHECK(renamed.error().kind() == ErrorKind::unknown_outcome);
+  CHECK(s.server.content("/name") == "text");
+  // One that was never executed is simply not done.
+  s.server.answer(OP_RENAME, NFS4ERR_DELAY, 1000);
+  const auto refused = s.run(s.engine->rename(s.who, s.root, "name", s.root, "old"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind() == ErrorKind::server);
+}
+
 TEST_CASE("S10 nfs3: a refusal that the first transmission would have got, too, is one") {
   Scene3 s;
   s.habits([](Habits& habits) { habits.recent_calls = 0; });

@@ -321,7 +321,7 @@ TEST_CASE("U3 reply sizing: counts at the edges") {
 
 TEST_CASE("U9 reply sizing: ca_maxresponsesize bounds any Reply, also one without a bound of its own") {
   ReplySize size = reply_sizing::start();
-  reply_sizing::add<op::GETATTR>(size, {bitmap_of({FATTR4_ACL})});
+  reply_sizing::add<op::GETATTR>(size, {bitmap_of({FATTR4_FS_LOCATIONS})});
   CHECK(size.max_inline == xdr::kUnbounded);
   reply_sizing::add<op::READ>(size, {{}, 0, 100});  // does not wrap
   CHECK(size.max_reduced == xdr::kUnbounded);

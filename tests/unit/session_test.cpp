@@ -81,7 +81,7 @@ TEST_CASE("session: two clients differ in owner and verifier") {
   CHECK(m.server.clients() == 2);
 }
 
-TEST_CASE("session: falls back to 4.1 where 4.2 is refused, unless told not to") {
+TEST_CASE("session: falls back to 4.1 where 4.2 is refused, and to 4.0, unless told not to") {
   Mounted m;
   m.server.set_newest_minor(1);
   CHECK(m.connect().info().minor_version == 1);
@@ -89,7 +89,10 @@ TEST_CASE("session: falls back to 4.1 where 4.2 is refused, unless told not to")
   REQUIRE_FALSE(fixed);
   CHECK(fixed.error().status() == NFS4ERR_MINOR_VERS_MISMATCH);
   m.server.set_newest_minor(0);
-  CHECK_FALSE(Client::connect(m.server.target()));
+  const auto oldest = Client::connect(m.server.target());
+  REQUIRE(oldest);
+  CHECK((*oldest)->info().version == "4.0");
+  CHECK_FALSE(Client::connect(m.server.target("vers=4.1")));
 }
 
 TEST_CASE("session: EXCHANGE_ID and CREATE_SESSION are asked again after DELAY") {

@@ -1,5 +1,5 @@
 // The client: one NFS server over RDMA. What can be done by path is in names.h, what with an open file in
-// file.h, plain values in types.h.
+// file.h, plain values in types.h, access control lists in acl.h.
 //
 //     auto target = nfsrdma::parse_target("nfs://server/export/file");
 //     auto client = nfsrdma::Client::connect(*target);
@@ -64,6 +64,7 @@ struct Info {
   std::string version;         ///< of NFS: "4.2", "3"
   unsigned minor_version = 0;  ///< of version 4
   std::string ping_call;       ///< what Client::ping() asks the server
+  std::string locks;           ///< how locks are done, where not by NFS itself
   std::uint32_t slots = 0;     ///< calls under way at most
   std::uint32_t max_request = 0, max_response = 0, max_response_cached = 0, max_operations = 0;
   std::uint32_t rsize = 0, wsize = 0;
@@ -74,6 +75,7 @@ struct Info {
   std::uint64_t client_id = 0;
   std::string session_id;         ///< hexadecimal
   bool backchannel = false;       ///< the server can call back: delegations may be had
+  std::string callback_address;   ///< NFSv4.0: where it does, as a universal address (RFC 5665)
   std::uint32_t connections = 0;  ///< that stand and belong to the session, of Options::connections
   std::uint64_t calls = 0, retransmissions = 0, reconnects = 0;  ///< of all connections
 };

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "nfsrdma/acl.h"
 #include "nfsrdma/export.h"
 #include "nfsrdma/file.h"
 #include "nfsrdma/result.h"
@@ -73,6 +74,13 @@ class NFSRDMA_API Names {
                            XattrMode mode = XattrMode::either, bool follow = true) = 0;
   virtual Status remove_xattr(std::string_view path, std::string_view name, bool follow = true) = 0;
   virtual Result<std::vector<std::string>> list_xattrs(std::string_view path, bool follow = true) = 0;
+
+  // ---- access control lists; EOPNOTSUPP: the server has none for this, or those of the other form ----
+
+  virtual Result<Acl> get_acl(std::string_view path, bool follow = true) = 0;
+  /// Replaces what the object has, of POSIX lists both: the access list must be there (completed()), and an empty
+  /// default list removes the one of a directory.
+  virtual Status set_acl(std::string_view path, const Acl& acl, bool follow = true) = 0;
 
  protected:
   Names() = default;

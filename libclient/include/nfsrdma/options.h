@@ -30,13 +30,16 @@ struct Options {
   /// `vers=`: 4 or 3. The highest that the server speaks where it is not set.
   std::optional<unsigned> version;
   unsigned minor_version = 2;        ///< of version 4: the highest that is tried
-  bool minor_version_fixed = false;  ///< `vers=4.1` or `4.2`: no other
+  bool minor_version_fixed = false;  ///< `vers=4.0`, `4.1` or `4.2`: no other
   std::uint16_t port = 20049;        ///< RFC 8267 6
   bool port_fixed = false;           ///< port= was given: the server's rpcbind is not asked (version 3)
   // ---- version 3: its MOUNT protocol ----
   std::string mount_host;        ///< `mounthost`: where mountd runs; empty: on the server
   std::uint16_t mount_port = 0;  ///< `mountport`; 0: as rpcbind says
   std::string mount_transport;   ///< `mountproto`: "tcp" or "udp"; empty: whichever is served
+  // ---- version 4.0: where its server calls back, over TCP ----
+  std::string callback_address;     ///< `clientaddr`; empty: this machine's address towards the server
+  std::uint16_t callback_port = 0;  ///< `callback_port`; 0: any that is free
   Fabric fabric = Fabric::automatic;
   std::uint32_t rsize = 1U << 20;  ///< most bytes of one READ; lowered to what the server takes
   std::uint32_t wsize = 1U << 20;  ///< most bytes of one WRITE

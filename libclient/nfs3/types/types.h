@@ -97,7 +97,7 @@ struct specdata3 {
 struct nfstime3 {
   std::uint32_t seconds = 0;
   std::uint32_t nseconds = 0;
-  friend bool operator==(const nfstime3&, const nfstime3&) = default;
+  friend auto operator<=>(const nfstime3&, const nfstime3&) = default;
 };
 
 struct fattr3 {

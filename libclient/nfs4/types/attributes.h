@@ -6,7 +6,8 @@
 // for known ones only; a server may return fewer than were asked for, and no others (18.7.3).
 //
 // The table in attributes.cpp has one row per attribute; decoding, encoding and max_attr_size() walk it. Left
-// out, because nothing here uses them yet: ACLs, fs_locations, layouts, retention, security labels.
+// out, because nothing here uses them yet: fs_locations, layouts, retention, security labels; and ACLs, which stand by
+// themselves (nfs4/acls.cpp).
 //
 // Pure functions and values; any thread.
 #pragma once

@@ -1,4 +1,4 @@
-// One struct per operation of NFSv4.1 and 4.2: its number, its name, its arguments' and results' types.
+// One struct per operation of NFSv4.0 to 4.2: its number, its name, its arguments' and results' types.
 //
 //   Encoder out(message);
 //   encode(out, COMPOUND4args_head{.tag = {}, .minorversion = 1, .argarray_count = 2});
@@ -9,7 +9,7 @@
 //   if (!decode(in, head) || !decode_op<op::SEQUENCE>(in, first)) → in.fault()
 //   if (status_of(first) != NFS4_OK) …
 //
-// All of RFC 8881's and 7862's operations are in kOperations; those that this client does not send are there
+// All of RFC 7530's, 8881's and 7862's operations are in kOperations; those that this client does not send are there
 // for their names only.
 #pragma once
 
@@ -95,16 +95,22 @@ struct GETXATTR : Idempotent<OP_GETXATTR, GETXATTR4args, GETXATTR4res> { static 
 struct SETXATTR : Modifies<OP_SETXATTR, SETXATTR4args, SETXATTR4res> { static constexpr const char* name = "SETXATTR"; };
 struct LISTXATTRS : Idempotent<OP_LISTXATTRS, LISTXATTRS4args, LISTXATTRS4res> { static constexpr const char* name = "LISTXATTRS"; };
 struct REMOVEXATTR : Modifies<OP_REMOVEXATTR, REMOVEXATTR4args, REMOVEXATTR4res> { static constexpr const char* name = "REMOVEXATTR"; };
+struct OPEN_CONFIRM : Modifies<OP_OPEN_CONFIRM, OPEN_CONFIRM4args, OPEN_CONFIRM4res> { static constexpr const char* name = "OPEN_CONFIRM"; };
+struct RENEW : Idempotent<OP_RENEW, RENEW4args, RENEW4res> { static constexpr const char* name = "RENEW"; };
+struct SETCLIENTID : Idempotent<OP_SETCLIENTID, SETCLIENTID4args, SETCLIENTID4res> { static constexpr const char* name = "SETCLIENTID"; };
+struct SETCLIENTID_CONFIRM : Idempotent<OP_SETCLIENTID_CONFIRM, SETCLIENTID_CONFIRM4args, SETCLIENTID_CONFIRM4res> { static constexpr const char* name = "SETCLIENTID_CONFIRM"; };
+struct RELEASE_LOCKOWNER : Modifies<OP_RELEASE_LOCKOWNER, RELEASE_LOCKOWNER4args, RELEASE_LOCKOWNER4res> { static constexpr const char* name = "RELEASE_LOCKOWNER"; };
 // clang-format on
 
 /// Every operation that has types, in the order of their numbers.
 using All =
     std::tuple<ACCESS, CLOSE, COMMIT, CREATE, DELEGRETURN, GETATTR, GETFH, LINK, LOCK, LOCKT, LOCKU, LOOKUP,
-               LOOKUPP, OPEN, OPEN_DOWNGRADE, PUTFH, PUTPUBFH, PUTROOTFH, READ, READDIR, READLINK, REMOVE,
-               RENAME, RESTOREFH, SAVEFH, SETATTR, WRITE, BACKCHANNEL_CTL, BIND_CONN_TO_SESSION, EXCHANGE_ID,
-               CREATE_SESSION, DESTROY_SESSION, FREE_STATEID, SECINFO_NO_NAME, SEQUENCE, TEST_STATEID,
-               DESTROY_CLIENTID, RECLAIM_COMPLETE, ALLOCATE, COPY, DEALLOCATE, OFFLOAD_CANCEL, OFFLOAD_STATUS,
-               READ_PLUS, SEEK, CLONE, GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR>;
+               LOOKUPP, OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, PUTFH, PUTPUBFH, PUTROOTFH, READ, READDIR,
+               READLINK, REMOVE, RENAME, RENEW, RESTOREFH, SAVEFH, SETATTR, SETCLIENTID, SETCLIENTID_CONFIRM,
+               WRITE, RELEASE_LOCKOWNER, BACKCHANNEL_CTL, BIND_CONN_TO_SESSION, EXCHANGE_ID, CREATE_SESSION,
+               DESTROY_SESSION, FREE_STATEID, SECINFO_NO_NAME, SEQUENCE, TEST_STATEID, DESTROY_CLIENTID,
+               RECLAIM_COMPLETE, ALLOCATE, COPY, DEALLOCATE, OFFLOAD_CANCEL, OFFLOAD_STATUS, READ_PLUS, SEEK,
+               CLONE, GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR>;
 
 }  // namespace op
 
@@ -143,7 +149,7 @@ inline constexpr auto kOperations = [] {
       {OP_NVERIFY, "NVERIFY", 0, 2, idem, false},
       {OP_OPEN, "OPEN", 0, 2, mods, true},
       {OP_OPENATTR, "OPENATTR", 0, 2, mods, false},
-      {OP_OPEN_CONFIRM, "OPEN_CONFIRM", 0, 0, mods, false},
+      {OP_OPEN_CONFIRM, "OPEN_CONFIRM", 0, 0, mods, true},
       {OP_OPEN_DOWNGRADE, "OPEN_DOWNGRADE", 0, 2, mods, true},
       {OP_PUTFH, "PUTFH", 0, 2, idem, true},
       {OP_PUTPUBFH, "PUTPUBFH", 0, 2, idem, true},
@@ -153,16 +159,16 @@ inline constexpr auto kOperations = [] {
       {OP_READLINK, "READLINK", 0, 2, idem, true},
       {OP_REMOVE, "REMOVE", 0, 2, mods, true},
       {OP_RENAME, "RENAME", 0, 2, mods, true},
-      {OP_RENEW, "RENEW", 0, 0, idem, false},
+      {OP_RENEW, "RENEW", 0, 0, idem, true},
       {OP_RESTOREFH, "RESTOREFH", 0, 2, idem, true},
       {OP_SAVEFH, "SAVEFH", 0, 2, idem, true},
       {OP_SECINFO, "SECINFO", 0, 2, idem, false},
       {OP_SETATTR, "SETATTR", 0, 2, mods, true},
-      {OP_SETCLIENTID, "SETCLIENTID", 0, 0, idem, false},
-      {OP_SETCLIENTID_CONFIRM, "SETCLIENTID_CONFIRM", 0, 0, idem, false},
+      {OP_SETCLIENTID, "SETCLIENTID", 0, 0, idem, true},
+      {OP_SETCLIENTID_CONFIRM, "SETCLIENTID_CONFIRM", 0, 0, idem, true},
       {OP_VERIFY, "VERIFY", 0, 2, idem, false},
       {OP_WRITE, "WRITE", 0, 2, idem, true},
-      {OP_RELEASE_LOCKOWNER, "RELEASE_LOCKOWNER", 0, 0, mods, false},
+      {OP_RELEASE_LOCKOWNER, "RELEASE_LOCKOWNER", 0, 0, mods, true},
       {OP_BACKCHANNEL_CTL, "BACKCHANNEL_CTL", 1, 2, mods, true},
       {OP_BIND_CONN_TO_SESSION, "BIND_CONN_TO_SESSION", 1, 2, idem, true},
       {OP_EXCHANGE_ID, "EXCHANGE_ID", 1, 2, idem, true},

@@ -244,12 +244,12 @@ struct Base {
   using Args = ArgsType;
   using Res = ResType;
   static constexpr nfs_cb_opnum4 number = Number;
-  static constexpr std::uint8_t first_minor = FirstMinor;  ///< that a session can have
+  static constexpr std::uint8_t first_minor = FirstMinor;
 };
 
 // clang-format off
-struct CB_GETATTR : Base<OP_CB_GETATTR, CB_GETATTR4args, CB_GETATTR4res> { static constexpr const char* name = "CB_GETATTR"; };
-struct CB_RECALL : Base<OP_CB_RECALL, CB_RECALL4args, CB_RECALL4res> { static constexpr const char* name = "CB_RECALL"; };
+struct CB_GETATTR : Base<OP_CB_GETATTR, CB_GETATTR4args, CB_GETATTR4res, 0> { static constexpr const char* name = "CB_GETATTR"; };
+struct CB_RECALL : Base<OP_CB_RECALL, CB_RECALL4args, CB_RECALL4res, 0> { static constexpr const char* name = "CB_RECALL"; };
 struct CB_LAYOUTRECALL : Base<OP_CB_LAYOUTRECALL, CB_LAYOUTRECALL4args, CB_LAYOUTRECALL4res> { static constexpr const char* name = "CB_LAYOUTRECALL"; };
 struct CB_NOTIFY : Base<OP_CB_NOTIFY, CB_NOTIFY4args, CB_NOTIFY4res> { static constexpr const char* name = "CB_NOTIFY"; };
 struct CB_PUSH_DELEG : Base<OP_CB_PUSH_DELEG, CB_PUSH_DELEG4args, CB_PUSH_DELEG4res> { static constexpr const char* name = "CB_PUSH_DELEG"; };

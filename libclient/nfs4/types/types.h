@@ -1,10 +1,11 @@
-// The wire types of NFSv4.1 and 4.2: base.h, and one header per family of operations.
+// The wire types of NFSv4.0 to 4.2: base.h, and one header per family of operations.
 // What ties arguments, results and numbers together: ops.h. Values inside fattr4: attributes.h.
 #pragma once
 
 #include "nfs4/types/base.h"
 #include "nfs4/types/ops_file.h"
 #include "nfs4/types/ops_session.h"
+#include "nfs4/types/ops_v40.h"
 #include "nfs4/types/ops_v42.h"
 
 namespace nfsrdma::nfs4 {

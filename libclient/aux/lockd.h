@@ -1,0 +1,78 @@
+// The lock service of a server of NFSv3: NLM version 4 over TCP, and over UDP where that is not served (RFC 1813
+// appendix II).
+//
+// Who we are to it. Linux's lockd tells lock owners apart by the caller's address and `svid` alone, so that svids are
+// drawn at random from the upper half, which the kernel's own client, counting from 0, does not reach. `oh` and
+// `caller_name` name this client: caller_name is the host's name with a suffix of this client's own, so that nobody
+// else's SM_NOTIFY frees what is ours. A server that wants to look the name up refuses that (NLM4_DENIED_NOLOCKS);
+// then it is the host's name.
+//
+// Only locks that do not block are asked for: NLM4_GRANTED would be sent to the machine's own lockd, which has its
+// port registered and knows nothing of our locks. Whoever waits asks again.
+//
+// Restarts. The machine's statd monitors for its own lockd, and it takes root to ask it (SM_MON). The server's statd
+// tells its state number to whoever asks (SM_STAT); nfs3/locks.h asks it while locks are held. SM_NOTIFY is not sent:
+// to a server it means that this whole machine has restarted, and the locks of others go with it. So locks of a
+// client that was killed stay until the server's administrator or restart removes them.
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "async/event.h"
+#include "aux/programs.h"
+#include "aux/remote.h"
+#include "engine/lock_manager.h"
+
+namespace nfsrdma::aux {
+
+struct LockdOptions {
+  std::string server;                   ///< for messages
+  std::vector<rpc::Address> addresses;  ///< of the server; the port does not count
+  std::uint16_t port = 0;               ///< of lockd; 0: ask rpcbind
+  std::uint16_t nsm_port = 0;           ///< of statd; 0: ask rpcbind
+  std::string host;                     ///< this machine's name
+  std::chrono::milliseconds call_timeout{10000};
+  security::Identity identity;  ///< where the caller has none
+};
+
+class Lockd final : public engine::LockManager {
+ public:
+  Lockd(async::Loop& loop, LockdOptions options);
+
+  async::Task<Result<std::optional<LockHolder>>> test(Question question, async::TimePoint deadline) override;
+  async::Task<Result<Verdict>> lock(Question question, async::TimePoint deadline) override;
+  async::Task<Result<Verdict>> unlock(Question question, async::TimePoint deadline) override;
+  async::Task<Result<std::uint32_t>> server_state(async::TimePoint deadline) override;
+  std::string how() const override { return "NLM 4, polling"; }
+
+ private:
+  template <class P>
+  async::Task<Result<typename P::Res>> ask(security::Caller caller, typename P::Args args,
+                                           async::TimePoint deadline);
+  async::Task<Result<Remote>> reach(async::TimePoint deadline);
+  [[nodiscard]] nlm4_lock to_wire(const Question& question);
+  std::int32_t svid_of(std::uint64_t owner);
+  [[nodiscard]] std::optional<std::uint64_t> own_number(const nlm4_holder& holder) const;
+  async::Task<Result<Verdict>> lock_once(Question question, async::TimePoint deadline, nlm4_stats* status);
+
+  async::Loop& loop_;
+  const LockdOptions options_;
+  const netobj own_;                              // every lock's oh
+  std::string caller_name_;                       // the host's alone, where the server refused ours
+  std::optional<Remote> remote_;                  // where lockd is
+  bool found_ = false;                            // it was there once
+  std::map<std::uint64_t, std::int32_t> svids_;   // by lock owner
+  std::map<std::int32_t, std::uint64_t> owners_;  // the other way
+  std::uint32_t next_svid_;
+  int under_way_ = 0;  // each has a thread
+  async::Event ended_;
+};
+
+}  // namespace nfsrdma::aux

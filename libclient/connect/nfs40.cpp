@@ -1,0 +1,94 @@
+// NFSv4.0: a client id on all connections.
+#include <utility>
+
+#include "aux/local_address.h"
+#include "aux/record_server.h"
+#include "aux/rpcbind.h"
+#include "connect/nfs4_options.h"
+#include "connect/protocol.h"
+#include "nfs4/engine.h"
+#include "nfs4/v40/sessionless.h"
+
+namespace nfsrdma::connect {
+namespace {
+
+class Nfs40 final : public Protocol {
+ public:
+  explicit Nfs40(const Ground& ground)
+      : ground_(ground), callbacks_(listen()), state_(all_of(ground), options(), ground.notices) {}
+
+  async::Task<Status> begin(async::TimePoint deadline) override {
+    if (auto done = co_await state_.open(deadline); !done) co_return done;
+    for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
+      if (auto done = co_await ground_.channels[i]->connect(deadline); !done) co_return done;
+    }
+    engine_ = std::make_shared<nfs4::Nfs4Engine>(state_);
+    co_return Status();
+  }
+  async::Task<Status> close(async::TimePoint deadline) override { return state_.close(deadline); }
+
+  const std::shared_ptr<engine::Engine>& engine() const override { return engine_; }
+  std::size_t most_read() const override { return state_.most_read(); }
+  std::size_t most_written() const override { return state_.most_written(); }
+  std::chrono::seconds lease() const override { return std::chrono::seconds(state_.facts().lease_seconds); }
+
+  void describe(Info& out) const override {
+    const nfs4::SessionFacts& facts = state_.facts();
+    out.version = "4.0";
+    out.minor_version = 0;
+    out.ping_call = "RENEW";
+    out.slots = facts.slots;
+    out.max_operations = facts.max_operations;
+    out.lease_seconds = facts.lease_seconds;
+    out.client_id = facts.client_id;
+    out.backchannel = facts.backchannel;
+    if (callbacks_) out.callback_address = state_.options().callback.address;
+    out.connections = static_cast<std::uint32_t>(state_.connections());
+  }
+
+ private:
+  /// For the server's calls. Null where nobody can be called, which costs delegations and nothing else.
+  std::unique_ptr<aux::RecordServer> listen() {
+    const Options& options = ground_.target.options;
+    if (!ground_.surroundings.listens || ground_.addresses.empty()) return nullptr;
+    Result<rpc::Address> local = aux::local_address_towards(ground_.addresses.front());
+    if (!options.callback_address.empty()) {
+      const auto given = aux::address_in(options.callback_address);
+      if (given) local = *given;
+    }
+    if (!local) return refused(local.error());
+    aux::RecordServerOptions out;
+    out.local = aux::with_port(*local, options.callback_port);
+    auto server = aux::RecordServer::listen(
+        ground_.channels.front()->loop(), out,
+        [this](xdr::ConstBytes call, xdr::Message& reply) { return state_.answer_callback(call, reply); });
+    if (!server) return refused(server.error());
+    return std::move(*server);
+  }
+  std::unique_ptr<aux::RecordServer> refused(const Error& why) {
+    if (ground_.notices) ground_.notices("no callbacks, and so no delegations: " + why.text());
+    return nullptr;
+  }
+  nfs4::SessionOptions options() {
+    nfs4::SessionOptions out = session_options(ground_);
+    if (!callbacks_) return out;
+    const rpc::Address& at = callbacks_->address();
+    out.callback.netid = aux::netid(aux::Wire::tcp, at.storage.ss_family);
+    out.callback.address = aux::universal_address(at);
+    out.callback.ident = ground_.channels.front()->loop().random<std::uint32_t>();
+    return out;
+  }
+
+  const Ground ground_;
+  const std::unique_ptr<aux::RecordServer> callbacks_;  // no Call comes before the loop turns
+  nfs4::Sessionless state_;
+  std::shared_ptr<engine::Engine> engine_;
+};
+
+}  // namespace
+
+std::unique_ptr<Protocol> nfs40_protocol(const Ground& ground) {
+  return std::make_unique<Nfs40>(ground);
+}
+
+}  // namespace nfsrdma::connect

@@ -1,0 +1,55 @@
+// Who gives byte-range locks where the file protocol itself has none: NFSv3 and v2 have a lock service beside them
+// (NLM, and NSM for what a restart of the server does to locks). The system's is aux::Lockd; tests have their own.
+//
+// One call is one question to the service, tried until its deadline. A lock that is asked for twice is had once: locks
+// of one owner are never in each other's way. So a question whose answer was lost is asked again.
+//
+// Confined to the loop's thread. Arguments are taken by value: a task may outlive what it was called with, but not
+// the LockManager.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "async/loop.h"
+#include "async/task.h"
+#include "engine/spot.h"
+#include "nfsrdma/result.h"
+#include "nfsrdma/types.h"
+#include "security/identity.h"
+
+namespace nfsrdma::engine {
+
+class LockManager {
+ public:
+  enum class Verdict : std::uint8_t {
+    granted,
+    denied,  ///< somebody else has it
+    grace,   ///< the server takes reclaims only, or of a reclaim: it takes them no more
+  };
+  struct Question {
+    security::Caller caller;
+    FileHandle file;
+    LockRequest lock;
+    bool reclaim = false;  ///< it was held before the server's restart
+  };
+
+  LockManager() = default;
+  virtual ~LockManager();
+  LockManager(const LockManager&) = delete;
+  LockManager& operator=(const LockManager&) = delete;
+
+  /// Who is in the way of it, if anybody.
+  virtual async::Task<Result<std::optional<LockHolder>>> test(Question question,
+                                                              async::TimePoint deadline) = 0;
+  virtual async::Task<Result<Verdict>> lock(Question question, async::TimePoint deadline) = 0;
+  /// granted or grace.
+  virtual async::Task<Result<Verdict>> unlock(Question question, async::TimePoint deadline) = 0;
+  /// A number that each restart of the server changes. An Error: the server does not tell.
+  virtual async::Task<Result<std::uint32_t>> server_state(async::TimePoint deadline) = 0;
+  /// For people: how locks are done.
+  [[nodiscard]] virtual std::string how() const = 0;
+};
+
+}  // namespace nfsrdma::engine

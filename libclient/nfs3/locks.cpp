@@ -1,0 +1,350 @@
+#include "nfs3/locks.h"
+
+#include <cerrno>
+#include <chrono>
+#include <vector>
+
+#include "async/backoff.h"
+
+namespace nfsrdma::nfs3 {
+namespace {
+
+using namespace std::chrono_literals;
+using Verdict = LockManager::Verdict;
+
+constexpr async::Clock::duration kFirstPoll = 50ms, kSlowestPoll = 2s;
+constexpr async::Clock::duration kFirstGracePause = 1s, kLongestGracePause = 5s;
+/// Well below the grace periods of servers, which are 45 s and more.
+constexpr async::Clock::duration kWatchEvery = 10s, kWatchTime = 5s;
+/// One grace period answers several questions.
+constexpr async::Clock::duration kReclaimEvery = 10s;
+
+Error no_locks(const std::string& path) {
+  return {ErrorKind::server, ENOLCK, "lock", path, "there is no lock service for this mount"};
+}
+Error given_up(const std::string& path) {
+  return {ErrorKind::cancelled, EINTR, "lock", path, "the wait for the lock was given up"};
+}
+Error still_in_grace(const std::string& path) {
+  return {ErrorKind::timeout, ETIMEDOUT, "lock", path,
+          "the server has restarted and gives no new locks for a while yet; try again"};
+}
+Error lock_lost(const std::string& path) {
+  return {ErrorKind::server, EIO, "lock", path,
+          "the server has restarted, and this lock could not be had again; close the file to go on"};
+}
+
+}  // namespace
+
+/// What one owner has on one file.
+struct Locks::State {
+  State(async::Loop& loop, LockedFile of, std::uint64_t by) : file(std::move(of)), owner(by), turn(loop) {}
+  LockedFile file;
+  const std::uint64_t owner;
+  locking::HeldLocks held;
+  bool doubtful = false;  // the answer to a question was lost: there may be more
+  std::optional<Error> lost;
+  async::Mutex turn;  // one question at a time
+};
+
+/// A question that runs by itself, and whoever waits for its answer.
+struct Locks::Attempt {
+  LockRequest request;
+  std::shared_ptr<locking::LockWait> waiter;  // woken when it has ended
+  bool abandoned = false;                     // nobody wants it any more
+  bool ended = false;
+  Status status;
+  bool denied = false;
+  std::vector<LockRange> gained;  // what was not held before, and may be now
+};
+
+std::shared_ptr<Locks::State> Locks::state_of(const LockedFile& file, std::uint64_t owner) {
+  auto& state = states_[key_of(file.handle, owner)];
+  if (!state) state = std::make_shared<State>(loop_, file, owner);
+  return state;
+}
+
+bool Locks::knows(const FileHandle& file, std::uint64_t owner) const {
+  return states_.contains(key_of(file, owner));
+}
+
+std::optional<Error> Locks::lost(const FileHandle& file) const {
+  if (states_.empty()) return std::nullopt;
+  for (auto at = states_.lower_bound(key_of(file, 0)); at != states_.end() && at->first.first == file.chars();
+       ++at) {
+    if (at->second->lost) return at->second->lost;
+  }
+  return std::nullopt;
+}
+
+std::size_t Locks::held() const {
+  std::size_t out = 0;
+  for (const auto& [key, state] : states_) out += state->held.list().size();
+  return out;
+}
+
+// ---- to lock ----
+
+/// One question, in the owner's turn.
+async::Task<Result<Verdict>> Locks::ask_once(LockedFile file, std::shared_ptr<Attempt> one,
+                                             async::TimePoint until) {
+  const auto state = state_of(file, one->request.owner);
+  const async::Mutex::Lock turn = co_await state->turn.lock(until);
+  if (!turn) co_return still_in_grace(file.label);
+  if (state->lost) co_return *state->lost;
+  if (one->abandoned) co_return given_up(file.label);
+  const auto gained = state->held.not_held(one->request.range);
+  LockManager::Question question;
+  question.caller = file.caller;
+  question.file = file.handle;
+  question.lock = one->request;
+  auto verdict = co_await manager_->lock(question, until);
+  if (verdict && *verdict == Verdict::granted) {
+    one->gained = gained;
+    state->held.lock(one->request.range, one->request.write);
+  }
+  // The server may have given it, and only its answer was lost.
+  if (!verdict && verdict.error().kind() != ErrorKind::server) {
+    one->gained = gained;
+    state->doubtful = true;
+  }
+  co_return verdict;
+}
+
+/// Asks until the server is through with its grace period.
+async::Task<Status> Locks::ask(LockedFile file, std::shared_ptr<Attempt> one) {
+  co_await begin_watch();
+  const async::TimePoint until = deadline();
+  for (async::Backoff pause(kFirstGracePause, kLongestGracePause);;) {
+    auto verdict = co_await ask_once(file, one, until);
+    if (!verdict) co_return verdict.error();
+    one->denied = *verdict == Verdict::denied;
+    if (*verdict != Verdict::grace) co_return Status();
+    co_await reclaim();
+    const async::TimePoint next = loop_.now() + pause.take();
+    if (next >= until) co_return still_in_grace(file.label);
+    co_await loop_.sleep_until(next);
+  }
+}
+
+async::Task<void> Locks::run(LockedFile file, std::shared_ptr<Attempt> one) {
+  one->status = co_await ask(file, one);
+  one->ended = true;
+  one->waiter->wake();
+  const bool unwanted = one->abandoned || !one->status;
+  if (unwanted && !one->gained.empty()) co_await undo(file, one);
+  tidy(key_of(file.handle, one->request.owner));
+}
+
+/// Forgets whoever has nothing, and whom nobody is asking for.
+void Locks::tidy(const Key& key) {
+  const auto found = states_.find(key);
+  if (found == states_.end()) return;
+  const State& state = *found->second;
+  const bool has_something = !state.held.empty() || state.doubtful || state.lost;
+  if (!has_something && found->second.use_count() == 1) states_.erase(found);
+}
+
+/// Nobody took the lock: back to what was held before.
+async::Task<void> Locks::undo(LockedFile file, std::shared_ptr<Attempt> one) {
+  for (const LockRange& range : one->gained) {
+    auto done = co_await clear(file, one->request.owner, range);
+  }
+}
+
+/// Makes one attempt and waits for it, or for its waiter to be cancelled.
+async::Task<Status> Locks::attempt(LockedFile file, std::shared_ptr<Attempt> one) {
+  // Whatever ends this before the lock is handed over: it is not wanted then.
+  struct Owner {
+    Locks& locks;
+    LockedFile file;
+    std::shared_ptr<Attempt> attempt;
+    bool taken = false;
+    Owner(Locks& all, LockedFile of, std::shared_ptr<Attempt> made)
+        : locks(all), file(std::move(of)), attempt(std::move(made)) {}
+    Owner(const Owner&) = delete;
+    Owner& operator=(const Owner&) = delete;
+    ~Owner() {
+      if (taken) return;
+      attempt->abandoned = true;
+      const bool granted = attempt->ended && attempt->status && !attempt->gained.empty();
+      if (granted) locks.beside_.spawn(locks.undo(file, attempt));
+    }
+  };
+  Owner owner(*this, file, one);
+  beside_.spawn(run(file, one));
+  while (!one->ended) {
+    if (one->waiter->cancelled()) co_return given_up(file.label);
+    (void)co_await one->waiter->until(async::TimePoint::max());
+  }
+  owner.taken = true;
+  co_return one->status;
+}
+
+async::Task<Result<std::optional<LockHolder>>> Locks::set(LockedFile file, LockRequest request) {
+  if (manager_ == nullptr) co_return no_locks(file.label);
+  auto one = std::make_shared<Attempt>();
+  one->request = request;
+  one->waiter = std::make_shared<locking::LockWait>(loop_);
+  auto done = co_await attempt(file, one);
+  if (!done) co_return done.error();
+  if (!one->denied) co_return std::optional<LockHolder>();
+  // LOCK does not say who has it.
+  auto holder = co_await test(std::move(file), request);
+  if (holder && *holder) co_return std::move(*holder);
+  LockHolder somebody;
+  somebody.range = request.range;
+  somebody.write = true;
+  co_return std::optional(somebody);
+}
+
+async::Task<Status> Locks::wait(LockedFile file, LockRequest request,
+                                std::shared_ptr<locking::LockWait> cancelled) {
+  if (manager_ == nullptr) co_return no_locks(file.label);
+  auto waiter = cancelled ? std::move(cancelled) : std::make_shared<locking::LockWait>(loop_);
+  for (async::Backoff pause(kFirstPoll, kSlowestPoll);;) {
+    if (waiter->cancelled()) co_return given_up(file.label);
+    auto one = std::make_shared<Attempt>();
+    one->request = request;
+    one->waiter = waiter;
+    auto done = co_await attempt(file, one);
+    if (!done || !one->denied) co_return done;
+    const async::TimePoint next = loop_.now() + pause.take();
+    while (!waiter->cancelled() && !waiter->take_notified()) {
+      const bool woken = co_await waiter->until(next);
+      if (!woken) break;
+    }
+  }
+}
+
+async::Task<Result<std::optional<LockHolder>>> Locks::test(LockedFile file, LockRequest request) {
+  if (manager_ == nullptr) co_return no_locks(file.label);
+  LockManager::Question question;
+  question.caller = file.caller;
+  question.file = file.handle;
+  question.lock = request;
+  co_return co_await manager_->test(question, deadline());
+}
+
+// ---- to unlock ----
+
+async::Task<Status> Locks::clear(LockedFile file, std::uint64_t owner, LockRange range) {
+  const auto found = states_.find(key_of(file.handle, owner));
+  if (found == states_.end()) co_return Status();
+  const auto state = found->second;
+  const async::TimePoint until = deadline();
+  for (async::Backoff pause(kFirstGracePause, kLongestGracePause);;) {
+    {
+      const async::Mutex::Lock turn = co_await state->turn.lock(until);
+      if (!turn) co_return still_in_grace(file.label);
+      if (state->held.empty() && !state->doubtful) co_return Status();
+      LockManager::Question question;
+      question.caller = file.caller;
+      question.file = file.handle;
+      question.lock.owner = owner;
+      question.lock.range = range;
+      auto verdict = co_await manager_->unlock(question, until);
+      if (!verdict) co_return verdict.error();
+      if (*verdict == Verdict::granted) {
+        state->held.unlock(range);
+        if (range == LockRange()) state->doubtful = false;
+        co_return Status();
+      }
+      // The restart has unlocked it. What was claimed again before this came is unlocked behind the grace period.
+    }
+    co_await reclaim();
+    const async::TimePoint next = loop_.now() + pause.take();
+    if (next >= until) co_return still_in_grace(file.label);
+    co_await loop_.sleep_until(next);
+  }
+}
+
+async::Task<Status> Locks::release(LockedFile file, std::uint64_t owner) {
+  auto done = co_await clear(file, owner, LockRange());
+  const auto found = states_.find(key_of(file.handle, owner));
+  if (found == states_.end()) co_return done;
+  found->second->lost.reset();
+  tidy(found->first);
+  co_return done;
+}
+
+async::Task<void> Locks::release_quietly(LockedFile file, std::uint64_t owner) {
+  auto done = co_await release(std::move(file), owner);
+}
+
+void Locks::release_beside(LockedFile file, std::uint64_t owner) {
+  beside_.spawn(release_quietly(std::move(file), owner));
+}
+
+// ---- restarts of the server ----
+
+/// Before the first lock: which life of the server gives it.
+async::Task<void> Locks::begin_watch() {
+  if (watching_) co_return;
+  watching_ = true;
+  auto now = co_await manager_->server_state(loop_.now() + kWatchTime);
+  server_state_.reset();
+  if (now) server_state_ = *now;
+  beside_.spawn(watch());
+}
+
+async::Task<void> Locks::watch() {
+  do {
+    co_await loop_.sleep_for(kWatchEvery);
+    if (!server_state_) continue;  // it does not tell
+    auto now = co_await manager_->server_state(loop_.now() + kWatchTime);
+    if (!now || *now == *server_state_) continue;
+    reclaimed_ = async::TimePoint::min();
+    co_await reclaim();
+    // Not before that has gone well: else it is tried again.
+    if (reclaimed_ != async::TimePoint::min()) server_state_ = *now;
+  } while (!states_.empty());
+  watching_ = false;
+}
+
+/// Claims everything that is held, unless that has just been done.
+async::Task<void> Locks::reclaim() {
+  const bool just_done = reclaimed_ != async::TimePoint::min() && loop_.now() - reclaimed_ < kReclaimEvery;
+  if (reclaiming_ || just_done) co_return;
+  struct Flag {
+    explicit Flag(bool& which) : flag(which) { flag = true; }
+    ~Flag() { flag = false; }
+    Flag(const Flag&) = delete;
+    Flag& operator=(const Flag&) = delete;
+    bool& flag;
+  };
+  const Flag reclaiming(reclaiming_);
+  std::vector<std::shared_ptr<State>> all;
+  for (const auto& [key, state] : states_) all.push_back(state);
+  bool done = true;
+  for (const auto& state : all) {
+    const bool one = co_await reclaim_of(state);
+    done = done && one;
+  }
+  if (done) reclaimed_ = loop_.now();
+}
+
+/// False: the server could not be asked.
+async::Task<bool> Locks::reclaim_of(std::shared_ptr<State> state) {
+  const async::TimePoint until = deadline();
+  const async::Mutex::Lock turn = co_await state->turn.lock(until);
+  if (!turn) co_return false;
+  const auto pieces = state->held.list();
+  for (const locking::HeldLock& piece : pieces) {
+    LockManager::Question question;
+    question.caller = state->file.caller;
+    question.file = state->file.handle;
+    question.lock.owner = state->owner;
+    question.lock.write = piece.write;
+    question.lock.range = piece.range;
+    question.reclaim = true;
+    auto verdict = co_await manager_->lock(question, until);
+    if (!verdict && verdict.error().kind() != ErrorKind::server) co_return false;
+    if (verdict && *verdict == Verdict::granted) continue;
+    state->held.unlock(piece.range);
+    state->lost = lock_lost(state->file.label);
+  }
+  co_return true;
+}
+
+}  // namespace nfsrdma::nfs3

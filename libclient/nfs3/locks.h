@@ -1,0 +1,99 @@
+// Byte-range locks on NFSv3 files, by the lock service beside NFS, with POSIX semantics: a lock owner's own locks
+// never conflict, later ones replace earlier ones, parts can be unlocked.
+//
+// A lock is of a file and an owner, whatever it was opened for. What is held is remembered here: to be claimed again,
+// and to be unlocked at the end.
+//
+// Waiting. The service is asked again and again, with pauses that grow: see aux/lockd.h.
+//
+// Cancelling. A question that has left is not recalled: it runs on by itself, and the lock that it then brings for a
+// waiter who is gone is unlocked again. Where it is not known whether a lock was given it is unlocked, too.
+//
+// Recovery. A restart of the server forgets all locks. It is noticed by the server's state number, which is asked for
+// while locks are held, and by an answer that says that the server is in its grace period. Then everything that is
+// held is claimed again. What the server refuses is lost: reads and writes of the file, and new locks of its owner,
+// give EIO until the owner has called release().
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "async/mutex.h"
+#include "async/tasks.h"
+#include "engine/lock_manager.h"
+#include "locking/held_locks.h"
+#include "locking/lock_wait.h"
+
+namespace nfsrdma::nfs3 {
+
+using engine::FileHandle;
+using engine::LockManager;
+using security::Caller;
+
+/// The file that is locked, and in whose name.
+struct LockedFile {
+  Caller caller;
+  FileHandle handle;
+  std::string label;  ///< for errors
+};
+
+class Locks {
+ public:
+  /// `manager` may be null: ENOLCK. `patience`: how long each question is tried.
+  Locks(async::Loop& loop, LockManager* manager, async::Clock::duration patience)
+      : loop_(loop), manager_(manager), patience_(patience), beside_(loop) {}
+
+  async::Task<Result<std::optional<LockHolder>>> test(LockedFile file, LockRequest request);
+  /// Gives who is in the way; then it was not locked.
+  async::Task<Result<std::optional<LockHolder>>> set(LockedFile file, LockRequest request);
+  /// Until it is had, or `cancelled` (which may be null) says so: EINTR, ErrorKind::cancelled.
+  async::Task<Status> wait(LockedFile file, LockRequest request,
+                           std::shared_ptr<locking::LockWait> cancelled);
+  async::Task<Status> clear(LockedFile file, std::uint64_t owner, LockRange range);
+  async::Task<Status> release(LockedFile file, std::uint64_t owner);
+  [[nodiscard]] bool knows(const FileHandle& file, std::uint64_t owner) const;
+  /// The error that lost a lock on the file, if one was lost.
+  [[nodiscard]] std::optional<Error> lost(const FileHandle& file) const;
+  /// Releases it, and nobody hears how that went.
+  void release_beside(LockedFile file, std::uint64_t owner);
+  [[nodiscard]] std::size_t held() const;
+
+ private:
+  struct State;
+  struct Attempt;
+  using Key = std::pair<std::string, std::uint64_t>;
+  static Key key_of(const FileHandle& file, std::uint64_t owner) {
+    return {std::string(file.chars()), owner};
+  }
+  std::shared_ptr<State> state_of(const LockedFile& file, std::uint64_t owner);
+  [[nodiscard]] async::TimePoint deadline() const { return loop_.now() + patience_; }
+  async::Task<Status> attempt(LockedFile file, std::shared_ptr<Attempt> one);
+  async::Task<Status> ask(LockedFile file, std::shared_ptr<Attempt> one);
+  async::Task<Result<LockManager::Verdict>> ask_once(LockedFile file, std::shared_ptr<Attempt> one,
+                                                     async::TimePoint until);
+  async::Task<void> run(LockedFile file, std::shared_ptr<Attempt> one);
+  async::Task<void> undo(LockedFile file, std::shared_ptr<Attempt> one);
+  void tidy(const Key& key);
+  async::Task<void> release_quietly(LockedFile file, std::uint64_t owner);
+  async::Task<void> begin_watch();
+  async::Task<void> watch();
+  async::Task<void> reclaim();
+  async::Task<bool> reclaim_of(std::shared_ptr<State> state);
+
+  async::Loop& loop_;
+  LockManager* const manager_;
+  const async::Clock::duration patience_;
+  std::map<Key, std::shared_ptr<State>> states_;  // by file and owner
+  std::optional<std::uint32_t> server_state_;     // as of the watch's last question
+  bool watching_ = false;
+  bool reclaiming_ = false;
+  async::TimePoint reclaimed_ = async::TimePoint::min();
+  async::Tasks beside_;  // the last: what the tasks use is there until they are gone
+};
+
+}  // namespace nfsrdma::nfs3

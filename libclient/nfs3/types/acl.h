@@ -1,0 +1,77 @@
+// NFSACL of version 3: POSIX access control lists beside NFSv3, on its connections (RFC 8267 3). No RFC has the
+// program; the numbers and the order are those that Solaris and Linux speak.
+//
+// A count stands in front of each list, and equals the list's own length. A default list's tags carry
+// NFS_ACL_DEFAULT. Lists go with a mask, at least four entries: where there is none, one with the permissions of
+// the owning group is put in.
+//
+// Thread-safety: values without shared state.
+#pragma once
+
+#include "nfs3/types/types.h"
+#include "xdr/procedure.h"
+
+namespace nfsrdma::nfs3 {
+
+inline constexpr std::uint32_t NFSACL_PROGRAM = 100227;
+inline constexpr std::uint32_t NFSACL_V3 = 3;
+
+/// What is asked for, and what there is.
+inline constexpr std::uint32_t NA_ACL = 0x1;
+inline constexpr std::uint32_t NA_ACLCNT = 0x2;
+inline constexpr std::uint32_t NA_DFACL = 0x4;
+inline constexpr std::uint32_t NA_DFACLCNT = 0x8;
+inline constexpr std::uint32_t NFS_ACL_DEFAULT = 0x1000;
+
+/// Linux has 1024 at most; two lists of this length are an answer of 768 KiB.
+inline constexpr std::uint64_t kAclEntriesMax = 32768;
+
+struct aclent {
+  std::uint32_t tag = 0;
+  std::uint32_t id = 0;
+  std::uint32_t perm = 0;
+};
+using aclents = xdr::Array<aclent, kAclEntriesMax>;
+struct secattr {
+  std::uint32_t mask = 0;
+  std::uint32_t aclcnt = 0;
+  aclents acl{};
+  std::uint32_t dfaclcnt = 0;
+  aclents dfacl{};
+};
+
+struct GETACL3args {
+  nfs_fh3 object{};
+  std::uint32_t mask = 0;
+};
+struct GETACL3resok {
+  post_op_attr obj_attributes{};
+  secattr acl{};
+};
+using GETACL3res = ok_or_fail<GETACL3resok, post_op_attr>;
+
+struct SETACL3args {
+  nfs_fh3 object{};
+  secattr acl{};
+};
+struct SETACL3resok {
+  post_op_attr obj_attributes{};
+};
+using SETACL3res = ok_or_fail<SETACL3resok, post_op_attr>;
+
+namespace proc {
+
+template <std::uint32_t Number, class Args, class Res>
+struct AclBase : xdr::Procedure<NFSACL_PROGRAM, NFSACL_V3, Number, Args, Res> {
+  static constexpr bool idempotent = true;
+};
+struct GETACL : AclBase<1, GETACL3args, GETACL3res> {
+  static constexpr const char* name = "GETACL";
+};
+struct SETACL : AclBase<2, SETACL3args, SETACL3res> {
+  static constexpr const char* name = "SETACL";
+};
+
+}  // namespace proc
+
+}  // namespace nfsrdma::nfs3

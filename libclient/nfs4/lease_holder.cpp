@@ -1,0 +1,74 @@
+#include "nfs4/lease_holder.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+/// What stands around the data of a READ's Reply or a WRITE's Call, at most. Handshake refuses sessions that
+/// are not larger.
+constexpr std::uint32_t kDataEnvelope = 1024;
+
+}  // namespace
+
+LeaseHolder::LeaseHolder(rpc::Channel& first, SessionOptions options, NoticeSink notices,
+                         Delegations::HoldSink hold)
+    : channel_(first),
+      options_(std::move(options)),
+      notices_(std::move(notices)),
+      lease_(*this),
+      state_(*this, lease_, counters_, options_.recover_expired_locks, std::move(hold)),
+      beside_(first.loop()) {}
+
+Compound LeaseHolder::begin(const char* what, const Caller& caller) {
+  return {channel_.take_message(), options_.flavor->vouch(caller), facts().minor_version, what,
+          has_sessions()};
+}
+
+engine::ServerHoldings LeaseHolder::holdings() const {
+  engine::ServerHoldings out;
+  out.opens = state_.opens.size();
+  out.delegations = state_.delegations.count();
+  out.locks = state_.opens.locks();
+  return out;
+}
+
+std::size_t LeaseHolder::most_read() const {
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(facts().max_read, facts().max_response - kDataEnvelope));
+}
+std::size_t LeaseHolder::most_written() const {
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(facts().max_write, facts().max_request - kDataEnvelope));
+}
+
+Result<CompoundReply> LeaseHolder::reply_of(rpc::Channel& channel, const Compound& compound,
+                                            rpc::Outcome& outcome) {
+  engine::CallCounters& counted = counters_.of(compound.what());
+  counted.ended(compound.message(), outcome);
+  if (outcome.failure != rpcrdma::Failure::none) return *outcome.error;
+  CompoundReply reply(channel, std::move(*outcome.reply));
+  const Status begun = reply.begin(compound.protection(), compound.what(), channel_.server());
+  counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
+  if (!begun) return begun.error();
+  return reply;
+}
+
+Error LeaseHolder::unknown_outcome(const Compound& compound, const Error& why) const {
+  return {ErrorKind::unknown_outcome,
+          why.errno_value(),
+          why.status(),
+          compound.what(),
+          channel_.server(),
+          why.message() + "; whether the server did it is not known: look before it is done again"};
+}
+
+Error LeaseHolder::not_recovered(const Compound& compound, const std::optional<Error>& last) const {
+  std::string text = "the session with the server could not be had again in time";
+  if (last) text += " (" + last->text() + ")";
+  return {ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
+          text + "; check the server, or give more time with timeo="};
+}
+
+}  // namespace nfsrdma::nfs4

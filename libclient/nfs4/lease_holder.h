@@ -1,0 +1,96 @@
+// What a client has of a server, and how it calls it, in NFSv4 of any minor version: a lease, the state that lasts
+// as long as it does, and calls that have it again where the server has lost it.
+//
+//   Session      (session.h)         NFSv4.1 and 4.2: slots, which have each request executed once
+//   Sessionless  (v40/sessionless.h) NFSv4.0: owners, whose requests come one after the other
+//
+// The engine (engine.h) and its parts stand on this, and know no minor version but where an operation differs:
+// Calls::has_sessions(). What belongs to the client id rather than to how it is called is owned here and given out:
+//
+//   delegations()    read delegations: taken, recalled, returned
+//   opens()          the registry of open files; openings(): OPENs under way
+//   open_recovery()  opens that the server has forgotten; lock_recovery(): byte-range locks
+//   leftovers()      state that nobody has a use for
+//   modifications()  what this client does that may change attributes
+//   lock_waits()     who waits for CB_NOTIFY_LOCK; copies(): who waits for CB_OFFLOAD
+//
+// Confined to the thread that runs the loop.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "async/tasks.h"
+#include "engine/statistics.h"
+#include "nfs4/calls.h"
+#include "nfs4/client_state.h"
+#include "nfs4/copies_beside.h"
+#include "nfs4/lease.h"
+#include "nfs4/lock_waits.h"
+
+namespace nfsrdma::nfs4 {
+
+class LeaseHolder : public Calls {
+ public:
+  using NoticeSink = std::function<void(const std::string&)>;
+
+  /// The client id and what else it takes to make calls. The first channel is connected.
+  virtual async::Task<Status> open(async::TimePoint deadline) = 0;
+  /// Tells the server that the client is gone, as far as it answers in time.
+  virtual async::Task<Status> close(async::TimePoint deadline) = 0;
+
+  using Calls::begin;
+  Compound begin(const char* what, const Caller& caller) override;
+
+  // ---- the parts ----
+  [[nodiscard]] Opens& opens() { return state_.opens; }
+  [[nodiscard]] Openings& openings() { return state_.openings; }
+  [[nodiscard]] Delegations& delegations() { return state_.delegations; }
+  [[nodiscard]] OpenRecovery& open_recovery() { return state_.open_recovery; }
+  [[nodiscard]] LockRecovery& lock_recovery() { return state_.locks; }
+  [[nodiscard]] Leftovers& leftovers() { return state_.leftovers; }
+  [[nodiscard]] const engine::Modifications& modifications() const { return modifications_; }
+  [[nodiscard]] LockWaits& lock_waits() { return lock_waits_; }
+  [[nodiscard]] CopiesBeside& copies() { return copies_; }
+
+  [[nodiscard]] Phase phase() const override { return phase_; }
+  /// The most bytes of one READ and of one WRITE, as of now: another server program may have come up with
+  /// smaller limits.
+  [[nodiscard]] std::size_t most_read() const;
+  [[nodiscard]] std::size_t most_written() const;
+  [[nodiscard]] const engine::ServerCounters& counters() const { return counters_; }
+  [[nodiscard]] virtual engine::ServerHoldings holdings() const;
+  [[nodiscard]] const SessionOptions& options() const { return options_; }
+  [[nodiscard]] async::Loop& loop() override { return channel_.loop(); }
+  [[nodiscard]] async::Tasks& beside() override { return beside_; }
+  [[nodiscard]] async::TimePoint default_deadline() override {
+    return loop().now() + options_.patience.value_or(options_.timeout);
+  }
+  [[nodiscard]] const std::string& server() const override { return channel_.server(); }
+
+ protected:
+  /// `hold`: told whether there is something that the server may recall (delegations.h).
+  LeaseHolder(rpc::Channel& first, SessionOptions options, NoticeSink notices, Delegations::HoldSink hold);
+
+  void notice(const std::string& text) override { notices_(text); }
+  /// What became of one transmission: its Reply with the RPC and COMPOUND headers read, or why there is none.
+  Result<CompoundReply> reply_of(rpc::Channel& channel, const Compound& compound, rpc::Outcome& outcome);
+  [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
+  /// A recovery has not come to its end in time. `last`: why its last try failed.
+  [[nodiscard]] Error not_recovered(const Compound& compound, const std::optional<Error>& last) const;
+
+  rpc::Channel& channel_;  // the first
+  const SessionOptions options_;
+  const NoticeSink notices_;
+  engine::ServerCounters counters_;
+  Phase phase_ = Phase::beginning;
+  Lease lease_;
+  ClientState state_;
+  engine::Modifications modifications_;
+  LockWaits lock_waits_;
+  CopiesBeside copies_;
+  async::Tasks beside_;  // dropped first by whoever derives from this: they use the others
+};
+
+}  // namespace nfsrdma::nfs4

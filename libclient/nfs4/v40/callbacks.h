@@ -1,0 +1,43 @@
+// The server's calls to a client of NFSv4.0 (RFC 7530 15): CB_RECALL goes to the delegations, and there is no other that
+// this client has something for.
+//
+// They come over TCP to whoever listens for them (connect/nfs40.cpp). Confined to the loop's thread.
+#pragma once
+
+#include <optional>
+
+#include "nfs4/callback.h"
+#include "nfs4/delegations.h"
+
+namespace nfsrdma::nfs4 {
+
+class Callbacks final : private CallbackHandler {
+ public:
+  /// `ident`: as SETCLIENTID announces it.
+  Callbacks(Delegations& delegations, std::uint32_t ident) : delegations_(delegations), service_(*this, {}) {
+    service_.reset_without_session(ident);
+  }
+  Callbacks(const Callbacks&) = delete;
+  Callbacks& operator=(const Callbacks&) = delete;
+
+  /// As CallbackService has it.
+  [[nodiscard]] bool answer(xdr::ConstBytes call, xdr::Message& reply) {
+    const bool answered = service_.answer(call, reply);
+    delegations_.return_recalled();
+    return answered;
+  }
+
+ private:
+  nfsstat4 recall(const Recall& recall) override { return delegations_.recall(recall); }
+  /// No write delegation is ever kept.
+  std::optional<DelegatedAttributes> getattr(const nfs_fh4& /*file*/) override { return std::nullopt; }
+  // Of later versions.
+  void recall_any(std::uint32_t /*objects_to_keep*/, const bitmap4& /*types*/) override {}
+  void recall_slot(slotid4 /*target_highest_slotid*/) override {}
+  void notify_lock(const nfs_fh4& /*file*/, const lock_owner4& /*owner*/) override {}
+
+  Delegations& delegations_;
+  CallbackService service_;
+};
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,85 @@
+// Open and lock owners of NFSv4.0, whose requests the server counts (RFC 7530 9.1.7): one at a time for each owner,
+// each with the seqid behind that of the one before.
+//
+//     auto turn = co_await owners.take(OwnedOperation::Whose::open_owner, 7, deadline);
+//     turn->seqid(epoch) …goes into the request
+//     turn->answered(status)           // or unsent(), or doubt(): whether the server has counted it
+//     turn.reset()                     // the next one
+//
+// A request whose answer is lost may have been counted or not. The next one is sent as if it had been, and if that is
+// refused (BAD_SEQID) as if it had not. Where neither fits the server counts otherwise than this client; then the owner
+// goes on under another name (its generation), which the server has never heard of.
+//
+// Counting begins anew, under another name, with each epoch: a turn belongs to the one that its seqid was asked for.
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "async/mutex.h"
+#include "nfs4/compound.h"
+
+namespace nfsrdma::nfs4 {
+
+class Owners {
+  struct Owner;
+
+ public:
+  explicit Owners(async::Loop& loop) : loop_(loop) {}
+  Owners(const Owners&) = delete;
+  Owners& operator=(const Owners&) = delete;
+
+  /// The one request of its owner that is under way.
+  class Turn {
+   public:
+    Turn(std::shared_ptr<Owner> owner, async::Mutex::Lock lock);
+    /// A request that was sent and has not ended() is in doubt.
+    ~Turn() {
+      if (sent_ != 0) doubt();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+    /// For a request that is about to be sent under the client id of the epoch.
+    seqid4 seqid(std::uint64_t epoch);
+    /// The owner's name is another one with each. Of the epoch that the seqid is of.
+    [[nodiscard]] std::uint64_t generation() const;
+    /// The server has executed the operation that had the seqid, with this status. `names_owner`: it has the owner's
+    /// name in it, so that another one can be had by it. The others are of what was opened or locked under a name, and
+    /// are of no use where the server counts otherwise.
+    void answered(nfsstat4 status, bool names_owner);
+    /// It may have executed it.
+    void doubt();
+    /// It has not seen it, or did not come to it.
+    void unsent() { sent_ = 0; }
+    /// The server has refused the seqid (BAD_SEQID): what was just answered() is to be sent again with another one.
+    [[nodiscard]] bool try_again() const { return again_; }
+
+   private:
+    const std::shared_ptr<Owner> owner_;
+    const async::Mutex::Lock lock_;
+    seqid4 sent_ = 0;
+    bool again_ = false;
+  };
+
+  /// Null where the deadline came first.
+  async::Task<std::shared_ptr<Turn>> take(OwnedOperation::Whose whose, std::uint64_t number,
+                                          async::TimePoint deadline);
+  /// It will not be heard of again.
+  void forget(OwnedOperation::Whose whose, std::uint64_t number) { owners_.erase({whose, number}); }
+  [[nodiscard]] std::size_t count() const { return owners_.size(); }
+
+ private:
+  using Key = std::pair<OwnedOperation::Whose, std::uint64_t>;
+
+  async::Loop& loop_;
+  std::map<Key, std::shared_ptr<Owner>> owners_;
+};
+
+/// Whether an operation that ended with this status has used up its seqid (RFC 7530 9.1.7).
+bool advances_seqid(nfsstat4 status);
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,380 @@
+#include "nfs4/v40/sessionless.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "async/backoff.h"
+#include "async/until.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr async::Clock::duration kFirstDelay = 20ms, kMostDelay = 2s;
+/// How often a call is made again at once, under another client id or with another seqid, before there are pauses.
+constexpr int kQuickTries = 4;
+/// Two of them are what a doubt takes (owners.h), and one more with another name.
+constexpr int kMostSeqids = 4;
+
+/// Whether the server was asked about the client id itself, and not only about a stateid.
+bool names_client(const Compound& compound) {
+  return std::ranges::any_of(compound.owned(), [](const OwnedOperation& one) { return one.client_at != 0; });
+}
+
+/// Whether what the server says of a request that was sent twice is what it would say of one that it has done: EXIST of
+/// our own CREATE, NOENT of our own REMOVE.
+bool is_as_if_done(const Compound& compound, const CompoundReply& reply) {
+  return !compound.repeatable() && reply.executed() == compound.first_modifying() + 1 &&
+         (reply.status() == NFS4ERR_EXIST || reply.status() == NFS4ERR_NOENT);
+}
+
+Error too_late(const Compound& compound, const std::string& server) {
+  return {ErrorKind::timeout, ETIMEDOUT, compound.what(), server,
+          "no other call came to its end in time; the server is not answering"};
+}
+
+}  // namespace
+
+Sessionless::Sessionless(std::vector<rpc::Channel*> channels, SessionOptions options, NoticeSink notices)
+    : LeaseHolder(*channels.front(), std::move(options), std::move(notices), [](bool) {}),
+      channels_(std::move(channels)),
+      owners_(channel_.loop()),
+      registration_(*this, options_),
+      callbacks_(state_.delegations, options_.callback.ident),
+      place_(channel_.loop()),
+      recovered_(channel_.loop()) {}
+
+Sessionless::~Sessionless() {
+  phase_ = Phase::ending;
+  beside_.drop();
+}
+
+async::Task<Status> Sessionless::open(async::TimePoint deadline) {
+  if (auto done = co_await registration_.set_client(deadline); !done) co_return done;
+  if (auto done = co_await registration_.fetch_limits(deadline); !done) co_return done;
+  phase_ = Phase::open;
+  lease_.arm();
+  co_return Status();
+}
+
+async::Task<Status> Sessionless::close(async::TimePoint deadline) {
+  phase_ = Phase::ending;
+  (void)co_await ready(deadline);
+  (void)co_await state_.outstanding.none(deadline);
+  lease_.stop();
+  if (!in_doubt_ && state_.opens.empty()) co_return Status();
+  registration_.be_another_instance();
+  co_return co_await registration_.set_client(deadline);
+}
+
+engine::ServerHoldings Sessionless::holdings() const {
+  engine::ServerHoldings out = LeaseHolder::holdings();
+  out.slots = options_.slots;
+  out.slots_busy = under_way_;
+  return out;
+}
+
+std::size_t Sessionless::connections() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(channels_, [](const rpc::Channel* one) { return one->up(); }));
+}
+
+// ---- calls ----
+
+/// Among the calls under way.
+class Sessionless::Place {
+ public:
+  explicit Place(Sessionless& all) : all_(all) { ++all_.under_way_; }
+  ~Place() {
+    --all_.under_way_;
+    all_.place_.notify_one();
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  Sessionless& all_;
+};
+
+rpc::Channel& Sessionless::route() const {
+  return **std::ranges::min_element(channels_, {}, [](const rpc::Channel* one) { return one->load(); });
+}
+
+async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::TimePoint deadline) {
+  const engine::Modifications::Scope scope(modifications_, compound.changes());
+  async::Backoff delay(kFirstDelay, kMostDelay);
+  std::uint32_t sends = 0;  // without those that the server asked to wait for
+  int tries = 0, seqids = 0;
+  for (;;) {
+    // g++ 12 miscompiles a co_await behind "&&".
+    bool is_ready = true;
+    if (recovering()) is_ready = co_await ready(deadline);
+    if (!is_ready) co_return not_recovered(compound, last_error_);
+    Attempt attempt;
+    const Lease::Sent sent = lease_.now();
+    auto reply = co_await call_once(compound, deadline, attempt, false);
+    sends += attempt.sends;
+    if (attempt.too_late) continue;
+    if (!reply) {
+      const bool harmful = sends != 0 && !compound.repeatable();
+      const Error why = harmful ? unknown_outcome(compound, reply.error()) : reply.error();
+      channel_.give_back(compound.take_message());
+      co_return why;
+    }
+    const nfsstat4 status = reply->status();
+    if (compound.is_renewal() && (status == NFS4_OK || status == NFS4ERR_CB_PATH_DOWN)) lease_.renewed(sent);
+    bool again = attempt.other_seqid && ++seqids < kMostSeqids;
+    bool pause = false;
+    // The stateid may be one of before a restart that is known already. Who was told that it is stale finds another
+    // one when it is over.
+    if (status == NFS4ERR_STALE_STATEID) (void)co_await call(renewal(), deadline);
+    if (!again && heed(*reply, names_client(compound))) {
+      again = true;
+      pause = ++tries > kQuickTries;
+    }
+    // What stands before the operation that failed would run again: harmless unless it changes something.
+    const bool waits = (status == NFS4ERR_DELAY || status == NFS4ERR_GRACE) &&
+                       reply->executed() <= compound.first_modifying() + 1;
+    if (waits) pause = again = true;
+    if (!again || (pause && loop().now() + delay.next() >= deadline)) {
+      channel_.give_back(compound.take_message());
+      if (sends > 1 && is_as_if_done(compound, *reply))
+        co_return unknown_outcome(compound, status_error(status, compound.what(), channel_.server()));
+      co_return reply;
+    }
+    reply->let_go();
+    if (waits) --sends;
+    if (pause) co_await loop().sleep_for(delay.take());
+  }
+}
+
+/// For recovery itself, which is what other calls wait for, and for the beginning.
+async::Task<Result<CompoundReply>> Sessionless::call_in_recovery(Compound compound,
+                                                                 async::TimePoint deadline) {
+  async::Backoff delay(kFirstDelay, kMostDelay);
+  for (int seqids = 0;;) {
+    Attempt attempt;
+    auto reply = co_await call_once(compound, deadline, attempt, true);
+    if (reply && attempt.other_seqid && ++seqids < kMostSeqids) continue;
+    const nfsstat4 status = reply ? reply->status() : NFS4_OK;
+    if (status == NFS4ERR_DELAY && loop().now() + delay.next() < deadline) {
+      co_await loop().sleep_for(delay.take());
+      continue;
+    }
+    channel_.give_back(compound.take_message());
+    const bool forgotten = status == NFS4ERR_STALE_CLIENTID || status == NFS4ERR_STALE_STATEID ||
+                           (status == NFS4ERR_EXPIRED && names_client(compound));
+    if (!forgotten) co_return reply;
+    // Once more: all of it begins anew.
+    registration_.lost();
+    co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(),
+                    "the server has forgotten this client again");
+  }
+}
+
+async::Task<Result<CompoundReply>> Sessionless::call_over(rpc::Channel& channel, Compound& compound,
+                                                          async::TimePoint deadline) {
+  std::uint32_t sends = 0;
+  const Turns none;
+  co_return co_await transmit(channel, compound, deadline, none, sends);
+}
+
+async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, async::TimePoint deadline,
+                                                          Attempt& attempt, bool for_recovery) {
+  // The lease does not wait for anybody.
+  const bool first = for_recovery || compound.is_renewal();
+  if (!first && (under_way_ >= options_.slots || place_.awaited())) {
+    ++counters_.slot_waits;
+    const bool in_time =
+        co_await async::until(place_, deadline, [this] { return under_way_ < options_.slots; });
+    if (!in_time) co_return too_late(compound, channel_.server());
+  }
+  const Place place(*this);
+  Turns turns;
+  if (auto taken = co_await take_turns(compound, deadline, turns); !taken) co_return taken.error();
+  // Meanwhile the client id may have gone.
+  if (recovering() && !for_recovery) {
+    attempt.too_late = true;
+    co_return too_late(compound, channel_.server());
+  }
+  auto reply = co_await transmit(route(), compound, deadline, turns, attempt.sends);
+  attempt.other_seqid = turns.try_again();
+  if (reply && compound.opens()) reply->keep_turn(turns.open);
+  co_return reply;
+}
+
+async::Task<Status> Sessionless::take_turns(const Compound& compound, async::TimePoint deadline,
+                                            Turns& turns) {
+  using enum OwnedOperation::Whose;
+  bool in_time = true;
+  // In this order always.
+  if (compound.open_owner()) {
+    turns.open = co_await owners_.take(open_owner, *compound.open_owner(), deadline);
+    in_time = turns.open != nullptr;
+  }
+  if (in_time && compound.lock_owner()) {
+    turns.lock = co_await owners_.take(lock_owner, *compound.lock_owner(), deadline);
+    in_time = turns.lock != nullptr;
+  }
+  if (in_time) co_return Status();
+  co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
+                  "an earlier request of the same owner has not come to its end in time");
+}
+
+void Sessionless::fill_in(Compound& compound, const Turns& turns) {
+  using enum OwnedOperation::Whose;
+  for (const OwnedOperation& one : compound.owned()) {
+    const Turn& turn = one.whose == lock_owner ? turns.lock : turns.open;
+    const bool counted = one.whose != nobody && turn != nullptr;
+    const seqid4 seqid = counted && one.seqid_at != 0 ? turn->seqid(facts().epoch) : 0;
+    compound.fill_in(one, facts().client_id, seqid, counted ? turn->generation() : 0);
+  }
+}
+
+/// One xid: as often as it takes, until there is an answer or the deadline.
+async::Task<Result<CompoundReply>> Sessionless::transmit(rpc::Channel& channel, Compound& compound,
+                                                         async::TimePoint deadline, const Turns& turns,
+                                                         std::uint32_t& sends) {
+  fill_in(compound, turns);
+  const std::uint64_t epoch = facts().epoch;
+  constexpr std::uint64_t kNotBounded = ~std::uint64_t{0};
+  rpc::Outcome outcome = co_await channel.call(compound.release(kNotBounded, deadline));
+  compound.restore(std::move(outcome.message));
+  sends += outcome.sends;
+  auto reply = reply_of(channel, compound, outcome);
+  judge(compound, turns, reply, outcome.sends);
+  if (!reply && outcome.sends != 0 && !compound.owned().empty()) in_doubt_ = true;
+  if (reply) reply->set_epoch(epoch);
+  co_return reply;
+}
+
+/// What became of the seqids.
+void Sessionless::judge(const Compound& compound, const Turns& turns, const Result<CompoundReply>& reply,
+                        std::uint32_t sends) {
+  for (const OwnedOperation& one : compound.owned()) {
+    const Turn& turn = one.whose == OwnedOperation::Whose::lock_owner ? turns.lock : turns.open;
+    if (one.seqid_at == 0 || turn == nullptr) continue;
+    if (!reply && sends != 0) {
+      turn->doubt();
+    } else if (!reply || one.index >= reply->executed()) {
+      turn->unsent();
+    } else {
+      const bool last = one.index + 1 == reply->executed();
+      turn->answered(last ? reply->status() : NFS4_OK, one.generation_at != 0);
+    }
+  }
+}
+
+/// What a Reply says of the client id, which the request named or did not. True: it is had anew now, or has been since
+/// the request was sent.
+bool Sessionless::heed(const CompoundReply& reply, bool named) {
+  switch (reply.status()) {
+    case NFS4ERR_STALE_CLIENTID:
+      if (reply.epoch() == facts().epoch) start_recovery("the server has restarted");
+      return true;
+    case NFS4ERR_EXPIRED:
+      if (!named) return false;
+      if (reply.epoch() == facts().epoch) start_recovery("the lease has expired");
+      return true;
+    case NFS4ERR_CB_PATH_DOWN:
+      if (!ending()) beside_.spawn(renew_callback());
+      return false;
+    default:
+      return false;
+  }
+}
+
+async::Task<void> Sessionless::renew_callback() {
+  (void)co_await registration_.set_client(default_deadline());
+}
+
+// ---- owners ----
+
+async::Task<Status> Sessionless::settle(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file, Caller caller) {
+  const bool unconfirmed = (ok.rflags & OPEN4_RESULT_CONFIRM) != 0;
+  if (!unconfirmed || !reply.turn()) {
+    reply.let_go();
+    co_return Status();
+  }
+  const Turns turns{std::static_pointer_cast<Owners::Turn>(reply.turn()), nullptr};
+  reply.let_go();
+  const async::TimePoint deadline = default_deadline();
+  async::Backoff delay(kFirstDelay, kMostDelay);
+  Compound compound = begin_on(file, "OPEN_CONFIRM", caller);
+  compound.add<op::OPEN_CONFIRM>({ok.stateid, 0});
+  for (int seqids = 0;;) {
+    std::uint32_t sends = 0;
+    auto confirmed = co_await transmit(route(), compound, deadline, turns, sends);
+    if (!confirmed) co_return confirmed.error();
+    if (turns.try_again() && ++seqids < kMostSeqids) continue;
+    if (confirmed->status() == NFS4ERR_DELAY && loop().now() + delay.next() < deadline) {
+      co_await loop().sleep_for(delay.take());
+      continue;
+    }
+    channel_.give_back(compound.take_message());
+    OPEN_CONFIRM4res res;
+    if (confirmed->take<op::PUTFH>() && confirmed->take<op::OPEN_CONFIRM>(res)) {
+      ok.stateid = res.get<NFS4_OK>()->open_stateid;
+      co_return Status();
+    }
+    // What was opened is gone already: whoever uses it finds out, and has it again.
+    const nfsstat4 status = confirmed->failed_status();
+    (void)heed(*confirmed, false);
+    if (is_lost_state(status)) co_return Status();
+    co_return error_of(*confirmed, "OPEN_CONFIRM", channel_.server());
+  }
+}
+
+Compound Sessionless::renewal() {
+  Compound compound = begin("RENEW", nullptr);
+  compound.add<op::RENEW>({facts().client_id});
+  return compound;
+}
+
+void Sessionless::forget_lock_owner(std::uint64_t unique) {
+  owners_.forget(OwnedOperation::Whose::lock_owner, unique);
+}
+
+// ---- recovery ----
+
+void Sessionless::start_recovery(const char* why, bool /*works*/) {
+  if (recovering_ || phase_ != Phase::open) return;
+  recovering_ = true;
+  registration_.lost();
+  ++counters_.recoveries;
+  notice(channel_.server() + ": " + why + ", recovering");
+  beside_.spawn(recover());
+}
+
+async::Task<bool> Sessionless::ready(async::TimePoint deadline) {
+  return async::until(recovered_, deadline, [this] { return !recovering_; });
+}
+
+async::Task<void> Sessionless::recover() {
+  async::Backoff delay(100ms, 5s);
+  for (;;) {
+    const auto done = co_await recover_once(loop().now() + options_.timeout);
+    if (done) break;
+    last_error_ = done.error();
+    co_await loop().sleep_for(delay.take());
+  }
+  last_error_.reset();
+  recovering_ = false;
+  notice(channel_.server() + ": recovered");
+  recovered_.notify_all();
+}
+
+async::Task<Status> Sessionless::recover_once(async::TimePoint deadline) {
+  const Lease::Sent sent = lease_.now();
+  if (auto done = co_await registration_.set_client(deadline); !done) co_return done;
+  lease_.renewed(sent);
+  if (auto done = co_await state_.open_recovery.reclaim_all(deadline); !done) co_return done;
+  // Another server program may have come up. One that does not say keeps what it had.
+  (void)co_await registration_.fetch_limits(deadline);
+  lease_.arm();
+  co_return Status();
+}
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,109 @@
+// Calls of NFSv4.0 (RFC 7530), which has no sessions: owners, the client id and its lease, recovery.
+//
+// A call, from top to bottom:
+//   ready (no recovery under way) → a place among those under way → the turns of its owners (owners.h), client id and
+//   seqids filled in → the Channel with the least to do → what became of the seqids → a client id that the server has
+//   forgotten is had again, and the call made again → DELAY and GRACE are waited for → the caller.
+//
+// A request is sent again over its channel's next connection with the xid that it had. A server that remembers it
+// answers as it did; one that has forgotten executes it a second time. For what belongs to an owner that is found out by
+// its seqid; what makes, removes or replaces names, and is told that there is nothing to do, ends with
+// ErrorKind::unknown_outcome, and its caller looks (nfs4/outcome.cpp).
+//
+// After an OPEN the owner's turn stays with the Reply until settle(), which confirms the owner where the server wants
+// that (OPEN_CONFIRM) before anybody else asks in its name.
+//
+// Recovery is one task at a time: SETCLIENTID, then every registered open and its locks are reclaimed. Calls wait for it
+// up to their own deadlines, also those that were told that their stateid is stale: they find another one then.
+//
+// Confined to the thread that runs the loop.
+#pragma once
+
+#include <vector>
+
+#include "async/event.h"
+#include "nfs4/lease_holder.h"
+#include "nfs4/v40/callbacks.h"
+#include "nfs4/v40/owners.h"
+#include "nfs4/v40/registration.h"
+
+namespace nfsrdma::nfs4 {
+
+class Sessionless final : public LeaseHolder {
+ public:
+  /// `channels`: one at least; the first is connected. They outlive this.
+  Sessionless(std::vector<rpc::Channel*> channels, SessionOptions options, NoticeSink notices);
+  ~Sessionless() override;
+
+  async::Task<Status> open(async::TimePoint deadline) override;
+  /// The server forgets an idle client by itself; what it may still have of ours is dropped.
+  async::Task<Status> close(async::TimePoint deadline) override;
+
+  using Calls::call;
+  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override;
+  async::Task<Status> settle(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file, Caller caller) override;
+  Compound renewal() override;
+  void forget_lock_owner(std::uint64_t unique) override;
+
+  [[nodiscard]] bool has_sessions() const override { return false; }
+  [[nodiscard]] const SessionFacts& facts() const override { return registration_.facts(); }
+  [[nodiscard]] engine::ServerHoldings holdings() const override;
+  [[nodiscard]] std::size_t connections() const;
+  /// A Call of the server's that has come to where SessionOptions::callback says. False: it is none.
+  [[nodiscard]] bool answer_callback(xdr::ConstBytes call, xdr::Message& reply) {
+    return callbacks_.answer(call, reply);
+  }
+
+ private:
+  [[nodiscard]] bool recovering() const override { return recovering_; }
+  using Calls::start_recovery;
+  void start_recovery(const char* why, bool works) override;
+  async::Task<bool> ready(async::TimePoint deadline) override;
+  async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline) override;
+  Compound begin_alone(const char* what) override { return begin(what, nullptr); }
+  async::Task<Result<CompoundReply>> call_over(rpc::Channel& channel, Compound& compound,
+                                               async::TimePoint deadline) override;
+
+  using Turn = std::shared_ptr<Owners::Turn>;
+  struct Turns {
+    Turn open, lock;
+    [[nodiscard]] bool try_again() const {
+      return (open && open->try_again()) || (lock && lock->try_again());
+    }
+  };
+  /// How one try of a call ended, beside its Reply.
+  struct Attempt {
+    bool too_late = false;     ///< a recovery began before it was sent
+    bool other_seqid = false;  ///< it is to be sent again with another seqid
+    std::uint32_t sends = 0;
+  };
+  class Place;
+
+  async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
+                                               Attempt& attempt, bool for_recovery);
+  async::Task<Result<CompoundReply>> transmit(rpc::Channel& channel, Compound& compound,
+                                              async::TimePoint deadline, const Turns& turns,
+                                              std::uint32_t& sends);
+  async::Task<Status> take_turns(const Compound& compound, async::TimePoint deadline, Turns& turns);
+  void fill_in(Compound& compound, const Turns& turns);
+  static void judge(const Compound& compound, const Turns& turns, const Result<CompoundReply>& reply,
+                    std::uint32_t sends);
+  bool heed(const CompoundReply& reply, bool named);
+  [[nodiscard]] rpc::Channel& route() const;
+  async::Task<void> recover();
+  async::Task<Status> recover_once(async::TimePoint deadline);
+  async::Task<void> renew_callback();
+
+  const std::vector<rpc::Channel*> channels_;
+  Owners owners_;
+  Registration registration_;
+  Callbacks callbacks_;
+  std::uint32_t under_way_ = 0;
+  async::Event place_;  // one of them has ended
+  bool recovering_ = false;
+  bool in_doubt_ = false;  // the server may have state of ours that nobody here knows of
+  std::optional<Error> last_error_;
+  async::Event recovered_;
+};
+
+}  // namespace nfsrdma::nfs4

@@ -1,0 +1,113 @@
+// A lock service on the test's loop, for the tests of NFSv3's locks: what several clients hold, a server that
+// restarts and forgets it, its grace period, and answers that get lost.
+#pragma once
+
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/lock_manager.h"
+#include "locking/held_locks.h"
+
+namespace nfsrdma::testing {
+
+/// What the server knows; shared by the clients' ModelLocks.
+struct LockTable {
+  struct Key {
+    std::string file;
+    int client = 0;
+    std::uint64_t owner = 0;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  std::map<Key, locking::HeldLocks> held;
+  std::uint32_t state = 1;
+  bool grace = false;
+  bool tells_state = true;
+
+  void restart() {
+    held.clear();
+    state += 2;
+    grace = true;
+  }
+  [[nodiscard]] std::size_t count() const {
+    std::size_t out = 0;
+    for (const auto& [key, locks] : held) out += locks.list().size();
+    return out;
+  }
+};
+
+class ModelLocks final : public engine::LockManager {
+ public:
+  ModelLocks(async::Loop& loop, LockTable& table, int client) : loop_(loop), table_(table), client_(client) {}
+
+  int lose_answers = 0;            ///< of so many questions that were carried out
+  int asked = 0;                   ///< for locks
+  async::Clock::duration delay{};  ///< of each answer
+
+  async::Task<Result<std::optional<LockHolder>>> test(Question question,
+                                                      async::TimePoint /*until*/) override {
+    co_return in_the_way(question);
+  }
+  async::Task<Result<Verdict>> lock(Question question, async::TimePoint /*until*/) override {
+    ++asked;
+    const Verdict verdict = judge(question);
+    co_await loop_.sleep_for(delay);
+    if (lose_answers > 0) {
+      --lose_answers;
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "LOCK", "model", "the answer was lost");
+    }
+    co_return verdict;
+  }
+  async::Task<Result<Verdict>> unlock(Question question, async::TimePoint /*until*/) override {
+    if (table_.grace) co_return Verdict::grace;
+    const auto found = table_.held.find(key(question));
+    if (found != table_.held.end()) found->second.unlock(question.lock.range);
+    co_return Verdict::granted;
+  }
+  async::Task<Result<std::uint32_t>> server_state(async::TimePoint /*until*/) override {
+    if (table_.tells_state) co_return table_.state;
+    co_return Error(ErrorKind::server, EOPNOTSUPP, "SM_STAT", "model", "it does not tell");
+  }
+  std::string how() const override { return "model"; }
+
+ private:
+  [[nodiscard]] LockTable::Key key(const Question& question) const {
+    LockTable::Key out;
+    out.file = question.file.chars();
+    out.client = client_;
+    out.owner = question.lock.owner;
+    return out;
+  }
+  [[nodiscard]] std::optional<LockHolder> in_the_way(const Question& question) const {
+    const LockTable::Key own = key(question);
+    const LockRange& range = question.lock.range;
+    for (const auto& [other, locks] : table_.held) {
+      if (other.file != own.file || other == own) continue;
+      for (const locking::HeldLock& one : locks.list()) {
+        const bool apart = one.range.end() <= range.offset || range.end() <= one.range.offset;
+        if (apart || (!one.write && !question.lock.write)) continue;
+        LockHolder out;
+        out.range = one.range;
+        out.write = one.write;
+        out.ours = other.client == client_;
+        out.owner = out.ours ? other.owner : 0;
+        return out;
+      }
+    }
+    return std::nullopt;
+  }
+  Verdict judge(const Question& question) {
+    if (table_.grace != question.reclaim) return Verdict::grace;
+    if (in_the_way(question)) return Verdict::denied;
+    table_.held[key(question)].lock(question.lock.range, question.lock.write);
+    return Verdict::granted;
+  }
+
+  async::Loop& loop_;
+  LockTable& table_;
+  const int client_;
+};
+
+}  // namespace nfsrdma::testing

@@ -1,0 +1,255 @@
+// Locks on NFSv3 files, against a lock service on the simulated loop, and its wire against one on this machine.
+#include <doctest/doctest.h>
+
+#include <cerrno>
+
+#include "aux/lockd.h"
+#include "nfs3/locks.h"
+#include "support/model_locks.h"
+#include "support/rpc_program.h"
+#include "support/v3_fixture.h"
+
+namespace nfsrdma::nfs3 {
+namespace {
+
+using namespace testing;
+
+constexpr engine::Engine::Creation kNewFile{.mode = 0640, .exclusive = false, .truncate = false};
+
+LockRequest request(std::uint64_t owner, bool write, std::uint64_t offset, std::uint64_t length) {
+  LockRequest out;
+  out.owner = owner;
+  out.write = write;
+  out.range = {offset, length};
+  return out;
+}
+
+/// Two engines on one server, each with its locks.
+struct LockScene {
+  Scene3 s;
+  LockTable table;
+  ModelLocks service{s.loop, table, 1}, others_service{s.loop, table, 2};
+  Nfs3Engine engine{s.calls, s.roots, &service};
+  Nfs3Engine other{s.calls, s.roots, &others_service};
+  engine::Opened file = open(engine);
+  engine::Opened others = open(other);
+
+  engine::Opened open(Nfs3Engine& by) {
+    return s.get(by.open_at(s.who, s.root, "f", engine::Access::both, kNewFile));
+  }
+  bool locks(const engine::Opened& by, const LockRequest& what) {
+    auto holder = s.run(by.file->lock(what), std::chrono::minutes(3));
+    REQUIRE(ok(holder));
+    return !*holder;
+  }
+  int lock_error(const engine::Opened& by, const LockRequest& what) {
+    auto holder = s.run(by.file->lock(what), std::chrono::minutes(3));
+    return holder ? 0 : holder.error().errno_value();
+  }
+};
+
+struct Waiting {
+  std::shared_ptr<locking::LockWait> wait;
+  std::shared_ptr<std::optional<Status>> done = std::make_shared<std::optional<Status>>();
+};
+async::Task<void> keep(async::Task<Status> task, std::shared_ptr<std::optional<Status>> into) {
+  auto done = co_await std::move(task);
+  into->emplace(std::move(done));
+}
+Waiting wait_for(LockScene& scene, const engine::Opened& by, const LockRequest& what) {
+  Waiting out;
+  out.wait = std::make_shared<locking::LockWait>(scene.s.loop);
+  scene.s.loop.spawn(keep(by.file->wait_for_lock(what, out.wait), out.done));
+  scene.s.loop.end_turn();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("v3 locks: they exclude others, and are tested, split and unlocked") {
+  LockScene l;
+  CHECK(l.locks(l.file, request(7, true, 10, 10)));
+  CHECK_FALSE(l.locks(l.others, request(7, false, 15, 1)));
+  const auto holder = l.s.get(l.others.file->test_lock(request(7, false, 0, 100)));
+  REQUIRE(holder);
+  CHECK(holder->range == LockRange{10, 10});
+  CHECK(holder->write);
+  CHECK(l.file.file->knows_owner(7));
+  CHECK_FALSE(l.file.file->knows_owner(8));
+  REQUIRE(ok(l.s.run(l.file.file->unlock(7, {14, 2}))));
+  CHECK(l.engine.holdings().locks == 2);
+  CHECK(l.locks(l.others, request(7, true, 14, 2)));
+  REQUIRE(ok(l.s.run(l.file.file->release_locks(7))));
+  CHECK_FALSE(l.file.file->knows_owner(7));
+  CHECK(l.table.count() == 1);
+}
+
+TEST_CASE("v3 locks: a file that is closed, or dropped, leaves none") {
+  LockScene l;
+  CHECK(l.locks(l.file, request(7, true, 0, LockRange::kToTheEnd)));
+  CHECK(l.locks(l.others, request(8, false, 0, 1)) == false);
+  SUBCASE("closed") {
+    REQUIRE(ok(l.s.run(l.engine.close(l.file.file))));
+  }
+  SUBCASE("dropped") {
+    l.file.file.reset();
+    l.s.loop.end_turn();
+    l.s.pass(1s);
+  }
+  CHECK(l.table.count() == 0);
+}
+
+TEST_CASE("v3 locks: whoever waits gets it when it is free, or is cancelled and leaves nothing") {
+  LockScene l;
+  CHECK(l.locks(l.others, request(1, true, 0, 10)));
+  auto waiting = wait_for(l, l.file, request(2, true, 5, 1));
+  l.s.pass(10s);
+  CHECK_FALSE(waiting.done->has_value());
+  CHECK(l.service.asked < 20);
+  SUBCASE("free") {
+    REQUIRE(ok(l.s.run(l.others.file->release_locks(1))));
+    l.s.pass(3s);
+    REQUIRE(waiting.done->has_value());
+    CHECK(ok(**waiting.done));
+    CHECK(l.table.count() == 1);
+  }
+  SUBCASE("cancelled") {
+    waiting.wait->cancel();
+    l.s.pass(1s);
+    REQUIRE(waiting.done->has_value());
+    CHECK((*waiting.done)->error().errno_value() == EINTR);
+    CHECK_FALSE(l.file.file->knows_owner(2));
+  }
+  SUBCASE("cancelled while it is granted") {
+    l.service.delay = 500ms;
+    REQUIRE(ok(l.s.run(l.others.file->release_locks(1))));
+    while (l.table.count() == 0) l.s.pass(10ms);
+    waiting.wait->cancel();
+    l.s.pass(2s);
+    CHECK(l.table.count() == 0);
+  }
+}
+
+TEST_CASE("v3 locks: one whose answer was lost is unlocked again") {
+  LockScene l;
+  l.service.lose_answers = 1;
+  CHECK(l.lock_error(l.file, request(7, true, 0, 10)) == ETIMEDOUT);
+  l.s.pass(1s);
+  CHECK(l.table.count() == 0);
+}
+
+TEST_CASE("v3 locks: those of before a restart of the server are claimed again") {
+  LockScene l;
+  CHECK(l.locks(l.file, request(7, true, 0, 10)));
+  CHECK(l.locks(l.file, request(8, false, 20, 10)));
+  l.table.restart();
+  SUBCASE("since the server's state number is another") {
+    l.s.pass(20s);
+  }
+  SUBCASE("since the server is in its grace period") {
+    l.table.tells_state = false;
+    auto waiting = wait_for(l, l.file, request(7, true, 50, 10));
+    l.s.pass(5s);
+    CHECK(l.table.count() == 2);
+    l.table.grace = false;
+    l.s.pass(10s);
+    REQUIRE(waiting.done->has_value());
+    CHECK(ok(**waiting.done));
+  }
+  CHECK(l.table.count() >= 2);
+  l.table.grace = false;
+  CHECK_FALSE(l.locks(l.others, request(1, true, 5, 1)));
+}
+
+TEST_CASE("S11 v3 locks: what cannot be had again is lost, and said until it is released") {
+  LockScene l;
+  REQUIRE(ok(l.s.write(l.file, "text")));
+  CHECK(l.locks(l.file, request(7, true, 0, 10)));
+  l.table.restart();
+  l.table.grace = false;
+  CHECK(l.locks(l.others, request(1, true, 5, 1)));
+  l.s.pass(20s);
+  std::array<std::byte, 4> memory{};
+  CHECK(l.s.error(l.file.file->read(memory, 0)) == EIO);
+  CHECK(l.lock_error(l.file, request(7, true, 20, 1)) == EIO);
+  REQUIRE(ok(l.s.run(l.file.file->release_locks(7))));
+  CHECK(l.s.read(l.file, 4) == "text");
+}
+
+TEST_CASE("v3 locks: a file that is not open for it, and no lock service") {
+  LockScene l;
+  const auto reading = l.s.get(l.engine.open_at(l.s.who, l.s.root, "f", engine::Access::read, std::nullopt));
+  CHECK(l.lock_error(reading, request(1, true, 0, 1)) == EBADF);
+  const auto without = l.s.open("f", kNewFile);
+  CHECK(l.lock_error(without, request(1, true, 0, 1)) == ENOLCK);
+  CHECK_FALSE(without.file->knows_owner(1));
+}
+
+TEST_CASE("U5 NLM 4 over TCP: what the arguments say, and what the answers mean") {
+  RpcPrograms programs;
+  async::Loop loop;
+  std::vector<aux::nlm4_lockargs> asked;
+  aux::nlm4_stats answer = aux::NLM4_GRANTED;
+  programs.serve<aux::NLM4_LOCK>([&](const aux::nlm4_lockargs& args) {
+    asked.push_back(args);
+    aux::nlm4_res res;
+    // A server that looks names up.
+    const bool refuses = answer == aux::NLM4_DENIED_NOLOCKS && args.alock.caller_name.value == "host";
+    res.stat = refuses ? aux::NLM4_GRANTED : answer;
+    return res;
+  });
+  programs.serve<aux::NLM4_UNLOCK>([](const aux::nlm4_unlockargs&) { return aux::nlm4_res(); });
+  programs.serve<aux::NLM4_TEST>([&](const aux::nlm4_testargs& args) {
+    aux::nlm4_testres res;
+    auto& holder = res.stat.emplace<aux::NLM4_DENIED>();
+    holder.exclusive = true;
+    holder.svid = asked.empty() ? 1 : asked.front().alock.svid;
+    holder.l_offset = args.alock.l_offset;
+    return res;
+  });
+  programs.serve<aux::SM_STAT>([](const aux::sm_name&) { return aux::sm_stat_res{0, 17}; });
+  aux::LockdOptions options;
+  options.server = "server";
+  options.addresses = {programs.address()};
+  options.port = options.nsm_port = programs.port();
+  options.host = "host";
+  aux::Lockd lockd(loop, options);
+  LockManager::Question question;
+  question.file.length = 3;
+  question.lock = request(5, true, 10, LockRange::kToTheEnd);
+  const auto lock = [&] { return loop.run(lockd.lock(question, loop.now() + 5s)); };
+
+  auto verdict = lock();
+  REQUIRE(ok(verdict));
+  CHECK(*verdict == LockManager::Verdict::granted);
+  const auto& args = asked.front();
+  CHECK(args.alock.caller_name.value.starts_with("host-nfs-"));
+  CHECK(args.alock.fh.value.size() == 3);
+  CHECK(args.alock.svid >= 0x40000000);
+  CHECK(args.alock.l_offset == 10);
+  CHECK(args.alock.l_len == 0);
+  CHECK(args.exclusive);
+  CHECK_FALSE(args.block);
+
+  auto holder = loop.run(lockd.test(question, loop.now() + 5s));
+  REQUIRE(ok(holder));
+  REQUIRE(*holder);
+  CHECK((*holder)->ours);
+  CHECK((*holder)->owner == 5);
+  CHECK((*holder)->range == LockRange{10, LockRange::kToTheEnd});
+  CHECK(*loop.run(lockd.unlock(question, loop.now() + 5s)) == LockManager::Verdict::granted);
+  CHECK(*loop.run(lockd.server_state(loop.now() + 5s)) == 17);
+
+  answer = aux::NLM4_DENIED;
+  CHECK(*lock() == LockManager::Verdict::denied);
+  answer = aux::NLM4_DENIED_GRACE_PERIOD;
+  CHECK(*lock() == LockManager::Verdict::grace);
+  answer = aux::NLM4_STALE_FH;
+  CHECK(lock().error().errno_value() == ESTALE);
+  answer = aux::NLM4_DENIED_NOLOCKS;
+  CHECK(*lock() == LockManager::Verdict::granted);
+  CHECK(asked.back().alock.caller_name.value == "host");
+  CHECK(programs.calls().front() == "100021.4.2/tcp");
+}
+
+}  // namespace nfsrdma::nfs3

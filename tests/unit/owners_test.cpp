@@ -1,0 +1,157 @@
+// NFSv4.0's owners (nfs4/v40/owners.h): the order of their requests, and what becomes of the count where an answer is
+// lost (RFC 7530 9.1.7).
+#include "nfs4/v40/owners.h"
+
+#include <doctest/doctest.h>
+
+#include "support/virtual_world.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+using namespace std::chrono_literals;
+using Whose = OwnedOperation::Whose;
+
+constexpr std::uint64_t kName = std::uint64_t{1} << 32U;  // of the first epoch
+
+struct Counted {
+  testing::VirtualWorld world;
+  async::Loop loop{world};
+  Owners owners{loop};
+  std::shared_ptr<Owners::Turn> turn;
+
+  async::Task<void> taking(std::uint64_t number, Whose whose) {
+    turn = co_await owners.take(whose, number, loop.now() + 10ms);
+  }
+  Owners::Turn& take(std::uint64_t number = 7, Whose whose = Whose::open_owner) {
+    turn.reset();
+    loop.run(taking(number, whose));
+    REQUIRE(turn);
+    return *turn;
+  }
+  /// The seqid of the owner's next request, which the server answers so.
+  seqid4 request(nfsstat4 status, std::uint64_t epoch = 1) {
+    Owners::Turn& mine = take();
+    const seqid4 seqid = mine.seqid(epoch);
+    mine.answered(status, true);
+    return seqid;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("owners: each request has the seqid behind that of the one before") {
+  Counted m;
+  CHECK(m.request(NFS4_OK) == 1);
+  CHECK(m.request(NFS4_OK) == 2);
+  // These count, too: they were looked at.
+  for (const nfsstat4 status : {NFS4ERR_NOENT, NFS4ERR_DELAY, NFS4ERR_GRACE, NFS4ERR_EXPIRED, NFS4ERR_DENIED})
+    (void)m.request(status);
+  CHECK(m.request(NFS4_OK) == 8);
+  // These do not.
+  for (const nfsstat4 status : {NFS4ERR_STALE_CLIENTID, NFS4ERR_STALE_STATEID, NFS4ERR_BAD_STATEID,
+                                NFS4ERR_BADXDR, NFS4ERR_RESOURCE, NFS4ERR_NOFILEHANDLE, NFS4ERR_MOVED})
+    CHECK(m.request(status) == 9);
+  CHECK(m.take(8).seqid(1) == 1);
+  CHECK(m.take(7, Whose::lock_owner).seqid(1) == 1);
+}
+
+TEST_CASE("owners: one request at a time") {
+  Counted m;
+  Owners::Turn& first = m.take();
+  CHECK(first.seqid(1) == 1);
+  const auto held = m.turn;
+  m.loop.run(m.taking(7, Whose::open_owner));
+  CHECK(m.turn == nullptr);  // not in time
+  m.loop.run(m.taking(8, Whose::open_owner));
+  CHECK(m.turn != nullptr);
+}
+
+TEST_CASE("owners: a request that never left, or was not come to, has used up nothing") {
+  Counted m;
+  CHECK(m.take().seqid(1) == 1);
+  m.turn->unsent();
+  CHECK(m.request(NFS4_OK) == 1);
+}
+
+TEST_CASE("owners: an answer that was lost") {
+  Counted m;
+  CHECK(m.request(NFS4_OK) == 1);
+  SUBCASE("said") {
+    CHECK(m.take().seqid(1) == 2);
+    m.turn->doubt();
+  }
+  SUBCASE("by a task that went") {
+    CHECK(m.take().seqid(1) == 2);
+    m.turn.reset();
+  }
+  SUBCASE("and the server had counted it") {
+    (void)m.take().seqid(1);
+    m.turn.reset();
+    CHECK(m.request(NFS4_OK) == 3);
+    CHECK(m.request(NFS4_OK) == 4);
+  }
+  SUBCASE("and it had not") {
+    (void)m.take().seqid(1);
+    m.turn->doubt();
+    Owners::Turn& next = m.take();
+    CHECK(next.seqid(1) == 3);
+    next.answered(NFS4ERR_BAD_SEQID, false);
+    CHECK(next.try_again());
+    CHECK(next.seqid(1) == 2);
+    CHECK(next.generation() == kName);
+    next.answered(NFS4_OK, false);
+    CHECK_FALSE(next.try_again());
+    CHECK(m.request(NFS4_OK) == 3);
+  }
+  SUBCASE("and the one behind it, too") {
+    (void)m.take().seqid(1);
+    m.turn->doubt();
+    (void)m.take().seqid(1);
+    m.turn->doubt();
+    CHECK(m.take().seqid(1) == 1002);
+    CHECK(m.turn->generation() == kName + 1);
+  }
+}
+
+TEST_CASE("owners: where no seqid fits the owner goes on under another name") {
+  Counted m;
+  CHECK(m.request(NFS4_OK) == 1);
+  Owners::Turn& turn = m.take();
+  CHECK(turn.seqid(1) == 2);
+  SUBCASE("not for what is of the old one") {
+    turn.answered(NFS4ERR_BAD_SEQID, false);
+    CHECK_FALSE(turn.try_again());
+    CHECK(m.take().generation() == kName);
+    return;
+  }
+  turn.answered(NFS4ERR_BAD_SEQID, true);
+  CHECK(turn.try_again());
+  CHECK(turn.generation() == kName + 1);
+  CHECK(turn.seqid(1) == 1003);  // of the old name nothing is taken for its last
+  turn.answered(NFS4_OK, true);
+  CHECK(m.request(NFS4_OK) == 1004);
+  CHECK(m.take().generation() == kName + 1);
+}
+
+TEST_CASE("owners: another client id counts from the beginning, under another name") {
+  Counted m;
+  for (seqid4 seqid = 1; seqid < 4; ++seqid) CHECK(m.request(NFS4_OK, 1) == seqid);
+  (void)m.take().seqid(1);
+  m.turn->doubt();
+  CHECK(m.request(NFS4_OK, 2) == 1);
+  CHECK(m.request(NFS4_OK, 2) == 2);
+  CHECK(m.take().generation() == 2 * kName);
+}
+
+TEST_CASE("owners: one that was forgotten is another one") {
+  Counted m;
+  CHECK(m.request(NFS4_OK) == 1);
+  m.turn.reset();
+  CHECK(m.owners.count() == 1);
+  m.owners.forget(Whose::open_owner, 7);
+  CHECK(m.owners.count() == 0);
+  CHECK(m.request(NFS4_OK) == 1);
+}
+
+}  // namespace nfsrdma::nfs4
