@@ -16,7 +16,6 @@ namespace nfsrdma::aux {
 namespace {
 
 using namespace std::chrono_literals;
-using fabric::iwarp::Socket;
 
 constexpr int kBacklog = 64;
 constexpr int kMostAtOnce = 8;         // that are accepted in one turn
@@ -31,12 +30,12 @@ rpc::Address any_of(const rpc::Address& address) {
   return with_port(out, fabric::port_of(address.storage));
 }
 
-bool bind_to(const Socket& socket, const rpc::Address& address) {
+bool bind_to(const fabric::iwarp::Socket& socket, const rpc::Address& address) {
   return ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) == 0;
 }
 
 /// 0: bound and listening, and `port` says where; else an errno.
-int listen_on(const Socket& socket, const rpc::Address& address, std::uint16_t& port) {
+int listen_on(const fabric::iwarp::Socket& socket, const rpc::Address& address, std::uint16_t& port) {
   const int yes = 1;
   // A port that was given is had again at once after a restart.
   (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);

@@ -8,8 +8,8 @@ namespace nfsrdma::nfs4 {
 
 Calls::~Calls() = default;
 
-async::Task<Status> Calls::settle(CompoundReply& /*reply*/, OPEN4resok& /*ok*/, nfs_fh4 /*file*/,
-                                  Caller /*caller*/) {
+async::Task<Status> Calls::settle_owner(CompoundReply& /*reply*/, OPEN4resok& /*ok*/, nfs_fh4 /*file*/,
+                                        Caller /*caller*/) {
   co_return Status();
 }
 

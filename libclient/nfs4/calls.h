@@ -98,7 +98,7 @@ class Calls {
   /// To be called with the answer to an OPEN in hand, once that is known to be good and before anything else is asked
   /// for the same owner. Where the server wants the owner confirmed it is, and `ok` has the stateid of then.
   /// Nothing where there are sessions.
-  virtual async::Task<Status> settle(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file, Caller caller);
+  virtual async::Task<Status> settle_owner(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file, Caller caller);
   /// The server does not know the lock owner any more (RELEASE_LOCKOWNER).
   virtual void forget_lock_owner(std::uint64_t /*unique*/) {}
 

@@ -48,7 +48,9 @@ struct OwnedOperation {
   std::uint32_t index = 0;  ///< of the operation
   std::size_t seqid_at = 0;
   std::size_t client_at = 0;
-  std::size_t generation_at = 0;  ///< the end of the owner's name (owner_names.h)
+  std::size_t generation_at = 0;  ///< the end of the owner's name (v40/owners.h)
+  /// It has no stateid: EXPIRED is said of the client id.
+  bool of_client_alone = false;
 };
 
 class Compound {
@@ -117,7 +119,7 @@ class Compound {
   [[nodiscard]] const std::optional<std::uint64_t>& open_owner() const { return open_owner_; }
   [[nodiscard]] const std::optional<std::uint64_t>& lock_owner() const { return lock_owner_; }
   [[nodiscard]] const std::vector<OwnedOperation>& owned() const { return owned_; }
-  /// Its Reply keeps the open owner's turn (Calls::settle).
+  /// Its Reply keeps the open owner's turn (Calls::settle_owner).
   [[nodiscard]] bool opens() const { return opens_; }
   /// Renews the lease and does nothing else.
   [[nodiscard]] bool is_renewal() const { return count_ == 1 && (has_sequence() || renews_); }
@@ -161,7 +163,7 @@ class Compound {
       opens_ = true;
       const std::size_t client_at = begin + 12;  // behind seqid, share_access, share_deny
       const std::size_t name_ends = client_at + kClient + kLength + args.owner.owner.value.size();
-      note({open_owner, 0, begin, client_at, name_ends - sizeof(std::uint64_t)});
+      note({open_owner, 0, begin, client_at, name_ends - sizeof(std::uint64_t), true});
     } else if constexpr (is_one_of<Op, CLOSE>) {
       note({open_owner, 0, begin, 0, 0});
     } else if constexpr (is_one_of<Op, OPEN_DOWNGRADE, OPEN_CONFIRM>) {
@@ -178,12 +180,12 @@ class Compound {
     } else if constexpr (is_one_of<Op, LOCKU>) {
       note({lock_owner, 0, begin + 4, 0, 0});
     } else if constexpr (is_one_of<Op, LOCKT>) {
-      note({nobody, 0, 0, begin + 20, 0});
+      note({nobody, 0, 0, begin + 20, 0, true});
     } else if constexpr (is_one_of<Op, RELEASE_LOCKOWNER>) {
-      note({lock_owner, 0, 0, begin, end - sizeof(std::uint64_t)});
+      note({lock_owner, 0, 0, begin, end - sizeof(std::uint64_t), true});
     } else if constexpr (is_one_of<Op, RENEW>) {
       renews_ = true;
-      note({nobody, 0, 0, begin, 0});
+      note({nobody, 0, 0, begin, 0, true});
     }
   }
   template <class Op>
@@ -234,7 +236,7 @@ class CompoundReply {
   /// Session::epoch() when the call was sent: state that it brings belongs to the client id of then.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
   void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
-  /// What is kept for as long as the Reply of an OPEN is in hand: the turn of its owner (Calls::settle).
+  /// What is kept for as long as the Reply of an OPEN is in hand: the turn of its owner (Calls::settle_owner).
   void keep_turn(std::shared_ptr<void> turn) { turn_ = std::move(turn); }
   [[nodiscard]] const std::shared_ptr<void>& turn() const { return turn_; }
   void let_go() { turn_.reset(); }

@@ -263,7 +263,7 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   out.object.handle = handle.get<NFS4_OK>()->object;
   if (needs_place) {
     what.place = Place{parent.get<NFS4_OK>()->object, what.claim.get<CLAIM_NULL>()->value};
-    auto settled = co_await session_.settle(*reply, ok, out.object.handle, what.caller);
+    auto settled = co_await session_.settle_owner(*reply, ok, out.object.handle, what.caller);
     if (!settled) co_return settled.error();
   }
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
@@ -397,7 +397,7 @@ async::Task<Result<OpenResult>> OpenTable::open_found(Opening what, nfs_fh4 hand
   OPEN4resok& ok = *res.get<NFS4_OK>();
   OpenResult out;
   out.object.handle = found.get<NFS4_OK>()->object;
-  auto settled = co_await session_.settle(*reply, ok, out.object.handle, what.caller);
+  auto settled = co_await session_.settle_owner(*reply, ok, out.object.handle, what.caller);
   if (!settled) co_return settled.error();
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
   // It was opened all the same, and is closed with `out`.

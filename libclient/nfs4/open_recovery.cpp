@@ -93,7 +93,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   OPEN4resok& ok = *res.get<NFS4_OK>();
   const nfs_fh4 file = by_name ? found.get<NFS4_OK>()->object : open->file;
   if (!calls.has_sessions()) {
-    auto settled = co_await calls.settle(*reply, ok, file, open->caller);
+    auto settled = co_await calls.settle_owner(*reply, ok, file, open->caller);
     if (!settled) co_return settled;
   }
   if (file != open->file) {

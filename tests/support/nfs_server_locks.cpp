@@ -114,7 +114,7 @@ nfsstat4 ServerState::check_lock(const stateid4& given, Execution& at, std::uint
   if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
   number = number_of(stateid);
   const auto found = locks.find(number);
-  if (found == locks.end()) return NFS4ERR_BAD_STATEID;
+  if (found == locks.end()) return expired_.contains(number) ? NFS4ERR_EXPIRED : NFS4ERR_BAD_STATEID;
   const LockOwnerState& one = found->second;
   return check_known(stateid, one.seqid, one.client, one.inode, one.revoked, at);
 }

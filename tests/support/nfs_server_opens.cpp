@@ -52,6 +52,7 @@ struct ServerState::Opening {
 nfsstat4 ServerState::resolve(const stateid4& given, Execution& at, stateid4& stateid) {
   stateid = given;
   if (!is_zero(given) || given.seqid == 0) return NFS4_OK;
+  if (at.minor == 0) return NFS4ERR_BAD_STATEID;
   if (given.seqid != 1 || !at.current_stateid) return NFS4ERR_BAD_STATEID;
   stateid = *at.current_stateid;
   return NFS4_OK;
@@ -71,7 +72,10 @@ nfsstat4 ServerState::check_known(const stateid4& stateid, std::uint32_t seqid, 
     return NFS4ERR_BAD_STATEID;
   }
   if (at.minor == 0) clients.at(owner).renewed = now_();
-  if (stateid.seqid == 0 && at.minor == 0) problem("a stateid without a seqid in NFSv4.0");
+  if (stateid.seqid == 0 && at.minor == 0) {
+    problem("a stateid without a seqid in NFSv4.0");
+    return NFS4ERR_BAD_STATEID;
+  }
   if (stateid.seqid == 0) return NFS4_OK;
   if (is_older_seqid(stateid.seqid, seqid)) return NFS4ERR_OLD_STATEID;
   if (stateid.seqid == seqid) return NFS4_OK;
@@ -87,7 +91,7 @@ nfsstat4 ServerState::check_open(const stateid4& given, Execution& at, std::uint
   number = number_of(stateid);
   if (number >= next_id) problem("a stateid that nobody gave");
   const auto found = opens.find(number);
-  if (found == opens.end()) return NFS4ERR_BAD_STATEID;
+  if (found == opens.end()) return expired_.contains(number) ? NFS4ERR_EXPIRED : NFS4ERR_BAD_STATEID;
   const OpenState& one = found->second;
   if (one.unconfirmed) {
     problem("a stateid is used that was not confirmed");

@@ -109,7 +109,15 @@ void ServerState::end_courtesy(clientid4 client) {
 void ServerState::expire(clientid4 id, bool purges) {
   lost_state.insert(clients.at(id).owner);
   // Nobody of NFSv4.0 could free what is revoked.
-  if (purges || clients.at(id).v40) {
+  const bool v40 = clients.at(id).v40;
+  const auto note_expired = [&](const auto& states) {
+    for (const auto& [number, one] : states) {
+      if (v40 && one.client == id) expired_.insert(number);
+    }
+  };
+  note_expired(opens);
+  note_expired(locks);
+  if (purges || v40) {
     discard_client(id);
   } else {
     revoke_all(id, Revoked::expired);
@@ -149,6 +157,7 @@ void ServerState::restart(Instant::duration grace) {
   recent_.clear();
   sequences_.clear();
   closed_.clear();
+  expired_.clear();
   for (const auto& [number, one] : opens) doomed_.insert(one.inode);
   opens.clear();
   delegations.clear();

@@ -536,6 +536,7 @@ class ServerState {
   std::set<unsigned> ended_;                     // connections
   std::deque<Recent> recent_;                    // calls of NFSv3 and 4.0, the oldest first
   std::map<OwnerKey, OwnerSequence> sequences_;  // of NFSv4.0
+  std::set<std::uint64_t> expired_;              // of NFSv4.0: numbers in stateids whose lease has ended
   std::map<std::uint64_t, OwnerKey> closed_;     // opens of NFSv4.0, by the number in their stateid
   std::set<Octets> recorded_;                    // on stable storage: owners that may have state
   std::set<Octets> may_reclaim_;                 // in this grace period

@@ -212,15 +212,25 @@ std::vector<CountedRequest> ServerState::counted(const LOCKU4args& args) {
   return {{{lock->second.client, true, lock->second.owner}, args.seqid}};
 }
 
+/// A LOCK that begins a lock owner's state counts with two: it comes again where it does for both.
 const OwnerSequence* ServerState::check_sequence(const std::vector<CountedRequest>& requests, nfs_opnum4 op,
                                                  nfsstat4& status) {
+  const OwnerSequence* last = nullptr;
+  std::size_t next = 0, again = 0;
   for (const CountedRequest& request : requests) {
     const auto found = sequences_.find(request.owner);
-    if (found == sequences_.end() || request.seqid == found->second.last + 1) continue;
-    if (request.seqid == found->second.last && found->second.op == op) return &found->second;
-    if (request.seqid == found->second.last) problem("a seqid is used again for another operation");
-    status = NFS4ERR_BAD_SEQID;
+    if (found == sequences_.end() || request.seqid == found->second.last + 1) {
+      ++next;
+    } else if (request.seqid == found->second.last && found->second.op == op) {
+      ++again;
+      last = &found->second;
+    } else if (request.seqid == found->second.last) {
+      problem("a seqid is used again for another operation");
+    }
   }
+  if (next == requests.size()) return nullptr;
+  if (again == requests.size()) return last;
+  status = NFS4ERR_BAD_SEQID;
   return nullptr;
 }
 
@@ -232,7 +242,7 @@ void ServerState::count(const std::vector<CountedRequest>& requests, const Owner
     const bool confirmed = one.confirmed;
     one = now;
     one.last = request.seqid;
-    one.confirmed = confirmed || now.op == OP_OPEN_CONFIRM;
+    one.confirmed = confirmed || (now.op == OP_OPEN_CONFIRM && now.status == NFS4_OK);
   }
 }
 

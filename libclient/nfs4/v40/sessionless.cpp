@@ -18,9 +18,11 @@ constexpr int kQuickTries = 4;
 /// Two of them are what a doubt takes (owners.h), and one more with another name.
 constexpr int kMostSeqids = 4;
 
-/// Whether the server was asked about the client id itself, and not only about a stateid.
-bool names_client(const Compound& compound) {
-  return std::ranges::any_of(compound.owned(), [](const OwnedOperation& one) { return one.client_at != 0; });
+/// Whether EXPIRED is said of the client id itself: the operation that ended with it has no stateid.
+bool is_of_client(const Compound& compound, const CompoundReply& reply) {
+  return std::ranges::any_of(compound.owned(), [&](const OwnedOperation& one) {
+    return one.of_client_alone && one.index + 1 == reply.executed();
+  });
 }
 
 /// Whether what the server says of a request that was sent twice is what it would say of one that it has done: EXIST of
@@ -130,7 +132,7 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
     // The stateid may be one of before a restart that is known already. Who was told that it is stale finds another
     // one when it is over.
     if (status == NFS4ERR_STALE_STATEID) (void)co_await call(renewal(), deadline);
-    if (!again && heed(*reply, names_client(compound))) {
+    if (!again && heed(*reply, is_of_client(compound, *reply))) {
       again = true;
       pause = ++tries > kQuickTries;
     }
@@ -165,7 +167,7 @@ async::Task<Result<CompoundReply>> Sessionless::call_in_recovery(Compound compou
     }
     channel_.give_back(compound.take_message());
     const bool forgotten = status == NFS4ERR_STALE_CLIENTID || status == NFS4ERR_STALE_STATEID ||
-                           (status == NFS4ERR_EXPIRED && names_client(compound));
+                           (status == NFS4ERR_EXPIRED && is_of_client(compound, *reply));
     if (!forgotten) co_return reply;
     // Once more: all of it begins anew.
     registration_.lost();
@@ -292,7 +294,8 @@ async::Task<void> Sessionless::renew_callback() {
 
 // ---- owners ----
 
-async::Task<Status> Sessionless::settle(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file, Caller caller) {
+async::Task<Status> Sessionless::settle_owner(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file,
+                                              Caller caller) {
   const bool unconfirmed = (ok.rflags & OPEN4_RESULT_CONFIRM) != 0;
   if (!unconfirmed || !reply.turn()) {
     reply.let_go();

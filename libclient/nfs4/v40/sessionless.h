@@ -10,7 +10,7 @@
 // its seqid; what makes, removes or replaces names, and is told that there is nothing to do, ends with
 // ErrorKind::unknown_outcome, and its caller looks (nfs4/outcome.cpp).
 //
-// After an OPEN the owner's turn stays with the Reply until settle(), which confirms the owner where the server wants
+// After an OPEN the owner's turn stays with the Reply until settle_owner(), which confirms the owner where the server wants
 // that (OPEN_CONFIRM) before anybody else asks in its name.
 //
 // Recovery is one task at a time: SETCLIENTID, then every registered open and its locks are reclaimed. Calls wait for it
@@ -41,7 +41,8 @@ class Sessionless final : public LeaseHolder {
 
   using Calls::call;
   async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override;
-  async::Task<Status> settle(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file, Caller caller) override;
+  async::Task<Status> settle_owner(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file,
+                                   Caller caller) override;
   Compound renewal() override;
   void forget_lock_owner(std::uint64_t unique) override;
 
