@@ -1,7 +1,10 @@
 #include "nfs3/locks.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
+#include <ranges>
 #include <vector>
 
 #include "async/backoff.h"
@@ -191,7 +194,7 @@ async::Task<Result<std::optional<LockHolder>>> Locks::set(LockedFile file, LockR
   if (!one->denied) co_return std::optional<LockHolder>();
   // LOCK does not say who has it.
   auto holder = co_await test(std::move(file), request);
-  if (holder && *holder) co_return std::move(*holder);
+  if (holder && *holder) co_return *holder;
   LockHolder somebody;
   somebody.range = request.range;
   somebody.write = true;
@@ -315,7 +318,7 @@ async::Task<void> Locks::reclaim() {
   };
   const Flag reclaiming(reclaiming_);
   std::vector<std::shared_ptr<State>> all;
-  for (const auto& [key, state] : states_) all.push_back(state);
+  std::ranges::copy(std::views::values(states_), std::back_inserter(all));
   bool done = true;
   for (const auto& state : all) {
     const bool one = co_await reclaim_of(state);

@@ -56,7 +56,7 @@ std::optional<Error> Objects::refusal(const Error& error, const Spot& directory,
   if (now) saw(directory, now);
   const bool genuine = before && now && now->change == *before;
   if (!genuine) return std::nullopt;
-  return status_error(static_cast<nfsstat4>(error.status()), error.operation().c_str(), error.peer());
+  return status_error(static_cast<nfsstat4>(error.status()), error.operation(), error.peer());
 }
 
 /// Whether the object is what the CREATE would have made for this caller.

@@ -4,19 +4,11 @@
 
 #include "async/backoff.h"
 #include "async/buggify.h"
+#include "nfs4/pacing.h"
 #include "nfs4/status_flags.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr async::Clock::duration kFirstDelay = 20ms, kMostDelay = 2s;
-/// How often a call is made again at once, in another slot or session, before there are pauses.
-constexpr int kQuickTries = 4;
-
-}  // namespace
 
 Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices)
     : LeaseHolder(channel, std::move(options), std::move(notices),

@@ -382,6 +382,16 @@ class World {
     return {bytes.begin(), bytes.end()};
   }
 
+  static std::string printable(const testing::Octets& bytes) {
+    std::string text;
+    for (const std::byte one : bytes) {
+      const auto code = std::to_integer<unsigned>(one);
+      const bool as_it_is = code > ' ' && code <= '~';
+      text += as_it_is ? std::string(1, static_cast<char>(code)) : " " + std::to_string(code);
+    }
+    return text;
+  }
+
   /// Whether one of the clients has it now. What an attempt to mount has left on a server that did not answer
   /// is nobody's, and goes with its lease.
   [[nodiscard]] bool is_of_a_client(const testing::SessionState& session) const {
@@ -400,7 +410,10 @@ class World {
     for (const auto& [id, session] : state.sessions) {
       if (is_of_a_client(session)) find("a session is left on the server");
     }
-    if (!state.opens.empty()) find("opens are left on the server");
+    for (const auto& [number, open] : state.opens) {
+      find("open " + std::to_string(number) + " of inode " + std::to_string(open.inode) +
+           " is left on the server; its owner is " + printable(open.owner));
+    }
     if (!state.delegations.empty()) find("delegations are left on the server");
     for (const auto& job : jobs_) job->check();
     if (program_) program_->check();

@@ -104,13 +104,38 @@ TEST_CASE("owners: an answer that was lost") {
     CHECK_FALSE(next.try_again());
     CHECK(m.request(NFS4_OK) == 3);
   }
-  SUBCASE("and the one behind it, too") {
-    (void)m.take().seqid(1);
-    m.turn->doubt();
-    (void)m.take().seqid(1);
-    m.turn->doubt();
-    CHECK(m.take().seqid(1) == 1002);
+  SUBCASE("and those behind it, too, and the server had counted one of three") {
+    for (const seqid4 seqid : {2U, 3U, 4U}) {
+      CHECK(m.take().seqid(1) == seqid);
+      m.turn->doubt();
+    }
+    Owners::Turn& next = m.take();
+    for (const seqid4 seqid : {5U, 4U}) {
+      CHECK(next.seqid(1) == seqid);
+      next.answered(NFS4ERR_BAD_SEQID, false);
+      CHECK(next.try_again());
+    }
+    CHECK(next.seqid(1) == 3);
+    next.answered(NFS4_OK, false);
+    CHECK(next.generation() == kName);
+    CHECK(m.request(NFS4_OK) == 4);
+  }
+  SUBCASE("and too many behind it") {
+    for (int i = 0; i < 4; ++i) {
+      (void)m.take().seqid(1);
+      m.turn->doubt();
+    }
+    CHECK(m.take().seqid(1) == 1006);
     CHECK(m.turn->generation() == kName + 1);
+  }
+  SUBCASE("and the server knows its state no more: it may not have counted") {
+    CHECK(m.request(NFS4ERR_EXPIRED) == 2);
+    Owners::Turn& next = m.take();
+    CHECK(next.seqid(1) == 3);
+    next.answered(NFS4ERR_BAD_SEQID, true);
+    CHECK(next.try_again());
+    CHECK(next.seqid(1) == 2);
+    CHECK(next.generation() == kName);
   }
 }
 
@@ -128,9 +153,9 @@ TEST_CASE("owners: where no seqid fits the owner goes on under another name") {
   turn.answered(NFS4ERR_BAD_SEQID, true);
   CHECK(turn.try_again());
   CHECK(turn.generation() == kName + 1);
-  CHECK(turn.seqid(1) == 1003);  // of the old name nothing is taken for its last
+  CHECK(turn.seqid(1) == 1002);  // of the old name nothing is taken for its last
   turn.answered(NFS4_OK, true);
-  CHECK(m.request(NFS4_OK) == 1004);
+  CHECK(m.request(NFS4_OK) == 1003);
   CHECK(m.take().generation() == kName + 1);
 }
 

@@ -8,18 +8,10 @@ namespace {
 /// Under another name counting goes on far from where it was: a request for what was opened under the old name must not
 /// be taken for the last one there once more.
 constexpr seqid4 kLeap = 1000;
+/// Of more requests in a row nobody asks any more which of them the server has counted.
+constexpr seqid4 kMostDoubts = 3;
 
-}  // namespace
-
-struct Owners::Owner {
-  explicit Owner(async::Loop& loop) : turn(loop) {}
-  async::Mutex turn;
-  seqid4 last = 0;        // that the server has counted, as far as is known
-  bool in_doubt = false;  // it may have counted one more
-  std::uint64_t generation = 0;
-  std::uint64_t epoch = 0;  // that `last` is of
-};
-
+/// Whether an operation that ended with this status has used up its seqid (RFC 7530 9.1.7).
 bool advances_seqid(nfsstat4 status) {
   switch (status) {
     case NFS4ERR_STALE_CLIENTID:
@@ -36,6 +28,17 @@ bool advances_seqid(nfsstat4 status) {
   }
 }
 
+}  // namespace
+
+struct Owners::Owner {
+  explicit Owner(async::Loop& loop) : turn(loop) {}
+  async::Mutex turn;
+  seqid4 last = 0;    // that the server has counted, as far as is known
+  seqid4 doubts = 0;  // it may have counted as many more
+  std::uint64_t generation = 0;
+  std::uint64_t epoch = 0;  // that `last` is of
+};
+
 Owners::Turn::Turn(std::shared_ptr<Owner> owner, async::Mutex::Lock lock)
     : owner_(std::move(owner)), lock_(std::move(lock)) {}
 
@@ -43,10 +46,10 @@ seqid4 Owners::Turn::seqid(std::uint64_t epoch) {
   if (owner_->epoch != epoch) {
     owner_->epoch = epoch;
     owner_->last = 0;
-    owner_->in_doubt = false;
+    owner_->doubts = 0;
   }
   again_ = false;
-  sent_ = owner_->last + (owner_->in_doubt ? 2 : 1);
+  sent_ = owner_->last + owner_->doubts + 1;
   return sent_;
 }
 
@@ -55,31 +58,38 @@ std::uint64_t Owners::Turn::generation() const {
 }
 
 void Owners::Turn::answered(nfsstat4 status, bool names_owner) {
+  // Counted for an owner that the server knows still, if it does.
+  if (status == NFS4ERR_EXPIRED) {
+    doubt();
+    return;
+  }
   const seqid4 sent = std::exchange(sent_, 0);
   if (advances_seqid(status)) {
     owner_->last = sent;
-    owner_->in_doubt = false;
+    owner_->doubts = 0;
     return;
   }
   if (status != NFS4ERR_BAD_SEQID) return;
   // What was in doubt was not counted; or nothing fits.
-  again_ = std::exchange(owner_->in_doubt, false);
-  if (again_ || !names_owner) return;
+  again_ = owner_->doubts != 0;
+  if (again_) {
+    --owner_->doubts;
+    return;
+  }
+  if (!names_owner) return;
   again_ = true;
-  ++owner_->generation;
-  owner_->last = sent + kLeap;
+  be_another();
 }
 
 void Owners::Turn::doubt() {
   sent_ = 0;
-  if (!owner_->in_doubt) {
-    owner_->in_doubt = true;
-    return;
-  }
-  // Of two in a row nobody knows any more what the server has counted.
-  owner_->in_doubt = false;
+  if (++owner_->doubts > kMostDoubts) be_another();
+}
+
+void Owners::Turn::be_another() {
+  owner_->last += owner_->doubts + kLeap;
+  owner_->doubts = 0;
   ++owner_->generation;
-  owner_->last += kLeap;
 }
 
 async::Task<std::shared_ptr<Owners::Turn>> Owners::take(OwnedOperation::Whose whose, std::uint64_t number,

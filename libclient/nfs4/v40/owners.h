@@ -7,8 +7,10 @@
 //     turn.reset()                     // the next one
 //
 // A request whose answer is lost may have been counted or not. The next one is sent as if it had been, and if that is
-// refused (BAD_SEQID) as if it had not. Where neither fits the server counts otherwise than this client; then the owner
-// goes on under another name (its generation), which the server has never heard of.
+// refused (BAD_SEQID) as if it had not; behind several of that kind, as if the last ones had not, one by one. (Never
+// the other way round: a number that the server has counted gets the answer of then.) Where nothing fits the server
+// counts otherwise than this client; then the owner goes on under another name (its generation), which the server has
+// never heard of.
 //
 // Counting begins anew, under another name, with each epoch: a turn belongs to the one that its seqid was asked for.
 //
@@ -59,6 +61,8 @@ class Owners {
     [[nodiscard]] bool try_again() const { return again_; }
 
    private:
+    void be_another();
+
     const std::shared_ptr<Owner> owner_;
     const async::Mutex::Lock lock_;
     seqid4 sent_ = 0;
@@ -78,8 +82,5 @@ class Owners {
   async::Loop& loop_;
   std::map<Key, std::shared_ptr<Owner>> owners_;
 };
-
-/// Whether an operation that ended with this status has used up its seqid (RFC 7530 9.1.7).
-bool advances_seqid(nfsstat4 status);
 
 }  // namespace nfsrdma::nfs4

@@ -5,6 +5,7 @@
 
 #include "async/backoff.h"
 #include "async/until.h"
+#include "nfs4/pacing.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -12,11 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr async::Clock::duration kFirstDelay = 20ms, kMostDelay = 2s;
-/// How often a call is made again at once, under another client id or with another seqid, before there are pauses.
-constexpr int kQuickTries = 4;
-/// Two of them are what a doubt takes (owners.h), and one more with another name.
-constexpr int kMostSeqids = 4;
+/// What doubts take (owners.h), and one more with another name.
+constexpr int kMostSeqids = 6;
 
 /// Whether EXPIRED is said of the client id itself: the operation that ended with it has no stateid.
 bool is_of_client(const Compound& compound, const CompoundReply& reply) {
@@ -249,6 +247,8 @@ async::Task<Result<CompoundReply>> Sessionless::transmit(rpc::Channel& channel, 
   judge(compound, turns, reply, outcome.sends);
   if (!reply && outcome.sends != 0 && !compound.owned().empty()) in_doubt_ = true;
   if (reply) reply->set_epoch(epoch);
+  // What an owner has opened stays behind with the name that it gives up.
+  if (reply && reply->status() == NFS4ERR_BAD_SEQID) in_doubt_ = true;
   co_return reply;
 }
 
