@@ -41,7 +41,7 @@ class Nfs3Engine::Open final : public ServerFile {
     for (const std::uint64_t owner : owners_) {
       if (knows_owner(owner)) engine_.locks_.release_beside(locked(), owner);
     }
-    if (file_->has_unstable_data()) engine_.beside_.spawn(commit_beside(file_));
+    if (!ended_ && file_->has_unstable_data()) engine_.beside_.spawn(commit_beside(file_));
   }
   Open(const Open&) = delete;
   Open& operator=(const Open&) = delete;
@@ -98,8 +98,12 @@ class Nfs3Engine::Open final : public ServerFile {
     return engine_.locks_.knows(file_->handle(), owner);
   }
 
-  /// Those that locked by this open(2), for whoever closes it.
-  std::set<std::uint64_t> take_owners() { return std::exchange(owners_, {}); }
+  /// It is being closed, and whoever does that hears what becomes of its data. Gives those that locked by this
+  /// open(2).
+  std::set<std::uint64_t> end() {
+    ended_ = true;
+    return std::exchange(owners_, {});
+  }
   [[nodiscard]] LockedFile locked() const { return {file_->caller(), file_->handle(), file_->path()}; }
   [[nodiscard]] const std::shared_ptr<File>& file() const { return file_; }
 
@@ -123,6 +127,7 @@ class Nfs3Engine::Open final : public ServerFile {
   const std::shared_ptr<File> file_;
   const Access access_;
   std::set<std::uint64_t> owners_;  // of locks
+  bool ended_ = false;
 };
 
 Nfs3Engine::Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks)
@@ -347,7 +352,7 @@ async::Task<Status> Nfs3Engine::close(ServerFileRef file) {
   const std::shared_ptr<File> data = open.file();
   Status done;
   if (data->has_unstable_data()) done = co_await data->commit(nullptr);
-  const std::set<std::uint64_t> owners = open.take_owners();
+  const std::set<std::uint64_t> owners = open.end();
   const LockedFile locked = open.locked();
   for (const std::uint64_t owner : owners) {
     auto released = co_await locks_.release(locked, owner);

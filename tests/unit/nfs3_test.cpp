@@ -170,6 +170,27 @@ TEST_CASE("S14 nfs3: unstable data is written again after a restart") {
   CHECK(s.server.stable_content("/f") == "lostmore found");
 }
 
+TEST_CASE("nfs3: data that a close could not make safe is not sent any more behind it") {
+  Scene3 s;
+  engine::Opened file = s.open("file", kMake);
+  CHECK(ok(s.write(file, "abc")));
+  s.habits([](Habits& h) { h.late_no_space = true; });
+  s.server.on_server([](Responder& responder) { responder.state.space = 0; });
+  s.server.clear_calls();
+  SUBCASE("whoever closed it has heard of it") {
+    CHECK(s.run(s.engine->close(file.file)).error().errno_value() == ENOSPC);
+    CHECK(s.asked() == "COMMIT");
+    file.file.reset();
+    s.pass(5s);
+    CHECK(s.asked() == "");
+  }
+  SUBCASE("of one that nobody closed it is") {
+    file.file.reset();
+    s.pass(5s);
+    CHECK(s.asked() == "COMMIT");
+  }
+}
+
 TEST_CASE("nfs3: what was cut is not written again") {
   Scene3 s;
   const auto file = s.open("f", kMake);
