@@ -81,15 +81,18 @@ constexpr ResultSize largest_result(const nfs4::LISTXATTRS4args& args) {
   return {kStatus + body, kStatus + body, false, 0};
 }
 
+/// More than 250 entries with long names.
+inline constexpr std::uint64_t kAclRoom = 32U << 10;
+
 /// The attributes that were asked for and no others (RFC 8881 18.7.3). The bitmap in front of them may have
-/// zero words at its end, so it counts in full. An ACL has no bound of its own: there it is that of attrlist4.
+/// zero words at its end, so it counts in full. An ACL has no bound of its own: kAclRoom is the one that it gets, and
+/// that of attrlist4 is beyond (RFC 8267 4.2.1).
 inline ResultSize largest_result(const nfs4::GETATTR4args& args) {
   constexpr std::uint64_t kLength = 4;
-  const std::uint64_t values = nfs4::has_bit(args.attr_request, nfs4::FATTR4_ACL)
-                                   ? nfs4::kAttrlistMax
-                                   : nfs4::max_attr_size(args.attr_request);
+  const bool acl = nfs4::has_bit(args.attr_request, nfs4::FATTR4_ACL);
+  const std::uint64_t values = acl ? kAclRoom : nfs4::max_attr_size(args.attr_request);
   const std::uint64_t size = xdr::sum(kStatus + xdr::bounds<nfs4::bitmap4>.max + kLength, values);
-  return {size, size, false, 0};
+  return {size, size, false, 0, acl ? nfs4::kAttrlistMax - kAclRoom : 0};
 }
 
 /// A status for each stateid (RFC 8881 18.48.3).

@@ -22,8 +22,9 @@ namespace nfsrdma::reply_sizing {
 inline constexpr std::size_t kMaxEligible = 16;
 
 struct ReplySize {
-  std::uint64_t max_inline = 0;                        ///< all results in the stream
-  std::uint64_t max_reduced = 0;                       ///< the eligible results taken out
+  std::uint64_t max_inline = 0;   ///< all results in the stream
+  std::uint64_t max_reduced = 0;  ///< the eligible results taken out
+  std::uint64_t beyond = 0;       ///< what results without a bound of their own may add to both, rarely
   std::array<std::uint64_t, kMaxEligible> eligible{};  ///< the largest length of each, in the Reply's order
   std::size_t eligible_count = 0;
 
@@ -41,6 +42,7 @@ struct ResultSize {
   std::uint64_t max_reduced = 0;
   bool eligible = false;         ///< has a result that a Write chunk may carry
   std::uint64_t max_length = 0;  ///< of that result
+  std::uint64_t beyond = 0;      ///< see ReplySize
 };
 
 /// The largest result of the type, whatever was asked for.
@@ -50,7 +52,7 @@ inline constexpr ResultSize result_of_type = [] {
   static_assert(type.max != xdr::kUnbounded, "a result without a bound needs a rule of its own");
   static_assert(type.ddp_items <= 1, "an operation has one Write chunk");
   // The length and its padding are all that reducing takes out.
-  return ResultSize{type.max, type.max_reduced, type.ddp_items == 1, type.max - type.max_reduced};
+  return ResultSize{type.max, type.max_reduced, type.ddp_items == 1, type.max - type.max_reduced, 0};
 }();
 
 /// A Reply without results. `rpc_header`: kRpcReplyHeader and the padded body of the largest verifier that the
@@ -68,7 +70,14 @@ constexpr void grow(ReplySize& reply, const ResultSize& result) {
   const bool own_chunk = result.eligible && reply.eligible_count < kMaxEligible;
   reply.max_inline = xdr::sum(reply.max_inline, result.max_inline);
   reply.max_reduced = xdr::sum(reply.max_reduced, own_chunk ? result.max_reduced : result.max_inline);
+  reply.beyond = xdr::sum(reply.beyond, result.beyond);
   if (own_chunk) reply.eligible[reply.eligible_count++] = result.max_length;
+}
+
+/// Provides for the rare ones, too.
+constexpr void go_beyond(ReplySize& reply) {
+  grow(reply, reply.beyond);
+  reply.beyond = 0;
 }
 
 /// No Reply is above that, whatever its results say.

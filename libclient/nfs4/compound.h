@@ -112,6 +112,9 @@ class Compound {
   /// of this client only, an OPEN or a LOCK, is had again so.)
   [[nodiscard]] bool repeatable() const { return repeatable_; }
   [[nodiscard]] const Changes& changes() const { return changes_; }
+  /// How large its Reply is cannot be said, and what it does must not be done twice: no such request is sent
+  /// (RFC 8267 2.6), since nobody would know what to do with the answer that it does not fit.
+  [[nodiscard]] bool is_a_gamble() const { return modifies() && size_.beyond != 0; }
   /// The index of the first operation that must not run twice; the count of operations if there is none.
   [[nodiscard]] std::uint32_t first_modifying() const { return std::min(first_modifying_, count_); }
   [[nodiscard]] std::uint32_t count() const { return count_; }
@@ -129,7 +132,9 @@ class Compound {
   /// Fills in the SEQUENCE operation (RFC 8881 18.46).
   void set_sequence(const SEQUENCE4args& args);
   /// Hands the encoded call to the transport; restore() takes its message back for another try.
-  rpcrdma::Call release(std::uint64_t max_response, async::TimePoint deadline);
+  /// `room`: whether it is provided for results that are larger than their like ever is (ReplySize::beyond).
+  enum class Room : std::uint8_t { usual, most };
+  rpcrdma::Call release(std::uint64_t max_response, async::TimePoint deadline, Room room = Room::most);
   void restore(xdr::Message message) { message_ = std::move(message); }
   xdr::Message take_message() { return std::move(message_); }
   [[nodiscard]] const xdr::Message& message() const { return message_; }

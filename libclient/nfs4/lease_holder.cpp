@@ -55,6 +55,13 @@ Result<CompoundReply> LeaseHolder::reply_of(rpc::Channel& channel, const Compoun
   return reply;
 }
 
+std::optional<Error> LeaseHolder::gamble(const Compound& compound) const {
+  if (!compound.is_a_gamble()) return std::nullopt;
+  return Error(ErrorKind::usage, EINVAL, compound.what(), channel_.server(),
+               "what changes something does not go together with what has an answer of any length; please "
+               "report this");
+}
+
 Error LeaseHolder::unknown_outcome(const Compound& compound, const Error& why) const {
   return {ErrorKind::unknown_outcome,
           why.errno_value(),

@@ -76,6 +76,8 @@ class LeaseHolder : public Calls {
   void notice(const std::string& text) override { notices_(text); }
   /// What became of one transmission: its Reply with the RPC and COMPOUND headers read, or why there is none.
   Result<CompoundReply> reply_of(rpc::Channel& channel, const Compound& compound, rpc::Outcome& outcome);
+  /// The error of a Compound that is_a_gamble().
+  [[nodiscard]] std::optional<Error> gamble(const Compound& compound) const;
   [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
   /// A recovery has not come to its end in time. `last`: why its last try failed.
   [[nodiscard]] Error not_recovered(const Compound& compound, const std::optional<Error>& last) const;

@@ -57,6 +57,7 @@ engine::ServerHoldings Session::holdings() const {
 // ---- calls ----
 
 async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
+  if (auto error = gamble(compound)) co_return *std::move(error);
   const engine::Modifications::Scope scope(modifications_, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
   bool in_doubt = false;
@@ -120,7 +121,7 @@ Compound Session::begin_alone(const char* what) {
 
 async::Task<Result<CompoundReply>> Session::call_over(rpc::Channel& channel, Compound& compound,
                                                       async::TimePoint deadline) {
-  rpcrdma::Call call = compound.release(compound.reply_size().max_inline, deadline);
+  rpcrdma::Call call = compound.release(xdr::kUnbounded, deadline);
   call.health_check = call.first = true;  // the calls that wait for credits wait for this, too
   rpc::Outcome outcome = co_await channel.call(std::move(call));
   compound.restore(std::move(outcome.message));

@@ -308,8 +308,11 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     header.rdma_reply = work->header.rdma_reply;
     if (rpcrdma::encoded_size(header) + work->payload.size() > reply_threshold) {
       if (!header.has_rdma_reply || rpcrdma::chunk_length(header.rdma_reply) < work->payload.size()) {
-        server.state.problem("no Reply chunk for a Reply of " + std::to_string(work->payload.size()) +
-                             " bytes");
+        // RFC 8267 4.2.1: of NFSv4.0 it may ask again.
+        if (!work->seen.unbounded || work->seen.minor != 0) {
+          server.state.problem("no Reply chunk for a Reply of " + std::to_string(work->payload.size()) +
+                               " bytes");
+        }
         return refuse_chunk(work);
       }
       write(work->payload, header.rdma_reply);

@@ -310,11 +310,17 @@ std::string ServerState::look(xdr::Decoder in, SeenCall& seen) {
       typename decltype(op)::Args args{};
       const bool good = xdr::decode(in, args);
       if constexpr (std::is_same_v<decltype(op), op::SEQUENCE>) seen.sequence = args;
+      if constexpr (std::is_same_v<decltype(op), op::GETATTR>)
+        seen.unbounded = seen.unbounded || has_bit(args.attr_request, FATTR4_ACL);
       return good;
     });
     if (!known && in.ok()) return "";  // not known here: decoding ends
     if (!known) return "arguments that cannot be decoded: " + std::string(operation_name(number));
   }
+  // RFC 8267 2.6.
+  const bool harmful = std::ranges::any_of(
+      seen.ops, [](nfs_opnum4 number) { return find_operation(number)->repeat == Repeat::modifies; });
+  if (harmful && seen.unbounded) return "a change in one COMPOUND with an answer of any length";
   return in.remaining() == 0 ? "" : "bytes after the last operation";
 }
 

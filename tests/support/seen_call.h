@@ -18,6 +18,7 @@ struct SeenCall {
   bool replayed = false;                  ///< answered from the reply cache, not executed
   nfs4::nfsstat4 status = nfs4::NFS4_OK;  ///< of the COMPOUND, once it was answered
   nfs4::SEQUENCE4args sequence;
+  bool unbounded = false;  ///< it asks for an attribute of which nobody knows how large it is
   std::string credential;  ///< encoded: flavor, length, body
   // What its transport header had: lengths of chunks.
   std::vector<std::uint64_t> write_chunks;

@@ -12,6 +12,7 @@ namespace nfsrdma::nfs4 {
 namespace {
 
 using namespace std::chrono_literals;
+using Room = Compound::Room;
 
 /// What doubts take (owners.h), and one more with another name.
 constexpr int kMostSeqids = 6;
@@ -103,6 +104,7 @@ rpc::Channel& Sessionless::route() const {
 }
 
 async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::TimePoint deadline) {
+  if (auto error = gamble(compound)) co_return *std::move(error);
   const engine::Modifications::Scope scope(modifications_, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
   std::uint32_t sends = 0;  // without those that the server asked to wait for
@@ -239,9 +241,15 @@ async::Task<Result<CompoundReply>> Sessionless::transmit(rpc::Channel& channel, 
                                                          std::uint32_t& sends) {
   fill_in(compound, turns);
   const std::uint64_t epoch = facts().epoch;
-  constexpr std::uint64_t kNotBounded = ~std::uint64_t{0};
-  rpc::Outcome outcome = co_await channel.call(compound.release(kNotBounded, deadline));
+  rpc::Outcome outcome = co_await channel.call(compound.release(xdr::kUnbounded, deadline, Room::usual));
   compound.restore(std::move(outcome.message));
+  // RFC 8267 4.2.1: once more where the Reply may be larger, and is.
+  const bool too_large = outcome.failure == rpcrdma::Failure::err_chunk;
+  if (too_large && compound.reply_size().beyond != 0 && !compound.modifies()) {
+    sends += outcome.sends;
+    outcome = co_await channel.call(compound.release(xdr::kUnbounded, deadline, Room::most));
+    compound.restore(std::move(outcome.message));
+  }
   sends += outcome.sends;
   auto reply = reply_of(channel, compound, outcome);
   judge(compound, turns, reply, outcome.sends);
