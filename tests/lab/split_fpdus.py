@@ -8,6 +8,9 @@ this project sends them, it dissects the first only, and of an FPDU whose length
 What the peers said is left as it was, byte by byte and in its order; only the packets around it are made anew. Each
 takes the time at which its last byte was captured. Acknowledgements without data are left out.
 
+Left out, too, are connections that began before the capture did: on a slow machine the last words of an earlier one
+still come. (Whoever needs what they said finds that it is missing.)
+
 Exit status 1 when a stream holds bytes that are no complete FPDU (and does not end with a reset), or has a gap.
 Needs MPA without markers; knows Ethernet, IPv4 and IPv6.
 """
@@ -20,8 +23,8 @@ SYN, FIN, RST = 2, 1, 4
 class Direction:
     """One way of one connection: bytes waiting for the rest of their FPDU, and what arrived out of order."""
 
-    def __init__(self):
-        self.next_seq = None
+    def __init__(self, next_seq):
+        self.next_seq = next_seq
         self.held = {}
         self.buffer = bytearray()
         self.negotiated = False
@@ -29,8 +32,6 @@ class Direction:
 
     def push(self, seq, data):
         """Takes a segment's data; returns False for one that ends in a gap for now."""
-        if self.next_seq is None:
-            self.next_seq = seq
         self.held[seq] = max(data, self.held.get(seq, b""), key=len)
         moved = True
         while moved:
@@ -127,11 +128,12 @@ def main(source, target):
             payload = bytes(tcp[(tcp[12] >> 4) * 4 :])
             key = addresses + ports
             if flags & SYN:
-                streams[key] = Direction()
-                streams[key].next_seq = (seq + 1) % 2**32
+                streams[key] = Direction((seq + 1) % 2**32)
                 write(seconds, fraction, bytes(data))
                 continue
-            way = streams.setdefault(key, Direction())
+            way = streams.get(key)
+            if way is None:
+                continue
             if payload:
                 way.push(seq, payload)
                 while (unit := way.pop()) is not None:
@@ -143,7 +145,7 @@ def main(source, target):
                 if other:
                     other.reset = True
             if flags & (FIN | RST):
-                seq = (way.next_seq - len(way.buffer)) % 2**32 if way.next_seq is not None else seq
+                seq = (way.next_seq - len(way.buffer)) % 2**32
                 write(seconds, fraction, frame(data[:14], ip, tcp, seq, ack, flags, b""))
     bad = 0
     for key, way in streams.items():
