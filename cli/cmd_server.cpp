@@ -1,4 +1,4 @@
-// ping, info, df: what is known of a server and of the way to it.
+// ping, info, exports, df: what is known of a server and of the way to it.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -8,6 +8,7 @@
 #include "cli/format.h"
 #include "cli/json.h"
 #include "cli/parse.h"
+#include "cli/pseudo_exports.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -244,6 +245,49 @@ void print_space(Call& call, const Remote& remote, const FilesystemSpace& space)
                 printable(remote.text()));
 }
 
+constexpr std::size_t path_width = 40;
+
+/// As its mount service says, for NFSv3 and v2.
+Status list_mount_exports(Call& call, const Target& target) {
+  const Result<std::vector<Export>> exports = list_exports(target, interrupt::fd());
+  if (!exports) return exports.error();
+  for (const Export& one : *exports) {
+    std::string clients;
+    for (const std::string& client : one.clients) clients += (clients.empty() ? "" : ",") + client;
+    if (call.json()) {
+      json::Object out;
+      out.text("server", target.host)
+          .text("service", "mount")
+          .text("path", one.path)
+          .text("clients", clients);
+      call.out.line(out.str());
+    } else {
+      call.out.line(left(printable(one.path), path_width) + " " +
+                    (clients.empty() ? "*" : printable(clients)));
+    }
+  }
+  return {};
+}
+
+/// As a client of NFSv4 sees them.
+Status list_nfs4_exports(Call& call, Target target) {
+  target.options.version = 4;
+  const Result<Remote> remote = call.servers.at(target);
+  if (!remote) return remote.error();
+  const Result<std::vector<std::string>> exports = pseudo_exports(*remote->client);
+  if (!exports) return exports.error();
+  for (const std::string& path : *exports) {
+    if (call.json()) {
+      json::Object out;
+      out.text("server", target.host).text("service", "nfs4").text("path", path);
+      call.out.line(out.str());
+    } else {
+      call.out.line(left(printable(path), path_width) + " NFSv4");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 void run_ping(Call& call) {
@@ -282,25 +326,23 @@ void run_info(Call& call) {
 void run_exports(Call& call) {
   for (const std::string& operand : call.arguments.operands) {
     if (!call.going()) return;
-    const Result<Target> target = parse_target(server_target(operand), call.arguments.base);
-    const Result<std::vector<Export>> exports =
-        target ? list_exports(*target, interrupt::fd()) : Result<std::vector<Export>>(target.error());
-    if (!exports) {
-      call.failed(exports.error());
+    const Result<Target> target = call.servers.parse(server_target(operand));
+    if (!target) {
+      call.failed(target.error());
       continue;
     }
-    for (const Export& one : *exports) {
-      std::string clients;
-      for (const std::string& client : one.clients) clients += (clients.empty() ? "" : ",") + client;
-      if (call.json()) {
-        json::Object out;
-        out.text("server", target->host).text("path", one.path).text("clients", clients);
-        call.out.line(out.str());
-      } else {
-        constexpr std::size_t path_width = 40;
-        call.out.line(left(printable(one.path), path_width) + " " +
-                      (clients.empty() ? "*" : printable(clients)));
-      }
+    const unsigned version = target->options.version.value_or(0);
+    const Status mounts = version == 4 ? Status() : list_mount_exports(call, *target);
+    if (!call.going()) return;
+    const Status nfs4 = version != 0 && version != 4 ? Status() : list_nfs4_exports(call, *target);
+    // A server has the one service, or the other, or both.
+    const bool none = version != 0 || (!mounts && !nfs4);
+    for (const Status& one : {mounts, nfs4}) {
+      if (one) continue;
+      if (none)
+        call.failed(one.error());
+      else if (call.going())
+        say(one.error().text());
     }
   }
 }

@@ -37,17 +37,21 @@ Remote Remote::child(std::string_view name) const {
 }
 
 Result<Remote> Servers::at(std::string_view text) {
-  Result<Target> target = parse(text);
+  const Result<Target> target = parse(text);
   if (!target) return target.error();
+  return at(*target);
+}
+
+Result<Remote> Servers::at(const Target& target) {
   for (const Server& server : servers_) {
-    if (server.target.host == target->host && server.target.options == target->options) {
-      return Remote{server.client.get(), target->path, target->host};
+    if (server.target.host == target.host && server.target.options == target.options) {
+      return Remote{server.client.get(), target.path, target.host};
     }
   }
-  Result<std::unique_ptr<Client>> client = Client::connect(*target, this, interrupt::fd());
+  Result<std::unique_ptr<Client>> client = Client::connect(target, this, interrupt::fd());
   if (!client) return client.error();
-  servers_.push_back({*target, *std::move(client)});
-  return Remote{servers_.back().client.get(), target->path, target->host};
+  servers_.push_back({target, *std::move(client)});
+  return Remote{servers_.back().client.get(), target.path, target.host};
 }
 
 void Servers::notice(const std::string& text) {

@@ -32,6 +32,7 @@ class Servers : private Observer {
 
   /// Connects unless that has been done.
   Result<Remote> at(std::string_view target);
+  Result<Remote> at(const Target& target);
   /// Only parses, so that mistakes are found before anything is done.
   [[nodiscard]] Result<Target> parse(std::string_view target) const { return parse_target(target, base_); }
   /// Ends all sessions.

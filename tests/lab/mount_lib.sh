@@ -23,10 +23,12 @@ not_mounted() { ! mounted "$1"; }
 # start_mount NAME PATH [OPTIONS]: the export's PATH at $work/NAME, its daemon's id in ${daemon[NAME]}.
 declare -A daemon
 start_mount() {
-  local options=${NFSRDMA_VERS:+vers=$NFSRDMA_VERS}
+  local options=${NFSRDMA_VERS:+vers=$NFSRDMA_VERS} path=$2
+  # What NFSv4 calls / is /mnt/exp, which is how it is called by everybody else.
+  case ${NFSRDMA_VERS:-} in 2 | 3) path=/mnt/exp${2%/} ;; esac
   options=$options${3:+${options:+,}$3}
   mkdir -p "$work/$1"
-  nsenter -t "$holder" -m -n -- "$fuse_binary" -f "$server:$2" "$work/$1" ${options:+-o "$options"} > "$work/$1.log" 2>&1 &
+  nsenter -t "$holder" -m -n -- "$fuse_binary" -f "$server:$path" "$work/$1" ${options:+-o "$options"} > "$work/$1.log" 2>&1 &
   daemon[$1]=$!
   children+=("${daemon[$1]}")
   check "$1 is mounted" eventually 20 mounted "$work/$1"

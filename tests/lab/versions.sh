@@ -52,9 +52,18 @@ one_sentence "a port where no mount service is" "refused" "running"
 
 with=()
 expect_exit 0 "exports" cli exports "$server"
-same "exports: paths and clients" "/mnt/exp 10.77.0.0/24 /mnt/exp/xfs 10.77.0.0/24" "$(sort "$work/out" | xargs)"
+same "exports: paths and clients, and NFSv4's" "/ NFSv4 /mnt/exp 10.77.0.0/24 /mnt/exp/xfs 10.77.0.0/24 /xfs NFSv4" \
+  "$(LC_ALL=C sort "$work/out" | xargs)"
+expect_exit 0 "exports of NFSv3 alone" cli exports -o vers=3 "$server"
+same "exports of NFSv3 alone" "/mnt/exp 10.77.0.0/24 /mnt/exp/xfs 10.77.0.0/24" "$(sort "$work/out" | xargs)"
 expect_exit 0 "exports --json" cli exports --json "$server"
-same "exports --json" "2 10.77.0.2" "$(jq -s -r '"\(length) \(.[0].server)"' "$work/out")"
+same "exports --json" "2 mount 2 nfs4" "$(jq -s -r 'group_by(.service) | map("\(length) \(.[0].service)") | join(" ")' "$work/out")"
+on_server "pkill mountd"
+expect_exit 0 "exports of a server without a mount service" cli exports "$server"
+same "exports of a server without a mount service" "/ NFSv4 /xfs NFSv4" "$(sort "$work/out" | xargs)"
+check "what is missing is said" grep -q "mount service" "$work/err"
+expect_exit 1 "… and of that alone it is an error" cli exports -o vers=3 "$server"
+on_server "rpc.mountd"
 
 # The highest version that the server speaks, where none is asked for.
 on_server "rpc.nfsd 0; echo -4 > /proc/fs/nfsd/versions; rpc.nfsd --rdma=20049 --lease-time 10 --grace-time 10 8 -N 4"
