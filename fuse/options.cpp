@@ -76,14 +76,17 @@ constexpr std::array kRows{
         [](MountOptions& o, std::string_view text) {
           return o.target.options.set("vers", "4." + std::string(text)).has_value();
         }},
-    Row{"nfsvers", "4.2, 4.1, 4.0, 4 or 3", "the same as vers",
+    Row{"nfsvers", "4.2, 4.1, 4.0, 4, 3 or 2", "the same as vers",
         [](MountOptions& o, std::string_view text) {
           return o.target.options.set("vers", text).has_value();
         }},
     Row{"v3", nullptr, "the same as vers=3",
         [](MountOptions& o, std::string_view) { return o.target.options.set("vers", "3").has_value(); }},
-    Row{"mountvers", "3", "the version of version 3's mount service",
-        [](MountOptions&, std::string_view text) { return text == "3"; }},
+    Row{"v2", nullptr, "the same as vers=2",
+        [](MountOptions& o, std::string_view) { return o.target.options.set("vers", "2").has_value(); }},
+    Row{"mountvers", "3, or 1 for version 2",
+        "the version of the mount service: that of the NFS version, always",
+        [](MountOptions&, std::string_view text) { return text == "3" || text == "1"; }},
     Row{"proto", "rdma or rdma6", "NFS over RDMA is all that there is here; fabric says over what",
         [](MountOptions&, std::string_view text) { return text == "rdma" || text == "rdma6"; }},
     Row{"rdma", nullptr, "the same as proto=rdma", [](MountOptions&, std::string_view) { return true; }},

@@ -77,8 +77,9 @@ bool assign(T& field, std::optional<T> value) {
 }
 
 bool set_vers(Options& options, std::string_view text) {
-  if (text != "3" && text != "4" && text != "4.0" && text != "4.1" && text != "4.2") return false;
-  options.version = text == "3" ? 3 : 4;
+  constexpr std::array<std::string_view, 6> known{"2", "3", "4", "4.0", "4.1", "4.2"};
+  if (std::ranges::find(known, text) == known.end()) return false;
+  options.version = static_cast<unsigned>(text.front() - '0');
   options.minor_version = text == "4.0" ? 0 : text == "4.1" ? 1 : Options{}.minor_version;
   options.minor_version_fixed = text.size() > 1;
   return true;
@@ -181,7 +182,7 @@ struct Row {
 };
 
 constexpr auto rows = std::to_array<Row>({
-    {{"vers", "4.2, 4.1, 4.0, 4 or 3", "NFS version (default: the highest that the server speaks)"},
+    {{"vers", "4.2, 4.1, 4.0, 4, 3 or 2", "NFS version (default: the highest that the server speaks)"},
      set_vers},
     {{"port", "a port number",
       "the server's port for NFS over RDMA (default 20049; for version 3 what its rpcbind says)"},

@@ -77,13 +77,15 @@ async::Task<Result<Remote>> Mountd::reach_over(Transport transport, const rpc::A
                                                async::TimePoint deadline) {
   std::uint16_t port = options_.port;
   if (port == 0) {
-    const Service service{kMountProgram, 3, transport == Transport::tcp ? Wire::tcp : Wire::udp};
+    const Service service{kMountProgram, options_.version,
+                          transport == Transport::tcp ? Wire::tcp : Wire::udp};
     auto found = co_await find_port(loop_, address, options_.server, service, deadline);
     if (!found) co_return found.error();
     if (!*found) {
       co_return Error(ErrorKind::server, EPROTONOSUPPORT, "MNT", options_.server,
-                      "the server's rpcbind knows no mount service of version 3; is mountd running there? "
-                      "Give its port with mountport= if it is not registered");
+                      "the server's rpcbind knows no mount service of version " +
+                          std::to_string(options_.version) +
+                          "; is mountd running there? Give its port with mountport= if it is not registered");
     }
     port = **found;
   }
@@ -122,10 +124,15 @@ async::Task<Result<typename P::Res>> Mountd::ask(typename P::Args args) {
   co_return answer;
 }
 
+template <class P, class Q>
+async::Task<Result<typename P::Res>> Mountd::ask_either(typename P::Args args) {
+  return options_.version == P::version ? ask<P>(std::move(args)) : ask<Q>(std::move(args));
+}
+
 // ---- what it knows ----
 
 async::Task<Result<std::vector<Export>>> Mountd::exports() {
-  auto answer = co_await ask<EXPORT3>(xdr::Void());
+  auto answer = co_await ask_either<EXPORT3, EXPORT1>(xdr::Void());
   if (!answer) co_return answer.error();
   std::vector<Export> out;
   for (exportnode& node : answer->list.value) {
@@ -136,20 +143,45 @@ async::Task<Result<std::vector<Export>>> Mountd::exports() {
   co_return std::move(out);
 }
 
-async::Task<Result<engine::FileHandle>> Mountd::mount(Names names) {
-  if (const auto known = mounted_.find(names); known != mounted_.end()) co_return known->second;
-  dirpath args;
-  args.path.value = path_of(names);
-  const std::string path = args.path.value;
-  auto answer = co_await ask<MNT3>(std::move(args));
+async::Task<Result<std::vector<MountedBy>>> Mountd::mounts() {
+  auto answer = co_await ask_either<DUMP3, DUMP1>(xdr::Void());
+  if (!answer) co_return answer.error();
+  std::vector<MountedBy> out;
+  for (mountbody& one : answer->list.value)
+    out.push_back({std::move(one.ml_hostname.value), std::move(one.ml_directory.value)});
+  co_return std::move(out);
+}
+
+async::Task<Result<engine::FileHandle>> Mountd::root_of(dirpath path) {
+  const std::string text = path.path.value;
+  engine::FileHandle handle;
+  const auto is = [&handle](std::span<const std::byte> bytes) {
+    handle.length = static_cast<std::uint32_t>(bytes.size());
+    std::ranges::copy(bytes, handle.bytes.begin());
+  };
+  if (options_.version == MNT1::version) {
+    auto answer = co_await ask<MNT1>(std::move(path));
+    if (!answer) co_return answer.error();
+    if (answer->tag() != MNT3_OK) co_return refused(answer->tag(), options_.server, text);
+    is(*answer->get<MNT3_OK>());
+    co_return handle;
+  }
+  auto answer = co_await ask<MNT3>(std::move(path));
   if (!answer) co_return answer.error();
   const mountres3_ok* ok = answer->get<MNT3_OK>();
-  if (ok == nullptr) co_return refused(answer->tag(), options_.server, path);
-  engine::FileHandle handle;
-  handle.length = ok->fhandle.length;
-  std::copy_n(ok->fhandle.bytes.begin(), handle.length, handle.bytes.begin());
-  mounted_.emplace(std::move(names), handle);
+  if (ok == nullptr) co_return refused(answer->tag(), options_.server, text);
+  is(std::span(ok->fhandle.bytes).first(ok->fhandle.length));
   co_return handle;
+}
+
+async::Task<Result<engine::FileHandle>> Mountd::mount(Names names) {
+  if (const auto known = mounted_.find(names); known != mounted_.end()) co_return known->second;
+  dirpath path;
+  path.path.value = path_of(names);
+  auto handle = co_await root_of(std::move(path));
+  if (!handle) co_return handle.error();
+  mounted_.emplace(std::move(names), *handle);
+  co_return *handle;
 }
 
 /// Asks for the exports once.
@@ -221,7 +253,10 @@ async::Task<void> Mountd::unmount(async::TimePoint deadline) {
     dirpath args;
     args.path.value = path_of(names);
     if (!remote_ || loop_.now() >= deadline) co_return;
-    auto done = co_await call<UMNT3>(loop_, *remote_, options_.identity, std::move(args), deadline);
+    const bool newer = options_.version == UMNT3::version;
+    auto told = newer ? call<UMNT3>(loop_, *remote_, options_.identity, std::move(args), deadline)
+                      : call<UMNT1>(loop_, *remote_, options_.identity, std::move(args), deadline);
+    auto done = co_await std::move(told);
     if (!done && done.error().kind() == ErrorKind::connection) co_return;
   }
 }

@@ -1,4 +1,4 @@
-// The MOUNT protocol's client (RFC 1813 appendix I): the root handles of a server's exports, and their list.
+// The MOUNT protocol's client (RFC 1813 appendix I; RFC 1094 appendix A for NFSv2): the root handles of a server's exports, and their list.
 //
 //     Mountd mountd(loop, options);
 //     auto root = co_await mountd.find({"export", "dir"});      // MNT of "/export", say: one of the names
@@ -28,6 +28,7 @@ namespace nfsrdma::aux {
 struct MountOptions {
   std::string server;                        ///< for messages
   std::vector<rpc::Address> addresses;       ///< of the machine that mountd runs on; the port does not count
+  unsigned version = 3;                      ///< of MOUNT: 3, or 1 for NFSv2
   std::uint16_t port = 0;                    ///< 0: ask rpcbind
   std::optional<Transport> transport;        ///< none: TCP, else UDP
   std::chrono::milliseconds timeout{10000};  ///< of each call
@@ -39,6 +40,10 @@ struct Export {
   std::vector<std::string> clients;  ///< as the server says; none: everybody
 };
 
+struct MountedBy {
+  std::string client, path;
+};
+
 class Mountd final : public engine::Roots {
  public:
   Mountd(async::Loop& loop, MountOptions options) : loop_(loop), options_(std::move(options)) {}
@@ -47,6 +52,8 @@ class Mountd final : public engine::Roots {
   async::Task<Result<std::vector<std::string>>> towards_exports(std::vector<std::string> names) override;
   void forget(const engine::FileHandle& root) override;
   async::Task<Result<std::vector<Export>>> exports();
+  /// Who has mounted what, as far as the server has been told.
+  async::Task<Result<std::vector<MountedBy>>> mounts();
   /// Tells the server that its exports are not used here any more, as far as it can be reached. Its list of
   /// mounts is for people to read.
   async::Task<void> unmount(async::TimePoint deadline);
@@ -58,6 +65,10 @@ class Mountd final : public engine::Roots {
   async::Task<Status> reach();
   async::Task<Result<Remote>> reach_over(Transport transport, const rpc::Address& address,
                                          async::TimePoint deadline);
+  /// P for NFSv3, or Q for v2, which have the same types.
+  template <class P, class Q>
+  async::Task<Result<typename P::Res>> ask_either(typename P::Args args);
+  async::Task<Result<engine::FileHandle>> root_of(dirpath path);
   async::Task<Result<engine::FileHandle>> mount(Names names);
   async::Task<Status> list();
   [[nodiscard]] std::vector<std::size_t> candidates(const Names& names) const;

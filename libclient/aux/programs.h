@@ -95,7 +95,21 @@ struct mountlist {
   xdr::List<mountbody> list;
 };
 
-/// Of version 3; 1 has the same numbers, and another answer to MNT.
+/// What NFSv2's version of it says: an errno, or a handle of 32 octets (RFC 1094 A.5).
+using fhstatus = xdr::Union<mountstat3, xdr::On<MNT3_OK, std::array<std::byte, 32>>, xdr::Otherwise<>>;
+
+struct MNT1 : Procedure<kMountProgram, 1, 1, dirpath, fhstatus> {
+  static constexpr const char* name = "MNT";
+};
+struct DUMP1 : Procedure<kMountProgram, 1, 2, xdr::Void, mountlist> {
+  static constexpr const char* name = "DUMP";
+};
+struct UMNT1 : Procedure<kMountProgram, 1, 3, dirpath, xdr::Void> {
+  static constexpr const char* name = "UMNT";
+};
+struct EXPORT1 : Procedure<kMountProgram, 1, 5, xdr::Void, exports> {
+  static constexpr const char* name = "EXPORT";
+};
 struct MNT3 : Procedure<kMountProgram, 3, 1, dirpath, mountres3> {
   static constexpr const char* name = "MNT";
 };

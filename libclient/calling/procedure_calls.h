@@ -47,7 +47,7 @@ struct CallOptions {
 /// The answer to one call. What `res` has of views lives as long as this does.
 template <class P>
 struct Answer {
-  rpc::ReplyInHand reply;
+  std::optional<rpc::ReplyInHand> reply;  ///< none: nobody had to be asked
   typename P::Res res{};
   /// How often the call was sent: more than once, and the server may have executed it before it gave this answer.
   /// Those that it was asked to wait for do not count: they were not executed.
@@ -111,7 +111,7 @@ class ProcedureCalls {
 };
 
 /// What a server says that is busy, in NFSv3 and in NFSACL of version 3 (RFC 1813 2.6: NFS3ERR_JUKEBOX).
-inline constexpr std::uint32_t kJukebox = 10008;
+inline constexpr std::uint32_t kJukebox = 10008, kJukeboxVersion = 3;
 
 template <class P>
 async::Task<Result<Answer<P>>> ProcedureCalls::call(Caller caller, typename P::Args args,
@@ -131,12 +131,13 @@ async::Task<Result<Answer<P>>> ProcedureCalls::call(Caller caller, typename P::A
       co_return reply.error();
     }
     request.sends += reply->sends() - 1;
-    Answer<P> answer{std::move(*reply)};
+    Answer<P> answer;
+    answer.reply.emplace(std::move(*reply));
     answer.sends = request.sends;
-    xdr::Decoder& in = answer.reply.results();
+    xdr::Decoder& in = answer.reply->results();
     const bool decoded = xdr::decode(in, answer.res) && in.finish();
     bool again = false;
-    if constexpr (requires { answer.res.tag(); }) {
+    if constexpr (P::version == kJukeboxVersion && requires { answer.res.tag(); }) {
       again = decoded && static_cast<std::uint32_t>(answer.res.tag()) == kJukebox;
     }
     const bool asked_to_wait = again;

@@ -1,4 +1,4 @@
-// NFSv3: the root of what is asked for by MOUNT, and calls on all connections.
+// NFSv3 and NFSv2: the root of what is asked for by MOUNT, and calls on all connections.
 #include <cerrno>
 #include <utility>
 
@@ -30,6 +30,7 @@ aux::MountOptions mount_options(const Target& target, std::vector<rpc::Address> 
   out.port = options.mount_port;
   if (!options.mount_transport.empty())
     out.transport = options.mount_transport == "udp" ? aux::Transport::udp : aux::Transport::tcp;
+  if (options.version == 2U) out.version = 1;
   out.timeout = options.connect_timeout;
   out.identity = own_identity(options);
   return out;
@@ -39,8 +40,9 @@ namespace {
 
 class Nfs3 final : public Protocol {
  public:
-  explicit Nfs3(const Ground& ground)
+  Nfs3(const Ground& ground, unsigned version)
       : ground_(ground),
+        version_(version),
         calls_(all_of(ground), call_options(ground)),
         roots_(ground.surroundings.roots),
         locks_(ground.surroundings.locks) {}
@@ -48,7 +50,7 @@ class Nfs3 final : public Protocol {
   async::Task<Status> begin(async::TimePoint deadline) override {
     if (auto done = co_await find_mountd(deadline); !done) co_return done;
     if (!locks_) locks_ = std::make_shared<aux::Lockd>(calls_.loop(), lock_options());
-    engine_ = std::make_shared<nfs3::Nfs3Engine>(calls_, *roots_, locks_.get());
+    engine_ = std::make_shared<nfs3::Nfs3Engine>(calls_, *roots_, locks_.get(), version_);
     // Whether it speaks the version.
     if (auto answered = co_await engine_->ping(); !answered) co_return answered;
     for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
@@ -78,7 +80,7 @@ class Nfs3 final : public Protocol {
   std::chrono::seconds lease() const override { return std::chrono::hours(1); }
 
   void describe(Info& out) const override {
-    out.version = "3";
+    out.version = std::to_string(version_);
     out.ping_call = "NULL";
     out.locks = locks_->how();
     out.slots = calls_.most();
@@ -101,8 +103,9 @@ class Nfs3 final : public Protocol {
       if (!*found) co_return found->error();
       addresses = std::move(**found);
     }
-    auto mountd =
-        std::make_shared<aux::Mountd>(calls_.loop(), mount_options(ground_.target, std::move(addresses)));
+    aux::MountOptions options = mount_options(ground_.target, std::move(addresses));
+    options.version = version_ == 2 ? 1 : 3;
+    auto mountd = std::make_shared<aux::Mountd>(calls_.loop(), std::move(options));
     mountd_ = mountd.get();
     roots_ = std::move(mountd);
     co_return Status();
@@ -118,6 +121,7 @@ class Nfs3 final : public Protocol {
   [[nodiscard]] nfs3::Nfs3Engine& nfs3() const { return static_cast<nfs3::Nfs3Engine&>(*engine_); }
 
   const Ground ground_;
+  const unsigned version_;  // of NFS: 3 or 2
   calling::ProcedureCalls calls_;
   std::shared_ptr<engine::Roots> roots_;
   aux::Mountd* mountd_ = nullptr;  // roots_, where it is one
@@ -128,7 +132,11 @@ class Nfs3 final : public Protocol {
 }  // namespace
 
 std::unique_ptr<Protocol> nfs3_protocol(const Ground& ground) {
-  return std::make_unique<Nfs3>(ground);
+  return std::make_unique<Nfs3>(ground, 3);
+}
+
+std::unique_ptr<Protocol> nfs2_protocol(const Ground& ground) {
+  return std::make_unique<Nfs3>(ground, 2);
 }
 
 }  // namespace nfsrdma::connect

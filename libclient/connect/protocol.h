@@ -66,5 +66,6 @@ std::vector<rpc::Channel*> all_of(const Ground& ground);
 std::unique_ptr<Protocol> nfs4_protocol(const Ground& ground);
 std::unique_ptr<Protocol> nfs40_protocol(const Ground& ground);
 std::unique_ptr<Protocol> nfs3_protocol(const Ground& ground);
+std::unique_ptr<Protocol> nfs2_protocol(const Ground& ground);
 
 }  // namespace nfsrdma::connect

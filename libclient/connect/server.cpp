@@ -109,7 +109,7 @@ struct Server::Version {
 
 /// In the order in which they are tried.
 const Server::Version Server::kVersions[] = {
-    {4, 1, 2, nfs4_protocol}, {4, 0, 0, nfs40_protocol}, {3, 0, 0, nfs3_protocol}};
+    {4, 1, 2, nfs4_protocol}, {4, 0, 0, nfs40_protocol}, {3, 0, 0, nfs3_protocol}, {2, 0, 0, nfs2_protocol}};
 
 bool Server::is_wanted(const Version& version) const {
   const Options& options = target_.options;

@@ -50,6 +50,11 @@ Error no_nfsacl(const std::string& server) {
       "NFSACL on there"};
 }
 
+Error no_acls_in_v2(const std::string& server) {
+  return {ErrorKind::server, EOPNOTSUPP, "acl", server,
+          "over NFSv2 there are no access control lists here; use vers=3 or vers=4.2"};
+}
+
 Error broken_list(const std::string& server, const Error& why) {
   return {ErrorKind::protocol, EPROTO, "GETACL", server,
           "the server's access control list is malformed (" + why.message() + ")"};
@@ -60,6 +65,7 @@ Error broken_list(const std::string& server, const Error& why) {
 /// Remembers a server that does not have the program.
 template <class P>
 async::Task<Result<Answer<P>>> Names::ask_for_acl(Caller caller, typename P::Args args) {
+  if (dialect_.version() != NFS_V3) co_return no_acls_in_v2(calls_.server());
   if (!has_acls_) co_return no_nfsacl(calls_.server());
   for (std::uint64_t room = reply_sizing::kAclReply;; room = limits_.most_read) {
     const reply_sizing::ResultSize size = reply_sizing::acl_result<P>(room);

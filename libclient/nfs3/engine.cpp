@@ -130,8 +130,8 @@ class Nfs3Engine::Open final : public ServerFile {
   bool ended_ = false;
 };
 
-Nfs3Engine::Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks)
-    : Names(calls, roots),
+Nfs3Engine::Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks, unsigned version)
+    : Names(calls, roots, version),
       number_(calls.loop().random<std::uint64_t>()),
       locks_(calls.loop(), locks, calls.default_deadline() - calls.loop().now()),
       beside_(calls.loop()) {}
@@ -168,7 +168,7 @@ std::shared_ptr<writing::Openers> Nfs3Engine::openers_of(const FileHandle& handl
 }
 
 ServerFileRef Nfs3Engine::opened(Caller caller, const FileHandle& handle, std::string label, Access access) {
-  const FileContext context{calls_, limits_, modifications_};
+  const FileContext context{dialect_, limits_, modifications_};
   auto file =
       std::make_shared<File>(context, std::move(caller), handle, std::move(label), openers_of(handle));
   return std::make_shared<Open>(*this, std::move(file), access);

@@ -1,4 +1,4 @@
-// NFSv3 behind the interface of all versions: Names, and files.
+// NFSv3, and NFSv2 in its words, behind the interface of all versions: Names, and files.
 //
 // To open a file is the client's own matter here: the server is asked whether the caller may (ACCESS), once for as
 // long as the file is the same, and judges every READ and WRITE by itself. A file that was made by the caller is
@@ -20,7 +20,7 @@ namespace nfsrdma::nfs3 {
 class Nfs3Engine final : public Names {
  public:
   /// `locks`: who gives locks; null: nobody. It outlives the engine.
-  Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks = nullptr);
+  Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks = nullptr, unsigned version = NFS_V3);
   ~Nfs3Engine() override;
 
   async::Loop& loop() override { return calls_.loop(); }

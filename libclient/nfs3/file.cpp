@@ -13,7 +13,7 @@ File::File(FileContext context, Caller caller, const FileHandle& handle, std::st
       caller_(std::move(caller)),
       handle_(handle),
       label_(std::move(label)),
-      unstable_(context.calls.loop(), *this) {
+      unstable_(context.dialect.calls().loop(), *this) {
   unstable_.join(std::move(openers));
 }
 
@@ -30,8 +30,7 @@ async::Task<Result<std::size_t>> File::read(std::span<std::byte> data, std::uint
     args.file = to_wire(handle_);
     args.offset = offset + total;
     args.count = static_cast<count3>(rest.size());
-    const reply_sizing::ResultSize size = reply_sizing::result<proc::READ>(args);
-    auto answer = co_await context_.calls.call<proc::READ>(caller_, args, rest, size);
+    auto answer = co_await context_.dialect.ask<proc::READ>(caller_, args, rest);
     if (!answer) co_return answer.error();
     const READ3resok* ok = answer->res.get<NFS3_OK>();
     if (ok == nullptr) co_return status_error(answer->res.tag(), "READ", label_);
@@ -70,9 +69,8 @@ async::Task<Result<writing::Writer::Written>> File::write_piece(std::span<const 
   args.count = static_cast<count3>(data.size());
   args.stable = static_cast<stable_how>(how);
   args.data.data = data;
-  const reply_sizing::ResultSize size = reply_sizing::result<proc::WRITE>(args);
   const auto scope = changing();
-  auto answer = co_await context_.calls.call<proc::WRITE>(caller_, args, {}, size);
+  auto answer = co_await context_.dialect.ask<proc::WRITE>(caller_, args);
   if (!answer) co_return answer.error();
   const WRITE3resok* ok = answer->res.get<NFS3_OK>();
   if (ok == nullptr) co_return status_error(answer->res.tag(), "WRITE", label_);
@@ -87,8 +85,7 @@ async::Task<Result<writing::Writer::Written>> File::write_piece(std::span<const 
 async::Task<Result<writing::Verifier>> File::commit_file(After* after) {
   COMMIT3args args;
   args.file = to_wire(handle_);
-  const reply_sizing::ResultSize size = reply_sizing::result<proc::COMMIT>(args);
-  auto answer = co_await context_.calls.call<proc::COMMIT>(caller_, args, {}, size);
+  auto answer = co_await context_.dialect.ask<proc::COMMIT>(caller_, args);
   if (!answer) co_return answer.error();
   const COMMIT3resok* ok = answer->res.get<NFS3_OK>();
   if (ok == nullptr) co_return status_error(answer->res.tag(), "COMMIT", label_);

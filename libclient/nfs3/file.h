@@ -15,7 +15,7 @@ namespace nfsrdma::nfs3 {
 
 /// What all files of an engine have in common.
 struct FileContext {
-  ProcedureCalls& calls;
+  Dialect& dialect;
   const Limits& limits;
   engine::Modifications& modifications;
 };
@@ -46,7 +46,7 @@ class File final : private writing::Writer {
                                            writing::How how, After* after) override;
   async::Task<Result<writing::Verifier>> commit_file(After* after) override;
   [[nodiscard]] std::size_t most_written() const override { return context_.limits.most_written; }
-  [[nodiscard]] async::TimePoint deadline() override { return context_.calls.default_deadline(); }
+  [[nodiscard]] async::TimePoint deadline() override { return context_.dialect.calls().default_deadline(); }
   [[nodiscard]] engine::Modifications::Scope changing() const;
 
   const FileContext context_;

@@ -79,8 +79,11 @@ diropargs3 place(const FileHandle& directory, const std::string& name) {
 
 Error unsupported(const char* what, std::string peer) {
   return {ErrorKind::server, EOPNOTSUPP, what, std::move(peer),
-          "NFSv3 has no such operation; mount with vers=4.2 where the server speaks it"};
+          "NFSv3 and v2 have no such operation; mount with vers=4.2 where the server speaks it"};
 }
+
+Names::Names(ProcedureCalls& calls, Roots& roots, unsigned version)
+    : calls_(calls), dialect_(calls, version), roots_(roots) {}
 
 // ---- finding ----
 

@@ -1,4 +1,5 @@
-// The engine's operations on names and objects in NFSv3 (RFC 1813 3.3); Nfs3Engine (engine.h) adds files.
+// The engine's operations on names and objects in NFSv3 (RFC 1813 3.3); Nfs3Engine (engine.h) adds files. A server of
+// NFSv2 is spoken to in the same words, which nfs2/translation.h puts into its own.
 //
 // NFSv3 has one object for each call: names on the way to an object are looked up one after the other. Where they
 // begin at the server's root, Roots knows the export's handle. Attributes come along with most answers, as they
@@ -18,22 +19,19 @@
 #include <utility>
 #include <vector>
 
-#include "calling/procedure_calls.h"
 #include "engine/directory_stamps.h"
 #include "engine/engine.h"
 #include "engine/modifications.h"
 #include "engine/roots.h"
 #include "nfs3/above.h"
 #include "nfs3/convert.h"
+#include "nfs3/dialect.h"
 #include "nfs3/types/acl.h"
 #include "nfs3/types/procedures.h"
-#include "reply_sizing/nfs3_reply.h"
 
 namespace nfsrdma::nfs3 {
 
 using namespace engine;  // NOLINT: what these files say in the words of all versions
-using calling::Answer;
-using calling::ProcedureCalls;
 
 /// What the server says of a file system once (RFC 1813 3.3.19, 3.3.20).
 struct Limits {
@@ -46,7 +44,8 @@ struct Limits {
 
 class Names : public Engine {
  public:
-  Names(ProcedureCalls& calls, Roots& roots) : calls_(calls), roots_(roots) {}
+  /// `version`: of NFS, 3 or 2.
+  Names(ProcedureCalls& calls, Roots& roots, unsigned version);
 
   async::Task<Result<Object>> find(Caller caller, Spot spot) override;
   async::Task<Result<Object>> parent(Caller caller, FileHandle directory) override;
@@ -93,8 +92,7 @@ class Names : public Engine {
  protected:
   template <class P>
   async::Task<Result<Answer<P>>> ask(Caller caller, typename P::Args args, std::span<std::byte> into = {}) {
-    const reply_sizing::ResultSize size = reply_sizing::result<P>(args);
-    co_return co_await calls_.call<P>(std::move(caller), std::move(args), into, size);
+    return dialect_.ask<P>(std::move(caller), std::move(args), into);
   }
   /// No object: there is no such name, as of the directory's attributes.
   struct Looked {
@@ -138,6 +136,7 @@ class Names : public Engine {
   async::Task<bool> is_as_made(Caller caller, Object object, Expected expected);
 
   ProcedureCalls& calls_;
+  Dialect dialect_;
   Roots& roots_;
   Limits limits_;
   engine::Modifications modifications_;

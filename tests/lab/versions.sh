@@ -65,6 +65,17 @@ check "what is missing is said" grep -q "mount service" "$work/err"
 expect_exit 1 "… and of that alone it is an error" cli exports -o vers=3 "$server"
 on_server "rpc.mountd"
 
+# NFSv2, which Debian's rpc.nfsd takes away.
+on_server "rpc.nfsd 0; echo +2 > /proc/fs/nfsd/versions; echo rdma 20049 > /proc/fs/nfsd/portlist; echo 8 > /proc/fs/nfsd/threads"
+root_url=nfs://$server/mnt/exp
+with=(-o vers=2)
+large_size=1G functional 2 NULL
+on_server "truncate -s 2147483647 '$export/largest'"
+same "the largest file" 2147483647 "$(cli stat --json "$(url largest)" | jq .size)"
+expect_exit 1 "a file that is too large" cli truncate -s 2G "$(url largest)"
+one_sentence "a file that is too large" "larger" "takes"
+with=()
+
 # The highest version that the server speaks, where none is asked for.
 on_server "rpc.nfsd 0; echo -4 > /proc/fs/nfsd/versions; rpc.nfsd --rdma=20049 --lease-time 10 --grace-time 10 8 -N 4"
 expect_exit 0 "a server without NFSv4" cli info "nfs://$server/mnt/exp"

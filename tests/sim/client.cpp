@@ -47,13 +47,14 @@ Target SimClient::target(const Host& server, const Options& options) {
   return out;
 }
 
-connect::Surroundings SimClient::surroundings(Network& network, Host& host, Sealing sealing) {
+connect::Surroundings SimClient::surroundings(Network& network, Host& host, Sealing sealing,
+                                              const Options& options) {
   connect::Surroundings out;
   out.host = host.name();
   out.process = "1";
   out.dial = network.dialer(host);
   out.owner_id = owner(host);
-  out.roots = std::make_shared<testing::FixedRoots>();
+  out.roots = std::make_shared<testing::FixedRoots>(options.version.value_or(4));
   out.locks = std::make_shared<testing::NoLocks>();
   if (sealing) {
     const auto root = std::make_shared<security::Sys>(host.name(), security::Identity());
@@ -68,7 +69,7 @@ void SimClient::build() {
     host_.simulation().say(host_.number(), "notice", text);
   };
   server_ = std::make_unique<connect::Server>(host_.loop(), target(server_host_, options_), addresses, told,
-                                              kForEver, surroundings(network_, host_, sealing_));
+                                              kForEver, surroundings(network_, host_, sealing_, options_));
 }
 
 SimClient::~SimClient() {

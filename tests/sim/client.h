@@ -34,7 +34,8 @@ class SimClient {
   [[nodiscard]] static Options quick();
   [[nodiscard]] static Target target(const Host& server, const Options& options);
   /// Of a program on the host. As a mount has it, it knows itself again (S17).
-  [[nodiscard]] static connect::Surroundings surroundings(Network& network, Host& host, Sealing sealing);
+  [[nodiscard]] static connect::Surroundings surroundings(Network& network, Host& host, Sealing sealing,
+                                                          const Options& options);
 
   /// Until it works, as mount's retry= does; an error only of what trying again cannot help.
   async::Task<Status> connect();

@@ -88,7 +88,7 @@ std::string Program::content(const std::string& name) {
 bool Program::connect() {
   api::Setup setup;
   setup.loop = &host_.loop();
-  setup.surroundings = SimClient::surroundings(network_, host_, sealing_);
+  setup.surroundings = SimClient::surroundings(network_, host_, sealing_, options_);
   setup.patience = kPatience;
   const std::vector addresses{Network::address(server_host_, SimServer::kPort)};
   auto made = std::make_unique<api::ClientImpl>(SimClient::target(server_host_, options_), addresses,

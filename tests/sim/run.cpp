@@ -31,7 +31,7 @@ class World {
       state.habits = testing::Habits::drawn(chance);
       state.clone_block = chance.coin() ? 4096 : 512;
       if (chance.percent(20)) state.first_seqid = ~0U - static_cast<std::uint32_t>(chance.below(20));
-      if (climate_.version == 3) state.habits.draw_v3(chance);
+      if (climate_.version < 4) state.habits.draw_v3(chance);
       if (climate_.sessionless) state.habits.draw_v40(chance);
     }
     findings_.has_v42 = climate_.version == 4 && !climate_.sessionless;

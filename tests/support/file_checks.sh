@@ -62,7 +62,7 @@ check_pipes() {
 check_listing() {
   local count=$1 many few name
   on_server "mkdir -m 755 '$export/few' '$export/many' && cd '$export/many' && seq -f 'file-%05g' 1 $((count - 10)) | xargs touch &&
-    for i in 1 2 3 4 5; do truncate -s \${i}234 file-0000\$i; chmod 64\$i file-0000\$i; done; truncate -s 6G file-00009
+    for i in 1 2 3 4 5; do truncate -s \${i}234 file-0000\$i; chmod 64\$i file-0000\$i; done; truncate -s ${large_size:-6G} file-00009
     mkdir -m 2751 d1 d2 d3; ln -s target s1; ln -s ../few s2; mkfifo p1; chmod 4711 file-00008
     touch 'a name' ./-dash '\$dollar' \"q'uote\"; cd ../few && seq -f 'file-%05g' 1 200 | xargs touch"
   on_server "cd '$export/many' && find . -mindepth 1 -printf '%f|%s|%m|%y\n'" | LC_ALL=C sort > "$work/expected"

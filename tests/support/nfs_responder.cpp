@@ -173,6 +173,7 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     if (acls) procedure += ServerState::kNfsacl;
     if (version < server.lowest_version || version > server.highest_version) return refuse_version(work);
     if (version == 3) work->procedure = procedure;
+    if (version == 2) work->procedure = ServerState::kVersion2 + procedure;
     server.credential.clear();
     add_words(server.credential, {flavor, static_cast<std::uint32_t>(body.size())});
     add_bytes(server.credential, body);

@@ -90,7 +90,7 @@ class Responder {
   std::uint32_t credits = 64;
   bool announce = true;  ///< whether private data (RFC 8797) is sent
   /// Versions of NFS that are served.
-  std::uint32_t lowest_version = 3, highest_version = 4;
+  std::uint32_t lowest_version = 2, highest_version = 4;
   Duration reply_delay{0};   ///< between the execution of a request and its answer
   bool keeps_calls = false;  ///< whether `calls` is written
   /// Hears of each COMPOUND when it has been executed, or answered from the reply cache.

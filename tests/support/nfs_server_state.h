@@ -335,6 +335,7 @@ class ServerState {
 
   // ---- knobs ----
   Habits habits;
+  static constexpr std::uint32_t kVersion2 = 100;  // and those of NFSv2 behind this one
   static constexpr std::uint32_t kNfsacl = 21;   // NFSACL's procedures are those of NFSv3 behind this number
   std::map<std::uint64_t, nfs3::secattr> acls3;  // by inode
   std::map<std::uint64_t, std::vector<std::byte>> acls4;
@@ -484,6 +485,11 @@ class ServerState {
   struct Run3;
   template <class P>
   bool procedure3(Execution& at);
+  // nfs_server_v2.cpp
+  struct Run2;
+  bool procedure2(Execution& at);
+  /// The procedure of NFSv3 that one of v2 is executed by.
+  static std::uint32_t as_version3(std::uint32_t procedure);
   std::unique_ptr<Answer> finish3(Execution& run);
   void remember(const Recent& call);
   void keep(const Recent& call);

@@ -539,8 +539,8 @@ std::unique_ptr<Execution> ServerState::begin3(xdr::ConstBytes body, std::uint32
   run->boot = boot;
   run->who = who;
   run->connection = seen.connection;
-  if (procedure >= kOperation.size()) {
-    problem("a procedure that NFSv3 does not have");
+  if (as_version3(procedure) >= kOperation.size()) {
+    problem("a procedure that neither NFSv3 nor v2 has");
     run->stage = Execution::Stage::broken;
     return run;
   }
@@ -566,6 +566,7 @@ std::unique_ptr<Execution> ServerState::begin3(xdr::ConstBytes body, std::uint32
 }
 
 nfs_opnum4 ServerState::operation_of(std::uint32_t procedure) {
+  procedure = as_version3(procedure);
   return procedure < kOperation.size() ? kOperation[procedure] : OP_ILLEGAL;
 }
 
@@ -574,7 +575,7 @@ bool Recent::same(const Recent& other) const {
 }
 
 void ServerState::remember(const Recent& call) {
-  if (is_remembered(call.procedure)) keep(call);
+  if (is_remembered(as_version3(call.procedure))) keep(call);
 }
 
 void ServerState::keep(const Recent& call) {
@@ -588,7 +589,10 @@ std::unique_ptr<Answer> ServerState::finish3(Execution& run) {
   const auto execute = [&]<std::size_t... I>(std::index_sequence<I...>) {
     ((I == *run.procedure ? (void)(good = procedure3<std::tuple_element_t<I, Served>>(run)) : void()), ...);
   };
-  execute(std::make_index_sequence<std::tuple_size_v<Served>>());
+  if (*run.procedure >= kVersion2)
+    good = procedure2(run);
+  else
+    execute(std::make_index_sequence<std::tuple_size_v<Served>>());
   bury();
   const auto known = std::ranges::find_if(recent_, [&](const Recent& one) { return one.same(*run.recent); });
   if (!good) {

@@ -18,6 +18,7 @@
 namespace nfsrdma::testing {
 
 struct Scene3 {
+  const unsigned version;
   sim::Simulation world{1};
   sim::Network network{world};
   NfsServer server{network, world.add_host("server")};
@@ -26,13 +27,15 @@ struct Scene3 {
   async::Loop& loop = place.loop();
   rpc::Channel channel{loop, EngineClient::channel_options(server, place.host()), {}};
   calling::ProcedureCalls calls{{&channel}, options()};
-  FixedRoots roots;
+  FixedRoots roots{version};
   std::optional<nfs3::Nfs3Engine> engine;
-  const engine::FileHandle root = handle_of(1);
+  engine::FileHandle root = handle_of(1);
   const nfs3::Caller who = user(0, 0);
 
-  Scene3() {
-    engine.emplace(calls, roots);
+  /// `of`: the version of NFS, 3 or 2.
+  explicit Scene3(unsigned of = 3) : version(of) {
+    if (version == 2) root.length = 32;
+    engine.emplace(calls, roots, nullptr, version);
     REQUIRE(ok(run(channel.connect(loop.now() + 5s))));
     REQUIRE(ok(run(engine->learn_limits(root))));
     server.clear_calls();

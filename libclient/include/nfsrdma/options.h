@@ -27,7 +27,7 @@ enum class Crc : unsigned char {
 };
 
 struct Options {
-  /// `vers=`: 4 or 3. The highest that the server speaks where it is not set.
+  /// `vers=`: 4, 3 or 2. The highest that the server speaks where it is not set.
   std::optional<unsigned> version;
   unsigned minor_version = 2;        ///< of version 4: the highest that is tried
   bool minor_version_fixed = false;  ///< `vers=4.0`, `4.1` or `4.2`: no other

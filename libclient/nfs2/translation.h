@@ -1,0 +1,73 @@
+// NFSv3's procedures for a server of NFSv2 (RFC 1094): each is made of what that version has, and its answer says what
+// the older one tells. What stands above knows one version less.
+//
+//     Translation translation(calls);
+//     auto answer = co_await translation.call(caller, GETATTR3args{…});      // as ProcedureCalls::call<GETATTR>
+//
+// What NFSv2 has no word for:
+//   ACCESS          judged by the mode, as Linux does it. Who is not known here is granted everything, and refused by
+//                   the server later
+//   CREATE GUARDED, MKNOD   a LOOKUP before them. Between the two somebody else may take the name
+//   CREATE EXCLUSIVE, READDIRPLUS   NOTSUPP, for which there are other ways
+//   WRITE           is stable always, and COMMIT has nothing to do
+//   FSINFO, PATHCONF   are known: 8 KiB at once, files of 2 GiB less a byte, names of 255 octets
+//   times           either to the microsecond, or both the server's
+//   attributes of directories behind a change   are not told
+//
+// Confined to the loop's thread. The ProcedureCalls must outlive it.
+#pragma once
+
+#include <span>
+
+#include "calling/procedure_calls.h"
+#include "nfs2/types/procedures.h"
+#include "nfs3/types/procedures.h"
+
+namespace nfsrdma::nfs2 {
+
+using calling::Answer;
+using security::Caller;
+
+class Translation {
+ public:
+  template <class P>
+  using Answered = async::Task<Result<Answer<P>>>;
+  using Room = std::span<std::byte>;
+
+  explicit Translation(calling::ProcedureCalls& calls) : calls_(calls) {}
+
+  /// `into`: where READ's data goes.
+  Answered<nfs3::proc::NULL3> call(Caller caller, xdr::Void args, Room into = {});
+  Answered<nfs3::proc::GETATTR> call(Caller caller, nfs3::GETATTR3args args, Room into = {});
+  Answered<nfs3::proc::SETATTR> call(Caller caller, nfs3::SETATTR3args args, Room into = {});
+  Answered<nfs3::proc::LOOKUP> call(Caller caller, nfs3::LOOKUP3args args, Room into = {});
+  Answered<nfs3::proc::ACCESS> call(Caller caller, nfs3::ACCESS3args args, Room into = {});
+  Answered<nfs3::proc::READLINK> call(Caller caller, nfs3::READLINK3args args, Room into = {});
+  Answered<nfs3::proc::READ> call(Caller caller, nfs3::READ3args args, Room into = {});
+  Answered<nfs3::proc::WRITE> call(Caller caller, nfs3::WRITE3args args, Room into = {});
+  Answered<nfs3::proc::CREATE> call(Caller caller, nfs3::CREATE3args args, Room into = {});
+  Answered<nfs3::proc::MKDIR> call(Caller caller, nfs3::MKDIR3args args, Room into = {});
+  Answered<nfs3::proc::SYMLINK> call(Caller caller, nfs3::SYMLINK3args args, Room into = {});
+  Answered<nfs3::proc::MKNOD> call(Caller caller, nfs3::MKNOD3args args, Room into = {});
+  Answered<nfs3::proc::REMOVE> call(Caller caller, nfs3::REMOVE3args args, Room into = {});
+  Answered<nfs3::proc::RMDIR> call(Caller caller, nfs3::RMDIR3args args, Room into = {});
+  Answered<nfs3::proc::RENAME> call(Caller caller, nfs3::RENAME3args args, Room into = {});
+  Answered<nfs3::proc::LINK> call(Caller caller, nfs3::LINK3args args, Room into = {});
+  Answered<nfs3::proc::READDIR> call(Caller caller, nfs3::READDIR3args args, Room into = {});
+  Answered<nfs3::proc::READDIRPLUS> call(Caller caller, nfs3::READDIRPLUS3args args, Room into = {});
+  Answered<nfs3::proc::FSSTAT> call(Caller caller, nfs3::FSSTAT3args args, Room into = {});
+  Answered<nfs3::proc::FSINFO> call(Caller caller, nfs3::FSINFO3args args, Room into = {});
+  Answered<nfs3::proc::PATHCONF> call(Caller caller, nfs3::PATHCONF3args args, Room into = {});
+  Answered<nfs3::proc::COMMIT> call(Caller caller, nfs3::COMMIT3args args, Room into = {});
+
+ private:
+  template <class P>
+  async::Task<Result<Answer<P>>> ask(Caller caller, typename P::Args args, Room into = {});
+  async::Task<Result<nfsstat>> look_up(Caller caller, diropargs place);
+  template <class P>
+  Answered<P> make(Caller caller, createargs args);
+
+  calling::ProcedureCalls& calls_;
+};
+
+}  // namespace nfsrdma::nfs2

@@ -1,0 +1,43 @@
+// NFSv3's procedures as the server is asked them: as they are, or by those of NFSv2.
+//
+// Confined to the loop's thread. The ProcedureCalls must outlive it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "calling/procedure_calls.h"
+#include "nfs2/translation.h"
+#include "nfs3/types/procedures.h"
+#include "reply_sizing/nfs3_reply.h"
+
+namespace nfsrdma::nfs3 {
+
+using calling::Answer;
+using calling::ProcedureCalls;
+using security::Caller;
+
+class Dialect {
+ public:
+  /// `version`: of NFS, 3 or 2.
+  explicit Dialect(ProcedureCalls& calls, unsigned version = NFS_V3) : calls_(calls) {
+    if (version == nfs2::NFS_V2) translation_.emplace(calls);
+  }
+
+  /// `into`: where READ's data goes.
+  template <class P>
+  async::Task<Result<Answer<P>>> ask(Caller caller, typename P::Args args, std::span<std::byte> into = {}) {
+    if (translation_) return translation_->call(std::move(caller), std::move(args), into);
+    const reply_sizing::ResultSize size = reply_sizing::result<P>(args);
+    return calls_.call<P>(std::move(caller), std::move(args), into, size);
+  }
+  [[nodiscard]] unsigned version() const { return translation_ ? nfs2::NFS_V2 : NFS_V3; }
+  [[nodiscard]] ProcedureCalls& calls() { return calls_; }
+
+ private:
+  ProcedureCalls& calls_;
+  std::optional<nfs2::Translation> translation_;
+};
+
+}  // namespace nfsrdma::nfs3
