@@ -13,6 +13,8 @@ cli() { "$lab" "$side" ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$1" ${with
 # functional VERSION PING: every command, and what info and ping say.
 functional() {
   local version=$1
+  on_server "find '$export' -mindepth 1 -delete"
+  rm -rf "$work/cwd"
   for size in 0 1 1023 1024 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((16 * MiB)); do check_content "$size"; done
   check_pipes
   check_listing 3000
