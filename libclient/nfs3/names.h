@@ -92,7 +92,27 @@ class Names : public Engine {
  protected:
   template <class P>
   async::Task<Result<Answer<P>>> ask(Caller caller, typename P::Args args, std::span<std::byte> into = {}) {
+    if (!has_good_names(args)) return refused<P>(NFS3ERR_NAMETOOLONG);
     return dialect_.ask<P>(std::move(caller), std::move(args), into);
+  }
+  /// The server's bound (PATHCONF). Asked for a longer name, some find the call itself malformed.
+  [[nodiscard]] bool is_good(const diropargs3& place) const {
+    return place.name.value.size() <= limits_.longest_name;
+  }
+  template <class Args>
+  [[nodiscard]] bool has_good_names(const Args& args) const {
+    if constexpr (requires { args.what.name; }) return is_good(args.what);
+    if constexpr (requires { args.where.name; }) return is_good(args.where);
+    if constexpr (requires { args.object.name; }) return is_good(args.object);
+    if constexpr (requires { args.link.name; }) return is_good(args.link);
+    if constexpr (requires { args.from.name; }) return is_good(args.from) && is_good(args.to);
+    return true;
+  }
+  template <class P>
+  static async::Task<Result<Answer<P>>> refused(nfsstat3 status) {
+    Answer<P> out;
+    if constexpr (requires { out.res.tag(); }) (void)out.res.select(status);
+    co_return std::move(out);
   }
   /// No object: there is no such name, as of the directory's attributes.
   struct Looked {

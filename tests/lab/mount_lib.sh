@@ -33,6 +33,9 @@ start_mount() {
   children+=("${daemon[$1]}")
   check "$1 is mounted" eventually 20 mounted "$work/$1"
 }
+# What the mounts' version has: what came with 4.2 (man: WHAT THE VERSIONS PROMISE); file systems below an export.
+has_42() { [ -z "${NFSRDMA_VERS:-}" ] || [ "$NFSRDMA_VERS" = 4.2 ]; }
+has_below() { [ -z "${NFSRDMA_VERS:-}" ] || [[ $NFSRDMA_VERS == 4* ]]; }
 # ended NAME WHAT: its daemon ends by itself, with exit status 0, and nothing is mounted.
 ended() {
   local status=0

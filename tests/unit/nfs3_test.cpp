@@ -287,6 +287,24 @@ TEST_CASE("nfs3: a listing is no larger than its count, and goes on where it end
   CHECK(seen == names);
 }
 
+TEST_CASE("nfs3: a name that is longer than the server takes is not asked for") {
+  Scene3 s;
+  const std::string longest(255, 'n'), longer(256, 'n');
+  (void)s.get(s.engine->make_directory(s.who, s.root, longest, 0755));
+  s.server.clear_calls();
+  CHECK(s.error(s.engine->find(s.who, {s.root, {longer}})) == ENAMETOOLONG);
+  CHECK(s.error(s.engine->make_directory(s.who, s.root, longer, 0755)) == ENAMETOOLONG);
+  CHECK(s.error(s.engine->make_symlink(s.who, s.root, longer, "x")) == ENAMETOOLONG);
+  CHECK(s.error(s.engine->make_node(s.who, s.root, longer, FileType::fifo, {}, 0600)) == ENAMETOOLONG);
+  CHECK(s.error(s.engine->open_at(s.who, s.root, longer, Access::both, kMake)) == ENAMETOOLONG);
+  CHECK(s.error(s.engine->remove(s.who, s.root, longer, Engine::Removed::file)) == ENAMETOOLONG);
+  CHECK(s.error(s.engine->remove(s.who, s.root, longer, Engine::Removed::directory)) == ENAMETOOLONG);
+  CHECK(s.error(s.engine->rename(s.who, s.root, longest, s.root, longer)) == ENAMETOOLONG);
+  CHECK(s.error(s.engine->rename(s.who, s.root, longer, s.root, longest)) == ENAMETOOLONG);
+  CHECK(s.error(s.engine->link(s.who, s.root, s.root, longer)) == ENAMETOOLONG);
+  CHECK(s.server.calls().empty());
+}
+
 TEST_CASE("nfs3: a cookie that the server is strict about is tried without its verifier") {
   Scene3 s;
   for (int i = 0; i < 20; ++i) s.server.add_file("/f" + std::to_string(i), "");
