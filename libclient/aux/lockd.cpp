@@ -108,6 +108,7 @@ async::Task<Result<Remote>> Lockd::reach(async::TimePoint deadline) {
                                        options_.port, deadline);
     if (!found) co_return found.error();
     remote_ = std::move(*found);
+    remote_->kept = keep_connections();
   }
   found_ = true;
   co_return *remote_;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <mutex>
 
 #include "fabric/address.h"
 
@@ -48,6 +49,20 @@ class Socket {
   const int fd_;
 };
 
+struct DestroyClient {
+  void operator()(CLIENT* client) const { clnt_destroy(client); }
+};
+struct DestroyAuth {
+  void operator()(AUTH* auth) const { auth_destroy(auth); }
+};
+
+/// Members in the order of what needs what.
+struct Connected {
+  explicit Connected(int fd) : socket(fd) {}
+  const Socket socket;
+  std::unique_ptr<CLIENT, DestroyClient> client;
+};
+
 // ---- what goes through libtirpc: bytes that are XDR already ----
 
 struct Raw {
@@ -73,13 +88,6 @@ bool_t take_raw(XDR* xdrs, void* argument) {
   }
   return FALSE;
 }
-
-struct DestroyClient {
-  void operator()(CLIENT* client) const { clnt_destroy(client); }
-};
-struct DestroyAuth {
-  void operator()(AUTH* auth) const { auth_destroy(auth); }
-};
 
 /// Servers mostly want the port of somebody privileged (exports(5): secure). Where there is none to be had an
 /// ordinary one has to do.
@@ -153,26 +161,60 @@ Error refused(const Remote& remote, const RawCall& call, CLIENT& client, clnt_st
 
 }  // namespace
 
-Result<std::vector<std::byte>> call_and_wait(const Remote& remote, const security::Identity& identity,
-                                             const RawCall& call, async::TimePoint deadline) {
+/// Those that are idle. Any thread.
+class KeptConnections {
+ public:
+  /// Null if there is none.
+  std::unique_ptr<Connected> take() {
+    const std::scoped_lock lock(mutex_);
+    if (idle_.empty()) return nullptr;
+    auto last = std::move(idle_.back());
+    idle_.pop_back();
+    return last;
+  }
+  void give(std::unique_ptr<Connected> one) {
+    constexpr std::size_t kMost = 4;
+    const std::scoped_lock lock(mutex_);
+    if (idle_.size() < kMost) idle_.push_back(std::move(one));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Connected>> idle_;
+};
+
+std::shared_ptr<KeptConnections> keep_connections() {
+  return std::make_shared<KeptConnections>();
+}
+
+namespace {
+
+Result<std::unique_ptr<Connected>> connected(const Remote& remote, const RawCall& call,
+                                             async::TimePoint deadline) {
   const int family = remote.address.storage.ss_family;
   const bool tcp = remote.transport == Transport::tcp;
-  // Before the client, which uses it until it is destroyed.
-  const Socket socket(::socket(family, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0));
-  if (socket.fd() < 0) return failure(remote, call, errno, std::string("no socket: ") + std::strerror(errno));
-  bind_low(socket.fd(), family);
-  if (const int why = connect_until(socket.fd(), remote.address, deadline); why != 0)
+  auto out =
+      std::make_unique<Connected>(::socket(family, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0));
+  const int fd = out->socket.fd();
+  if (fd < 0) return failure(remote, call, errno, std::string("no socket: ") + std::strerror(errno));
+  bind_low(fd, family);
+  if (const int why = connect_until(fd, remote.address, deadline); why != 0)
     return not_reached(remote, call, why);
   netbuf to{remote.address.length, remote.address.length,
             const_cast<sockaddr_storage*>(&remote.address.storage)};  // NOLINT: libtirpc only reads it
-  const std::unique_ptr<CLIENT, DestroyClient> client(
-      tcp ? clnt_vc_create(socket.fd(), &to, call.program, call.version, 0, 0)
-          : clnt_dg_create(socket.fd(), &to, call.program, call.version, kDatagram, kDatagram));
-  if (!client) return failure(remote, call, EIO, clnt_spcreateerror("no RPC client"));
+  out->client.reset(tcp ? clnt_vc_create(fd, &to, call.program, call.version, 0, 0)
+                        : clnt_dg_create(fd, &to, call.program, call.version, kDatagram, kDatagram));
+  if (!out->client) return failure(remote, call, EIO, clnt_spcreateerror("no RPC client"));
   if (!tcp) {
     timeval again = kFirstAgain;
-    (void)clnt_control(client.get(), CLSET_RETRY_TIMEOUT, reinterpret_cast<char*>(&again));
+    (void)clnt_control(out->client.get(), CLSET_RETRY_TIMEOUT, reinterpret_cast<char*>(&again));
   }
+  return out;
+}
+
+/// One call over it.
+clnt_stat ask(CLIENT& client, const security::Identity& identity, const RawCall& call, Raw& results,
+              async::TimePoint deadline) {
   char host[256] = "localhost";
   (void)::gethostname(host, sizeof host - 1);
   std::vector<gid_t> groups(identity.groups.begin(),
@@ -180,14 +222,38 @@ Result<std::vector<std::byte>> call_and_wait(const Remote& remote, const securit
                                                           identity.groups.size(), NGRPS)));
   const std::unique_ptr<AUTH, DestroyAuth> auth(
       authunix_create(host, identity.uid, identity.gid, static_cast<int>(groups.size()), groups.data()));
-  if (auth) client->cl_auth = auth.get();
+  AUTH* const before = client.cl_auth;
+  if (auth) client.cl_auth = auth.get();
   Raw arguments{call.arguments};
-  Raw results;
   const clnt_stat status =
-      clnt_call(client.get(), call.procedure, reinterpret_cast<xdrproc_t>(&put_raw), &arguments,
+      clnt_call(&client, call.procedure, reinterpret_cast<xdrproc_t>(&put_raw), &arguments,
                 reinterpret_cast<xdrproc_t>(&take_raw), &results, to_timeval(left(deadline)));
-  if (status != RPC_SUCCESS) return refused(remote, call, *client, status);
-  return std::move(results.bytes);
+  client.cl_auth = before;
+  return status;
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> call_and_wait(const Remote& remote, const security::Identity& identity,
+                                             const RawCall& call, async::TimePoint deadline) {
+  KeptConnections* const kept = remote.transport == Transport::tcp ? remote.kept.get() : nullptr;
+  for (;;) {
+    std::unique_ptr<Connected> over = kept != nullptr ? kept->take() : nullptr;
+    const bool used = over != nullptr;
+    if (!used) {
+      auto fresh = connected(remote, call, deadline);
+      if (!fresh) return fresh.error();
+      over = std::move(*fresh);
+    }
+    Raw results;
+    const clnt_stat status = ask(*over->client, identity, call, results, deadline);
+    if (status == RPC_SUCCESS) {
+      if (kept != nullptr) kept->give(std::move(over));
+      return std::move(results.bytes);
+    }
+    const bool closed = status == RPC_CANTSEND || status == RPC_CANTRECV;
+    if (!used || !closed) return refused(remote, call, *over->client, status);
+  }
 }
 
 async::Task<Result<std::vector<std::byte>>> call_raw(async::Loop& loop, Remote remote,

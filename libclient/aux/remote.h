@@ -1,6 +1,10 @@
 // One call of a program beside NFS, over TCP or UDP, by libtirpc: it blocks, so it runs on a helper's thread, each
 // with a connection of its own, and ends with its deadline.
 //
+// Whoever calls one program often keeps its TCP connections (Remote::kept): a call takes one that is idle, and leaves it
+// behind. What such a call finds closed, since the server had enough of it or has restarted, is made anew once, so that
+// the server may execute the call twice.
+//
 //     auto exports = co_await call<EXPORT3>(loop, {address, "server", Transport::tcp}, identity, {}, deadline);
 //
 // libtirpc makes the messages and the connection; arguments and results are this project's own types (xdr/xdr.h),
@@ -11,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,10 +29,15 @@ namespace nfsrdma::aux {
 
 enum class Transport : std::uint8_t { tcp, udp };
 
+class KeptConnections;
+/// For the calls of one program and version at one address.
+std::shared_ptr<KeptConnections> keep_connections();
+
 struct Remote {
   rpc::Address address;  ///< with the port
   std::string server;    ///< as the user calls it, for messages
   Transport transport = Transport::tcp;
+  std::shared_ptr<KeptConnections> kept = nullptr;  ///< none: each call has a connection of its own
 };
 
 /// As numbers and bytes: what libtirpc is given.

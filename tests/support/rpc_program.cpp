@@ -88,6 +88,11 @@ void RpcPrograms::close_tcp() {
   ::close(std::exchange(listening_, -1));
 }
 
+void RpcPrograms::hang_up() {
+  hangs_up_ = true;
+  while (hangs_up_) std::this_thread::yield();
+}
+
 std::optional<RpcPrograms::Octets> RpcPrograms::answer(xdr::ConstBytes call, const char* over) {
   xdr::Decoder in(call);
   std::uint32_t xid = 0, direction = 0, rpc = 0, program = 0, version = 0, procedure = 0, flavor = 0;
@@ -141,7 +146,9 @@ bool RpcPrograms::take_record(int fd) {
 void RpcPrograms::take_connection() {
   const std::lock_guard guard(mutex_);
   const int fd = listening_ >= 0 ? ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC) : -1;
-  if (fd >= 0) connections_.push_back(fd);
+  if (fd < 0) return;
+  ++accepted_;
+  connections_.push_back(fd);
 }
 
 void RpcPrograms::run() {
@@ -150,6 +157,10 @@ void RpcPrograms::run() {
     {
       const std::lock_guard guard(mutex_);
       fds.push_back({listening_, POLLIN, 0});
+    }
+    if (hangs_up_) {
+      for (const int fd : std::exchange(connections_, {})) ::close(fd);
+      hangs_up_ = false;
     }
     for (const int fd : connections_) fds.push_back({fd, POLLIN, 0});
     constexpr int kLook = 20;  // for a listener that was closed

@@ -58,6 +58,10 @@ class RpcPrograms {
   /// TCP connections are refused, or datagrams are not looked at, from now on.
   void close_tcp();
   void close_udp() { no_udp_ = true; }
+  /// Ends the TCP connections that there are.
+  void hang_up();
+  /// How many there have been.
+  [[nodiscard]] unsigned connections() const { return accepted_; }
 
  private:
   void run();
@@ -67,7 +71,8 @@ class RpcPrograms {
 
   std::uint16_t port_ = 0;
   int listening_ = -1, datagrams_ = -1, stop_ = -1;
-  std::atomic<bool> no_udp_ = false;
+  std::atomic<bool> no_udp_ = false, hangs_up_ = false;
+  std::atomic<unsigned> accepted_ = 0;
   std::vector<int> connections_;  // the thread's
   mutable std::mutex mutex_;      // guards what follows
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, Handler> handlers_;

@@ -195,6 +195,83 @@ TEST_CASE("mountd: over UDP where that is asked for, and with words for what wen
   CHECK(found.error().errno_value() == EPROTONOSUPPORT);
 }
 
+TEST_CASE("remote: kept connections are used again, and made anew where the server has closed them") {
+  Server server;
+  Remote remote{server.programs.address(), "server", Transport::tcp, nullptr};
+  const auto ask = [&] {
+    return server.loop.run(call<EXPORT3>(server.loop, remote, {}, xdr::Void(), server.loop.now() + 5s))
+        .has_value();
+  };
+  SUBCASE("without them each call has its own") {
+    CHECK(ask());
+    CHECK(ask());
+    CHECK(server.programs.connections() == 2);
+  }
+  SUBCASE("one after the other") {
+    remote.kept = keep_connections();
+    for (int i = 0; i < 5; ++i) CHECK(ask());
+    CHECK(server.programs.connections() == 1);
+    server.programs.hang_up();
+    CHECK(ask());
+    CHECK(ask());
+    CHECK(server.programs.connections() == 2);
+    CHECK(server.programs.calls().size() == 7);
+    server.programs.close_tcp();
+    server.programs.hang_up();
+    const auto gone =
+        server.loop.run(call<EXPORT3>(server.loop, remote, {}, xdr::Void(), server.loop.now() + 5s));
+    REQUIRE(!gone);
+    CHECK(gone.error().kind() == ErrorKind::connection);
+  }
+  SUBCASE("over UDP there are none") {
+    remote.kept = keep_connections();
+    remote.transport = Transport::udp;
+    CHECK(ask());
+    CHECK(server.programs.connections() == 0);
+  }
+}
+
+TEST_CASE("mountd: of NFSv2 it is version 1") {
+  RpcPrograms programs;
+  programs.serve<MNT1>([](const dirpath& args) {
+    fhstatus res;
+    if (args.path.value == "/srv")
+      res.emplace<MNT3_OK>().fill(std::byte{7});
+    else
+      (void)res.select(MNT3ERR_NOENT);
+    return res;
+  });
+  programs.serve<UMNT1>([](const dirpath&) { return xdr::Void(); });
+  programs.serve<EXPORT1>([](const xdr::Void&) { return exports(); });
+  programs.serve<DUMP1>([](const xdr::Void&) {
+    mountlist out;
+    out.list.value.push_back({{"client"}, {"/srv"}});
+    return out;
+  });
+  MountOptions options;
+  options.server = "server";
+  options.addresses = {programs.address()};
+  options.port = programs.port();
+  options.version = 1;
+  async::Loop loop;
+  Mountd mountd(loop, options);
+  const auto root = loop.run(mountd.find({"srv"}));
+  REQUIRE(root);
+  CHECK(root->handle.length == 32);
+  CHECK(root->handle.bytes[31] == std::byte{7});
+  CHECK(root->names == 1);
+  CHECK(loop.run(mountd.find({"other"})).error().errno_value() == ENOENT);
+  const auto mounts = loop.run(mountd.mounts());
+  REQUIRE(mounts);
+  REQUIRE(mounts->size() == 1);
+  CHECK(mounts->front().client == "client");
+  CHECK(mounts->front().path == "/srv");
+  loop.run(mountd.unmount(loop.now() + 5s));
+  const auto calls = programs.calls();
+  CHECK(calls.back() == "100005.1.3/tcp");
+  CHECK(std::ranges::all_of(calls, [](const std::string& one) { return one.starts_with("100005.1."); }));
+}
+
 TEST_CASE("mountd: an answer that is none is an error") {
   Server server;
   server.programs.serve(kMountProgram, 3, 1,
