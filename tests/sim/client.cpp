@@ -1,6 +1,7 @@
 #include "sim/client.h"
 
 #include "security/sys.h"
+#include "sim/locks.h"
 #include "sim/server.h"
 #include "support/fixed_roots.h"
 #include "support/no_locks.h"
@@ -34,8 +35,13 @@ Options SimClient::quick() {
 }
 
 SimClient::SimClient(Network& network, Host& host, const Host& server, const Options& options,
-                     Sealing sealing)
-    : network_(network), host_(host), server_host_(server), options_(options), sealing_(sealing) {
+                     Sealing sealing, testing::LockTable* locks)
+    : network_(network),
+      host_(host),
+      server_host_(server),
+      options_(options),
+      sealing_(sealing),
+      locks_(locks) {
   build();
 }
 
@@ -63,13 +69,21 @@ connect::Surroundings SimClient::surroundings(Network& network, Host& host, Seal
   return out;
 }
 
+connect::Surroundings SimClient::own_surroundings() {
+  connect::Surroundings out = surroundings(network_, host_, sealing_, options_);
+  if (locks_ == nullptr) return out;
+  const auto number = static_cast<int>(host_.number());
+  out.locks = std::make_shared<SimLocks>(host_.loop(), *locks_, number, locks_->troubled);
+  return out;
+}
+
 void SimClient::build() {
   const std::vector addresses{Network::address(server_host_, SimServer::kPort)};
   const auto told = [this](const std::string& text) {
     host_.simulation().say(host_.number(), "notice", text);
   };
   server_ = std::make_unique<connect::Server>(host_.loop(), target(server_host_, options_), addresses, told,
-                                              kForEver, surroundings(network_, host_, sealing_, options_));
+                                              kForEver, own_surroundings());
 }
 
 SimClient::~SimClient() {

@@ -16,6 +16,7 @@
 #include "connect/server.h"
 #include "fs/file_system.h"
 #include "sim/fabric/network.h"
+#include "support/model_locks.h"
 #include "support/toy_flavor.h"
 
 namespace nfsrdma::sim {
@@ -25,7 +26,8 @@ using Sealing = std::optional<testing::ToyService>;
 
 class SimClient {
  public:
-  SimClient(Network& network, Host& host, const Host& server, const Options& options, Sealing sealing);
+  SimClient(Network& network, Host& host, const Host& server, const Options& options, Sealing sealing,
+            testing::LockTable* locks = nullptr);
   ~SimClient();
   SimClient(const SimClient&) = delete;
   SimClient& operator=(const SimClient&) = delete;
@@ -54,12 +56,14 @@ class SimClient {
 
  private:
   void build();
+  [[nodiscard]] connect::Surroundings own_surroundings();
 
   Network& network_;
   Host& host_;
   const Host& server_host_;
   const Options options_;
   const Sealing sealing_;
+  testing::LockTable* const locks_;  // null: this client's server gives no locks beside NFS
   std::unique_ptr<connect::Server> server_;
   std::unique_ptr<fs::FileSystem> files_;
 };

@@ -77,12 +77,14 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
     at = end + 1;
   }
   if (version != 4) {
-    // What the versions do not promise is said in one place, nfsrdma-fuse(8), WHAT THE VERSIONS PROMISE. Of it these
-    // count here: locks, and files that outlive their last name on the server while another client has them open.
-    // The mount service has the exports, of which these worlds have one.
-    teams = 0;
+    // What the versions do not promise is said in one place, nfsrdma-fuse(8), WHAT THE VERSIONS PROMISE. Of it this
+    // counts here: files that outlive their last name on the server while another client has them open, for which the
+    // teams do less. The mount service has the exports, of which these worlds have one.
     exports = 0;
     forget_every = recall_every = {};
+    // The lock service tells nobody that a lock is lost: whoever sleeps through a grace period goes on without it.
+    // And it keeps the locks of a client that is killed (see aux/lockd.h), for which the others would wait for ever.
+    if (teams != 0) sleep_every = kill_every = {};
   }
   // NFSv4.0: no sessions to forget, and in these worlds nobody to recall from.
   if (sessionless) forget_every = recall_every = {};

@@ -24,6 +24,7 @@ struct Findings {
   bool disk_fills = false;           ///< ENOSPC and EDQUOT are answers to be expected
   bool leases_end = false;           ///< the outcome of a call may stay unknown
   bool has_v42 = true;               ///< extended attributes, and space that is made and taken away
+  bool files_outlive_names = true;   ///< while another client has them open
   bool clients_die = false;          ///< what a killed client had confirmed to nobody may be there, or not
   /// What the server has under a path.
   std::function<std::optional<std::string>(const std::string& path)> on_server;

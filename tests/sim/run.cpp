@@ -38,6 +38,8 @@ class World {
     server_->state().lease = climate_.lease;
     if (climate_.service != 0) server_->responder().guard.demand();
     add_exports();
+    locks_.troubled = !climate_.calm;
+    findings_.files_outlive_names = climate_.version == 4;
     findings_.disk_fills = climate_.fill_every.count() != 0;
     findings_.leases_end = climate_.leases_end();
     findings_.clients_die = climate_.kill_every.count() != 0;
@@ -85,6 +87,7 @@ class World {
   static constexpr Duration kWorkTime = 10min;
   static constexpr Duration kHealTime = 5min;
   static constexpr Duration kEndTime = 1min;
+  static constexpr Duration kLockGrace = 45s;  // of the lock service beside NFSv3
 
   Host& add_host(const std::string& name) {
     Host& host = simulation_.add_host(name);
@@ -153,7 +156,8 @@ class World {
   void add_client(unsigned number) {
     Host& host = add_host("client" + std::to_string(number + 1));
     const Options options = quick_options();
-    clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, options, sealing()));
+    clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, options, sealing(),
+                                                   climate_.version == 4 ? nullptr : &locks_));
     SimClient& client = *clients_.back();
     const unsigned each = options_.operations / (climate_.clients * climate_.workers) + 1;
     for (unsigned i = 0; i < climate_.workers; ++i) {
@@ -234,7 +238,7 @@ class World {
       if (!all.empty()) network_.cut(all[random_.below(all.size())], any_told());
     });
     if (climate_.part_every.count() != 0) schedule_part();
-    schedule(climate_.crash_every, [this] { server_->crash(random_.between(0s, climate_.grace)); });
+    schedule(climate_.crash_every, [this] { crash(); });
     schedule(climate_.freeze_every,
              [this] { server_->responder().freeze(random_.between(0s, climate_.longest_freeze)); });
     schedule(climate_.forget_every, [this] {
@@ -261,6 +265,15 @@ class World {
       auto at = out.begin();
       std::advance(at, random_.below(out.size()));
       server_->responder().demand(at->first);
+    });
+  }
+
+  void crash() {
+    server_->crash(random_.between(0s, climate_.grace));
+    if (climate_.version == 4) return;
+    locks_.restart();
+    simulation_.after(kLockGrace, [this, life = locks_.state] {
+      if (locks_.state == life) locks_.grace = false;
     });
   }
 
@@ -414,6 +427,7 @@ class World {
       find("open " + std::to_string(number) + " of inode " + std::to_string(open.inode) +
            " is left on the server; its owner is " + printable(open.owner));
     }
+    if (locks_.count() != 0) find("locks are left on the server");
     if (!state.delegations.empty()) find("delegations are left on the server");
     for (const auto& job : jobs_) job->check();
     if (program_) program_->check();
@@ -429,6 +443,7 @@ class World {
   std::unique_ptr<SimServer> server_;
   Board board_;
   std::string team_export_;
+  testing::LockTable locks_;                         // of the service beside NFSv3
   std::vector<std::unique_ptr<Job>> jobs_;           // climate_.workers for each client, in their order
   std::vector<std::unique_ptr<SimClient>> clients_;  // their tasks use the jobs
   std::unique_ptr<Program> program_;

@@ -69,7 +69,9 @@ async::Task<void> TeamWorker::run() {
 }
 
 async::Task<void> TeamWorker::one_operation() {
-  const std::uint64_t kind = random_.below(20);
+  const std::uint64_t drawn = random_.below(20);
+  // The others replace and remove files that others have open.
+  const std::uint64_t kind = findings_.files_outlive_names ? drawn : drawn % 10;
   if (kind < 5) co_return co_await count();
   if (kind < 10) co_return co_await append();
   if (kind < 13) co_return co_await publish();

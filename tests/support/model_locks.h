@@ -25,6 +25,7 @@ struct LockTable {
   std::uint32_t state = 1;
   bool grace = false;
   bool tells_state = true;
+  bool troubled = false;  ///< questions and answers get lost (tests/sim/locks.h)
 
   void restart() {
     held.clear();
