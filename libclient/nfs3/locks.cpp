@@ -281,9 +281,11 @@ void Locks::release_beside(LockedFile file, std::uint64_t owner) {
 
 // ---- restarts of the server ----
 
-/// Before the first lock: which life of the server gives it.
+/// Before the first lock: which life of the server gives it. Whoever comes while that is asked waits for the answer:
+/// a lock from before a restart would else be taken for one from after it, and never claimed again.
 async::Task<void> Locks::begin_watch() {
-  if (watching_) co_return;
+  const async::Mutex::Lock turn = co_await watch_turn_.lock(deadline());
+  if (!turn || watching_) co_return;
   watching_ = true;
   auto now = co_await manager_->server_state(loop_.now() + kWatchTime);
   server_state_.reset();

@@ -46,7 +46,7 @@ class Locks {
  public:
   /// `manager` may be null: ENOLCK. `patience`: how long each question is tried.
   Locks(async::Loop& loop, LockManager* manager, async::Clock::duration patience)
-      : loop_(loop), manager_(manager), patience_(patience), beside_(loop) {}
+      : loop_(loop), manager_(manager), patience_(patience), watch_turn_(loop), beside_(loop) {}
 
   async::Task<Result<std::optional<LockHolder>>> test(LockedFile file, LockRequest request);
   /// Gives who is in the way; then it was not locked.
@@ -91,6 +91,7 @@ class Locks {
   std::map<Key, std::shared_ptr<State>> states_;  // by file and owner
   std::optional<std::uint32_t> server_state_;     // as of the watch's last question
   bool watching_ = false;
+  async::Mutex watch_turn_;  // held while it begins
   bool reclaiming_ = false;
   async::TimePoint reclaimed_ = async::TimePoint::min();
   async::Tasks beside_;  // the last: what the tasks use is there until they are gone

@@ -43,9 +43,10 @@ class ModelLocks final : public engine::LockManager {
  public:
   ModelLocks(async::Loop& loop, LockTable& table, int client) : loop_(loop), table_(table), client_(client) {}
 
-  int lose_answers = 0;            ///< of so many questions that were carried out
-  int asked = 0;                   ///< for locks
-  async::Clock::duration delay{};  ///< of each answer
+  int lose_answers = 0;                  ///< of so many questions that were carried out
+  int asked = 0;                         ///< for locks
+  async::Clock::duration delay{};        ///< of each answer
+  async::Clock::duration state_delay{};  ///< of each question about the server's state
 
   async::Task<Result<std::optional<LockHolder>>> test(Question question,
                                                       async::TimePoint /*until*/) override {
@@ -68,6 +69,7 @@ class ModelLocks final : public engine::LockManager {
     co_return Verdict::granted;
   }
   async::Task<Result<std::uint32_t>> server_state(async::TimePoint /*until*/) override {
+    co_await loop_.sleep_for(state_delay);
     if (table_.tells_state) co_return table_.state;
     co_return Error(ErrorKind::server, EOPNOTSUPP, "SM_STAT", "model", "it does not tell");
   }

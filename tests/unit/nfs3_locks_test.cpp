@@ -161,6 +161,20 @@ TEST_CASE("v3 locks: those of before a restart of the server are claimed again")
   CHECK_FALSE(l.locks(l.others, request(1, true, 5, 1)));
 }
 
+TEST_CASE("v3 locks: one that comes while the first asks for the server's state is claimed again, too") {
+  LockScene l;
+  l.service.state_delay = 2s;
+  auto first = wait_for(l, l.file, request(7, true, 0, 10));
+  auto second = wait_for(l, l.file, request(8, true, 20, 10));
+  l.s.pass(1s);
+  l.table.restart();
+  l.table.grace = false;
+  l.s.pass(30s);
+  REQUIRE(first.done->has_value());
+  REQUIRE(second.done->has_value());
+  CHECK(l.table.count() == 2);
+}
+
 TEST_CASE("S11 v3 locks: what cannot be had again is lost, and said until it is released") {
   LockScene l;
   REQUIRE(ok(l.s.write(l.file, "text")));
