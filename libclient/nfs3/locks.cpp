@@ -21,6 +21,8 @@ constexpr async::Clock::duration kFirstGracePause = 1s, kLongestGracePause = 5s;
 constexpr async::Clock::duration kWatchEvery = 10s, kWatchTime = 5s;
 /// One grace period answers several questions.
 constexpr async::Clock::duration kReclaimEvery = 10s;
+/// What was claimed less long ago has not been lost again and its grace period gone by.
+constexpr async::Clock::duration kShortestGrace = 40s;
 
 Error no_locks(const std::string& path) {
   return {ErrorKind::server, ENOLCK, "lock", path, "there is no lock service for this mount"};
@@ -47,7 +49,8 @@ struct Locks::State {
   locking::HeldLocks held;
   bool doubtful = false;  // the answer to a question was lost: there may be more
   std::optional<Error> lost;
-  async::Mutex turn;  // one question at a time
+  async::TimePoint claimed = async::TimePoint::min();  // all of it, with success
+  async::Mutex turn;                                   // one question at a time
 };
 
 /// A question that runs by itself, and whoever waits for its answer.
@@ -236,11 +239,16 @@ async::Task<Status> Locks::clear(LockedFile file, std::uint64_t owner, LockRange
   if (found == states_.end()) co_return Status();
   const auto state = found->second;
   const async::TimePoint until = deadline();
+  bool asked = false, doubtful = false;  // whether something else of this owner's was in doubt before
   for (async::Backoff pause(kFirstGracePause, kLongestGracePause);;) {
     {
       const async::Mutex::Lock turn = co_await state->turn.lock(until);
       if (!turn) co_return still_in_grace(file.label);
       if (state->held.empty() && !state->doubtful) co_return Status();
+      // From now on somebody else may have it: it must not be claimed again, whatever becomes of this question.
+      if (!std::exchange(asked, true)) doubtful = state->doubtful;
+      state->held.unlock(range);
+      state->doubtful = true;
       LockManager::Question question;
       question.caller = file.caller;
       question.file = file.handle;
@@ -249,8 +257,7 @@ async::Task<Status> Locks::clear(LockedFile file, std::uint64_t owner, LockRange
       auto verdict = co_await manager_->unlock(question, until);
       if (!verdict) co_return verdict.error();
       if (*verdict == Verdict::granted) {
-        state->held.unlock(range);
-        if (range == LockRange()) state->doubtful = false;
+        state->doubtful = doubtful && range != LockRange();
         co_return Status();
       }
       // The restart has unlocked it. What was claimed again before this came is unlocked behind the grace period.
@@ -346,9 +353,14 @@ async::Task<bool> Locks::reclaim_of(std::shared_ptr<State> state) {
     auto verdict = co_await manager_->lock(question, until);
     if (!verdict && verdict.error().kind() != ErrorKind::server) co_return false;
     if (verdict && *verdict == Verdict::granted) continue;
+    // Claimed twice, and in between the grace period has ended.
+    const bool had =
+        state->claimed != async::TimePoint::min() && loop_.now() - state->claimed < kShortestGrace;
+    if (had && verdict && *verdict == Verdict::grace) continue;
     state->held.unlock(piece.range);
     state->lost = lock_lost(state->file.label);
   }
+  if (!state->lost) state->claimed = loop_.now();
   co_return true;
 }
 

@@ -242,6 +242,8 @@ async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t
   const auto state = found->second;
   const async::Mutex::Lock turn = co_await state->turn.lock();
   Open& open = file->state();
+  // From now on somebody else may have it: it must not be claimed again, whatever becomes of the LOCKU.
+  state->held.unlock(range);
   for (LossLimit losses(session_.loop(), session_.default_deadline());;) {
     if (!state->stateid || !file->is_open()) co_return Status();  // there is nothing
     const stateid4 used = *state->stateid;
@@ -253,9 +255,8 @@ async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t
     if (!reply) co_return reply.error();
     LOCKU4res res;
     const bool unlocked = reply->take<op::PUTFH>() && reply->take<op::LOCKU>(res);
-    if (unlocked && state->stateid != used) continue;  // claimed again meanwhile, with this lock
+    if (unlocked && state->stateid != used) continue;  // what else there is was claimed again meanwhile
     if (unlocked) {
-      state->held.unlock(range);
       state->stateid = session_.to_keep(*res.get<NFS4_OK>());
       // Whatever it says: nothing is locked under it.
       if (free) state->stateid.reset();
@@ -267,7 +268,6 @@ async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t
     if (!again) co_return session_.error_of(*reply, "LOCKU", open.path);
     if (state->stateid != used) continue;  // claimed again meanwhile
     // Gone: so is this lock, as was wanted. What else the owner had is lost.
-    state->held.unlock(range);
     session_.lock_recovery().lose(open, owner, session_.error_of(*reply, "LOCKU", open.path));
     co_return Status();
   }

@@ -57,5 +57,9 @@ program() {
   if [ "$status" = 0 ] && [ ! -s "$work/program.out" ]; then say "ok: $1"; else fail "$1 (status $status): $(tail -c 1500 "$work/program.out")"; fi
 }
 
+# Debian's rpc.nfsd takes NFSv2 away, and would do so again: `lab restart-nfsd` is not for these runs.
+if [ "${NFSRDMA_VERS:-}" = 2 ]; then
+  on_server "rpc.nfsd 0; echo +2 > /proc/fs/nfsd/versions; echo rdma 20049 > /proc/fs/nfsd/portlist; echo 8 > /proc/fs/nfsd/threads"
+fi
 xfs_export=/mnt/exp/xfs/t-$test_name
 on_server "rm -rf '$xfs_export'; mkdir -m 1777 '$xfs_export'"

@@ -43,10 +43,11 @@ class ModelLocks final : public engine::LockManager {
  public:
   ModelLocks(async::Loop& loop, LockTable& table, int client) : loop_(loop), table_(table), client_(client) {}
 
-  int lose_answers = 0;                  ///< of so many questions that were carried out
-  int asked = 0;                         ///< for locks
-  async::Clock::duration delay{};        ///< of each answer
-  async::Clock::duration state_delay{};  ///< of each question about the server's state
+  int lose_answers = 0;                   ///< of so many questions that were carried out
+  int asked = 0;                          ///< for locks
+  async::Clock::duration delay{};         ///< of each answer
+  async::Clock::duration unlock_delay{};  ///< the same of UNLOCK's
+  async::Clock::duration state_delay{};   ///< of each question about the server's state
 
   async::Task<Result<std::optional<LockHolder>>> test(Question question,
                                                       async::TimePoint /*until*/) override {
@@ -66,6 +67,7 @@ class ModelLocks final : public engine::LockManager {
     if (table_.grace) co_return Verdict::grace;
     const auto found = table_.held.find(key(question));
     if (found != table_.held.end()) found->second.unlock(question.lock.range);
+    co_await loop_.sleep_for(unlock_delay);
     co_return Verdict::granted;
   }
   async::Task<Result<std::uint32_t>> server_state(async::TimePoint /*until*/) override {

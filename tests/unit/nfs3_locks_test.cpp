@@ -175,6 +175,47 @@ TEST_CASE("v3 locks: one that comes while the first asks for the server's state 
   CHECK(l.table.count() == 2);
 }
 
+TEST_CASE("v3 locks: what is being unlocked is not claimed again: somebody else may have it already") {
+  LockScene m;
+  CHECK(m.locks(m.file, request(7, true, 0, 10)));
+  CHECK(m.locks(m.file, request(7, true, 20, 10)));
+  m.service.unlock_delay = 8s;
+  auto late = std::make_shared<std::optional<Status>>();
+  m.s.loop.spawn(keep(m.file.file->unlock(7, {0, 10}), late));
+  m.s.pass(100ms);
+  CHECK(m.locks(m.others, request(1, true, 0, 10)));
+  m.table.restart();
+  m.s.pass(15s);
+  CHECK(m.table.count() == 2);
+  m.table.grace = false;
+  m.s.pass(30s);
+  REQUIRE(late->has_value());
+  CHECK(ok(**late));
+  CHECK(m.engine.holdings().locks == 1);
+  CHECK(m.other.holdings().locks == 1);
+  CHECK(ok(m.s.run(m.engine.close(m.file.file), 2min)));
+  CHECK(ok(m.s.run(m.other.close(m.others.file), 2min)));
+  CHECK(m.table.count() == 0);
+}
+
+TEST_CASE("v3 locks: one that is claimed twice, the second time behind the grace period, is held still") {
+  LockScene m;
+  CHECK(m.locks(m.file, request(7, true, 0, 10)));
+  CHECK(m.locks(m.others, request(1, true, 20, 10)));
+  m.table.restart();
+  m.s.pass(12s);  // both have noticed
+  REQUIRE(m.table.count() == 2);
+  m.s.loop.spawn([](LockScene& scene) -> async::Task<void> {
+    co_await scene.s.loop.sleep_for(20s);
+    scene.table.grace = false;
+  }(m));
+  // Another lock is asked for in the grace period: what is held is claimed once more, the last time too late.
+  m.service.delay = 7s;
+  CHECK(m.locks(m.file, request(7, true, 50, 10)));
+  CHECK(m.engine.holdings().locks == 2);
+  CHECK(ok(m.s.run(m.engine.close(m.file.file), 2min)));
+}
+
 TEST_CASE("S11 v3 locks: what cannot be had again is lost, and said until it is released") {
   LockScene l;
   REQUIRE(ok(l.s.write(l.file, "text")));
