@@ -274,6 +274,8 @@ async::Task<Status> Names::learn_limits(FileHandle object) {
   fit(limits_.most_written, info->wtmax);
   limits_.page = std::clamp(info->dtpref, kLeastPage, kMostPage);
   if (info->maxfilesize != 0) limits_.largest_file = info->maxfilesize;
+  const nfstime3& tick = info->time_delta;
+  directories_.tick(std::chrono::seconds(tick.seconds) + std::chrono::nanoseconds(tick.nseconds));
   PATHCONF3args names;
   names.object = to_wire(object);
   auto conf = co_await ask<proc::PATHCONF>(nullptr, names);
@@ -311,7 +313,7 @@ async::Task<Result<Made>> Names::make(Caller caller, Spot spot, std::string name
   if (!directory) co_return directory.error();
   args.where = place(*directory, name);
   Doubt doubt;
-  doubt.before = directories_.of(*directory);
+  doubt.before = directories_.of(*directory, calls_.loop().now());
   auto answer = co_await ask<P>(caller, std::move(args));
   if (!answer) co_return answer.error();
   if (const made3resok* ok = answer->res.template get<NFS3_OK>()) {
@@ -394,7 +396,7 @@ async::Task<Result<Made>> Names::link(Caller caller, Spot object, Spot spot, std
   args.file = to_wire(*file);
   args.link = place(*directory, name);
   Doubt doubt;
-  doubt.before = directories_.of(*directory);
+  doubt.before = directories_.of(*directory, calls_.loop().now());
   const engine::Modifications::Scope scope(modifications_, {.any = true, .handle = {}});
   auto answer = co_await ask<proc::LINK>(caller, std::move(args));
   if (!answer) co_return answer.error();
@@ -424,7 +426,7 @@ async::Task<Result<std::optional<Attributes>>> Names::remove_with(Caller caller,
   typename P::Args args;
   args.object = place(*directory, name);
   Doubt doubt;
-  doubt.before = directories_.of(*directory);
+  doubt.before = directories_.of(*directory, calls_.loop().now());
   const engine::Modifications::Scope scope(modifications_, {.any = true, .handle = {}});
   auto answer = co_await ask<P>(std::move(caller), std::move(args));
   if (!answer) co_return answer.error();
@@ -456,7 +458,7 @@ async::Task<Result<Renamed>> Names::rename(Caller caller, Spot from, std::string
   args.from = place(*source, old_name);
   args.to = place(*target, new_name);
   Doubt doubt;
-  doubt.before = directories_.of(*source);
+  doubt.before = directories_.of(*source, calls_.loop().now());
   const engine::Modifications::Scope scope(modifications_, {.any = true, .handle = {}});
   auto answer = co_await ask<proc::RENAME>(caller, std::move(args));
   if (!answer) co_return answer.error();

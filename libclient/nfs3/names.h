@@ -141,7 +141,7 @@ class Names : public Engine {
                                  std::string text);
   /// Notes what an answer says of a directory.
   void saw(const FileHandle& directory, const post_op_attr& attributes) {
-    if (attributes) directories_.seen(directory, attributes->ctime);
+    if (attributes) directories_.seen(directory, attributes->ctime, calls_.loop().now());
   }
 
   // ---- outcome.cpp: what became of a call that was sent more than once ----

@@ -108,10 +108,11 @@ class Objects : public Engine {
   using Stamp = std::optional<std::uint64_t>;
   /// Notes how the directory is now, and how it was last. Nothing is known where there are sessions: nobody asks.
   void saw(const Spot& directory, const std::optional<Attributes>& now) {
-    if (!session_.has_sessions() && directory.is_handle() && now) stamps_.seen(*directory.from, now->change);
+    const bool wanted = !session_.has_sessions() && directory.is_handle() && now;
+    if (wanted) stamps_.seen(*directory.from, now->change, session_.loop().now());
   }
   [[nodiscard]] Stamp stamp_of(const Spot& directory) const {
-    return directory.is_handle() ? stamps_.of(*directory.from) : std::nullopt;
+    return directory.is_handle() ? stamps_.of(*directory.from, session_.loop().now()) : std::nullopt;
   }
   std::optional<Error> refusal(const Error& error, const Spot& directory, const Stamp& before,
                                const std::optional<Attributes>& now);

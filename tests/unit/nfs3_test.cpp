@@ -397,13 +397,33 @@ TEST_CASE("S10 nfs3: nor where the time is over while it still asks to wait") {
   CHECK(refused.error().kind() == ErrorKind::server);
 }
 
+TEST_CASE("S10 directories: a stamp that was first seen a moment ago proves nothing") {
+  engine::DirectoryStamps<std::uint64_t> stamps;
+  const engine::FileHandle directory = handle_of(1), other = handle_of(2);
+  async::TimePoint now{};
+  CHECK_FALSE(stamps.of(directory, now + 1h));
+  stamps.seen(directory, 7, now += 1s);
+  CHECK_FALSE(stamps.of(directory, now + 49ms));
+  CHECK(stamps.of(directory, now + 50ms) == 7U);
+  CHECK_FALSE(stamps.of(other, now + 50ms));
+  stamps.seen(directory, 7, now += 40ms);  // the same: it is as old as it was
+  stamps.seen(directory, 6, now);          // an older one, which was overtaken
+  CHECK(stamps.of(directory, now + 10ms) == 7U);
+  stamps.seen(directory, 8, now += 1s);
+  CHECK_FALSE(stamps.of(directory, now));
+  CHECK(stamps.of(directory, now + 50ms) == 8U);
+  stamps.tick(1s);  // ext3's
+  CHECK_FALSE(stamps.of(directory, now + 1999ms));
+  CHECK(stamps.of(directory, now + 2s) == 8U);
+}
+
 TEST_CASE("S10 nfs3: a refusal that the first transmission would have got, too, is one") {
   Scene3 s;
   s.habits([](Habits& habits) { habits.recent_calls = 0; });
   s.server.add_directory("/d");
   s.server.add_file("/f", "text");
   (void)s.get(s.engine->list(s.who, s.root, 0, {}));
-  s.pass(10ms);
+  s.pass(100ms);  // behind the tick of the server's clock
   s.server.drop_after(OP_CREATE);
   CHECK(s.error(s.engine->make_directory(s.who, s.root, "d", 0755)) == EEXIST);
   s.server.drop_after(OP_REMOVE);
