@@ -45,6 +45,7 @@ class ModelLocks final : public engine::LockManager {
 
   int lose_answers = 0;                   ///< of so many questions that were carried out
   int asked = 0;                          ///< for locks
+  async::Clock::duration on_the_way{};    ///< each question for a lock
   async::Clock::duration delay{};         ///< of each answer
   async::Clock::duration unlock_delay{};  ///< the same of UNLOCK's
   async::Clock::duration state_delay{};   ///< of each question about the server's state
@@ -55,6 +56,7 @@ class ModelLocks final : public engine::LockManager {
   }
   async::Task<Result<Verdict>> lock(Question question, async::TimePoint /*until*/) override {
     ++asked;
+    co_await loop_.sleep_for(on_the_way);
     const Verdict verdict = judge(question);
     co_await loop_.sleep_for(delay);
     if (lose_answers > 0) {

@@ -210,7 +210,7 @@ TEST_CASE("v3 locks: one that is claimed twice, the second time behind the grace
     scene.table.grace = false;
   }(m));
   // Another lock is asked for in the grace period: what is held is claimed once more, the last time too late.
-  m.service.delay = 7s;
+  m.service.on_the_way = 7s;
   CHECK(m.locks(m.file, request(7, true, 50, 10)));
   CHECK(m.engine.holdings().locks == 2);
   CHECK(ok(m.s.run(m.engine.close(m.file.file), 2min)));
