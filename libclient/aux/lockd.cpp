@@ -22,6 +22,8 @@ using Verdict = engine::LockManager::Verdict;
 constexpr std::array<Transport, 2> kLockTransports{Transport::tcp, Transport::udp};
 constexpr int kMostCalls = 8;
 constexpr async::Clock::duration kFirstPause = 200ms, kLongestPause = 5s;
+constexpr Service kPlace{kNlmProgram, 4, Wire::tcp};
+constexpr async::Clock::duration kRegistrationTime = 3s;
 
 netobj random_handle(async::Loop& loop) {
   netobj out;
@@ -92,13 +94,30 @@ async::Task<Result<Remote>> find_service(async::Loop& loop, std::vector<rpc::Add
 
 }  // namespace
 
+/// A question about these locks is under way.
+class Lockd::Asking {
+ public:
+  Asking(Lockd& all, const Key& key) : lockd_(all), place_(all.asking_.insert(key)) {}
+  ~Asking() { lockd_.asking_.erase(place_); }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+
+ private:
+  Lockd& lockd_;
+  const std::multiset<Key>::iterator place_;
+};
+
 Lockd::Lockd(async::Loop& loop, LockdOptions options)
     : loop_(loop),
       options_(std::move(options)),
       own_(random_handle(loop)),
       caller_name_(own_name(options_.host, own_)),
       next_svid_(loop.random<std::uint32_t>()),
-      ended_(loop) {}
+      ended_(loop),
+      calls_([this](const nlm4_testargs& what) { return given(what); },
+             [this](nlm4_res answer) { beside_.spawn(tell(std::move(answer))); }),
+      listening_(loop),
+      beside_(loop) {}
 
 // ---- calls ----
 
@@ -220,17 +239,25 @@ async::Task<Result<std::optional<LockHolder>>> Lockd::test(Question question, as
 async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoint deadline,
                                               nlm4_stats* status) {
   nlm4_lockargs args;
+  const Key key = key_of(question);
+  const Asking asking(*this, key);
+  forget(key, question.lock.range);
+  args.block = question.when_given && server_ != nullptr;
+  // The call may come before the answer.
+  if (args.block) waiters_.emplace(key, Waiter{question.lock.range, question.when_given});
   args.exclusive = question.lock.write;
   args.alock = to_wire(question);
   args.reclaim = question.reclaim;
   auto answer = co_await ask<NLM4_LOCK>(question.caller, std::move(args), deadline);
   if (!answer) co_return answer.error();
   *status = answer->stat;
+  if (answer->stat != NLM4_BLOCKED) forget(key, question.lock.range);
   switch (answer->stat) {
     case NLM4_GRANTED:
       co_return Verdict::granted;
-    case NLM4_DENIED:
     case NLM4_BLOCKED:
+      co_return args.block ? Verdict::queued : Verdict::denied;
+    case NLM4_DENIED:
       co_return Verdict::denied;
     case NLM4_DENIED_GRACE_PERIOD:
       co_return Verdict::grace;
@@ -240,6 +267,7 @@ async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoin
 }
 
 async::Task<Result<Verdict>> Lockd::lock(Question question, async::TimePoint deadline) {
+  if (question.when_given) co_await listen();
   nlm4_stats status = NLM4_GRANTED;
   auto done = co_await lock_once(question, deadline, &status);
   if (status != NLM4_DENIED_NOLOCKS || caller_name_ == options_.host) co_return done;
@@ -250,7 +278,22 @@ async::Task<Result<Verdict>> Lockd::lock(Question question, async::TimePoint dea
   co_return again;
 }
 
+async::Task<Status> Lockd::cancel(Question question, async::TimePoint deadline) {
+  const Key key = key_of(question);
+  const Asking asking(*this, key);
+  forget(key, question.lock.range);
+  nlm4_cancargs args;
+  args.block = true;
+  args.exclusive = question.lock.write;
+  args.alock = to_wire(question);
+  auto answer = co_await ask<NLM4_CANCEL>(question.caller, std::move(args), deadline);
+  // Whatever it says: it is not waited for any more.
+  if (!answer) co_return answer.error();
+  co_return Status();
+}
+
 async::Task<Result<Verdict>> Lockd::unlock(Question question, async::TimePoint deadline) {
+  const Asking asking(*this, key_of(question));
   nlm4_unlockargs args;
   args.alock = to_wire(question);
   auto answer = co_await ask<NLM4_UNLOCK>(question.caller, std::move(args), deadline);
@@ -274,6 +317,98 @@ async::Task<Result<std::uint32_t>> Lockd::server_state(async::TimePoint deadline
                     "the server does not tell its state number");
   }
   co_return static_cast<std::uint32_t>(answer->state);
+}
+
+// ---- the server's calls ----
+
+Lockd::Key Lockd::key_of(const Question& question) {
+  return {std::string(question.file.chars()), svid_of(question.lock.owner)};
+}
+
+void Lockd::forget(const Key& key, const LockRange& range) {
+  const auto [begin, end] = waiters_.equal_range(key);
+  for (auto at = begin; at != end; ++at) {
+    if (at->second.range != range) continue;
+    waiters_.erase(at);
+    return;
+  }
+}
+
+/// Who waits for it asks again.
+bool Lockd::given(const nlm4_testargs& what) {
+  if (what.alock.oh.value != own_.value) return false;
+  const Key key{
+      std::string(reinterpret_cast<const char*>(what.alock.fh.value.data()), what.alock.fh.value.size()),
+      what.alock.svid};
+  const auto [begin, end] = waiters_.equal_range(key);
+  for (auto at = begin; at != end; ++at) at->second.call();
+  // What is under way ends with what the server has: it may be being asked for again, or being unlocked.
+  return begin != end || asking_.contains(key);
+}
+
+async::Task<void> Lockd::tell(nlm4_res answer) {
+  const auto latest = loop_.now() + options_.call_timeout;
+  auto remote = co_await reach(latest);
+  if (!remote) co_return;
+  // Where that fails the server calls again.
+  auto done =
+      co_await call<NLMPROC4_GRANTED_RES>(loop_, *remote, options_.identity, std::move(answer), latest);
+}
+
+async::Task<Status> Lockd::try_to_listen() {
+  const int family = options_.addresses.front().storage.ss_family;
+  RecordServerOptions options;
+  options.local.storage.ss_family = static_cast<sa_family_t>(family);
+  options.local.length = options_.addresses.front().length;
+  auto server = RecordServer::listen(loop_, options, [this](xdr::ConstBytes call, xdr::Message& reply) {
+    return calls_.answer(call, reply);
+  });
+  if (!server) co_return server.error();
+  if (!options_.registers) {
+    server_ = std::move(*server);
+    co_return Status();
+  }
+  auto place =
+      co_await Registration::take(loop_, kPlace, (*server)->address(), loop_.now() + kRegistrationTime);
+  if (!place) co_return place.error();
+  server_ = std::move(*server);
+  place_ = std::move(*place);
+  co_return Status();
+}
+
+/// Once.
+async::Task<void> Lockd::listen() {
+  if (!options_.listens || tried_) co_return;
+  const async::Mutex::Lock turn = co_await listening_.lock();
+  if (tried_) co_return;
+  auto done = co_await try_to_listen();
+  tried_ = true;
+  why_not_.reset();
+  if (!done) why_not_ = done.error();
+}
+
+async::Task<void> Lockd::look_now() {
+  const int family = options_.addresses.front().storage.ss_family;
+  auto found = co_await Registration::look(loop_, kPlace, family, loop_.now() + kRegistrationTime);
+  if (tried_) co_return;
+  looked_ = true;
+  if (!found) why_not_ = found.error();
+}
+
+void Lockd::look() {
+  if (options_.listens && options_.registers) beside_.spawn(look_now());
+}
+
+std::string Lockd::how() const {
+  if (!options_.listens || (!tried_ && !looked_)) return "NLM 4";
+  if (!why_not_) return "NLM 4; the server calls whoever waits";
+  return "NLM 4; whoever waits asks again: " + why_not_->message();
+}
+
+async::Task<void> Lockd::close(async::TimePoint deadline) {
+  if (place_) co_await place_->give_up(std::min(deadline, loop_.now() + kRegistrationTime));
+  place_.reset();
+  server_.reset();
 }
 
 }  // namespace nfsrdma::aux

@@ -7,8 +7,9 @@
 // else's SM_NOTIFY frees what is ours. A server that wants to look the name up refuses that (NLM4_DENIED_NOLOCKS);
 // then it is the host's name.
 //
-// Only locks that do not block are asked for: NLM4_GRANTED would be sent to the machine's own lockd, which has its
-// port registered and knows nothing of our locks. Whoever waits asks again.
+// Waiting. A server calls NLM4_GRANTED where the rpcbind of this machine says that its lockd is. Where nobody has that
+// place, it is taken with the first lock that is waited for, and the server queues whoever waits. Else, as with a mount
+// of the kernel's, or another one of ours, only locks that do not block are asked for: who waits asks again.
 //
 // Restarts. The machine's statd monitors for its own lockd, and it takes root to ask it (SM_MON). The server's statd
 // tells its state number to whoever asks (SM_STAT); nfs3/locks.h asks it while locks are held. SM_NOTIFY is not sent:
@@ -21,12 +22,20 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "async/event.h"
+#include "async/mutex.h"
+#include "async/tasks.h"
+#include "aux/lock_calls.h"
 #include "aux/programs.h"
+#include "aux/record_server.h"
+#include "aux/registration.h"
 #include "aux/remote.h"
 #include "engine/lock_manager.h"
 
@@ -40,6 +49,8 @@ struct LockdOptions {
   std::string host;                     ///< this machine's name
   std::chrono::milliseconds call_timeout{10000};
   security::Identity identity;  ///< where the caller has none
+  bool listens = false;         ///< the server may call
+  bool registers = true;        ///< this machine's rpcbind is told where
 };
 
 class Lockd final : public engine::LockManager {
@@ -48,11 +59,25 @@ class Lockd final : public engine::LockManager {
 
   async::Task<Result<std::optional<LockHolder>>> test(Question question, async::TimePoint deadline) override;
   async::Task<Result<Verdict>> lock(Question question, async::TimePoint deadline) override;
+  async::Task<Status> cancel(Question question, async::TimePoint deadline) override;
   async::Task<Result<Verdict>> unlock(Question question, async::TimePoint deadline) override;
   async::Task<Result<std::uint32_t>> server_state(async::TimePoint deadline) override;
-  std::string how() const override { return "NLM 4, polling"; }
+  std::string how() const override;
+
+  /// Looks beside everything else whether the server could call, for how().
+  void look();
+  /// Where the server may call; port 0: it may not.
+  [[nodiscard]] rpc::Address address() const { return server_ ? server_->address() : rpc::Address(); }
+  /// Gives the place at the machine's rpcbind up.
+  async::Task<void> close(async::TimePoint deadline);
 
  private:
+  struct Waiter {
+    LockRange range;
+    std::function<void()> call;
+  };
+  using Key = std::pair<std::string, std::int32_t>;  // of a file's handle and an owner's svid
+  class Asking;
   template <class P>
   async::Task<Result<typename P::Res>> ask(security::Caller caller, typename P::Args args,
                                            async::TimePoint deadline);
@@ -61,6 +86,13 @@ class Lockd final : public engine::LockManager {
   std::int32_t svid_of(std::uint64_t owner);
   [[nodiscard]] std::optional<std::uint64_t> own_number(const nlm4_holder& holder) const;
   async::Task<Result<Verdict>> lock_once(Question question, async::TimePoint deadline, nlm4_stats* status);
+  [[nodiscard]] Key key_of(const Question& question);
+  void forget(const Key& key, const LockRange& range);
+  async::Task<void> look_now();
+  async::Task<void> listen();
+  async::Task<Status> try_to_listen();
+  bool given(const nlm4_testargs& what);
+  async::Task<void> tell(nlm4_res answer);
 
   async::Loop& loop_;
   const LockdOptions options_;
@@ -73,6 +105,18 @@ class Lockd final : public engine::LockManager {
   std::uint32_t next_svid_;
   int under_way_ = 0;  // each has a thread
   async::Event ended_;
+
+  // ---- the server's calls ----
+  std::multimap<Key, Waiter> waiters_;
+  std::multiset<Key> asking_;  // questions that are under way
+  LockCalls calls_;
+  std::unique_ptr<RecordServer> server_;  // it listens, and
+  std::unique_ptr<Registration> place_;   // rpcbind says so
+  bool tried_ = false;                    // to have both
+  std::optional<Error> why_not_;          // as far as it is known
+  bool looked_ = false;
+  async::Mutex listening_;  // held while it is tried
+  async::Tasks beside_;     // the last: what the tasks use is there until they are gone
 };
 
 }  // namespace nfsrdma::aux

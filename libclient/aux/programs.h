@@ -172,6 +172,11 @@ struct nlm4_lockargs {
   bool reclaim = false;
   std::int32_t state = 0;
 };
+struct nlm4_cancargs {
+  netobj cookie;
+  bool block = false, exclusive = false;
+  nlm4_lock alock;
+};
 struct nlm4_unlockargs {
   netobj cookie;
   nlm4_lock alock;
@@ -187,8 +192,22 @@ struct NLM4_TEST : Procedure<kNlmProgram, 4, 1, nlm4_testargs, nlm4_testres> {
 struct NLM4_LOCK : Procedure<kNlmProgram, 4, 2, nlm4_lockargs, nlm4_res> {
   static constexpr const char* name = "NLM4_LOCK";
 };
+struct NLM4_CANCEL : Procedure<kNlmProgram, 4, 3, nlm4_cancargs, nlm4_res> {
+  static constexpr const char* name = "NLM4_CANCEL";
+};
 struct NLM4_UNLOCK : Procedure<kNlmProgram, 4, 4, nlm4_unlockargs, nlm4_res> {
   static constexpr const char* name = "NLM4_UNLOCK";
+};
+/// The server's: whoever was queued has the lock now.
+struct NLMPROC4_GRANTED : Procedure<kNlmProgram, 4, 5, nlm4_testargs, nlm4_res> {
+  static constexpr const char* name = "NLMPROC4_GRANTED";
+};
+/// The same, answered by NLMPROC4_GRANTED_RES, which is a Call of its own.
+struct NLMPROC4_GRANTED_MSG : Procedure<kNlmProgram, 4, 10, nlm4_testargs, xdr::Void> {
+  static constexpr const char* name = "NLMPROC4_GRANTED_MSG";
+};
+struct NLMPROC4_GRANTED_RES : Procedure<kNlmProgram, 4, 15, nlm4_res, xdr::Void> {
+  static constexpr const char* name = "NLMPROC4_GRANTED_RES";
 };
 
 // ---- NSM: which life of a host this is ----

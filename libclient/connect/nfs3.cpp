@@ -49,7 +49,12 @@ class Nfs3 final : public Protocol {
 
   async::Task<Status> begin(async::TimePoint deadline) override {
     if (auto done = co_await find_mountd(deadline); !done) co_return done;
-    if (!locks_) locks_ = std::make_shared<aux::Lockd>(calls_.loop(), lock_options());
+    if (!locks_) {
+      auto lockd = std::make_shared<aux::Lockd>(calls_.loop(), lock_options());
+      lockd_ = lockd.get();
+      locks_ = std::move(lockd);
+      lockd_->look();
+    }
     engine_ = std::make_shared<nfs3::Nfs3Engine>(calls_, *roots_, locks_.get(), version_);
     // Whether it speaks the version.
     if (auto answered = co_await engine_->ping(); !answered) co_return answered;
@@ -70,6 +75,7 @@ class Nfs3 final : public Protocol {
     co_return co_await nfs3().learn_limits(root->handle);
   }
   async::Task<Status> close(async::TimePoint deadline) override {
+    if (lockd_ != nullptr) co_await lockd_->close(deadline);
     if (mountd_ != nullptr) co_await mountd_->unmount(deadline);
     co_return Status();
   }
@@ -116,6 +122,7 @@ class Nfs3 final : public Protocol {
     out.addresses = ground_.addresses;
     out.host = ground_.surroundings.host;
     out.identity = own_identity(ground_.target.options);
+    out.listens = ground_.surroundings.listens;
     return out;
   }
   [[nodiscard]] nfs3::Nfs3Engine& nfs3() const { return static_cast<nfs3::Nfs3Engine&>(*engine_); }
@@ -126,6 +133,7 @@ class Nfs3 final : public Protocol {
   std::shared_ptr<engine::Roots> roots_;
   aux::Mountd* mountd_ = nullptr;  // roots_, where it is one
   std::shared_ptr<engine::LockManager> locks_;
+  aux::Lockd* lockd_ = nullptr;             // locks_, where it is one
   std::shared_ptr<engine::Engine> engine_;  // on the others
 };
 

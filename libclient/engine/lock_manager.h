@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -26,13 +27,17 @@ class LockManager {
   enum class Verdict : std::uint8_t {
     granted,
     denied,  ///< somebody else has it
-    grace,   ///< the server takes reclaims only, or of a reclaim: it takes them no more
+    queued,  ///< somebody else has it; once the server has given it to us it says so. A Question with when_given only
+    grace,  ///< the server takes reclaims only, or of a reclaim: it takes them no more
   };
   struct Question {
     security::Caller caller;
     FileHandle file;
     LockRequest lock;
     bool reclaim = false;  ///< it was held before the server's restart
+    /// To be queued for it, where the server can say when it is given: it calls this, and the question has to be asked
+    /// again. That may get lost. Whatever was queued, and is not wanted any more, has to be cancelled, and then unlocked.
+    std::function<void()> when_given = nullptr;
   };
 
   LockManager() = default;
@@ -44,6 +49,8 @@ class LockManager {
   virtual async::Task<Result<std::optional<LockHolder>>> test(Question question,
                                                               async::TimePoint deadline) = 0;
   virtual async::Task<Result<Verdict>> lock(Question question, async::TimePoint deadline) = 0;
+  /// Of what is queued. What the server had given before that it has given.
+  virtual async::Task<Status> cancel(Question question, async::TimePoint deadline) = 0;
   /// granted or grace.
   virtual async::Task<Result<Verdict>> unlock(Question question, async::TimePoint deadline) = 0;
   /// A number that each restart of the server changes. An Error: the server does not tell.

@@ -51,6 +51,15 @@ std::vector<HeldLock> HeldLocks::list() const {
   return out;
 }
 
+std::vector<HeldLock> HeldLocks::within(const LockRange& range) const {
+  std::vector<HeldLock> out;
+  for (const auto& [begin, piece] : pieces_) {
+    const std::uint64_t from = std::max(begin, range.offset), to = std::min(piece.end, range.end());
+    if (from < to) out.push_back({LockRange::between(from, to), piece.write});
+  }
+  return out;
+}
+
 std::vector<LockRange> HeldLocks::not_held(const LockRange& range) const {
   std::vector<LockRange> out;
   std::uint64_t next = range.offset;

@@ -27,6 +27,8 @@ class HeldLocks {
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
   /// In ascending order, without overlaps.
   [[nodiscard]] std::vector<HeldLock> list() const;
+  /// What of the range is held.
+  [[nodiscard]] std::vector<HeldLock> within(const LockRange& range) const;
   /// What of the range is not held.
   [[nodiscard]] std::vector<LockRange> not_held(const LockRange& range) const;
 

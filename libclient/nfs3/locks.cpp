@@ -16,6 +16,8 @@ using namespace std::chrono_literals;
 using Verdict = LockManager::Verdict;
 
 constexpr async::Clock::duration kFirstPoll = 50ms, kSlowestPoll = 2s;
+/// Of what is queued, whose call may have got lost.
+constexpr async::Clock::duration kFirstQueuedPoll = 1s, kSlowestQueuedPoll = 10s;
 constexpr async::Clock::duration kFirstGracePause = 1s, kLongestGracePause = 5s;
 /// Well below the grace periods of servers, which are 45 s and more.
 constexpr async::Clock::duration kWatchEvery = 10s, kWatchTime = 5s;
@@ -57,11 +59,23 @@ struct Locks::State {
 struct Locks::Attempt {
   LockRequest request;
   std::shared_ptr<locking::LockWait> waiter;  // woken when it has ended
+  bool queues = false;                        // and wants to be told
   bool abandoned = false;                     // nobody wants it any more
+  locking::HeldLocks before;                  // what the owner held then
+  bool doubts = false;                        // the owner's only doubt is whether this was given
+  bool weakened = false;                      // write locks stand as read locks in what is held
+
   bool ended = false;
+  bool in_grace = false;  // for longer than it was tried
   Status status;
-  bool denied = false;
-  std::vector<LockRange> gained;  // what was not held before, and may be now
+  Verdict verdict = Verdict::grace;  // of a good status
+
+  void end(Status how) {
+    status = std::move(how);
+    ended = true;
+    waiter->wake();
+  }
+  [[nodiscard]] bool is(Verdict which) const { return ended && status && verdict == which; }
 };
 
 std::shared_ptr<Locks::State> Locks::state_of(const LockedFile& file, std::uint64_t owner) {
@@ -89,56 +103,79 @@ std::size_t Locks::held() const {
   return out;
 }
 
-// ---- to lock ----
+// ---- questions ----
 
-/// One question, in the owner's turn.
-async::Task<Result<Verdict>> Locks::ask_once(LockedFile file, std::shared_ptr<Attempt> one,
-                                             async::TimePoint until) {
-  const auto state = state_of(file, one->request.owner);
+LockManager::Question Locks::question_of(const LockedFile& file, const LockRequest& request) const {
+  LockManager::Question out;
+  out.caller = file.caller;
+  out.file = file.handle;
+  out.lock = request;
+  return out;
+}
+
+/// One question, in the owner's turn. False: the server is in its grace period.
+async::Task<bool> Locks::ask(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one,
+                             async::TimePoint until) {
   const async::Mutex::Lock turn = co_await state->turn.lock(until);
-  if (!turn) co_return still_in_grace(file.label);
-  if (state->lost) co_return *state->lost;
-  if (one->abandoned) co_return given_up(file.label);
-  const auto gained = state->held.not_held(one->request.range);
-  LockManager::Question question;
-  question.caller = file.caller;
-  question.file = file.handle;
-  question.lock = one->request;
+  const LockRequest& request = one->request;
+  std::optional<Error> refused = state->lost;
+  if (!turn) refused = still_in_grace(file.label);
+  if (one->abandoned) refused = given_up(file.label);
+  if (refused) {
+    one->end(*refused);
+    co_return true;
+  }
+  if (!one->weakened) one->before = state->held;
+  // From now on others may read there: a write lock must not be claimed again, whatever becomes of this question.
+  for (const locking::HeldLock& piece : one->before.within(request.range)) {
+    if (request.write || !piece.write) continue;
+    one->weakened = true;
+    state->held.lock(piece.range, false);
+  }
+  LockManager::Question question = question_of(file, request);
+  if (one->queues) {
+    question.when_given = [waiter = std::weak_ptr(one->waiter)] {
+      if (const auto there = waiter.lock()) there->notify();
+    };
+  }
   auto verdict = co_await manager_->lock(question, until);
-  if (verdict && *verdict == Verdict::granted) {
-    one->gained = gained;
-    state->held.lock(one->request.range, one->request.write);
-  }
+  if (verdict && *verdict == Verdict::grace && !one->abandoned) co_return false;
+  if (verdict) one->verdict = *verdict;
+  if (verdict && *verdict == Verdict::granted) state->held.lock(request.range, request.write);
   // The server may have given it, and only its answer was lost.
-  if (!verdict && verdict.error().kind() != ErrorKind::server) {
-    one->gained = gained;
-    state->doubtful = true;
+  const bool perhaps = !verdict && verdict.error().kind() != ErrorKind::server;
+  one->doubts = perhaps && !state->doubtful;
+  if (perhaps) state->doubtful = true;
+  one->end(verdict ? Status() : Status(verdict.error()));
+  const bool there = one->is(Verdict::granted) || one->is(Verdict::queued);
+  if (perhaps || (one->abandoned && there)) {
+    co_await undo(file, state, one);
+  } else if (one->weakened && !one->is(Verdict::granted)) {
+    for (const locking::HeldLock& piece : one->before.within(request.range))
+      co_await give_again(file, state, piece);
   }
-  co_return verdict;
+  co_return true;
 }
 
 /// Asks until the server is through with its grace period.
-async::Task<Status> Locks::ask(LockedFile file, std::shared_ptr<Attempt> one) {
+async::Task<void> Locks::run(LockedFile file, std::shared_ptr<Attempt> one) {
   co_await begin_watch();
   const async::TimePoint until = deadline();
+  auto state = state_of(file, one->request.owner);
   for (async::Backoff pause(kFirstGracePause, kLongestGracePause);;) {
-    auto verdict = co_await ask_once(file, one, until);
-    if (!verdict) co_return verdict.error();
-    one->denied = *verdict == Verdict::denied;
-    if (*verdict != Verdict::grace) co_return Status();
+    const bool ended = co_await ask(file, state, one, until);
+    if (ended) break;
     co_await reclaim();
     const async::TimePoint next = loop_.now() + pause.take();
-    if (next >= until) co_return still_in_grace(file.label);
+    if (next >= until) {
+      one->in_grace = true;
+      one->end(still_in_grace(file.label));
+      if (one->weakened) co_await undo_later(file, one);
+      break;
+    }
     co_await loop_.sleep_until(next);
   }
-}
-
-async::Task<void> Locks::run(LockedFile file, std::shared_ptr<Attempt> one) {
-  one->status = co_await ask(file, one);
-  one->ended = true;
-  one->waiter->wake();
-  const bool unwanted = one->abandoned || !one->status;
-  if (unwanted && !one->gained.empty()) co_await undo(file, one);
+  state.reset();
   tidy(key_of(file.handle, one->request.owner));
 }
 
@@ -151,12 +188,73 @@ void Locks::tidy(const Key& key) {
   if (!has_something && found->second.use_count() == 1) states_.erase(found);
 }
 
-/// Nobody took the lock: back to what was held before.
-async::Task<void> Locks::undo(LockedFile file, std::shared_ptr<Attempt> one) {
-  for (const LockRange& range : one->gained) {
-    auto done = co_await clear(file, one->request.owner, range);
+// ---- what nobody wants ----
+
+/// In the owner's turn: back to what the program believes to be held, also where the server has given more.
+async::Task<void> Locks::undo(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one) {
+  const LockRequest request = one->request;
+  const bool changed = one->is(Verdict::granted) || one->weakened;
+  const locking::HeldLocks wanted = changed ? one->before : state->held;
+  const auto pieces = wanted.within(request.range);
+  const bool doubtful = state->doubtful && !one->doubts;
+  // At once: what is given up now is not claimed again.
+  state->held.unlock(request.range);
+  for (const locking::HeldLock& piece : pieces) state->held.lock(piece.range, piece.write);
+  state->doubtful = true;
+  bool sure = true;
+  const bool perhaps_queued = one->queues && !one->status;
+  if (one->is(Verdict::queued) || perhaps_queued) {
+    auto left = co_await manager_->cancel(question_of(file, request), deadline());
+    sure = static_cast<bool>(left);
   }
+  for (const LockRange& range : wanted.not_held(request.range)) {
+    LockManager::Question question = question_of(file, request);
+    question.lock.range = range;
+    auto verdict = co_await manager_->unlock(question, deadline());
+    // The restart has unlocked it, unless it was claimed again before this came.
+    const bool claimed = verdict && *verdict == Verdict::grace && one->is(Verdict::granted);
+    sure = sure && verdict && !claimed;
+  }
+  for (const locking::HeldLock& piece : pieces) {
+    if (piece.write == request.write) continue;
+    const bool good = co_await give_again(file, state, piece);
+    sure = sure && good;
+  }
+  if (sure) state->doubtful = doubtful;
 }
+
+async::Task<void> Locks::undo_later(LockedFile file, std::shared_ptr<Attempt> one) {
+  auto state = state_of(file, one->request.owner);
+  {
+    const async::Mutex::Lock turn = co_await state->turn.lock(deadline());
+    if (turn)
+      co_await undo(file, state, one);
+    else
+      state->doubtful = true;
+  }
+  state.reset();
+  tidy(key_of(file.handle, one->request.owner));
+}
+
+/// What the program has as it is, and the server may have as something else. False: the server could not be asked.
+async::Task<bool> Locks::give_again(LockedFile file, std::shared_ptr<State> state, locking::HeldLock piece) {
+  state->held.lock(piece.range, piece.write);
+  LockRequest request;
+  request.owner = state->owner;
+  request.write = piece.write;
+  request.range = piece.range;
+  auto verdict = co_await manager_->lock(question_of(file, request), deadline());
+  if (!verdict && verdict.error().kind() != ErrorKind::server) co_return false;
+  // The restart has taken it: it is claimed as what is held.
+  const bool good = verdict && (*verdict == Verdict::granted || *verdict == Verdict::grace);
+  if (!good) {
+    state->held.unlock(piece.range);
+    state->lost = lock_lost(file.label);
+  }
+  co_return true;
+}
+
+// ---- to lock ----
 
 /// Makes one attempt and waits for it, or for its waiter to be cancelled.
 async::Task<Status> Locks::attempt(LockedFile file, std::shared_ptr<Attempt> one) {
@@ -173,8 +271,8 @@ async::Task<Status> Locks::attempt(LockedFile file, std::shared_ptr<Attempt> one
     ~Owner() {
       if (taken) return;
       attempt->abandoned = true;
-      const bool granted = attempt->ended && attempt->status && !attempt->gained.empty();
-      if (granted) locks.beside_.spawn(locks.undo(file, attempt));
+      const bool there = attempt->is(Verdict::granted) || attempt->is(Verdict::queued);
+      if (there) locks.beside_.spawn(locks.undo_later(file, attempt));
     }
   };
   Owner owner(*this, file, one);
@@ -194,7 +292,7 @@ async::Task<Result<std::optional<LockHolder>>> Locks::set(LockedFile file, LockR
   one->waiter = std::make_shared<locking::LockWait>(loop_);
   auto done = co_await attempt(file, one);
   if (!done) co_return done.error();
-  if (!one->denied) co_return std::optional<LockHolder>();
+  if (one->is(Verdict::granted)) co_return std::optional<LockHolder>();
   // LOCK does not say who has it.
   auto holder = co_await test(std::move(file), request);
   if (holder && *holder) co_return *holder;
@@ -204,18 +302,45 @@ async::Task<Result<std::optional<LockHolder>>> Locks::set(LockedFile file, LockR
   co_return std::optional(somebody);
 }
 
+/// A place in the server's queue, which is given up with this.
+class Locks::Queued {
+ public:
+  Queued(Locks& all, LockedFile of) : locks_(all), file_(std::move(of)) {}
+  ~Queued() {
+    if (by_) locks_.beside_.spawn(locks_.undo_later(file_, by_));
+  }
+  Queued(const Queued&) = delete;
+  Queued& operator=(const Queued&) = delete;
+  void keep(std::shared_ptr<Attempt> by) { by_ = std::move(by); }
+  void forget() { by_.reset(); }
+
+ private:
+  Locks& locks_;
+  const LockedFile file_;
+  std::shared_ptr<Attempt> by_;  // none: it has none
+};
+
 async::Task<Status> Locks::wait(LockedFile file, LockRequest request,
                                 std::shared_ptr<locking::LockWait> cancelled) {
   if (manager_ == nullptr) co_return no_locks(file.label);
   auto waiter = cancelled ? std::move(cancelled) : std::make_shared<locking::LockWait>(loop_);
-  for (async::Backoff pause(kFirstPoll, kSlowestPoll);;) {
+  Queued place(*this, file);
+  async::Backoff pause(kFirstPoll, kSlowestPoll), queued_pause(kFirstQueuedPoll, kSlowestQueuedPoll);
+  for (;;) {
     if (waiter->cancelled()) co_return given_up(file.label);
     auto one = std::make_shared<Attempt>();
     one->request = request;
     one->waiter = waiter;
+    one->queues = true;
     auto done = co_await attempt(file, one);
-    if (!done || !one->denied) co_return done;
-    const async::TimePoint next = loop_.now() + pause.take();
+    if (!done && !one->in_grace) co_return done;
+    if (one->is(Verdict::granted)) {
+      place.forget();
+      co_return done;
+    }
+    const bool queued = one->is(Verdict::queued);
+    if (queued) place.keep(one);
+    const async::TimePoint next = loop_.now() + (queued ? queued_pause : pause).take();
     while (!waiter->cancelled() && !waiter->take_notified()) {
       const bool woken = co_await waiter->until(next);
       if (!woken) break;

@@ -4,10 +4,13 @@
 // A lock is of a file and an owner, whatever it was opened for. What is held is remembered here: to be claimed again,
 // and to be unlocked at the end.
 //
-// Waiting. The service is asked again and again, with pauses that grow: see aux/lockd.h.
+// Waiting. Where the service queues whoever waits, and calls when the lock is theirs, it is asked again then, and now
+// and then without a call, which may have got lost. Where it does not it is asked again and again, with pauses that
+// grow: see aux/lockd.h.
 //
-// Cancelling. A question that has left is not recalled: it runs on by itself, and the lock that it then brings for a
-// waiter who is gone is unlocked again. Where it is not known whether a lock was given it is unlocked, too.
+// Cancelling. A question that has left is not recalled: it runs on by itself. What it brings for a waiter who is gone,
+// and what may have been given though its answer was lost, is undone: the place in the queue is given up, and the range
+// is again what it was for this owner, before anything else is asked for in the owner's name.
 //
 // Recovery. A restart of the server forgets all locks. It is noticed by the server's state number, which is asked for
 // while locks are held, and by an answer that says that the server is in its grace period. Then everything that is
@@ -66,18 +69,21 @@ class Locks {
  private:
   struct State;
   struct Attempt;
+  class Queued;
   using Key = std::pair<std::string, std::uint64_t>;
   static Key key_of(const FileHandle& file, std::uint64_t owner) {
     return {std::string(file.chars()), owner};
   }
   std::shared_ptr<State> state_of(const LockedFile& file, std::uint64_t owner);
   [[nodiscard]] async::TimePoint deadline() const { return loop_.now() + patience_; }
+  [[nodiscard]] LockManager::Question question_of(const LockedFile& file, const LockRequest& request) const;
   async::Task<Status> attempt(LockedFile file, std::shared_ptr<Attempt> one);
-  async::Task<Status> ask(LockedFile file, std::shared_ptr<Attempt> one);
-  async::Task<Result<LockManager::Verdict>> ask_once(LockedFile file, std::shared_ptr<Attempt> one,
-                                                     async::TimePoint until);
   async::Task<void> run(LockedFile file, std::shared_ptr<Attempt> one);
-  async::Task<void> undo(LockedFile file, std::shared_ptr<Attempt> one);
+  async::Task<bool> ask(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one,
+                        async::TimePoint until);
+  async::Task<void> undo(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one);
+  async::Task<void> undo_later(LockedFile file, std::shared_ptr<Attempt> one);
+  async::Task<bool> give_again(LockedFile file, std::shared_ptr<State> state, locking::HeldLock piece);
   void tidy(const Key& key);
   async::Task<void> release_quietly(LockedFile file, std::uint64_t owner);
   async::Task<void> begin_watch();

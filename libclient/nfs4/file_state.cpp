@@ -1,5 +1,6 @@
 #include "nfs4/file_state.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "async/until.h"
@@ -10,6 +11,8 @@ namespace {
 
 /// How long the Reply to an OPEN may be overtaken by those to later calls.
 constexpr async::Clock::duration kOpenOvertakes = std::chrono::milliseconds(200);
+/// The same for what goes on with the file, where much is opened.
+constexpr async::Clock::duration kOpenOvertakesAtMost = std::chrono::seconds(5);
 constexpr int kMostTries = 4;
 
 }  // namespace
@@ -99,6 +102,17 @@ async::Task<bool> FileState::look_again(stateid4& used, nfsstat4 status, int tri
   used = open_.stateid;
   if (same) used = session_.to_keep(used);  // whatever it is
   co_return (!same || status == NFS4ERR_OLD_STATEID) && tries < kMostTries;
+}
+
+async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline) {
+  // In NFSv4.0 an OPEN may overtake what goes on with the same file. To open it again by its name would find another
+  // file there, where it has just been replaced.
+  const auto latest = std::min(deadline, session_.loop().now() + kOpenOvertakesAtMost);
+  while (why == NFS4ERR_OLD_STATEID && open_.stateid == used && !session_.openings().empty() &&
+         session_.loop().now() < latest) {
+    (void)co_await changed_.wait_until(session_.loop().now() + kOpenOvertakes);
+  }
+  co_return co_await session_.open_recovery().reopen(state_, used, why, deadline);
 }
 
 /// The server closed what an OPEN before its CLOSE had already brought up to date, where it should have said

@@ -64,10 +64,8 @@ class FileState {
   /// results. Repeated after a lost stateid was had again.
   template <class Add, class Take>
   async::Task<Status> call(const char* what, Add add, Take take);
-  /// OpenRecovery::reopen() of it.
-  async::Task<Status> reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline) {
-    return session_.open_recovery().reopen(state_, used, why, deadline);
-  }
+  /// OpenRecovery::reopen() of it, unless an OPEN under way tells what there is now.
+  async::Task<Status> reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline);
 
   // ---- OPEN, and who has the file open ----
 

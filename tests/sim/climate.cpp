@@ -8,6 +8,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr Duration kLeastLifeWithLocks = 90s, kLongestFreezeWithLocks = 10s;
+
 struct Kind {
   std::string_view name;
   void (*drop)(Climate&);
@@ -84,7 +86,12 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
     forget_every = recall_every = {};
     // The lock service tells nobody that a lock is lost: whoever sleeps through a grace period goes on without it.
     // And it keeps the locks of a client that is killed (see aux/lockd.h), for which the others would wait for ever.
+    // So does whom a server that stands still keeps from claiming.
     if (teams != 0) sleep_every = kill_every = {};
+    if (teams != 0) longest_freeze = std::min<Duration>(longest_freeze, kLongestFreezeWithLocks);
+    // A server that restarts again before its grace period has ended gives no locks at all.
+    const bool restarts = crash_every.count() != 0;
+    if (teams != 0 && restarts) crash_every = std::max<Duration>(crash_every, kLeastLifeWithLocks);
   }
   // NFSv4.0: no sessions to forget, and in these worlds nobody to recall from.
   if (sessionless) forget_every = recall_every = {};

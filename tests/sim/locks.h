@@ -7,6 +7,9 @@
 // Thread-safety: none. The LockTable outlives it.
 #pragma once
 
+#include <chrono>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "async/loop.h"
@@ -27,9 +30,18 @@ class SimLocks final : public engine::LockManager {
     co_return answer;
   }
   async::Task<Result<Verdict>> lock(Question question, async::TimePoint deadline) override {
+    question.when_given = called(std::move(question.when_given));
     for (;;) {
       co_await arrive();
       auto answer = co_await model_.lock(question, deadline);
+      const bool arrived = co_await answered();
+      if (arrived) co_return answer;
+    }
+  }
+  async::Task<Status> cancel(Question question, async::TimePoint deadline) override {
+    for (;;) {
+      co_await arrive();
+      auto answer = co_await model_.cancel(question, deadline);
       const bool arrived = co_await answered();
       if (arrived) co_return answer;
     }
@@ -61,6 +73,17 @@ class SimLocks final : public engine::LockManager {
     const std::chrono::microseconds time(draw(1000 * static_cast<std::uint32_t>(kLatest.count())));
     co_await loop_.sleep_for(time);
   }
+  /// The server's call that a lock is given: it is late, or gets lost.
+  std::function<void()> called(std::function<void()> by) {
+    if (!by) return nullptr;
+    return [this, alive = std::weak_ptr(alive_), by = std::move(by)] {
+      if (alive.expired() || gets_lost()) return;
+      const std::chrono::microseconds late(draw(1000 * static_cast<std::uint32_t>(kLatest.count())));
+      loop_.at(loop_.now() + late, [alive, by] {
+        if (!alive.expired()) by();
+      });
+    };
+  }
   /// A question, perhaps at the second or third time.
   async::Task<void> arrive() {
     while (gets_lost()) co_await loop_.sleep_for(kAskedAgain);
@@ -79,6 +102,7 @@ class SimLocks final : public engine::LockManager {
   async::Loop& loop_;
   testing::ModelLocks model_;
   const bool troubled_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace nfsrdma::sim

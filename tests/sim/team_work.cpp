@@ -150,6 +150,20 @@ async::Task<std::optional<std::string>> TeamWorker::read(File file, std::uint64_
 
 async::Task<bool> TeamWorker::lock(File file, LockRange range) {
   const LockRequest request{owner_, true, range};
+  // Some give up after a while, as with alarm(2), and ask again at once.
+  for (bool hurried = random_.one_in(6); hurried; hurried = random_.one_in(2)) {
+    auto wait = std::make_shared<locking::LockWait>(loop());
+    const async::Loop::TimerId alarm =
+        loop().at(loop().now() + random_.between(Duration{}, 2s), [wait] { wait->cancel(); });
+    auto locked = co_await fs().lock(file.handle, request, wait);
+    if (!wait->cancelled()) loop().cancel(alarm);
+    if (locked) co_return true;
+    const bool given_up = locked.error().errno_value() == EINTR;
+    if (!given_up) {
+      failed("lock in a hurry", locked.error(), true);
+      co_return false;
+    }
+  }
   auto wait = std::make_shared<locking::LockWait>(loop());
   auto locked = co_await fs().lock(file.handle, request, std::move(wait));
   if (!locked) failed("lock", locked.error(), true);
@@ -192,6 +206,11 @@ async::Task<void> TeamWorker::count() {
       wrong("it is " + std::to_string(value) + ", and " + std::to_string(confirmed) + " were counted");
     }
     if (good && value > counter.begun) wrong("it is " + std::to_string(value) + ", which nobody has written");
+    // Some take their time, for longer than a restart of the server does.
+    if (good && long_holds_ > 0 && random_.one_in(15)) {
+      --long_holds_;
+      co_await loop().sleep_for(random_.between(Duration{}, 40s));
+    }
     if (good) {
       ++counter.begun;
       std::string next = number(value + 1);

@@ -76,6 +76,7 @@ class TeamWorker final : public Job {
 
   Board& board_;
   const std::uint64_t owner_;  // of locks
+  unsigned long_holds_ = 3;    // of locks, which are left to be done
   unsigned last_record_ = 0;
 };
 

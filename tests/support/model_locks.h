@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cerrno>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,16 +24,49 @@ struct LockTable {
     std::uint64_t owner = 0;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
+  struct Waiter {
+    Key key;
+    LockRange range;
+    bool write = false;
+    std::function<void()> call;
+  };
   std::map<Key, locking::HeldLocks> held;
+  std::list<Waiter> queue;
   std::uint32_t state = 1;
   bool grace = false;
   bool tells_state = true;
+  bool queues = false;    ///< whoever waits
   bool troubled = false;  ///< questions and answers get lost (tests/sim/locks.h)
 
   void restart() {
     held.clear();
+    queue.clear();
     state += 2;
     grace = true;
+  }
+  /// Who is in the way of it.
+  [[nodiscard]] std::optional<std::pair<Key, locking::HeldLock>> in_the_way(const Key& own,
+                                                                            const LockRange& range,
+                                                                            bool write) const {
+    for (const auto& [other, locks] : held) {
+      if (other.file != own.file || other == own) continue;
+      for (const locking::HeldLock& one : locks.within(range)) {
+        if (one.write || write) return std::pair(other, one);
+      }
+    }
+    return std::nullopt;
+  }
+  /// Somebody has unlocked something: those who wait get what they can, in their order.
+  void serve_queue() {
+    for (auto at = queue.begin(); at != queue.end();) {
+      if (in_the_way(at->key, at->range, at->write)) {
+        ++at;
+        continue;
+      }
+      held[at->key].lock(at->range, at->write);
+      at->call();
+      at = queue.erase(at);
+    }
   }
   [[nodiscard]] std::size_t count() const {
     std::size_t out = 0;
@@ -45,6 +81,7 @@ class ModelLocks final : public engine::LockManager {
 
   int lose_answers = 0;                   ///< of so many questions that were carried out
   int asked = 0;                          ///< for locks
+  int cancelled = 0;                      ///< of queued ones
   async::Clock::duration on_the_way{};    ///< each question for a lock
   async::Clock::duration delay{};         ///< of each answer
   async::Clock::duration unlock_delay{};  ///< the same of UNLOCK's
@@ -65,10 +102,16 @@ class ModelLocks final : public engine::LockManager {
     }
     co_return verdict;
   }
+  async::Task<Status> cancel(Question question, async::TimePoint /*until*/) override {
+    leave(question);
+    ++cancelled;
+    co_return Status();
+  }
   async::Task<Result<Verdict>> unlock(Question question, async::TimePoint /*until*/) override {
     if (table_.grace) co_return Verdict::grace;
     const auto found = table_.held.find(key(question));
     if (found != table_.held.end()) found->second.unlock(question.lock.range);
+    table_.serve_queue();
     co_await loop_.sleep_for(unlock_delay);
     co_return Verdict::granted;
   }
@@ -88,27 +131,30 @@ class ModelLocks final : public engine::LockManager {
     return out;
   }
   [[nodiscard]] std::optional<LockHolder> in_the_way(const Question& question) const {
-    const LockTable::Key own = key(question);
-    const LockRange& range = question.lock.range;
-    for (const auto& [other, locks] : table_.held) {
-      if (other.file != own.file || other == own) continue;
-      for (const locking::HeldLock& one : locks.list()) {
-        const bool apart = one.range.end() <= range.offset || range.end() <= one.range.offset;
-        if (apart || (!one.write && !question.lock.write)) continue;
-        LockHolder out;
-        out.range = one.range;
-        out.write = one.write;
-        out.ours = other.client == client_;
-        out.owner = out.ours ? other.owner : 0;
-        return out;
-      }
-    }
-    return std::nullopt;
+    const auto found = table_.in_the_way(key(question), question.lock.range, question.lock.write);
+    if (!found) return std::nullopt;
+    LockHolder out;
+    out.range = found->second.range;
+    out.write = found->second.write;
+    out.ours = found->first.client == client_;
+    out.owner = out.ours ? found->first.owner : 0;
+    return out;
+  }
+  void leave(const Question& question) {
+    table_.queue.remove_if([&](const LockTable::Waiter& one) {
+      return one.key == key(question) && one.range == question.lock.range && one.write == question.lock.write;
+    });
   }
   Verdict judge(const Question& question) {
     if (table_.grace != question.reclaim) return Verdict::grace;
-    if (in_the_way(question)) return Verdict::denied;
+    leave(question);
+    if (in_the_way(question)) {
+      if (!table_.queues || !question.when_given) return Verdict::denied;
+      table_.queue.push_back({key(question), question.lock.range, question.lock.write, question.when_given});
+      return Verdict::queued;
+    }
     table_.held[key(question)].lock(question.lock.range, question.lock.write);
+    table_.serve_queue();  // it may have become a weaker one
     return Verdict::granted;
   }
 

@@ -16,6 +16,9 @@ class NoLocks final : public engine::LockManager {
   async::Task<Result<Verdict>> lock(Question /*question*/, async::TimePoint /*deadline*/) override {
     co_return refusal();
   }
+  async::Task<Status> cancel(Question /*question*/, async::TimePoint /*deadline*/) override {
+    co_return Status();
+  }
   async::Task<Result<Verdict>> unlock(Question /*question*/, async::TimePoint /*deadline*/) override {
     co_return refusal();
   }

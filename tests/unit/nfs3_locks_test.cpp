@@ -1,10 +1,12 @@
 // Locks on NFSv3 files, against a lock service on the simulated loop, and its wire against one on this machine.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cerrno>
 
 #include "aux/lockd.h"
 #include "nfs3/locks.h"
+#include "rpc/message.h"
 #include "support/model_locks.h"
 #include "support/rpc_program.h"
 #include "support/v3_fixture.h"
@@ -47,6 +49,10 @@ struct LockScene {
     return holder ? 0 : holder.error().errno_value();
   }
 };
+
+async::Task<void> pause(async::Loop& loop) {
+  co_await loop.sleep_for(10ms);
+}
 
 struct Waiting {
   std::shared_ptr<locking::LockWait> wait;
@@ -127,6 +133,142 @@ TEST_CASE("v3 locks: whoever waits gets it when it is free, or is cancelled and 
     waiting.wait->cancel();
     l.s.pass(2s);
     CHECK(l.table.count() == 0);
+  }
+}
+
+TEST_CASE("v3 locks: whoever is queued gets it by a call, in turn, or is cancelled and leaves nothing") {
+  LockScene l;
+  l.table.queues = true;
+  CHECK(l.locks(l.others, request(1, true, 0, 10)));
+  auto waiting = wait_for(l, l.file, request(2, true, 5, 1));
+  auto second = wait_for(l, l.file, request(3, true, 5, 1));
+  l.s.pass(500ms);
+  CHECK(l.service.asked == 2);
+  CHECK(l.table.queue.size() == 2);
+  SUBCASE("free") {
+    REQUIRE(ok(l.s.run(l.others.file->release_locks(1))));
+    l.s.pass(20ms);
+    REQUIRE(waiting.done->has_value());
+    CHECK(ok(**waiting.done));
+    CHECK_FALSE(second.done->has_value());
+    REQUIRE(ok(l.s.run(l.file.file->release_locks(2))));
+    l.s.pass(20ms);
+    CHECK(second.done->has_value());
+    CHECK(l.table.count() == 1);
+    CHECK(l.service.cancelled == 0);
+  }
+  SUBCASE("free, and the call is lost") {
+    for (auto& one : l.table.queue) one.call = [] {};
+    REQUIRE(ok(l.s.run(l.others.file->release_locks(1))));
+    l.s.pass(10s);
+    REQUIRE(waiting.done->has_value());
+    CHECK(ok(**waiting.done));
+  }
+  SUBCASE("cancelled") {
+    waiting.wait->cancel();
+    l.s.pass(20ms);
+    REQUIRE(waiting.done->has_value());
+    CHECK((*waiting.done)->error().errno_value() == EINTR);
+    CHECK(l.table.queue.size() == 1);
+    CHECK(l.service.cancelled == 1);
+    CHECK_FALSE(l.file.file->knows_owner(2));
+  }
+  SUBCASE("cancelled, as the server has given it") {
+    l.table.queue.front().call = [] {};
+    REQUIRE(ok(l.s.run(l.others.file->release_locks(1))));
+    CHECK(l.table.count() == 1);
+    waiting.wait->cancel();
+    l.s.pass(20ms);
+    CHECK(second.done->has_value());
+    CHECK(l.table.count() == 1);
+    CHECK_FALSE(l.file.file->knows_owner(2));
+  }
+  SUBCASE("the server restarts") {
+    l.table.restart();
+    l.s.pass(30s);
+    l.table.grace = false;
+    l.s.pass(20s);
+    CHECK(l.table.queue.size() == 2);
+    REQUIRE(ok(l.s.run(l.others.file->release_locks(1))));
+    l.s.pass(20ms);
+    CHECK(waiting.done->has_value());
+  }
+  second.wait->cancel();
+  l.s.pass(1s);
+  CHECK(second.done->has_value());
+  CHECK(l.table.queue.empty());
+}
+
+TEST_CASE("v3 locks: whoever is cancelled and asks again at once has what it then gets") {
+  LockScene l;
+  l.table.queues = true;
+  l.service.delay = l.service.unlock_delay = 200ms;
+  CHECK(l.locks(l.others, request(1, true, 0, 10)));
+  auto waiting = wait_for(l, l.file, request(2, true, 5, 1));
+  SUBCASE("queued") {
+    l.s.pass(500ms);
+  }
+  SUBCASE("on its way") {
+    l.s.pass(50ms);
+  }
+  REQUIRE(ok(l.s.run(l.others.file->release_locks(1))));
+  waiting.wait->cancel();
+  l.s.pass(1ms);
+  CHECK(l.locks(l.file, request(2, true, 5, 1)));
+  l.s.pass(5s);
+  CHECK(l.file.file->knows_owner(2));
+  CHECK(l.table.count() == 1);
+}
+
+TEST_CASE("v3 locks: a wait that is given up leaves those of the same owner as they were") {
+  LockScene l;
+  l.table.queues = true;
+  CHECK(l.locks(l.file, request(2, false, 0, 10)));
+  CHECK(l.locks(l.others, request(1, true, 15, 10)));
+  bool write = false;
+  SUBCASE("of write locks") {
+    write = true;
+  }
+  SUBCASE("of read locks") {}
+  auto waiting = wait_for(l, l.file, request(2, write, 0, 20));
+  l.s.pass(20ms);
+  // It is given, and nobody hears of it.
+  for (auto& one : l.table.queue) one.call = [] {};
+  REQUIRE(ok(l.s.run(l.others.file->release_locks(1))));
+  waiting.wait->cancel();
+  l.s.pass(1s);
+  CHECK(l.locks(l.others, request(1, false, 0, 10)));
+  CHECK(l.locks(l.others, request(1, true, 10, 10)));
+  CHECK_FALSE(l.locks(l.others, request(1, true, 0, 1)));
+}
+
+TEST_CASE("v3 locks: a lock that becomes a read lock, and whose answer is lost") {
+  LockScene l;
+  CHECK(l.locks(l.file, request(7, true, 0, 10)));
+  l.service.lose_answers = 1;
+  SUBCASE("is a write lock still, where nobody else reads there") {
+    CHECK(l.lock_error(l.file, request(7, false, 0, 10)) == ETIMEDOUT);
+    l.s.pass(1s);
+    CHECK_FALSE(l.locks(l.others, request(1, false, 0, 1)));
+  }
+  SUBCASE("is lost, where somebody does") {
+    l.service.delay = 1s;
+    const auto attempt = wait_for(l, l.file, request(7, false, 0, 10));
+    l.s.pass(500ms);
+    CHECK(l.locks(l.others, request(1, false, 0, 1)));
+    l.s.pass(10s);
+    REQUIRE(attempt.done->has_value());
+    CHECK((*attempt.done)->error().errno_value() == ETIMEDOUT);
+    CHECK(l.lock_error(l.file, request(7, true, 20, 1)) == EIO);
+  }
+  SUBCASE("and the server restarts on the way: it is claimed as what it may have been") {
+    l.service.delay = 1s;
+    const auto attempt = wait_for(l, l.file, request(7, false, 0, 10));
+    l.s.pass(500ms);
+    l.table.restart();
+    l.service.lose_answers = 0;
+    l.s.pass(20s);
+    CHECK(l.table.held.begin()->second.list() == std::vector{locking::HeldLock{{0, 10}, false}});
   }
 }
 
@@ -305,6 +447,117 @@ TEST_CASE("U5 NLM 4 over TCP: what the arguments say, and what the answers mean"
   CHECK(*lock() == LockManager::Verdict::granted);
   CHECK(asked.back().alock.caller_name.value == "host");
   CHECK(programs.calls().front() == "100021.4.2/tcp");
+}
+
+TEST_CASE("U5 NLM 4: the server calls whoever waits") {
+  RpcPrograms programs;
+  async::Loop loop;
+  aux::nlm4_lockargs asked;
+  aux::nlm4_cancargs cancelled;
+  std::optional<aux::nlm4_res> told;
+  programs.serve<aux::NLM4_LOCK>([&](const aux::nlm4_lockargs& args) {
+    asked = args;
+    aux::nlm4_res res;
+    res.stat = args.block ? aux::NLM4_BLOCKED : aux::NLM4_DENIED;
+    return res;
+  });
+  programs.serve<aux::NLM4_CANCEL>([&](const aux::nlm4_cancargs& args) {
+    cancelled = args;
+    return aux::nlm4_res();
+  });
+  std::atomic<bool> answered = false;
+  programs.serve<aux::NLMPROC4_GRANTED_RES>([&](const aux::nlm4_res& args) {
+    told = args;
+    answered = true;
+    return xdr::Void();
+  });
+  aux::LockdOptions options;
+  options.server = "server";
+  options.addresses = {programs.address()};
+  options.port = options.nsm_port = programs.port();
+  options.host = "host";
+  options.listens = true;
+  options.registers = false;
+  aux::Lockd lockd(loop, options);
+  int calls = 0;
+  LockManager::Question question;
+  question.file.length = 3;
+  question.lock = request(5, true, 10, 20);
+  CHECK(*loop.run(lockd.lock(question, loop.now() + 5s)) == LockManager::Verdict::denied);
+  CHECK_FALSE(asked.block);
+  question.when_given = [&calls] { ++calls; };
+  CHECK(*loop.run(lockd.lock(question, loop.now() + 5s)) == LockManager::Verdict::queued);
+  CHECK(asked.block);
+
+  const aux::Remote us{lockd.address(), "us", aux::Transport::tcp};
+  aux::nlm4_testargs given;
+  given.cookie.value = {std::byte{7}};
+  given.exclusive = true;
+  given.alock = asked.alock;
+  const auto grant = [&](const aux::nlm4_testargs& what) {
+    auto res = loop.run(aux::call<aux::NLMPROC4_GRANTED>(loop, us, {}, what, loop.now() + 5s));
+    REQUIRE(ok(res));
+    CHECK(res->cookie.value == what.cookie.value);
+    return res->stat;
+  };
+  CHECK(grant(given) == aux::NLM4_GRANTED);
+  CHECK(calls == 1);
+  auto message = loop.run(aux::call<aux::NLMPROC4_GRANTED_MSG>(loop, us, {}, given, loop.now() + 5s));
+  REQUIRE(ok(message));
+  CHECK(calls == 2);
+  const auto until = loop.now() + 5s;
+  while (!answered && loop.now() < until) loop.run(pause(loop));
+  REQUIRE(answered);
+  CHECK(told->stat == aux::NLM4_GRANTED);
+  CHECK(told->cookie.value == given.cookie.value);
+
+  // What nobody here waits for.
+  auto other = given;
+  other.alock.oh.value = {std::byte{1}};
+  CHECK(grant(other) == aux::NLM4_DENIED);
+  other = given;
+  ++other.alock.svid;
+  CHECK(grant(other) == aux::NLM4_DENIED);
+  REQUIRE(ok(loop.run(lockd.cancel(question, loop.now() + 5s))));
+  CHECK(cancelled.alock.svid == asked.alock.svid);
+  CHECK(cancelled.block);
+  CHECK(cancelled.exclusive);
+  CHECK(grant(given) == aux::NLM4_DENIED);
+  CHECK(calls == 2);
+}
+
+TEST_CASE("U5 NLM 4: what comes to whoever listens for a server's calls") {
+  int given = 0;
+  aux::LockCalls calls(
+      [&given](const aux::nlm4_testargs&) {
+        ++given;
+        return true;
+      },
+      [](const aux::nlm4_res&) {});
+  const auto answer = [&](std::uint32_t program, std::uint32_t version, std::uint32_t procedure,
+                          std::size_t words) {
+    xdr::Message call, reply;
+    rpc::begin_call(call, program, version, procedure, rpc::Credential::none());
+    xdr::Encoder out(call);
+    for (std::size_t i = 0; i < words; ++i) out.u32(0);
+    if (!calls.answer(call.stream.bytes(), reply)) return rpc::Refusal::undecodable;
+    xdr::Decoder in(reply.stream.bytes());
+    return rpc::read_reply(in).refusal;
+  };
+  using rpc::Refusal;
+  CHECK(answer(aux::kNlmProgram, 4, 0, 0) == Refusal::none);
+  CHECK(answer(aux::kNlmProgram, 3, 0, 0) == Refusal::version);
+  CHECK(answer(aux::kNsmProgram, 4, 0, 0) == Refusal::program);
+  CHECK(answer(aux::kNlmProgram, 4, 2, 0) == Refusal::procedure);
+  constexpr std::size_t kWords = 10;  // cookie, exclusive, caller_name, fh, oh, svid, and two of two words
+  CHECK(answer(aux::kNlmProgram, 4, 5, kWords) == Refusal::none);
+  CHECK(given == 1);
+  CHECK(answer(aux::kNlmProgram, 4, 5, kWords - 1) == Refusal::garbage_args);
+  CHECK(answer(aux::kNlmProgram, 4, 5, kWords + 1) == Refusal::garbage_args);
+  CHECK(answer(aux::kNlmProgram, 4, 10, 0) == Refusal::garbage_args);
+  CHECK(given == 1);
+  xdr::Message reply;
+  CHECK_FALSE(calls.answer({}, reply));
 }
 
 }  // namespace nfsrdma::nfs3
