@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string_view>
@@ -62,6 +63,17 @@ int bind_to(const std::string& name) {
 }
 
 }  // namespace
+
+std::string lock_records_directory() {
+  if (::geteuid() == 0) return "/var/lib/nfsrdma/locks";
+  const auto directory = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return std::string(value != nullptr && *value == '/' ? value : "");
+  };
+  const std::string state = directory("XDG_STATE_HOME"), home = directory("HOME");
+  if (!state.empty()) return state + "/nfsrdma/locks";
+  return home.empty() ? std::string() : home + "/.local/state/nfsrdma/locks";
+}
 
 ClientIdentity identity_of(const MountOptions& options) {
   ClientIdentity out;

@@ -34,6 +34,10 @@ ClientIdentity identity_of(const MountOptions& options);
 /// `number`: of the mounts that are the same in all that.
 std::string client_name(const ClientIdentity& identity, unsigned number);
 
+/// Where the mounts of this user say which locks they may hold (aux/lock_records.h), below /var/lib for root; empty: he
+/// has no place for such things.
+std::string lock_records_directory();
+
 /// A name that no other mount in this network namespace has, for as long as it lives.
 class ClientName {
  public:

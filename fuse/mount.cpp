@@ -60,14 +60,19 @@ ssize_t write_reply(int fd, iovec* pieces, int count, void* mount) {
   return ::writev(fd, reply.data(), static_cast<int>(reply.size()));
 }
 
+connect::Surroundings surroundings(const ClientName& name) {
+  connect::Surroundings out = connect::Surroundings::system(name.text());
+  out.lock_records = lock_records_directory();
+  return out;
+}
+
 }  // namespace
 
 Mount::Mount(MountOptions options, const std::vector<rpc::Address>& addresses, Log log)
     : options_(std::move(options)),
       log_(std::move(log)),
       client_name_(identity_of(options_)),
-      server_(loop_, options_.target, addresses, log_, patience(options_),
-              connect::Surroundings::system(client_name_.text())) {}
+      server_(loop_, options_.target, addresses, log_, patience(options_), surroundings(client_name_)) {}
 
 Mount::~Mount() {
   if (mounted_) unmount();

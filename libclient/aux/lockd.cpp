@@ -7,10 +7,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "async/backoff.h"
 #include "async/until.h"
+#include "aux/local_address.h"
 #include "aux/rpcbind.h"
 
 namespace nfsrdma::aux {
@@ -72,6 +74,12 @@ std::string number_of(const rpc::Address& address) {
   return text.data();
 }
 
+/// The server, and how it sees us: its locks are an address's.
+std::string way_to(const rpc::Address& server) {
+  auto local = local_address_towards(server);
+  return number_of(server) + "-" + (local ? number_of(*local) : std::string());
+}
+
 async::Task<Result<Remote>> find_service(async::Loop& loop, std::vector<rpc::Address> addresses,
                                          std::string server, std::uint32_t program, std::uint32_t version,
                                          std::uint16_t port, async::TimePoint deadline) {
@@ -114,6 +122,7 @@ Lockd::Lockd(async::Loop& loop, LockdOptions options)
       caller_name_(own_name(options_.host, own_)),
       next_svid_(loop.random<std::uint32_t>()),
       ended_(loop),
+      records_(options_.records, way_to(options_.addresses.front()), own_),
       calls_([this](const nlm4_testargs& what) { return given(what); },
              [this](nlm4_res answer) { beside_.spawn(tell(std::move(answer))); }),
       listening_(loop),
@@ -195,6 +204,44 @@ std::int32_t Lockd::svid_of(std::uint64_t owner) {
   return number;
 }
 
+/// Unless it may hold something. Numbers are not used again.
+void Lockd::drop_svid(std::uint64_t owner) {
+  const auto found = svids_.find(owner);
+  if (found == svids_.end()) return;
+  const std::int32_t number = found->second;
+  const auto first = known_.lower_bound({number, std::string()});
+  const bool may_hold = first != known_.end() && first->first == number;
+  const bool asks = std::ranges::any_of(asking_, [number](const Key& key) { return key.second == number; });
+  if (may_hold || asks) return;
+  owners_.erase(number);
+  svids_.erase(found);
+}
+
+void Lockd::record(const Question& question) {
+  const Key key = key_of(question);
+  if (!known_.emplace(key.second, key.first).second) return;
+  const xdr::ConstBytes handle = question.file.view();
+  LockOwner owner;
+  owner.file.assign(handle.begin(), handle.end());
+  owner.svid = key.second;
+  LockAsker asker;
+  asker.caller_name = caller_name_;
+  asker.identity = question.caller ? *question.caller : options_.identity;
+  records_.add(owner, asker);
+}
+
+void Lockd::forget(const engine::FileHandle& file, std::uint64_t owner) {
+  const auto svid = svids_.find(owner);
+  if (svid == svids_.end()) return;
+  const xdr::ConstBytes handle = file.view();
+  LockOwner who;
+  who.file.assign(handle.begin(), handle.end());
+  who.svid = svid->second;
+  known_.erase({svid->second, std::string(file.chars())});
+  records_.remove(who);
+  drop_svid(owner);
+}
+
 std::optional<std::uint64_t> Lockd::own_number(const nlm4_holder& holder) const {
   // Linux gives no oh.
   if (!holder.oh.value.empty() && holder.oh.value != own_.value) return std::nullopt;
@@ -221,6 +268,12 @@ async::Task<Result<std::optional<LockHolder>>> Lockd::test(Question question, as
   args.exclusive = question.lock.write;
   args.alock = to_wire(question);
   auto answer = co_await ask<NLM4_TEST>(question.caller, std::move(args), deadline);
+  struct Dropped {
+    Lockd& lockd;
+    std::uint64_t owner;
+    ~Dropped() { lockd.drop_svid(owner); }
+  };
+  const Dropped dropped{*this, question.lock.owner};
   if (!answer) co_return answer.error();
   const nlm4_stats status = answer->stat.tag();
   if (status == NLM4_GRANTED) co_return std::optional<LockHolder>();
@@ -242,9 +295,11 @@ async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoin
   const Key key = key_of(question);
   const Asking asking(*this, key);
   forget(key, question.lock.range);
-  args.block = question.when_given && server_ != nullptr;
+  const bool queues = question.when_given && server_ != nullptr;
+  args.block = queues;
+  record(question);
   // The call may come before the answer.
-  if (args.block) waiters_.emplace(key, Waiter{question.lock.range, question.when_given});
+  if (queues) waiters_.emplace(key, Waiter{question.lock.range, question.when_given});
   args.exclusive = question.lock.write;
   args.alock = to_wire(question);
   args.reclaim = question.reclaim;
@@ -256,7 +311,7 @@ async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoin
     case NLM4_GRANTED:
       co_return Verdict::granted;
     case NLM4_BLOCKED:
-      co_return args.block ? Verdict::queued : Verdict::denied;
+      co_return queues ? Verdict::queued : Verdict::denied;
     case NLM4_DENIED:
       co_return Verdict::denied;
     case NLM4_DENIED_GRACE_PERIOD:
@@ -317,6 +372,44 @@ async::Task<Result<std::uint32_t>> Lockd::server_state(async::TimePoint deadline
                     "the server does not tell its state number");
   }
   co_return static_cast<std::uint32_t>(answer->state);
+}
+
+// ---- what was left behind ----
+
+async::Task<Status> Lockd::settle_one(const LeftLocks& left, async::TimePoint deadline) {
+  for (const auto& [owner, asker] : left.owners()) {
+    nlm4_unlockargs args;
+    args.alock.caller_name.value = asker.caller_name;
+    args.alock.fh.value = owner.file;
+    args.alock.oh = left.handle();
+    args.alock.svid = owner.svid;
+    const auto caller = std::make_shared<const security::Identity>(asker.identity);
+    auto answer = co_await ask<NLM4_UNLOCK>(caller, std::move(args), deadline);
+    if (!answer) co_return answer.error();
+    // A restart of the server's, or whoever removed the file, has unlocked it.
+    const nlm4_stats status = answer->stat;
+    const bool gone = status == NLM4_GRANTED || status == NLM4_DENIED_GRACE_PERIOD || status == NLM4_STALE_FH;
+    if (!gone) co_return lock_error(status, "NLM4_UNLOCK", options_.server);
+  }
+  co_return Status();
+}
+
+async::Task<Result<std::size_t>> Lockd::settle(async::TimePoint deadline) {
+  std::vector<std::string> servers;
+  std::ranges::transform(options_.addresses, std::back_inserter(servers), way_to);
+  std::size_t count = 0;
+  std::optional<Error> error;
+  if (options_.records.empty()) co_return count;
+  auto all = left_locks(options_.records, servers);
+  for (LeftLocks& left : all) {
+    auto done = co_await settle_one(left, deadline);
+    if (!done) error = done.error();
+    if (!done) continue;
+    count += left.owners().size();
+    left.forget();
+  }
+  if (error) co_return *error;
+  co_return count;
 }
 
 // ---- the server's calls ----

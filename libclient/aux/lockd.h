@@ -11,10 +11,12 @@
 // place, it is taken with the first lock that is waited for, and the server queues whoever waits. Else, as with a mount
 // of the kernel's, or another one of ours, only locks that do not block are asked for: who waits asks again.
 //
-// Restarts. The machine's statd monitors for its own lockd, and it takes root to ask it (SM_MON). The server's statd
-// tells its state number to whoever asks (SM_STAT); nfs3/locks.h asks it while locks are held. SM_NOTIFY is not sent:
-// to a server it means that this whole machine has restarted, and the locks of others go with it. So locks of a
-// client that was killed stay until the server's administrator or restart removes them.
+// Restarts of the server. The machine's statd monitors for its own lockd. The server's statd tells its state number to
+// whoever asks (SM_STAT); nfs3/locks.h asks it while locks are held.
+//
+// Restarts of ours. SM_NOTIFY is not sent: to Linux it means that this whole machine has restarted, and the locks of the
+// kernel's client and of other mounts go with it. Instead who may hold a lock is on record (lock_records.h), and settle()
+// unlocks what a client that was killed has left.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -33,6 +35,7 @@
 #include "async/mutex.h"
 #include "async/tasks.h"
 #include "aux/lock_calls.h"
+#include "aux/lock_records.h"
 #include "aux/programs.h"
 #include "aux/record_server.h"
 #include "aux/registration.h"
@@ -51,6 +54,7 @@ struct LockdOptions {
   security::Identity identity;  ///< where the caller has none
   bool listens = false;         ///< the server may call
   bool registers = true;        ///< this machine's rpcbind is told where
+  std::string records;          ///< the directory of lock_records.h; empty: there are none
 };
 
 class Lockd final : public engine::LockManager {
@@ -61,8 +65,13 @@ class Lockd final : public engine::LockManager {
   async::Task<Result<Verdict>> lock(Question question, async::TimePoint deadline) override;
   async::Task<Status> cancel(Question question, async::TimePoint deadline) override;
   async::Task<Result<Verdict>> unlock(Question question, async::TimePoint deadline) override;
+  void forget(const engine::FileHandle& file, std::uint64_t owner) override;
   async::Task<Result<std::uint32_t>> server_state(async::TimePoint deadline) override;
   std::string how() const override;
+
+  /// Unlocks what clients of this machine's that were killed hold still. How many owners' locks; an Error: some of it
+  /// could not be unlocked, and is tried again the next time.
+  async::Task<Result<std::size_t>> settle(async::TimePoint deadline);
 
   /// Looks beside everything else whether the server could call, for how().
   void look();
@@ -84,6 +93,9 @@ class Lockd final : public engine::LockManager {
   async::Task<Result<Remote>> reach(async::TimePoint deadline);
   [[nodiscard]] nlm4_lock to_wire(const Question& question);
   std::int32_t svid_of(std::uint64_t owner);
+  void drop_svid(std::uint64_t owner);
+  void record(const Question& question);
+  async::Task<Status> settle_one(const LeftLocks& left, async::TimePoint deadline);
   [[nodiscard]] std::optional<std::uint64_t> own_number(const nlm4_holder& holder) const;
   async::Task<Result<Verdict>> lock_once(Question question, async::TimePoint deadline, nlm4_stats* status);
   [[nodiscard]] Key key_of(const Question& question);
@@ -96,15 +108,19 @@ class Lockd final : public engine::LockManager {
 
   async::Loop& loop_;
   const LockdOptions options_;
-  const netobj own_;                              // every lock's oh
-  std::string caller_name_;                       // the host's alone, where the server refused ours
-  std::optional<Remote> remote_;                  // where lockd is
-  bool found_ = false;                            // it was there once
-  std::map<std::uint64_t, std::int32_t> svids_;   // by lock owner
+  const netobj own_;              // every lock's oh
+  std::string caller_name_;       // the host's alone, where the server refused ours
+  std::optional<Remote> remote_;  // where lockd is
+  bool found_ = false;            // it was there once
+  std::map<std::uint64_t, std::int32_t>
+      svids_;  // by lock owner; of those who may hold something, or are asking
   std::map<std::int32_t, std::uint64_t> owners_;  // the other way
   std::uint32_t next_svid_;
   int under_way_ = 0;  // each has a thread
   async::Event ended_;
+
+  std::set<std::pair<std::int32_t, std::string>> known_;  // owners' svids and files that may be locked
+  LockRecords records_;
 
   // ---- the server's calls ----
   std::multimap<Key, Waiter> waiters_;

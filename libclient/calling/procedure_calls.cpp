@@ -33,6 +33,12 @@ class ProcedureCalls::Place {
   ProcedureCalls& calls_;
 };
 
+std::uint64_t ProcedureCalls::connections() const {
+  std::uint64_t out = 0;
+  for (const rpc::Channel* channel : channels_) out += 2 * channel->generation() - (channel->up() ? 1 : 0);
+  return out;
+}
+
 rpc::Channel& ProcedureCalls::route() const {
   return **std::ranges::min_element(channels_, {}, [](const rpc::Channel* one) { return one->load(); });
 }

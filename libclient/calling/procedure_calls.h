@@ -69,6 +69,8 @@ class ProcedureCalls {
   [[nodiscard]] async::Loop& loop() { return channels_.front()->loop(); }
   [[nodiscard]] const std::string& server() const { return channels_.front()->server(); }
   [[nodiscard]] const engine::ServerCounters& counters() const { return counters_; }
+  /// Another number when a connection has been lost, or made.
+  [[nodiscard]] std::uint64_t connections() const;
   [[nodiscard]] std::uint32_t most() const { return options_.most; }
   [[nodiscard]] async::TimePoint default_deadline() {
     return loop().now() + options_.patience.value_or(options_.timeout);

@@ -1,5 +1,7 @@
 // NFSv3 and NFSv2: the root of what is asked for by MOUNT, and calls on all connections.
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "async/helper.h"
@@ -38,6 +40,8 @@ aux::MountOptions mount_options(const Target& target, std::vector<rpc::Address> 
 
 namespace {
 
+constexpr async::Clock::duration kSettleTime = std::chrono::seconds(10);
+
 class Nfs3 final : public Protocol {
  public:
   Nfs3(const Ground& ground, unsigned version)
@@ -54,6 +58,7 @@ class Nfs3 final : public Protocol {
       lockd_ = lockd.get();
       locks_ = std::move(lockd);
       lockd_->look();
+      co_await settle(deadline);
     }
     engine_ = std::make_shared<nfs3::Nfs3Engine>(calls_, *roots_, locks_.get(), version_);
     // Whether it speaks the version.
@@ -116,6 +121,17 @@ class Nfs3 final : public Protocol {
     roots_ = std::move(mountd);
     co_return Status();
   }
+  /// What a mount that was killed has left.
+  async::Task<void> settle(async::TimePoint deadline) {
+    auto settled = co_await lockd_->settle(std::min(deadline, calls_.loop().now() + kSettleTime));
+    if (!ground_.notices) co_return;
+    if (!settled) {
+      ground_.notices("locks of a mount that was killed could not be unlocked: " + settled.error().text());
+    } else if (*settled != 0) {
+      ground_.notices("unlocked what a mount that was killed had locked (" + std::to_string(*settled) +
+                      " owners)");
+    }
+  }
   [[nodiscard]] aux::LockdOptions lock_options() const {
     aux::LockdOptions out;
     out.server = ground_.target.host;
@@ -123,6 +139,7 @@ class Nfs3 final : public Protocol {
     out.host = ground_.surroundings.host;
     out.identity = own_identity(ground_.target.options);
     out.listens = ground_.surroundings.listens;
+    out.records = ground_.surroundings.lock_records;
     return out;
   }
   [[nodiscard]] nfs3::Nfs3Engine& nfs3() const { return static_cast<nfs3::Nfs3Engine&>(*engine_); }

@@ -43,6 +43,8 @@ struct Surroundings {
   std::shared_ptr<security::Flavor> flavor = nullptr;  ///< null: AUTH_SYS
   /// Whether a server of NFSv4.0 may call back over TCP.
   bool listens = false;
+  /// A directory for aux/lock_records.h; empty: locks of NFSv3 are on record nowhere.
+  std::string lock_records = {};
   /// Where the server's names begin in NFSv3; null: as its mount service says.
   std::shared_ptr<engine::Roots> roots = nullptr;
   /// Who gives locks in NFSv3; null: the server's lock service.

@@ -53,6 +53,8 @@ class LockManager {
   virtual async::Task<Status> cancel(Question question, async::TimePoint deadline) = 0;
   /// granted or grace.
   virtual async::Task<Result<Verdict>> unlock(Question question, async::TimePoint deadline) = 0;
+  /// Nothing is held by this owner on this file any more, as far as is known.
+  virtual void forget(const FileHandle& file, std::uint64_t owner) = 0;
   /// A number that each restart of the server changes. An Error: the server does not tell.
   virtual async::Task<Result<std::uint32_t>> server_state(async::TimePoint deadline) = 0;
   /// For people: how locks are done.

@@ -133,7 +133,8 @@ class Nfs3Engine::Open final : public ServerFile {
 Nfs3Engine::Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks, unsigned version)
     : Names(calls, roots, version),
       number_(calls.loop().random<std::uint64_t>()),
-      locks_(calls.loop(), locks, calls.default_deadline() - calls.loop().now()),
+      locks_(calls.loop(), locks, calls.default_deadline() - calls.loop().now(),
+             [&calls] { return calls.connections(); }),
       beside_(calls.loop()) {}
 
 Nfs3Engine::~Nfs3Engine() = default;

@@ -23,8 +23,8 @@ constexpr async::Clock::duration kFirstGracePause = 1s, kLongestGracePause = 5s;
 constexpr async::Clock::duration kWatchEvery = 10s, kWatchTime = 5s;
 /// One grace period answers several questions.
 constexpr async::Clock::duration kReclaimEvery = 10s;
-/// What was claimed less long ago has not been lost again and its grace period gone by.
-constexpr async::Clock::duration kShortestGrace = 40s;
+constexpr async::Clock::duration kLongestWithoutLocks = 2min;
+constexpr std::uint64_t kNobody = ~std::uint64_t{0};  // as a lock owner
 
 Error no_locks(const std::string& path) {
   return {ErrorKind::server, ENOLCK, "lock", path, "there is no lock service for this mount"};
@@ -51,8 +51,9 @@ struct Locks::State {
   locking::HeldLocks held;
   bool doubtful = false;  // the answer to a question was lost: there may be more
   std::optional<Error> lost;
-  async::TimePoint claimed = async::TimePoint::min();  // all of it, with success
-  async::Mutex turn;                                   // one question at a time
+  std::optional<async::TimePoint>
+      has_none_since;  // the server has had no locks to give when it was asked for these
+  async::Mutex turn;   // one question at a time
 };
 
 /// A question that runs by itself, and whoever waits for its answer.
@@ -65,6 +66,7 @@ struct Locks::Attempt {
   bool doubts = false;                        // the owner's only doubt is whether this was given
   bool weakened = false;                      // write locks stand as read locks in what is held
 
+  std::shared_ptr<State> queued;  // the owner is known as long as it is
   bool ended = false;
   bool in_grace = false;  // for longer than it was tried
   Status status;
@@ -141,6 +143,7 @@ async::Task<bool> Locks::ask(LockedFile file, std::shared_ptr<State> state, std:
   auto verdict = co_await manager_->lock(question, until);
   if (verdict && *verdict == Verdict::grace && !one->abandoned) co_return false;
   if (verdict) one->verdict = *verdict;
+  if (verdict && *verdict == Verdict::queued) one->queued = state;
   if (verdict && *verdict == Verdict::granted) state->held.lock(request.range, request.write);
   // The server may have given it, and only its answer was lost.
   const bool perhaps = !verdict && verdict.error().kind() != ErrorKind::server;
@@ -185,7 +188,9 @@ void Locks::tidy(const Key& key) {
   if (found == states_.end()) return;
   const State& state = *found->second;
   const bool has_something = !state.held.empty() || state.doubtful || state.lost;
-  if (!has_something && found->second.use_count() == 1) states_.erase(found);
+  if (has_something || found->second.use_count() != 1) return;
+  manager_->forget(state.file.handle, state.owner);
+  states_.erase(found);
 }
 
 // ---- what nobody wants ----
@@ -221,6 +226,7 @@ async::Task<void> Locks::undo(LockedFile file, std::shared_ptr<State> state, std
     sure = sure && good;
   }
   if (sure) state->doubtful = doubtful;
+  one->queued.reset();
 }
 
 async::Task<void> Locks::undo_later(LockedFile file, std::shared_ptr<Attempt> one) {
@@ -232,6 +238,7 @@ async::Task<void> Locks::undo_later(LockedFile file, std::shared_ptr<Attempt> on
     else
       state->doubtful = true;
   }
+  one->queued.reset();
   state.reset();
   tidy(key_of(file.handle, one->request.owner));
 }
@@ -422,19 +429,26 @@ async::Task<void> Locks::begin_watch() {
   auto now = co_await manager_->server_state(loop_.now() + kWatchTime);
   server_state_.reset();
   if (now) server_state_ = *now;
+  connections_seen_ = connections_();
   beside_.spawn(watch());
 }
 
 async::Task<void> Locks::watch() {
   do {
     co_await loop_.sleep_for(kWatchEvery);
-    if (!server_state_) continue;  // it does not tell
-    auto now = co_await manager_->server_state(loop_.now() + kWatchTime);
-    if (!now || *now == *server_state_) continue;
+    std::optional<std::uint32_t> state = server_state_;
+    if (state) {
+      auto now = co_await manager_->server_state(loop_.now() + kWatchTime);
+      if (now) state = *now;
+    }
+    const std::uint64_t connections = connections_();
+    if (state == server_state_ && connections == connections_seen_) continue;
     reclaimed_ = async::TimePoint::min();
     co_await reclaim();
     // Not before that has gone well: else it is tried again.
-    if (reclaimed_ != async::TimePoint::min()) server_state_ = *now;
+    if (reclaimed_ == async::TimePoint::min()) continue;
+    server_state_ = state;
+    connections_seen_ = connections;
   } while (!states_.empty());
   watching_ = false;
 }
@@ -477,16 +491,42 @@ async::Task<bool> Locks::reclaim_of(std::shared_ptr<State> state) {
     question.reclaim = true;
     auto verdict = co_await manager_->lock(question, until);
     if (!verdict && verdict.error().kind() != ErrorKind::server) co_return false;
+    // Its lock service may be up before what that needs is.
+    const bool has_none = !verdict && verdict.error().errno_value() == ENOLCK;
+    if (!has_none) state->has_none_since.reset();
+    if (has_none && !state->has_none_since) state->has_none_since = loop_.now();
+    if (has_none && loop_.now() - *state->has_none_since < kLongestWithoutLocks) co_return false;
     if (verdict && *verdict == Verdict::granted) continue;
-    // Claimed twice, and in between the grace period has ended.
-    const bool had =
-        state->claimed != async::TimePoint::min() && loop_.now() - state->claimed < kShortestGrace;
-    if (had && verdict && *verdict == Verdict::grace) continue;
+    // It takes no claims: there was no restart, or the grace period has ended since this was claimed before.
+    if (verdict && *verdict == Verdict::grace) {
+      auto there = co_await is_there(question, until);
+      if (!there) co_return false;
+      if (*there) continue;
+    }
     state->held.unlock(piece.range);
     state->lost = lock_lost(state->file.label);
   }
-  if (!state->lost) state->claimed = loop_.now();
   co_return true;
+}
+
+/// Whether the server has it: as an owner is told who has no locks. An Error: it could not be asked.
+async::Task<Result<bool>> Locks::is_there(LockManager::Question question, async::TimePoint until) {
+  const LockRange range = question.lock.range;
+  const bool write = question.lock.write;
+  const std::uint64_t owner = question.lock.owner;
+  question.reclaim = false;
+  question.lock.owner = kNobody;
+  question.lock.write = true;
+  auto holder = co_await manager_->test(question, until);
+  if (!holder && holder.error().kind() == ErrorKind::server) co_return false;
+  if (!holder) co_return holder.error();
+  if (!*holder) co_return false;
+  const LockHolder& who = **holder;
+  const bool covers = who.range.offset <= range.offset && range.end() <= who.range.end();
+  const bool is_it = who.ours && who.owner == owner && who.write == write && covers;
+  // Who else reads there hides ours. It would not be there if somebody had written since.
+  const bool hidden = !write && !who.write;
+  co_return is_it || hidden;
 }
 
 }  // namespace nfsrdma::nfs3

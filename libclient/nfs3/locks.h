@@ -13,13 +13,16 @@
 // is again what it was for this owner, before anything else is asked for in the owner's name.
 //
 // Recovery. A restart of the server forgets all locks. It is noticed by the server's state number, which is asked for
-// while locks are held, and by an answer that says that the server is in its grace period. Then everything that is
-// held is claimed again. What the server refuses is lost: reads and writes of the file, and new locks of its owner,
-// give EIO until the owner has called release().
+// while locks are held, and by an answer that says that the server is in its grace period; and it may have come to pass
+// where the file protocol's connection was lost. Then everything that is held is claimed again. Where the server takes
+// no claims it is asked whether it has the lock still. What it refuses, or has no more, is lost: reads and writes of the
+// file, and new locks of its owner, give EIO until the owner has called release().
 //
 // Confined to the loop's thread.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,9 +50,16 @@ struct LockedFile {
 
 class Locks {
  public:
-  /// `manager` may be null: ENOLCK. `patience`: how long each question is tried.
-  Locks(async::Loop& loop, LockManager* manager, async::Clock::duration patience)
-      : loop_(loop), manager_(manager), patience_(patience), watch_turn_(loop), beside_(loop) {}
+  /// `manager` may be null: ENOLCK. `patience`: how long each question is tried. `connections`: a number that is another
+  /// one when a connection of the file protocol's has been lost.
+  Locks(async::Loop& loop, LockManager* manager, async::Clock::duration patience,
+        std::function<std::uint64_t()> connections)
+      : loop_(loop),
+        manager_(manager),
+        patience_(patience),
+        connections_(std::move(connections)),
+        watch_turn_(loop),
+        beside_(loop) {}
 
   async::Task<Result<std::optional<LockHolder>>> test(LockedFile file, LockRequest request);
   /// Gives who is in the way; then it was not locked.
@@ -90,12 +100,15 @@ class Locks {
   async::Task<void> watch();
   async::Task<void> reclaim();
   async::Task<bool> reclaim_of(std::shared_ptr<State> state);
+  async::Task<Result<bool>> is_there(LockManager::Question question, async::TimePoint until);
 
   async::Loop& loop_;
   LockManager* const manager_;
   const async::Clock::duration patience_;
+  const std::function<std::uint64_t()> connections_;
   std::map<Key, std::shared_ptr<State>> states_;  // by file and owner
   std::optional<std::uint32_t> server_state_;     // as of the watch's last question
+  std::uint64_t connections_seen_ = 0;            // then, too
   bool watching_ = false;
   async::Mutex watch_turn_;  // held while it begins
   bool reclaiming_ = false;

@@ -54,6 +54,7 @@ class SimLocks final : public engine::LockManager {
       if (arrived) co_return answer;
     }
   }
+  void forget(const engine::FileHandle& file, std::uint64_t owner) override { model_.forget(file, owner); }
   async::Task<Result<std::uint32_t>> server_state(async::TimePoint deadline) override {
     co_await late();
     auto answer = co_await model_.server_state(deadline);

@@ -429,6 +429,7 @@ class World {
            " is left on the server; its owner is " + printable(open.owner));
     }
     if (locks_.count() != 0) find("locks are left on the server");
+    if (locks_.forgotten != 0) find("a client has forgotten a lock that it has");
     if (!state.delegations.empty()) find("delegations are left on the server");
     for (const auto& job : jobs_) job->check();
     if (program_) program_->check();

@@ -33,6 +33,7 @@ struct LockTable {
   std::map<Key, locking::HeldLocks> held;
   std::list<Waiter> queue;
   std::uint32_t state = 1;
+  int forgotten = 0;  ///< by clients, while the server has something of theirs
   bool grace = false;
   bool tells_state = true;
   bool queues = false;    ///< whoever waits
@@ -114,6 +115,10 @@ class ModelLocks final : public engine::LockManager {
     table_.serve_queue();
     co_await loop_.sleep_for(unlock_delay);
     co_return Verdict::granted;
+  }
+  void forget(const engine::FileHandle& file, std::uint64_t owner) override {
+    const auto found = table_.held.find({std::string(file.chars()), client_, owner});
+    if (found != table_.held.end() && !found->second.empty()) ++table_.forgotten;
   }
   async::Task<Result<std::uint32_t>> server_state(async::TimePoint /*until*/) override {
     co_await loop_.sleep_for(state_delay);

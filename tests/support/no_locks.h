@@ -22,6 +22,7 @@ class NoLocks final : public engine::LockManager {
   async::Task<Result<Verdict>> unlock(Question /*question*/, async::TimePoint /*deadline*/) override {
     co_return refusal();
   }
+  void forget(const engine::FileHandle& /*file*/, std::uint64_t /*owner*/) override {}
   async::Task<Result<std::uint32_t>> server_state(async::TimePoint /*deadline*/) override {
     co_return refusal();
   }

@@ -303,6 +303,45 @@ TEST_CASE("v3 locks: those of before a restart of the server are claimed again")
   CHECK_FALSE(l.locks(l.others, request(1, true, 5, 1)));
 }
 
+TEST_CASE("v3 locks: where the connection was lost the server is asked whether it has them still") {
+  LockScene l;
+  l.table.tells_state = false;
+  CHECK(l.locks(l.file, request(7, true, 0, 10)));
+  CHECK(l.locks(l.file, request(8, false, 20, 10)));
+  SUBCASE("it has") {
+    SUBCASE("and others read there, too") {
+      CHECK(l.locks(l.others, request(1, false, 20, 10)));
+    }
+    SUBCASE("and nobody else") {}
+    l.s.server.drop_connections();
+    l.s.pass(20s);
+    CHECK(l.engine.holdings().locks == 2);
+    CHECK(l.locks(l.file, request(7, true, 50, 1)));
+  }
+  SUBCASE("it has restarted") {
+    l.table.restart();
+    l.s.server.drop_connections();
+    l.s.pass(20s);
+    l.table.grace = false;
+    CHECK(l.table.count() == 2);
+    CHECK_FALSE(l.locks(l.others, request(1, true, 5, 1)));
+  }
+  SUBCASE("it has restarted, and takes no claims any more") {
+    l.table.restart();
+    l.table.grace = false;
+    SUBCASE("somebody else has it") {
+      CHECK(l.locks(l.others, request(1, true, 0, 10)));
+    }
+    SUBCASE("somebody else has a part of it") {
+      CHECK(l.locks(l.others, request(1, true, 5, 1)));
+    }
+    SUBCASE("nobody has it") {}
+    l.s.server.drop_connections();
+    l.s.pass(20s);
+    CHECK(l.lock_error(l.file, request(7, true, 50, 1)) == EIO);
+  }
+}
+
 TEST_CASE("v3 locks: one that comes while the first asks for the server's state is claimed again, too") {
   LockScene l;
   l.service.state_delay = 2s;

@@ -1,0 +1,229 @@
+#include "aux/lock_records.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+namespace nfsrdma::aux {
+namespace {
+
+// The first line: what it is, and oh. Then, one line each:
+//   + svid uid gid groups caller_name handle        groups: numbers with commas between, or -
+//   - svid handle
+constexpr std::string_view kMagic = "nfsrdma-locks-1";
+constexpr std::size_t kLongest = 1U << 20;  // longer files are written anew
+constexpr std::size_t kMostHandle = 64;
+constexpr off_t kMostRead = 64 << 20;
+
+std::string hex(const std::vector<std::byte>& bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  out.reserve(bytes.size() * 2);
+  for (const std::byte one : bytes) {
+    out += kDigits[std::to_integer<unsigned>(one >> 4)];
+    out += kDigits[std::to_integer<unsigned>(one & std::byte{15})];
+  }
+  return out.empty() ? "-" : out;
+}
+
+std::optional<std::vector<std::byte>> bytes_of(std::string_view text) {
+  std::vector<std::byte> out;
+  if (text == "-") return out;
+  if (text.size() % 2 != 0) return std::nullopt;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    unsigned value = 0;
+    const char* const end = text.data() + i + 2;
+    const auto parsed = std::from_chars(text.data() + i, end, value, 16);
+    if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+    out.push_back(static_cast<std::byte>(value));
+  }
+  return out;
+}
+
+/// Names of hosts have neither spaces nor lines; whatever else somebody has called his does no harm.
+std::string one_word(const std::string& text) {
+  std::string out = text.empty() ? "-" : text;
+  std::ranges::replace_if(out, [](unsigned char c) { return c <= ' '; }, '_');
+  return out;
+}
+
+std::string line_of(const LockOwner& owner, const LockAsker& asker) {
+  std::string groups;
+  for (const std::uint32_t group : asker.identity.groups)
+    groups += (groups.empty() ? "" : ",") + std::to_string(group);
+  return "+ " + std::to_string(owner.svid) + " " + std::to_string(asker.identity.uid) + " " +
+         std::to_string(asker.identity.gid) + " " + (groups.empty() ? "-" : groups) + " " +
+         one_word(asker.caller_name) + " " + hex(owner.file) + "\n";
+}
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(fd, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+std::optional<std::string> read_all(int fd) {
+  struct stat status{};
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > kMostRead)
+    return std::nullopt;
+  std::string out(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t have = 0;
+  while (have < out.size()) {
+    const ssize_t count = ::pread(fd, out.data() + have, out.size() - have, static_cast<off_t>(have));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    have += static_cast<std::size_t>(count);
+  }
+  out.resize(have);
+  return out;
+}
+
+void read_line(std::string_view line, LockOwners& owners) {
+  std::istringstream in{std::string(line)};
+  std::string sign, groups, name, handle;
+  LockOwner owner;
+  LockAsker asker;
+  in >> sign >> owner.svid;
+  if (sign == "+") in >> asker.identity.uid >> asker.identity.gid >> groups >> name;
+  in >> handle;
+  const auto file = bytes_of(handle);
+  if (in.fail() || !file || file->size() > kMostHandle) return;
+  owner.file = *file;
+  if (sign == "-") owners.erase(owner);
+  if (sign != "+") return;
+  std::istringstream list(groups == "-" ? std::string() : groups);
+  for (std::string group; std::getline(list, group, ',');) {
+    std::uint32_t number = 0;
+    (void)std::from_chars(group.data(), group.data() + group.size(), number);
+    asker.identity.groups.push_back(number);
+  }
+  asker.caller_name = name;
+  owners.insert_or_assign(owner, asker);
+}
+
+}  // namespace
+
+bool read_lock_records(const std::string& text, netobj& handle, LockOwners& owners) {
+  std::string_view rest = text;
+  bool first = true;
+  // The last line may have been cut off.
+  for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    if (!std::exchange(first, false)) {
+      read_line(line, owners);
+      continue;
+    }
+    if (!line.starts_with(kMagic) || line.size() < kMagic.size() + 2) return false;
+    const auto own = bytes_of(line.substr(kMagic.size() + 1));
+    if (!own) return false;
+    handle.value = *own;
+  }
+  return !first;
+}
+
+// ---- files ----
+
+RecordFile::~RecordFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+RecordFile::RecordFile(RecordFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+RecordFile& RecordFile::operator=(RecordFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+void RecordFile::remove() {
+  if (valid()) (void)::unlink(path_.c_str());
+}
+
+LockRecords::LockRecords(std::string directory, std::string server, netobj own)
+    : directory_(std::move(directory)), server_(std::move(server)), own_(std::move(own)) {}
+
+LockRecords::~LockRecords() {
+  if (held_.empty()) file_.remove();
+}
+
+/// The file anew, with what is held: whole, or the one before stays.
+void LockRecords::begin_file() {
+  std::error_code error;
+  std::filesystem::create_directories(directory_, error);
+  (void)::chmod(directory_.c_str(), 0700);
+  const std::string path = directory_ + "/" + server_ + "-" + hex(own_.value);
+  const std::string fresh = path + ".new";
+  RecordFile file(
+      ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600), path);
+  std::string text = std::string(kMagic) + " " + hex(own_.value) + "\n";
+  for (const auto& [owner, asker] : held_) text += line_of(owner, asker);
+  failed_ = !file.valid() || ::flock(file.fd(), LOCK_EX | LOCK_NB) != 0 || !write_all(file.fd(), text) ||
+            ::rename(fresh.c_str(), path.c_str()) != 0;
+  written_ = text.size();
+  if (!failed_) {
+    file_ = std::move(file);
+    return;
+  }
+  if (file.valid()) (void)::unlink(fresh.c_str());
+}
+
+void LockRecords::write(const std::string& text) {
+  if (directory_.empty() || failed_) return;
+  if (!file_.valid() || written_ > kLongest) {
+    begin_file();
+    return;
+  }
+  // What stands in it after that is not known.
+  failed_ = !write_all(file_.fd(), text);
+  written_ += text.size();
+}
+
+void LockRecords::add(const LockOwner& owner, const LockAsker& asker) {
+  if (held_.emplace(owner, asker).second) write(line_of(owner, asker));
+}
+
+void LockRecords::remove(const LockOwner& owner) {
+  if (held_.erase(owner) == 0) return;
+  write("- " + std::to_string(owner.svid) + " " + hex(owner.file) + "\n");
+}
+
+std::vector<LeftLocks> left_locks(const std::string& directory, const std::vector<std::string>& servers) {
+  std::vector<LeftLocks> out;
+  std::error_code error;
+  using Entries = std::filesystem::directory_iterator;
+  for (Entries at(directory, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const bool wanted = std::ranges::any_of(
+        servers, [&name](const std::string& server) { return name.starts_with(server + "-"); });
+    if (!wanted) continue;
+    const std::string path = at->path().string();
+    RecordFile file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), path);
+    // Its process lives.
+    if (!file.valid() || ::flock(file.fd(), LOCK_EX | LOCK_NB) != 0) continue;
+    // Somebody else may have been through with it, and a living process has one of that name now.
+    struct stat here{}, there{};
+    const bool same = ::fstat(file.fd(), &here) == 0 && ::stat(path.c_str(), &there) == 0 &&
+                      here.st_ino == there.st_ino && here.st_dev == there.st_dev;
+    const auto text = same ? read_all(file.fd()) : std::nullopt;
+    netobj handle;
+    LockOwners owners;
+    if (text && read_lock_records(*text, handle, owners))
+      out.emplace_back(std::move(file), std::move(handle), std::move(owners));
+  }
+  return out;
+}
+
+}  // namespace nfsrdma::aux
