@@ -56,6 +56,8 @@ Error lock_error(nlm4_stats status, const char* what, const std::string& server)
       return make(EROFS, "the server's file system is read-only");
     case NLM4_STALE_FH:
       return make(ESTALE, "the server does not know the file any more");
+    case NLM4_DENIED_GRACE_PERIOD:
+      return make(EAGAIN, "the server has restarted and says nothing of locks for a while yet");
     case NLM4_FBIG:
       return make(EFBIG, "the range ends behind what the server can lock");
     default:

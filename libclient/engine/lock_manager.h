@@ -45,7 +45,7 @@ class LockManager {
   LockManager(const LockManager&) = delete;
   LockManager& operator=(const LockManager&) = delete;
 
-  /// Who is in the way of it, if anybody.
+  /// Who is in the way of it, if anybody. EAGAIN: the server is in its grace period.
   virtual async::Task<Result<std::optional<LockHolder>>> test(Question question,
                                                               async::TimePoint deadline) = 0;
   virtual async::Task<Result<Verdict>> lock(Question question, async::TimePoint deadline) = 0;

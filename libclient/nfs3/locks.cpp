@@ -357,11 +357,14 @@ async::Task<Status> Locks::wait(LockedFile file, LockRequest request,
 
 async::Task<Result<std::optional<LockHolder>>> Locks::test(LockedFile file, LockRequest request) {
   if (manager_ == nullptr) co_return no_locks(file.label);
-  LockManager::Question question;
-  question.caller = file.caller;
-  question.file = file.handle;
-  question.lock = request;
-  co_return co_await manager_->test(question, deadline());
+  const async::TimePoint until = deadline();
+  for (async::Backoff pause(kFirstGracePause, kLongestGracePause);;) {
+    auto holder = co_await manager_->test(question_of(file, request), until);
+    const async::TimePoint next = loop_.now() + pause.take();
+    const bool in_grace = !holder && holder.error().errno_value() == EAGAIN;
+    if (!in_grace || next >= until) co_return holder;
+    co_await loop_.sleep_until(next);
+  }
 }
 
 // ---- to unlock ----
@@ -482,31 +485,39 @@ async::Task<bool> Locks::reclaim_of(std::shared_ptr<State> state) {
   if (!turn) co_return false;
   const auto pieces = state->held.list();
   for (const locking::HeldLock& piece : pieces) {
-    LockManager::Question question;
-    question.caller = state->file.caller;
-    question.file = state->file.handle;
-    question.lock.owner = state->owner;
-    question.lock.write = piece.write;
-    question.lock.range = piece.range;
+    LockRequest request;
+    request.owner = state->owner;
+    request.write = piece.write;
+    request.range = piece.range;
+    LockManager::Question question = question_of(state->file, request);
     question.reclaim = true;
-    auto verdict = co_await manager_->lock(question, until);
-    if (!verdict && verdict.error().kind() != ErrorKind::server) co_return false;
-    // Its lock service may be up before what that needs is.
-    const bool has_none = !verdict && verdict.error().errno_value() == ENOLCK;
-    if (!has_none) state->has_none_since.reset();
-    if (has_none && !state->has_none_since) state->has_none_since = loop_.now();
-    if (has_none && loop_.now() - *state->has_none_since < kLongestWithoutLocks) co_return false;
-    if (verdict && *verdict == Verdict::granted) continue;
-    // It takes no claims: there was no restart, or the grace period has ended since this was claimed before.
-    if (verdict && *verdict == Verdict::grace) {
-      auto there = co_await is_there(question, until);
-      if (!there) co_return false;
-      if (*there) continue;
-    }
+    auto have = co_await have_again(state, question, until);
+    if (!have) co_return false;
+    if (*have) continue;
     state->held.unlock(piece.range);
     state->lost = lock_lost(state->file.label);
   }
   co_return true;
+}
+
+/// Claims one. An Error: the server could not be asked.
+async::Task<Result<bool>> Locks::have_again(std::shared_ptr<State> state, LockManager::Question question,
+                                            async::TimePoint until) {
+  for (bool asked = false;; asked = true) {
+    auto verdict = co_await manager_->lock(question, until);
+    if (!verdict && verdict.error().kind() != ErrorKind::server) co_return verdict.error();
+    // Its lock service may be up before what that needs is.
+    const bool has_none = !verdict && verdict.error().errno_value() == ENOLCK;
+    if (!has_none) state->has_none_since.reset();
+    if (has_none && !state->has_none_since) state->has_none_since = loop_.now();
+    if (has_none && loop_.now() - *state->has_none_since < kLongestWithoutLocks) co_return verdict.error();
+    if (verdict && *verdict == Verdict::granted) co_return true;
+    if (asked || !verdict || *verdict != Verdict::grace) co_return false;
+    // It takes no claims: there was no restart, or the grace period has ended since this was claimed before. If the
+    // lock is not there it may have restarted this very moment: it is claimed once more.
+    auto there = co_await is_there(question, until);
+    if (!there || *there) co_return there;
+  }
 }
 
 /// Whether the server has it: as an owner is told who has no locks. An Error: it could not be asked.

@@ -100,6 +100,8 @@ class Locks {
   async::Task<void> watch();
   async::Task<void> reclaim();
   async::Task<bool> reclaim_of(std::shared_ptr<State> state);
+  async::Task<Result<bool>> have_again(std::shared_ptr<State> state, LockManager::Question question,
+                                       async::TimePoint until);
   async::Task<Result<bool>> is_there(LockManager::Question question, async::TimePoint until);
 
   async::Loop& loop_;

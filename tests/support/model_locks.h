@@ -90,7 +90,8 @@ class ModelLocks final : public engine::LockManager {
 
   async::Task<Result<std::optional<LockHolder>>> test(Question question,
                                                       async::TimePoint /*until*/) override {
-    co_return in_the_way(question);
+    if (!table_.grace) co_return in_the_way(question);
+    co_return Error(ErrorKind::server, EAGAIN, "TEST", "model", "it is in its grace period");
   }
   async::Task<Result<Verdict>> lock(Question question, async::TimePoint /*until*/) override {
     ++asked;

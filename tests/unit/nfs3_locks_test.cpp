@@ -342,6 +342,34 @@ TEST_CASE("v3 locks: where the connection was lost the server is asked whether i
   }
 }
 
+TEST_CASE("v3 locks: a server that restarts while it is asked whether it has them still") {
+  LockScene l;
+  CHECK(l.locks(l.file, request(7, true, 0, 10)));
+  l.s.server.drop_connections();
+  // Its answer to the claim is on the way: there has been no restart.
+  l.service.delay = 2s;
+  const int before = l.service.asked;
+  while (l.service.asked == before) l.s.pass(100ms);
+  l.s.pass(100ms);
+  l.table.restart();
+  l.s.pass(20s);
+  l.table.grace = false;
+  CHECK(l.table.count() == 1);
+  CHECK(l.engine.holdings().locks == 1);
+}
+
+TEST_CASE("v3 locks: a question about one waits for the end of the grace period") {
+  LockScene l;
+  l.table.restart();
+  l.s.loop.spawn([](LockScene& scene) -> async::Task<void> {
+    co_await scene.s.loop.sleep_for(20s);
+    scene.table.grace = false;
+  }(l));
+  const auto holder = l.s.run(l.file.file->test_lock(request(7, true, 0, 10)), 1min);
+  REQUIRE(ok(holder));
+  CHECK_FALSE(*holder);
+}
+
 TEST_CASE("v3 locks: one that comes while the first asks for the server's state is claimed again, too") {
   LockScene l;
   l.service.state_delay = 2s;

@@ -1,6 +1,8 @@
 // NFSv4.0 (nfs4/v40/) against the model server: owners and their seqids, lost answers, restarts, leases that have ended,
 // files that are opened by their names. Conformance rows S10, S11 and U12 in its words.
 #include <cerrno>
+#include <string>
+#include <thread>
 
 #include "support/nfs_fixture.h"
 #include "support/nfs_responder.h"
@@ -235,6 +237,26 @@ TEST_CASE("v4.0: stateids are meant with their seqids, and an OPEN beside does n
   CHECK(ok(write_text(*second, "J")));
   CHECK(ok(second->close()));
   CHECK(read_text(*first) == "Jello");
+  CHECK(ok(first->close()));
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("v4.0: an OPEN that overtakes a READ, and a name that leads elsewhere by now") {
+  Sessionless40 m;
+  m.server.add_file("/g", "other");
+  const auto first = m.open("/f", OpenMode::read);
+  CHECK(read_text(*first) == "hello");
+  m.server.hold(OP_OPEN);
+  std::thread opens([&m] { (void)m.client->open("/f", OpenMode::read_write, {}); });
+  CHECK(eventually([&] { return m.server.held() == 1; }));
+  CHECK(ok(m.client->rename("/g", "/f")));
+  std::string text;
+  std::thread reads([&] { text = read_text(*first); });
+  std::this_thread::sleep_for(100ms);
+  m.server.release();
+  opens.join();
+  reads.join();
+  CHECK(text == "hello");
   CHECK(ok(first->close()));
   CHECK(m.server.open_states() == 0);
 }
