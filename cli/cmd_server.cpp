@@ -269,6 +269,21 @@ Status list_mount_exports(Call& call, const Target& target) {
   return {};
 }
 
+Status list_who_mounts(Call& call, const Target& target) {
+  const Result<std::vector<MountedBy>> mounts = list_mounts(target, interrupt::fd());
+  if (!mounts) return mounts.error();
+  for (const MountedBy& one : *mounts) {
+    if (call.json()) {
+      json::Object out;
+      out.text("server", target.host).text("client", one.client).text("path", one.path);
+      call.out.line(out.str());
+    } else {
+      call.out.line(left(printable(one.path), path_width) + " " + printable(one.client));
+    }
+  }
+  return {};
+}
+
 /// As a client of NFSv4 sees them.
 Status list_nfs4_exports(Call& call, Target target) {
   target.options.version = 4;
@@ -329,6 +344,11 @@ void run_exports(Call& call) {
     const Result<Target> target = call.servers.parse(server_target(operand));
     if (!target) {
       call.failed(target.error());
+      continue;
+    }
+    if (call.has("mounts")) {
+      const Status listed = list_who_mounts(call, *target);
+      if (!listed) call.failed(listed.error());
       continue;
     }
     const unsigned version = target->options.version.value_or(0);

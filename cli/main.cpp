@@ -22,6 +22,9 @@ constexpr auto ping_switches = std::to_array<Switch>({
     {'c', "count", "N", "stop after N round trips (default: go on until interrupted)"},
     {'i', "interval", "SECONDS", "wait so long between them (default 1)"},
 });
+constexpr auto exports_switches = std::to_array<Switch>({
+    {'m', "mounts", nullptr, "who has mounted them instead, as far as the server's mount service knows"},
+});
 constexpr auto ls_switches = std::to_array<Switch>({
     {'l', "long", nullptr, "mode, links, owner, group, size and time too"},
     {'a', "all", nullptr, "names that begin with '.', and '.' and '..' themselves"},
@@ -84,7 +87,8 @@ constexpr auto df_switches = std::to_array<Switch>({
 constexpr auto commands = std::to_array<Command>({
     {"ping", run_ping, "SERVER", "measure round trips through a session", ping_switches, 1, 1, true},
     {"info", run_info, "SERVER...", "show what was negotiated with a server", {}, 1, any_number, true},
-    {"exports", run_exports, "SERVER...", "list what a server exports", {}, 1, any_number, true},
+    {"exports", run_exports, "SERVER...", "list what a server exports", exports_switches, 1, any_number,
+     true},
     {"ls", run_ls, "TARGET...", "list directories, in the server's order", ls_switches, 1, any_number, true},
     {"stat", run_stat, "TARGET...", "show the attributes of files", stat_switches, 1, any_number, true},
     {"cat", run_cat, "TARGET...", "write files to standard output", {}, 1, any_number},

@@ -34,6 +34,15 @@ Result<std::vector<Export>> list_exports(const Target& target, int interrupt) {
   return out;
 }
 
+Result<std::vector<MountedBy>> list_mounts(const Target& target, int interrupt) {
+  const auto deadline = async::Clock::now() + target.options.connect_timeout;
+  auto listed = connect::list_mounts(target, deadline, interrupt);
+  if (!listed) return listed.error();
+  std::vector<MountedBy> out;
+  for (aux::MountedBy& one : *listed) out.push_back({std::move(one.client), std::move(one.path)});
+  return out;
+}
+
 namespace api {
 namespace {
 

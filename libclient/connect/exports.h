@@ -11,5 +11,8 @@ namespace nfsrdma::connect {
 
 /// Waits; any thread. `interrupt`: a descriptor that ends the wait when it is readable, or -1.
 Result<std::vector<aux::Export>> list_exports(const Target& target, async::TimePoint deadline, int interrupt);
+/// Who has mounted them, as far as the service knows.
+Result<std::vector<aux::MountedBy>> list_mounts(const Target& target, async::TimePoint deadline,
+                                                int interrupt);
 
 }  // namespace nfsrdma::connect

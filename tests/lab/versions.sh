@@ -31,6 +31,8 @@ functional() {
 
 # In NFSv4 a path begins at the server's pseudo root, which is the first export here.
 root_url=nfs://$server
+with=(-o vers=4.1)
+functional 4.1 SEQUENCE
 with=(-o vers=4.0)
 functional 4.0 RENEW
 
@@ -60,7 +62,11 @@ expect_exit 0 "exports of NFSv3 alone" cli exports -o vers=3 "$server"
 same "exports of NFSv3 alone" "/mnt/exp 10.77.0.0/24 /mnt/exp/xfs 10.77.0.0/24" "$(sort "$work/out" | xargs)"
 expect_exit 0 "exports --json" cli exports --json "$server"
 same "exports --json" "2 mount 2 nfs4" "$(jq -s -r 'group_by(.service) | map("\(length) \(.[0].service)") | join(" ")' "$work/out")"
+expect_exit 0 "exports --mounts" cli exports --mounts "$server"
+expect_exit 0 "exports --mounts --json" cli exports -m --json "$server"
 on_server "pkill mountd"
+expect_exit 1 "exports --mounts of a server without a mount service" cli exports -m "$server"
+one_sentence "exports --mounts of a server without a mount service" "rpcbind" "mount"
 expect_exit 0 "exports of a server without a mount service" cli exports "$server"
 same "exports of a server without a mount service" "/ NFSv4 /xfs NFSv4" "$(sort "$work/out" | xargs)"
 check "what is missing is said" grep -q "mount service" "$work/err"
@@ -87,3 +93,6 @@ one_sentence "a server without NFSv4, and no other version" "versions 3 to 3|ver
 on_server "rpc.nfsd 0; echo +4 > /proc/fs/nfsd/versions; rpc.nfsd --rdma=20049 --lease-time 10 --grace-time 10 8; echo Y > /proc/fs/nfsd/v4_end_grace"
 expect_exit 0 "NFSv4 is back" cli info "nfs://$server/"
 check "NFSv4 is back: 4.2" grep -qE "NFS version: +4.2\$" "$work/out"
+
+# As it was, for whoever comes next.
+"$lab" restart-nfsd > /dev/null

@@ -11,6 +11,10 @@ head -c $((5 * 1048576 + 4321)) /dev/urandom > "$work/large"
 for size in 1 100 1021 4000 5001; do head -c "$size" /dev/urandom > "$work/s$size"; done
 chmod 644 "$work"/*
 
+# With the options that each command is given.
+with=()
+cli() { "$lab" "$side" ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$1" ${with[@]+"${with[@]}"} "${@:2}"; }
+
 # $1: a name; the rest: the session's commands are in session().
 record() {
   local name=$1
@@ -64,3 +68,45 @@ record small small
 judge small --need connection:10 --need read-with-write-chunk:1 --need write-with-read-chunk:1 --need no-reply-chunk:50
 record names names
 judge names --need connection:14 --need reply-chunk:3 --need no-reply-chunk:50
+
+# The versions before. What is said of MOUNT, and of locks, goes over TCP.
+with=(-o vers=4.0)
+record bulk40 bulk
+judge bulk40 --need connection:2 --need read-with-write-chunk:5 --need write-with-read-chunk:5
+on_server "mkdir '$export/tree' && chown 65534:65534 '$export/tree'"
+record names40 names
+judge names40 --need connection:14 --need reply-chunk:3
+
+# judge_by_procedure NAME NEED …
+judge_by_procedure() {
+  local name=$1
+  shift
+  check "$name: tshark's judgement" "$here/judge_procedures.py" "$work/$name.split.pcap" "${@/#/--need=}"
+  tail -1 "$work/check.out"
+}
+acls() {
+  expect_exit 0 "acl set" cli acl set u::rw,u:1234:r,g::r,m::r,o::- "$(url large)"
+  expect_exit 0 "acl get" cli acl get "$(url large)"
+  check "the list" grep -q 'user:1234:r' "$work/out"
+}
+long_link() {
+  expect_exit 0 "ln -s" cli ln -s "$(printf 'y%.0s' {1..900})" "$(url long)"
+  expect_exit 0 "ls -l" cli ls -l "$(url long)"
+}
+root_url=nfs://$server/mnt/exp
+with=(-o vers=3)
+record bulk3 bulk
+judge_by_procedure bulk3 v3:20 read-with-write-chunk:5 write-with-read-chunk:5
+record small3 small
+judge_by_procedure small3 v3:50 read-with-write-chunk:1 write-with-read-chunk:1
+on_server "mkdir '$export/tree' && chown 65534:65534 '$export/tree'"
+record names3 names
+judge_by_procedure names3 v3:50 reply-chunk:3 symlink:1 readlink:1
+record long3 long_link
+judge_by_procedure long3 symlink:1 readlink:1
+on_server "rm -rf /mnt/exp/xfs/t-wire; mkdir /mnt/exp/xfs/t-wire; chmod 777 /mnt/exp/xfs/t-wire"
+remote=/xfs/t-wire
+expect_exit 0 "put" cli put "$work/s100" "$(url large)"
+record acls3 acls
+judge_by_procedure acls3 nfsacl:2
+on_server "rm -rf /mnt/exp/xfs/t-wire"

@@ -68,6 +68,7 @@ check_listing() {
   on_server "cd '$export/many' && find . -mindepth 1 -printf '%f|%s|%m|%y\n'" | LC_ALL=C sort > "$work/expected"
   same "the server has $count entries" "$count" "$(wc -l < "$work/expected")"
 
+  rm -f "$work/rss-many" "$work/rss-few"
   cli_wrap=(/usr/bin/time -f %M -o "$work/rss-many")
   expect_exit 0 "ls --json of $count entries" cli ls --json "$(url many)"
   cp "$work/out" "$work/many.json"

@@ -133,4 +133,11 @@ struct Export {
 /// matter, its options mounthost, mountport, mountproto and connect_timeout do. `interrupt`: as above. Any thread.
 NFSRDMA_API Result<std::vector<Export>> list_exports(const Target& target, int interrupt = -1);
 
+/// Who has mounted an export by NFSv3 or NFSv2. Clients that were killed, and those of NFSv4, tell the server nothing.
+struct MountedBy {
+  std::string client, path;
+};
+/// As list_exports(), and as showmount -a does.
+NFSRDMA_API Result<std::vector<MountedBy>> list_mounts(const Target& target, int interrupt = -1);
+
 }  // namespace nfsrdma
