@@ -140,7 +140,7 @@ async::Task<Result<Remote>> Lockd::reach(async::TimePoint deadline) {
     remote_ = std::move(*found);
     remote_->kept = keep_connections();
   }
-  found_ = true;
+  if (options_.port == 0) found_ = true;
   co_return *remote_;
 }
 
@@ -149,6 +149,7 @@ template <class P>
 async::Task<Result<typename P::Res>> Lockd::ask(security::Caller caller, typename P::Args args,
                                                 async::TimePoint deadline) {
   const security::Identity identity = caller ? *caller : options_.identity;
+  const async::TimePoint began = loop_.now();
   for (async::Backoff pause(kFirstPause, kLongestPause);;) {
     const bool free = co_await async::until(ended_, deadline, [this] { return under_way_ < kMostCalls; });
     if (!free) {
@@ -172,7 +173,10 @@ async::Task<Result<typename P::Res>> Lockd::ask(security::Caller caller, typenam
       auto remote = co_await reach(latest);
       if (remote) {
         auto answer = co_await call<P>(loop_, *remote, identity, args, latest);
-        if (answer) co_return std::move(*answer);
+        if (answer) {
+          found_ = true;
+          co_return std::move(*answer);
+        }
         error = answer.error();
       } else {
         error = remote.error();
@@ -180,7 +184,9 @@ async::Task<Result<typename P::Res>> Lockd::ask(security::Caller caller, typenam
     }
     const bool gone =
         error->kind() == ErrorKind::connection || (found_ && error->errno_value() == EPROTONOSUPPORT);
-    if (error->errno_value() == EPROTONOSUPPORT && !found_) {
+    // One that has never been there is not waited for as one that restarts is.
+    const bool refused = error->errno_value() == ECONNREFUSED && loop_.now() - began >= options_.first_search;
+    if (!found_ && (refused || error->errno_value() == EPROTONOSUPPORT)) {
       co_return Error(ErrorKind::server, ENOLCK, P::name, options_.server, error->text());
     }
     if (!gone) co_return *error;

@@ -51,6 +51,8 @@ struct LockdOptions {
   std::uint16_t nsm_port = 0;           ///< of statd; 0: ask rpcbind
   std::string host;                     ///< this machine's name
   std::chrono::milliseconds call_timeout{10000};
+  std::chrono::milliseconds first_search{
+      5000};                    ///< how long a service that refuses is looked for that was never there
   security::Identity identity;  ///< where the caller has none
   bool listens = false;         ///< the server may call
   bool registers = true;        ///< this machine's rpcbind is told where

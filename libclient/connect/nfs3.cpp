@@ -40,7 +40,7 @@ aux::MountOptions mount_options(const Target& target, std::vector<rpc::Address> 
 
 namespace {
 
-constexpr async::Clock::duration kSettleTime = std::chrono::seconds(10);
+constexpr async::Clock::duration kSettleTime = std::chrono::seconds(3);
 
 class Nfs3 final : public Protocol {
  public:

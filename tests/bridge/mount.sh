@@ -2,7 +2,8 @@
 # The mount on NFS-Ganesha, through the bridge: once as root, once as an unprivileged user by fusermount3, both of one
 # directory. What programs see through them is what Ganesha has, in the directory that it exports.
 #
-# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_MOUNT_EXERCISE (mount_exercise).
+# Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_MOUNT_EXERCISE (mount_exercise),
+# NFSRDMA_VERS (of the mounts; the highest that the server speaks where it is not set).
 # shellcheck disable=SC2034
 without_cli=1
 # shellcheck source=lib.sh
@@ -16,6 +17,8 @@ need_tools fusermount3 nsenter unshare git
 need_built 'NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE' "$fuse_binary" "$exercise"
 within_reach fuse_binary exercise mount_checks
 start_bridge plain || exit 1
+more=${NFSRDMA_VERS:+,vers=$NFSRDMA_VERS}
+case ${NFSRDMA_VERS:-} in 3) more=$more,mountport=$("$ganesha" port "$work" mnt) ;; esac
 
 hold_mounts unshare -m
 within() { nsenter -t "$holder" -m -- "$@"; }
@@ -28,9 +31,9 @@ as_daemon=(nsenter -t "$holder" -m --)
 as_user_daemon=("${as_daemon[@]}" setpriv --reuid=65534 --regid=65534 --clear-groups)
 
 mkdir "$work/a" && user mkdir "$work/b" && echo secret > "$export/secret" && chmod 600 "$export/secret" || exit 1
-"${as_daemon[@]}" "$fuse_binary" -f 127.0.0.1:/export "$work/a" -o "port=$bridge_port,allow_other" > "$work/a.log" 2>&1 &
+"${as_daemon[@]}" "$fuse_binary" -f 127.0.0.1:/export "$work/a" -o "port=$bridge_port,allow_other$more" > "$work/a.log" 2>&1 &
 daemon_a=$!
-"${as_user_daemon[@]}" "$fuse_binary" -f 127.0.0.1:/export "$work/b" -o "port=$bridge_port,nconnect=2" > "$work/b.log" 2>&1 &
+"${as_user_daemon[@]}" "$fuse_binary" -f 127.0.0.1:/export "$work/b" -o "port=$bridge_port,nconnect=2$more" > "$work/b.log" 2>&1 &
 daemon_b=$!
 children+=("$daemon_a" "$daemon_b")
 check "a, root's, is mounted" eventually 20 mounted "$work/a"

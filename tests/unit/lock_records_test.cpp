@@ -226,4 +226,30 @@ TEST_CASE("U5 NLM 4: what a client that was killed held is unlocked by the next,
   lockd.forget(question.file, 7);
 }
 
+TEST_CASE("U5 NLM 4: a lock service that has never been there is not waited for as one that restarts is") {
+  testing::RpcPrograms programs;
+  programs.serve<NLM4_LOCK>([](const nlm4_lockargs&) { return nlm4_res(); });
+  async::Loop loop;
+  LockdOptions options;
+  options.server = "server";
+  options.addresses = {programs.address()};
+  options.port = options.nsm_port = programs.port();
+  options.first_search = 300ms;
+  Lockd lockd(loop, options);
+  engine::LockManager::Question question;
+  question.file.length = 3;
+  question.lock.owner = 1;
+  bool there = false;
+  SUBCASE("it was there") {
+    there = true;
+    CHECK(ok(loop.run(lockd.lock(question, loop.now() + 2s))));
+  }
+  SUBCASE("it was not") {}
+  programs.close_tcp();
+  programs.hang_up();
+  auto verdict = loop.run(lockd.lock(question, loop.now() + 2s));
+  REQUIRE_FALSE(verdict);
+  CHECK(verdict.error().errno_value() == (there ? ECONNREFUSED : ENOLCK));
+}
+
 }  // namespace nfsrdma::aux
