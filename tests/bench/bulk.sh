@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # Bulk reading: `nfsrdma-cli get` of a file to /dev/null against libnfs's nfs-cat, from the lab's server, in turn.
 #
-#   bulk.sh [--mib N] [--rounds N] [--peer-vers 3|4] [--load] [--check] [--min-rate R] [--max-cpu R]
+#   bulk.sh [--mib N] [--rounds N] [--vers V] [--peer-vers 3|4] [--load] [--check] [--min-rate R] [--max-cpu R]
 #
 # --mib        the file's size (1024)
 # --rounds     pairs of runs (5)
+# --vers       of NFS that nfsrdma speaks (the highest that the server has)
 # --peer-vers  the NFS version that nfs-cat uses (4)
 # --load       load_nfsrdma with 8 READs of 512 KiB in flight instead of nfsrdma-cli
 # --check      exit status 1 where the median of the pairs' rate ratios is below --min-rate (1.0), or that of their
 #              CPU ratios above --max-cpu (1.0)
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
 usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-mib=1024 rounds=5 vers=4 reader=nfsrdma-cli compare=() min_rate=1.0 max_cpu=1.0
+mib=1024 rounds=5 own= vers=4 reader=nfsrdma-cli compare=() min_rate=1.0 max_cpu=1.0
 while [ $# -gt 0 ]; do
   case $1 in
     --mib) mib=${2:?}; shift ;;
     --rounds) rounds=${2:?}; shift ;;
+    --vers) own=${2:?}; shift ;;
     --peer-vers) vers=${2:?}; shift ;;
     --load) reader=load_nfsrdma ;;
     --check) compare+=(--check) ;;
@@ -39,10 +41,14 @@ case $vers in
   *) usage 2 ;;
 esac
 peer=(nfs-cat "$peer_url")
+case $own in
+  2 | 3) own_path=$export/file ;;
+  *) own_path=$remote/file ;;
+esac
 if [ "$reader" = nfsrdma-cli ]; then
-  ours=("$cli_binary" get --quiet "$(url file)" /dev/null)
+  ours=("$cli_binary" get --quiet ${own:+-o "vers=$own"} "nfs://$server$own_path" /dev/null)
 else
-  ours=("$bench_dir/load_nfsrdma" --size 512K --depth 8 --count $((mib * 2)) "$server" "$remote/file")
+  ours=("$bench_dir/load_nfsrdma" ${own:+--vers "$own"} --size 512K --depth 8 --count $((mib * 2)) "$server" "$own_path")
 fi
 
 # Both must read the right bytes before it matters how fast.
@@ -59,5 +65,5 @@ for _ in $(seq "$rounds"); do
 done
 # No `check` here: the table is the result.
 python3 "$bench_source/compare.py" --ours nfsrdma --peer nfs-cat --min-rate "$min_rate" --max-cpu "$max_cpu" \
-  ${compare[@]+"${compare[@]}"} --title "$mib MiB to /dev/null, $reader against nfs-cat (NFSv$vers)" "$work/runs.jsonl" ||
+  ${compare[@]+"${compare[@]}"} --title "$mib MiB to /dev/null, $reader ${own:+NFSv$own }against nfs-cat (NFSv$vers)" "$work/runs.jsonl" ||
   failures=$((failures + 1))

@@ -2,24 +2,26 @@
 # Small random READs: load_nfsrdma against load_libnfs, the same load on each, from the lab's server, in turn; and the
 # instructions per operation of both, in user space, by callgrind.
 #
-#   small.sh [--size BYTES] [--depths "1 32"] [--rounds N] [--seconds S] [--peer-vers 3|4] [--no-callgrind]
+#   small.sh [--size BYTES] [--depths "1 32"] [--rounds N] [--seconds S] [--vers V] [--peer-vers 3|4] [--no-callgrind]
 #            [--counts FEW,MANY] [--check] [--min-rate R]
 #
 # --size      of a READ (4K)
 # --depths    READs in flight, one comparison each (1 32)
 # --rounds    pairs of runs for each depth (5)
 # --seconds   of one run (3)
+# --vers      of NFS that load_nfsrdma speaks (the highest that the server has)
 # --counts    operations of the two runs under callgrind whose difference is taken (1000,5000)
 # --check     exit status 1 where the median of the pairs' ops/s ratios is below --min-rate (1.0) at any depth
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
 usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-size=4K depths='1 32' rounds=5 seconds=3 vers=4 callgrind=1 counts=1000,5000 compare=() min_rate=1.0
+size=4K depths='1 32' rounds=5 seconds=3 ours= vers=4 callgrind=1 counts=1000,5000 compare=() min_rate=1.0
 while [ $# -gt 0 ]; do
   case $1 in
     --size) size=${2:?}; shift ;;
     --depths) depths=${2:?}; shift ;;
     --rounds) rounds=${2:?}; shift ;;
     --seconds) seconds=${2:?}; shift ;;
+    --vers) ours=${2:?}; shift ;;
     --peer-vers) vers=${2:?}; shift ;;
     --no-callgrind) callgrind=0 ;;
     --counts) counts=${2:?}; shift ;;
@@ -40,9 +42,16 @@ in_ns "$cli_binary" get --quiet "$(url file)" "$work/copy" || { fail "no copy of
 # run TOOL DEPTH OPTION …: one line of JSON.
 run() {
   local tool=$1 depth=$2
+  local file=$remote/file
   shift 2
-  [ "$tool" = load_nfsrdma ] || set -- --vers "$vers" "$@"
-  "${wrap[@]}" "$bench_dir/$tool" --random --size "$size" --depth "$depth" "$@" "$server" "$remote/file"
+  if [ "$tool" = load_nfsrdma ]; then
+    [ -z "$ours" ] || set -- --vers "$ours" "$@"
+    # What NFSv4 calls / is the export's path in NFSv3.
+    case $ours in 2 | 3) file=$export/file ;; esac
+  else
+    set -- --vers "$vers" "$@"
+  fi
+  "${wrap[@]}" "$bench_dir/$tool" --random --size "$size" --depth "$depth" "$@" "$server" "$file"
 }
 
 for depth in $depths; do
