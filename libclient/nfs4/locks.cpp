@@ -60,13 +60,13 @@ LOCK4args arguments(LeaseHolder& session, const Open& open, LockState& state, co
   return args;
 }
 
-/// Has the server forget the lock owner, who has nothing locked on the file any more.
-void add_freeing(Compound& compound, const LeaseHolder& session, const stateid4& stateid, std::uint64_t owner,
-                 std::uint64_t unique) {
-  if (session.has_sessions())
-    compound.add<op::FREE_STATEID>({stateid});
-  else
-    compound.add<op::RELEASE_LOCKOWNER>({lock_owner_of(session.facts().client_id, owner, unique)});
+/// Has a server of NFSv4.0 forget the lock owner, who has nothing locked any more. In a COMPOUND of its own: behind a
+/// LOCKU Ganesha 4.3 frees what it goes on to use, and ends.
+async::Task<void> release_owner(LeaseHolder& session, Caller caller, lock_owner4 owner) {
+  Compound compound = session.begin("RELEASE_LOCKOWNER", caller);
+  compound.add<op::RELEASE_LOCKOWNER>({std::move(owner)});
+  // Whatever it says: nothing is locked under it.
+  auto reply = co_await session.call(std::move(compound));
 }
 
 }  // namespace
@@ -250,7 +250,8 @@ async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t
     Compound compound = session_.begin_on(open.file, "LOCKU", open.caller);
     compound.by({}, state->unique);
     compound.add<op::LOCKU>({WRITE_LT, 0, used, range.offset, range.length});
-    if (free) add_freeing(compound, session_, used, owner, state->unique);
+    const bool frees = free && session_.has_sessions();
+    if (frees) compound.add<op::FREE_STATEID>({used});
     auto reply = co_await session_.call(std::move(compound));
     if (!reply) co_return reply.error();
     LOCKU4res res;
@@ -258,9 +259,13 @@ async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t
     if (unlocked && state->stateid != used) continue;  // what else there is was claimed again meanwhile
     if (unlocked) {
       state->stateid = session_.to_keep(*res.get<NFS4_OK>());
-      // Whatever it says: nothing is locked under it.
-      if (free) state->stateid.reset();
-      if (free && state->unique != 0) session_.forget_lock_owner(std::exchange(state->unique, 0));
+      if (!free) co_return Status();
+      state->stateid.reset();
+      if (!frees) {
+        lock_owner4 who = lock_owner_of(session_.facts().client_id, owner, state->unique);
+        co_await release_owner(session_, open.caller, std::move(who));
+      }
+      if (state->unique != 0) session_.forget_lock_owner(std::exchange(state->unique, 0));
       co_return Status();
     }
     const nfsstat4 status = reply->failed_status();
