@@ -28,7 +28,6 @@ bool LockCalls::answer(xdr::ConstBytes call, xdr::Message& reply) {
   nlm4_testargs args;
   const bool has_arguments = verdict.refusal == Refusal::none && header.procedure != 0;
   if (has_arguments && (!xdr::decode(in, args) || !in.finish())) verdict = {Refusal::garbage_args, 0, 0};
-  if (verdict.refusal != Refusal::none) verdict.verifier = {};
   rpc::begin_reply(reply, header.xid, verdict);
   if (!has_arguments || verdict.refusal != Refusal::none) return true;
   nlm4_res answer;

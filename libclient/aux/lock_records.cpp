@@ -200,6 +200,11 @@ void LockRecords::remove(const LockOwner& owner) {
   write("- " + std::to_string(owner.svid) + " " + hex(owner.file) + "\n");
 }
 
+bool LockRecords::has(std::int32_t svid) const {
+  const auto first = held_.lower_bound(LockOwner{svid, {}});
+  return first != held_.end() && first->first.svid == svid;
+}
+
 std::vector<LeftLocks> left_locks(const std::string& directory, const std::vector<std::string>& servers) {
   std::vector<LeftLocks> out;
   std::error_code error;

@@ -17,7 +17,9 @@
 // machine mostly.
 #pragma once
 
+#include <algorithm>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -30,9 +32,16 @@ namespace nfsrdma::aux {
 
 /// One owner of locks on one file.
 struct LockOwner {
-  std::vector<std::byte> file;  ///< its handle
   std::int32_t svid = 0;
-  friend auto operator<=>(const LockOwner&, const LockOwner&) = default;
+  std::vector<std::byte> file;  ///< its handle
+  friend bool operator==(const LockOwner&, const LockOwner&) = default;
+  friend std::strong_ordering operator<=>(const LockOwner& a, const LockOwner& b) {
+    if (a.svid != b.svid) return a.svid <=> b.svid;
+    // Octet by octet: g++ 12 warns of what it makes of the vectors' own.
+    const auto octets = [](std::byte x, std::byte y) { return x <=> y; };
+    return std::lexicographical_compare_three_way(a.file.begin(), a.file.end(), b.file.begin(), b.file.end(),
+                                                  octets);
+  }
 };
 /// Who asked for them, and how that was said.
 struct LockAsker {
@@ -71,6 +80,9 @@ class LockRecords {
 
   void add(const LockOwner& owner, const LockAsker& asker);
   void remove(const LockOwner& owner);
+  [[nodiscard]] bool has(const LockOwner& owner) const { return held_.contains(owner); }
+  /// Of any file's.
+  [[nodiscard]] bool has(std::int32_t svid) const;
 
  private:
   void begin_file();

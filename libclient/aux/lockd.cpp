@@ -65,6 +65,11 @@ Error lock_error(nlm4_stats status, const char* what, const std::string& server)
   }
 }
 
+std::vector<std::byte> bytes_of(const engine::FileHandle& file) {
+  const xdr::ConstBytes bytes = file.view();
+  return {bytes.begin(), bytes.end()};
+}
+
 std::string number_of(const rpc::Address& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const auto& storage = address.storage;
@@ -107,14 +112,14 @@ async::Task<Result<Remote>> find_service(async::Loop& loop, std::vector<rpc::Add
 /// A question about these locks is under way.
 class Lockd::Asking {
  public:
-  Asking(Lockd& all, const Key& key) : lockd_(all), place_(all.asking_.insert(key)) {}
+  Asking(Lockd& all, const LockOwner& who) : lockd_(all), place_(all.asking_.insert(who)) {}
   ~Asking() { lockd_.asking_.erase(place_); }
   Asking(const Asking&) = delete;
   Asking& operator=(const Asking&) = delete;
 
  private:
   Lockd& lockd_;
-  const std::multiset<Key>::iterator place_;
+  const std::multiset<LockOwner>::iterator place_;
 };
 
 Lockd::Lockd(async::Loop& loop, LockdOptions options)
@@ -217,36 +222,23 @@ void Lockd::drop_svid(std::uint64_t owner) {
   const auto found = svids_.find(owner);
   if (found == svids_.end()) return;
   const std::int32_t number = found->second;
-  const auto first = known_.lower_bound({number, std::string()});
-  const bool may_hold = first != known_.end() && first->first == number;
-  const bool asks = std::ranges::any_of(asking_, [number](const Key& key) { return key.second == number; });
-  if (may_hold || asks) return;
+  const auto asking = asking_.lower_bound(LockOwner{number, {}});
+  const bool asks = asking != asking_.end() && asking->svid == number;
+  if (records_.has(number) || asks) return;
   owners_.erase(number);
   svids_.erase(found);
 }
 
 void Lockd::record(const Question& question) {
-  const Key key = key_of(question);
-  if (!known_.emplace(key.second, key.first).second) return;
-  const xdr::ConstBytes handle = question.file.view();
-  LockOwner owner;
-  owner.file.assign(handle.begin(), handle.end());
-  owner.svid = key.second;
-  LockAsker asker;
-  asker.caller_name = caller_name_;
-  asker.identity = question.caller ? *question.caller : options_.identity;
-  records_.add(owner, asker);
+  const LockOwner owner = lock_owner_of(question);
+  if (records_.has(owner)) return;
+  records_.add(owner, {caller_name_, question.caller ? *question.caller : options_.identity});
 }
 
 void Lockd::forget(const engine::FileHandle& file, std::uint64_t owner) {
   const auto svid = svids_.find(owner);
   if (svid == svids_.end()) return;
-  const xdr::ConstBytes handle = file.view();
-  LockOwner who;
-  who.file.assign(handle.begin(), handle.end());
-  who.svid = svid->second;
-  known_.erase({svid->second, std::string(file.chars())});
-  records_.remove(who);
+  records_.remove({svid->second, bytes_of(file)});
   drop_svid(owner);
 }
 
@@ -261,8 +253,7 @@ std::optional<std::uint64_t> Lockd::own_number(const nlm4_holder& holder) const 
 nlm4_lock Lockd::to_wire(const Question& question) {
   nlm4_lock out;
   out.caller_name.value = caller_name_;
-  const xdr::ConstBytes handle = question.file.view();
-  out.fh.value.assign(handle.begin(), handle.end());
+  out.fh.value = bytes_of(question.file);
   out.oh = own_;
   out.svid = svid_of(question.lock.owner);
   const LockRange& range = question.lock.range;
@@ -300,21 +291,21 @@ async::Task<Result<std::optional<LockHolder>>> Lockd::test(Question question, as
 async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoint deadline,
                                               nlm4_stats* status) {
   nlm4_lockargs args;
-  const Key key = key_of(question);
-  const Asking asking(*this, key);
-  forget(key, question.lock.range);
+  const LockOwner by = lock_owner_of(question);
+  const Asking asking(*this, by);
+  stop_waiting(by, question.lock.range);
   const bool queues = question.when_given && server_ != nullptr;
   args.block = queues;
   record(question);
   // The call may come before the answer.
-  if (queues) waiters_.emplace(key, Waiter{question.lock.range, question.when_given});
+  if (queues) waiters_.emplace(by, Waiter{question.lock.range, question.when_given});
   args.exclusive = question.lock.write;
   args.alock = to_wire(question);
   args.reclaim = question.reclaim;
   auto answer = co_await ask<NLM4_LOCK>(question.caller, std::move(args), deadline);
   if (!answer) co_return answer.error();
   *status = answer->stat;
-  if (answer->stat != NLM4_BLOCKED) forget(key, question.lock.range);
+  if (answer->stat != NLM4_BLOCKED) stop_waiting(by, question.lock.range);
   switch (answer->stat) {
     case NLM4_GRANTED:
       co_return Verdict::granted;
@@ -342,9 +333,9 @@ async::Task<Result<Verdict>> Lockd::lock(Question question, async::TimePoint dea
 }
 
 async::Task<Status> Lockd::cancel(Question question, async::TimePoint deadline) {
-  const Key key = key_of(question);
-  const Asking asking(*this, key);
-  forget(key, question.lock.range);
+  const LockOwner by = lock_owner_of(question);
+  const Asking asking(*this, by);
+  stop_waiting(by, question.lock.range);
   nlm4_cancargs args;
   args.block = true;
   args.exclusive = question.lock.write;
@@ -356,7 +347,7 @@ async::Task<Status> Lockd::cancel(Question question, async::TimePoint deadline) 
 }
 
 async::Task<Result<Verdict>> Lockd::unlock(Question question, async::TimePoint deadline) {
-  const Asking asking(*this, key_of(question));
+  const Asking asking(*this, lock_owner_of(question));
   nlm4_unlockargs args;
   args.alock = to_wire(question);
   auto answer = co_await ask<NLM4_UNLOCK>(question.caller, std::move(args), deadline);
@@ -422,12 +413,12 @@ async::Task<Result<std::size_t>> Lockd::settle(async::TimePoint deadline) {
 
 // ---- the server's calls ----
 
-Lockd::Key Lockd::key_of(const Question& question) {
-  return {std::string(question.file.chars()), svid_of(question.lock.owner)};
+LockOwner Lockd::lock_owner_of(const Question& question) {
+  return {svid_of(question.lock.owner), bytes_of(question.file)};
 }
 
-void Lockd::forget(const Key& key, const LockRange& range) {
-  const auto [begin, end] = waiters_.equal_range(key);
+void Lockd::stop_waiting(const LockOwner& by, const LockRange& range) {
+  const auto [begin, end] = waiters_.equal_range(by);
   for (auto at = begin; at != end; ++at) {
     if (at->second.range != range) continue;
     waiters_.erase(at);
@@ -438,13 +429,11 @@ void Lockd::forget(const Key& key, const LockRange& range) {
 /// Who waits for it asks again.
 bool Lockd::given(const nlm4_testargs& what) {
   if (what.alock.oh.value != own_.value) return false;
-  const Key key{
-      std::string(reinterpret_cast<const char*>(what.alock.fh.value.data()), what.alock.fh.value.size()),
-      what.alock.svid};
-  const auto [begin, end] = waiters_.equal_range(key);
+  const LockOwner by{what.alock.svid, what.alock.fh.value};
+  const auto [begin, end] = waiters_.equal_range(by);
   for (auto at = begin; at != end; ++at) at->second.call();
   // What is under way ends with what the server has: it may be being asked for again, or being unlocked.
-  return begin != end || asking_.contains(key);
+  return begin != end || asking_.contains(by);
 }
 
 async::Task<void> Lockd::tell(nlm4_res answer) {

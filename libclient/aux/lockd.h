@@ -51,8 +51,8 @@ struct LockdOptions {
   std::uint16_t nsm_port = 0;           ///< of statd; 0: ask rpcbind
   std::string host;                     ///< this machine's name
   std::chrono::milliseconds call_timeout{10000};
-  std::chrono::milliseconds first_search{
-      5000};                    ///< how long a service that refuses is looked for that was never there
+  /// How long a service that refuses is looked for that was never there.
+  std::chrono::milliseconds first_search{5000};
   security::Identity identity;  ///< where the caller has none
   bool listens = false;         ///< the server may call
   bool registers = true;        ///< this machine's rpcbind is told where
@@ -87,7 +87,6 @@ class Lockd final : public engine::LockManager {
     LockRange range;
     std::function<void()> call;
   };
-  using Key = std::pair<std::string, std::int32_t>;  // of a file's handle and an owner's svid
   class Asking;
   template <class P>
   async::Task<Result<typename P::Res>> ask(security::Caller caller, typename P::Args args,
@@ -100,8 +99,8 @@ class Lockd final : public engine::LockManager {
   async::Task<Status> settle_one(const LeftLocks& left, async::TimePoint deadline);
   [[nodiscard]] std::optional<std::uint64_t> own_number(const nlm4_holder& holder) const;
   async::Task<Result<Verdict>> lock_once(Question question, async::TimePoint deadline, nlm4_stats* status);
-  [[nodiscard]] Key key_of(const Question& question);
-  void forget(const Key& key, const LockRange& range);
+  [[nodiscard]] LockOwner lock_owner_of(const Question& question);
+  void stop_waiting(const LockOwner& by, const LockRange& range);
   async::Task<void> look_now();
   async::Task<void> listen();
   async::Task<Status> try_to_listen();
@@ -114,19 +113,18 @@ class Lockd final : public engine::LockManager {
   std::string caller_name_;       // the host's alone, where the server refused ours
   std::optional<Remote> remote_;  // where lockd is
   bool found_ = false;            // it was there once
-  std::map<std::uint64_t, std::int32_t>
-      svids_;  // by lock owner; of those who may hold something, or are asking
+  // By lock owner; of those who may hold something, or are asking.
+  std::map<std::uint64_t, std::int32_t> svids_;
   std::map<std::int32_t, std::uint64_t> owners_;  // the other way
   std::uint32_t next_svid_;
   int under_way_ = 0;  // each has a thread
   async::Event ended_;
 
-  std::set<std::pair<std::int32_t, std::string>> known_;  // owners' svids and files that may be locked
-  LockRecords records_;
+  LockRecords records_;  // of what may be locked
 
   // ---- the server's calls ----
-  std::multimap<Key, Waiter> waiters_;
-  std::multiset<Key> asking_;  // questions that are under way
+  std::multimap<LockOwner, Waiter> waiters_;
+  std::multiset<LockOwner> asking_;  // questions that are under way
   LockCalls calls_;
   std::unique_ptr<RecordServer> server_;  // it listens, and
   std::unique_ptr<Registration> place_;   // rpcbind says so

@@ -61,6 +61,16 @@ async::Task<Result<std::optional<std::uint16_t>>> registered(async::Loop& loop, 
   co_return co_await find_port(loop, loopback(family, 0), "this machine", service, deadline);
 }
 
+async::Task<bool> is_at(async::Loop& loop, Service service, rpc::Address at, async::TimePoint deadline) {
+  auto port = co_await registered(loop, service, at.storage.ss_family, deadline);
+  co_return port && *port && **port == fabric::port_of(at.storage);
+}
+
+async::Task<void> unset(async::Loop& loop, Service service, int family, async::TimePoint deadline) {
+  const std::function<bool()> work = [service, family] { return unset_and_wait(service, family); };
+  (void)co_await on_thread(loop, deadline, work);
+}
+
 /// Whether somebody is there; a program that was killed is not.
 async::Task<bool> answers(async::Loop& loop, Service service, rpc::Address at, async::TimePoint deadline) {
   const Transport transport = service.wire == Wire::tcp ? Transport::tcp : Transport::udp;
@@ -106,32 +116,20 @@ async::Task<Result<std::unique_ptr<Registration>>> Registration::take(async::Loo
   bool stale = false;
   auto found_free = co_await find_free(loop, service, family, &stale, deadline);
   if (!found_free) co_return found_free.error();
-  if (stale) {
-    const std::function<bool()> unset = [service, family] { return unset_and_wait(service, family); };
-    (void)co_await on_thread(loop, deadline, unset);
-  }
+  if (stale) co_await unset(loop, service, family, deadline);
   const std::function<bool()> set = [service, at] { return set_and_wait(service, at); };
   const bool done = co_await on_thread(loop, deadline, set);
   if (!done) co_return error(EACCES, "rpcbind does not register this program");
-  auto place = std::make_unique<Registration>(loop, service, at);
   // That was the rpcbind whose socket is in this file system; servers ask the one of this network.
-  auto port = co_await registered(loop, service, family, deadline);
-  const bool is_ours = port && *port && **port == fabric::port_of(at.storage);
-  if (is_ours) co_return std::move(place);
-  const std::function<bool()> unset = [service, family] { return unset_and_wait(service, family); };
-  (void)co_await on_thread(loop, deadline, unset);
+  const bool is_ours = co_await is_at(loop, service, at, deadline);
+  if (is_ours) co_return std::make_unique<Registration>(loop, service, at);
+  co_await unset(loop, service, family, deadline);
   co_return error(EADDRNOTAVAIL, "the rpcbind that servers would ask is another one");
 }
 
 async::Task<void> Registration::give_up(async::TimePoint deadline) {
-  const int family = at_.storage.ss_family;
-  auto port = co_await registered(loop_, service_, family, deadline);
-  const bool is_ours = port && *port && **port == fabric::port_of(at_.storage);
-  if (!is_ours) co_return;
-  const std::function<bool()> unset = [service = service_, family] {
-    return unset_and_wait(service, family);
-  };
-  (void)co_await on_thread(loop_, deadline, unset);
+  const bool is_ours = co_await is_at(loop_, service_, at_, deadline);
+  if (is_ours) co_await unset(loop_, service_, at_.storage.ss_family, deadline);
 }
 
 }  // namespace nfsrdma::aux

@@ -107,7 +107,7 @@ std::size_t Locks::held() const {
 
 // ---- questions ----
 
-LockManager::Question Locks::question_of(const LockedFile& file, const LockRequest& request) const {
+LockManager::Question Locks::question_of(const LockedFile& file, const LockRequest& request) {
   LockManager::Question out;
   out.caller = file.caller;
   out.file = file.handle;
@@ -384,12 +384,10 @@ async::Task<Status> Locks::clear(LockedFile file, std::uint64_t owner, LockRange
       if (!std::exchange(asked, true)) doubtful = state->doubtful;
       state->held.unlock(range);
       state->doubtful = true;
-      LockManager::Question question;
-      question.caller = file.caller;
-      question.file = file.handle;
-      question.lock.owner = owner;
-      question.lock.range = range;
-      auto verdict = co_await manager_->unlock(question, until);
+      LockRequest request;
+      request.owner = owner;
+      request.range = range;
+      auto verdict = co_await manager_->unlock(question_of(file, request), until);
       if (!verdict) co_return verdict.error();
       if (*verdict == Verdict::granted) {
         state->doubtful = doubtful && range != LockRange();

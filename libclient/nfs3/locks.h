@@ -86,7 +86,7 @@ class Locks {
   }
   std::shared_ptr<State> state_of(const LockedFile& file, std::uint64_t owner);
   [[nodiscard]] async::TimePoint deadline() const { return loop_.now() + patience_; }
-  [[nodiscard]] LockManager::Question question_of(const LockedFile& file, const LockRequest& request) const;
+  static LockManager::Question question_of(const LockedFile& file, const LockRequest& request);
   async::Task<Status> attempt(LockedFile file, std::shared_ptr<Attempt> one);
   async::Task<void> run(LockedFile file, std::shared_ptr<Attempt> one);
   async::Task<bool> ask(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one,

@@ -91,11 +91,15 @@ async::Task<bool> FileState::settled(async::TimePoint deadline) {
   return async::until(changed_, deadline, [this] { return !changing_; });
 }
 
+/// By an OPEN that came first; its Reply tells what there is now (RFC 8881 9.10).
+bool FileState::is_overtaken(const stateid4& used, nfsstat4 status) const {
+  return status == NFS4ERR_OLD_STATEID && open_.stateid == used && !session_.openings().empty();
+}
+
 /// CLOSE or OPEN_DOWNGRADE was refused for its stateid. Whether to ask again, with what is now in `used`:
 /// false where there is nothing left to give up.
 async::Task<bool> FileState::look_again(stateid4& used, nfsstat4 status, int tries) {
-  // An OPEN that came first; its Reply tells what there is now (RFC 8881 9.10).
-  if (status == NFS4ERR_OLD_STATEID && open_.stateid == used && !session_.openings().empty()) {
+  if (is_overtaken(used, status)) {
     (void)co_await changed_.wait_until(session_.loop().now() + kOpenOvertakes);
   }
   const bool same = open_.stateid == used;
@@ -108,10 +112,8 @@ async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePo
   // In NFSv4.0 an OPEN may overtake what goes on with the same file. To open it again by its name would find another
   // file there, where it has just been replaced.
   const auto latest = std::min(deadline, session_.loop().now() + kOpenOvertakesAtMost);
-  while (why == NFS4ERR_OLD_STATEID && open_.stateid == used && !session_.openings().empty() &&
-         session_.loop().now() < latest) {
+  while (is_overtaken(used, why) && session_.loop().now() < latest)
     (void)co_await changed_.wait_until(session_.loop().now() + kOpenOvertakes);
-  }
   co_return co_await session_.open_recovery().reopen(state_, used, why, deadline);
 }
 

@@ -110,6 +110,7 @@ class FileState {
   void is_closed();
   async::Task<Status> close_once();
   async::Task<Status> downgrade_once(std::uint32_t access);
+  [[nodiscard]] bool is_overtaken(const stateid4& used, nfsstat4 status) const;
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   async::Task<void> open_once_more();
 
