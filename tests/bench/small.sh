@@ -14,14 +14,14 @@
 # --check     exit status 1 where the median of the pairs' ops/s ratios is below --min-rate (1.0) at any depth
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
 usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-size=4K depths='1 32' rounds=5 seconds=3 ours= vers=4 callgrind=1 counts=1000,5000 compare=() min_rate=1.0
+size=4K depths='1 32' rounds=5 seconds=3 own= vers=4 callgrind=1 counts=1000,5000 compare=() min_rate=1.0
 while [ $# -gt 0 ]; do
   case $1 in
     --size) size=${2:?}; shift ;;
     --depths) depths=${2:?}; shift ;;
     --rounds) rounds=${2:?}; shift ;;
     --seconds) seconds=${2:?}; shift ;;
-    --vers) ours=${2:?}; shift ;;
+    --vers) own=${2:?}; shift ;;
     --peer-vers) vers=${2:?}; shift ;;
     --no-callgrind) callgrind=0 ;;
     --counts) counts=${2:?}; shift ;;
@@ -45,9 +45,9 @@ run() {
   local file=$remote/file
   shift 2
   if [ "$tool" = load_nfsrdma ]; then
-    [ -z "$ours" ] || set -- --vers "$ours" "$@"
+    [ -z "$own" ] || set -- --vers "$own" "$@"
     # What NFSv4 calls / is the export's path in NFSv3.
-    case $ours in 2 | 3) file=$export/file ;; esac
+    case $own in 2 | 3) file=$export/file ;; esac
   else
     set -- --vers "$vers" "$@"
   fi
