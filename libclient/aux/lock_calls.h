@@ -1,5 +1,5 @@
-// The calls that a server's lock service makes to a client that waits for locks: NLM4_GRANTED, and NLMPROC4_GRANTED_MSG,
-// which is what Linux's sends, and which is answered by a call of its own.
+// The calls that a server's lock service makes to a client that waits for locks: NLM_GRANTED, and NLM_GRANTED_MSG, which
+// is what Linux's sends, and which is answered by a call of its own.
 //
 // Anybody can make such a call. It changes nothing by itself: whoever waits asks the server.
 //
@@ -18,8 +18,8 @@ class LockCalls {
  public:
   /// Whether the lock that is given is wanted. The server unlocks it if not.
   using Given = std::function<bool(const nlm4_testargs& what)>;
-  /// Sends NLMPROC4_GRANTED_RES.
-  using Tell = std::function<void(nlm4_res answer)>;
+  /// Sends NLM_GRANTED_RES.
+  using Tell = std::function<void(nlm_res answer)>;
 
   LockCalls(Given given, Tell tell) : given_(std::move(given)), tell_(std::move(tell)) {}
 

@@ -13,6 +13,7 @@
 #include "async/backoff.h"
 #include "async/until.h"
 #include "aux/local_address.h"
+#include "aux/nlm_widths.h"
 #include "aux/rpcbind.h"
 
 namespace nfsrdma::aux {
@@ -24,7 +25,6 @@ using Verdict = engine::LockManager::Verdict;
 constexpr std::array<Transport, 2> kLockTransports{Transport::tcp, Transport::udp};
 constexpr int kMostCalls = 8;
 constexpr async::Clock::duration kFirstPause = 200ms, kLongestPause = 5s;
-constexpr Service kPlace{kNlmProgram, 4, Wire::tcp};
 constexpr async::Clock::duration kRegistrationTime = 3s;
 
 netobj random_handle(async::Loop& loop) {
@@ -81,10 +81,21 @@ std::string number_of(const rpc::Address& address) {
   return text.data();
 }
 
-/// The server, and how it sees us: its locks are an address's.
-std::string way_to(const rpc::Address& server) {
-  auto local = local_address_towards(server);
-  return number_of(server) + "-" + (local ? number_of(*local) : std::string());
+/// The server, and how it sees us: its locks are an address's and, to Linux, a version's of NLM.
+std::vector<std::string> ways_to(const LockdOptions& options) {
+  std::vector<std::string> out;
+  for (const rpc::Address& server : options.addresses) {
+    auto local = local_address_towards(server);
+    out.push_back(number_of(server) + "-" + (local ? number_of(*local) : std::string()) +
+                  (options.nfs_version == 2 ? "-v2" : ""));
+  }
+  return out;
+}
+
+std::vector<std::uint32_t> versions_for(const LockdOptions& options) {
+  if (options.nlm_version != 0) return {options.nlm_version};
+  if (options.nfs_version == 2) return {1, 3};
+  return {4};
 }
 
 async::Task<Result<Remote>> find_service(async::Loop& loop, std::vector<rpc::Address> addresses,
@@ -127,11 +138,13 @@ Lockd::Lockd(async::Loop& loop, LockdOptions options)
       options_(std::move(options)),
       own_(random_handle(loop)),
       caller_name_(own_name(options_.host, own_)),
+      version_(versions_for(options_).front()),
       next_svid_(loop.random<std::uint32_t>()),
       ended_(loop),
-      records_(options_.records, way_to(options_.addresses.front()), own_),
+      ways_(ways_to(options_)),
+      records_(options_.records, ways_.front(), own_),
       calls_([this](const nlm4_testargs& what) { return given(what); },
-             [this](nlm4_res answer) { beside_.spawn(tell(std::move(answer))); }),
+             [this](nlm_res answer) { beside_.spawn(tell(std::move(answer))); }),
       listening_(loop),
       beside_(loop) {}
 
@@ -139,26 +152,56 @@ Lockd::Lockd(async::Loop& loop, LockdOptions options)
 
 async::Task<Result<Remote>> Lockd::reach(async::TimePoint deadline) {
   if (!remote_) {
-    auto found = co_await find_service(loop_, options_.addresses, options_.server, kNlmProgram, 4,
-                                       options_.port, deadline);
-    if (!found) co_return found.error();
-    remote_ = std::move(*found);
-    remote_->kept = keep_connections();
+    std::optional<Error> error;
+    for (const std::uint32_t version : versions_for(options_)) {
+      auto found = co_await find_service(loop_, options_.addresses, options_.server, kNlmProgram, version,
+                                         options_.port, deadline);
+      if (found) {
+        remote_ = std::move(*found);
+        remote_->kept = keep_connections();
+        version_ = version;
+        break;
+      }
+      if (!error) error = found.error();
+      if (found.error().errno_value() != EPROTONOSUPPORT) break;
+    }
+    if (!remote_) co_return *error;
   }
   if (options_.port == 0) found_ = true;
   co_return *remote_;
 }
 
+template <template <std::uint32_t> class P, std::uint32_t V>
+async::Task<Result<typename P<4>::Res>> Lockd::ask_narrow(Remote remote, security::Identity identity,
+                                                          typename P<4>::Args args,
+                                                          async::TimePoint deadline) {
+  auto answer = co_await call<P<V>>(loop_, std::move(remote), std::move(identity), narrow(args), deadline);
+  if (!answer) co_return answer.error();
+  co_return widen(*answer);
+}
+
+/// By the version that is spoken there.
+template <template <std::uint32_t> class P>
+async::Task<Result<typename P<4>::Res>> Lockd::ask_there(Remote remote, security::Identity identity,
+                                                         typename P<4>::Args args,
+                                                         async::TimePoint deadline) {
+  if (version_ == 1)
+    return ask_narrow<P, 1>(std::move(remote), std::move(identity), std::move(args), deadline);
+  if (version_ == 3)
+    return ask_narrow<P, 3>(std::move(remote), std::move(identity), std::move(args), deadline);
+  return call<P<4>>(loop_, std::move(remote), std::move(identity), std::move(args), deadline);
+}
+
 /// Tried until the deadline: a server that restarts is not there for a while, and its lockd then has another port.
-template <class P>
-async::Task<Result<typename P::Res>> Lockd::ask(security::Caller caller, typename P::Args args,
-                                                async::TimePoint deadline) {
+template <template <std::uint32_t> class P>
+async::Task<Result<typename P<4>::Res>> Lockd::ask(security::Caller caller, typename P<4>::Args args,
+                                                   async::TimePoint deadline) {
   const security::Identity identity = caller ? *caller : options_.identity;
   const async::TimePoint began = loop_.now();
   for (async::Backoff pause(kFirstPause, kLongestPause);;) {
     const bool free = co_await async::until(ended_, deadline, [this] { return under_way_ < kMostCalls; });
     if (!free) {
-      co_return Error(ErrorKind::timeout, ETIMEDOUT, P::name, options_.server,
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, P<4>::name, options_.server,
                       "other questions to the lock service have no answer yet");
     }
     const auto latest = std::min(deadline, loop_.now() + options_.call_timeout);
@@ -177,7 +220,7 @@ async::Task<Result<typename P::Res>> Lockd::ask(security::Caller caller, typenam
       const Place place(*this);
       auto remote = co_await reach(latest);
       if (remote) {
-        auto answer = co_await call<P>(loop_, *remote, identity, args, latest);
+        auto answer = co_await ask_there<P>(*remote, identity, args, latest);
         if (answer) {
           found_ = true;
           co_return std::move(*answer);
@@ -192,7 +235,7 @@ async::Task<Result<typename P::Res>> Lockd::ask(security::Caller caller, typenam
     // One that has never been there is not waited for as one that restarts is.
     const bool refused = error->errno_value() == ECONNREFUSED && loop_.now() - began >= options_.first_search;
     if (!found_ && (refused || error->errno_value() == EPROTONOSUPPORT)) {
-      co_return Error(ErrorKind::server, ENOLCK, P::name, options_.server, error->text());
+      co_return Error(ErrorKind::server, ENOLCK, P<4>::name, options_.server, error->text());
     }
     if (!gone) co_return *error;
     remote_.reset();
@@ -262,11 +305,17 @@ nlm4_lock Lockd::to_wire(const Question& question) {
   return out;
 }
 
+/// What begins behind it can be no file's.
+bool Lockd::reaches(const LockRange& range) const {
+  return options_.nfs_version != 2 || range.offset <= kNarrowOffsets;
+}
+
 async::Task<Result<std::optional<LockHolder>>> Lockd::test(Question question, async::TimePoint deadline) {
+  if (!reaches(question.lock.range)) co_return std::optional<LockHolder>();
   nlm4_testargs args;
   args.exclusive = question.lock.write;
   args.alock = to_wire(question);
-  auto answer = co_await ask<NLM4_TEST>(question.caller, std::move(args), deadline);
+  auto answer = co_await ask<NLM_TEST>(question.caller, std::move(args), deadline);
   struct Dropped {
     Lockd& lockd;
     std::uint64_t owner;
@@ -277,7 +326,7 @@ async::Task<Result<std::optional<LockHolder>>> Lockd::test(Question question, as
   const nlm4_stats status = answer->stat.tag();
   if (status == NLM4_GRANTED) co_return std::optional<LockHolder>();
   const nlm4_holder* holder = answer->stat.get<NLM4_DENIED>();
-  if (holder == nullptr) co_return lock_error(status, "NLM4_TEST", options_.server);
+  if (holder == nullptr) co_return lock_error(status, "NLM_TEST", options_.server);
   LockHolder out;
   out.range = {holder->l_offset, holder->l_len == 0 ? LockRange::kToTheEnd : holder->l_len};
   out.write = holder->exclusive;
@@ -302,7 +351,7 @@ async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoin
   args.exclusive = question.lock.write;
   args.alock = to_wire(question);
   args.reclaim = question.reclaim;
-  auto answer = co_await ask<NLM4_LOCK>(question.caller, std::move(args), deadline);
+  auto answer = co_await ask<NLM_LOCK>(question.caller, std::move(args), deadline);
   if (!answer) co_return answer.error();
   *status = answer->stat;
   if (answer->stat != NLM4_BLOCKED) stop_waiting(by, question.lock.range);
@@ -316,11 +365,12 @@ async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoin
     case NLM4_DENIED_GRACE_PERIOD:
       co_return Verdict::grace;
     default:
-      co_return lock_error(answer->stat, "NLM4_LOCK", options_.server);
+      co_return lock_error(answer->stat, "NLM_LOCK", options_.server);
   }
 }
 
 async::Task<Result<Verdict>> Lockd::lock(Question question, async::TimePoint deadline) {
+  if (!reaches(question.lock.range)) co_return lock_error(NLM4_FBIG, "NLM_LOCK", options_.server);
   if (question.when_given) co_await listen();
   nlm4_stats status = NLM4_GRANTED;
   auto done = co_await lock_once(question, deadline, &status);
@@ -340,21 +390,22 @@ async::Task<Status> Lockd::cancel(Question question, async::TimePoint deadline) 
   args.block = true;
   args.exclusive = question.lock.write;
   args.alock = to_wire(question);
-  auto answer = co_await ask<NLM4_CANCEL>(question.caller, std::move(args), deadline);
+  auto answer = co_await ask<NLM_CANCEL>(question.caller, std::move(args), deadline);
   // Whatever it says: it is not waited for any more.
   if (!answer) co_return answer.error();
   co_return Status();
 }
 
 async::Task<Result<Verdict>> Lockd::unlock(Question question, async::TimePoint deadline) {
+  if (!reaches(question.lock.range)) co_return Verdict::granted;
   const Asking asking(*this, lock_owner_of(question));
   nlm4_unlockargs args;
   args.alock = to_wire(question);
-  auto answer = co_await ask<NLM4_UNLOCK>(question.caller, std::move(args), deadline);
+  auto answer = co_await ask<NLM_UNLOCK>(question.caller, std::move(args), deadline);
   if (!answer) co_return answer.error();
   if (answer->stat == NLM4_GRANTED) co_return Verdict::granted;
   if (answer->stat == NLM4_DENIED_GRACE_PERIOD) co_return Verdict::grace;
-  co_return lock_error(answer->stat, "NLM4_UNLOCK", options_.server);
+  co_return lock_error(answer->stat, "NLM_UNLOCK", options_.server);
 }
 
 async::Task<Result<std::uint32_t>> Lockd::server_state(async::TimePoint deadline) {
@@ -383,23 +434,21 @@ async::Task<Status> Lockd::settle_one(const LeftLocks& left, async::TimePoint de
     args.alock.oh = left.handle();
     args.alock.svid = owner.svid;
     const auto caller = std::make_shared<const security::Identity>(asker.identity);
-    auto answer = co_await ask<NLM4_UNLOCK>(caller, std::move(args), deadline);
+    auto answer = co_await ask<NLM_UNLOCK>(caller, std::move(args), deadline);
     if (!answer) co_return answer.error();
     // A restart of the server's, or whoever removed the file, has unlocked it.
     const nlm4_stats status = answer->stat;
     const bool gone = status == NLM4_GRANTED || status == NLM4_DENIED_GRACE_PERIOD || status == NLM4_STALE_FH;
-    if (!gone) co_return lock_error(status, "NLM4_UNLOCK", options_.server);
+    if (!gone) co_return lock_error(status, "NLM_UNLOCK", options_.server);
   }
   co_return Status();
 }
 
 async::Task<Result<std::size_t>> Lockd::settle(async::TimePoint deadline) {
-  std::vector<std::string> servers;
-  std::ranges::transform(options_.addresses, std::back_inserter(servers), way_to);
   std::size_t count = 0;
   std::optional<Error> error;
   if (options_.records.empty()) co_return count;
-  auto all = left_locks(options_.records, servers);
+  auto all = left_locks(options_.records, ways_);
   for (LeftLocks& left : all) {
     auto done = co_await settle_one(left, deadline);
     if (!done) error = done.error();
@@ -412,6 +461,10 @@ async::Task<Result<std::size_t>> Lockd::settle(async::TimePoint deadline) {
 }
 
 // ---- the server's calls ----
+
+Service Lockd::place() const {
+  return {kNlmProgram, version_, Wire::tcp};
+}
 
 LockOwner Lockd::lock_owner_of(const Question& question) {
   return {svid_of(question.lock.owner), bytes_of(question.file)};
@@ -436,13 +489,12 @@ bool Lockd::given(const nlm4_testargs& what) {
   return begin != end || asking_.contains(by);
 }
 
-async::Task<void> Lockd::tell(nlm4_res answer) {
+async::Task<void> Lockd::tell(nlm_res answer) {
   const auto latest = loop_.now() + options_.call_timeout;
   auto remote = co_await reach(latest);
   if (!remote) co_return;
   // Where that fails the server calls again.
-  auto done =
-      co_await call<NLMPROC4_GRANTED_RES>(loop_, *remote, options_.identity, std::move(answer), latest);
+  auto done = co_await ask_there<NLM_GRANTED_RES>(*remote, options_.identity, std::move(answer), latest);
 }
 
 async::Task<Status> Lockd::try_to_listen() {
@@ -458,11 +510,11 @@ async::Task<Status> Lockd::try_to_listen() {
     server_ = std::move(*server);
     co_return Status();
   }
-  auto place =
-      co_await Registration::take(loop_, kPlace, (*server)->address(), loop_.now() + kRegistrationTime);
-  if (!place) co_return place.error();
+  auto taken =
+      co_await Registration::take(loop_, place(), (*server)->address(), loop_.now() + kRegistrationTime);
+  if (!taken) co_return taken.error();
   server_ = std::move(*server);
-  place_ = std::move(*place);
+  place_ = std::move(*taken);
   co_return Status();
 }
 
@@ -471,6 +523,8 @@ async::Task<void> Lockd::listen() {
   if (!options_.listens || tried_) co_return;
   const async::Mutex::Lock turn = co_await listening_.lock();
   if (tried_) co_return;
+  // By which version it will call.
+  auto there = co_await reach(loop_.now() + kRegistrationTime);
   auto done = co_await try_to_listen();
   tried_ = true;
   why_not_.reset();
@@ -479,7 +533,7 @@ async::Task<void> Lockd::listen() {
 
 async::Task<void> Lockd::look_now() {
   const int family = options_.addresses.front().storage.ss_family;
-  auto found = co_await Registration::look(loop_, kPlace, family, loop_.now() + kRegistrationTime);
+  auto found = co_await Registration::look(loop_, place(), family, loop_.now() + kRegistrationTime);
   if (tried_) co_return;
   looked_ = true;
   if (!found) why_not_ = found.error();
@@ -490,9 +544,10 @@ void Lockd::look() {
 }
 
 std::string Lockd::how() const {
-  if (!options_.listens || (!tried_ && !looked_)) return "NLM 4";
-  if (!why_not_) return "NLM 4; the server calls whoever waits";
-  return "NLM 4; whoever waits asks again: " + why_not_->message();
+  std::string version = "NLM " + std::to_string(version_);
+  if (!options_.listens || (!tried_ && !looked_)) return version;
+  if (!why_not_) return version + "; the server calls whoever waits";
+  return version + "; whoever waits asks again: " + why_not_->message();
 }
 
 async::Task<void> Lockd::close(async::TimePoint deadline) {

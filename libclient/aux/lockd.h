@@ -1,5 +1,5 @@
-// The lock service of a server of NFSv3: NLM version 4 over TCP, and over UDP where that is not served (RFC 1813
-// appendix II).
+// The lock service of a server of NFSv3 or v2: NLM over TCP, and over UDP where that is not served. NFSv3 has version 4
+// (RFC 1813 appendix II); NFSv2 has version 1, or 3 where only that is served.
 //
 // Who we are to it. Linux's lockd tells lock owners apart by the caller's address and `svid` alone, so that svids are
 // drawn at random from the upper half, which the kernel's own client, counting from 0, does not reach. `oh` and
@@ -7,7 +7,7 @@
 // else's SM_NOTIFY frees what is ours. A server that wants to look the name up refuses that (NLM4_DENIED_NOLOCKS);
 // then it is the host's name.
 //
-// Waiting. A server calls NLM4_GRANTED where the rpcbind of this machine says that its lockd is. Where nobody has that
+// Waiting. A server calls NLM_GRANTED where the rpcbind of this machine says that its lockd is. Where nobody has that
 // place, it is taken with the first lock that is waited for, and the server queues whoever waits. Else, as with a mount
 // of the kernel's, or another one of ours, only locks that do not block are asked for: who waits asks again.
 //
@@ -47,6 +47,8 @@ namespace nfsrdma::aux {
 struct LockdOptions {
   std::string server;                   ///< for messages
   std::vector<rpc::Address> addresses;  ///< of the server; the port does not count
+  unsigned nfs_version = 3;             ///< whose locks these are: 3 or 2
+  unsigned nlm_version = 0;             ///< that lockd speaks at `port`; 0: what is usual
   std::uint16_t port = 0;               ///< of lockd; 0: ask rpcbind
   std::uint16_t nsm_port = 0;           ///< of statd; 0: ask rpcbind
   std::string host;                     ///< this machine's name
@@ -88,11 +90,19 @@ class Lockd final : public engine::LockManager {
     std::function<void()> call;
   };
   class Asking;
-  template <class P>
-  async::Task<Result<typename P::Res>> ask(security::Caller caller, typename P::Args args,
-                                           async::TimePoint deadline);
+  template <template <std::uint32_t> class P>
+  async::Task<Result<typename P<4>::Res>> ask(security::Caller caller, typename P<4>::Args args,
+                                              async::TimePoint deadline);
+  template <template <std::uint32_t> class P, std::uint32_t V>
+  async::Task<Result<typename P<4>::Res>> ask_narrow(Remote remote, security::Identity identity,
+                                                     typename P<4>::Args args, async::TimePoint deadline);
+  template <template <std::uint32_t> class P>
+  async::Task<Result<typename P<4>::Res>> ask_there(Remote remote, security::Identity identity,
+                                                    typename P<4>::Args args, async::TimePoint deadline);
   async::Task<Result<Remote>> reach(async::TimePoint deadline);
   [[nodiscard]] nlm4_lock to_wire(const Question& question);
+  [[nodiscard]] bool reaches(const LockRange& range) const;
+  [[nodiscard]] Service place() const;
   std::int32_t svid_of(std::uint64_t owner);
   void drop_svid(std::uint64_t owner);
   void record(const Question& question);
@@ -105,13 +115,14 @@ class Lockd final : public engine::LockManager {
   async::Task<void> listen();
   async::Task<Status> try_to_listen();
   bool given(const nlm4_testargs& what);
-  async::Task<void> tell(nlm4_res answer);
+  async::Task<void> tell(nlm_res answer);
 
   async::Loop& loop_;
   const LockdOptions options_;
   const netobj own_;              // every lock's oh
   std::string caller_name_;       // the host's alone, where the server refused ours
   std::optional<Remote> remote_;  // where lockd is
+  std::uint32_t version_;         // of NLM, that it speaks
   bool found_ = false;            // it was there once
   // By lock owner; of those who may hold something, or are asking.
   std::map<std::uint64_t, std::int32_t> svids_;
@@ -120,7 +131,8 @@ class Lockd final : public engine::LockManager {
   int under_way_ = 0;  // each has a thread
   async::Event ended_;
 
-  LockRecords records_;  // of what may be locked
+  const std::vector<std::string> ways_;  // to it, as the records have them
+  LockRecords records_;                  // of what may be locked
 
   // ---- the server's calls ----
   std::multimap<LockOwner, Waiter> waiters_;

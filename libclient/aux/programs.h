@@ -1,7 +1,7 @@
 // The wire types of the programs beside NFS that a client of NFSv3 and v2 needs (they go over TCP or UDP, RFC 8267
-// 3.1.1): rpcbind (RFC 1833), MOUNT (RFC 1813 appendix I, RFC 1094 appendix A), NLM version 4 (RFC 1813 appendix II), and
-// NSM (X/Open C702 chapter 11). Names and numbers are the
-// specifications'; what they leave unbounded has a cap here.
+// 3.1.1): rpcbind (RFC 1833), MOUNT (RFC 1813 appendix I, RFC 1094 appendix A), NLM (RFC 1813 appendix II for version 4,
+// X/Open C702 chapter 10 for those before it), and NSM (there, chapter 11). Names and numbers are the specifications';
+// what they leave unbounded has a cap here.
 //
 // Thread-safety: values without shared state.
 #pragma once
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 #include "xdr/procedure.h"
 #include "xdr/xdr.h"
@@ -123,12 +124,13 @@ struct EXPORT3 : Procedure<kMountProgram, 3, 5, xdr::Void, exports> {
   static constexpr const char* name = "EXPORT";
 };
 
-// ---- NLM version 4: byte-range locks ----
+// ---- NLM: byte-range locks. Version 4 is for NFSv3, 1 and 3 are for NFSv2; what differs is how wide numbers are ----
 
 inline constexpr std::uint32_t kNlmProgram = 100021;
 inline constexpr std::uint64_t kLockName = 1024;  ///< LM_MAXSTRLEN
 using netobj = xdr::Opaque<1024>;                 ///< MAXNETOBJ_SZ
 
+/// Versions 1 and 3 have those up to NLM4_DEADLCK.
 enum nlm4_stats : std::uint32_t {
   NLM4_GRANTED = 0,
   NLM4_DENIED = 1,
@@ -142,73 +144,100 @@ enum nlm4_stats : std::uint32_t {
   NLM4_FAILED = 9,
 };
 
-struct nlm4_holder {
+/// What offsets and lengths are in a version.
+template <std::uint32_t Version>
+using nlm_number = std::conditional_t<Version == 4, std::uint64_t, std::uint32_t>;
+
+template <class Number>
+struct nlm_holder {
   bool exclusive = false;
   std::int32_t svid = 0;
   netobj oh;
-  std::uint64_t l_offset = 0, l_len = 0;
+  Number l_offset = 0, l_len = 0;
 };
-struct nlm4_lock {
+template <class Number>
+struct nlm_lock {
   xdr::String<kLockName> caller_name;
   netobj fh, oh;
   std::int32_t svid = 0;
-  std::uint64_t l_offset = 0;
-  std::uint64_t l_len = 0;  ///< 0: to the end of the file
+  Number l_offset = 0;
+  Number l_len = 0;  ///< 0: to the end of the file
 };
-struct nlm4_testargs {
+template <class Number>
+struct nlm_testargs {
   netobj cookie;
   bool exclusive = false;
-  nlm4_lock alock;
+  nlm_lock<Number> alock;
 };
-using nlm4_testrply = xdr::Union<nlm4_stats, xdr::On<NLM4_DENIED, nlm4_holder>, xdr::Otherwise<>>;
-struct nlm4_testres {
+template <class Number>
+using nlm_testrply = xdr::Union<nlm4_stats, xdr::On<NLM4_DENIED, nlm_holder<Number>>, xdr::Otherwise<>>;
+template <class Number>
+struct nlm_testres {
   netobj cookie;
-  nlm4_testrply stat;
+  nlm_testrply<Number> stat;
 };
-struct nlm4_lockargs {
+template <class Number>
+struct nlm_lockargs {
   netobj cookie;
   bool block = false, exclusive = false;
-  nlm4_lock alock;
+  nlm_lock<Number> alock;
   bool reclaim = false;
   std::int32_t state = 0;
 };
-struct nlm4_cancargs {
+template <class Number>
+struct nlm_cancargs {
   netobj cookie;
   bool block = false, exclusive = false;
-  nlm4_lock alock;
+  nlm_lock<Number> alock;
 };
-struct nlm4_unlockargs {
+template <class Number>
+struct nlm_unlockargs {
   netobj cookie;
-  nlm4_lock alock;
+  nlm_lock<Number> alock;
 };
-struct nlm4_res {
+struct nlm_res {
   netobj cookie;
   nlm4_stats stat{};
 };
 
-struct NLM4_TEST : Procedure<kNlmProgram, 4, 1, nlm4_testargs, nlm4_testres> {
-  static constexpr const char* name = "NLM4_TEST";
+template <std::uint32_t V>
+struct NLM_TEST : Procedure<kNlmProgram, V, 1, nlm_testargs<nlm_number<V>>, nlm_testres<nlm_number<V>>> {
+  static constexpr const char* name = "NLM_TEST";
 };
-struct NLM4_LOCK : Procedure<kNlmProgram, 4, 2, nlm4_lockargs, nlm4_res> {
-  static constexpr const char* name = "NLM4_LOCK";
+template <std::uint32_t V>
+struct NLM_LOCK : Procedure<kNlmProgram, V, 2, nlm_lockargs<nlm_number<V>>, nlm_res> {
+  static constexpr const char* name = "NLM_LOCK";
 };
-struct NLM4_CANCEL : Procedure<kNlmProgram, 4, 3, nlm4_cancargs, nlm4_res> {
-  static constexpr const char* name = "NLM4_CANCEL";
+template <std::uint32_t V>
+struct NLM_CANCEL : Procedure<kNlmProgram, V, 3, nlm_cancargs<nlm_number<V>>, nlm_res> {
+  static constexpr const char* name = "NLM_CANCEL";
 };
-struct NLM4_UNLOCK : Procedure<kNlmProgram, 4, 4, nlm4_unlockargs, nlm4_res> {
-  static constexpr const char* name = "NLM4_UNLOCK";
+template <std::uint32_t V>
+struct NLM_UNLOCK : Procedure<kNlmProgram, V, 4, nlm_unlockargs<nlm_number<V>>, nlm_res> {
+  static constexpr const char* name = "NLM_UNLOCK";
 };
 /// The server's: whoever was queued has the lock now.
-struct NLMPROC4_GRANTED : Procedure<kNlmProgram, 4, 5, nlm4_testargs, nlm4_res> {
-  static constexpr const char* name = "NLMPROC4_GRANTED";
+template <std::uint32_t V>
+struct NLM_GRANTED : Procedure<kNlmProgram, V, 5, nlm_testargs<nlm_number<V>>, nlm_res> {
+  static constexpr const char* name = "NLM_GRANTED";
 };
-/// The same, answered by NLMPROC4_GRANTED_RES, which is a Call of its own.
-struct NLMPROC4_GRANTED_MSG : Procedure<kNlmProgram, 4, 10, nlm4_testargs, xdr::Void> {
-  static constexpr const char* name = "NLMPROC4_GRANTED_MSG";
+/// The same, answered by NLM_GRANTED_RES, which is a Call of its own.
+template <std::uint32_t V>
+struct NLM_GRANTED_MSG : Procedure<kNlmProgram, V, 10, nlm_testargs<nlm_number<V>>, xdr::Void> {
+  static constexpr const char* name = "NLM_GRANTED_MSG";
 };
-struct NLMPROC4_GRANTED_RES : Procedure<kNlmProgram, 4, 15, nlm4_res, xdr::Void> {
-  static constexpr const char* name = "NLMPROC4_GRANTED_RES";
+template <std::uint32_t V>
+struct NLM_GRANTED_RES : Procedure<kNlmProgram, V, 15, nlm_res, xdr::Void> {
+  static constexpr const char* name = "NLM_GRANTED_RES";
 };
+
+using nlm4_holder = nlm_holder<std::uint64_t>;
+using nlm4_lock = nlm_lock<std::uint64_t>;
+using nlm4_testargs = nlm_testargs<std::uint64_t>;
+using nlm4_testres = nlm_testres<std::uint64_t>;
+using nlm4_lockargs = nlm_lockargs<std::uint64_t>;
+using nlm4_cancargs = nlm_cancargs<std::uint64_t>;
+using nlm4_unlockargs = nlm_unlockargs<std::uint64_t>;
 
 // ---- NSM: which life of a host this is ----
 

@@ -137,6 +137,7 @@ class Nfs3 final : public Protocol {
     out.server = ground_.target.host;
     out.addresses = ground_.addresses;
     out.host = ground_.surroundings.host;
+    out.nfs_version = version_;
     out.identity = own_identity(ground_.target.options);
     out.listens = ground_.surroundings.listens;
     out.records = ground_.surroundings.lock_records;

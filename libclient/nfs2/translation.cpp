@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "reply_sizing/nfs2_reply.h"
+#include "reply_sizing/nfs3_reply.h"
 
 namespace nfsrdma::nfs2 {
 namespace {
@@ -436,6 +437,32 @@ Translation::Answered<nfs3::proc::COMMIT> Translation::call(Caller /*caller*/, C
   Answer<nfs3::proc::COMMIT> out;
   (void)out.res.emplace<NFS3_OK>();
   co_return std::move(out);
+}
+
+// ---- access control lists ----
+
+Translation::Answered<nfs3::proc::GETACL> Translation::call_acl(Caller caller, GETACL3args args,
+                                                                std::uint64_t room) {
+  const reply_sizing::ResultSize size = reply_sizing::acl_result<proc::GETACL>(room);
+  const GETACL2args wanted{to2(args.object), args.mask};
+  auto answer = co_await calls_.call<proc::GETACL>(std::move(caller), wanted, {}, size);
+  co_return translated<nfs3::proc::GETACL>(std::move(answer), [](const GETACL2resok& ok) {
+    GETACL3resok out;
+    out.obj_attributes = to3(ok.attributes);
+    out.acl = ok.acl;
+    return out;
+  });
+}
+
+Translation::Answered<nfs3::proc::SETACL> Translation::call_acl(Caller caller, SETACL3args args,
+                                                                std::uint64_t room) {
+  const reply_sizing::ResultSize size = reply_sizing::acl_result<proc::SETACL>(room);
+  SETACL2args wanted;
+  wanted.object = to2(args.object);
+  wanted.acl = std::move(args.acl);
+  auto answer = co_await calls_.call<proc::SETACL>(std::move(caller), std::move(wanted), {}, size);
+  co_return translated<nfs3::proc::SETACL>(std::move(answer),
+                                           [](const fattr& ok) { return SETACL3resok{to3(ok)}; });
 }
 
 // ---- file systems ----

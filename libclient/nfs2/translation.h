@@ -20,7 +20,7 @@
 #include <span>
 
 #include "calling/procedure_calls.h"
-#include "nfs2/types/procedures.h"
+#include "nfs2/types/acl.h"
 #include "nfs3/types/procedures.h"
 
 namespace nfsrdma::nfs2 {
@@ -59,6 +59,10 @@ class Translation {
   Answered<nfs3::proc::FSINFO> call(Caller caller, nfs3::FSINFO3args args, Room into = {});
   Answered<nfs3::proc::PATHCONF> call(Caller caller, nfs3::PATHCONF3args args, Room into = {});
   Answered<nfs3::proc::COMMIT> call(Caller caller, nfs3::COMMIT3args args, Room into = {});
+
+  /// NFSACL's. `room`: how many octets of results are provided for.
+  Answered<nfs3::proc::GETACL> call_acl(Caller caller, nfs3::GETACL3args args, std::uint64_t room);
+  Answered<nfs3::proc::SETACL> call_acl(Caller caller, nfs3::SETACL3args args, std::uint64_t room);
 
  private:
   template <class P>

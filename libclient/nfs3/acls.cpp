@@ -44,15 +44,10 @@ aclents entries_of(const PosixAcl& list, const Attributes& attributes, std::uint
 }
 
 Error no_nfsacl(const std::string& server) {
-  return {
-      ErrorKind::server, EOPNOTSUPP, "acl", server,
-      "the server does not speak NFSACL, which NFSv3 needs for access control lists; use vers=4.2, or turn "
-      "NFSACL on there"};
-}
-
-Error no_acls_in_v2(const std::string& server) {
   return {ErrorKind::server, EOPNOTSUPP, "acl", server,
-          "over NFSv2 there are no access control lists here; use vers=3 or vers=4.2"};
+          "the server does not speak NFSACL, which NFSv3 and NFSv2 need for access control lists; use "
+          "vers=4.2, or "
+          "turn NFSACL on there"};
 }
 
 Error broken_list(const std::string& server, const Error& why) {
@@ -65,11 +60,9 @@ Error broken_list(const std::string& server, const Error& why) {
 /// Remembers a server that does not have the program.
 template <class P>
 async::Task<Result<Answer<P>>> Names::ask_for_acl(Caller caller, typename P::Args args) {
-  if (dialect_.version() != NFS_V3) co_return no_acls_in_v2(calls_.server());
   if (!has_acls_) co_return no_nfsacl(calls_.server());
   for (std::uint64_t room = reply_sizing::kAclReply;; room = limits_.most_read) {
-    const reply_sizing::ResultSize size = reply_sizing::acl_result<P>(room);
-    auto answer = co_await calls_.call<P>(caller, args, {}, size);
+    auto answer = co_await dialect_.ask_for_acl<P>(caller, args, room);
     if (answer) co_return answer;
     const Error& why = answer.error();
     if (why.errno_value() == EPROTONOSUPPORT) {
@@ -112,8 +105,9 @@ async::Task<Status> Names::set_acl(Caller caller, FileHandle object, Acl acl) {
   if (Above::is_one(object)) co_return unsupported("SETACL", calls_.server());
   const auto* lists = std::get_if<PosixAcls>(&acl);
   if (lists == nullptr) {
-    co_return Error(ErrorKind::usage, EOPNOTSUPP, "SETACL", calls_.server(),
-                    "over NFSv3 lists are POSIX ones, such as user:joe:rw-; use vers=4.2 for those of NFSv4");
+    co_return Error(
+        ErrorKind::usage, EOPNOTSUPP, "SETACL", calls_.server(),
+        "over NFSv3 and NFSv2 lists are POSIX ones, such as user:joe:rw-; use vers=4.2 for those of NFSv4");
   }
   auto now = co_await attributes(caller, object);
   if (!now) co_return now.error();

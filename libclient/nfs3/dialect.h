@@ -9,6 +9,7 @@
 
 #include "calling/procedure_calls.h"
 #include "nfs2/translation.h"
+#include "nfs3/types/acl.h"
 #include "nfs3/types/procedures.h"
 #include "reply_sizing/nfs3_reply.h"
 
@@ -31,6 +32,12 @@ class Dialect {
     if (translation_) return translation_->call(std::move(caller), std::move(args), into);
     const reply_sizing::ResultSize size = reply_sizing::result<P>(args);
     return calls_.call<P>(std::move(caller), std::move(args), into, size);
+  }
+  /// One of NFSACL's. `room`: how many octets of results are provided for.
+  template <class P>
+  async::Task<Result<Answer<P>>> ask_for_acl(Caller caller, typename P::Args args, std::uint64_t room) {
+    if (translation_) return translation_->call_acl(std::move(caller), std::move(args), room);
+    return calls_.call<P>(std::move(caller), std::move(args), {}, reply_sizing::acl_result<P>(room));
   }
   [[nodiscard]] unsigned version() const { return translation_ ? nfs2::NFS_V2 : NFS_V3; }
   [[nodiscard]] ProcedureCalls& calls() { return calls_; }

@@ -11,23 +11,12 @@ cli_wrap=()
 cli() { as_user ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$1" "${with[@]}" "${@:2}"; }
 url() { printf '%s/export/%s' "$root_url" "${1:-}"; }
 
-# functional VERSION PING [OPTION]: every command, and what info and ping say.
+# functional VERSION PING [OPTION]
 functional() {
   with=(-o "vers=$1${3:+,$3}")
   start_bridge "v$1" || exit 1
   root_url=nfs://127.0.0.1:$bridge_port
-  find "$export" -mindepth 1 -delete
-  rm -rf "$work/cwd"
-  for size in 0 1 1023 1024 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((16 * MiB)); do check_content "$size"; done
-  check_pipes
-  check_listing 2000
-  check_objects
-  expect_exit 0 "info" cli info "$(url)"
-  check "info says which version" grep -qE "NFS version: +$1\$" "$work/out"
-  expect_exit 0 "info --json" cli info --json "$(url)"
-  same "info --json says which version" "$1" "$(json .version)"
-  expect_exit 0 "ping" cli ping -c 2 "$(url)"
-  check "ping asks $2" grep -q "$2" "$work/out"
+  check_version "$1" "$2" 2000 "$(url)"
   check "no Call was answered with RDMA_ERROR" on_server "! grep -E 'RDMA_ERROR|ERR_|discarded' '$work/v$1.log'"
 }
 

@@ -14,6 +14,7 @@
 #include "async/loop.h"
 #include "aux/programs.h"
 #include "fuzz.h"
+#include "nfs2/types/acl.h"
 #include "nfs3/types/acl.h"
 #include "nfs3/types/procedures.h"
 #include "nfs4/compound.h"
@@ -174,7 +175,7 @@ constexpr auto results_of(std::tuple<P...>*) {
 constexpr auto kResultsV3 = results_of(static_cast<nfs3::proc::All*>(nullptr));
 constexpr auto kResultsBeside =
     results_of(static_cast<std::tuple<aux::PMAP_GETPORT, aux::RPCB4_DUMP, aux::MNT3, aux::DUMP3, aux::EXPORT3,
-                                      nfs3::proc::GETACL, nfs3::proc::SETACL>*>(nullptr));
+                                      nfs3::proc::GETACL, nfs3::proc::SETACL, nfs2::proc::GETACL>*>(nullptr));
 
 template <class Head>
 void check_compound(fuzz::ConstOctets bytes, const Results& results, bool (*Row::*next)(xdr::Decoder&)) {

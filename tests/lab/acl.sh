@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Access control lists, through the CLI and through mounts, over NFSv3 and NFSv4.2, beside what the server's own
-# getfacl says of the same files.
+# Access control lists, through the CLI and through mounts, over NFSv3 (or NFSRDMA_VERS=2) and NFSv4.2, beside what the
+# server's own getfacl says of the same files.
 # shellcheck source=mount_lib.sh
 . "$(dirname "$0")/mount_lib.sh"
+vers=${NFSRDMA_VERS:-3}
+unset NFSRDMA_VERS
 need_tools getfacl setfacl nfs4_getfacl nfs4_setfacl rsync
 
 on_server "cd '$xfs_export' && mkdir one && echo text > one/file && chmod 640 one/file && chmod 755 one && chown -R 0:0 ."
@@ -14,24 +16,24 @@ on_server "chown -R 65534:65534 '$xfs_export'"
 url3() { printf '%s' "nfs://$server/mnt/exp/xfs/t-acl/$1"; }
 url4() { printf '%s' "nfs://$server/xfs/t-acl/$1"; }
 
-expect_exit 0 "acl get over NFSv3" cli acl get -n -c -o vers=3 "$(url3 one/file)"
-same "acl get over NFSv3: what the mode says" "$(there one/file)" "$(grep -v '^$' "$work/out")"
-expect_exit 0 "acl set over NFSv3" cli acl set -o vers=3 u::rw,u:1234:rw,g::r,o::-,u:4321:r "$(url3 one/file)"
-same "acl set over NFSv3: on the server" \
+expect_exit 0 "acl get over NFSv$vers" cli acl get -n -c -o "vers=$vers" "$(url3 one/file)"
+same "acl get over NFSv$vers: what the mode says" "$(there one/file)" "$(grep -v '^$' "$work/out")"
+expect_exit 0 "acl set over NFSv$vers" cli acl set -o "vers=$vers" u::rw,u:1234:rw,g::r,o::-,u:4321:r "$(url3 one/file)"
+same "acl set over NFSv$vers: on the server" \
   "user::rw- user:1234:rw- user:4321:r-- group::r-- mask::rw- other::---" "$(there one/file | xargs)"
-expect_exit 0 "acl get over NFSv3, with named users" cli acl get -n -c -o vers=3 "$(url3 one/file)"
-same "acl get over NFSv3: as the server has it" "$(there one/file)" "$(sed 's/\t.*//; /^$/d' "$work/out")"
-expect_exit 0 "acl set of a default list" cli acl set -o vers=3 d:u:1234:rwx "$(url3 one)"
-same "acl set of a default list: on the server" "$(there one)" "$(cli acl get -n -c -o vers=3 "$(url3 one)" | sed 's/\t.*//; /^$/d')"
+expect_exit 0 "acl get over NFSv$vers, with named users" cli acl get -n -c -o "vers=$vers" "$(url3 one/file)"
+same "acl get over NFSv$vers: as the server has it" "$(there one/file)" "$(sed 's/\t.*//; /^$/d' "$work/out")"
+expect_exit 0 "acl set of a default list" cli acl set -o "vers=$vers" d:u:1234:rwx "$(url3 one)"
+same "acl set of a default list: on the server" "$(there one)" "$(cli acl get -n -c -o "vers=$vers" "$(url3 one)" | sed 's/\t.*//; /^$/d')"
 check "acl set of a default list: it is there" grep -q '^default:user:1234:rwx' <(there one)
-cli acl get -n -o vers=3 "$(url3 one/file)" > "$work/list"
+cli acl get -n -o "vers=$vers" "$(url3 one/file)" > "$work/list"
 on_server "touch '$xfs_export/one/other'; chown 65534 '$xfs_export/one/other'"
-expect_exit 0 "acl set from standard input" cli acl set -o vers=3 --file - "$(url3 one/other)" < "$work/list"
+expect_exit 0 "acl set from standard input" cli acl set -o "vers=$vers" --file - "$(url3 one/other)" < "$work/list"
 same "acl set from standard input: the same list" "$(there one/file)" "$(there one/other)"
-expect_exit 0 "acl set -k" cli acl set -o vers=3 -k "$(url3 one)"
+expect_exit 0 "acl set -k" cli acl set -o "vers=$vers" -k "$(url3 one)"
 check "acl set -k: no default list" test -z "$(there one | grep default)"
-expect_exit 1 "acl set of an NFSv4 list over NFSv3" cli acl set -o vers=3 A::OWNER@:rwa "$(url3 one/file)"
-expect_exit 2 "acl set of what is no list" cli acl set -o vers=3 frobnicate "$(url3 one/file)"
+expect_exit 1 "acl set of an NFSv4 list over NFSv$vers" cli acl set -o "vers=$vers" A::OWNER@:rwa "$(url3 one/file)"
+expect_exit 2 "acl set of what is no list" cli acl set -o "vers=$vers" frobnicate "$(url3 one/file)"
 
 expect_exit 0 "acl get over NFSv4.2" cli acl get -c "$(url4 one/file)"
 check "acl get over NFSv4.2: its form" grep -qE '^A::OWNER@:rw' "$work/out"
@@ -43,31 +45,31 @@ same "acl set over NFSv4.2 from a file: the same list" "$(there one/file)" "$(th
 expect_exit 1 "acl set of a POSIX list over NFSv4.2" cli acl set u::rw,g::r,o::r "$(url4 one/file)"
 
 # ---- the mounts ----
-start_mount three "/mnt/exp/xfs/t-acl" vers=3
+start_mount three "/mnt/exp/xfs/t-acl" "vers=$vers"
 start_mount four "/xfs/t-acl" vers=4.2
 m3=$work/three m4=$work/four
 posix() { client getfacl -n --absolute-names "$1" | grep -v '^#' | grep -v '^$' | sed 's/\t.*//'; }
 
 on_server "chown -R 0:0 '$xfs_export'; setfacl -b '$xfs_export/one/file' '$xfs_export/one/other'; echo text > '$xfs_export/one/file'"
-check "setfacl over NFSv3" client setfacl -m u:1111:rwx,g:2222:r "$m3/one/file"
-same "setfacl over NFSv3: on the server" "$(there one/file)" "$(posix "$m3/one/file")"
-check "setfacl over NFSv3: the user" grep -q '^user:1111:rwx' <(there one/file)
-same "setfacl over NFSv3: the mode is the mask's" 670 "$(client stat -c %a "$m3/one/file")"
-check "setfacl -d over NFSv3" client setfacl -d -m u:1111:rwx "$m3/one"
-same "setfacl -d over NFSv3: on the server" "$(there one)" "$(posix "$m3/one")"
-same "the names of the lists over NFSv3" "system.posix_acl_access system.posix_acl_default" \
+check "setfacl over NFSv$vers" client setfacl -m u:1111:rwx,g:2222:r "$m3/one/file"
+same "setfacl over NFSv$vers: on the server" "$(there one/file)" "$(posix "$m3/one/file")"
+check "setfacl over NFSv$vers: the user" grep -q '^user:1111:rwx' <(there one/file)
+same "setfacl over NFSv$vers: the mode is the mask's" 670 "$(client stat -c %a "$m3/one/file")"
+check "setfacl -d over NFSv$vers" client setfacl -d -m u:1111:rwx "$m3/one"
+same "setfacl -d over NFSv$vers: on the server" "$(there one)" "$(posix "$m3/one")"
+same "the names of the lists over NFSv$vers" "system.posix_acl_access system.posix_acl_default" \
   "$(client python3 -c "import os; print(*sorted(set(os.listxattr('$m3/one') + os.listxattr('$m3/one/file'))))")"
-check "cp -a over NFSv3" client cp -a "$m3/one" "$m3/copy"
-same "cp -a over NFSv3: the file's list" "$(there one/file)" "$(there copy/file)"
-same "cp -a over NFSv3: the directory's lists" "$(there one)" "$(there copy)"
-check "rsync -A over NFSv3" client rsync -aA "$m3/one/" "$m3/synced/"
-same "rsync -A over NFSv3: the file's list" "$(there one/file)" "$(there synced/file)"
-same "rsync -A over NFSv3: the directory's lists" "$(there one)" "$(there synced)"
-check "rsync -A from a local directory over NFSv3" client sh -c "mkdir -p '$work/local' && echo x > '$work/local/f' && rsync -aA '$m3/copy/' '$work/local/'"
-check "setfacl -b over NFSv3" client setfacl -b "$m3/one/file"
-same "setfacl -b over NFSv3: on the server" "user::rw- group::r-- other::---" "$(there one/file | xargs)"
-check "setfacl -k over NFSv3" client setfacl -k "$m3/one"
-check "setfacl -k over NFSv3: on the server" test -z "$(there one | grep default)"
+check "cp -a over NFSv$vers" client cp -a "$m3/one" "$m3/copy"
+same "cp -a over NFSv$vers: the file's list" "$(there one/file)" "$(there copy/file)"
+same "cp -a over NFSv$vers: the directory's lists" "$(there one)" "$(there copy)"
+check "rsync -A over NFSv$vers" client rsync -aA "$m3/one/" "$m3/synced/"
+same "rsync -A over NFSv$vers: the file's list" "$(there one/file)" "$(there synced/file)"
+same "rsync -A over NFSv$vers: the directory's lists" "$(there one)" "$(there synced)"
+check "rsync -A from a local directory over NFSv$vers" client sh -c "mkdir -p '$work/local' && echo x > '$work/local/f' && rsync -aA '$m3/copy/' '$work/local/'"
+check "setfacl -b over NFSv$vers" client setfacl -b "$m3/one/file"
+same "setfacl -b over NFSv$vers: on the server" "user::rw- group::r-- other::---" "$(there one/file | xargs)"
+check "setfacl -k over NFSv$vers" client setfacl -k "$m3/one"
+check "setfacl -k over NFSv$vers: on the server" test -z "$(there one | grep default)"
 
 check "nfs4_getfacl" client sh -c "nfs4_getfacl '$m4/one/file' > '$work/nfs4'"
 check "nfs4_getfacl: its form" grep -qE '^A::OWNER@:rw' "$work/nfs4"

@@ -142,16 +142,7 @@ def main():
         if call.reply_chunk:
             seen["reply-chunk"] += 1
 
-    for need in options.need:
-        what, _, count = need.partition(":")
-        if seen[what] < int(count or 1):
-            problems.append(f"{what}: {seen[what]} seen, {count or 1} needed")
-    for problem in problems[:40]:
-        print(problem)
-    if len(problems) > 40:
-        print(f"… and {len(problems) - 40} more")
-    print("seen:", ", ".join(f"{k} {v}" for k, v in sorted(seen.items())))
-    return 1 if problems else 0
+    return judge_wire.conclude(problems, seen, options.need)
 
 
 if __name__ == "__main__":

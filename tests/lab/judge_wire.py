@@ -154,6 +154,20 @@ def split_lengths(frame):
     return lengths[:reads], lengths[reads : reads + in_writes], lengths[reads + in_writes :]
 
 
+def conclude(problems, seen, needs):
+    """Prints what is wrong, and what was seen, of which there must be `needs` ("what:count"). The exit status."""
+    for need in needs:
+        what, _, count = need.partition(":")
+        if seen[what] < int(count or 1):
+            problems.append(f"{what}: {seen[what]} seen, {count or 1} needed")
+    for problem in problems[:40]:
+        print(problem)
+    if len(problems) > 40:
+        print(f"… and {len(problems) - 40} more")
+    print("seen:", ", ".join(f"{k} {v}" for k, v in sorted(seen.items())))
+    return 1 if problems else 0
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("capture")
@@ -318,16 +332,7 @@ def main():
         else:
             seen["reply-chunk-undecided"] += 1
 
-    for need in options.need:
-        what, _, count = need.partition(":")
-        if seen[what] < int(count or 1):
-            problems.append(f"{what}: {seen[what]} seen, {count or 1} needed")
-    for problem in problems[:40]:
-        print(problem)
-    if len(problems) > 40:
-        print(f"… and {len(problems) - 40} more")
-    print("seen:", ", ".join(f"{k} {v}" for k, v in sorted(seen.items())))
-    return 1 if problems else 0
+    return conclude(problems, seen, options.need)
 
 
 if __name__ == "__main__":

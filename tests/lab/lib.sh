@@ -51,6 +51,7 @@ settled() { # nothing held, within 5 s
 }
 
 started_lab=0
+other_nfsd=0 # the server's is not as the lab starts it
 children=()
 finish() {
   local status=$?
@@ -60,6 +61,7 @@ finish() {
   "$lab" mend 2>/dev/null
   "$lab" fast 2>/dev/null
   "$lab" run "rm -rf '$export'" > /dev/null 2>&1
+  [ "$other_nfsd" = 1 ] && "$lab" restart-nfsd > /dev/null 2>&1
   [ "$started_lab" = 1 ] && "$lab" down
   if [ -n "${KEEP:-}" ]; then say "kept: $work"; else rm -rf "$work"; fi
   conclude "$status"

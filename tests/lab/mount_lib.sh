@@ -59,7 +59,12 @@ program() {
 
 # Debian's rpc.nfsd takes NFSv2 away, and would do so again: `lab restart-nfsd` is not for these runs.
 if [ "${NFSRDMA_VERS:-}" = 2 ]; then
-  on_server "rpc.nfsd 0; echo +2 > /proc/fs/nfsd/versions; echo rdma 20049 > /proc/fs/nfsd/portlist; echo 8 > /proc/fs/nfsd/threads"
+  nfsd_start="echo +2 > /proc/fs/nfsd/versions; echo rdma 20049 > /proc/fs/nfsd/portlist; echo tcp 2049 > /proc/fs/nfsd/portlist; echo 8 > /proc/fs/nfsd/threads"
+  on_server "rpc.nfsd 0; $nfsd_start; echo Y > /proc/fs/lockd/nlm_end_grace; echo Y > /proc/fs/nfsd/v4_end_grace"
+  other_nfsd=1
+else
+  # shellcheck disable=SC2034
+  nfsd_start="rpc.nfsd --rdma=20049 8"
 fi
 xfs_export=/mnt/exp/xfs/t-$test_name
 on_server "rm -rf '$xfs_export'; mkdir -m 1777 '$xfs_export'"

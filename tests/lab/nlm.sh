@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Locks of NFSv3: of two mounts and of the kernel's own client against each other, with and without calls of the server's,
-# and over restarts of the server, of the client and of both. The server's lock service is the kernel's, with rpc.statd.
-export NFSRDMA_VERS=3
+# Locks of NFSv3 (or NFSRDMA_VERS=2): of two mounts and of the kernel's own client, which speaks NFSv3, against each
+# other, with and without calls of the server's, and over restarts of the server, of the client and of both. The server's
+# lock service is the kernel's, with rpc.statd.
+export NFSRDMA_VERS=${NFSRDMA_VERS:-3}
 # shellcheck source=mount_lib.sh
 . "$(dirname "$0")/mount_lib.sh"
 need_tools rpcbind rpcinfo rpc.statd sm-notify
@@ -14,8 +15,7 @@ children+=($!)
 check "the client has an rpcbind" eventually 10 client rpcinfo -p
 
 on_server "mkdir -p '$export'; chmod 777 '$export'; echo text > '$export/f'; chmod 666 '$export/f'"
-on_server "rpc.statd --no-notify"
-kernel_mount() { on_server "mkdir -p /tmp/k; mount -t nfs -o vers=3,proto=tcp $server:$export /tmp/k"; }
+kernel_mount() { on_server "mkdir -p /tmp/k; mount -t nfs -o vers=3,proto=tcp,port=2049 $server:$export /tmp/k"; }
 
 # locker PATH try|wait NAME [SIGNAL]: says "locked" or "busy" in $work/NAME.says; holds it until $work/NAME.end is there.
 cat > "$work/locker.py" << 'EOF'
@@ -51,18 +51,30 @@ kernels() {
   on_server "(timeout 100 python3 /mnt/host$work/locker.py /tmp/k/f $1 /mnt/host$work/$2 > /mnt/host$work/$2.log 2>&1 &)"
 }
 end() { touch "$work/$1.end"; check "$1 has unlocked" eventually 10 says released "$1"; }
+# Two locks, and is killed.
+kill_two_locking() {
+  ours two try second
+  check "two locks" eventually 10 says locked second
+  kill -KILL "${daemon[two]}"
+  wait "${daemon[two]}" 2> /dev/null
+  client umount -l "$work/two"
+  touch "$work/second.end"
+}
 # Polls of what is queued have pauses of 1, 2, 4 and 8 s.
 between_polls() { sleep 7.4; }
 inode=$(on_server "stat -c %i '$export/f'")
 left_locks() { on_server "grep -c ':$inode ' /proc/locks"; }
 
+other_nfsd=1
 kernel_mount
 start_mount one "$remote"
 start_mount two "$remote"
 
 # ---- the server calls ----
-expect_exit 0 "info" client "$cli_binary" info -o vers=3 "nfs://$server$export"
-check "info: the server calls" grep -q "locks: .*the server calls" "$work/out"
+expect_exit 0 "info" client "$cli_binary" info -o "vers=$NFSRDMA_VERS" "nfs://$server$export"
+nlm=4
+[ "$NFSRDMA_VERS" = 3 ] || nlm=1
+check "info: the server calls" grep -q "locks: *NLM $nlm; the server calls" "$work/out"
 ours one try first
 check "one locks" eventually 10 says locked first
 ours two try second
@@ -73,10 +85,10 @@ ours two wait second
 between_polls
 check "two waits" [ ! -e "$work/second.says" ]
 client rpcinfo -p > "$work/rpcinfo"
-check "two's mount is called" grep -q "100021 *4 *tcp" "$work/rpcinfo"
+check "two's mount is called" grep -q "100021 *$nlm *tcp" "$work/rpcinfo"
 end first
 check "two has it, by the server's call" eventually 4 says locked second
-expect_exit 0 "info, of another mount" client "$cli_binary" info -o vers=3 "nfs://$server$export"
+expect_exit 0 "info, of another mount" client "$cli_binary" info -o "vers=$NFSRDMA_VERS" "nfs://$server$export"
 check "info: the place is taken" grep -q "locks: .*asks again: another program" "$work/out"
 ours one wait first
 sleep 1
@@ -125,7 +137,7 @@ check "… until it goes" eventually 5 client flock -n "$work/two/f" true
 # ---- the server restarts ----
 # Its lockd forgets everything when nobody needs it any more, and its statd says that this is another life.
 restart_server() {
-  on_server "umount /tmp/k; pkill -KILL rpc.statd; while pgrep rpc.statd; do sleep 0.05; done; rpc.nfsd 0; sm-notify -f > /dev/null 2>&1; rpc.statd --no-notify; rpc.nfsd --rdma=20049 8"
+  on_server "umount /tmp/k; pkill -KILL rpc.statd; while pgrep rpc.statd; do sleep 0.05; done; rpc.nfsd 0; sm-notify -f > /dev/null 2>&1; rpc.statd --no-notify; $nfsd_start"
 }
 end_grace() { on_server "echo Y > /proc/fs/lockd/nlm_end_grace; echo Y > /proc/fs/nfsd/v4_end_grace"; }
 server_has_locks() { [ "$(left_locks)" -gt 0 ]; }
@@ -147,7 +159,7 @@ end first
 on_server "umount /tmp/k"
 ours two try second
 check "two locks" eventually 10 says locked second
-"$lab" restart-nfsd
+on_server "rpc.nfsd 0; $nfsd_start"
 check "two's lock is had again after a restart of nfsd alone" eventually 40 server_has_locks
 end_grace
 kernel_mount
@@ -156,12 +168,7 @@ check "the kernel's client does not get it" eventually 20 says busy third
 end second
 
 # ---- the client restarts ----
-ours two try second
-check "two locks" eventually 10 says locked second
-kill -KILL "${daemon[two]}"
-wait "${daemon[two]}" 2> /dev/null
-client umount -l "$work/two"
-touch "$work/second.end"
+kill_two_locking
 kernels try third
 check "the lock of a mount that was killed is left" eventually 20 says busy third
 start_mount two "$remote"
@@ -172,12 +179,7 @@ end third
 same "a mount that lives keeps its record" 1 "$(client sh -c 'ls /var/lib/nfsrdma/locks | wc -l')"
 
 # ---- both ----
-ours two try second
-check "two locks" eventually 10 says locked second
-kill -KILL "${daemon[two]}"
-wait "${daemon[two]}" 2> /dev/null
-client umount -l "$work/two"
-touch "$work/second.end"
+kill_two_locking
 restart_server
 start_mount two "$remote"
 end_grace
@@ -197,4 +199,4 @@ done
 check "nobody is registered any more" client sh -c '! rpcinfo -p | grep -q 100021'
 same "no record is left" 0 "$(client sh -c 'ls /var/lib/nfsrdma/locks | wc -l')"
 same "nothing is left on the server" 0 "$(left_locks)"
-on_server "umount /tmp/k; pkill rpc.statd"
+on_server "umount /tmp/k"

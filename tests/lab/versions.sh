@@ -10,21 +10,9 @@
 with=()
 cli() { "$lab" "$side" ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$1" ${with[@]+"${with[@]}"} "${@:2}"; }
 
-# functional VERSION PING: every command, and what info and ping say.
+# functional VERSION PING
 functional() {
-  local version=$1
-  on_server "find '$export' -mindepth 1 -delete"
-  rm -rf "$work/cwd"
-  for size in 0 1 1023 1024 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((16 * MiB)); do check_content "$size"; done
-  check_pipes
-  check_listing 3000
-  check_objects
-  expect_exit 0 "info" cli info "$root_url"
-  check "info says which version" grep -qE "NFS version: +$version\$" "$work/out"
-  expect_exit 0 "info --json" cli info --json "$root_url"
-  same "info --json says which version" "$version" "$(json .version)"
-  expect_exit 0 "ping" cli ping -c 2 "$root_url"
-  check "ping asks $2" grep -q "$2" "$work/out"
+  check_version "$1" "$2" 3000 "$root_url"
   expect_exit 0 "the second export" cli ls "$root_url/xfs"
   expect_exit 0 "several connections" cli ls -o nconnect=3 "$root_url"
 }

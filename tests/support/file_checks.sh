@@ -156,3 +156,19 @@ check_objects() {
   expect_exit 0 "rm -r" cli rm -r "$(url tree)"
   check "rm -r: it is gone, and what its links named is not" on_server "test ! -e '$export/tree' && test -e '$export/few/file-00001'"
 }
+
+# check_version VERSION PING COUNT URL: every command by a version of NFS, a listing of COUNT, and what info and ping say.
+check_version() {
+  on_server "find '$export' -mindepth 1 -delete"
+  rm -rf "$work/cwd"
+  for size in 0 1 1023 1024 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((16 * MiB)); do check_content "$size"; done
+  check_pipes
+  check_listing "$3"
+  check_objects
+  expect_exit 0 "info" cli info "$4"
+  check "info says which version" grep -qE "NFS version: +$1\$" "$work/out"
+  expect_exit 0 "info --json" cli info --json "$4"
+  same "info --json says which version" "$1" "$(json .version)"
+  expect_exit 0 "ping" cli ping -c 2 "$4"
+  check "ping asks $2" grep -q "$2" "$work/out"
+}

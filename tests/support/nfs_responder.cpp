@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "nfs2/types/acl.h"
 #include "rpc/message.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/private_data.h"
@@ -165,7 +166,8 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
         !in.opaque(400, verifier_body)) {
       return server.state.problem("an RPC header that is none");
     }
-    const bool acls = program == nfs3::NFSACL_PROGRAM && version == nfs3::NFSACL_V3;
+    const bool acls =
+        program == nfs3::NFSACL_PROGRAM && (version == nfs3::NFSACL_V3 || version == nfs2::NFSACL_V2);
     if (xid != work->header.rdma_xid || direction != 0 || rpc != 2 || (program != NFS4_PROGRAM && !acls)) {
       return server.state.problem("an RPC header with wrong values");
     }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nfs2/types/procedures.h"
+#include "nfs2/types/acl.h"
 #include "nfs3/types/procedures.h"
 #include "support/nfs_server_state.h"
 
@@ -94,11 +94,15 @@ n2::diropok down(const n3::made3resok& from) {
 /// What NFSv2's numbers are among those of NFSv3.
 constexpr std::array<std::uint32_t, 18> kThere{0, 1, 2, 0, 3, 5, 6, 0, 7, 8, 12, 14, 15, 10, 9, 13, 16, 18};
 
+/// Behind the procedures of NFSv2, those of NFSACL.
+using Served2 = decltype(std::tuple_cat(n2::proc::All(), std::tuple<n2::proc::GETACL, n2::proc::SETACL>()));
+
 }  // namespace
 
 std::uint32_t ServerState::as_version3(std::uint32_t procedure) {
   if (procedure < kVersion2) return procedure;
   const std::uint32_t number = procedure - kVersion2;
+  if (number > kNfsacl) return number;
   return number < kThere.size() ? kThere[number] : ~0U;
 }
 
@@ -258,6 +262,14 @@ struct ServerState::Run2 {
                            return out;
                          });
   }
+  void run(n2::proc::GETACL, const n2::GETACL2args& args) const {
+    tell<n2::GETACL2res>(by<n3::proc::GETACL>({up(args.object), args.mask}),
+                         [](const auto& ok) { return n2::GETACL2resok{down(*ok.obj_attributes), ok.acl}; });
+  }
+  void run(n2::proc::SETACL, const n2::SETACL2args& args) const {
+    tell<n2::attrstat>(by<n3::proc::SETACL>({up(args.object), args.acl}),
+                       [](const auto& ok) { return down(*ok.obj_attributes); });
+  }
   void run(n2::proc::STATFS, const n2::fhandle& args) const {
     constexpr std::uint64_t kBlock = 4096;
     const auto blocks = [](std::uint64_t bytes) {
@@ -273,12 +285,13 @@ bool ServerState::procedure2(Execution& at) {
   const std::uint32_t number = *at.procedure - kVersion2;
   bool good = false;
   const auto run = [&]<class Q>(Q procedure) {
-    if (Q::number != number) return;
+    constexpr bool kAcl = Q::program == n3::NFSACL_PROGRAM;
+    if (Q::number + (kAcl ? kNfsacl : 0) != number) return;
     typename Q::Args args{};
     good = xdr::decode(at.in, args) && at.in.finish();
     if (good) Run2{*this, at}.run(procedure, args);
   };
-  [&]<class... Q>(std::tuple<Q...>*) { (run(Q()), ...); }(static_cast<n2::proc::All*>(nullptr));
+  [&]<class... Q>(std::tuple<Q...>*) { (run(Q()), ...); }(static_cast<Served2*>(nullptr));
   return good;
 }
 

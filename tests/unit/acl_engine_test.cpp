@@ -33,8 +33,16 @@ void serve_acls(Scene3& s) {
 
 }  // namespace
 
-TEST_CASE("acl: over NFSv3 both lists go and come, and a mask that only the wire needs does not show") {
-  Scene3 s;
+TEST_CASE(
+    "acl: over NFSv3 and v2 both lists go and come, and a mask that only the wire needs does not show") {
+  unsigned version = 0;
+  SUBCASE("v3") {
+    version = 3;
+  }
+  SUBCASE("v2") {
+    version = 2;
+  }
+  Scene3 s(version);
   serve_acls(s);
   s.server.add_file("/f", "text");
   const auto file = s.get(s.engine->find(s.who, Spot(std::nullopt, {"f"}))).handle;
@@ -49,6 +57,7 @@ TEST_CASE("acl: over NFSv3 both lists go and come, and a mask that only the wire
   CHECK(ok(s.run(s.engine->set_acl(s.who, file, lists))));
   CHECK(std::get<PosixAcls>(s.get(s.engine->get_acl(s.who, file))) == lists);
   CHECK(s.get(s.engine->attributes(s.who, file)).change != before);
+  CHECK(s.get(s.engine->has_acls(s.who, file)));
 
   const auto directory = s.get(s.engine->make_directory(s.who, s.root, "d", 0755)).object.handle;
   lists.access = mode_list(0750);
@@ -59,7 +68,14 @@ TEST_CASE("acl: over NFSv3 both lists go and come, and a mask that only the wire
 }
 
 TEST_CASE("acl: a server without NFSACL is asked once") {
-  Scene3 s;
+  unsigned version = 0;
+  SUBCASE("v3") {
+    version = 3;
+  }
+  SUBCASE("v2") {
+    version = 2;
+  }
+  Scene3 s(version);
   for (int i = 0; i < 2; ++i) {
     CHECK(s.error(s.engine->get_acl(s.who, s.root)) == EOPNOTSUPP);
     CHECK(!s.get(s.engine->has_acls(s.who, s.root)));

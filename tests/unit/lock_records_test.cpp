@@ -156,10 +156,10 @@ TEST_CASE("U5 NLM 4: what a client that was killed held is unlocked by the next,
   async::Loop loop;
   std::vector<nlm4_unlockargs> unlocked;
   nlm4_stats answer = NLM4_GRANTED;
-  programs.serve<NLM4_LOCK>([](const nlm4_lockargs&) { return nlm4_res(); });
-  programs.serve<NLM4_UNLOCK>([&](const nlm4_unlockargs& args) {
+  programs.serve<NLM_LOCK<4>>([](const nlm4_lockargs&) { return nlm_res(); });
+  programs.serve<NLM_UNLOCK<4>>([&](const nlm4_unlockargs& args) {
     unlocked.push_back(args);
-    nlm4_res res;
+    nlm_res res;
     res.stat = answer;
     return res;
   });
@@ -228,7 +228,7 @@ TEST_CASE("U5 NLM 4: what a client that was killed held is unlocked by the next,
 
 TEST_CASE("U5 NLM 4: a lock service that has never been there is not waited for as one that restarts is") {
   testing::RpcPrograms programs;
-  programs.serve<NLM4_LOCK>([](const nlm4_lockargs&) { return nlm4_res(); });
+  programs.serve<NLM_LOCK<4>>([](const nlm4_lockargs&) { return nlm_res(); });
   async::Loop loop;
   LockdOptions options;
   options.server = "server";

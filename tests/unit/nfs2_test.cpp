@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "nfs2/types/procedures.h"
+#include "nfs2/types/acl.h"
 #include "support/random_value.h"
 #include "support/v3_fixture.h"
 
@@ -57,6 +57,13 @@ TEST_CASE("nfs2: what goes over the wire, octet by octet") {
   const std::string text = "xyz";
   write.data.data = std::as_bytes(std::span(text));
   CHECK(octets_of(write) == kHandle + "000000010000000200000003" + "0000000378797a00");
+  CHECK(octets_of(GETACL2args{handle(0x11), 15}) == kHandle + "0000000f");
+  SETACL2args set{handle(0x11), {}};
+  set.acl.mask = 3;
+  set.acl.aclcnt = 1;
+  set.acl.acl.value = {{0x20, 0, 4}};
+  CHECK(octets_of(set) ==
+        kHandle + "0000000300000001" + "00000001000000200000000000000004" + "0000000000000000");
   CHECK(octets_of(linkargs{handle(0x11), {handle(0x11), {"n"}}}) == kHandle + kHandle + "000000016e000000");
   CHECK(octets_of(readdirargs{handle(0x11), 5, 6}) == kHandle + "0000000500000006");
   readdirres list;
@@ -214,10 +221,8 @@ TEST_CASE("nfs2: a listing of many names, page by page") {
   CHECK(seen == kNames);
 }
 
-TEST_CASE("nfs2: no access control lists, no extended attributes, no copies") {
+TEST_CASE("nfs2: no extended attributes") {
   Scene3 s(2);
-  CHECK(s.error(s.engine->get_acl(s.who, s.root)) == EOPNOTSUPP);
-  CHECK(s.get(s.engine->has_acls(s.who, s.root)) == false);
   CHECK(s.error(s.engine->get_xattr(s.who, s.root, "x")) == EOPNOTSUPP);
 }
 

@@ -454,16 +454,16 @@ TEST_CASE("U5 NLM 4 over TCP: what the arguments say, and what the answers mean"
   async::Loop loop;
   std::vector<aux::nlm4_lockargs> asked;
   aux::nlm4_stats answer = aux::NLM4_GRANTED;
-  programs.serve<aux::NLM4_LOCK>([&](const aux::nlm4_lockargs& args) {
+  programs.serve<aux::NLM_LOCK<4>>([&](const aux::nlm4_lockargs& args) {
     asked.push_back(args);
-    aux::nlm4_res res;
+    aux::nlm_res res;
     // A server that looks names up.
     const bool refuses = answer == aux::NLM4_DENIED_NOLOCKS && args.alock.caller_name.value == "host";
     res.stat = refuses ? aux::NLM4_GRANTED : answer;
     return res;
   });
-  programs.serve<aux::NLM4_UNLOCK>([](const aux::nlm4_unlockargs&) { return aux::nlm4_res(); });
-  programs.serve<aux::NLM4_TEST>([&](const aux::nlm4_testargs& args) {
+  programs.serve<aux::NLM_UNLOCK<4>>([](const aux::nlm4_unlockargs&) { return aux::nlm_res(); });
+  programs.serve<aux::NLM_TEST<4>>([&](const aux::nlm4_testargs& args) {
     aux::nlm4_testres res;
     auto& holder = res.stat.emplace<aux::NLM4_DENIED>();
     holder.exclusive = true;
@@ -516,24 +516,124 @@ TEST_CASE("U5 NLM 4 over TCP: what the arguments say, and what the answers mean"
   CHECK(programs.calls().front() == "100021.4.2/tcp");
 }
 
+TEST_CASE_TEMPLATE("U5 NLM 1 and 3, of NFSv2: the words are narrower, and files end at 2 GiB", Version,
+                   std::integral_constant<std::uint32_t, 1>, std::integral_constant<std::uint32_t, 3>) {
+  constexpr std::uint32_t kVersion = Version::value;
+  RpcPrograms programs;
+  async::Loop loop;
+  std::vector<aux::nlm_lockargs<std::uint32_t>> asked;
+  std::vector<aux::nlm_unlockargs<std::uint32_t>> unlocked;
+  aux::nlm_cancargs<std::uint32_t> cancelled;
+  std::atomic<int> told = 0;
+  programs.serve<aux::NLM_LOCK<kVersion>>([&](const aux::nlm_lockargs<std::uint32_t>& args) {
+    asked.push_back(args);
+    aux::nlm_res res;
+    if (args.block) res.stat = aux::NLM4_BLOCKED;
+    return res;
+  });
+  programs.serve<aux::NLM_UNLOCK<kVersion>>([&](const aux::nlm_unlockargs<std::uint32_t>& args) {
+    unlocked.push_back(args);
+    return aux::nlm_res();
+  });
+  programs.serve<aux::NLM_TEST<kVersion>>([&](const aux::nlm_testargs<std::uint32_t>& args) {
+    aux::nlm_testres<std::uint32_t> res;
+    auto& holder = res.stat.emplace<aux::NLM4_DENIED>();
+    holder.svid = 1;
+    holder.l_offset = args.alock.l_offset;
+    holder.l_len = 7;
+    return res;
+  });
+  programs.serve<aux::NLM_CANCEL<kVersion>>([&](const aux::nlm_cancargs<std::uint32_t>& args) {
+    cancelled = args;
+    return aux::nlm_res();
+  });
+  programs.serve<aux::NLM_GRANTED_RES<kVersion>>([&](const aux::nlm_res&) {
+    ++told;
+    return xdr::Void();
+  });
+  aux::LockdOptions options;
+  options.server = "server";
+  options.addresses = {programs.address()};
+  options.port = programs.port();
+  options.nfs_version = 2;
+  options.nlm_version = kVersion;
+  options.listens = true;
+  options.registers = false;
+  aux::Lockd lockd(loop, options);
+  LockManager::Question question;
+  question.file.length = 32;
+  const auto locked = [&](std::uint64_t offset, std::uint64_t length) {
+    question.lock = request(5, true, offset, length);
+    auto verdict = loop.run(lockd.lock(question, loop.now() + 5s));
+    return verdict ? 0 : verdict.error().errno_value();
+  };
+  CHECK(lockd.how() == "NLM " + std::to_string(kVersion));
+  CHECK(locked(10, 20) == 0);
+  CHECK(asked.back().alock.l_offset == 10);
+  CHECK(asked.back().alock.l_len == 20);
+  CHECK(locked(1, LockRange::kToTheEnd) == 0);
+  CHECK(asked.back().alock.l_len == 0);
+  // As far as the last octet, and beyond.
+  CHECK(locked(0x7ffffff0, 15) == 0);
+  CHECK(asked.back().alock.l_len == 15);
+  CHECK(locked(0x7ffffff0, 16) == 0);
+  CHECK(asked.back().alock.l_len == 0);
+  CHECK(locked(100, 1ULL << 40U) == 0);
+  CHECK(asked.back().alock.l_len == 0);
+  const std::size_t so_far = asked.size();
+  CHECK(locked(0x80000000, 1) == EFBIG);
+  CHECK(asked.size() == so_far);
+  CHECK(*loop.run(lockd.unlock(question, loop.now() + 5s)) == LockManager::Verdict::granted);
+  CHECK(!*loop.run(lockd.test(question, loop.now() + 5s)));
+  CHECK(unlocked.empty());
+
+  question.lock = request(6, true, 100, LockRange::kToTheEnd);
+  CHECK(*loop.run(lockd.unlock(question, loop.now() + 5s)) == LockManager::Verdict::granted);
+  REQUIRE(unlocked.size() == 1);
+  CHECK(unlocked[0].alock.l_offset == 100);
+  CHECK(unlocked[0].alock.l_len == 0);
+  auto holder = loop.run(lockd.test(question, loop.now() + 5s));
+  REQUIRE(ok(holder));
+  REQUIRE(*holder);
+  CHECK((*holder)->range == LockRange{100, 7});
+  CHECK_FALSE((*holder)->ours);
+
+  // The server calls by the same version.
+  int calls = 0;
+  question.when_given = [&calls] { ++calls; };
+  CHECK(*loop.run(lockd.lock(question, loop.now() + 5s)) == LockManager::Verdict::queued);
+  const aux::Remote us{lockd.address(), "us", aux::Transport::tcp};
+  aux::nlm_testargs<std::uint32_t> given;
+  given.exclusive = true;
+  given.alock = asked.back().alock;
+  auto message = loop.run(aux::call<aux::NLM_GRANTED_MSG<kVersion>>(loop, us, {}, given, loop.now() + 5s));
+  REQUIRE(ok(message));
+  CHECK(calls == 1);
+  const auto until = loop.now() + 5s;
+  while (told == 0 && loop.now() < until) loop.run(pause(loop));
+  CHECK(told == 1);
+  REQUIRE(ok(loop.run(lockd.cancel(question, loop.now() + 5s))));
+  CHECK(cancelled.alock.l_offset == 100);
+}
+
 TEST_CASE("U5 NLM 4: the server calls whoever waits") {
   RpcPrograms programs;
   async::Loop loop;
   aux::nlm4_lockargs asked;
   aux::nlm4_cancargs cancelled;
-  std::optional<aux::nlm4_res> told;
-  programs.serve<aux::NLM4_LOCK>([&](const aux::nlm4_lockargs& args) {
+  std::optional<aux::nlm_res> told;
+  programs.serve<aux::NLM_LOCK<4>>([&](const aux::nlm4_lockargs& args) {
     asked = args;
-    aux::nlm4_res res;
+    aux::nlm_res res;
     res.stat = args.block ? aux::NLM4_BLOCKED : aux::NLM4_DENIED;
     return res;
   });
-  programs.serve<aux::NLM4_CANCEL>([&](const aux::nlm4_cancargs& args) {
+  programs.serve<aux::NLM_CANCEL<4>>([&](const aux::nlm4_cancargs& args) {
     cancelled = args;
-    return aux::nlm4_res();
+    return aux::nlm_res();
   });
   std::atomic<bool> answered = false;
-  programs.serve<aux::NLMPROC4_GRANTED_RES>([&](const aux::nlm4_res& args) {
+  programs.serve<aux::NLM_GRANTED_RES<4>>([&](const aux::nlm_res& args) {
     told = args;
     answered = true;
     return xdr::Void();
@@ -562,14 +662,14 @@ TEST_CASE("U5 NLM 4: the server calls whoever waits") {
   given.exclusive = true;
   given.alock = asked.alock;
   const auto grant = [&](const aux::nlm4_testargs& what) {
-    auto res = loop.run(aux::call<aux::NLMPROC4_GRANTED>(loop, us, {}, what, loop.now() + 5s));
+    auto res = loop.run(aux::call<aux::NLM_GRANTED<4>>(loop, us, {}, what, loop.now() + 5s));
     REQUIRE(ok(res));
     CHECK(res->cookie.value == what.cookie.value);
     return res->stat;
   };
   CHECK(grant(given) == aux::NLM4_GRANTED);
   CHECK(calls == 1);
-  auto message = loop.run(aux::call<aux::NLMPROC4_GRANTED_MSG>(loop, us, {}, given, loop.now() + 5s));
+  auto message = loop.run(aux::call<aux::NLM_GRANTED_MSG<4>>(loop, us, {}, given, loop.now() + 5s));
   REQUIRE(ok(message));
   CHECK(calls == 2);
   const auto until = loop.now() + 5s;
@@ -600,7 +700,7 @@ TEST_CASE("U5 NLM 4: what comes to whoever listens for a server's calls") {
         ++given;
         return true;
       },
-      [](const aux::nlm4_res&) {});
+      [](const aux::nlm_res&) {});
   const auto answer = [&](std::uint32_t program, std::uint32_t version, std::uint32_t procedure,
                           std::size_t words) {
     xdr::Message call, reply;
@@ -613,7 +713,8 @@ TEST_CASE("U5 NLM 4: what comes to whoever listens for a server's calls") {
   };
   using rpc::Refusal;
   CHECK(answer(aux::kNlmProgram, 4, 0, 0) == Refusal::none);
-  CHECK(answer(aux::kNlmProgram, 3, 0, 0) == Refusal::version);
+  CHECK(answer(aux::kNlmProgram, 1, 0, 0) == Refusal::none);
+  CHECK(answer(aux::kNlmProgram, 2, 0, 0) == Refusal::version);
   CHECK(answer(aux::kNsmProgram, 4, 0, 0) == Refusal::program);
   CHECK(answer(aux::kNlmProgram, 4, 2, 0) == Refusal::procedure);
   constexpr std::size_t kWords = 10;  // cookie, exclusive, caller_name, fh, oh, svid, and two of two words
@@ -623,6 +724,12 @@ TEST_CASE("U5 NLM 4: what comes to whoever listens for a server's calls") {
   CHECK(answer(aux::kNlmProgram, 4, 5, kWords + 1) == Refusal::garbage_args);
   CHECK(answer(aux::kNlmProgram, 4, 10, 0) == Refusal::garbage_args);
   CHECK(given == 1);
+  // Those of NFSv2 have numbers of one word.
+  for (const std::uint32_t version : {1U, 3U}) {
+    CHECK(answer(aux::kNlmProgram, version, 5, kWords - 2) == Refusal::none);
+    CHECK(answer(aux::kNlmProgram, version, 5, kWords) == Refusal::garbage_args);
+  }
+  CHECK(given == 3);
   xdr::Message reply;
   CHECK_FALSE(calls.answer({}, reply));
 }

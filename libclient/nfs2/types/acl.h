@@ -1,0 +1,43 @@
+// NFSACL of version 2: as nfs3/types/acl.h has it, with NFSv2's handles, attributes and statuses.
+//
+// Thread-safety: values without shared state.
+#pragma once
+
+#include "nfs2/types/procedures.h"
+#include "nfs3/types/acl.h"
+
+namespace nfsrdma::nfs2 {
+
+inline constexpr std::uint32_t NFSACL_V2 = 2;
+
+struct GETACL2args {
+  fhandle object{};
+  std::uint32_t mask = 0;
+};
+struct GETACL2resok {
+  fattr attributes{};
+  nfs3::secattr acl{};
+};
+using GETACL2res = ok_or_status<GETACL2resok>;
+
+struct SETACL2args {
+  fhandle object{};
+  nfs3::secattr acl{};
+};
+
+namespace proc {
+
+template <std::uint32_t Number, class Args, class Res>
+struct AclBase : xdr::Procedure<nfs3::NFSACL_PROGRAM, NFSACL_V2, Number, Args, Res> {
+  static constexpr bool idempotent = true;
+};
+struct GETACL : AclBase<1, GETACL2args, GETACL2res> {
+  static constexpr const char* name = "GETACL";
+};
+struct SETACL : AclBase<2, SETACL2args, attrstat> {
+  static constexpr const char* name = "SETACL";
+};
+
+}  // namespace proc
+
+}  // namespace nfsrdma::nfs2
