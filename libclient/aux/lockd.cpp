@@ -1,8 +1,5 @@
 #include "aux/lockd.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -11,10 +8,10 @@
 #include <utility>
 
 #include "async/backoff.h"
-#include "async/until.h"
 #include "aux/local_address.h"
 #include "aux/nlm_widths.h"
 #include "aux/rpcbind.h"
+#include "fabric/address.h"
 
 namespace nfsrdma::aux {
 namespace {
@@ -23,7 +20,7 @@ using namespace std::chrono_literals;
 using Verdict = engine::LockManager::Verdict;
 
 constexpr std::array<Transport, 2> kLockTransports{Transport::tcp, Transport::udp};
-constexpr int kMostCalls = 8;
+constexpr std::uint32_t kMostCalls = 8;
 constexpr async::Clock::duration kFirstPause = 200ms, kLongestPause = 5s;
 constexpr async::Clock::duration kRegistrationTime = 3s;
 
@@ -70,23 +67,13 @@ std::vector<std::byte> bytes_of(const engine::FileHandle& file) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::string number_of(const rpc::Address& address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const auto& storage = address.storage;
-  const void* octets =
-      storage.ss_family == AF_INET
-          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(storage).sin_addr)
-          : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr);
-  if (::inet_ntop(storage.ss_family, octets, text.data(), text.size()) == nullptr) return {};
-  return text.data();
-}
-
 /// The server, and how it sees us: its locks are an address's and, to Linux, a version's of NLM.
 std::vector<std::string> ways_to(const LockdOptions& options) {
   std::vector<std::string> out;
   for (const rpc::Address& server : options.addresses) {
     auto local = local_address_towards(server);
-    out.push_back(number_of(server) + "-" + (local ? number_of(*local) : std::string()) +
+    out.push_back(fabric::host_text(server.storage) + "-" +
+                  (local ? fabric::host_text(local->storage) : std::string()) +
                   (options.nfs_version == 2 ? "-v2" : ""));
   }
   return out;
@@ -140,7 +127,7 @@ Lockd::Lockd(async::Loop& loop, LockdOptions options)
       caller_name_(own_name(options_.host, own_)),
       version_(versions_for(options_).front()),
       next_svid_(loop.random<std::uint32_t>()),
-      ended_(loop),
+      places_(loop, kMostCalls),
       ways_(ways_to(options_)),
       records_(options_.records, ways_.front(), own_),
       calls_([this](const nlm4_testargs& what) { return given(what); },
@@ -199,25 +186,16 @@ async::Task<Result<typename P<4>::Res>> Lockd::ask(security::Caller caller, type
   const security::Identity identity = caller ? *caller : options_.identity;
   const async::TimePoint began = loop_.now();
   for (async::Backoff pause(kFirstPause, kLongestPause);;) {
-    const bool free = co_await async::until(ended_, deadline, [this] { return under_way_ < kMostCalls; });
-    if (!free) {
+    bool in_time = true;
+    if (places_.must_wait()) in_time = co_await places_.wait(deadline);
+    if (!in_time) {
       co_return Error(ErrorKind::timeout, ETIMEDOUT, P<4>::name, options_.server,
                       "other questions to the lock service have no answer yet");
     }
     const auto latest = std::min(deadline, loop_.now() + options_.call_timeout);
     std::optional<Error> error;
     {
-      struct Place {
-        explicit Place(Lockd& all) : lockd(all) { ++lockd.under_way_; }
-        Place(const Place&) = delete;
-        Place& operator=(const Place&) = delete;
-        ~Place() {
-          --lockd.under_way_;
-          lockd.ended_.notify_one();
-        }
-        Lockd& lockd;
-      };
-      const Place place(*this);
+      const async::Places::Place place(places_);
       auto remote = co_await reach(latest);
       if (remote) {
         auto answer = co_await ask_there<P>(*remote, identity, args, latest);
@@ -414,7 +392,7 @@ async::Task<Result<std::uint32_t>> Lockd::server_state(async::TimePoint deadline
                                      options_.nsm_port, latest);
   if (!statd) co_return statd.error();
   sm_name args;
-  args.mon_name.value = number_of(statd->address);
+  args.mon_name.value = fabric::host_text(statd->address.storage);
   auto answer = co_await call<SM_STAT>(loop_, *statd, options_.identity, std::move(args), latest);
   if (!answer) co_return answer.error();
   if (answer->res_stat != 0) {

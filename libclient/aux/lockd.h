@@ -31,8 +31,8 @@
 #include <utility>
 #include <vector>
 
-#include "async/event.h"
 #include "async/mutex.h"
+#include "async/places.h"
 #include "async/tasks.h"
 #include "aux/lock_calls.h"
 #include "aux/lock_records.h"
@@ -128,8 +128,7 @@ class Lockd final : public engine::LockManager {
   std::map<std::uint64_t, std::int32_t> svids_;
   std::map<std::int32_t, std::uint64_t> owners_;  // the other way
   std::uint32_t next_svid_;
-  int under_way_ = 0;  // each has a thread
-  async::Event ended_;
+  async::Places places_;  // questions under way: each has a thread
 
   const std::vector<std::string> ways_;  // to it, as the records have them
   LockRecords records_;                  // of what may be locked

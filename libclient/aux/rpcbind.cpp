@@ -71,14 +71,9 @@ std::string netid(Wire wire, int family) {
 }
 
 std::string universal_address(const rpc::Address& address) {
-  const bool six = address.storage.ss_family == AF_INET6;
-  const void* bytes =
-      six ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr)
-          : &reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr;
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  ::inet_ntop(address.storage.ss_family, bytes, text.data(), text.size());
   const unsigned port = fabric::port_of(address.storage);
-  return std::string(text.data()) + "." + std::to_string(port / 256) + "." + std::to_string(port % 256);
+  return fabric::host_text(address.storage) + "." + std::to_string(port / 256) + "." +
+         std::to_string(port % 256);
 }
 
 std::optional<std::uint16_t> port_in(std::string_view address) {

@@ -16,22 +16,9 @@ constexpr async::Clock::duration kFirstPause = 20ms, kMostPause = 5s;
 }  // namespace
 
 ProcedureCalls::ProcedureCalls(std::vector<rpc::Channel*> channels, CallOptions options)
-    : channels_(std::move(channels)), options_(std::move(options)), place_(channels_.front()->loop()) {}
-
-/// Among the calls under way.
-class ProcedureCalls::Place {
- public:
-  explicit Place(ProcedureCalls& calls) : calls_(calls) { ++calls_.under_way_; }
-  ~Place() {
-    --calls_.under_way_;
-    calls_.place_.notify_one();
-  }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
- private:
-  ProcedureCalls& calls_;
-};
+    : channels_(std::move(channels)),
+      options_(std::move(options)),
+      places_(channels_.front()->loop(), options_.most) {}
 
 std::uint64_t ProcedureCalls::connections() const {
   std::uint64_t out = 0;
@@ -65,10 +52,9 @@ ProcedureCalls::Request ProcedureCalls::begin(std::uint32_t program, std::uint32
 /// Waits for a place among those under way.
 async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send(Request& request) {
   const auto begun = loop().now();
-  if (under_way_ >= options_.most || place_.awaited()) {
+  if (places_.must_wait()) {
     ++counters_.slot_waits;
-    const bool in_time =
-        co_await async::until(place_, request.deadline, [this] { return under_way_ < options_.most; });
+    const bool in_time = co_await places_.wait(request.deadline);
     if (!in_time) {
       const Error late(ErrorKind::timeout, ETIMEDOUT, request.what, server(),
                        "no other call came to its end in time; the server is not answering");
@@ -78,7 +64,7 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send(Request& request) {
     counters_.slot_waited_us += static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(loop().now() - begun).count());
   }
-  const Place place(*this);
+  const async::Places::Place place(places_);
   co_return co_await send_once(request);
 }
 

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "async/backoff.h"
-#include "async/event.h"
+#include "async/places.h"
 #include "async/task.h"
 #include "engine/statistics.h"
 #include "reply_sizing/reply_size.h"
@@ -77,7 +77,6 @@ class ProcedureCalls {
   }
 
  private:
-  class Place;
   /// A Call while it is made, and made again.
   struct Request {
     rpc::Called called;
@@ -108,8 +107,7 @@ class ProcedureCalls {
   const std::vector<rpc::Channel*> channels_;
   const CallOptions options_;
   engine::ServerCounters counters_;
-  std::uint32_t under_way_ = 0;
-  async::Event place_;  // one of them has ended
+  async::Places places_;  // calls under way
 };
 
 /// What a server says that is busy, in NFSv3 and in NFSACL of version 3 (RFC 1813 2.6: NFS3ERR_JUKEBOX).

@@ -51,12 +51,12 @@ class Nfs40 final : public Protocol {
   std::unique_ptr<aux::RecordServer> listen() {
     const Options& options = ground_.target.options;
     if (!ground_.surroundings.listens || ground_.addresses.empty()) return nullptr;
-    Result<rpc::Address> local = aux::local_address_towards(ground_.addresses.front());
-    if (!options.callback_address.empty()) {
-      const auto given = aux::address_in(options.callback_address);
-      if (given) local = *given;
+    auto local = aux::address_in(options.callback_address);
+    if (!local) {
+      auto own = aux::local_address_towards(ground_.addresses.front());
+      if (!own) return refused(own.error());
+      local = *own;
     }
-    if (!local) return refused(local.error());
     aux::RecordServerOptions out;
     out.local = aux::with_port(*local, options.callback_port);
     auto server = aux::RecordServer::listen(

@@ -21,21 +21,22 @@ std::uint16_t port_of(const sockaddr_storage& address) {
   return ntohs(in.sin_port);
 }
 
-std::string peer_text(const sockaddr_storage& address, const std::string& host) {
-  std::string name = host;
-  if (name.empty()) {
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    if (address.ss_family == AF_INET6) {
-      sockaddr_in6 in6{};
-      std::memcpy(&in6, &address, sizeof in6);
-      ::inet_ntop(AF_INET6, &in6.sin6_addr, text.data(), text.size());
-    } else {
-      sockaddr_in in{};
-      std::memcpy(&in, &address, sizeof in);
-      ::inet_ntop(AF_INET, &in.sin_addr, text.data(), text.size());
-    }
-    name = text.data();
+std::string host_text(const sockaddr_storage& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET6) {
+    sockaddr_in6 in6{};
+    std::memcpy(&in6, &address, sizeof in6);
+    ::inet_ntop(AF_INET6, &in6.sin6_addr, text.data(), text.size());
+  } else {
+    sockaddr_in in{};
+    std::memcpy(&in, &address, sizeof in);
+    ::inet_ntop(AF_INET, &in.sin_addr, text.data(), text.size());
   }
+  return text.data();
+}
+
+std::string peer_text(const sockaddr_storage& address, const std::string& host) {
+  std::string name = host.empty() ? host_text(address) : host;
   if (name.find(':') != std::string::npos) name = "[" + name + "]";
   return name + ":" + std::to_string(port_of(address));
 }

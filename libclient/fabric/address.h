@@ -10,6 +10,8 @@ namespace nfsrdma::fabric {
 
 [[nodiscard]] socklen_t address_size(const sockaddr_storage& address);
 [[nodiscard]] std::uint16_t port_of(const sockaddr_storage& address);
+/// In numbers.
+[[nodiscard]] std::string host_text(const sockaddr_storage& address);
 /// "host:port"; `host` empty: the address in numbers, IPv6 in brackets.
 [[nodiscard]] std::string peer_text(const sockaddr_storage& address, const std::string& host);
 

@@ -1,5 +1,5 @@
-// NFSv4.1 and 4.2 behind the interface of all versions: what Objects does with names and objects, and files by
-// OpenFiles and Locks, on one Session.
+// NFSv4.0 to 4.2 behind the interface of all versions: what Objects does with names and objects, and files by OpenFiles
+// and Locks, on one LeaseHolder.
 #pragma once
 
 #include "nfs4/locks.h"

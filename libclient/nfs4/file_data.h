@@ -45,7 +45,7 @@ class FileData : private writing::Writer {
   [[nodiscard]] const std::shared_ptr<writing::Openers>& openers() const { return unstable_.openers(); }
 
   async::Task<Result<Attributes>> attributes();
-  /// What another call has brought, while Session::modifications() of it were `as_of`.
+  /// What another call has brought, while LeaseHolder::modifications() of it were `as_of`.
   void know(const Attributes& attributes, std::uint64_t as_of);
   async::Task<Status> set_attributes(SetAttributes changes);
   /// The file was cut by somebody else: data behind it is not to be written again.

@@ -2,7 +2,7 @@
 // 18.18): calls that use its stateid, who of this client needs it, and how it is given back.
 //
 // Ownership. There is one for each file and open owner. It has the stateid from its first OPEN on, registered
-// with the Session, which recovers it after a restart of the server, until close_state(). OpenTable
+// with the LeaseHolder, which recovers it after a restart of the server, until close_state(). OpenTable
 // (open_files.cpp) makes it, counts who has the file open, and decides when state is given back.
 //
 // Several calls may use the stateid at the same time, beside an OPEN. CLOSE and OPEN_DOWNGRADE come one at a

@@ -20,8 +20,8 @@
 // keep_delegated() it stays so when nobody has it open any more ("parked"), until the delegation ends: to
 // open it again costs nothing then, and nothing to close it.
 //
-// Confined to the loop's thread. OpenRefs may outlive the OpenFiles, not the Session; those that go before
-// Session::close() are closed, later ones are only dropped.
+// Confined to the loop's thread. OpenRefs may outlive the OpenFiles, not the LeaseHolder; those that go before
+// LeaseHolder::close() are closed, later ones are only dropped.
 #pragma once
 
 #include <memory>

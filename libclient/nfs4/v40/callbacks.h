@@ -1,5 +1,5 @@
-// The server's calls to a client of NFSv4.0 (RFC 7530 15): CB_RECALL goes to the delegations, and there is no other that
-// this client has something for.
+// The server's calls to a client of NFSv4.0 (RFC 7530 17 and 18): CB_RECALL goes to the delegations, and there is no other
+// that this client has something for.
 //
 // They come over TCP to whoever listens for them (connect/nfs40.cpp). Confined to the loop's thread.
 #pragma once

@@ -44,7 +44,7 @@ Sessionless::Sessionless(std::vector<rpc::Channel*> channels, SessionOptions opt
       owners_(channel_.loop()),
       registration_(*this, options_),
       callbacks_(state_.delegations, options_.callback.ident),
-      place_(channel_.loop()),
+      places_(channel_.loop(), options_.slots),
       recovered_(channel_.loop()) {}
 
 Sessionless::~Sessionless() {
@@ -73,7 +73,7 @@ async::Task<Status> Sessionless::close(async::TimePoint deadline) {
 engine::ServerHoldings Sessionless::holdings() const {
   engine::ServerHoldings out = LeaseHolder::holdings();
   out.slots = options_.slots;
-  out.slots_busy = under_way_;
+  out.slots_busy = places_.taken();
   return out;
 }
 
@@ -83,21 +83,6 @@ std::size_t Sessionless::connections() const {
 }
 
 // ---- calls ----
-
-/// Among the calls under way.
-class Sessionless::Place {
- public:
-  explicit Place(Sessionless& all) : all_(all) { ++all_.under_way_; }
-  ~Place() {
-    --all_.under_way_;
-    all_.place_.notify_one();
-  }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
- private:
-  Sessionless& all_;
-};
 
 rpc::Channel& Sessionless::route() const {
   return **std::ranges::min_element(channels_, {}, [](const rpc::Channel* one) { return one->load(); });
@@ -187,13 +172,12 @@ async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, as
                                                           Attempt& attempt, bool for_recovery) {
   // The lease does not wait for anybody.
   const bool first = for_recovery || compound.is_renewal();
-  if (!first && (under_way_ >= options_.slots || place_.awaited())) {
+  if (!first && places_.must_wait()) {
     ++counters_.slot_waits;
-    const bool in_time =
-        co_await async::until(place_, deadline, [this] { return under_way_ < options_.slots; });
+    const bool in_time = co_await places_.wait(deadline);
     if (!in_time) co_return too_late(compound, channel_.server());
   }
-  const Place place(*this);
+  const async::Places::Place place(places_);
   Turns turns;
   if (auto taken = co_await take_turns(compound, deadline, turns); !taken) co_return taken.error();
   // Meanwhile the client id may have gone.

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "async/event.h"
+#include "async/places.h"
 #include "nfs4/lease_holder.h"
 #include "nfs4/v40/callbacks.h"
 #include "nfs4/v40/owners.h"
@@ -78,7 +79,6 @@ class Sessionless final : public LeaseHolder {
     bool other_seqid = false;  ///< it is to be sent again with another seqid
     std::uint32_t sends = 0;
   };
-  class Place;
 
   async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
                                                Attempt& attempt, bool for_recovery);
@@ -99,8 +99,7 @@ class Sessionless final : public LeaseHolder {
   Owners owners_;
   Registration registration_;
   Callbacks callbacks_;
-  std::uint32_t under_way_ = 0;
-  async::Event place_;  // one of them has ended
+  async::Places places_;  // calls under way
   bool recovering_ = false;
   bool in_doubt_ = false;  // the server may have state of ours that nobody here knows of
   std::optional<Error> last_error_;
