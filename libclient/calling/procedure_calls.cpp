@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "async/until.h"
+#include "rpc/make_call.h"
 
 namespace nfsrdma::calling {
 namespace {
@@ -84,7 +84,7 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send_once(Request& request
   call.reply_max_inline = size.max_inline;
   call.reply_max_reduced = size.max_reduced;
   call.deadline = request.deadline;
-  rpc::Outcome outcome = co_await channel.call(std::move(call));
+  rpc::Outcome outcome = co_await rpc::make_call(channel, std::move(call), request.protection.get());
   request.message = std::move(outcome.message);
   engine::CallCounters& counted = counters_.of(request.what);
   counted.ended(request.message, outcome);

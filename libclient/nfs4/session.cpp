@@ -7,6 +7,7 @@
 #include "nfs4/pacing.h"
 #include "nfs4/status_flags.h"
 #include "nfs4/types/status.h"
+#include "rpc/make_call.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -123,7 +124,7 @@ async::Task<Result<CompoundReply>> Session::call_over(rpc::Channel& channel, Com
                                                       async::TimePoint deadline) {
   rpcrdma::Call call = compound.release(xdr::kUnbounded, deadline);
   call.health_check = call.first = true;  // the calls that wait for credits wait for this, too
-  rpc::Outcome outcome = co_await channel.call(std::move(call));
+  rpc::Outcome outcome = co_await rpc::make_call(channel, std::move(call), compound.protection());
   compound.restore(std::move(outcome.message));
   co_return reply_of(channel, compound, outcome);
 }
@@ -171,7 +172,8 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
   for (;;) {
     rpc::Channel& channel = lanes_.route();
     const Lease::Sent sent = lease_.now();
-    rpc::Outcome outcome = co_await channel.call(compound.release(facts().max_response, deadline));
+    rpc::Outcome outcome = co_await rpc::make_call(channel, compound.release(facts().max_response, deadline),
+                                                   compound.protection());
     compound.restore(std::move(outcome.message));
     request.sent += outcome.sends;
     request.note_doubt();

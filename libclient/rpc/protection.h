@@ -1,12 +1,17 @@
 // What protects one Call and its Reply: a verifier that proves who asks, and where the service is integrity
 // or privacy, the arguments and the results, too (RFC 2203 5.3.2, 5.3.3).
 //
+//     make_call() → ready(), where nothing to seal with is at hand
 //     Compound → rpcrdma::Call::seal → at each sending: seal() → bytes
 //     bytes → read_reply() → open() → the results in clear
 //
 // A security::Flavor makes one for each Call that needs it. Confined to the loop's thread.
 #pragma once
 
+#include <optional>
+
+#include "async/loop.h"
+#include "async/task.h"
 #include "rpc/message.h"
 #include "rpcrdma/requester.h"
 
@@ -24,6 +29,11 @@ class Protection : public rpcrdma::Seal {
   [[nodiscard]] virtual bool covers_data() const = 0;
   /// How much longer than in clear the results get at most, the Reply's verifier aside.
   [[nodiscard]] virtual std::size_t reply_growth() const = 0;
+  /// Has what it takes to seal. An Error: it cannot be had, and says what the user can do.
+  virtual async::Task<Status> ready(async::TimePoint deadline);
+  /// What it was sealed with cannot be used any more: seal() has failed, or the server has refused it with
+  /// `auth_stat` (RFC 2203 5.3.3.3), and has not looked at the Call. True: ready() may have another one.
+  [[nodiscard]] virtual bool outdated(std::optional<std::uint32_t> auth_stat);
   /// Judges the Reply to what was sealed last. `results`: what stands behind its header, which says that the
   /// Call was executed.
   virtual Result<InClear> open(const ReplyHeader& header, xdr::ConstBytes results) = 0;

@@ -35,6 +35,7 @@ constexpr std::array kKinds{
     Kind{"connections", [](Climate& c) { c.connections = 1; }},
     Kind{"program", [](Climate& c) { c.program = false; }},
     Kind{"sealing", [](Climate& c) { c.service = 0; }},
+    Kind{"contexts", [](Climate& c) { c.unlearn_every = {}; }},
     Kind{"versions",
          [](Climate& c) {
            c.version = 4;
@@ -72,6 +73,7 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
   // Not from the numbers of what was there before: the other worlds stay as they are.
   Random aside = random;
   if (aside.one_in(4)) service = static_cast<std::uint32_t>(aside.between(1, 3));
+  if (service != 0 && aside.one_in(2)) unlearn_every = aside.between(100ms, 10s);
   draw_version(aside);
   for (std::size_t at = 0; at < without.size();) {
     const std::size_t end = std::min(without.find(',', at), without.size());
@@ -167,6 +169,7 @@ std::string Climate::text() const {
   add("a restart", crash_every, grace);
   add("a standstill", freeze_every, longest_freeze);
   add("sessions forgotten", forget_every);
+  add("contexts forgotten", service != 0 ? unlearn_every : Duration());
   add("a sleep", sleep_every, longest_sleep);
   add("a recall", recall_every);
   add("a kill", kill_every, longest_death);

@@ -31,6 +31,7 @@ struct Climate {
   unsigned version = 4;       ///< of NFS
   bool sessionless = false;   ///< NFSv4.0
   std::uint32_t service = 0;  ///< that protects calls, by RPCSEC_GSS's numbers; 0: none does
+  Duration unlearn_every{};   ///< the server forgets all contexts
   bool program = false;       ///< besides the mounts, one that uses the library
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
   Duration fill_every{}, longest_fill{}, clock_every{};

@@ -155,8 +155,11 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
   /// The whole Call is there.
   void take(const std::shared_ptr<Work>& work) {
     work->message = assemble(work->header, work->inline_part, work->fetched);
-    const std::string wrong = server.guard.open(work->message, work->pass);
+    std::uint32_t auth_stat = 0;
+    const std::string wrong = server.guard.open(work->message, work->pass, auth_stat);
     if (!wrong.empty()) return server.state.problem(wrong);
+    // AUTH_ERROR.
+    if (auth_stat != 0) return refuse_call(work, {1, 1, 1, auth_stat});
     xdr::Decoder in(work->message);
     std::uint32_t xid = 0, direction = 0, rpc = 0, program = 0, version = 0, procedure = 0, flavor = 0,
                   verifier = 0;
@@ -447,6 +450,7 @@ void Responder::restart(Duration grace) {
   stalled_.clear();
   frozen_.clear();
   callbacks.forget();
+  guard.forget();
   state.restart(grace);
 }
 

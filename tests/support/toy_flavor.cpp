@@ -10,8 +10,9 @@ namespace {
 
 using xdr::ConstBytes;
 
-constexpr std::uint32_t kFlavor = 390'999;  // nobody's
-constexpr std::size_t kCallHead = 6 * 4;    // xid to procedure
+constexpr std::uint32_t kFlavor = 390'999;                    // nobody's
+constexpr std::uint32_t kCredProblem = 13, kCtxProblem = 14;  // auth_stat, RFC 2203 5.3.3.3
+constexpr std::size_t kCallHead = 6 * 4;                      // xid to procedure
 constexpr std::size_t kMostBody = 1U << 26;
 
 std::uint64_t checksum(ConstBytes bytes, std::uint64_t context, std::uint32_t sequence) {
@@ -99,9 +100,20 @@ class ToyFlavor::Protection final : public rpc::Protection {
     return 0;
   }
 
+  async::Task<Status> ready(async::TimePoint deadline) override { return flavor_.have_context(deadline); }
+  [[nodiscard]] bool outdated(std::optional<std::uint32_t> auth_stat) override {
+    if (!auth_stat) return !flavor_.has_context_;
+    if (*auth_stat != kCredProblem && *auth_stat != kCtxProblem) return false;
+    // Unless there is another one by now.
+    if (pass_.context == flavor_.context_) flavor_.has_context_ = false;
+    return true;
+  }
+
   Result<const xdr::Message*> seal(const xdr::Message& message) override {
     if (std::exchange(flavor_.fails_, false))
       return Error(ErrorKind::local, EACCES, "RPC", "toy", "there is no ticket; get one");
+    if (!flavor_.has_context_)
+      return Error(ErrorKind::local, EKEYEXPIRED, "RPC", "toy", "the context has ended");
     pass_ = {flavor_.service_, flavor_.context_, ++flavor_.sequence_};
     const Octets clear = flattened(message);
     xdr::Decoder in(clear);
@@ -162,13 +174,47 @@ class ToyFlavor::Protection final : public rpc::Protection {
   xdr::Message sealed_;
 };
 
+async::Task<Status> ToyFlavor::have_context(async::TimePoint deadline) {
+  while (!has_context_ && establishing_) {
+    const bool in_time = co_await established_->wait_until(deadline);
+    if (!in_time)
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "RPC", "toy", "no context could be had in time");
+  }
+  if (has_context_) co_return Status();
+  if (loop_ != nullptr) {
+    struct Turn {
+      explicit Turn(ToyFlavor& of) : flavor(of) { flavor.establishing_ = true; }
+      Turn(const Turn&) = delete;
+      Turn& operator=(const Turn&) = delete;
+      ~Turn() {
+        flavor.establishing_ = false;
+        flavor.established_->notify_all();
+      }
+      ToyFlavor& flavor;
+    };
+    const Turn turn(*this);
+    co_await loop_->sleep_for(std::chrono::microseconds(loop_->random<std::uint64_t>() % 200'000));
+  }
+  if (std::exchange(refuses_, false))
+    co_return Error(ErrorKind::local, EACCES, "RPC", "toy", "there is no ticket; get one");
+  if (!std::exchange(has_context_, true)) {
+    ++context_;
+    ++renewed_;
+  }
+  co_return Status();
+}
+
 security::Voucher ToyFlavor::vouch(const security::Caller& caller) {
   return {callers_->vouch(caller).credential, std::make_unique<Protection>(*this)};
 }
 
 // ---- the server's side ----
 
-std::string ToyGuard::open(Octets& call, std::optional<Pass>& pass) {
+void ToyGuard::forget() {
+  for (const auto& [context, numbers] : seen_) forgotten_.insert(context);
+}
+
+std::string ToyGuard::open(Octets& call, std::optional<Pass>& pass, std::uint32_t& auth_stat) {
   xdr::Decoder in(call);
   const rpc::CallHeader header = rpc::read_call(in);
   if (header.flavor != kFlavor) return demands_ ? "a Call in clear" : "";
@@ -186,6 +232,10 @@ std::string ToyGuard::open(Octets& call, std::optional<Pass>& pass) {
   if (xdr::load_u64(&call[signed_bytes + 8]) !=
       checksum(ConstBytes(call).first(signed_bytes), found.context, found.sequence)) {
     return "a verifier that does not fit";
+  }
+  if (forgotten_.contains(found.context)) {
+    auth_stat = found.sequence % 2 == 0 ? kCredProblem : kCtxProblem;
+    return "";
   }
   if (!seen_[found.context].insert(found.sequence).second) return "a sequence number used twice";
   xdr::Message clear;

@@ -272,6 +272,54 @@ TEST_CASE("protection: without a ticket a call ends with the reason, and its slo
   m.scene.close(file);
 }
 
+TEST_CASE(
+    "protection: a context that the server has forgotten is had anew, and the call is made again in its "
+    "slot") {
+  for (const ToyService service : kServices) {
+    CAPTURE(static_cast<int>(service));
+    Protected m(service);
+    m.scene.server.add_file("/f", text(60'000));
+    auto file = m.scene.open("f");
+    const auto forget = [&] {
+      m.scene.server.on_server([](Responder& responder) { responder.guard.forget(); });
+    };
+    const std::size_t retired = m.client.session.holdings().slots_retired;
+    forget();
+    CHECK(read_all(m, file, 60'000) == text(60'000));
+    CHECK(m.flavor->renewed() == 1);
+    forget();
+    // It is not idempotent, and executed once.
+    CHECK(ok(m.client.run(m.client.engine.make_directory(nullptr, m.client.root, "d", 0755))));
+    CHECK(m.flavor->renewed() == 2);
+    // One that has come to its end here is not even tried.
+    const std::size_t opened = m.opened();
+    const std::uint32_t sendings = m.flavor->sendings();
+    m.flavor->expire();
+    CHECK(read_all(m, file, 60'000) == text(60'000));
+    CHECK(m.flavor->renewed() == 3);
+    CHECK(m.flavor->sendings() - sendings == m.opened() - opened);
+    CHECK(m.client.session.holdings().slots_retired == retired);
+    m.scene.close(file);
+  }
+}
+
+TEST_CASE(
+    "protection: where no other context can be had the call ends with the reason, and the next one tries "
+    "again") {
+  Protected m(ToyService::none);
+  m.scene.server.add_file("/f", "content");
+  auto file = m.scene.open("f");
+  m.scene.server.on_server([](Responder& responder) { responder.guard.forget(); });
+  m.flavor->refuse_next();
+  std::vector<std::byte> room(7);
+  auto read = m.client.run(file->read(room, 0));
+  REQUIRE(!read);
+  CHECK(read.error().errno_value() == EACCES);
+  CHECK(read.error().text().find("get one") != std::string::npos);
+  CHECK(read_all(m, file, 7) == "content");
+  m.scene.close(file);
+}
+
 TEST_CASE("protection: each caller is himself behind it") {
   Protected m(ToyService::privacy);
   m.scene.server.add_file("/f", "content");

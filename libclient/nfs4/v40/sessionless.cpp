@@ -7,6 +7,7 @@
 #include "async/until.h"
 #include "nfs4/pacing.h"
 #include "nfs4/types/status.h"
+#include "rpc/make_call.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -225,13 +226,15 @@ async::Task<Result<CompoundReply>> Sessionless::transmit(rpc::Channel& channel, 
                                                          std::uint32_t& sends) {
   fill_in(compound, turns);
   const std::uint64_t epoch = facts().epoch;
-  rpc::Outcome outcome = co_await channel.call(compound.release(xdr::kUnbounded, deadline, Room::usual));
+  rpc::Outcome outcome = co_await rpc::make_call(
+      channel, compound.release(xdr::kUnbounded, deadline, Room::usual), compound.protection());
   compound.restore(std::move(outcome.message));
   // RFC 8267 4.2.1: once more where the Reply may be larger, and is.
   const bool too_large = outcome.failure == rpcrdma::Failure::err_chunk;
   if (too_large && compound.reply_size().beyond != 0 && !compound.modifies()) {
     sends += outcome.sends;
-    outcome = co_await channel.call(compound.release(xdr::kUnbounded, deadline, Room::most));
+    outcome = co_await rpc::make_call(channel, compound.release(xdr::kUnbounded, deadline, Room::most),
+                                      compound.protection());
     compound.restore(std::move(outcome.message));
   }
   sends += outcome.sends;

@@ -1,0 +1,88 @@
+#include "rpc/make_call.h"
+
+#include <chrono>
+#include <utility>
+
+#include "async/backoff.h"
+
+namespace nfsrdma::rpc {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr async::Clock::duration kFirstPause = 100ms, kLongestPause = 5s;
+
+/// All but the message.
+rpcrdma::Call frame_of(const rpcrdma::Call& call) {
+  return {.message = {},
+          .seal = call.seal,
+          .results = call.results,
+          .reply_max_inline = call.reply_max_inline,
+          .reply_max_reduced = call.reply_max_reduced,
+          .deadline = call.deadline,
+          .health_check = call.health_check,
+          .first = call.first};
+}
+
+Outcome not_sealed(const Error& why, rpcrdma::Call call, std::uint32_t sends) {
+  Outcome out;
+  out.failure = rpcrdma::Failure::cannot_construct;
+  out.error = why;
+  out.message = std::move(call.message);
+  out.sends = sends;
+  return out;
+}
+
+/// Whether the call has come to nothing because of what it was sealed with.
+bool is_outdated(const Outcome& outcome, Protection& protection) {
+  if (outcome.failure == rpcrdma::Failure::cannot_construct) return protection.outdated(std::nullopt);
+  if (!outcome.reply) return false;
+  xdr::Decoder in(outcome.reply->message);
+  const ReplyHeader header = read_reply(in);
+  return header.refusal == Refusal::authentication && protection.outdated(header.detail);
+}
+
+async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protection& protection) {
+  async::Loop& loop = channel.loop();
+  async::Backoff pause(kFirstPause, kLongestPause);
+  std::uint32_t sends = 0;  // that the server may have executed
+  for (bool again = false;; again = true) {
+    auto ready = co_await protection.ready(call.deadline);
+    if (!ready) co_return not_sealed(ready.error(), std::move(call), sends);
+    rpcrdma::Call once = frame_of(call);
+    once.message = std::exchange(call.message, xdr::Message());
+    Outcome outcome = co_await channel.call(std::move(once));
+    outcome.sends += sends;
+    if (outcome.reply) outcome.reply->trip.sends += sends;
+    if (!is_outdated(outcome, protection)) co_return outcome;
+    // The first time it is made again at once.
+    const async::TimePoint next = again ? loop.now() + pause.take() : loop.now();
+    if (next >= call.deadline) co_return outcome;
+    sends = outcome.sends;
+    if (outcome.reply) {
+      --sends;
+      channel.give_back(std::move(*outcome.reply));
+    }
+    call.message = std::move(outcome.message);
+    if (again) co_await loop.sleep_until(next);
+  }
+}
+
+}  // namespace
+
+async::Task<Status> Protection::ready(async::TimePoint /*deadline*/) {
+  co_return Status();
+}
+
+bool Protection::outdated(std::optional<std::uint32_t> /*auth_stat*/) {
+  return false;
+}
+
+MadeCall::MadeCall(Channel& channel, rpcrdma::Call call, Protection* protection) {
+  if (protection != nullptr)
+    protected_.emplace(call_protected(channel, std::move(call), *protection));
+  else
+    plain_.emplace(channel, std::move(call));
+}
+
+}  // namespace nfsrdma::rpc
