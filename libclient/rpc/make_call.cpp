@@ -1,6 +1,8 @@
 #include "rpc/make_call.h"
 
+#include <cerrno>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "async/backoff.h"
@@ -33,6 +35,15 @@ Outcome not_sealed(const Error& why, rpcrdma::Call call, std::uint32_t sends) {
   return out;
 }
 
+Outcome too_late(const std::string& server, rpcrdma::Call call, std::uint32_t sends) {
+  Outcome out =
+      not_sealed(Error(ErrorKind::timeout, ETIMEDOUT, "RPC", server,
+                       "the server forgets each security context before it is used; its log says more"),
+                 std::move(call), sends);
+  out.failure = rpcrdma::Failure::timed_out;
+  return out;
+}
+
 /// Whether the call has come to nothing because of what it was sealed with.
 bool is_outdated(const Outcome& outcome, Protection& protection) {
   if (outcome.failure == rpcrdma::Failure::cannot_construct) return protection.outdated(std::nullopt);
@@ -57,13 +68,13 @@ async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protec
     if (!is_outdated(outcome, protection)) co_return outcome;
     // The first time it is made again at once.
     const async::TimePoint next = again ? loop.now() + pause.take() : loop.now();
-    if (next >= call.deadline) co_return outcome;
     sends = outcome.sends;
     if (outcome.reply) {
       --sends;
       channel.give_back(std::move(*outcome.reply));
     }
     call.message = std::move(outcome.message);
+    if (next >= call.deadline) co_return too_late(channel.server(), std::move(call), sends);
     if (again) co_await loop.sleep_until(next);
   }
 }

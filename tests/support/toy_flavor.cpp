@@ -233,7 +233,7 @@ std::string ToyGuard::open(Octets& call, std::optional<Pass>& pass, std::uint32_
       checksum(ConstBytes(call).first(signed_bytes), found.context, found.sequence)) {
     return "a verifier that does not fit";
   }
-  if (forgotten_.contains(found.context)) {
+  if (forgets_ || forgotten_.contains(found.context)) {
     auth_stat = found.sequence % 2 == 0 ? kCredProblem : kCtxProblem;
     return "";
   }

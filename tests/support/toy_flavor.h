@@ -76,6 +76,8 @@ class ToyGuard {
   std::string open(Octets& call, std::optional<Pass>& pass, std::uint32_t& auth_stat);
   /// All contexts, as with a restart.
   void forget();
+  /// Those that are made from now on, too.
+  void forget_always(bool on) { forgets_ = on; }
   /// Protects the Reply to it: the header of an executed Call, and results.
   void seal(Octets& reply, const Pass& pass);
   /// From now on nothing comes in clear.
@@ -88,7 +90,7 @@ class ToyGuard {
   std::map<std::uint64_t, std::set<std::uint32_t>> seen_;  // sequence numbers, by context
   std::set<std::uint64_t> forgotten_;                      // contexts
   std::size_t opened_ = 0;
-  bool demands_ = false;
+  bool demands_ = false, forgets_ = false;
   Lie lie_ = Lie::none;
 };
 

@@ -320,6 +320,22 @@ TEST_CASE(
   m.scene.close(file);
 }
 
+TEST_CASE("protection: a server that knows no context for long is one that does not answer in time") {
+  Protected m(ToyService::none);
+  m.scene.server.add_file("/f", "content");
+  auto file = m.scene.open("f");
+  m.scene.server.on_server([](Responder& responder) { responder.guard.forget_always(true); });
+  std::vector<std::byte> room(7);
+  auto read = m.client.run(file->read(room, 0));
+  REQUIRE(!read);
+  CHECK(read.error().kind() == ErrorKind::timeout);
+  CHECK(m.flavor->renewed() > 3);
+  CHECK(m.flavor->renewed() < 100);
+  m.scene.server.on_server([](Responder& responder) { responder.guard.forget_always(false); });
+  CHECK(read_all(m, file, 7) == "content");
+  m.scene.close(file);
+}
+
 TEST_CASE("protection: each caller is himself behind it") {
   Protected m(ToyService::privacy);
   m.scene.server.add_file("/f", "content");
