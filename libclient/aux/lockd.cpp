@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <iterator>
 #include <utility>
 
 #include "async/backoff.h"

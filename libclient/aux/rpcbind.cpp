@@ -1,9 +1,7 @@
 #include "aux/rpcbind.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 

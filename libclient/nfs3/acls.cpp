@@ -46,8 +46,7 @@ aclents entries_of(const PosixAcl& list, const Attributes& attributes, std::uint
 Error no_nfsacl(const std::string& server) {
   return {ErrorKind::server, EOPNOTSUPP, "acl", server,
           "the server does not speak NFSACL, which NFSv3 and NFSv2 need for access control lists; use "
-          "vers=4.2, or "
-          "turn NFSACL on there"};
+          "vers=4.2, or turn NFSACL on there"};
 }
 
 Error broken_list(const std::string& server, const Error& why) {

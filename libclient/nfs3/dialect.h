@@ -39,7 +39,6 @@ class Dialect {
     if (translation_) return translation_->call_acl(std::move(caller), std::move(args), room);
     return calls_.call<P>(std::move(caller), std::move(args), {}, reply_sizing::acl_result<P>(room));
   }
-  [[nodiscard]] unsigned version() const { return translation_ ? nfs2::NFS_V2 : NFS_V3; }
   [[nodiscard]] ProcedureCalls& calls() { return calls_; }
 
  private:

@@ -26,22 +26,19 @@ rpcrdma::Call frame_of(const rpcrdma::Call& call) {
           .first = call.first};
 }
 
-Outcome not_sealed(const Error& why, rpcrdma::Call call, std::uint32_t sends) {
+/// Without a Reply.
+Outcome ended(rpcrdma::Failure failure, Error why, xdr::Message message, std::uint32_t sends) {
   Outcome out;
-  out.failure = rpcrdma::Failure::cannot_construct;
-  out.error = why;
-  out.message = std::move(call.message);
+  out.failure = failure;
+  out.error = std::move(why);
+  out.message = std::move(message);
   out.sends = sends;
   return out;
 }
 
-Outcome too_late(const std::string& server, rpcrdma::Call call, std::uint32_t sends) {
-  Outcome out =
-      not_sealed(Error(ErrorKind::timeout, ETIMEDOUT, "RPC", server,
-                       "the server forgets each security context before it is used; its log says more"),
-                 std::move(call), sends);
-  out.failure = rpcrdma::Failure::timed_out;
-  return out;
+Error too_late(const std::string& server) {
+  return {ErrorKind::timeout, ETIMEDOUT, "RPC", server,
+          "the server forgets each security context before it is used; its log says more"};
 }
 
 /// Whether the call has come to nothing because of what it was sealed with.
@@ -59,7 +56,8 @@ async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protec
   std::uint32_t sends = 0;  // that the server may have executed
   for (bool again = false;; again = true) {
     auto ready = co_await protection.ready(call.deadline);
-    if (!ready) co_return not_sealed(ready.error(), std::move(call), sends);
+    if (!ready)
+      co_return ended(rpcrdma::Failure::cannot_construct, ready.error(), std::move(call.message), sends);
     rpcrdma::Call once = frame_of(call);
     once.message = std::exchange(call.message, xdr::Message());
     Outcome outcome = co_await channel.call(std::move(once));
@@ -74,7 +72,9 @@ async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protec
       channel.give_back(std::move(*outcome.reply));
     }
     call.message = std::move(outcome.message);
-    if (next >= call.deadline) co_return too_late(channel.server(), std::move(call), sends);
+    if (next >= call.deadline)
+      co_return ended(rpcrdma::Failure::timed_out, too_late(channel.server()), std::move(call.message),
+                      sends);
     if (again) co_await loop.sleep_until(next);
   }
 }

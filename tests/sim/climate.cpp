@@ -34,7 +34,11 @@ constexpr std::array kKinds{
     Kind{"distance", [](Climate& c) { c.far = false; }},
     Kind{"connections", [](Climate& c) { c.connections = 1; }},
     Kind{"program", [](Climate& c) { c.program = false; }},
-    Kind{"sealing", [](Climate& c) { c.service = 0; }},
+    Kind{"sealing",
+         [](Climate& c) {
+           c.service = 0;
+           c.unlearn_every = {};
+         }},
     Kind{"contexts", [](Climate& c) { c.unlearn_every = {}; }},
     Kind{"versions",
          [](Climate& c) {
@@ -169,7 +173,7 @@ std::string Climate::text() const {
   add("a restart", crash_every, grace);
   add("a standstill", freeze_every, longest_freeze);
   add("sessions forgotten", forget_every);
-  add("contexts forgotten", service != 0 ? unlearn_every : Duration());
+  add("contexts forgotten", unlearn_every);
   add("a sleep", sleep_every, longest_sleep);
   add("a recall", recall_every);
   add("a kill", kill_every, longest_death);

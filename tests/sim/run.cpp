@@ -242,7 +242,7 @@ class World {
     schedule(climate_.crash_every, [this] { crash(); });
     schedule(climate_.freeze_every,
              [this] { server_->responder().freeze(random_.between(0s, climate_.longest_freeze)); });
-    schedule(climate_.service != 0 ? climate_.unlearn_every : Duration(), [this] {
+    schedule(climate_.unlearn_every, [this] {
       simulation_.note(server_host_->number(), "forgets contexts");
       server_->responder().guard.forget();
     });

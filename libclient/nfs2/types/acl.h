@@ -27,14 +27,10 @@ struct SETACL2args {
 
 namespace proc {
 
-template <std::uint32_t Number, class Args, class Res>
-struct AclBase : xdr::Procedure<nfs3::NFSACL_PROGRAM, NFSACL_V2, Number, Args, Res> {
-  static constexpr bool idempotent = true;
-};
-struct GETACL : AclBase<1, GETACL2args, GETACL2res> {
+struct GETACL : nfs3::proc::AclBase<NFSACL_V2, 1, GETACL2args, GETACL2res> {
   static constexpr const char* name = "GETACL";
 };
-struct SETACL : AclBase<2, SETACL2args, attrstat> {
+struct SETACL : nfs3::proc::AclBase<NFSACL_V2, 2, SETACL2args, attrstat> {
   static constexpr const char* name = "SETACL";
 };
 

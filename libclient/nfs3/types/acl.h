@@ -61,14 +61,14 @@ using SETACL3res = ok_or_fail<SETACL3resok, post_op_attr>;
 
 namespace proc {
 
-template <std::uint32_t Number, class Args, class Res>
-struct AclBase : xdr::Procedure<NFSACL_PROGRAM, NFSACL_V3, Number, Args, Res> {
+template <std::uint32_t Version, std::uint32_t Number, class Args, class Res>
+struct AclBase : xdr::Procedure<NFSACL_PROGRAM, Version, Number, Args, Res> {
   static constexpr bool idempotent = true;
 };
-struct GETACL : AclBase<1, GETACL3args, GETACL3res> {
+struct GETACL : AclBase<NFSACL_V3, 1, GETACL3args, GETACL3res> {
   static constexpr const char* name = "GETACL";
 };
-struct SETACL : AclBase<2, SETACL3args, SETACL3res> {
+struct SETACL : AclBase<NFSACL_V3, 2, SETACL3args, SETACL3res> {
   static constexpr const char* name = "SETACL";
 };
 
