@@ -39,6 +39,12 @@ Credential Credential::none() {
   return credential;
 }
 
+Credential Credential::to_be_sealed(std::size_t largest_verifier) {
+  Credential credential = none();
+  credential.largest_verifier_ = xdr::padded(largest_verifier);
+  return credential;
+}
+
 Credential Credential::sys(std::string_view machine, std::uint32_t uid, std::uint32_t gid,
                            std::span<const std::uint32_t> groups) {
   xdr::Message body;

@@ -29,6 +29,8 @@ inline constexpr std::size_t kMostAuthBytes = 400;
 class Credential {
  public:
   static Credential none();
+  /// Nobody's, until it is sealed; the verifier of a Reply has at most this many bytes.
+  static Credential to_be_sealed(std::size_t largest_verifier);
   /// AUTH_SYS (RFC 5531 appendix A): at most 16 groups go in, and 255 bytes of machine name.
   static Credential sys(std::string_view machine, std::uint32_t uid, std::uint32_t gid,
                         std::span<const std::uint32_t> groups);

@@ -64,8 +64,9 @@ connect::Surroundings SimClient::surroundings(Network& network, Host& host, Seal
   out.locks = std::make_shared<testing::NoLocks>();
   if (sealing) {
     const auto root = std::make_shared<security::Sys>(host.name(), security::Identity());
-    out.flavor = std::make_shared<testing::ToyFlavor>(*sealing, host.loop().random<std::uint64_t>(), root,
-                                                      &host.loop());
+    auto mechanism =
+        std::make_shared<testing::ToyMechanism>(host.loop().random<std::uint64_t>(), root, &host.loop());
+    out.flavor = std::make_shared<gss::Gss>(host.loop(), *sealing, std::move(mechanism), "server");
   }
   return out;
 }

@@ -17,12 +17,12 @@
 #include "fs/file_system.h"
 #include "sim/fabric/network.h"
 #include "support/model_locks.h"
-#include "support/toy_flavor.h"
+#include "support/toy_mechanism.h"
 
 namespace nfsrdma::sim {
 
 /// How Calls and Replies are protected, if they are.
-using Sealing = std::optional<testing::ToyService>;
+using Sealing = std::optional<gss::Service>;
 
 class SimClient {
  public:

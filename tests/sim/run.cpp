@@ -126,7 +126,7 @@ class World {
 
   [[nodiscard]] Sealing sealing() const {
     if (climate_.service == 0) return std::nullopt;
-    return static_cast<testing::ToyService>(climate_.service);
+    return static_cast<gss::Service>(climate_.service);
   }
 
   [[nodiscard]] Options quick_options() const {

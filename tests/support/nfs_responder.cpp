@@ -292,7 +292,7 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
       add_bytes(work->payload, results.stream.bytes().subspan(from, item.stream_offset - from));
       from = item.stream_offset;
       if (chunk < offered.size() && !offered[chunk].empty()) {
-        if (work->pass && work->pass->service != ToyService::none)
+        if (work->pass && work->pass->service != gss::Service::none)
           server.state.problem("a Write chunk for a result that cannot travel by itself");
         if (rpcrdma::chunk_length(offered[chunk]) < item.data.size()) {
           server.state.problem("a Write chunk too small for its result");

@@ -27,7 +27,7 @@
 #include "fabric/listener.h"
 #include "support/nfs_server_callbacks.h"
 #include "support/nfs_server_state.h"
-#include "support/toy_flavor.h"
+#include "support/toy_mechanism.h"
 
 namespace nfsrdma::testing {
 

@@ -1,5 +1,5 @@
 // Calls that are sealed at each sending, and Replies that are opened: by the requester with a Seal of its own,
-// then by the whole engine with a flavour like RPCSEC_GSS (support/toy_flavor.h).
+// then by the whole engine with a flavour like RPCSEC_GSS (support/toy_mechanism.h).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
 #include "support/rpcrdma_driver.h"
-#include "support/toy_flavor.h"
+#include "support/toy_mechanism.h"
 
 namespace nfsrdma::testing {
 namespace {
@@ -95,10 +95,10 @@ namespace {
 
 /// An engine whose flavour protects.
 struct Protected {
-  explicit Protected(ToyService service)
-      : flavor(std::make_shared<ToyFlavor>(service, 7,
-                                           std::make_shared<security::Sys>("test", security::Identity()))),
-        client(demanded().client.emplace(scene.server, "engine", options(flavor))) {}
+  explicit Protected(gss::Service service)
+      : client(demanded().client.emplace(
+            scene.server, "engine",
+            options(std::make_shared<gss::Gss>(events, service, mechanism, "server")))) {}
   Scene& demanded() {
     scene.server.on_server([](Responder& responder) { responder.guard.demand(); });
     return scene;
@@ -125,12 +125,14 @@ struct Protected {
     return {};
   }
 
+  async::Loop events;  // of contexts, which are had in no time here
+  std::shared_ptr<ToyMechanism> mechanism =
+      std::make_shared<ToyMechanism>(7, std::make_shared<security::Sys>("test", security::Identity()));
   Scene scene;
-  std::shared_ptr<ToyFlavor> flavor;
   EngineClient& client;
 };
 
-constexpr ToyService kServices[] = {ToyService::none, ToyService::integrity, ToyService::privacy};
+constexpr gss::Service kServices[] = {gss::Service::none, gss::Service::integrity, gss::Service::privacy};
 
 std::string text(std::size_t size) {
   std::string out(size, 0);
@@ -148,7 +150,7 @@ std::string read_all(Protected& m, nfs4::OpenRef& file, std::size_t size) {
 }  // namespace
 
 TEST_CASE("protection: data goes by chunks of its own, or whole where the service covers it") {
-  for (const ToyService service : kServices) {
+  for (const gss::Service service : kServices) {
     CAPTURE(static_cast<int>(service));
     Protected m(service);
     m.scene.server.add_file("/f", text(60'000));
@@ -160,7 +162,7 @@ TEST_CASE("protection: data goes by chunks of its own, or whole where the servic
     CHECK(m.scene.server.content("/f") == data + text(60'000).substr(50'000));
     const SeenCall read = m.call_with(nfs4::OP_READ);
     const SeenCall write = m.call_with(nfs4::OP_WRITE);
-    if (service == ToyService::none) {
+    if (service == gss::Service::none) {
       CHECK(read.write_chunks == std::vector<std::uint64_t>{60'000});
       CHECK(read.reply_chunk == 0);
       REQUIRE(write.read_positions.size() == 1);
@@ -172,22 +174,24 @@ TEST_CASE("protection: data goes by chunks of its own, or whole where the servic
     }
     m.scene.close(file);
     m.client.end();
-    CHECK(m.flavor->sendings() == m.opened());
+    CHECK(m.mechanism->sendings() == m.opened());
   }
 }
 
 TEST_CASE("protection: what a Reply grows by is in its size") {
-  const auto size = [](ToyService service) {
-    ToyFlavor flavor(service, 7, std::make_shared<security::Sys>("test", security::Identity()));
+  const auto size = [](gss::Service service) {
+    async::Loop loop;
+    const auto callers = std::make_shared<security::Sys>("test", security::Identity());
+    gss::Gss flavor(loop, service, std::make_shared<ToyMechanism>(7, callers), "server");
     const nfs4::Compound compound(xdr::Message(), flavor.vouch(nullptr), 2, "test");
     return compound.reply_size().max_inline;
   };
-  CHECK(size(ToyService::integrity) == size(ToyService::none) + 20);
-  CHECK(size(ToyService::privacy) == size(ToyService::none) + 16);
+  CHECK(size(gss::Service::integrity) == size(gss::Service::none) + 20);
+  CHECK(size(gss::Service::privacy) == size(gss::Service::none) + 16);
 }
 
 TEST_CASE("protection: a long Call and a Reply chunk go together") {
-  Protected m(ToyService::privacy);
+  Protected m(gss::Service::privacy);
   m.scene.server.add_file("/f", "");
   auto file = m.scene.open("f");
   m.scene.server.clear_calls();
@@ -204,14 +208,14 @@ TEST_CASE("protection: a long Call and a Reply chunk go together") {
 }
 
 TEST_CASE("protection: a request that is sent again has a sequence number of its own, and is executed once") {
-  for (const ToyService service : kServices) {
+  for (const gss::Service service : kServices) {
     CAPTURE(static_cast<int>(service));
     Protected m(service);
-    const std::uint32_t before = m.flavor->sendings();
+    const std::uint32_t before = m.mechanism->sendings();
     m.scene.server.clear_calls();
     m.scene.server.drop_after(nfs4::OP_CREATE);
     CHECK(ok(m.client.run(m.client.engine.make_directory(user(1), m.client.root, "d", 0755))));
-    CHECK(m.flavor->sendings() > before + 1);
+    CHECK(m.mechanism->sendings() > before + 1);
     const auto calls = m.scene.server.calls();
     const auto created = [&](bool replayed) {
       return std::ranges::count_if(calls, [&](const SeenCall& call) {
@@ -226,14 +230,14 @@ TEST_CASE("protection: a request that is sent again has a sequence number of its
 TEST_CASE("protection: a Reply that is not the server's is not believed") {
   struct Case {
     ToyGuard::Lie lie;
-    ToyService service;
+    gss::Service service;
     const char* says;
   };
-  for (const Case& one : {Case{ToyGuard::Lie::verifier, ToyService::none, "verifier"},
-                          Case{ToyGuard::Lie::other_call, ToyService::none, "verifier"},
-                          Case{ToyGuard::Lie::results, ToyService::integrity, "checksum"},
-                          Case{ToyGuard::Lie::results, ToyService::privacy, "checksum"},
-                          Case{ToyGuard::Lie::other_call, ToyService::privacy, "verifier"}}) {
+  for (const Case& one : {Case{ToyGuard::Lie::verifier, gss::Service::none, "verifier"},
+                          Case{ToyGuard::Lie::other_call, gss::Service::none, "verifier"},
+                          Case{ToyGuard::Lie::results, gss::Service::integrity, "somebody has changed it"},
+                          Case{ToyGuard::Lie::results, gss::Service::privacy, "somebody has changed it"},
+                          Case{ToyGuard::Lie::other_call, gss::Service::privacy, "verifier"}}) {
     CAPTURE(static_cast<int>(one.lie));
     CAPTURE(static_cast<int>(one.service));
     Protected m(one.service);
@@ -257,11 +261,12 @@ TEST_CASE("protection: a Reply that is not the server's is not believed") {
 }
 
 TEST_CASE("protection: without a ticket a call ends with the reason, and its slot is free again") {
-  Protected m(ToyService::integrity);
+  Protected m(gss::Service::integrity);
   m.scene.server.add_file("/f", "content");
   auto file = m.scene.open("f");
   const std::size_t retired = m.client.session.holdings().slots_retired;
-  m.flavor->fail_next();
+  m.mechanism->expire();
+  m.mechanism->refuse_next();
   std::vector<std::byte> room(7);
   auto read = m.client.run(file->read(room, 0));
   REQUIRE(!read);
@@ -275,7 +280,7 @@ TEST_CASE("protection: without a ticket a call ends with the reason, and its slo
 TEST_CASE(
     "protection: a context that the server has forgotten is had anew, and the call is made again in its "
     "slot") {
-  for (const ToyService service : kServices) {
+  for (const gss::Service service : kServices) {
     CAPTURE(static_cast<int>(service));
     Protected m(service);
     m.scene.server.add_file("/f", text(60'000));
@@ -284,20 +289,21 @@ TEST_CASE(
       m.scene.server.on_server([](Responder& responder) { responder.guard.forget(); });
     };
     const std::size_t retired = m.client.session.holdings().slots_retired;
+    const unsigned before = m.mechanism->established();
     forget();
     CHECK(read_all(m, file, 60'000) == text(60'000));
-    CHECK(m.flavor->renewed() == 1);
+    CHECK(m.mechanism->established() == before + 1);
     forget();
     // It is not idempotent, and executed once.
     CHECK(ok(m.client.run(m.client.engine.make_directory(nullptr, m.client.root, "d", 0755))));
-    CHECK(m.flavor->renewed() == 2);
+    CHECK(m.mechanism->established() == before + 2);
     // One that has come to its end here is not even tried.
     const std::size_t opened = m.opened();
-    const std::uint32_t sendings = m.flavor->sendings();
-    m.flavor->expire();
+    const std::uint32_t sendings = m.mechanism->sendings();
+    m.mechanism->expire();
     CHECK(read_all(m, file, 60'000) == text(60'000));
-    CHECK(m.flavor->renewed() == 3);
-    CHECK(m.flavor->sendings() - sendings == m.opened() - opened);
+    CHECK(m.mechanism->established() == before + 3);
+    CHECK(m.mechanism->sendings() - sendings == m.opened() - opened);
     CHECK(m.client.session.holdings().slots_retired == retired);
     m.scene.close(file);
   }
@@ -306,11 +312,11 @@ TEST_CASE(
 TEST_CASE(
     "protection: where no other context can be had the call ends with the reason, and the next one tries "
     "again") {
-  Protected m(ToyService::none);
+  Protected m(gss::Service::none);
   m.scene.server.add_file("/f", "content");
   auto file = m.scene.open("f");
   m.scene.server.on_server([](Responder& responder) { responder.guard.forget(); });
-  m.flavor->refuse_next();
+  m.mechanism->refuse_next();
   std::vector<std::byte> room(7);
   auto read = m.client.run(file->read(room, 0));
   REQUIRE(!read);
@@ -321,7 +327,7 @@ TEST_CASE(
 }
 
 TEST_CASE("protection: a server that knows no context for long is one that does not answer in time") {
-  Protected m(ToyService::none);
+  Protected m(gss::Service::none);
   m.scene.server.add_file("/f", "content");
   auto file = m.scene.open("f");
   m.scene.server.on_server([](Responder& responder) { responder.guard.forget_always(true); });
@@ -329,15 +335,15 @@ TEST_CASE("protection: a server that knows no context for long is one that does 
   auto read = m.client.run(file->read(room, 0));
   REQUIRE(!read);
   CHECK(read.error().kind() == ErrorKind::timeout);
-  CHECK(m.flavor->renewed() > 3);
-  CHECK(m.flavor->renewed() < 100);
+  CHECK(m.mechanism->established() > 4);
+  CHECK(m.mechanism->established() < 100);
   m.scene.server.on_server([](Responder& responder) { responder.guard.forget_always(false); });
   CHECK(read_all(m, file, 7) == "content");
   m.scene.close(file);
 }
 
 TEST_CASE("protection: each caller is himself behind it") {
-  Protected m(ToyService::privacy);
+  Protected m(gss::Service::privacy);
   m.scene.server.add_file("/f", "content");
   m.scene.server.clear_calls();
   (void)m.client.run(m.client.engine.find(user(5, 6, {7, 8}), engine::Path::parse("/f")->spot()));

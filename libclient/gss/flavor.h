@@ -1,0 +1,56 @@
+// RPCSEC_GSS (RFC 2203): each caller has a context with the server, and each Call a sequence number of its own and a
+// verifier. With integrity its arguments are signed, with privacy they are wrapped; so are the results.
+//
+//     Gss flavor(loop, Service::integrity, mechanism, "server");
+//     security::Voucher voucher = flavor.vouch(caller);     // for one Call
+//
+// A context is made when the first Call of its caller is ready to be sent, made anew before it ends, and where the server
+// does not know it any more (CREDPROBLEM, CTXPROBLEM). Whoever comes meanwhile waits for it. Where it cannot be had the
+// calls of that caller end with the reason, and nobody else's.
+//
+// A number is used once: a server drops what it has seen, so that a Call that is sent again gets another one. Over one
+// connection Calls leave in the order of their numbers; servers look at them out of order, by less than their window.
+//
+// Confined to the loop's thread. What it has vouched for may outlive it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "gss/context.h"
+#include "security/flavor.h"
+
+namespace nfsrdma::gss {
+
+/// rpc_gss_service_t (RFC 2203 5.3.1).
+enum class Service : std::uint32_t { none = 1, integrity = 2, privacy = 3 };
+
+inline constexpr std::uint32_t kRpcsecGss = 6;                           ///< the flavor's number
+inline constexpr std::uint32_t kCredProblem = 13, kContextProblem = 14;  ///< auth_stat, 5.3.3.3
+inline constexpr std::uint32_t kVersion = 1, kData = 0;      ///< of rpc_gss_cred_t: vers_no, gss_proc
+inline constexpr std::uint32_t kHighestNumber = 0x80000000;  ///< MAXSEQ, 5.3.3.1
+
+class Gss final : public security::Flavor {
+ public:
+  /// `server`: for messages.
+  Gss(async::Loop& loop, Service service, std::shared_ptr<Mechanism> mechanism, std::string server);
+  ~Gss() override;
+
+  [[nodiscard]] security::Voucher vouch(const security::Caller& caller) override;
+
+ private:
+  struct Shared;
+  struct Entry;
+  class Protection;
+  static constexpr std::size_t kMostKnown = 1000;
+
+  std::shared_ptr<Entry> entry_of(const security::Caller& caller);
+
+  const std::shared_ptr<const Shared> shared_;
+  std::shared_ptr<Entry> own_;  // where there is no caller
+  std::map<security::Identity, std::shared_ptr<Entry>> entries_;
+};
+
+}  // namespace nfsrdma::gss
