@@ -158,6 +158,7 @@ void print_info(Output& out, const Info& info) {
   row("credits", std::to_string(info.credits_granted) + " granted, " + std::to_string(info.credits_wanted) +
                      " asked for");
   row("NFS version", info.version);
+  row("security", "sec=" + info.security);
   if (!info.locks.empty()) row("locks", info.locks);
   row("rsize / wsize", std::to_string(info.rsize) + " / " + with_bytes(info.wsize));
   if (!info.session_id.empty()) {
@@ -194,7 +195,7 @@ std::string info_json(const Info& info) {
   out.boolean("invalidation_offered", info.invalidation_offered);
   out.number("credits_wanted", info.credits_wanted).number("credits_granted", info.credits_granted);
   out.text("version", info.version).number("minor_version", info.minor_version);
-  out.text("locks", info.locks);
+  out.text("locks", info.locks).text("security", info.security);
   out.number("slots", info.slots).number("max_request", info.max_request);
   out.number("max_response", info.max_response).number("max_response_cached", info.max_response_cached);
   out.number("max_operations", info.max_operations).number("rsize", info.rsize).number("wsize", info.wsize);

@@ -63,6 +63,7 @@ ssize_t write_reply(int fd, iovec* pieces, int count, void* mount) {
 connect::Surroundings surroundings(const ClientName& name) {
   connect::Surroundings out = connect::Surroundings::system(name.text());
   out.lock_records = lock_records_directory();
+  out.many_users = true;
   return out;
 }
 

@@ -139,8 +139,19 @@ bool set_connect_timeout(Options& options, std::string_view text) {
   return assign(options.connect_timeout, duration(text, milliseconds(0)));
 }
 
-bool set_sec(Options& /*options*/, std::string_view text) {
-  return text == "sys";
+bool set_sec(Options& options, std::string_view text) {
+  for (const Security one : {Security::sys, Security::krb5, Security::krb5i, Security::krb5p}) {
+    if (security_name(one) != text) continue;
+    options.security = one;
+    return true;
+  }
+  return false;
+}
+bool set_keytab(Options& options, std::string_view text) {
+  if (text.starts_with("FILE:")) text.remove_prefix(5);
+  if (!text.starts_with('/')) return false;
+  options.keytab = text;
+  return true;
 }
 
 bool set_id(std::optional<std::uint32_t>& field, std::string_view text) {
@@ -208,7 +219,15 @@ constexpr auto rows = std::to_array<Row>({
      set_timeo},
     {{"connect_timeout", "a time such as 10s or 500ms", "give up connecting after so long (default 10s)"},
      set_connect_timeout},
-    {{"sec", "sys", "security flavour (default sys)"}, set_sec},
+    {{"sec", "sys, krb5, krb5i or krb5p",
+      "what proves who callers are: numbers (sys, the default) or Kerberos tickets; krb5i also protects from "
+      "changes, "
+      "krb5p from being read"},
+     set_sec},
+    {{"keytab", "a file",
+      "for Kerberos: this machine's keys (default: a mount by root has /etc/krb5.keytab, others their own "
+      "tickets)"},
+     set_keytab},
     {{"uid", "a number", "user id that the server sees (default: the caller's)"}, set_uid},
     {{"gid", "a number", "group id that the server sees (default: the caller's)"}, set_gid},
     {{"crc", "auto, on or off", "CRC32C on the iwarp fabric (default auto: where the server wants it)"},

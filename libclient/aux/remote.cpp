@@ -213,17 +213,9 @@ Result<std::unique_ptr<Connected>> connected(const Remote& remote, const RawCall
 }
 
 /// One call over it.
-clnt_stat ask(CLIENT& client, const security::Identity& identity, const RawCall& call, Raw& results,
-              async::TimePoint deadline) {
-  char host[256] = "localhost";
-  (void)::gethostname(host, sizeof host - 1);
-  std::vector<gid_t> groups(identity.groups.begin(),
-                            identity.groups.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
-                                                          identity.groups.size(), NGRPS)));
-  const std::unique_ptr<AUTH, DestroyAuth> auth(
-      authunix_create(host, identity.uid, identity.gid, static_cast<int>(groups.size()), groups.data()));
+clnt_stat ask(CLIENT& client, AUTH* auth, const RawCall& call, Raw& results, async::TimePoint deadline) {
   AUTH* const before = client.cl_auth;
-  if (auth) client.cl_auth = auth.get();
+  if (auth != nullptr) client.cl_auth = auth;
   Raw arguments{call.arguments};
   const clnt_stat status =
       clnt_call(&client, call.procedure, reinterpret_cast<xdrproc_t>(&put_raw), &arguments,
@@ -232,10 +224,8 @@ clnt_stat ask(CLIENT& client, const security::Identity& identity, const RawCall&
   return status;
 }
 
-}  // namespace
-
-Result<std::vector<std::byte>> call_and_wait(const Remote& remote, const security::Identity& identity,
-                                             const RawCall& call, async::TimePoint deadline) {
+Result<std::vector<std::byte>> call_as(const Remote& remote, AUTH* auth, const RawCall& call,
+                                       async::TimePoint deadline) {
   KeptConnections* const kept = remote.transport == Transport::tcp ? remote.kept.get() : nullptr;
   for (;;) {
     std::unique_ptr<Connected> over = kept != nullptr ? kept->take() : nullptr;
@@ -246,7 +236,7 @@ Result<std::vector<std::byte>> call_and_wait(const Remote& remote, const securit
       over = std::move(*fresh);
     }
     Raw results;
-    const clnt_stat status = ask(*over->client, identity, call, results, deadline);
+    const clnt_stat status = ask(*over->client, auth, call, results, deadline);
     if (status == RPC_SUCCESS) {
       if (kept != nullptr) kept->give(std::move(over));
       return std::move(results.bytes);
@@ -254,6 +244,71 @@ Result<std::vector<std::byte>> call_and_wait(const Remote& remote, const securit
     const bool closed = status == RPC_CANTSEND || status == RPC_CANTRECV;
     if (!used || !closed) return refused(remote, call, *over->client, status);
   }
+}
+
+// ---- a credential that is given, as libtirpc's AUTH ----
+
+/// Its `ah_private` is this.
+struct Given {
+  const RawCredential& credential;
+  RawReply reply;
+};
+Given& given(AUTH* auth) {
+  return *static_cast<Given*>(auth->ah_private);
+}
+
+void next_verifier(AUTH* /*auth*/) {}
+int put_credential(AUTH* auth, XDR* xdrs) {
+  const RawCredential& credential = given(auth).credential;
+  opaque_auth shown{};
+  shown.oa_flavor = static_cast<enum_t>(credential.flavor);
+  shown.oa_base =
+      const_cast<char*>(reinterpret_cast<const char*>(credential.body.data()));  // NOLINT: only read
+  shown.oa_length = static_cast<u_int>(credential.body.size());
+  opaque_auth none{};
+  return static_cast<int>(xdr_opaque_auth(xdrs, &shown) != FALSE && xdr_opaque_auth(xdrs, &none) != FALSE);
+}
+int keep_verifier(AUTH* auth, opaque_auth* verifier) {
+  RawReply& reply = given(auth).reply;
+  reply.verifier_flavor = static_cast<std::uint32_t>(verifier->oa_flavor);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(verifier->oa_base);
+  reply.verifier.assign(bytes, bytes + verifier->oa_length);
+  return TRUE;
+}
+int never_again(AUTH* /*auth*/, void* /*message*/) {
+  return FALSE;
+}
+int as_it_is(AUTH* /*auth*/, XDR* xdrs, xdrproc_t code, caddr_t what) {
+  return static_cast<int>((*code)(xdrs, what, 0));
+}
+void leave(AUTH* /*auth*/) {}
+
+}  // namespace
+
+Result<std::vector<std::byte>> call_and_wait(const Remote& remote, const security::Identity& identity,
+                                             const RawCall& call, async::TimePoint deadline) {
+  char host[256] = "localhost";
+  (void)::gethostname(host, sizeof host - 1);
+  std::vector<gid_t> groups(identity.groups.begin(),
+                            identity.groups.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
+                                                          identity.groups.size(), NGRPS)));
+  const std::unique_ptr<AUTH, DestroyAuth> auth(
+      authunix_create(host, identity.uid, identity.gid, static_cast<int>(groups.size()), groups.data()));
+  return call_as(remote, auth.get(), call, deadline);
+}
+
+Result<RawReply> call_and_wait(const Remote& remote, const RawCredential& credential, const RawCall& call,
+                               async::TimePoint deadline) {
+  Given given{credential, {}};
+  AUTH::auth_ops how{next_verifier, put_credential, keep_verifier, never_again, leave, as_it_is, as_it_is};
+  AUTH auth{};
+  auth.ah_cred.oa_flavor = static_cast<enum_t>(credential.flavor);
+  auth.ah_ops = &how;
+  auth.ah_private = &given;
+  auto results = call_as(remote, &auth, call, deadline);
+  if (!results) return results.error();
+  given.reply.results = std::move(*results);
+  return std::move(given.reply);
 }
 
 async::Task<Result<std::vector<std::byte>>> call_raw(async::Loop& loop, Remote remote,

@@ -40,6 +40,18 @@ struct Remote {
   std::shared_ptr<KeptConnections> kept = nullptr;  ///< none: each call has a connection of its own
 };
 
+/// A credential of any flavor, with a verifier that is none (RFC 5531 8.2).
+struct RawCredential {
+  std::uint32_t flavor = 0;
+  std::vector<std::byte> body;
+};
+
+struct RawReply {
+  std::vector<std::byte> results;
+  std::uint32_t verifier_flavor = 0;
+  std::vector<std::byte> verifier;
+};
+
 /// As numbers and bytes: what libtirpc is given.
 struct RawCall {
   std::uint32_t program = 0, version = 0, procedure = 0;
@@ -51,6 +63,8 @@ struct RawCall {
 /// that it does not have the program or the version.
 Result<std::vector<std::byte>> call_and_wait(const Remote& remote, const security::Identity& identity,
                                              const RawCall& call, async::TimePoint deadline);
+Result<RawReply> call_and_wait(const Remote& remote, const RawCredential& credential, const RawCall& call,
+                               async::TimePoint deadline);
 
 async::Task<Result<std::vector<std::byte>>> call_raw(async::Loop& loop, Remote remote,
                                                      security::Identity identity, RawCall call,

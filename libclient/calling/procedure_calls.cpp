@@ -51,6 +51,13 @@ ProcedureCalls::Request ProcedureCalls::begin(std::uint32_t program, std::uint32
 
 /// Waits for a place among those under way.
 async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send(Request& request) {
+  // Whoever has no ticket waits for one without a place that others wait for.
+  if (rpc::Protection* const seal = request.protection.get(); seal != nullptr && !seal->is_ready()) {
+    if (auto ready = co_await seal->ready(request.deadline); !ready) {
+      if (may_have_been_done(request)) co_return in_doubt(request, ready.error());
+      co_return ready.error();
+    }
+  }
   const auto begun = loop().now();
   if (places_.must_wait()) {
     ++counters_.slot_waits;

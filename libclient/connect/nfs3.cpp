@@ -85,6 +85,7 @@ class Nfs3 final : public Protocol {
     co_return Status();
   }
 
+  unsigned number() const override { return version_; }
   const std::shared_ptr<engine::Engine>& engine() const override { return engine_; }
   std::size_t most_read() const override { return nfs3().limits().most_read; }
   std::size_t most_written() const override { return nfs3().limits().most_written; }

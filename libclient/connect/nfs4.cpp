@@ -28,6 +28,7 @@ class Nfs4 final : public Protocol {
   }
   async::Task<Status> close(async::TimePoint deadline) override { return session_.close(deadline); }
 
+  unsigned number() const override { return 4; }
   const std::shared_ptr<engine::Engine>& engine() const override { return engine_; }
   std::size_t most_read() const override { return session_.most_read(); }
   std::size_t most_written() const override { return session_.most_written(); }

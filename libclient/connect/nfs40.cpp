@@ -27,6 +27,7 @@ class Nfs40 final : public Protocol {
   }
   async::Task<Status> close(async::TimePoint deadline) override { return state_.close(deadline); }
 
+  unsigned number() const override { return 4; }
   const std::shared_ptr<engine::Engine>& engine() const override { return engine_; }
   std::size_t most_read() const override { return state_.most_read(); }
   std::size_t most_written() const override { return state_.most_written(); }

@@ -43,6 +43,9 @@ class Protocol {
   /// Nothing of the engine is used any more.
   virtual async::Task<Status> close(async::TimePoint deadline) = 0;
 
+  /// Of the NFS program.
+  [[nodiscard]] virtual unsigned number() const = 0;
+
   // ---- once begin() has gone well ----
   [[nodiscard]] virtual const std::shared_ptr<engine::Engine>& engine() const = 0;
   /// The most bytes of one READ and of one WRITE that the server takes.

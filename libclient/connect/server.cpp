@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "aux/rpcbind.h"
+#include "connect/flavors.h"
 #include "connect/protocol.h"
 #include "fabric/verbs/library.h"
 #include "rpc/message.h"
-#include "security/sys.h"
 
 namespace nfsrdma::connect {
 namespace {
@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 
 /// What rpcbind gets of the time: most servers of NFS over RDMA are on the usual port.
 constexpr auto kRpcbindTime = 5s;
+/// For what a server need not be told.
+constexpr auto kFarewell = 2s;
 /// A call without an answer is sent again on a fresh connection while its time-out still leaves room for
 /// that, and the credit of one that was given up is had back so (options.h: "Connections are replaced well
 /// before"). Not sooner than a server that is merely busy may need.
@@ -89,7 +91,7 @@ Server::Server(async::Loop& loop, const Target& target, const std::vector<rpc::A
       surroundings_(std::move(surroundings)),
       flavor_(surroundings_.flavor) {
   if (!flavor_) {
-    flavor_ = std::make_shared<security::Sys>(surroundings_.host, own_identity(target_.options), notices_);
+    flavor_ = make_flavor(loop_, target_, addresses_, surroundings_, notices_);
   }
 }
 
@@ -174,7 +176,10 @@ async::Task<Status> Server::begin(const Version& version, async::TimePoint deadl
 }
 
 async::Task<Status> Server::close(async::TimePoint deadline) {
-  return protocol_->close(deadline);
+  auto closed = co_await protocol_->close(deadline);
+  co_await say_farewell(*flavor_, *channels_.front(), protocol_->number(),
+                        std::min(deadline, loop_.now() + kFarewell));
+  co_return closed;
 }
 
 Server::~Server() = default;
@@ -216,6 +221,7 @@ Info Server::info() const {
   out.credits_granted = rdma.granted;
   out.rsize = rsize();
   out.wsize = wsize();
+  out.security = security_name(target_.options.security);
   protocol_->describe(out);
   for (const auto& channel : channels_) {
     out.calls += channel->facts().calls;

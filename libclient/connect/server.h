@@ -40,7 +40,9 @@ struct Surroundings {
   /// Who it is to the server, across restarts of the program (RFC 8881 2.4); empty: a client of its own, like
   /// no other.
   std::string owner_id;
-  std::shared_ptr<security::Flavor> flavor = nullptr;  ///< null: AUTH_SYS
+  std::shared_ptr<security::Flavor> flavor = nullptr;  ///< null: as the options say
+  /// Callers are users of this machine, with tickets of their own where there are any.
+  bool many_users = false;
   /// Whether a server of NFSv4.0 may call back over TCP.
   bool listens = false;
   /// A directory for aux/lock_records.h; empty: locks of NFSv3 are on record nowhere.

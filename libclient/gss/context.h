@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "async/loop.h"
 #include "async/task.h"
 #include "nfsrdma/result.h"
 #include "security/identity.h"
@@ -33,8 +33,10 @@ class Context {
   [[nodiscard]] virtual xdr::ConstBytes handle() const = 0;
   /// How far behind the highest sequence number that the server has seen it takes another one.
   [[nodiscard]] virtual std::uint32_t window() const = 0;
-  /// It cannot be used any more, or not for long.
+  /// It is time to have another one, while this one still serves.
   [[nodiscard]] virtual bool ends_soon() const = 0;
+  /// It cannot be used any more.
+  [[nodiscard]] virtual bool has_ended() const = 0;
 
   /// A Message Integrity Code. An Error of EKEYEXPIRED: the context has come to its end.
   virtual Result<Octets> sign(Pieces message) = 0;
@@ -57,9 +59,11 @@ class Mechanism {
   Mechanism(const Mechanism&) = delete;
   Mechanism& operator=(const Mechanism&) = delete;
 
-  /// An Error says what the caller can do, such as to call kinit.
-  virtual async::Task<Result<std::shared_ptr<Context>>> establish(security::Caller caller,
-                                                                  async::TimePoint deadline) = 0;
+  /// An Error says what the caller can do, such as to call kinit. One of kind connection or timeout: later it may be had.
+  /// Comes to its end by itself.
+  virtual async::Task<Result<std::shared_ptr<Context>>> establish(security::Caller caller) = 0;
+  /// The caller, for messages.
+  [[nodiscard]] virtual std::string name_of(const security::Caller& caller) const = 0;
   /// As Context has them, before there is one.
   [[nodiscard]] virtual std::size_t longest_code() const = 0;
   [[nodiscard]] virtual std::size_t wrapping_adds() const = 0;

@@ -3,18 +3,28 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <utility>
 
+#include "async/backoff.h"
 #include "async/event.h"
+#include "async/until.h"
 
 namespace nfsrdma::gss {
 namespace {
 
+using namespace std::chrono_literals;
 using xdr::ConstBytes;
 
 constexpr std::size_t kCallHead = 6 * 4;  // xid to procedure
 constexpr std::size_t kMostBody = 1U << 30;
+/// So many numbers before the last one another context is had.
+constexpr std::uint32_t kNumbersLeft = 1U << 20;
+constexpr async::Clock::duration kFirstPause = 200ms, kLongestPause = 5s;
+/// A Call that was sent so long ago has arrived, or is lost.
+constexpr async::Clock::duration kArrived = 1s;
+constexpr async::Clock::duration kRenewAgain = 1s, kTellAgain = 60s;
 
 std::array<std::byte, 4> word(std::uint32_t value) {
   std::array<std::byte, 4> out;
@@ -50,29 +60,67 @@ struct Gss::Shared {
   const Service service;
   const std::shared_ptr<Mechanism> mechanism;
   const std::string server;
+  const NoticeSink notices;
   const rpc::Credential credential;  // of a Call that is not sealed yet
+};
+
+/// A context in use: its numbers.
+struct Gss::Use {
+  explicit Use(std::shared_ptr<Context> with) : context(std::move(with)) {}
+  const std::shared_ptr<Context> context;
+  std::uint32_t number = 0;  // the last one
+  /// When those were used to which no Reply has come.
+  std::map<std::uint32_t, async::TimePoint> open;
+
+  [[nodiscard]] bool serves() const { return !context->has_ended() && number < kHighestNumber - 1; }
+  [[nodiscard]] bool ends_soon() const {
+    return context->ends_soon() || number >= kHighestNumber - kNumbersLeft;
+  }
 };
 
 /// What one caller has.
 struct Gss::Entry {
-  Entry(async::Loop& loop, security::Caller of) : caller(std::move(of)), tried(loop) {}
+  Entry(async::Loop& loop, security::Caller of) : caller(std::move(of)), tried(loop), settled(loop) {}
   const security::Caller caller;
-  std::shared_ptr<Context> context;
-  std::uint32_t number = 0;  // the last one that was used with it
+  std::shared_ptr<Use> use;    // null: there is no context
+  std::uint32_t expected = 0;  // numbers that calls which are ready will use
+  // Establishing another one.
   bool establishing = false;
-  async::Event tried;  // to have a context
+  std::uint64_t tries = 0;        // that have come to their end
+  std::optional<Error> failure;   // of the last one
+  async::TimePoint try_again{};   // not sooner, while there is one that serves
+  async::TimePoint tell_again{};  // the user
+  async::Event tried;
+  async::Event settled;  // a number
 
-  [[nodiscard]] bool has_good_one() const {
-    return context && !context->ends_soon() && number < kHighestNumber - 1;
+  [[nodiscard]] bool serves() const { return use && use->serves(); }
+  /// Until when another number may be the one that pushes an earlier one out of the window; none: it is not.
+  [[nodiscard]] std::optional<async::TimePoint> must_wait(async::TimePoint now) const {
+    auto& open = use->open;
+    while (!open.empty() && open.begin()->second + kArrived <= now) open.erase(open.begin());
+    if (open.empty()) return std::nullopt;
+    const std::uint64_t highest = std::uint64_t{use->number} + expected + 1;
+    if (highest - open.begin()->first < most_apart(use->context->window())) return std::nullopt;
+    return open.begin()->second + kArrived;
   }
+
+ private:
+  /// Less than the window, for those that are sent again.
+  static std::uint32_t most_apart(std::uint32_t window) { return std::max(window - window / 4, 1U); }
 };
 
 class Gss::Protection final : public rpc::Protection {
  public:
-  Protection(std::shared_ptr<const Shared> shared, std::shared_ptr<Entry> entry)
-      : shared_(std::move(shared)), entry_(std::move(entry)) {}
+  Protection(std::shared_ptr<const Shared> shared, std::shared_ptr<Entry> entry,
+             Procedure procedure = Procedure::data)
+      : shared_(std::move(shared)), entry_(std::move(entry)), procedure_(procedure) {}
+  ~Protection() override { settle(); }
+  Protection(const Protection&) = delete;
+  Protection& operator=(const Protection&) = delete;
 
-  [[nodiscard]] bool covers_data() const override { return shared_->service != Service::none; }
+  [[nodiscard]] bool covers_data() const override {
+    return shared_->service != Service::none && procedure_ == Procedure::data;
+  }
   [[nodiscard]] std::size_t reply_growth() const override {
     constexpr std::size_t kLengthAndNumber = 4 + 4;
     switch (shared_->service) {
@@ -86,15 +134,21 @@ class Gss::Protection final : public rpc::Protection {
     return 0;
   }
 
-  async::Task<Status> ready(async::TimePoint deadline) override {
-    return have_context(shared_, entry_, deadline);
+  [[nodiscard]] bool is_ready() override {
+    if (is_expected_) return entry_->serves();
+    if (!entry_->serves() || entry_->use->ends_soon() || entry_->must_wait(shared_->loop.now())) return false;
+    expect();
+    return true;
   }
+  async::Task<Status> ready(async::TimePoint deadline) override;
 
   [[nodiscard]] bool outdated(std::optional<std::uint32_t> auth_stat) override {
-    if (!auth_stat) return !entry_->has_good_one();
+    if (procedure_ != Procedure::data) return false;
+    if (!auth_stat) return !entry_->serves();
     if (*auth_stat != kCredProblem && *auth_stat != kContextProblem) return false;
     // Unless there is another one by now.
-    if (entry_->context == context_) entry_->context.reset();
+    if (entry_->use == use_) entry_->use.reset();
+    settle();
     return true;
   }
 
@@ -104,69 +158,127 @@ class Gss::Protection final : public rpc::Protection {
  private:
   static async::Task<Status> have_context(std::shared_ptr<const Shared> shared, std::shared_ptr<Entry> entry,
                                           async::TimePoint deadline);
+  static async::Task<void> establish(std::shared_ptr<const Shared> shared, std::shared_ptr<Entry> entry);
   Status seal_arguments(Pieces arguments);
   [[nodiscard]] Error refused(const char* text) const {
     return {ErrorKind::protocol, EPROTO, "RPC", shared_->server, text};
   }
+  void expect() {
+    ++entry_->expected;
+    is_expected_ = true;
+  }
+  /// Its number stands in nobody's way any more.
+  void settle() {
+    if (is_expected_) --entry_->expected;
+    is_expected_ = false;
+    if (use_) use_->open.erase(number_);
+    entry_->settled.notify_all();
+  }
 
   const std::shared_ptr<const Shared> shared_;
   const std::shared_ptr<Entry> entry_;
-  std::shared_ptr<Context> context_;  // that it was sealed with, and
-  std::uint32_t number_ = 0;          // the number of that sending
+  const Procedure procedure_;
+  bool is_expected_ = false;  // to use a number
+  std::shared_ptr<Use> use_;  // that it was sealed with, and
+  std::uint32_t number_ = 0;  // the number of that sending
   xdr::Message sealed_;
 };
 
-async::Task<Status> Gss::Protection::have_context(std::shared_ptr<const Shared> shared,
-                                                  std::shared_ptr<Entry> entry, async::TimePoint deadline) {
-  while (!entry->has_good_one() && entry->establishing) {
-    const bool in_time = co_await entry->tried.wait_until(deadline);
-    if (!in_time) {
-      co_return Error(ErrorKind::timeout, ETIMEDOUT, "RPC", shared->server,
-                      "no security context could be had in time; is the KDC reachable?");
+async::Task<Status> Gss::Protection::ready(async::TimePoint deadline) {
+  async::Loop& loop = shared_->loop;
+  while (!is_ready()) {
+    auto context = co_await have_context(shared_, entry_, deadline);
+    if (!context) co_return context.error();
+    const auto until = is_expected_ ? std::nullopt : entry_->must_wait(loop.now());
+    if (!until) {
+      if (!is_expected_) expect();
+      co_return Status();
+    }
+    (void)co_await entry_->settled.wait_until(std::min(*until, deadline));
+    if (loop.now() >= deadline) {
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "RPC", shared_->server,
+                      "earlier calls have not come to their end in time; the server is not answering");
     }
   }
-  if (entry->has_good_one()) co_return Status();
-  struct Turn {
-    explicit Turn(Entry& of) : entry(of) { entry.establishing = true; }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    ~Turn() {
-      entry.establishing = false;
-      entry.tried.notify_all();
-    }
-    Entry& entry;
-  };
-  const Turn turn(*entry);
-  auto context = co_await shared->mechanism->establish(entry->caller, deadline);
-  if (!context) co_return context.error();
-  entry->context = std::move(*context);
-  entry->number = 0;
   co_return Status();
 }
 
+async::Task<Status> Gss::Protection::have_context(std::shared_ptr<const Shared> shared,
+                                                  std::shared_ptr<Entry> entry, async::TimePoint deadline) {
+  async::Loop& loop = shared->loop;
+  if (entry->serves()) {
+    if (entry->use->ends_soon() && !entry->establishing && loop.now() >= entry->try_again)
+      loop.spawn(establish(shared, entry));
+    co_return Status();
+  }
+  async::Backoff pause(kFirstPause, kLongestPause);
+  for (;;) {
+    const std::uint64_t before = entry->tries;
+    if (!entry->establishing) loop.spawn(establish(shared, entry));
+    const bool in_time =
+        co_await async::until(entry->tried, deadline, [&] { return entry->tries != before; });
+    if (entry->serves()) co_return Status();
+    if (!in_time) {
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "RPC", shared->server,
+                      "no security context for " + shared->mechanism->name_of(entry->caller) +
+                          " could be had in time; is the KDC reachable?");
+    }
+    const ErrorKind kind = entry->failure ? entry->failure->kind() : ErrorKind::timeout;
+    const bool may_pass = kind == ErrorKind::connection || kind == ErrorKind::timeout;
+    const async::TimePoint next = loop.now() + pause.take();
+    if (entry->failure && (!may_pass || next >= deadline)) co_return *entry->failure;
+    co_await loop.sleep_until(next);
+    if (entry->serves()) co_return Status();
+  }
+}
+
+/// For whoever waits for it. Nobody's deadline ends it.
+async::Task<void> Gss::Protection::establish(std::shared_ptr<const Shared> shared,
+                                             std::shared_ptr<Entry> entry) {
+  async::Loop& loop = shared->loop;
+  entry->establishing = true;
+  auto context = co_await shared->mechanism->establish(entry->caller);
+  entry->establishing = false;
+  ++entry->tries;
+  if (context) {
+    entry->use = std::make_shared<Use>(std::move(*context));
+    entry->failure.reset();
+  } else {
+    entry->failure = context.error();
+    entry->try_again = loop.now() + kRenewAgain;
+    if (shared->notices && loop.now() >= entry->tell_again) {
+      entry->tell_again = loop.now() + kTellAgain;
+      shared->notices(shared->mechanism->name_of(entry->caller) + ": " + context.error().message());
+    }
+  }
+  entry->tried.notify_all();
+}
+
 Result<const xdr::Message*> Gss::Protection::seal(const xdr::Message& message) {
-  context_ = entry_->context;
-  if (!context_ || entry_->number >= kHighestNumber - 1) {
-    entry_->context.reset();
+  if (!entry_->serves()) {
+    entry_->use.reset();
     return Error(ErrorKind::local, EKEYEXPIRED, "RPC", shared_->server, "there is no security context");
   }
-  number_ = ++entry_->number;
+  settle();
+  use_ = entry_->use;
+  number_ = ++use_->number;
+  use_->open.emplace(number_, shared_->loop.now());
   const std::size_t arguments = kCallHead + shared_->credential.encoded().size();
   sealed_.clear();
   xdr::Encoder out(sealed_);
   out.fixed(message.stream.bytes().first(kCallHead));
-  const ConstBytes handle = context_->handle();
+  const ConstBytes handle = use_->context->handle();
   out.u32(kRpcsecGss);
   out.u32(static_cast<std::uint32_t>(5 * 4 + xdr::padded(handle.size())));
   out.u32(kVersion);
-  out.u32(kData);
+  out.u32(static_cast<std::uint32_t>(procedure_));
   out.u32(number_);
   out.u32(static_cast<std::uint32_t>(shared_->service));
   out.opaque(handle);
   const std::array head{sealed_.stream.bytes()};
-  auto verifier = context_->sign(head);
+  auto verifier = use_->context->sign(head);
   if (!verifier) {
-    entry_->context.reset();
+    entry_->use.reset();
     return verifier.error();
   }
   out.u32(kRpcsecGss);
@@ -190,9 +302,9 @@ Status Gss::Protection::seal_arguments(Pieces arguments) {
   const std::array<std::byte, 4> number = word(number_);
   std::vector<ConstBytes> body{number};
   body.insert(body.end(), arguments.begin(), arguments.end());
-  auto made = shared_->service == Service::integrity ? context_->sign(body) : context_->wrap(body);
+  auto made = shared_->service == Service::integrity ? use_->context->sign(body) : use_->context->wrap(body);
   if (!made) {
-    entry_->context.reset();
+    entry_->use.reset();
     return made.error();
   }
   if (shared_->service == Service::integrity) {
@@ -204,9 +316,10 @@ Status Gss::Protection::seal_arguments(Pieces arguments) {
 }
 
 Result<rpc::InClear> Gss::Protection::open(const rpc::ReplyHeader& header, ConstBytes results) {
+  settle();
   const std::array<std::byte, 4> number = word(number_);
   const std::array signed_number{ConstBytes(number)};
-  if (header.verifier_flavor != kRpcsecGss || !context_->is_signed(signed_number, header.verifier))
+  if (header.verifier_flavor != kRpcsecGss || !use_->context->is_signed(signed_number, header.verifier))
     return refused("the reply is not the server's: its verifier is wrong");
   rpc::InClear out;
   out.results = results;
@@ -218,10 +331,10 @@ Result<rpc::InClear> Gss::Protection::open(const rpc::ReplyHeader& header, Const
   if (shared_->service == Service::integrity) {
     if (!in.opaque(kMostBody, code) || in.remaining() != 0) return refused(kForged);
     const std::array whole{body};
-    if (!context_->is_signed(whole, code)) return refused(kForged);
+    if (!use_->context->is_signed(whole, code)) return refused(kForged);
   } else {
     if (in.remaining() != 0) return refused(kForged);
-    auto clear = context_->unwrap(body);
+    auto clear = use_->context->unwrap(body);
     if (!clear) return refused(kForged);
     std::ranges::copy(*clear, out.memory.extend(clear->size()));
     body = out.memory.bytes();
@@ -232,8 +345,9 @@ Result<rpc::InClear> Gss::Protection::open(const rpc::ReplyHeader& header, Const
   return out;
 }
 
-Gss::Gss(async::Loop& loop, Service service, std::shared_ptr<Mechanism> mechanism, std::string server)
-    : shared_(std::make_shared<const Shared>(loop, service, mechanism, std::move(server),
+Gss::Gss(async::Loop& loop, Service service, const std::shared_ptr<Mechanism>& mechanism, std::string server,
+         NoticeSink notices)
+    : shared_(std::make_shared<const Shared>(loop, service, mechanism, std::move(server), std::move(notices),
                                              rpc::Credential::to_be_sealed(mechanism->longest_code()))),
       own_(std::make_shared<Entry>(loop, nullptr)) {}
 
@@ -251,6 +365,20 @@ std::shared_ptr<Gss::Entry> Gss::entry_of(const security::Caller& caller) {
 
 security::Voucher Gss::vouch(const security::Caller& caller) {
   return {shared_->credential, std::make_unique<Protection>(shared_, entry_of(caller))};
+}
+
+std::vector<security::Voucher> Gss::farewells() {
+  std::vector<security::Voucher> out;
+  const auto leave = [&](Entry& entry) {
+    if (!entry.serves()) return;
+    auto last = std::make_shared<Entry>(shared_->loop, entry.caller);
+    last->use = std::exchange(entry.use, nullptr);
+    out.push_back(
+        {shared_->credential, std::make_unique<Protection>(shared_, std::move(last), Procedure::destroy)});
+  };
+  leave(*own_);
+  for (const auto& [caller, entry] : entries_) leave(*entry);
+  return out;
 }
 
 }  // namespace nfsrdma::gss

@@ -149,6 +149,10 @@ struct Session::Request {
 
 async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async::TimePoint deadline,
                                                       Attempt& attempt, bool for_recovery) {
+  // Whoever has no ticket waits for one without a place that others wait for.
+  if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
+    if (auto ready = co_await seal->ready(deadline); !ready) co_return ready.error();
+  }
   auto use = slots_.take_now();
   if (!use) use = co_await slots_.wait(deadline);
   if (!use) {

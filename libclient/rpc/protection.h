@@ -1,7 +1,7 @@
 // What protects one Call and its Reply: a verifier that proves who asks, and where the service is integrity
 // or privacy, the arguments and the results, too (RFC 2203 5.3.2, 5.3.3).
 //
-//     make_call() → ready(), where nothing to seal with is at hand
+//     before a slot is taken, and in make_call() → ready(), where what it takes to seal is not at hand
 //     Compound → rpcrdma::Call::seal → at each sending: seal() → bytes
 //     bytes → read_reply() → open() → the results in clear
 //
@@ -29,7 +29,9 @@ class Protection : public rpcrdma::Seal {
   [[nodiscard]] virtual bool covers_data() const = 0;
   /// How much longer than in clear the results get at most, the Reply's verifier aside.
   [[nodiscard]] virtual std::size_t reply_growth() const = 0;
-  /// Has what it takes to seal. An Error: it cannot be had, and says what the user can do.
+  /// What it takes to seal is at hand, for this call; where it is not, ready() has it.
+  [[nodiscard]] virtual bool is_ready();
+  /// An Error: it cannot be had, and says what the user can do.
   virtual async::Task<Status> ready(async::TimePoint deadline);
   /// What it was sealed with cannot be used any more: seal() has failed, or the server has refused it with
   /// `auth_stat` (RFC 2203 5.3.3.3), and has not looked at the Call. True: ready() may have another one.

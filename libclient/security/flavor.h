@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "rpc/message.h"
 #include "rpc/protection.h"
@@ -26,6 +27,8 @@ class Flavor {
   Flavor& operator=(const Flavor&) = delete;
 
   [[nodiscard]] virtual Voucher vouch(const Caller& caller) = 0;
+  /// For one Call of procedure NULL each, at the end of the client: what the server then need not keep any more.
+  [[nodiscard]] virtual std::vector<Voucher> farewells();
 };
 
 }  // namespace nfsrdma::security

@@ -64,9 +64,9 @@ connect::Surroundings SimClient::surroundings(Network& network, Host& host, Seal
   out.locks = std::make_shared<testing::NoLocks>();
   if (sealing) {
     const auto root = std::make_shared<security::Sys>(host.name(), security::Identity());
-    auto mechanism =
-        std::make_shared<testing::ToyMechanism>(host.loop().random<std::uint64_t>(), root, &host.loop());
-    out.flavor = std::make_shared<gss::Gss>(host.loop(), *sealing, std::move(mechanism), "server");
+    auto mechanism = std::make_shared<testing::ToyMechanism>(host.loop().random<std::uint64_t>(), root,
+                                                             host.loop(), sealing->traits);
+    out.flavor = std::make_shared<gss::Gss>(host.loop(), sealing->service, std::move(mechanism), "server");
   }
   return out;
 }

@@ -22,7 +22,11 @@
 namespace nfsrdma::sim {
 
 /// How Calls and Replies are protected, if they are.
-using Sealing = std::optional<gss::Service>;
+struct Seal {
+  gss::Service service = gss::Service::none;
+  testing::ToyTraits traits;
+};
+using Sealing = std::optional<Seal>;
 
 class SimClient {
  public:

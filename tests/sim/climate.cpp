@@ -37,9 +37,10 @@ constexpr std::array kKinds{
     Kind{"sealing",
          [](Climate& c) {
            c.service = 0;
-           c.unlearn_every = {};
+           c.unlearn_every = c.contexts_live = {};
          }},
-    Kind{"contexts", [](Climate& c) { c.unlearn_every = {}; }},
+    Kind{"contexts", [](Climate& c) { c.unlearn_every = c.contexts_live = {}; }},
+    Kind{"windows", [](Climate& c) { c.window = 128; }},
     Kind{"versions",
          [](Climate& c) {
            c.version = 4;
@@ -78,6 +79,10 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
   Random aside = random;
   if (aside.one_in(4)) service = static_cast<std::uint32_t>(aside.between(1, 3));
   if (service != 0 && aside.one_in(2)) unlearn_every = aside.between(100ms, 10s);
+  if (Random sealed = aside; service != 0) {
+    if (sealed.one_in(2)) contexts_live = sealed.between(1s, 60s);
+    if (sealed.one_in(2)) window = static_cast<std::uint32_t>(sealed.between(2, 16));
+  }
   draw_version(aside);
   for (std::size_t at = 0; at < without.size();) {
     const std::size_t end = std::min(without.find(',', at), without.size());
@@ -174,6 +179,8 @@ std::string Climate::text() const {
   add("a standstill", freeze_every, longest_freeze);
   add("sessions forgotten", forget_every);
   add("contexts forgotten", unlearn_every);
+  if (contexts_live.count() != 0) out += ", contexts of " + ms(contexts_live);
+  if (service != 0 && window != 128) out += ", a window of " + std::to_string(window);
   add("a sleep", sleep_every, longest_sleep);
   add("a recall", recall_every);
   add("a kill", kill_every, longest_death);

@@ -28,11 +28,13 @@ struct Climate {
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;
   bool wakes_late = false, habits = false, whims = false;
-  unsigned version = 4;       ///< of NFS
-  bool sessionless = false;   ///< NFSv4.0
-  std::uint32_t service = 0;  ///< that protects calls, by RPCSEC_GSS's numbers; 0: none does
-  Duration unlearn_every{};   ///< the server forgets all contexts
-  bool program = false;       ///< besides the mounts, one that uses the library
+  unsigned version = 4;        ///< of NFS
+  bool sessionless = false;    ///< NFSv4.0
+  std::uint32_t service = 0;   ///< that protects calls, by RPCSEC_GSS's numbers; 0: none does
+  Duration unlearn_every{};    ///< the server forgets all contexts
+  Duration contexts_live{};    ///< so long; 0: for ever
+  std::uint32_t window = 128;  ///< of sequence numbers
+  bool program = false;        ///< besides the mounts, one that uses the library
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
   Duration fill_every{}, longest_fill{}, clock_every{};
   unsigned exports = 0;  ///< besides the root's

@@ -155,11 +155,11 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
   /// The whole Call is there.
   void take(const std::shared_ptr<Work>& work) {
     work->message = assemble(work->header, work->inline_part, work->fetched);
-    std::uint32_t auth_stat = 0;
-    const std::string wrong = server.guard.open(work->message, work->pass, auth_stat);
-    if (!wrong.empty()) return server.state.problem(wrong);
+    const ToyGuard::Verdict verdict = server.guard.open(work->message, work->pass);
+    if (!verdict.wrong.empty()) return server.state.problem(verdict.wrong);
+    if (verdict.drops) return;
     // AUTH_ERROR.
-    if (auth_stat != 0) return refuse_call(work, {1, 1, 1, auth_stat});
+    if (verdict.auth_stat != 0) return refuse_call(work, {1, 1, 1, verdict.auth_stat});
     xdr::Decoder in(work->message);
     std::uint32_t xid = 0, direction = 0, rpc = 0, program = 0, version = 0, procedure = 0, flavor = 0,
                   verifier = 0;

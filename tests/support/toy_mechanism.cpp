@@ -65,19 +65,27 @@ std::optional<gss::Octets> unwrapped(ConstBytes bytes, std::uint64_t context) {
 
 class ToyContext final : public gss::Context {
  public:
-  ToyContext(std::uint64_t number, const rpc::Credential& caller, std::shared_ptr<const unsigned> life,
-             std::shared_ptr<std::uint32_t> sendings)
-      : number_(number), life_(std::move(life)), born_(*life_), sendings_(std::move(sendings)) {
+  ToyContext(std::uint64_t number, async::Loop* loop, ToyTraits traits, const rpc::Credential& caller,
+             std::shared_ptr<const unsigned> life, std::shared_ptr<std::uint32_t> sendings)
+      : number_(number),
+        loop_(loop),
+        traits_(traits),
+        made_(now()),
+        life_(std::move(life)),
+        born_(*life_),
+        sendings_(std::move(sendings)) {
     xdr::Message message;
     xdr::Encoder out(message);
     out.u64(number);
+    out.u32(traits_.window);
     out.fixed(caller.encoded());
     const ConstBytes bytes = message.stream.bytes();
     handle_.assign(bytes.begin(), bytes.end());
   }
   [[nodiscard]] ConstBytes handle() const override { return handle_; }
-  [[nodiscard]] std::uint32_t window() const override { return ToyMechanism::kWindow; }
-  [[nodiscard]] bool ends_soon() const override { return *life_ != born_; }
+  [[nodiscard]] std::uint32_t window() const override { return traits_.window; }
+  [[nodiscard]] bool ends_soon() const override { return has_ended() || is_older_than(traits_.life * 3 / 4); }
+  [[nodiscard]] bool has_ended() const override { return *life_ != born_ || is_older_than(traits_.life); }
   Result<gss::Octets> sign(gss::Pieces message) override {
     // A Call's head is one piece.
     *sendings_ += message.size() == 1 ? 1 : 0;
@@ -96,7 +104,15 @@ class ToyContext final : public gss::Context {
   [[nodiscard]] std::size_t wrapping_adds() const override { return kCode; }
 
  private:
+  [[nodiscard]] async::TimePoint now() const { return loop_ != nullptr ? loop_->now() : async::TimePoint(); }
+  [[nodiscard]] bool is_older_than(async::Clock::duration age) const {
+    return traits_.life.count() != 0 && now() - made_ >= age;
+  }
+
   const std::uint64_t number_;
+  async::Loop* const loop_;
+  const ToyTraits traits_;
+  const async::TimePoint made_;
   const std::shared_ptr<const unsigned> life_;
   const unsigned born_;
   const std::shared_ptr<std::uint32_t> sendings_;
@@ -107,15 +123,17 @@ class ToyContext final : public gss::Context {
 
 // ---- the client's side ----
 
-async::Task<Result<std::shared_ptr<gss::Context>>> ToyMechanism::establish(security::Caller caller,
-                                                                           async::TimePoint /*deadline*/) {
-  if (loop_ != nullptr)
+async::Task<Result<std::shared_ptr<gss::Context>>> ToyMechanism::establish(security::Caller caller) {
+  if (loop_ != nullptr) {
     co_await loop_->sleep_for(std::chrono::microseconds(loop_->random<std::uint64_t>() % 200'000));
+    if (traits_.no_kdc_one_in != 0 && loop_->random<std::uint64_t>() % traits_.no_kdc_one_in == 0)
+      co_return Error(ErrorKind::connection, EACCES, "RPC", "toy", "no KDC answers");
+  }
   if (std::exchange(refuses_, false))
     co_return Error(ErrorKind::local, EACCES, "RPC", "toy", "there is no ticket; get one");
   ++established_;
-  std::shared_ptr<gss::Context> out =
-      std::make_shared<ToyContext>(next_++, callers_->vouch(caller).credential, life_, sendings_);
+  std::shared_ptr<gss::Context> out = std::make_shared<ToyContext>(
+      next_++, loop_, traits_, callers_->vouch(caller).credential, life_, sendings_);
   co_return std::move(out);
 }
 
@@ -125,23 +143,27 @@ void ToyGuard::forget() {
   for (const auto& [context, numbers] : seen_) forgotten_.insert(context);
 }
 
-std::string ToyGuard::open(Octets& call, std::optional<Pass>& pass, std::uint32_t& auth_stat) {
+ToyGuard::Verdict ToyGuard::open(Octets& call, std::optional<Pass>& pass) {
+  const auto wrong = [](const char* how) { return Verdict{how}; };
   xdr::Decoder in(call);
   const rpc::CallHeader header = rpc::read_call(in);
-  if (header.flavor != gss::kRpcsecGss) return demands_ ? "a Call in clear" : "";
-  if (header.verdict.refusal != rpc::Refusal::none) return "a header that is none";
+  if (header.flavor != gss::kRpcsecGss) return wrong(demands_ ? "a Call in clear" : "");
+  if (header.verdict.refusal != rpc::Refusal::none) return wrong("a header that is none");
   Pass found;
-  std::uint32_t version = 0, procedure = 0, service = 0, flavor = 0;
+  std::uint32_t version = 0, procedure = 0, service = 0, flavor = 0, window = 0;
   ConstBytes handle, who;
   xdr::Decoder body(header.credential);
-  if (!body.u32(version) || version != gss::kVersion || !body.u32(procedure) || procedure != gss::kData ||
-      !body.u32(found.number) || !body.u32(service) || !body.opaque(rpc::kMostAuthBytes, handle) ||
-      !body.finish()) {
-    return "a credential that is none";
+  if (!body.u32(version) || version != gss::kVersion || !body.u32(procedure) || !body.u32(found.number) ||
+      !body.u32(service) || !body.opaque(rpc::kMostAuthBytes, handle) || !body.finish()) {
+    return wrong("a credential that is none");
   }
+  const bool destroys = procedure == static_cast<std::uint32_t>(gss::Procedure::destroy);
+  if (!destroys && procedure != static_cast<std::uint32_t>(gss::Procedure::data))
+    return wrong("a credential for what is not done here");
   xdr::Decoder name(handle);
-  if (!name.u64(found.context) || !name.u32(flavor) || !name.opaque(rpc::kMostAuthBytes, who))
-    return "a handle that is none";
+  if (!name.u64(found.context) || !name.u32(window) || !name.u32(flavor) ||
+      !name.opaque(rpc::kMostAuthBytes, who))
+    return wrong("a handle that is none");
   found.service = static_cast<Service>(service);
   const std::size_t head = kCallHead + 4 + 4 + xdr::padded(header.credential.size());
   xdr::Decoder verifier(ConstBytes(call).subspan(head));
@@ -150,16 +172,22 @@ std::string ToyGuard::open(Octets& call, std::optional<Pass>& pass, std::uint32_
   const bool is_whole = verifier.u32(verifier_flavor) && verifier.opaque(rpc::kMostAuthBytes, code);
   if (!is_whole || verifier_flavor != gss::kRpcsecGss ||
       !is_code(code, checksum(ConstBytes(call).first(head), found.context))) {
-    return "a verifier that does not fit";
+    return wrong("a verifier that does not fit");
   }
   if (forgets_ || forgotten_.contains(found.context)) {
-    auth_stat = found.number % 2 == 0 ? gss::kCredProblem : gss::kContextProblem;
-    return "";
+    return {"", found.number % 2 == 0 ? gss::kCredProblem : gss::kContextProblem};
   }
   std::set<std::uint32_t>& seen = seen_[found.context];
-  if (!seen.empty() && found.number + ToyMechanism::kWindow <= *seen.rbegin())
-    return "a number below the window";
-  if (!seen.insert(found.number).second) return "a sequence number used twice";
+  if (!seen.empty() && found.number + window <= *seen.rbegin()) {
+    ++dropped_;
+    return {"", 0, true};
+  }
+  if (!seen.insert(found.number).second) return wrong("a sequence number used twice");
+  if (destroys) {
+    // Its Reply is the last that is signed by it, and nothing else of it is protected.
+    forgotten_.insert(found.context);
+    found.service = Service::none;
+  }
   xdr::Message clear;
   xdr::Encoder out(clear);
   out.fixed(ConstBytes(call).first(kCallHead));
@@ -172,24 +200,24 @@ std::string ToyGuard::open(Octets& call, std::optional<Pass>& pass, std::uint32_
   } else {
     ConstBytes data;
     std::optional<gss::Octets> unwrapped_data;
-    if (!in.opaque(kMostBody, data)) return "arguments that are none";
+    if (!in.opaque(kMostBody, data)) return wrong("arguments that are none");
     if (found.service == Service::integrity) {
       if (!in.opaque(kMostBody, code) || !is_code(code, checksum(data, found.context)))
-        return "arguments that were changed";
+        return wrong("arguments that were changed");
     } else {
       unwrapped_data = unwrapped(data, found.context);
-      if (!unwrapped_data) return "arguments that were changed";
+      if (!unwrapped_data) return wrong("arguments that were changed");
       data = *unwrapped_data;
     }
     if (!in.finish() || data.size() < 4 || xdr::load_u32(data.data()) != found.number)
-      return "arguments of another call";
+      return wrong("arguments of another call");
     out.fixed(data.subspan(4));
   }
   const ConstBytes bytes = clear.stream.bytes();
   call.assign(bytes.begin(), bytes.end());
   pass = found;
   ++opened_;
-  return "";
+  return {};
 }
 
 void ToyGuard::seal(Octets& reply, const Pass& pass) {

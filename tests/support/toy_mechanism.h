@@ -2,7 +2,7 @@
 // server's side of the flavour (RFC 2203 5.3): ToyMechanism is the client's, ToyGuard the server's.
 //
 // A context's handle has its number and the caller's AUTH_SYS credential in it, so that the guard needs nothing else, and
-// the server behind it nothing of the flavour. A context is had in no time, unless there is a loop: then it takes a while.
+// the server behind it nothing of the flavour. A context is had in no time, unless there is a loop.
 //
 // Confined to one thread each.
 #pragma once
@@ -19,16 +19,24 @@
 
 namespace nfsrdma::testing {
 
+struct ToyTraits {
+  std::uint32_t window = 128;
+  async::Clock::duration life{};  ///< of a context; 0: it does not end
+  unsigned no_kdc_one_in = 0;     ///< so often there is none; 0: never
+};
+
 class ToyMechanism final : public gss::Mechanism {
  public:
-  static constexpr std::uint32_t kWindow = 128;
-
   /// `first`: the number of the first context, another for each client of a server. `callers` says who they are.
-  ToyMechanism(std::uint64_t first, std::shared_ptr<security::Flavor> callers, async::Loop* loop = nullptr)
-      : next_(first), callers_(std::move(callers)), loop_(loop) {}
+  ToyMechanism(std::uint64_t first, std::shared_ptr<security::Flavor> callers)
+      : next_(first), callers_(std::move(callers)) {}
+  /// With a KDC that answers late.
+  ToyMechanism(std::uint64_t first, std::shared_ptr<security::Flavor> callers, async::Loop& loop,
+               ToyTraits traits)
+      : next_(first), callers_(std::move(callers)), loop_(&loop), traits_(traits) {}
 
-  async::Task<Result<std::shared_ptr<gss::Context>>> establish(security::Caller caller,
-                                                               async::TimePoint deadline) override;
+  async::Task<Result<std::shared_ptr<gss::Context>>> establish(security::Caller caller) override;
+  [[nodiscard]] std::string name_of(const security::Caller& /*caller*/) const override { return "somebody"; }
   [[nodiscard]] std::size_t longest_code() const override { return 8; }
   [[nodiscard]] std::size_t wrapping_adds() const override { return 8; }
 
@@ -44,7 +52,8 @@ class ToyMechanism final : public gss::Mechanism {
  private:
   std::uint64_t next_;
   const std::shared_ptr<security::Flavor> callers_;
-  async::Loop* const loop_;
+  async::Loop* const loop_ = nullptr;
+  const ToyTraits traits_;
   unsigned established_ = 0;
   bool refuses_ = false;
   const std::shared_ptr<unsigned> life_ = std::make_shared<unsigned>();
@@ -61,9 +70,13 @@ class ToyGuard {
   };
   enum class Lie : std::uint8_t { none, verifier, results, other_call };
 
-  /// Puts the Call in clear, if it is one of the flavour's; `pass` is there then. What is wrong with it
-  /// otherwise, or "". `auth_stat`: what it is to be refused with, as its context is not known.
-  std::string open(Octets& call, std::optional<Pass>& pass, std::uint32_t& auth_stat);
+  struct Verdict {
+    std::string wrong;            ///< no client may do that
+    std::uint32_t auth_stat = 0;  ///< to refuse it with: its context is not known
+    bool drops = false;           ///< it comes too late (RFC 2203 5.3.3.1)
+  };
+  /// Puts the Call in clear, if it is one of the flavour's; `pass` is there then.
+  Verdict open(Octets& call, std::optional<Pass>& pass);
   /// All contexts, as with a restart.
   void forget();
   /// Those that are made from now on, too.
@@ -75,11 +88,12 @@ class ToyGuard {
   /// About the next Reply.
   void lie(Lie lie) { lie_ = lie; }
   [[nodiscard]] std::size_t opened() const { return opened_; }
+  [[nodiscard]] std::size_t dropped() const { return dropped_; }
 
  private:
   std::map<std::uint64_t, std::set<std::uint32_t>> seen_;  // sequence numbers, by context
   std::set<std::uint64_t> forgotten_;                      // contexts
-  std::size_t opened_ = 0;
+  std::size_t opened_ = 0, dropped_ = 0;
   bool demands_ = false, forgets_ = false;
   Lie lie_ = Lie::none;
 };

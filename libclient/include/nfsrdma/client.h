@@ -57,6 +57,7 @@ struct Info {
   bool crc = false;
   std::uint32_t ird = 0, ord = 0;
   std::uint32_t call_threshold = 0, reply_threshold = 0;  ///< inline, to and from the server
+  std::string security;                                   ///< "sys", "krb5" …
   bool private_data = false;                              ///< the server sent RFC 8797 private data
   bool remote_invalidation = false;                       ///< agreed on by both sides' private data
   bool invalidation_offered = false;                      ///< by ours: a server may invalidate our handles

@@ -26,6 +26,28 @@ enum class Crc : unsigned char {
   off,
 };
 
+/// What callers prove who they are with, and what is protected (`sec=`).
+enum class Security : unsigned char {
+  sys,    ///< numbers that the server believes (AUTH_SYS)
+  krb5,   ///< Kerberos tickets
+  krb5i,  ///< and nobody can change what is sent
+  krb5p,  ///< nor read it
+};
+/// As in `sec=`.
+constexpr std::string_view security_name(Security security) {
+  switch (security) {
+    case Security::sys:
+      return "sys";
+    case Security::krb5:
+      return "krb5";
+    case Security::krb5i:
+      return "krb5i";
+    case Security::krb5p:
+      return "krb5p";
+  }
+  return "";
+}
+
 struct Options {
   /// `vers=`: 4, 3 or 2. The highest that the server speaks where it is not set.
   std::optional<unsigned> version;
@@ -46,6 +68,9 @@ struct Options {
   /// `timeo`: an operation that got no answer for so long fails. Connections are replaced well before.
   std::chrono::milliseconds timeout{60000};
   std::chrono::milliseconds connect_timeout{10000};
+  Security security = Security::sys;
+  /// `keytab`: this machine's, for Kerberos. Empty: a mount by root has the system's, everybody else his own tickets.
+  std::string keytab;
   std::optional<std::uint32_t> uid;  ///< AUTH_SYS identity; the caller's own by default
   std::optional<std::uint32_t> gid;
   Crc crc = Crc::automatic;

@@ -171,6 +171,10 @@ async::Task<Result<CompoundReply>> Sessionless::call_over(rpc::Channel& channel,
 
 async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, async::TimePoint deadline,
                                                           Attempt& attempt, bool for_recovery) {
+  // Whoever has no ticket waits for one without a place that others wait for.
+  if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
+    if (auto ready = co_await seal->ready(deadline); !ready) co_return ready.error();
+  }
   // The lease does not wait for anybody.
   const bool first = for_recovery || compound.is_renewal();
   if (!first && places_.must_wait()) {

@@ -1,0 +1,70 @@
+#include "connect/flavors.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "aux/rpcbind.h"
+#include "gss/flavor.h"
+#include "krb5/kerberos.h"
+#include "rpc/make_call.h"
+#include "rpc/message.h"
+#include "security/sys.h"
+
+namespace nfsrdma::connect {
+namespace {
+
+/// RFC 8166 8.2.2.1: where contexts are made.
+constexpr std::uint16_t kNfsOverTcp = 2049;
+
+gss::Service service_of(Security security) {
+  switch (security) {
+    case Security::krb5i:
+      return gss::Service::integrity;
+    case Security::krb5p:
+      return gss::Service::privacy;
+    default:
+      return gss::Service::none;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<security::Flavor> make_flavor(async::Loop& loop, const Target& target,
+                                              const std::vector<rpc::Address>& addresses,
+                                              const Surroundings& surroundings,
+                                              const Server::NoticeSink& notices) {
+  const Options& options = target.options;
+  if (options.security == Security::sys)
+    return std::make_shared<security::Sys>(surroundings.host, own_identity(options), notices);
+  krb5::KerberosOptions how;
+  how.server = target.host;
+  for (const rpc::Address& address : addresses) how.addresses.push_back(aux::with_port(address, kNfsOverTcp));
+  how.version = options.version.value_or(how.version);
+  how.service = service_of(options.security);
+  how.keytab = options.keytab;
+  how.many_users = surroundings.many_users;
+  const bool is_machine = surroundings.many_users && ::geteuid() == 0;
+  if (how.keytab.empty() && is_machine) how.keytab = krb5::system_keytab();
+  how.patience = options.timeout;
+  return std::make_shared<gss::Gss>(loop, how.service, krb5::make_kerberos(loop, how), target.host, notices);
+}
+
+async::Task<void> say_farewell(security::Flavor& flavor, rpc::Channel& channel, std::uint32_t version,
+                               async::TimePoint deadline) {
+  std::vector<security::Voucher> last = flavor.farewells();
+  for (security::Voucher& one : last) {
+    if (!channel.up() || channel.loop().now() >= deadline) co_return;
+    rpcrdma::Call call;
+    call.message = channel.take_message();
+    rpc::begin_call(call.message, rpc::kNfsProgram, version, 0, one.credential);
+    call.seal = one.protection.get();
+    call.reply_max_inline = call.reply_max_reduced = one.credential.largest_reply_header();
+    call.deadline = deadline;
+    rpc::Outcome outcome = co_await rpc::make_call(channel, std::move(call), one.protection.get());
+    channel.give_back(std::move(outcome.message));
+    if (outcome.reply) channel.give_back(std::move(*outcome.reply));
+  }
+}
+
+}  // namespace nfsrdma::connect
