@@ -46,7 +46,8 @@ std::shared_ptr<security::Flavor> make_flavor(async::Loop& loop, const Target& t
   how.many_users = surroundings.many_users;
   const bool is_machine = surroundings.many_users && ::geteuid() == 0;
   if (how.keytab.empty() && is_machine) how.keytab = krb5::system_keytab();
-  how.patience = options.timeout;
+  // Calls that wait for it still have time to say why it could not be had.
+  how.patience = options.timeout * 3 / 4;
   return std::make_shared<gss::Gss>(loop, how.service, krb5::make_kerberos(loop, how), target.host, notices);
 }
 

@@ -51,6 +51,20 @@ std::string host_name() {
   return name;
 }
 
+/// Linux 6.1.192, Debian 12's, looks for the arguments at a wrong place in what it has decrypted, whoever has sent it.
+Error with_advice(const Error& why, const Options& options) {
+  const bool is_undecodable = why.kind() == ErrorKind::server && why.status() == rpc::kGarbageArgs;
+  if (!is_undecodable || options.security != Security::krb5p) return why;
+  return {why.kind(),
+          why.errno_value(),
+          why.status(),
+          why.operation(),
+          why.peer(),
+          "the server could not decode the request, which came with krb5p: some Linux kernels (6.1.192 is "
+          "one) cannot "
+          "serve it to anybody; use sec=krb5i, or another kernel on the server"};
+}
+
 }  // namespace
 
 security::Identity own_identity(const Options& options) {
@@ -64,8 +78,13 @@ security::Identity own_identity(const Options& options) {
 }
 
 Surroundings Surroundings::system(std::string owner_id) {
-  return {host_name(), std::to_string(::getpid()), fabric::system_dialer(), std::move(owner_id), nullptr,
-          true};
+  Surroundings out;
+  out.host = host_name();
+  out.process = std::to_string(::getpid());
+  out.dial = fabric::system_dialer();
+  out.owner_id = std::move(owner_id);
+  out.listens = true;
+  return out;
 }
 
 std::uint32_t most_calls(const Options& options, const fabric::Established& established) {
@@ -129,6 +148,7 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
     auto begun = co_await begin(version, deadline);
     if (begun) co_return begun;
     protocol_.reset();
+    if (!begun) begun = with_advice(begun.error(), target_.options);
     // Only a server that says so does not speak a version.
     const bool other =
         begun.error().kind() == ErrorKind::server && begun.error().errno_value() == EPROTONOSUPPORT;

@@ -218,6 +218,7 @@ async::Task<Status> Gss::Protection::have_context(std::shared_ptr<const Shared> 
     const bool in_time =
         co_await async::until(entry->tried, deadline, [&] { return entry->tries != before; });
     if (entry->serves()) co_return Status();
+    if (!in_time && entry->failure) co_return *entry->failure;
     if (!in_time) {
       co_return Error(ErrorKind::timeout, ETIMEDOUT, "RPC", shared->server,
                       "no security context for " + shared->mechanism->name_of(entry->caller) +

@@ -29,7 +29,7 @@ gss_OID_set krb5_only() {
 
 class Library {
  public:
-  Library() { failed_ = ::krb5_init_context(&context_) != 0; }
+  Library() : failed_(::krb5_init_context(&context_) != 0) {}
   ~Library() {
     if (!failed_) ::krb5_free_context(context_);
   }
@@ -40,7 +40,7 @@ class Library {
 
  private:
   krb5_context context_ = nullptr;
-  bool failed_ = false;
+  const bool failed_;
 };
 
 /// The tickets in a store. `lifetime`: how long they are good.

@@ -166,8 +166,12 @@ Error refusal_error(const ReplyHeader& header, const Called& what, std::string o
     case Refusal::procedure:
       return make(EOPNOTSUPP, "the server does not have this procedure of " + program + "v" + version);
     case Refusal::garbage_args:
-      return make(
-          EIO, "the server could not decode the request; please report this with a capture of the traffic");
+      return {ErrorKind::server,
+              EIO,
+              kGarbageArgs,
+              std::move(operation),
+              std::move(peer),
+              "the server could not decode the request; please report this with a capture of the traffic"};
     case Refusal::system:
       return make(EIO, "the server had an error of its own; look at its log, then try again");
     case Refusal::rpc_version:

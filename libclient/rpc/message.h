@@ -90,6 +90,8 @@ void begin_reply(xdr::Message& message, std::uint32_t xid, const ReplyHeader& ve
 
 inline constexpr std::uint32_t kAuthBadCred = 1, kAuthBadVerf = 3;  ///< auth_stat, RFC 5531 9
 
+inline constexpr std::uint32_t kGarbageArgs = 4;  ///< accept_stat, RFC 5531 9: an Error's status()
+
 /// What was called, for messages.
 struct Called {
   const char* program = "NFS";

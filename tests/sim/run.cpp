@@ -126,7 +126,8 @@ class World {
 
   [[nodiscard]] Sealing sealing() const {
     if (climate_.service == 0) return std::nullopt;
-    return Seal{static_cast<gss::Service>(climate_.service), {climate_.window, climate_.contexts_live, climate_.calm ? 0U : 8U}};
+    return Seal{static_cast<gss::Service>(climate_.service),
+                {climate_.window, climate_.contexts_live, climate_.calm ? 0U : 8U}};
   }
 
   [[nodiscard]] Options quick_options() const {

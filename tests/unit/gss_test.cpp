@@ -100,7 +100,7 @@ TEST_CASE("gss: another context is made before the one that is used ends, and ca
   REQUIRE(m.ready(other));
   CHECK(m.loop.now() - begun < 100ms);
   CHECK(m.seal(other) == 1);
-  m.wait(1500ms);
+  m.wait(900ms);
   CHECK(m.mechanism->established() >= 2);
   CHECK(m.vouch().protection->is_ready());
 }
@@ -109,6 +109,7 @@ TEST_CASE("gss: whoever waits for a context that cannot be had gets the reason, 
   Setup m;
   m.mechanism->refuse_next();
   std::vector<security::Voucher> all;
+  all.reserve(3);
   for (int i = 0; i < 3; ++i) all.push_back(m.vouch());
   unsigned refused = 0;
   const auto wait = [](security::Voucher& one, async::TimePoint deadline,

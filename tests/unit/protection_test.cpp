@@ -149,7 +149,7 @@ std::string read_all(Protected& m, nfs4::OpenRef& file, std::size_t size) {
 
 }  // namespace
 
-TEST_CASE("protection: data goes by chunks of its own, or whole where the service covers it") {
+TEST_CASE("T35 protection: data goes by chunks of its own, or whole where the service covers it") {
   for (const gss::Service service : kServices) {
     CAPTURE(static_cast<int>(service));
     Protected m(service);
@@ -178,7 +178,7 @@ TEST_CASE("protection: data goes by chunks of its own, or whole where the servic
   }
 }
 
-TEST_CASE("protection: what a Reply grows by is in its size") {
+TEST_CASE("T34 protection: what a Reply grows by is in its size") {
   const auto size = [](gss::Service service) {
     async::Loop loop;
     const auto callers = std::make_shared<security::Sys>("test", security::Identity());
@@ -190,7 +190,7 @@ TEST_CASE("protection: what a Reply grows by is in its size") {
   CHECK(size(gss::Service::privacy) == size(gss::Service::none) + 16);
 }
 
-TEST_CASE("protection: a long Call and a Reply chunk go together") {
+TEST_CASE("T35 protection: a long Call and a Reply chunk go together") {
   Protected m(gss::Service::privacy);
   m.scene.server.add_file("/f", "");
   auto file = m.scene.open("f");

@@ -1,0 +1,349 @@
+// Contexts of Kerberos's, made over TCP with a real KDC and a real acceptor; and servers that lie about them.
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <gssapi/gssapi.h>
+#include <krb5/krb5.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "async/loop.h"
+#include "aux/record_server.h"
+#include "krb5/kerberos.h"
+#include "rpc/message.h"
+#include "support/realm.h"
+
+namespace nfsrdma::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+rpc::Address loopback_port(std::uint16_t port) {
+  rpc::Address out{};
+  auto& address = reinterpret_cast<sockaddr_in&>(out.storage);
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  out.length = sizeof address;
+  return out;
+}
+
+enum class Lie : std::uint8_t { none, verifier, window, undecodable, skew, token, never_ends };
+
+/// The server's side of RPCSEC_GSS_INIT, over TCP.
+class Acceptor {
+ public:
+  explicit Acceptor(async::Loop& loop) {
+    auto made = aux::RecordServer::listen(
+        loop, {.local = loopback_port(0)},
+        [this](xdr::ConstBytes call, xdr::Message& reply) { return answer(call, reply); });
+    REQUIRE(made);
+    server_ = std::move(*made);
+  }
+  ~Acceptor() {
+    OM_uint32 minor = 0;
+    (void)::gss_delete_sec_context(&minor, &context_, GSS_C_NO_BUFFER);
+  }
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  [[nodiscard]] rpc::Address address() const { return server_->address(); }
+  [[nodiscard]] gss_ctx_id_t context() const { return context_; }
+  [[nodiscard]] const std::string& principal() const { return principal_; }
+  [[nodiscard]] unsigned calls() const { return calls_; }
+  Lie lie = Lie::none;
+
+ private:
+  bool answer(xdr::ConstBytes call, xdr::Message& reply) {
+    ++calls_;
+    xdr::Decoder in(call);
+    const rpc::CallHeader header = rpc::read_call(in);
+    xdr::ConstBytes token, handle;
+    std::uint32_t version = 0, procedure = 0, number = 0, service = 0;
+    xdr::Decoder credential(header.credential);
+    REQUIRE(header.flavor == gss::kRpcsecGss);
+    REQUIRE(credential.u32(version));
+    REQUIRE(credential.u32(procedure));
+    REQUIRE(credential.u32(number));
+    REQUIRE(credential.u32(service));
+    REQUIRE(credential.opaque(400, handle));
+    CHECK(version == 1);
+    CHECK(header.program == rpc::kNfsProgram);
+    CHECK(header.procedure == 0);
+    REQUIRE(in.opaque(1 << 20, token));
+    OM_uint32 minor = 0;
+    gss_buffer_desc given{token.size(), const_cast<std::byte*>(token.data())}, made{};  // NOLINT: only read
+    gss_name_t who = GSS_C_NO_NAME;
+    const OM_uint32 major =
+        ::gss_accept_sec_context(&minor, &context_, GSS_C_NO_CREDENTIAL, &given, GSS_C_NO_CHANNEL_BINDINGS,
+                                 &who, nullptr, &made, nullptr, nullptr, nullptr);
+    gss_buffer_desc text{};
+    OM_uint32 ignored = 0;
+    if (major == GSS_S_COMPLETE && ::gss_display_name(&ignored, who, &text, nullptr) == GSS_S_COMPLETE)
+      principal_.assign(static_cast<const char*>(text.value), text.length);
+    std::array<std::byte, 4> window{};
+    xdr::store_u32(window.data(), lie == Lie::window ? 0 : 128);
+    gss_buffer_desc message{window.size(), window.data()}, code{};
+    if (major == GSS_S_COMPLETE) (void)::gss_get_mic(&ignored, context_, GSS_C_QOP_DEFAULT, &message, &code);
+    xdr::Encoder out(reply);
+    out.u32(header.xid);
+    out.u32(1);
+    out.u32(0);
+    out.u32(gss::kRpcsecGss);
+    std::vector<std::byte> verifier(static_cast<std::byte*>(code.value),
+                                    static_cast<std::byte*>(code.value) + code.length);
+    if (lie == Lie::verifier && !verifier.empty()) verifier.back() ^= std::byte{1};
+    out.opaque(verifier);
+    out.u32(0);
+    if (lie == Lie::undecodable) {
+      out.u32(1U << 30);
+    } else {
+      const bool refuses = lie == Lie::skew;
+      out.opaque(std::array{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}});
+      out.u32(refuses ? GSS_S_FAILURE : lie == Lie::never_ends ? GSS_S_CONTINUE_NEEDED : major);
+      out.u32(refuses ? static_cast<std::uint32_t>(KRB5KRB_AP_ERR_SKEW) : minor);
+      out.u32(xdr::load_u32(window.data()));
+      std::vector<std::byte> back(static_cast<std::byte*>(made.value),
+                                  static_cast<std::byte*>(made.value) + made.length);
+      if (lie == Lie::token && !back.empty()) back.back() ^= std::byte{1};
+      out.opaque(back);
+    }
+    (void)::gss_release_buffer(&ignored, &made);
+    (void)::gss_release_buffer(&ignored, &code);
+    (void)::gss_release_buffer(&ignored, &text);
+    (void)::gss_release_name(&ignored, &who);
+    return true;
+  }
+
+  gss_ctx_id_t context_ = GSS_C_NO_CONTEXT;
+  std::string principal_;
+  unsigned calls_ = 0;
+  std::unique_ptr<aux::RecordServer> server_;
+};
+
+/// A realm with a user and a server, and the user's ticket.
+struct Scene {
+  Scene() {
+    INFO(realm.log());
+    REQUIRE(realm.up());
+    realm.add("alice", "alice");
+    realm.add("nfs/server.test", "server");
+    realm.add("host/client.test", "machine");
+    realm.add("nfs/client.test", "machine");
+    realm.add("MACHINE$", "machine");
+    REQUIRE(realm.get_ticket("alice", "alice"));
+  }
+  krb5::KerberosOptions options() {
+    krb5::KerberosOptions out;
+    out.server = "server.test";
+    out.addresses = {acceptor.address()};
+    out.patience = 5s;
+    return out;
+  }
+  Result<std::shared_ptr<gss::Context>> establish(krb5::KerberosOptions how,
+                                                  security::Caller caller = nullptr) {
+    const auto mechanism = krb5::make_kerberos(loop, std::move(how));
+    return loop.run(mechanism->establish(std::move(caller)));
+  }
+  Result<std::shared_ptr<gss::Context>> establish() { return establish(options()); }
+
+  Realm realm;
+  async::Loop loop;
+  Acceptor acceptor{loop};
+};
+
+bool here() {
+  if (Realm::possible()) return true;
+  MESSAGE("SKIPPED: there is no KDC here (packaging/packages.sh install test)");
+  return false;
+}
+
+gss_buffer_desc text(std::string& of) {
+  return {of.size(), of.data()};
+}
+xdr::ConstBytes octets(const std::string& of) {
+  return std::as_bytes(std::span(of));
+}
+
+}  // namespace
+
+TEST_CASE("T36 krb5: a context is made over TCP, and what it signs and wraps the server takes") {
+  if (!here()) return;
+  Scene m;
+  auto made = m.establish();
+  REQUIRE_MESSAGE(made, made.error().text());
+  gss::Context& context = **made;
+  CHECK(m.acceptor.principal() == "alice@TEST.LAB");
+  CHECK(m.acceptor.calls() == 1);
+  CHECK(context.window() == 128);
+  CHECK(context.handle().size() == 4);
+  CHECK_FALSE(context.has_ended());
+  CHECK_FALSE(context.ends_soon());
+
+  OM_uint32 minor = 0;
+  std::string message = "from the client";
+  const std::array pieces{octets(message).first(5), octets(message).subspan(5)};
+  auto code = context.sign(pieces);
+  REQUIRE(code);
+  CHECK(code->size() <= context.longest_code());
+  gss_buffer_desc said = text(message), signed_by{code->size(), code->data()};
+  CHECK(::gss_verify_mic(&minor, m.acceptor.context(), &said, &signed_by, nullptr) == GSS_S_COMPLETE);
+  auto wrapped = context.wrap(pieces);
+  REQUIRE(wrapped);
+  CHECK(wrapped->size() - message.size() <= context.wrapping_adds());
+  gss_buffer_desc sealed{wrapped->size(), wrapped->data()}, clear{};
+  int encrypted = 0;
+  REQUIRE(::gss_unwrap(&minor, m.acceptor.context(), &sealed, &clear, &encrypted, nullptr) == GSS_S_COMPLETE);
+  CHECK(encrypted == 1);
+  CHECK(std::string(static_cast<char*>(clear.value), clear.length) == message);
+  (void)::gss_release_buffer(&minor, &clear);
+
+  std::string answer(100'001, 'a');
+  gss_buffer_desc given = text(answer), out{};
+  REQUIRE(::gss_get_mic(&minor, m.acceptor.context(), 0, &given, &out) == GSS_S_COMPLETE);
+  const xdr::ConstBytes mic{static_cast<std::byte*>(out.value), out.length};
+  const std::array whole{octets(answer)};
+  CHECK(context.is_signed(whole, mic));
+  const std::array other{octets(answer).subspan(1)};
+  CHECK_FALSE(context.is_signed(other, mic));
+  CHECK_FALSE(context.is_signed(whole, mic.first(mic.size() - 1)));
+  CHECK_FALSE(context.is_signed(whole, {}));
+  (void)::gss_release_buffer(&minor, &out);
+  REQUIRE(::gss_wrap(&minor, m.acceptor.context(), 1, 0, &given, &encrypted, &out) == GSS_S_COMPLETE);
+  std::vector<std::byte> token(static_cast<std::byte*>(out.value),
+                               static_cast<std::byte*>(out.value) + out.length);
+  (void)::gss_release_buffer(&minor, &out);
+  auto opened = context.unwrap(token);
+  REQUIRE(opened);
+  CHECK(std::string(reinterpret_cast<const char*>(opened->data()), opened->size()) == answer);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{5}, token.size() / 2, token.size() - 1}) {
+    auto forged = token;
+    forged[at] ^= std::byte{4};
+    CHECK_FALSE(context.unwrap(forged));
+  }
+  CHECK_FALSE(context.unwrap(xdr::ConstBytes(token).first(20)));
+  CHECK_FALSE(context.unwrap({}));
+  // What is only signed is not what was asked for.
+  REQUIRE(::gss_wrap(&minor, m.acceptor.context(), 0, 0, &given, &encrypted, &out) == GSS_S_COMPLETE);
+  CHECK_FALSE(context.unwrap({static_cast<std::byte*>(out.value), out.length}));
+  (void)::gss_release_buffer(&minor, &out);
+}
+
+TEST_CASE("krb5: a server that lies about a context is not believed") {
+  if (!here()) return;
+  Scene m;
+  struct Case {
+    Lie lie;
+    const char* says;
+  };
+  for (const Case& one :
+       {Case{Lie::verifier, "not signed"}, Case{Lie::window, "no sequence number"},
+        Case{Lie::undecodable, "cannot be decoded"}, Case{Lie::token, "does not take the ticket"},
+        Case{Lie::skew, "clocks"}, Case{Lie::never_ends, "come to an end"}}) {
+    CAPTURE(one.says);
+    Acceptor acceptor(m.loop);
+    acceptor.lie = one.lie;
+    auto how = m.options();
+    how.addresses = {acceptor.address()};
+    auto made = m.establish(how);
+    REQUIRE_FALSE(made);
+    CHECK_MESSAGE(made.error().text().find(one.says) != std::string::npos, made.error().text());
+    CHECK(made.error().errno_value() == EACCES);
+  }
+}
+
+TEST_CASE("krb5: what stands between a user and a context is said with the next step") {
+  if (!here()) return;
+  Scene m;
+  const auto says = [](const Result<std::shared_ptr<gss::Context>>& made, const char* what, ErrorKind kind) {
+    REQUIRE_FALSE(made);
+    CHECK_MESSAGE(made.error().text().find(what) != std::string::npos, made.error().text());
+    CHECK(made.error().kind() == kind);
+  };
+  SUBCASE("no ticket") {
+    m.realm.drop_tickets();
+    says(m.establish(), "run kinit", ErrorKind::local);
+  }
+  SUBCASE("an expired one") {
+    REQUIRE(m.realm.get_ticket("alice", "alice", "1s"));
+    ::usleep(2'100'000);
+    says(m.establish(), "has expired", ErrorKind::local);
+  }
+  SUBCASE("a service that the KDC does not know") {
+    auto how = m.options();
+    how.server = "other.test";
+    says(m.establish(how), "addprinc -randkey nfs/other.test", ErrorKind::local);
+  }
+  SUBCASE("a KDC that is away, which may pass") {
+    m.realm.stop();
+    says(m.establish(), "no KDC answers", ErrorKind::connection);
+    m.realm.start();
+    CHECK(m.establish());
+  }
+  SUBCASE("a server that is not there, of two") {
+    auto how = m.options();
+    how.addresses = {loopback_port(1)};
+    says(m.establish(how), "port 2049", ErrorKind::connection);
+    how.addresses = {loopback_port(1), m.acceptor.address()};
+    CHECK(m.establish(how));
+  }
+  SUBCASE("a server that does not answer") {
+    // The system takes the connection, and nobody what is sent.
+    const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(silent >= 0);
+    rpc::Address address = loopback_port(0);
+    REQUIRE(::bind(silent, reinterpret_cast<sockaddr*>(&address.storage), address.length) == 0);
+    REQUIRE(::listen(silent, 1) == 0);
+    REQUIRE(::getsockname(silent, reinterpret_cast<sockaddr*>(&address.storage), &address.length) == 0);
+    auto how = m.options();
+    how.addresses = {address};
+    how.patience = 1s;
+    says(m.establish(how), "rpc.svcgssd", ErrorKind::connection);
+    ::close(silent);
+  }
+  SUBCASE("a keytab that is not there, is none, or has no key of a machine's") {
+    auto how = m.options();
+    how.keytab = m.realm.path("nowhere");
+    says(m.establish(how), "cannot be read", ErrorKind::local);
+    how.keytab = m.realm.path("krb5.conf");
+    says(m.establish(how), "is none", ErrorKind::local);
+    how.keytab = m.realm.path("alice");
+    says(m.establish(how), "no key of a machine's", ErrorKind::local);
+  }
+}
+
+TEST_CASE("krb5: a machine has the tickets of its keytab, of the first principal that is a machine's") {
+  if (!here()) return;
+  Scene m;
+  m.realm.drop_tickets();
+  auto how = m.options();
+  how.keytab = m.realm.path("machine");
+  auto made = m.establish(how);
+  REQUIRE_MESSAGE(made, made.error().text());
+  CHECK(m.acceptor.principal() == "MACHINE$@TEST.LAB");
+}
+
+TEST_CASE("krb5: another user's tickets are his own") {
+  if (!here() || ::geteuid() != 0) return;
+  Scene m;
+  auto how = m.options();
+  how.many_users = true;
+  // Nobody's: he has none, whatever this process has.
+  const auto nobody = std::make_shared<security::Identity>();
+  nobody->uid = nobody->gid = 65534;
+  auto made = m.establish(how, nobody);
+  REQUIRE_FALSE(made);
+  CHECK_MESSAGE(made.error().text().find("user 65534 has no ticket") != std::string::npos,
+                made.error().text());
+  // The thread that looked was his; this one is not.
+  CHECK(::geteuid() == 0);
+  CHECK(m.establish(how));
+}
+
+}  // namespace nfsrdma::testing
