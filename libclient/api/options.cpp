@@ -154,6 +154,10 @@ bool set_keytab(Options& options, std::string_view text) {
   return true;
 }
 
+bool set_gssport(Options& options, std::string_view text) {
+  return assign(options.gss_port, number<std::uint16_t>(text, 1, 65535));
+}
+
 bool set_id(std::optional<std::uint32_t>& field, std::string_view text) {
   // 2^32 - 1 means "no id" to every system call that takes one.
   const auto value = number<std::uint32_t>(text, 0, UINT32_MAX - 1);
@@ -228,6 +232,9 @@ constexpr auto rows = std::to_array<Row>({
       "for Kerberos: this machine's keys (default: a mount by root has /etc/krb5.keytab, others their own "
       "tickets)"},
      set_keytab},
+    {{"gssport", "a port number",
+      "for Kerberos: the server's port for NFS over TCP, where contexts are made (default 2049)"},
+     set_gssport},
     {{"uid", "a number", "user id that the server sees (default: the caller's)"}, set_uid},
     {{"gid", "a number", "group id that the server sees (default: the caller's)"}, set_gid},
     {{"crc", "auto, on or off", "CRC32C on the iwarp fabric (default auto: where the server wants it)"},

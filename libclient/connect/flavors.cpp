@@ -14,9 +14,6 @@
 namespace nfsrdma::connect {
 namespace {
 
-/// RFC 8166 8.2.2.1: where contexts are made.
-constexpr std::uint16_t kNfsOverTcp = 2049;
-
 gss::Service service_of(Security security) {
   switch (security) {
     case Security::krb5i:
@@ -39,7 +36,9 @@ std::shared_ptr<security::Flavor> make_flavor(async::Loop& loop, const Target& t
     return std::make_shared<security::Sys>(surroundings.host, own_identity(options), notices);
   krb5::KerberosOptions how;
   how.server = target.host;
-  for (const rpc::Address& address : addresses) how.addresses.push_back(aux::with_port(address, kNfsOverTcp));
+  // RFC 8166 8.2.2.1: contexts are made over TCP.
+  for (const rpc::Address& address : addresses)
+    how.addresses.push_back(aux::with_port(address, options.gss_port));
   how.version = options.version.value_or(how.version);
   how.service = service_of(options.security);
   how.keytab = options.keytab;

@@ -141,6 +141,12 @@ bool Server::is_wanted(const Version& version) const {
 }
 
 async::Task<Status> Server::connect(async::TimePoint deadline) {
+  if (const Options& options = target_.options;
+      options.security != Security::sys && (options.uid || options.gid)) {
+    co_return Error(
+        ErrorKind::usage, EINVAL, "", target_.host,
+        "uid= and gid= say who asks with sec=sys; with Kerberos it is the ticket: leave them out");
+  }
   std::optional<Error> first;
   for (const Version& version : kVersions) {
     if (!is_wanted(version)) continue;

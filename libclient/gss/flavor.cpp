@@ -98,10 +98,10 @@ struct Gss::Entry {
   [[nodiscard]] std::optional<async::TimePoint> must_wait(async::TimePoint now) const {
     auto& open = use->open;
     while (!open.empty() && open.begin()->second + kArrived <= now) open.erase(open.begin());
-    if (open.empty()) return std::nullopt;
-    const std::uint64_t highest = std::uint64_t{use->number} + expected + 1;
-    if (highest - open.begin()->first < most_apart(use->context->window())) return std::nullopt;
-    return open.begin()->second + kArrived;
+    const std::uint64_t next = std::uint64_t{use->number} + 1;
+    const std::uint64_t lowest = open.empty() ? next : open.begin()->first;
+    if (next + expected - lowest < most_apart(use->context->window())) return std::nullopt;
+    return open.empty() ? now + kArrived : open.begin()->second + kArrived;
   }
 
  private:
@@ -134,13 +134,19 @@ class Gss::Protection final : public rpc::Protection {
     return 0;
   }
 
-  [[nodiscard]] bool is_ready() override {
-    if (is_expected_) return entry_->serves();
-    if (!entry_->serves() || entry_->use->ends_soon() || entry_->must_wait(shared_->loop.now())) return false;
-    expect();
+  [[nodiscard]] bool is_ready() override { return entry_->serves() && !entry_->use->ends_soon(); }
+  async::Task<Status> ready(async::TimePoint deadline) override {
+    return have_context(shared_, entry_, deadline);
+  }
+  [[nodiscard]] bool takes_turn() override {
+    // Without a context it is seal() that says so.
+    if (is_expected_ || !entry_->serves()) return true;
+    if (entry_->must_wait(shared_->loop.now())) return false;
+    ++entry_->expected;
+    is_expected_ = true;
     return true;
   }
-  async::Task<Status> ready(async::TimePoint deadline) override;
+  async::Task<void> turn(async::TimePoint deadline) override;
 
   [[nodiscard]] bool outdated(std::optional<std::uint32_t> auth_stat) override {
     if (procedure_ != Procedure::data) return false;
@@ -163,10 +169,6 @@ class Gss::Protection final : public rpc::Protection {
   [[nodiscard]] Error refused(const char* text) const {
     return {ErrorKind::protocol, EPROTO, "RPC", shared_->server, text};
   }
-  void expect() {
-    ++entry_->expected;
-    is_expected_ = true;
-  }
   /// Its number stands in nobody's way any more.
   void settle() {
     if (is_expected_) --entry_->expected;
@@ -184,23 +186,9 @@ class Gss::Protection final : public rpc::Protection {
   xdr::Message sealed_;
 };
 
-async::Task<Status> Gss::Protection::ready(async::TimePoint deadline) {
-  async::Loop& loop = shared_->loop;
-  while (!is_ready()) {
-    auto context = co_await have_context(shared_, entry_, deadline);
-    if (!context) co_return context.error();
-    const auto until = is_expected_ ? std::nullopt : entry_->must_wait(loop.now());
-    if (!until) {
-      if (!is_expected_) expect();
-      co_return Status();
-    }
-    (void)co_await entry_->settled.wait_until(std::min(*until, deadline));
-    if (loop.now() >= deadline) {
-      co_return Error(ErrorKind::timeout, ETIMEDOUT, "RPC", shared_->server,
-                      "earlier calls have not come to their end in time; the server is not answering");
-    }
-  }
-  co_return Status();
+async::Task<void> Gss::Protection::turn(async::TimePoint deadline) {
+  const auto until = entry_->serves() ? entry_->must_wait(shared_->loop.now()) : std::nullopt;
+  if (until) (void)co_await entry_->settled.wait_until(std::min(*until, deadline));
 }
 
 async::Task<Status> Gss::Protection::have_context(std::shared_ptr<const Shared> shared,

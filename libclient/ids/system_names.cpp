@@ -87,6 +87,32 @@ Answer look_up_system_name(Kind kind, const std::string& name) {
   });
 }
 
+std::optional<std::string> system_name_of(Kind kind, std::uint32_t id) {
+  std::string name;
+  // The room is gone behind the call, and the name with it.
+  const Answer answer = with_room([&](std::span<char> room, std::optional<std::uint32_t>& seen) {
+    const auto take = [&](const char* text, std::uint32_t number) {
+      name = text;
+      seen = number;
+    };
+    int status = 0;
+    if (kind == Kind::group) {
+      struct group entry{};
+      struct group* found = nullptr;
+      status = ::getgrgid_r(id, &entry, room.data(), room.size(), &found);
+      if (found != nullptr) take(found->gr_name, found->gr_gid);
+    } else {
+      passwd entry{};
+      passwd* found = nullptr;
+      status = ::getpwuid_r(id, &entry, room.data(), room.size(), &found);
+      if (found != nullptr) take(found->pw_name, found->pw_uid);
+    }
+    return status;
+  });
+  if (answer.state != Answer::State::found) return std::nullopt;
+  return name;
+}
+
 std::string domain_in_idmapd_conf(std::string_view text) {
   std::istringstream lines{std::string(text)};
   bool general = false;

@@ -13,6 +13,8 @@
 namespace nfsrdma::ids {
 
 Answer look_up_system_name(Kind kind, const std::string& name);
+/// The name of a number; none: it has none here.
+std::optional<std::string> system_name_of(Kind kind, std::uint32_t id);
 /// [General] Domain in idmapd.conf, else the DNS domain of the host's name, else "localdomain".
 std::string local_nfs_domain();
 /// What that file says, and what *.conf in FILE.d say in its place, by their names' order; "": nothing.

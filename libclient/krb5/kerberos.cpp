@@ -168,14 +168,16 @@ class Making {
   }
   [[nodiscard]] Error explained(const Error& why) const {
     if (why.kind() == ErrorKind::connection && why.errno_value() == ETIMEDOUT) {
-      return {why.kind(), why.errno_value(), "Kerberos", about_.server,
-              "the server does not answer on TCP port 2049, where security contexts are made: does "
-              "rpc.svcgssd or "
-              "gssproxy run there, or does a firewall swallow what goes to it?"};
+      return {
+          why.kind(), why.errno_value(), "Kerberos", about_.server,
+          "the server does not answer on TCP port 2049 (gssport=), where security contexts are made: does "
+          "rpc.svcgssd or "
+          "gssproxy run there, or does a firewall swallow what goes to it?"};
     }
     if (why.kind() == ErrorKind::connection) {
       return {why.kind(), why.errno_value(), "Kerberos", about_.server,
-              "security contexts are made over TCP, where NFS has port 2049, and the server was not reached "
+              "security contexts are made over TCP, where NFS has port 2049 (gssport=), and the server was "
+              "not reached "
               "there: " +
                   why.message()};
     }

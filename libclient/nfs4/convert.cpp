@@ -90,17 +90,22 @@ SetAttributes with_mode(std::uint32_t mode) {
   return changes;
 }
 
-fattr4 encode_changes(const SetAttributes& changes) {
+fattr4 encode_changes(const SetAttributes& changes, const ids::OwnerNames& names) {
   WireChanges wire;
   wire.size = changes.size;
   wire.mode = changes.mode;
-  if (changes.uid) wire.owner = principal4{std::to_string(*changes.uid)};
-  if (changes.gid) wire.owner_group = principal4{std::to_string(*changes.gid)};
+  if (changes.uid) wire.owner = principal4{names.user.value_or(std::to_string(*changes.uid))};
+  if (changes.gid) wire.owner_group = principal4{names.group.value_or(std::to_string(*changes.gid))};
   if (changes.accessed) wire.time_access_set = to_wire(*changes.accessed);
   if (changes.modified) wire.time_modify_set = to_wire(*changes.modified);
   if (changes.accessed_now) wire.time_access_set = server_time();
   if (changes.modified_now) wire.time_modify_set = server_time();
   return encode_changes(wire);
+}
+
+bool wants_names(const Error& refused, const SetAttributes& changes) {
+  const bool is_owner = refused.kind() == ErrorKind::server && refused.status() == NFS4ERR_BADOWNER;
+  return is_owner && (changes.uid || changes.gid);
 }
 
 Error undecodable_attributes(std::string path) {

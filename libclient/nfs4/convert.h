@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "ids/owner_names.h"
 #include "nfs4/types/attributes.h"
 #include "nfsrdma/client.h"
 
@@ -18,8 +19,10 @@ FileType to_public(nfs_ftype4 type);
 std::optional<Attributes> to_public(const fattr4& wire);
 /// Of what is made: the permission bits alone.
 SetAttributes with_mode(std::uint32_t mode);
-/// For SETATTR, OPEN and CREATE.
-fattr4 encode_changes(const SetAttributes& changes);
+/// For SETATTR, OPEN and CREATE. Owners are said by their numbers where they have no names.
+fattr4 encode_changes(const SetAttributes& changes, const ids::OwnerNames& names = {});
+/// Whether a SETATTR was refused because its owner or group is a number.
+bool wants_names(const Error& refused, const SetAttributes& changes);
 Error undecodable_attributes(std::string path);
 
 }  // namespace nfsrdma::nfs4

@@ -113,13 +113,19 @@ void FileData::know(const Attributes& attributes, std::uint64_t as_of) {
 }
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes) {
-  // Not captured by value: g++ 12 destroys such captures twice.
-  const fattr4 values = encode_changes(changes);
-  auto done = co_await state_.call(
-      "SETATTR", [&](Compound& compound) { compound.add<op::SETATTR>({state_.stateid(), values}); },
-      [](CompoundReply& reply) { return reply.take<op::SETATTR>(); });
-  if (done && changes.size) resized(*changes.size);
-  co_return done;
+  ids::OwnerNames names;
+  for (bool again = false;; again = true) {
+    // Not captured by value: g++ 12 destroys such captures twice.
+    const fattr4 values = encode_changes(changes, names);
+    auto done = co_await state_.call(
+        "SETATTR", [&](Compound& compound) { compound.add<op::SETATTR>({state_.stateid(), values}); },
+        [](CompoundReply& reply) { return reply.take<op::SETATTR>(); });
+    if (done && changes.size) resized(*changes.size);
+    if (done || again || !wants_names(done.error(), changes)) co_return done;
+    auto found = co_await ids::owner_names(session_.loop(), changes, session_.default_deadline());
+    if (!found) co_return done;
+    names = std::move(*found);
+  }
 }
 
 }  // namespace nfsrdma::nfs4

@@ -161,15 +161,23 @@ async::Task<Result<std::optional<Attributes>>> Objects::set_with_stateid(Caller 
                                                                          stateid4 stateid,
                                                                          SetAttributes changes) {
   Spot spot(object);
-  co_return co_await at<std::optional<Attributes>>(
-      std::move(caller), spot, "", "SETATTR",
-      [&](Compound& compound) {
-        compound.add<op::SETATTR>({stateid, encode_changes(changes)});
-        add_getattr(compound);
-      },
-      [](CompoundReply& reply, std::optional<Attributes>& out) {
-        return reply.take<op::SETATTR>() && take_getattr(reply, out);
-      });
+  // Numbers first: with AUTH_SYS most servers take nothing else, with Kerberos Linux takes names alone.
+  ids::OwnerNames names;
+  for (bool again = false;; again = true) {
+    auto done = co_await at<std::optional<Attributes>>(
+        caller, spot, "", "SETATTR",
+        [&](Compound& compound) {
+          compound.add<op::SETATTR>({stateid, encode_changes(changes, names)});
+          add_getattr(compound);
+        },
+        [](CompoundReply& reply, std::optional<Attributes>& out) {
+          return reply.take<op::SETATTR>() && take_getattr(reply, out);
+        });
+    if (done || again || !wants_names(done.error(), changes)) co_return done;
+    auto found = co_await ids::owner_names(session_.loop(), changes, session_.default_deadline());
+    if (!found) co_return done;
+    names = std::move(*found);
+  }
 }
 
 async::Task<Result<Rights>> Objects::access(Caller caller, Spot spot, unsigned wanted) {

@@ -41,6 +41,11 @@ Error too_late(const std::string& server) {
           "the server forgets each security context before it is used; its log says more"};
 }
 
+Error not_answering(const std::string& server) {
+  return {ErrorKind::timeout, ETIMEDOUT, "RPC", server,
+          "earlier calls have not come to their end in time; the server is not answering"};
+}
+
 /// Whether the call has come to nothing because of what it was sealed with.
 bool is_outdated(const Outcome& outcome, Protection& protection) {
   if (outcome.failure == rpcrdma::Failure::cannot_construct) return protection.outdated(std::nullopt);
@@ -59,6 +64,12 @@ async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protec
       auto ready = co_await protection.ready(call.deadline);
       if (!ready)
         co_return ended(rpcrdma::Failure::cannot_construct, ready.error(), std::move(call.message), sends);
+    }
+    while (!protection.takes_turn()) {
+      if (loop.now() >= call.deadline)
+        co_return ended(rpcrdma::Failure::timed_out, not_answering(channel.server()), std::move(call.message),
+                        sends);
+      co_await protection.turn(call.deadline);
     }
     rpcrdma::Call once = frame_of(call);
     once.message = std::exchange(call.message, xdr::Message());
@@ -89,6 +100,14 @@ bool Protection::is_ready() {
 
 async::Task<Status> Protection::ready(async::TimePoint /*deadline*/) {
   co_return Status();
+}
+
+bool Protection::takes_turn() {
+  return true;
+}
+
+async::Task<void> Protection::turn(async::TimePoint /*deadline*/) {
+  co_return;
 }
 
 bool Protection::outdated(std::optional<std::uint32_t> /*auth_stat*/) {

@@ -87,6 +87,18 @@ fails_with "svcgssd" "a server without rpc.svcgssd" bin ls -o sec=krb5,timeo=50 
 kdc serve
 kdc destroy games
 
+# ---- names: the server takes no numbers for owners, nor says them ----
+client mount --bind "$(dirname "$KRB5_CONFIG")/idmapd.conf" /etc/idmapd.conf
+kdc ticket root
+for version in 4.0 4.2; do
+  on_server "echo x > '$export/named'; chown root:root '$export/named'"
+  check "chown by number, v$version" client "$program" chown -o "sec=krb5,vers=$version" 1:2 "nfs://$server$remote/named"
+  same "it is daemon's and bin's on the server" daemon:bin "$(on_server "stat -c %U:%G '$export/named'")"
+  same "and here" "1 2" "$(client "$program" ls --json -o "sec=krb5,vers=$version" "nfs://$server$remote/named" | jq -r '"\(.uid) \(.gid)"')"
+done
+client "$program" chown -o sec=krb5 12345:12345 "nfs://$server$remote/named" > "$work/out" 2>&1
+check "an id without a name here" grep -q NFS4ERR_BADOWNER "$work/out"
+
 # ---- a mount, and its users ----
 # user USER CMD …: in the mount's namespaces.
 user() { local who=$1; shift; nsenter -t "$holder" -m -n -- setpriv --reuid="$(id -u "$who")" --regid="$(id -g "$who")" --clear-groups "$@"; }

@@ -21,6 +21,7 @@ struct Findings {
   std::vector<std::string> wrong;
   std::uint64_t operations = 0;
   std::vector<std::string> exports;  ///< names in the root
+  bool calm = true;                  ///< nothing is in the way of a call
   bool disk_fills = false;           ///< ENOSPC and EDQUOT are answers to be expected
   bool leases_end = false;           ///< the outcome of a call may stay unknown
   bool has_v42 = true;               ///< extended attributes, and space that is made and taken away

@@ -39,6 +39,7 @@ class World {
     if (climate_.service != 0) server_->responder().guard.demand();
     add_exports();
     locks_.troubled = !climate_.calm;
+    findings_.calm = climate_.calm;
     if (climate_.version < 4) locks_.queues = random_.one_in(2);
     findings_.files_outlive_names = climate_.version == 4;
     findings_.disk_fills = climate_.fill_every.count() != 0;

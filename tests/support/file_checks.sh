@@ -3,7 +3,8 @@
 # bridge's alike.
 #
 # On top of checks.sh, given: cli … (the program, as uid and gid 65534, behind the words of the array cli_wrap), url NAME,
-# $root_url, $export (the directory of url, on the server), on_server COMMAND, server_sum NAME.
+# $root_url, $export (the directory of url, on the server), on_server COMMAND, server_sum NAME; $by_ticket, where a ticket
+# says who the program is.
 MiB=1048576
 
 # check_content SIZE: put, cat and get of a file of that size.
@@ -126,15 +127,22 @@ check_objects() {
   check "touch: the time is now" test "$(on_server "stat -c %Y '$export/dir/new'")" -gt 1000000000
   expect_exit 0 "chmod" cli chmod 640 "$(url dir/new)"
   same "chmod: mode" 640 "$(on_server "stat -c %a '$export/dir/new'")"
-  expect_exit 0 "chown" cli chown -o uid=0,gid=0 12:34 "$(url dir/new)"
-  same "chown: owner and group" "12 34" "$(on_server "stat -c '%u %g' '$export/dir/new'")"
-  expect_exit 0 "chown of the owner alone, options in the URL" cli chown 56 "$(url dir/new)?uid=0&gid=0"
-  same "chown: owner" "56 34" "$(on_server "stat -c '%u %g' '$export/dir/new'")"
+  local as_root=(-o uid=0,gid=0)
+  [ -z "${by_ticket:-}" ] || as_root=()
+  if [ -z "${by_ticket:-}" ]; then
+    expect_exit 0 "chown" cli chown "${as_root[@]}" 12:34 "$(url dir/new)"
+    same "chown: owner and group" "12 34" "$(on_server "stat -c '%u %g' '$export/dir/new'")"
+    expect_exit 0 "chown of the owner alone, options in the URL" cli chown 56 "$(url dir/new)?uid=0&gid=0"
+    same "chown: owner" "56 34" "$(on_server "stat -c '%u %g' '$export/dir/new'")"
+  else
+    expect_exit 1 "uid= with Kerberos" cli chown 56 "$(url dir/new)?uid=0&gid=0"
+    one_sentence "uid= with Kerberos" "ticket" "sec=sys"
+  fi
   expect_exit 1 "chown as nobody" cli chown 0 "$(url dir/new)"
   one_sentence "chown as nobody" "to the owner or to root only"
-  expect_exit 0 "truncate" cli truncate -s 12345 -o uid=0,gid=0 "$(url dir/new)"
+  expect_exit 0 "truncate" cli truncate -s 12345 "${as_root[@]}" "$(url dir/new)"
   same "truncate: size" 12345 "$(on_server "stat -c %s '$export/dir/new'")"
-  expect_exit 0 "ln" cli ln -o uid=0,gid=0 "$(url dir/new)" "$(url dir/hard)"
+  expect_exit 0 "ln" cli ln "${as_root[@]}" "$(url dir/new)" "$(url dir/hard)"
   same "ln: two links, one file" "2 1" "$(on_server "cd '$export/dir'; stat -c %h hard; stat -c %i new hard | sort -u | wc -l" | xargs)"
   expect_exit 0 "ln -s" cli ln -s some/where "$(url dir/soft)"
   same "ln -s: its target" some/where "$(on_server "readlink '$export/dir/soft'")"

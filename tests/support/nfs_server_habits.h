@@ -110,7 +110,8 @@ struct Habits {
   bool tells_of_copies = true;              ///< CB_OFFLOAD, behind which a copy is forgotten
   bool knows_of_copies = true;              ///< OFFLOAD_STATUS and OFFLOAD_CANCEL
   std::uint32_t xattrs_at_once = ~0U;
-  bool has_acls = false;  ///< NFSACL, and the attribute acl
+  bool has_acls = false;        ///< NFSACL, and the attribute acl
+  bool owners_by_name = false;  ///< it takes no numbers, as Linux with Kerberos
 
   // ---- NFSv3 (RFC 1813) ----
   /// How many calls it remembers that must not be executed twice, until it restarts (4.8).

@@ -437,6 +437,11 @@ nfsstat4 ServerState::run(Execution& at, op::SETATTR, const SETATTR4args& args, 
   }
   WireChanges changes;
   if (!decode_changes(args.obj_attributes, changes)) return plain(res, NFS4ERR_ATTRNOTSUPP);
+  const auto is_number = [](const std::optional<principal4>& owner) {
+    return owner && owner->value.find('@') == std::string::npos;
+  };
+  if (habits.owners_by_name && (is_number(changes.owner) || is_number(changes.owner_group)))
+    return plain(res, NFS4ERR_BADOWNER);
   if (const auto bad = check_writable(*inode); bad != NFS4_OK) return plain(res, bad);
   if (changes.size && inode->type != NF4REG) {
     return plain(res, inode->type == NF4DIR ? NFS4ERR_ISDIR : NFS4ERR_INVAL);

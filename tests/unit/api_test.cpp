@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <set>
 
+#include "ids/system_names.h"
 #include "support/nfs_fixture.h"
+#include "support/nfs_responder.h"
 
 namespace nfsrdma {
 namespace {
@@ -123,6 +125,26 @@ TEST_CASE("api: access asks for what a right is made of") {
   changes.mode = 0555;
   CHECK(ok(client.set_attributes("/dir", changes)));
   CHECK(*client.access("/dir", R_OK | W_OK | X_OK) == (R_OK | X_OK));
+}
+
+TEST_CASE("api: a server that takes no numbers for owners is told their names") {
+  Mounted m;
+  m.server.add_file("/file", "");
+  m.server.on_server([](Responder& responder) { responder.state.habits.owners_by_name = true; });
+  Client& client = m.connect();
+  SetAttributes changes;
+  changes.uid = changes.gid = 0;
+  CHECK(ok(client.set_attributes("/file", changes)));
+  auto told = client.stat("/file");
+  REQUIRE(told);
+  CHECK(told->owner == "root@" + ids::local_nfs_domain());
+  CHECK(told->group == "root@" + ids::local_nfs_domain());
+  auto file = client.open("/file", OpenMode::write);
+  REQUIRE(file);
+  CHECK(ok((*file)->set_attributes(changes)));
+  changes.uid = 4'000'000'000;  // has no name here
+  CHECK(errno_of(client.set_attributes("/file", changes)) == EINVAL);
+  CHECK(errno_of((*file)->set_attributes(changes)) == EINVAL);
 }
 
 TEST_CASE("api: extended attributes") {

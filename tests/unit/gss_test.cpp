@@ -52,31 +52,49 @@ struct Setup {
 
 }  // namespace
 
-TEST_CASE("gss: calls are ready while none of them can push another one out of the window") {
+TEST_CASE("gss: calls are sent while none of them can push another one out of the window") {
   Setup m({.window = 8});
   security::Voucher first = m.vouch();
   CHECK_FALSE(first.protection->is_ready());
   REQUIRE(m.ready(first));
+  CHECK(first.protection->takes_turn());
   CHECK(m.seal(first) == 1);
   std::vector<security::Voucher> others;
   for (int i = 0; i < 5; ++i) {
     others.push_back(m.vouch());
     CHECK(others.back().protection->is_ready());
+    CHECK(others.back().protection->takes_turn());
   }
   security::Voucher late = m.vouch();
-  CHECK_FALSE(late.protection->is_ready());
-  CHECK_FALSE(m.ready(late, 50ms));
+  CHECK(late.protection->is_ready());
+  CHECK_FALSE(late.protection->takes_turn());
+  m.loop.run(late.protection->turn(m.loop.now() + 50ms));
+  CHECK_FALSE(late.protection->takes_turn());
   SUBCASE("the first is answered") {
     first.protection.reset();
   }
   SUBCASE("the first has been on its way for long") {
     const auto begun = m.loop.now();
-    CHECK(m.ready(late));
+    m.loop.run(late.protection->turn(begun + 10s));
     CHECK(m.loop.now() - begun > 500ms);
+    CHECK(m.loop.now() - begun < 5s);
   }
-  CHECK(late.protection->is_ready());
+  CHECK(late.protection->takes_turn());
   for (security::Voucher& one : others) (void)m.seal(one);
   CHECK(m.seal(late) == 7);
+}
+
+TEST_CASE("gss: where nothing is on its way the window bounds what may leave at once all the same") {
+  Setup m({.window = 8});
+  std::vector<security::Voucher> all;
+  all.reserve(20);
+  for (int i = 0; i < 20; ++i) all.push_back(m.vouch());
+  REQUIRE(m.ready(all.front()));
+  unsigned turns = 0;
+  for (security::Voucher& one : all) turns += one.protection->takes_turn() ? 1 : 0;
+  CHECK(turns == 6);
+  all.front().protection.reset();
+  CHECK(all.back().protection->takes_turn());
 }
 
 TEST_CASE("gss: what is sent again has another number, and stands in the way by that one only") {
@@ -85,7 +103,7 @@ TEST_CASE("gss: what is sent again has another number, and stands in the way by 
   REQUIRE(m.ready(one));
   for (std::uint32_t number = 1; number <= 20; ++number) CHECK(m.seal(one) == number);
   security::Voucher other = m.vouch();
-  CHECK(other.protection->is_ready());
+  CHECK(other.protection->takes_turn());
 }
 
 TEST_CASE("gss: another context is made before the one that is used ends, and calls go on meanwhile") {

@@ -71,6 +71,7 @@ struct Options {
   Security security = Security::sys;
   /// `keytab`: this machine's, for Kerberos. Empty: a mount by root has the system's, everybody else his own tickets.
   std::string keytab;
+  std::uint16_t gss_port = 2049;  ///< `gssport`: where the server has NFS over TCP, for Kerberos's contexts
   std::optional<std::uint32_t> uid;  ///< AUTH_SYS identity; the caller's own by default
   std::optional<std::uint32_t> gid;
   Crc crc = Crc::automatic;
