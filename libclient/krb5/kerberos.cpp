@@ -25,7 +25,9 @@ using namespace std::chrono_literals;
 
 /// Kerberos needs one Call; a mechanism that went on for longer would be none of ours.
 constexpr int kMostCalls = 8;
-constexpr std::size_t kMostToken = 1U << 20, kMostHandle = rpc::kMostAuthBytes;
+constexpr std::size_t kMostToken = 1U << 20;
+/// What is left of a credential beside four numbers and its length.
+constexpr std::size_t kMostHandle = rpc::kMostAuthBytes - 5 * 4;
 
 /// rpc_gss_init_res (RFC 2203 5.2.3.1).
 struct Answer {

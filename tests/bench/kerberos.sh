@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# What Kerberos costs: nfsrdma-cli get and put under each service against itself with sec=sys, on the lab's server, in turn.
+#
+#   kerberos.sh [--mib N] [--rounds N] [--vers V] [SERVICE ...]
+#
+# --mib     the file's size (256)
+# --rounds  pairs of runs for each service and direction (5)
+# --vers    of NFS (the highest that the server has)
+# SERVICE   krb5 and krb5i where none is named; krb5p only where the server's kernel can (README.md)
+# Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped).
+usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
+mib=256 rounds=5 vers= services=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --mib) mib=${2:?}; shift ;;
+    --rounds) rounds=${2:?}; shift ;;
+    --vers) vers=${2:?}; shift ;;
+    --help) usage 0 ;;
+    krb5 | krb5i | krb5p) services+=("$1") ;;
+    *) usage 2 ;;
+  esac
+  shift
+done
+[ ${#services[@]} != 0 ] || services=(krb5 krb5i)
+# shellcheck source=bench.sh
+. "$(dirname "$0")/bench.sh"
+need_peer krb5kdc
+kdc=$here/kdc
+"$kdc" up || { echo "FAILED $test_name: no KDC"; exit 1; }
+"$kdc" ticket root
+export KRB5_CONFIG=${LAB_DIR:-${TMPDIR:-/tmp}/nfsrdma-test-lab}/kdc/krb5.conf
+
+make_file file "$mib"
+head -c $((mib << 20)) /dev/urandom > "$work/local"
+path=$remote
+case $vers in 2 | 3) path=$export ;; esac
+bytes=$((mib << 20))
+measure() { # LABEL COMMAND …
+  in_ns python3 "$bench_source/measure.py" "$1" "$bytes" "${@:2}" >> "$work/runs.jsonl" || { fail "${*:2}"; exit 1; }
+}
+for service in "${services[@]}"; do
+  for direction in get put; do
+    : > "$work/runs.jsonl"
+    for _ in $(seq "$rounds"); do
+      for one in sys "$service"; do
+        o=(-o "sec=$one${vers:+,vers=$vers}")
+        if [ $direction = get ]; then
+          measure "$one" "$cli_binary" get --quiet "${o[@]}" "nfs://$server$path/file" /dev/null
+        else
+          measure "$one" "$cli_binary" put --quiet "${o[@]}" "$work/local" "nfs://$server$path/put"
+        fi
+      done
+    done
+    python3 "$bench_source/compare.py" --ours "$service" --peer sys --title "$direction of $mib MiB, sec=$service against sec=sys" \
+      "$work/runs.jsonl" || failures=$((failures + 1))
+  done
+done
