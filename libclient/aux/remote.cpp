@@ -279,7 +279,8 @@ int never_again(AUTH* /*auth*/, void* /*message*/) {
   return FALSE;
 }
 int as_it_is(AUTH* /*auth*/, XDR* xdrs, xdrproc_t code, caddr_t what) {
-  return static_cast<int>((*code)(xdrs, what, 0));
+  // Of the type that they have: put_raw or take_raw.
+  return reinterpret_cast<bool_t (*)(XDR*, void*)>(code)(xdrs, what);
 }
 void leave(AUTH* /*auth*/) {}
 
