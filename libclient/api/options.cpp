@@ -225,8 +225,7 @@ constexpr auto rows = std::to_array<Row>({
      set_connect_timeout},
     {{"sec", "sys, krb5, krb5i or krb5p",
       "what proves who callers are: numbers (sys, the default) or Kerberos tickets; krb5i also protects from "
-      "changes, "
-      "krb5p from being read"},
+      "changes, krb5p from being read"},
      set_sec},
     {{"keytab", "a file",
       "for Kerberos: this machine's keys (default: a mount by root has /etc/krb5.keytab, others their own "

@@ -270,7 +270,6 @@ int put_credential(AUTH* auth, XDR* xdrs) {
 }
 int keep_verifier(AUTH* auth, opaque_auth* verifier) {
   RawReply& reply = given(auth).reply;
-  reply.verifier_flavor = static_cast<std::uint32_t>(verifier->oa_flavor);
   const auto* const bytes = reinterpret_cast<const std::byte*>(verifier->oa_base);
   reply.verifier.assign(bytes, bytes + verifier->oa_length);
   return TRUE;

@@ -48,7 +48,6 @@ struct RawCredential {
 
 struct RawReply {
   std::vector<std::byte> results;
-  std::uint32_t verifier_flavor = 0;
   std::vector<std::byte> verifier;
 };
 

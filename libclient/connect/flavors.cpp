@@ -41,6 +41,7 @@ std::shared_ptr<security::Flavor> make_flavor(async::Loop& loop, const Target& t
     how.addresses.push_back(aux::with_port(address, options.gss_port));
   how.version = options.version.value_or(how.version);
   how.service = service_of(options.security);
+  how.host = surroundings.host;
   how.keytab = options.keytab;
   how.many_users = surroundings.many_users;
   const bool is_machine = surroundings.many_users && ::geteuid() == 0;

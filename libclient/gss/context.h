@@ -45,10 +45,6 @@ class Context {
   virtual Result<Octets> wrap(Pieces message) = 0;
   /// An Error: it is not what the server wrapped.
   virtual Result<Octets> unwrap(xdr::ConstBytes wrapped) = 0;
-
-  /// How long a code is at most, and how much longer wrapping makes a message.
-  [[nodiscard]] virtual std::size_t longest_code() const = 0;
-  [[nodiscard]] virtual std::size_t wrapping_adds() const = 0;
 };
 
 /// Makes contexts with one server.
@@ -64,7 +60,7 @@ class Mechanism {
   virtual async::Task<Result<std::shared_ptr<Context>>> establish(security::Caller caller) = 0;
   /// The caller, for messages.
   [[nodiscard]] virtual std::string name_of(const security::Caller& caller) const = 0;
-  /// As Context has them, before there is one.
+  /// Of all its contexts: how long a code is at most, and how much longer wrapping makes a message.
   [[nodiscard]] virtual std::size_t longest_code() const = 0;
   [[nodiscard]] virtual std::size_t wrapping_adds() const = 0;
 };

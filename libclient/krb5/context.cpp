@@ -120,9 +120,6 @@ class Context final : public gss::Context {
     return whole;
   }
 
-  [[nodiscard]] std::size_t longest_code() const override { return kLongestCode; }
-  [[nodiscard]] std::size_t wrapping_adds() const override { return kWrappingAdds; }
-
  private:
   /// Over the pieces; `code`: none where it is to be made.
   static std::vector<gss_iov_buffer_desc>& signed_by(gss::Pieces message, ConstBytes code) {

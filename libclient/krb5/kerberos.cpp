@@ -246,8 +246,8 @@ class Kerberos final : public gss::Mechanism {
  private:
   [[nodiscard]] Whose whose_of(const security::Caller& caller) const {
     const bool is_user = caller && options_.many_users && caller->uid != ::geteuid();
-    if (is_user) return {"", Whose::User{caller->uid, caller->gid}};
-    return {options_.keytab, std::nullopt};
+    if (is_user) return {"", "", Whose::User{caller->uid, caller->gid}};
+    return {options_.keytab, options_.host, std::nullopt};
   }
 
   async::Loop& loop_;

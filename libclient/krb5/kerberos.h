@@ -29,6 +29,7 @@ struct KerberosOptions {
   std::vector<rpc::Address> addresses;  ///< where it serves NFS over TCP; the first that answers is taken
   std::uint32_t version = 4;            ///< of NFS, that it serves there
   gss::Service service = gss::Service::none;
+  std::string host;         ///< this machine's name
   std::string keytab;       ///< of this machine's; empty: the process's own tickets
   bool many_users = false;  ///< callers have tickets of their own
   std::chrono::milliseconds patience{30000};

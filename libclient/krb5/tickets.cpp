@@ -191,19 +191,13 @@ std::optional<int> rank(std::string_view principal, std::string_view host) {
   return static_cast<int>(at - kServices.begin()) + (is_own ? 1 : 5);
 }
 
-std::string host_name() {
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) != 0) return "localhost";
-  return name;
-}
-
 struct Found {
   std::optional<int> rank;
   std::string principal;
 };
 
 /// The best principal in it; an Error: it cannot be read, or has none.
-Result<std::string> principal_in(const std::string& path, const About& about) {
+Result<std::string> principal_in(const std::string& path, const std::string& host, const About& about) {
   const auto failure = [&](krb5_error_code code, const std::string& why) {
     return Error(ErrorKind::local, code == EACCES ? EACCES : ENOENT, "Kerberos", about.server,
                  "the keytab " + path + " " + why);
@@ -223,7 +217,6 @@ Result<std::string> principal_in(const std::string& path, const About& about) {
     if (keytab != nullptr) (void)::krb5_kt_close(context, keytab);
     return failure(EINVAL, "is none: `klist -k " + path + "` says more");
   }
-  const std::string host = host_name();
   Found best;
   krb5_keytab_entry entry{};
   while (::krb5_kt_next_entry(context, keytab, &entry, &cursor) == 0) {
@@ -243,8 +236,8 @@ Result<std::string> principal_in(const std::string& path, const About& about) {
   return best.principal;
 }
 
-Result<Ticket> machine_ticket(const std::string& path, const About& about) {
-  auto principal = principal_in(path, about);
+Result<Ticket> machine_ticket(const std::string& path, const std::string& host, const About& about) {
+  auto principal = principal_in(path, host, about);
   if (!principal) return principal.error();
   Status status;
   gss_buffer_desc text{principal->size(), principal->data()};
@@ -278,7 +271,7 @@ std::string Whose::name() const {
 }
 
 Result<Ticket> find_ticket(const Whose& whose, const About& about) {
-  if (!whose.keytab.empty()) return machine_ticket(whose.keytab, about);
+  if (!whose.keytab.empty()) return machine_ticket(whose.keytab, whose.host, about);
   if (whose.user) return user_ticket(*whose.user, about);
   return own_ticket(about);
 }

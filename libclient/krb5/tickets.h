@@ -22,8 +22,8 @@
 namespace nfsrdma::krb5 {
 
 struct Whose {
-  /// A keytab's; empty: somebody's cache.
-  std::string keytab;
+  /// A keytab's; empty: somebody's cache. `host`: this machine's name.
+  std::string keytab, host;
   /// Whose cache; none: this process's own, as its environment says (KRB5CCNAME).
   struct User {
     std::uint32_t uid = 0, gid = 0;

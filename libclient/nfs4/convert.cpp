@@ -103,11 +103,6 @@ fattr4 encode_changes(const SetAttributes& changes, const ids::OwnerNames& names
   return encode_changes(wire);
 }
 
-bool wants_names(const Error& refused, const SetAttributes& changes) {
-  const bool is_owner = refused.kind() == ErrorKind::server && refused.status() == NFS4ERR_BADOWNER;
-  return is_owner && (changes.uid || changes.gid);
-}
-
 Error undecodable_attributes(std::string path) {
   return {ErrorKind::protocol, EPROTO, "GETATTR", std::move(path),
           "the server's attributes cannot be decoded; please report this with a capture of the traffic"};

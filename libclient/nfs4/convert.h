@@ -21,8 +21,6 @@ std::optional<Attributes> to_public(const fattr4& wire);
 SetAttributes with_mode(std::uint32_t mode);
 /// For SETATTR, OPEN and CREATE. Owners are said by their numbers where they have no names.
 fattr4 encode_changes(const SetAttributes& changes, const ids::OwnerNames& names = {});
-/// Whether a SETATTR was refused because its owner or group is a number.
-bool wants_names(const Error& refused, const SetAttributes& changes);
 Error undecodable_attributes(std::string path);
 
 }  // namespace nfsrdma::nfs4

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "nfs4/objects.h"
+#include "nfs4/owners.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -114,17 +115,16 @@ void FileData::know(const Attributes& attributes, std::uint64_t as_of) {
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes) {
   ids::OwnerNames names;
-  for (bool again = false;; again = true) {
+  for (;;) {
     // Not captured by value: g++ 12 destroys such captures twice.
     const fattr4 values = encode_changes(changes, names);
     auto done = co_await state_.call(
         "SETATTR", [&](Compound& compound) { compound.add<op::SETATTR>({state_.stateid(), values}); },
         [](CompoundReply& reply) { return reply.take<op::SETATTR>(); });
     if (done && changes.size) resized(*changes.size);
-    if (done || again || !wants_names(done.error(), changes)) co_return done;
-    auto found = co_await ids::owner_names(session_.loop(), changes, session_.default_deadline());
-    if (!found) co_return done;
-    names = std::move(*found);
+    if (done) co_return done;
+    const bool again = co_await wants_names(session_, done.error(), changes, names);
+    if (!again) co_return done;
   }
 }
 

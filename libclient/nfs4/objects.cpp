@@ -8,6 +8,7 @@
 
 #include "async/buggify.h"
 #include "nfs4/convert.h"
+#include "nfs4/owners.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -161,9 +162,8 @@ async::Task<Result<std::optional<Attributes>>> Objects::set_with_stateid(Caller 
                                                                          stateid4 stateid,
                                                                          SetAttributes changes) {
   Spot spot(object);
-  // Numbers first: with AUTH_SYS most servers take nothing else, with Kerberos Linux takes names alone.
   ids::OwnerNames names;
-  for (bool again = false;; again = true) {
+  for (;;) {
     auto done = co_await at<std::optional<Attributes>>(
         caller, spot, "", "SETATTR",
         [&](Compound& compound) {
@@ -173,10 +173,9 @@ async::Task<Result<std::optional<Attributes>>> Objects::set_with_stateid(Caller 
         [](CompoundReply& reply, std::optional<Attributes>& out) {
           return reply.take<op::SETATTR>() && take_getattr(reply, out);
         });
-    if (done || again || !wants_names(done.error(), changes)) co_return done;
-    auto found = co_await ids::owner_names(session_.loop(), changes, session_.default_deadline());
-    if (!found) co_return done;
-    names = std::move(*found);
+    if (done) co_return done;
+    const bool again = co_await wants_names(session_, done.error(), changes, names);
+    if (!again) co_return done;
   }
 }
 

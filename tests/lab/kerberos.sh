@@ -9,16 +9,12 @@ kdc() { "$here/kdc" "$@"; }
 kdc up || { echo "FAILED $test_name: no KDC"; exit 1; }
 export KRB5_CONFIG=${LAB_DIR:-${TMPDIR:-/tmp}/nfsrdma-test-lab}/kdc/krb5.conf
 keytab=$(dirname "$KRB5_CONFIG")/client.keytab
-program=$work/nfsrdma-cli
-cp "$cli_binary" "$program"
-[ ! -e "$(dirname "$cli_binary")/../libclient/libnfsrdma.so.0" ] || cp "$(dirname "$cli_binary")"/../libclient/libnfsrdma.so* "$work/"
-export LD_LIBRARY_PATH=$work
 for user in daemon bin; do kdc ticket $user; done
 
 # shellcheck disable=SC2317
 not() { ! "$@"; }
 # as USER ARGUMENTS: the program, on behalf of a user with tickets of his own.
-as() { local user=$1; shift; kdc as "$user" timeout 60 "$program" "$@"; }
+as() { local user=$1; shift; kdc as "$user" timeout 60 "$cli_binary" "$@"; }
 fails_with() { # TEXT WHAT USER ARGUMENTS
   local text=$1 what=$2 status=0
   shift 2
@@ -92,11 +88,11 @@ client mount --bind "$(dirname "$KRB5_CONFIG")/idmapd.conf" /etc/idmapd.conf
 kdc ticket root
 for version in 4.0 4.2; do
   on_server "echo x > '$export/named'; chown root:root '$export/named'"
-  check "chown by number, v$version" client "$program" chown -o "sec=krb5,vers=$version" 1:2 "nfs://$server$remote/named"
+  check "chown by number, v$version" client "$cli_binary" chown -o "sec=krb5,vers=$version" 1:2 "nfs://$server$remote/named"
   same "it is daemon's and bin's on the server" daemon:bin "$(on_server "stat -c %U:%G '$export/named'")"
-  same "and here" "1 2" "$(client "$program" ls --json -o "sec=krb5,vers=$version" "nfs://$server$remote/named" | jq -r '"\(.uid) \(.gid)"')"
+  same "and here" "1 2" "$(client "$cli_binary" ls --json -o "sec=krb5,vers=$version" "nfs://$server$remote/named" | jq -r '"\(.uid) \(.gid)"')"
 done
-client "$program" chown -o sec=krb5 12345:12345 "nfs://$server$remote/named" > "$work/out" 2>&1
+client "$cli_binary" chown -o sec=krb5 12345:12345 "nfs://$server$remote/named" > "$work/out" 2>&1
 check "an id without a name here" grep -q NFS4ERR_BADOWNER "$work/out"
 
 # ---- a mount, and its users ----

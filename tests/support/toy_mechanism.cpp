@@ -100,8 +100,6 @@ class ToyContext final : public gss::Context {
     if (!clear) return Error(ErrorKind::protocol, EPROTO, "unwrap", "toy", "it was changed");
     return std::move(*clear);
   }
-  [[nodiscard]] std::size_t longest_code() const override { return kCode; }
-  [[nodiscard]] std::size_t wrapping_adds() const override { return kCode; }
 
  private:
   [[nodiscard]] async::TimePoint now() const { return loop_ != nullptr ? loop_->now() : async::TimePoint(); }
