@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Reads the includes of all sources against libclient/layers.txt, and README.md's table.
+"""Reads the includes of all sources against libclient/layers.txt, and README.md's table; and the names that two sources
+of a layer both have for themselves, since they are compiled as one where tidy and the sanitizers look at them.
 
 tests/layers.py           says what is wrong, and fails if anything is
 tests/layers.py --write   draws the table anew
@@ -86,6 +87,19 @@ def check_includes(layers, problems):
             problems.append(f"{DATA.name}: {name} does not use {unused}")
 
 
+def check_own_names(problems):
+    """Constants and types only: functions may be overloads."""
+    had = {}
+    for path, _ in sources():
+        text = path.read_text() if path.suffix == ".cpp" else ""
+        for block in re.findall(r"^namespace \{$.*?^\}  // namespace$", text, re.S | re.M):
+            for match in re.findall(r"^(?:constexpr|const) .*?\b(k[A-Z]\w*)|^(?:class|struct|enum class) (\w+)[^;]*$", block, re.M):
+                name = (path.parent, match[0] or match[1])
+                other = had.setdefault(name, path)
+                if other != path:
+                    problems.append(f"{path.relative_to(ROOT)}: {name[1]} is {other.relative_to(ROOT)}'s, too")
+
+
 def table(layers):
     rows = [BEGIN, "", "| folder | what it does | start reading at | stands on |", "| --- | --- | --- | --- |"]
     for name, layer in layers.items():
@@ -107,6 +121,7 @@ def main():
     problems = []
     check_order(layers, problems)
     check_includes(layers, problems)
+    check_own_names(problems)
     if drawn != text:
         problems.append(f"{README.name}: the layers are not those of {DATA.name}; run tests/layers.py --write")
     for problem in problems:

@@ -9,11 +9,6 @@
 namespace nfsrdma::connect {
 namespace {
 
-using namespace std::chrono_literals;
-
-/// For the end of a session that could not be used.
-constexpr auto kFarewell = 2s;
-
 class Nfs4 final : public Protocol {
  public:
   explicit Nfs4(const Ground& ground)

@@ -20,6 +20,9 @@
 
 namespace nfsrdma::connect {
 
+/// For what a server need not be told.
+inline constexpr std::chrono::seconds kFarewell{2};
+
 /// What a Protocol stands on: the Server's, which outlives it.
 struct Ground {
   const Target& target;

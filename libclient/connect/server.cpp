@@ -19,8 +19,6 @@ using namespace std::chrono_literals;
 
 /// What rpcbind gets of the time: most servers of NFS over RDMA are on the usual port.
 constexpr auto kRpcbindTime = 5s;
-/// For what a server need not be told.
-constexpr auto kFarewell = 2s;
 /// A call without an answer is sent again on a fresh connection while its time-out still leaves room for
 /// that, and the credit of one that was given up is had back so (options.h: "Connections are replaced well
 /// before"). Not sooner than a server that is merely busy may need.
