@@ -86,8 +86,10 @@ ClientIdentity identity_of(const MountOptions& options) {
   out.user = std::to_string(own.uid) + " " + std::to_string(own.gid);
   for (const std::uint32_t group : own.groups) out.user += " " + std::to_string(group);
   // To a server a client is another one with another principal (RFC 8881 2.4.3).
-  const Security security = options.target.options.security;
-  if (security != Security::sys) out.user += " " + std::string(security_name(security));
+  const std::vector<Security>& security = options.target.options.security;
+  if (security != std::vector{Security::sys}) {
+    for (const Security one : security) out.user += " " + std::string(security_name(one));
+  }
   out.source = options.source + "\n" + std::to_string(options.target.options.port);
   out.mountpoint = options.mountpoint;
   return out;

@@ -152,6 +152,7 @@ const char* local_lock(const MountOptions& options) {
 MountOptions options_in_force(const Picture& p) {
   MountOptions out = p.options;
   (void)out.target.options.set("vers", p.info.version);
+  (void)out.target.options.set("sec", p.info.security);
   out.target.options.rsize = p.rsize;
   out.target.options.wsize = p.wsize;
   return out;
@@ -198,6 +199,11 @@ void add_calls(Lines& out, const Picture& p) {
     out.set("wait_us", one.waited.total_us()).set("wait_max_us", one.waited.longest_us());
     out.set("", one.round_trip);
   }
+}
+
+void add_security(Lines& out, const Picture& p) {
+  for (const auto& [name, calls] : p.info.calls_by_security)
+    out.line("security").word(name).set("calls", calls);
 }
 
 void add_data(Lines& out, const Picture& p) {
@@ -276,6 +282,10 @@ std::string options_text(const MountOptions& options) {
   const auto seconds = [&add](const char* name, fs::Seconds value) {
     add(name + seconds_text(value.count()));
   };
+  std::string flavors;
+  for (const Security one : to.security)
+    flavors += (flavors.empty() ? "" : ":") + std::string(security_name(one));
+  if (!flavors.empty()) add("sec=" + flavors);
   number("rsize=", to.rsize);
   number("wsize=", to.wsize);
   number("port=", to.port);
@@ -308,6 +318,7 @@ std::string statistics_text(const Picture& picture) {
   add_header(out, picture);
   add_requests(out, picture);
   add_calls(out, picture);
+  add_security(out, picture);
   add_data(out, picture);
   add_connections(out, picture);
   add_state(out, picture);

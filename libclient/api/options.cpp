@@ -139,13 +139,22 @@ bool set_connect_timeout(Options& options, std::string_view text) {
   return assign(options.connect_timeout, duration(text, milliseconds(0)));
 }
 
+constexpr std::array kSecurities{Security::sys, Security::krb5, Security::krb5i, Security::krb5p};
+
+/// A list, as in exports(5).
 bool set_sec(Options& options, std::string_view text) {
-  for (const Security one : {Security::sys, Security::krb5, Security::krb5i, Security::krb5p}) {
-    if (security_name(one) != text) continue;
-    options.security = one;
-    return true;
+  std::vector<Security> list;
+  for (;;) {
+    const std::size_t end = std::min(text.find(':'), text.size());
+    const std::string_view name = text.substr(0, end);
+    const auto known = std::ranges::find(kSecurities, name, security_name);
+    if (known == kSecurities.end() || std::ranges::count(list, *known) != 0) return false;
+    list.push_back(*known);
+    if (end == text.size()) break;
+    text.remove_prefix(end + 1);
   }
-  return false;
+  options.security = std::move(list);
+  return true;
 }
 bool set_keytab(Options& options, std::string_view text) {
   if (text.starts_with("FILE:")) text.remove_prefix(5);
@@ -223,9 +232,11 @@ constexpr auto rows = std::to_array<Row>({
      set_timeo},
     {{"connect_timeout", "a time such as 10s or 500ms", "give up connecting after so long (default 10s)"},
      set_connect_timeout},
-    {{"sec", "sys, krb5, krb5i or krb5p",
-      "what proves who callers are: numbers (sys, the default) or Kerberos tickets; krb5i also protects from "
-      "changes, krb5p from being read"},
+    {{"sec", "sys, krb5, krb5i, krb5p, or several with : between",
+      "what proves who callers are: numbers (sys) or Kerberos tickets; krb5i also protects from changes, "
+      "krb5p "
+      "from being read; the first of several that the server takes (default: the strongest that the server "
+      "offers there and that there is a ticket for)"},
      set_sec},
     {{"keytab", "a file",
       "for Kerberos: this machine's keys (default: a mount by root has /etc/krb5.keytab, others their own "

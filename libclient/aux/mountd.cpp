@@ -57,6 +57,11 @@ Error refused(mountstat3 status, const std::string& server, const std::string& p
 }
 
 /// Whether a shorter path may be exported.
+/// What MNT and exports(5) call them (RFC 2623 2.3.1).
+constexpr std::uint32_t kAuthNone = 0;
+constexpr auto kPseudoFlavors = std::to_array<std::pair<std::uint32_t, Security>>(
+    {{1, Security::sys}, {390003, Security::krb5}, {390004, Security::krb5i}, {390005, Security::krb5p}});
+
 bool may_be_shorter(const Error& error) {
   const int why = error.errno_value();
   return error.kind() == ErrorKind::server &&
@@ -171,7 +176,30 @@ async::Task<Result<engine::FileHandle>> Mountd::root_of(dirpath path) {
   const mountres3_ok* ok = answer->get<MNT3_OK>();
   if (ok == nullptr) co_return refused(answer->tag(), options_.server, text);
   is(std::span(ok->fhandle.bytes).first(ok->fhandle.length));
+  auto mark = co_await choose(ok->auth_flavors.value);
+  if (!mark) co_return mark.error().about("MNT", text);
+  handle.mark = *mark;
   co_return handle;
+}
+
+/// How an export is to be asked about of which the mount service says that it takes these flavours.
+async::Task<Result<security::Mark>> Mountd::choose(std::vector<std::uint32_t> offered) {
+  // A server that says AUTH_NONE, or nothing, does not tell (as Linux has it).
+  const bool told = !offered.empty() && std::ranges::count(offered, kAuthNone) == 0;
+  if (!options_.flavor || !told) co_return security::Mark{0};
+  std::vector<Security> offers;
+  for (const auto& [number, security] : kPseudoFlavors) {
+    const bool avoided = std::ranges::any_of(avoided_, [&](security::Mark mark) {
+      return options_.flavor->name_of(mark) == security_name(security);
+    });
+    if (std::ranges::count(offered, number) != 0 && !avoided) offers.push_back(security);
+  }
+  co_return co_await options_.flavor->choose(std::move(offers), nullptr, loop_.now() + options_.timeout);
+}
+
+void Mountd::avoid(const engine::FileHandle& root) {
+  avoided_.push_back(root.mark);
+  mounted_.clear();
 }
 
 async::Task<Result<engine::FileHandle>> Mountd::mount(Names names) {

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "aux/programs.h"
 #include "aux/remote.h"
 #include "engine/roots.h"
+#include "security/flavor.h"
 
 namespace nfsrdma::aux {
 
@@ -33,6 +35,8 @@ struct MountOptions {
   std::optional<Transport> transport;        ///< none: TCP, else UDP
   std::chrono::milliseconds timeout{10000};  ///< of each call
   security::Identity identity;
+  /// Chooses from what the server offers for an export; null: nothing is chosen.
+  std::shared_ptr<security::Flavor> flavor;
 };
 
 struct Export {
@@ -54,6 +58,8 @@ class Mountd final : public engine::Roots {
   async::Task<Result<std::vector<Export>>> exports();
   /// Who has mounted what, as far as the server has been told.
   async::Task<Result<std::vector<MountedBy>>> mounts();
+  /// The server cannot do the flavour of this root, though it offers it.
+  void avoid(const engine::FileHandle& root);
   /// Tells the server that its exports are not used here any more, as far as it can be reached. Its list of
   /// mounts is for people to read.
   async::Task<void> unmount(async::TimePoint deadline);
@@ -69,6 +75,7 @@ class Mountd final : public engine::Roots {
   template <class P, class Q>
   async::Task<Result<typename P::Res>> ask_either(typename P::Args args);
   async::Task<Result<engine::FileHandle>> root_of(dirpath path);
+  async::Task<Result<security::Mark>> choose(std::vector<std::uint32_t> offered);
   async::Task<Result<engine::FileHandle>> mount(Names names);
   async::Task<Status> list();
   [[nodiscard]] std::vector<std::size_t> candidates(const Names& names) const;
@@ -78,6 +85,7 @@ class Mountd final : public engine::Roots {
   std::optional<Remote> remote_;              // where mountd is
   std::optional<std::vector<Names>> listed_;  // the paths of the exports
   std::map<Names, engine::FileHandle> mounted_;
+  std::vector<security::Mark> avoided_;
 };
 
 /// "/a/b"; "/" for no names.

@@ -31,8 +31,9 @@ rpc::Channel& ProcedureCalls::route() const {
 }
 
 ProcedureCalls::Request ProcedureCalls::begin(std::uint32_t program, std::uint32_t version,
-                                              std::uint32_t procedure, const Caller& caller) {
-  security::Voucher voucher = options_.flavor->vouch(caller);
+                                              std::uint32_t procedure, const Caller& caller,
+                                              security::Mark mark) {
+  security::Voucher voucher = options_.flavor->vouch_by(mark, caller);
   Request out{.called = {program == rpc::kNfsProgram ? "NFS" : "NFSACL", version},
               .what = "",
               .idempotent = true,

@@ -31,6 +31,7 @@
 #include "reply_sizing/reply_size.h"
 #include "rpc/reply.h"
 #include "security/flavor.h"
+#include "xdr/marks.h"
 
 namespace nfsrdma::calling {
 
@@ -60,6 +61,7 @@ class ProcedureCalls {
   ProcedureCalls(const ProcedureCalls&) = delete;
   ProcedureCalls& operator=(const ProcedureCalls&) = delete;
 
+  /// The flavour is that of the handles in the arguments, and so are those in the results.
   /// `into`: where the data goes that may travel by itself, if the procedure brings some; as large as it may be.
   /// `size`: of the largest result.
   template <class P>
@@ -90,7 +92,8 @@ class ProcedureCalls {
     async::Backoff pause;
     std::uint32_t sends = 1;  ///< without those that were answered with "wait"
   };
-  Request begin(std::uint32_t program, std::uint32_t version, std::uint32_t procedure, const Caller& caller);
+  Request begin(std::uint32_t program, std::uint32_t version, std::uint32_t procedure, const Caller& caller,
+                security::Mark mark);
   async::Task<Result<rpc::ReplyInHand>> send(Request& request);
   async::Task<Result<rpc::ReplyInHand>> send_once(Request& request);
   async::Task<bool> waits(Request& request);
@@ -117,7 +120,8 @@ template <class P>
 async::Task<Result<Answer<P>>> ProcedureCalls::call(Caller caller, typename P::Args args,
                                                     std::span<std::byte> into,
                                                     reply_sizing::ResultSize size) {
-  Request request = begin(P::program, P::version, P::number, caller);
+  const security::Mark mark = xdr::mark_of(args);
+  Request request = begin(P::program, P::version, P::number, caller, mark);
   request.what = P::name;
   request.idempotent = P::idempotent;
   reply_sizing::grow(request.size, size);
@@ -136,6 +140,7 @@ async::Task<Result<Answer<P>>> ProcedureCalls::call(Caller caller, typename P::A
     answer.sends = request.sends;
     xdr::Decoder& in = answer.reply->results();
     const bool decoded = xdr::decode(in, answer.res) && in.finish();
+    if (mark != 0) xdr::mark_all(answer.res, mark);
     bool again = false;
     if constexpr (P::version == kJukeboxVersion && requires { answer.res.tag(); }) {
       again = decoded && static_cast<std::uint32_t>(answer.res.tag()) == kJukebox;

@@ -9,6 +9,7 @@
 #include "krb5/kerberos.h"
 #include "rpc/make_call.h"
 #include "rpc/message.h"
+#include "security/choice.h"
 #include "security/sys.h"
 
 namespace nfsrdma::connect {
@@ -25,14 +26,12 @@ gss::Service service_of(Security security) {
   }
 }
 
-}  // namespace
-
-std::shared_ptr<security::Flavor> make_flavor(async::Loop& loop, const Target& target,
-                                              const std::vector<rpc::Address>& addresses,
-                                              const Surroundings& surroundings,
-                                              const Server::NoticeSink& notices) {
+std::shared_ptr<security::Flavor> make_one(Security security, async::Loop& loop, const Target& target,
+                                           const std::vector<rpc::Address>& addresses,
+                                           const Surroundings& surroundings,
+                                           const Server::NoticeSink& notices) {
   const Options& options = target.options;
-  if (options.security == Security::sys)
+  if (security == Security::sys)
     return std::make_shared<security::Sys>(surroundings.host, own_identity(options), notices);
   krb5::KerberosOptions how;
   how.server = target.host;
@@ -40,7 +39,7 @@ std::shared_ptr<security::Flavor> make_flavor(async::Loop& loop, const Target& t
   for (const rpc::Address& address : addresses)
     how.addresses.push_back(aux::with_port(address, options.gss_port));
   how.version = options.version.value_or(how.version);
-  how.service = service_of(options.security);
+  how.service = service_of(security);
   how.host = surroundings.host;
   how.keytab = options.keytab;
   how.many_users = surroundings.many_users;
@@ -49,6 +48,29 @@ std::shared_ptr<security::Flavor> make_flavor(async::Loop& loop, const Target& t
   // Calls that wait for it still have time to say why it could not be had.
   how.patience = options.timeout * 3 / 4;
   return std::make_shared<gss::Gss>(loop, how.service, krb5::make_kerberos(loop, how), target.host, notices);
+}
+
+}  // namespace
+
+std::vector<Security> permitted(const Options& options) {
+  if (!options.security.empty()) return options.security;
+  // Who names an identity means that which is said by numbers.
+  if (options.uid || options.gid) return {Security::sys};
+  return {Security::krb5p, Security::krb5i, Security::krb5, Security::sys};
+}
+
+std::shared_ptr<security::Flavor> make_flavor(async::Loop& loop, const Target& target,
+                                              const std::vector<rpc::Address>& addresses,
+                                              const Surroundings& surroundings,
+                                              const Server::NoticeSink& notices) {
+  const auto make = [=, &loop, &target, &addresses, &surroundings, &notices](Security security) {
+    return make_one(security, loop, target, addresses, surroundings, notices);
+  };
+  std::vector<Security> all = permitted(target.options);
+  if (all.size() == 1) return make(all.front());
+  std::optional<Security> standard;
+  if (target.options.security.empty()) standard = Security::sys;
+  return std::make_shared<security::Choice>(loop, std::move(all), standard, make);
 }
 
 async::Task<void> say_farewell(security::Flavor& flavor, rpc::Channel& channel, std::uint32_t version,

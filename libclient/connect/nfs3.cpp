@@ -77,7 +77,18 @@ class Nfs3 final : public Protocol {
       co_return Status();
     }
     if (root->handle.length == 0) co_return Status();  // above the exports
-    co_return co_await nfs3().learn_limits(root->handle);
+    target_ = root->handle.mark;
+    for (;;) {
+      auto learned = co_await nfs3().learn_limits(root->handle);
+      const bool cannot = !learned && learned.error().kind() == ErrorKind::server &&
+                          learned.error().status() == rpc::kGarbageArgs;
+      if (!cannot || mountd_ == nullptr || !ground_.flavor->has_choice()) co_return learned;
+      mountd_->avoid(root->handle);
+      auto other = co_await roots_->find(path->names());
+      if (!other) co_return learned;
+      root = std::move(other);
+      target_ = root->handle.mark;
+    }
   }
   async::Task<Status> close(async::TimePoint deadline) override {
     if (lockd_ != nullptr) co_await lockd_->close(deadline);
@@ -96,6 +107,7 @@ class Nfs3 final : public Protocol {
     out.ping_call = "NULL";
     out.locks = locks_->how();
     out.slots = calls_.most();
+    out.security = ground_.flavor->name_of(target_);
     for (const auto& channel : ground_.channels) out.connections += channel->up() ? 1 : 0;
   }
 
@@ -117,6 +129,7 @@ class Nfs3 final : public Protocol {
     }
     aux::MountOptions options = mount_options(ground_.target, std::move(addresses));
     options.version = version_ == 2 ? 1 : 3;
+    options.flavor = ground_.flavor;
     auto mountd = std::make_shared<aux::Mountd>(calls_.loop(), std::move(options));
     mountd_ = mountd.get();
     roots_ = std::move(mountd);
@@ -147,7 +160,8 @@ class Nfs3 final : public Protocol {
   [[nodiscard]] nfs3::Nfs3Engine& nfs3() const { return static_cast<nfs3::Nfs3Engine&>(*engine_); }
 
   const Ground ground_;
-  const unsigned version_;  // of NFS: 3 or 2
+  const unsigned version_;     // of NFS: 3 or 2
+  security::Mark target_ = 0;  // of the root that is asked for
   calling::ProcedureCalls calls_;
   std::shared_ptr<engine::Roots> roots_;
   aux::Mountd* mountd_ = nullptr;  // roots_, where it is one

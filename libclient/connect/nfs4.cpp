@@ -3,6 +3,8 @@
 
 #include "connect/nfs4_options.h"
 #include "connect/protocol.h"
+#include "engine/path.h"
+#include "nfs4/crossing.h"
 #include "nfs4/engine.h"
 #include "nfs4/session.h"
 
@@ -46,6 +48,7 @@ class Nfs4 final : public Protocol {
     out.server_owner = session.server_owner;
     out.server_scope = session.server_scope;
     out.client_id = session.client_id;
+    out.security = ground_.flavor->name_of(session_.crossings().target());
     for (const std::byte b : session.session_id) {
       out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4U];
       out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
@@ -62,7 +65,9 @@ class Nfs4 final : public Protocol {
       if (auto done = co_await session_.lanes().add(*ground_.channels[i], deadline); !done) co_return done;
     }
     engine_ = std::make_shared<nfs4::Nfs4Engine>(session_);
-    co_return Status();
+    auto path = engine::Path::parse(ground_.target.path);
+    if (!path) co_return path.error();
+    co_return co_await nfs4::negotiate(session_, path->names());
   }
 
   const Ground ground_;

@@ -6,6 +6,8 @@
 #include "aux/rpcbind.h"
 #include "connect/nfs4_options.h"
 #include "connect/protocol.h"
+#include "engine/path.h"
+#include "nfs4/crossing.h"
 #include "nfs4/engine.h"
 #include "nfs4/v40/sessionless.h"
 
@@ -18,12 +20,20 @@ class Nfs40 final : public Protocol {
       : ground_(ground), callbacks_(listen()), state_(all_of(ground), options(), ground.notices) {}
 
   async::Task<Status> begin(async::TimePoint deadline) override {
+    auto begun = co_await begin_all(deadline);
+    // Not left to the lease, where there is one already.
+    if (!begun && state_.facts().client_id != 0) (void)co_await state_.close(state_.loop().now() + kFarewell);
+    co_return begun;
+  }
+  async::Task<Status> begin_all(async::TimePoint deadline) {
     if (auto done = co_await state_.open(deadline); !done) co_return done;
     for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
       if (auto done = co_await ground_.channels[i]->connect(deadline); !done) co_return done;
     }
     engine_ = std::make_shared<nfs4::Nfs4Engine>(state_);
-    co_return Status();
+    auto path = engine::Path::parse(ground_.target.path);
+    if (!path) co_return path.error();
+    co_return co_await nfs4::negotiate(state_, path->names());
   }
   async::Task<Status> close(async::TimePoint deadline) override { return state_.close(deadline); }
 
@@ -42,6 +52,7 @@ class Nfs40 final : public Protocol {
     out.max_operations = facts.max_operations;
     out.lease_seconds = facts.lease_seconds;
     out.client_id = facts.client_id;
+    out.security = ground_.flavor->name_of(state_.crossings().target());
     out.backchannel = facts.backchannel;
     if (callbacks_) out.callback_address = state_.options().callback.address;
     out.connections = static_cast<std::uint32_t>(state_.connections());

@@ -52,15 +52,15 @@ std::string host_name() {
 /// Linux 6.1.192, Debian 12's, looks for the arguments at a wrong place in what it has decrypted, whoever has sent it.
 Error with_advice(const Error& why, const Options& options) {
   const bool is_undecodable = why.kind() == ErrorKind::server && why.status() == rpc::kGarbageArgs;
-  if (!is_undecodable || options.security != Security::krb5p) return why;
-  return {why.kind(),
-          why.errno_value(),
-          why.status(),
-          why.operation(),
-          why.peer(),
-          "the server could not decode the request, which came with krb5p: some Linux kernels (6.1.192 is "
-          "one) cannot "
-          "serve it to anybody; use sec=krb5i, or another kernel on the server"};
+  if (!is_undecodable || std::ranges::count(options.security, Security::krb5p) == 0) return why;
+  return {
+      why.kind(),
+      why.errno_value(),
+      why.status(),
+      why.operation(),
+      why.peer(),
+      "the server could not decode the request, which came with krb5p: some Linux kernels (6.1.192 is one) "
+      "cannot serve it to anybody; use sec=krb5i, or another kernel on the server"};
 }
 
 }  // namespace
@@ -140,11 +140,12 @@ bool Server::is_wanted(const Version& version) const {
 
 async::Task<Status> Server::connect(async::TimePoint deadline) {
   if (const Options& options = target_.options;
-      options.security != Security::sys && (options.uid || options.gid)) {
+      permitted(options) != std::vector{Security::sys} && (options.uid || options.gid)) {
     co_return Error(
         ErrorKind::usage, EINVAL, "", target_.host,
         "uid= and gid= say who asks with sec=sys; with Kerberos it is the ticket: leave them out");
   }
+  if (auto settled = co_await flavor_->settle(deadline); !settled) co_return settled.error();
   std::optional<Error> first;
   for (const Version& version : kVersions) {
     if (!is_wanted(version)) continue;
@@ -245,7 +246,8 @@ Info Server::info() const {
   out.credits_granted = rdma.granted;
   out.rsize = rsize();
   out.wsize = wsize();
-  out.security = security_name(target_.options.security);
+  out.security = flavor_->name_of(0);
+  out.calls_by_security = flavor_->uses();
   protocol_->describe(out);
   for (const auto& channel : channels_) {
     out.calls += channel->facts().calls;

@@ -90,6 +90,7 @@ struct Gss::Entry {
   std::optional<Error> failure;   // of the last one
   async::TimePoint try_again{};   // not sooner, while there is one that serves
   async::TimePoint tell_again{};  // the user
+  unsigned asking = 0;            // whether it can be had, which is no reason to tell the user
   async::Event tried;
   async::Event settled;  // a number
 
@@ -235,7 +236,7 @@ async::Task<void> Gss::Protection::establish(std::shared_ptr<const Shared> share
   } else {
     entry->failure = context.error();
     entry->try_again = loop.now() + kRenewAgain;
-    if (shared->notices && loop.now() >= entry->tell_again) {
+    if (shared->notices && entry->asking == 0 && loop.now() >= entry->tell_again) {
       entry->tell_again = loop.now() + kTellAgain;
       shared->notices(shared->mechanism->name_of(entry->caller) + ": " + context.error().message());
     }
@@ -354,6 +355,27 @@ std::shared_ptr<Gss::Entry> Gss::entry_of(const security::Caller& caller) {
 
 security::Voucher Gss::vouch(const security::Caller& caller) {
   return {shared_->credential, std::make_unique<Protection>(shared_, entry_of(caller))};
+}
+
+std::string_view Gss::name_of(security::Mark /*mark*/) const {
+  switch (shared_->service) {
+    case Service::integrity:
+      return security_name(Security::krb5i);
+    case Service::privacy:
+      return security_name(Security::krb5p);
+    case Service::none:
+      break;
+  }
+  return security_name(Security::krb5);
+}
+
+async::Task<Status> Gss::can_vouch(security::Caller caller, async::TimePoint deadline) {
+  const auto entry = entry_of(caller);
+  Protection asked(shared_, entry);
+  ++entry->asking;
+  auto ready = co_await asked.ready(deadline);
+  --entry->asking;
+  co_return ready;
 }
 
 std::vector<security::Voucher> Gss::farewells() {

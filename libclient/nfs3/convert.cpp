@@ -32,6 +32,7 @@ nfs_fh3 to_wire(const FileHandle& handle) {
   nfs_fh3 out;
   out.length = std::min<std::uint32_t>(handle.length, NFS3_FHSIZE);
   std::copy_n(handle.bytes.begin(), out.length, out.bytes.begin());
+  out.mark = handle.mark;
   return out;
 }
 
@@ -39,6 +40,7 @@ FileHandle to_public(const nfs_fh3& handle) {
   FileHandle out;
   out.length = handle.length;
   std::copy_n(handle.bytes.begin(), handle.length, out.bytes.begin());
+  out.mark = handle.mark;
   return out;
 }
 

@@ -13,6 +13,10 @@ async::Task<Status> Calls::settle_owner(CompoundReply& /*reply*/, OPEN4resok& /*
   co_return Status();
 }
 
+async::Task<Status> Calls::cross_root(async::TimePoint /*deadline*/) {
+  co_return status_error(NFS4ERR_WRONGSEC, "GETATTR", server());
+}
+
 Error Calls::error_of(const CompoundReply& reply, const char* what, const std::string& path) const {
   if (reply.failed_status() != NFS4_OK) return status_error(reply.failed_status(), what, path);
   return {ErrorKind::protocol, EPROTO, what, path,

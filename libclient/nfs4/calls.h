@@ -71,12 +71,13 @@ class Calls {
 
   // ---- calls ----
 
-  /// A COMPOUND with SEQUENCE in it, where there are sessions, on behalf of `caller`.
-  virtual Compound begin(const char* what, const Caller& caller) = 0;
-  Compound begin(const char* what) { return begin(what, nullptr); }
+  /// A COMPOUND with SEQUENCE in it, where there are sessions, on behalf of `caller`, for whom the flavour with that
+  /// mark vouches: that of the handles in it.
+  virtual Compound begin(const char* what, const Caller& caller, security::Mark mark) = 0;
+  Compound begin(const char* what, const Caller& caller = nullptr) { return begin(what, caller, 0); }
   /// The same with PUTFH of the file behind SEQUENCE.
   Compound begin_on(const nfs_fh4& file, const char* what, const Caller& caller = nullptr) {
-    Compound compound = begin(what, caller);
+    Compound compound = begin(what, caller, file.mark);
     compound.add<op::PUTFH>({file});
     return compound;
   }
@@ -92,6 +93,10 @@ class Calls {
   /// One try of it. Its message is back in `compound` afterwards.
   virtual async::Task<Result<CompoundReply>> call_over(rpc::Channel& channel, Compound& compound,
                                                        async::TimePoint deadline) = 0;
+
+  /// How the server's root is asked about. In recovery, where it was refused so: another way is found.
+  [[nodiscard]] virtual security::Mark root_mark() const { return 0; }
+  virtual async::Task<Status> cross_root(async::TimePoint deadline);
 
   /// What renews the lease and does nothing else.
   virtual Compound renewal() { return begin("SEQUENCE"); }

@@ -11,8 +11,8 @@ constexpr std::uint32_t kMostTag = 1024;
 }  // namespace
 
 Compound::Compound(xdr::Message message, security::Voucher voucher, unsigned minor_version, const char* what,
-                   bool with_sequence)
-    : message_(std::move(message)), protection_(std::move(voucher.protection)), what_(what) {
+                   bool with_sequence, security::Mark mark)
+    : message_(std::move(message)), protection_(std::move(voucher.protection)), what_(what), mark_(mark) {
   rpc::begin_call(message_, rpc::kNfsProgram, kVersion, kProcedureCompound, voucher.credential);
   xdr::Encoder out(message_);
   out.u32(0);  // no tag: it would come back in every Reply

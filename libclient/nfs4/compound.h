@@ -58,8 +58,9 @@ class Compound {
   /// Encodes RPC header, COMPOUND header and SEQUENCE into `message`, which must be empty. `what` names the
   /// call in errors. With `with_sequence` false the caller adds its own first operation (EXCHANGE_ID and the
   /// like).
+  /// `mark`: of the flavour that vouches; the handles that the Reply brings get it.
   Compound(xdr::Message message, security::Voucher voucher, unsigned minor_version, const char* what,
-           bool with_sequence = true);
+           bool with_sequence = true, security::Mark mark = 0);
 
   template <class Op>
   Compound& add(const typename Op::Args& args) {
@@ -104,6 +105,7 @@ class Compound {
   }
 
   [[nodiscard]] const char* what() const { return what_; }
+  [[nodiscard]] security::Mark mark() const { return mark_; }
   [[nodiscard]] bool has_sequence() const { return sequence_at_ != 0; }
   /// Has an operation that must not run twice.
   [[nodiscard]] bool modifies() const { return first_modifying_ < count_; }
@@ -216,6 +218,7 @@ class Compound {
   std::vector<rpcrdma::ResultTarget> results_;
   reply_sizing::ReplySize size_;
   const char* what_;
+  const security::Mark mark_;
   std::size_t count_at_ = 0;     // where the count of operations stands in the stream
   std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none
   std::uint32_t count_ = 0;
@@ -238,6 +241,9 @@ class CompoundReply {
   /// Reads the RPC and COMPOUND headers and opens what is protected. An Error, for `what` at `peer`, if they
   /// are none, are not the server's, or say that the Call was refused.
   Status begin(rpc::Protection* protection, const char* what, const std::string& peer);
+  /// Of the Compound.
+  [[nodiscard]] security::Mark mark() const { return mark_; }
+  void set_mark(security::Mark mark) { mark_ = mark; }
   /// Session::epoch() when the call was sent: state that it brings belongs to the client id of then.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
   void set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
@@ -258,7 +264,9 @@ class CompoundReply {
     if (!next(Op::number)) return false;
     if (!xdr::decode(in(), res)) return false;
     failed_status_ = status_of(res);
-    return failed_status_ == nfsstat4::NFS4_OK;
+    if (failed_status_ != nfsstat4::NFS4_OK) return false;
+    if constexpr (std::is_same_v<Op, op::GETFH>) res.template get<nfsstat4::NFS4_OK>()->object.mark = mark_;
+    return true;
   }
   template <class Op>
   bool take() {
@@ -282,6 +290,7 @@ class CompoundReply {
   std::uint32_t executed_ = 0;
   std::uint32_t taken_ = 0;
   std::uint64_t epoch_ = 0;
+  security::Mark mark_ = 0;
   std::shared_ptr<void> turn_;
 };
 

@@ -21,9 +21,10 @@ LeaseHolder::LeaseHolder(rpc::Channel& first, SessionOptions options, NoticeSink
       state_(*this, lease_, counters_, options_.recover_expired_locks, std::move(hold)),
       beside_(first.loop()) {}
 
-Compound LeaseHolder::begin(const char* what, const Caller& caller) {
-  return {channel_.take_message(), options_.flavor->vouch(caller), facts().minor_version, what,
-          has_sessions()};
+Compound LeaseHolder::begin(const char* what, const Caller& caller, security::Mark mark) {
+  return {channel_.take_message(), options_.flavor->vouch_by(mark, caller),
+          facts().minor_version,   what,
+          has_sessions(),          mark};
 }
 
 engine::ServerHoldings LeaseHolder::holdings() const {
@@ -49,6 +50,7 @@ Result<CompoundReply> LeaseHolder::reply_of(rpc::Channel& channel, const Compoun
   counted.ended(compound.message(), outcome);
   if (outcome.failure != rpcrdma::Failure::none) return *outcome.error;
   CompoundReply reply(channel, std::move(*outcome.reply));
+  reply.set_mark(compound.mark());
   const Status begun = reply.begin(compound.protection(), compound.what(), channel_.server());
   counted.refused += begun && reply.status() == NFS4_OK ? 0 : 1;
   if (!begun) return begun.error();

@@ -12,6 +12,7 @@
 //   open_recovery()  opens that the server has forgotten; lock_recovery(): byte-range locks
 //   leftovers()      state that nobody has a use for
 //   modifications()  what this client does that may change attributes
+//   crossings()      where the server wants another flavour
 //   lock_waits()     who waits for CB_NOTIFY_LOCK; copies(): who waits for CB_OFFLOAD
 //
 // Confined to the thread that runs the loop.
@@ -26,6 +27,7 @@
 #include "nfs4/calls.h"
 #include "nfs4/client_state.h"
 #include "nfs4/copies_beside.h"
+#include "nfs4/crossing.h"
 #include "nfs4/lease.h"
 #include "nfs4/lock_waits.h"
 
@@ -41,7 +43,7 @@ class LeaseHolder : public Calls {
   virtual async::Task<Status> close(async::TimePoint deadline) = 0;
 
   using Calls::begin;
-  Compound begin(const char* what, const Caller& caller) override;
+  Compound begin(const char* what, const Caller& caller, security::Mark mark) override;
 
   // ---- the parts ----
   [[nodiscard]] Opens& opens() { return state_.opens; }
@@ -53,8 +55,14 @@ class LeaseHolder : public Calls {
   [[nodiscard]] const engine::Modifications& modifications() const { return modifications_; }
   [[nodiscard]] LockWaits& lock_waits() { return lock_waits_; }
   [[nodiscard]] CopiesBeside& copies() { return copies_; }
+  [[nodiscard]] Crossings& crossings() { return crossings_; }
+  [[nodiscard]] const Crossings& crossings() const { return crossings_; }
 
   [[nodiscard]] Phase phase() const override { return phase_; }
+  [[nodiscard]] security::Mark root_mark() const override { return crossings_.root(); }
+  async::Task<Status> cross_root(async::TimePoint deadline) override {
+    return nfs4::cross_root(*this, crossings_, *options_.flavor, deadline, true);
+  }
   /// The most bytes of one READ and of one WRITE, as of now: another server program may have come up with
   /// smaller limits.
   [[nodiscard]] std::size_t most_read() const;
@@ -92,6 +100,7 @@ class LeaseHolder : public Calls {
   engine::Modifications modifications_;
   LockWaits lock_waits_;
   CopiesBeside copies_;
+  Crossings crossings_;
   async::Tasks beside_;  // dropped first by whoever derives from this: they use the others
 };
 

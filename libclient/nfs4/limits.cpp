@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "nfs4/crossing.h"
 #include "nfs4/types/attributes.h"
 
 namespace nfsrdma::nfs4 {
@@ -13,28 +14,34 @@ const bitmap4& server_limits() {
   return map;
 }
 
-}  // namespace
-
-async::Task<Status> fetch_limits(Calls& calls, SessionFacts& facts, async::TimePoint deadline) {
-  Compound compound = calls.begin("GETATTR");
-  compound.add<op::PUTROOTFH>();
-  compound.add<op::GETATTR>({server_limits()});
-  auto reply = co_await calls.call_in_recovery(std::move(compound), deadline);
-  if (!reply) co_return reply.error();
-  GETATTR4res res;
+Status take_limits(const fattr4& from, const std::string& server, SessionFacts& facts) {
   WireAttributes attributes;
-  if (!reply->take<op::PUTROOTFH>() || !reply->take<op::GETATTR>(res)) {
-    co_return calls.error_of(*reply, "GETATTR", calls.server());
-  }
-  if (!decode_attributes(res.get<NFS4_OK>()->obj_attributes, attributes) ||
-      attributes.lease_time.value_or(0) == 0) {
-    co_return Error(ErrorKind::protocol, EPROTO, "GETATTR", calls.server(),
-                    "the server does not tell its lease time");
-  }
+  if (!decode_attributes(from, attributes) || attributes.lease_time.value_or(0) == 0)
+    return Error(ErrorKind::protocol, EPROTO, "GETATTR", server, "the server does not tell its lease time");
   facts.lease_seconds = *attributes.lease_time;
   facts.max_read = attributes.maxread.value_or(~0ULL);
   facts.max_write = attributes.maxwrite.value_or(~0ULL);
-  co_return Status();
+  return {};
+}
+
+}  // namespace
+
+async::Task<Status> fetch_limits(Calls& calls, SessionFacts& facts, async::TimePoint deadline) {
+  for (;;) {
+    const security::Mark mark = calls.root_mark();
+    Compound compound = calls.begin("GETATTR", nullptr, mark);
+    compound.add<op::PUTROOTFH>();
+    compound.add<op::GETATTR>({server_limits()});
+    auto reply = co_await calls.call_in_recovery(std::move(compound), deadline);
+    GETATTR4res res;
+    if (reply && reply->take<op::PUTROOTFH>() && reply->take<op::GETATTR>(res))
+      co_return take_limits(res.get<NFS4_OK>()->obj_attributes, calls.server(), facts);
+    const Error refused = reply ? calls.error_of(*reply, "GETATTR", calls.server()) : reply.error();
+    if (!is_of_flavor(refused)) co_return refused;
+    auto crossed = co_await calls.cross_root(deadline);
+    if (!crossed && refused.status() == NFS4ERR_WRONGSEC) co_return crossed.error();
+    if (calls.root_mark() == mark) co_return refused;
+  }
 }
 
 }  // namespace nfsrdma::nfs4

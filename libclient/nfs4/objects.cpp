@@ -72,7 +72,7 @@ bool take_object(CompoundReply& reply, Object& out) {
          reply.failed_status() == NFS4_OK;
 }
 
-Listed to_listed(entry4& entry, const WireAttributes& wire) {
+Listed to_listed(entry4& entry, const WireAttributes& wire, security::Mark mark) {
   Listed out;
   out.cookie = entry.cookie;
   out.name = std::move(entry.name.value);
@@ -81,6 +81,7 @@ Listed to_listed(entry4& entry, const WireAttributes& wire) {
   if (told) out.attributes = to_public(wire);
   out.attributes.file_id = wire.fileid ? *wire.fileid : wire.mounted_on_fileid.value_or(0);
   if (told && wire.type) out.handle = wire.filehandle;
+  if (out.handle) out.handle->mark = mark;
   return out;
 }
 
@@ -110,7 +111,7 @@ async::Task<Result<Object>> Objects::find(Caller caller, Spot spot) {
 async::Task<Result<Objects::Looked>> Objects::lookup(Caller caller, Spot directory, std::string name,
                                                      bool with_attributes) {
   auto looked = co_await at<Looked>(
-      std::move(caller), directory, name, "LOOKUP",
+      caller, directory, name, "LOOKUP",
       [&](Compound& compound) {
         add_getattr(compound);
         compound.add<op::LOOKUP>({{name}});
@@ -124,18 +125,40 @@ async::Task<Result<Objects::Looked>> Objects::lookup(Caller caller, Spot directo
         return with_attributes ? take_object(reply, object) : take_handle(reply, object.handle);
       });
   if (looked) saw(directory, looked->directory);
+  if (!looked && looked.error().status() == NFS4ERR_WRONGSEC)
+    co_return co_await lookup_across(std::move(caller), std::move(directory), std::move(name));
   co_return looked;
 }
 
+/// Of a name that the server wants another flavour for.
+async::Task<Result<Objects::Looked>> Objects::lookup_across(Caller caller, Spot directory, std::string name) {
+  const std::string text = directory.text(name);
+  auto above = co_await walk(session_, caller, std::move(directory));
+  if (!above) co_return above.error();
+  auto there = co_await cross_to(session_, caller, *above, std::move(name));
+  if (!there) co_return there.error().about("LOOKUP", text);
+  auto object = co_await find(std::move(caller), *there);
+  if (!object) co_return object.error();
+  co_return Looked{std::move(*object), std::nullopt};
+}
+
 async::Task<Result<Object>> Objects::parent(Caller caller, FileHandle directory) {
-  Spot spot(directory);
-  co_return co_await at<Object>(
-      std::move(caller), spot, "", "LOOKUPP",
-      [](Compound& compound) {
-        compound.add<op::LOOKUPP>();
-        add_object(compound);
-      },
-      [](CompoundReply& reply, Object& out) { return reply.take<op::LOOKUPP>() && take_object(reply, out); });
+  for (bool again = true;; again = false) {
+    Spot spot(directory);
+    auto above = co_await at<Object>(
+        caller, spot, "", "LOOKUPP",
+        [](Compound& compound) {
+          compound.add<op::LOOKUPP>();
+          add_object(compound);
+        },
+        [](CompoundReply& reply, Object& out) {
+          return reply.take<op::LOOKUPP>() && take_object(reply, out);
+        });
+    const bool crosses = again && !above && above.error().status() == NFS4ERR_WRONGSEC;
+    if (!crosses) co_return above;
+    // It was crossed to from there.
+    directory.mark = session_.crossings().root();
+  }
 }
 
 // ---- attributes ----
@@ -395,7 +418,7 @@ async::Task<Result<Page>> Objects::list(Caller caller, Spot directory, std::uint
         for (entry4& entry : ok.reply.entries.value) {
           WireAttributes wire;
           decoded = decode_attributes(entry.attrs, wire) && decoded;
-          out.entries.push_back(to_listed(entry, wire));
+          out.entries.push_back(to_listed(entry, wire, reply.mark()));
         }
         return true;
       });

@@ -100,6 +100,7 @@ class Objects : public Engine {
     return at<Out>(std::move(caller), spots, spot.text(std::string(name)), what, std::move(add),
                    std::move(take));
   }
+  async::Task<Result<Looked>> lookup_across(Caller caller, Spot directory, std::string name);
   async::Task<Result<WireAttributes>> getattr(Caller caller, Spot spot, const bitmap4& wanted);
   template <class Op>
   async::Task<Result<typename Op::Res>> xattr(Caller caller, FileHandle object, std::string name,
@@ -138,13 +139,17 @@ class Objects : public Engine {
 template <class Out, std::size_t n, class Add, class Take>
 async::Task<Result<Out>> Objects::at(Caller caller, std::array<Spot*, n> spots, std::string text,
                                      const char* what, Add add, Take take) {
-  auto compound = co_await compound_at(session_, what, std::move(caller), spots, std::move(add));
-  if (!compound) co_return compound.error();
-  auto reply = co_await session_.call(std::move(*compound));
-  if (!reply) co_return reply.error();
-  Out out{};
-  if (take_walks(*reply, spots) && take(*reply, out)) co_return std::move(out);
-  co_return session_.error_of(*reply, what, text);
+  for (;;) {
+    auto compound = co_await compound_at(session_, what, caller, spots, add);
+    if (!compound) co_return compound.error();
+    auto reply = co_await session_.call(std::move(*compound));
+    if (!reply) co_return reply.error();
+    Out out{};
+    if (take_walks(*reply, spots) && take(*reply, out)) co_return std::move(out);
+    auto crossed = co_await cross(session_, caller, spots, *reply);
+    if (!crossed) co_return crossed.error().about(what, text);
+    if (!*crossed) co_return session_.error_of(*reply, what, text);
+  }
 }
 
 // ---- for what else ends in attributes (open_files.cpp, file_data.cpp) ----

@@ -240,23 +240,29 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   const auto self = shared_from_this();
   std::array<Spot*, 1> spots{&directory};
   const bool needs_place = !session_.has_sessions();
-  auto compound = co_await compound_at(session_, "open", what.caller, spots, [&](Compound& out) {
-    if (needs_place) out.add<op::GETFH>();
-    out.add<op::SAVEFH>();
-    add_open(out, what);
-    out.add<op::GETFH>();
-    add_getattr(out);
-    out.add<op::RESTOREFH>();
-    add_getattr(out);
-  });
-  if (!compound) co_return compound.error();
-  auto reply = co_await session_.call(std::move(*compound));
-  if (!reply) co_return reply.error();
+  std::optional<CompoundReply> reply;
   OPEN4res res;
   GETFH4res handle, parent;
-  if (!take_walks(*reply, spots) || (needs_place && !reply->take<op::GETFH>(parent)) ||
-      !reply->take<op::SAVEFH>() || !reply->take<op::OPEN>(res) || !reply->take<op::GETFH>(handle)) {
-    co_return session_.error_of(*reply, "open", what.label);
+  for (;;) {
+    auto compound = co_await compound_at(session_, "open", what.caller, spots, [&](Compound& out) {
+      if (needs_place) out.add<op::GETFH>();
+      out.add<op::SAVEFH>();
+      add_open(out, what);
+      out.add<op::GETFH>();
+      add_getattr(out);
+      out.add<op::RESTOREFH>();
+      add_getattr(out);
+    });
+    if (!compound) co_return compound.error();
+    auto answer = co_await session_.call(std::move(*compound));
+    if (!answer) co_return answer.error();
+    reply.emplace(std::move(*answer));
+    if (take_walks(*reply, spots) && (!needs_place || reply->take<op::GETFH>(parent)) &&
+        reply->take<op::SAVEFH>() && reply->take<op::OPEN>(res) && reply->take<op::GETFH>(handle))
+      break;
+    auto crossed = co_await cross(session_, what.caller, spots, *reply);
+    if (!crossed) co_return crossed.error().about("open", what.label);
+    if (!*crossed) co_return session_.error_of(*reply, "open", what.label);
   }
   OPEN4resok& ok = *res.get<NFS4_OK>();
   OpenResult out;
@@ -346,7 +352,7 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   }
   if (found_at && found_at->fresh) found_at.reset();
   const Openings::Guard guard(session_.openings());
-  Compound compound = session_.begin("open", what.caller);
+  Compound compound = session_.begin("open", what.caller, handle.mark);
   if (found_at) add_name_check(compound, *found_at);
   compound.add<op::PUTFH>({handle});
   add_open(compound, what);

@@ -1,6 +1,7 @@
 #include "nfs4/walk.h"
 
 #include <algorithm>
+#include <array>
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -48,14 +49,17 @@ bool fits(const LeaseHolder& session, const Compound& compound) {
 }
 
 async::Task<Result<nfs_fh4>> walk(LeaseHolder& session, Caller caller, Spot spot) {
+  session.crossings().shorten(spot);
   Spot part;
   part.from = spot.from;
+  const std::array<Spot*, 1> parts{&part};
   auto name = spot.names.begin();
   do {
-    Compound compound = session.begin("LOOKUP", caller);
+    Compound compound = session.begin("LOOKUP", caller, session.crossings().mark_of(part));
     begin_walk(compound, part);
+    for (const std::string& again : part.names) compound.add<op::LOOKUP>({{again}});
     // One at least: what is too long for the session the server is to refuse.
-    for (bool room = true; room && name != spot.names.end();) {
+    for (bool room = part.names.empty(); room && name != spot.names.end();) {
       compound.add<op::LOOKUP>({{*name}});
       part.names.push_back(*name++);
       room = name != spot.names.end() && has_room(session, compound, *name);
@@ -65,10 +69,13 @@ async::Task<Result<nfs_fh4>> walk(LeaseHolder& session, Caller caller, Spot spot
     if (!reply) co_return reply.error();
     GETFH4res found;
     if (!take_walk(*reply, part) || !reply->take<op::GETFH>(found)) {
+      auto crossed = co_await cross(session, caller, parts, *reply);
+      if (!crossed) co_return crossed.error();
+      if (*crossed) continue;
       co_return session.error_of(*reply, "LOOKUP", spot.text());
     }
     part = Spot(found.get<NFS4_OK>()->object);
-  } while (name != spot.names.end());
+  } while (name != spot.names.end() || !part.names.empty());
   co_return *part.from;
 }
 

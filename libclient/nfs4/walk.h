@@ -12,6 +12,7 @@
 #include <span>
 
 #include "engine/spot.h"
+#include "nfs4/crossing.h"
 #include "nfs4/lease_holder.h"
 
 namespace nfsrdma::nfs4 {
@@ -19,7 +20,6 @@ namespace nfsrdma::nfs4 {
 using engine::Spot;
 
 /// A walk to each of the spots, with SAVEFH between them.
-using Spots = std::span<Spot* const>;
 void add_walks(Compound& compound, Spots spots);
 bool take_walks(CompoundReply& reply, Spots spots);
 
@@ -29,13 +29,22 @@ async::Task<Result<nfs_fh4>> walk(LeaseHolder& session, Caller caller, Spot spot
 /// Whether the session takes it in one request.
 bool fits(const LeaseHolder& session, const Compound& compound);
 
+/// Of the flavour that vouches for all of it. Walks to two spots that want different ones lead to two file systems.
+inline security::Mark mark_of(const LeaseHolder& session, Spots spots) {
+  for (const Spot* spot : spots) {
+    if (const security::Mark mark = session.crossings().mark_of(*spot); mark != 0) return mark;
+  }
+  return 0;
+}
+
 /// The walks, and what `add` adds behind them. Where that does not fit, the spots are replaced by the handles
 /// that they lead to.
 template <class Add>
 async::Task<Result<Compound>> compound_at(LeaseHolder& session, const char* what, Caller caller, Spots spots,
                                           Add add) {
+  for (Spot* spot : spots) session.crossings().shorten(*spot);
   const auto built = [&] {
-    Compound out = session.begin(what, caller);
+    Compound out = session.begin(what, caller, mark_of(session, spots));
     add_walks(out, spots);
     add(out);
     return out;

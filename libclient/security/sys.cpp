@@ -4,12 +4,6 @@
 
 namespace nfsrdma::security {
 
-Flavor::~Flavor() = default;
-
-std::vector<Voucher> Flavor::farewells() {
-  return {};
-}
-
 Sys::Sys(std::string machine, const Identity& own, NoticeSink notices)
     : machine_(std::move(machine)), notices_(std::move(notices)), own_(encode(own)) {}
 

@@ -25,6 +25,9 @@ class Sys final : public Flavor {
   Sys(std::string machine, const Identity& own, NoticeSink notices = {});
 
   [[nodiscard]] Voucher vouch(const Caller& caller) override { return {credential(caller), nullptr}; }
+  [[nodiscard]] std::string_view name_of(Mark /*mark*/) const override {
+    return security_name(Security::sys);
+  }
   [[nodiscard]] const rpc::Credential& credential(const Caller& caller);
 
  private:

@@ -95,6 +95,7 @@ template <std::uint32_t Max>
 struct ShortOpaque {
   std::uint32_t length = 0;
   std::array<std::byte, Max> bytes{};
+  std::uint8_t mark = 0;  ///< what its holder notes on it: not encoded, and no part of the value
   [[nodiscard]] ConstBytes view() const { return ConstBytes(bytes).first(length); }
   /// The same, as tables have it.
   [[nodiscard]] std::string_view chars() const {

@@ -95,9 +95,53 @@ done
 client "$cli_binary" chown -o sec=krb5 12345:12345 "nfs://$server$remote/named" > "$work/out" 2>&1
 check "an id without a name here" grep -q NFS4ERR_BADOWNER "$work/out"
 
-# ---- a mount, and its users ----
+# ---- what the server takes where: without sec=, and with a list ----
+uses() { as "$1" info "${@:3}" "nfs://$server$2" | sed -n 's/^security: *sec=//p'; }
+on_server 'chmod 777 /mnt/exp/xfs'
+for version in 4.0 4.1 4.2; do
+  v=(-o "vers=$version")
+  kdc export sys:krb5:krb5i krb5i
+  same "v$version: the strongest at the target" krb5i "$(uses daemon "$remote" "${v[@]}")"
+  same "v$version: the list's first" krb5 "$(uses daemon "$remote" -o sec=krb5:krb5i "${v[@]}")"
+  same "v$version: without a ticket, sys" sys "$(uses games "$remote" "${v[@]}")"
+  same "v$version: an export that wants another one" krb5i "$(uses daemon /xfs -o sec=krb5:krb5i "${v[@]}")"
+  check "v$version: put, crossing on the way" as daemon put "${v[@]}" "$work/data" "nfs://$server/xfs/$version"
+  same "v$version: it is there" "$(sha256sum < "$work/data")" "$(as daemon cat "${v[@]}" "nfs://$server/xfs/$version" | sha256sum)"
+  fails_with "run kinit" "v$version: crossing without a ticket: kinit" games ls "${v[@]}" "nfs://$server/xfs"
+  fails_with "wants sec=krb5i here" "v$version: crossing, and it is not in the list" daemon ls -o sec=krb5:sys "${v[@]}" "nfs://$server/xfs"
+  kdc export krb5:krb5i krb5i
+  check "v$version: the root takes no sys" as daemon ls "${v[@]}" "nfs://$server/xfs"
+  kdc export sys:krb5p
+  check "v$version: krb5p, if the server can do what it offers" as daemon ls "${v[@]}" "nfs://$server/"
+done
+kdc export sys:krb5:krb5i
+same "v3: the strongest of the mount service's" krb5i "$(uses daemon "$export" -o vers=3)"
+same "v3: without a ticket, sys" sys "$(uses games "$export" -o vers=3)"
+kdc export krb5
+same "v3: the only one" krb5 "$(uses daemon "$export" -o vers=3)"
+fails_with "wants sec=krb5 here" "v3: it is not the one that was given" daemon ls -o vers=3,sec=sys "nfs://$server$export"
+kdc export sys:krb5p
+check "v3: krb5p, if the server can do what it offers" as daemon ls -o vers=3 "nfs://$server$export"
+
+# Two flavours on one mount, by what each directory wants.
+kdc export sys:krb5:krb5i krb5i
 # user USER CMD …: in the mount's namespaces.
 user() { local who=$1; shift; nsenter -t "$holder" -m -n -- setpriv --reuid="$(id -u "$who")" --regid="$(id -g "$who")" --clear-groups "$@"; }
+kdc destroy root
+start_mount places / "allow_other,keytab=$keytab,sec=sys:krb5i"
+check "a mount: sys above" user games sh -c "echo x > '$work/places/by-numbers'"
+check "a mount: nobody crosses without a ticket" not user games ls "$work/places/xfs"
+check "a mount: with one" user daemon sh -c "echo x > '$work/places/xfs/by-ticket'"
+same "a mount: whose it is" daemon "$(on_server "stat -c %U /mnt/exp/xfs/by-ticket")"
+check "a mount: without one nothing is read below" not user games cat "$work/places/xfs/by-ticket"
+check "a mount: nothing is moved between them" not user daemon ln "$work/places/by-numbers" "$work/places/xfs/linked"
+same "a mount: its statistics say both" "krb5i sys" "$(client sed -n 's/^security \([a-z0-9]*\) calls.*/\1/p' "$work/places/.nfsrdma-stats" | sort | xargs)"
+check "a mount: it ends" client fusermount3 -u "$work/places"
+ended places "places"
+kdc ticket root
+kdc export sys:krb5:krb5i:krb5p
+
+# ---- a mount, and its users ----
 start_mount one "$remote" "sec=krb5i,keytab=$keytab,allow_other,timeo=100"
 for who in daemon bin; do
   check "$who writes" user $who sh -c "echo $who > '$work/one/of-$who'"

@@ -1,5 +1,6 @@
 #include "sim/client.h"
 
+#include "security/choice.h"
 #include "security/sys.h"
 #include "sim/locks.h"
 #include "sim/server.h"
@@ -67,6 +68,13 @@ connect::Surroundings SimClient::surroundings(Network& network, Host& host, Seal
     auto mechanism = std::make_shared<testing::ToyMechanism>(host.loop().random<std::uint64_t>(), root,
                                                              host.loop(), sealing->traits);
     out.flavor = std::make_shared<gss::Gss>(host.loop(), sealing->service, std::move(mechanism), "server");
+    if (sealing->by_place) {
+      const auto either = [root, sealed = out.flavor](Security security) {
+        return security == Security::sys ? std::shared_ptr<security::Flavor>(root) : sealed;
+      };
+      const std::vector all{static_cast<Security>(sealing->service), Security::sys};
+      out.flavor = std::make_shared<security::Choice>(host.loop(), all, Security::sys, either);
+    }
   }
   return out;
 }

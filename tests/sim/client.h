@@ -25,6 +25,7 @@ namespace nfsrdma::sim {
 struct Seal {
   gss::Service service = gss::Service::none;
   testing::ToyTraits traits;
+  bool by_place = false;  ///< in exports only: the pseudo root takes what is in clear
 };
 using Sealing = std::optional<Seal>;
 

@@ -30,13 +30,19 @@ constexpr std::array kKinds{
     Kind{"kills", [](Climate& c) { c.kill_every = {}; }},
     Kind{"full-disks", [](Climate& c) { c.fill_every = {}; }},
     Kind{"clocks", [](Climate& c) { c.clock_every = {}; }},
-    Kind{"exports", [](Climate& c) { c.exports = 0; }},
+    Kind{"exports",
+         [](Climate& c) {
+           c.exports = 0;
+           c.by_place = false;
+         }},
+    Kind{"places", [](Climate& c) { c.by_place = false; }},
     Kind{"distance", [](Climate& c) { c.far = false; }},
     Kind{"connections", [](Climate& c) { c.connections = 1; }},
     Kind{"program", [](Climate& c) { c.program = false; }},
     Kind{"sealing",
          [](Climate& c) {
            c.service = 0;
+           c.by_place = false;
            c.unlearn_every = c.contexts_live = {};
          }},
     Kind{"contexts", [](Climate& c) { c.unlearn_every = c.contexts_live = {}; }},
@@ -82,6 +88,7 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
   if (Random sealed = aside; service != 0) {
     if (sealed.one_in(2)) contexts_live = sealed.between(1s, 60s);
     if (sealed.one_in(2)) window = static_cast<std::uint32_t>(sealed.between(2, 16));
+    by_place = exports != 0 && sealed.one_in(2);
   }
   draw_version(aside);
   for (std::size_t at = 0; at < without.size();) {
@@ -94,6 +101,7 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
     // counts here: files that outlive their last name on the server while another client has them open, for which the
     // teams do less. The mount service has the exports, of which these worlds have one.
     exports = 0;
+    by_place = false;
     forget_every = recall_every = {};
     // The lock service tells nobody that a lock is lost: whoever sleeps through a grace period goes on without it.
     // And it keeps the locks of a client that is killed (see aux/lockd.h), for which the others would wait for ever.
@@ -161,6 +169,7 @@ std::string Climate::text() const {
   if (version != 4) out += ", NFSv" + std::to_string(version);
   if (sessionless) out += ", NFSv4.0";
   if (service != 0) out += ", protected by service " + std::to_string(service);
+  if (by_place) out += " in exports";
   if (program) out += ", a program";
   if (exports != 0) out += ", " + std::to_string(exports) + " exports";
   if (teams != 0) out += ", " + std::to_string(teams) + " of them on the same files";

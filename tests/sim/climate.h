@@ -34,6 +34,7 @@ struct Climate {
   Duration unlearn_every{};    ///< the server forgets all contexts
   Duration contexts_live{};    ///< so long; 0: for ever
   std::uint32_t window = 128;  ///< of sequence numbers
+  bool by_place = false;       ///< exports want the protection, the pseudo root wants none
   bool program = false;        ///< besides the mounts, one that uses the library
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
   Duration fill_every{}, longest_fill{}, clock_every{};

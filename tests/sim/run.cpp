@@ -36,7 +36,7 @@ class World {
     }
     findings_.has_v42 = climate_.version == 4 && !climate_.sessionless;
     server_->state().lease = climate_.lease;
-    if (climate_.service != 0) server_->responder().guard.demand();
+    if (climate_.service != 0 && !climate_.by_place) server_->responder().guard.demand();
     add_exports();
     locks_.troubled = !climate_.calm;
     findings_.calm = climate_.calm;
@@ -112,8 +112,10 @@ class World {
     testing::ServerState& state = server_->state();
     for (unsigned i = 1; i <= climate_.exports; ++i) {
       findings_.exports.push_back("x" + std::to_string(i));
-      state.make_export("/" + findings_.exports.back());
+      const testing::Inode& root = state.make_export("/" + findings_.exports.back());
+      if (climate_.by_place) state.flavors[root.file_system] = {static_cast<Security>(climate_.service)};
     }
+    if (climate_.by_place) state.flavors[0] = {Security::sys};
     state.pseudo_root_is_read_only = climate_.exports != 0 && random_.one_in(2);
   }
 
@@ -128,7 +130,8 @@ class World {
   [[nodiscard]] Sealing sealing() const {
     if (climate_.service == 0) return std::nullopt;
     return Seal{static_cast<gss::Service>(climate_.service),
-                {climate_.window, climate_.contexts_live, climate_.calm ? 0U : 8U}};
+                {climate_.window, climate_.contexts_live, climate_.calm ? 0U : 8U},
+                climate_.by_place};
   }
 
   [[nodiscard]] Options quick_options() const {

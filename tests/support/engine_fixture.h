@@ -59,11 +59,12 @@ class ClientLoop {
 
 /// One client's connection, session and everything on it.
 struct EngineClient {
+  using MakeFlavor = std::function<std::shared_ptr<security::Flavor>(async::Loop&)>;
   explicit EngineClient(const NfsServer& server, std::string name = "engine",
-                        nfs4::SessionOptions wanted = {})
+                        nfs4::SessionOptions wanted = {}, const MakeFlavor& make_flavor = {})
       : place(server, name),
         channel(loop, channel_options(server, place.host()), {}),
-        session(channel, session_options(std::move(wanted), std::move(name)),
+        session(channel, session_options(with(std::move(wanted), make_flavor), std::move(name)),
                 [this](const std::string& text) { notices += text + "\n"; }) {
     REQUIRE(ok(run(channel.connect(loop.now() + 5s))));
     REQUIRE(ok(run(session.open(loop.now() + 5s))));
@@ -130,6 +131,10 @@ struct EngineClient {
     }
     options.rdma.backward_credits = 4;
     options.rdma.reply_timeout = 2s;
+    return options;
+  }
+  nfs4::SessionOptions with(nfs4::SessionOptions options, const MakeFlavor& make_flavor) {
+    if (make_flavor) options.flavor = make_flavor(loop);
     return options;
   }
   static nfs4::SessionOptions session_options(nfs4::SessionOptions options, std::string name) {

@@ -196,6 +196,7 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
       work->seen.write_chunks.push_back(rpcrdma::chunk_length(offered[i]));
     }
     for (const auto& one : work->header.rdma_reads) work->seen.read_positions.push_back(one.position);
+    if (work->pass) work->seen.security = static_cast<Security>(work->pass->service);
     work->seen.reply_chunk = rpcrdma::chunk_length(work->header.rdma_reply);
     work->who = Principal::of(server.credential);
     work->peer = weak_from_this();

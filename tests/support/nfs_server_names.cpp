@@ -316,12 +316,71 @@ nfsstat4 ServerState::run(Execution& at, op::GETFH, const xdr::Void&, GETFH4res&
   return NFS4_OK;
 }
 
-nfsstat4 ServerState::run(Execution& at, op::SECINFO_NO_NAME, const SECINFO_NO_NAME4args&,
+// ---- flavours (RFC 8881 2.6) ----
+
+bool ServerState::takes(Security security, const Inode& inode) const {
+  const auto wanted = flavors.find(inode.file_system);
+  return wanted == flavors.end() || std::ranges::count(wanted->second, security) != 0;
+}
+
+bool ServerState::is_wrong_flavor(const Execution& at, nfs_opnum4 number) const {
+  const auto inode = inodes.find(at.current);
+  if (inode == inodes.end()) return false;
+  switch (number) {
+    // What these lead to, or ask about, counts, and not where they begin (2.6.3.1.1).
+    case OP_LOOKUP:
+    case OP_LOOKUPP:
+    case OP_SECINFO:
+    case OP_SECINFO_NO_NAME:
+    case OP_PUTFH:
+    case OP_PUTROOTFH:
+    case OP_PUTPUBFH:
+    case OP_SAVEFH:
+    case OP_RESTOREFH:
+      return false;
+    default:
+      return !takes(at.security, inode->second);
+  }
+}
+
+SECINFO4resok ServerState::offers_at(const Inode& inode) const {
+  static constexpr auto kKerberos =
+      std::to_array<std::uint8_t>({0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02});
+  SECINFO4resok out;
+  for (const Security one : {Security::sys, Security::krb5, Security::krb5i, Security::krb5p}) {
+    if (!takes(one, inode)) continue;
+    secinfo4 offer;
+    if (one == Security::sys) {
+      offer.select(kAuthSys);
+    } else {
+      rpcsec_gss_info& info = offer.emplace<kRpcsecGss>();
+      const auto oid = std::as_bytes(std::span(kKerberos));
+      info.oid.value.assign(oid.begin(), oid.end());
+      info.service = static_cast<rpc_gss_svc_t>(one);
+    }
+    out.value.push_back(offer);
+  }
+  return out;
+}
+
+nfsstat4 ServerState::run(Execution& at, op::SECINFO_NO_NAME, const SECINFO_NO_NAME4args& style,
                           SECINFO_NO_NAME4res& res) {
-  secinfo4 sys;
-  sys.select(kAuthSys);
-  res.emplace<NFS4_OK>().value.push_back(sys);
+  const Inode* inode = current(at);
+  if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
+  if (style == SECINFO_STYLE4_PARENT) inode = &inodes.at(inode->parent);
+  res.emplace<NFS4_OK>() = offers_at(*inode);
   at.current = 0;  // 18.45.3: the current file handle is consumed
+  return NFS4_OK;
+}
+
+nfsstat4 ServerState::run(Execution& at, op::SECINFO, const SECINFO4args& args, SECINFO4res& res) {
+  Inode* directory = nullptr;
+  if (const auto bad = check_directory(at, directory); bad != NFS4_OK) return plain(res, bad);
+  if (const auto bad = check_name(args.name.value); bad != NFS4_OK) return plain(res, bad);
+  const Inode* const there = child(*directory, args.name.value);
+  if (there == nullptr) return plain(res, NFS4ERR_NOENT);
+  res.emplace<NFS4_OK>() = offers_at(*there);
+  if (at.minor != 0) at.current = 0;
   return NFS4_OK;
 }
 
@@ -333,6 +392,7 @@ nfsstat4 ServerState::run(Execution& at, op::LOOKUP, const LOOKUP4args& args, LO
   if (const auto bad = check_name(args.objname.value); bad != NFS4_OK) return plain(res, bad);
   const Inode* next = child(*directory, args.objname.value);
   if (next == nullptr) return plain(res, NFS4ERR_NOENT);
+  if (!takes(at.security, *next)) return plain(res, NFS4ERR_WRONGSEC);
   set_current(at, next->id);
   return plain(res, NFS4_OK);
 }
@@ -341,6 +401,7 @@ nfsstat4 ServerState::run(Execution& at, op::LOOKUPP, const xdr::Void&, LOOKUPP4
   Inode* directory = nullptr;
   if (const auto bad = check_directory(at, directory); bad != NFS4_OK) return plain(res, bad);
   if (directory->id == kRoot || !inodes.contains(directory->parent)) return plain(res, NFS4ERR_NOENT);
+  if (!takes(at.security, inodes.at(directory->parent))) return plain(res, NFS4ERR_WRONGSEC);
   set_current(at, directory->parent);
   return plain(res, NFS4_OK);
 }
@@ -404,7 +465,15 @@ nfsstat4 ServerState::run(Execution& at, op::READDIR, const READDIR4args& args, 
     entry4 one;
     one.cookie = entry->first;
     one.name.value = entry->second.first;
-    one.attrs = encode_attributes(attributes(inodes.at(entry->second.second), true), args.attr_request);
+    const Inode& inode = inodes.at(entry->second.second);
+    WireAttributes known = attributes(inode, true);
+    if (!takes(at.security, inode)) {
+      const std::uint64_t number = *known.mounted_on_fileid;
+      known = {};
+      known.rdattr_error = NFS4ERR_WRONGSEC;
+      known.mounted_on_fileid = number;
+    }
+    one.attrs = encode_attributes(known, args.attr_request);
     used_bytes += 4 + xdr::encoded_size(one);
     if (used_bytes > args.maxcount) break;
     ok.reply.entries.value.push_back(std::move(one));

@@ -228,6 +228,7 @@ bool ServerState::one(Execution& at, Encoder& out) {
   // A failed CREATE_SESSION may have used its sequence id: create_session() looks at the rules itself.
   std::optional<nfsstat4> forced;
   if constexpr (Op::number != OP_CREATE_SESSION) forced = misordered ? misordered : injected(Op::number);
+  if (!forced && is_wrong_flavor(at, Op::number)) forced = NFS4ERR_WRONGSEC;
   if (!forced && !Op::idempotent && length() + kRoomForResult > at.largest) forced = at.too_large;
   if (forced) {
     at.status = plain(res, *forced);
@@ -333,6 +334,7 @@ std::unique_ptr<Execution> ServerState::begin(xdr::ConstBytes body, std::size_t 
   run->boot = boot;
   run->request_size = request_size;
   run->who = who;
+  run->security = seen.security;
   run->connection = seen.connection;
   const std::string wrong = look(run->in, seen);
   xdr::ConstBytes tag;

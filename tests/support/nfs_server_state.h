@@ -255,6 +255,7 @@ class Execution {
   std::optional<nfs4::stateid4> current_stateid, saved_stateid;
   nfs4::clientid4 client = 0;
   Principal who;
+  Security security = Security::sys;
   unsigned connection = 0;
   bool in_session = false, cachethis = false, replay = false;
   nfs4::sequenceid4 sequence = 0;
@@ -270,7 +271,7 @@ class Execution {
 #define NFS_SERVER_OPERATIONS(DO) \
   DO(ACCESS) DO(BACKCHANNEL_CTL) DO(CLOSE) DO(COMMIT) DO(CREATE) DO(GETATTR) DO(GETFH) DO(LINK) \
   DO(LOOKUP) DO(OPEN) DO(PUTFH) DO(PUTPUBFH) DO(PUTROOTFH) DO(READ) DO(READDIR) DO(READLINK) \
-  DO(REMOVE) DO(RENAME) DO(SAVEFH) DO(SECINFO_NO_NAME) DO(SETATTR) DO(WRITE) \
+  DO(REMOVE) DO(RENAME) DO(SAVEFH) DO(SECINFO) DO(SECINFO_NO_NAME) DO(SETATTR) DO(WRITE) \
   DO(BIND_CONN_TO_SESSION) DO(EXCHANGE_ID) DO(CREATE_SESSION) DO(DESTROY_SESSION) \
   DO(DESTROY_CLIENTID) DO(SEQUENCE) DO(RECLAIM_COMPLETE) DO(SEEK) DO(DELEGRETURN) DO(TEST_STATEID) \
   DO(FREE_STATEID) DO(LOOKUPP) DO(RESTOREFH) DO(LOCK) DO(LOCKT) DO(LOCKU) DO(OPEN_DOWNGRADE) \
@@ -289,6 +290,8 @@ class ServerState {
   Inode& make(const std::string& path, nfs4::nfs_ftype4 type);
   /// A directory that is the root of a file system of its own.
   Inode& make_export(const std::string& path);
+  /// What an export takes, the pseudo root's under number 0; those without a row take everything.
+  std::map<std::uint32_t, std::vector<Security>> flavors;
   Inode* find(const std::string& path);
   /// Every path, in order: "/a/b 17" with the inode's number.
   [[nodiscard]] std::vector<std::string> names() const;
@@ -395,6 +398,10 @@ class ServerState {
  private:
   template <class Op>
   bool one(Execution& at, xdr::Encoder& out);
+  [[nodiscard]] bool takes(Security security, const Inode& inode) const;
+  [[nodiscard]] nfs4::SECINFO4resok offers_at(const Inode& inode) const;
+  /// What the operation needs is there under another flavour only.
+  [[nodiscard]] bool is_wrong_flavor(const Execution& at, nfs4::nfs_opnum4 number) const;
   bool operation(Execution& at, std::uint32_t number, xdr::Encoder& out);
   std::optional<nfs4::nfsstat4> injected(nfs4::nfs_opnum4 op);
   nfs4::nfsstat4 start(std::uint32_t minor, const std::vector<nfs4::nfs_opnum4>& ops);

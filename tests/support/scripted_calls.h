@@ -181,7 +181,7 @@ class ScriptedCalls final : public nfs4::Calls {
   async::Task<bool> ready(async::TimePoint deadline) override {
     return async::until(recovered_, deadline, [this] { return !recovers; });
   }
-  nfs4::Compound begin(const char* what, const nfs4::Caller& /*caller*/) override {
+  nfs4::Compound begin(const char* what, const nfs4::Caller& /*caller*/, security::Mark /*mark*/) override {
     return {channel_.take_message(), {credential_, nullptr}, 2, what};
   }
   nfs4::Compound begin_alone(const char* what) override {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nfs4/types/ops.h"
+#include "nfsrdma/options.h"
 
 namespace nfsrdma::testing {
 
@@ -20,6 +21,7 @@ struct SeenCall {
   nfs4::SEQUENCE4args sequence;
   bool unbounded = false;  ///< it asks for an attribute of which nobody knows how large it is
   std::string credential;  ///< encoded: flavor, length, body
+  Security security = Security::sys;
   // What its transport header had: lengths of chunks.
   std::vector<std::uint64_t> write_chunks;
   std::vector<std::uint32_t> read_positions;

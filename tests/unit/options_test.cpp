@@ -101,6 +101,15 @@ TEST_CASE("options: durations take units") {
   CHECK_FALSE(o.set("connect_timeout", "10"));  // of what?
 }
 
+TEST_CASE("options: flavours, the one that is liked best first") {
+  Options o;
+  CHECK(o.security.empty());
+  REQUIRE(o.set("sec", "krb5p:krb5i:sys"));
+  CHECK(o.security == std::vector{Security::krb5p, Security::krb5i, Security::sys});
+  REQUIRE(o.set("sec", "krb5"));
+  CHECK(o.security == std::vector{Security::krb5});
+}
+
 TEST_CASE("options: an unknown one is refused by name with the nearest") {
   Options o;
   CHECK(message_of(o.set("rsiz", "1")) == "there is no option 'rsiz'; perhaps 'rsize' is meant");
@@ -117,6 +126,7 @@ TEST_CASE("options: a wrong value is refused with what the option takes, and cha
                            "port=0",         "port=65536",     "port=x",
                            "vers=5",         "vers=4.3",       "fabric=ib",
                            "sec=krb6",       "sec=",           "keytab=k",
+                           "sec=krb5:",      "sec=:sys",       "sec=sys:sys",
                            "gssport=0",      "keytab=",        "crc=yes",
                            "uid=-1",         "uid=4294967295", "gid=root",
                            "timeo=0",        "timeo=s",        "timeo=99999999999999s",

@@ -38,6 +38,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "nfsrdma/export.h"
 #include "nfsrdma/file.h"
@@ -57,10 +59,12 @@ struct Info {
   bool crc = false;
   std::uint32_t ird = 0, ord = 0;
   std::uint32_t call_threshold = 0, reply_threshold = 0;  ///< inline, to and from the server
-  std::string security;                                   ///< "sys", "krb5" …
-  bool private_data = false;                              ///< the server sent RFC 8797 private data
-  bool remote_invalidation = false;                       ///< agreed on by both sides' private data
-  bool invalidation_offered = false;                      ///< by ours: a server may invalidate our handles
+  std::string security;  ///< what the target is asked about with: "sys", "krb5" …
+  /// Calls by flavour, where it is not one for all.
+  std::vector<std::pair<std::string, std::uint64_t>> calls_by_security;
+  bool private_data = false;          ///< the server sent RFC 8797 private data
+  bool remote_invalidation = false;   ///< agreed on by both sides' private data
+  bool invalidation_offered = false;  ///< by ours: a server may invalidate our handles
   std::uint32_t credits_wanted = 0, credits_granted = 0;
   std::string version;         ///< of NFS: "4.2", "3"
   unsigned minor_version = 0;  ///< of version 4

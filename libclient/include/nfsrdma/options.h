@@ -68,7 +68,9 @@ struct Options {
   /// `timeo`: an operation that got no answer for so long fails. Connections are replaced well before.
   std::chrono::milliseconds timeout{60000};
   std::chrono::milliseconds connect_timeout{10000};
-  Security security = Security::sys;
+  /// `sec=`: what may be used, the one that is liked best first. Empty: AUTH_SYS, and where the target is, and where else
+  /// the server wants it, the strongest of what the server offers and there are tickets for.
+  std::vector<Security> security;
   /// `keytab`: this machine's, for Kerberos. Empty: a mount by root has the system's, everybody else his own tickets.
   std::string keytab;
   std::uint16_t gss_port = 2049;  ///< `gssport`: where the server has NFS over TCP, for Kerberos's contexts

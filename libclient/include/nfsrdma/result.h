@@ -49,6 +49,10 @@ class [[nodiscard]] Error {
   [[nodiscard]] const std::string& operation() const { return details_->operation; }
   [[nodiscard]] const std::string& peer() const { return details_->peer; }
   [[nodiscard]] const std::string& message() const { return details_->message; }
+  /// The same, as what became of another operation on another peer.
+  [[nodiscard]] Error about(std::string operation, std::string peer) const {
+    return {kind(), errno_value(), status(), std::move(operation), std::move(peer), message()};
+  }
   /// "peer: operation: message", without the parts that are empty.
   [[nodiscard]] std::string text() const {
     std::string out;

@@ -70,6 +70,7 @@ struct REMOVE : Modifies<OP_REMOVE, REMOVE4args, REMOVE4res> { static constexpr 
 struct RENAME : Modifies<OP_RENAME, RENAME4args, RENAME4res> { static constexpr const char* name = "RENAME"; };
 struct RESTOREFH : Idempotent<OP_RESTOREFH, Void, RESTOREFH4res> { static constexpr const char* name = "RESTOREFH"; };
 struct SAVEFH : Idempotent<OP_SAVEFH, Void, SAVEFH4res> { static constexpr const char* name = "SAVEFH"; };
+struct SECINFO : Idempotent<OP_SECINFO, SECINFO4args, SECINFO4res> { static constexpr const char* name = "SECINFO"; };
 struct SETATTR : Modifies<OP_SETATTR, SETATTR4args, SETATTR4res> { static constexpr const char* name = "SETATTR"; };
 struct WRITE : Idempotent<OP_WRITE, WRITE4args, WRITE4res> { static constexpr const char* name = "WRITE"; };
 struct BACKCHANNEL_CTL : Modifies<OP_BACKCHANNEL_CTL, BACKCHANNEL_CTL4args, BACKCHANNEL_CTL4res> { static constexpr const char* name = "BACKCHANNEL_CTL"; };
@@ -106,11 +107,11 @@ struct RELEASE_LOCKOWNER : Modifies<OP_RELEASE_LOCKOWNER, RELEASE_LOCKOWNER4args
 using All =
     std::tuple<ACCESS, CLOSE, COMMIT, CREATE, DELEGRETURN, GETATTR, GETFH, LINK, LOCK, LOCKT, LOCKU, LOOKUP,
                LOOKUPP, OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, PUTFH, PUTPUBFH, PUTROOTFH, READ, READDIR,
-               READLINK, REMOVE, RENAME, RENEW, RESTOREFH, SAVEFH, SETATTR, SETCLIENTID, SETCLIENTID_CONFIRM,
-               WRITE, RELEASE_LOCKOWNER, BACKCHANNEL_CTL, BIND_CONN_TO_SESSION, EXCHANGE_ID, CREATE_SESSION,
-               DESTROY_SESSION, FREE_STATEID, SECINFO_NO_NAME, SEQUENCE, TEST_STATEID, DESTROY_CLIENTID,
-               RECLAIM_COMPLETE, ALLOCATE, COPY, DEALLOCATE, OFFLOAD_CANCEL, OFFLOAD_STATUS, READ_PLUS, SEEK,
-               CLONE, GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR>;
+               READLINK, REMOVE, RENAME, RENEW, RESTOREFH, SAVEFH, SECINFO, SETATTR, SETCLIENTID,
+               SETCLIENTID_CONFIRM, WRITE, RELEASE_LOCKOWNER, BACKCHANNEL_CTL, BIND_CONN_TO_SESSION,
+               EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION, FREE_STATEID, SECINFO_NO_NAME, SEQUENCE,
+               TEST_STATEID, DESTROY_CLIENTID, RECLAIM_COMPLETE, ALLOCATE, COPY, DEALLOCATE, OFFLOAD_CANCEL,
+               OFFLOAD_STATUS, READ_PLUS, SEEK, CLONE, GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR>;
 
 }  // namespace op
 
@@ -162,7 +163,7 @@ inline constexpr auto kOperations = [] {
       {OP_RENEW, "RENEW", 0, 0, idem, true},
       {OP_RESTOREFH, "RESTOREFH", 0, 2, idem, true},
       {OP_SAVEFH, "SAVEFH", 0, 2, idem, true},
-      {OP_SECINFO, "SECINFO", 0, 2, idem, false},
+      {OP_SECINFO, "SECINFO", 0, 2, idem, true},
       {OP_SETATTR, "SETATTR", 0, 2, mods, true},
       {OP_SETCLIENTID, "SETCLIENTID", 0, 0, idem, true},
       {OP_SETCLIENTID_CONFIRM, "SETCLIENTID_CONFIRM", 0, 0, idem, true},

@@ -181,7 +181,10 @@ struct TEST_STATEID4resok {
 };
 using TEST_STATEID4res = ok_or_status<TEST_STATEID4resok>;
 
-// ---- SECINFO_NO_NAME (18.45; the result is SECINFO's, 18.29) ----
+// ---- SECINFO (18.29), SECINFO_NO_NAME (18.45), which has its result ----
+struct SECINFO4args {
+  component4 name{};
+};
 struct rpcsec_gss_info {
   sec_oid4 oid{};
   qop4 qop = 0;
