@@ -66,7 +66,7 @@ m=$work/m$remote
 check "its first line" grep -qx "nfsrdma-fuse statistics 1" <(client head -n 1 "$file")
 stats
 check "what is mounted" grep -qx "source $server:/" "$work/stats"
-check "the options in force" grep -qE "^options vers=4\.2,rsize=[0-9]+,wsize=[0-9]+,.*hard.*allow_other" "$work/stats"
+check "the options in force" grep -qE "^options vers=4\.2,sec=sys,rsize=[0-9]+,wsize=[0-9]+,.*hard.*allow_other" "$work/stats"
 same "lines that are not words" "" "$(grep -vE '^[a-z_-]+( [A-Za-z0-9_=:,./|*+-]+)+$' "$work/stats")"
 same "owner and mode" "0 400 regular empty file" "$(client stat -c '%u %a %F' "$file")"
 same "no listing has it" "" "$(client ls -a "$work/m" | grep nfsrdma-stats)"
