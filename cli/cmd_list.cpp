@@ -91,10 +91,16 @@ Status Lister::directory(const Remote& remote) {
 bool Lister::entry(const Remote& parent, const DirectoryEntry& entry, std::vector<std::string>& directories) {
   const bool hidden = entry.name.starts_with('.') && !call_.has("all") && !call_.has("almost-all");
   if (hidden) return call_.going();
-  if (call_.has("recursive") && entry.attributes && entry.attributes->type == FileType::directory) {
+  const Remote child = parent.child(entry.name);
+  std::optional<Attributes> attributes = entry.attributes;
+  // A listing tells nothing of an export that wants another security flavour than the directory.
+  if (!attributes && (long_ || json_ || call_.has("recursive"))) {
+    if (const Result<Attributes> asked = child.client->stat(child.path, false)) attributes = *asked;
+  }
+  if (call_.has("recursive") && attributes && attributes->type == FileType::directory) {
     directories.push_back(entry.name);
   }
-  return show(parent.child(entry.name), entry.name, entry.attributes);
+  return show(child, entry.name, attributes);
 }
 
 bool Lister::show(const Remote& remote, const std::string& name,

@@ -168,6 +168,7 @@ void print_info(Output& out, const Info& info) {
     row("largest reply",
         with_bytes(info.max_response) + ", " + with_bytes(info.max_response_cached) + " cached");
     row("operations per call", std::to_string(info.max_operations));
+    row("state protection", info.protects_state ? "by the machine's credential" : "none");
     row("implementation", implementation);
     row("server owner", info.server_owner);
     row("server scope", info.server_scope);
@@ -196,6 +197,7 @@ std::string info_json(const Info& info) {
   out.number("credits_wanted", info.credits_wanted).number("credits_granted", info.credits_granted);
   out.text("version", info.version).number("minor_version", info.minor_version);
   out.text("locks", info.locks).text("security", info.security);
+  out.boolean("protects_state", info.protects_state);
   out.number("slots", info.slots).number("max_request", info.max_request);
   out.number("max_response", info.max_response).number("max_response_cached", info.max_response_cached);
   out.number("max_operations", info.max_operations).number("rsize", info.rsize).number("wsize", info.wsize);

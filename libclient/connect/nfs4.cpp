@@ -54,6 +54,7 @@ class Nfs4 final : public Protocol {
       out.session_id += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15U];
     }
     out.backchannel = session.backchannel;
+    out.protects_state = session.protects_state;
     out.connections = static_cast<std::uint32_t>(session_.lanes().usable());
   }
 

@@ -15,6 +15,7 @@
 #include "nfsrdma/result.h"
 #include "security/identity.h"
 #include "xdr/decoder.h"
+#include "xdr/encoder.h"
 
 namespace nfsrdma::gss {
 
@@ -41,10 +42,10 @@ class Context {
   /// A Message Integrity Code. An Error of EKEYEXPIRED: the context has come to its end.
   virtual Result<Octets> sign(Pieces message) = 0;
   [[nodiscard]] virtual bool is_signed(Pieces message, xdr::ConstBytes code) = 0;
-  /// Encrypted, and signed.
-  virtual Result<Octets> wrap(Pieces message) = 0;
-  /// An Error: it is not what the server wrapped.
-  virtual Result<Octets> unwrap(xdr::ConstBytes wrapped) = 0;
+  /// Encrypted and signed, at the end of `out`.
+  virtual Status wrap(Pieces message, xdr::Buffer& out) = 0;
+  /// Decrypts where it stands, and gives what is in it. An Error: it is not what the server wrapped.
+  virtual Result<xdr::ConstBytes> unwrap(std::span<std::byte> wrapped) = 0;
 };
 
 /// Makes contexts with one server.

@@ -53,6 +53,26 @@ std::size_t size_of(Pieces pieces) {
   return out;
 }
 
+/// Messages that are not in use, whose memory need not be had anew.
+class Spares {
+ public:
+  xdr::Message take() {
+    if (all_.empty()) return {};
+    xdr::Message out = std::move(all_.back());
+    all_.pop_back();
+    return out;
+  }
+  void give_back(xdr::Message message) {
+    if (all_.size() >= kMost) return;
+    message.clear();
+    all_.push_back(std::move(message));
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16;
+  std::vector<xdr::Message> all_;
+};
+
 }  // namespace
 
 struct Gss::Shared {
@@ -62,6 +82,7 @@ struct Gss::Shared {
   const std::string server;
   const NoticeSink notices;
   const rpc::Credential credential;  // of a Call that is not sealed yet
+  mutable Spares spares;
 };
 
 /// A context in use: its numbers.
@@ -114,8 +135,14 @@ class Gss::Protection final : public rpc::Protection {
  public:
   Protection(std::shared_ptr<const Shared> shared, std::shared_ptr<Entry> entry,
              Procedure procedure = Procedure::data)
-      : shared_(std::move(shared)), entry_(std::move(entry)), procedure_(procedure) {}
-  ~Protection() override { settle(); }
+      : shared_(std::move(shared)),
+        entry_(std::move(entry)),
+        procedure_(procedure),
+        sealed_(shared_->spares.take()) {}
+  ~Protection() override {
+    settle();
+    shared_->spares.give_back(std::move(sealed_));
+  }
   Protection(const Protection&) = delete;
   Protection& operator=(const Protection&) = delete;
 
@@ -160,13 +187,13 @@ class Gss::Protection final : public rpc::Protection {
   }
 
   Result<const xdr::Message*> seal(const xdr::Message& message) override;
-  Result<rpc::InClear> open(const rpc::ReplyHeader& header, ConstBytes results) override;
+  Result<ConstBytes> open(const rpc::ReplyHeader& header, ConstBytes results) override;
 
  private:
   static async::Task<Status> have_context(std::shared_ptr<const Shared> shared, std::shared_ptr<Entry> entry,
                                           async::TimePoint deadline);
   static async::Task<void> establish(std::shared_ptr<const Shared> shared, std::shared_ptr<Entry> entry);
-  Status seal_arguments(Pieces arguments);
+  Status seal_arguments(const xdr::Message& message, std::size_t from);
   [[nodiscard]] Error refused(const char* text) const {
     return {ErrorKind::protocol, EPROTO, "RPC", shared_->server, text};
   }
@@ -274,8 +301,10 @@ Result<const xdr::Message*> Gss::Protection::seal(const xdr::Message& message) {
   out.u32(kRpcsecGss);
   out.opaque(*verifier);
   if (covers_data()) {
-    const auto pieces = pieces_of(message, arguments);
-    if (auto done = seal_arguments(pieces); !done) return done.error();
+    if (auto done = seal_arguments(message, arguments); !done) {
+      entry_->use.reset();
+      return done.error();
+    }
     return &sealed_;
   }
   const std::size_t begin = sealed_.stream.size();
@@ -287,33 +316,47 @@ Result<const xdr::Message*> Gss::Protection::seal(const xdr::Message& message) {
   return &sealed_;
 }
 
-Status Gss::Protection::seal_arguments(Pieces arguments) {
+/// Behind the header: the number and the arguments, which stay where they stand under integrity, and are copied by the
+/// cipher alone under privacy.
+Status Gss::Protection::seal_arguments(const xdr::Message& message, std::size_t from) {
   xdr::Encoder out(sealed_);
   const std::array<std::byte, 4> number = word(number_);
-  std::vector<ConstBytes> body{number};
-  body.insert(body.end(), arguments.begin(), arguments.end());
-  auto made = shared_->service == Service::integrity ? use_->context->sign(body) : use_->context->wrap(body);
-  if (!made) {
-    entry_->use.reset();
-    return made.error();
+  std::vector<ConstBytes> body = pieces_of(message, from);
+  body.insert(body.begin(), number);
+  if (shared_->service == Service::privacy) {
+    const std::size_t length_at = out.position();
+    out.u32(0);
+    if (auto wrapped = use_->context->wrap(body, sealed_.stream); !wrapped) return wrapped;
+    const std::size_t length = out.position() - length_at - 4;
+    xdr::store_u32(sealed_.stream.data() + length_at, static_cast<std::uint32_t>(length));
+    const std::size_t pad = xdr::padding(length);
+    std::ranges::fill_n(sealed_.stream.extend(pad), static_cast<std::ptrdiff_t>(pad), std::byte{0});
+    return {};
   }
-  if (shared_->service == Service::integrity) {
-    out.u32(static_cast<std::uint32_t>(size_of(body)));
-    for (const ConstBytes& piece : body) std::ranges::copy(piece, sealed_.stream.extend(piece.size()));
+  auto code = use_->context->sign(body);
+  if (!code) return code.error();
+  out.u32(static_cast<std::uint32_t>(size_of(body)));
+  out.fixed(number);
+  const ConstBytes stream = message.stream.bytes();
+  for (const xdr::Item& item : message.items) {
+    out.fixed(stream.subspan(from, item.stream_offset - from));
+    from = item.stream_offset;
+    const std::size_t words = item.data.size() - item.data.size() % 4;
+    if (words != 0) sealed_.items.push_back({out.position(), item.data.first(words)});
+    out.fixed(item.data.subspan(words));
   }
-  out.opaque(*made);
+  out.fixed(stream.subspan(from));
+  out.opaque(*code);
   return {};
 }
 
-Result<rpc::InClear> Gss::Protection::open(const rpc::ReplyHeader& header, ConstBytes results) {
+Result<ConstBytes> Gss::Protection::open(const rpc::ReplyHeader& header, ConstBytes results) {
   settle();
   const std::array<std::byte, 4> number = word(number_);
   const std::array signed_number{ConstBytes(number)};
   if (header.verifier_flavor != kRpcsecGss || !use_->context->is_signed(signed_number, header.verifier))
     return refused("the reply is not the server's: its verifier is wrong");
-  rpc::InClear out;
-  out.results = results;
-  if (!covers_data()) return out;
+  if (!covers_data()) return results;
   const char* const kForged = "the reply is not what the server sent: somebody has changed it";
   xdr::Decoder in(results);
   ConstBytes body, code;
@@ -324,21 +367,20 @@ Result<rpc::InClear> Gss::Protection::open(const rpc::ReplyHeader& header, Const
     if (!use_->context->is_signed(whole, code)) return refused(kForged);
   } else {
     if (in.remaining() != 0) return refused(kForged);
-    auto clear = use_->context->unwrap(body);
+    // The Reply's own memory (rpc/protection.h). NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+    auto clear = use_->context->unwrap({const_cast<std::byte*>(body.data()), body.size()});
     if (!clear) return refused(kForged);
-    std::ranges::copy(*clear, out.memory.extend(clear->size()));
-    body = out.memory.bytes();
+    body = *clear;
   }
   if (body.size() < number.size() || xdr::load_u32(body.data()) != number_)
     return refused("the reply is the server's to another call");
-  out.results = body.subspan(number.size());
-  return out;
+  return body.subspan(number.size());
 }
 
 Gss::Gss(async::Loop& loop, Service service, const std::shared_ptr<Mechanism>& mechanism, std::string server,
          NoticeSink notices)
     : shared_(std::make_shared<const Shared>(loop, service, mechanism, std::move(server), std::move(notices),
-                                             rpc::Credential::to_be_sealed(mechanism->longest_code()))),
+                                             rpc::Credential::to_be_sealed(mechanism->longest_code()), Spares())),
       own_(std::make_shared<Entry>(loop, nullptr)) {}
 
 Gss::~Gss() = default;
@@ -367,6 +409,10 @@ std::string_view Gss::name_of(security::Mark /*mark*/) const {
       break;
   }
   return security_name(Security::krb5);
+}
+
+bool Gss::is_tamper_proof() const {
+  return shared_->service != Service::none;
 }
 
 async::Task<Status> Gss::can_vouch(security::Caller caller, async::TimePoint deadline) {

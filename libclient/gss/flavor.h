@@ -50,6 +50,7 @@ class Gss final : public security::Flavor {
   [[nodiscard]] security::Voucher vouch(const security::Caller& caller) override;
   [[nodiscard]] std::vector<security::Voucher> farewells() override;
   [[nodiscard]] std::string_view name_of(security::Mark mark) const override;
+  [[nodiscard]] bool is_tamper_proof() const override;
   async::Task<Status> can_vouch(security::Caller caller, async::TimePoint deadline) override;
 
  private:

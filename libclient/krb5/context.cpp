@@ -71,8 +71,8 @@ class Context final : public gss::Context {
                                 static_cast<int>(iov.size())) == GSS_S_COMPLETE;
   }
 
-  // What is encrypted is encrypted where it stands, so it stands in memory of its own.
-  Result<gss::Octets> wrap(gss::Pieces message) override {
+  // What is encrypted is encrypted where it stands, so that is copied first.
+  nfsrdma::Status wrap(gss::Pieces message, xdr::Buffer& out) override {
     std::size_t size = 0;
     for (const ConstBytes& piece : message) size += piece.size();
     std::array iov{gss_iov_buffer_desc{GSS_IOV_BUFFER_TYPE_HEADER, {}},
@@ -87,13 +87,12 @@ class Context final : public gss::Context {
     if (!status.ok()) return fails(status);
     std::size_t total = 0;
     for (const gss_iov_buffer_desc& one : iov) total += one.buffer.length;
-    gss::Octets out(total);
-    std::byte* at = out.data();
+    std::byte* at = out.extend(total);
     for (gss_iov_buffer_desc& one : iov) {
       one.buffer.value = at;
       at += one.buffer.length;
     }
-    at = out.data() + iov[0].buffer.length;
+    at = static_cast<std::byte*>(iov[1].buffer.value);
     for (const ConstBytes& piece : message) at = std::ranges::copy(piece, at).out;
     int sealed = 0;
     status.major = ::gss_wrap_iov(&status.minor, given_.context.get(), kPrivate, GSS_C_QOP_DEFAULT, &sealed,
@@ -101,12 +100,11 @@ class Context final : public gss::Context {
     if (!status.ok()) return fails(status);
     if (sealed == 0)
       return Error(ErrorKind::local, EIO, "Kerberos", "", "the context cannot encrypt; use sec=krb5i");
-    return out;
+    return {};
   }
 
-  Result<gss::Octets> unwrap(ConstBytes wrapped) override {
-    gss::Octets whole(wrapped.begin(), wrapped.end());
-    std::array iov{buffer(GSS_IOV_BUFFER_TYPE_STREAM, whole),
+  Result<ConstBytes> unwrap(std::span<std::byte> wrapped) override {
+    std::array iov{buffer(GSS_IOV_BUFFER_TYPE_STREAM, wrapped),
                    gss_iov_buffer_desc{GSS_IOV_BUFFER_TYPE_DATA, {}}};
     int sealed = 0;
     Status status;
@@ -114,10 +112,7 @@ class Context final : public gss::Context {
                                     static_cast<int>(iov.size()));
     if (status.major != GSS_S_COMPLETE) return failed(status);
     if (sealed == 0) return Error(ErrorKind::protocol, EPROTO, "Kerberos", "", "it is not encrypted");
-    const ConstBytes clear = bytes_of(iov[1].buffer);
-    whole.erase(whole.begin(), whole.begin() + (clear.data() - whole.data()));
-    whole.resize(clear.size());
-    return whole;
+    return bytes_of(iov[1].buffer);
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "async/backoff.h"
 #include "nfs4/limits.h"
+#include "nfs4/types/attributes.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -40,6 +41,39 @@ bool is_forgotten(const Error& error) {
 bool is_too_small(const channel_attrs4& fore) {
   return fore.ca_maxrequests == 0 || fore.ca_maxoperations < 8 || fore.ca_maxrequestsize < 4096 ||
          fore.ca_maxresponsesize < 4096;
+}
+
+/// What nobody but the machine itself may do to the client's session (RFC 8881 2.4.3): as Linux asks for it.
+const bitmap4& protected_operations() {
+  static const bitmap4 map = [] {
+    bitmap4 out;
+    out.value.resize(2);
+    for (const nfs_opnum4 one : {OP_BIND_CONN_TO_SESSION, OP_EXCHANGE_ID, OP_CREATE_SESSION, OP_DESTROY_SESSION,
+                                 OP_DESTROY_CLIENTID}) {
+      out.value[one / 32] |= 1U << (one % 32);
+    }
+    return out;
+  }();
+  return map;
+}
+
+/// Nothing besides is protected, which others than the machine's credential ask for.
+bool is_as_asked(const state_protect4_r& answer) {
+  if (answer.tag() == SP4_NONE) return true;
+  const state_protect_ops4* const ops = answer.get<SP4_MACH_CRED>();
+  return ops != nullptr && union_of(ops->spo_must_enforce, protected_operations()) == protected_operations();
+}
+
+bool does_not_protect(nfsstat4 status) {
+  switch (status) {
+    case NFS4ERR_INVAL:
+    case NFS4ERR_NOTSUPP:
+    case NFS4ERR_BADXDR:
+    case NFS4ERR_SERVERFAULT:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -88,25 +122,37 @@ EXCHANGE_ID4args Handshake::exchange_id_arguments() const {
   implementation.nii_domain.value = "nfsrdma";  // knfsd refuses an empty one
   implementation.nii_name.value = "nfsrdma " NFSRDMA_VERSION;
   args.eia_client_impl_id.value.push_back(std::move(implementation));
+  if (protects_state_) args.eia_state_protect.emplace<SP4_MACH_CRED>().spo_must_enforce = protected_operations();
   return args;
 }
 
 async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
   Calls& calls = around_.calls;
-  Compound compound = calls.begin_alone("EXCHANGE_ID");
-  compound.add<op::EXCHANGE_ID>(exchange_id_arguments());
-  auto reply = co_await around_.lanes.call_alone(std::move(compound), deadline);
-  if (!reply) co_return reply.error();
-  EXCHANGE_ID4res res;
-  if (!reply->take<op::EXCHANGE_ID>(res)) co_return calls.error_of(*reply, "EXCHANGE_ID", calls.server());
-  take_client(*res.get<NFS4_OK>());
-  co_return Status();
+  for (;;) {
+    Compound compound = calls.begin_alone("EXCHANGE_ID");
+    compound.add<op::EXCHANGE_ID>(exchange_id_arguments());
+    auto reply = co_await around_.lanes.call_alone(std::move(compound), deadline);
+    if (!reply) co_return reply.error();
+    EXCHANGE_ID4res res;
+    const bool known = reply->take<op::EXCHANGE_ID>(res);
+    // Whatever it has against it: without that it is as with everybody else.
+    const bool protects_too_much =
+        known ? !is_as_asked(res.get<NFS4_OK>()->eir_state_protect) : does_not_protect(reply->failed_status());
+    if (protects_state_ && protects_too_much) {
+      protects_state_ = false;
+      continue;
+    }
+    if (!known) co_return calls.error_of(*reply, "EXCHANGE_ID", calls.server());
+    take_client(*res.get<NFS4_OK>());
+    co_return Status();
+  }
 }
 
 void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
   const bool another = ok.eir_clientid != facts_.client_id;
   create_sequence_.told(ok.eir_sequenceid, !another && (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0);
   facts_.client_id = ok.eir_clientid;
+  facts_.protects_state = ok.eir_state_protect.tag() == SP4_MACH_CRED;
   // What was had under this client id is still had, unless the server said that it restarted.
   if (another || reclaim_wanted_) ++facts_.epoch;
   reclaim_pending_ = true;
@@ -165,7 +211,10 @@ CREATE_SESSION4args Handshake::create_session_arguments() {
   around_.backchannel.announce(around_.lanes.backchannel_attributes());
   args.csa_back_chan_attrs = around_.backchannel.announced();
   args.csa_cb_program = NFS4_CALLBACK;
-  args.csa_sec_parms.value.emplace_back();  // AUTH_NONE
+  // Root's, as Linux has it, or nobody's.
+  auto& flavors = args.csa_sec_parms.value;
+  flavors.emplace_back().emplace<kAuthSys>().machinename.value = "nfsrdma";
+  flavors.emplace_back();  // AUTH_NONE
   return args;
 }
 

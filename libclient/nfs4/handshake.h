@@ -32,7 +32,10 @@ class Handshake {
     CallbackService& backchannel;
     const SessionOptions& options;
   };
-  explicit Handshake(const Around& around) : around_(around), verifier_(around.options.verifier) {}
+  explicit Handshake(const Around& around)
+      : around_(around),
+        verifier_(around.options.verifier),
+        protects_state_(around.options.flavor && around.options.flavor->is_tamper_proof()) {}
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
 
@@ -81,6 +84,7 @@ class Handshake {
   SessionFacts facts_;
   verifier4 verifier_;  // of this instance of the client
   CreateSequence create_sequence_;
+  bool protects_state_;  // EXCHANGE_ID asks for SP4_MACH_CRED
   bool reclaim_wanted_ = false;
   bool reclaim_pending_ = false;  // a new client id, and RECLAIM_COMPLETE was not said
 };

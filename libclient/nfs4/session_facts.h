@@ -48,6 +48,7 @@ struct SessionFacts {
   std::uint32_t lease_seconds = 0;
   std::uint64_t max_read = ~0ULL, max_write = ~0ULL;  ///< bytes in one READ and WRITE, as the server says
   bool backchannel = false;                           // the server took it
+  bool protects_state = false;                        // SP4_MACH_CRED
   std::string implementation_name, implementation_domain, server_owner, server_scope;
   std::optional<Time> implementation_date;
 };

@@ -18,16 +18,8 @@
 
 namespace nfsrdma::rpc {
 
-/// The results of a Reply in clear.
-struct InClear {
-  xdr::ConstBytes results;  ///< in `memory`, or where they came
-  xdr::Buffer memory;
-};
-
 class Protection : public rpcrdma::Seal {
  public:
-  /// Whether arguments and results are changed, too. Then none of them may travel by itself (RFC 8166 8.2.2).
-  [[nodiscard]] virtual bool covers_data() const = 0;
   /// How much longer than in clear the results get at most, the Reply's verifier aside.
   [[nodiscard]] virtual std::size_t reply_growth() const = 0;
   /// What it takes to seal is at hand; where it is not, ready() has it. Before anything is taken that others wait for.
@@ -41,9 +33,9 @@ class Protection : public rpcrdma::Seal {
   /// What it was sealed with cannot be used any more: seal() has failed, or the server has refused it with
   /// `auth_stat` (RFC 2203 5.3.3.3), and has not looked at the Call. True: ready() may have another one.
   [[nodiscard]] virtual bool outdated(std::optional<std::uint32_t> auth_stat);
-  /// Judges the Reply to what was sealed last. `results`: what stands behind its header, which says that the
-  /// Call was executed.
-  virtual Result<InClear> open(const ReplyHeader& header, xdr::ConstBytes results) = 0;
+  /// Judges the Reply to what was sealed last, whose header says that the Call was executed. `results`: what stands
+  /// behind it, in memory of the Reply's own, where it is decrypted. Gives the results in clear, which are there, too.
+  virtual Result<xdr::ConstBytes> open(const ReplyHeader& header, xdr::ConstBytes results) = 0;
 };
 
 }  // namespace nfsrdma::rpc

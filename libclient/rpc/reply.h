@@ -25,8 +25,7 @@ class ReplyInHand {
   ReplyInHand(ReplyInHand&& other) noexcept
       : channel_(std::exchange(other.channel_, nullptr)),
         reply_(std::move(other.reply_)),
-        decoder_(other.decoder_),
-        opened_(std::move(other.opened_)) {}
+        decoder_(other.decoder_) {}
   ReplyInHand& operator=(ReplyInHand&&) = delete;
   ~ReplyInHand() {
     if (channel_ != nullptr) channel_->give_back(std::move(reply_));
@@ -40,8 +39,7 @@ class ReplyInHand {
     if (protection == nullptr) return {};
     auto opened = protection->open(header, decoder_.rest());
     if (!opened) return opened.error();
-    opened_ = std::move(opened->memory);
-    decoder_ = xdr::Decoder(opened->results, reply_.placements);
+    decoder_ = xdr::Decoder(*opened, reply_.placements);
     return {};
   }
   /// Stands at the results.
@@ -54,7 +52,6 @@ class ReplyInHand {
   Channel* channel_;
   rpcrdma::Reply reply_;
   xdr::Decoder decoder_;
-  xdr::Buffer opened_;  // holds the results where they did not come in clear
 };
 
 }  // namespace nfsrdma::rpc

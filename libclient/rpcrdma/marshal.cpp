@@ -1,5 +1,6 @@
 #include "rpcrdma/marshal.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -13,10 +14,10 @@ namespace {
 using reply_sizing::ReplyPlan;
 using reply_sizing::ResultBound;
 
-enum class Form : std::uint8_t { whole, reduced, long_reduced, long_whole, none };
+enum class Form : std::uint8_t { whole, reduced, long_reduced, long_gathered, long_whole, none };
 
 constexpr bool is_long(Form form) {
-  return form == Form::long_reduced || form == Form::long_whole;
+  return form == Form::long_reduced || form == Form::long_gathered || form == Form::long_whole;
 }
 constexpr bool is_reduced(Form form) {
   return form == Form::reduced || form == Form::long_reduced;
@@ -136,7 +137,10 @@ class Marshaller {
     const std::size_t whole = message_->unreduced_size();
     const std::size_t items = item_segments() * kReadSegment;
     if (base + whole <= room) return Form::whole;
-    if (items != 0) {
+    if (is_one_piece()) {
+      const std::size_t pieces = segments_for(stream) + message_->items.size();
+      if (base + items + pieces * kReadSegment <= room) return Form::long_gathered;
+    } else if (items != 0) {
       if (base + items + stream <= room) return Form::reduced;
       if (base + items + segments_for(stream) * kReadSegment <= room) return Form::long_reduced;
     }
@@ -144,7 +148,11 @@ class Marshaller {
     return Form::none;
   }
 
+  /// Nothing of it may travel by itself.
+  [[nodiscard]] bool is_one_piece() const { return rpc_.call.seal != nullptr && rpc_.call.seal->covers_data(); }
+
   Status offer_arguments(Form form) {
+    if (form == Form::long_gathered) return offer_pieces();
     if (is_long(form)) {
       const std::size_t size =
           form == Form::long_whole ? message_->unreduced_size() : message_->stream.size();
@@ -159,19 +167,50 @@ class Marshaller {
     return is_reduced(form) ? offer_items() : Status();
   }
 
+  /// Exposer::expose() takes what it may let be written; with remote_read nobody writes.
+  static Bytes for_reading(ConstBytes bytes) {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+    return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  }
+
   /// 3.4.4.4, 3.4.5.2: an item's chunk has its bytes and no padding.
   Status offer_items() {
     Status all;
     walk(
         *message_, [](ConstBytes) {},
         [&](const xdr::Item& item, std::size_t position) {
-          if (!all || item.data.empty()) return;
-          // Exposer::expose() takes what it may let be written; with remote_read nobody writes.
-          // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
-          const Bytes bytes(const_cast<std::byte*>(item.data.data()), item.data.size());
-          all = read_chunk(position, bytes);
+          if (all && !item.data.empty()) all = read_chunk(position, for_reading(item.data));
         });
     return all;
+  }
+
+  /// The whole message as one chunk, each piece of it where it stands (3.4.4: segments of one position are one chunk).
+  Status offer_pieces() {
+    const ConstBytes stream = message_->stream.bytes();
+    auto segments = expose(for_reading(stream), fabric::Reach::remote_read);
+    if (!segments) return segments.error();
+    Status all;
+    walk(
+        *message_,
+        [&](ConstBytes text) {
+          name_part(*segments, static_cast<std::size_t>(text.data() - stream.data()), text.size());
+        },
+        [&](const xdr::Item& item, std::size_t) {
+          if (all && !item.data.empty()) all = read_chunk(0, for_reading(item.data));
+        });
+    keep(std::move(*segments));
+    return all;
+  }
+  /// `length` bytes of what was exposed in these segments, from `begin` on.
+  void name_part(const std::vector<RemoteSegment>& segments, std::size_t begin, std::size_t length) {
+    for (RemoteSegment one : segments) {
+      const std::size_t skipped = std::min<std::size_t>(begin, one.length);
+      begin -= skipped;
+      one.offset += skipped;
+      one.length = static_cast<std::uint32_t>(std::min<std::size_t>(one.length - skipped, length));
+      length -= one.length;
+      if (one.length != 0) rpc_.header.rdma_reads.push_back({0, one});
+    }
   }
 
   Status read_chunk(std::size_t position, Bytes bytes) {

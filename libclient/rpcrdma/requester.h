@@ -76,6 +76,9 @@ class Seal {
   Seal& operator=(const Seal&) = delete;
   /// What goes out instead of `message`, which stays as it is. Valid until the next time.
   virtual Result<const xdr::Message*> seal(const xdr::Message& message) = 0;
+  /// Whether arguments and results are changed, too. Then none of them may travel by itself (RFC 8166 8.2.2), in either
+  /// direction; the items of what seal() gives are of whole words, and say only where their bytes stand.
+  [[nodiscard]] virtual bool covers_data() const = 0;
 };
 
 /// An RPC to make.

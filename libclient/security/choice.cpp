@@ -38,6 +38,10 @@ Voucher Choice::vouch_by(Mark mark, const Caller& caller) {
   return flavor(of(mark)).vouch(caller);
 }
 
+bool Choice::is_tamper_proof() const {
+  return standard_ == Security::krb5i || standard_ == Security::krb5p;
+}
+
 std::vector<std::pair<std::string, std::uint64_t>> Choice::uses() const {
   std::vector<std::pair<std::string, std::uint64_t>> out;
   for (std::size_t i = 0; i < uses_.size(); ++i) {

@@ -31,6 +31,7 @@ class Choice final : public Flavor {
   [[nodiscard]] std::vector<Voucher> farewells() override;
   [[nodiscard]] std::string_view name_of(Mark mark) const override;
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> uses() const override;
+  [[nodiscard]] bool is_tamper_proof() const override;
   [[nodiscard]] bool has_choice() const override { return true; }
   async::Task<Status> settle(async::TimePoint deadline) override;
   async::Task<Result<Mark>> choose(std::vector<Security> offers, Caller caller,

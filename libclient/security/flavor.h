@@ -43,6 +43,8 @@ class Flavor {
   [[nodiscard]] virtual Voucher vouch_by(Mark /*mark*/, const Caller& caller) { return vouch(caller); }
   /// As in `sec=`.
   [[nodiscard]] virtual std::string_view name_of(Mark mark) const = 0;
+  /// Nobody else can say what the client says on its own behalf (SP4_MACH_CRED, RFC 8881 2.4.3).
+  [[nodiscard]] virtual bool is_tamper_proof() const { return false; }
   /// How many Calls each has vouched for, where there are several.
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> uses() const { return {}; }
   /// Whether there is anything to choose from.

@@ -107,6 +107,7 @@ for version in 4.0 4.1 4.2; do
   same "v$version: an export that wants another one" krb5i "$(uses daemon /xfs -o sec=krb5:krb5i "${v[@]}")"
   check "v$version: put, crossing on the way" as daemon put "${v[@]}" "$work/data" "nfs://$server/xfs/$version"
   same "v$version: it is there" "$(sha256sum < "$work/data")" "$(as daemon cat "${v[@]}" "nfs://$server/xfs/$version" | sha256sum)"
+  same "v$version: a listing of what is above tells of it" directory "$(as daemon ls --json -o sec=sys:krb5i "${v[@]}" "nfs://$server/" | jq -r 'select(.name == "xfs").type')"
   fails_with "run kinit" "v$version: crossing without a ticket: kinit" games ls "${v[@]}" "nfs://$server/xfs"
   fails_with "wants sec=krb5i here" "v$version: crossing, and it is not in the list" daemon ls -o sec=krb5:sys "${v[@]}" "nfs://$server/xfs"
   kdc export krb5:krb5i krb5i

@@ -44,6 +44,7 @@ Habits Habits::ganesha() {
   out.notify_locks = false;
   out.atomic_change_info = false;
   out.commits_whole_file = true;
+  out.no_state_protection = true;
   return out;
 }
 
@@ -132,6 +133,7 @@ Habits Habits::drawn(Chance& chance) {
     out.stall_percent = static_cast<unsigned>(1 + chance.below(10));
     out.longest_stall = std::chrono::milliseconds(1 + chance.below(3000));
   }
+  if (chance.percent(kChange)) out.no_state_protection = true;
   return out;
 }
 

@@ -53,6 +53,7 @@ struct Habits {
   nfs4::sequenceid4 first_create_sequence = 1;
   /// EXCHANGE_ID tells a wrong eir_sequenceid where it says CONFIRMED_R, as 18.35.3 allows.
   bool no_sequence_hint = false;
+  bool no_state_protection = false;  ///< EXCHANGE_ID answers SP4_NONE (Ganesha)
   std::uint32_t max_response_cached = ~0U;
   bool grants_backchannel = true;
   /// SEQ4_STATUS_CB_PATH_DOWN_SESSION and CB_PATH_DOWN where there is no backchannel.

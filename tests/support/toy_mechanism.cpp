@@ -53,12 +53,12 @@ gss::Octets wrapped(gss::Pieces pieces, std::uint64_t context) {
   mask(out, context);
   return out;
 }
-std::optional<gss::Octets> unwrapped(ConstBytes bytes, std::uint64_t context) {
-  gss::Octets out(bytes.begin(), bytes.end());
-  if (out.size() < kCode) return std::nullopt;
-  mask(out, context);
-  const std::uint64_t sum = xdr::load_u64(&out[out.size() - kCode]);
-  out.resize(out.size() - kCode);
+/// In place.
+std::optional<ConstBytes> unwrapped(std::span<std::byte> bytes, std::uint64_t context) {
+  if (bytes.size() < kCode) return std::nullopt;
+  mask(bytes, context);
+  const std::uint64_t sum = xdr::load_u64(bytes.last(kCode).data());
+  const ConstBytes out = bytes.first(bytes.size() - kCode);
   if (sum != checksum(out, context)) return std::nullopt;
   return out;
 }
@@ -94,11 +94,15 @@ class ToyContext final : public gss::Context {
   bool is_signed(gss::Pieces message, ConstBytes code) override {
     return is_code(code, checksum(message, number_));
   }
-  Result<gss::Octets> wrap(gss::Pieces message) override { return wrapped(message, number_); }
-  Result<gss::Octets> unwrap(ConstBytes bytes) override {
-    auto clear = unwrapped(bytes, number_);
+  Status wrap(gss::Pieces message, xdr::Buffer& out) override {
+    const gss::Octets all = wrapped(message, number_);
+    std::ranges::copy(all, out.extend(all.size()));
+    return {};
+  }
+  Result<ConstBytes> unwrap(std::span<std::byte> bytes) override {
+    const auto clear = unwrapped(bytes, number_);
     if (!clear) return Error(ErrorKind::protocol, EPROTO, "unwrap", "toy", "it was changed");
-    return std::move(*clear);
+    return *clear;
   }
 
  private:
@@ -197,15 +201,16 @@ ToyGuard::Verdict ToyGuard::open(Octets& call, std::optional<Pass>& pass) {
     out.fixed(in.rest());
   } else {
     ConstBytes data;
-    std::optional<gss::Octets> unwrapped_data;
+    gss::Octets copy;
     if (!in.opaque(kMostBody, data)) return wrong("arguments that are none");
     if (found.service == Service::integrity) {
       if (!in.opaque(kMostBody, code) || !is_code(code, checksum(data, found.context)))
         return wrong("arguments that were changed");
     } else {
-      unwrapped_data = unwrapped(data, found.context);
-      if (!unwrapped_data) return wrong("arguments that were changed");
-      data = *unwrapped_data;
+      copy.assign(data.begin(), data.end());
+      const auto clear = unwrapped(copy, found.context);
+      if (!clear) return wrong("arguments that were changed");
+      data = *clear;
     }
     if (!in.finish() || data.size() < 4 || xdr::load_u32(data.data()) != found.number)
       return wrong("arguments of another call");

@@ -195,10 +195,13 @@ TEST_CASE("T36 krb5: a context is made over TCP, and what it signs and wraps the
   CHECK(code->size() <= krb5::kLongestCode);
   gss_buffer_desc said = text(message), signed_by{code->size(), code->data()};
   CHECK(::gss_verify_mic(&minor, m.acceptor.context(), &said, &signed_by, nullptr) == GSS_S_COMPLETE);
-  auto wrapped = context.wrap(pieces);
-  REQUIRE(wrapped);
-  CHECK(wrapped->size() - message.size() <= krb5::kWrappingAdds);
-  gss_buffer_desc sealed{wrapped->size(), wrapped->data()}, clear{};
+  xdr::Buffer wrapped;
+  *wrapped.extend(1) = std::byte{7};
+  REQUIRE(context.wrap(pieces, wrapped));
+  CHECK(wrapped.data()[0] == std::byte{7});
+  const std::size_t length = wrapped.size() - 1;
+  CHECK(length - message.size() <= krb5::kWrappingAdds);
+  gss_buffer_desc sealed{length, wrapped.data() + 1}, clear{};
   int encrypted = 0;
   REQUIRE(::gss_unwrap(&minor, m.acceptor.context(), &sealed, &clear, &encrypted, nullptr) == GSS_S_COMPLETE);
   CHECK(encrypted == 1);
@@ -220,15 +223,20 @@ TEST_CASE("T36 krb5: a context is made over TCP, and what it signs and wraps the
   std::vector<std::byte> token(static_cast<std::byte*>(out.value),
                                static_cast<std::byte*>(out.value) + out.length);
   (void)::gss_release_buffer(&minor, &out);
+  const auto as_sent = token;
   auto opened = context.unwrap(token);
   REQUIRE(opened);
   CHECK(std::string(reinterpret_cast<const char*>(opened->data()), opened->size()) == answer);
+  // Where it stood.
+  CHECK(opened->data() > token.data());
+  CHECK(opened->data() + opened->size() <= token.data() + token.size());
+  token = as_sent;
   for (const std::size_t at : {std::size_t{0}, std::size_t{5}, token.size() / 2, token.size() - 1}) {
     auto forged = token;
     forged[at] ^= std::byte{4};
     CHECK_FALSE(context.unwrap(forged));
   }
-  CHECK_FALSE(context.unwrap(xdr::ConstBytes(token).first(20)));
+  CHECK_FALSE(context.unwrap(std::span(token).first(20)));
   CHECK_FALSE(context.unwrap({}));
   // What is only signed is not what was asked for.
   REQUIRE(::gss_wrap(&minor, m.acceptor.context(), 0, 0, &given, &encrypted, &out) == GSS_S_COMPLETE);

@@ -27,6 +27,7 @@ class CountingSeal final : public rpcrdma::Seal {
     out.fixed(std::vector<std::byte>(more));
     return &sealed_;
   }
+  [[nodiscard]] bool covers_data() const override { return false; }
   std::uint32_t count = 0, xid = 0;
   std::size_t more = 0;
   bool fails = false;
@@ -95,12 +96,17 @@ namespace {
 
 /// An engine whose flavour protects.
 struct Protected {
-  explicit Protected(gss::Service service)
-      : client(demanded().client.emplace(
+  /// `protects`: the server protects state; `refusal`: of the first EXCHANGE_ID.
+  explicit Protected(gss::Service service, bool protects = true, nfs4::nfsstat4 refusal = nfs4::NFS4_OK)
+      : client(demanded(protects, refusal).client.emplace(
             scene.server, "engine",
             options(std::make_shared<gss::Gss>(events, service, mechanism, "server")))) {}
-  Scene& demanded() {
-    scene.server.on_server([](Responder& responder) { responder.guard.demand(); });
+  Scene& demanded(bool protects, nfs4::nfsstat4 refusal) {
+    scene.server.on_server([protects](Responder& responder) {
+      responder.guard.demand();
+      responder.state.habits.no_state_protection = !protects;
+    });
+    if (refusal != nfs4::NFS4_OK) scene.server.answer(nfs4::OP_EXCHANGE_ID, refusal);
     return scene;
   }
   static nfs4::SessionOptions options(std::shared_ptr<security::Flavor> flavor) {
@@ -157,9 +163,10 @@ TEST_CASE("T35 protection: data goes by chunks of its own, or whole where the se
     auto file = m.scene.open("f");
     m.scene.server.clear_calls();
     CHECK(read_all(m, file, 60'000) == text(60'000));
-    const std::string data = text(50'000);
+    // Not of whole words.
+    const std::string data = text(50'003);
     CHECK(ok(m.client.run(file->write(std::as_bytes(std::span(data)), 0))));
-    CHECK(m.scene.server.content("/f") == data + text(60'000).substr(50'000));
+    CHECK(m.scene.server.content("/f") == data + text(60'000).substr(50'003));
     const SeenCall read = m.call_with(nfs4::OP_READ);
     const SeenCall write = m.call_with(nfs4::OP_WRITE);
     if (service == gss::Service::none) {
@@ -170,7 +177,9 @@ TEST_CASE("T35 protection: data goes by chunks of its own, or whole where the se
     } else {
       CHECK(read.write_chunks.empty());
       CHECK(read.reply_chunk >= 60'000);
-      CHECK(write.read_positions == std::vector<std::uint32_t>{0});
+      // Under integrity the data stays where it stands, between two pieces of the message.
+      const std::size_t pieces = service == gss::Service::integrity ? 3 : 1;
+      CHECK(write.read_positions == std::vector<std::uint32_t>(pieces, 0));
     }
     m.scene.close(file);
     m.client.end();
@@ -205,6 +214,30 @@ TEST_CASE("T35 protection: a long Call and a Reply chunk go together") {
   CHECK(m.call_with(nfs4::OP_GETXATTR).reply_chunk > 5000);
   CHECK(m.call_with(nfs4::OP_GETXATTR).write_chunks.empty());
   m.scene.close(file);
+}
+
+TEST_CASE("protection: the session is nobody else's, where that can be proven and the server sees to it") {
+  for (const gss::Service service : kServices) {
+    for (const bool can : {true, false}) {
+      CAPTURE(static_cast<int>(service));
+      CAPTURE(can);
+      Protected m(service, can);
+      const bool proves = service != gss::Service::none;
+      CHECK(m.client.session.facts().protects_state == (proves && can));
+      const auto asked = m.scene.server.last_exchange_id();
+      REQUIRE(asked);
+      const nfs4::state_protect_ops4* const ops = asked->eia_state_protect.get<nfs4::SP4_MACH_CRED>();
+      REQUIRE((ops != nullptr) == proves);
+      // BIND_CONN_TO_SESSION, EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION; DESTROY_CLIENTID.
+      if (proves) CHECK(ops->spo_must_enforce.value == std::vector<std::uint32_t>{0, 0xf00 << 1U | 1U << 25U});
+    }
+  }
+}
+
+TEST_CASE("protection: a server that knows nothing of it is asked without") {
+  const Protected m(gss::Service::privacy, true, nfs4::NFS4ERR_NOTSUPP);
+  CHECK_FALSE(m.client.session.facts().protects_state);
+  CHECK(m.scene.server.last_exchange_id()->eia_state_protect.tag() == nfs4::SP4_NONE);
 }
 
 TEST_CASE("protection: a request that is sent again has a sequence number of its own, and is executed once") {

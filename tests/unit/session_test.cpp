@@ -62,7 +62,9 @@ TEST_CASE("session: opens by EXCHANGE_ID, CREATE_SESSION and RECLAIM_COMPLETE") 
   CHECK(created->csa_fore_chan_attrs.ca_maxrequests == 17);
   CHECK(created->csa_fore_chan_attrs.ca_maxrequestsize > 64 * 1024);
   CHECK(created->csa_fore_chan_attrs.ca_maxresponsesize > 128 * 1024);
-  CHECK(created->csa_sec_parms.value.size() == 1);
+  CHECK(created->csa_sec_parms.value.size() == 2);
+  CHECK(created->csa_sec_parms.value[0].tag() == nfs4::kAuthSys);
+  CHECK(created->csa_sec_parms.value[1].tag() == nfs4::kAuthNone);
   for (const SeenCall& call : m.server.calls()) CHECK(call.minor == 1);
   const std::string credential = m.server.credential();
   CHECK(credential.substr(0, 4) == std::string("\0\0\0\1", 4));  // AUTH_SYS

@@ -79,6 +79,7 @@ struct Info {
   std::string server_owner, server_scope;
   std::uint64_t client_id = 0;
   std::string session_id;         ///< hexadecimal
+  bool protects_state = false;    ///< nobody but this machine may end the session (SP4_MACH_CRED)
   bool backchannel = false;       ///< the server can call back: delegations may be had
   std::string callback_address;   ///< NFSv4.0: where it does, as a universal address (RFC 5665)
   std::uint32_t connections = 0;  ///< that stand and belong to the session, of Options::connections
