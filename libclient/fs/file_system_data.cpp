@@ -42,11 +42,20 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
                                                  std::uint32_t thread) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
+  const bool must_wait = (*inode)->leaving != 0;
+  while ((*inode)->leaving != 0) (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
+  const Removal::Opening opening(removal_, **inode);
+  if (must_wait) {
+    removal_.retries().expect(thread);
+  } else {
+    removal_.retries().arrived(thread);
+  }
   const std::uint64_t version = freshness_.version(**inode);
   std::optional<Place> found_at = place_of(**inode, is_second_try(**inode, thread));
   const bool by_name = found_at && !found_at->fresh;
   auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
                                        std::move(found_at));
+  if (opened) removal_.retries().arrived(thread);
   if (!opened) {
     if (by_name && opened.error().errno_value() == ESTALE) refused_by_name(**inode, thread);
     co_return opened.error();

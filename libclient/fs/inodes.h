@@ -94,6 +94,9 @@ struct Inode {
 
   // ---- open files, and names that they were left (Removal) ----
   std::vector<OpenHandle*> open;
+  /// Opens under way, and removals and renamings that take a name away from it. They do not overlap: an open that began
+  /// behind a removal's question whether anybody has the file would be left with a file that is gone.
+  unsigned opening = 0, leaving = 0;
   /// Names to remove when the last of `open` is closed, since the file was removed while open (a "silly
   /// rename"): by the rights of who removed it, since he may write the directory.
   struct Hidden {
@@ -107,7 +110,8 @@ struct Inode {
 
   // ---- writes: WriteBehind's. Freshness reads how far they reach, and forgets it where the size was set ----
   PendingWrites writes;
-  async::Event settled;     // one of them ended, or one of `open` was closed
+  // One of them ended, one of `open` was closed, or one of `opening` and `leaving` has come to its end.
+  async::Event settled;
   std::uint64_t ended = 0;  // how many of them did
   LateErrors errors;
   /// Data was lost since the last fsync or close that went well: writes are answered when they are on disk.
@@ -120,6 +124,22 @@ struct Inode {
   bool paged = false;            ///< there may be pages
   unsigned paging = 0;           ///< reads into pages under way
   std::uint64_t page_reads = 0;  ///< and all that there were
+};
+
+/// One of an inode's `opening` or `leaving`.
+class UnderWay {
+ public:
+  UnderWay(Inode& inode, unsigned Inode::* count) : inode_(inode), count_(count) { ++(inode_.*count_); }
+  ~UnderWay() {
+    --(inode_.*count_);
+    inode_.settled.notify_all();
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  Inode& inode_;
+  unsigned Inode::* const count_;
 };
 
 class Inodes {

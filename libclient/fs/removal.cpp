@@ -31,16 +31,33 @@ async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller call
 
 // ---- removing ----
 
-/// The inode that the name leads to, if a file of it is open here.
+/// The inode is about to lose a name. No open of it is under way from here on.
+async::Task<std::shared_ptr<Removal::Leaving>> Removal::leave(std::shared_ptr<Inode> inode) {
+  auto out = std::make_shared<Leaving>(inode);
+  while (inode->opening != 0) (void)co_await inode->settled.wait_until(async::TimePoint::max());
+  co_return out;
+}
+/// The same of what is known to have the name; null: nothing is.
+async::Task<std::shared_ptr<Removal::Leaving>> Removal::leave_name(const Inode& directory, std::string name) {
+  co_await retries_.let_pass();
+  auto inode = inodes_.at(directory.id, name);
+  if (!inode) co_return nullptr;
+  co_return co_await leave(std::move(inode));
+}
+
+/// The inode that the name leads to, if a file of it is open here. `leaving`: what is known to have the name; it may be
+/// another one that has it.
 async::Task<Result<std::shared_ptr<Inode>>> Removal::open_target(Caller caller, FileHandle directory,
-                                                                 std::string name) {
+                                                                 std::string name,
+                                                                 std::shared_ptr<Leaving>& leaving) {
   std::shared_ptr<Inode> none;
-  if (engine_.open_files() == engine_.kept_files()) co_return none;
+  if (engine_.open_files() == engine_.kept_files() && opening_ == 0) co_return none;
   auto found = co_await find_name(engine_, std::move(caller), directory, std::move(name));
   if (!found) co_return found.error();
   if (!*found) co_return none;
   auto inode = inodes_.find((*found)->handle);
   if (!inode) co_return none;
+  if (!leaving || leaving->inode != inode) leaving = co_await leave(inode);
   // close(2) is over before CLOSE is: whoever then removes the file, and its directory, finds no hidden one.
   while (!inode->open.empty() && std::ranges::all_of(inode->open, &OpenHandle::closing)) {
     (void)co_await inode->settled.wait_until(async::TimePoint::max());
@@ -50,8 +67,9 @@ async::Task<Result<std::shared_ptr<Inode>>> Removal::open_target(Caller caller, 
 }
 
 async::Task<Status> Removal::remove_file(Caller caller, std::shared_ptr<Inode> directory, std::string name) {
+  auto leaving = co_await leave_name(*directory, name);
   Naming naming(freshness_, directory, name);
-  auto target = co_await open_target(caller, directory->handle, name);
+  auto target = co_await open_target(caller, directory->handle, name, leaving);
   if (!target) co_return target.error();
   // Another link of a file that is hidden already just goes.
   if (*target && !(*target)->is_hidden()) {
@@ -138,6 +156,11 @@ async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> director
 }
 
 async::Task<void> Removal::closed(std::shared_ptr<Inode> inode) {
+  if (inode->hidden.empty()) co_return;
+  const Leaving leaving(inode);
+  while (inode->opening != 0) (void)co_await inode->settled.wait_until(async::TimePoint::max());
+  // Somebody has it again, whose close is the last then.
+  if (!inode->open.empty()) co_return;
   const auto hidden = std::exchange(inode->hidden, {});
   for (const Inode::Hidden& where : hidden) co_await remove_hidden(where);
 }
@@ -145,6 +168,7 @@ async::Task<void> Removal::closed(std::shared_ptr<Inode> inode) {
 // ---- renaming ----
 
 async::Task<Status> Removal::rename(Renaming what) {
+  auto replacing = co_await leave_name(*what.target, what.new_name);
   freshness_.renaming();
   Naming leaving(freshness_, what.source, what.old_name);
   std::optional<Naming> entering;
@@ -153,7 +177,7 @@ async::Task<Status> Removal::rename(Renaming what) {
   } else {
     entering.emplace(freshness_, what.target, what.new_name);
   }
-  auto replaced = co_await open_target(what.caller, what.target->handle, what.new_name);
+  auto replaced = co_await open_target(what.caller, what.target->handle, what.new_name, replacing);
   if (!replaced) co_return replaced.error();
   auto renamed = co_await rename_over(std::move(what), std::move(*replaced));
   freshness_.renaming();

@@ -14,11 +14,15 @@
 // may outlive the Removal. Confined to the loop's thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "async/event.h"
+#include "async/loop.h"
 #include "engine/engine.h"
 #include "fs/counters.h"
 #include "fs/freshness.h"
@@ -30,11 +34,40 @@ namespace nfsrdma::fs {
 async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller caller, FileHandle directory,
                                                      std::string name);
 
+/// Threads whose open(2) found the file gone that a removal or a renaming of this client has taken the name from. The kernel
+/// looks the name up again for them, once; no name is taken away until they have opened what they found, or for a moment.
+class Retries {
+ public:
+  explicit Retries(async::Loop& loop) : loop_(loop), arrived_(loop) {}
+
+  void expect(std::uint32_t thread) { until_[thread] = loop_.now() + kMoment; }
+  void arrived(std::uint32_t thread) {
+    if (until_.erase(thread) != 0) arrived_.notify_all();
+  }
+  async::Task<void> let_pass() {
+    for (;;) {
+      std::erase_if(until_, [&](const auto& one) { return one.second <= loop_.now(); });
+      if (until_.empty()) co_return;
+      (void)co_await arrived_.wait_until(until_.begin()->second);
+    }
+  }
+
+ private:
+  static constexpr async::Clock::duration kMoment = std::chrono::milliseconds(50);
+  async::Loop& loop_;
+  std::map<std::uint32_t, async::TimePoint> until_;
+  async::Event arrived_;
+};
+
 class Removal {
  public:
   /// All of them must outlive it.
   Removal(Engine& engine, Inodes& inodes, Freshness& freshness, Counters& counters)
-      : engine_(engine), inodes_(inodes), freshness_(freshness), counters_(counters) {}
+      : engine_(engine),
+        inodes_(inodes),
+        freshness_(freshness),
+        counters_(counters),
+        retries_(engine.loop()) {}
   Removal(const Removal&) = delete;
   Removal& operator=(const Removal&) = delete;
 
@@ -49,17 +82,40 @@ class Removal {
     std::string new_name;
   };
   async::Task<Status> rename(Renaming what);
+  /// An open of the inode is under way: nothing takes a name from it meanwhile. While something does, none is begun.
+  class Opening {
+   public:
+    Opening(Removal& removal, Inode& inode) : removal_(removal), under_way_(inode, &Inode::opening) {
+      ++removal_.opening_;
+    }
+    ~Opening() { --removal_.opening_; }
+    Opening(const Opening&) = delete;
+    Opening& operator=(const Opening&) = delete;
+
+   private:
+    Removal& removal_;
+    const UnderWay under_way_;
+  };
+  [[nodiscard]] Retries& retries() { return retries_; }
   /// The inode's last open file is closed: its hidden names go.
   async::Task<void> closed(std::shared_ptr<Inode> inode);
 
  private:
-  async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
-                                                          std::string name);
   async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
                                   std::string name, Engine::Removed what);
   Inode::Hidden hiding_place(const Inode& directory, const Inode& inode, const Caller& caller);
   async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                            std::shared_ptr<Inode> inode);
+  struct Leaving {
+    explicit Leaving(std::shared_ptr<Inode> of) : inode(std::move(of)), under_way(*inode, &Inode::leaving) {}
+    const std::shared_ptr<Inode> inode;
+    const UnderWay under_way;
+  };
+  async::Task<std::shared_ptr<Leaving>> leave(std::shared_ptr<Inode> inode);
+  async::Task<std::shared_ptr<Leaving>> leave_name(const Inode& directory, std::string name);
+  async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
+                                                          std::string name,
+                                                          std::shared_ptr<Leaving>& leaving);
   async::Task<void> hidden(std::shared_ptr<Inode> inode, Inode::Hidden where);
   async::Task<void> remove_hidden(Inode::Hidden where);
   async::Task<Result<Renamed>> rename_over(Renaming what, std::shared_ptr<Inode> replaced);
@@ -73,6 +129,8 @@ class Removal {
   Inodes& inodes_;
   Freshness& freshness_;
   Counters& counters_;
+  Retries retries_;
+  std::uint64_t opening_ = 0;  // opens under way
   std::uint64_t last_hidden_ = 0;
 };
 

@@ -380,7 +380,8 @@ Result<ConstBytes> Gss::Protection::open(const rpc::ReplyHeader& header, ConstBy
 Gss::Gss(async::Loop& loop, Service service, const std::shared_ptr<Mechanism>& mechanism, std::string server,
          NoticeSink notices)
     : shared_(std::make_shared<const Shared>(loop, service, mechanism, std::move(server), std::move(notices),
-                                             rpc::Credential::to_be_sealed(mechanism->longest_code()), Spares())),
+                                             rpc::Credential::to_be_sealed(mechanism->longest_code()),
+                                             Spares())),
       own_(std::make_shared<Entry>(loop, nullptr)) {}
 
 Gss::~Gss() = default;

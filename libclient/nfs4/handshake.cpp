@@ -48,8 +48,8 @@ const bitmap4& protected_operations() {
   static const bitmap4 map = [] {
     bitmap4 out;
     out.value.resize(2);
-    for (const nfs_opnum4 one : {OP_BIND_CONN_TO_SESSION, OP_EXCHANGE_ID, OP_CREATE_SESSION, OP_DESTROY_SESSION,
-                                 OP_DESTROY_CLIENTID}) {
+    for (const nfs_opnum4 one : {OP_BIND_CONN_TO_SESSION, OP_EXCHANGE_ID, OP_CREATE_SESSION,
+                                 OP_DESTROY_SESSION, OP_DESTROY_CLIENTID}) {
       out.value[one / 32] |= 1U << (one % 32);
     }
     return out;
@@ -122,7 +122,8 @@ EXCHANGE_ID4args Handshake::exchange_id_arguments() const {
   implementation.nii_domain.value = "nfsrdma";  // knfsd refuses an empty one
   implementation.nii_name.value = "nfsrdma " NFSRDMA_VERSION;
   args.eia_client_impl_id.value.push_back(std::move(implementation));
-  if (protects_state_) args.eia_state_protect.emplace<SP4_MACH_CRED>().spo_must_enforce = protected_operations();
+  if (protects_state_)
+    args.eia_state_protect.emplace<SP4_MACH_CRED>().spo_must_enforce = protected_operations();
   return args;
 }
 
@@ -136,8 +137,8 @@ async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
     EXCHANGE_ID4res res;
     const bool known = reply->take<op::EXCHANGE_ID>(res);
     // Whatever it has against it: without that it is as with everybody else.
-    const bool protects_too_much =
-        known ? !is_as_asked(res.get<NFS4_OK>()->eir_state_protect) : does_not_protect(reply->failed_status());
+    const bool protects_too_much = known ? !is_as_asked(res.get<NFS4_OK>()->eir_state_protect)
+                                         : does_not_protect(reply->failed_status());
     if (protects_state_ && protects_too_much) {
       protects_state_ = false;
       continue;

@@ -149,7 +149,9 @@ class Marshaller {
   }
 
   /// Nothing of it may travel by itself.
-  [[nodiscard]] bool is_one_piece() const { return rpc_.call.seal != nullptr && rpc_.call.seal->covers_data(); }
+  [[nodiscard]] bool is_one_piece() const {
+    return rpc_.call.seal != nullptr && rpc_.call.seal->covers_data();
+  }
 
   Status offer_arguments(Form form) {
     if (form == Form::long_gathered) return offer_pieces();

@@ -61,7 +61,8 @@ nfsstat4 ServerState::run(Execution& at, op::EXCHANGE_ID, const EXCHANGE_ID4args
   const state_protect_ops4* const wanted = args.eia_state_protect.get<SP4_MACH_CRED>();
   if (wanted != nullptr && at.security < Security::krb5i) return plain(res, NFS4ERR_INVAL);
   EXCHANGE_ID4resok& ok = res.emplace<NFS4_OK>();
-  if (wanted != nullptr && !habits.no_state_protection) ok.eir_state_protect.emplace<SP4_MACH_CRED>() = *wanted;
+  if (wanted != nullptr && !habits.no_state_protection)
+    ok.eir_state_protect.emplace<SP4_MACH_CRED>() = *wanted;
   ok.eir_clientid = id;
   ok.eir_sequenceid = known && habits.no_sequence_hint ? 0xdead : clients[id].sequence;
   ok.eir_flags = EXCHGID4_FLAG_USE_NON_PNFS | (known ? EXCHGID4_FLAG_CONFIRMED_R : 0);

@@ -98,9 +98,10 @@ namespace {
 struct Protected {
   /// `protects`: the server protects state; `refusal`: of the first EXCHANGE_ID.
   explicit Protected(gss::Service service, bool protects = true, nfs4::nfsstat4 refusal = nfs4::NFS4_OK)
-      : client(demanded(protects, refusal).client.emplace(
-            scene.server, "engine",
-            options(std::make_shared<gss::Gss>(events, service, mechanism, "server")))) {}
+      : client(
+            demanded(protects, refusal)
+                .client.emplace(scene.server, "engine",
+                                options(std::make_shared<gss::Gss>(events, service, mechanism, "server")))) {}
   Scene& demanded(bool protects, nfs4::nfsstat4 refusal) {
     scene.server.on_server([protects](Responder& responder) {
       responder.guard.demand();
@@ -229,7 +230,8 @@ TEST_CASE("protection: the session is nobody else's, where that can be proven an
       const nfs4::state_protect_ops4* const ops = asked->eia_state_protect.get<nfs4::SP4_MACH_CRED>();
       REQUIRE((ops != nullptr) == proves);
       // BIND_CONN_TO_SESSION, EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION; DESTROY_CLIENTID.
-      if (proves) CHECK(ops->spo_must_enforce.value == std::vector<std::uint32_t>{0, 0xf00 << 1U | 1U << 25U});
+      if (proves)
+        CHECK(ops->spo_must_enforce.value == std::vector<std::uint32_t>{0, 0xf00 << 1U | 1U << 25U});
     }
   }
 }
