@@ -242,6 +242,8 @@ async::Task<Result<Attributes>> Nfs3Engine::may_open(Caller caller, Object file,
     if (!asked) co_return asked.error();
     file.attributes = std::move(*asked);
   }
+  // A server may know a file for a moment after its last name has gone, and then no more.
+  if (file.attributes->links == 0) co_return status_error(NFS3ERR_STALE, "open", label);
   if (auto right = wrong_type(file.attributes->type, label); !right) co_return right.error();
   if (!is_granted(*known, access)) co_return status_error(NFS3ERR_ACCES, "open", label);
   co_return std::move(*file.attributes);

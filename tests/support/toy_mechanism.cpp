@@ -208,9 +208,9 @@ ToyGuard::Verdict ToyGuard::open(Octets& call, std::optional<Pass>& pass) {
         return wrong("arguments that were changed");
     } else {
       copy.assign(data.begin(), data.end());
-      const auto clear = unwrapped(copy, found.context);
-      if (!clear) return wrong("arguments that were changed");
-      data = *clear;
+      const auto plain = unwrapped(copy, found.context);
+      if (!plain) return wrong("arguments that were changed");
+      data = *plain;
     }
     if (!in.finish() || data.size() < 4 || xdr::load_u32(data.data()) != found.number)
       return wrong("arguments of another call");

@@ -126,6 +126,61 @@ TEST_CASE("F5 a name that is replaced is never absent, and the open file lives u
   CHECK(r.id_of("target") == r.source_id);
 }
 
+TEST_CASE("F5 a file that is being opened is not replaced without a hidden name") {
+  Replacing r;
+  r.open();
+  r.close();
+  std::string gone;
+  SUBCASE("by rename") {
+    gone = "rename";
+  }
+  SUBCASE("by remove") {
+    gone = "remove";
+  }
+  r.engine->hold("open");
+  auto opening = r.files->open(nullptr, r.target.entry.inode, O_RDONLY);
+  r.start(opening);
+  CHECK(r.engine->held("open") == 1);
+  auto leaving = gone == "rename"
+                     ? r.files->rename(r.remover, Inodes::kRoot, "source", Inodes::kRoot, "target")
+                     : r.files->remove_file(r.remover, Inodes::kRoot, "target");
+  r.start(leaving);
+  CHECK(r.names() == r.both);
+  r.engine->release("open");
+  r.turn();
+  REQUIRE(leaving.done());
+  CHECK(ok(leaving.await_resume()));
+  REQUIRE(opening.done());
+  auto opened = opening.await_resume();
+  REQUIRE(opened);
+  CHECK(r.names().size() == 2);  // with the hidden one
+  CHECK(r.read(*opened, 10) == "old");
+  CHECK(ok(r.loop.run(r.files->close(opened->handle))));
+  CHECK(r.names() == std::set<std::string>{gone == "rename" ? "target" : "source"});
+}
+
+TEST_CASE("F5 while a file is replaced nobody begins to open it") {
+  Replacing r;
+  r.open();
+  r.close();
+  r.engine->hold("rename");
+  auto leaving = r.files->rename(r.remover, Inodes::kRoot, "source", Inodes::kRoot, "target");
+  r.start(leaving);
+  CHECK(r.engine->held("rename") == 1);
+  r.take_calls();
+  auto opening = r.files->open(nullptr, r.target.entry.inode, O_RDONLY);
+  r.start(opening);
+  CHECK_FALSE(opening.done());
+  CHECK(r.calls.find("open") == std::string::npos);
+  r.engine->release("rename");
+  r.turn();
+  REQUIRE(leaving.done());
+  CHECK(ok(leaving.await_resume()));
+  // The server says what has become of it.
+  CHECK(opening.done());
+  CHECK(r.calls.find("open") != std::string::npos);
+}
+
 TEST_CASE("F5 a replaced file that is closed while it is renamed leaves no hidden name") {
   Replacing r;
   r.open();

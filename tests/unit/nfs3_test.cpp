@@ -139,6 +139,16 @@ TEST_CASE("F10 nfs3: a file is opened by handle only while its name leads to it"
   CHECK(s.error(s.engine->open(s.who, other, "d", Access::read, place)) == ESTALE);
 }
 
+TEST_CASE("F10 nfs3: a file without a name is not opened, though the server still knows it") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  const auto file = s.get(s.engine->find(s.who, Spot(std::nullopt, {"f"}))).handle;
+  s.server.on_server([](Responder& responder) { responder.state.find("/f")->links = 0; });
+  CHECK(s.error(s.engine->open(s.who, file, "f", Access::read, std::nullopt)) == ESTALE);
+  s.server.on_server([](Responder& responder) { responder.state.find("/f")->links = 1; });
+  CHECK(s.error(s.engine->open(s.who, file, "f", Access::read, std::nullopt)) == 0);
+}
+
 TEST_CASE("nfs3: an exclusive create is known again by its verifier, and the mode is set behind it") {
   Scene3 s;
   s.habits([](Habits& habits) { habits.verifier_in_times = true; });
