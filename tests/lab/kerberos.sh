@@ -4,11 +4,10 @@
 # is away; and what of all that is on the wire.
 # shellcheck source=mount_lib.sh
 . "$(dirname "$0")/mount_lib.sh"
-need_tools krb5kdc kinit kadmin.local tshark
-kdc() { "$here/kdc" "$@"; }
-kdc up || { echo "FAILED $test_name: no KDC"; exit 1; }
-export KRB5_CONFIG=${LAB_DIR:-${TMPDIR:-/tmp}/nfsrdma-test-lab}/kdc/krb5.conf
+need_tools tshark
+realm_up
 keytab=$(dirname "$KRB5_CONFIG")/client.keytab
+kdc destroy root
 for user in daemon bin; do kdc ticket $user; done
 
 # shellcheck disable=SC2317

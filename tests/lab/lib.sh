@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # What the lab's tests share. A test sources this file first.
 #
-# Given: NFSRDMA_CLI (the program), LAB_DIR, and what the lab takes. Provides: $lab, $work (a directory that the
+# Given: NFSRDMA_CLI (the program), LAB_DIR, and what the lab takes; NFSRDMA_SEC: krb5 or krb5i for each mount (mount_lib.sh),
+# with a realm of the test's own, in which root and nobody have tickets. Provides: $lab, $work (a directory that the
 # unprivileged user may write to, removed at the end), $server (10.77.0.2), $export and $remote (a directory of this
 # test's own on the server: its path there, its path for the client), and the functions below. A test that was not started by ctest finds no lab up:
 # it then starts one and stops it at its end.
@@ -78,6 +79,16 @@ fi
 work=$(mktemp -d)
 chmod 777 "$work"
 trap finish EXIT
+kdc() { "$here/kdc" "$@"; }
+# A realm with a KDC and tickets, and a server that takes them.
+realm_up() {
+  need_tools krb5kdc kinit kadmin.local
+  export KRB5_CONFIG=${LAB_DIR:-${TMPDIR:-/tmp}/nfsrdma-test-lab}/kdc/krb5.conf
+  kdc up || { echo "FAILED $test_name: no KDC"; exit 1; }
+  local user
+  for user in root nobody; do kdc ticket $user; done
+}
+[ -z "${NFSRDMA_SEC:-}" ] || realm_up
 trap 'exit 130' INT TERM HUP
 
 "$lab" user test -x "$cli_binary" || copy_out_cli

@@ -2,7 +2,7 @@
 # What the tests of the mount share, on top of lib.sh. A test sources this file instead of that one.
 #
 # Environment besides lib.sh's: NFSRDMA_FUSE (nfsrdma-fuse), NFSRDMA_MOUNT_EXERCISE (mount_exercise),
-# NFSRDMA_VERS (of each mount; the highest that the server speaks where it is not set).
+# NFSRDMA_VERS (of each mount; the highest that the server speaks where it is not set), NFSRDMA_SEC (sec= of each).
 # Provides: a mount namespace with the client's network in it, $xfs_export (a directory of this test's own on /xfs,
 # whose path for the client is $remote as well), and the functions below.
 # shellcheck source=lib.sh
@@ -24,6 +24,7 @@ not_mounted() { ! mounted "$1"; }
 declare -A daemon
 start_mount() {
   local options=${NFSRDMA_VERS:+vers=$NFSRDMA_VERS} path=$2
+  options=$options${NFSRDMA_SEC:+${options:+,}sec=$NFSRDMA_SEC}
   # What NFSv4 calls / is /mnt/exp, which is how it is called by everybody else.
   case ${NFSRDMA_VERS:-} in 2 | 3) path=/mnt/exp${2%/} ;; esac
   options=$options${3:+${options:+,}$3}
