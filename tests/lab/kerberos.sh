@@ -196,7 +196,43 @@ check "others do not notice" user daemon cat "$work/one/of-daemon"
 kdc ticket bin
 check "and a new one serves" user bin sh -c "echo x > '$work/one/short/late'"
 
-# A KDC that is away: whoever has a ticket for the server does not notice, another one waits for it.
+# A gibibyte on tickets of seconds: renewed, it is written as a whole; not renewed, the writer is told, and what he was told
+# is safe is there. (Whoever has a context of a ticket for hours keeps it as long: hence one who has come here for the first
+# time.)
+cat > "$work/long.py" << 'EOF'
+import hashlib, os, sys, time
+where, until_told, count, end = sys.argv[1], len(sys.argv) > 2, 0, time.time() + 60
+block, sum = os.urandom(1 << 20), hashlib.sha256()
+f = os.open(where, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+try:
+    while count < 1024 or (until_told and time.time() < end):
+        data = b"%08d" % count + block[8:]
+        os.pwrite(f, data, count % 1024 << 20)
+        if until_told and count % 16 == 15: os.fsync(f)
+        if not until_told: sum.update(data)
+        count += 1
+    os.fsync(f)
+    os.close(f)
+    print("all", sum.hexdigest())
+except OSError as e:
+    print("until", min(1024, count // 16 * 16), e.strerror)
+EOF
+kdc ticket nobody 4s
+user nobody mkdir "$work/one/second"
+user nobody /usr/bin/python3 "$work/long.py" "$work/one/second/long" > "$work/long.out" 2>&1 &
+load=$!
+renewals=0
+while ! gone "$load"; do sleep 2; kdc ticket nobody 4s; renewals=$((renewals + 1)); done
+same "1 GiB on tickets that are renewed ($renewals times)" "all $(server_sum second/long)" "$(cat "$work/long.out")"
+on_server "rm '$export/second/long'"
+kdc ticket nobody 6s
+user nobody timeout 100 /usr/bin/python3 "$work/long.py" "$work/one/second/broken" told > "$work/long.out" 2>&1
+check "on one that is not, the writer is told: $(cat "$work/long.out")" grep -q "until [1-9].* Permission denied" "$work/long.out"
+check "what he knew to be written is there" test "$(on_server "stat -c %s '$export/second/broken'")" -ge $(($(cut -d' ' -f2 "$work/long.out") * MiB))
+kdc ticket nobody
+check "with a new one he goes on" user nobody sh -c "echo x >> '$work/one/second/broken'"
+
+# A KDC that is away: whoever has a ticket for the server does not notice, another one is told and asks again.
 kdc ticket root
 kdc stop
 check "the KDC is away, the work goes on" user daemon sh -c "echo x > '$work/one/while'"
@@ -204,4 +240,33 @@ kdc destroy games
 kdc start
 check "the mount ends" client fusermount3 -u "$work/one"
 ended one "kerberos"
+
+# Away for longer than the machine's own ticket, and the server's lease, last.
+KRB5_KDC_PROFILE=$(dirname "$KRB5_CONFIG")/kdc.conf kadmin.local -q 'modprinc -maxlife 15seconds nfs/client.lab.test' > "$work/out" 2>&1
+start_mount away "$remote" "sec=krb5i,keytab=$keytab,allow_other"
+user daemon /usr/bin/python3 "$work/load.py" "$work/away/load" 70 > "$work/load.out" 2>&1 &
+load=$!
+user daemon /usr/bin/python3 - "$work/away/held" > "$work/held.out" 2>&1 << 'EOF' &
+import fcntl, os, sys, time
+f = open(sys.argv[1], "w+b")
+fcntl.lockf(f, fcntl.LOCK_EX)
+f.write(b"before")
+f.flush()
+time.sleep(66)
+f.write(b", after")
+f.flush()
+os.fsync(f.fileno())
+f.seek(0)
+assert f.read() == b"before, after"
+EOF
+idle=$!
+sleep 2
+kdc stop
+sleep 60
+kdc start
+check "the KDC is away for a minute: who worked has not noticed ($(tail -1 "$work/load.out"))" wait $load
+check "nor has who held a lock ($(tail -1 "$work/held.out"))" wait $idle
+check "and another one begins" user nobody ls "$work/away"
+check "the mount ends" client fusermount3 -u "$work/away"
+ended away "after that"
 kdc down

@@ -19,6 +19,8 @@ hold_mounts "$lab" ns
 client() { nsenter -t "$holder" -m -n -- "$@"; }
 mounted() { client grep -q " $1 fuse.nfsrdma " /proc/self/mounts; }
 not_mounted() { ! mounted "$1"; }
+# Owners are names where there is Kerberos, in the realm's domain.
+[ -z "${NFSRDMA_SEC:-}" ] || client mount --bind "$(dirname "$KRB5_CONFIG")/idmapd.conf" /etc/idmapd.conf
 
 # start_mount NAME PATH [OPTIONS]: the export's PATH at $work/NAME, its daemon's id in ${daemon[NAME]}.
 declare -A daemon
