@@ -40,7 +40,6 @@ fi
 
 # functional SERVICE VERSION PING
 functional() {
-  local pid status=0
   say "--- sec=$1, NFSv$2, $fabric, at $SECONDS s ---"
   root_url=nfs://$server
   [ "$2" != 3 ] || root_url=nfs://$server/mnt/exp
@@ -49,19 +48,7 @@ functional() {
   same "info --json says how" "$1" "$(cli info --json "$root_url" | jq -r .security)"
   expect_exit 0 "several connections" cli ls -o nconnect=3 "$root_url"
 
-  at_mount "$fuse_binary" -f "$root_url$remote" "$point" -o "sec=$1,vers=$2,fabric=$fabric" > "$work/mount.log" 2>&1 &
-  pid=$!
-  children+=("$pid")
-  if eventually 20 at_mount test -e "$point/.nfsrdma-stats"; then
-    check "mount_exercise" at_mount "$exercise" --directory "$point" --seed 7 --ops 2000 --size 262144
-    check "its statistics say how" at_mount grep -Eq "[ ,]sec=$1([ ,]|\$)" "$point/.nfsrdma-stats"
-    check "fusermount3 -u" at_mount fusermount3 -u "$point"
-    eventually 20 gone "$pid" || fail "the daemon lives on"
-    wait "$pid" || status=$?
-    same "the daemon's exit status" 0 "$status"
-  else
-    fail "a mount: $(cat "$work/mount.log")"
-  fi
+  exercise_mount "$1" "$root_url$remote" "$point" "vers=$2,fabric=$fabric"
 }
 for service in ${*:-krb5 krb5i}; do
   for version in ${NFSRDMA_VERSIONS:-3 4.0 4.1 4.2}; do

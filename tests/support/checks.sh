@@ -110,6 +110,24 @@ within_reach() {
     mkdir -p "$work/bin" && cp -L "$file" "$work/bin/" && chmod -R a+rX "$work/bin" && printf -v "$variable" %s "$work/bin/${file##*/}"
   done
 }
+# exercise_mount SECURITY URL POINT OPTIONS: a mount there by `at_mount COMMAND …`, and mount_exercise on it. Given:
+# $fuse_binary, $exercise.
+exercise_mount() {
+  local pid status=0
+  at_mount "$fuse_binary" -f "$2" "$3" -o "sec=$1,$4" > "$work/mount.log" 2>&1 &
+  pid=$!
+  children+=("$pid")
+  if eventually 20 at_mount test -e "$3/.nfsrdma-stats"; then
+    check "mount_exercise" at_mount "$exercise" --directory "$3" --seed 7 --ops 2000 --size 262144
+    check "its statistics say how" at_mount grep -Eq "[ ,]sec=$1([ ,]|\$)" "$3/.nfsrdma-stats"
+    check "fusermount3 -u" at_mount fusermount3 -u "$3"
+    eventually 20 gone "$pid" || fail "the daemon lives on"
+    wait "$pid" || status=$?
+    same "the daemon's exit status" 0 "$status"
+  else
+    fail "a mount: $(cat "$work/mount.log")"
+  fi
+}
 mount_checks=$root/tests/support/mount_checks.py
 # look_at_mounts COMMAND …: mount_checks.py, whose lines are checks.
 look_at_mounts() {
