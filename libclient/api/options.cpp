@@ -163,6 +163,17 @@ bool set_keytab(Options& options, std::string_view text) {
   return true;
 }
 
+bool set_ccache(Options& options, std::string_view text) {
+  // "TYPE:the rest", or a file's path.
+  const std::size_t colon = text.find(':');
+  const bool has_type =
+      colon != std::string_view::npos && colon + 1 < text.size() &&
+      std::ranges::all_of(text.substr(0, colon), [](char c) { return c >= 'A' && c <= 'Z'; });
+  if (!text.starts_with('/') && !(has_type && colon > 0)) return false;
+  options.ccache = text;
+  return true;
+}
+
 bool set_gssport(Options& options, std::string_view text) {
   return assign(options.gss_port, number<std::uint16_t>(text, 1, 65535));
 }
@@ -242,6 +253,9 @@ constexpr auto rows = std::to_array<Row>({
       "for Kerberos: this machine's keys (default: a mount by root has /etc/krb5.keytab, others their own "
       "tickets)"},
      set_keytab},
+    {{"ccache", "FILE:/path, a path, KEYRING:name or another cache that KRB5CCNAME may name",
+      "for Kerberos: the tickets in this cache instead of one's own"},
+     set_ccache},
     {{"gssport", "a port number",
       "for Kerberos: the server's port for NFS over TCP, where contexts are made (default 2049)"},
      set_gssport},

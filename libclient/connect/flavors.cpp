@@ -42,9 +42,10 @@ std::shared_ptr<security::Flavor> make_one(Security security, async::Loop& loop,
   how.service = service_of(security);
   how.host = surroundings.host;
   how.keytab = options.keytab;
+  how.ccache = options.ccache;
   how.many_users = surroundings.many_users;
   const bool is_machine = surroundings.many_users && ::geteuid() == 0;
-  if (how.keytab.empty() && is_machine) how.keytab = krb5::system_keytab();
+  if (how.keytab.empty() && how.ccache.empty() && is_machine) how.keytab = krb5::system_keytab();
   // Calls that wait for it still have time to say why it could not be had.
   how.patience = options.timeout * 3 / 4;
   return std::make_shared<gss::Gss>(loop, how.service, krb5::make_kerberos(loop, how), target.host, notices);

@@ -186,6 +186,14 @@ class Gss::Protection final : public rpc::Protection {
     return true;
   }
 
+  [[nodiscard]] bool was_illegible(const rpc::ReplyHeader& header, ConstBytes results) const override {
+    if (procedure_ != Procedure::data) return false;
+    if (header.refusal != rpc::Refusal::none) return header.refusal == rpc::Refusal::garbage_args;
+    // As Linux says it of a Call with integrity: behind the room that it had left for a body's length and number.
+    return shared_->service == Service::integrity && results.size() == 8 &&
+           xdr::load_u32(results.data()) == 0 && xdr::load_u32(results.data() + 4) == rpc::kGarbageArgs;
+  }
+
   Result<const xdr::Message*> seal(const xdr::Message& message) override;
   Result<ConstBytes> open(const rpc::ReplyHeader& header, ConstBytes results) override;
 
@@ -357,6 +365,11 @@ Result<ConstBytes> Gss::Protection::open(const rpc::ReplyHeader& header, ConstBy
   if (header.verifier_flavor != kRpcsecGss || !use_->context->is_signed(signed_number, header.verifier))
     return refused("the reply is not the server's: its verifier is wrong");
   if (!covers_data()) return results;
+  if (was_illegible(header, results)) {
+    return Error(ErrorKind::server, EIO, rpc::kGarbageArgs, "RPC", shared_->server,
+                 "the server could not decode the request, or what it is signed with is wrong there; please "
+                 "report this with a capture of the traffic");
+  }
   const char* const kForged = "the reply is not what the server sent: somebody has changed it";
   xdr::Decoder in(results);
   ConstBytes body, code;
@@ -388,11 +401,11 @@ Gss::~Gss() = default;
 
 std::shared_ptr<Gss::Entry> Gss::entry_of(const security::Caller& caller) {
   if (!caller) return own_;
-  const auto found = entries_.find(*caller);
+  const auto found = entries_.find(caller->uid);
   if (found != entries_.end()) return found->second;
   if (entries_.size() >= kMostKnown) entries_.clear();
   auto entry = std::make_shared<Entry>(shared_->loop, caller);
-  entries_.emplace(*caller, entry);
+  entries_.emplace(caller->uid, entry);
   return entry;
 }
 

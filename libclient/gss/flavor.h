@@ -64,7 +64,8 @@ class Gss final : public security::Flavor {
 
   const std::shared_ptr<const Shared> shared_;
   std::shared_ptr<Entry> own_;  // where there is no caller
-  std::map<security::Identity, std::shared_ptr<Entry>> entries_;
+  /// By uid: it is the tickets that say in which groups somebody is.
+  std::map<std::uint32_t, std::shared_ptr<Entry>> entries_;
 };
 
 }  // namespace nfsrdma::gss

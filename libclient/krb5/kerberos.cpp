@@ -78,7 +78,7 @@ class Making {
   Making(KerberosOptions options, Whose whose, async::TimePoint deadline)
       : options_(std::move(options)),
         whose_(std::move(whose)),
-        about_{whose_.name(), options_.server, whose_.keytab},
+        about_{whose_.name(), options_.server, whose_.keytab, whose_.ccache},
         deadline_(deadline) {}
 
   Result<Established> run() {
@@ -246,8 +246,8 @@ class Kerberos final : public gss::Mechanism {
  private:
   [[nodiscard]] Whose whose_of(const security::Caller& caller) const {
     const bool is_user = caller && options_.many_users && caller->uid != ::geteuid();
-    if (is_user) return {"", "", Whose::User{caller->uid, caller->gid}};
-    return {options_.keytab, options_.host, std::nullopt};
+    if (is_user) return {"", "", "", Whose::User{caller->uid, caller->gid}};
+    return {options_.keytab, options_.host, options_.ccache, std::nullopt};
   }
 
   async::Loop& loop_;

@@ -4,7 +4,7 @@
 // Whose they are:
 //
 //   no caller, or root for a machine with a keytab   the machine's: the keytab's
-//   a caller with this process's own uid             this process's own, as its environment says
+//   a caller with this process's own uid             this process's own, as `ccache` or its environment says
 //   another caller                                   his own, where this process is root
 //
 // Kerberos blocks (files, the KDC), so it runs on a helper's thread for each context. Nothing of a key or a ticket goes
@@ -31,6 +31,7 @@ struct KerberosOptions {
   gss::Service service = gss::Service::none;
   std::string host;         ///< this machine's name
   std::string keytab;       ///< of this machine's; empty: the process's own tickets
+  std::string ccache;       ///< where the process's own tickets are; empty: where its environment says
   bool many_users = false;  ///< callers have tickets of their own
   std::chrono::milliseconds patience{30000};
 };

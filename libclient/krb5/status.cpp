@@ -34,7 +34,8 @@ std::int32_t code_of(Status status) {
 }
 
 std::string kinit_of(const About& about) {
-  return about.keytab.empty() ? "run kinit" : "see whether `kinit -k -t " + about.keytab + "` can get one";
+  if (!about.keytab.empty()) return "see whether `kinit -k -t " + about.keytab + "` can get one";
+  return about.ccache.empty() ? "run kinit" : "run `kinit -c " + about.ccache + "`";
 }
 
 struct Sentence {

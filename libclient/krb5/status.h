@@ -21,6 +21,7 @@ struct About {
   std::string who;     ///< "user 1000", "this machine"
   std::string server;  ///< its name, as in nfs@server
   std::string keytab;  ///< empty: by a cache of tickets
+  std::string ccache;  ///< which one; empty: the usual
 };
 
 /// This machine, or the KDC, could not do it. An Error of kind connection where that may pass.

@@ -159,10 +159,13 @@ Result<Ticket> user_ticket(const Whose::User& user, const About& about) {
   return client_failure(worst, about);
 }
 
-Result<Ticket> own_ticket(const About& about) {
+/// `cache`: empty, the one that the environment names.
+Result<Ticket> own_ticket(const std::string& cache, const About& about) {
   Ticket out;
   OM_uint32 lifetime = 0;
-  const Status status = acquire({}, GSS_C_NO_NAME, out, lifetime);
+  const std::array store{gss_key_value_element_desc{"ccache", cache.c_str()}};
+  const std::span<const gss_key_value_element_desc> there(store);
+  const Status status = acquire(there.first(cache.empty() ? 0 : 1), GSS_C_NO_NAME, out, lifetime);
   if (!status.ok()) return client_failure(status, about);
   if (lifetime == 0)
     return client_failure({GSS_S_CREDENTIALS_EXPIRED, static_cast<OM_uint32>(KRB5KRB_AP_ERR_TKT_EXPIRED)},
@@ -273,7 +276,7 @@ std::string Whose::name() const {
 Result<Ticket> find_ticket(const Whose& whose, const About& about) {
   if (!whose.keytab.empty()) return machine_ticket(whose.keytab, whose.host, about);
   if (whose.user) return user_ticket(*whose.user, about);
-  return own_ticket(about);
+  return own_ticket(whose.ccache, about);
 }
 
 }  // namespace nfsrdma::krb5

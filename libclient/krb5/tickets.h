@@ -24,7 +24,9 @@ namespace nfsrdma::krb5 {
 struct Whose {
   /// A keytab's; empty: somebody's cache. `host`: this machine's name.
   std::string keytab, host;
-  /// Whose cache; none: this process's own, as its environment says (KRB5CCNAME).
+  /// This process's own cache, where it is not the one that its environment names (KRB5CCNAME).
+  std::string ccache;
+  /// Whose cache; none: this process's own.
   struct User {
     std::uint32_t uid = 0, gid = 0;
   };

@@ -12,6 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// How often a call is sealed and sent again that the server could make nothing of, as Linux does it.
+constexpr int kIllegibleAgain = 2;
 constexpr async::Clock::duration kFirstPause = 100ms, kLongestPause = 5s;
 
 /// All but the message.
@@ -55,10 +57,19 @@ bool is_outdated(const Outcome& outcome, Protection& protection) {
   return header.refusal == Refusal::authentication && protection.outdated(header.detail);
 }
 
+/// What was sealed has not come there as it was.
+bool was_illegible(const Outcome& outcome, const Protection& protection) {
+  if (!outcome.reply) return false;
+  xdr::Decoder in(outcome.reply->message);
+  const ReplyHeader header = read_reply(in);
+  return protection.was_illegible(header, in.rest());
+}
+
 async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protection& protection) {
   async::Loop& loop = channel.loop();
   async::Backoff pause(kFirstPause, kLongestPause);
   std::uint32_t sends = 0;  // that the server may have executed
+  int illegible = 0;
   for (bool again = false;; again = true) {
     if (!protection.is_ready()) {
       auto ready = co_await protection.ready(call.deadline);
@@ -76,12 +87,14 @@ async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protec
     Outcome outcome = co_await channel.call(std::move(once));
     outcome.sends += sends;
     if (outcome.reply) outcome.reply->trip.sends += sends;
-    if (!is_outdated(outcome, protection)) co_return outcome;
+    const bool garbled = was_illegible(outcome, protection) && illegible++ < kIllegibleAgain;
+    if (!garbled && !is_outdated(outcome, protection)) co_return outcome;
     // The first time it is made again at once.
     const async::TimePoint next = again ? loop.now() + pause.take() : loop.now();
     sends = outcome.sends;
     if (outcome.reply) {
-      --sends;
+      // Nobody has signed that it was not executed, as far as its words go.
+      if (!garbled) --sends;
       channel.give_back(std::move(*outcome.reply));
     }
     call.message = std::move(outcome.message);
@@ -108,6 +121,10 @@ bool Protection::takes_turn() {
 
 async::Task<void> Protection::turn(async::TimePoint /*deadline*/) {
   co_return;
+}
+
+bool Protection::was_illegible(const ReplyHeader& /*header*/, xdr::ConstBytes /*results*/) const {
+  return false;
 }
 
 bool Protection::outdated(std::optional<std::uint32_t> /*auth_stat*/) {

@@ -33,6 +33,8 @@ class Protection : public rpcrdma::Seal {
   /// What it was sealed with cannot be used any more: seal() has failed, or the server has refused it with
   /// `auth_stat` (RFC 2203 5.3.3.3), and has not looked at the Call. True: ready() may have another one.
   [[nodiscard]] virtual bool outdated(std::optional<std::uint32_t> auth_stat);
+  /// The Reply says that the server could make nothing of the Call, in whichever way it says so: it was not executed.
+  [[nodiscard]] virtual bool was_illegible(const ReplyHeader& header, xdr::ConstBytes results) const;
   /// Judges the Reply to what was sealed last, whose header says that the Call was executed. `results`: what stands
   /// behind it, in memory of the Reply's own, where it is decrypted. Gives the results in clear, which are there, too.
   virtual Result<xdr::ConstBytes> open(const ReplyHeader& header, xdr::ConstBytes results) = 0;

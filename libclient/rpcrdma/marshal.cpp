@@ -14,6 +14,8 @@ namespace {
 using reply_sizing::ReplyPlan;
 using reply_sizing::ResultBound;
 
+constexpr std::size_t kPage = 4096;
+
 enum class Form : std::uint8_t { whole, reduced, long_reduced, long_gathered, long_whole, none };
 
 constexpr bool is_long(Form form) {
@@ -139,7 +141,7 @@ class Marshaller {
     if (base + whole <= room) return Form::whole;
     if (is_one_piece()) {
       const std::size_t pieces = segments_for(stream) + message_->items.size();
-      if (base + items + pieces * kReadSegment <= room) return Form::long_gathered;
+      if (stream <= kPage && base + items + pieces * kReadSegment <= room) return Form::long_gathered;
     } else if (items != 0) {
       if (base + items + stream <= room) return Form::reduced;
       if (base + items + segments_for(stream) * kReadSegment <= room) return Form::long_reduced;
@@ -186,16 +188,24 @@ class Marshaller {
     return all;
   }
 
-  /// The whole message as one chunk, each piece of it where it stands (3.4.4: segments of one position are one chunk).
+  /// The whole message as one chunk, the data where it stands (3.4.4: segments of one position are one chunk). The text is
+  /// copied into one page: of a segment of a few octets that crosses into another, Linux's siw sends others (6.1,
+  /// siw_try_1seg).
   Status offer_pieces() {
-    const ConstBytes stream = message_->stream.bytes();
-    auto segments = expose(for_reading(stream), fabric::Reach::remote_read);
+    const ConstBytes text_there = message_->stream.bytes();
+    std::size_t room = text_there.size() + kPage;
+    if (Status done = allocate(rpc_.long_call, room, "request"); !done) return done;
+    void* at = rpc_.long_call.get();
+    auto* const begin = static_cast<std::byte*>(std::align(kPage, text_there.size(), at, room));
+    std::ranges::copy(text_there, begin);
+    const Bytes stream(begin, text_there.size());
+    auto segments = expose(stream, fabric::Reach::remote_read);
     if (!segments) return segments.error();
     Status all;
     walk(
         *message_,
         [&](ConstBytes text) {
-          name_part(*segments, static_cast<std::size_t>(text.data() - stream.data()), text.size());
+          name_part(*segments, static_cast<std::size_t>(text.data() - text_there.data()), text.size());
         },
         [&](const xdr::Item& item, std::size_t) {
           if (all && !item.data.empty()) all = read_chunk(0, for_reading(item.data));

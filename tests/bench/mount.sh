@@ -3,7 +3,7 @@
 # writing and reading, random reads of 4 KiB with 16 in flight, and creating, looking up and removing files.
 #
 #   mount.sh [--peer kernel|passthrough] [--inside] [--mib N] [--files N] [--rounds N] [--loads LIST] [--options LIST]
-#            [--check] [--min-sequential R] [--min-small R]
+#            [--sec SERVICE] [--check] [--min-sequential R] [--min-small R]
 #
 # --peer       kernel: inside the lab's guest, over its device, against the kernel's NFS/RDMA client (the default)
 #              passthrough: on this machine, over iwarp to the lab, against libfuse's example passthrough_hp on tmpfs,
@@ -14,6 +14,7 @@
 # --rounds     pairs of runs (5)
 # --loads      of: write read random create stat unlink (all). Each takes what those before it left
 # --options    mount options of nfsrdma-fuse besides
+# --sec        both with Kerberos: krb5, krb5i, or krb5p where the server's kernel can
 # --check      exit status 1 where the median of the pairs' rate ratios is below --min-sequential (0.8) for write and
 #              read, or below --min-small (0.5) for the others
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
@@ -29,6 +30,7 @@ while [ $# -gt 0 ]; do
     --rounds) rounds=${2:?}; shift ;;
     --loads) loads=${2:?}; shift ;;
     --options) options=,${2:?}; shift ;;
+    --sec) export NFSRDMA_SEC=${2:?}; shift ;;
     --check) compare+=(--check) ;;
     --min-sequential) min_sequential=${2:?}; shift ;;
     --min-small) min_small=${2:?}; shift ;;
@@ -73,10 +75,18 @@ fuse_on() {
     for i in $(seq 200); do grep -q " %s fuse" /proc/self/mounts && break; kill -0 $daemon || exit; sleep 0.05; done; ' "$1" "$point"
 }
 fuse_off="wait \$daemon || status=\$?;"
-ours_on=$(fuse_on "'$above$(realpath "$fuse_binary")' -f '$server:$remote/nfsrdma' $point -o 'fabric=$fabric,allow_other$options'")
+peer_sec=sys
+if [ -n "${NFSRDMA_SEC:-}" ]; then
+  peer_sec=$NFSRDMA_SEC realm=$above$(dirname "$KRB5_CONFIG")
+  options=$options,sec=$NFSRDMA_SEC,ccache=FILE:$realm/caches/krb5cc_0
+  # What the kernel's client asks for contexts.
+  [ "$peer" != kernel ] || on_server "mkdir -p /run/rpc_pipefs && mount -t rpc_pipefs sunrpc /run/rpc_pipefs
+    KRB5_CONFIG=$realm/krb5.conf rpc.gssd -n -p /run/rpc_pipefs -d '$realm/caches'" || { fail "no rpc.gssd"; exit 1; }
+fi
+ours_on=$(fuse_on "${realm:+KRB5_CONFIG=$realm/krb5.conf }'$above$(realpath "$fuse_binary")' -f '$server:$remote/nfsrdma' $point -o 'fabric=$fabric,allow_other$options'")
 ours_off=$fuse_off
 if [ "$peer" = kernel ]; then
-  peer_on="mount -t nfs -o vers=4.2,proto=rdma,port=20049,rsize=1048576,wsize=1048576 $server:$remote/kernel $point || exit; daemon=;"
+  peer_on="mount -t nfs -o sec=$peer_sec,vers=4.2,proto=rdma,port=20049,rsize=1048576,wsize=1048576 $server:$remote/kernel $point || exit; daemon=;"
   peer_off=''
 else
   peer_on=$(fuse_on "'$above$(realpath "$PASSTHROUGH_HP")' --foreground $memory $point")

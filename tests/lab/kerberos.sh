@@ -187,7 +187,7 @@ kdc ticket bin 8s
 user bin mkdir "$work/one/short"
 user bin /usr/bin/python3 "$work/load.py" "$work/one/short" 16 > "$work/load.out" 2>&1 &
 load=$!
-for i in 1 2 3; do sleep 4; kdc ticket bin 8s; done
+for _ in 1 2 3; do sleep 4; kdc ticket bin 8s; done
 check "tickets renewed during work: $(tail -1 "$work/load.out")" wait $load
 sleep 9
 check "a ticket that has run out" not user bin sh -c "echo x > '$work/one/short/late'"

@@ -50,7 +50,8 @@ functional() {
 
   exercise_mount "$1" "$root_url$remote" "$point" "vers=$2,fabric=$fabric"
 }
-for service in ${*:-krb5 krb5i}; do
+[ $# -gt 0 ] || set -- krb5 krb5i
+for service in "$@"; do
   for version in ${NFSRDMA_VERSIONS:-3 4.0 4.1 4.2}; do
     case $version in 3) ping=NULL ;; 4.0) ping=RENEW ;; *) ping=SEQUENCE ;; esac
     functional "$service" "$version" "$ping"

@@ -158,6 +158,7 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     const ToyGuard::Verdict verdict = server.guard.open(work->message, work->pass);
     if (!verdict.wrong.empty()) return server.state.problem(verdict.wrong);
     if (verdict.drops) return;
+    if (!verdict.garbage.empty()) return refuse_call(work, verdict.garbage);
     // AUTH_ERROR.
     if (verdict.auth_stat != 0) return refuse_call(work, {1, 1, 1, verdict.auth_stat});
     xdr::Decoder in(work->message);
@@ -226,7 +227,7 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
   }
   /// PROG_UNAVAIL.
   void refuse_program(const std::shared_ptr<Work>& work) { refuse_call(work, {1, 0, 0, 0, 1}); }
-  void refuse_call(const std::shared_ptr<Work>& work, std::initializer_list<std::uint32_t> words) {
+  void refuse_call(const std::shared_ptr<Work>& work, const std::vector<std::uint32_t>& words) {
     rdma_msg header;
     header.rdma_xid = work->header.rdma_xid;
     header.rdma_credit = server.credits;
@@ -235,7 +236,7 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     header.rdma_reply = work->header.rdma_reply;
     for (RemoteSegment& one : header.rdma_reply) one.length = 0;
     add_words(work->payload, {header.rdma_xid});
-    add_words(work->payload, words);
+    for (const std::uint32_t word : words) add_words(work->payload, {word});
     send(work, header);
   }
   /// RDMA_ERROR, or an RPC Reply that says GARBAGE_ARGS.

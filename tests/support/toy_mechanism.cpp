@@ -185,6 +185,19 @@ ToyGuard::Verdict ToyGuard::open(Octets& call, std::optional<Pass>& pass) {
     return {"", 0, true};
   }
   if (!seen.insert(found.number).second) return wrong("a sequence number used twice");
+  if (garbled_ != 0 && !destroys) {
+    --garbled_;
+    std::array<std::byte, 4> word;
+    xdr::store_u32(word.data(), found.number);
+    const std::uint64_t sum = checksum(ConstBytes(word), found.context);
+    Verdict out;
+    out.garbage = {
+        1, 0, gss::kRpcsecGss, kCode, static_cast<std::uint32_t>(sum >> 32), static_cast<std::uint32_t>(sum)};
+    // Linux has left room for a body's length and number by then, ahead of the status.
+    if (found.service == Service::integrity) out.garbage.insert(out.garbage.end(), {0, 0});
+    out.garbage.push_back(4);
+    return out;
+  }
   if (destroys) {
     // Its Reply is the last that is signed by it, and nothing else of it is protected.
     forgotten_.insert(found.context);

@@ -71,9 +71,10 @@ class ToyGuard {
   enum class Lie : std::uint8_t { none, verifier, results, other_call };
 
   struct Verdict {
-    std::string wrong;            ///< no client may do that
-    std::uint32_t auth_stat = 0;  ///< to refuse it with: its context is not known
-    bool drops = false;           ///< it comes too late (RFC 2203 5.3.3.1)
+    std::string wrong;                     ///< no client may do that
+    std::uint32_t auth_stat = 0;           ///< to refuse it with: its context is not known
+    bool drops = false;                    ///< it comes too late (RFC 2203 5.3.3.1)
+    std::vector<std::uint32_t> garbage{};  ///< behind the xid, where nothing can be made of it: GARBAGE_ARGS
   };
   /// Puts the Call in clear, if it is one of the flavour's; `pass` is there then.
   Verdict open(Octets& call, std::optional<Pass>& pass);
@@ -85,6 +86,8 @@ class ToyGuard {
   void seal(Octets& reply, const Pass& pass);
   /// From now on nothing comes in clear.
   void demand() { demands_ = true; }
+  /// Of the next `count` Calls nothing can be made, as if something had changed them on the way.
+  void garble(unsigned count) { garbled_ = count; }
   /// About the next Reply.
   void lie(Lie lie) { lie_ = lie; }
   [[nodiscard]] std::size_t opened() const { return opened_; }
@@ -95,6 +98,7 @@ class ToyGuard {
   std::set<std::uint64_t> forgotten_;                      // contexts
   std::size_t opened_ = 0, dropped_ = 0;
   bool demands_ = false, forgets_ = false;
+  unsigned garbled_ = 0;
   Lie lie_ = Lie::none;
 };
 

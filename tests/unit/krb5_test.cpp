@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -336,6 +337,20 @@ TEST_CASE("krb5: a machine has the tickets of its keytab, of the first principal
   auto made = m.establish(how);
   REQUIRE_MESSAGE(made, made.error().text());
   CHECK(m.acceptor.principal() == "MACHINE$@TEST.LAB");
+}
+
+TEST_CASE("krb5: a cache that is handed in counts instead of one's own") {
+  if (!here()) return;
+  Scene m;
+  auto how = m.options();
+  how.ccache = "FILE:" + m.realm.path("elsewhere");
+  const auto missing = m.establish(how);
+  REQUIRE_FALSE(missing);
+  CHECK_MESSAGE(missing.error().text().find("run `kinit -c " + how.ccache + "`") != std::string::npos,
+                missing.error().text());
+  std::filesystem::rename(m.realm.path("cache"), m.realm.path("elsewhere"));
+  CHECK(m.establish(how));
+  CHECK_FALSE(m.establish());
 }
 
 TEST_CASE("krb5: another user's tickets are his own") {

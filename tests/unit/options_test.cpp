@@ -128,6 +128,8 @@ TEST_CASE("options: a wrong value is refused with what the option takes, and cha
                            "sec=krb6",       "sec=",           "keytab=k",
                            "sec=krb5:",      "sec=:sys",       "sec=sys:sys",
                            "gssport=0",      "keytab=",        "crc=yes",
+                           "ccache=",        "ccache=name",    "ccache=:name",
+                           "ccache=FILE:",   "ccache=file:/x", "ccache=1:/x",
                            "uid=-1",         "uid=4294967295", "gid=root",
                            "timeo=0",        "timeo=s",        "timeo=99999999999999s",
                            "credits=0",      "credits",        "busy_poll=10001",
@@ -154,7 +156,7 @@ TEST_CASE("options: empty items in a list are harmless, and what stands before a
 }
 
 TEST_CASE("options: the help names every option once") {
-  CHECK(option_help().size() == 21);
+  CHECK(option_help().size() == 22);
   for (const OptionHelp& help : option_help()) {
     Options o;
     const std::string text = message_of(o.set(help.name, "\x01"));

@@ -295,6 +295,33 @@ TEST_CASE("protection: a Reply that is not the server's is not believed") {
   }
 }
 
+TEST_CASE(
+    "protection: a call of which the server can make nothing is sealed and sent again, as Linux does it") {
+  for (const gss::Service service : kServices) {
+    CAPTURE(static_cast<int>(service));
+    Protected m(service);
+    m.scene.server.add_file("/f", text(60'000));
+    auto file = m.scene.open("f");
+    const auto garble = [&](unsigned count) {
+      m.scene.server.on_server([=](Responder& responder) { responder.guard.garble(count); });
+    };
+    const std::size_t retired = m.client.session.holdings().slots_retired;
+    garble(2);
+    CHECK(read_all(m, file, 60'000) == text(60'000));
+    garble(1);
+    CHECK(ok(m.client.run(m.client.engine.make_directory(nullptr, m.client.root, "d", 0755))));
+    CHECK(m.client.session.holdings().slots_retired == retired);
+    garble(3);
+    std::vector<std::byte> room(7);
+    auto read = m.client.run(file->read(room, 0));
+    REQUIRE(!read);
+    CHECK(read.error().kind() == ErrorKind::server);
+    CHECK(read.error().text().find("could not decode the request") != std::string::npos);
+    CHECK(read_all(m, file, 60'000) == text(60'000));
+    m.scene.close(file);
+  }
+}
+
 TEST_CASE("protection: without a ticket a call ends with the reason, and its slot is free again") {
   Protected m(gss::Service::integrity);
   m.scene.server.add_file("/f", "content");

@@ -73,6 +73,8 @@ struct Options {
   std::vector<Security> security;
   /// `keytab`: this machine's, for Kerberos. Empty: a mount by root has the system's, everybody else his own tickets.
   std::string keytab;
+  /// `ccache`: in place of this process's own tickets, those in this cache, as KRB5CCNAME names it ("FILE:/path").
+  std::string ccache;
   std::uint16_t gss_port = 2049;  ///< `gssport`: where the server has NFS over TCP, for Kerberos's contexts
   std::optional<std::uint32_t> uid;  ///< AUTH_SYS identity; the caller's own by default
   std::optional<std::uint32_t> gid;
