@@ -157,8 +157,7 @@ async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> director
 
 async::Task<void> Removal::closed(std::shared_ptr<Inode> inode) {
   if (inode->hidden.empty()) co_return;
-  const Leaving leaving(inode);
-  while (inode->opening != 0) (void)co_await inode->settled.wait_until(async::TimePoint::max());
+  const auto leaving = co_await leave(inode);
   // Somebody has it again, whose close is the last then.
   if (!inode->open.empty()) co_return;
   const auto hidden = std::exchange(inode->hidden, {});

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -48,21 +49,21 @@ Error not_answering(const std::string& server) {
           "earlier calls have not come to their end in time; the server is not answering"};
 }
 
-/// Whether the call has come to nothing because of what it was sealed with.
-bool is_outdated(const Outcome& outcome, Protection& protection) {
-  if (outcome.failure == rpcrdma::Failure::cannot_construct) return protection.outdated(std::nullopt);
-  if (!outcome.reply) return false;
+/// What has become of a call, as far as what it was sealed with goes.
+enum class Verdict : std::uint8_t {
+  stands,
+  outdated,   ///< it has come to nothing because of that
+  illegible,  ///< what was sealed has not come there as it was
+};
+Verdict verdict_on(const Outcome& outcome, Protection& protection) {
+  const auto outdated = [](bool is) { return is ? Verdict::outdated : Verdict::stands; };
+  if (outcome.failure == rpcrdma::Failure::cannot_construct)
+    return outdated(protection.outdated(std::nullopt));
+  if (!outcome.reply) return Verdict::stands;
   xdr::Decoder in(outcome.reply->message);
   const ReplyHeader header = read_reply(in);
-  return header.refusal == Refusal::authentication && protection.outdated(header.detail);
-}
-
-/// What was sealed has not come there as it was.
-bool was_illegible(const Outcome& outcome, const Protection& protection) {
-  if (!outcome.reply) return false;
-  xdr::Decoder in(outcome.reply->message);
-  const ReplyHeader header = read_reply(in);
-  return protection.was_illegible(header, in.rest());
+  if (protection.was_illegible(header, in.rest())) return Verdict::illegible;
+  return outdated(header.refusal == Refusal::authentication && protection.outdated(header.detail));
 }
 
 async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protection& protection) {
@@ -87,8 +88,9 @@ async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protec
     Outcome outcome = co_await channel.call(std::move(once));
     outcome.sends += sends;
     if (outcome.reply) outcome.reply->trip.sends += sends;
-    const bool garbled = was_illegible(outcome, protection) && illegible++ < kIllegibleAgain;
-    if (!garbled && !is_outdated(outcome, protection)) co_return outcome;
+    const Verdict verdict = verdict_on(outcome, protection);
+    const bool garbled = verdict == Verdict::illegible && illegible++ < kIllegibleAgain;
+    if (!garbled && verdict != Verdict::outdated) co_return outcome;
     // The first time it is made again at once.
     const async::TimePoint next = again ? loop.now() + pause.take() : loop.now();
     sends = outcome.sends;

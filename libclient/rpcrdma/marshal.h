@@ -7,7 +7,8 @@
 //   3. RDMA_NOMSG: what is left of form 2 goes into a Position Zero Read chunk over a private copy (3.5.3).
 //   4. RDMA_NOMSG: the whole message goes there. It names fewer segments than form 3.
 // Of a message whose items may not travel by themselves (Seal::covers_data()), in place of 2 and 3:
-//   5. RDMA_NOMSG: a Position Zero Read chunk that names stream and items where they stand, in their order.
+//   5. RDMA_NOMSG: a Position Zero Read chunk that names the stream, from a copy in one page, and the items where they
+//      stand, in their order.
 // Each carries what its Reply needs: a Write list, a Reply chunk (reply_sizing/plan.h).
 //
 // Whether a form fits is settled by sizes alone, with as many segments as the fabric could need at most;

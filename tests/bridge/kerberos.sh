@@ -85,8 +85,6 @@ wire() { # VERSION [OPTION]
   same "$name: nothing is malformed" "" "$(dissected _ws.malformed -e frame.number)"
   same "$name: every Call is of a context, sealed" "" "$(dissected 'rpc.msgtyp == 0 && nfs && !(rpc.authgss.service == 3) && !(rpc.authgss.procedure != 0)' -e frame.number)"
 }
-# shellcheck disable=SC2317
-not() { ! "$@"; }
 if command -v dumpcap > /dev/null && command -v tshark > /dev/null && [ "$(id -u)" = 0 ]; then
   for i in $(seq 1000); do echo "$i: what nobody is to read"; done > "$work/legible"
   chmod 644 "$work/legible"

@@ -10,8 +10,6 @@ keytab=$(dirname "$KRB5_CONFIG")/client.keytab
 kdc destroy root
 for user in daemon bin; do kdc ticket $user; done
 
-# shellcheck disable=SC2317
-not() { ! "$@"; }
 # as USER ARGUMENTS: the program, on behalf of a user with tickets of his own.
 as() { local user=$1; shift; kdc as "$user" timeout 60 "$cli_binary" "$@"; }
 fails_with() { # TEXT WHAT USER ARGUMENTS

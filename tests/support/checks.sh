@@ -90,6 +90,8 @@ need_built() {
     [ -x "$program" ] || { echo "FAILED $test_name: no $program (build it, or set $variables)"; exit 1; }
   done
 }
+# shellcheck disable=SC2317
+not() { ! "$@"; }
 # hold_mounts COMMAND …: a mount namespace for all mounts, as COMMAND makes one, that of the process $holder. It goes, and
 # they with it, when that ends.
 hold_mounts() {

@@ -115,8 +115,12 @@ struct Protected {
     out.flavor = std::move(flavor);
     return out;
   }
+  template <class What>
+  void tell(What what) {
+    scene.server.on_server([what](Responder& responder) { what(responder.guard); });
+  }
   void lie(ToyGuard::Lie lie) {
-    scene.server.on_server([lie](Responder& responder) { responder.guard.lie(lie); });
+    tell([lie](ToyGuard& guard) { guard.lie(lie); });
   }
   std::size_t opened() {
     std::size_t out = 0;
@@ -302,9 +306,7 @@ TEST_CASE(
     Protected m(service);
     m.scene.server.add_file("/f", text(60'000));
     auto file = m.scene.open("f");
-    const auto garble = [&](unsigned count) {
-      m.scene.server.on_server([=](Responder& responder) { responder.guard.garble(count); });
-    };
+    const auto garble = [&](unsigned count) { m.tell([=](ToyGuard& guard) { guard.garble(count); }); };
     const std::size_t retired = m.client.session.holdings().slots_retired;
     garble(2);
     CHECK(read_all(m, file, 60'000) == text(60'000));
@@ -347,9 +349,7 @@ TEST_CASE(
     Protected m(service);
     m.scene.server.add_file("/f", text(60'000));
     auto file = m.scene.open("f");
-    const auto forget = [&] {
-      m.scene.server.on_server([](Responder& responder) { responder.guard.forget(); });
-    };
+    const auto forget = [&] { m.tell([](ToyGuard& guard) { guard.forget(); }); };
     const std::size_t retired = m.client.session.holdings().slots_retired;
     const unsigned before = m.mechanism->established();
     forget();
@@ -377,7 +377,7 @@ TEST_CASE(
   Protected m(gss::Service::none);
   m.scene.server.add_file("/f", "content");
   auto file = m.scene.open("f");
-  m.scene.server.on_server([](Responder& responder) { responder.guard.forget(); });
+  m.tell([](ToyGuard& guard) { guard.forget(); });
   m.mechanism->refuse_next();
   std::vector<std::byte> room(7);
   auto read = m.client.run(file->read(room, 0));
@@ -392,14 +392,14 @@ TEST_CASE("protection: a server that knows no context for long is one that does 
   Protected m(gss::Service::none);
   m.scene.server.add_file("/f", "content");
   auto file = m.scene.open("f");
-  m.scene.server.on_server([](Responder& responder) { responder.guard.forget_always(true); });
+  m.tell([](ToyGuard& guard) { guard.forget_always(true); });
   std::vector<std::byte> room(7);
   auto read = m.client.run(file->read(room, 0));
   REQUIRE(!read);
   CHECK(read.error().kind() == ErrorKind::timeout);
   CHECK(m.mechanism->established() > 4);
   CHECK(m.mechanism->established() < 100);
-  m.scene.server.on_server([](Responder& responder) { responder.guard.forget_always(false); });
+  m.tell([](ToyGuard& guard) { guard.forget_always(false); });
   CHECK(read_all(m, file, 7) == "content");
   m.scene.close(file);
 }
