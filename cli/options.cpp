@@ -109,6 +109,7 @@ std::optional<std::string> Arguments::value(const std::string& name) const {
 
 Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words) {
   Arguments out;
+  out.base.no_core = true;
   const auto mode = command.mode_operand ? take_mode(words) : std::nullopt;
   if (Status status = read_words(command, words, out); !status) return status.error();
   out.help = out.has(help_option.name);

@@ -271,6 +271,7 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
   auto target = parse_target(options.source, options.target.options);
   if (!target) return target.error();
   options.target = std::move(*target);
+  options.target.options.no_core = true;
   options.cache.rsize = options.target.options.rsize;
   options.cache.wsize = options.target.options.wsize;
   return options;

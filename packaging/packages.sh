@@ -19,7 +19,7 @@ test=(fuse3 nfs-kernel-server rpcbind nfs-common iproute2 rdma-core ibverbs-prov
 # What packaging/try-it.sh starts.
 try=(fuse3 nfs-ganesha nfs-ganesha-vfs rpcbind python3 util-linux)
 check=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
-bench=(libnfs-dev libnfs-utils valgrind)
+bench=(libnfs-dev libnfs-utils strace valgrind)
 kernel=(linux-source-6.1 build-essential flex bison bc xz-utils)
 
 usage() { sed -n '2,/^set /{/^#/s/^#\( \|$\)//p}' "$0" >&2; exit 2; }

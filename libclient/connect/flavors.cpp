@@ -43,6 +43,7 @@ std::shared_ptr<security::Flavor> make_one(Security security, async::Loop& loop,
   how.host = surroundings.host;
   how.keytab = options.keytab;
   how.ccache = options.ccache;
+  how.no_core = options.no_core;
   how.many_users = surroundings.many_users;
   const bool is_machine = surroundings.many_users && ::geteuid() == 0;
   if (how.keytab.empty() && how.ccache.empty() && is_machine) how.keytab = krb5::system_keytab();

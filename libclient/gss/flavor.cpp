@@ -273,7 +273,8 @@ async::Task<void> Gss::Protection::establish(std::shared_ptr<const Shared> share
     entry->try_again = loop.now() + kRenewAgain;
     if (shared->notices && entry->asking == 0 && loop.now() >= entry->tell_again) {
       entry->tell_again = loop.now() + kTellAgain;
-      shared->notices(shared->mechanism->name_of(entry->caller) + ": " + context.error().message());
+      const std::string who = shared->mechanism->name_of(entry->caller), why = context.error().message();
+      shared->notices(why.find(who) != std::string::npos ? why : who + ": " + why);
     }
   }
   entry->tried.notify_all();

@@ -1,6 +1,7 @@
 #include "krb5/kerberos.h"
 
 #include <gssapi/gssapi_krb5.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -222,6 +223,7 @@ class Kerberos final : public gss::Mechanism {
 
   async::Task<Result<std::shared_ptr<gss::Context>>> establish(security::Caller caller) override {
     using Made = Result<Established>;
+    if (options_.no_core) (void)::prctl(PR_SET_DUMPABLE, 0);
     const Whose whose = whose_of(caller);
     const async::TimePoint now = loop_.now();
     const async::TimePoint deadline = now + options_.patience;

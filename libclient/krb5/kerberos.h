@@ -32,6 +32,7 @@ struct KerberosOptions {
   std::string host;         ///< this machine's name
   std::string keytab;       ///< of this machine's; empty: the process's own tickets
   std::string ccache;       ///< where the process's own tickets are; empty: where its environment says
+  bool no_core = false;     ///< once there are keys in memory
   bool many_users = false;  ///< callers have tickets of their own
   std::chrono::milliseconds patience{30000};
 };

@@ -58,14 +58,15 @@ Status acquire(std::span<const gss_key_value_element_desc> store, gss_name_t nam
   return status;
 }
 
-/// From now on this thread is the user's, without the process's groups.
+/// From now on this thread acts as the user, without the process's groups. The real and the saved ids stay: they are
+/// what decides whether he could send it a signal, which would end the process.
 bool become(const Whose::User& user) {
-  const bool is_already = ::geteuid() == user.uid && ::getuid() == user.uid;
-  if (is_already) return true;
+  constexpr int kStays = -1;
+  if (::geteuid() == user.uid) return true;
   // The system calls themselves: those of the C library change all threads.
   return ::syscall(SYS_setgroups, 0, nullptr) == 0 &&
-         ::syscall(SYS_setresgid, user.gid, user.gid, user.gid) == 0 &&
-         ::syscall(SYS_setresuid, user.uid, user.uid, user.uid) == 0;
+         ::syscall(SYS_setresgid, kStays, user.gid, kStays) == 0 &&
+         ::syscall(SYS_setresuid, kStays, user.uid, kStays) == 0;
 }
 
 // ---- caches ----
@@ -132,6 +133,33 @@ bool is_absence(Status status) {
          code == ENOENT || code == ECONNREFUSED || code == KRB5_CC_UNKNOWN_TYPE;
 }
 
+std::string default_realm() {
+  std::string out;
+  const Library library;
+  char* realm = nullptr;
+  if (library && ::krb5_get_default_realm(library.get(), &realm) == 0) {
+    out = realm;
+    ::krb5_free_default_realm(library.get(), realm);
+  }
+  return out;
+}
+
+/// Of whoever these tickets are.
+std::string realm_of(gss_cred_id_t ticket) {
+  std::string out;
+  OM_uint32 minor = 0;
+  gss_name_t name = GSS_C_NO_NAME;
+  gss_buffer_desc text{};
+  if (::gss_inquire_cred(&minor, ticket, &name, nullptr, nullptr, nullptr) == GSS_S_COMPLETE &&
+      ::gss_display_name(&minor, name, &text, nullptr) == GSS_S_COMPLETE) {
+    out.assign(static_cast<const char*>(text.value), text.length);
+    out.erase(0, out.rfind('@') + 1);
+  }
+  (void)::gss_release_buffer(&minor, &text);
+  (void)::gss_release_name(&minor, &name);
+  return out;
+}
+
 Result<Ticket> user_ticket(const Whose::User& user, const About& about) {
   if (!become(user)) {
     return Error(ErrorKind::local, EACCES, "Kerberos", about.server,
@@ -139,7 +167,8 @@ Result<Ticket> user_ticket(const Whose::User& user, const About& about) {
                      ": a mount that others use is made by root");
   }
   Ticket best;
-  OM_uint32 longest = 0;
+  std::pair<bool, OM_uint32> best_rank;  // whether it is of this machine's realm, and for how long it is good
+  const std::string home = default_realm();
   Status worst{GSS_S_NO_CRED, static_cast<OM_uint32>(KRB5_FCC_NOFILE)};
   for (const std::string& cache : caches_of(user)) {
     const std::array store{gss_key_value_element_desc{"ccache", cache.c_str()}};
@@ -150,8 +179,8 @@ Result<Ticket> user_ticket(const Whose::User& user, const About& about) {
       if (!is_absence(status)) worst = status;
     } else if (lifetime == 0) {
       worst = {GSS_S_CREDENTIALS_EXPIRED, static_cast<OM_uint32>(KRB5KRB_AP_ERR_TKT_EXPIRED)};
-    } else if (lifetime > longest) {
-      longest = lifetime;
+    } else if (const std::pair rank(realm_of(one.get()) == home, lifetime); rank > best_rank) {
+      best_rank = rank;
       best = std::move(one);
     }
   }

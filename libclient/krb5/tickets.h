@@ -1,8 +1,9 @@
 // Whose tickets: found where Kerberos keeps them, on a thread of their own.
 //
 // A user's are in a cache of his. It is looked for where the configuration says (default_ccache_name), then where login
-// programs put it: /tmp/krb5cc_*, /run/user/UID, the kernel's keyring, KCM; the one that is good for longest counts. The
-// thread takes on the user's ids for that, so that nothing is read that he could not read. A machine's tickets are had by
+// programs put it: /tmp/krb5cc_*, /run/user/UID, the kernel's keyring, KCM. Those of this machine's realm come first, and
+// of them the one that is good for longest. The thread acts as the user for that, so that nothing is read that he could
+// not read. A machine's tickets are had by
 // the keys in a keytab, for the first of HOST$, root/, nfs/ and host/ in it, those with the machine's name first, as
 // rpc.gssd(8) chooses.
 //

@@ -27,6 +27,7 @@ static void usage(const char* tool, const char* versions, int status) {
   fprintf(status == 0 ? stdout : stderr,
           "usage: %s [options] SERVER PATH\n"
           "Keeps READs of a file in flight and prints one line of JSON.\n"
+          "  --write           WRITEs over it, instead\n"
           "  --size BYTES      of one READ, with K or M behind it if you like (4K)\n"
           "  --depth N         READs in flight (1)\n"
           "  --count N         READs in all; or\n"
@@ -62,21 +63,14 @@ static uint64_t number(const char* tool, const char* name, const char* text) {
 
 struct load_options load_parse(int argc, char** argv, const char* tool, const char* versions) {
   static const struct option known[] = {
-      {"size", required_argument, NULL, 's'},
-      {"depth", required_argument, NULL, 'd'},
-      {"count", required_argument, NULL, 'n'},
-      {"seconds", required_argument, NULL, 't'},
-      {"random", no_argument, NULL, 'r'},
-      {"sequential", no_argument, NULL, 'q'},
-      {"seed", required_argument, NULL, 'e'},
-      {"verify", required_argument, NULL, 'v'},
-      {"vers", required_argument, NULL, 'V'},
-      {"port", required_argument, NULL, 'p'},
-      {"options", required_argument, NULL, 'o'},
-      {"copy", no_argument, NULL, 'c'},
-      {"threads", no_argument, NULL, 'T'},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0},
+      {"size", required_argument, NULL, 's'},   {"depth", required_argument, NULL, 'd'},
+      {"count", required_argument, NULL, 'n'},  {"seconds", required_argument, NULL, 't'},
+      {"write", no_argument, NULL, 'w'},        {"random", no_argument, NULL, 'r'},
+      {"sequential", no_argument, NULL, 'q'},   {"seed", required_argument, NULL, 'e'},
+      {"verify", required_argument, NULL, 'v'}, {"vers", required_argument, NULL, 'V'},
+      {"port", required_argument, NULL, 'p'},   {"options", required_argument, NULL, 'o'},
+      {"copy", no_argument, NULL, 'c'},         {"threads", no_argument, NULL, 'T'},
+      {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
   };
   struct load_options o = {.size = 4096, .depth = 1, .seconds = 10, .seed = 1};
   int which, index = 0;
@@ -94,6 +88,9 @@ struct load_options load_parse(int argc, char** argv, const char* tool, const ch
         break;
       case 't':
         o.seconds = atof(optarg);
+        break;
+      case 'w':
+        o.write = 1;
         break;
       case 'r':
         o.random = 1;
@@ -133,6 +130,8 @@ struct load_options load_parse(int argc, char** argv, const char* tool, const ch
       (o.count == 0 && o.seconds <= 0)) {
     usage(tool, versions, 2);
   }
+  if (o.write && (o.local_copy != NULL || o.threads))
+    load_die(tool, "--write", "goes without --verify and --threads");
   o.server = argv[optind];
   o.path = argv[optind + 1];
   return o;
@@ -233,7 +232,8 @@ int load_next(struct load_run* run, uint64_t now, uint64_t* offset, size_t* leng
 void load_finished(struct load_run* run, uint64_t started_at, uint64_t now, uint64_t offset, size_t expected,
                    size_t got, const void* data) {
   if (got != expected) {
-    fprintf(stderr, "load: READ at offset %" PRIu64 " gave %zu of %zu bytes\n", offset, got, expected);
+    fprintf(stderr, "load: %s at offset %" PRIu64 " gave %zu of %zu bytes\n",
+            run->options->write ? "WRITE" : "READ", offset, got, expected);
     exit(1);
   }
   if (run->expected != NULL && memcmp(run->expected + offset, data, got) != 0) {
@@ -261,15 +261,15 @@ void load_report(struct load_run* run, const char* tool, const char* protocol) {
   const double ops = (double)run->ended;
   const struct load_latencies* l = &run->latencies;
   printf(
-      "{\"tool\":\"%s\",\"protocol\":\"%s\",\"pattern\":\"%s\",\"size\":%zu,\"depth\":%u,\"verified\":%s,"
+      "{\"tool\":\"%s\",\"protocol\":\"%s\",\"pattern\":\"%s%s\",\"size\":%zu,\"depth\":%u,\"verified\":%s,"
       "\"ops\":%" PRIu64 ",\"bytes\":%" PRIu64
       ",\"seconds\":%.6f,\"ops_per_second\":%.1f,\"mb_per_second\":%.2f,"
       "\"cpu_seconds\":%.6f,\"cpu_us_per_op\":%.3f,\"latency_us\":{\"mean\":%.2f,\"p50\":%.2f,\"p90\":%.2f,"
       "\"p99\":%.2f,\"p999\":%.2f,\"max\":%.2f}}\n",
-      tool, protocol, run->options->random ? "random" : "sequential", run->options->size, run->options->depth,
-      run->expected != NULL ? "true" : "false", run->ended, run->bytes, seconds, ops / seconds,
-      (double)run->bytes / 1e6 / seconds, cpu, cpu * 1e6 / ops, (double)l->sum / ops / 1e3,
-      percentile(l, run->ended, 0.5) / 1e3, percentile(l, run->ended, 0.9) / 1e3,
+      tool, protocol, run->options->random ? "random" : "sequential", run->options->write ? " write" : "",
+      run->options->size, run->options->depth, run->expected != NULL ? "true" : "false", run->ended,
+      run->bytes, seconds, ops / seconds, (double)run->bytes / 1e6 / seconds, cpu, cpu * 1e6 / ops,
+      (double)l->sum / ops / 1e3, percentile(l, run->ended, 0.5) / 1e3, percentile(l, run->ended, 0.9) / 1e3,
       percentile(l, run->ended, 0.99) / 1e3, percentile(l, run->ended, 0.999) / 1e3,
       (double)l->largest / 1e3);
 }

@@ -25,6 +25,7 @@ struct load_options {
   uint64_t count; /* 0: until `seconds` have passed */
   double seconds;
   int random;
+  int write; /* WRITEs of the file's own size, over what is there */
   int copy;
   int threads; /* one READ in flight each, by blocking calls */
   uint64_t seed;
@@ -58,7 +59,7 @@ uint64_t load_now(void);
 void load_begin(struct load_run* run, const struct load_options* options, uint64_t file_size);
 /* The offset of the next READ and its length; 0 where none is to be started any more. */
 int load_next(struct load_run* run, uint64_t now, uint64_t* offset, size_t* length);
-/* One READ ended well: `data` may be null without --verify. Ends the program where the bytes are wrong. */
+/* One READ or WRITE ended well: `data` may be null without --verify. Ends the program where the bytes are wrong. */
 void load_finished(struct load_run* run, uint64_t started_at, uint64_t now, uint64_t offset, size_t expected,
                    size_t got, const void* data);
 int load_is_over(const struct load_run* run);

@@ -1,8 +1,9 @@
-// Load generator on libnfsrdma's public API: `depth` READs in flight, each started anew from the callback of
+// Load generator on libnfsrdma's public API: `depth` READs or WRITEs in flight, each started anew from the callback of
 // the one before, into buffers that stay the same; or `depth` threads that read, each with one blocking call
 // after the other. load_common.h has the options and the report.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,11 +25,18 @@ constexpr const char* kTool = "load_nfsrdma";
 /// allocating.
 class Lane {
  public:
-  Lane(nfsrdma::File& file, load_run& run, std::byte* buffer) : file_(file), run_(run), buffer_(buffer) {}
+  /// `keeper` has the buffer, which nobody changes while it is written.
+  Lane(nfsrdma::File& file, load_run& run, std::byte* buffer, std::shared_ptr<const void> keeper)
+      : file_(file), run_(run), buffer_(buffer), keeper_(std::move(keeper)) {}
 
   void start(std::uint64_t now) {
     if (load_next(&run_, now, &offset_, &length_) == 0) return;
     started_ = now;
+    if (keeper_) {
+      file_.start_write(
+          {buffer_, length_}, offset_, [this](nfsrdma::Result<std::size_t> put) { ended(put); }, keeper_);
+      return;
+    }
     file_.start_read({buffer_, length_}, offset_, [this](nfsrdma::Result<std::size_t> got) { ended(got); });
   }
 
@@ -43,6 +51,7 @@ class Lane {
   nfsrdma::File& file_;
   load_run& run_;
   std::byte* buffer_;
+  const std::shared_ptr<const void> keeper_;  // null: it reads
   std::uint64_t offset_ = 0, started_ = 0;
   std::size_t length_ = 0;
 };
@@ -84,16 +93,18 @@ void run_load(const load_options& options) {
   const nfsrdma::Target target = target_of(options);
   auto client = nfsrdma::Client::connect(target);
   if (!client) die(client.error());
-  auto file = (*client)->open(target.path, nfsrdma::OpenMode::read);
+  const auto mode = options.write != 0 ? nfsrdma::OpenMode::write : nfsrdma::OpenMode::read;
+  auto file = (*client)->open(target.path, mode);
   if (!file) die(file.error());
   const auto attributes = (*file)->attributes();
   if (!attributes) die(attributes.error());
 
   constexpr std::size_t page = 4096;
   const std::size_t stride = (options.size + page - 1) / page * page;
-  const std::unique_ptr<std::byte[], decltype(&std::free)> buffers(
+  const std::shared_ptr<std::byte> buffers(
       static_cast<std::byte*>(std::aligned_alloc(page, stride * options.depth)), &std::free);
   if (!buffers) load_die(kTool, "no memory", "lower --size or --depth");
+  std::memset(buffers.get(), 'x', stride * options.depth);
 
   auto run = std::make_unique<load_run>();
   load_begin(run.get(), &options, attributes->size);
@@ -105,7 +116,10 @@ void run_load(const load_options& options) {
     }
   } else {
     std::vector<Lane> lanes;
-    for (unsigned i = 0; i < options.depth; ++i) lanes.emplace_back(**file, *run, buffers.get() + i * stride);
+    std::shared_ptr<const void> keeper;
+    if (options.write != 0) keeper = buffers;
+    for (unsigned i = 0; i < options.depth; ++i)
+      lanes.emplace_back(**file, *run, buffers.get() + i * stride, keeper);
     for (Lane& lane : lanes) lane.start(load_now());
     while (load_is_over(run.get()) == 0) (*client)->wait(std::chrono::seconds(1));
   }

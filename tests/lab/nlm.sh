@@ -27,6 +27,7 @@ def say(word):
 def interrupted(*_): raise InterruptedError
 signal.signal(signal.SIGINT, interrupted)
 with open(path, "r+b") as f:
+    open(name + ".begun", "w").close()
     try:
         fcntl.lockf(f, fcntl.LOCK_EX | (fcntl.LOCK_NB if mode == "try" else 0), 10, 0)
     except InterruptedError:
@@ -50,6 +51,8 @@ kernels() {
   rm -f "$work/$2".*
   on_server "(timeout 100 python3 /mnt/host$work/locker.py /tmp/k/f $1 /mnt/host$work/$2 > /mnt/host$work/$2.log 2>&1 &)"
 }
+# It is about to lock, and has done so where it has to wait.
+begun() { eventually 10 [ -e "$work/$1.begun" ] && sleep 0.5; }
 end() { touch "$work/$1.end"; check "$1 has unlocked" eventually 10 says released "$1"; }
 # Two locks, and is killed.
 kill_two_locking() {
@@ -108,14 +111,14 @@ check "two has it, by the server's call" eventually 4 says locked second
 
 # ---- cancelled ----
 ours one wait first
-sleep 0.5
+begun first
 kill -INT "$locker"
 check "one is interrupted" eventually 5 says interrupted first
 end second
 ours one wait first
 check "one locks" eventually 5 says locked first
 ours two wait second
-sleep 0.5
+begun second
 kill -INT "$locker"
 check "two is interrupted, where the server has queued it" eventually 5 says interrupted second
 end first

@@ -3,12 +3,14 @@
 #include <doctest/doctest.h>
 #include <gssapi/gssapi.h>
 #include <krb5/krb5.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -48,10 +50,7 @@ class Acceptor {
     REQUIRE(made);
     server_ = std::move(*made);
   }
-  ~Acceptor() {
-    OM_uint32 minor = 0;
-    (void)::gss_delete_sec_context(&minor, &context_, GSS_C_NO_BUFFER);
-  }
+  ~Acceptor() { forget(); }
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
@@ -59,6 +58,11 @@ class Acceptor {
   [[nodiscard]] gss_ctx_id_t context() const { return context_; }
   [[nodiscard]] const std::string& principal() const { return principal_; }
   [[nodiscard]] unsigned calls() const { return calls_; }
+  /// For another context.
+  void forget() {
+    OM_uint32 minor = 0;
+    (void)::gss_delete_sec_context(&minor, &context_, GSS_C_NO_BUFFER);
+  }
   Lie lie = Lie::none;
 
  private:
@@ -164,6 +168,29 @@ bool here() {
   if (Realm::possible()) return true;
   MESSAGE("SKIPPED: there is no KDC here (packaging/packages.sh install test)");
   return false;
+}
+
+/// As kinit leaves them, of a realm that nobody here knows.
+void make_foreign_tickets(const std::string& path, std::chrono::seconds life) {
+  krb5_context context = nullptr;
+  REQUIRE(::krb5_init_context(&context) == 0);
+  krb5_ccache cache = nullptr;
+  krb5_creds ticket{};
+  std::array<krb5_octet, 32> key{};
+  std::string sealed(100, 'x');
+  REQUIRE(::krb5_parse_name(context, "carol@OTHER.LAB", &ticket.client) == 0);
+  REQUIRE(::krb5_parse_name(context, "krbtgt/OTHER.LAB@OTHER.LAB", &ticket.server) == 0);
+  ticket.keyblock = {0, ENCTYPE_AES256_CTS_HMAC_SHA1_96, key.size(), key.data()};
+  ticket.times.starttime = ticket.times.authtime = static_cast<krb5_timestamp>(::time(nullptr));
+  ticket.times.endtime = ticket.times.starttime + static_cast<krb5_timestamp>(life.count());
+  ticket.ticket = {0, static_cast<unsigned>(sealed.size()), sealed.data()};
+  REQUIRE(::krb5_cc_resolve(context, ("FILE:" + path).c_str(), &cache) == 0);
+  REQUIRE(::krb5_cc_initialize(context, cache, ticket.client) == 0);
+  REQUIRE(::krb5_cc_store_cred(context, cache, &ticket) == 0);
+  (void)::krb5_cc_close(context, cache);
+  ::krb5_free_principal(context, ticket.client);
+  ::krb5_free_principal(context, ticket.server);
+  ::krb5_free_context(context);
 }
 
 gss_buffer_desc text(std::string& of) {
@@ -368,6 +395,53 @@ TEST_CASE("krb5: another user's tickets are his own") {
   // The thread that looked was his; this one is not.
   CHECK(::geteuid() == 0);
   CHECK(m.establish(how));
+}
+
+TEST_CASE("krb5: of a user's caches the one of this machine's realm counts, then the one that lasts") {
+  if (!here() || ::geteuid() != 0) return;
+  Scene m;
+  auto how = m.options();
+  how.many_users = true;
+  // Somebody whom no other run of these tests is.
+  const auto user = std::make_shared<security::Identity>();
+  user->uid = user->gid = 1'000'000 + static_cast<std::uint32_t>(::getpid());
+  const auto cache = [&](const char* name) {
+    return "/tmp/krb5cc_" + std::to_string(user->uid) + "_" + name;
+  };
+  m.realm.add("bob", "bob");
+  REQUIRE(m.realm.get_ticket("bob", "bob", "20m"));
+  std::filesystem::rename(m.realm.path("cache"), cache("bob"));
+  REQUIRE(m.realm.get_ticket("alice", "alice", "40m"));
+  std::filesystem::rename(m.realm.path("cache"), cache("alice"));
+  make_foreign_tickets(cache("foreign"), 10h);
+  for (const char* const one : {"alice", "bob", "foreign"})
+    REQUIRE(::chown(cache(one).c_str(), user->uid, user->gid) == 0);
+  auto made = m.establish(how, user);
+  REQUIRE_MESSAGE(made, made.error().text());
+  CHECK(m.acceptor.principal() == "alice@TEST.LAB");
+  // Somebody else's are not his, wherever they lie.
+  REQUIRE(::chown(cache("alice").c_str(), 0, 0) == 0);
+  m.acceptor.forget();
+  made = m.establish(how, user);
+  REQUIRE_MESSAGE(made, made.error().text());
+  CHECK(m.acceptor.principal() == "bob@TEST.LAB");
+  for (const char* const one : {"alice", "bob", "foreign"}) std::filesystem::remove(cache(one));
+}
+
+TEST_CASE("krb5: who has keys in memory leaves no core, where that is asked for") {
+  if (!here()) return;
+  Scene m;
+  auto how = m.options();
+  REQUIRE(::prctl(PR_SET_DUMPABLE, 1) == 0);
+  CHECK(m.establish(how));
+  CHECK(::prctl(PR_GET_DUMPABLE) == 1);
+  how.no_core = true;
+  m.acceptor.forget();
+  const bool made = m.establish(how).has_value();
+  const int left = ::prctl(PR_GET_DUMPABLE);
+  (void)::prctl(PR_SET_DUMPABLE, 1);
+  CHECK(left == 0);
+  CHECK(made);
 }
 
 }  // namespace nfsrdma::testing

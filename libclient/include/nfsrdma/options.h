@@ -75,6 +75,9 @@ struct Options {
   std::string keytab;
   /// `ccache`: in place of this process's own tickets, those in this cache, as KRB5CCNAME names it ("FILE:/path").
   std::string ccache;
+  /// With Kerberos this process has keys in its memory: from the first one on it leaves no core, and only root can trace
+  /// it (PR_SET_DUMPABLE). No option's text sets it; a program does that thinks so.
+  bool no_core = false;
   std::uint16_t gss_port = 2049;  ///< `gssport`: where the server has NFS over TCP, for Kerberos's contexts
   std::optional<std::uint32_t> uid;  ///< AUTH_SYS identity; the caller's own by default
   std::optional<std::uint32_t> gid;

@@ -1,0 +1,70 @@
+// What a server answers to a Call, for NFSv4.0, 4.1 and 4.2, NFSv3 and the MOUNT protocol, from a Tree in memory and
+// without any memory of what was before: stateids are given out and not looked at, a slot keeps no reply, all rights are
+// granted. It serves benchmarks, whose clients ask for nothing twice.
+//
+//     Reply reply;
+//     if (!answers.answer(call, nullptr, reply)) …not a Call…
+//     …reply.message: the stream, and beside it the bytes that READ gives, where the file has them…
+//
+// Confined to one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "responder/tree.h"
+#include "xdr/decoder.h"
+#include "xdr/encoder.h"
+
+namespace nfsrdma::bench {
+
+struct Reply {
+  xdr::Message message;
+  std::vector<std::shared_ptr<Memory>> memories;  // of the items
+  void clear() {
+    message.clear();
+    memories.clear();
+  }
+};
+
+/// An argument that was taken out of a Call: the bytes of a WRITE.
+struct Placed {
+  std::size_t position = 0;  // in the Call's stream
+  xdr::ConstBytes data;
+};
+
+/// Whoever calls, by AUTH_SYS; root where it says nothing.
+struct Identity {
+  std::uint32_t uid = 0, gid = 0;
+};
+
+/// Where such bytes belong.
+struct Place {
+  std::shared_ptr<Memory> memory;
+  std::span<std::byte> bytes;
+};
+
+class Answers {
+ public:
+  explicit Answers(Tree& tree);
+
+  /// Of a Call whose argument at `position` is still to come. None: the Call is none that is known here.
+  std::optional<Place> place_of(xdr::ConstBytes call, std::size_t position, std::size_t length);
+  /// False: it is no Call.
+  bool answer(xdr::ConstBytes call, const Placed* placed, Reply& reply);
+
+  [[nodiscard]] std::uint64_t calls() const { return calls_; }
+
+ private:
+  class Compound;
+
+  Tree& tree_;
+  const std::uint64_t boot_;
+  std::uint64_t calls_ = 0, given_ = 0;
+};
+
+}  // namespace nfsrdma::bench
