@@ -30,7 +30,7 @@ async::Task<Status> write_piece(ServerFileRef file, async::Memory memory, std::s
 void fit(async::MemoryPool& pool, async::Memory& memory, std::span<const std::byte>& data) {
   if (memory.data && data.size() >= memory.size / 4 * 3) return;
   async::Memory copy = pool.take(data.size());
-  std::ranges::copy(data, copy.data.get());
+  std::copy(data.begin(), data.end(), copy.data.get());
   data = {copy.data.get(), data.size()};
   memory = std::move(copy);
 }

@@ -93,7 +93,7 @@ class Context final : public gss::Context {
       at += one.buffer.length;
     }
     at = static_cast<std::byte*>(iov[1].buffer.value);
-    for (const ConstBytes& piece : message) at = std::ranges::copy(piece, at).out;
+    for (const ConstBytes& piece : message) at = std::copy(piece.begin(), piece.end(), at);
     int sealed = 0;
     status.major = ::gss_wrap_iov(&status.minor, given_.context.get(), kPrivate, GSS_C_QOP_DEFAULT, &sealed,
                                   iov.data(), count);

@@ -197,7 +197,7 @@ class Marshaller {
     if (Status done = allocate(rpc_.long_call, room, "request"); !done) return done;
     void* at = rpc_.long_call.get();
     auto* const begin = static_cast<std::byte*>(std::align(kPage, text_there.size(), at, room));
-    std::ranges::copy(text_there, begin);
+    std::copy(text_there.begin(), text_there.end(), begin);
     const Bytes stream(begin, text_there.size());
     auto segments = expose(stream, fabric::Reach::remote_read);
     if (!segments) return segments.error();
