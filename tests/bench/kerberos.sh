@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# What Kerberos costs: nfsrdma-cli get and put under each service against itself with sec=sys, on the lab's server, in turn.
+# What Kerberos costs: nfsrdma-cli get and put, and 4 KiB READs at random, under each service against the same with
+# sec=sys, on the lab's server, in turn.
 #
-#   kerberos.sh [--mib N] [--rounds N] [--vers V] [SERVICE ...]
+#   kerberos.sh [--mib N] [--rounds N] [--seconds S] [--vers V] [SERVICE ...]
 #
 # --mib     the file's size (256)
-# --rounds  pairs of runs for each service and direction (5)
+# --rounds  pairs of runs for each service and load (5)
+# --seconds of one run of small READs (3)
 # --vers    of NFS (the highest that the server has)
 # SERVICE   krb5 and krb5i where none is named; krb5p only where the server's kernel can (README.md)
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped).
 usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-mib=256 rounds=5 vers= services=()
+mib=256 rounds=5 seconds=3 vers= services=()
 while [ $# -gt 0 ]; do
   case $1 in
     --mib) mib=${2:?}; shift ;;
     --rounds) rounds=${2:?}; shift ;;
+    --seconds) seconds=${2:?}; shift ;;
     --vers) vers=${2:?}; shift ;;
     --help) usage 0 ;;
     krb5 | krb5i | krb5p) services+=("$1") ;;
@@ -53,5 +56,17 @@ for service in "${services[@]}"; do
     done
     python3 "$bench_source/compare.py" --ours "$service" --peer sys --title "$direction of $mib MiB, sec=$service against sec=sys" \
       "$work/runs.jsonl" || failures=$((failures + 1))
+  done
+  for depth in 32 1; do
+    : > "$work/runs.jsonl"
+    for _ in $(seq "$rounds"); do
+      for one in sys "$service"; do
+        in_ns "$bench_dir/load_nfsrdma" --random --size 4K --depth "$depth" --seconds "$seconds" ${vers:+--vers "$vers"} \
+          --options "sec=$one" "$server" "$path/file" > "$work/run" || { fail "$one, $depth in flight"; exit 1; }
+        jq -c --arg one "$one" '.tool = $one' "$work/run" >> "$work/runs.jsonl"
+      done
+    done
+    python3 "$bench_source/compare.py" --ours "$service" --peer sys --rate ops_per_second \
+      --title "4 KiB READs, $depth in flight, sec=$service against sec=sys" "$work/runs.jsonl" || failures=$((failures + 1))
   done
 done
