@@ -11,7 +11,7 @@
 # SERVICE   krb5 and krb5i where none is named; krb5p only where the server's kernel can (README.md)
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped).
 usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-mib=256 rounds=5 seconds=3 vers= services=()
+mib=256 rounds=5 seconds=3 vers='' services=()
 while [ $# -gt 0 ]; do
   case $1 in
     --mib) mib=${2:?}; shift ;;
@@ -38,35 +38,31 @@ head -c $((mib << 20)) /dev/urandom > "$work/local"
 path=$remote
 case $vers in 2 | 3) path=$export ;; esac
 bytes=$((mib << 20))
-measure() { # LABEL COMMAND …
-  in_ns python3 "$bench_source/measure.py" "$1" "$bytes" "${@:2}" >> "$work/runs.jsonl" || { fail "${*:2}"; exit 1; }
+
+# Each: with SERVICE, one line of JSON whose tool is the service.
+run_get() { told "$1" "$cli_binary" get --quiet -o "sec=$1${vers:+,vers=$vers}" "nfs://$server$path/file" /dev/null; }
+run_put() { told "$1" "$cli_binary" put --quiet -o "sec=$1${vers:+,vers=$vers}" "$work/local" "nfs://$server$path/put"; }
+told() { in_ns python3 "$bench_source/measure.py" "$1" "$bytes" "${@:2}"; }
+run_small() {
+  in_ns "$bench_dir/load_nfsrdma" --random --size 4K --depth "$depth" --seconds "$seconds" ${vers:+--vers "$vers"} \
+    --options "sec=$1" "$server" "$path/file" > "$work/run" && jq -c --arg service "$1" '.tool = $service' "$work/run"
+}
+# compare TITLE RUN OPTION …: pairs of RUN with $service and with sys; OPTION for compare.py.
+compare() {
+  local round one
+  : > "$work/runs.jsonl"
+  for round in $(seq "$rounds"); do
+    for one in sys "$service"; do
+      "$2" "$one" >> "$work/runs.jsonl" || { fail "$1, sec=$one, round $round"; exit 1; }
+    done
+  done
+  python3 "$bench_source/compare.py" --ours "$service" --peer sys --title "$1, sec=$service against sec=sys" "${@:3}" \
+    "$work/runs.jsonl" || failures=$((failures + 1))
 }
 for service in "${services[@]}"; do
-  for direction in get put; do
-    : > "$work/runs.jsonl"
-    for _ in $(seq "$rounds"); do
-      for one in sys "$service"; do
-        o=(-o "sec=$one${vers:+,vers=$vers}")
-        if [ $direction = get ]; then
-          measure "$one" "$cli_binary" get --quiet "${o[@]}" "nfs://$server$path/file" /dev/null
-        else
-          measure "$one" "$cli_binary" put --quiet "${o[@]}" "$work/local" "nfs://$server$path/put"
-        fi
-      done
-    done
-    python3 "$bench_source/compare.py" --ours "$service" --peer sys --title "$direction of $mib MiB, sec=$service against sec=sys" \
-      "$work/runs.jsonl" || failures=$((failures + 1))
-  done
+  compare "get of $mib MiB" run_get
+  compare "put of $mib MiB" run_put
   for depth in 32 1; do
-    : > "$work/runs.jsonl"
-    for _ in $(seq "$rounds"); do
-      for one in sys "$service"; do
-        in_ns "$bench_dir/load_nfsrdma" --random --size 4K --depth "$depth" --seconds "$seconds" ${vers:+--vers "$vers"} \
-          --options "sec=$one" "$server" "$path/file" > "$work/run" || { fail "$one, $depth in flight"; exit 1; }
-        jq -c --arg one "$one" '.tool = $one' "$work/run" >> "$work/runs.jsonl"
-      done
-    done
-    python3 "$bench_source/compare.py" --ours "$service" --peer sys --rate ops_per_second \
-      --title "4 KiB READs, $depth in flight, sec=$service against sec=sys" "$work/runs.jsonl" || failures=$((failures + 1))
+    compare "4 KiB READs, $depth in flight" run_small --rate ops_per_second --cpu cpu_us_per_op
   done
 done

@@ -60,3 +60,10 @@ if [ -x "${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}" ] && command -v mount.n
 else
   say "no nfsrdma-fuse, or no mount.nfs: mount.sh is not looked at"
 fi
+
+if command -v krb5kdc > /dev/null; then
+  expect_exit 0 "kerberos.sh" "$bench_source/kerberos.sh" --mib 8 --rounds 1 --seconds 0.2 krb5i
+  same "kerberos.sh: compares" 4 "$(grep -c 'median of the ratios' "$work/out")"
+else
+  say "no krb5-kdc (packaging/packages.sh install test): kerberos.sh is not looked at"
+fi
