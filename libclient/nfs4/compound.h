@@ -215,7 +215,7 @@ class Compound {
 
   xdr::Message message_;
   std::unique_ptr<rpc::Protection> protection_;
-  std::vector<rpcrdma::ResultTarget> results_;
+  rpcrdma::Few<rpcrdma::ResultTarget> results_;
   reply_sizing::ReplySize size_;
   const char* what_;
   const security::Mark mark_;

@@ -32,6 +32,7 @@
 // Thread-safety: none; confined to the thread that runs its driver.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -52,6 +53,10 @@ using fabric::ConstBytes;
 using fabric::RemoteSegment;
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
+
+/// Nearly every RPC has one result at most that is DDP-eligible.
+template <class T>
+using Few = boost::container::small_vector<T, 1>;
 
 /// Names an RPC for its caller and in cookies. Never 0, never used again.
 using CallId = std::uint64_t;
@@ -86,13 +91,14 @@ struct Call {
   xdr::Message
       message;  ///< the whole RPC Call; its first four bytes (the xid) are filled in by the requester
   Seal* seal = nullptr;  ///< the caller's, as the message's memory is
-  std::vector<ResultTarget> results;
+  Few<ResultTarget> results;
   std::uint64_t reply_max_inline = 0;   ///< the largest RPC Reply with all results in the stream
   std::uint64_t reply_max_reduced = 0;  ///< the same, with the results that are not wanted inline taken out
   TimePoint deadline = TimePoint::max();
   bool health_check = false;  ///< may use the credit that is kept for such (RFC 8267 4.6)
   /// A health check that goes before all others: what has to be said first on a new connection.
   bool first = false;
+  void* owner = nullptr;  ///< comes back with Complete; see disown()
 };
 
 /// How long one RPC took, for statistics.
@@ -106,7 +112,7 @@ struct Trip {
 struct Reply {
   Trip trip;
   ConstBytes message;                           ///< the RPC Reply, from its xid on, reduced as it came
-  std::vector<xdr::Placement> placements;       ///< for xdr::Decoder, one for each ResultTarget of the Call
+  Few<xdr::Placement> placements;               ///< for xdr::Decoder, one for each ResultTarget of the Call
   std::optional<fabric::ReceiveBuffer> buffer;  // keeps `message` alive: inline
   std::unique_ptr<std::byte[]> long_reply;      // keeps `message` alive: from the Reply chunk
 };
@@ -194,6 +200,7 @@ struct Complete {
   std::optional<Reply> reply;  ///< set if failure is none
   xdr::Message message;        ///< the Call's own, for reuse
   std::uint32_t sends = 0;     ///< how often it left, on whatever connection; 0: the peer cannot know of it
+  void* owner = nullptr;       ///< the Call's
 };
 /// Something its user should hear of, at most once for each occasion.
 struct Notice {
@@ -213,7 +220,7 @@ using Action =
 class Exposer {
  public:
   virtual ~Exposer() = default;
-  virtual Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Reach reach) = 0;
+  virtual Status expose(Bytes memory, fabric::Reach reach, std::vector<RemoteSegment>& to) = 0;
   [[nodiscard]] virtual std::size_t segments_for(std::size_t length) const = 0;
 };
 
@@ -247,6 +254,10 @@ class Requester {
   CallId submit(Call call, TimePoint now);
   /// Ends an RPC early; Complete(cancelled) follows once its memory is out of reach.
   void cancel(CallId id, TimePoint now);
+  /// Its owner goes: Complete will have none, also one that is in the queue already.
+  void disown(CallId id);
+  /// Those that have an owner and no outcome yet, in the order in which they were submitted.
+  [[nodiscard]] std::vector<CallId> owned() const;
   /// Wants a connection even if there is no RPC to send (at start-up).
   void connect(TimePoint now);
   /// While on, a lost connection is made anew even if there is no RPC to send, without end: the layer above
@@ -273,6 +284,10 @@ class Requester {
   void shut_down(TimePoint now);
 
   // outputs
+  /// The next action, for the caller to change as it likes. It stays where it is until next() is called again, whatever
+  /// inputs are given meanwhile. nullptr: there is none.
+  Action* next();
+  /// The same, moved out.
   std::optional<Action> poll();
   /// When on_time() is wanted at the latest.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;

@@ -102,7 +102,12 @@ class Stream {
   void post_nudge() {
     if (!ended_) (void)enqueue(Opcode::rdma_write);
   }
-  [[nodiscard]] std::vector<RemoteSegment> expose(Bytes memory, Reach reach);
+  void expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to);
+  [[nodiscard]] std::vector<RemoteSegment> expose(Bytes memory, Reach reach) {
+    std::vector<RemoteSegment> out;
+    expose(memory, reach, out);
+    return out;
+  }
   void revoke(std::uint32_t handle);
   void abandon(std::uint32_t handle);
   /// Only what was abandoned can be forgotten.
