@@ -248,7 +248,11 @@ class FileImpl::Pieces {
 
 async::Task<Result<std::size_t>> FileImpl::read_all(engine::ServerFile& file, std::span<std::byte> data,
                                                     std::uint64_t offset) {
-  if (data.size() <= client_.rsize()) co_return co_await file.read(data, offset);
+  if (data.size() <= client_.rsize()) {
+    auto quick = co_await engine::QuickWait(file, data, offset);
+    if (!quick.rest) co_return quick.count;
+    co_return co_await std::move(*quick.rest);
+  }
   Pieces pieces(client_.loop(), data.size(), client_.rsize(), [&](std::size_t begin, std::size_t size) {
     return file.read(data.subspan(begin, size), offset + begin);
   });

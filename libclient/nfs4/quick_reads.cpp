@@ -1,14 +1,12 @@
 #include "nfs4/quick_reads.h"
 
 #include <algorithm>
-#include <cassert>
+#include <array>
 #include <cstring>
 #include <utility>
 
 #include "async/buggify.h"
 #include "nfs4/file_state.h"
-#include "reply_sizing/reply_size.h"
-#include "rpc/message.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -32,12 +30,50 @@ void put_read(std::byte* at, const stateid4& stateid, std::uint64_t offset, std:
   put(at + kOffset, static_cast<std::uint32_t>(count));
 }
 
-/// The number of an operation that was executed without an error; its result follows.
-template <class Op>
-bool at(xdr::Decoder& in) {
-  std::uint32_t number = 0;
-  return in.u32(number) && number == static_cast<std::uint32_t>(Op::number);
-}
+/// The words of a Reply in which nothing is unusual, up to READ's eof: those that are told beforehand, and what the
+/// others are. RFC 5531 9, RFC 8881 16.2.4, 18.46.2, 18.22.2.
+enum Word : std::uint8_t {
+  kXid,
+  kReply,
+  kAccepted,
+  kVerifier,
+  kVerifierLength,
+  kSuccess,
+  kStatus,
+  kTagLength,
+  kResults,
+  kSequence,
+  kSequenceStatus,
+  kSessionId,
+  kSequenceId = kSessionId + 4,
+  kSlot,
+  kHighestSlot,
+  kTargetSlot,
+  kFlags,
+  kPutfh,
+  kPutfhStatus,
+  kRead,
+  kReadStatus,
+  kEof,
+  kWords
+};
+struct Expected {
+  Word word;
+  std::uint32_t value;
+};
+constexpr std::array kExpected{Expected{kReply, 1},
+                               Expected{kAccepted, 0},
+                               Expected{kVerifierLength, 0},
+                               Expected{kSuccess, 0},
+                               Expected{kStatus, NFS4_OK},
+                               Expected{kTagLength, 0},
+                               Expected{kResults, kOperationCount},
+                               Expected{kSequence, OP_SEQUENCE},
+                               Expected{kSequenceStatus, NFS4_OK},
+                               Expected{kPutfh, OP_PUTFH},
+                               Expected{kPutfhStatus, NFS4_OK},
+                               Expected{kRead, OP_READ},
+                               Expected{kReadStatus, NFS4_OK}};
 
 }  // namespace
 
@@ -59,7 +95,8 @@ bool QuickReads::prepare(LeaseHolder& session, QuickFile& file) {
   const bool good = compound.protection() == nullptr && compound.count() == kOperationCount;
   made.state = good ? ReadTemplate::State::good : ReadTemplate::State::useless;
   made.sequence_at = compound.sequence_at();
-  made.reply = compound.reply_size();
+  made.reply_inline = compound.reply_size().max_inline;
+  made.reply_reduced = compound.reply_size().max_reduced;
   const xdr::ConstBytes call = compound.message().stream.bytes();
   made.call.assign(call.begin(), call.end());
   made.read_at = call.size() - (kStateid + kOffset + kCount);
@@ -99,11 +136,10 @@ bool QuickReads::start(QuickFile& file, engine::QuickRead& read) {
   put_sequence(stream + made.sequence_at, one.sequence);
   put_read(stream + made.read_at, state.stateid(), read.offset, read.data.size());
   call.results.push_back({read.data, false});
-  reply_sizing::ReplySize size = made.reply;
-  size.max_inline += xdr::padded(read.data.size());
-  reply_sizing::bound(size, facts.max_response);
-  call.reply_max_inline = size.max_inline;
-  call.reply_max_reduced = size.max_reduced;
+  // RFC 8267 4.2.2: ca_maxresponsesize bounds every Reply.
+  call.reply_max_inline =
+      std::min<std::uint64_t>(made.reply_inline + xdr::padded(read.data.size()), facts.max_response);
+  call.reply_max_reduced = std::min<std::uint64_t>(made.reply_reduced, facts.max_response);
   call.deadline = one.deadline;
   read.begin(one);
   channel.begin(std::move(call), one);
@@ -133,19 +169,24 @@ void QuickReads::drop(One& one) {
 std::optional<std::size_t> QuickReads::judge(const rpcrdma::Complete& how, std::size_t asked,
                                              SEQUENCE4resok& sequence) {
   if (how.failure != rpcrdma::Failure::none) return std::nullopt;
-  xdr::Decoder in(how.reply->message, how.reply->placements);
-  if (rpc::read_reply(in).refusal != rpc::Refusal::none) return std::nullopt;
-  std::uint32_t status = 0, operations = 0;
-  xdr::ConstBytes tag;
-  if (!in.u32(status) || status != NFS4_OK || !in.opaque(0, tag)) return std::nullopt;
-  if (!in.u32(operations) || operations != kOperationCount) return std::nullopt;
-  if (!at<op::SEQUENCE>(in) || !in.u32(status) || status != NFS4_OK || !xdr::decode(in, sequence))
-    return std::nullopt;
-  if (!at<op::PUTFH>(in) || !in.u32(status) || status != NFS4_OK) return std::nullopt;
-  READ4resok ok;
-  if (!at<op::READ>(in) || !in.u32(status) || status != NFS4_OK || !xdr::decode(in, ok)) return std::nullopt;
-  if (!in.finish() || (ok.data.data.size() < asked && !ok.eof)) return std::nullopt;
-  return ok.data.data.size();
+  const xdr::ConstBytes message = how.reply->message;
+  if (message.size() < kWords * 4) return std::nullopt;
+  const auto word = [&message](std::size_t at) { return xdr::load_u32(message.data() + at * 4); };
+  std::uint32_t differ = 0;
+  for (const Expected& one : kExpected) differ |= word(one.word) ^ one.value;
+  const std::uint32_t eof = word(kEof);
+  if (differ != 0 || eof > 1) return std::nullopt;
+  xdr::Decoder in(message.subspan(kWords * 4), how.reply->placements);
+  xdr::ConstBytes data;
+  if (!in.eligible(xdr::kNoCap, data) || !in.finish()) return std::nullopt;
+  if (data.size() < asked && eof == 0) return std::nullopt;
+  std::memcpy(sequence.sr_sessionid.data(), message.data() + kSessionId * 4, sequence.sr_sessionid.size());
+  sequence.sr_sequenceid = word(kSequenceId);
+  sequence.sr_slotid = word(kSlot);
+  sequence.sr_highest_slotid = word(kHighestSlot);
+  sequence.sr_target_highest_slotid = word(kTargetSlot);
+  sequence.sr_status_flags = word(kFlags);
+  return data.size();
 }
 
 void QuickReads::count(const rpcrdma::Complete& how) {

@@ -33,9 +33,9 @@ class FileState;
 struct ReadTemplate {
   enum class State : std::uint8_t { not_made, good, useless } state = State::not_made;
   std::vector<std::byte> call;
-  std::size_t sequence_at = 0;    // the arguments of SEQUENCE
-  std::size_t read_at = 0;        // those of READ
-  reply_sizing::ReplySize reply;  // to a READ of nothing
+  std::size_t sequence_at = 0;                        // the arguments of SEQUENCE
+  std::size_t read_at = 0;                            // those of READ
+  std::uint64_t reply_inline = 0, reply_reduced = 0;  // the largest Reply to a READ of nothing
 };
 
 /// An open file, as far as its READs go.

@@ -32,9 +32,9 @@
 // Thread-safety: none; confined to the thread that runs its driver.
 #pragma once
 
-#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,9 +54,62 @@ using fabric::RemoteSegment;
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
-/// Nearly every RPC has one result at most that is DDP-eligible.
+/// A list of values that needs no allocation for one of them: nearly every RPC has one result at most that is
+/// DDP-eligible. Own code because boost::container::small_vector takes fifty instructions to be moved.
 template <class T>
-using Few = boost::container::small_vector<T, 1>;
+class Few {
+ public:
+  Few() = default;
+  Few(std::initializer_list<T> values) { assign(values.begin(), values.end()); }
+  [[nodiscard]] std::size_t size() const { return more_.empty() ? one_.size() : more_.size(); }
+  [[nodiscard]] bool empty() const { return size() == 0; }
+  [[nodiscard]] T* data() { return more_.empty() ? one_.data() : more_.data(); }
+  [[nodiscard]] const T* data() const { return more_.empty() ? one_.data() : more_.data(); }
+  [[nodiscard]] T* begin() { return data(); }
+  [[nodiscard]] const T* begin() const { return data(); }
+  [[nodiscard]] T* end() { return data() + size(); }
+  [[nodiscard]] const T* end() const { return data() + size(); }
+  [[nodiscard]] T& operator[](std::size_t i) { return data()[i]; }
+  [[nodiscard]] const T& operator[](std::size_t i) const { return data()[i]; }
+  [[nodiscard]] T& back() { return data()[size() - 1]; }
+  void push_back(const T& value) {
+    if (empty()) return one_.set(value);
+    if (more_.empty()) more_.push_back(*one_.data());
+    more_.push_back(value);
+  }
+  void reserve(std::size_t count) {
+    if (count > 1) more_.reserve(count);
+  }
+  void clear() {
+    one_.clear();
+    more_.clear();
+  }
+  template <class Iterator>
+  void assign(Iterator from, Iterator to) {
+    clear();
+    for (; from != to; ++from) push_back(*from);
+  }
+
+ private:
+  /// A T or none, which is copied as bytes are.
+  class Slot {
+   public:
+    [[nodiscard]] std::size_t size() const { return full_ ? 1 : 0; }
+    [[nodiscard]] T* data() { return &value_; }
+    [[nodiscard]] const T* data() const { return &value_; }
+    void set(const T& value) {
+      value_ = value;
+      full_ = true;
+    }
+    void clear() { full_ = false; }
+
+   private:
+    T value_{};
+    bool full_ = false;
+  };
+  Slot one_;             // the only one
+  std::vector<T> more_;  // or all
+};
 
 /// Names an RPC for its caller and in cookies. Never 0, never used again.
 using CallId = std::uint64_t;

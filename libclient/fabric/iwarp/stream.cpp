@@ -56,6 +56,7 @@ void Stream::let_go(const Region& region) {
     in_.target = nullptr;
   }
   if (next_.valid && next_.stag == region.stag) next_ = {};
+  if (responses_ == 0) return;
   for (Work& work : queue_) {
     if (work.source == region.stag) privatise(work);
   }
@@ -103,6 +104,7 @@ void Stream::close() {
   message_ = {};
   receives_.clear();
   queue_.clear();
+  responses_ = 0;
   skip_ = 0;
   waiting_reads_.clear();
   reads_.clear();
