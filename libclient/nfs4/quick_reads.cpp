@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -15,7 +16,7 @@ constexpr const char* kWhat = "READ";
 constexpr std::uint32_t kOperationCount = 3;  // SEQUENCE, PUTFH, READ
 
 // READ4args (RFC 8881 18.22.1)
-constexpr std::size_t kStateid = 4 + sizeof(stateid4::other), kOffset = 8, kCount = 4;
+constexpr std::size_t kStateidSize = 4 + sizeof(stateid4::other), kOffsetSize = 8, kCountSize = 4;
 
 std::byte* put(std::byte* at, std::uint32_t word) {
   xdr::store_u32(at, word);
@@ -27,7 +28,7 @@ void put_read(std::byte* at, const stateid4& stateid, std::uint64_t offset, std:
   std::memcpy(at, stateid.other.data(), stateid.other.size());
   at += stateid.other.size();
   xdr::store_u64(at, offset);
-  put(at + kOffset, static_cast<std::uint32_t>(count));
+  put(at + kOffsetSize, static_cast<std::uint32_t>(count));
 }
 
 /// The words of a Reply in which nothing is unusual, up to READ's eof: those that are told beforehand, and what the
@@ -61,6 +62,9 @@ struct Expected {
   Word word;
   std::uint32_t value;
 };
+constexpr std::uint32_t on_the_wire(std::uint32_t value) {
+  return std::endian::native == std::endian::little ? __builtin_bswap32(value) : value;
+}
 constexpr std::array kExpected{Expected{kReply, 1},
                                Expected{kAccepted, 0},
                                Expected{kVerifierLength, 0},
@@ -74,6 +78,19 @@ constexpr std::array kExpected{Expected{kReply, 1},
                                Expected{kPutfhStatus, NFS4_OK},
                                Expected{kRead, OP_READ},
                                Expected{kReadStatus, NFS4_OK}};
+/// Unrolled: the words are compared as they stand on the wire.
+bool is_as_expected(const std::byte* message) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    std::uint32_t differ = 0;
+    const auto raw = [message](std::size_t at) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, message + at * 4, sizeof word);
+      return word;
+    };
+    ((differ |= raw(kExpected[I].word) ^ on_the_wire(kExpected[I].value)), ...);
+    return differ == 0;
+  }(std::make_index_sequence<kExpected.size()>());
+}
 
 }  // namespace
 
@@ -99,7 +116,7 @@ bool QuickReads::prepare(LeaseHolder& session, QuickFile& file) {
   made.reply_reduced = compound.reply_size().max_reduced;
   const xdr::ConstBytes call = compound.message().stream.bytes();
   made.call.assign(call.begin(), call.end());
-  made.read_at = call.size() - (kStateid + kOffset + kCount);
+  made.read_at = call.size() - (kStateidSize + kOffsetSize + kCountSize);
   return good;
 }
 
@@ -172,10 +189,8 @@ std::optional<std::size_t> QuickReads::judge(const rpcrdma::Complete& how, std::
   const xdr::ConstBytes message = how.reply->message;
   if (message.size() < kWords * 4) return std::nullopt;
   const auto word = [&message](std::size_t at) { return xdr::load_u32(message.data() + at * 4); };
-  std::uint32_t differ = 0;
-  for (const Expected& one : kExpected) differ |= word(one.word) ^ one.value;
   const std::uint32_t eof = word(kEof);
-  if (differ != 0 || eof > 1) return std::nullopt;
+  if (!is_as_expected(message.data()) || eof > 1) return std::nullopt;
   xdr::Decoder in(message.subspan(kWords * 4), how.reply->placements);
   xdr::ConstBytes data;
   if (!in.eligible(xdr::kNoCap, data) || !in.finish()) return std::nullopt;

@@ -128,7 +128,7 @@ Rpc* Requester::State::next_to_send() {
 }
 
 void Requester::State::pump(TimePoint now) {
-  if (link != Link::up) return;
+  if (link != Link::up || (queue.empty() && health_queue.empty())) return;
   while (link == Link::up) {
     Rpc* const rpc = next_to_send();
     if (rpc == nullptr) break;
