@@ -80,3 +80,10 @@ same "the server saw no fault, and ended ($(head -c 500 "$work/server.err"))" 0 
 start_server "$bin/responder"
 export NFSRDMA_URL="nfs://127.0.0.1:$port/?vers=3&mountport=$tcp_port"
 job_files NFSv3 "random verify many"
+
+if [ -n "$peer_engine" ]; then
+  expect_exit 0 "fio.sh" "$here/../fio.sh" --rounds 1 --seconds 0.2 --size 8m --loads "write one"
+  same "fio.sh: compares" 2 "$(grep -c 'median of the ratios' "$work/out")"
+else
+  say "no libfio-nfs.so (packaging/packages.sh install bench): fio.sh is not looked at"
+fi
