@@ -54,21 +54,6 @@ void Compound::fill_in(const OwnedOperation& operation, clientid4 client, seqid4
   if (operation.generation_at != 0) xdr::store_u64(stream + operation.generation_at, generation);
 }
 
-void Compound::keep_in_stream() {
-  if (message_.items.empty()) return;
-  xdr::Message whole;
-  xdr::Encoder out(whole);
-  const auto stream = message_.stream.bytes();
-  std::size_t from = 0;
-  for (const xdr::Item& item : message_.items) {
-    out.fixed(stream.subspan(from, item.stream_offset - from));
-    out.fixed(item.data);
-    from = item.stream_offset;
-  }
-  out.fixed(stream.subspan(from));
-  message_ = std::move(whole);
-}
-
 rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint deadline, Room room) {
   reply_sizing::ReplySize size = size_;
   if (room == Room::most) reply_sizing::go_beyond(size);

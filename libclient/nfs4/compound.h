@@ -106,9 +106,6 @@ class Compound {
     return add<op::READLINK>();
   }
 
-  /// What was added so far goes without Read chunks of its own: the data of WRITEs is copied into the stream.
-  void keep_in_stream();
-
   [[nodiscard]] const char* what() const { return what_; }
   [[nodiscard]] security::Mark mark() const { return mark_; }
   [[nodiscard]] bool has_sequence() const { return sequence_at_ != 0; }

@@ -82,8 +82,10 @@ enum class Fate : std::uint8_t {
   misplaced,  ///< the Reply is at fault: its data may be elsewhere
 };
 
-/// The Error is what the ordinary operations would give.
-bool is_final(nfsstat4 status) {
+/// The operation has ended the COMPOUND, and the Error is what the ordinary operations would give.
+bool is_final(const CompoundReply& reply) {
+  const nfsstat4 status = reply.failed_status();
+  if (status != reply.status()) return false;
   switch (status) {
     case NFS4ERR_NOENT:
     case NFS4ERR_ACCESS:
@@ -102,8 +104,8 @@ bool is_final(nfsstat4 status) {
   }
 }
 /// What stood in the same COMPOUND before it has to do with it.
-bool is_of_company(nfsstat4 status) {
-  switch (status) {
+bool is_of_company(const CompoundReply& reply) {
+  switch (reply.failed_status()) {
     case NFS4ERR_DELAY:
     case NFS4ERR_GRACE:
     case NFS4ERR_RESOURCE:
@@ -147,7 +149,7 @@ class Reading {
     compound.read(stateid4(), 0, item.data, in_stream);
     compound.add<op::GETATTR>({short_attributes()});
   }
-  Fate take(CompoundReply& reply, Item& item) const {
+  Fate take(CompoundReply& reply, Item& item, bool in_stream) const {
     if (!reply.take<op::LOOKUP>()) return refused(reply, item);
     READ4res res;
     if (!reply.take<op::READ>(res)) {
@@ -158,18 +160,21 @@ class Reading {
     }
     const READ4resok& ok = *res.get<NFS4_OK>();
     FileRead out{ok.data.data.size(), ok.eof, take_attributes(reply)};
-    if (!out.eof && out.count < item.data.size()) return Fate::alone;
+    if (!out.attributes) return Fate::alone;
+    const std::uint64_t size = out.attributes->size;
+    const bool agrees = out.eof ? size == out.count : size > out.count && out.count == item.data.size();
+    constexpr std::size_t kCount = 4;
+    if (!agrees || (in_stream && out.count != 0 && out.count <= kCount)) return Fate::alone;
     item.result.emplace(std::move(out));
     return Fate::done;
   }
   [[nodiscard]] static std::size_t placed(const Item& item) { return (*item.result)->count; }
-  static void finish(Compound& /*compound*/, bool /*in_stream*/) {}
 
  private:
   static Fate refused(const CompoundReply& reply, Item& item) {
     const nfsstat4 status = reply.failed_status();
     if (status == NFS4_OK) return Fate::misplaced;
-    if (!is_final(status)) return Fate::alone;
+    if (!is_final(reply)) return Fate::alone;
     item.result.emplace(status_error(status, kWhat, item.file.text()));
     return Fate::done;
   }
@@ -197,22 +202,22 @@ class Telling {
     compound.add<op::LOOKUP>({{item.file.name}});
     add_getattr(compound);
   }
-  static Fate take(CompoundReply& reply, Item& item) {
+  static Fate take(CompoundReply& reply, Item& item, bool /*in_stream*/) {
     std::optional<Attributes> attributes;
     if (reply.take<op::LOOKUP>()) {
-      if (take_getattr(reply, attributes) && attributes) {
+      const bool told = take_getattr(reply, attributes);
+      if (told && attributes && attributes->type != FileType::unknown) {
         item.result.emplace(std::move(*attributes));
         return Fate::done;
       }
       return Fate::alone;
     }
     const nfsstat4 status = reply.failed_status();
-    if (!is_final(status)) return Fate::alone;
+    if (!is_final(reply)) return Fate::alone;
     item.result.emplace(status_error(status, kWhat, item.file.text()));
     return Fate::done;
   }
   [[nodiscard]] static std::size_t placed(const Item& /*item*/) { return 0; }
-  static void finish(Compound& /*compound*/, bool /*in_stream*/) {}
 
  private:
   const std::size_t attributes_ = result_of<op::GETATTR>({public_attributes()});
@@ -226,8 +231,8 @@ class Writing {
   Writing(LeaseHolder& session, OpenFiles& files) : session_(session), files_(files) {}
 
   [[nodiscard]] bool takes(const Item& item) const { return item.data.size() <= session_.most_written(); }
-  [[nodiscard]] Room room_for(const Item& item, bool in_stream) const {
-    Room out{.operations = 5, .chunks = in_stream || item.data.empty() ? 0U : 1U};
+  [[nodiscard]] Room room_for(const Item& item, bool /*in_stream*/) const {
+    Room out{.operations = 5};
     out.call = kOpenCall + text_size(item.file.name) + kOperation + kOperation + kStateid + 16 +
                xdr::padded(item.data.size()) + 2 * kOperation + kStateid + kGetattr;
     out.reply = open_ + handle_ + write_ + close_ + attributes_;
@@ -250,15 +255,12 @@ class Writing {
     compound.add<op::CLOSE>({0, kCurrent});
     compound.add<op::GETATTR>({short_attributes()});
   }
-  static void finish(Compound& compound, bool in_stream) {
-    if (in_stream) compound.keep_in_stream();
-  }
   Fate take(CompoundReply& reply, Item& item, const Openings::Guard& guard) const {
     OPEN4res opened;
     if (!reply.take<op::OPEN>(opened)) {
       const nfsstat4 status = reply.failed_status();
       if (status == NFS4_OK) return Fate::misplaced;
-      if (!is_final(status)) return Fate::alone;
+      if (!is_final(reply)) return Fate::alone;
       item.result.emplace(status_error(status, "open", item.file.text()));
       return Fate::done;
     }
@@ -364,17 +366,17 @@ class Batches {
               .call = compound.message().unreduced_size(),
               .reply = static_cast<std::size_t>(compound.reply_size().max_inline)};
     used.kept = used.reply;
-    std::size_t in_call = used.call;  // without data that goes by itself
     const bool one_only = async::buggify(session_.loop());
+    // What protects it makes it longer.
+    const bool is_sealed = Kind::kOpens && compound.protection() != nullptr;
     while (!todo_.empty() && !(one_only && out.size() == 1)) {
       Item& item = *todo_.front();
       const Spot& directory = *item.file.directory;
       Room wanted = kind_.room_for(item, stream);
       wanted += at == &directory ? kRoomToReturn : room_to_walk(directory);
-      const std::size_t text = wanted.call - data_in(item, stream);
       Room all = used;
       all += wanted;
-      const bool good = fits(all) && (out.empty() || stream || fits_inline(in_call + text, all.chunks)) &&
+      const bool good = fits(all) && (out.empty() || (fits_inline(all) && !is_sealed)) &&
                         (out.empty() || session_.crossings().mark_of(directory) == mark);
       if (!good && !out.empty()) break;
       todo_.pop_front();
@@ -393,28 +395,21 @@ class Batches {
       }
       kind_.add(compound, item, stream);
       used = all;
-      in_call += text;
       out.push_back(&item);
     }
-    if (!out.empty()) Kind::finish(compound, stream);
     return out;
   }
-  [[nodiscard]] static std::size_t data_in(const Item& item, bool stream) {
-    if constexpr (Kind::kOpens) return stream ? 0 : xdr::padded(item.data.size());
-    return 0;
-  }
-
   [[nodiscard]] bool fits(const Room& room) const {
     const SessionFacts& facts = session_.facts();
     return room.operations <= facts.max_operations && room.call <= facts.max_request &&
            room.reply <= facts.max_response && (!Kind::kOpens || room.kept <= facts.max_response_cached) &&
            room.chunks <= reply_sizing::kMaxEligible;
   }
-  /// The transport header with its chunks of one segment each, and a Reply chunk (rpcrdma/header.h): beyond that the
-  /// server would have to fetch the Call before it can look at it.
-  [[nodiscard]] bool fits_inline(std::size_t text, std::size_t chunks) const {
+  /// With its transport header, which has a chunk of one segment for each READ and a Reply chunk (rpcrdma/header.h): what is
+  /// longer the server would have to fetch before it can look at it, and may go wrong about (many.h).
+  [[nodiscard]] bool fits_inline(const Room& room) const {
     constexpr std::size_t kHeader = 28, kChunk = 24;
-    return kHeader + (chunks + 1) * kChunk + text <= session_.call_threshold();
+    return kHeader + (room.chunks + 1) * kChunk + room.call <= session_.call_threshold();
   }
 
   bool take_way(CompoundReply& reply, const Spot& directory, const Spot*& at) {
@@ -424,11 +419,11 @@ class Batches {
     std::array<Spot*, 1> spots{&spot};
     return take_walks(reply, spots) && reply.take<op::SAVEFH>();
   }
-  Fate take(CompoundReply& reply, Item& item, const std::optional<Openings::Guard>& guard) {
+  Fate take(CompoundReply& reply, Item& item, bool stream, const std::optional<Openings::Guard>& guard) {
     if constexpr (Kind::kOpens) {
       return kind_.take(reply, item, *guard);
     } else {
-      return kind_.take(reply, item);
+      return kind_.take(reply, item, stream);
     }
   }
 
@@ -440,7 +435,7 @@ class Batches {
     for (; next < batch.size(); ++next) {
       Item& item = *batch[next];
       const bool is_there = take_way(reply, *item.file.directory, at);
-      Fate fate = is_there ? take(reply, item, guard) : Fate::alone;
+      Fate fate = is_there ? take(reply, item, stream, guard) : Fate::alone;
       if (!is_there && reply.failed_status() == NFS4_OK) fate = Fate::misplaced;
       if (!is_there) lost = item.file.directory;
       if (fate == Fate::done) {
@@ -454,10 +449,7 @@ class Batches {
         chunks_ = Chunks::bad;
         break;
       }
-      if (fate == Fate::alone && next != 0 && is_of_company(reply.failed_status()) &&
-          reply.failed_status() != NFS4_OK) {
-        break;
-      }
+      if (fate == Fate::alone && next != 0 && is_of_company(reply)) break;
       alone_.push_back(&item);
       ++next;
       break;
@@ -515,12 +507,13 @@ class Batches {
 }  // namespace
 
 async::Task<std::vector<ManyRead*>> Many::read(Caller caller, std::vector<ManyRead*> items) {
-  Batches<Reading> batches(session_, Reading(session_), write_chunks_, std::move(caller), items);
+  Batches<Reading> batches(session_, Reading(session_), chunks_, std::move(caller), items);
   co_return co_await batches.run();
 }
 
 async::Task<std::vector<ManyWritten*>> Many::write(Caller caller, std::vector<ManyWritten*> items) {
-  Batches<Writing> batches(session_, Writing(session_, files_), read_chunks_, std::move(caller), items);
+  Chunks none = Chunks::bad;
+  Batches<Writing> batches(session_, Writing(session_, files_), none, std::move(caller), items);
   co_return co_await batches.run();
 }
 
