@@ -2,11 +2,12 @@
 //
 // rm -r reads a directory in batches: it lists some names, removes them, and lists again from the start,
 // where only what is left shows up. So a level of the tree holds one batch of names, plus the names that
-// could not be removed, which must not be met again.
+// could not be removed, which must not be met again. The files of a batch are removed by several threads.
 #include <cerrno>
 #include <set>
 
 #include "cli/commands.h"
+#include "cli/crowd.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -32,10 +33,12 @@ class Remover {
   bool done(const Status& status);
 
   Call& call_;
+  std::mutex mutex_;  // of what is said, and of who is left
 };
 
 bool Remover::done(const Status& status) {
   if (!status && status.error().errno_value() == ENOENT) return true;  // someone else was faster
+  const std::lock_guard lock(mutex_);
   if (!status) call_.failed(status.error());
   return status.has_value();
 }
@@ -43,7 +46,7 @@ bool Remover::done(const Status& status) {
 Result<std::vector<Name>> Remover::batch(const Remote& directory, const std::set<std::string>& skipped) {
   std::vector<Name> names;
   const Status status = directory.client->list(directory.path, [&](const DirectoryEntry& entry) {
-    if (!skipped.contains(entry.name)) {
+    if (is_plain_name(entry.name) && !skipped.contains(entry.name)) {
       names.push_back({entry.name, entry.attributes ? entry.attributes->type : FileType::unknown});
     }
     return names.size() < batch_size && call_.going();
@@ -58,8 +61,19 @@ bool Remover::tree(const Remote& directory) {
     const Result<std::vector<Name>> names = batch(directory, left);
     if (!names) return done(names.error());
     if (names->empty()) break;
+    Crowd crowd;
+    for (const Name& name : *names) {
+      if (name.type == FileType::directory || name.type == FileType::unknown) continue;
+      crowd.add([this, &directory, &left, &name] {
+        if (!call_.going() || remove(directory.child(name.name), name.type)) return;
+        const std::lock_guard lock(mutex_);
+        left.insert(name.name);
+      });
+    }
+    crowd.run();
     for (const Name& name : *names) {
       if (!call_.going()) return false;
+      if (name.type != FileType::directory && name.type != FileType::unknown) continue;
       if (!remove(directory.child(name.name), name.type)) left.insert(name.name);
     }
   }

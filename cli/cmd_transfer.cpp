@@ -12,6 +12,7 @@
 #include "cli/local.h"
 #include "cli/remote_file.h"
 #include "cli/transfer.h"
+#include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -275,6 +276,11 @@ void run_get(Call& call) {
   Result<Remote> remote = call.servers.at(call.arguments.operands[0]);
   if (!remote) return call.failed(remote.error());
   Status status;
+  if (call.has("recursive")) {
+    if (is_dash(local)) return call.misused("a tree does not go to standard output");
+    const Result<Attributes> attributes = remote->client->stat(remote->path);
+    if (attributes && attributes->type == FileType::directory) return get_tree(call, *remote, local);
+  }
   if (is_dash(local)) {
     Progress progress(std::string(base_name(remote->path)), {}, !call.has("quiet") && !call.out.terminal());
     status = copy_to_stdout(call, *remote, progress);
@@ -287,6 +293,10 @@ void run_get(Call& call) {
 void run_put(Call& call) {
   Result<Remote> remote = call.servers.at(call.arguments.operands[1]);
   if (!remote) return call.failed(remote.error());
+  struct stat facts{};
+  const std::string& local = call.arguments.operands[0];
+  const bool is_tree = call.has("recursive") && stat(local.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+  if (is_tree) return put_tree(call, local, *remote);
   const Status status = put(call, call.arguments.operands[0], *remote);
   if (!status) call.failed(status.error());
 }

@@ -1,9 +1,10 @@
-// mkdir, mv, ln: names in directories.
+// mkdir, mv, ln, cp: names in directories.
 #include <algorithm>
 #include <cerrno>
 
 #include "cli/commands.h"
 #include "cli/parse.h"
+#include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -102,6 +103,29 @@ void run_mv(Call& call) {
       [&](const std::string& operand, const Remote& target) { return same_server(call, operand, target); },
       [](const std::string& source, const Remote& target) {
         return target.client->rename(source, target.path);
+      });
+}
+
+void run_cp(Call& call) {
+  const bool preserve = call.has("preserve");
+  into_target(
+      call,
+      [&](const std::string& operand, const Remote& target) { return same_server(call, operand, target); },
+      [&](const std::string& path, const Remote& target) -> Status {
+        const Remote source{target.client, path, target.host};
+        const Result<Attributes> attributes = source.client->stat(source.path);
+        if (!attributes) return attributes.error();
+        if (attributes->type == FileType::directory) {
+          if (!call.has("recursive"))
+            return refused("cp", source, EISDIR, "is a directory; use cp -r for all that is in it");
+          copy_tree(call, source, target);
+          return {};
+        }
+        Progress progress(std::string(base_name(path)), attributes->size, !call.has("quiet"));
+        Tree tree(call, progress);
+        Status done = copy_file(tree, source, target, *attributes, preserve);
+        if (done) progress.finish(tree.bytes());
+        return done;
       });
 }
 

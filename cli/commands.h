@@ -65,6 +65,11 @@ void run_rm(Call& call);
 void run_rmdir(Call& call);
 void run_mv(Call& call);
 void run_ln(Call& call);
+void run_cp(Call& call);
+// cmd_walk.cpp
+void run_find(Call& call);
+void run_du(Call& call);
+void run_sum(Call& call);
 // cmd_attributes.cpp
 void run_touch(Call& call);
 void run_chmod(Call& call);

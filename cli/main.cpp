@@ -38,8 +38,28 @@ constexpr auto stat_switches = std::to_array<Switch>({
     {'L', "dereference", nullptr, "follow a symbolic link"},
 });
 constexpr auto transfer_switches = std::to_array<Switch>({
+    {'r', "recursive", nullptr, "a directory with all that is in it, several files at once"},
     {'p', "preserve", nullptr, "keep mode, times and holes"},
     {'q', "quiet", nullptr, "no progress bar"},
+});
+constexpr auto cp_switches = std::to_array<Switch>({
+    {'r', "recursive", nullptr, "directories with all that is in them, several files at once"},
+    {'p', "preserve", nullptr, "keep mode and times"},
+    {'q', "quiet", nullptr, "no progress bar"},
+    {'T', "no-target-directory", nullptr, "the last operand is the copy, also if it is a directory"},
+});
+constexpr auto find_switches = std::to_array<Switch>({
+    {'n', "name", "PATTERN", "names that match, such as '*.c'"},
+    {'t', "type", "TYPE", "f (files), d (directories), l (symbolic links), b, c, p or s"},
+    {'d', "maxdepth", "N", "not further down than N directories; 0: the targets alone"},
+});
+constexpr auto du_switches = std::to_array<Switch>({
+    {'s', "summarize", nullptr, "one line for each target"},
+    {'h', "human", nullptr, "sizes such as 1.5K"},
+    {'b', "apparent-size", nullptr, "bytes of the files' sizes instead of the space they take"},
+});
+constexpr auto sum_switches = std::to_array<Switch>({
+    {'r', "recursive", nullptr, "files in directories, too"},
 });
 constexpr auto mkdir_switches = std::to_array<Switch>({
     {'p', "parents", nullptr, "create directories above, too; do not mind what is there"},
@@ -92,8 +112,12 @@ constexpr auto commands = std::to_array<Command>({
     {"ls", run_ls, "TARGET...", "list directories, in the server's order", ls_switches, 1, any_number, true},
     {"stat", run_stat, "TARGET...", "show the attributes of files", stat_switches, 1, any_number, true},
     {"cat", run_cat, "TARGET...", "write files to standard output", {}, 1, any_number},
-    {"get", run_get, "TARGET [LOCAL]", "copy a file from a server", transfer_switches, 1, 2, true},
-    {"put", run_put, "LOCAL TARGET", "copy a file to a server", transfer_switches, 2, 2, true},
+    {"get", run_get, "TARGET [LOCAL]", "copy files from a server", transfer_switches, 1, 2, true},
+    {"put", run_put, "LOCAL TARGET", "copy files to a server", transfer_switches, 2, 2, true},
+    {"cp", run_cp, "TARGET... TARGET", "copy files on a server", cp_switches, 2, any_number},
+    {"find", run_find, "TARGET...", "list trees by name and type", find_switches, 1, any_number, true},
+    {"du", run_du, "TARGET...", "show the space that trees take", du_switches, 1, any_number, true},
+    {"sum", run_sum, "TARGET...", "show SHA-256 checksums of files", sum_switches, 1, any_number, true},
     {"mkdir", run_mkdir, "TARGET...", "create directories", mkdir_switches, 1, any_number},
     {"rm", run_rm, "TARGET...", "remove files", rm_switches, 1, any_number},
     {"rmdir", run_rmdir, "TARGET...", "remove empty directories", {}, 1, any_number},

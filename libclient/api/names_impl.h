@@ -59,6 +59,9 @@ class NamesImpl : public Face, public PathBegin {
   Result<unsigned> access(std::string_view path, unsigned wanted) override;
   Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode, const OpenFlags& flags) override;
   Result<std::unique_ptr<Directory>> open_directory(std::string_view path) override;
+  std::vector<Result<FileRead>> read_many(std::span<const ReadItem> items) override;
+  std::vector<Result<FileWritten>> write_many(std::span<const WriteItem> items) override;
+  std::vector<Result<Attributes>> stat_many(std::span<const std::string> paths, bool follow) override;
   Result<std::vector<std::byte>> get_xattr(std::string_view path, std::string_view name,
                                            bool follow) override;
   Status set_xattr(std::string_view path, std::string_view name, std::span<const std::byte> value,

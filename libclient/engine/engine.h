@@ -24,6 +24,7 @@
 #include "async/memory.h"
 #include "async/task.h"
 #include "engine/quick_read.h"
+#include "engine/many.h"
 #include "engine/spot.h"
 #include "engine/statistics.h"
 #include "locking/lock_wait.h"
@@ -222,6 +223,14 @@ class Engine {
   virtual async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset,
                                                   ServerFileRef to, std::uint64_t to_offset,
                                                   std::uint64_t count) = 0;
+
+  // ---- many files at once (many.h): each item gets its result. A symbolic link: ELOOP. Here one by one, some
+  // of them in flight ----
+
+  virtual async::Task<void> read_many(Caller caller, std::vector<ManyRead*> items);
+  /// Each file is made, or cut, and has its data on the server's disk then.
+  virtual async::Task<void> write_many(Caller caller, std::vector<ManyWritten*> items);
+  virtual async::Task<void> stat_many(Caller caller, std::vector<ManyTold*> items);
 
   // ---- what is known without asking ----
 

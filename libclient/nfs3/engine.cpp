@@ -337,7 +337,17 @@ async::Task<Result<Opened>> Nfs3Engine::open_at(Caller caller, Spot spot, std::s
       Opened out;
       out.object = std::move(made->object);
       out.directory = std::move(made->directory);
-      out.file = opened(std::move(caller), out.object.handle, text, access);
+      out.file = opened(caller, out.object.handle, text, access);
+      // Where the answer was lost, what others made may have been taken for our own: other calls of this client change
+      // the directory, too (outcome.cpp).
+      const bool is_empty = out.object.attributes && out.object.attributes->size == 0;
+      if (creation->truncate && !creation->exclusive && !is_empty) {
+        SetAttributes cut;
+        cut.size = 0;
+        auto done = co_await set_attributes(std::move(caller), out.object.handle, cut, out.file);
+        if (!done) co_return done.error();
+        out.object.attributes = std::move(*done);
+      }
       co_return std::move(out);
     }
     if (creation->exclusive || made.error().kind() != ErrorKind::server) co_return made.error();

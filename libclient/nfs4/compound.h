@@ -85,9 +85,11 @@ class Compound {
   Compound& add() {
     return add<Op>(typename Op::Args{});
   }
-  /// READ into `destination`, whose size is the count.
-  Compound& read(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination) {
-    results_.push_back({destination, false});
+  /// READ into `destination`, whose size is the count. `in_stream`: its data comes without a Write chunk, and is
+  /// copied there.
+  Compound& read(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination,
+                 bool in_stream = false) {
+    results_.push_back({destination, in_stream});
     return add<op::READ>({stateid, offset, static_cast<count4>(destination.size())});
   }
   /// READ_PLUS: what `destination` gets is the data of the first element that has some; the others' stands in

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "nfs4/locks.h"
+#include "nfs4/many.h"
 #include "nfs4/objects.h"
 #include "nfs4/open_files.h"
 
@@ -31,6 +32,10 @@ class Nfs4Engine final : public Objects {
   async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset, ServerFileRef to,
                                           std::uint64_t to_offset, std::uint64_t count) override;
 
+  async::Task<void> read_many(Caller caller, std::vector<ManyRead*> items) override;
+  async::Task<void> write_many(Caller caller, std::vector<ManyWritten*> items) override;
+  async::Task<void> stat_many(Caller caller, std::vector<ManyTold*> items) override;
+
   std::uint64_t modifications(const FileHandle& object) const override;
   std::uint64_t modifications_after_call(const FileHandle& object) const override;
   bool delegated(const FileHandle& file) const override { return files_.delegated(file) != nullptr; }
@@ -48,6 +53,7 @@ class Nfs4Engine final : public Objects {
 
  private:
   OpenFiles files_;
+  Many many_{session_, files_};
   std::function<void(const FileHandle&)> delegation_end_;
 };
 

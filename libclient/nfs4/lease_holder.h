@@ -78,6 +78,8 @@ class LeaseHolder : public Calls {
   /// smaller limits.
   [[nodiscard]] std::size_t most_read() const;
   [[nodiscard]] std::size_t most_written() const;
+  /// The most of a Call, its transport header with it, that needs no Read chunk.
+  [[nodiscard]] std::size_t call_threshold() const { return channel_.facts().call_threshold; }
   [[nodiscard]] const engine::ServerCounters& counters() const { return counters_; }
   [[nodiscard]] virtual engine::ServerHoldings holdings() const;
   [[nodiscard]] const SessionOptions& options() const { return options_; }

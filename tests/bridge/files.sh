@@ -19,6 +19,7 @@ for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * 
 check_pipes
 check_listing 2000
 check_objects
+check_trees
 expect_exit 0 "info" cli info "$root_url/export"
 for word in iwarp 'MPA revision 2' '64 granted' '4096 bytes' 'RFC 8797'; do check "info says $word" grep -qi -- "$word" "$work/out"; done
 check "no Call was answered with RDMA_ERROR" on_server "! grep -E 'RDMA_ERROR|ERR_|discarded' '$work/plain.log'"

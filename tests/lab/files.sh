@@ -14,6 +14,7 @@ for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * 
 check_pipes
 check_listing $([ "$side" = guest ] && echo 2000 || echo 20000)
 check_objects
+check_trees
 
 # --- targets, options, statuses ------------------------------------------------------------------------------------
 on_server "echo hello > '$export/hello'"
@@ -56,7 +57,7 @@ expect_exit 2 "no such option" cli ls --frobnicate "$(url)"
 expect_exit 2 "no such mount option" cli ls -o frobnicate=1 "$(url)"
 expect_exit 2 "a target that is none" cli ls not-a-target
 expect_exit 0 "--help" cli --help
-for command in ping info ls stat cat get put mkdir rm rmdir mv ln touch chmod chown acl truncate df; do
+for command in ping info ls stat cat get put cp find du sum mkdir rm rmdir mv ln touch chmod chown acl truncate df; do
   check "--help names $command" grep -qw -- "$command" "$work/out"
 done
 

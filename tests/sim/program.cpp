@@ -1,6 +1,7 @@
 #include "sim/program.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <span>
 
 #include "api/client_impl.h"
@@ -148,7 +149,7 @@ void Program::check() {
 
 void Program::one_operation() {
   if (files_.size() < 2) return create();
-  switch (random_.below(14)) {
+  switch (random_.below(18)) {
     case 0:
     case 1:
       if (files_.size() < kProgramFiles) return create();
@@ -172,6 +173,13 @@ void Program::one_operation() {
       return link();
     case 12:
       return list();
+    case 13:
+    case 14:
+      return read_together();
+    case 15:
+      return write_together();
+    case 16:
+      return stat_together();
     default:
       return remove();
   }
@@ -302,6 +310,89 @@ void Program::stat(const std::string& name) {
   } else if (attributes->size != files_[name].size()) {
     wrong("it has " + std::to_string(attributes->size) + " bytes, and not " +
           std::to_string(files_[name].size()));
+  }
+}
+
+void Program::read_together() {
+  begin("read together", "");
+  std::vector<std::string> names;
+  for (const auto& [name, text] : files_) names.push_back(name);
+  names.insert(names.begin() + static_cast<std::ptrdiff_t>(random_.below(names.size())), "missing");
+  std::vector<std::string> rooms;
+  std::vector<ReadItem> items;
+  for (const std::string& name : names) {
+    const std::size_t size = files_.contains(name) ? files_[name].size() : 100;
+    switch (random_.below(4)) {
+      case 0:
+        rooms.emplace_back(size, '?');
+        break;
+      case 1:
+        rooms.emplace_back(random_.below(size + 1), '?');
+        break;
+      default:
+        rooms.emplace_back(size + 1 + random_.below(3000), '?');
+    }
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) items.push_back({path(names[i]), room_in(rooms[i])});
+  const auto results = client_->read_many(items);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    doing_ = "read together " + names[i];
+    if (!results[i]) {
+      const bool is_missing = names[i] == "missing" && results[i].error().errno_value() == ENOENT;
+      if (!is_missing) (void)may_be("read_many", results[i].error());
+      continue;
+    }
+    if (names[i] == "missing") {
+      wrong("it is there");
+      continue;
+    }
+    const std::string& expected = files_[names[i]];
+    const std::string got = rooms[i].substr(0, results[i]->count);
+    const std::string most = expected.substr(0, rooms[i].size());
+    if (got != most) wrong("its content is another: " + difference(most, got));
+    if (results[i]->eof != (expected.size() <= rooms[i].size())) wrong("its end is elsewhere");
+  }
+}
+
+void Program::write_together() {
+  begin("write together", "");
+  std::map<std::string, std::string> news;
+  const std::size_t count = 1 + random_.below(6);
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool fresh = files_.size() + news.size() < kProgramFiles && random_.one_in(2);
+    const std::string name = fresh ? fresh_name() : any_name();
+    news[name] = random_.one_in(6) ? "" : content(name);
+  }
+  std::vector<WriteItem> items;
+  for (const auto& [name, text] : news) items.push_back({path(name), bytes_of(text), 0644});
+  const auto results = client_->write_many(items);
+  std::size_t next = 0;
+  for (const auto& [name, text] : news) {
+    doing_ = "write together " + name;
+    const auto& result = results[next++];
+    if (result) {
+      files_[name] = text;
+      continue;
+    }
+    (void)may_be("write_many", result.error());
+    forget(name);
+  }
+}
+
+void Program::stat_together() {
+  begin("stat together", "");
+  std::vector<std::string> paths;
+  for (const auto& [name, text] : files_) paths.push_back(path(name));
+  const auto results = client_->stat_many(paths);
+  std::size_t next = 0;
+  for (const auto& [name, text] : files_) {
+    doing_ = "stat together " + name;
+    const auto& result = results[next++];
+    if (!result) {
+      (void)may_be("stat_many", result.error());
+    } else if (result->size != text.size()) {
+      wrong("it has " + std::to_string(result->size) + " bytes, and not " + std::to_string(text.size()));
+    }
   }
 }
 

@@ -48,6 +48,10 @@ class Program {
   void read(const std::string& name);
   void read_by_pieces(const std::string& name);
   void stat(const std::string& name);
+  // Several at once (nfsrdma/many.h).
+  void read_together();
+  void write_together();
+  void stat_together();
   void truncate();
   void rename();
   void link();

@@ -166,6 +166,45 @@ check_objects() {
   check "rm -r: it is gone, and what its links named is not" on_server "test ! -e '$export/tree' && test -e '$export/few/file-00001'"
 }
 
+# Trees: there and back, copied there, and what find, du and sum say of them. The sizes are those of small files, of which
+# many go into one request, and of some that go by themselves.
+check_trees() {
+  local i
+  rm -rf "$work/src" "$work/back" "$work/exact"
+  mkdir -p "$work/src/a/b/c" "$work/src/empty"
+  for i in $(seq 150); do head -c $((i * i * 3)) /dev/urandom > "$work/src/a/f$i"; done
+  for i in 4 4096 65536 65537 3000000; do head -c "$i" /dev/urandom > "$work/src/a/b/$i"; done
+  : > "$work/src/a/f75"
+  printf x > "$work/src/a/f76"
+  ln -s ../f1 "$work/src/a/b/link"
+  ln -s nowhere "$work/src/dangling"
+  chmod 640 "$work/src/a/f7"
+  touch -d '2001-02-03 04:05:06' "$work/src/a/f9" "$work/src/a/b"
+  chmod -R a+rX "$work/src"
+  expect_exit 0 "put -r" cli put -rq "$work/src" "$(url trees)"
+  expect_exit 0 "get -r" cli get -rq "$(url trees)" "$work/cwd/back"
+  check "put -r and get -r: the same" diff -r --no-dereference "$work/src" "$work/cwd/back"
+  expect_exit 0 "put -rp" cli put -rpq "$work/src" "$(url exact)"
+  expect_exit 0 "get -rp" cli get -rpq "$(url exact)" "$work/cwd/exact"
+  same "put -rp and get -rp: modes and times" "$(cd "$work/src" && find . ! -type l -printf '%p %m %T@\n' | sort)" "$(cd "$work/cwd/exact" && find . ! -type l -printf '%p %m %T@\n' | sort)"
+  expect_exit 0 "cp -r" cli cp -rq "$(url trees)" "$(url copied)"
+  check "cp -r: the same" on_server "diff -r --no-dereference '$export/trees' '$export/copied'"
+  expect_exit 0 "cp into a directory" cli cp -q "$(url trees/a/f9)" "$(url trees/a/b/3000000)" "$(url copied/empty)"
+  check "cp: the same" on_server "cmp '$export/trees/a/f9' '$export/copied/empty/f9' && cmp '$export/trees/a/b/3000000' '$export/copied/empty/3000000'"
+  expect_exit 0 "sum -r" cli sum -r "$(url trees)"
+  same "sum -r: as sha256sum" "$(cd "$work/src" && find . -type f -exec sha256sum {} + | cut -d' ' -f1 | sort)" "$(cut -d' ' -f1 "$work/out" | sort)"
+  expect_exit 0 "find" cli find "$(url trees)"
+  same "find: as find" "$(cd "$work/src" && find . | wc -l)" "$(wc -l < "$work/out")"
+  expect_exit 0 "find by name and type" cli find -t f -n 'f1?' "$(url trees)"
+  same "find by name and type: as find" 10 "$(wc -l < "$work/out")"
+  expect_exit 0 "du -sb --json" cli du -sb --json "$(url trees/a/b/65537)"
+  same "du: the size" 65537 "$(json .bytes)"
+  expect_exit 0 "get -r over what is there" cli get -rq "$(url copied)/a" "$work/cwd/back"
+  expect_exit 0 "rm -r of trees" cli rm -r "$(url trees)" "$(url exact)" "$(url copied)"
+  check "rm -r of trees: they are gone" on_server "test ! -e '$export/trees' && test ! -e '$export/exact'"
+  rm -rf "$work/cwd/back" "$work/cwd/exact" "$work/src"
+}
+
 # check_version VERSION PING COUNT URL: every command by a version of NFS, a listing of COUNT, and what info and ping say.
 check_version() {
   on_server "find '$export' -mindepth 1 -delete"
@@ -174,6 +213,7 @@ check_version() {
   check_pipes
   check_listing "$3"
   check_objects
+  check_trees
   expect_exit 0 "info" cli info "$4"
   check "info says which version" grep -qE "NFS version: +$1\$" "$work/out"
   expect_exit 0 "info --json" cli info --json "$4"

@@ -291,13 +291,22 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     const xdr::Message& results = work->answer->message;
     std::size_t from = 0, chunk = 0;
     for (const xdr::Item& item : results.items) {
+      if (!server.state.habits.skips_empty_results) {
+        const auto before = static_cast<std::size_t>(&item - results.items.data());
+        const auto empty = static_cast<std::size_t>(std::ranges::count(work->answer->empty_results, before));
+        chunk += empty;
+        lengths.resize(lengths.size() + empty, 0);
+      }
       add_bytes(work->payload, results.stream.bytes().subspan(from, item.stream_offset - from));
       from = item.stream_offset;
       if (chunk < offered.size() && !offered[chunk].empty()) {
         if (work->pass && work->pass->service != gss::Service::none)
           server.state.problem("a Write chunk for a result that cannot travel by itself");
         if (rpcrdma::chunk_length(offered[chunk]) < item.data.size()) {
-          server.state.problem("a Write chunk too small for its result");
+          // Linux: NFS4ERR_IO.
+          const bool is_ours =
+              server.state.habits.skips_empty_results && !work->answer->empty_results.empty();
+          if (!is_ours) server.state.problem("a Write chunk too small for its result");
           return refuse_chunk(work);
         }
         write(item.data, offered[chunk]);

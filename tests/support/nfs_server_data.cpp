@@ -82,6 +82,7 @@ nfsstat4 ServerState::run(Execution& at, op::READ, const READ4args& args, READ4r
   const std::uint64_t size = inode.content.size();
   const std::uint64_t begin = std::min(args.offset, size);
   const std::uint64_t count = std::min<std::uint64_t>({args.count, size - begin, habits.short_reads});
+  if (count == 0) at.answer->empty_results.push_back(at.answer->message.items.size());
   READ4resok& ok = res.emplace<NFS4_OK>();
   ok.eof = begin + count == size;
   ok.data.data = bytes_of(at.answer->storage.emplace_back(inode.content.data(), begin, count));

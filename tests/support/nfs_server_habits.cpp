@@ -29,6 +29,7 @@ Habits Habits::knfsd() {
   out.delegates_to_writers = false;
   out.recalls_on_conflict = true;
   out.explains_no_delegation = true;
+  out.skips_empty_results = true;
   return out;
 }
 
@@ -103,6 +104,7 @@ Habits Habits::drawn(Chance& chance) {
                              &Habits::delegates_to_writers,
                              &Habits::explains_no_delegation,
                              &Habits::notify_locks,
+                             &Habits::skips_empty_results,
                              &Habits::atomic_change_info,
                              &Habits::tells_rdattr_error,
                              &Habits::checks_cookie_verifier,

@@ -89,6 +89,10 @@ struct Habits {
   bool explains_no_delegation = false;  ///< OPEN_DELEGATE_NONE_EXT for who wanted one
   bool notify_locks = true;             ///< CB_NOTIFY_LOCK, promised by OPEN
 
+  // ---- chunks (RFC 8267 4.3) ----
+  /// A READ that gives no bytes takes no Write chunk: what follows is placed one chunk too early (Linux).
+  bool skips_empty_results = false;
+
   // ---- names and attributes ----
   bool atomic_change_info = true;
   bool tells_rdattr_error = true;  ///< READDIR's entries have it with value 0, where it was asked for (Linux)

@@ -214,6 +214,8 @@ std::string to_string(const Executed& one);
 struct Answer {
   xdr::Message message;
   std::deque<std::string> storage;  // what message.items refer to
+  /// For each eligible result of no bytes, how many of message.items are in front of it.
+  std::vector<std::size_t> empty_results;
   bool replayed = false;
 };
 

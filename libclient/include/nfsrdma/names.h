@@ -25,6 +25,7 @@
 #include "nfsrdma/acl.h"
 #include "nfsrdma/export.h"
 #include "nfsrdma/file.h"
+#include "nfsrdma/many.h"
 #include "nfsrdma/result.h"
 #include "nfsrdma/types.h"
 
@@ -64,6 +65,13 @@ class NFSRDMA_API Names {
                                              const OpenFlags& flags = {}) = 0;
   /// ENOTDIR for anything else.
   virtual Result<std::unique_ptr<Directory>> open_directory(std::string_view path) = 0;
+
+  // ---- many files at once (many.h): one result for each item, in their order ----
+
+  virtual std::vector<Result<FileRead>> read_many(std::span<const ReadItem> items) = 0;
+  virtual std::vector<Result<FileWritten>> write_many(std::span<const WriteItem> items) = 0;
+  virtual std::vector<Result<Attributes>> stat_many(std::span<const std::string> paths,
+                                                    bool follow = true) = 0;
 
   // ---- extended attributes: `name` without "user."; ENODATA: there is none of this name; EOPNOTSUPP: the
   // server has none ----

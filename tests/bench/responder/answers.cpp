@@ -58,6 +58,7 @@ ConstBytes read_data(In& in, const Placed* placed) {
 std::size_t put_data(xdr::Encoder& out, Reply& reply, Node& node, std::uint64_t offset, std::uint32_t count) {
   const std::uint64_t there = offset < node.size ? node.size - offset : 0;
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>({count, there, kMostData}));
+  if (size == 0) reply.empty.push_back(reply.message.items.size());
   out.eligible(size == 0 ? ConstBytes() : ConstBytes(node.memory->data() + offset, size));
   if (size != 0) reply.memories.push_back(node.memory);
   return size;

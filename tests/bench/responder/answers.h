@@ -25,8 +25,11 @@ namespace nfsrdma::bench {
 struct Reply {
   xdr::Message message;
   std::vector<std::shared_ptr<Memory>> memories;  // of the items
+  /// For each READ that gives no bytes, how many items are in front of it: it has a Write chunk all the same.
+  std::vector<std::size_t> empty;
   void clear() {
     message.clear();
+    empty.clear();
     memories.clear();
   }
 };

@@ -101,9 +101,11 @@ class RdmaSide::Peer final : public fabric::Handler {
     free_.push_back(&work);
   }
 
-  /// The segments of one position are one chunk, and there is one chunk: the message itself, or a WRITE's bytes.
+  /// The segments of one position are one chunk: the message itself, or a WRITE's bytes. Of several WRITEs each has one.
   void fetch(Work& work) {
     const auto& reads = work.asked.rdma_reads;
+    const bool several = reads.front().position != reads.back().position;
+    if (several) return fetch_several(work);
     std::size_t length = 0;
     for (const auto& one : reads) length += one.target.length;
     const std::size_t position = reads.front().position;
@@ -125,6 +127,34 @@ class RdmaSide::Peer final : public fabric::Handler {
       connection_->post_rdma_read(to.first(one.target.length), one.target, work.number * 2);
       to = to.subspan(one.target.length);
     }
+  }
+
+  /// The whole Call is put together, each chunk at its position.
+  void fetch_several(Work& work) {
+    const auto& reads = work.asked.rdma_reads;
+    std::size_t size = work.call.size();
+    for (const auto& one : reads) size += one.target.length + xdr::padding(one.target.length);
+    work.scratch.assign(size, std::byte{0});
+    std::size_t from = 0, to = 0;
+    work.to_fetch = reads.size();
+    std::size_t position = 0;
+    for (const auto& one : reads) {
+      if (one.position != position) {
+        to += xdr::padding(to);
+        position = one.position;
+        const std::size_t text = position > to ? std::min(position - to, work.call.size() - from) : 0;
+        std::memcpy(work.scratch.data() + to, work.call.data() + from, text);
+        from += text;
+        to += text;
+      }
+      const auto place = std::span(work.scratch).subspan(to, one.target.length);
+      connection_->post_rdma_read(place, one.target, work.number * 2);
+      to += one.target.length;
+    }
+    to += xdr::padding(to);
+    std::memcpy(work.scratch.data() + to, work.call.data() + from, work.call.size() - from);
+    work.scratch.resize(to + work.call.size() - from);
+    work.call = work.scratch;
   }
 
   void answer(Work& work) {
@@ -158,10 +188,13 @@ class RdmaSide::Peer final : public fabric::Handler {
   void place_items(Work& work) {
     const rpcrdma::WriteList& offered = work.asked.rdma_writes;
     auto& items = work.reply.message.items;
-    std::size_t kept = 0;
+    const auto& empty = work.reply.empty;
+    std::size_t kept = 0, next = 0, passed = 0;
     for (std::size_t i = 0; i < offered.size(); ++i) {
-      const bool takes = i < items.size() && rpcrdma::chunk_length(offered[i]) >= items[i].data.size();
-      ConstBytes left = takes ? items[i].data : ConstBytes();
+      const bool has_none = passed < empty.size() && empty[passed] == next;
+      const bool has_item = !has_none && next < items.size();
+      const bool takes = has_item && rpcrdma::chunk_length(offered[i]) >= items[next].data.size();
+      ConstBytes left = takes ? items[next].data : ConstBytes();
       work.said.rdma_writes.add_chunk();
       for (RemoteSegment to : offered[i]) {
         to.length = static_cast<std::uint32_t>(std::min<std::size_t>(to.length, left.size()));
@@ -169,9 +202,11 @@ class RdmaSide::Peer final : public fabric::Handler {
         left = left.subspan(to.length);
         work.said.rdma_writes.add_segment(to);
       }
-      if (i < items.size() && !takes) items[kept++] = items[i];
+      if (has_none) ++passed;
+      if (has_item && !takes) items[kept++] = items[next];
+      if (has_item) ++next;
     }
-    for (std::size_t i = offered.size(); i < items.size(); ++i) items[kept++] = items[i];
+    for (; next < items.size(); ++next) items[kept++] = items[next];
     items.resize(kept);
   }
 

@@ -1,0 +1,296 @@
+// find, du, sum: what is in trees, by several threads. Lines come as they are found: in the server's order within a
+// directory, and in none between directories.
+#include <fnmatch.h>
+
+#include <cerrno>
+#include <charconv>
+#include <set>
+#include <tuple>
+
+#include "cli/crowd.h"
+#include "cli/format.h"
+#include "cli/json.h"
+#include "cli/sha256.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr std::size_t block = 4U << 20;
+
+std::string shown(const Call& call, const Remote& remote) {
+  return call.out.terminal() ? printable(remote.path) : remote.path;
+}
+
+// ---- find ----
+
+std::optional<FileType> type_of(const std::string& letter) {
+  constexpr std::string_view letters = "fdlbcps";
+  constexpr std::array types{FileType::regular,   FileType::directory, FileType::symlink, FileType::block,
+                             FileType::character, FileType::fifo,      FileType::socket};
+  const std::size_t at = letter.size() == 1 ? letters.find(letter[0]) : std::string_view::npos;
+  if (at == std::string_view::npos) return std::nullopt;
+  return types[at];
+}
+
+class Finder {
+ public:
+  Finder(Call& call, Tree& tree, Crowd& crowd) : call_(call), tree_(tree), crowd_(crowd), json_(call.json()) {
+    if (const auto name = call.arguments.value("name")) pattern_ = *name;
+    if (const auto type = call.arguments.value("type")) type_ = type_of(*type);
+    if (const auto depth = call.arguments.value("maxdepth"))
+      std::from_chars(depth->data(), depth->data() + depth->size(), most_depth_);
+  }
+  void look(const Remote& remote, const Attributes& attributes, unsigned depth) {
+    show(remote, attributes);
+    if (attributes.type != FileType::directory || depth >= most_depth_) return;
+    crowd_.add([this, remote, depth] { directory(remote, depth); });
+  }
+
+ private:
+  void directory(const Remote& remote, unsigned depth) {
+    if (!tree_.going()) return;
+    const auto entries = tree_.list(remote);
+    if (!entries) return tree_.failed(entries.error());
+    for (const TreeEntry& one : entries.value()) look(remote.child(one.name), one.attributes, depth + 1);
+  }
+  void show(const Remote& remote, const Attributes& attributes) {
+    if (type_ && attributes.type != *type_) return;
+    const std::string name(base_name(remote.path));
+    if (pattern_ && ::fnmatch(pattern_->c_str(), name.c_str(), 0) != 0) return;
+    if (!json_) {
+      tree_.line(shown(call_, remote));
+      return;
+    }
+    tree_.line(json::Object()
+                   .text("path", remote.path)
+                   .text("type", type_name(attributes.type))
+                   .text("mode", octal_mode(attributes.mode))
+                   .number("size", attributes.size)
+                   .raw("mtime", decimal_time(attributes.modified))
+                   .str());
+  }
+
+  const Call& call_;
+  Tree& tree_;
+  Crowd& crowd_;
+  const bool json_;
+  std::optional<std::string> pattern_;
+  std::optional<FileType> type_;
+  unsigned most_depth_ = ~0U;
+};
+
+// ---- du ----
+
+/// A directory and all that is below it.
+class Usage {
+ public:
+  Usage(std::shared_ptr<Usage> above, std::function<void(std::uint64_t)> done)
+      : above_(std::move(above)), done_(std::move(done)) {}
+  /// Nothing is in work below it any more.
+  ~Usage() {
+    done_(bytes_);
+    if (above_) above_->add(bytes_);
+  }
+  Usage(const Usage&) = delete;
+  Usage& operator=(const Usage&) = delete;
+  void add(std::uint64_t bytes) { bytes_ += bytes; }
+
+ private:
+  std::atomic<std::uint64_t> bytes_ = 0;
+  const std::shared_ptr<Usage> above_;
+  const std::function<void(std::uint64_t)> done_;
+};
+
+class Counter {
+ public:
+  Counter(Call& call, Tree& tree, Crowd& crowd)
+      : call_(call),
+        tree_(tree),
+        crowd_(crowd),
+        json_(call.json()),
+        apparent_(call.has("apparent-size")),
+        summary_(call.has("summarize")),
+        human_(call.has("human")) {}
+
+  void count(const Remote& remote, const Attributes& attributes, const std::shared_ptr<Usage>& above,
+             bool named) {
+    if (attributes.type != FileType::directory) {
+      const std::uint64_t bytes = is_new(attributes) ? used(attributes) : 0;
+      if (above) above->add(bytes);
+      if (named) show(remote, bytes);
+      return;
+    }
+    const auto here = std::make_shared<Usage>(above, [this, remote, named](std::uint64_t bytes) {
+      if (tree_.going() && (named || !summary_)) show(remote, bytes);
+    });
+    here->add(used(attributes));
+    crowd_.add([this, remote, here] {
+      if (!tree_.going()) return;
+      const auto entries = tree_.list(remote);
+      if (!entries) return tree_.failed(entries.error());
+      for (const TreeEntry& one : entries.value()) count(remote.child(one.name), one.attributes, here, false);
+    });
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t used(const Attributes& one) const {
+    return apparent_ ? one.size : one.space_used;
+  }
+  /// A file with several names counts once.
+  bool is_new(const Attributes& one) {
+    if (one.links < 2) return true;
+    const std::lock_guard lock(mutex_);
+    return seen_.insert({one.filesystem_major, one.filesystem_minor, one.file_id}).second;
+  }
+  void show(const Remote& remote, std::uint64_t bytes) {
+    if (json_) {
+      tree_.line(json::Object().text("path", remote.path).number("bytes", bytes).str());
+      return;
+    }
+    constexpr std::uint64_t unit = 1024;
+    const std::string size = human_      ? human_size(bytes)
+                             : apparent_ ? std::to_string(bytes)
+                                         : std::to_string((bytes + unit - 1) / unit);
+    tree_.line(size + "\t" + shown(call_, remote));
+  }
+
+  const Call& call_;
+  Tree& tree_;
+  Crowd& crowd_;
+  const bool json_, apparent_, summary_, human_;
+  std::mutex mutex_;
+  std::set<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> seen_;
+};
+
+// ---- sum ----
+
+class Summer {
+ public:
+  Summer(Call& call, Tree& tree, Crowd& crowd)
+      : call_(call), tree_(tree), crowd_(crowd), json_(call.json()), recursive_(call.has("recursive")) {}
+
+  void look(const Remote& remote, const Attributes& attributes) {
+    if (attributes.type == FileType::directory && !recursive_) {
+      return tree_.failed(Error(ErrorKind::usage, EISDIR, "sum", remote.text(),
+                                "is a directory; use sum -r for all that is in it"));
+    }
+    if (attributes.type == FileType::directory) {
+      crowd_.add([this, remote] { directory(remote); });
+    } else if (attributes.type == FileType::regular) {
+      crowd_.add([this, remote] { one(remote); });
+    }
+  }
+
+ private:
+  void directory(const Remote& remote) {
+    if (!tree_.going()) return;
+    auto entries = tree_.list(remote);
+    if (!entries) return tree_.failed(entries.error());
+    std::vector<TreeEntry> small;
+    for (TreeEntry& entry : *entries) {
+      if (entry.attributes.type == FileType::regular && entry.attributes.size <= small_file)
+        small.push_back(std::move(entry));
+      else
+        look(remote.child(entry.name), entry.attributes);
+    }
+    in_parts(
+        std::move(small), [](const TreeEntry& entry) { return entry.attributes.size + 1; },
+        [&](std::vector<TreeEntry> part) {
+          crowd_.add([this, remote, files = std::move(part)] { together(remote, files); });
+        });
+  }
+  void together(const Remote& remote, const std::vector<TreeEntry>& files) {
+    if (!tree_.going()) return;
+    std::vector<std::uint64_t> sizes;
+    for (const TreeEntry& entry : files) sizes.push_back(entry.attributes.size);
+    Rooms rooms(sizes);
+    std::vector<ReadItem> items;
+    for (std::size_t i = 0; i < files.size(); ++i)
+      items.push_back({join(remote.path, files[i].name), rooms[i]});
+    const auto results = remote.client->read_many(items);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const Remote file = remote.child(files[i].name);
+      if (!results[i]) {
+        tree_.failed(results[i].error());
+      } else if (!results[i]->eof) {
+        one(file);  // it has grown
+      } else {
+        Sha256 sum;
+        sum.add(rooms[i].first(results[i]->count));
+        show(file, sum, results[i]->count);
+      }
+    }
+  }
+  void one(const Remote& remote) {
+    if (!tree_.going()) return;
+    auto file = remote.client->open(remote.path, OpenMode::read);
+    if (!file) return tree_.failed(file.error());
+    std::vector<std::byte> memory(block);
+    Sha256 sum;
+    std::uint64_t offset = 0;
+    while (tree_.going()) {
+      const auto count = (*file)->read(memory, offset);
+      if (!count) return tree_.failed(count.error());
+      sum.add(std::span(memory).first(*count));
+      offset += *count;
+      if (*count < memory.size()) return show(remote, sum, offset);
+    }
+  }
+  void show(const Remote& remote, Sha256& sum, std::uint64_t size) {
+    if (!json_) {
+      tree_.line(sum.finish() + "  " + shown(call_, remote));
+      return;
+    }
+    tree_.line(
+        json::Object().text("path", remote.path).text("sha256", sum.finish()).number("size", size).str());
+  }
+
+  const Call& call_;
+  Tree& tree_;
+  Crowd& crowd_;
+  const bool json_, recursive_;
+};
+
+/// Lets a Walker look at each target.
+template <class Walker, class Look>
+void walk(Call& call, bool follow, Look look) {
+  Progress none("", {}, false);
+  Tree tree(call, none);
+  Crowd crowd;
+  Walker walker(call, tree, crowd);
+  call.each(0, [&](const Remote& remote) -> Status {
+    const auto attributes = remote.client->stat(remote.path, follow);
+    if (!attributes) return attributes.error();
+    look(walker, remote, *attributes);
+    return {};
+  });
+  crowd.run();
+  if (interrupt::raised()) call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});
+}
+
+}  // namespace
+
+void run_find(Call& call) {
+  if (const auto type = call.arguments.value("type"); type && !type_of(*type))
+    return call.misused("--type takes one of f, d, l, b, c, p and s, not '" + *type + "'");
+  if (const auto depth = call.arguments.value("maxdepth");
+      depth && (depth->empty() || depth->find_first_not_of("0123456789") != std::string::npos))
+    return call.misused("--maxdepth takes a number, not '" + *depth + "'");
+  walk<Finder>(call, false, [](Finder& finder, const Remote& remote, const Attributes& attributes) {
+    finder.look(remote, attributes, 0);
+  });
+}
+
+void run_du(Call& call) {
+  walk<Counter>(call, false, [](Counter& counter, const Remote& remote, const Attributes& attributes) {
+    counter.count(remote, attributes, nullptr, true);
+  });
+}
+
+void run_sum(Call& call) {
+  walk<Summer>(call, true, [](Summer& summer, const Remote& remote, const Attributes& attributes) {
+    summer.look(remote, attributes);
+  });
+}
+
+}  // namespace nfsrdma::cli

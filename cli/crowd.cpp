@@ -1,0 +1,106 @@
+#include "cli/crowd.h"
+
+#include <cerrno>
+#include <thread>
+
+namespace nfsrdma::cli {
+namespace {
+
+/// While one thread waits for its requests others write what theirs have brought.
+constexpr std::size_t threads = 6;
+
+}  // namespace
+
+void Crowd::add(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_one();
+}
+
+void Crowd::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return !tasks_.empty() || working_ == 0; });
+    if (tasks_.empty()) break;
+    Task task = std::move(tasks_.back());
+    tasks_.pop_back();
+    ++working_;
+    lock.unlock();
+    task();
+    task = nullptr;  // what it held on to goes before others hear that it is done
+    lock.lock();
+    --working_;
+    if (tasks_.empty() && working_ == 0) changed_.notify_all();
+  }
+}
+
+void Crowd::run() {
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < threads; ++i) others.emplace_back([this] { work(); });
+  work();
+}
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+void Tree::failed(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  call_.failed(error);
+}
+
+bool Tree::line(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  return call_.out.line(text);
+}
+
+void Tree::moved(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  bytes_ += bytes;
+  progress_.update(bytes_);
+}
+
+Result<std::vector<TreeEntry>> Tree::list(const Remote& directory) {
+  std::vector<TreeEntry> out;
+  std::vector<std::string> untold;
+  const Status status = directory.client->list(directory.path, [&](const DirectoryEntry& entry) {
+    if (!is_plain_name(entry.name)) {
+      failed(Error(ErrorKind::protocol, EPROTO, "list", directory.text(),
+                   "the server lists a name that is none; it is left out"));
+    } else if (entry.attributes) {
+      out.push_back({entry.name, *entry.attributes});
+    } else {
+      untold.push_back(entry.name);
+    }
+    return going();
+  });
+  if (!status) return status.error();
+  std::vector<std::string> paths;
+  for (const std::string& name : untold) paths.push_back(join(directory.path, name));
+  const auto told = directory.client->stat_many(paths, false);
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    if (told[i]) {
+      out.push_back({untold[i], told[i].value()});
+    } else {
+      failed(told[i].error());
+    }
+  }
+  return out;
+}
+
+Rooms::Rooms(const std::vector<std::uint64_t>& sizes) {
+  std::size_t total = 0;
+  for (const std::uint64_t size : sizes) total += static_cast<std::size_t>(size) + 1;
+  memory_.resize(total);
+  std::span<std::byte> left(memory_);
+  for (const std::uint64_t size : sizes) {
+    const std::size_t length = std::max<std::size_t>(static_cast<std::size_t>(size), 1);
+    rooms_.push_back(left.first(length));
+    left = left.subspan(length);
+  }
+}
+
+}  // namespace nfsrdma::cli

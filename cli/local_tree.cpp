@@ -1,0 +1,118 @@
+#include "cli/local_tree.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+
+#include "cli/commands.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr int as_directory = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+timespec of(const Time& time) {
+  return {time.seconds, static_cast<long>(time.nanoseconds)};
+}
+
+}  // namespace
+
+Result<LocalDirectory::Ref> LocalDirectory::open(const std::string& path) {
+  Descriptor fd(::open(path.c_str(), as_directory));
+  if (fd.get() < 0) return local_error(errno, "open", path);
+  return Ref(new LocalDirectory(std::move(fd), path, nullptr));
+}
+
+Result<LocalDirectory::Ref> LocalDirectory::open_in(const Ref& above, const std::string& name) {
+  Descriptor fd(::openat(above->fd(), name.c_str(), as_directory | O_NOFOLLOW));
+  if (fd.get() < 0) return local_error(errno, "open", above->path(name));
+  return Ref(new LocalDirectory(std::move(fd), above->path(name), above));
+}
+
+Result<LocalDirectory::Ref> LocalDirectory::make_in(const Ref& above, const std::string& name,
+                                                    const Attributes& traits, bool exact) {
+  // Its owner's to write in until all is there.
+  const bool made = ::mkdirat(above->fd(), name.c_str(), 0700) == 0;
+  if (!made && errno != EEXIST) return local_error(errno, "mkdir", above->path(name));
+  Result<Ref> out = open_in(above, name);
+  if (!out) return out;
+  LocalDirectory& directory = **out;
+  directory.sets_mode_ = made || exact;
+  directory.sets_times_ = exact;
+  directory.mode_ = exact ? traits.mode : traits.mode & 0777U & ~creation_mask();
+  directory.accessed_ = traits.accessed;
+  directory.modified_ = traits.modified;
+  return out;
+}
+
+LocalDirectory::~LocalDirectory() {
+  // As far as it goes: the tree is there.
+  if (sets_mode_) (void)::fchmod(fd_.get(), mode_);
+  const std::array times = {of(accessed_), of(modified_)};
+  if (sets_times_) (void)::futimens(fd_.get(), times.data());
+}
+
+Result<LocalDirectory::New> LocalDirectory::create(const std::string& name, std::uint32_t mode) {
+  constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  New out{Descriptor(::openat(fd(), name.c_str(), flags, mode & 0777U)), name, name};
+  if (out.fd.get() >= 0) return out;
+  if (errno != EEXIST) return local_error(errno, "open", path(name));
+  struct stat facts{};
+  const bool there = ::fstatat(fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
+  if (there && S_ISDIR(facts.st_mode)) return local_error(EISDIR, "get", path(name));
+  if (there && S_ISREG(facts.st_mode)) mode = facts.st_mode & 0777U;
+  static std::atomic<unsigned> last;
+  for (int tries = 0; tries < 100; ++tries) {
+    out.temporary =
+        temporary_template(name).substr(0, 240) + std::to_string(::getpid()) + std::to_string(++last);
+    out.fd = Descriptor(::openat(fd(), out.temporary.c_str(), flags, mode));
+    if (out.fd.get() >= 0) return out;
+    if (errno != EEXIST) break;
+  }
+  return local_error(errno, "create a temporary file beside it", path(name));
+}
+
+Status LocalDirectory::finish(New& file, const Attributes& traits, bool exact) {
+  const std::array times = {of(traits.accessed), of(traits.modified)};
+  int fault = 0;
+  if (exact && (::fchmod(file.fd.get(), traits.mode) != 0 || ::futimens(file.fd.get(), times.data()) != 0))
+    fault = errno;
+  if (const int closing = file.fd.close(); fault == 0) fault = closing;
+  if (fault == 0 && file.temporary != file.name &&
+      ::renameat(fd(), file.temporary.c_str(), fd(), file.name.c_str()) != 0) {
+    fault = errno;
+  }
+  if (fault == 0) return {};
+  (void)::unlinkat(fd(), file.temporary.c_str(), 0);
+  return local_error(fault, "write", path(file.name));
+}
+
+void LocalDirectory::discard(New& file) {
+  (void)::unlinkat(fd(), file.temporary.c_str(), 0);
+}
+
+Status LocalDirectory::symlink(const std::string& text, const std::string& name) {
+  if (::symlinkat(text.c_str(), fd(), name.c_str()) == 0) return {};
+  if (errno != EEXIST) return local_error(errno, "symlink", path(name));
+  struct stat facts{};
+  if (::fstatat(fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(facts.st_mode))
+    return local_error(EISDIR, "symlink", path(name));
+  (void)::unlinkat(fd(), name.c_str(), 0);
+  if (::symlinkat(text.c_str(), fd(), name.c_str()) == 0) return {};
+  return local_error(errno, "symlink", path(name));
+}
+
+Status write_all(int fd, std::span<const std::byte> data, const std::string& path) {
+  while (!data.empty()) {
+    const ssize_t count = ::write(fd, data.data(), data.size());
+    if (count < 0 && errno == EINTR && !interrupt::raised()) continue;
+    if (count < 0) return local_error(errno, "write", path);
+    data = data.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+}  // namespace nfsrdma::cli

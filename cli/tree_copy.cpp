@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <cerrno>
+
+#include "cli/tree_transfer.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr std::size_t block = 4U << 20;
+
+SetAttributes exact_traits(const Attributes& attributes) {
+  SetAttributes out;
+  out.mode = attributes.mode;
+  out.accessed = attributes.accessed;
+  out.modified = attributes.modified;
+  return out;
+}
+
+/// By reading and writing, where the server does not copy.
+Status pump(Tree& tree, File& source, File& target, std::uint64_t offset) {
+  std::vector<std::byte> memory(block);
+  while (tree.going()) {
+    const auto count = source.read(memory, offset);
+    if (!count) return count.error();
+    if (*count == 0) return {};
+    if (const auto put = target.write(std::span(memory).first(*count), offset); !put) return put.error();
+    offset += *count;
+    tree.moved(*count);
+    if (*count < memory.size()) return {};
+  }
+  return Error(ErrorKind::cancelled, EINTR, "cp", "", "interrupted");
+}
+
+Status copy_data(Tree& tree, File& source, File& target) {
+  constexpr std::uint64_t step = 64U << 20;  // so that progress shows
+  for (std::uint64_t offset = 0; tree.going();) {
+    const auto copied = target.copy_from(source, offset, offset, step);
+    if (!copied && copied.error().errno_value() == EOPNOTSUPP) return pump(tree, source, target, offset);
+    if (!copied) return copied.error();
+    if (*copied == 0) return {};
+    offset += *copied;
+    tree.moved(*copied);
+  }
+  return Error(ErrorKind::cancelled, EINTR, "cp", "", "interrupted");
+}
+
+class TreeCopy {
+ public:
+  TreeCopy(Call& call, Tree& tree, Crowd& crowd) : tree_(tree), crowd_(crowd), exact_(call.has("preserve")) {}
+  void directory(const Remote& from, const Remote& to, const Attributes& traits,
+                 const std::shared_ptr<void>& above);
+
+ private:
+  void together(const Remote& from, const Remote& to, const std::vector<TreeEntry>& files);
+  void symlink(const Remote& from, const Remote& to);
+
+  Tree& tree_;
+  Crowd& crowd_;
+  const bool exact_;
+};
+
+void TreeCopy::symlink(const Remote& from, const Remote& to) {
+  const auto text = from.client->read_link(from.path);
+  const Status done = text ? to.client->symlink(*text, to.path) : Status(text.error());
+  if (!done) return tree_.failed(done.error());
+  tree_.count_file();
+}
+
+void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes& traits,
+                         const std::shared_ptr<void>& above) {
+  if (!tree_.going()) return;
+  const std::uint32_t mode = traits.mode & 0777U & ~creation_mask();
+  const Status made = to.client->make_directory(to.path, mode | 0300U);
+  if (!made && made.error().errno_value() != EEXIST) return tree_.failed(made.error());
+  SetAttributes after;
+  if (exact_) after = exact_traits(traits);
+  if (!exact_) after.mode = mode;
+  const bool wanted = exact_ || (made && (mode & 0300U) != 0300U);
+  // When nothing is in work any more below it.
+  const std::shared_ptr<void> here(nullptr, [this, to, after, wanted, above](void*) {
+    if (!wanted || !tree_.going()) return;
+    if (Status done = to.client->set_attributes(to.path, after); !done) tree_.failed(done.error());
+  });
+  auto entries = tree_.list(from);
+  if (!entries) return tree_.failed(entries.error());
+  std::vector<TreeEntry> small;
+  for (TreeEntry& one : *entries) {
+    const Remote source = from.child(one.name), target = to.child(one.name);
+    switch (one.attributes.type) {
+      case FileType::directory:
+        // The copy itself, where it is made inside of what is copied.
+        if (source.path == to.path) break;
+        crowd_.add([this, source, target, here, traits_below = one.attributes] {
+          directory(source, target, traits_below, here);
+        });
+        break;
+      case FileType::symlink:
+        crowd_.add([this, source, target, here] { symlink(source, target); });
+        break;
+      case FileType::regular:
+        if (one.attributes.size <= small_file) {
+          small.push_back(std::move(one));
+          break;
+        }
+        crowd_.add([this, source, target, here, attributes = one.attributes] {
+          if (!tree_.going()) return;
+          const Status done = copy_file(tree_, source, target, attributes, exact_);
+          if (!done) return tree_.failed(done.error());
+        });
+        break;
+      default:
+        tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "cp", source.text(),
+                           "is a device, a FIFO or a socket, which is left out"));
+    }
+  }
+  in_parts(
+      std::move(small), [](const TreeEntry& one) { return one.attributes.size + 1; },
+      [&](std::vector<TreeEntry> part) {
+        crowd_.add([this, from, to, here, files = std::move(part)] { together(from, to, files); });
+      });
+}
+
+void TreeCopy::together(const Remote& from, const Remote& to, const std::vector<TreeEntry>& files) {
+  if (!tree_.going()) return;
+  std::vector<std::uint64_t> sizes;
+  for (const TreeEntry& one : files) sizes.push_back(one.attributes.size);
+  Rooms rooms(sizes);
+  std::vector<ReadItem> reads;
+  for (std::size_t i = 0; i < files.size(); ++i) reads.push_back({join(from.path, files[i].name), rooms[i]});
+  const auto got = from.client->read_many(reads);
+  std::vector<WriteItem> writes;
+  std::vector<const TreeEntry*> written;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const Attributes& attributes = files[i].attributes;
+    if (!got[i]) {
+      tree_.failed(got[i].error());
+    } else if (!got[i]->eof) {  // it has grown
+      const Status done =
+          copy_file(tree_, from.child(files[i].name), to.child(files[i].name), attributes, exact_);
+      if (!done) tree_.failed(done.error());
+    } else {
+      writes.push_back({join(to.path, files[i].name), rooms[i].first(got[i]->count),
+                        attributes.mode & 0777U & ~creation_mask()});
+      written.push_back(&files[i]);
+    }
+  }
+  const auto put = to.client->write_many(writes);
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    Status done = put[i] ? Status() : Status(put[i].error());
+    if (done && exact_)
+      done = to.client->set_attributes(writes[i].path, exact_traits(written[i]->attributes));
+    if (!done) {
+      tree_.failed(done.error());
+      continue;
+    }
+    tree_.count_file();
+    tree_.moved(writes[i].data.size());
+  }
+}
+
+}  // namespace
+
+Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attributes& attributes,
+                 bool preserve) {
+  auto source = from.client->open(from.path, OpenMode::read);
+  if (!source) return source.error();
+  if (const auto there = to.client->stat(to.path)) {
+    const bool same = there->file_id == attributes.file_id &&
+                      there->filesystem_major == attributes.filesystem_major &&
+                      there->filesystem_minor == attributes.filesystem_minor;
+    if (same) return Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is the file that is to be copied");
+  }
+  OpenFlags flags;
+  flags.create = flags.truncate = true;
+  flags.mode = attributes.mode & 0777U & ~creation_mask();
+  auto target = to.client->open(to.path, OpenMode::read_write, flags);
+  if (!target) return target.error();
+  Status done = copy_data(tree, **source, **target);
+  if (done) done = (*target)->sync();
+  if (done && preserve) done = (*target)->set_attributes(exact_traits(attributes));
+  const Status closed = (*target)->close();
+  if (done) done = closed;
+  if (done) tree.count_file();
+  return done;
+}
+
+void copy_tree(Call& call, const Remote& from, const Remote& to) {
+  const auto attributes = from.client->stat(from.path, false);
+  if (!attributes) return call.failed(attributes.error());
+  if (to.path == from.path || to.path.starts_with(join(from.path, ""))) {
+    return call.failed(Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is inside of what is to be copied"));
+  }
+  Progress progress(std::string(base_name(from.path)), {}, !call.has("quiet"));
+  Tree tree(call, progress);
+  Crowd crowd;
+  TreeCopy copy(call, tree, crowd);
+  crowd.add([&] { copy.directory(from, to, *attributes, nullptr); });
+  crowd.run();
+  if (interrupt::raised()) return call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});
+  progress.finish(tree.bytes());
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,177 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "cli/format.h"
+#include "cli/json.h"
+#include "cli/local_tree.h"
+#include "cli/tree_transfer.h"
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr std::size_t block = 4U << 20;
+
+class TreeGet {
+ public:
+  TreeGet(Call& call, Tree& tree, Crowd& crowd) : tree_(tree), crowd_(crowd), exact_(call.has("preserve")) {}
+
+  void directory(const Remote& from, const LocalDirectory::Ref& to);
+
+ private:
+  void entry(const Remote& from, const LocalDirectory::Ref& to, TreeEntry& entry,
+             std::vector<TreeEntry>& small);
+  void together(const Remote& from, const LocalDirectory::Ref& to, const std::vector<TreeEntry>& files);
+  void large(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry);
+  Status save(const LocalDirectory::Ref& to, const TreeEntry& entry, std::span<const std::byte> data);
+
+  Tree& tree_;
+  Crowd& crowd_;
+  const bool exact_;
+};
+
+void TreeGet::directory(const Remote& from, const LocalDirectory::Ref& to) {
+  if (!tree_.going()) return;
+  auto entries = tree_.list(from);
+  if (!entries) return tree_.failed(entries.error());
+  std::vector<TreeEntry> small;
+  for (TreeEntry& one : *entries) entry(from, to, one, small);
+  in_parts(
+      std::move(small), [](const TreeEntry& one) { return one.attributes.size + 1; },
+      [&](std::vector<TreeEntry> part) {
+        crowd_.add([this, from, to, files = std::move(part)] { together(from, to, files); });
+      });
+}
+
+void TreeGet::entry(const Remote& from, const LocalDirectory::Ref& to, TreeEntry& entry,
+                    std::vector<TreeEntry>& small) {
+  const Remote remote = from.child(entry.name);
+  switch (entry.attributes.type) {
+    case FileType::directory:
+      crowd_.add([this, remote, to, entry] {
+        const auto below = LocalDirectory::make_in(to, entry.name, entry.attributes, exact_);
+        if (!below) return tree_.failed(below.error());
+        directory(remote, *below);
+      });
+      break;
+    case FileType::regular:
+      if (entry.attributes.size <= small_file)
+        small.push_back(std::move(entry));
+      else
+        crowd_.add([this, remote, to, entry] { large(remote, to, entry); });
+      break;
+    case FileType::symlink:
+      crowd_.add([this, remote, to, entry] {
+        const auto text = remote.client->read_link(remote.path);
+        const Status done = text ? to->symlink(*text, entry.name) : Status(text.error());
+        if (!done) return tree_.failed(done.error());
+        tree_.count_file();
+      });
+      break;
+    default:
+      tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "get", remote.text(),
+                         "is a device, a FIFO or a socket, which is left out"));
+  }
+}
+
+Status TreeGet::save(const LocalDirectory::Ref& to, const TreeEntry& entry, std::span<const std::byte> data) {
+  auto file = to->create(entry.name, entry.attributes.mode);
+  if (!file) return file.error();
+  if (Status done = write_all(file->fd.get(), data, to->path(entry.name)); !done) {
+    to->discard(*file);
+    return done;
+  }
+  return to->finish(*file, entry.attributes, exact_);
+}
+
+void TreeGet::together(const Remote& from, const LocalDirectory::Ref& to,
+                       const std::vector<TreeEntry>& files) {
+  if (!tree_.going()) return;
+  std::vector<std::uint64_t> sizes;
+  for (const TreeEntry& one : files) sizes.push_back(one.attributes.size);
+  Rooms rooms(sizes);
+  std::vector<ReadItem> items;
+  for (std::size_t i = 0; i < files.size(); ++i) items.push_back({join(from.path, files[i].name), rooms[i]});
+  const auto results = from.client->read_many(items);
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!results[i]) {
+      tree_.failed(results[i].error());
+    } else if (!results[i]->eof) {
+      large(from.child(files[i].name), to, files[i]);  // it has grown
+    } else if (Status done = save(to, files[i], items[i].data.first(results[i]->count)); !done) {
+      tree_.failed(done.error());
+    } else {
+      bytes += results[i]->count;
+      tree_.count_file();
+    }
+  }
+  tree_.moved(bytes);
+}
+
+void TreeGet::large(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry) {
+  if (!tree_.going()) return;
+  auto source = from.client->open(from.path, OpenMode::read);
+  if (!source) return tree_.failed(source.error());
+  auto file = to->create(entry.name, entry.attributes.mode);
+  if (!file) return tree_.failed(file.error());
+  std::vector<std::byte> memory(block);
+  Status done;
+  for (std::uint64_t offset = 0; done;) {
+    const auto count = (*source)->read(memory, offset);
+    if (!count) done = count.error();
+    if (!count || *count == 0) break;
+    done = write_all(file->fd.get(), std::span(memory).first(*count), to->path(entry.name));
+    offset += *count;
+    tree_.moved(*count);
+    if (*count < memory.size()) break;
+  }
+  if (done) {
+    done = to->finish(*file, entry.attributes, exact_);
+  } else {
+    to->discard(*file);
+  }
+  if (!done) return tree_.failed(done.error());
+  tree_.count_file();
+}
+
+}  // namespace
+
+void get_tree(Call& call, const Remote& from, const std::string& to) {
+  const Result<Attributes> attributes = from.client->stat(from.path);
+  if (!attributes) return call.failed(attributes.error());
+  struct stat facts{};
+  const bool there = ::stat(to.c_str(), &facts) == 0;
+  const bool is_inside = there && S_ISDIR(facts.st_mode);
+  const std::string name(is_inside ? base_name(from.path) : base_name(to));
+  const auto above = LocalDirectory::open(is_inside ? to : std::string(directory_name(to)));
+  if (!above) return call.failed(above.error());
+  Progress progress(std::string(base_name(from.path)), {}, !call.has("quiet"));
+  Tree tree(call, progress);
+  Crowd crowd;
+  TreeGet get(call, tree, crowd);
+  if (!is_plain_name(name)) {
+    crowd.add([&] { get.directory(from, *above); });  // the server's root, into what is there
+  } else {
+    crowd.add([&] {
+      const auto root = LocalDirectory::make_in(*above, name, *attributes, call.has("preserve"));
+      if (!root) return tree.failed(root.error());
+      get.directory(from, *root);
+    });
+  }
+  crowd.run();
+  if (interrupt::raised()) return call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});
+  if (::syncfs((*above)->fd()) != 0) return call.failed(local_error(errno, "syncfs", to));
+  progress.finish(tree.bytes());
+  if (call.json()) {
+    call.out.line(json::Object()
+                      .text("source", from.text())
+                      .text("destination", is_inside ? join(to, name) : to)
+                      .number("files", tree.files())
+                      .number("bytes", tree.bytes())
+                      .str());
+  }
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,23 @@
+// get -r, put -r, cp: trees, by several threads (crowd.h). Small files go together (nfsrdma/many.h), the others each by
+// itself.
+//
+// What fails is reported, and the rest goes on.
+#pragma once
+
+#include <string>
+
+#include "cli/crowd.h"
+
+namespace nfsrdma::cli {
+
+/// The directory `from` becomes `to`, or `to`/NAME where that is a directory.
+void get_tree(Call& call, const Remote& from, const std::string& to);
+/// The same the other way.
+void put_tree(Call& call, const std::string& from, const Remote& to);
+/// On one server.
+void copy_tree(Call& call, const Remote& from, const Remote& to);
+/// One file, of any size.
+Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attributes& attributes,
+                 bool preserve);
+
+}  // namespace nfsrdma::cli

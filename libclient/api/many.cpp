@@ -1,0 +1,140 @@
+#include "api/many.h"
+
+namespace nfsrdma::api {
+namespace {
+
+using engine::Engine;
+using engine::ManyRead;
+using engine::ManyTold;
+using engine::ManyWritten;
+using engine::Path;
+
+/// With fewer items in a directory its names are walked with each of them: to find it first would be a round trip.
+constexpr std::size_t kWorthFinding = 3;
+constexpr std::size_t kFindBeside = 8;
+
+}  // namespace
+
+const engine::Spot* ManyPlaces::find(std::string_view path, std::string& name) {
+  const std::size_t slash = path.rfind('/');
+  const std::string_view last = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  if (last.empty() || last == "." || last == "..") return nullptr;
+  // With its slash: the root is another one than where a relative path begins.
+  const std::string_view above = slash == std::string_view::npos ? "" : path.substr(0, slash + 1);
+  Place*& place = known_[above];
+  if (place == nullptr) {
+    auto parsed = begin_.parse(above);
+    if (!parsed) return nullptr;
+    place = &places_.emplace_back(Place{std::move(*parsed), {}});
+    place->spot = place->path.spot();
+  }
+  ++place->items;
+  name = last;
+  return &place->spot;
+}
+
+async::Task<void> ManyPlaces::look_up_one(engine::Paths& paths, Place& place) {
+  auto found = co_await paths.find(place.path, true);
+  // Where it is not to be had its items say so.
+  if (found) place.spot = engine::Spot(found->handle);
+}
+
+async::Task<void> ManyPlaces::look_up(async::Loop& loop, engine::Paths& paths) {
+  std::vector<Place*> wanted;
+  for (Place& one : places_) {
+    const bool is_above = one.path.above() != 0;
+    if (is_above || (!one.path.is_begin() && one.items >= kWorthFinding)) wanted.push_back(&one);
+  }
+  async::Each each(loop, wanted.size(), [&](std::size_t i) { return look_up_one(paths, *wanted[i]); });
+  co_await each.run(kFindBeside);
+}
+
+namespace {
+
+async::Task<Result<FileRead>> read_by_path(ClientImpl& client, Path path, ManyRead& item) {
+  auto opened = co_await client.paths().open(std::move(path), engine::Access::read, std::nullopt);
+  if (!opened) co_return opened.error();
+  co_return co_await engine::read_opened(client.engine(), std::move(*opened), item.data);
+}
+
+async::Task<Result<FileWritten>> write_by_path(ClientImpl& client, Path path, ManyWritten& item) {
+  const Engine::Creation creation{item.mode, false, true};
+  auto opened = co_await client.paths().open(std::move(path), engine::Access::write, creation);
+  if (!opened) co_return opened.error();
+  co_return co_await engine::write_opened(client.engine(), std::move(*opened), item.data);
+}
+
+async::Task<Result<Attributes>> stat_by_path(ClientImpl& client, Path path, bool follow) {
+  auto object = co_await client.paths().find(std::move(path), follow);
+  if (!object) co_return object.error();
+  if (object->attributes) co_return *object->attributes;
+  co_return co_await client.engine().attributes(nullptr, object->handle);
+}
+
+/// What was found is a symbolic link, and it is what that leads to which is asked for.
+void follow_links(std::vector<ManyTold*>& items) {
+  for (ManyTold* item : items) {
+    if (*item->result && (**item->result).type == FileType::symlink) item->result.reset();
+  }
+}
+
+}  // namespace
+
+template <class Face>
+std::vector<Result<FileRead>> NamesImpl<Face>::read_many(std::span<const ReadItem> items) {
+  ManyFiles<FileRead, ManyRead> files(client(), *this, items.size());
+  for (const ReadItem& one : items) files.add(one.path, {{}, one.data});
+  return files.run(
+      [](Engine& engine, std::vector<ManyRead*> all) { return engine.read_many(nullptr, std::move(all)); },
+      [this](Path path, ManyRead& item) { return read_by_path(client(), std::move(path), item); });
+}
+
+template <class Face>
+std::vector<Result<FileWritten>> NamesImpl<Face>::write_many(std::span<const WriteItem> items) {
+  ManyFiles<FileWritten, ManyWritten> files(client(), *this, items.size());
+  for (const WriteItem& one : items) files.add(one.path, {{}, one.data, one.mode});
+  return files.run(
+      [](Engine& engine, std::vector<ManyWritten*> all) {
+        return engine.write_many(nullptr, std::move(all));
+      },
+      [this](Path path, ManyWritten& item) { return write_by_path(client(), std::move(path), item); });
+}
+
+namespace {
+
+async::Task<void> stat_together(Engine& engine, std::vector<ManyTold*> items, bool follow) {
+  co_await engine.stat_many(nullptr, items);
+  if (follow) follow_links(items);
+}
+
+}  // namespace
+
+template <class Face>
+std::vector<Result<Attributes>> NamesImpl<Face>::stat_many(std::span<const std::string> paths, bool follow) {
+  ManyFiles<Attributes, ManyTold> files(client(), *this, paths.size());
+  for (const std::string& one : paths) files.add(one, {});
+  auto out = files.run(
+      [follow](Engine& engine, std::vector<ManyTold*> all) {
+        return stat_together(engine, std::move(all), follow);
+      },
+      [this, follow](Path path, ManyTold&) { return stat_by_path(client(), std::move(path), follow); });
+  std::vector<Attributes> told;
+  for (auto& one : out) {
+    if (one) told.push_back(std::move(*one));
+  }
+  client().add_ids(told);
+  std::size_t next = 0;
+  for (auto& one : out) {
+    if (one) one = std::move(told[next++]);
+  }
+  return out;
+}
+
+template std::vector<Result<FileRead>> NamesImpl<Client>::read_many(std::span<const ReadItem>);
+template std::vector<Result<FileRead>> NamesImpl<Directory>::read_many(std::span<const ReadItem>);
+template std::vector<Result<FileWritten>> NamesImpl<Client>::write_many(std::span<const WriteItem>);
+template std::vector<Result<FileWritten>> NamesImpl<Directory>::write_many(std::span<const WriteItem>);
+template std::vector<Result<Attributes>> NamesImpl<Client>::stat_many(std::span<const std::string>, bool);
+template std::vector<Result<Attributes>> NamesImpl<Directory>::stat_many(std::span<const std::string>, bool);
+
+}  // namespace nfsrdma::api
