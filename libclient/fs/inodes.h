@@ -124,6 +124,7 @@ struct Inode {
   bool paged = false;            ///< there may be pages
   unsigned paging = 0;           ///< reads into pages under way
   std::uint64_t page_reads = 0;  ///< and all that there were
+  unsigned dropping = 0;         ///< of them, for who goes past the kernel; `settled` tells of the end
 };
 
 /// One of an inode's `opening` or `leaving`.
