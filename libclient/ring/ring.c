@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ring/alone.h"
 #include "ring/layout.h"
 
 enum {
@@ -256,6 +257,7 @@ static void rouse_daemon(struct nfsrdma_ring* ring) {
 }
 
 static int is_hung_up(const struct nfsrdma_ring* ring) {
+  if (atomic_load(&ring->alive) == 0) return 1;
   struct pollfd socket = {.fd = ring->socket, .events = POLLRDHUP};
   return poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
@@ -380,20 +382,41 @@ static int await_slot(struct nfsrdma_ring* ring, struct ring_slot* slot) {
   return 0;
 }
 
+int ring_start(struct nfsrdma_ring* ring, const struct nfsrdma_ring_request* request) {
+  const int slot = fill_slot(ring, request, RING_ALONE);
+  if (slot >= 0) give_slot(ring, (unsigned)slot);
+  return slot;
+}
+
+void ring_rouse(struct nfsrdma_ring* ring) {
+  rouse_daemon(ring);
+}
+
+ssize_t ring_finish(struct nfsrdma_ring* ring, int taken, uint64_t* where) {
+  struct ring_slot* slot = &ring->slots[taken];
+  if (await_slot(ring, slot) != 0) return -ENOTCONN;
+  const ssize_t result = slot->result;
+  if (where != NULL) *where = slot->where;
+  free_slot(ring, (unsigned)taken);
+  return result;
+}
+
+void ring_abandon(struct nfsrdma_ring* ring) {
+  atomic_store(&ring->alive, 0);
+  ring->socket = -1;
+}
+
+int ring_is_alive(const struct nfsrdma_ring* ring) {
+  return atomic_load(&ring->alive) != 0;
+}
+
 ssize_t nfsrdma_ring_run(struct nfsrdma_ring* ring, const struct nfsrdma_ring_request* request,
                          uint64_t* where) {
   const int code = errno;
-  const int taken = fill_slot(ring, request, RING_ALONE);
-  if (taken < 0) return taken;
-  struct ring_slot* slot = &ring->slots[taken];
-  give_slot(ring, (unsigned)taken);
+  const int slot = ring_start(ring, request);
+  if (slot < 0) return slot;
   rouse_daemon(ring);
-  ssize_t result = await_slot(ring, slot);
-  if (result == 0) {
-    result = slot->result;
-    if (where != NULL) *where = slot->where;
-    free_slot(ring, (unsigned)taken);
-  }
+  const ssize_t result = ring_finish(ring, slot, where);
   errno = code;
   return result;
 }
