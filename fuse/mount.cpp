@@ -124,6 +124,9 @@ Status Mount::start_on_server() {
   });
 
   if (options_.ring) {
+    files_->on_lengthened([this](std::uint64_t inode, std::uint64_t end, std::byte last) {
+      return lengthen(inode, end, last);
+    });
     ring_service_ = std::make_unique<RingService>(loop_, *files_, options_.writeback);
     ring_door_ = std::make_unique<RingDoor>(loop_, *ring_service_);
   }
@@ -163,6 +166,10 @@ Status Mount::start_on_server() {
 
 async::Task<void> Mount::drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length) {
   if (mounted_) co_await dropper_->drop(inode, static_cast<off_t>(offset), static_cast<off_t>(length));
+}
+
+async::Task<void> Mount::lengthen(fuse_ino_t inode, std::uint64_t end, std::byte last) {
+  if (mounted_) co_await dropper_->lengthen(inode, static_cast<off_t>(end), last);
 }
 
 /// Where several are under way, some at a time: what they send leaves together at the end of the turn. The

@@ -67,6 +67,8 @@ class Mount {
   async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode, 0, 0); }
   /// Its pages of a range, as long as there is a kernel that has some.
   async::Task<void> drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length);
+  /// The kernel learns how far the file reaches.
+  async::Task<void> lengthen(fuse_ino_t inode, std::uint64_t end, std::byte last);
   [[nodiscard]] InitReply& init_reply() { return init_reply_; }
   /// Null with `noring`.
   [[nodiscard]] RingDoor* ring_door() { return ring_door_.get(); }

@@ -216,6 +216,9 @@ class FileSystem {
   using DropPages =
       std::function<async::Task<void>(std::uint64_t inode, std::uint64_t offset, std::uint64_t length)>;
   void on_stale_pages(DropPages sink) { drop_pages_ = std::move(sink); }
+  /// `sink`: ends when the kernel knows that the file reaches to `end`, and that this is its last byte.
+  using Lengthen = std::function<async::Task<void>(std::uint64_t inode, std::uint64_t end, std::byte last)>;
+  void on_lengthened(Lengthen sink) { lengthen_ = std::move(sink); }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Holdings holdings() const;
@@ -260,6 +263,7 @@ class FileSystem {
                                      std::size_t size);
   async::Task<void> fetch_pages(Inode& inode, bool gathers);
   async::Task<void> drop_all_pages(Inode& inode);
+  async::Task<void> tell_length(Inode& inode, std::uint64_t end, std::byte last);
   async::Task<Result<std::size_t>> read_pieces(std::shared_ptr<OpenHandle> file, async::Memory memory,
                                                std::span<std::byte> data, std::uint64_t offset);
   [[nodiscard]] Status refused_xattr(const std::string& name) const;
@@ -276,6 +280,7 @@ class FileSystem {
   WriteBehind writes_;
   Removal removal_;
   DropPages drop_pages_;
+  Lengthen lengthen_;
   unsigned closing_ = 0;  // close()s under way
   async::Event none_closing_;
 };

@@ -4,7 +4,8 @@
 // stored in mappings, and with a write-back cache what they have written, is in the kernel's pages only, and is
 // fetched. It can only be there where the kernel has pages at all (Inode::paged) of a file that somebody has open for
 // writing; a mapping keeps its file open. After a write: the kernel's pages go, with what it believes of the file's
-// size and times.
+// size and times. It asks for attributes anew before it reads, but not when a page of a mapping is touched: behind the
+// end that it knows that is SIGBUS. So it is told of a new end, unless nobody can have the file mapped.
 //
 // To drop pages takes a thread's help and a write-back. So it is done when the two ways are mixed in one file, and
 // costs nothing where one of them is used at a time.
@@ -29,6 +30,18 @@ async::Task<void> FileSystem::fetch_pages(Inode& inode, bool gathers) {
   while (inode.dropping != 0) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   const auto writes = [](OpenHandle* handle) { return handle->file()->access() != Access::read; };
   if (gathers || (inode.paged && std::ranges::any_of(inode.open, writes))) co_await drop_all_pages(inode);
+}
+
+async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::byte last) {
+  const auto maps = [](OpenHandle* handle) { return handle->file()->access() != Access::write; };
+  if (!lengthen_ || std::ranges::none_of(inode.open, maps)) co_return;
+  if (std::exchange(inode.told_end_as_of, inode.resized) != inode.resized) inode.told_end = 0;
+  if (end <= inode.told_end) co_return;
+  inode.told_end = end;
+  // The kernel counts the byte's page as whole where the byte is all of it.
+  constexpr std::uint64_t kPage = 4096;
+  if (end % kPage == 1) inode.paged = true;
+  co_await lengthen_(inode.id, end, last);
 }
 
 namespace {
@@ -117,10 +130,12 @@ async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHa
   WriteBehind::How sent;
   sent.append = how.appends();
   sent.stable = options_.sync || how.is_stable();
+  const std::byte last = data.back();
   auto done = co_await writes_.write(file, std::move(memory), data, offset, sent);
   if (!done) co_return done.error();
   while (inode.dropping != 0) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   if (inode.paged && drop_pages_) co_await drop_all_pages(inode);
+  co_await tell_length(inode, offset + data.size(), last);
   freshness_.doubt(inode);
   co_return offset;
 }
