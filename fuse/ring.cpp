@@ -104,14 +104,18 @@ void Ring::answer(const Job& job, std::int32_t result, std::uint64_t where) {
 
 bool Ring::publish() {
   bool any = false;
+  unsigned there = 0;
   for (std::size_t i = 0; i < RING_WORDS; ++i) {
     const std::uint64_t bits = std::exchange(answered_[i], 0);
-    if (bits == 0) continue;
-    std::atomic_ref(header().completed[i]).fetch_or(bits);
-    any = true;
+    any = any || bits != 0;
+    const std::atomic_ref completed(header().completed[i]);
+    const std::uint64_t before = bits == 0 ? completed.load() : completed.fetch_or(bits);
+    there += static_cast<unsigned>(std::popcount(before | bits));
   }
+  if (!any) return false;
   const std::atomic_ref waits(header().program_waits);
-  return any && waits.load() != 0 && waits.exchange(0) != 0;
+  const std::uint32_t wanted = waits.load();
+  return wanted != 0 && there >= wanted && waits.exchange(0) != 0;
 }
 
 bool Ring::sleep() {

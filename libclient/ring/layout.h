@@ -17,7 +17,7 @@
  *                sets that to 0 and sends a byte by the socket.
  *   An answer    The daemon writes `result` and `where` and sets `state` to RING_DONE (release). Unless the request
  *                was RING_ALONE it sets the slot's bit in `completed` before it ends its turn, and if
- *                `program_waits` is 1 then it sets that to 0 and sends a byte. Where `state` was RING_WAITED_FOR it
+ *                `program_waits` is not 0 and so many bits are set in there by then it sets that to 0 and sends a byte. Where `state` was RING_WAITED_FOR it
  *                wakes those who wait for it (futex(2)).
  * Bits instead of queues of numbers: any pattern of them means something, there is nothing to wrap around or to
  * overflow, and several threads and signal handlers set theirs without a lock.

@@ -15,6 +15,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -279,17 +280,24 @@ void nfsrdma_ring_submit(struct nfsrdma_ring* ring) {
   errno = code;
 }
 
-/* Whether any were answered. */
-static int collect(struct nfsrdma_ring* ring) {
-  uint64_t any = 0;
+/* How many were answered. */
+static unsigned collect(struct nfsrdma_ring* ring) {
+  unsigned count = 0;
   for (unsigned i = 0; i < RING_WORDS; ++i) {
     _Atomic uint64_t* completed = word64(&ring->header->completed[i]);
     if (atomic_load_explicit(completed, memory_order_relaxed) != 0) {
       ring->ready[i] |= atomic_exchange(completed, 0) & atomic_load(&ring->queued[i]);
     }
-    any |= ring->ready[i];
+    count += (unsigned)__builtin_popcountll(ring->ready[i]);
   }
-  return any != 0;
+  return count;
+}
+
+static unsigned in_flight(struct nfsrdma_ring* ring) {
+  unsigned count = 0;
+  for (unsigned i = 0; i < RING_WORDS; ++i)
+    count += (unsigned)__builtin_popcountll(atomic_load(&ring->queued[i]));
+  return count;
 }
 
 static int give_out(struct nfsrdma_ring* ring, struct nfsrdma_ring_completion* out, int most) {
@@ -325,10 +333,25 @@ static int give_up(struct nfsrdma_ring* ring, struct nfsrdma_ring_completion* ou
   return count != 0 ? count : -ENOTCONN;
 }
 
+/* Those that collect() has not taken: the daemon counts them. */
+static unsigned uncollected(struct nfsrdma_ring* ring) {
+  unsigned count = 0;
+  for (unsigned i = 0; i < RING_WORDS; ++i) {
+    count += (unsigned)__builtin_popcountll(atomic_load(word64(&ring->header->completed[i])));
+  }
+  return count;
+}
+
+/* Asks to be woken when so many are there; true if they are. */
+static bool arm(struct nfsrdma_ring* ring, unsigned wanted) {
+  const unsigned there = collect(ring);
+  if (there >= wanted) return true;
+  atomic_store(word32(&ring->header->program_waits), wanted - there);
+  return uncollected(ring) >= wanted - there;
+}
+
 int nfsrdma_ring_arm(struct nfsrdma_ring* ring) {
-  if (atomic_load(&ring->alive) == 0 || collect(ring)) return 1;
-  atomic_store(word32(&ring->header->program_waits), 1);
-  return collect(ring);
+  return atomic_load(&ring->alive) == 0 || arm(ring, 1);
 }
 
 /* Until there is a byte of the daemon's. 0: there was none in time; 1, or the errno below zero. */
@@ -344,22 +367,26 @@ static int await_byte(struct nfsrdma_ring* ring, int timeout) {
 }
 
 int nfsrdma_ring_completions(struct nfsrdma_ring* ring, struct nfsrdma_ring_completion* out, int most,
-                             int timeout) {
+                             int least, int timeout) {
   if (ring->header == NULL) return -ENOTCONN;
-  while (!collect(ring)) {
-    if (atomic_load(&ring->alive) == 0) return give_up(ring, out, most);
+  for (;;) {
+    const unsigned there = collect(ring), flying = in_flight(ring);
+    unsigned wanted = least < 1 ? 1 : (unsigned)least;
+    if (wanted > flying && flying != 0) wanted = flying;
+    if (there >= wanted || (there != 0 && timeout == 0)) return give_out(ring, out, most);
+    if (atomic_load(&ring->alive) == 0)
+      return there != 0 ? give_out(ring, out, most) : give_up(ring, out, most);
     if (timeout == 0) return 0;
-    if (nfsrdma_ring_arm(ring)) continue;
+    if (arm(ring, wanted)) continue;
     const int got = await_byte(ring, timeout);
     if (got == -ENOTCONN) {
-      if (!collect(ring)) atomic_store(&ring->alive, 0);
+      if (collect(ring) == 0) atomic_store(&ring->alive, 0);
     } else if (got < 0) {
       return got;
     } else if (got == 0) {
       timeout = 0;
     }
   }
-  return give_out(ring, out, most);
 }
 
 /* ---- one at a time ---- */

@@ -62,6 +62,17 @@ TEST_CASE("ring: who sleeps is woken, once") {
   CHECK_FALSE(m.ring.publish());
 }
 
+TEST_CASE("ring: who waits for several is woken when they are there") {
+  Slots m;
+  std::atomic_ref(m.program.header().program_waits).store(3);
+  for (unsigned i = 0; i < 4; ++i) m.program.read(i, 0, 0, 1);
+  REQUIRE(m.ring.collect());
+  for (const bool wakes : {false, false, true, false}) {
+    m.ring.answer(*m.ring.begin(), 1, 0);
+    CHECK(m.ring.publish() == wakes);
+  }
+}
+
 TEST_CASE("ring: one that is waited for alone is not told of among the others") {
   Slots m;
   m.program.read(2, 0, 0, 1, RING_ALONE);

@@ -19,7 +19,7 @@
  *   nfsrdma_ring_queue(ring, &request);                  // as many as there is room for
  *   nfsrdma_ring_submit(ring);
  *   struct nfsrdma_ring_completion done;
- *   if (nfsrdma_ring_completions(ring, &done, 1, -1) == 1 && done.result >= 0)
+ *   if (nfsrdma_ring_completions(ring, &done, 1, 1, -1) == 1 && done.result >= 0)
  *     … done.result bytes of request done.tag are at `memory` …
  *   nfsrdma_ring_close(ring);
  *
@@ -126,10 +126,11 @@ NFSRDMA_RING_API int nfsrdma_ring_queue(struct nfsrdma_ring* ring,
                                         const struct nfsrdma_ring_request* request);
 NFSRDMA_RING_API void nfsrdma_ring_submit(struct nfsrdma_ring* ring);
 
-/* Answers, as many as there are up to `most`, in any order; where there are none it waits up to `timeout`
- * milliseconds, -1: for as long as it takes. Gives how many; 0: none in time. -EINTR: a signal came. */
+/* Answers, as many as there are up to `most`, in any order; until there are `least`, or as many as are in flight, it
+ * waits up to `timeout` milliseconds, -1: for as long as it takes. To be woken for several at a time saves both ends
+ * most of what waking costs. Gives how many; 0: none in time. -EINTR: a signal came. */
 NFSRDMA_RING_API int nfsrdma_ring_completions(struct nfsrdma_ring* ring, struct nfsrdma_ring_completion* out,
-                                              int most, int timeout);
+                                              int most, int least, int timeout);
 /* For poll(2) beside other things: arm the ring, and where that gives 0 the descriptor becomes readable once there is
  * an answer. 1: there is one already. Then call nfsrdma_ring_completions. */
 NFSRDMA_RING_API int nfsrdma_ring_descriptor(const struct nfsrdma_ring* ring);
