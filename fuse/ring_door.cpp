@@ -17,6 +17,7 @@ namespace nfsrdma::fuse {
 namespace {
 
 constexpr auto kOfferFor = std::chrono::seconds(10);
+constexpr auto kPause = std::chrono::milliseconds(100);
 constexpr std::uint64_t kLeastBytes = RING_PAGE;
 
 std::string hex(std::span<const std::byte> bytes) {
@@ -42,6 +43,7 @@ void RingDoor::close() {
   while (!connections_.empty()) end(connections_.begin()->first);
   offers_.clear();
   if (socket_ < 0) return;
+  if (pausing_ != 0) loop_.cancel(std::exchange(pausing_, 0));
   loop_.unwatch(socket_);
   ::close(std::exchange(socket_, -1));
 }
@@ -127,8 +129,12 @@ bool RingDoor::listen() {
     return false;
   }
   socket_ = fd;
-  loop_.watch(fd, EPOLLIN, [this](std::uint32_t) { accept(); });
+  watch_socket();
   return true;
+}
+
+void RingDoor::watch_socket() {
+  loop_.watch(socket_, EPOLLIN, [this](std::uint32_t) { accept(); });
 }
 
 /// Those whose time is over: offers that nobody came for, connections that said nothing.
@@ -145,6 +151,14 @@ void RingDoor::drop_late() {
 void RingDoor::accept() {
   drop_late();
   const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+    // Whoever waits there would be told of again at once.
+    loop_.unwatch(socket_);
+    pausing_ = loop_.at(loop_.now() + kPause, [this] {
+      pausing_ = 0;
+      watch_socket();
+    });
+  }
   if (fd < 0) return;
   ucred who{};
   socklen_t size = sizeof who;

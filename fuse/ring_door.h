@@ -65,6 +65,7 @@ class RingDoor {
   using Number = std::uint64_t;
 
   bool listen();
+  void watch_socket();
   void accept();
   void heard(Number number);
   bool admit(Number number, Connection& connection, const Token& token);
@@ -77,7 +78,8 @@ class RingDoor {
   async::Loop& loop_;
   RingService& service_;
   std::string name_;
-  int socket_ = -1;  // that listens, from the first offer on
+  int socket_ = -1;                   // that listens, from the first offer on
+  async::Loop::TimerId pausing_ = 0;  // until it is watched again
   bool closed_ = false;
   std::map<Token, Offer> offers_;
   std::map<Number, Connection> connections_;

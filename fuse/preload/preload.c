@@ -106,6 +106,7 @@ static struct table {
   struct mount mounts[MOST_MOUNTS];
   atomic_uint mounts_used;
   atomic_uint making;
+  atomic_int highest; /* descriptor with an entry */
   _Atomic uint64_t entries[MOST_DESCRIPTORS];
 }* table; /* NULL: everything goes through the kernel */
 
@@ -211,6 +212,9 @@ static uint64_t on_ring(int fd, size_t size) {
     const uint64_t next = calls < CALLS_BEFORE ? entry + (UINT64_C(1) << CALLS_AT) : found_out(fd, entry);
     errno = code;
     if (!atomic_compare_exchange_strong(&table->entries[fd], &entry, next)) return 0;
+    int highest = atomic_load_explicit(&table->highest, memory_order_relaxed);
+    while (highest < fd && !atomic_compare_exchange_weak(&table->highest, &highest, fd)) {
+    }
     entry = next;
   }
   if (kind_of(entry) != ON_RING) return 0;
@@ -598,7 +602,8 @@ EXPORTED int close_range(unsigned first, unsigned last, int flags) {
   if (table == NULL || first > last || ((unsigned)flags & CLOSE_RANGE_CLOEXEC) != 0) {
     return REAL(close_range)(first, last, flags);
   }
-  const unsigned end = last < MOST_DESCRIPTORS ? last : MOST_DESCRIPTORS - 1;
+  const unsigned highest = (unsigned)atomic_load(&table->highest);
+  const unsigned end = last < highest ? last : highest;
   for (unsigned fd = first; fd <= end; ++fd) {
     if (atomic_load_explicit(&table->entries[fd], memory_order_relaxed) << (64 - AGE_AT) != 0) clear((int)fd);
   }

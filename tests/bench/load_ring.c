@@ -85,7 +85,7 @@ static void run_all(enum nfsrdma_ring_operation operation, size_t length,
   for (unsigned part = 0; part < depth && begun < size; ++part) begin(operation, part, begun++);
   nfsrdma_ring_submit(ring);
   while (ended < size) {
-    const int count = nfsrdma_ring_completions(ring, done, 64, (int)(depth + 3) / 4, -1);
+    const int count = nfsrdma_ring_completions(ring, done, 64, (int)(depth + 1) / 2, -1);
     if (count < 0) fail("completions", count);
     for (int i = 0; i < count; ++i) {
       if (done[i].result < 0) fail("a request", (int)done[i].result);
