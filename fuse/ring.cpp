@@ -115,7 +115,11 @@ bool Ring::publish() {
   if (!any) return false;
   const std::atomic_ref waits(header().program_waits);
   const std::uint32_t wanted = waits.load();
-  return wanted != 0 && there >= wanted && waits.exchange(0) != 0;
+  if (wanted == 0 || there < (wanted & ~RING_BY_FUTEX)) return false;
+  const std::uint32_t waited = waits.exchange(0);
+  if ((waited & RING_BY_FUTEX) == 0) return waited != 0;
+  wake_waiters(header().program_waits);
+  return false;
 }
 
 bool Ring::sleep() {

@@ -48,7 +48,7 @@ class Ring {
   /// Ends one that is under way. `result`: bytes, or the errno below zero. Gives the slot back.
   void answer(const Job& job, std::int32_t result, std::uint64_t where);
 
-  /// Tells of all that were answered. True if the program sleeps and is to be woken.
+  /// Tells of all that were answered. True if the program sleeps and is to be woken by its socket; by a futex it has been.
   [[nodiscard]] bool publish();
   /// From now on the program wakes the daemon. True if something was submitted meanwhile.
   [[nodiscard]] bool sleep();

@@ -179,15 +179,15 @@ void RingDoor::accept() {
   loop_.watch(fd, EPOLLIN | EPOLLRDHUP, [this, number](std::uint32_t) { heard(number); });
 }
 
-/// One message: that there is more is said again by the loop's next turn. What it says once there is a ring only
-/// wakes, and the end of this turn looks at all rings. Descriptors that somebody sends along are dropped by the kernel.
+/// One message: that there is more is said again by the loop's next turn. What it says once there is a ring only wakes.
+/// Descriptors that somebody sends along are dropped by the kernel.
 void RingDoor::heard(Number number) {
   Connection& connection = connections_.at(number);
   Token token{};
   const ssize_t got = ::recv(connection.socket, token.data(), token.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return end(number);
-  if (connection.ring != 0) return;
+  if (connection.ring != 0) return service_.roused();
   if (static_cast<std::size_t>(got) != token.size() || !admit(number, connection, token)) end(number);
 }
 

@@ -192,34 +192,24 @@ void RingService::start(const ServedRef& served, const Ring::Job& job) {
   if (!allowed) return refuse(served, job, EBADF);
   if (request.length == 0 && request.operation != RING_SYNC)
     return served->ring.answer(job, 0, request.offset);
-  ++under_way_;
-  ++busy_[file.get()];
-  loop_.spawn(run(served, job, std::move(file)));
+  loop_.spawn(request.operation == RING_READ    ? read(served, job, std::move(file))
+              : request.operation == RING_WRITE ? write(served, job, std::move(file))
+                                                : sync(served, job, std::move(file)));
 }
 
 // ---- requests ----
 
-async::Task<void> RingService::run(ServedRef served, Ring::Job job, Handle file) {
-  const fs::OpenHandle* const which = file.get();
-  switch (job.request.operation) {
-    case RING_READ:
-      co_await read(std::move(served), job, std::move(file));
-      break;
-    case RING_WRITE:
-      co_await write(std::move(served), job, std::move(file));
-      break;
-    default:
-      co_await sync(std::move(served), job, std::move(file));
-  }
-  ended(which);
+RingService::Busy::Busy(RingService& service, const fs::OpenHandle* file) : service_(service), file_(file) {
+  ++service_.under_way_;
+  ++service_.busy_[file_];
 }
 
-void RingService::ended(const fs::OpenHandle* file) {
-  --under_way_;
-  const auto at = busy_.find(file);
+RingService::Busy::~Busy() {
+  --service_.under_way_;
+  const auto at = service_.busy_.find(file_);
   if (--at->second != 0) return;
-  busy_.erase(at);
-  less_busy_.notify_all();
+  service_.busy_.erase(at);
+  service_.less_busy_.notify_all();
 }
 
 void RingService::failed(const ServedRef& served, const Ring::Job& job, const Error& error) {
@@ -228,6 +218,7 @@ void RingService::failed(const ServedRef& served, const Ring::Job& job, const Er
 }
 
 async::Task<void> RingService::read(ServedRef served, Ring::Job job, Handle file) {
+  const Busy busy(*this, file.get());
   fs::FileSystem::Past how;
   how.ahead = job.request.has(RING_AHEAD);
   how.gathers = gathers_;
@@ -243,6 +234,7 @@ async::Task<void> RingService::read(ServedRef served, Ring::Job job, Handle file
 }
 
 async::Task<void> RingService::write(ServedRef served, Ring::Job job, Handle file) {
+  const Busy busy(*this, file.get());
   const std::span<const std::byte> from = served->ring.data_of(job.request);
   async::Memory memory = loop_.memory().take(from.size());
   std::memcpy(memory.data.get(), from.data(), from.size());
@@ -262,6 +254,7 @@ async::Task<void> RingService::write(ServedRef served, Ring::Job job, Handle fil
 }
 
 async::Task<void> RingService::sync(ServedRef served, Ring::Job job, Handle file) {
+  const Busy busy(*this, file.get());
   fs::FileSystem::Past how;
   how.gathers = gathers_;
   ++counters_.syncs;

@@ -44,11 +44,13 @@ class RingService {
   RingService(const RingService&) = delete;
   RingService& operator=(const RingService&) = delete;
 
-  /// `wake`: rouses the program. `broken`: the program did not keep to the rules; from inside of it the ring may be
+  /// `wake`: rouses a program that waits for its socket. `broken`: the program did not keep to the rules; from inside of it the ring may be
   /// removed.
   RingId add(const RingBounds& bounds, std::shared_ptr<std::byte> memory, std::function<void()> wake,
              std::function<void()> broken);
   void remove(RingId id);
+  /// A program has submitted something, and says so: it is looked at in this turn.
+  void roused() { post_work(); }
   /// The number that the ring's requests name it by: the same for the same open file. None: it has too many.
   std::optional<std::uint32_t> attach(RingId id, const Handle& file);
   /// Why it may not be attached, whatever the ring: an errno; 0: it may.
@@ -73,6 +75,18 @@ class RingService {
     std::vector<std::uint32_t> free;  // places in `files`
   };
   using ServedRef = std::shared_ptr<Served>;
+  /// A request is under way on the file while one lives.
+  class Busy {
+   public:
+    Busy(RingService& service, const fs::OpenHandle* file);
+    ~Busy();
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    RingService& service_;
+    const fs::OpenHandle* const file_;
+  };
 
   void end_of_turn();
   void work();
@@ -81,12 +95,10 @@ class RingService {
   static Handle find(const Served& served, std::uint32_t number);
   void post_work();
   void refuse(const ServedRef& served, const Ring::Job& job, int code);
-  async::Task<void> run(ServedRef served, Ring::Job job, Handle file);
   async::Task<void> read(ServedRef served, Ring::Job job, Handle file);
   async::Task<void> write(ServedRef served, Ring::Job job, Handle file);
   async::Task<void> sync(ServedRef served, Ring::Job job, Handle file);
   void failed(const ServedRef& served, const Ring::Job& job, const Error& error);
-  void ended(const fs::OpenHandle* file);
 
   async::Loop& loop_;
   fs::FileSystem& files_;

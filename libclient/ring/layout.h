@@ -16,9 +16,10 @@
  *   A request    The program fills a slot and sets its bit in `submitted` (release). If `daemon_sleeps` is 1 then it
  *                sets that to 0 and sends a byte by the socket.
  *   An answer    The daemon writes `result` and `where` and sets `state` to RING_DONE (release). Unless the request
- *                was RING_ALONE it sets the slot's bit in `completed` before it ends its turn, and if
- *                `program_waits` is not 0 and so many bits are set in there by then it sets that to 0 and sends a byte. Where `state` was RING_WAITED_FOR it
- *                wakes those who wait for it (futex(2)).
+ *                was RING_ALONE it sets the slot's bit in `completed` before it ends its turn. If `program_waits` is
+ *                not 0, and so many bits are set in there by then, it sets that to 0, and wakes who waits for the word
+ *                (futex(2)) where it had RING_BY_FUTEX, else sends a byte. Where `state` was RING_WAITED_FOR it
+ *                wakes those who wait for that.
  * Bits instead of queues of numbers: any pattern of them means something, there is nothing to wrap around or to
  * overflow, and several threads and signal handlers set theirs without a lock.
  *
@@ -70,6 +71,7 @@ enum {
   RING_STABLE = 8, /* WRITE: it is done when it is on the server's disk */
   RING_ALL_FLAGS = 15
 };
+#define RING_BY_FUTEX UINT32_C(0x80000000) /* beside the number in program_waits */
 enum { RING_UNDER_WAY = 0, RING_WAITED_FOR = 1, RING_DONE = 2 };
 
 struct ring_slot {

@@ -342,50 +342,72 @@ static unsigned uncollected(struct nfsrdma_ring* ring) {
   return count;
 }
 
-/* Asks to be woken when so many are there; true if they are. */
-static bool arm(struct nfsrdma_ring* ring, unsigned wanted) {
+/* Asks to be woken when so many are there; true if they are. `how`: RING_BY_FUTEX, or 0. */
+static bool arm(struct nfsrdma_ring* ring, unsigned wanted, uint32_t how) {
   const unsigned there = collect(ring);
   if (there >= wanted) return true;
-  atomic_store(word32(&ring->header->program_waits), wanted - there);
+  atomic_store(word32(&ring->header->program_waits), (wanted - there) | how);
   return uncollected(ring) >= wanted - there;
 }
 
-int nfsrdma_ring_arm(struct nfsrdma_ring* ring) {
-  return atomic_load(&ring->alive) == 0 || arm(ring, 1);
+/* Empties the socket of what an nfsrdma_ring_arm has asked for. */
+static void drain(struct nfsrdma_ring* ring) {
+  char bytes[16];
+  while (recv(ring->socket, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
+  }
 }
 
-/* Until there is a byte of the daemon's. 0: there was none in time; 1, or the errno below zero. */
-static int await_byte(struct nfsrdma_ring* ring, int timeout) {
-  struct pollfd socket = {.fd = ring->socket, .events = POLLIN | POLLRDHUP};
-  char bytes[16];
-  const int ready = poll(&socket, 1, timeout);
-  if (ready < 0) return -errno;
-  if (ready == 0) return 0;
-  const ssize_t got = recv(ring->socket, bytes, sizeof bytes, MSG_DONTWAIT);
-  if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return 1;
-  return -ENOTCONN;
+int nfsrdma_ring_arm(struct nfsrdma_ring* ring) {
+  if (atomic_load(&ring->alive) == 0) return 1;
+  drain(ring);
+  return arm(ring, 1, 0);
+}
+
+/* Waits for a word that has a value, at most `milliseconds` and LOOK_MILLISECONDS. 0, or the errno. */
+static int await_word(_Atomic uint32_t* word, uint32_t value, int milliseconds) {
+  if (milliseconds < 0 || milliseconds > LOOK_MILLISECONDS) milliseconds = LOOK_MILLISECONDS;
+  const struct timespec most = {.tv_nsec = milliseconds * 1000L * 1000L};
+  return syscall(SYS_futex, word, FUTEX_WAIT, value, &most, NULL, 0) == 0 ? 0 : errno;
+}
+
+static int64_t now_in_milliseconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Until the daemon has woken us, or the time is over: 0, -EINTR, or -ENOTCONN where the daemon has gone. */
+static int await_wake(struct nfsrdma_ring* ring, int64_t until) {
+  _Atomic uint32_t* waits = word32(&ring->header->program_waits);
+  for (;;) {
+    const uint32_t asked = atomic_load(waits);
+    if (asked == 0) return 0;
+    const int64_t left = until < 0 ? -1 : until - now_in_milliseconds();
+    if (until >= 0 && left <= 0) return 0;
+    const int code = await_word(waits, asked, left < INT_MAX ? (int)left : INT_MAX);
+    if (code == EINTR) return -EINTR;
+    if (code == ETIMEDOUT && is_hung_up(ring)) return -ENOTCONN;
+  }
 }
 
 int nfsrdma_ring_completions(struct nfsrdma_ring* ring, struct nfsrdma_ring_completion* out, int most,
                              int least, int timeout) {
   if (ring->header == NULL) return -ENOTCONN;
+  int64_t until = -1;
   for (;;) {
     const unsigned there = collect(ring), flying = in_flight(ring);
     unsigned wanted = least < 1 ? 1 : (unsigned)least;
     if (wanted > flying && flying != 0) wanted = flying;
-    if (there >= wanted || (there != 0 && timeout == 0)) return give_out(ring, out, most);
+    const bool late = timeout == 0 || (until >= 0 && now_in_milliseconds() >= until);
+    if (there >= wanted || (there != 0 && late)) return give_out(ring, out, most);
     if (atomic_load(&ring->alive) == 0)
       return there != 0 ? give_out(ring, out, most) : give_up(ring, out, most);
-    if (timeout == 0) return 0;
-    if (arm(ring, wanted)) continue;
-    const int got = await_byte(ring, timeout);
-    if (got == -ENOTCONN) {
-      if (collect(ring) == 0) atomic_store(&ring->alive, 0);
-    } else if (got < 0) {
-      return got;
-    } else if (got == 0) {
-      timeout = 0;
-    }
+    if (late) return 0;
+    if (timeout > 0 && until < 0) until = now_in_milliseconds() + timeout;
+    if (arm(ring, wanted, RING_BY_FUTEX)) continue;
+    const int code = await_wake(ring, until);
+    if (code == -EINTR) return code;
+    if (code == -ENOTCONN) atomic_store(&ring->alive, 0); /* what it had answered by then counts */
   }
 }
 
@@ -394,12 +416,10 @@ int nfsrdma_ring_completions(struct nfsrdma_ring* ring, struct nfsrdma_ring_comp
 /* 0: it is done; -ENOTCONN: nobody will do it. */
 static int await_slot(struct nfsrdma_ring* ring, struct ring_slot* slot) {
   _Atomic uint32_t* state = word32(&slot->state);
-  const struct timespec look = {.tv_nsec = LOOK_MILLISECONDS * 1000L * 1000L};
   uint32_t seen = atomic_load_explicit(state, memory_order_acquire);
   while (seen != RING_DONE) {
     if (seen == RING_UNDER_WAY && !atomic_compare_exchange_strong(state, &seen, RING_WAITED_FOR)) continue;
-    const long waited = syscall(SYS_futex, state, FUTEX_WAIT, RING_WAITED_FOR, &look, NULL, 0);
-    const int late = waited != 0 && errno == ETIMEDOUT;
+    const bool late = await_word(state, RING_WAITED_FOR, -1) == ETIMEDOUT;
     seen = atomic_load_explicit(state, memory_order_acquire);
     if (late && seen != RING_DONE && is_hung_up(ring)) {
       atomic_store(&ring->alive, 0);

@@ -3,6 +3,7 @@
 // row: F1 F2 F13 F17 S18
 #include "nfsrdma/ring.h"
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -252,6 +253,50 @@ TEST_CASE("ring: many in flight, more than there is room for, around and around"
   }
   auto beyond = r.request(NFSRDMA_RING_READ, 16, 1, 0);
   CHECK(nfsrdma_ring_queue(r.ring, &beyond) == -EFAULT);
+  ::close(fd);
+}
+
+TEST_CASE("ring: a program waits so long and no longer, or in poll(2) beside other things") {
+  Mounting m;
+  m.server.add_file("/f", "some text");
+  m.mount();
+  const int fd = m.open("f");
+  Ringed r(fd);
+  REQUIRE(r.code == 0);
+  nfsrdma_ring_completion done{};
+  CHECK(nfsrdma_ring_completions(r.ring, &done, 1, 1, 0) == 0);
+  CHECK(nfsrdma_ring_completions(r.ring, &done, 1, 1, 20) == 0);
+  const auto is_told = [&](int timeout) {
+    pollfd socket{nfsrdma_ring_descriptor(r.ring), POLLIN, 0};
+    return ::poll(&socket, 1, timeout) == 1;
+  };
+  for (int i = 0; i < 3; ++i) {
+    m.server.hold(nfs4::OP_READ);
+    r.read_many(1);
+    CHECK(nfsrdma_ring_completions(r.ring, &done, 1, 1, 20) == 0);
+    CHECK(nfsrdma_ring_arm(r.ring) == 0);
+    CHECK_FALSE(is_told(20));
+    m.server.release();
+    CHECK(is_told(5000));
+    CHECK(nfsrdma_ring_arm(r.ring) == 1);
+    CHECK(nfsrdma_ring_completions(r.ring, &done, 1, 1, 0) == 1);
+    CHECK(done.result == 4);
+  }
+  // A signal ends the wait.
+  m.server.hold(nfs4::OP_READ);
+  Child child([&] {
+    Ringed own(fd);
+    struct sigaction action{};
+    action.sa_handler = [](int) {};
+    ::sigaction(SIGUSR1, &action, nullptr);
+    own.read_many(1);
+    return nfsrdma_ring_completions(own.ring, &done, 1, 1, -1) == -EINTR ? 0 : 1;
+  });
+  REQUIRE(eventually([&] { return m.server.held() == 1; }));
+  ::usleep(50'000);
+  child.signal(SIGUSR1);
+  CHECK(child.ended(3s) == 0);
+  m.server.release();
   ::close(fd);
 }
 
