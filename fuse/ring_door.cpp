@@ -148,6 +148,15 @@ void RingDoor::drop_late() {
   for (const Number number : late) end(number);
 }
 
+/// The socket's name is no secret: who was offered nothing is sent away, and holds up nobody.
+bool RingDoor::is_expected(uid_t user) const {
+  const auto offers =
+      std::ranges::count_if(offers_, [&](const auto& one) { return one.second.user == user; });
+  const auto silent = std::ranges::count_if(
+      connections_, [&](const auto& one) { return one.second.ring == 0 && one.second.user == user; });
+  return silent < offers;
+}
+
 void RingDoor::accept() {
   drop_late();
   const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -162,10 +171,7 @@ void RingDoor::accept() {
   if (fd < 0) return;
   ucred who{};
   socklen_t size = sizeof who;
-  const auto strangers =
-      std::ranges::count_if(connections_, [](const auto& one) { return one.second.ring == 0; });
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 ||
-      static_cast<std::size_t>(strangers) >= kMostStrangers) {
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || !is_expected(who.uid)) {
     ::close(fd);
     return;
   }

@@ -9,7 +9,8 @@
 // child may still have the socket). Bytes on it only wake; each end sends and receives without waiting, so neither
 // can hold up the other.
 //
-// Bounded: rings and bytes of one user, rings altogether, offers, connections that have not said a token yet.
+// Bounded: rings and bytes of one user, rings altogether, offers; connections that have not said a token yet are as many
+// as their user was made offers.
 // Confined to the loop's thread.
 #pragma once
 
@@ -29,8 +30,7 @@ namespace nfsrdma::fuse {
 
 class RingDoor {
  public:
-  static constexpr std::size_t kMostRings = 256, kMostRingsOfUser = 64, kMostOffers = 256,
-                               kMostStrangers = 64;
+  static constexpr std::size_t kMostRings = 256, kMostRingsOfUser = 64, kMostOffers = 256;
   static constexpr std::uint64_t kMostBytes = 256U << 20, kMostBytesOfUser = 1U << 30;
 
   RingDoor(async::Loop& loop, RingService& service);
@@ -66,6 +66,7 @@ class RingDoor {
 
   bool listen();
   void watch_socket();
+  [[nodiscard]] bool is_expected(uid_t user) const;
   void accept();
   void heard(Number number);
   bool admit(Number number, Connection& connection, const Token& token);

@@ -5,6 +5,7 @@ import mmap
 import os
 import resource
 import socket
+import subprocess
 import sys
 import threading
 
@@ -85,6 +86,12 @@ for i in range(5, 9):
     assert os.read(passed, BLOCK) == data[i * BLOCK:(i + 1) * BLOCK]
 show("passed on", at(fd), at(passed))
 os.close(passed)
+
+# A child that closes all that it knows nothing of, between vfork and exec.
+os.lseek(fd, 0, os.SEEK_SET)
+for i in range(4):
+    assert os.read(fd, BLOCK) == data[i * BLOCK:(i + 1) * BLOCK]
+    show("subprocess", subprocess.run(["true"], close_fds=True, check=True).returncode, at(fd))
 
 # A number that means another file by now.
 numbers = []

@@ -1,6 +1,4 @@
 // Rings on the file layer and a test server: what is done, in what order, and what is left when things end.
-//
-// row: F1 F2 F4 F13
 #include "fuse/ring_service.h"
 
 #include <doctest/doctest.h>
