@@ -21,14 +21,34 @@ CacheDropper::~CacheDropper() {
 }
 
 async::Task<void> CacheDropper::drop(fuse_ino_t inode, off_t offset, off_t length) {
+  return ask({inode, offset, length, std::nullopt});
+}
+
+async::Task<void> CacheDropper::lengthen(fuse_ino_t inode, off_t end, std::byte last) {
+  return ask({inode, end - 1, 1, last});
+}
+
+async::Task<void> CacheDropper::ask(Range range) {
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   {
     const std::lock_guard guard(mutex_);
-    ranges_.push_back({inode, offset, length});
+    ranges_.push_back(range);
   }
   more_.notify_one();
   const std::uint64_t mine = ++asked_;
   while (done_ < mine) co_await ended_.wait_until(async::TimePoint::max());
+}
+
+/// ENOENT: the kernel has nothing of it.
+void CacheDropper::do_one(const Range& range) {
+  if (!range.last) {
+    fuse_lowlevel_notify_inval_inode(session_, range.inode, range.offset, range.length);
+    return;
+  }
+  std::byte last = *range.last;
+  fuse_bufvec data = FUSE_BUFVEC_INIT(1);
+  data.buf[0].mem = &last;
+  fuse_lowlevel_notify_store(session_, range.inode, range.offset, &data, FUSE_BUF_NO_SPLICE);
 }
 
 void CacheDropper::work() {
@@ -39,8 +59,7 @@ void CacheDropper::work() {
     const Range range = ranges_.front();
     ranges_.pop_front();
     guard.unlock();
-    // ENOENT: the kernel has nothing of it.
-    fuse_lowlevel_notify_inval_inode(session_, range.inode, range.offset, range.length);
+    do_one(range);
     guard.lock();
     ++dropped_;
     wakeup_.set();

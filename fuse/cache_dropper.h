@@ -1,4 +1,4 @@
-// Has the kernel drop the pages that it has cached of a file.
+// Has the kernel drop the pages that it has cached of a file, or learn that the file is longer.
 //
 // Not from the loop's thread: the kernel waits then for pages that are being read, and writes out those that
 // are dirty, which is for the loop to answer. So a thread of its own does it.
@@ -10,9 +10,11 @@
 #include <fuse_lowlevel.h>
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "async/event.h"
@@ -30,9 +32,19 @@ class CacheDropper {
 
   /// Ends when the attributes of the inode are gone, and its pages from `offset` on (`length` 0: to the end).
   async::Task<void> drop(fuse_ino_t inode, off_t offset, off_t length);
+  /// Ends when the kernel knows that the file reaches to `end` at least, where `last` is its last byte: whoever has
+  /// it mapped can go there, without anybody having asked for attributes.
+  async::Task<void> lengthen(fuse_ino_t inode, off_t end, std::byte last);
   [[nodiscard]] bool idle() const { return asked_ == done_; }
 
  private:
+  struct Range {
+    fuse_ino_t inode;
+    off_t offset, length;
+    std::optional<std::byte> last;  ///< it ends there: not to be dropped
+  };
+  async::Task<void> ask(Range range);
+  void do_one(const Range& range);
   void work();
   void take_done();
 
@@ -43,10 +55,6 @@ class CacheDropper {
   std::uint64_t asked_ = 0, done_ = 0;  // the loop's: they are done in turn
   std::mutex mutex_;
   std::condition_variable more_;
-  struct Range {
-    fuse_ino_t inode;
-    off_t offset, length;
-  };
   std::deque<Range> ranges_;   // guarded by mutex_
   std::uint64_t dropped_ = 0;  // guarded by mutex_
   bool ending_ = false;        // guarded by mutex_

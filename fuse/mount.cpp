@@ -81,6 +81,8 @@ Mount::~Mount() {
   // Requests that nothing has answered are, as they go: that takes the session.
   loop_.drop_tasks();
   dropper_ = nullptr;
+  ring_door_ = nullptr;
+  ring_service_ = nullptr;
   if (session_ != nullptr) fuse_session_destroy(session_);
   open_.clear();
   leaving_.clear();
@@ -121,6 +123,14 @@ Status Mount::start_on_server() {
     return drop_pages(inode, offset, length);
   });
 
+  if (options_.ring) {
+    files_->on_lengthened([this](std::uint64_t inode, std::uint64_t end, std::byte last) {
+      return lengthen(inode, end, last);
+    });
+    ring_service_ = std::make_unique<RingService>(loop_, *files_, options_.writeback);
+    ring_door_ = std::make_unique<RingDoor>(loop_, *ring_service_);
+  }
+
   std::string list = "subtype=nfsrdma,fsname=" + options_.source;
   bool others = false;
   for (const std::string& option : options_.kernel) {
@@ -156,6 +166,10 @@ Status Mount::start_on_server() {
 
 async::Task<void> Mount::drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length) {
   if (mounted_) co_await dropper_->drop(inode, static_cast<off_t>(offset), static_cast<off_t>(length));
+}
+
+async::Task<void> Mount::lengthen(fuse_ino_t inode, std::uint64_t end, std::byte last) {
+  if (mounted_) co_await dropper_->lengthen(inode, static_cast<off_t>(end), last);
 }
 
 /// Where several are under way, some at a time: what they send leaves together at the end of the turn. The
@@ -225,6 +239,7 @@ void Mount::serve(const sigset_t& signals) {
   loop_.end_turn();
   while (!asked_ && fuse_session_exited(session_) == 0) loop_.turn(async::TimePoint::max());
   if (asked_) log_(options_.mountpoint + ": a signal asks for the end; unmounting");
+  if (ring_door_) ring_door_->close();
   write_back();
   if (mounted_) unmount();
   take_leave();
@@ -326,10 +341,11 @@ void Mount::tell_losses() const {
 
 std::string Mount::statistics() {
   const engine::Engine& engine = *server_.engine();
-  Picture picture{options_,           loop_.now() - begun_, server_.rsize(),
-                  server_.wsize(),    request_counters_,    server_.info(),
-                  engine.counters(),  engine.holdings(),    {},
-                  files_->counters(), files_->holdings()};
+  Picture picture{
+      options_,           loop_.now() - begun_, server_.rsize(),
+      server_.wsize(),    request_counters_,    server_.info(),
+      engine.counters(),  engine.holdings(),    {},
+      files_->counters(), files_->holdings(),   ring_service_ ? &ring_service_->counters() : nullptr};
   for (const auto& channel : server_.channels()) {
     picture.connections.push_back({channel->up(), channel->address(), channel->established().fabric,
                                    channel->credits_in_use(), channel->load(), channel->facts()});
@@ -356,7 +372,12 @@ void Mount::unmount_by_force() {
   std::ofstream("/sys/fs/fuse/connections/" + number + "/abort") << 1;
 }
 
+async::Task<void> Mount::part_from_rings(std::shared_ptr<fs::OpenHandle> file) {
+  if (ring_service_) co_await ring_service_->part(std::move(file));
+}
+
 async::Task<Status> Mount::put_away(std::shared_ptr<fs::OpenHandle> file) {
+  co_await part_from_rings(file);
   auto done = co_await files_->flush(file, 0);
   if (!done) log_(file->inode().label + ": " + done.error().text());
   auto closed = co_await files_->close(file);

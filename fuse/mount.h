@@ -21,6 +21,7 @@
 #include "fuse/lock_owners.h"
 #include "fuse/options.h"
 #include "fuse/requests.h"
+#include "fuse/ring_door.h"
 #include "fuse/statistics_file.h"
 
 namespace nfsrdma::fuse {
@@ -66,7 +67,13 @@ class Mount {
   async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode, 0, 0); }
   /// Its pages of a range, as long as there is a kernel that has some.
   async::Task<void> drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length);
+  /// The kernel learns how far the file reaches.
+  async::Task<void> lengthen(fuse_ino_t inode, std::uint64_t end, std::byte last);
   [[nodiscard]] InitReply& init_reply() { return init_reply_; }
+  /// Null with `noring`.
+  [[nodiscard]] RingDoor* ring_door() { return ring_door_.get(); }
+  /// Ends when no ring has anything under way on the file, which is about to be closed.
+  async::Task<void> part_from_rings(std::shared_ptr<fs::OpenHandle> file);
   /// The memory of the request that is being taken in: a WRITE keeps it until its data has left.
   async::Memory take_memory();
 
@@ -99,6 +106,8 @@ class Mount {
   const ClientName client_name_;
   connect::Server server_;
   std::unique_ptr<fs::FileSystem> files_;
+  std::unique_ptr<RingService> ring_service_;
+  std::unique_ptr<RingDoor> ring_door_;
   fuse_session* session_ = nullptr;
   std::unique_ptr<CacheDropper> dropper_;
   bool mounted_ = false, finished_ = false;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "fuse/mount.h"
+#include "fuse/ring_ioctl.h"
 #include "ids/id_names.h"
 
 namespace nfsrdma::fuse {
@@ -465,6 +466,7 @@ Task<void> release_task(Mount& mount, RequestRef request, Handle file, std::vect
     auto released = co_await mount.files().release_locks(file, owner);
     (void)released;  // there is nobody to tell
   }
+  co_await mount.part_from_rings(file);
   auto closed = co_await mount.files().close(file);
   mount.has_left(file);
   request->status(closed);  // the kernel does not tell anybody
@@ -713,6 +715,7 @@ fuse_lowlevel_ops operations(const MountOptions& options) {
     table.setlk = op_setlk;
   }
   if (!options.local_flock) table.flock = op_flock;
+  if (options.ring) table.ioctl = op_ring_ioctl;
   table.getxattr = op_getxattr;
   table.setxattr = op_setxattr;
   table.removexattr = op_removexattr;

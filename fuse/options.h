@@ -22,6 +22,7 @@ struct MountOptions {
   bool hard = true;
   unsigned retrans = 2;
   bool writeback = false;                         ///< the kernel gathers writes
+  bool ring = true;                               ///< programs may have rings (nfsrdma/ring.h)
   bool local_flock = false, local_posix = false;  ///< local_lock
   bool foreground = false, help = false, version = false;
   bool fake = false;                ///< -f of mount(8): everything but the mount

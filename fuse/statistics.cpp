@@ -217,6 +217,16 @@ void add_data(Lines& out, const Picture& p) {
   out.line("data behind").set("requests", c.writes_behind).set("waits", c.behind_waits);
 }
 
+void add_rings(Lines& out, const Picture& p) {
+  if (p.rings == nullptr) return;
+  const RingCounters& r = *p.rings;
+  out.line("ring state").set("rings", r.now).set("made", r.made).set("denied", r.denied);
+  out.set("broken", r.broken).set("attached", r.attached);
+  out.line("ring requests").set("reads", r.reads).set("bytes_read", r.bytes_read).set("writes", r.writes);
+  out.set("bytes_written", r.bytes_written).set("syncs", r.syncs).set("refused", r.refused);
+  out.set("failed", r.failed).set("wakes", r.wakes);
+}
+
 void add_connections(Lines& out, const Picture& p) {
   for (std::size_t i = 0; i < p.connections.size(); ++i) {
     const Picture::Connection& one = p.connections[i];
@@ -305,6 +315,7 @@ std::string options_text(const MountOptions& options) {
   add(cache.sync ? "sync" : "async");
   add(std::string("local_lock=") + local_lock(options));
   if (options.writeback) add("writeback_cache");
+  if (!options.ring) add("noring");
   if (!options.client_id.empty()) add("clientid=" + options.client_id);
   if (to.busy_poll.count() != 0) number("busy_poll=", to.busy_poll.count());
   if (to.uid) number("uid=", *to.uid);
@@ -320,6 +331,7 @@ std::string statistics_text(const Picture& picture) {
   add_calls(out, picture);
   add_security(out, picture);
   add_data(out, picture);
+  add_rings(out, picture);
   add_connections(out, picture);
   add_state(out, picture);
   return out.take();

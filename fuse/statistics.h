@@ -14,6 +14,7 @@
 #include "fs/counters.h"
 #include "fuse/options.h"
 #include "fuse/request_counters.h"
+#include "fuse/ring_counters.h"
 #include "nfsrdma/client.h"
 #include "rpcrdma/requester.h"
 
@@ -42,6 +43,7 @@ struct Picture {
   std::vector<Connection> connections;
   const fs::Counters& data;
   fs::Holdings data_holdings;
+  const RingCounters* rings = nullptr;  ///< null: `noring`
 };
 
 /// As they could be given to -o.

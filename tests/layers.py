@@ -51,7 +51,7 @@ def layer_of(path, layers):
 def sources():
     for top in ("cli", "fuse", "libclient", "reply_sizing"):
         for path in sorted((ROOT / top).rglob("*")):
-            if path.suffix in (".h", ".cpp"):
+            if path.suffix in (".h", ".cpp", ".c"):
                 inside = path.relative_to(ROOT).as_posix()
                 yield path, inside.removeprefix("libclient/").removeprefix("include/")
 

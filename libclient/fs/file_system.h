@@ -159,6 +159,22 @@ class FileSystem {
   async::Task<Status> write(std::shared_ptr<OpenHandle> file, async::Memory memory,
                             std::span<const std::byte> data, std::uint64_t offset,
                             std::optional<int> flags = std::nullopt);
+
+  // ---- past the kernel, which neither hands the data on nor keeps any of it (file_system_past.cpp) ----
+  struct Past {
+    bool ahead = false;    ///< more may be read ahead of it, and it be answered from what was
+    bool gathers = false;  ///< the kernel may keep for itself what programs write (writeback_cache)
+  };
+  /// Into `data`, which `memory` holds. Fewer bytes than asked for: the end of the file.
+  async::Task<Result<std::size_t>> read_past(std::shared_ptr<OpenHandle> file, async::Memory memory,
+                                             std::span<std::byte> data, std::uint64_t offset, Past how);
+  /// As write(), and gives the offset that it went to.
+  async::Task<Result<std::uint64_t>> write_past(std::shared_ptr<OpenHandle> file, async::Memory memory,
+                                                std::span<const std::byte> data, std::uint64_t offset,
+                                                int flags);
+  /// fsync(2), with what programs have stored in mappings of the file.
+  async::Task<Status> sync_past(std::shared_ptr<OpenHandle> file, Past how);
+
   /// Whether somebody still waits for the answer: what nobody hears has not been told.
   using Heard = std::function<bool()>;
   /// close(2): data is on the server. `lock_owner` lets go of its locks, as POSIX has it.
@@ -200,6 +216,9 @@ class FileSystem {
   using DropPages =
       std::function<async::Task<void>(std::uint64_t inode, std::uint64_t offset, std::uint64_t length)>;
   void on_stale_pages(DropPages sink) { drop_pages_ = std::move(sink); }
+  /// `sink`: ends when the kernel knows that the file reaches to `end`, and that this is its last byte.
+  using Lengthen = std::function<async::Task<void>(std::uint64_t inode, std::uint64_t end, std::byte last)>;
+  void on_lengthened(Lengthen sink) { lengthen_ = std::move(sink); }
 
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Holdings holdings() const;
@@ -242,6 +261,11 @@ class FileSystem {
   async::Task<void> drop_free_pages(Inode& inode);
   async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how, std::uint64_t offset,
                                      std::size_t size);
+  async::Task<void> fetch_pages(Inode& inode, bool gathers);
+  async::Task<void> drop_all_pages(Inode& inode);
+  async::Task<void> tell_length(Inode& inode, std::uint64_t end, std::byte last);
+  async::Task<Result<std::size_t>> read_pieces(std::shared_ptr<OpenHandle> file, async::Memory memory,
+                                               std::span<std::byte> data, std::uint64_t offset);
   [[nodiscard]] Status refused_xattr(const std::string& name) const;
   async::Task<Status> set_acl(Caller caller, std::shared_ptr<Inode> inode, AclXattr acl,
                               std::vector<std::byte> value);
@@ -256,6 +280,7 @@ class FileSystem {
   WriteBehind writes_;
   Removal removal_;
   DropPages drop_pages_;
+  Lengthen lengthen_;
   unsigned closing_ = 0;  // close()s under way
   async::Event none_closing_;
 };

@@ -124,6 +124,9 @@ struct Inode {
   bool paged = false;            ///< there may be pages
   unsigned paging = 0;           ///< reads into pages under way
   std::uint64_t page_reads = 0;  ///< and all that there were
+  unsigned dropping = 0;         ///< of them, for who goes past the kernel; `settled` tells of the end
+  std::uint64_t told_end = 0;    ///< how far it was told the file reaches, and `resized` as of then
+  std::uint64_t told_end_as_of = 0;
 };
 
 /// One of an inode's `opening` or `leaving`.

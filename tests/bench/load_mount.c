@@ -5,7 +5,8 @@
  * TOOL    goes into the report
  * LOAD    write   SIZE MiB into the file `data` in pieces of 1 MiB, fsync and close included
  *         read    that file, the same way
- *         random  SIZE reads of 4 KiB at random in it, O_DIRECT, 16 in flight (io_submit)
+ *         random  SIZE reads of 4 KiB at random in it, O_DIRECT, 16 in flight (io_submit), or as many as
+ *                 LOAD_IN_FLIGHT in the environment says, at most 256
  *         create  SIZE empty files in the directory `many`, which it makes
  *         stat    each of them
  *         unlink  each of them, and the directory
@@ -26,7 +27,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { piece = 1 << 20, small = 4096, in_flight = 16 };
+enum { piece = 1 << 20, small = 4096, most_in_flight = 256 };
+
+static int in_flight = 16;
 
 static const char* directory;
 static uint64_t size;
@@ -101,8 +104,8 @@ static void submit(aio_context_t context, struct iocb* block, uint64_t blocks) {
 
 static uint64_t random_read(void) {
   struct stat status;
-  struct iocb blocks[in_flight];
-  struct io_event events[in_flight];
+  struct iocb blocks[most_in_flight];
+  struct io_event events[most_in_flight];
   aio_context_t context = 0;
   char* buffers = page_aligned((size_t)in_flight * small);
   uint64_t started = 0, ended = 0;
@@ -185,6 +188,12 @@ int main(int argc, char** argv) {
     return 2;
   }
   directory = argv[3];
+  const char* wanted = getenv("LOAD_IN_FLIGHT");
+  if (wanted != NULL) in_flight = atoi(wanted);
+  if (in_flight < 1 || in_flight > most_in_flight) {
+    fputs("load_mount: LOAD_IN_FLIGHT is 1 to 256\n", stderr);
+    return 2;
+  }
   if (has_daemon && (errno = clock_getcpuclockid((pid_t)strtol(argv[5], NULL, 10), &daemon_clock)) != 0) {
     fail("the daemon's CPU clock");
   }

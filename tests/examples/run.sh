@@ -24,8 +24,15 @@ for program in "$work/cmake/copy_head" "$work/copy_head"; do
   "$program" 'nfs://127.0.0.1:1/x' 2> "$work/err" || status=$?
   [ $status = 1 ] && grep -q 'refused' "$work/err" || { echo "$program: exit $status"; cat "$work/err"; exit 1; }
 done
+# A ring: only files of a mount have one.
+gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$work/prefix/include" "$here/ring_cat.c" -L"$LD_LIBRARY_PATH" -lnfsrdma-ring -o "$work/ring_cat"
+for program in "$work/cmake/ring_cat" "$work/ring_cat"; do
+  status=0
+  "$program" "$here/ring_cat.c" 2> "$work/err" || status=$?
+  [ $status = 1 ] && grep -q 'no ring' "$work/err" || { echo "$program: exit $status"; cat "$work/err"; exit 1; }
+done
 # What the programs need beside them.
-for file in bin/nfsrdma-cli share/man/man1/nfsrdma-cli.1 include/nfsrdma/client.h; do
+for file in bin/nfsrdma-cli share/man/man1/nfsrdma-cli.1 include/nfsrdma/client.h include/nfsrdma/ring.h; do
   [ -e "$work/prefix/$file" ] || { echo "not installed: $file"; exit 1; }
 done
 # An installed program finds the library that is installed with it.

@@ -56,6 +56,9 @@ TEST_CASE("mount options: what each sets") {
   CHECK_FALSE(with("lookupcache=none")->cache.names);
   CHECK_FALSE(with("lookupcache=pos")->cache.negative_names);
   CHECK_FALSE(with("nocto")->cache.close_to_open);
+  CHECK(with("sync")->ring);
+  CHECK_FALSE(with("noring")->ring);
+  CHECK(with("noring,ring")->ring);
   CHECK(with("local_lock=flock")->local_flock);
   CHECK_FALSE(with("local_lock=flock")->local_posix);
   CHECK(has(*with("ro"), "ro"));

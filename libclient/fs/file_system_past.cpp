@@ -1,0 +1,148 @@
+// Reading and writing past the kernel (fuse/ring_service.h), in step with what goes through it.
+//
+// The kernel does not see these, so what it does for its own reads and writes is done here. Before: what programs have
+// stored in mappings, and with a write-back cache what they have written, is in the kernel's pages only, and is
+// fetched. It can only be there where the kernel has pages at all (Inode::paged) of a file that somebody has open for
+// writing; a mapping keeps its file open. After a write: the kernel's pages go, with what it believes of the file's
+// size and times. It asks for attributes anew before it reads, but not when a page of a mapping is touched: behind the
+// end that it knows that is SIGBUS. So it is told of a new end, unless nobody can have the file mapped.
+//
+// To drop pages takes a thread's help and a write-back. So it is done when the two ways are mixed in one file, and
+// costs nothing where one of them is used at a time.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "async/all.h"
+#include "fs/file_system.h"
+
+namespace nfsrdma::fs {
+
+async::Task<void> FileSystem::drop_all_pages(Inode& inode) {
+  const UnderWay dropping(inode, &Inode::dropping);
+  inode.paged = inode.paging != 0;
+  co_await drop_pages_(inode.id, 0, 0);
+}
+
+async::Task<void> FileSystem::fetch_pages(Inode& inode, bool gathers) {
+  if (!drop_pages_) co_return;
+  // Who comes while others fetch them has to see them, too.
+  while (inode.dropping != 0) (void)co_await inode.settled.wait_until(async::TimePoint::max());
+  const auto writes = [](OpenHandle* handle) { return handle->file()->access() != Access::read; };
+  if (gathers || (inode.paged && std::ranges::any_of(inode.open, writes))) co_await drop_all_pages(inode);
+}
+
+async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::byte last) {
+  const auto maps = [](OpenHandle* handle) { return handle->file()->access() != Access::write; };
+  if (!lengthen_ || std::ranges::none_of(inode.open, maps)) co_return;
+  if (std::exchange(inode.told_end_as_of, inode.resized) != inode.resized) inode.told_end = 0;
+  if (end <= inode.told_end) co_return;
+  inode.told_end = end;
+  // The kernel counts the byte's page as whole where the byte is all of it.
+  constexpr std::uint64_t kPage = 4096;
+  if (end % kPage == 1) inode.paged = true;
+  co_await lengthen_(inode.id, end, last);
+}
+
+namespace {
+
+/// Holds on to the memory, for a task that outlives whoever began it.
+async::Task<Result<std::size_t>> read_one(ServerFileRef file, async::Memory /*memory*/,
+                                          std::span<std::byte> data, std::uint64_t offset) {
+  co_return co_await file->read(data, offset);
+}
+
+std::size_t copied(const ReadData& from, std::span<std::byte> to) {
+  std::size_t at = 0;
+  for (const iovec& piece : from.pieces) {
+    std::memcpy(to.data() + at, piece.iov_base, piece.iov_len);
+    at += piece.iov_len;
+  }
+  return at;
+}
+
+}  // namespace
+
+async::Task<Result<std::size_t>> FileSystem::read_pieces(std::shared_ptr<OpenHandle> file,
+                                                         async::Memory memory, std::span<std::byte> data,
+                                                         std::uint64_t offset) {
+  std::vector<async::Task<Result<std::size_t>>> pieces;
+  const std::size_t most = options_.rsize;
+  for (std::size_t at = 0; at < data.size(); at += most) {
+    const auto part = data.subspan(at, std::min(most, data.size() - at));
+    pieces.push_back(read_one(file->file(), memory, part, offset + at));
+  }
+  counters_.server_reads += pieces.size();
+  const auto results = co_await async::all(loop(), std::move(pieces));
+  std::size_t got = 0;
+  for (const Result<std::size_t>& result : results) {
+    if (!result && got == 0) co_return result.error();
+    if (!result) break;
+    got += *result;
+    if (*result < most) break;
+  }
+  co_return got;
+}
+
+async::Task<Result<std::size_t>> FileSystem::read_past(std::shared_ptr<OpenHandle> file, async::Memory memory,
+                                                       std::span<std::byte> data, std::uint64_t offset,
+                                                       Past how) {
+  Inode& inode = file->inode();
+  if (how.gathers || inode.paged || inode.dropping != 0) co_await fetch_pages(inode, how.gathers);
+  // Not only the range: a write behind it says that the file does not end there.
+  if (!inode.writes.empty()) co_await writes_.settle(inode);
+  ++counters_.reads;
+  Result<std::size_t> got = std::size_t{0};
+  if (how.ahead && !file->direct) {
+    const auto age = std::max(options_.file_max, Seconds(1));
+    auto found = co_await file->read(offset, data.size(),
+                                     loop().now() - std::chrono::duration_cast<async::Clock::duration>(age));
+    if (!found) co_return found.error();
+    got = copied(*found, data);
+  } else if (data.size() <= options_.rsize) {
+    ++counters_.server_reads;
+    got = co_await file->file()->read(data, offset);
+    if (got) counters_.server_bytes_read += *got;
+  } else {
+    got = co_await read_pieces(file, std::move(memory), data, offset);
+    if (got) counters_.server_bytes_read += *got;
+  }
+  if (got) counters_.bytes_read += *got;
+  co_return got;
+}
+
+async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHandle> file,
+                                                          async::Memory memory,
+                                                          std::span<const std::byte> data,
+                                                          std::uint64_t offset, int flags) {
+  Inode& inode = file->inode();
+  // A page that was stored in before would be written back over this.
+  if (inode.paged || inode.dropping != 0) co_await fetch_pages(inode, false);
+  Writing how;
+  how.flags = flags;
+  if (how.appends()) {
+    auto end = co_await writes_.place_append(file, data.size());
+    if (!end) co_return end.error();
+    offset = *end;
+  }
+  ++counters_.writes;
+  counters_.bytes_written += data.size();
+  WriteBehind::How sent;
+  sent.append = how.appends();
+  sent.stable = options_.sync || how.is_stable();
+  const std::byte last = data.back();
+  auto done = co_await writes_.write(file, std::move(memory), data, offset, sent);
+  if (!done) co_return done.error();
+  while (inode.dropping != 0) (void)co_await inode.settled.wait_until(async::TimePoint::max());
+  if (inode.paged && drop_pages_) co_await drop_all_pages(inode);
+  co_await tell_length(inode, offset + data.size(), last);
+  freshness_.doubt(inode);
+  co_return offset;
+}
+
+async::Task<Status> FileSystem::sync_past(std::shared_ptr<OpenHandle> file, Past how) {
+  co_await fetch_pages(file->inode(), how.gathers);
+  co_return co_await sync(std::move(file));
+}
+
+}  // namespace nfsrdma::fs
