@@ -43,6 +43,7 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
   engine_->keep_delegated(options_.most_delegated);
   engine_->on_delegation_end([this](const FileHandle& handle) {
     if (const auto inode = inodes_.find(handle)) freshness_.delegation_ended(*inode);
+  engine_->hold_closes();
   });
   engine_->on_lost_data([this](const FileHandle& handle, const Error& error) {
     if (const auto inode = inodes_.find(handle)) writes_.lost(*inode, error);

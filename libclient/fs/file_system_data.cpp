@@ -142,6 +142,7 @@ async::Task<void> FileSystem::closed() {
 }
 
 async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
+  engine_->hurry_closes();
   co_await writes_.settle(file->inode());
   const auto inode = file->shared_inode();
   file->drop_ahead();
