@@ -30,7 +30,10 @@ struct Begun {
       : mount(mount_of(raw)),
         caller(mount.caller(raw)),
         request(Request::begin(mount.loop(), mount.request_counters(), raw)) {}
-  void go(Task<void> task) const { mount.loop().spawn(std::move(task)); }
+  void go(Task<void> task) const {
+    mount.loop().spawn(std::move(task));
+    request->await_interrupts();
+  }
   Mount& mount;
   Caller caller;
   RequestRef request;
