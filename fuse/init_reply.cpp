@@ -23,7 +23,7 @@ void InitReply::look(std::span<const std::byte> request) {
   std::uint32_t offered = 0;
   if (answered_ || !take(request, 0, header) || header.opcode != FUSE_INIT) return;
   if (!take(request, sizeof header + offsetof(fuse_init_in, flags), offered)) return;
-  wanted_ = offered & (FUSE_HANDLE_KILLPRIV | FUSE_PARALLEL_DIROPS);
+  wanted_ = offered & (FUSE_HANDLE_KILLPRIV | FUSE_HANDLE_KILLPRIV_V2 | FUSE_PARALLEL_DIROPS);
   if (wanted_ != 0) unique_ = header.unique;
 }
 

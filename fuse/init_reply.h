@@ -4,7 +4,8 @@
 // With FUSE_PARALLEL_DIROPS the kernel sends the lookups and listings of a directory beside each other. With
 // FUSE_HANDLE_KILLPRIV it leaves set-id bits of a file that is written to the server, which clears them when
 // somebody writes who may not keep them. Without it the kernel sends a chmod in the writer's name first, and
-// whoever does not own the file is refused.
+// whoever does not own the file is refused. FUSE_HANDLE_KILLPRIV_V2 says the same of capabilities: without it the
+// kernel asks for security.capability before each write, a request more for each.
 //
 //     InitReply init;
 //     init.look(request);      // each that comes, until answered() is true

@@ -31,7 +31,10 @@ struct Begun {
       : mount(mount_of(raw)),
         caller(mount.caller(raw)),
         request(Request::begin(mount.loop(), mount.request_counters(), raw)) {}
-  void go(Task<void> task) const { mount.loop().spawn(std::move(task)); }
+  void go(Task<void> task) const {
+    mount.loop().spawn(std::move(task));
+    request->await_interrupts();
+  }
   Mount& mount;
   Caller caller;
   RequestRef request;
@@ -370,7 +373,8 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
   info.direct_io = opened->handle->uncached;
   // Not direct_io for O_DIRECT: with it Linux 6.1 neither writes dirty pages out before nor drops stale ones.
   // Without keep_cache the kernel drops the pages only, and would believe in the size that it knows.
-  if (!opened->keep_cache) mount.forget_attributes(ino);
+  const bool keep = mount.options().writeback ? opened->keep_cache : opened->keep_attributes;
+  if (!keep) mount.forget_attributes(ino);
   if (request->opened(info)) co_return;
   mount.drop_file(info.fh);
   co_await close_unheard(mount, opened->handle);

@@ -85,15 +85,14 @@ fuse_entry_param to_entry(const fs::Entry& from) {
 }
 
 std::shared_ptr<Request> Request::begin(async::Loop& loop, RequestCounters& counters, fuse_req_t request) {
-  std::shared_ptr<Request> out(new Request(loop, counters, request));
-  out->registered_ = new std::weak_ptr<Request>(out);
+  return std::make_shared<Request>(Key(), loop, counters, request);
+}
+
+/// libfuse calls from inside of what takes requests in, and never behind the answer, with which its request goes.
+void Request::await_interrupts() {
+  if (request_ == nullptr) return;
   fuse_req_interrupt_func(
-      request,
-      [](fuse_req_t, void* data) {
-        if (const auto self = static_cast<std::weak_ptr<Request>*>(data)->lock()) self->interrupt();
-      },
-      out->registered_);
-  return out;
+      request_, [](fuse_req_t, void* self) { static_cast<Request*>(self)->interrupt(); }, this);
 }
 
 Request::~Request() {
@@ -103,8 +102,6 @@ Request::~Request() {
 fuse_req_t Request::take(bool refused) {
   if (request_ == nullptr) return nullptr;
   counters_.answered(ticket_, refused, loop_.now());
-  fuse_req_interrupt_func(request_, nullptr, nullptr);
-  delete std::exchange(registered_, nullptr);
   if (timer_ != 0) loop_.cancel(std::exchange(timer_, 0));
   wait_ = nullptr;
   return std::exchange(request_, nullptr);

@@ -52,19 +52,27 @@ class Request : public std::enable_shared_from_this<Request> {
   /// The raw request, for what only builds a buffer; null once answered.
   [[nodiscard]] fuse_req_t raw() const { return request_; }
 
+  /// To be called before the next request is taken in, where the task did not answer at once: an interrupt finds it.
+  void await_interrupts();
   /// What an interrupt ends at once: the wait for a lock.
   void set_wait(std::shared_ptr<locking::LockWait> wait);
   /// A thread that is killed closes its files on its way out, when there may be no signal any more that the
   /// kernel would tell of. It waits for what it has written to be sent, but not for long.
   void heed_exit() { look_in(kExit); }
 
- private:
-  Request(async::Loop& loop, RequestCounters& counters, fuse_req_t request)
+  /// For begin().
+  class Key {
+    friend class Request;
+    Key() = default;
+  };
+  Request(Key /*key*/, async::Loop& loop, RequestCounters& counters, fuse_req_t request)
       : loop_(loop),
         counters_(counters),
         ticket_(counters.take()),
         thread_(fuse_req_ctx(request)->pid),
         request_(request) {}
+
+ private:
   static constexpr auto kLook = std::chrono::milliseconds(250);
   static constexpr auto kExit = std::chrono::milliseconds(700);
   void interrupt();
@@ -78,7 +86,6 @@ class Request : public std::enable_shared_from_this<Request> {
   const RequestCounters::Ticket ticket_;
   const pid_t thread_;  // that waits for the answer; 0: not known
   fuse_req_t request_;
-  std::weak_ptr<Request>* registered_ = nullptr;
   std::shared_ptr<locking::LockWait> wait_;
   async::Loop::TimerId timer_ = 0;                  // of the next look()
   std::optional<async::TimePoint> interrupted_at_;  // by the first signal

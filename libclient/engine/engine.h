@@ -219,6 +219,11 @@ class Engine {
                                               std::optional<Creation> creation) = 0;
   /// Commits what is unstable, if nobody else writes it. The error of that comes from here.
   virtual async::Task<Status> close(ServerFileRef file) = 0;
+  /// Nobody waits for close() from now on: what it tells the server may wait for more of the kind, for some
+  /// milliseconds.
+  virtual void hold_closes() {}
+  /// Somebody does wait for those that have begun.
+  virtual void hurry_closes() {}
   /// Within the server, and stable when it returns: how much of `count` was copied.
   virtual async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset,
                                                   ServerFileRef to, std::uint64_t to_offset,

@@ -37,10 +37,13 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
       inodes_(loop_, root.handle),
       writes_(loop_, freshness_, counters_, options_.wsize),
       removal_(*engine_, inodes_, freshness_, counters_),
-      none_closing_(loop_) {
+      lookups_ahead_(loop_),
+      none_closing_(loop_),
+      beside_(loop_) {
   if (root.attributes)
     freshness_.tell(*inodes_.find(Inodes::kRoot), numbering_.numbered(*root.attributes), 0);
   engine_->keep_delegated(options_.most_delegated);
+  engine_->hold_closes();
   engine_->on_delegation_end([this](const FileHandle& handle) {
     if (const auto inode = inodes_.find(handle)) freshness_.delegation_ended(*inode);
   });
@@ -159,11 +162,41 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
   if (name == "..") co_return co_await find_above(std::move(caller), directory);
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  if (auto known = find_ahead(caller, **parent, name)) co_return std::move(*known);
   const std::uint64_t as_of = freshness_.now();
-  auto found = co_await find_name(*engine_, std::move(caller), (*parent)->handle, name);
+  auto found = co_await find_name(*engine_, caller, (*parent)->handle, name);
   if (!found) co_return found.error();
   if (!*found) co_return absent();
+  look_ahead(caller, *parent);
   co_return co_await made(std::move(**found), *parent, std::move(name), as_of);
+}
+
+/// In a page of the directory that is there.
+std::optional<Entry> FileSystem::find_ahead(const Caller& caller, const Inode& directory,
+                                            const std::string& name) {
+  const auto found = lookups_ahead_.take(directory, caller, name);
+  if (!found) return std::nullopt;
+  Entry out;
+  if (!is_gone(*found->page, *found->listed)) out = entry_of(*found->page, *found->listed);
+  if (auto more = lookups_ahead_.given(found->page))
+    beside_.spawn(read_ahead(std::move(more->page), more->cookie));
+  if (out.inode == 0) return std::nullopt;
+  return out;
+}
+
+void FileSystem::look_ahead(const Caller& caller, const std::shared_ptr<Inode>& directory) {
+  if (!options_.names || options_.file_max == Seconds(0)) return;
+  if (auto wanted = lookups_ahead_.asked(directory, caller))
+    beside_.spawn(read_ahead(std::move(wanted->page), wanted->cookie));
+}
+
+async::Task<void> FileSystem::read_ahead(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie) {
+  auto read = co_await read_page(directory, cookie);
+  if (read) {
+    lookups_ahead_.came(directory);
+  } else {
+    lookups_ahead_.failed(directory);
+  }
 }
 
 async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint64_t id) {
@@ -351,25 +384,32 @@ async::Task<Result<std::shared_ptr<DirectoryHandle>>> FileSystem::open_directory
   if ((flags & O_DIRECTORY) == 0) co_return out;
   auto read = co_await read_page(out, 0);
   if (!read) co_return read.error();
+  keep_for_lookups(*out);
   out->loaded = DirectoryHandle::Loaded::for_open;
   co_return out;
 }
 
 async::Task<Status> FileSystem::read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie) {
   DirectoryHandle& at = *directory;
-  if (cookie == 0) at.page.verifier = {};
-  const std::uint64_t as_of = freshness_.now(), names_as_of = at.inode->names.now();
-  auto page = co_await engine_->list(at.caller, at.inode->handle, cookie, at.page.verifier);
+  const auto read = std::make_shared<ReadPage>();
+  read->begin = cookie;
+  read->as_of = freshness_.now();
+  read->names_as_of = at.inode->names.now();
+  const ListVerifier verifier = cookie == 0 ? ListVerifier() : at.read->page.verifier;
+  auto page = co_await engine_->list(at.caller, at.inode->handle, cookie, verifier);
   if (!page) co_return page.error();
   if (at.circle.closes_with_page(cookie, page->entries))
     co_return engine::CookieLoop::error("READDIR", at.inode->label);
-  at.page = std::move(*page);
-  at.page_begin = cookie;
-  at.as_of = as_of;
-  at.names_as_of = names_as_of;
-  at.came = loop().now();
+  read->page = std::move(*page);
+  read->came = loop().now();
+  at.read = read;
   at.loaded = DirectoryHandle::Loaded::yes;
   co_return Status();
+}
+
+/// A program lists the directory: what the page says of names that the kernel does not take along is of use, too.
+void FileSystem::keep_for_lookups(const DirectoryHandle& directory) {
+  if (options_.names && !directory.read->page.entries.empty()) lookups_ahead_.keep(directory);
 }
 
 async::Task<Result<std::span<const Listed>>> FileSystem::list(std::shared_ptr<DirectoryHandle> directory,
@@ -382,16 +422,18 @@ async::Task<Result<std::span<const Listed>>> FileSystem::list(std::shared_ptr<Di
     if (at.loaded == Loaded::no) return false;
     // A page that ends with the cookie that it came behind is asked for again: whether the server gets on at
     // all shows in what follows it (CookieLoop).
-    if (cookie == at.page_begin) return at.page.entries.empty() || at.page.entries.back().cookie != cookie;
-    return std::ranges::any_of(at.page.entries, [&](const auto& entry) { return entry.cookie == cookie; }) &&
-           (at.page.eof || at.page.entries.back().cookie != cookie);
+    const Page& page = at.read->page;
+    if (cookie == at.read->begin) return page.entries.empty() || page.entries.back().cookie != cookie;
+    return std::ranges::any_of(page.entries, [&](const auto& entry) { return entry.cookie == cookie; }) &&
+           (page.eof || page.entries.back().cookie != cookie);
   };
   if (!inside()) {
     auto read = co_await read_page(directory, cookie);
     if (!read) co_return read.error();
+    keep_for_lookups(at);
   }
-  const std::span<const Listed> all(at.page.entries);
-  if (cookie == at.page_begin) co_return all;
+  const std::span<const Listed> all(at.read->page.entries);
+  if (cookie == at.read->begin) co_return all;
   const auto before = std::ranges::find(all, cookie, &Listed::cookie);
   co_return all.subspan(static_cast<std::size_t>(before - all.begin()) + 1);
 }
@@ -401,22 +443,22 @@ Attributes FileSystem::brief_of(const Listed& listed) {
 }
 
 bool FileSystem::is_gone(const DirectoryHandle& directory, const Listed& listed) {
-  return directory.inode->names.judge(listed.name, directory.names_as_of) == NameChanges::Verdict::gone;
+  return directory.inode->names.judge(listed.name, directory.read->names_as_of) == NameChanges::Verdict::gone;
 }
 
 /// Whether this mount has changed what the page says of the entry, or told the kernel something newer.
 bool FileSystem::is_outdated(const DirectoryHandle& directory, const Listed& listed) const {
-  const auto verdict = directory.inode->names.judge(listed.name, directory.names_as_of);
+  const auto verdict = directory.inode->names.judge(listed.name, directory.read->names_as_of);
   if (verdict != NameChanges::Verdict::as_listed) return true;
-  return freshness_.is_outdated(listed.attributes, inodes_.find(*listed.handle).get(), directory.as_of);
+  return freshness_.is_outdated(listed.attributes, inodes_.find(*listed.handle).get(), directory.read->as_of);
 }
 
 Entry FileSystem::entry_of(const DirectoryHandle& directory, const Listed& listed) {
   if (!listed.handle || is_outdated(directory, listed)) return {};
-  const Seconds age = loop().now() - directory.came;
+  const Seconds age = loop().now() - directory.read->came;
   if (freshness_.valid(listed.attributes) <= age) return {};
-  Entry out = entry(*listed.handle, *directory.inode, listed.name, listed.attributes, directory.as_of,
-                    directory.as_of);
+  const std::uint64_t as_of = directory.read->as_of;
+  Entry out = entry(*listed.handle, *directory.inode, listed.name, listed.attributes, as_of, as_of);
   out.attributes_valid -= age;
   out.name_valid = std::max(Seconds(0), out.name_valid - age);
   return out;

@@ -5,6 +5,7 @@
 //   Freshness    freshness.h     what is known of attributes, and for how long
 //   WriteBehind  write_behind.h  writes that are answered before they are on the server
 //   Removal      removal.h       names that are taken from files which are open here
+//   LookupsAhead lookups_ahead.h names that are found in pages of directories which are there
 //
 // Consistency is close-to-open, as with every NFS client. open() brings the change attribute; where it is
 // another than that of what the kernel has cached, the kernel is told to drop it. close() and fsync() end
@@ -43,13 +44,15 @@
 #include <string>
 #include <vector>
 
-#include "engine/cookie_loop.h"
+#include "async/tasks.h"
 #include "engine/engine.h"
 #include "fs/acl_xattrs.h"
 #include "fs/cache_options.h"
 #include "fs/counters.h"
+#include "fs/directory_handle.h"
 #include "fs/freshness.h"
 #include "fs/inodes.h"
+#include "fs/lookups_ahead.h"
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
 #include "fs/removal.h"
@@ -66,27 +69,9 @@ struct Entry {
 struct OpenedFile {
   std::shared_ptr<OpenHandle> handle;
   bool keep_cache = false;  ///< what the kernel has cached of it is still so
-  Entry entry;              ///< create() only
-};
-
-/// One opendir(3), with the page that was read last.
-struct DirectoryHandle {
-  DirectoryHandle(std::shared_ptr<Inode> directory, Caller opener)
-      : inode(std::move(directory)), caller(std::move(opener)) {
-    inode->names.join();
-  }
-  ~DirectoryHandle() { inode->names.leave(); }
-  DirectoryHandle(const DirectoryHandle&) = delete;
-  DirectoryHandle& operator=(const DirectoryHandle&) = delete;
-
-  const std::shared_ptr<Inode> inode;
-  const Caller caller;  ///< whose rights count, whoever lists it
-  Page page;
-  engine::CookieLoop circle;
-  std::uint64_t page_begin = 0;              ///< the cookie that the page came behind
-  std::uint64_t as_of = 0, names_as_of = 0;  ///< of the changes that were made here
-  async::TimePoint came;                     ///< when the page was answered
-  enum class Loaded : unsigned char { no, for_open, yes } loaded = Loaded::no;
+  /// Nor need the kernel drop the attributes that it was told: they are those of the file as it is.
+  bool keep_attributes = false;
+  Entry entry;  ///< create() only
 };
 
 /// An Error of this layer's own: no server said so.
@@ -239,6 +224,10 @@ class FileSystem {
               const Attributes& told, std::uint64_t as_of, std::uint64_t when);
   [[nodiscard]] Entry absent() const;
   async::Task<Status> read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
+  void keep_for_lookups(const DirectoryHandle& directory);
+  std::optional<Entry> find_ahead(const Caller& caller, const Inode& directory, const std::string& name);
+  void look_ahead(const Caller& caller, const std::shared_ptr<Inode>& directory);
+  async::Task<void> read_ahead(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
   [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
   void forget_pages(Inode& inode);
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
@@ -279,10 +268,12 @@ class FileSystem {
   Inodes inodes_;
   WriteBehind writes_;
   Removal removal_;
+  LookupsAhead lookups_ahead_;
   DropPages drop_pages_;
   Lengthen lengthen_;
   unsigned closing_ = 0;  // close()s under way
   async::Event none_closing_;
+  async::Tasks beside_;  // the last: the tasks use all the others
 };
 
 }  // namespace nfsrdma::fs

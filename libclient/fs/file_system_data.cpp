@@ -57,7 +57,10 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
                                        std::move(found_at));
   if (opened) removal_.retries().arrived(thread);
   if (!opened) {
-    if (by_name && opened.error().errno_value() == ESTALE) refused_by_name(**inode, thread);
+    if (by_name && opened.error().errno_value() == ESTALE) {
+      refused_by_name(**inode, thread);
+      lookups_ahead_.drop((*inode)->parent);  // the kernel looks the name up again
+    }
     co_return opened.error();
   }
   const std::optional<Attributes>& told = opened->object.attributes;
@@ -79,6 +82,8 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   // Also where the file is open here already: what somebody else wrote may be what has changed it.
   out.keep_cache = !options_.close_to_open || (change && (*inode)->cached_change == change);
   (*inode)->cached_change = change;
+  out.keep_attributes = out.keep_cache || (change && (*inode)->told_change == change);
+  if (!out.keep_attributes) (*inode)->told_change.reset();
   co_return out;
 }
 
@@ -137,6 +142,7 @@ async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
 }
 
 async::Task<void> FileSystem::closed() {
+  engine_->hurry_closes();
   while (closing_ != 0) (void)co_await none_closing_.wait_until(async::TimePoint::max());
   co_await engine_->forget_all();
 }

@@ -61,6 +61,9 @@ Attributed Freshness::attributed(Inode& inode, const Attributes& told, std::uint
   learn(inode, told);
   Attributed out = corrected(inode, told, as_of);
   tell(inode, out.attributes, when);
+  // Answers overtake each other on their way to the kernel, too: of two states it is not known which it believes in.
+  const bool one_state = !inode.told_change || inode.told_change == told.change;
+  inode.told_change = one_state && out.valid > Seconds(0) ? std::optional(told.change) : std::nullopt;
   return out;
 }
 
@@ -130,9 +133,11 @@ void Freshness::others_may_have_changed(Inode& inode) {
 
 void Freshness::unlinked(Inode* inode) {
   unlinked_ = count();
-  if (inode != nullptr) inode->altered = unlinked_;
+  if (inode != nullptr) inode->unlinked = unlinked_;
 }
 
+/// A name that it has lost need not be remembered: with that is_outdated() does not believe what says that a file has
+/// several, and a page that says that this was the only one has no other.
 void Freshness::forgotten(const Inode& inode) {
   forgotten_ = std::max({forgotten_, inode.altered, inode.changed});
 }
@@ -143,7 +148,7 @@ bool Freshness::is_outdated(const Attributes& listed, const Inode* inode, std::u
   if (inode == nullptr) return forgotten_ > as_of;
   // What has been written has another size by now than the server said.
   if (!inode->writes.empty() || inode->naming != 0) return true;
-  return std::max({inode->changed, inode->altered, inode->told}) > as_of;
+  return std::max({inode->changed, inode->altered, inode->unlinked, inode->told}) > as_of;
 }
 
 Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory)

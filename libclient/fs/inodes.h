@@ -53,6 +53,8 @@ struct Inode {
   std::uint64_t number = 0;  // st_ino
   bool sticky = false;       // a directory where only a file's owner may remove it
   bool set_id = false;       // who may write it has the server clear these bits
+  /// The change attribute that goes with them; none: they may be of several states.
+  std::optional<std::uint64_t> told_change;
   /// Its attributes were given out for as long as its delegation lasts.
   bool lifted = false;
   /// Attributes that came along with something else, for whoever asks next (Freshness::keep).
@@ -77,6 +79,7 @@ struct Inode {
   /// Freshness::now() as of when this mount changed the attributes last, and as of when the kernel was told
   /// newer ones: a page of a directory that was asked for before has older ones.
   std::uint64_t altered = 0, told = 0;
+  std::uint64_t unlinked = 0;  // and as of when it took a name from it
   /// The same count as of the last change of the contents: attributes that were asked for before are old.
   std::uint64_t changed = 0;
   /// The same count, as of when the size was last set or lost, by something else than a write.

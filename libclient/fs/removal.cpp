@@ -60,6 +60,7 @@ async::Task<Result<std::shared_ptr<Inode>>> Removal::open_target(Caller caller, 
   if (!leaving || leaving->inode != inode) leaving = co_await leave(inode);
   // close(2) is over before CLOSE is: whoever then removes the file, and its directory, finds no hidden one.
   while (!inode->open.empty() && std::ranges::all_of(inode->open, &OpenHandle::closing)) {
+    engine_.hurry_closes();
     (void)co_await inode->settled.wait_until(async::TimePoint::max());
   }
   if (inode->open.empty()) co_return none;

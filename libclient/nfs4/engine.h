@@ -29,6 +29,8 @@ class Nfs4Engine final : public Objects {
   async::Task<Result<Opened>> open_at(Caller caller, Spot directory, std::string name, Access access,
                                       std::optional<Creation> creation) override;
   async::Task<Status> close(ServerFileRef file) override;
+  void hold_closes() override { session_.close_batch().hold(); }
+  void hurry_closes() override { session_.close_batch().hurry(); }
   async::Task<Result<std::uint64_t>> copy(ServerFileRef from, std::uint64_t from_offset, ServerFileRef to,
                                           std::uint64_t to_offset, std::uint64_t count) override;
 

@@ -88,6 +88,7 @@ async::Task<Status> FileState::complete() {
 // ---- giving it back ----
 
 async::Task<bool> FileState::settled(async::TimePoint deadline) {
+  if (changing_) session_.close_batch().hurry();
   return async::until(changed_, deadline, [this] { return !changing_; });
 }
 
@@ -136,32 +137,55 @@ async::Task<Status> FileState::close_state() {
   co_return done;
 }
 
+/// By a COMPOUND of its own, with DELEGRETURN if there is a delegation. The server's answer to CLOSE.
+async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 used,
+                                                                    async::TimePoint deadline) {
+  Compound compound = session_.begin_on(open_.file, "CLOSE", open_.caller);
+  compound.by(open_.owner);
+  compound.add<op::CLOSE>({0, used});
+  // DELEGRETURN comes last: what the server says to it does not keep the file open.
+  std::optional<stateid4> returned;
+  if (open_.delegation) {
+    session_.delegations().about_to_return(open_);
+    returned = open_.delegation->stateid;
+    compound.add<op::DELEGRETURN>({*returned});
+  }
+  auto reply = co_await session_.call(std::move(compound), deadline);
+  const bool closed = reply && reply->take<op::PUTFH>() && reply->take<op::CLOSE>();
+  // It may have been dropped meanwhile: then it does not matter what is said of it. An OPEN that the server
+  // executed behind this may have brought another one, which stays.
+  const bool gone = closed && returned && reply->take<op::DELEGRETURN>();
+  if (open_.delegation && open_.delegation->returning) {
+    if (gone) open_.delegation.reset();
+    if (!gone) session_.delegations().start_return(open_);
+  }
+  if (!reply) co_return reply.error();
+  if (closed) co_return std::optional(NFS4_OK);
+  const nfsstat4 status = reply->failed_status();
+  if (status == NFS4_OK) co_return session_.error_of(*reply, "CLOSE", open_.path);
+  co_return std::optional(status);
+}
+
+/// None: the file has been opened again before it was sent.
+async::Task<Result<std::optional<nfsstat4>>> FileState::close_with_others(stateid4 used) {
+  CloseBatch::Closing closing{open_.file, used, open_.caller, {}};
+  closing.wanted = [this] { return needed() == 0 && is_open_; };
+  auto answer = co_await session_.close_batch().close(std::move(closing));
+  co_return answer;
+}
+
 async::Task<Status> FileState::close_once() {
   const async::TimePoint deadline = session_.default_deadline();
   stateid4 used = open_.stateid;
   for (int tries = 0;; ++tries) {
     if (open_.lost) co_return *open_.lost;
-    Compound compound = session_.begin_on(open_.file, "CLOSE", open_.caller);
-    compound.by(open_.owner);
-    compound.add<op::CLOSE>({0, used});
-    // DELEGRETURN comes last: what the server says to it does not keep the file open.
-    std::optional<stateid4> returned;
-    if (open_.delegation) {
-      session_.delegations().about_to_return(open_);
-      returned = open_.delegation->stateid;
-      compound.add<op::DELEGRETURN>({*returned});
-    }
-    auto reply = co_await session_.call(std::move(compound), deadline);
-    const bool closed = reply && reply->take<op::PUTFH>() && reply->take<op::CLOSE>();
-    // It may have been dropped meanwhile: then it does not matter what is said of it. An OPEN that the server
-    // executed behind this may have brought another one, which stays.
-    const bool gone = closed && returned && reply->take<op::DELEGRETURN>();
-    if (open_.delegation && open_.delegation->returning) {
-      if (gone) open_.delegation.reset();
-      if (!gone) session_.delegations().start_return(open_);
-    }
-    if (!reply) co_return reply.error();
-    if (closed) {
+    const bool alone = open_.delegation || !session_.has_sessions() || !session_.close_batch().holds();
+    auto task = alone ? close_alone(used, deadline) : close_with_others(used);
+    auto answer = co_await std::move(task);
+    if (!answer) co_return answer.error();
+    if (!*answer) co_return Status();
+    const nfsstat4 status = **answer;
+    if (status == NFS4_OK) {
       session_.openings().closed(used);
       // Another one by now: of an OPEN that came behind.
       if (open_.stateid.other != used.other) co_return Status();
@@ -172,8 +196,7 @@ async::Task<Status> FileState::close_once() {
       }
       co_return Status();
     }
-    const nfsstat4 status = reply->failed_status();
-    if (!Calls::is_lost_state(status)) co_return session_.error_of(*reply, "CLOSE", open_.path);
+    if (!Calls::is_lost_state(status)) co_return status_error(status, "CLOSE", open_.path);
     const bool again = co_await look_again(used, status, tries);
     if (needed() != 0) co_return Status();
     if (again) continue;

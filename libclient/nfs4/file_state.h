@@ -113,6 +113,8 @@ class FileState {
  private:
   void is_closed();
   async::Task<Status> close_once();
+  async::Task<Result<std::optional<nfsstat4>>> close_alone(stateid4 used, async::TimePoint deadline);
+  async::Task<Result<std::optional<nfsstat4>>> close_with_others(stateid4 used);
   async::Task<Status> downgrade_once(std::uint32_t access);
   [[nodiscard]] bool is_overtaken(const stateid4& used, nfsstat4 status) const;
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);

@@ -13,6 +13,7 @@
 //   leftovers()      state that nobody has a use for
 //   modifications()  what this client does that may change attributes
 //   crossings()      where the server wants another flavour
+//   close_batch()    CLOSEs that leave together
 //   lock_waits()     who waits for CB_NOTIFY_LOCK; copies(): who waits for CB_OFFLOAD
 //
 // Confined to the thread that runs the loop.
@@ -27,6 +28,7 @@
 #include "engine/statistics.h"
 #include "nfs4/calls.h"
 #include "nfs4/client_state.h"
+#include "nfs4/close_batch.h"
 #include "nfs4/copies_beside.h"
 #include "nfs4/crossing.h"
 #include "nfs4/lease.h"
@@ -64,6 +66,7 @@ class LeaseHolder : public Calls {
   [[nodiscard]] LockRecovery& lock_recovery() { return state_.locks; }
   [[nodiscard]] Leftovers& leftovers() { return state_.leftovers; }
   [[nodiscard]] const engine::Modifications& modifications() const { return modifications_; }
+  [[nodiscard]] CloseBatch& close_batch() { return close_batch_; }
   [[nodiscard]] LockWaits& lock_waits() { return lock_waits_; }
   [[nodiscard]] CopiesBeside& copies() { return copies_; }
   [[nodiscard]] Crossings& crossings() { return crossings_; }
@@ -110,6 +113,7 @@ class LeaseHolder : public Calls {
   Phase phase_ = Phase::beginning;
   Lease lease_;
   ClientState state_;
+  CloseBatch close_batch_{*this};
   engine::Modifications modifications_;
   LockWaits lock_waits_;
   CopiesBeside copies_;

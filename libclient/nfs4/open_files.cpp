@@ -483,7 +483,9 @@ async::Task<void> OpenTable::unpark_all() {
   const auto self = shared_from_this();
   std::vector<async::Task<Status>> tasks;
   while (auto file = parked_.take_first()) tasks.push_back(shrink(std::move(file), false));
+  session_.close_batch().hurry();
   (void)co_await async::all(session_.loop(), std::move(tasks));
+  session_.close_batch().hurry();
   while (giving_ != 0) (void)co_await given_.wait_until(async::TimePoint::max());
 }
 

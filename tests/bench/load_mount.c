@@ -10,6 +10,7 @@
  *         create  SIZE empty files in the directory `many`, which it makes
  *         stat    each of them
  *         unlink  each of them, and the directory
+ *         tar     SIZE files in the directory `tree`, read by tar(1) into a pipe
  * DAEMON  process id of the file system's own program: its CPU time counts, too
  *
  * In C: inside User-Mode Linux an interpreter would be half of what is measured.
@@ -167,11 +168,20 @@ static uint64_t unlink_all(void) {
   return 0;
 }
 
+/* tar(1) reads nothing where it sees that it writes to /dev/null. */
+static uint64_t tar_all(void) {
+  char command[4200];
+  snprintf(command, sizeof command, "tar -C '%s' -cf - tree | cat > /dev/null", directory);
+  if (system(command) != 0) fail(command);
+  return 0;
+}
+
 static const struct {
   const char* name;
   uint64_t (*run)(void);
-} loads[] = {{"write", sequential_write}, {"read", sequential_read}, {"random", random_read},
-             {"create", create_all},      {"stat", stat_all},        {"unlink", unlink_all}};
+} loads[] = {
+    {"write", sequential_write}, {"read", sequential_read}, {"random", random_read}, {"create", create_all},
+    {"stat", stat_all},          {"unlink", unlink_all},    {"tar", tar_all}};
 
 int main(int argc, char** argv) {
   uint64_t (*run)(void) = NULL;
@@ -184,7 +194,8 @@ int main(int argc, char** argv) {
     size = strtoull(argv[4], NULL, 10);
   }
   if (run == NULL || size == 0) {
-    fputs("usage: load_mount TOOL write|read|random|create|stat|unlink DIRECTORY SIZE [DAEMON]\n", stderr);
+    fputs("usage: load_mount TOOL write|read|random|create|stat|unlink|tar DIRECTORY SIZE [DAEMON]\n",
+          stderr);
     return 2;
   }
   directory = argv[3];

@@ -69,6 +69,13 @@ TEST_CASE("F12 the kernel is told that set-id bits are the server's to clear") {
   CHECK(sent(init.complete(later.pieces)).flags == 0);
 }
 
+TEST_CASE("F12 the kernel is told that capabilities of a file are the server's to clear, too") {
+  InitReply init;
+  init.look(request(FUSE_INIT, 2, FUSE_HANDLE_KILLPRIV | FUSE_HANDLE_KILLPRIV_V2));
+  Reply reply(2);
+  CHECK(sent(init.complete(reply.pieces)).flags == (FUSE_HANDLE_KILLPRIV | FUSE_HANDLE_KILLPRIV_V2));
+}
+
 TEST_CASE("F12 a kernel that does not offer it, a refusal and what is cut short are left alone") {
   InitReply init;
   Reply reply(2);

@@ -387,6 +387,7 @@ TEST_CASE("F8 a page does not bring back attributes that this mount has changed 
   }
   SUBCASE("a lookup") {
     l.engine->nodes.at(2).content = "longer";
+    (void)l.inode("a");  // which the page answers, once
     (void)l.inode("a");
   }
   SUBCASE("a link") {

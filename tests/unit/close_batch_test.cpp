@@ -1,0 +1,187 @@
+// CLOSEs that leave together: how long one stands, what is not sent, and which answer is whose.
+#include "nfs4/close_batch.h"
+
+#include <doctest/doctest.h>
+
+#include <deque>
+
+#include "support/scripted_calls.h"
+
+namespace nfsrdma::nfs4 {
+namespace {
+
+using testing::file_handle;
+using testing::Script;
+using testing::ScriptedCalls;
+
+struct Closes {
+  using Answer = Result<std::optional<nfsstat4>>;
+  struct One {
+    explicit One(async::Task<Answer> t) : task(std::move(t)) {}
+    async::Task<Answer> task;
+    bool wanted = true;
+  };
+  void close(unsigned i, const Caller& caller = nullptr) {
+    CloseBatch::Closing what;
+    what.file = file_handle(i);
+    what.stateid.seqid = i;
+    what.caller = caller;
+    const std::size_t at = ones.size();
+    what.wanted = [this, at] { return ones[at].wanted; };
+    ones.emplace_back(batch.close(std::move(what)));
+    calls.start(ones.back().task);
+  }
+  void hold_time() {
+    calls.pass(CloseBatch::kHold);
+    calls.settle();
+  }
+  static Script closed(unsigned count) {
+    Script out;
+    for (unsigned i = 0; i < count; ++i) out.ok<op::PUTFH>().ok<op::CLOSE>(stateid4());
+    return out;
+  }
+  /// NFS4_OK and so on; -1: it was not wanted, -2: it has not ended, -3: an Error.
+  int answer(std::size_t i) {
+    async::Task<Answer>& task = ones[i].task;
+    if (!task.done()) return -2;
+    const Answer got = task.await_resume();
+    if (!got) return -3;
+    return *got ? static_cast<int>(**got) : -1;
+  }
+
+  ScriptedCalls calls;
+  CloseBatch batch{calls};
+  std::deque<One> ones;
+  const ScriptedCalls::Last last{calls};
+};
+
+}  // namespace
+
+TEST_CASE("close batch: those that come within some milliseconds leave together") {
+  Closes c;
+  for (unsigned i = 1; i <= 3; ++i) c.close(i);
+  CHECK(c.calls.waiting() == 0);
+  c.hold_time();
+  REQUIRE(c.calls.waiting() == 1);
+  c.calls.answer(Closes::closed(3));
+  c.calls.settle();
+  for (std::size_t i = 0; i < 3; ++i) CHECK(c.answer(i) == NFS4_OK);
+  CHECK(c.calls.waiting() == 0);
+}
+
+TEST_CASE("close batch: enough of them do not wait, nor does one that somebody waits for") {
+  Closes c;
+  unsigned count = 1;
+  SUBCASE("enough") {
+    count = CloseBatch::kMost;
+    for (unsigned i = 1; i <= count; ++i) c.close(i);
+  }
+  SUBCASE("waited for") {
+    c.close(1);
+    c.batch.hurry();
+    c.calls.settle();
+  }
+  REQUIRE(c.calls.waiting() == 1);
+  c.calls.answer(Closes::closed(count));
+  c.calls.settle();
+  CHECK(c.answer(0) == NFS4_OK);
+}
+
+TEST_CASE("close batch: a refusal is that one's alone, and those behind it are sent again") {
+  Closes c;
+  for (unsigned i = 1; i <= 3; ++i) c.close(i);
+  c.hold_time();
+  c.calls.answer(Closes::closed(1).ok<op::PUTFH>().refuse<op::CLOSE>(NFS4ERR_OLD_STATEID));
+  c.calls.settle();
+  CHECK(c.answer(0) == NFS4_OK);
+  CHECK(c.answer(1) == NFS4ERR_OLD_STATEID);
+  CHECK(c.answer(2) == -2);
+  REQUIRE(c.calls.waiting() == 1);
+  CHECK(c.calls.next_arguments<op::CLOSE>().open_stateid.seqid == 3);
+  c.calls.answer(Closes::closed(1));
+  c.calls.settle();
+  CHECK(c.answer(2) == NFS4_OK);
+}
+
+TEST_CASE("close batch: a file that is gone on the server is that one's refusal, too") {
+  Closes c;
+  for (unsigned i = 1; i <= 2; ++i) c.close(i);
+  c.hold_time();
+  c.calls.answer(Script().refuse<op::PUTFH>(NFS4ERR_STALE));
+  c.calls.settle();
+  CHECK(c.answer(0) == NFS4ERR_STALE);
+  c.calls.answer(Closes::closed(1));
+  c.calls.settle();
+  CHECK(c.answer(1) == NFS4_OK);
+}
+
+TEST_CASE("close batch: what is not wanted any more is not sent") {
+  Closes c;
+  for (unsigned i = 1; i <= 2; ++i) c.close(i);
+  c.ones[0].wanted = false;
+  c.hold_time();
+  CHECK(c.answer(0) == -1);
+  CHECK(c.calls.next_arguments<op::CLOSE>().open_stateid.seqid == 2);
+  c.calls.answer(Closes::closed(1));
+  c.calls.settle();
+  CHECK(c.answer(1) == NFS4_OK);
+}
+
+TEST_CASE("close batch: each user's leave by themselves") {
+  Closes c;
+  const auto user = std::make_shared<security::Identity>();
+  c.close(1);
+  c.close(2, user);
+  c.hold_time();
+  c.calls.answer(Closes::closed(1));
+  c.calls.settle();
+  CHECK(c.answer(0) == NFS4_OK);
+  CHECK(c.answer(1) == -2);
+  c.calls.answer(Closes::closed(1));
+  c.calls.settle();
+  CHECK(c.answer(1) == NFS4_OK);
+}
+
+TEST_CASE("close batch: no answer is everybody's, and a session's limit is kept") {
+  Closes c;
+  SUBCASE("no answer") {
+    for (unsigned i = 1; i <= 2; ++i) c.close(i);
+    c.hold_time();
+    c.calls.fail();
+    c.calls.settle();
+    CHECK(c.answer(0) == -3);
+    CHECK(c.answer(1) == -3);
+  }
+  SUBCASE("two at a time") {
+    c.calls.facts_now.max_operations = 5;
+    for (unsigned i = 1; i <= 3; ++i) c.close(i);
+    c.hold_time();
+    c.calls.answer(Closes::closed(2));
+    c.calls.settle();
+    CHECK(c.answer(1) == NFS4_OK);
+    CHECK(c.answer(2) == -2);
+    c.calls.answer(Closes::closed(1));
+    c.calls.settle();
+    CHECK(c.answer(2) == NFS4_OK);
+  }
+}
+
+TEST_CASE("close batch: one that nobody waits for any more is not sent, and at the end each goes at once") {
+  Closes c;
+  SUBCASE("abandoned") {
+    c.close(1);
+    c.ones.clear();
+    c.hold_time();
+    CHECK(c.calls.waiting() == 0);
+  }
+  SUBCASE("ending") {
+    c.calls.phase_now = ScriptedCalls::Phase::ending;
+    c.close(1);
+    REQUIRE(c.calls.waiting() == 1);
+    c.calls.answer(Closes::closed(1));
+    c.calls.settle();
+    CHECK(c.answer(0) == NFS4_OK);
+  }
+}
+
+}  // namespace nfsrdma::nfs4
