@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <optional>
 
 #include "reply_sizing/plan.h"
 
@@ -70,6 +71,7 @@ class Marshaller {
 
   Status run(std::uint32_t credits) {
     if (Status done = finish_message(); !done) return done;
+    if (const auto chunk = simple_chunk()) return write_simple(credits, *chunk);
     plan_reply();
     const Form form = choose_form();
     if (form == Form::none) {
@@ -77,10 +79,7 @@ class Marshaller {
                      "the request needs more memory segments than one message can name; use smaller "
                      "requests (rsize, wsize)");
     }
-    rpc_.header.clear();
-    rpc_.header.rdma_xid = rpc_.xid;
-    rpc_.header.rdma_credit = credits;
-    rpc_.header.proc = is_long(form) ? rdma_proc::RDMA_NOMSG : rdma_proc::RDMA_MSG;
+    begin_header(credits, is_long(form) ? rdma_proc::RDMA_NOMSG : rdma_proc::RDMA_MSG);
     if (Status done = offer_arguments(form); !done) return done;
     if (Status done = offer_results(); !done) return done;
     return write(form);
@@ -101,6 +100,51 @@ class Marshaller {
     return failure(EINVAL,
                    "the message to send is malformed, which is an error in this program; please report it");
   }
+
+  // ---- most Calls: no item, one result at most, and that in one segment. What follows for them from the rules of
+  // plan_reply() and choose_form() is told by four comparisons ----
+
+  /// Whether a Write chunk is to be offered; none: the Call is not that simple.
+  [[nodiscard]] std::optional<bool> simple_chunk() const {
+    constexpr std::size_t kWithChunk = kMinHeader + kWriteChunkHead + kSegment;
+    const Call& call = rpc_.call;
+    if (call.seal != nullptr || !message_->items.empty()) return std::nullopt;
+    const std::size_t stream = message_->stream.size();
+    if (call.reply_max_inline <= limits_.reply_threshold - kMinHeader) {
+      if (kMinHeader + stream > limits_.call_threshold) return std::nullopt;
+      return false;
+    }
+    if (call.results.size() != 1 || call.results[0].wanted_inline || call.results[0].destination.empty())
+      return std::nullopt;
+    if (call.reply_max_reduced > limits_.reply_threshold - kWithChunk) return std::nullopt;
+    if (kWithChunk + stream > limits_.call_threshold) return std::nullopt;
+    if (segments_for(call.results[0].destination.size()) != 1) return std::nullopt;
+    return true;
+  }
+
+  Status write_simple(std::uint32_t credits, bool chunk) {
+    begin_header(credits, rdma_proc::RDMA_MSG);
+    if (chunk) {
+      if (Status done = expose(rpc_.call.results[0].destination, fabric::Reach::remote_write); !done)
+        return done;
+      if (rpc_.exposed.size() != 1) return too_many_segments();
+      rpc_.header.rdma_writes.add_chunk();
+      rpc_.header.rdma_writes.add_segment(rpc_.exposed[0]);
+    }
+    rpc_.bytes.clear();
+    encode(rpc_.header, rpc_.bytes);
+    append(rpc_.bytes.extend(message_->stream.size()), message_->stream.bytes());
+    return {};
+  }
+
+  void begin_header(std::uint32_t credits, rdma_proc proc) {
+    rpc_.header.clear();
+    rpc_.header.rdma_xid = rpc_.xid;
+    rpc_.header.rdma_credit = credits;
+    rpc_.header.proc = proc;
+  }
+
+  // ---- any Call ----
 
   void plan_reply() {
     std::vector<ResultBound>& results = rpc_.bounds;
@@ -269,9 +313,7 @@ class Marshaller {
                                 : form == Form::reduced ? message_->stream.size()
                                                         : message_->unreduced_size();
     if (header + payload > limits_.call_threshold) {
-      return failure(EMSGSIZE,
-                     "the memory came in more segments than the fabric had promised, which is an error in "
-                     "this program; please report it");
+      return too_many_segments();
     }
     rpc_.bytes.clear();
     encode(rpc_.header, rpc_.bytes);
@@ -309,6 +351,11 @@ class Marshaller {
                                " bytes; use smaller requests or free some memory");
   }
 
+  [[nodiscard]] Error too_many_segments() const {
+    return failure(EMSGSIZE,
+                   "the memory came in more segments than the fabric had promised, which is an error in "
+                   "this program; please report it");
+  }
   [[nodiscard]] Error failure(int errno_value, std::string text) const {
     return {ErrorKind::local, errno_value, "RPC", peer_, std::move(text)};
   }

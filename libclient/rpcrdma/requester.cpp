@@ -54,6 +54,11 @@ CallId Requester::State::submit(Call call, TimePoint now) {
     lower_wake(later(now, config.notice_after));
   }
   lower_wake(rpc.call.deadline);
+  // Nobody waits, and there is a credit: what pump() would come to.
+  if (link == Link::up && queue.empty() && health_queue.empty() && has_credit(rpc)) {
+    send(rpc, now);
+    return id;
+  }
   const std::deque<Rpc*>& waiting = queue_of(rpc);
   enqueue(rpc);
   want_link(now);
@@ -113,18 +118,25 @@ std::uint32_t Requester::State::limit() const {
   return replied ? std::min(config.credits_wanted, facts.granted) : 1;
 }
 
-Rpc* Requester::State::next_to_send() {
+/// RFC 8267 4.6: some are kept for health checks, but never the last.
+std::uint32_t Requester::State::most_regular() const {
   const std::uint32_t most = limit();
-  if (in_flight >= most) return nullptr;
+  return most - std::min(config.reserved_credits, most - 1);
+}
+
+bool Requester::State::has_credit(const Rpc& rpc) const {
+  return in_flight < limit() && (rpc.call.health_check || regular_in_flight < most_regular());
+}
+
+Rpc* Requester::State::next_to_send() {
+  if (in_flight >= limit()) return nullptr;
   const auto take = [](std::deque<Rpc*>& from) {
     Rpc* rpc = from.front();
     from.pop_front();
     return rpc;
   };
   if (!health_queue.empty()) return take(health_queue);
-  // RFC 8267 4.6: some are kept for health checks, but never the last.
-  const std::uint32_t kept = std::min(config.reserved_credits, most - 1);
-  return !queue.empty() && regular_in_flight < most - kept ? take(queue) : nullptr;
+  return !queue.empty() && regular_in_flight < most_regular() ? take(queue) : nullptr;
 }
 
 void Requester::State::pump(TimePoint now) {

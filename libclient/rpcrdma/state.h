@@ -192,6 +192,8 @@ struct Requester::State {
   void count_form(const Rpc& rpc);
   Rpc* next_to_send();
   [[nodiscard]] std::uint32_t limit() const;
+  [[nodiscard]] std::uint32_t most_regular() const;
+  [[nodiscard]] bool has_credit(const Rpc& rpc) const;
   void top_up_receives();
   [[nodiscard]] std::deque<Rpc*>& queue_of(const Rpc& rpc) {
     return rpc.call.health_check ? health_queue : queue;
