@@ -35,9 +35,6 @@ class Crowd {
   std::size_t working_ = 0;
 };
 
-/// An entry of a directory that is one: a server may list anything.
-bool is_plain_name(std::string_view name);
-
 struct TreeEntry {
   std::string name;
   Attributes attributes;

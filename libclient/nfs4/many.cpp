@@ -22,7 +22,7 @@ using engine::ManyRead;
 using engine::ManyTold;
 using engine::ManyWritten;
 using engine::Named;
-using Chunks = Many::Chunks;
+using Chunks = SmallFiles::Chunks;
 
 constexpr std::size_t kBatchesInFlight = 8;
 /// What the "current" stateid is called (RFC 8881 8.2.3).
@@ -506,18 +506,18 @@ class Batches {
 
 }  // namespace
 
-async::Task<std::vector<ManyRead*>> Many::read(Caller caller, std::vector<ManyRead*> items) {
+async::Task<std::vector<ManyRead*>> SmallFiles::read(Caller caller, std::vector<ManyRead*> items) {
   Batches<Reading> batches(session_, Reading(session_), chunks_, std::move(caller), items);
   co_return co_await batches.run();
 }
 
-async::Task<std::vector<ManyWritten*>> Many::write(Caller caller, std::vector<ManyWritten*> items) {
+async::Task<std::vector<ManyWritten*>> SmallFiles::write(Caller caller, std::vector<ManyWritten*> items) {
   Chunks none = Chunks::bad;
   Batches<Writing> batches(session_, Writing(session_, files_), none, std::move(caller), items);
   co_return co_await batches.run();
 }
 
-async::Task<std::vector<ManyTold*>> Many::tell(Caller caller, std::vector<ManyTold*> items) {
+async::Task<std::vector<ManyTold*>> SmallFiles::tell(Caller caller, std::vector<ManyTold*> items) {
   Chunks none = Chunks::good;
   Batches<Telling> batches(session_, Telling(session_), none, std::move(caller), items);
   co_return co_await batches.run();
