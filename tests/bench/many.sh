@@ -124,7 +124,8 @@ round_trips() {
   tool "$name" > /dev/null || exit 1
   seconds=$was
   # load_many has a pass before it measures.
-  end | awk -v passes="$([ "$name" = load_many ] && echo 2 || echo 1)" '{ print $1 / passes }'
+  end > "$work/calls"
+  awk -v passes="$([ "$name" = load_many ] && echo 2 || echo 1)" '{ print $1 / passes }' "$work/calls"
 }
 
 if [ -x "$bin/load_many_libnfs" ]; then
