@@ -15,8 +15,6 @@
 namespace nfsrdma::cli {
 namespace {
 
-constexpr std::size_t block = 4U << 20;
-
 std::string shown(const Call& call, const Remote& remote) {
   return call.out.terminal() ? printable(remote.path) : remote.path;
 }
@@ -225,7 +223,7 @@ class Summer {
     if (!tree_.going()) return;
     auto file = remote.client->open(remote.path, OpenMode::read);
     if (!file) return tree_.failed(file.error());
-    std::vector<std::byte> memory(block);
+    std::vector<std::byte> memory(large_piece);
     Sha256 sum;
     std::uint64_t offset = 0;
     while (tree_.going()) {

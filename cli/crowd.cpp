@@ -42,11 +42,6 @@ void Crowd::run() {
   work();
 }
 
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
-         name.find('\0') == std::string_view::npos;
-}
-
 void Tree::failed(const Error& error) {
   const std::lock_guard lock(mutex_);
   call_.failed(error);

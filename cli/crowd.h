@@ -35,9 +35,6 @@ class Crowd {
   std::size_t working_ = 0;
 };
 
-/// An entry of a directory that is one: a server may list anything.
-bool is_plain_name(std::string_view name);
-
 struct TreeEntry {
   std::string name;
   Attributes attributes;
@@ -72,6 +69,8 @@ class Tree {
 
 /// Files up to this size are read and written by read_many and write_many.
 inline constexpr std::uint64_t small_file = 64U << 10;
+/// Others are moved in pieces of this size.
+inline constexpr std::size_t large_piece = 4U << 20;
 inline constexpr std::size_t most_together = 128;
 inline constexpr std::uint64_t most_bytes_together = 1U << 20;
 

@@ -32,6 +32,11 @@ std::string_view directory_name(std::string_view path) {
   return without_trailing_slashes(path.substr(0, slash == 0 ? 1 : slash));
 }
 
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
 Remote Remote::child(std::string_view name) const {
   return {client, join(path, name), host};
 }

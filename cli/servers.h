@@ -55,5 +55,7 @@ std::string join(std::string_view directory, std::string_view name);
 std::string_view base_name(std::string_view path);
 /// What is before it: "/" for "/a", "." for "a".
 std::string_view directory_name(std::string_view path);
+/// Whether it can be the name of an entry of a directory, and of nothing else: a server may list anything.
+bool is_plain_name(std::string_view name);
 
 }  // namespace nfsrdma::cli

@@ -6,8 +6,6 @@
 namespace nfsrdma::cli {
 namespace {
 
-constexpr std::size_t block = 4U << 20;
-
 SetAttributes exact_traits(const Attributes& attributes) {
   SetAttributes out;
   out.mode = attributes.mode;
@@ -18,7 +16,7 @@ SetAttributes exact_traits(const Attributes& attributes) {
 
 /// By reading and writing, where the server does not copy.
 Status pump(Tree& tree, File& source, File& target, std::uint64_t offset) {
-  std::vector<std::byte> memory(block);
+  std::vector<std::byte> memory(large_piece);
   while (tree.going()) {
     const auto count = source.read(memory, offset);
     if (!count) return count.error();

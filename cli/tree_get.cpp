@@ -11,8 +11,6 @@
 namespace nfsrdma::cli {
 namespace {
 
-constexpr std::size_t block = 4U << 20;
-
 class TreeGet {
  public:
   TreeGet(Call& call, Tree& tree, Crowd& crowd) : tree_(tree), crowd_(crowd), exact_(call.has("preserve")) {}
@@ -116,7 +114,7 @@ void TreeGet::large(const Remote& from, const LocalDirectory::Ref& to, const Tre
   if (!source) return tree_.failed(source.error());
   auto file = to->create(entry.name, entry.attributes.mode);
   if (!file) return tree_.failed(file.error());
-  std::vector<std::byte> memory(block);
+  std::vector<std::byte> memory(large_piece);
   Status done;
   for (std::uint64_t offset = 0; done;) {
     const auto count = (*source)->read(memory, offset);

@@ -13,8 +13,6 @@
 namespace nfsrdma::cli {
 namespace {
 
-constexpr std::size_t block = 4U << 20;
-
 struct LocalEntry {
   std::string name;
   struct stat facts{};
@@ -211,7 +209,7 @@ void TreePut::together(const LocalDirectory::Ref& from, const RemoteDirectory::R
 }
 
 Status TreePut::send(int fd, File& file, const std::string& path) {
-  std::vector<std::byte> memory(block);
+  std::vector<std::byte> memory(large_piece);
   for (std::uint64_t offset = 0; tree_.going();) {
     const ssize_t count = ::pread(fd, memory.data(), memory.size(), static_cast<off_t>(offset));
     if (count < 0) return local_error(errno, "read", path);

@@ -55,7 +55,7 @@ class Nfs4Engine final : public Objects {
 
  private:
   OpenFiles files_;
-  Many many_{session_, files_};
+  SmallFiles small_files_{session_, files_};
   std::function<void(const FileHandle&)> delegation_end_;
 };
 

@@ -22,7 +22,7 @@ using engine::ManyRead;
 using engine::ManyTold;
 using engine::ManyWritten;
 using engine::Named;
-using Chunks = Many::Chunks;
+using Chunks = SmallFiles::Chunks;
 
 constexpr std::size_t kBatchesInFlight = 8;
 /// What the "current" stateid is called (RFC 8881 8.2.3).
@@ -38,9 +38,9 @@ const bitmap4& short_attributes() {
 
 /// What a file takes of what a COMPOUND may have: operations; bytes of the Call and of the Reply, with data; bytes of the
 /// Reply that the server is to keep; memory chunks.
-struct Room {
+struct Share {
   std::size_t operations = 0, call = 0, reply = 0, kept = 0, chunks = 0;
-  Room& operator+=(const Room& other) {
+  Share& operator+=(const Share& other) {
     operations += other.operations;
     call += other.call;
     reply += other.reply;
@@ -64,14 +64,14 @@ constexpr std::size_t kStateid = 16;
 constexpr std::size_t kPlainResult = 8;  // number and status
 
 /// Going to the directory, and keeping it for the files behind the first.
-Room room_to_walk(const Spot& directory) {
-  Room out{.operations = 2 + directory.names.size(), .call = 2 * kOperation + text_size("")};
+Share share_of_walk(const Spot& directory) {
+  Share out{.operations = 2 + directory.names.size(), .call = 2 * kOperation + text_size("")};
   if (directory.from) out.call += xdr::padded(directory.from->length);
   for (const std::string& name : directory.names) out.call += kOperation + text_size(name);
   out.reply = out.kept = out.operations * kPlainResult;
   return out;
 }
-constexpr Room kRoomToReturn{
+constexpr Share kShareOfReturn{
     .operations = 1, .call = kOperation, .reply = kPlainResult, .kept = kPlainResult};
 
 /// What became of a file.
@@ -137,9 +137,9 @@ class Reading {
   [[nodiscard]] bool takes(const Item& item) const {
     return !item.data.empty() && item.data.size() <= session_.most_read();
   }
-  [[nodiscard]] Room room_for(const Item& item, bool in_stream) const {
+  [[nodiscard]] Share share_of(const Item& item, bool in_stream) const {
     const READ4args read{stateid4(), 0, static_cast<count4>(item.data.size())};
-    Room out{.operations = 3, .chunks = in_stream ? 0U : 1U};
+    Share out{.operations = 3, .chunks = in_stream ? 0U : 1U};
     out.call = kOperation + text_size(item.file.name) + kOperation + kStateid + 8 + 4 + kGetattr;
     out.reply = kPlainResult + result_of<op::READ>(read) + attributes_;
     return out;
@@ -192,8 +192,8 @@ class Telling {
   explicit Telling(LeaseHolder& /*session*/) {}
 
   [[nodiscard]] static bool takes(const Item& /*item*/) { return true; }
-  [[nodiscard]] Room room_for(const Item& item, bool /*in_stream*/) const {
-    Room out{.operations = 2};
+  [[nodiscard]] Share share_of(const Item& item, bool /*in_stream*/) const {
+    Share out{.operations = 2};
     out.call = kOperation + text_size(item.file.name) + kOperation + 4 + 3 * 4;
     out.reply = kPlainResult + attributes_;
     return out;
@@ -231,8 +231,8 @@ class Writing {
   Writing(LeaseHolder& session, OpenFiles& files) : session_(session), files_(files) {}
 
   [[nodiscard]] bool takes(const Item& item) const { return item.data.size() <= session_.most_written(); }
-  [[nodiscard]] Room room_for(const Item& item, bool /*in_stream*/) const {
-    Room out{.operations = 5};
+  [[nodiscard]] Share share_of(const Item& item, bool /*in_stream*/) const {
+    Share out{.operations = 5};
     out.call = kOpenCall + text_size(item.file.name) + kOperation + kOperation + kStateid + 16 +
                xdr::padded(item.data.size()) + 2 * kOperation + kStateid + kGetattr;
     out.reply = open_ + handle_ + write_ + close_ + attributes_;
@@ -362,9 +362,9 @@ class Batches {
     std::vector<Item*> out;
     const Spot* at = nullptr;
     const security::Mark mark = compound.mark();
-    Room used{.operations = compound.count(),
-              .call = compound.message().unreduced_size(),
-              .reply = static_cast<std::size_t>(compound.reply_size().max_inline)};
+    Share used{.operations = compound.count(),
+               .call = compound.message().unreduced_size(),
+               .reply = static_cast<std::size_t>(compound.reply_size().max_inline)};
     used.kept = used.reply;
     const bool one_only = async::buggify(session_.loop());
     // What protects it makes it longer.
@@ -372,9 +372,9 @@ class Batches {
     while (!todo_.empty() && !(one_only && out.size() == 1)) {
       Item& item = *todo_.front();
       const Spot& directory = *item.file.directory;
-      Room wanted = kind_.room_for(item, stream);
-      wanted += at == &directory ? kRoomToReturn : room_to_walk(directory);
-      Room all = used;
+      Share wanted = kind_.share_of(item, stream);
+      wanted += at == &directory ? kShareOfReturn : share_of_walk(directory);
+      Share all = used;
       all += wanted;
       const bool good = fits(all) && (out.empty() || (fits_inline(all) && !is_sealed)) &&
                         (out.empty() || session_.crossings().mark_of(directory) == mark);
@@ -399,7 +399,7 @@ class Batches {
     }
     return out;
   }
-  [[nodiscard]] bool fits(const Room& room) const {
+  [[nodiscard]] bool fits(const Share& room) const {
     const SessionFacts& facts = session_.facts();
     return room.operations <= facts.max_operations && room.call <= facts.max_request &&
            room.reply <= facts.max_response && (!Kind::kOpens || room.kept <= facts.max_response_cached) &&
@@ -407,7 +407,7 @@ class Batches {
   }
   /// With its transport header, which has a chunk of one segment for each READ and a Reply chunk (rpcrdma/header.h): what is
   /// longer the server would have to fetch before it can look at it, and may go wrong about (many.h).
-  [[nodiscard]] bool fits_inline(const Room& room) const {
+  [[nodiscard]] bool fits_inline(const Share& room) const {
     constexpr std::size_t kHeader = 28, kChunk = 24;
     return kHeader + (room.chunks + 1) * kChunk + room.call <= session_.call_threshold();
   }
@@ -506,18 +506,18 @@ class Batches {
 
 }  // namespace
 
-async::Task<std::vector<ManyRead*>> Many::read(Caller caller, std::vector<ManyRead*> items) {
+async::Task<std::vector<ManyRead*>> SmallFiles::read(Caller caller, std::vector<ManyRead*> items) {
   Batches<Reading> batches(session_, Reading(session_), chunks_, std::move(caller), items);
   co_return co_await batches.run();
 }
 
-async::Task<std::vector<ManyWritten*>> Many::write(Caller caller, std::vector<ManyWritten*> items) {
+async::Task<std::vector<ManyWritten*>> SmallFiles::write(Caller caller, std::vector<ManyWritten*> items) {
   Chunks none = Chunks::bad;
   Batches<Writing> batches(session_, Writing(session_, files_), none, std::move(caller), items);
   co_return co_await batches.run();
 }
 
-async::Task<std::vector<ManyTold*>> Many::tell(Caller caller, std::vector<ManyTold*> items) {
+async::Task<std::vector<ManyTold*>> SmallFiles::tell(Caller caller, std::vector<ManyTold*> items) {
   Chunks none = Chunks::good;
   Batches<Telling> batches(session_, Telling(session_), none, std::move(caller), items);
   co_return co_await batches.run();

@@ -43,9 +43,9 @@
 
 namespace nfsrdma::nfs4 {
 
-class Many {
+class SmallFiles {
  public:
-  Many(LeaseHolder& session, OpenFiles& files) : session_(session), files_(files) {}
+  SmallFiles(LeaseHolder& session, OpenFiles& files) : session_(session), files_(files) {}
 
   // Each gives the items that are to be done by the ordinary operations.
   async::Task<std::vector<engine::ManyRead*>> read(Caller caller, std::vector<engine::ManyRead*> items);

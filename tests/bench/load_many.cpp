@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
   if (!wanted.options.empty() && !target.options.set_all(wanted.options)) die("--options");
   auto client = nfsrdma::Client::connect(target);
   if (!client) die(client.error().text());
+  if (wanted.write) (void)(*client)->make_directory(target.path, 0755);
   auto directory = (*client)->open_directory(target.path);
   if (!directory) die(directory.error().text());
 

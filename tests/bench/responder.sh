@@ -50,6 +50,18 @@ for vers in 4.2 4.1 4.0 3; do
   check "v$vers: names" names "$o"
 done
 check "load_nfsrdma reads right bytes" "$bin/load_nfsrdma" --port "$port" --size 64K --depth 4 --count 200 --verify "$work/copy" 127.0.0.1 /file
+check "load_many reads" "$bin/load_many" --port "$port" --directory /many --seconds 0 127.0.0.1
+check "load_many writes" "$bin/load_many" --port "$port" --directory /written --seconds 0 --write --count 100 --size 9000 127.0.0.1
+trees() {
+  local o=$1
+  "$cli" put -rq -o "$o" "$work/tree" "$url/tree" && "$cli" get -rq -o "$o" "$url/tree" "$work/back" && diff -r "$work/tree" "$work/back" && "$cli" rm -r -o "$o" "$url/tree" && rm -r "$work/back"
+}
+mkdir -p "$work/tree/sub"
+for i in $(seq 100); do head -c $((i * 211)) "$work/copy" > "$work/tree/$i"; done
+: > "$work/tree/50"
+cp "$work/copy" "$work/tree/sub/large"
+for vers in 4.2 4.0; do check "v$vers: put -r and get -r" trees "vers=$vers"; done
+check "many.sh comes to an end" "$here/many.sh" --rounds 1 --seconds 0.1 --count 50
 check "load_nfsrdma writes" "$bin/load_nfsrdma" --port "$port" --size 64K --depth 4 --count 200 --write 127.0.0.1 /many/file-1
 if [ -x "$bin/load_libnfs" ]; then
   for vers in 3 4; do

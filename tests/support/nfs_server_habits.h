@@ -92,6 +92,9 @@ struct Habits {
   // ---- chunks (RFC 8267 4.3) ----
   /// A READ that gives no bytes takes no Write chunk: what follows is placed one chunk too early (Linux).
   bool skips_empty_results = false;
+  /// The status of the LOOKUP after so many more is NFS4ERR_NOENT, although it was executed, as what follows is: Linux
+  /// leaves there what was in memory, where a status comes to lie across a page of a long Reply. 0: none.
+  unsigned garbled_lookup = 0;
 
   // ---- names and attributes ----
   bool atomic_change_info = true;

@@ -241,6 +241,8 @@ bool ServerState::one(Execution& at, Encoder& out) {
   if (at.replay || at.stage == Execution::Stage::parked) return true;
   out.u32(Op::number);
   xdr::encode(out, res);
+  if (Op::number == OP_LOOKUP && habits.garbled_lookup != 0 && --habits.garbled_lookup == 0)
+    xdr::store_u32(at.answer->message.stream.data() + begin + 4, NFS4ERR_NOENT);
   if (!requests.empty()) {
     const auto all = at.answer->message.stream.bytes();
     count(requests, {.op = Op::number,

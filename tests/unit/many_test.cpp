@@ -299,6 +299,22 @@ TEST_CASE("many: a file that fails, or is locked, holds up no other") {
     CHECK((wanted.got(results, i) == pattern(100, static_cast<unsigned>(i))));
 }
 
+TEST_CASE("many: a status in the middle of a Reply that does not end it is no refusal") {
+  Mounted m;
+  const auto paths = names("/a", 12);
+  add_files(m.server, paths, 100);
+  Client& client = m.connect();
+  Wanted wanted(paths, 200);
+  m.server.on_server([](Responder& responder) { responder.state.habits.garbled_lookup = 6; });
+  const auto results = client.read_many(wanted.items);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    REQUIRE(ok(results[i]));
+    CHECK((wanted.got(results, i) == pattern(100, static_cast<unsigned>(i))));
+  }
+  m.server.on_server([](Responder& responder) { responder.state.habits.garbled_lookup = 6; });
+  for (const auto& one : client.stat_many(paths)) CHECK(ok(one));
+}
+
 TEST_CASE("many: what fails in the middle of writing is closed, and done by itself") {
   Mounted m;
   std::vector<std::string> data;

@@ -1,0 +1,42 @@
+// What commands on trees stand on, without a server: checksums, and names that are none.
+#include <string>
+#include <vector>
+
+#include "cli/servers.h"
+#include "cli/sha256.h"
+#include "support/nfs_fixture.h"
+
+namespace nfsrdma {
+namespace {
+
+std::string sum_of(const std::string& text, std::size_t piece) {
+  cli::Sha256 sum;
+  for (std::size_t at = 0; at < text.size(); at += piece)
+    sum.add(testing::bytes(text).subspan(at, std::min(piece, text.size() - at)));
+  return sum.finish();
+}
+
+}  // namespace
+
+TEST_CASE("cli: SHA-256, by the examples of FIPS 180-4 and in pieces of any size") {
+  CHECK(sum_of("", 1) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(sum_of("abc", 3) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  const std::string two = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+  CHECK(sum_of(two, 56) == "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  const std::string million(1'000'000, 'a');
+  for (const std::size_t piece : {1U, 63U, 64U, 65U, 1000U, 1'000'000U})
+    CHECK(sum_of(million, piece) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  for (std::size_t size = 50; size < 70; ++size) {
+    const std::string text = testing::pattern(size);
+    CHECK(sum_of(text, 7) == sum_of(text, size));
+  }
+}
+
+TEST_CASE("cli: what a server lists leads nowhere else") {
+  for (const char* name : {"a", ".a", "...", "a..", "-r", " "}) CHECK(cli::is_plain_name(name));
+  for (const char* name : {"", ".", "..", "/", "../a", "a/b", "/etc/passwd", "a/"})
+    CHECK_FALSE(cli::is_plain_name(name));
+  CHECK_FALSE(cli::is_plain_name(std::string_view("a\0b", 3)));
+}
+
+}  // namespace nfsrdma
