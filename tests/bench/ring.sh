@@ -8,14 +8,14 @@
 # --loads    of: write read (1 MiB, 8 in flight on the ring, one after the other with read-ahead on the mount), random
 #            (4 KiB, 32 in flight on either), one (4 KiB, one after the other), and programs: cat dd-read dd-write
 #            python (reads of 1 MiB) fio (fio's psync, 16 threads, 4 KiB at random) (all)
-# --mib      the file's size (256)
+# --mib      the file's size (1024)
 # --reads    how many random reads (100000; of the load `one` a fifth)
 # --rounds   pairs of runs (5)
 # --options  mount options of nfsrdma-fuse besides
 # --check    exit status 1 where the median of the pairs' rate ratios is below 2.5 for read, or below 5 for random
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
 usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-loads='write read random one cat dd-read dd-write python fio' mib=256 reads=100000 rounds=5 options='' compare=()
+loads='write read random one cat dd-read dd-write python fio' mib=1024 reads=100000 rounds=5 options='' compare=()
 while [ $# -gt 0 ]; do
   case $1 in
     --loads) loads=${2:?}; shift ;;
