@@ -37,7 +37,7 @@ library=${NFSRDMA_PRELOAD:-$build/fuse/libnfsrdma-preload.so}
 for file in "$bin/responder" "$bin/load_ring" "$bin/load_mount" "$fuse" "$library"; do
   [ -e "$file" ] || { echo "SKIPPED: no $file (cmake -DNFSRDMA_BENCH=ON)"; exit 77; }
 done
-[ "$(id -u)" = 0 ] && [ -c /dev/fuse ] || { echo "SKIPPED: this needs root and /dev/fuse"; exit 77; }
+if [ "$(id -u)" != 0 ] || [ ! -c /dev/fuse ]; then echo "SKIPPED: this needs root and /dev/fuse"; exit 77; fi
 library=$(realpath "$library")
 
 work=$(mktemp -d) || exit 1
@@ -90,7 +90,7 @@ while os.read(fd, 1 << 20): pass") ;;
       bytes=$((reads * 4096))
       # Each as it does best: O_DIRECT, which reads no more than is asked for.
       command=(fio --name=x "--filename=$point/data" "--size=${mib}M" --ioengine=psync --readonly --thread --rw=randread
-        --bs=4k --direct=1 --numjobs=16 "--io_size=$((reads / 16 * 4))k" --group_reporting) ;;
+        --bs=4k --direct=1 --numjobs=16 "--io_size=$((reads * 4 / 16))k" --group_reporting) ;;
   esac
   ticks=$(daemon_ticks)
   python3 "$here/measure.py" "$1" "$bytes" ${before[@]+"${before[@]}"} "${command[@]}" > "$work/one" || return 1
