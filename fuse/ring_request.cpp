@@ -9,13 +9,13 @@ namespace {
 
 /// Once, whatever the compiler would like to do.
 template <class T>
-T load(const T& field) {
-  return std::atomic_ref(const_cast<T&>(field)).load(std::memory_order_relaxed);
+T load(T& field) {
+  return std::atomic_ref(field).load(std::memory_order_relaxed);
 }
 
 }  // namespace
 
-RingRequest read_request(const ring_slot& slot) {
+RingRequest read_request(ring_slot& slot) {
   RingRequest out;
   out.operation = load(slot.operation);
   out.file = load(slot.file);

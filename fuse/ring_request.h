@@ -37,7 +37,7 @@ struct RingRequest {
 };
 
 /// Reads each field once.
-RingRequest read_request(const ring_slot& slot);
+RingRequest read_request(ring_slot& slot);
 /// 0, or what is wrong with it: EINVAL, EFAULT (the buffer is not in the data), EFBIG.
 int judge(const RingRequest& request, const RingBounds& bounds);
 

@@ -129,9 +129,7 @@ void RingService::end_of_turn() {
     }
     if (!served->ring.collect()) {
       broken.push_back(served);
-    } else if (under_way_ < kMostUnderWay && served->ring.has_pending()) {
-      more = true;
-    } else if (served->ring.sleep()) {
+    } else if ((under_way_ < kMostUnderWay && served->ring.has_pending()) || served->ring.sleep()) {
       more = true;
     }
   }

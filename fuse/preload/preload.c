@@ -80,6 +80,7 @@ enum {
   X(int, fclose, (FILE*))                                                \
   X(FILE*, freopen64, (const char*, const char*, FILE*))
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a type
 #define DECLARE(result, name, arguments) static result(*real_##name) arguments;
 REAL_FUNCTIONS(DECLARE)
 #undef DECLARE
@@ -457,7 +458,7 @@ EXPORTED ssize_t __read_chk(int fd, void* memory, size_t size, size_t room) {
   return read(fd, memory, size);
 }
 EXPORTED ssize_t write(int fd, const void* memory, size_t size) {
-  const struct iovec piece = {(void*)(uintptr_t)memory, size};
+  const struct iovec piece = {(void*)memory, size};
   const ssize_t done = write_on(fd, &piece, size);
   if (done == -ENOTCONN) return -1;
   return done >= 0 ? done : REAL(write)(fd, memory, size);
@@ -478,7 +479,7 @@ EXPORTED ssize_t __pread_chk(int fd, void* memory, size_t size, off_t offset, si
   return __pread64_chk(fd, memory, size, offset, room);
 }
 EXPORTED ssize_t pwrite64(int fd, const void* memory, size_t size, off64_t offset) {
-  const struct iovec piece = {(void*)(uintptr_t)memory, size};
+  const struct iovec piece = {(void*)memory, size};
   const ssize_t done = write_at(fd, &piece, size, offset);
   return done >= 0 ? done : REAL(pwrite64)(fd, memory, size, offset);
 }

@@ -101,7 +101,12 @@ async::Task<Result<std::size_t>> FileSystem::read_past(std::shared_ptr<OpenHandl
     got = copied(*found, data);
   } else if (data.size() <= options_.rsize) {
     ++counters_.server_reads;
-    got = co_await file->file()->read(data, offset);
+    auto quick = co_await QuickWait(*file->file(), data, offset);
+    if (quick.rest) {
+      got = co_await std::move(*quick.rest);
+    } else {
+      got = quick.count;
+    }
     if (got) counters_.server_bytes_read += *got;
   } else {
     got = co_await read_pieces(file, std::move(memory), data, offset);

@@ -120,12 +120,12 @@ static int map_memory(struct nfsrdma_ring* ring, int memory, const struct ring_o
   ring->mapped = data_at + (size_t)offer->bytes;
   if (offer->slots == 0 || offer->slots > RING_MOST_SLOTS || (size_t)status.st_size < ring->mapped)
     return -EPROTO;
-  char* all = mmap(NULL, ring->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  void* all = mmap(NULL, ring->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   if (all == MAP_FAILED) return -errno;
   madvise(all, ring->mapped, MADV_DONTFORK);
-  ring->header = (struct ring_header*)(void*)all;
-  ring->slots = (struct ring_slot*)(void*)(all + RING_SLOTS_AT);
-  ring->data = all + data_at;
+  ring->header = all;
+  ring->slots = (struct ring_slot*)((char*)all + RING_SLOTS_AT);
+  ring->data = (char*)all + data_at;
   ring->bytes = (size_t)offer->bytes;
   ring->depth = offer->slots;
   for (unsigned i = 0; i < ring->depth; ++i) ring->free_slots[i / 64] |= bit_of(i);
@@ -229,7 +229,7 @@ static int fill_slot(struct nfsrdma_ring* ring, const struct nfsrdma_ring_reques
   const int moves = request->operation == NFSRDMA_RING_READ || request->operation == NFSRDMA_RING_WRITE;
   const size_t at = moves ? (size_t)((uintptr_t)request->data - (uintptr_t)ring->data) : 0;
   const size_t length = moves ? request->length : 0;
-  if (length > RING_MOST_LENGTH) return -EINVAL;
+  if (length > RING_MOST_LENGTH || (moves && request->file == NULL)) return -EINVAL;
   if (at > ring->bytes || length > ring->bytes - at) return -EFAULT;
   const int taken = take_slot(ring);
   if (taken < 0) return -EAGAIN;
@@ -240,7 +240,7 @@ static int fill_slot(struct nfsrdma_ring* ring, const struct nfsrdma_ring_reques
   slot->buffer = at;
   slot->length = (uint32_t)length;
   slot->flags = (request->flags & RING_AHEAD) | more_flags;
-  if (request->operation == NFSRDMA_RING_WRITE) slot->flags |= request->file->flags;
+  if (moves && request->operation == NFSRDMA_RING_WRITE) slot->flags |= request->file->flags;
   atomic_store_explicit(word32(&slot->state), RING_UNDER_WAY, memory_order_relaxed);
   return taken;
 }

@@ -8,14 +8,14 @@
 # --loads    of: write read (1 MiB, 8 in flight on the ring, one after the other with read-ahead on the mount), random
 #            (4 KiB, 32 in flight on either), one (4 KiB, one after the other), and programs: cat dd-read dd-write
 #            python (reads of 1 MiB) fio (fio's psync, 16 threads, 4 KiB at random) (all)
-# --mib      the file's size (256)
+# --mib      the file's size (1024)
 # --reads    how many random reads (100000; of the load `one` a fifth)
 # --rounds   pairs of runs (5)
 # --options  mount options of nfsrdma-fuse besides
 # --check    exit status 1 where the median of the pairs' rate ratios is below 2.5 for read, or below 5 for random
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
 usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
-loads='write read random one cat dd-read dd-write python fio' mib=256 reads=100000 rounds=5 options='' compare=()
+loads='write read random one cat dd-read dd-write python fio' mib=1024 reads=100000 rounds=5 options='' compare=()
 while [ $# -gt 0 ]; do
   case $1 in
     --loads) loads=${2:?}; shift ;;
@@ -37,7 +37,7 @@ library=${NFSRDMA_PRELOAD:-$build/fuse/libnfsrdma-preload.so}
 for file in "$bin/responder" "$bin/load_ring" "$bin/load_mount" "$fuse" "$library"; do
   [ -e "$file" ] || { echo "SKIPPED: no $file (cmake -DNFSRDMA_BENCH=ON)"; exit 77; }
 done
-[ "$(id -u)" = 0 ] && [ -c /dev/fuse ] || { echo "SKIPPED: this needs root and /dev/fuse"; exit 77; }
+if [ "$(id -u)" != 0 ] || [ ! -c /dev/fuse ]; then echo "SKIPPED: this needs root and /dev/fuse"; exit 77; fi
 library=$(realpath "$library")
 
 work=$(mktemp -d) || exit 1
@@ -90,7 +90,7 @@ while os.read(fd, 1 << 20): pass") ;;
       bytes=$((reads * 4096))
       # Each as it does best: O_DIRECT, which reads no more than is asked for.
       command=(fio --name=x "--filename=$point/data" "--size=${mib}M" --ioengine=psync --readonly --thread --rw=randread
-        --bs=4k --direct=1 --numjobs=16 "--io_size=$((reads / 16 * 4))k" --group_reporting) ;;
+        --bs=4k --direct=1 --numjobs=16 "--io_size=$((reads * 4 / 16))k" --group_reporting) ;;
   esac
   ticks=$(daemon_ticks)
   python3 "$here/measure.py" "$1" "$bytes" ${before[@]+"${before[@]}"} "${command[@]}" > "$work/one" || return 1

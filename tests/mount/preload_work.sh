@@ -5,6 +5,7 @@
 #   preload_work.sh MOUNT LIBRARY
 #
 # Exit status: 0, 1 (something differs, or failed).
+# shellcheck disable=SC2016 # what is in single quotes is for the shell that runs it
 place=${1:?} library=${2:?}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d) || exit 1
@@ -47,7 +48,6 @@ both log bash -c 'writer() { for j in $(seq 40); do head -c 20000 /dev/zero | tr
 have python3 && both python python3 "$here/preload_work.py"
 both tar bash -c 'mkdir t && for i in $(seq 40); do head -c $((i * 5000)) a > t/$i; done; tar --sort=name --mtime=@0 --owner=0 --group=0 --mode=644 -cf t.tar t && mkdir u && tar xf t.tar -C u --no-same-permissions; chmod 755 u/t
   (cd t && md5sum *) > 1 && (cd u/t && md5sum *) > 2 && cmp 1 2 && md5sum 1 && tar df t.tar && gzip -nk t.tar && md5sum t.tar.gz && gunzip -c t.tar.gz | tar tf - | md5sum'
-# shellcheck disable=SC2016
 have git && both git bash -c 'git init -q -b main r && cd r && git config user.name n && git config user.email e@x && git config gc.auto 0 &&
   for i in $(seq 30); do head -c $((i * 3000)) ../a > f$i; git add f$i; git commit -q -m "c$i"; done; git repack -adq && git fsck --full && git rev-parse HEAD &&
   cd .. && git clone -q r s && git -C s log --format=%s | md5sum && git -C s diff HEAD~5 | md5sum && git -C s status --short'

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 #include <random>
 
 #include "mount/mounting.h"
@@ -223,8 +224,8 @@ TEST_CASE("ring: many in flight, more than there is room for, around and around"
   std::mt19937_64 random(1);
   std::array<std::uint64_t, 16> offsets{};
   std::array<std::size_t, 16> lengths{};
-  std::vector<std::size_t> parts;
-  for (std::size_t i = 0; i < 16; ++i) parts.push_back(i);
+  std::vector<std::size_t> parts(16);
+  std::iota(parts.begin(), parts.end(), 0);
   unsigned right = 0;
   for (unsigned ended = 0; ended < 5000;) {
     while (!parts.empty()) {
@@ -311,6 +312,7 @@ TEST_CASE("ring: only the owner of the token comes in, and only who has the file
     Child child([&, user] {
       if (user != 0 && ::setuid(user) != 0) return 9;
       const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
+      if (socket < 0) return 9;
       sockaddr_un address{};
       address.sun_family = AF_UNIX;
       std::memcpy(address.sun_path + 1, offer.name, std::strlen(offer.name));
@@ -529,6 +531,7 @@ TEST_CASE("ring: whatever a program writes into the memory and the socket, the d
   Ringed r(fd);
   REQUIRE(r.code == 0);
   std::vector<std::unique_ptr<Child>> children;
+  children.reserve(3);
   for (unsigned seed = 0; seed < 3; ++seed) {
     children.push_back(std::make_unique<Child>([&, seed] {
       const int own = m.open("f");

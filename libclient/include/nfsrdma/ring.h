@@ -121,7 +121,7 @@ NFSRDMA_RING_API int nfsrdma_ring_attach(struct nfsrdma_ring* ring, int fd, stru
 
 /* Hands a request over; it need not be kept. The daemon may begin it at once, and surely does after the next
  * nfsrdma_ring_submit. 0; -EAGAIN: as many as the ring has room for are in flight; -EFAULT: the data does not lie in
- * the ring's memory; -EINVAL: it is too long. */
+ * the ring's memory; -EINVAL: it is too long, or has no file. */
 NFSRDMA_RING_API int nfsrdma_ring_queue(struct nfsrdma_ring* ring,
                                         const struct nfsrdma_ring_request* request);
 NFSRDMA_RING_API void nfsrdma_ring_submit(struct nfsrdma_ring* ring);
