@@ -94,7 +94,8 @@ async::Task<void> FileSystem::take_early(std::shared_ptr<Early> early, std::shar
 
 /// The file is closed: whether what was read early was wanted.
 void FileSystem::judge_early(const OpenHandle& file) {
-  if (file.early_read) early_worth_ = std::clamp(early_worth_ + (file.used_early() ? 1 : -1), 0, kMostEarlyWorth);
+  if (file.early_read)
+    early_worth_ = std::clamp(early_worth_ + (file.used_early() ? 1 : -1), 0, kMostEarlyWorth);
 }
 
 async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags,
