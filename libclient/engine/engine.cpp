@@ -21,6 +21,10 @@ Error no_acls() {
 
 }  // namespace
 
+async::Task<Result<Engine::EarlyRead>> Engine::read_early(Caller /*caller*/, FileHandle /*file*/,
+                                                          std::span<std::byte> /*into*/) {
+  co_return Error(ErrorKind::server, EOPNOTSUPP, "READ", "", "files are read when they are open");
+}
 async::Task<Result<bool>> Engine::has_acls(Caller /*caller*/, FileHandle /*object*/) {
   co_return false;
 }

@@ -209,6 +209,14 @@ class Engine {
   /// opens files by their names only (NFSv4.0) needs a place, be it a fresh one.
   virtual async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access,
                                            std::optional<Place> found_at) = 0;
+  struct EarlyRead {
+    std::uint64_t change = 0;  ///< the change attribute that the bytes are not older than
+    std::size_t size = 0;      ///< fewer than there is room for: the end of the file
+  };
+  /// The first bytes of a file that is being opened, while nobody knows yet whether it may be. Whoever opens it has
+  /// them where they are of the state that open() finds. EOPNOTSUPP: there is no such thing.
+  virtual async::Task<Result<EarlyRead>> read_early(Caller caller, FileHandle file,
+                                                    std::span<std::byte> into);
   struct Creation {
     std::uint32_t mode = 0;
     bool exclusive = false;  ///< one that is there is an error (EEXIST)

@@ -28,6 +28,9 @@
 // open_by_handle_at), the same thread's next open() passes if no LOOKUP came before it. A file with several
 // names is checked by the one that it was found by last.
 //
+// A small file that is opened for reading is read at the same time (Engine::read_early). The kernel gets these bytes
+// where OPEN finds the file in the state that they are of.
+//
 // Directories are read by pages, which the kernel takes in small pieces. What a page tells of an entry is
 // given out for the time that is left of it, and not at all where this mount has changed the name or the
 // attributes since: then the entry comes without, and is looked up. Names that this mount has removed since
@@ -230,6 +233,13 @@ class FileSystem {
   async::Task<void> read_ahead(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
   [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
   void forget_pages(Inode& inode);
+  struct Early;
+  [[nodiscard]] std::shared_ptr<Early> begin_early(const Caller& caller, const Inode& inode, int flags);
+  static async::Task<void> read_early(std::shared_ptr<Engine> engine, Caller caller, FileHandle handle,
+                                      std::shared_ptr<Early> early);
+  async::Task<void> take_early(std::shared_ptr<Early> early, std::shared_ptr<OpenHandle> file,
+                               Attributes told);
+  void judge_early(const OpenHandle& file);
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
   async::Task<bool> settle_or_cancel(std::shared_ptr<OpenHandle> file,
                                      std::shared_ptr<locking::LockWait> wait);
@@ -271,6 +281,9 @@ class FileSystem {
   LookupsAhead lookups_ahead_;
   DropPages drop_pages_;
   Lengthen lengthen_;
+  int early_worth_ = kMostEarlyWorth;  // how often lately early bytes were wanted
+  unsigned early_tries_ = 0;
+  static constexpr int kMostEarlyWorth = 16;
   unsigned closing_ = 0;  // close()s under way
   async::Event none_closing_;
   async::Tasks beside_;  // the last: the tasks use all the others

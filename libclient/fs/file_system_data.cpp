@@ -14,6 +14,7 @@ namespace nfsrdma::fs {
 namespace {
 
 constexpr auto kDropFor = std::chrono::milliseconds(10);
+constexpr auto kEarlyWait = std::chrono::milliseconds(5);
 
 Access access_of(int flags) {
   switch (flags & O_ACCMODE) {
@@ -38,6 +39,65 @@ void heed_flags(OpenHandle& handle, int flags) {
 
 // ---- open, close ----
 
+/// The bytes of a file that is being opened.
+struct FileSystem::Early {
+  Early(async::Loop& loop, std::size_t size)
+      : memory(loop.memory().take(size)), wanted(size), begun(loop.now()), ended(loop) {}
+  async::Memory memory;
+  const std::size_t wanted;
+  const async::TimePoint begun;
+  std::uint64_t changed = 0;  ///< Inode::changed, as it was then
+  bool done = false;
+  std::optional<Engine::EarlyRead> got;
+  async::Event ended;
+};
+
+/// None where it is not worth its while: not for a large file, nor where the kernel may have its pages, nor where such
+/// bytes were not wanted lately.
+std::shared_ptr<FileSystem::Early> FileSystem::begin_early(const Caller& caller, const Inode& inode,
+                                                           int flags) {
+  constexpr std::size_t kMost = 16U << 10, kPage = 4096;
+  constexpr unsigned kNowAndThen = 16;
+  const bool plain = access_of(flags) == Access::read && (flags & (O_TRUNC | O_DIRECT)) == 0;
+  if (!plain || inode.size == 0 || inode.size > kMost || inode.type != FileType::regular) return nullptr;
+  if (inode.cached_change || !inode.open.empty() || !inode.writes.empty()) return nullptr;
+  if (engine_->delegated(inode.handle)) return nullptr;
+  if (early_worth_ <= 0 && ++early_tries_ % kNowAndThen != 0) return nullptr;
+  const auto out = std::make_shared<Early>(loop(), (inode.size + kPage - 1) / kPage * kPage);
+  out->changed = inode.changed;
+  beside_.spawn(read_early(engine_, caller, inode.handle, out));
+  return out;
+}
+
+async::Task<void> FileSystem::read_early(std::shared_ptr<Engine> engine, Caller caller, FileHandle handle,
+                                         std::shared_ptr<Early> early) {
+  auto got =
+      co_await engine->read_early(std::move(caller), handle, {early->memory.data.get(), early->wanted});
+  if (got) early->got = *got;
+  early->done = true;
+  early->ended.notify_all();
+}
+
+/// Its answer comes right behind that to OPEN; one that does not is not waited for.
+async::Task<void> FileSystem::take_early(std::shared_ptr<Early> early, std::shared_ptr<OpenHandle> file,
+                                         Attributes told) {
+  const auto last = loop().now() + kEarlyWait;
+  while (!early->done) {
+    const bool in_time = co_await early->ended.wait_until(last);
+    if (!in_time) co_return;
+  }
+  const Inode& inode = file->inode();
+  const bool same = early->got && early->got->change == told.change && inode.changed == early->changed;
+  if (same && inode.writes.empty())
+    file->has_read(std::move(early->memory), early->wanted, early->got->size, early->begun);
+}
+
+/// The file is closed: whether what was read early was wanted.
+void FileSystem::judge_early(const OpenHandle& file) {
+  if (file.early_read)
+    early_worth_ = std::clamp(early_worth_ + (file.used_early() ? 1 : -1), 0, kMostEarlyWorth);
+}
+
 async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags,
                                                  std::uint32_t thread) {
   auto inode = find(id);
@@ -53,6 +113,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   const std::uint64_t version = freshness_.version(**inode);
   std::optional<Place> found_at = place_of(**inode, is_second_try(**inode, thread));
   const bool by_name = found_at && !found_at->fresh;
+  const std::shared_ptr<Early> early = begin_early(caller, **inode, flags);
   auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
                                        std::move(found_at));
   if (opened) removal_.retries().arrived(thread);
@@ -71,6 +132,10 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, *inode, std::move(opened->file), caller,
                                             options_.rsize, options_.most_ahead);
   heed_flags(*out.handle, flags);
+  if (early && told) {
+    out.handle->early_read = true;
+    co_await take_early(early, out.handle, *told);
+  }
   if ((flags & O_TRUNC) != 0) {
     SetAttributes changes;
     changes.size = 0;
@@ -150,6 +215,7 @@ async::Task<void> FileSystem::closed() {
 async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   co_await writes_.settle(file->inode());
   const auto inode = file->shared_inode();
+  judge_early(*file);
   file->drop_ahead();
   auto closed = co_await engine_->close(file->file());
   std::erase(inode->open, file.get());

@@ -51,6 +51,7 @@ Seconds Freshness::valid(Inode& inode, const Attributes& attributes) {
 
 void Freshness::tell(Inode& inode, const Attributes& attributes, std::uint64_t when) {
   inode.number = attributes.file_id;
+  inode.size = attributes.size;
   inode.sticky = attributes.type == FileType::directory && (attributes.mode & S_ISVTX) != 0;
   inode.set_id = attributes.type == FileType::regular && (attributes.mode & (S_ISUID | S_ISGID)) != 0;
   inode.told = std::max(inode.told, when);

@@ -51,8 +51,9 @@ struct Inode {
   // ---- attributes: what Freshness knows of it ----
   // As the kernel was told last:
   std::uint64_t number = 0;  // st_ino
-  bool sticky = false;       // a directory where only a file's owner may remove it
-  bool set_id = false;       // who may write it has the server clear these bits
+  std::uint64_t size = 0;
+  bool sticky = false;  // a directory where only a file's owner may remove it
+  bool set_id = false;  // who may write it has the server clear these bits
   /// The change attribute that goes with them; none: they may be of several states.
   std::optional<std::uint64_t> told_change;
   /// Its attributes were given out for as long as its delegation lasts.

@@ -58,6 +58,21 @@ async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
   chunk->ended.notify_all();
 }
 
+void OpenHandle::has_read(async::Memory memory, std::size_t wanted, std::size_t got, async::TimePoint begun) {
+  auto chunk = std::make_shared<Chunk>(loop_, counters_, true);
+  ++counters_.server_reads;
+  ++counters_.ahead_reads;
+  counters_.server_bytes_read += got;
+  counters_.ahead_bytes_read += got;
+  chunk->begun = begun;
+  chunk->wanted = wanted;
+  chunk->got = got;
+  chunk->memory = std::move(memory);
+  chunk->done = chunk->as_opened = true;
+  contents_ = inode_->contents;
+  ahead_.emplace(0, std::move(chunk));
+}
+
 OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size, bool ahead) {
   ++counters_.server_reads;
   counters_.ahead_reads += ahead ? 1 : 0;
@@ -137,7 +152,13 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
       chunk->used += static_cast<std::size_t>(until - at);
       at = until;
     }
+    used_early_ = used_early_ || chunk->as_opened;
     if (chunk->got == chunk->wanted || at >= end) continue;
+    if (chunk->as_opened) {
+      // Who asks again hears what the server says then.
+      drop_ahead();
+      break;
+    }
     // The end of the file; as of when it was read ahead, since when it may have grown.
     const auto early = ahead_.find(chunk->offset);
     if (early == ahead_.end() || early->second != chunk) break;

@@ -49,15 +49,19 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   /// by attributes that came later.
   async::Task<Result<ReadData>> read(std::uint64_t offset, std::size_t size, async::TimePoint oldest);
   void drop_ahead();
+  /// The first bytes of the file, as it was opened.
+  void has_read(async::Memory memory, std::size_t wanted, std::size_t got, async::TimePoint begun);
+  [[nodiscard]] bool used_early() const { return used_early_; }
 
   [[nodiscard]] Inode& inode() { return *inode_; }
   [[nodiscard]] const std::shared_ptr<Inode>& shared_inode() const { return inode_; }
   [[nodiscard]] const ServerFileRef& file() const { return file_; }
   [[nodiscard]] const Caller& caller() const { return caller_; }
-  bool closing = false;   ///< nobody has it any more; its CLOSE is under way
-  int flags = 0;          ///< of open(2)
-  bool direct = false;    ///< O_DIRECT: nothing is read ahead
-  bool uncached = false;  ///< the kernel keeps no pages of what goes through here, and looks after none
+  bool closing = false;     ///< nobody has it any more; its CLOSE is under way
+  int flags = 0;            ///< of open(2)
+  bool early_read = false;  ///< it was read while it was opened
+  bool direct = false;      ///< O_DIRECT: nothing is read ahead
+  bool uncached = false;    ///< the kernel keeps no pages of what goes through here, and looks after none
   LateErrors::Listener errors;
 
  private:
@@ -75,6 +79,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
     std::size_t wanted = 0, got = 0, used = 0;
     async::Memory memory;
     bool done = false;
+    bool as_opened = false;  // has_read(): where it ends the file ends
     std::optional<Error> error;
     async::Event ended;
   };
@@ -95,6 +100,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   std::uint64_t contents_ = 0;               // Inode::contents, as it was when they were begun
   std::uint64_t next_ = 0;                   // behind the last read
   unsigned streak_ = 0;                      // reads that followed one another
+  bool used_early_ = false;                  // what has_read() brought was wanted
 };
 
 }  // namespace nfsrdma::fs

@@ -28,6 +28,8 @@ class Nfs4Engine final : public Objects {
                                    std::optional<Place> found_at) override;
   async::Task<Result<Opened>> open_at(Caller caller, Spot directory, std::string name, Access access,
                                       std::optional<Creation> creation) override;
+  async::Task<Result<EarlyRead>> read_early(Caller caller, FileHandle file,
+                                            std::span<std::byte> into) override;
   async::Task<Status> close(ServerFileRef file) override;
   void hold_closes() override { session_.close_batch().hold(); }
   void hurry_closes() override { session_.close_batch().hurry(); }

@@ -351,6 +351,8 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
     co_return co_await open_found(std::move(what), handle);
   }
   if (found_at && found_at->fresh) found_at.reset();
+  // A CLOSE of it that is held back would overtake the answer to this.
+  if (held && held->needed() == 0) session_.close_batch().hurry();
   const Openings::Guard guard(session_.openings());
   Compound compound = session_.begin("open", what.caller, handle.mark);
   if (found_at) add_name_check(compound, *found_at);

@@ -4,6 +4,7 @@
 #
 #   mount.sh [--peer kernel|passthrough] [--inside] [--mib N] [--files N] [--rounds N] [--loads LIST] [--options LIST]
 #            [--sec SERVICE] [--check] [--min-sequential R] [--min-small R]
+#   mount.sh --responder …   without the lab, against a server that costs nothing: mount_limits.sh has the options
 #
 # --peer       kernel: inside the lab's guest, over its device, against the kernel's NFS/RDMA client (the default)
 #              passthrough: on this machine, over iwarp to the lab, against libfuse's example passthrough_hp on tmpfs,
@@ -19,6 +20,7 @@
 #              read, or below --min-small (0.5) for the others
 # Exit status: 0, 1 (a check failed, or a run did), 2 (usage), 77 (skipped). README.md tells what is compared.
 usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
+[ "${1:-}" != --responder ] || exec "$(dirname "$0")/mount_limits.sh" "${@:2}"
 peer=kernel inside='' mib=256 files=10000 rounds=5 loads='write read random create stat unlink' options='' compare=()
 min_sequential=0.8 min_small=0.5
 while [ $# -gt 0 ]; do

@@ -78,5 +78,12 @@ check "it ends when it is told to" [ $same = 0 ]
 server=
 check "limits.sh" "$here/limits.sh" --seconds 0.1 --rounds 1 --no-counts
 check "limits.sh compares" [ "$(grep -c 'median of the ratios' "$work/out")" -ge 6 ]
+if [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && [ -x "${NFSRDMA_FUSE:=$here/../../build/fuse/nfsrdma-fuse}" ]; then
+  export NFSRDMA_FUSE
+  check "mount_limits.sh" "$here/mount_limits.sh" --peers bare --mib 4 --files 20 --rounds 1 --no-counts
+  check "mount_limits.sh compares" [ "$(grep -c 'median of the ratios' "$work/out")" = 7 ]
+else
+  echo "no root, no /dev/fuse or no nfsrdma-fuse: mount_limits.sh is not looked at"
+fi
 echo "$checks checks, $failures failed"
 [ "$failures" = 0 ]

@@ -256,6 +256,12 @@ Answer<Opened> PlainEngine::open(Caller caller, FileHandle file, std::string /*l
   co_return opened(std::move(object), access);
 }
 
+Answer<Engine::EarlyRead> PlainEngine::read_early(Caller caller, FileHandle file, std::span<std::byte> into) {
+  if (!early) co_return failed(EOPNOTSUPP);
+  if (const auto failure = co_await begin("early", caller)) co_return failure->error;
+  co_return early(nodes.at(id_of(file)), into);
+}
+
 Answer<Opened> PlainEngine::open_at(Caller /*caller*/, Spot directory, std::string name, Access access,
                                     std::optional<Creation> creation) {
   const auto in = walk_to_directory(directory);

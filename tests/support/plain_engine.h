@@ -64,7 +64,9 @@ class PlainEngine final : public Engine {
   bool tells = false;        ///< attributes come along where they can, and handles with names that are listed
   std::size_t page_size = 1000;        ///< names in a page
   std::chrono::seconds delegation{0};  ///< every file is delegated for so long; 0: none is
-  std::size_t circle = 0;              ///< of so many names, in which a listing ends; 0: it has an end
+  /// What read_early() answers; none: it is not to be had.
+  std::function<Result<EarlyRead>(const Node&, std::span<std::byte>)> early;
+  std::size_t circle = 0;  ///< of so many names, in which a listing ends; 0: it has an end
 
   static FileHandle handle(std::uint64_t id);
   static std::uint64_t id_of(const FileHandle& handle);
@@ -102,6 +104,7 @@ class PlainEngine final : public Engine {
   Answer<std::vector<std::string>> list_xattrs(Caller caller, FileHandle object) override;
   Answer<Opened> open(Caller caller, FileHandle file, std::string label, Access access,
                       std::optional<Place> found_at) override;
+  Answer<EarlyRead> read_early(Caller caller, FileHandle file, std::span<std::byte> into) override;
   Answer<Opened> open_at(Caller caller, Spot directory, std::string name, Access access,
                          std::optional<Creation> creation) override;
   async::Task<Status> close(ServerFileRef file) override;

@@ -1,0 +1,110 @@
+// Small files that are read while they are opened: whose bytes count, and when nobody asks for them.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <string>
+
+#include "support/mounted.h"
+#include "support/plain_fixture.h"
+
+namespace nfsrdma::fs {
+namespace {
+
+using plain::Plain;
+using plain::PlainEngine;
+
+/// A file "f" that somebody else has made, which was looked up.
+struct Early : Plain {
+  explicit Early(std::string content = "text") {
+    engine->tells = true;
+    const OpenedFile made = create("f");
+    CHECK(plain::ok(loop.run(files->close(made.handle))));
+    files->forget(made.entry.inode, 1000);
+    node().content = std::move(content);
+    inode = get(files->lookup(nullptr, Inodes::kRoot, "f")).inode;
+    engine->early = [this](const PlainEngine::Node& of,
+                           std::span<std::byte> into) -> Result<Engine::EarlyRead> {
+      const std::size_t count = std::min(into.size(), of.content.size());
+      std::copy_n(reinterpret_cast<const std::byte*>(of.content.data()), count, into.begin());
+      Engine::EarlyRead out{of.change, count};
+      if (also) also(out);
+      return out;
+    };
+    take_calls();
+  }
+  PlainEngine::Node& node() { return engine->nodes.at(2); }
+  OpenedFile open(int flags = O_RDONLY) { return get(files->open(nullptr, inode, flags)); }
+  [[nodiscard]] bool asked(const char* what) const { return calls.find(what) != std::string::npos; }
+
+  std::uint64_t inode = 0;
+  std::function<void(Engine::EarlyRead&)> also;
+};
+
+}  // namespace
+
+TEST_CASE("F10 early read: the kernel gets the bytes that came with the opening, to their end") {
+  Early e;
+  const OpenedFile file = e.open();
+  CHECK(e.asked("early"));
+  CHECK(e.read(file, 4096) == "text");
+  CHECK_FALSE(e.asked("read"));
+  // Who reads on hears what the server says.
+  e.node().content = "text and more";
+  CHECK(e.read_at(file, 4, 100) == " and more");
+  CHECK(plain::ok(e.loop.run(e.files->close(file.handle))));
+}
+
+TEST_CASE("F10 early read: bytes of another state than that which was opened are nobody's") {
+  Early e;
+  SUBCASE("another state") {
+    e.also = [](Engine::EarlyRead& read) { --read.change; };
+  }
+  SUBCASE("none came") {
+    e.engine->fail("early", EACCES);
+  }
+  const OpenedFile file = e.open();
+  e.node().content = "late";
+  CHECK(e.read(file, 4096) == "late");
+  CHECK(e.asked("read"));
+  CHECK(plain::ok(e.loop.run(e.files->close(file.handle))));
+}
+
+TEST_CASE("F13 early read: not what was there before a write of this machine") {
+  Early e;
+  const OpenedFile writer = e.open(O_RDWR);
+  CHECK_FALSE(e.asked("early"));
+  CHECK(plain::ok(e.loop.run(e.files->close(writer.handle))));
+  const OpenedFile file = e.open();
+  const OpenedFile other = e.open(O_RDWR);
+  e.write(other, "next", 0);
+  CHECK(e.read(file, 4096) == "next");
+  CHECK(plain::ok(e.loop.run(e.files->close(other.handle))));
+  CHECK(plain::ok(e.loop.run(e.files->close(file.handle))));
+}
+
+TEST_CASE("early read: one that does not come soon is not waited for") {
+  Early e;
+  e.engine->hold("early");
+  const OpenedFile file = e.open();
+  e.engine->release("early");
+  e.turn();
+  CHECK(e.read(file, 4096) == "text");
+  CHECK(plain::ok(e.loop.run(e.files->close(file.handle))));
+}
+
+TEST_CASE("early read: not of a large file, nor past the cache, nor of one that is cut, nor again") {
+  Early e(std::string(20000, 'x'));
+  SUBCASE("large") {}
+  SUBCASE("others") {
+    e.node().content = "text";
+    e.engine->nodes.at(2).change += 1;
+    (void)e.get(e.files->attributes(nullptr, e.inode));
+    e.take_calls();
+    CHECK(plain::ok(e.loop.run(e.files->close(e.open(O_RDONLY | O_DIRECT).handle))));
+  }
+  CHECK(plain::ok(e.loop.run(e.files->close(e.open().handle))));
+  CHECK_FALSE(e.asked("early"));
+}
+
+}  // namespace nfsrdma::fs
