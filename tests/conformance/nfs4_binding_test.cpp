@@ -50,7 +50,7 @@ bool is_reduced(const SeenCall& call) {
 }
 
 /// Several READs and READLINKs of one COMPOUND.
-struct Many {
+struct Several {
   std::string first = std::string(5000, '?'), link = std::string(100, '?'), second = std::string(6000, '?');
   nfsstat4 status = NFS4_OK;
   std::vector<std::size_t> counts;
@@ -67,7 +67,7 @@ async::Task<Status> all_attributes(EngineClient& c, nfs_fh4 file) {
 }
 
 async::Task<Status> read_many(EngineClient& c, OpenFile& file, nfs_fh4 link, std::uint64_t second_at,
-                              Many& out) {
+                              Several& out) {
   Compound compound = c.session.begin("READ");
   compound.add<op::PUTFH>({file.handle()});
   compound.read(file.stateid(), 0, room(out.first));
@@ -254,7 +254,7 @@ TEST_CASE(
   OpenRef file = m.open("f");
   const nfs_fh4 link = c.handle("/l");
   m.server.clear_calls();
-  Many many;
+  Several many;
   CHECK(ok(c.run(read_many(c, *file.file(), link, 7000, many))));
   CHECK(many.counts == std::vector<std::size_t>{5000, 10, 6000});
   CHECK((many.first == data.substr(0, 5000)));
@@ -272,7 +272,7 @@ TEST_CASE("U11 nfs4: chunks of operations that failed, were not reached or gave 
   EngineClient& c = m.connect();
   OpenRef file = m.open("f");
   const nfs_fh4 link = c.handle("/l");
-  Many many;
+  Several many;
   m.server.answer(OP_READ, NFS4ERR_IO);  // the first: nothing behind it is reached
   CHECK(ok(c.run(read_many(c, *file.file(), link, 7000, many))));
   CHECK(many.status == NFS4ERR_IO);
