@@ -24,7 +24,7 @@ using engine::ManyWritten;
 using engine::Named;
 using Chunks = SmallFiles::Chunks;
 
-constexpr std::size_t kBatchesInFlight = 8;
+constexpr std::size_t kBatchesInFlight = 16;
 /// What the "current" stateid is called (RFC 8881 8.2.3).
 constexpr stateid4 kCurrent{.seqid = 1, .other = {}};
 

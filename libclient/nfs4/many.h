@@ -15,7 +15,7 @@
 // where one comes to nothing its files, and all that are read later, have their data in the stream.
 //
 // Several WRITEs go in one COMPOUND only where the whole Call fits inline. Seen with Linux 6.1: it does not answer a Call
-// with a Read chunk for each of them, nor its repetitions; and of a Call that it has fetched as a whole, or got by TCP,
+// with a Read chunk for each of them, nor its repetitions; and of a Call that it has fetched as a whole
 // it writes the second file's data from the beginning of a page, wherever they begin (svc_fill_write_vector), and says that
 // all is well. So a file that does not fit inline has a COMPOUND of its own, and its data the only Read chunk.
 //

@@ -104,7 +104,6 @@ Habits Habits::drawn(Chance& chance) {
                              &Habits::delegates_to_writers,
                              &Habits::explains_no_delegation,
                              &Habits::notify_locks,
-                             &Habits::skips_empty_results,
                              &Habits::atomic_change_info,
                              &Habits::tells_rdattr_error,
                              &Habits::checks_cookie_verifier,
