@@ -6,8 +6,9 @@
 #   packages.sh install [GROUP ...]   install those (as root); does not touch apt if nothing is missing
 #
 # Groups: build (compile and install it), try (the server of try-it.sh), test (its tests, the lab), check (clang:
-# format, tidy, fuzzing), bench (its rivals in tests/bench), kernel (build the lab's guest kernel). Default: build test check bench; `kernel` is
-# installed by tests/lab/build-kernel.sh when no ready-made kernel is at hand.
+# format, tidy, fuzzing), bench (its rivals in tests/bench, and what unpacks fio's headers), kernel (build the lab's
+# guest kernel). Default: build test check bench; `kernel` is installed by tests/lab/build-kernel.sh when no ready-made
+# kernel is at hand.
 set -euo pipefail
 
 # Boost 1.81 beside Debian's default 1.74: Boost.PFR came with 1.75.
@@ -19,7 +20,7 @@ test=(fuse3 nfs-kernel-server rpcbind nfs-common iproute2 rdma-core ibverbs-prov
 # What packaging/try-it.sh starts.
 try=(fuse3 nfs-ganesha nfs-ganesha-vfs rpcbind python3 util-linux)
 check=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
-bench=(libnfs-dev libnfs-utils strace valgrind)
+bench=(libnfs-dev libnfs-utils strace valgrind dpkg-dev)
 kernel=(linux-source-6.1 build-essential flex bison bc xz-utils)
 
 usage() { sed -n '2,/^set /{/^#/s/^#\( \|$\)//p}' "$0" >&2; exit 2; }

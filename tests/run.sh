@@ -239,6 +239,10 @@ else
   [ -z "$missing" ] || printf '*** not installed, what needs them is skipped: %s ***\n' "$(xargs <<< "$missing")" >&2
 fi
 
+# cmake finds them where they are kept. Without them there is no engine for fio, and its test says so.
+if [ $quick = 0 ]; then
+  timed "fio's headers" "$root/tests/bench/fio/source.sh" || printf '\n*** no headers of fio: bench.fio is skipped ***\n\n' >&2
+fi
 stages=ON
 if [ $quick = 1 ]; then stages=OFF; fi
 timed configure configure "$build" -DNFSRDMA_TEST_STAGES=$stages -DNFSRDMA_BENCH=$stages

@@ -74,6 +74,7 @@ class ClientImpl final : public NamesImpl<Client> {
   /// The numbers of owners that the server gives as names. From outside, as with run().
   void add_ids(std::span<Attributes> all);
   void count_callback() { ++delivered_; }
+  [[nodiscard]] bool is_callback_time() const { return starting_ == 0 && !keeping_; }
   [[nodiscard]] bool connected() const { return connected_; }
   /// Files register themselves for disconnect().
   void add(FileImpl& file) { files_.push_back(&file); }
@@ -170,6 +171,7 @@ class FileImpl final : public File {
 
  private:
   class Pieces;
+  class Reading;
   template <class R, class Make>
   R run(engine::Access access, Make make);
   /// Why it cannot be used so, if it cannot.
@@ -184,6 +186,7 @@ class FileImpl final : public File {
   async::Task<Status> unlock_task(engine::ServerFile& file, std::uint64_t owner, LockRange range);
   async::Task<void> read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset,
                                 Done done);
+  async::Task<void> read_on(std::uint64_t key, async::Task<Result<std::size_t>> rest, Done done);
   async::Task<void> write_beside(std::uint64_t key, std::span<const std::byte> data, async::Memory memory,
                                  std::uint64_t offset, Done done);
   /// Calls back, when it is time.
@@ -197,9 +200,18 @@ class FileImpl final : public File {
   bool closed_ = false;
   const engine::FileHandle handle_;
   const std::string path_;
+  /// Calls back at once, if it is time.
+  void tell_quickly(Result<std::size_t> result, Done done);
+  bool start_quickly(std::span<std::byte> data, std::uint64_t offset, Done& done);
+  Reading& take_reading();
+  Done give_back(Reading& one);
+
   // Asynchronous calls under way, with their ids in the loop; for who is inside.
   std::map<std::uint64_t, std::uint64_t> pending_;
   std::uint64_t last_key_ = 0;
+  // READs by the quick way (engine/quick_read.h), under way or kept for the next.
+  std::vector<std::unique_ptr<Reading>> readings_;
+  std::vector<Reading*> idle_;
 };
 
 }  // namespace nfsrdma::api

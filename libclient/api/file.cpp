@@ -18,6 +18,25 @@ async::Task<R> refused(Error error) {
 
 }  // namespace
 
+/// A READ by the quick way.
+class FileImpl::Reading final : public engine::QuickRead {
+ public:
+  explicit Reading(FileImpl& file) : file_(file) {}
+  Done done;
+
+ private:
+  // Either may destroy the file.
+  void ended(std::size_t count) override {
+    FileImpl& file = file_;
+    file.tell_quickly(count, file.give_back(*this));
+  }
+  void goes_on(async::Task<Result<std::size_t>> rest) override {
+    FileImpl& file = file_;
+    file.start([&](std::uint64_t key) { return file.read_on(key, std::move(rest), file.give_back(*this)); });
+  }
+  FileImpl& file_;
+};
+
 FileImpl::FileImpl(ClientImpl& client, engine::Opened opened, std::string path)
     : client_(client), file_(std::move(opened.file)), handle_(opened.object.handle), path_(std::move(path)) {
   const Crew::Inside inside(client_.crew());
@@ -32,6 +51,7 @@ FileImpl::~FileImpl() {
     // Destroying the tasks takes their buffers out of the server's reach.
     for (auto pending = std::exchange(pending_, {}); const auto& [key, task] : pending)
       client_.loop().drop(task);
+    for (const auto& one : readings_) one->drop();
     if (!inside.nested()) client_.loop().end_turn();
     closes = client_.connected();
   }
@@ -83,6 +103,11 @@ async::Task<void> FileImpl::read_beside(std::uint64_t key, std::span<std::byte> 
   co_await tell(key, std::move(result), std::move(done));
 }
 
+async::Task<void> FileImpl::read_on(std::uint64_t key, async::Task<Result<std::size_t>> rest, Done done) {
+  auto result = co_await std::move(rest);
+  co_await tell(key, std::move(result), std::move(done));
+}
+
 async::Task<void> FileImpl::write_beside(std::uint64_t key, std::span<const std::byte> data,
                                          async::Memory memory, std::uint64_t offset, Done done) {
   auto result = co_await file_->write(data, std::move(memory), offset, Stability::unstable, nullptr);
@@ -100,7 +125,49 @@ void FileImpl::start(Make make) {
   if (!inside.nested() && client_.crew().led()) client_.loop().end_turn();
 }
 
+// ---- READs by the quick way ----
+
+FileImpl::Reading& FileImpl::take_reading() {
+  if (idle_.empty()) return *readings_.emplace_back(std::make_unique<Reading>(*this));
+  Reading& one = *idle_.back();
+  idle_.pop_back();
+  return one;
+}
+
+File::Done FileImpl::give_back(Reading& one) {
+  idle_.push_back(&one);
+  return std::exchange(one.done, nullptr);
+}
+
+/// Takes `done` if it has begun.
+bool FileImpl::start_quickly(std::span<std::byte> data, std::uint64_t offset, Done& done) {
+  const Crew::Inside inside(client_.crew());
+  const ClientImpl::StartScope scope(client_);
+  if (unusable(engine::Access::read) || data.size() > client_.rsize()) return false;
+  Reading& one = take_reading();
+  one.data = data;
+  one.offset = offset;
+  one.done = std::move(done);
+  if (!file_->start(one)) {
+    done = give_back(one);
+    return false;
+  }
+  // Those who wait do not know that there is something to send.
+  if (!inside.nested() && client_.crew().led()) client_.loop().end_turn();
+  return true;
+}
+
+void FileImpl::tell_quickly(Result<std::size_t> result, Done done) {
+  if (!client_.is_callback_time())
+    return start([&](std::uint64_t key) { return tell(key, std::move(result), std::move(done)); });
+  client_.count_callback();
+  async::Loop& loop = client_.loop();
+  done(std::move(result));  // may destroy this file
+  loop.time_passed();
+}
+
 void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done done) {
+  if (start_quickly(data, offset, done)) return;
   start([&](std::uint64_t key) {
     if (auto why = unusable(engine::Access::read)) return tell(key, std::move(*why), std::move(done));
     if (data.size() > client_.rsize()) {
@@ -181,7 +248,11 @@ class FileImpl::Pieces {
 
 async::Task<Result<std::size_t>> FileImpl::read_all(engine::ServerFile& file, std::span<std::byte> data,
                                                     std::uint64_t offset) {
-  if (data.size() <= client_.rsize()) co_return co_await file.read(data, offset);
+  if (data.size() <= client_.rsize()) {
+    auto quick = co_await engine::QuickWait(file, data, offset);
+    if (!quick.rest) co_return quick.count;
+    co_return co_await std::move(*quick.rest);
+  }
   Pieces pieces(client_.loop(), data.size(), client_.rsize(), [&](std::size_t begin, std::size_t size) {
     return file.read(data.subspan(begin, size), offset + begin);
   });

@@ -140,13 +140,21 @@ class Loop {
   /// Time has passed in the middle of a turn: a user's code has run.
   void time_passed() { stale_ = true; }
   /// Somebody comes from outside, and is gone again by end_visit().
-  void begin_visit() { stale_ = in_turn_ = true; }
+  void begin_visit() {
+    stale_ = in_turn_ = true;
+    lease_read_ = false;
+  }
   void end_visit() { in_turn_ = false; }
   /// By the clock that goes on while the machine sleeps; stands still as now() does.
   [[nodiscard]] LeaseTime lease_now() const {
-    if (stale_ || !in_turn_) look_at_clock();
-    if (!lease_now_) lease_now_ = world_.lease_now();
-    return *lease_now_;
+    if (!in_turn_) lease_read_ = false;
+    const TimePoint current = now();
+    if (!lease_read_) {
+      lease_read_ = true;
+      lease_at_ = {world_.lease_now(), current};
+    }
+    // Where a machine slept in the middle of a turn that is later than is told here, which is known in the next one.
+    return lease_at_.lease + (current - lease_at_.when);
   }
   /// The wall clock, in seconds since 1970, at most one behind.
   [[nodiscard]] std::int64_t wall_seconds();
@@ -178,7 +186,6 @@ class Loop {
   void look_at_clock() const {
     stale_ = false;
     now_ = world_.now();
-    lease_now_.reset();
   }
   static std::uint64_t tag_of(int fd, std::uint64_t id);
   void run_ready(const Ready& ready);
@@ -200,9 +207,14 @@ class Loop {
   std::map<std::uint64_t, Task<void>> spawned_;
   std::vector<std::uint64_t> ended_;  // of them
   bool in_turn_ = false;
-  mutable bool stale_ = false;                  // now_ is of before
-  mutable TimePoint now_;                       // as of the turn
-  mutable std::optional<LeaseTime> lease_now_;  // as of now_, once somebody asked
+  mutable bool stale_ = false;       // now_ is of before
+  mutable TimePoint now_;            // as of the turn
+  mutable bool lease_read_ = false;  // in this turn or visit
+  struct LeaseAt {
+    LeaseTime lease;
+    TimePoint when;
+  };
+  mutable LeaseAt lease_at_;  // when it was
   TimePoint wall_read_ = TimePoint::min();
   std::int64_t wall_seconds_ = 0;
   std::array<std::byte, 256> chance_{};  // random bytes; those that were given out are zero

@@ -5,6 +5,8 @@
 // and the event must outlive the guard.
 #pragma once
 
+#include <utility>
+
 #include "async/event.h"
 
 namespace nfsrdma::async {
@@ -38,6 +40,32 @@ class Counted {
  private:
   unsigned& count_;
   Event& ended_;
+};
+
+/// A Counted that can be handed on, or be none.
+class Use {
+ public:
+  Use() = default;
+  Use(unsigned& count, Event& ended) : count_(&count), ended_(&ended) { ++count; }
+  Use(Use&& other) noexcept : count_(std::exchange(other.count_, nullptr)), ended_(other.ended_) {}
+  Use& operator=(Use&& other) noexcept {
+    if (this == &other) return *this;
+    end();
+    count_ = std::exchange(other.count_, nullptr);
+    ended_ = other.ended_;
+    return *this;
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() { end(); }
+
+ private:
+  void end() {
+    unsigned* const count = std::exchange(count_, nullptr);
+    if (count != nullptr && --*count == 0) ended_->notify_all();
+  }
+  unsigned* count_ = nullptr;
+  Event* ended_ = nullptr;
 };
 
 }  // namespace nfsrdma::async

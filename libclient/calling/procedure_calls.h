@@ -87,7 +87,7 @@ class ProcedureCalls {
     async::TimePoint deadline;
     xdr::Message message;
     std::unique_ptr<rpc::Protection> protection;
-    std::vector<rpcrdma::ResultTarget> results;
+    rpcrdma::Few<rpcrdma::ResultTarget> results;
     reply_sizing::ReplySize size;
     async::Backoff pause;
     std::uint32_t sends = 1;  ///< without those that were answered with "wait"

@@ -23,6 +23,7 @@
 #include "async/loop.h"
 #include "async/memory.h"
 #include "async/task.h"
+#include "engine/quick_read.h"
 #include "engine/spot.h"
 #include "engine/statistics.h"
 #include "locking/lock_wait.h"
@@ -90,6 +91,8 @@ class ServerFile {
   [[nodiscard]] virtual Access access() const = 0;
   /// Fewer bytes than asked for: the end of the file.
   virtual async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) = 0;
+  /// The same for little (quick_read.h). False: not now, or never; then there is read().
+  virtual bool start(QuickRead& /*read*/) { return false; }
   /// What is unstable is this file's to write again until it is committed. `memory` holds `data`, and may be
   /// held for that. `after`: attributes as of just behind it, if the server tells them.
   virtual async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,

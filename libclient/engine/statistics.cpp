@@ -14,12 +14,17 @@ void CallCounters::ended(const xdr::Message& call, const rpc::Outcome& outcome) 
     return;
   }
   const rpcrdma::Reply& reply = *outcome.reply;
-  bytes_sent += call.unreduced_size();
-  bytes_received += reply.message.size();
-  for (const xdr::Placement& one : reply.placements) bytes_received += one.placed;
-  sent_again += reply.trip.sends - 1;
-  waited.add(reply.trip.waited);
-  round_trip.add(reply.trip.round_trip);
+  std::size_t received = reply.message.size();
+  for (const xdr::Placement& one : reply.placements) received += one.placed;
+  answered(call.unreduced_size(), received, reply.trip);
+}
+
+void CallCounters::answered(std::size_t sent, std::size_t received, const rpcrdma::Trip& trip) {
+  bytes_sent += sent;
+  bytes_received += received;
+  sent_again += trip.sends - 1;
+  waited.add(trip.waited);
+  round_trip.add(trip.round_trip);
 }
 
 void CallCounters::add(const CallCounters& other) {

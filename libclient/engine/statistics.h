@@ -21,6 +21,7 @@ struct CallCounters {
   async::Latencies round_trip;  ///< from there until its Reply was there
 
   void ended(const xdr::Message& call, const rpc::Outcome& outcome);
+  void answered(std::size_t sent, std::size_t received, const rpcrdma::Trip& trip);
   void add(const CallCounters& other);
 };
 

@@ -40,8 +40,8 @@ class Dialing final : public Connection, private Handler {
   void post_send(const SendWork& work) override {
     if (inner_) inner_->post_send(work);
   }
-  Result<std::vector<RemoteSegment>> expose(Bytes memory, Reach reach) override {
-    if (inner_) return inner_->expose(memory, reach);
+  Status expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) override {
+    if (inner_) return inner_->expose(memory, reach, to);
     return Error{ErrorKind::connection, ENOTCONN, "", peer_, "the connection is closed. Connect again"};
   }
   Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) override {

@@ -129,9 +129,15 @@ class Connection {
   /// Queues a Send; it leaves at flush() at the latest. on_completed(cookie) follows when its memory is free.
   virtual void post_send(const SendWork& work) = 0;
 
-  /// Exposes `memory` to the peer until revoke(). Several segments where the fabric cannot do it in one.
-  /// The handles are unpredictable (RFC 8166 8.1.2) and mean nothing on another connection (8.1.1).
-  virtual Result<std::vector<RemoteSegment>> expose(Bytes memory, Reach reach) = 0;
+  /// Exposes `memory` to the peer until revoke(), and appends what the peer is to be told: several segments where the
+  /// fabric cannot do it in one. On an Error nothing is exposed or appended. The handles are unpredictable (RFC 8166
+  /// 8.1.2) and mean nothing on another connection (8.1.1).
+  virtual Status expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) = 0;
+  [[nodiscard]] Result<std::vector<RemoteSegment>> expose(Bytes memory, Reach reach) {
+    std::vector<RemoteSegment> out;
+    if (Status done = expose(memory, reach, out); !done) return done.error();
+    return out;
+  }
 
   /// Takes the exposed handles back. After on_completed(cookie), which may come from inside this call, no
   /// peer can reach that memory, nor does the fabric touch it. An error means that the memory may still be

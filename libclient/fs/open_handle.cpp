@@ -41,7 +41,12 @@ void OpenHandle::drop_stale(async::TimePoint oldest) {
 }
 
 async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
-  auto got = co_await file->read({chunk->memory.data.get(), chunk->wanted}, chunk->offset);
+  Result<std::size_t> got = 0;
+  auto quick = co_await engine::QuickWait(*file, {chunk->memory.data.get(), chunk->wanted}, chunk->offset);
+  if (quick.rest)
+    got = co_await std::move(*quick.rest);
+  else
+    got = quick.count;
   if (got) {
     chunk->got = *got;
     chunk->counters.server_bytes_read += *got;

@@ -36,7 +36,10 @@ void Compound::begin_operation(nfs_opnum4 number, bool modifies) {
 }
 
 void Compound::set_sequence(const SEQUENCE4args& args) {
-  std::byte* at = message_.stream.data() + sequence_at_;
+  put_sequence(message_.stream.data() + sequence_at_, args);
+}
+
+void put_sequence(std::byte* at, const SEQUENCE4args& args) {
   std::copy(args.sa_sessionid.begin(), args.sa_sessionid.end(), at);
   at += args.sa_sessionid.size();
   for (const std::uint32_t word : {args.sa_sequenceid, args.sa_slotid, args.sa_highest_slotid,

@@ -107,6 +107,8 @@ class Compound {
   [[nodiscard]] const char* what() const { return what_; }
   [[nodiscard]] security::Mark mark() const { return mark_; }
   [[nodiscard]] bool has_sequence() const { return sequence_at_ != 0; }
+  /// Where SEQUENCE's arguments stand in the message.
+  [[nodiscard]] std::size_t sequence_at() const { return sequence_at_; }
   /// Has an operation that must not run twice.
   [[nodiscard]] bool modifies() const { return first_modifying_ < count_; }
   /// Whether it leads to the same state when the server executes it a second time, as a new request, after a
@@ -215,7 +217,7 @@ class Compound {
 
   xdr::Message message_;
   std::unique_ptr<rpc::Protection> protection_;
-  std::vector<rpcrdma::ResultTarget> results_;
+  rpcrdma::Few<rpcrdma::ResultTarget> results_;
   reply_sizing::ReplySize size_;
   const char* what_;
   const security::Mark mark_;
@@ -231,6 +233,9 @@ class Compound {
   std::vector<OwnedOperation> owned_;
   bool opens_ = false, renews_ = false;
 };
+
+/// Encodes SEQUENCE's arguments there (RFC 8881 18.46).
+void put_sequence(std::byte* at, const SEQUENCE4args& args);
 
 /// A Reply being read. Results come in order; take() fails at the first operation that the server refused,
 /// and failed_status() then says why.

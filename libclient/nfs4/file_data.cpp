@@ -21,12 +21,15 @@ bool take_after(CompoundReply& reply, writing::After* after) {
 FileData::FileData(FileState& state)
     : state_(state), session_(state.session()), unstable_(session_.loop(), *this) {}
 
-async::Task<Result<std::size_t>> FileData::read(std::span<std::byte> data, std::uint64_t offset) {
+async::Task<Result<std::size_t>> FileData::read_on(std::span<std::byte> data, std::uint64_t offset,
+                                                   std::unique_ptr<Adopted> adopted) {
   std::size_t total = 0;
   while (total < data.size()) {
     std::size_t count = 0;
     bool eof = false;
-    const auto rest = data.subspan(total, std::min(data.size() - total, session_.most_read()));
+    // What has left asks for all of it.
+    const std::size_t most = adopted ? data.size() : session_.most_read();
+    const auto rest = data.subspan(total, std::min(data.size() - total, most));
     auto done = co_await state_.call(
         "READ", [&](Compound& compound) { compound.read(state_.stateid(), offset + total, rest); },
         [&](CompoundReply& reply) {
@@ -35,7 +38,8 @@ async::Task<Result<std::size_t>> FileData::read(std::span<std::byte> data, std::
           count = res.get<NFS4_OK>()->data.data.size();
           eof = res.get<NFS4_OK>()->eof;
           return true;
-        });
+        },
+        std::move(adopted));
     // The session that it was made for has been replaced by one with smaller limits.
     if (!done && rest.size() > session_.most_read()) continue;
     if (!done) co_return done.error();

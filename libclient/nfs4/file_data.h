@@ -18,11 +18,12 @@
 #include "nfs4/convert.h"
 #include "nfs4/copies_beside.h"
 #include "nfs4/file_state.h"
+#include "nfs4/quick_reads.h"
 #include "writing/unstable_data.h"
 
 namespace nfsrdma::nfs4 {
 
-class FileData : private writing::Writer {
+class FileData : private writing::Writer, private QuickFile {
  public:
   using After = writing::After;
 
@@ -30,7 +31,11 @@ class FileData : private writing::Writer {
 
   /// One READ, or more where the server gives fewer bytes than are there. Fewer than asked: the end of the
   /// file.
-  async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
+  async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) {
+    return read_on(data, offset, nullptr);
+  }
+  /// As ServerFile has it.
+  bool start(engine::QuickRead& read) { return session_.start_read(*this, read); }
   /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
   /// `after`, `memory`: as UnstableData has them.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
@@ -77,6 +82,11 @@ class FileData : private writing::Writer {
   static bool is_unsupported(const Error& error);
 
  private:
+  // ---- QuickFile ----
+  FileState& file_state() override { return state_; }
+  async::Task<Result<std::size_t>> read_on(std::span<std::byte> data, std::uint64_t offset,
+                                           std::unique_ptr<Adopted> adopted) override;
+
   // ---- writing::Writer ----
   async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
                                            writing::How how, After* after) override;

@@ -20,6 +20,7 @@
 #include <string>
 
 #include "async/under_way.h"
+#include "nfs4/adopted.h"
 #include "nfs4/lease_holder.h"
 #include "nfs4/loss_limit.h"
 
@@ -60,10 +61,13 @@ class FileState {
 
   /// Why it is of no use for `what`: closed, or lost.
   [[nodiscard]] std::optional<Error> useless_for(const char* what) const;
+  [[nodiscard]] bool is_useful() const { return is_open_ && open_.unusable() == nullptr; }
+  /// A call with it is under way.
+  [[nodiscard]] async::Use use() { return {uses_, changed_}; }
   /// A COMPOUND of PUTFH and what `add(compound)` adds, which may use stateid(); `take(reply)` takes those
-  /// results. Repeated after a lost stateid was had again.
+  /// results. Repeated after a lost stateid was had again. `adopted`: the first time, where that has left already.
   template <class Add, class Take>
-  async::Task<Status> call(const char* what, Add add, Take take);
+  async::Task<Status> call(const char* what, Add add, Take take, std::unique_ptr<Adopted> adopted = nullptr);
   /// OpenRecovery::reopen() of it, unless an OPEN under way tells what there is now.
   async::Task<Status> reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline);
 
@@ -128,15 +132,15 @@ class FileState {
 };
 
 template <class Add, class Take>
-async::Task<Status> FileState::call(const char* what, Add add, Take take) {
-  const async::TimePoint deadline = session_.default_deadline();
+async::Task<Status> FileState::call(const char* what, Add add, Take take, std::unique_ptr<Adopted> adopted) {
+  const async::TimePoint deadline = adopted ? adopted->deadline : session_.default_deadline();
   const async::Counted under_way(uses_, changed_);
   for (LossLimit losses(session_.loop(), deadline);;) {
-    if (auto error = useless_for(what)) co_return *std::move(error);
+    if (auto error = useless_for(what); error && !adopted) co_return *std::move(error);
     const stateid4 used = open_.stateid;
     Compound compound = session_.begin_on(open_.file, what, open_.caller);
     add(compound);
-    auto reply = co_await session_.call(std::move(compound), deadline);
+    auto reply = co_await session_.call(std::move(compound), deadline, std::move(adopted));
     if (!reply) co_return reply.error();
     if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
     const nfsstat4 status = reply->failed_status();

@@ -1,7 +1,10 @@
 #include "nfs4/lease_holder.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
+
+#include "nfs4/adopted.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -25,6 +28,13 @@ Compound LeaseHolder::begin(const char* what, const Caller& caller, security::Ma
   return {channel_.take_message(), options_.flavor->vouch_by(mark, caller),
           facts().minor_version,   what,
           has_sessions(),          mark};
+}
+
+async::Task<Result<CompoundReply>> LeaseHolder::call(Compound compound, async::TimePoint deadline,
+                                                     std::unique_ptr<Adopted> adopted) {
+  assert(adopted == nullptr);
+  static_cast<void>(adopted);
+  return call(std::move(compound), deadline);
 }
 
 engine::ServerHoldings LeaseHolder::holdings() const {

@@ -24,6 +24,7 @@
 #include <string>
 
 #include "async/tasks.h"
+#include "engine/quick_read.h"
 #include "engine/statistics.h"
 #include "nfs4/calls.h"
 #include "nfs4/client_state.h"
@@ -34,6 +35,9 @@
 #include "nfs4/lock_waits.h"
 
 namespace nfsrdma::nfs4 {
+
+struct Adopted;
+class QuickFile;
 
 class LeaseHolder : public Calls {
  public:
@@ -46,6 +50,13 @@ class LeaseHolder : public Calls {
 
   using Calls::begin;
   Compound begin(const char* what, const Caller& caller, security::Mark mark) override;
+
+  using Calls::call;
+  /// The same where there is `adopted`: that call has left, by the quick way (adopted.h).
+  virtual async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline,
+                                                  std::unique_ptr<Adopted> adopted);
+  /// A READ by the quick way (quick_reads.h). False: not now, or there is none.
+  virtual bool start_read(QuickFile& /*file*/, engine::QuickRead& /*read*/) { return false; }
 
   // ---- the parts ----
   [[nodiscard]] Opens& opens() { return state_.opens; }

@@ -1,6 +1,7 @@
 #include "nfs4/session.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "async/backoff.h"
 #include "async/buggify.h"
@@ -21,7 +22,11 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
              }),
       backchannel_(state_.delegations, lock_waits_, copies_, slots_, lease_),
       handshake_({*this, lanes_, slots_, backchannel_.service(), options_}),
-      recovery_({*this, handshake_, state_, slots_, lease_, counters_, options_.timeout}) {}
+      recovery_({*this, handshake_, state_, slots_, lease_, counters_, options_.timeout}),
+      quick_({*this, slots_, lanes_, lease_, counters_,
+              [this](const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent) {
+                take_sequence(ok, current, sent, false);
+              }}) {}
 
 Session::~Session() {
   phase_ = Phase::ending;
@@ -57,7 +62,8 @@ engine::ServerHoldings Session::holdings() const {
 
 // ---- calls ----
 
-async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline) {
+async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimePoint deadline,
+                                                 std::unique_ptr<Adopted> adopted) {
   if (auto error = gamble(compound)) co_return *std::move(error);
   const engine::Modifications::Scope scope(modifications_, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
@@ -66,10 +72,11 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".
     bool is_ready = true;
-    if (recovering()) is_ready = co_await ready(deadline);
+    // What has left holds a slot, which a recovery may wait for.
+    if (recovering() && !adopted) is_ready = co_await ready(deadline);
     if (!is_ready) co_return not_recovered(compound, recovery_.last_error());
     Attempt attempt;
-    auto reply = co_await call_once(compound, deadline, attempt, false);
+    auto reply = co_await call_once(compound, deadline, attempt, false, std::move(adopted));
     in_doubt = in_doubt || attempt.in_doubt;
     if (attempt.in_doubt) state_.openings.doubt();
     if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
@@ -148,12 +155,17 @@ struct Session::Request {
 };
 
 async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async::TimePoint deadline,
-                                                      Attempt& attempt, bool for_recovery) {
+                                                      Attempt& attempt, bool for_recovery,
+                                                      std::unique_ptr<Adopted> adopted) {
   // Whoever has no ticket waits for one without a place that others wait for.
   if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
     if (auto ready = co_await seal->ready(deadline); !ready) co_return ready.error();
   }
-  auto use = slots_.take_now();
+  std::optional<SlotTable::Use> use;
+  if (adopted)
+    use.emplace(std::move(adopted->use));
+  else
+    use = slots_.take_now();
   if (!use) use = co_await slots_.wait(deadline);
   if (!use) {
     co_return Error(ErrorKind::timeout, ETIMEDOUT, compound.what(), channel_.server(),
@@ -161,23 +173,33 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
   }
   counters_.highest_slot = std::max(counters_.highest_slot, use->slot());
   // The session may have gone while this waited for a slot.
-  if (recovering() && !for_recovery) {
+  if (recovering() && !for_recovery && !adopted) {
     use->unsent();
     attempt.verdict = Verdict::recover;
     co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(), "the session is gone");
   }
   // What is not idempotent is asked to be kept (RFC 8881 2.10.6.1.3). Only the attributes that come along
   // behind it could exceed what the server keeps, and those may be missing from a Reply.
-  const SEQUENCE4args sequence{facts().session_id, use->sequence(), use->slot(),
-                               slots_.table().highest_busy(), compound.modifies()};
-  compound.set_sequence(sequence);
+  SEQUENCE4args sequence;
+  if (adopted) {
+    sequence = adopted->sequence;
+  } else {
+    sequence = {facts().session_id, use->sequence(), use->slot(), slots_.table().highest_busy(),
+                compound.modifies()};
+    compound.set_sequence(sequence);
+  }
   Request request{compound, std::move(*use), sequence, deadline, attempt, for_recovery};
-  const std::uint64_t epoch = facts().epoch;
+  const std::uint64_t epoch = adopted ? adopted->epoch : facts().epoch;
   for (;;) {
-    rpc::Channel& channel = lanes_.route();
-    const Lease::Sent sent = lease_.now();
-    rpc::Outcome outcome = co_await rpc::make_call(channel, compound.release(facts().max_response, deadline),
-                                                   compound.protection());
+    rpc::Channel& channel = adopted ? adopted->channel : lanes_.route();
+    const Lease::Sent sent = adopted ? adopted->sent : lease_.now();
+    rpc::Outcome outcome;
+    if (adopted) {
+      outcome = std::move(std::exchange(adopted, nullptr)->outcome);
+    } else {
+      outcome = co_await rpc::make_call(channel, compound.release(facts().max_response, deadline),
+                                        compound.protection());
+    }
     compound.restore(std::move(outcome.message));
     request.sent += outcome.sends;
     request.note_doubt();

@@ -18,7 +18,8 @@
 //
 //   lanes()          connections: which of them takes a call, BIND_CONN_TO_SESSION
 //   of LeaseHolder   what belongs to the client id (lease_holder.h)
-//   inside           slots (slot_queue.h), client id and session (handshake.h), recovery, backchannel
+//   inside           slots (slot_queue.h), client id and session (handshake.h), recovery, backchannel, READs that need
+//                    no call loop while all goes well (quick_reads.h)
 //
 // Recovery is one task at a time (recovery.h). Calls wait for it up to their own deadlines. When a connection
 // ends while another stands, its calls are made again there, in their slots with their sequence ids, so that
@@ -36,6 +37,7 @@
 #include "nfs4/handshake.h"
 #include "nfs4/lanes.h"
 #include "nfs4/lease_holder.h"
+#include "nfs4/quick_reads.h"
 #include "nfs4/recovery.h"
 #include "nfs4/slot_queue.h"
 
@@ -52,7 +54,14 @@ class Session final : public LeaseHolder {
   async::Task<Status> close(async::TimePoint deadline) override;
 
   using Calls::call;
-  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override;
+  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override {
+    return call(std::move(compound), deadline, nullptr);
+  }
+  async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline,
+                                          std::unique_ptr<Adopted> adopted) override;
+  bool start_read(QuickFile& file, engine::QuickRead& read) override {
+    return phase_ == Phase::open && !recovering() && quick_.start(file, read);
+  }
 
   [[nodiscard]] Lanes& lanes() { return lanes_; }
   [[nodiscard]] const SessionFacts& facts() const override { return handshake_.facts(); }
@@ -95,7 +104,8 @@ class Session final : public LeaseHolder {
   static Refused judge_sequence(nfsstat4 status);
 
   async::Task<Result<CompoundReply>> call_once(Compound& compound, async::TimePoint deadline,
-                                               Attempt& attempt, bool for_recovery);
+                                               Attempt& attempt, bool for_recovery,
+                                               std::unique_ptr<Adopted> adopted = nullptr);
   async::Task<bool> goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel);
   void take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent, bool for_recovery);
   void heed_flags(std::uint32_t flags);
@@ -105,6 +115,7 @@ class Session final : public LeaseHolder {
   Backchannel backchannel_;
   Handshake handshake_;
   Recovery recovery_;
+  QuickReads quick_;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -1,11 +1,14 @@
 #include "nfs4/slot_table.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace nfsrdma::nfs4 {
 
 void SlotTable::reset(std::uint32_t count) {
   slots_.assign(count, Slot{});
+  free_.assign((count + kWord - 1) / kWord, 0);
+  for (std::uint32_t i = 0; i < count; ++i) note_free(i, true);
   ++generation_;
   highest_busy_ = 0;
   target_ = end_ = ~0U;
@@ -27,9 +30,11 @@ bool SlotTable::is_spent() const {
 }
 
 std::optional<std::uint32_t> SlotTable::find_free() const {
-  const std::uint32_t end = usable();
-  for (std::uint32_t i = 0; i < end; ++i) {
-    if (!slots_[i].busy && !slots_[i].retired) return i;
+  for (std::uint32_t i = 0; i < free_.size(); ++i) {
+    if (free_[i] == 0) continue;
+    const auto slot = i * kWord + static_cast<std::uint32_t>(std::countr_zero(free_[i]));
+    if (slot >= usable()) break;
+    return slot;
   }
   return std::nullopt;
 }
@@ -38,6 +43,7 @@ std::optional<SlotTable::Use> SlotTable::take() {
   const auto slot = find_free();
   if (!slot) return std::nullopt;
   slots_[*slot].busy = true;
+  note_free(*slot, false);
   highest_busy_ = std::max(highest_busy_, *slot);
   return Use(*this, *slot);
 }
@@ -48,6 +54,7 @@ std::uint32_t SlotTable::busy() const {
 
 void SlotTable::give_back(std::uint32_t slot) {
   slots_[slot].busy = false;
+  note_free(slot, !slots_[slot].retired);
   while (highest_busy_ > 0 && !slots_[highest_busy_].busy) --highest_busy_;
 }
 

@@ -97,6 +97,12 @@ class SlotTable {
     bool busy = false;
     bool retired = false;
   };
+  static constexpr std::uint32_t kWord = 64;
+  void note_free(std::uint32_t slot, bool is_free) {
+    const std::uint64_t bit = std::uint64_t{1} << (slot % kWord);
+    std::uint64_t& word = free_[slot / kWord];
+    word = is_free ? word | bit : word & ~bit;
+  }
   [[nodiscard]] std::optional<std::uint32_t> find_free() const;
   [[nodiscard]] std::uint32_t usable() const;
   void give_back(std::uint32_t slot);
@@ -105,6 +111,7 @@ class SlotTable {
   }
 
   std::vector<Slot> slots_;
+  std::vector<std::uint64_t> free_;  // a bit for each: neither busy nor retired
   std::uint64_t generation_ = 0;
   std::uint32_t highest_busy_ = 0;
   std::uint32_t target_ = ~0U;

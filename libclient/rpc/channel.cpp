@@ -1,6 +1,7 @@
 #include "rpc/channel.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "fabric/address.h"
 
@@ -63,42 +64,43 @@ Channel::~Channel() {
 
 // ---- calls ----
 
-Channel::Awaiter::~Awaiter() {
-  if (id_ == 0) return;
-  // Destroyed while it waits: nobody to resume, and the call's memory is about to be somebody else's.
-  channel_.waiting_.erase(id_);
-  channel_.requester_.cancel(id_, channel_.loop_.now());
-  channel_.pump();
+void Channel::begin(rpcrdma::Call call, Waiter& waiter) {
+  call.owner = &waiter;
+  waiter.id_ = requester_.submit(std::move(call), loop_.now());
+  // The pump may tell the waiter at once (a call that cannot be constructed), which may be gone then: nothing may follow.
+  pump();
+}
+
+void Channel::leave(Waiter& waiter) {
+  if (waiter.id_ == 0) return;
+  const rpcrdma::CallId id = std::exchange(waiter.id_, 0);
+  requester_.disown(id);
+  requester_.cancel(id, loop_.now());
+  pump();
 }
 
 void Channel::Awaiter::await_suspend(std::coroutine_handle<> waiting) {
   waiting_ = waiting;
-  id_ = channel_.requester_.submit(std::move(call_), channel_.loop_.now());
-  channel_.waiting_.emplace(id_, this);
-  // The pump may resume `waiting` at once (a call that cannot be constructed) and so destroy this awaiter:
-  // nothing may follow.
-  channel_.pump();
+  channel_.begin(std::move(call_), *this);
+}
+
+void Channel::Awaiter::on_complete(rpcrdma::Complete& how) {
+  outcome_ = {how.failure, std::move(how.error), std::move(how.reply), std::move(how.message), how.sends};
+  waiting_.resume();
 }
 
 void Channel::perform(rpcrdma::Complete& action) {
-  const auto found = waiting_.find(action.id);
-  if (found == waiting_.end()) {
+  if (action.owner == nullptr) {
     give_back(std::move(action.message));
     return;
   }
-  Awaiter& awaiter = *found->second;
-  waiting_.erase(found);
-  awaiter.id_ = 0;
-  awaiter.outcome_ = {action.failure, std::move(action.error), std::move(action.reply),
-                      std::move(action.message), action.sends};
-  awaiter.waiting_.resume();
+  Waiter& waiter = *static_cast<Waiter*>(action.owner);
+  waiter.id_ = 0;
+  waiter.on_complete(action);
 }
 
 void Channel::hand_calls_back() {
-  std::vector<rpcrdma::CallId> ids;
-  ids.reserve(waiting_.size());
-  for (const auto& [id, awaiter] : waiting_) ids.push_back(id);
-  for (const rpcrdma::CallId id : ids) requester_.cancel(id, loop_.now());
+  for (const rpcrdma::CallId id : requester_.owned()) requester_.cancel(id, loop_.now());
   pump();
 }
 
@@ -150,7 +152,7 @@ void Channel::hold(bool on) {
 void Channel::pump() {
   if (pumping_) return;  // a callback from inside an action: the loop below sees what it caused
   pumping_ = true;
-  while (auto action = requester_.poll()) {
+  while (rpcrdma::Action* const action = requester_.next()) {
     std::visit([this](auto& a) { perform(a); }, *action);
   }
   pumping_ = false;
@@ -353,11 +355,11 @@ void Channel::on_completed(std::uint64_t cookie) {
   pump();
 }
 
-Result<std::vector<rpcrdma::RemoteSegment>> Channel::expose(fabric::Bytes memory, fabric::Reach reach) {
+Status Channel::expose(fabric::Bytes memory, fabric::Reach reach, std::vector<rpcrdma::RemoteSegment>& to) {
   if (!connection_) {
     return Error(ErrorKind::connection, ENOTCONN, "expose memory", options_.server, "there is no connection");
   }
-  return connection_->expose(memory, reach);
+  return connection_->expose(memory, reach, to);
 }
 
 std::size_t Channel::segments_for(std::size_t length) const {

@@ -19,7 +19,6 @@
 
 #include <coroutine>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -78,22 +77,43 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   /// The first connection. Later ones are made as calls need them.
   async::Task<Status> connect(async::TimePoint deadline);
 
+  /// Who waits for the end of a call. Where it goes before, it leaves() first.
+  class Waiter {
+   public:
+    Waiter() = default;
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
+    [[nodiscard]] bool waits() const { return id_ != 0; }
+
+   protected:
+    ~Waiter() = default;
+
+   private:
+    friend class Channel;
+    /// What is in it may be taken out. May destroy the Waiter.
+    virtual void on_complete(rpcrdma::Complete& how) = 0;
+    rpcrdma::CallId id_ = 0;
+  };
+  /// Makes a call; the waiter may hear of its end from inside.
+  void begin(rpcrdma::Call call, Waiter& waiter);
+  /// The waiter goes, and the memory of its call is about to be somebody else's: the call ends by itself.
+  void leave(Waiter& waiter);
+
   /// co_await channel.call(std::move(call)) gives an Outcome.
-  class Awaiter {
+  class Awaiter final : private Waiter {
    public:
     Awaiter(Channel& channel, rpcrdma::Call call) : channel_(channel), call_(std::move(call)) {}
     Awaiter(const Awaiter&) = delete;
     Awaiter& operator=(const Awaiter&) = delete;
-    ~Awaiter();
+    ~Awaiter() { channel_.leave(*this); }
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> waiting);
     Outcome await_resume() { return std::move(outcome_); }
 
    private:
-    friend class Channel;
+    void on_complete(rpcrdma::Complete& how) override;
     Channel& channel_;
     rpcrdma::Call call_;
-    rpcrdma::CallId id_ = 0;
     std::coroutine_handle<> waiting_;
     Outcome outcome_;
   };
@@ -143,7 +163,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   void on_completed(std::uint64_t cookie) override;
   void on_closed(const Error& why) override;
   // rpcrdma::Exposer
-  Result<std::vector<rpcrdma::RemoteSegment>> expose(fabric::Bytes memory, fabric::Reach reach) override;
+  Status expose(fabric::Bytes memory, fabric::Reach reach, std::vector<rpcrdma::RemoteSegment>& to) override;
   [[nodiscard]] std::size_t segments_for(std::size_t length) const override;
 
   void pump();
@@ -178,7 +198,6 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   std::uint64_t generation_ = 0;
   std::string address_;
   fabric::Established established_;
-  std::map<rpcrdma::CallId, Awaiter*> waiting_;  // in the order in which they were made
   std::vector<fabric::ReceiveBuffer> spare_buffers_;
   std::vector<xdr::Message> spare_messages_;
   bool pumping_ = false;

@@ -25,7 +25,9 @@ class ReplyInHand {
   ReplyInHand(ReplyInHand&& other) noexcept
       : channel_(std::exchange(other.channel_, nullptr)),
         reply_(std::move(other.reply_)),
-        decoder_(other.decoder_) {}
+        decoder_(other.decoder_) {
+    decoder_.placements_moved(reply_.placements);
+  }
   ReplyInHand& operator=(ReplyInHand&&) = delete;
   ~ReplyInHand() {
     if (channel_ != nullptr) channel_->give_back(std::move(reply_));

@@ -199,22 +199,23 @@ class Marshaller {
     auto* const begin = static_cast<std::byte*>(std::align(kPage, text_there.size(), at, room));
     std::copy(text_there.begin(), text_there.end(), begin);
     const Bytes stream(begin, text_there.size());
-    auto segments = expose(stream, fabric::Reach::remote_read);
-    if (!segments) return segments.error();
+    const std::size_t before = rpc_.exposed.size();
+    if (Status done = expose(stream, fabric::Reach::remote_read); !done) return done;
+    const std::size_t behind = rpc_.exposed.size();
     Status all;
     walk(
         *message_,
         [&](ConstBytes text) {
-          name_part(*segments, static_cast<std::size_t>(text.data() - text_there.data()), text.size());
+          const auto segments = std::span(rpc_.exposed).first(behind).subspan(before);
+          name_part(segments, static_cast<std::size_t>(text.data() - text_there.data()), text.size());
         },
         [&](const xdr::Item& item, std::size_t) {
           if (all && !item.data.empty()) all = read_chunk(0, for_reading(item.data));
         });
-    keep(std::move(*segments));
     return all;
   }
   /// `length` bytes of what was exposed in these segments, from `begin` on.
-  void name_part(const std::vector<RemoteSegment>& segments, std::size_t begin, std::size_t length) {
+  void name_part(std::span<const RemoteSegment> segments, std::size_t begin, std::size_t length) {
     for (RemoteSegment one : segments) {
       const std::size_t skipped = std::min<std::size_t>(begin, one.length);
       begin -= skipped;
@@ -226,12 +227,11 @@ class Marshaller {
   }
 
   Status read_chunk(std::size_t position, Bytes bytes) {
-    auto segments = expose(bytes, fabric::Reach::remote_read);
-    if (!segments) return segments.error();
-    for (const RemoteSegment& one : *segments) {
+    const std::size_t before = rpc_.exposed.size();
+    if (Status done = expose(bytes, fabric::Reach::remote_read); !done) return done;
+    for (const RemoteSegment& one : std::span(rpc_.exposed).subspan(before)) {
       rpc_.header.rdma_reads.push_back({static_cast<std::uint32_t>(position), one});
     }
-    keep(std::move(*segments));
     return {};
   }
 
@@ -242,10 +242,10 @@ class Marshaller {
         // 4.3.2.3: an empty chunk keeps the result in the stream.
         if (target.wanted_inline || target.destination.empty()) continue;
         // 3.4.6.2: no room for padding.
-        auto segments = expose(target.destination, fabric::Reach::remote_write);
-        if (!segments) return segments.error();
-        for (const RemoteSegment& one : *segments) rpc_.header.rdma_writes.add_segment(one);
-        keep(std::move(*segments));
+        const std::size_t before = rpc_.exposed.size();
+        if (Status done = expose(target.destination, fabric::Reach::remote_write); !done) return done;
+        for (const RemoteSegment& one : std::span(rpc_.exposed).subspan(before))
+          rpc_.header.rdma_writes.add_segment(one);
       }
     }
     return plan_.reply_chunk != 0 ? offer_reply_chunk() : Status();
@@ -253,12 +253,13 @@ class Marshaller {
 
   Status offer_reply_chunk() {
     if (Status done = allocate(rpc_.long_reply, plan_.reply_chunk, "reply"); !done) return done;
-    auto segments = expose({rpc_.long_reply.get(), static_cast<std::size_t>(plan_.reply_chunk)},
-                           fabric::Reach::remote_write);
-    if (!segments) return segments.error();
+    const auto before = static_cast<std::ptrdiff_t>(rpc_.exposed.size());
+    if (Status done = expose({rpc_.long_reply.get(), static_cast<std::size_t>(plan_.reply_chunk)},
+                             fabric::Reach::remote_write);
+        !done)
+      return done;
     rpc_.header.has_rdma_reply = true;
-    rpc_.header.rdma_reply.assign(segments->begin(), segments->end());
-    keep(std::move(*segments));
+    rpc_.header.rdma_reply.assign(rpc_.exposed.begin() + before, rpc_.exposed.end());
     return {};
   }
 
@@ -284,24 +285,17 @@ class Marshaller {
     return {};
   }
 
-  Result<std::vector<RemoteSegment>> expose(Bytes bytes, fabric::Reach reach) {
+  /// Appends to what is exposed for the RPC.
+  Status expose(Bytes bytes, fabric::Reach reach) {
     if (bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
       return failure(EMSGSIZE, "a transfer of 4 GiB or more cannot be described; use smaller requests");
     }
-    auto segments = memory_.expose(bytes, reach);
+    Status done = memory_.expose(bytes, reach, rpc_.exposed);
     // Without a connection there is nobody to expose it to, which is not this call's fault.
-    if (segments || segments.error().kind() == ErrorKind::connection) return segments;
+    if (done || done.error().kind() == ErrorKind::connection) return done;
     return failure(ENOMEM,
-                   "memory could not be made available to the server (" + segments.error().message() +
+                   "memory could not be made available to the server (" + done.error().message() +
                        "); lower the number or size of requests, or raise the limit on locked memory");
-  }
-
-  void keep(std::vector<RemoteSegment>&& segments) {
-    if (rpc_.exposed.empty()) {
-      rpc_.exposed = std::move(segments);
-    } else {
-      rpc_.exposed.insert(rpc_.exposed.end(), segments.begin(), segments.end());
-    }
   }
 
   Status allocate(std::unique_ptr<std::byte[]>& to, std::uint64_t size, const char* what) {

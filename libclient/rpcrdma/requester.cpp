@@ -26,16 +26,6 @@ Config checked(Config config) {
 
 }  // namespace
 
-std::optional<Action> ActionQueue::pop() {
-  if (next_ == actions_.size()) return std::nullopt;
-  std::optional<Action> action = std::move(actions_[next_++]);
-  if (next_ == actions_.size()) {
-    actions_.clear();
-    next_ = 0;
-  }
-  return action;
-}
-
 Requester::State::State(const Config& config_in, Exposer& memory_in, std::uint32_t first_xid,
                         std::string peer_in)
     : config(checked(config_in)),
@@ -88,6 +78,14 @@ void Requester::State::cancel(CallId id, TimePoint now) {
   Rpc* rpc = table.find(id);
   if (rpc == nullptr || rpc->stage > Rpc::Stage::sent) return;
   give_up(*rpc, Failure::cancelled, error(ErrorKind::cancelled, ECANCELED, "cancelled by its caller"), now);
+}
+
+void Requester::State::disown(CallId id) {
+  if (Rpc* const rpc = table.find(id)) rpc->call.owner = nullptr;
+  actions.look([id](Action& action) {
+    if (Complete* const one = std::get_if<Complete>(&action); one != nullptr && one->id == id)
+      one->owner = nullptr;
+  });
 }
 
 void Requester::State::shut_down(TimePoint now) {
@@ -143,6 +141,7 @@ void Requester::State::pump(TimePoint now) {
 }
 
 void Requester::State::send(Rpc& rpc, TimePoint now) {
+  if (rpc.exposed.capacity() == 0) rpc.exposed = actions.spare_segments();
   if (Status done = marshal(rpc, facts, config.credits_wanted, memory, peer); !done) {
     if (done.error().kind() == ErrorKind::connection) return send_later(rpc, done.error());
     rpc.failure = Failure::cannot_construct;  // 4.5.4
@@ -264,7 +263,7 @@ void Requester::State::complete(Rpc& rpc) {
   rpc.stage = Rpc::Stage::completed;
   --pending;
   actions.push(Complete{rpc.id, rpc.failure, std::move(rpc.error), std::move(rpc.reply),
-                        std::move(rpc.call.message), rpc.sends});
+                        std::move(rpc.call.message), rpc.sends, rpc.call.owner});
   rpc.error.reset();
   rpc.reply.reset();
   rpc.long_call.reset();
@@ -353,8 +352,24 @@ void Requester::shut_down(TimePoint now) {
   state_->shut_down(now);
 }
 
+void Requester::disown(CallId id) {
+  state_->disown(id);
+}
+std::vector<CallId> Requester::owned() const {
+  std::vector<CallId> out;
+  for (const Rpc* rpc : state_->table.in_order()) {
+    if (rpc->stage != Rpc::Stage::completed && rpc->call.owner != nullptr) out.push_back(rpc->id);
+  }
+  return out;
+}
+
+Action* Requester::next() {
+  return state_->actions.take();
+}
 std::optional<Action> Requester::poll() {
-  return state_->actions.pop();
+  Action* const action = next();
+  if (action == nullptr) return std::nullopt;
+  return std::move(*action);
 }
 std::optional<TimePoint> Requester::next_deadline() const {
   if (state_->wake_at == TimePoint::max()) return std::nullopt;

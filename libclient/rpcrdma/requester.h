@@ -34,6 +34,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +53,63 @@ using fabric::ConstBytes;
 using fabric::RemoteSegment;
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
+
+/// A list of values that needs no allocation for one of them: nearly every RPC has one result at most that is
+/// DDP-eligible. Own code because boost::container::small_vector takes fifty instructions to be moved.
+template <class T>
+class Few {
+ public:
+  Few() = default;
+  Few(std::initializer_list<T> values) { assign(values.begin(), values.end()); }
+  [[nodiscard]] std::size_t size() const { return more_.empty() ? one_.size() : more_.size(); }
+  [[nodiscard]] bool empty() const { return size() == 0; }
+  [[nodiscard]] T* data() { return more_.empty() ? one_.data() : more_.data(); }
+  [[nodiscard]] const T* data() const { return more_.empty() ? one_.data() : more_.data(); }
+  [[nodiscard]] T* begin() { return data(); }
+  [[nodiscard]] const T* begin() const { return data(); }
+  [[nodiscard]] T* end() { return data() + size(); }
+  [[nodiscard]] const T* end() const { return data() + size(); }
+  [[nodiscard]] T& operator[](std::size_t i) { return data()[i]; }
+  [[nodiscard]] const T& operator[](std::size_t i) const { return data()[i]; }
+  [[nodiscard]] T& back() { return data()[size() - 1]; }
+  void push_back(const T& value) {
+    if (empty()) return one_.set(value);
+    if (more_.empty()) more_.push_back(*one_.data());
+    more_.push_back(value);
+  }
+  void reserve(std::size_t count) {
+    if (count > 1) more_.reserve(count);
+  }
+  void clear() {
+    one_.clear();
+    more_.clear();
+  }
+  template <class Iterator>
+  void assign(Iterator from, Iterator to) {
+    clear();
+    for (; from != to; ++from) push_back(*from);
+  }
+
+ private:
+  /// A T or none, which is copied as bytes are.
+  class Slot {
+   public:
+    [[nodiscard]] std::size_t size() const { return full_ ? 1 : 0; }
+    [[nodiscard]] T* data() { return &value_; }
+    [[nodiscard]] const T* data() const { return &value_; }
+    void set(const T& value) {
+      value_ = value;
+      full_ = true;
+    }
+    void clear() { full_ = false; }
+
+   private:
+    T value_{};
+    bool full_ = false;
+  };
+  Slot one_;             // the only one
+  std::vector<T> more_;  // or all
+};
 
 /// Names an RPC for its caller and in cookies. Never 0, never used again.
 using CallId = std::uint64_t;
@@ -86,13 +144,14 @@ struct Call {
   xdr::Message
       message;  ///< the whole RPC Call; its first four bytes (the xid) are filled in by the requester
   Seal* seal = nullptr;  ///< the caller's, as the message's memory is
-  std::vector<ResultTarget> results;
+  Few<ResultTarget> results;
   std::uint64_t reply_max_inline = 0;   ///< the largest RPC Reply with all results in the stream
   std::uint64_t reply_max_reduced = 0;  ///< the same, with the results that are not wanted inline taken out
   TimePoint deadline = TimePoint::max();
   bool health_check = false;  ///< may use the credit that is kept for such (RFC 8267 4.6)
   /// A health check that goes before all others: what has to be said first on a new connection.
   bool first = false;
+  void* owner = nullptr;  ///< comes back with Complete; see disown()
 };
 
 /// How long one RPC took, for statistics.
@@ -106,7 +165,7 @@ struct Trip {
 struct Reply {
   Trip trip;
   ConstBytes message;                           ///< the RPC Reply, from its xid on, reduced as it came
-  std::vector<xdr::Placement> placements;       ///< for xdr::Decoder, one for each ResultTarget of the Call
+  Few<xdr::Placement> placements;               ///< for xdr::Decoder, one for each ResultTarget of the Call
   std::optional<fabric::ReceiveBuffer> buffer;  // keeps `message` alive: inline
   std::unique_ptr<std::byte[]> long_reply;      // keeps `message` alive: from the Reply chunk
 };
@@ -194,6 +253,7 @@ struct Complete {
   std::optional<Reply> reply;  ///< set if failure is none
   xdr::Message message;        ///< the Call's own, for reuse
   std::uint32_t sends = 0;     ///< how often it left, on whatever connection; 0: the peer cannot know of it
+  void* owner = nullptr;       ///< the Call's
 };
 /// Something its user should hear of, at most once for each occasion.
 struct Notice {
@@ -213,7 +273,7 @@ using Action =
 class Exposer {
  public:
   virtual ~Exposer() = default;
-  virtual Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Reach reach) = 0;
+  virtual Status expose(Bytes memory, fabric::Reach reach, std::vector<RemoteSegment>& to) = 0;
   [[nodiscard]] virtual std::size_t segments_for(std::size_t length) const = 0;
 };
 
@@ -247,6 +307,10 @@ class Requester {
   CallId submit(Call call, TimePoint now);
   /// Ends an RPC early; Complete(cancelled) follows once its memory is out of reach.
   void cancel(CallId id, TimePoint now);
+  /// Its owner goes: Complete will have none, also one that is in the queue already.
+  void disown(CallId id);
+  /// Those that have an owner and no outcome yet, in the order in which they were submitted.
+  [[nodiscard]] std::vector<CallId> owned() const;
   /// Wants a connection even if there is no RPC to send (at start-up).
   void connect(TimePoint now);
   /// While on, a lost connection is made anew even if there is no RPC to send, without end: the layer above
@@ -273,6 +337,10 @@ class Requester {
   void shut_down(TimePoint now);
 
   // outputs
+  /// The next action, for the caller to change as it likes. It stays where it is until next() is called again, whatever
+  /// inputs are given meanwhile. nullptr: there is none.
+  Action* next();
+  /// The same, moved out.
   std::optional<Action> poll();
   /// When on_time() is wanted at the latest.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;

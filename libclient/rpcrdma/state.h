@@ -17,6 +17,8 @@
 
 #include <deque>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "rpcrdma/backward.h"
@@ -32,31 +34,90 @@ inline TimePoint later(TimePoint from, Duration by) {
   return from > TimePoint::max() - by ? TimePoint::max() : from + by;
 }
 
-/// Actions in order. A vector that starts over when it is empty: no allocation under a steady load.
+/// Actions in order. Each stays at its place in memory until the one behind it is taken, so that it is made once and
+/// not moved; places are used again, and so is the storage of the segments of a Revoke.
 class ActionQueue {
  public:
+  ActionQueue() = default;
+  ActionQueue(const ActionQueue&) = delete;
+  ActionQueue& operator=(const ActionQueue&) = delete;
+  ~ActionQueue() {
+    recycle(taken_);
+    for (Place* list : {first_, free_}) {
+      while (list != nullptr) delete std::exchange(list, list->next);
+    }
+  }
+
   template <class T>
   void push(T&& action) {
-    actions_.emplace_back(std::forward<T>(action));
+    Place* place = free_ != nullptr ? std::exchange(free_, free_->next) : new Place;
+    place->action.template emplace<std::decay_t<T>>(std::forward<T>(action));
+    place->next = nullptr;
+    (first_ == nullptr ? first_ : last_->next) = place;
+    last_ = place;
   }
-  std::optional<Action> pop();
+  /// Good until the next time.
+  Action* take() {
+    recycle(std::exchange(taken_, first_));
+    if (taken_ == nullptr) return nullptr;
+    first_ = taken_->next;
+    return &taken_->action;
+  }
+  /// Calls `look(action)` for all that have not been taken.
+  template <class Look>
+  void look(const Look& look) {
+    for (Place* place = first_; place != nullptr; place = place->next) look(place->action);
+  }
   /// Drops all for which `drop` is true; returns how many.
   template <class Drop>
   std::size_t drop(const Drop& drop) {
-    std::size_t kept = next_;
-    for (std::size_t i = next_; i < actions_.size(); ++i) {
-      if (drop(actions_[i])) continue;
-      if (kept != i) actions_[kept] = std::move(actions_[i]);
-      ++kept;
+    std::size_t dropped = 0;
+    Place** at = &first_;
+    last_ = nullptr;
+    while (*at != nullptr) {
+      Place* const place = *at;
+      if (drop(place->action)) {
+        *at = place->next;
+        recycle(place);
+        ++dropped;
+      } else {
+        last_ = place;
+        at = &place->next;
+      }
     }
-    const std::size_t dropped = actions_.size() - kept;
-    actions_.erase(actions_.begin() + static_cast<std::ptrdiff_t>(kept), actions_.end());
     return dropped;
+  }
+  /// Storage for segments, from a Revoke that is done with; empty.
+  std::vector<RemoteSegment> spare_segments() {
+    if (spare_.empty()) return {};
+    std::vector<RemoteSegment> out = std::move(spare_.back());
+    spare_.pop_back();
+    return out;
   }
 
  private:
-  std::vector<Action> actions_;
-  std::size_t next_ = 0;
+  struct Place {
+    Action action;
+    Place* next = nullptr;
+  };
+  static constexpr std::size_t kSpares = 256;
+
+  void recycle(Place* place) {
+    if (place == nullptr) return;
+    if (Revoke* const revoke = std::get_if<Revoke>(&place->action);
+        revoke != nullptr && revoke->segments.capacity() != 0 && spare_.size() < kSpares) {
+      revoke->segments.clear();
+      spare_.push_back(std::move(revoke->segments));
+    }
+    place->action.emplace<Connect>();
+    place->next = std::exchange(free_, place);
+  }
+
+  Place* first_ = nullptr;
+  Place* last_ = nullptr;  // valid where there is a first
+  Place* taken_ = nullptr;
+  Place* free_ = nullptr;
+  std::vector<std::vector<RemoteSegment>> spare_;
 };
 
 struct Requester::State {
@@ -120,6 +181,7 @@ struct Requester::State {
   // ---- requester.cpp ----
   CallId submit(Call call, TimePoint now);
   void cancel(CallId id, TimePoint now);
+  void disown(CallId id);
   void on_sent(CallId cookie);
   void on_revoked(CallId cookie, bool ok, TimePoint now);
   void shut_down(TimePoint now);

@@ -101,6 +101,9 @@ class Decoder {
   void begin_single_placement() { placements_end_ = next_placement_ + 1; }
   bool end_single_placement();
 
+  /// The Placements stand elsewhere now.
+  void placements_moved(std::span<const Placement> placements) { placements_ = placements; }
+
   /// To be called when everything has been read: refuses what is left over, in the stream or in chunks.
   bool finish();
 

@@ -260,7 +260,7 @@ void check_taken(fuzz::Script& script, const Results& results) {
   reply.long_reply.reset(new std::byte[bytes.size()]);
   std::ranges::copy(bytes, reply.long_reply.get());
   reply.message = {reply.long_reply.get(), bytes.size()};
-  reply.placements = results.list();
+  reply.placements.assign(results.list().begin(), results.list().end());
   CompoundReply reader(channel, std::move(reply));
   if (const Status begun = reader.begin(nullptr, "operation", "peer"); !begun) {
     FUZZ_CHECK(!begun.error().text().empty());

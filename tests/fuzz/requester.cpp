@@ -59,16 +59,15 @@ class FakeMemory final : public Exposer {
   std::size_t segment_size = SIZE_MAX;
   int fail_after = -1;
 
-  Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Reach reach) override {
+  Status expose(Bytes memory, fabric::Reach reach, std::vector<RemoteSegment>& to) override {
     if (fail_after == 0) return Error(ErrorKind::local, ENOMEM, "register", "", "no more of it");
     if (fail_after > 0) --fail_after;
-    std::vector<RemoteSegment> out;
-    for (std::size_t at = 0; at < memory.size(); at += out.back().length) {
+    for (std::size_t at = 0; at < memory.size(); at += to.back().length) {
       const Bytes piece = memory.subspan(at, std::min(segment_size, memory.size() - at));
       live.emplace(++last_, Region{piece, reach});
-      out.push_back({last_, static_cast<std::uint32_t>(piece.size()), last_ * 0x10000ULL});
+      to.push_back({last_, static_cast<std::uint32_t>(piece.size()), last_ * 0x10000ULL});
     }
-    return out;
+    return {};
   }
   [[nodiscard]] std::size_t segments_for(std::size_t length) const override {
     return length == 0 ? 0 : (length - 1) / segment_size + 1;

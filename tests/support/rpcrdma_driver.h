@@ -61,19 +61,18 @@ class FakeMemory : public Exposer {
   std::size_t segment_size = ~std::size_t{0};
   int fail_after = -1;  ///< that many exposures succeed, then one fails
 
-  Result<std::vector<RemoteSegment>> expose(Bytes memory, fabric::Reach reach) override {
+  Status expose(Bytes memory, fabric::Reach reach, std::vector<RemoteSegment>& to) override {
     if (fail_after == 0) return Error(ErrorKind::local, ENOMEM, "register", "", "no more of it");
     if (fail_after > 0) --fail_after;
-    std::vector<RemoteSegment> out;
     for (std::size_t at = 0; at < memory.size(); at += std::min(segment_size, memory.size() - at)) {
       const Bytes piece = memory.subspan(at, std::min(segment_size, memory.size() - at));
       const std::uint32_t handle = next_handle++;
       live.emplace(handle, Region{piece, reach});
       ever.insert(handle);
-      out.push_back(
+      to.push_back(
           {handle, static_cast<std::uint32_t>(piece.size()), reinterpret_cast<std::uintptr_t>(piece.data())});
     }
-    return out;
+    return {};
   }
   [[nodiscard]] std::size_t segments_for(std::size_t length) const override {
     return length == 0 ? 0 : (length - 1) / segment_size + 1;

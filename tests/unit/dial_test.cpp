@@ -15,8 +15,9 @@ struct FakeConnection : Connection {
   explicit FakeConnection(Handler& h) : handler(h) {}
   void post_receive(ReceiveBuffer buffer) override { receives.push_back(buffer.storage().size()); }
   void post_send(const SendWork& /*work*/) override { ++sends; }
-  Result<std::vector<RemoteSegment>> expose(Bytes /*memory*/, Reach /*reach*/) override {
-    return std::vector<RemoteSegment>{{.handle = 7}};
+  Status expose(Bytes /*memory*/, Reach /*reach*/, std::vector<RemoteSegment>& to) override {
+    to.push_back({.handle = 7});
+    return {};
   }
   Status revoke(std::span<const RemoteSegment> /*segments*/, std::uint64_t /*cookie*/) override { return {}; }
   Status abandon(std::span<const RemoteSegment> segments, std::uint64_t /*cookie*/) override {

@@ -27,9 +27,7 @@ class Wire final : public fabric::Connection {
     Octets& out = sent_.emplace_back();
     for (const auto piece : work.pieces) out.insert(out.end(), piece.begin(), piece.end());
   }
-  Result<std::vector<fabric::RemoteSegment>> expose(fabric::Bytes, fabric::Reach) override {
-    return std::vector<fabric::RemoteSegment>();
-  }
+  Status expose(fabric::Bytes, fabric::Reach, std::vector<fabric::RemoteSegment>&) override { return {}; }
   Status revoke(std::span<const fabric::RemoteSegment>, std::uint64_t) override { return {}; }
   Status abandon(std::span<const fabric::RemoteSegment>, std::uint64_t) override { return {}; }
   void forget(std::span<const fabric::RemoteSegment>) override {}

@@ -210,11 +210,12 @@ void TcpConnection::post_rdma_read(Bytes local, const RemoteSegment& remote, std
   stream_.post_rdma_read(local, remote, cookie);
 }
 
-Result<std::vector<RemoteSegment>> TcpConnection::expose(Bytes memory, Reach reach) {
+Status TcpConnection::expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) {
   if (state_ == State::closed || stream_.failure()) {
     return error(ErrorKind::connection, ENOTCONN, "the connection is closed. Connect again");
   }
-  return stream_.expose(memory, reach);
+  stream_.expose(memory, reach, to);
+  return {};
 }
 
 Status TcpConnection::revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) {

@@ -2,28 +2,49 @@
 
 #include <cassert>
 #include <limits>
+#include <utility>
 
 namespace nfsrdma::fabric::iwarp {
 Region& RegionTable::add(Bytes memory, Use use) {
   assert(memory.size() <= max_length);
-  for (;;) {
-    const std::uint32_t stag = random_();
-    if (stag == 0) continue;
-    const auto [entry, is_new] = entries_.try_emplace(stag, Region{stag, use, memory, memory.size()});
-    if (!is_new) continue;
-    awaited_ += still_awaited(entry->second);
-    all_awaited_ += missing(entry->second);
-    return entry->second;
-  }
+  std::uint32_t stag = 0;
+  while (stag == 0 || find(stag) != nullptr) stag = random_();
+  if (count_ == buckets_.size()) grow();
+  if (free_ == nullptr) free_ = &entries_.emplace_back();
+  Entry& entry = *std::exchange(free_, free_->next);
+  entry.region = {stag, use, memory, memory.size(), false, 0};
+  Entry*& first = buckets_[bucket(stag)];
+  entry.next = std::exchange(first, &entry);
+  ++count_;
+  awaited_ += still_awaited(entry.region);
+  all_awaited_ += missing(entry.region);
+  return entry.region;
 }
 
 bool RegionTable::remove(std::uint32_t stag) {
-  const auto entry = entries_.find(stag);
-  if (entry == entries_.end()) return false;
-  awaited_ -= still_awaited(entry->second);
-  all_awaited_ -= missing(entry->second);
-  entries_.erase(entry);
+  Entry** at = &buckets_[bucket(stag)];
+  while (*at != nullptr && (*at)->region.stag != stag) at = &(*at)->next;
+  if (*at == nullptr) return false;
+  Entry& entry = *std::exchange(*at, (*at)->next);
+  awaited_ -= still_awaited(entry.region);
+  all_awaited_ -= missing(entry.region);
+  entry.region = {};
+  entry.next = std::exchange(free_, &entry);
+  --count_;
   return true;
+}
+
+void RegionTable::grow() {
+  std::vector<Entry*> old(buckets_.size() * 2);
+  old.swap(buckets_);
+  for (Entry* entry : old) {
+    while (entry != nullptr) {
+      Entry* const next = entry->next;
+      Entry*& first = buckets_[bucket(entry->region.stag)];
+      entry->next = std::exchange(first, entry);
+      entry = next;
+    }
+  }
 }
 
 void RegionTable::withdraw(Region& region) {
@@ -36,12 +57,10 @@ void RegionTable::withdraw(Region& region) {
 
 void RegionTable::clear() {
   entries_.clear();
+  buckets_.assign(kFirstBuckets, nullptr);
+  free_ = nullptr;
+  count_ = 0;
   awaited_ = all_awaited_ = 0;
-}
-
-Region* RegionTable::find(std::uint32_t stag) {
-  const auto entry = entries_.find(stag);
-  return entry == entries_.end() ? nullptr : &entry->second;
 }
 
 RegionTable::Checked RegionTable::check(std::uint32_t stag, std::uint64_t offset, std::uint64_t length,

@@ -6,8 +6,10 @@
 // unique in the table; a table belongs to one connection, so an STag means nothing elsewhere (8.1.1).
 //
 // Tagged offsets count from 0 at the start of each region. Bounds are checked without arithmetic that can
-// wrap. Lookup is one hash; a reference stays valid until its entry is removed. Confined to the connection's
-// thread.
+// wrap. A reference stays valid until its entry is removed. Confined to the connection's thread.
+//
+// Own code because std::unordered_map allocates for each entry, and divides to find one: STags are random already, so
+// that their low bits choose the bucket, and entries are used again.
 //
 // withdraw() takes an entry's memory away and leaves the entry: its STag, its bounds and its use are known
 // until remove(), and its address is not. Accesses to it are checked as before.
@@ -15,9 +17,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
-#include <unordered_map>
+#include <vector>
 
 #include "fabric/fabric.h"
 
@@ -49,7 +52,7 @@ class RegionTable {
   /// One entry spans at most this much, so that its length fits a segment's 32 bits with room to spare.
   static constexpr std::size_t max_length = std::size_t{1} << 30;
 
-  explicit RegionTable(Random random) : random_(std::move(random)) {}
+  explicit RegionTable(Random random) : random_(std::move(random)), buckets_(kFirstBuckets) {}
 
   /// `memory.size()` is at most max_length.
   Region& add(Bytes memory, Use use);
@@ -58,7 +61,11 @@ class RegionTable {
   void withdraw(Region& region);
   void clear();
 
-  [[nodiscard]] Region* find(std::uint32_t stag);
+  [[nodiscard]] Region* find(std::uint32_t stag) {
+    Entry* entry = buckets_[bucket(stag)];
+    while (entry != nullptr && entry->region.stag != stag) entry = entry->next;
+    return entry == nullptr ? nullptr : &entry->region;
+  }
 
   /// The region, if `length` octets at `offset` are inside it and it is for `use`.
   struct Checked {
@@ -96,8 +103,19 @@ class RegionTable {
     return is_target(region) ? region.length - region.high_water : 0;
   }
 
+  struct Entry {
+    Region region;
+    Entry* next = nullptr;  // in its bucket, or of those that are free
+  };
+  static constexpr std::size_t kFirstBuckets = 128;  // a power of two, as are all that follow
+  [[nodiscard]] std::size_t bucket(std::uint32_t stag) const { return stag & (buckets_.size() - 1); }
+  void grow();
+
   Random random_;
-  std::unordered_map<std::uint32_t, Region> entries_;
+  std::deque<Entry> entries_;  // where they stay
+  std::vector<Entry*> buckets_;
+  Entry* free_ = nullptr;
+  std::size_t count_ = 0;
   std::size_t awaited_ = 0;
   std::size_t all_awaited_ = 0;
 };

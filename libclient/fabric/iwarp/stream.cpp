@@ -19,19 +19,15 @@ std::size_t Stream::segments_for(std::size_t length) {
   return length == 0 ? 1 : (length + RegionTable::max_length - 1) / RegionTable::max_length;
 }
 
-std::vector<RemoteSegment> Stream::expose(Bytes memory, Reach reach) {
+void Stream::expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) {
   assert(!ended_);
   const Use use = reach == Reach::remote_read ? Use::remote_read : Use::remote_write;
-  std::vector<RemoteSegment> segments;
-  segments.reserve(segments_for(memory.size()));
   do {
     const Bytes part = memory.first(std::min(memory.size(), RegionTable::max_length));
     const Region& region = regions_.add(part, use);
-    segments.push_back(
-        {.handle = region.stag, .length = static_cast<std::uint32_t>(part.size()), .offset = 0});
+    to.push_back({.handle = region.stag, .length = static_cast<std::uint32_t>(part.size()), .offset = 0});
     memory = memory.subspan(part.size());
   } while (!memory.empty());
-  return segments;
 }
 
 void Stream::revoke(std::uint32_t handle) {
@@ -60,6 +56,7 @@ void Stream::let_go(const Region& region) {
     in_.target = nullptr;
   }
   if (next_.valid && next_.stag == region.stag) next_ = {};
+  if (responses_ == 0) return;
   for (Work& work : queue_) {
     if (work.source == region.stag) privatise(work);
   }
@@ -107,6 +104,7 @@ void Stream::close() {
   message_ = {};
   receives_.clear();
   queue_.clear();
+  responses_ = 0;
   skip_ = 0;
   waiting_reads_.clear();
   reads_.clear();

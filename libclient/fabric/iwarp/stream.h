@@ -102,7 +102,12 @@ class Stream {
   void post_nudge() {
     if (!ended_) (void)enqueue(Opcode::rdma_write);
   }
-  [[nodiscard]] std::vector<RemoteSegment> expose(Bytes memory, Reach reach);
+  void expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to);
+  [[nodiscard]] std::vector<RemoteSegment> expose(Bytes memory, Reach reach) {
+    std::vector<RemoteSegment> out;
+    expose(memory, reach, out);
+    return out;
+  }
   void revoke(std::uint32_t handle);
   void abandon(std::uint32_t handle);
   /// Only what was abandoned can be forgotten.
@@ -225,6 +230,27 @@ class Stream {
 
   // Outgoing: stream_out.cpp.
 
+  /// What a message is gathered from: one piece nearly always.
+  class Pieces {
+   public:
+    [[nodiscard]] const ConstBytes& operator[](std::size_t i) const { return i == 0 ? first_ : more_[i - 1]; }
+    void push_back(ConstBytes piece) {
+      if (count_++ == 0)
+        first_ = piece;
+      else
+        more_.push_back(piece);
+    }
+    void assign(ConstBytes piece) {
+      more_.clear();
+      first_ = piece;
+      count_ = 1;
+    }
+
+   private:
+    ConstBytes first_;
+    std::vector<ConstBytes> more_;
+    std::size_t count_ = 0;
+  };
   /// A place in a list of pieces.
   struct Cursor {
     std::size_t piece = 0;
@@ -236,7 +262,7 @@ class Stream {
     std::uint32_t stag = 0;               ///< tagged: the target. Send with Invalidate: its STag
     std::uint64_t to = 0;                 ///< of the payload's first octet
     std::uint32_t msn = 0;
-    std::vector<ConstBytes> pieces;
+    Pieces pieces;
     std::size_t length = 0;
     std::size_t offset = 0;                              ///< of the FPDU being sent, in the payload
     Cursor cursor;                                       ///< the same place in the pieces
@@ -301,8 +327,10 @@ class Stream {
   bool first_fpdu_seen_ = false;
 
   std::deque<Work> queue_;
-  std::size_t skip_ = 0;          // octets of the first FPDU that were sent
-  std::size_t skip_payload_ = 0;  // that FPDU's payload, which may not change any more
+  std::size_t responses_ = 0;             // of the queue: Read Responses whose bytes are in a region
+  std::vector<std::uint64_t> completed_;  // scratch of sent()
+  std::size_t skip_ = 0;                  // octets of the first FPDU that were sent
+  std::size_t skip_payload_ = 0;          // that FPDU's payload, which may not change any more
   std::uint32_t next_send_msn_ = 1;
   std::uint32_t next_read_msn_ = 1;
   std::deque<Read> waiting_reads_;

@@ -45,7 +45,6 @@ void Stream::post_send(const SendWork& send) {
   work.cookie = send.cookie;
   work.stag = send.invalidate.value_or(0);
   work.msn = next_send_msn_++;
-  work.pieces.reserve(send.pieces.size());
   for (const ConstBytes piece : send.pieces) {
     if (piece.empty()) continue;
     work.pieces.push_back(piece);
@@ -86,7 +85,7 @@ void Stream::release_reads() {
             .source_stag = read.source.handle,
             .source_to = read.source.offset},
            work.request.data());
-    work.pieces.emplace_back(work.request);
+    work.pieces.push_back(work.request);
     work.length = read_request_size;
   }
   if (started_ && config_.ord == 0 && !waiting_reads_.empty()) {
@@ -102,6 +101,7 @@ void Stream::queue_read_response(const ReadRequest& request, ConstBytes source) 
   if (!source.empty()) work.pieces.push_back(source);
   work.length = source.size();
   work.source = source.empty() ? 0 : request.source_stag;
+  responses_ += work.source != 0 ? 1 : 0;
   ++inbound_reads_;
 }
 
@@ -110,9 +110,10 @@ void Stream::privatise(Work& work) {
   const std::size_t rest = work.length - work.offset;
   work.copy.reset(new std::byte[rest]);
   std::memcpy(work.copy.get(), work.pieces[work.cursor.piece].data() + work.cursor.offset, rest);
-  work.pieces.assign(1, ConstBytes(work.copy.get(), rest));
+  work.pieces.assign({work.copy.get(), rest});
   work.cursor = {};
   work.source = 0;
+  --responses_;
 }
 
 // ---- FPDUs ----
@@ -226,7 +227,8 @@ void Stream::sent(std::size_t count) {
     last_words_sent_ += count;
     return;
   }
-  std::vector<std::uint64_t> completed;
+  std::vector<std::uint64_t> completed = std::move(completed_);
+  completed.clear();
   while (count > 0) {
     Work& work = queue_.front();
     const Segment current = segment(work, work.offset);
@@ -243,12 +245,14 @@ void Stream::sent(std::size_t count) {
     if (!current.last) continue;
     if (work.cookie) completed.push_back(*work.cookie);
     if (work.opcode == Opcode::read_response) --inbound_reads_;
+    responses_ -= work.source != 0 ? 1 : 0;
     queue_.pop_front();
   }
   for (const std::uint64_t cookie : completed) {
     if (ended_) return;  // an event closed the stream
     events_.on_completed(cookie);
   }
+  completed_ = std::move(completed);
 }
 
 bool Stream::wants_to_send() const {

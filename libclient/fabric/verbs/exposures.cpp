@@ -35,18 +35,19 @@ Error Exposures::failure(int errno_value, std::size_t length) const {
   return {ErrorKind::local, errno_value, "", "", std::move(text)};
 }
 
-Result<std::vector<RemoteSegment>> Exposures::expose(Bytes memory, Reach reach) {
-  std::vector<RemoteSegment> out;
+Status Exposures::expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) {
+  const std::size_t before = to.size();
   for (const Bytes piece : split(memory, endpoint_.depth.segment)) {
     auto one = expose_one(piece, reach);
     if (!one) {
       // Nobody was told of the others. Their windows' binds are still to be posted, ahead of these.
-      (void)revoke(out, std::nullopt);
+      (void)revoke(std::span(to).subspan(before), std::nullopt);
+      to.resize(before);
       return one.error();
     }
-    out.push_back(*one);
+    to.push_back(*one);
   }
-  return out;
+  return {};
 }
 
 Result<RemoteSegment> Exposures::expose_one(Bytes memory, Reach reach) {

@@ -35,7 +35,7 @@ class Exposures {
   Exposures& operator=(const Exposures&) = delete;
 
   /// The errors have no peer; the caller adds it.
-  [[nodiscard]] Result<std::vector<RemoteSegment>> expose(Bytes memory, Reach reach);
+  [[nodiscard]] Status expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to);
 
   enum class Revoked : std::uint8_t {
     done,

@@ -55,7 +55,7 @@ class RdmaConnection final : public Connection {
 
   void post_receive(ReceiveBuffer buffer) override;
   void post_send(const SendWork& work) override;
-  Result<std::vector<RemoteSegment>> expose(Bytes memory, Reach reach) override;
+  Status expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) override;
   Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
   Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
   void forget(std::span<const RemoteSegment> segments) override;

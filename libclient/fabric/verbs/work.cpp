@@ -49,13 +49,13 @@ void RdmaConnection::post_send(const SendWork& work) {
   active_ = true;
 }
 
-Result<std::vector<RemoteSegment>> RdmaConnection::expose(Bytes memory, Reach reach) {
+Status RdmaConnection::expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) {
   if (state_ != State::established || broken_) {
     return error(ErrorKind::connection, ENOTCONN, "the connection is closed. Connect again");
   }
-  auto out = exposures_->expose(memory, reach);
-  if (out) return out;
-  return error(out.error().kind(), out.error().errno_value(), out.error().message());
+  Status done = exposures_->expose(memory, reach, to);
+  if (done) return done;
+  return error(done.error().kind(), done.error().errno_value(), done.error().message());
 }
 
 Status RdmaConnection::revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) {

@@ -261,11 +261,11 @@ std::size_t SimConnection::segments_for(std::size_t length) const {
   return std::max<std::size_t>((length + habits_.largest_segment - 1) / habits_.largest_segment, 1);
 }
 
-Result<std::vector<fabric::RemoteSegment>> SimConnection::expose(fabric::Bytes memory, fabric::Reach reach) {
+Status SimConnection::expose(fabric::Bytes memory, fabric::Reach reach,
+                             std::vector<fabric::RemoteSegment>& to) {
   if (state_ != State::established) {
     return error(ErrorKind::connection, ENOTCONN, "the connection is closed. Connect again");
   }
-  std::vector<fabric::RemoteSegment> out;
   do {
     const auto part = memory.first(std::min(memory.size(), habits_.largest_segment));
     memory = memory.subspan(part.size());
@@ -274,9 +274,9 @@ Result<std::vector<fabric::RemoteSegment>> SimConnection::expose(fabric::Bytes m
     // Offsets begin anywhere: on some devices they are addresses.
     const std::uint64_t base = loop_.random<std::uint32_t>() * std::uint64_t{4096};
     exposed_.emplace(handle, Exposed{part, base, part.size(), reach, false});
-    out.push_back({handle, static_cast<std::uint32_t>(part.size()), base});
+    to.push_back({handle, static_cast<std::uint32_t>(part.size()), base});
   } while (!memory.empty());
-  return out;
+  return {};
 }
 
 Status SimConnection::revoke(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) {

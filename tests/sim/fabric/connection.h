@@ -28,7 +28,7 @@ class SimConnection final : public fabric::Connection {
 
   void post_receive(fabric::ReceiveBuffer buffer) override;
   void post_send(const fabric::SendWork& work) override;
-  Result<std::vector<fabric::RemoteSegment>> expose(fabric::Bytes memory, fabric::Reach reach) override;
+  Status expose(fabric::Bytes memory, fabric::Reach reach, std::vector<fabric::RemoteSegment>& to) override;
   Status revoke(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override;
   Status abandon(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override;
   void forget(std::span<const fabric::RemoteSegment> segments) override;
