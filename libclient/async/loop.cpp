@@ -186,7 +186,7 @@ bool Loop::turn(TimePoint latest, WaitGuard* guard) {
   const std::size_t count = world_.wait(until, ready);
   if (guard != nullptr) guard->enter();
   look_at_clock();
-  lease_read_ = false;
+  turn_lease_.reset();
   if (count == 0 && due() > now_) return false;
   const InTurn turn(*this);
   run_timers();

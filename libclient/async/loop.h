@@ -142,19 +142,20 @@ class Loop {
   /// Somebody comes from outside, and is gone again by end_visit().
   void begin_visit() {
     stale_ = in_turn_ = true;
-    lease_read_ = false;
+    turn_lease_.reset();
   }
   void end_visit() { in_turn_ = false; }
   /// By the clock that goes on while the machine sleeps; stands still as now() does.
   [[nodiscard]] LeaseTime lease_now() const {
-    if (!in_turn_) lease_read_ = false;
-    const TimePoint current = now();
-    if (!lease_read_) {
-      lease_read_ = true;
-      lease_at_ = {world_.lease_now(), current};
-    }
-    // Where a machine slept in the middle of a turn that is later than is told here, which is known in the next one.
-    return lease_at_.lease + (current - lease_at_.when);
+    if (stale_ || !in_turn_) look_at_clock();
+    if (!lease_now_) lease_now_ = world_.lease_now();
+    return *lease_now_;
+  }
+  /// The same as it was when it was first asked for in this turn or visit: no later, and read once. For what only has to
+  /// begin early enough.
+  [[nodiscard]] LeaseTime lease_of_turn() const {
+    if (!in_turn_ || !turn_lease_) turn_lease_ = lease_now();
+    return *turn_lease_;
   }
   /// The wall clock, in seconds since 1970, at most one behind.
   [[nodiscard]] std::int64_t wall_seconds();
@@ -186,6 +187,7 @@ class Loop {
   void look_at_clock() const {
     stale_ = false;
     now_ = world_.now();
+    lease_now_.reset();
   }
   static std::uint64_t tag_of(int fd, std::uint64_t id);
   void run_ready(const Ready& ready);
@@ -207,14 +209,10 @@ class Loop {
   std::map<std::uint64_t, Task<void>> spawned_;
   std::vector<std::uint64_t> ended_;  // of them
   bool in_turn_ = false;
-  mutable bool stale_ = false;       // now_ is of before
-  mutable TimePoint now_;            // as of the turn
-  mutable bool lease_read_ = false;  // in this turn or visit
-  struct LeaseAt {
-    LeaseTime lease;
-    TimePoint when;
-  };
-  mutable LeaseAt lease_at_;  // when it was
+  mutable bool stale_ = false;                   // now_ is of before
+  mutable TimePoint now_;                        // as of the turn
+  mutable std::optional<LeaseTime> lease_now_;   // as of now_, once somebody asked
+  mutable std::optional<LeaseTime> turn_lease_;  // of this turn or visit
   TimePoint wall_read_ = TimePoint::min();
   std::int64_t wall_seconds_ = 0;
   std::array<std::byte, 256> chance_{};  // random bytes; those that were given out are zero

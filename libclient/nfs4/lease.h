@@ -28,6 +28,8 @@ class Lease {
     async::LeaseTime lease;
   };
   [[nodiscard]] Sent now() const { return {calls_.loop().now(), calls_.loop().lease_now()}; }
+  /// The same for less: the lease is counted from the beginning of the turn.
+  [[nodiscard]] Sent at_turn() const { return {calls_.loop().now(), calls_.loop().lease_of_turn()}; }
   /// The server answered a SEQUENCE that was sent then.
   void renewed(const Sent& sent);
   [[nodiscard]] bool lasts() const { return calls_.loop().lease_now() < until_; }

@@ -137,7 +137,7 @@ bool QuickReads::start(QuickFile& file, engine::QuickRead& read) {
   one.file = &file;
   one.channel = &channel;
   one.in_use = state.use();
-  one.sent = around_.lease.now();
+  one.sent = around_.lease.at_turn();
   one.epoch = facts.epoch;
   one.deadline = session.default_deadline();
   one.sequence = {facts.session_id, use->sequence(), use->slot(), around_.slots.table().highest_busy(),
