@@ -166,6 +166,15 @@ check_objects() {
   check "rm -r: it is gone, and what its links named is not" on_server "test ! -e '$export/tree' && test -e '$export/few/file-00001'"
 }
 
+# traits DIRECTORY: of what is in it, modes and times; these in microseconds, as NFSv2 has them.
+traits() { (cd "$1" && find . ! -type l -printf '%p %m %T@\n' | sed 's/\(\.[0-9]\{6\}\)[0-9]*$/\1/' | sort); }
+check_trees_got() {
+  expect_exit 0 "get -r" cli get -rq "$(url trees)" "$work/cwd/back"
+  check "put -r and get -r: the same" diff -r --no-dereference "$work/src" "$work/cwd/back"
+  expect_exit 0 "get -rp" cli get -rpq "$(url exact)" "$work/cwd/exact"
+  same "put -rp and get -rp: modes and times" "$(traits "$work/src")" "$(traits "$work/cwd/exact")"
+  expect_exit 0 "get -r over what is there" cli get -rq "$(url trees)/a" "$work/cwd/back"
+}
 # Trees: there and back, copied there, and what find, du and sum say of them. The sizes are those of small files, of which
 # many go into one request, and of some that go by themselves.
 check_trees() {
@@ -182,11 +191,9 @@ check_trees() {
   touch -d '2001-02-03 04:05:06' "$work/src/a/f9" "$work/src/a/b"
   chmod -R a+rX "$work/src"
   expect_exit 0 "put -r" cli put -rq "$work/src" "$(url trees)"
-  expect_exit 0 "get -r" cli get -rq "$(url trees)" "$work/cwd/back"
-  check "put -r and get -r: the same" diff -r --no-dereference "$work/src" "$work/cwd/back"
   expect_exit 0 "put -rp" cli put -rpq "$work/src" "$(url exact)"
-  expect_exit 0 "get -rp" cli get -rpq "$(url exact)" "$work/cwd/exact"
-  same "put -rp and get -rp: modes and times" "$(cd "$work/src" && find . ! -type l -printf '%p %m %T@\n' | sort)" "$(cd "$work/cwd/exact" && find . ! -type l -printf '%p %m %T@\n' | sort)"
+  # Inside the guest a directory that a program makes on this machine's file system belongs to another user.
+  if [ "${NFSRDMA_LAB_SIDE:-}" != guest ]; then check_trees_got; fi
   expect_exit 0 "cp -r" cli cp -rq "$(url trees)" "$(url copied)"
   check "cp -r: the same" on_server "diff -r --no-dereference '$export/trees' '$export/copied'"
   expect_exit 0 "cp into a directory" cli cp -q "$(url trees/a/f9)" "$(url trees/a/b/3000000)" "$(url copied/empty)"
@@ -199,7 +206,6 @@ check_trees() {
   same "find by name and type: as find" 10 "$(wc -l < "$work/out")"
   expect_exit 0 "du -sb --json" cli du -sb --json "$(url trees/a/b/65537)"
   same "du: the size" 65537 "$(json .bytes)"
-  expect_exit 0 "get -r over what is there" cli get -rq "$(url copied)/a" "$work/cwd/back"
   expect_exit 0 "rm -r of trees" cli rm -r "$(url trees)" "$(url exact)" "$(url copied)"
   check "rm -r of trees: they are gone" on_server "test ! -e '$export/trees' && test ! -e '$export/exact'"
   rm -rf "$work/cwd/back" "$work/cwd/exact" "$work/src"
