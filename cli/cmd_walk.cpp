@@ -200,9 +200,11 @@ class Summer {
   void together(const Remote& remote, const std::vector<TreeEntry>& files) {
     if (!tree_.going()) return;
     std::vector<std::uint64_t> sizes;
+    sizes.reserve(files.size());
     for (const TreeEntry& entry : files) sizes.push_back(entry.attributes.size);
     Rooms rooms(sizes);
     std::vector<ReadItem> items;
+    items.reserve(files.size());
     for (std::size_t i = 0; i < files.size(); ++i)
       items.push_back({join(remote.path, files[i].name), rooms[i]});
     const auto results = remote.client->read_many(items);

@@ -74,6 +74,7 @@ Result<std::vector<TreeEntry>> Tree::list(const Remote& directory) {
   });
   if (!status) return status.error();
   std::vector<std::string> paths;
+  paths.reserve(untold.size());
   for (const std::string& name : untold) paths.push_back(join(directory.path, name));
   const auto told = directory.client->stat_many(paths, false);
   for (std::size_t i = 0; i < told.size(); ++i) {

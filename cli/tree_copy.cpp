@@ -121,9 +121,11 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
 void TreeCopy::together(const Remote& from, const Remote& to, const std::vector<TreeEntry>& files) {
   if (!tree_.going()) return;
   std::vector<std::uint64_t> sizes;
+  sizes.reserve(files.size());
   for (const TreeEntry& one : files) sizes.push_back(one.attributes.size);
   Rooms rooms(sizes);
   std::vector<ReadItem> reads;
+  reads.reserve(files.size());
   for (std::size_t i = 0; i < files.size(); ++i) reads.push_back({join(from.path, files[i].name), rooms[i]});
   const auto got = from.client->read_many(reads);
   std::vector<WriteItem> writes;

@@ -87,9 +87,11 @@ void TreeGet::together(const Remote& from, const LocalDirectory::Ref& to,
                        const std::vector<TreeEntry>& files) {
   if (!tree_.going()) return;
   std::vector<std::uint64_t> sizes;
+  sizes.reserve(files.size());
   for (const TreeEntry& one : files) sizes.push_back(one.attributes.size);
   Rooms rooms(sizes);
   std::vector<ReadItem> items;
+  items.reserve(files.size());
   for (std::size_t i = 0; i < files.size(); ++i) items.push_back({join(from.path, files[i].name), rooms[i]});
   const auto results = from.client->read_many(items);
   std::uint64_t bytes = 0;

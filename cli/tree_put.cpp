@@ -35,7 +35,7 @@ class RemoteDirectory {
  public:
   using Ref = std::shared_ptr<RemoteDirectory>;
   RemoteDirectory(Tree& tree, Remote remote, std::optional<SetAttributes> traits, Ref above)
-      : tree_(tree), remote_(std::move(remote)), traits_(std::move(traits)), above_(std::move(above)) {}
+      : tree_(tree), remote_(std::move(remote)), traits_(traits), above_(std::move(above)) {}
   ~RemoteDirectory() {
     if (!traits_ || !tree_.going()) return;
     if (Status done = remote_.client->set_attributes(remote_.path, *traits_); !done)
@@ -166,6 +166,7 @@ void TreePut::together(const LocalDirectory::Ref& from, const RemoteDirectory::R
                        const std::vector<LocalEntry>& files) {
   if (!tree_.going()) return;
   std::vector<std::uint64_t> sizes;
+  sizes.reserve(files.size());
   for (const LocalEntry& one : files) sizes.push_back(static_cast<std::uint64_t>(one.facts.st_size));
   Rooms rooms(sizes);
   std::vector<WriteItem> items;

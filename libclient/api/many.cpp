@@ -80,24 +80,24 @@ void follow_links(std::vector<ManyTold*>& items) {
 
 }  // namespace
 
-template <class Face>
-std::vector<Result<FileRead>> NamesImpl<Face>::read_many(std::span<const ReadItem> items) {
-  ManyFiles<FileRead, ManyRead> files(client(), *this, items.size());
+std::vector<Result<FileRead>> read_files(ClientImpl& client, const PathBegin& begin,
+                                         std::span<const ReadItem> items) {
+  ManyFiles<FileRead, ManyRead> files(client, begin, items.size());
   for (const ReadItem& one : items) files.add(one.path, {{}, one.data});
   return files.run(
       [](Engine& engine, std::vector<ManyRead*> all) { return engine.read_many(nullptr, std::move(all)); },
-      [this](Path path, ManyRead& item) { return read_by_path(client(), std::move(path), item); });
+      [&client](Path path, ManyRead& item) { return read_by_path(client, std::move(path), item); });
 }
 
-template <class Face>
-std::vector<Result<FileWritten>> NamesImpl<Face>::write_many(std::span<const WriteItem> items) {
-  ManyFiles<FileWritten, ManyWritten> files(client(), *this, items.size());
+std::vector<Result<FileWritten>> write_files(ClientImpl& client, const PathBegin& begin,
+                                             std::span<const WriteItem> items) {
+  ManyFiles<FileWritten, ManyWritten> files(client, begin, items.size());
   for (const WriteItem& one : items) files.add(one.path, {{}, one.data, one.mode});
   return files.run(
       [](Engine& engine, std::vector<ManyWritten*> all) {
         return engine.write_many(nullptr, std::move(all));
       },
-      [this](Path path, ManyWritten& item) { return write_by_path(client(), std::move(path), item); });
+      [&client](Path path, ManyWritten& item) { return write_by_path(client, std::move(path), item); });
 }
 
 namespace {
@@ -109,32 +109,25 @@ async::Task<void> stat_together(Engine& engine, std::vector<ManyTold*> items, bo
 
 }  // namespace
 
-template <class Face>
-std::vector<Result<Attributes>> NamesImpl<Face>::stat_many(std::span<const std::string> paths, bool follow) {
-  ManyFiles<Attributes, ManyTold> files(client(), *this, paths.size());
+std::vector<Result<Attributes>> stat_files(ClientImpl& client, const PathBegin& begin,
+                                           std::span<const std::string> paths, bool follow) {
+  ManyFiles<Attributes, ManyTold> files(client, begin, paths.size());
   for (const std::string& one : paths) files.add(one, {});
   auto out = files.run(
       [follow](Engine& engine, std::vector<ManyTold*> all) {
         return stat_together(engine, std::move(all), follow);
       },
-      [this, follow](Path path, ManyTold&) { return stat_by_path(client(), std::move(path), follow); });
+      [&client, follow](Path path, ManyTold&) { return stat_by_path(client, std::move(path), follow); });
   std::vector<Attributes> told;
   for (auto& one : out) {
     if (one) told.push_back(std::move(*one));
   }
-  client().add_ids(told);
+  client.add_ids(told);
   std::size_t next = 0;
   for (auto& one : out) {
     if (one) one = std::move(told[next++]);
   }
   return out;
 }
-
-template std::vector<Result<FileRead>> NamesImpl<Client>::read_many(std::span<const ReadItem>);
-template std::vector<Result<FileRead>> NamesImpl<Directory>::read_many(std::span<const ReadItem>);
-template std::vector<Result<FileWritten>> NamesImpl<Client>::write_many(std::span<const WriteItem>);
-template std::vector<Result<FileWritten>> NamesImpl<Directory>::write_many(std::span<const WriteItem>);
-template std::vector<Result<Attributes>> NamesImpl<Client>::stat_many(std::span<const std::string>, bool);
-template std::vector<Result<Attributes>> NamesImpl<Directory>::stat_many(std::span<const std::string>, bool);
 
 }  // namespace nfsrdma::api

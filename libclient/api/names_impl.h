@@ -33,6 +33,14 @@ class PathBegin {
   const std::optional<engine::FileHandle> directory_;  // none: the server's root
 };
 
+// many.cpp
+std::vector<Result<FileRead>> read_files(ClientImpl& client, const PathBegin& begin,
+                                         std::span<const ReadItem> items);
+std::vector<Result<FileWritten>> write_files(ClientImpl& client, const PathBegin& begin,
+                                             std::span<const WriteItem> items);
+std::vector<Result<Attributes>> stat_files(ClientImpl& client, const PathBegin& begin,
+                                           std::span<const std::string> paths, bool follow);
+
 /// `Face`: Client or Directory.
 template <class Face>
 class NamesImpl : public Face, public PathBegin {
@@ -59,9 +67,15 @@ class NamesImpl : public Face, public PathBegin {
   Result<unsigned> access(std::string_view path, unsigned wanted) override;
   Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode, const OpenFlags& flags) override;
   Result<std::unique_ptr<Directory>> open_directory(std::string_view path) override;
-  std::vector<Result<FileRead>> read_many(std::span<const ReadItem> items) override;
-  std::vector<Result<FileWritten>> write_many(std::span<const WriteItem> items) override;
-  std::vector<Result<Attributes>> stat_many(std::span<const std::string> paths, bool follow) override;
+  std::vector<Result<FileRead>> read_many(std::span<const ReadItem> items) override {
+    return read_files(client(), *this, items);
+  }
+  std::vector<Result<FileWritten>> write_many(std::span<const WriteItem> items) override {
+    return write_files(client(), *this, items);
+  }
+  std::vector<Result<Attributes>> stat_many(std::span<const std::string> paths, bool follow) override {
+    return stat_files(client(), *this, paths, follow);
+  }
   Result<std::vector<std::byte>> get_xattr(std::string_view path, std::string_view name,
                                            bool follow) override;
   Status set_xattr(std::string_view path, std::string_view name, std::span<const std::byte> value,

@@ -33,6 +33,8 @@ namespace nfsrdma::engine {
 class QuickRead {
  public:
   QuickRead() = default;
+  QuickRead(std::span<std::byte> into, std::uint64_t from) : data(into), offset(from) {}
+  virtual ~QuickRead() = default;
   QuickRead(const QuickRead&) = delete;
   QuickRead& operator=(const QuickRead&) = delete;
 
@@ -63,9 +65,6 @@ class QuickRead {
   void begin(UnderWay& what) { under_way_ = &what; }
   void end() { under_way_ = nullptr; }
 
- protected:
-  ~QuickRead() = default;
-
  private:
   UnderWay* under_way_ = nullptr;
 };
@@ -74,13 +73,10 @@ class QuickRead {
 template <class File>
 class QuickWait final : private QuickRead {
  public:
-  QuickWait(File& file, std::span<std::byte> into, std::uint64_t from) : file_(file) {
-    data = into;
-    offset = from;
-  }
+  QuickWait(File& file, std::span<std::byte> into, std::uint64_t from) : QuickRead(into, from), file_(file) {}
   QuickWait(const QuickWait&) = delete;
   QuickWait& operator=(const QuickWait&) = delete;
-  ~QuickWait() { drop(); }
+  ~QuickWait() override { drop(); }
 
   /// How many bytes it brought, or what is left to do for that.
   struct Outcome {

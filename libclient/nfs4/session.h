@@ -53,7 +53,7 @@ class Session final : public LeaseHolder {
   /// DESTROY_SESSION and DESTROY_CLIENTID, as far as the server answers in time.
   async::Task<Status> close(async::TimePoint deadline) override;
 
-  using Calls::call;
+  using LeaseHolder::call;
   async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override {
     return call(std::move(compound), deadline, nullptr);
   }

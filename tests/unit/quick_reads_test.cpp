@@ -18,7 +18,7 @@ class Asked final : public engine::QuickRead {
     data = room(buffer);
     offset = from;
   }
-  ~Asked() { drop(); }
+  ~Asked() override { drop(); }
   Asked(const Asked&) = delete;
   Asked& operator=(const Asked&) = delete;
 

@@ -40,7 +40,7 @@ class Sessionless final : public LeaseHolder {
   /// The server forgets an idle client by itself; what it may still have of ours is dropped.
   async::Task<Status> close(async::TimePoint deadline) override;
 
-  using Calls::call;
+  using LeaseHolder::call;
   async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline) override;
   async::Task<Status> settle_owner(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file,
                                    Caller caller) override;
