@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr const char* kPath = "PATH=$PATH:/usr/sbin:/sbin; ";
 
-sockaddr_in loopback(unsigned port) {
+sockaddr_in own_address(unsigned port) {
   sockaddr_in out{};
   out.sin_family = AF_INET;
   out.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -33,7 +33,7 @@ sockaddr_in loopback(unsigned port) {
 unsigned free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return 0;
-  sockaddr_in address = loopback(0);
+  sockaddr_in address = own_address(0);
   socklen_t size = sizeof address;
   const bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
                      ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
@@ -44,7 +44,7 @@ unsigned free_port() {
 bool answers(unsigned port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
-  const sockaddr_in address = loopback(port);
+  const sockaddr_in address = own_address(port);
   const bool connected = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   ::close(fd);
   return connected;
