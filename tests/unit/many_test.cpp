@@ -72,7 +72,7 @@ TEST_CASE("many: a dozen files and more are read by one COMPOUND, without being 
 TEST_CASE("many: each file has a result of its own") {
   Mounted m;
   const auto text = [](std::size_t size) { return pattern(size, static_cast<unsigned>(size)); };
-  for (const std::size_t size : {0, 1, 3, 4, 999, 1000, 1001, 5000})
+  for (const std::size_t size : {0U, 1U, 3U, 4U, 999U, 1000U, 1001U, 5000U})
     m.server.add_file("/d/" + std::to_string(size), text(size));
   m.server.add_directory("/d/sub");
   m.server.add_symlink("/d/link", "1000");
