@@ -184,11 +184,8 @@ class FileImpl final : public File {
   async::Task<Status> lock_task(engine::ServerFile& file, LockRequest request,
                                 std::chrono::milliseconds most);
   async::Task<Status> unlock_task(engine::ServerFile& file, std::uint64_t owner, LockRange range);
-  async::Task<void> read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset,
-                                Done done);
-  async::Task<void> read_on(std::uint64_t key, async::Task<Result<std::size_t>> rest, Done done);
-  async::Task<void> write_beside(std::uint64_t key, std::span<const std::byte> data, async::Memory memory,
-                                 std::uint64_t offset, Done done);
+  /// Tells what `moving` comes to.
+  async::Task<void> move_beside(std::uint64_t key, async::Task<Result<std::size_t>> moving, Done done);
   /// Calls back, when it is time.
   async::Task<void> tell(std::uint64_t key, Result<std::size_t> result, Done done);
   template <class Make>

@@ -32,7 +32,8 @@ class FileImpl::Reading final : public engine::QuickRead {
   }
   void goes_on(async::Task<Result<std::size_t>> rest) override {
     FileImpl& file = file_;
-    file.start([&](std::uint64_t key) { return file.read_on(key, std::move(rest), file.give_back(*this)); });
+    file.start(
+        [&](std::uint64_t key) { return file.move_beside(key, std::move(rest), file.give_back(*this)); });
   }
   FileImpl& file_;
 };
@@ -97,20 +98,9 @@ async::Task<void> FileImpl::tell(std::uint64_t key, Result<std::size_t> result, 
   loop.time_passed();
 }
 
-async::Task<void> FileImpl::read_beside(std::uint64_t key, std::span<std::byte> data, std::uint64_t offset,
+async::Task<void> FileImpl::move_beside(std::uint64_t key, async::Task<Result<std::size_t>> moving,
                                         Done done) {
-  auto result = co_await file_->read(data, offset);
-  co_await tell(key, std::move(result), std::move(done));
-}
-
-async::Task<void> FileImpl::read_on(std::uint64_t key, async::Task<Result<std::size_t>> rest, Done done) {
-  auto result = co_await std::move(rest);
-  co_await tell(key, std::move(result), std::move(done));
-}
-
-async::Task<void> FileImpl::write_beside(std::uint64_t key, std::span<const std::byte> data,
-                                         async::Memory memory, std::uint64_t offset, Done done) {
-  auto result = co_await file_->write(data, std::move(memory), offset, Stability::unstable, nullptr);
+  auto result = co_await std::move(moving);
   co_await tell(key, std::move(result), std::move(done));
 }
 
@@ -173,7 +163,7 @@ void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done 
     if (data.size() > client_.rsize()) {
       return tell(key, too_large("READ", data.size(), client_.rsize()), std::move(done));
     }
-    return read_beside(key, data, offset, std::move(done));
+    return move_beside(key, file_->read(data, offset), std::move(done));
   });
 }
 
@@ -190,7 +180,8 @@ void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset
       memory.data = {std::const_pointer_cast<void>(std::move(keeper)), begin};
       memory.size = data.size();
     }
-    return write_beside(key, data, std::move(memory), offset, std::move(done));
+    return move_beside(key, file_->write(data, std::move(memory), offset, Stability::unstable, nullptr),
+                       std::move(done));
   });
 }
 
