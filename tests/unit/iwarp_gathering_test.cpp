@@ -1,39 +1,73 @@
+// How many octets gather before the connection reads them (fabric/iwarp/gathering.h).
 #include <doctest/doctest.h>
 
 #include "fabric/iwarp/gathering.h"
 
 using nfsrdma::fabric::iwarp::Gathering;
-using namespace std::chrono_literals;
 
-TEST_CASE("gathering: polls only while much is awaited") {
-  CHECK_FALSE(Gathering::polls(0));
-  CHECK_FALSE(Gathering::polls(4096));  // one small READ: its first octet is what its caller waits for
-  CHECK(Gathering::polls(Gathering::bulk));
-  CHECK(Gathering::polls(16 << 20));
+namespace {
+
+constexpr std::size_t kMiB = 1024 * 1024;
+constexpr int kManyTimes = 1000;
+
+}  // namespace
+
+TEST_CASE("gathering: half of what is awaited, within bounds") {
+  Gathering gathering;
+  CHECK(gathering.mark() == 1);
+  CHECK_FALSE(gathering.choose(4096));  // one small READ: its first octet is what its caller waits for
+  CHECK_FALSE(gathering.waits());
+  CHECK(gathering.choose(32 * 4096));
+  CHECK(gathering.mark() == 16 * 4096);
+  CHECK(gathering.choose(64 * kMiB));
+  CHECK(gathering.mark() == Gathering::most);
+  CHECK(gathering.choose(2 * Gathering::least));
+  CHECK(gathering.mark() == Gathering::least);
+  CHECK(gathering.choose(2 * Gathering::least - 2));
+  CHECK_FALSE(gathering.waits());
 }
 
-TEST_CASE("gathering: the pause follows what is found, within bounds") {
-  constexpr std::size_t plenty = 64 << 20;
+TEST_CASE("gathering: a mark that is about right stays, and is never more than half") {
   Gathering gathering;
-  const auto before = gathering.pause();
-  gathering.polled(100 * 1024, plenty);
-  CHECK(gathering.pause() == before);
-  gathering.polled(1024, plenty);
-  CHECK(gathering.pause() == 2 * before);
-  for (int i = 0; i < 20; ++i) gathering.polled(0, plenty);
-  CHECK(gathering.pause() <= 400us);
-  for (int i = 0; i < 20; ++i) gathering.polled(1 << 20, plenty);
-  CHECK(gathering.pause() == 50us);
+  CHECK(gathering.choose(128 * 1024));
+  CHECK_FALSE(gathering.choose(256 * 1024));
+  CHECK(gathering.mark() == 64 * 1024);
+  CHECK(gathering.choose(256 * 1024 + 4));
+  CHECK(gathering.mark() == 128 * 1024 + 2);
+  CHECK(gathering.choose(256 * 1024));  // less than before: at once, since the rest may never come
+  CHECK(gathering.mark() == 128 * 1024);
 }
 
-TEST_CASE("gathering: a poll that finds most of what was awaited came too late") {
-  constexpr std::size_t awaited = 30 * 4096;
+TEST_CASE(
+    "gathering: what does not come in time is asked for in smaller parts, and in larger ones again later") {
   Gathering gathering;
-  const auto before = gathering.pause();
-  gathering.polled(awaited / 4, awaited);
-  CHECK(gathering.pause() == before);
-  gathering.polled(awaited * 3 / 4, awaited);
-  CHECK(gathering.pause() == before / 2);
-  gathering.polled(4096, awaited);  // one of thirty: too early
-  CHECK(gathering.pause() == before);
+  gathering.choose(8 * kMiB);
+  gathering.too_late();
+  CHECK(gathering.choose(8 * kMiB));
+  CHECK(gathering.mark() == kMiB / 2);
+  gathering.too_late();
+  CHECK(gathering.choose(8 * kMiB));
+  CHECK(gathering.mark() == kMiB / 4);
+  gathering.in_time();
+  CHECK_FALSE(gathering.choose(8 * kMiB));
+  CHECK(gathering.mark() == kMiB / 4);  // once is no proof
+  for (int i = 0; i < kManyTimes; ++i) gathering.in_time();
+  CHECK(gathering.choose(8 * kMiB));
+  CHECK(gathering.mark() == kMiB);
+}
+
+TEST_CASE("gathering: a peer that is always late has each octet told of, and is tried again") {
+  Gathering gathering;
+  for (int i = 0; i < kManyTimes; ++i) {
+    gathering.choose(32 * 4096);
+    gathering.too_late();
+  }
+  CHECK_FALSE(gathering.choose(32 * 4096));
+  CHECK_FALSE(gathering.waits());
+  CHECK_FALSE(gathering.stop());
+  for (int i = 0; i < kManyTimes; ++i) gathering.in_time();
+  CHECK(gathering.choose(32 * 4096));
+  CHECK(gathering.waits());
+  CHECK(gathering.stop());
+  CHECK_FALSE(gathering.waits());
 }

@@ -107,6 +107,7 @@ void TcpConnection::on_event(std::uint32_t events) {
   }
   if ((events & EPOLLOUT) != 0) send_pending();
   if (state_ != State::established || (events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) return;
+  gathering_.in_time();
   receive();
   if (state_ == State::established) gather();
 }
@@ -268,7 +269,7 @@ std::size_t TcpConnection::receive() {
     const Stream::Plan plan = stream_.plan(std::span(iov).last<Stream::max_plan>());
     iov[0] = {.iov_base = waste.data(), .iov_len = kept_};
     const auto into = std::span(iov).first(1 + plan.count).subspan(kept_ > 0 ? 0 : 1);
-    const bool keep = !polling_ && kept_ < most_kept / 2;
+    const bool keep = !gathering_.waits() && kept_ < most_kept / 2;
     const ssize_t got = keep ? socket_.peek(into) : socket_.receive(into);
     if (got <= static_cast<ssize_t>(kept_)) {
       stream_.received(0);
@@ -323,35 +324,41 @@ void TcpConnection::nudge_later(async::Clock::duration pause) {
 
 // ---- Letting octets gather (gathering.h) ----
 
-/// After a read: chooses how the next one comes about.
+/// After a read: chooses how many octets the loop is told of next.
 void TcpConnection::gather() {
-  poll_instead(Gathering::polls(stream_.awaited()));
-  if (!polling_ || gather_timer_ != 0) return;
-  gather_timer_ = loop_.at(loop_.now() + gathering_.pause(), [this] { on_gather_timer(); });
+  if (gathering_.choose(stream_.awaited())) set_low_water();
+  if (!gathering_.waits()) return;
+  gathering_since_ = loop_.now();
+  // One timer serves many reads: it is moved only when it has gone off too early.
+  if (gather_timer_ == 0) wait_for_the_rest(gathering_since_ + Gathering::patience);
+}
+
+void TcpConnection::wait_for_the_rest(async::TimePoint until) {
+  gather_timer_ = loop_.at(until, [this] { on_gather_timer(); });
 }
 
 void TcpConnection::on_gather_timer() {
   gather_timer_ = 0;
-  if (!polling_) return;
-  const std::size_t awaited = stream_.awaited();
+  if (!gathering_.waits()) return;
+  const async::TimePoint until = gathering_since_ + Gathering::patience;
+  if (loop_.now() < until) return wait_for_the_rest(until);
   const std::size_t octets = receive();
   if (state_ != State::established) return;
-  gathering_.polled(octets, awaited);
-  if (octets != 0) {
-    gather();
-  } else {
-    poll_instead(false);  // with nothing there the next octet counts
-  }
+  if (octets == 0) return stop_gathering();  // with nothing there the next octet counts
+  gathering_.too_late();
+  gather();
 }
 
-void TcpConnection::poll_instead(bool polling) {
-  if (polling_ == polling) return;
-  polling_ = polling;
-  set_interest();
+void TcpConnection::stop_gathering() {
+  if (gathering_.stop()) set_low_water();
+}
+
+void TcpConnection::set_low_water() {
+  socket_.set_low_water(gathering_.mark());
 }
 
 void TcpConnection::set_interest() {
-  const std::uint32_t in = polling_ ? 0U : std::uint32_t{EPOLLIN} | EPOLLET;
+  constexpr std::uint32_t in = std::uint32_t{EPOLLIN} | EPOLLET;
   loop_.change(socket_.fd(), in | (writable_wanted_ ? static_cast<std::uint32_t>(EPOLLOUT) : 0U));
 }
 

@@ -69,6 +69,10 @@ void Socket::skip(std::size_t count) const {
   (void)::syscall(SYS_recvfrom, fd_, nullptr, count, MSG_DONTWAIT | MSG_TRUNC, nullptr, nullptr);
 }
 
+void Socket::set_low_water(std::size_t octets) const {
+  set(fd_, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(octets));
+}
+
 ssize_t Socket::send(std::span<iovec> from) const {
   msghdr message{};
   message.msg_iov = from.data();

@@ -41,6 +41,8 @@ class Socket {
   [[nodiscard]] ssize_t peek(std::span<iovec> into) const;
   /// Takes octets that were peeked at out of the socket.
   void skip(std::size_t count) const;
+  /// Readiness is told of once this many octets are there, or the end is. The reads themselves do not wait for them.
+  void set_low_water(std::size_t octets) const;
   [[nodiscard]] ssize_t send(std::span<iovec> from) const;
 
   /// The error that a non-blocking connect() ended with; 0 for success.

@@ -63,12 +63,14 @@ class TcpConnection final : public Connection, private Stream::Events {
   std::size_t receive();
   void take_kept();
   void gather();
+  void stop_gathering();
+  void wait_for_the_rest(async::TimePoint until);
   void on_gather_timer();
+  void set_low_water();
   void nudge_later(async::Clock::duration pause);
   void send_pending();
   void refresh_segment_size();
   void want_writable(bool wanted);
-  void poll_instead(bool polling);
   void set_interest();
   void fail_later(Error error);
   void finish_broken();
@@ -99,8 +101,8 @@ class TcpConnection final : public Connection, private Stream::Events {
   bool message_seen_ = false;  // in this turn
   Gathering gathering_;
   async::Loop::TimerId gather_timer_ = 0;
-  bool polling_ = false;  // the loop does not tell of octets; the timer looks
-  bool heard_ = false;    // an octet of the stream has come
+  async::TimePoint gathering_since_;  // while gathering_.waits()
+  bool heard_ = false;                // an octet of the stream has come
   async::Loop::TimerId nudge_timer_ = 0;
   async::Loop::TimerId deadline_ = 0;
   std::uint64_t hook_ = 0;
