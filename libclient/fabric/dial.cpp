@@ -40,6 +40,7 @@ class Dialing final : public Connection, private Handler {
   void post_send(const SendWork& work) override {
     if (inner_) inner_->post_send(work);
   }
+  bool send_copy(ConstBytes message) override { return inner_ && inner_->send_copy(message); }
   Status expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) override {
     if (inner_) return inner_->expose(memory, reach, to);
     return Error{ErrorKind::connection, ENOTCONN, "", peer_, "the connection is closed. Connect again"};
@@ -47,6 +48,9 @@ class Dialing final : public Connection, private Handler {
   Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) override {
     if (inner_) return inner_->revoke(segments, cookie);
     return {};
+  }
+  bool revoke_now(std::span<const RemoteSegment> segments) override {
+    return inner_ && inner_->revoke_now(segments);
   }
   Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) override {
     if (inner_) return inner_->abandon(segments, cookie);

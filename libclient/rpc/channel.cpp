@@ -64,7 +64,7 @@ Channel::~Channel() {
 
 // ---- calls ----
 
-void Channel::begin(rpcrdma::Call call, Waiter& waiter) {
+void Channel::begin(rpcrdma::Call&& call, Waiter& waiter) {
   call.owner = &waiter;
   waiter.id_ = requester_.submit(std::move(call), loop_.now());
   // The pump may tell the waiter at once (a call that cannot be constructed), which may be gone then: nothing may follow.

@@ -95,14 +95,14 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
     rpcrdma::CallId id_ = 0;
   };
   /// Makes a call; the waiter may hear of its end from inside.
-  void begin(rpcrdma::Call call, Waiter& waiter);
+  void begin(rpcrdma::Call&& call, Waiter& waiter);
   /// The waiter goes, and the memory of its call is about to be somebody else's: the call ends by itself.
   void leave(Waiter& waiter);
 
   /// co_await channel.call(std::move(call)) gives an Outcome.
   class Awaiter final : private Waiter {
    public:
-    Awaiter(Channel& channel, rpcrdma::Call call) : channel_(channel), call_(std::move(call)) {}
+    Awaiter(Channel& channel, rpcrdma::Call&& call) : channel_(channel), call_(std::move(call)) {}
     Awaiter(const Awaiter&) = delete;
     Awaiter& operator=(const Awaiter&) = delete;
     ~Awaiter() { channel_.leave(*this); }
@@ -117,7 +117,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
     std::coroutine_handle<> waiting_;
     Outcome outcome_;
   };
-  Awaiter call(rpcrdma::Call call) { return {*this, std::move(call)}; }
+  Awaiter call(rpcrdma::Call&& call) { return {*this, std::move(call)}; }
 
   /// Who serves the server's Calls; it must outlive the Channel, or be replaced by nullptr (nobody) before it
   /// goes. Calls that find nobody are dropped.
@@ -165,6 +165,12 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   // rpcrdma::Exposer
   Status expose(fabric::Bytes memory, fabric::Reach reach, std::vector<rpcrdma::RemoteSegment>& to) override;
   [[nodiscard]] std::size_t segments_for(std::size_t length) const override;
+  bool send_copy(fabric::ConstBytes message) override {
+    return connection_ && connection_->send_copy(message);
+  }
+  bool revoke_now(std::span<const rpcrdma::RemoteSegment> segments) override {
+    return connection_ && connection_->revoke_now(segments);
+  }
 
   void pump();
   void perform(rpcrdma::Connect&);

@@ -150,6 +150,20 @@ bool has_lists(rdma_proc proc) {
   return proc == rdma_proc::RDMA_MSG || proc == rdma_proc::RDMA_NOMSG;
 }
 
+/// What encode() makes of a Call as nearly all are: RDMA_MSG with one Write chunk of one segment, or with no chunk.
+/// False: it is another, and nothing was done.
+bool encode_usual(const rdma_msg& header, xdr::Buffer& to) {
+  const std::size_t chunks = header.rdma_writes.size();
+  if (header.proc != rdma_proc::RDMA_MSG || !header.rdma_reads.empty() || header.has_rdma_reply) return false;
+  if (chunks > 1 || header.rdma_writes.segment_count() != chunks) return false;
+  std::byte* at = to.extend(kMinHeader + chunks * (kWriteChunkHead + kSegment));
+  at = put(put(put(at, header.rdma_xid), header.rdma_vers), header.rdma_credit);
+  at = put(put(at, static_cast<std::uint32_t>(rdma_proc::RDMA_MSG)), 0);
+  if (chunks == 1) at = put(put(put(at, 1), 1), header.rdma_writes.segments().front());
+  put(put(at, 0), 0);
+  return true;
+}
+
 /// A header as nearly all Replies have it: RDMA_MSG with one Write chunk of one segment, or with no chunk at all. It is what
 /// the general way makes of it, for a third of the instructions. False: it is another, and nothing was done.
 bool decode_usual(fabric::ConstBytes message, rdma_msg& out, std::size_t& size) {
@@ -222,6 +236,7 @@ std::size_t encoded_size(const rdma_msg& header) {
 }
 
 void encode(const rdma_msg& header, xdr::Buffer& to) {
+  if (encode_usual(header, to)) return;
   const std::size_t size = encoded_size(header);
   std::byte* const begin = to.extend(size);
   std::byte* at = put(begin, header.rdma_xid);

@@ -36,7 +36,7 @@ Requester::State::State(const Config& config_in, Exposer& memory_in, std::uint32
 
 // ---- calls ----
 
-CallId Requester::State::submit(Call call, TimePoint now) {
+CallId Requester::State::submit(Call&& call, TimePoint now) {
   Rpc& rpc = table.add();
   const CallId id = rpc.id;
   rpc.call = std::move(call);
@@ -172,7 +172,12 @@ void Requester::State::send(Rpc& rpc, TimePoint now) {
   count_form(rpc);
   lower_wake(later(now, std::min(patience(), config.notice_after)));
   top_up_receives();  // 3.3.1: there before the Call is
-  actions.push(Send{rpc.id, rpc.bytes.bytes()});
+  // What has to be done before it goes first.
+  if (actions.empty() && memory.send_copy(rpc.bytes.bytes())) {
+    rpc.send_posted = false;
+  } else {
+    actions.push(Send{rpc.id, rpc.bytes.bytes()});
+  }
 }
 
 /// The connection has ended, and on_disconnected() has yet to say so: the call waits for the next one.
@@ -238,6 +243,8 @@ void Requester::State::give_up(Rpc& rpc, Failure failure, Error why, TimePoint n
 /// 4.4.1, 8.1.3: nothing completes before its memory is out of the peer's reach.
 void Requester::State::settle(Rpc& rpc, TimePoint now) {
   rpc.stage = Rpc::Stage::revoking;
+  const bool at_once = link == Link::up && !rpc.unanswered && !rpc.exposed.empty();
+  if (at_once && memory.revoke_now(rpc.exposed)) rpc.exposed.clear();
   if (rpc.exposed.empty()) {
     complete(rpc);
   } else if (link == Link::up) {
@@ -274,8 +281,14 @@ void Requester::State::complete(Rpc& rpc) {
   }
   rpc.stage = Rpc::Stage::completed;
   --pending;
-  actions.push(Complete{rpc.id, rpc.failure, std::move(rpc.error), std::move(rpc.reply),
-                        std::move(rpc.call.message), rpc.sends, rpc.call.owner});
+  Complete& how = actions.add<Complete>();
+  how.id = rpc.id;
+  how.failure = rpc.failure;
+  how.error = std::move(rpc.error);
+  how.reply = std::move(rpc.reply);
+  how.message = std::move(rpc.call.message);
+  how.sends = rpc.sends;
+  how.owner = rpc.call.owner;
   rpc.error.reset();
   rpc.reply.reset();
   rpc.long_call.reset();
@@ -316,7 +329,7 @@ Requester::Requester(const Config& config, Exposer& memory, std::uint32_t first_
     : state_(std::make_unique<State>(config, memory, first_xid, std::move(peer))) {}
 Requester::~Requester() = default;
 
-CallId Requester::submit(Call call, TimePoint now) {
+CallId Requester::submit(Call&& call, TimePoint now) {
   return state_->submit(std::move(call), now);
 }
 void Requester::cancel(CallId id, TimePoint now) {

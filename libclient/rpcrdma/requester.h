@@ -2,7 +2,8 @@
 //
 // In: calls to make, messages received, completions, the time. Out: actions, taken with poll() until it gives
 // none. It has no socket, no clock, no thread and no randomness of its own, so both fabrics drive the same
-// code and every rule is tested on virtual time.
+// code and every rule is tested on virtual time. What a fabric does at once and without an answer (Exposer) is
+// no action: memory is exposed, and on some fabrics a short Call is sent and memory taken back.
 //
 // The life of one RPC: submit() queues it → a credit comes free (3.3) → it is marshalled for the thresholds
 // of this connection (3.5): inline, reduced, or as a Long Call; memory for its result is exposed → Send → its
@@ -269,12 +270,22 @@ struct Notice {
 using Action =
     std::variant<Connect, PostReceives, Send, SendAnswer, Revoke, Forget, Close, Complete, Deliver, Notice>;
 
-/// Exposes memory on the connection of the moment. fabric::Connection does; tests have their own.
+/// Exposes memory on the connection of the moment, and does what else needs no action. fabric::Connection does; tests
+/// have their own.
 class Exposer {
  public:
   virtual ~Exposer() = default;
   virtual Status expose(Bytes memory, fabric::Reach reach, std::vector<RemoteSegment>& to) = 0;
   [[nodiscard]] virtual std::size_t segments_for(std::size_t length) const = 0;
+  /// As fabric::Connection has them: what can be done at once needs no action, and no answer to it.
+  virtual bool send_copy(ConstBytes message) {
+    static_cast<void>(message);
+    return false;
+  }
+  virtual bool revoke_now(std::span<const RemoteSegment> segments) {
+    static_cast<void>(segments);
+    return false;
+  }
 };
 
 /// Counters, and what was negotiated, for `info` and for tests.
@@ -304,7 +315,7 @@ class Requester {
   ~Requester();
 
   // inputs
-  CallId submit(Call call, TimePoint now);
+  CallId submit(Call&& call, TimePoint now);
   /// Ends an RPC early; Complete(cancelled) follows once its memory is out of reach.
   void cancel(CallId id, TimePoint now);
   /// Its owner goes: Complete will have none, also one that is in the queue already.

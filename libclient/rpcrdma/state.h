@@ -48,13 +48,20 @@ class ActionQueue {
     }
   }
 
+  [[nodiscard]] bool empty() const { return first_ == nullptr; }
   template <class T>
   void push(T&& action) {
+    add<std::decay_t<T>>(std::forward<T>(action));
+  }
+  /// Made in its place.
+  template <class T, class... Arguments>
+  T& add(Arguments&&... arguments) {
     Place* place = free_ != nullptr ? std::exchange(free_, free_->next) : new Place;
-    place->action.template emplace<std::decay_t<T>>(std::forward<T>(action));
+    T& action = place->action.template emplace<T>(std::forward<Arguments>(arguments)...);
     place->next = nullptr;
     (first_ == nullptr ? first_ : last_->next) = place;
     last_ = place;
+    return action;
   }
   /// Good until the next time.
   Action* take() {
@@ -179,7 +186,7 @@ struct Requester::State {
   bool told_silent = false;  // not_responding was given
 
   // ---- requester.cpp ----
-  CallId submit(Call call, TimePoint now);
+  CallId submit(Call&& call, TimePoint now);
   void cancel(CallId id, TimePoint now);
   void disown(CallId id);
   void on_sent(CallId cookie);

@@ -41,6 +41,7 @@ class Simulation {
   explicit Simulation(std::uint64_t seed) : random_(seed), driver_(config(seed)) {
     driver_.answer_revokes = driver_.answer_closes = driver_.answer_answers = false;
     driver_.memory.segment_size = 700 + seed % 5000;
+    if (seed % 5 < 2) driver_.at_once();
   }
 
   void run(int calls) {

@@ -21,11 +21,13 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "fuzz.h"
 #include "rpc/message.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/private_data.h"
+#include "support/fake_memory.h"
 #include "xdr/xdr.h"
 
 using namespace nfsrdma;
@@ -43,35 +45,15 @@ enum Fabric : unsigned {
   remote_invalidation = 32,
   silent = 64,
   connects_at_once = 128,
+  does_at_once = 256,
 };
 
 bool overlap(ConstBytes a, ConstBytes b) {
   return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
 
-class FakeMemory final : public Exposer {
+class Memory final : public testing::FakeMemory {
  public:
-  struct Region {
-    Bytes bytes;
-    fabric::Reach reach;
-  };
-  std::map<std::uint32_t, Region> live;
-  std::size_t segment_size = SIZE_MAX;
-  int fail_after = -1;
-
-  Status expose(Bytes memory, fabric::Reach reach, std::vector<RemoteSegment>& to) override {
-    if (fail_after == 0) return Error(ErrorKind::local, ENOMEM, "register", "", "no more of it");
-    if (fail_after > 0) --fail_after;
-    for (std::size_t at = 0; at < memory.size(); at += to.back().length) {
-      const Bytes piece = memory.subspan(at, std::min(segment_size, memory.size() - at));
-      live.emplace(++last_, Region{piece, reach});
-      to.push_back({last_, static_cast<std::uint32_t>(piece.size()), last_ * 0x10000ULL});
-    }
-    return {};
-  }
-  [[nodiscard]] std::size_t segments_for(std::size_t length) const override {
-    return length == 0 ? 0 : (length - 1) / segment_size + 1;
-  }
   [[nodiscard]] const Region* nth(std::size_t n) const {
     return live.empty() ? nullptr
                         : &std::next(live.begin(), static_cast<std::ptrdiff_t>(n % live.size()))->second;
@@ -80,17 +62,19 @@ class FakeMemory final : public Exposer {
     if (live.empty()) return std::nullopt;
     return std::next(live.begin(), static_cast<std::ptrdiff_t>(n % live.size()))->first;
   }
-
- private:
-  std::uint32_t last_ = 0x1000;
 };
 
 class Harness {
  public:
   Harness(unsigned behaviour, const Config& config)
-      : behaviour_(behaviour), config_(config), requester_(config, memory_, 0x10203040, "server") {}
+      : behaviour_(behaviour), config_(config), requester_(config, memory_, kFirstXid, "server") {
+    if ((behaviour_ & does_at_once) == 0) return;
+    memory_.at_once = [this](ConstBytes message) {
+      note_sent(xdr::load_u32(message.data()) - kFirstXid + 1, message);
+    };
+  }
 
-  FakeMemory& memory() { return memory_; }
+  Memory& memory() { return memory_; }
 
   void step(fuzz::Script& script) {
     switch (script.u8() % 20) {
@@ -178,6 +162,7 @@ class Harness {
   }
 
  private:
+  static constexpr std::uint32_t kFirstXid = 0x10203040;
   static constexpr std::size_t kGuard = 32;
   static constexpr std::byte kGuardByte{0xa5};
   enum class Link : std::uint8_t { down, connecting, up, closing };
@@ -262,6 +247,11 @@ class Harness {
     FUZZ_CHECK(id != 0 && !calls_.contains(id) && !ever_.contains(id));
     ever_.insert(id);
     calls_.emplace(id, std::move(owned));
+    // Sent from inside submit(), before its id was known here.
+    for (const auto& [sent, bytes] : std::exchange(early_, {})) {
+      FUZZ_CHECK(sent == id);
+      note_sent(sent, bytes);
+    }
   }
   std::optional<CallId> nth_call(std::size_t n) const {
     if (calls_.empty()) return std::nullopt;
@@ -507,7 +497,7 @@ class Harness {
     send_reply(header, {}, 0);
   }
   void rdma_write(fuzz::Script& script) {
-    const FakeMemory::Region* region = memory_.nth(script.u8());
+    const Memory::Region* region = memory_.nth(script.u8());
     const std::uint8_t value = script.u8();
     if (region == nullptr || region->reach != fabric::Reach::remote_write) return;
     std::memset(region->bytes.data(), value, region->bytes.size());
@@ -554,11 +544,18 @@ class Harness {
     FUZZ_CHECK(receives_ <= config_.credits_wanted + config_.backward_credits + 8);
   }
   void take(Send& action) {
-    FUZZ_CHECK(link_ == Link::up && calls_.contains(action.cookie));
-    Owned& call = *calls_[action.cookie];
+    FUZZ_CHECK(calls_.contains(action.cookie));
+    note_sent(action.cookie, action.bytes);
+    sends_.push_back({action.cookie, action.bytes, {action.bytes.begin(), action.bytes.end()}});
+    if ((behaviour_ & sends_at_once) != 0) answer_sends();
+  }
+  void note_sent(CallId id, ConstBytes bytes) {
+    FUZZ_CHECK(link_ == Link::up);
+    if (!calls_.contains(id)) return early_.push_back({id, {bytes.begin(), bytes.end()}});
+    Owned& call = *calls_[id];
     FUZZ_CHECK(!call.sent);
-    FUZZ_CHECK(action.bytes.size() <= requester_.facts().call_threshold);
-    const Decoded decoded = decode(action.bytes, call.header);
+    FUZZ_CHECK(bytes.size() <= requester_.facts().call_threshold);
+    const Decoded decoded = decode(bytes, call.header);
     FUZZ_CHECK(decoded.fault == HeaderFault::none && call.header.proc <= rdma_proc::RDMA_NOMSG);
     FUZZ_CHECK(call.header.rdma_credit == config_.credits_wanted);
     for (const RemoteSegment& one : segments(call.header)) FUZZ_CHECK(memory_.live.contains(one.handle));
@@ -567,8 +564,6 @@ class Harness {
     const auto unanswered = static_cast<std::size_t>(std::ranges::count_if(
         calls_, [](const auto& one) { return one.second->sent && !one.second->answered; }));
     FUZZ_CHECK(receives_ >= unanswered + config_.backward_credits);
-    sends_.push_back({action.cookie, action.bytes, {action.bytes.begin(), action.bytes.end()}});
-    if ((behaviour_ & sends_at_once) != 0) answer_sends();
   }
   void take(SendAnswer& action) {
     FUZZ_CHECK(link_ == Link::up && config_.backward_credits != 0);
@@ -661,13 +656,14 @@ class Harness {
 
   const unsigned behaviour_;
   const Config config_;
-  FakeMemory memory_;
+  Memory memory_;
   Requester requester_;
   TimePoint now_ = TimePoint(1000h);
   Link link_ = Link::down;
   std::uint32_t receives_ = 0;
   std::map<CallId, std::unique_ptr<Owned>> calls_;
   std::set<CallId> ever_;
+  std::vector<std::pair<CallId, fuzz::Octets>> early_;  // Sends of the call that is being submitted
   std::deque<PostedSend> sends_;
   // the other direction
   std::uint32_t backward_xid_ = 0;
@@ -683,10 +679,11 @@ class Harness {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::Script script(data, size, 4096);
-  const unsigned behaviour = script.u8();
+  unsigned behaviour = script.u8();
   const std::uint8_t fail_after = script.u8();
   const std::uint8_t credits = script.u8();
   const std::uint8_t sizes = script.u8();
+  if (sizes / 64 % 2 != 0) behaviour |= does_at_once;
   Config config;
   config.credits_wanted = 1U + credits % 16;
   config.reserved_credits = credits / 16 % 4;

@@ -101,6 +101,7 @@ class World {
     link.dials_refused = link.dials_lost = link.dials_reset = climate_.dials_fail;
     for (DeviceHabits* habits : {&network_.habits(host), &network_.habits(*server_host_)}) {
       habits->completes_when_received = random_.one_in(2);
+      habits->at_once = random_.one_in(2);
       habits->revokes_late = climate_.revokes_late;
       if (climate_.wakes_late) habits->longest_wakeup = 200us;
       if (random_.one_in(3)) habits->largest_segment = random_.between(1000, 10'000);

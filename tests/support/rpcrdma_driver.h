@@ -21,12 +21,12 @@
 #include "rpcrdma/header.h"
 #include "rpcrdma/private_data.h"
 #include "rpcrdma/requester.h"
+#include "support/fake_memory.h"
 #include "xdr/decoder.h"
 
 namespace nfsrdma::rpcrdma::testing {
 
 using namespace std::chrono_literals;
-using Octets = std::vector<std::byte>;
 
 inline Octets octets(std::initializer_list<int> values) {
   Octets out;
@@ -47,51 +47,6 @@ inline void append(Octets& to, ConstBytes bytes) {
   to.resize(at + bytes.size());
   if (!bytes.empty()) std::memcpy(&to[at], bytes.data(), bytes.size());
 }
-
-/// Memory that hands out handles which it never uses again, and knows which of them live.
-class FakeMemory : public Exposer {
- public:
-  struct Region {
-    Bytes bytes;
-    fabric::Reach reach;
-  };
-  std::map<std::uint32_t, Region> live;
-  std::set<std::uint32_t> ever;
-  std::uint32_t next_handle = 0x1000;
-  std::size_t segment_size = ~std::size_t{0};
-  int fail_after = -1;  ///< that many exposures succeed, then one fails
-
-  Status expose(Bytes memory, fabric::Reach reach, std::vector<RemoteSegment>& to) override {
-    if (fail_after == 0) return Error(ErrorKind::local, ENOMEM, "register", "", "no more of it");
-    if (fail_after > 0) --fail_after;
-    for (std::size_t at = 0; at < memory.size(); at += std::min(segment_size, memory.size() - at)) {
-      const Bytes piece = memory.subspan(at, std::min(segment_size, memory.size() - at));
-      const std::uint32_t handle = next_handle++;
-      live.emplace(handle, Region{piece, reach});
-      ever.insert(handle);
-      to.push_back(
-          {handle, static_cast<std::uint32_t>(piece.size()), reinterpret_cast<std::uintptr_t>(piece.data())});
-    }
-    return {};
-  }
-  [[nodiscard]] std::size_t segments_for(std::size_t length) const override {
-    return length == 0 ? 0 : (length - 1) / segment_size + 1;
-  }
-  /// The peer's RDMA Write and RDMA Read; false if it may not.
-  bool write(const RemoteSegment& to, ConstBytes bytes) {
-    const auto found = live.find(to.handle);
-    if (found == live.end() || found->second.reach != fabric::Reach::remote_write) return false;
-    if (bytes.size() > found->second.bytes.size()) return false;
-    std::memcpy(found->second.bytes.data(), bytes.data(), bytes.size());
-    return true;
-  }
-  [[nodiscard]] std::optional<Octets> read(const RemoteSegment& from) const {
-    const auto found = live.find(from.handle);
-    if (found == live.end() || found->second.reach != fabric::Reach::remote_read) return std::nullopt;
-    const Bytes bytes = found->second.bytes.first(from.length);
-    return Octets(bytes.begin(), bytes.end());
-  }
-};
 
 /// A Send, as the server sees it.
 struct CallView {
@@ -259,7 +214,7 @@ class Driver {
   static constexpr std::uint32_t kFirstXid = 0x10203040;
 
   explicit Driver(const Config& with = {}, std::uint32_t first_xid = kFirstXid)
-      : config(with), requester(with, memory, first_xid, "server") {}
+      : config(with), requester(with, memory, first_xid, "server"), first_xid_(first_xid) {}
 
   Config config;
   FakeMemory memory;
@@ -289,6 +244,10 @@ class Driver {
   std::map<CallId, std::vector<RemoteSegment>> exposed;  ///< by the headers sent
   std::map<std::uint32_t, CallId> abandoned;             ///< handles that the server may still use
 
+  /// From now on the fabric does at once what it can.
+  void at_once() {
+    memory.at_once = [this](ConstBytes message) { take_send(id_of(message), message); };
+  }
   /// Takes actions until there are none.
   void run() {
     while (std::optional<Action> action = requester.poll()) {
@@ -404,8 +363,15 @@ class Driver {
  private:
   void take(Connect& action) { connects.push_back(action); }
   void take(PostReceives& action) { receives += action.count; }
+  [[nodiscard]] CallId id_of(ConstBytes message) const {
+    return xdr::load_u32(message.data()) - first_xid_ + 1;
+  }
   void take(Send& action) {
-    CallView view{action.cookie, Octets(action.bytes.begin(), action.bytes.end()), {}, 0};
+    take_send(action.cookie, action.bytes);
+    if (answer_sends) requester.on_sent(action.cookie, now);
+  }
+  void take_send(CallId cookie, ConstBytes bytes) {
+    CallView view{cookie, Octets(bytes.begin(), bytes.end()), {}, 0};
     const Decoded decoded = decode(view.bytes, view.header);
     REQUIRE(decoded.fault == HeaderFault::none);
     view.header_size = decoded.size;
@@ -413,10 +379,9 @@ class Driver {
     REQUIRE_MESSAGE(view.header.proc != rdma_proc::RDMA_ERROR, "a requester never sends that");
     unanswered.insert(view.xid());
     REQUIRE_MESSAGE(receives >= unanswered.size(), "a Call without a Receive for its Reply");
-    exposed[action.cookie] = segments_of(view.header);
-    for (const RemoteSegment& one : exposed[action.cookie]) REQUIRE(memory.live.contains(one.handle));
+    exposed[cookie] = segments_of(view.header);
+    for (const RemoteSegment& one : exposed[cookie]) REQUIRE(memory.live.contains(one.handle));
     sent.push_back(std::move(view));
-    if (answer_sends) requester.on_sent(action.cookie, now);
   }
   void take(SendAnswer& action) {
     REQUIRE(config.backward_credits != 0);
@@ -485,6 +450,9 @@ class Driver {
     for (const RemoteSegment& one : header.rdma_reply) all.push_back(one);
     return all;
   }
+
+ private:
+  const std::uint32_t first_xid_;
 };
 
 /// The results in a Reply that was taken, behind its RPC header.

@@ -203,6 +203,10 @@ void TcpConnection::post_send(const SendWork& work) {
   stream_.post_send(work);
 }
 
+bool TcpConnection::send_copy(ConstBytes message) {
+  return stream_.post_copy(message);
+}
+
 void TcpConnection::post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) {
   stream_.post_rdma_write(local, remote, cookie);
 }
@@ -219,8 +223,13 @@ Status TcpConnection::expose(Bytes memory, Reach reach, std::vector<RemoteSegmen
   return {};
 }
 
-Status TcpConnection::revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
+bool TcpConnection::revoke_now(std::span<const RemoteSegment> segments) {
   for (const RemoteSegment& segment : segments) stream_.revoke(segment.handle);
+  return true;
+}
+
+Status TcpConnection::revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
+  revoke_now(segments);
   if (state_ != State::closed) handler_.on_completed(cookie);
   return {};
 }

@@ -104,6 +104,8 @@ void Stream::close() {
   message_ = {};
   receives_.clear();
   queue_.clear();
+  packed_.clear();
+  packed_begin_ = 0;
   responses_ = 0;
   skip_ = 0;
   waiting_reads_.clear();

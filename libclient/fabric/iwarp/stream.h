@@ -26,7 +26,7 @@
 // byte, the read that is to find their header is kept short, so that little of them has to be copied.
 //
 // Who owns what. Posted receives are the stream's until delivered. Memory to send and memory exposed is the
-// caller's; the stream holds addresses only. revoke() makes it forget them at once: a payload that is being
+// caller's, but for short Sends, which are copied (post_copy()); the stream holds addresses only. revoke() makes it forget them at once: a payload that is being
 // received goes nowhere, and a Read Response that is being sent continues from a private copy (RFC
 // 8166 8.1.3).
 //
@@ -96,6 +96,9 @@ class Stream {
 
   void post_receive(ReceiveBuffer buffer) { receives_.push_back(std::move(buffer)); }
   void post_send(const SendWork& work);
+  /// A Send that fits one FPDU, laid out at once: its memory is the caller's again, and nothing is completed. False: it is
+  /// too long for that, and nothing was queued.
+  bool post_copy(ConstBytes message);
   void post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie);
   void post_rdma_read(Bytes local, const RemoteSegment& remote, std::uint64_t cookie);
   /// Queues a RDMA Write of nothing to nowhere, which every peer takes (RFC 5041 5.1) and nobody hears of.
@@ -204,6 +207,9 @@ class Stream {
       max_predicted_bytes + max_predicted * gap_size + head_read + 4096;
 
   void process();
+  bool take_whole();
+  bool take_whole_write(const std::byte* fpdu, std::size_t ulpdu);
+  bool take_whole_send(const std::byte* fpdu, std::size_t ulpdu);
   bool parse_header();
   void note_run();
   void begin_fpdu(const std::byte* head);
@@ -257,6 +263,8 @@ class Stream {
     std::size_t offset = 0;
   };
   struct Work {
+    /// Whole FPDUs of Sends: `length` octets of packed_, from `to` on, counted from packed_begin_. Nothing else counts.
+    bool packed = false;
     Opcode opcode = Opcode::send;
     std::optional<std::uint64_t> cookie;  ///< to report when the last octet was sent
     std::uint32_t stag = 0;               ///< tagged: the target. Send with Invalidate: its STag
@@ -295,6 +303,11 @@ class Stream {
   bool emit(const Work& work, std::size_t offset, Cursor cursor, Segment segment, std::byte* arena,
             Put put) const;
   [[nodiscard]] Work& enqueue(Opcode opcode);
+  void append_whole(const DdpHeader& header, ConstBytes payload, std::vector<std::byte>& to) const;
+  [[nodiscard]] ConstBytes packed_bytes(const Work& work) const {
+    return std::span(packed_).subspan(static_cast<std::size_t>(work.to - packed_begin_), work.length);
+  }
+  void pop_packed();
   void let_go(const Region& region);
   void release_reads();
   void queue_read_response(const ReadRequest& request, ConstBytes source);
@@ -329,14 +342,16 @@ class Stream {
   std::deque<Work> queue_;
   std::size_t responses_ = 0;             // of the queue: Read Responses whose bytes are in a region
   std::vector<std::uint64_t> completed_;  // scratch of sent()
-  std::size_t skip_ = 0;                  // octets of the first FPDU that were sent
-  std::size_t skip_payload_ = 0;          // that FPDU's payload, which may not change any more
+  std::size_t skip_ = 0;          // octets of the first FPDU, or of the first packed work, that were sent
+  std::size_t skip_payload_ = 0;  // that FPDU's payload, which may not change any more
   std::uint32_t next_send_msn_ = 1;
   std::uint32_t next_read_msn_ = 1;
   std::deque<Read> waiting_reads_;
   std::deque<Read> reads_;  // under way, in the order of their requests
   std::uint32_t inbound_reads_ = 0;
-  std::vector<std::byte> arena_;  // headers and trailers of what fill() returned
+  std::vector<std::byte> arena_;    // headers and trailers of what fill() returned
+  std::vector<std::byte> packed_;   // the octets of all packed work, in the queue's order
+  std::uint64_t packed_begin_ = 0;  // of all that ever was packed, what has left packed_
   std::vector<std::byte> last_words_;
   std::size_t last_words_sent_ = 0;
 };

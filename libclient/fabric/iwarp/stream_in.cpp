@@ -268,6 +268,7 @@ void Stream::process() {
     const std::size_t available = end_ - begin_;
     std::byte* at = buffer_.get() + begin_;
     if (!in_.active) {
+      if (take_whole()) continue;
       if (!parse_header()) return;
     } else if (in_.done < in_.payload) {
       const std::size_t part = std::min(available, in_.payload - in_.done);
@@ -281,6 +282,58 @@ void Stream::process() {
       finish_fpdu(at);
     }
   }
+}
+
+/// Takes the FPDU at the start of the buffer in one step where all of it is there and it is of the kinds that small
+/// requests are answered with: a Send in one segment, or an RDMA Write that fills its region. It does what the way from
+/// begin_fpdu() to finish_fpdu() comes to for these. False: it is another, and nothing was done.
+bool Stream::take_whole() {
+  constexpr std::byte whole_tagged{0x80 | 0x40 | ddp_version}, whole_untagged{0x40 | ddp_version};
+  const std::byte* fpdu = buffer_.get() + begin_;
+  const std::size_t available = end_ - begin_;
+  if (config_.crc || available < fpdu_length_size + ddp_untagged_size) return false;
+  const std::size_t ulpdu = load_be<std::uint16_t>(fpdu);
+  if (available < fpdu_size(ulpdu)) return false;
+  const std::byte control = fpdu[fpdu_length_size];
+  if (control == whole_tagged) return take_whole_write(fpdu, ulpdu);
+  return control == whole_untagged && take_whole_send(fpdu, ulpdu);
+}
+
+bool Stream::take_whole_write(const std::byte* fpdu, std::size_t ulpdu) {
+  if (ulpdu <= ddp_tagged_size) return false;
+  const DdpHeader ddp = decode_ddp(fpdu + fpdu_length_size);
+  if (ddp.rdmap_version != rdmap_version || ddp.opcode != Opcode::rdma_write || ddp.to != 0) return false;
+  const std::size_t payload = ulpdu - ddp_tagged_size;
+  Region* const region = regions_.find(ddp.stag);
+  if (region == nullptr || region->use != Use::remote_write || region->withdrawn ||
+      region->memory.size() != payload)
+    return false;
+  std::memcpy(region->memory.data(), fpdu + fpdu_length_size + ddp_tagged_size, payload);
+  regions_.placed(*region, payload);
+  run_.active = false;
+  next_ = {};
+  first_fpdu_seen_ = true;
+  begin_ += fpdu_size(ulpdu);
+  return true;
+}
+
+bool Stream::take_whole_send(const std::byte* fpdu, std::size_t ulpdu) {
+  if (ulpdu < ddp_untagged_size || message_.buffer || receives_.empty()) return false;
+  const DdpHeader ddp = decode_ddp(fpdu + fpdu_length_size);
+  if (ddp.rdmap_version != rdmap_version || !is_send(ddp.opcode) || invalidates(ddp.opcode)) return false;
+  if (ddp.qn != queue_send || ddp.msn != expected_msn_[queue_send] || ddp.mo != 0) return false;
+  const std::size_t payload = ulpdu - ddp_untagged_size;
+  if (payload > receives_.front().storage().size()) return false;
+  ReceiveBuffer buffer = std::move(receives_.front());
+  receives_.pop_front();
+  std::memcpy(buffer.storage().data(), fpdu + fpdu_length_size + ddp_untagged_size, payload);
+  buffer.set_length(payload);
+  ++expected_msn_[queue_send];
+  next_ = {};
+  first_fpdu_seen_ = true;
+  begin_ += fpdu_size(ulpdu);
+  events_.on_message(std::move(buffer), std::nullopt);
+  return true;
 }
 
 bool Stream::parse_header() {

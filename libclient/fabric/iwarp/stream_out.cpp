@@ -3,7 +3,8 @@
 // Nothing of an FPDU is kept between fill() and the next: only where in the queue the stream stands (the
 // first work's offset, and how many octets of the FPDU there were sent). What the socket did not take is laid
 // out again. So memory that is revoked in between has one place to be replaced, and a partly sent FPDU keeps
-// its size (skip_payload_) while the path's MSS may change.
+// its size (skip_payload_) while the path's MSS may change. Short Sends alone are laid out as they are posted, behind
+// each other in one buffer (packed_), so that many of them are one entry of what fill() returns.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -18,6 +19,8 @@ constexpr std::size_t head_room = fpdu_length_size + ddp_untagged_size;
 constexpr std::size_t trailer_room = 3 + fpdu_crc_size;
 constexpr std::size_t arena_per_fpdu = head_room + trailer_room;
 constexpr std::size_t fpdus_per_fill = 640;
+constexpr std::size_t packed_most =
+    64 * 1024;  // in one work, so that what was sent of it does not stay for long
 
 Opcode send_opcode(const SendWork& work) {
   if (work.invalidate) return work.solicited ? Opcode::send_solicited_invalidate : Opcode::send_invalidate;
@@ -50,6 +53,33 @@ void Stream::post_send(const SendWork& send) {
     work.pieces.push_back(piece);
     work.length += piece.size();
   }
+}
+
+bool Stream::post_copy(ConstBytes message) {
+  // What the handshake agrees decides about the layout.
+  if (!started_ || ddp_untagged_size + message.size() > config_.mulpdu) return false;
+  if (ended_) return true;
+  DdpHeader header;
+  header.last = true;
+  header.qn = queue_send;
+  header.msn = next_send_msn_++;
+  const std::size_t before = packed_.size();
+  append_whole(header, message, packed_);
+  if (queue_.empty() || !queue_.back().packed || queue_.back().length > packed_most) {
+    Work& work = enqueue(Opcode::send);
+    work.packed = true;
+    work.to = packed_begin_ + before;
+  }
+  queue_.back().length += packed_.size() - before;
+  return true;
+}
+
+/// The first work of the queue, which is packed, has been sent.
+void Stream::pop_packed() {
+  const std::size_t length = queue_.front().length;
+  queue_.pop_front();
+  packed_.erase(packed_.begin(), packed_.begin() + static_cast<std::ptrdiff_t>(length));
+  packed_begin_ += length;
 }
 
 void Stream::post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) {
@@ -206,6 +236,10 @@ Stream::Plan Stream::fill(std::span<iovec> out, std::size_t max_bytes) {
     return true;
   };
   for (const Work& work : queue_) {
+    if (work.packed) {
+      if (plan.bytes >= max_bytes || !put(packed_bytes(work).data(), work.length)) return plan;
+      continue;
+    }
     std::size_t offset = work.offset;
     Cursor cursor = work.cursor;
     for (;;) {
@@ -231,6 +265,17 @@ void Stream::sent(std::size_t count) {
   completed.clear();
   while (count > 0) {
     Work& work = queue_.front();
+    if (work.packed) {
+      const std::size_t left = work.length - skip_;
+      if (count < left) {
+        skip_ += count;
+        break;
+      }
+      count -= left;
+      skip_ = 0;
+      pop_packed();
+      continue;
+    }
     const Segment current = segment(work, work.offset);
     const std::size_t left = fpdu_size(current.ulpdu(work.tagged())) - skip_;
     if (count < left) {
@@ -271,7 +316,12 @@ void Stream::prepare_last_words(const Terminate* terminate) {
   };
   std::array<std::byte, arena_per_fpdu>
       arena;  // NOLINT(cppcoreguidelines-pro-type-member-init): emit() fills it
-  if (skip_ > 0) {
+  if (skip_ > 0 && queue_.front().packed) {
+    const ConstBytes packed = packed_bytes(queue_.front());
+    std::size_t end = 0;
+    while (end < skip_) end += fpdu_size(load_be<std::uint16_t>(packed.data() + end));
+    append(packed.data() + skip_, end - skip_);
+  } else if (skip_ > 0) {
     const Work& work = queue_.front();
     emit(work, work.offset, work.cursor, segment(work, work.offset), arena.data(), append);
     last_words_.erase(last_words_.begin(), last_words_.begin() + static_cast<std::ptrdiff_t>(skip_));
@@ -286,16 +336,21 @@ void Stream::prepare_last_words(const Terminate* terminate) {
   header.opcode = Opcode::terminate;
   header.qn = queue_terminate;
   header.msn = 1;  // RFC 5040 5.1: the queue's only message
-  std::vector<std::byte> fpdu(fpdu_length_size + ddp_untagged_size);
-  store_be(fpdu.data(), static_cast<std::uint16_t>(ddp_untagged_size + payload.size()));
+  append_whole(header, payload, last_words_);
+}
+
+/// Appends the one FPDU of a message that fits there.
+void Stream::append_whole(const DdpHeader& header, ConstBytes payload, std::vector<std::byte>& to) const {
+  const std::size_t ulpdu = header.size() + payload.size();
+  const std::size_t size = fpdu_size(ulpdu);
+  to.resize(to.size() + size);
+  const Bytes fpdu = std::span(to).last(size);
+  store_be(fpdu.data(), static_cast<std::uint16_t>(ulpdu));
   encode(header, fpdu.data() + fpdu_length_size);
-  fpdu.insert(fpdu.end(), payload.begin(), payload.end());
-  fpdu.resize(fpdu_size(ddp_untagged_size + payload.size()));
-  if (config_.crc) {
-    std::byte* crc = fpdu.data() + fpdu.size() - fpdu_crc_size;
-    store_crc(crc, crc32c(0, std::span(fpdu).first(fpdu.size() - fpdu_crc_size)));
-  }
-  append(fpdu.data(), fpdu.size());
+  if (!payload.empty())
+    std::memcpy(fpdu.data() + fpdu_length_size + header.size(), payload.data(), payload.size());
+  const std::size_t crc_at = size - fpdu_crc_size;
+  if (config_.crc) store_crc(fpdu.data() + crc_at, crc32c(0, fpdu.first(crc_at)));
 }
 
 }  // namespace nfsrdma::fabric::iwarp

@@ -34,8 +34,10 @@ class TcpConnection final : public Connection, private Stream::Events {
 
   void post_receive(ReceiveBuffer buffer) override;
   void post_send(const SendWork& work) override;
+  bool send_copy(ConstBytes message) override;
   Status expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) override;
   Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
+  bool revoke_now(std::span<const RemoteSegment> segments) override;
   Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
   void forget(std::span<const RemoteSegment> segments) override;
   void post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) override;

@@ -11,6 +11,8 @@ using namespace std::chrono_literals;
 
 /// How long the system tries to connect where nobody says how long to.
 constexpr auto kLongestDial = 127s;
+/// Of a Send that is copied; iwarp's is what a segment of the path holds.
+constexpr std::size_t kLongestCopy = 1400;
 
 }  // namespace
 
@@ -198,6 +200,16 @@ void SimConnection::post_send(const fabric::SendWork& work) {
   outbox_.push_back(std::move(out));
 }
 
+bool SimConnection::send_copy(fabric::ConstBytes message) {
+  if (!habits_.at_once || message.size() > kLongestCopy) return false;
+  if (state_ != State::established) return true;
+  Work out;
+  out.completes = false;
+  out.bytes.assign(message.begin(), message.end());
+  outbox_.push_back(std::move(out));
+  return true;
+}
+
 void SimConnection::post_rdma_write(fabric::ConstBytes local, const fabric::RemoteSegment& remote,
                                     std::uint64_t cookie) {
   if (state_ != State::established) return;
@@ -233,10 +245,11 @@ void SimConnection::transmit(Work& work) {
   head.remote = work.remote;
   if (work.kind == Passing::Kind::read_request) return pair_->send(side_, std::move(head));
   head.invalidate = work.invalidate;
-  head.solicits_completion = habits_.completes_when_received;
+  head.solicits_completion = work.completes && habits_.completes_when_received;
   send_pieces(std::move(head),
               work.kind == Passing::Kind::write ? work.local : fabric::ConstBytes(work.bytes));
-  if (!habits_.completes_when_received) queue({News::Kind::completed, work.cookie, {}, {}, {}});
+  if (work.completes && !habits_.completes_when_received)
+    queue({News::Kind::completed, work.cookie, {}, {}, {}});
 }
 
 void SimConnection::send_pieces(Piece head, fabric::ConstBytes bytes) {
@@ -281,6 +294,12 @@ Status SimConnection::expose(fabric::Bytes memory, fabric::Reach reach,
 
 Status SimConnection::revoke(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) {
   return take_back(segments, cookie, false);
+}
+
+bool SimConnection::revoke_now(std::span<const fabric::RemoteSegment> segments) {
+  if (!habits_.at_once) return false;
+  withdraw(segments, false);
+  return true;
 }
 
 Status SimConnection::abandon(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) {

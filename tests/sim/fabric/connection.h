@@ -28,8 +28,10 @@ class SimConnection final : public fabric::Connection {
 
   void post_receive(fabric::ReceiveBuffer buffer) override;
   void post_send(const fabric::SendWork& work) override;
+  bool send_copy(fabric::ConstBytes message) override;
   Status expose(fabric::Bytes memory, fabric::Reach reach, std::vector<fabric::RemoteSegment>& to) override;
   Status revoke(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override;
+  bool revoke_now(std::span<const fabric::RemoteSegment> segments) override;
   Status abandon(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override;
   void forget(std::span<const fabric::RemoteSegment> segments) override;
   void post_rdma_write(fabric::ConstBytes local, const fabric::RemoteSegment& remote,
@@ -66,6 +68,7 @@ class SimConnection final : public fabric::Connection {
   };
   struct Work {
     Passing::Kind kind = Passing::Kind::send;
+    bool completes = true;
     std::uint64_t cookie = 0;
     std::vector<std::byte> bytes;
     fabric::ConstBytes local;  ///< an RDMA Write's

@@ -65,6 +65,8 @@ struct DeviceHabits {
   unsigned revokes_never = 0;  ///< the handles work until the connection ends
   unsigned revokes_failed = 0;
   Duration longest_revoke = std::chrono::milliseconds(5);
+  /// Short Sends are copied and memory is taken back at once, as iwarp does it; then nothing above counts for these.
+  bool at_once = false;
   /// How much later than it might a loop hears of what has come or is done.
   Duration longest_wakeup{};
 };
