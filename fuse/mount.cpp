@@ -83,6 +83,7 @@ Mount::~Mount() {
   dropper_ = nullptr;
   ring_door_ = nullptr;
   ring_service_ = nullptr;
+  plain_reads_ = nullptr;
   if (session_ != nullptr) fuse_session_destroy(session_);
   open_.clear();
   leaving_.clear();
@@ -114,6 +115,7 @@ Status Mount::start_on_server() {
   cache.rsize = server_.rsize();
   cache.wsize = server_.wsize();
   files_ = std::make_unique<fs::FileSystem>(server_.engine(), cache, *root);
+  plain_reads_ = std::make_unique<PlainReads>(loop_, *files_);
   creation_mode_.believe_for(std::chrono::duration_cast<async::Clock::duration>(cache.directory_min));
   files_->on_doubt([this](std::uint64_t inode) {
     creation_mode_.forget(inode);

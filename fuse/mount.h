@@ -20,6 +20,7 @@
 #include "fuse/init_reply.h"
 #include "fuse/lock_owners.h"
 #include "fuse/options.h"
+#include "fuse/plain_reads.h"
 #include "fuse/requests.h"
 #include "fuse/ring_door.h"
 #include "fuse/statistics_file.h"
@@ -47,6 +48,7 @@ class Mount {
   [[nodiscard]] async::Loop& loop() { return loop_; }
   [[nodiscard]] const MountOptions& options() const { return options_; }
   [[nodiscard]] RequestCounters& request_counters() { return request_counters_; }
+  [[nodiscard]] PlainReads& plain_reads() { return *plain_reads_; }
   [[nodiscard]] StatisticsFile& statistics_file() { return statistics_file_; }
   fs::Caller caller(fuse_req_t request);
   std::uint64_t keep(std::shared_ptr<fs::OpenHandle> handle);
@@ -106,6 +108,7 @@ class Mount {
   const ClientName client_name_;
   connect::Server server_;
   std::unique_ptr<fs::FileSystem> files_;
+  std::unique_ptr<PlainReads> plain_reads_;
   std::unique_ptr<RingService> ring_service_;
   std::unique_ptr<RingDoor> ring_door_;
   fuse_session* session_ = nullptr;

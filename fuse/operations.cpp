@@ -408,11 +408,16 @@ void op_create(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode,
 }
 
 void op_read(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
-  on_file(raw, info, [&](const Begun& b, Handle file) {
-    return value_task(b.request,
-                      b.mount.files().read(std::move(file), static_cast<std::uint64_t>(offset), size),
-                      [](Request& request, const fs::ReadData& data) { request.data(data); });
-  });
+  Mount& mount = mount_of(raw);
+  const RequestRef request = Request::begin(mount.loop(), mount.request_counters(), raw);
+  Handle file = mount.file(info->fh);
+  if (!file) return request->code(EBADF);
+  const auto from = static_cast<std::uint64_t>(offset);
+  if (!mount.plain_reads().start(request, file, from, size)) {
+    mount.loop().spawn(value_task(request, mount.files().read(std::move(file), from, size),
+                                  [](Request& r, const fs::ReadData& data) { r.data(data); }));
+  }
+  request->await_interrupts();
 }
 
 Task<void> write_task(Mount& mount, RequestRef request, Handle file, async::Memory memory,

@@ -42,6 +42,7 @@ class Request : public std::enable_shared_from_this<Request> {
   bool opened(const fuse_file_info& info);
   bool created(const fs::Entry& entry, const fuse_file_info& info);
   void data(const fs::ReadData& data);
+  void data(std::span<const std::byte> bytes);
   void bytes(std::span<const char> bytes);
   void text(const std::string& text);
   void written(std::size_t count);

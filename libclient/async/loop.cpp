@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <utility>
 
 namespace nfsrdma::async {
@@ -90,24 +91,49 @@ Task<void> Loop::run_spawned(Loop& loop, std::uint64_t id, Task<void> task) {
 }
 
 std::uint64_t Loop::spawn(Task<void> task) {
-  const std::uint64_t id = next_id_++;
-  const auto at = spawned_.emplace(id, run_spawned(*this, id, std::move(task))).first;
-  at->second.handle().resume();
+  if (free_places_.empty()) {
+    free_places_.push_back(static_cast<std::uint32_t>(spawned_.size()));
+    spawned_.emplace_back();
+    assert(spawned_.size() <= std::size_t{1} << kPlaceBits);
+  }
+  Spawned& one = spawned_[free_places_.back()];
+  const std::uint64_t id = ++last_spawned_ << kPlaceBits | free_places_.back();
+  free_places_.pop_back();
+  one.id = id;
+  one.task.emplace(run_spawned(*this, id, std::move(task)));
+  one.task->handle().resume();  // which may spawn others: `one` may be elsewhere then
   return id;
 }
 
+/// The task, whose place is free then; none if it has gone.
+std::optional<Task<void>> Loop::take_spawned(std::uint64_t id) {
+  const auto place = static_cast<std::uint32_t>(id & ((std::uint64_t{1} << kPlaceBits) - 1));
+  if (id == 0 || place >= spawned_.size() || spawned_[place].id != id) return std::nullopt;
+  Spawned& one = spawned_[place];
+  one.id = 0;
+  free_places_.push_back(place);
+  return std::exchange(one.task, std::nullopt);
+}
+
 void Loop::drop(std::uint64_t id) {
-  const auto dead = spawned_.extract(id);
+  // What a task owns may spawn another when it dies, or end one: the lists are whole by then.
+  const auto dead = take_spawned(id);
 }
 
 void Loop::reap() {
-  // What a task owns may spawn another when it dies, or end one: the lists are whole by then.
-  for (const std::uint64_t id : std::exchange(ended_, {})) drop(id);
+  if (ended_.empty()) return;
+  std::vector<std::uint64_t> all = std::move(reaped_);
+  all.swap(ended_);
+  for (const std::uint64_t id : all) drop(id);
+  all.clear();
+  reaped_ = std::move(all);
 }
 
 void Loop::drop_tasks() {
-  while (!spawned_.empty()) {
-    const auto dead = std::exchange(spawned_, {});
+  while (free_places_.size() < spawned_.size()) {
+    for (std::size_t place = 0; place < spawned_.size(); ++place) {
+      if (spawned_[place].id != 0) drop(spawned_[place].id);
+    }
   }
   ended_.clear();
 }

@@ -194,6 +194,7 @@ class Loop {
   void run_timers();
   void run_posted();
   static Task<void> run_spawned(Loop& loop, std::uint64_t id, Task<void> task);
+  std::optional<Task<void>> take_spawned(std::uint64_t id);
   void reap();
   void tidy_later();
 
@@ -206,8 +207,16 @@ class Loop {
   std::map<TimerId, TimePoint> timer_times_;
   std::vector<std::function<void()>> posted_;
   std::map<std::uint64_t, std::function<void()>> hooks_;
-  std::map<std::uint64_t, Task<void>> spawned_;
-  std::vector<std::uint64_t> ended_;  // of them
+  /// A place for a task that was spawned, used again. An id is a serial number and the place.
+  struct Spawned {
+    std::uint64_t id = 0;  // 0: free
+    std::optional<Task<void>> task;
+  };
+  static constexpr unsigned kPlaceBits = 24;
+  std::vector<Spawned> spawned_;
+  std::vector<std::uint32_t> free_places_;  // of them
+  std::uint64_t last_spawned_ = 0;
+  std::vector<std::uint64_t> ended_, reaped_;  // ids
   bool in_turn_ = false;
   mutable bool stale_ = false;                   // now_ is of before
   mutable TimePoint now_;                        // as of the turn

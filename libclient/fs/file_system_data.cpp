@@ -234,13 +234,18 @@ void FileSystem::forget_pages(Inode& inode) {
 }
 
 namespace {
-/// The kernel puts what is read into pages, while one lives.
+bool goes_past_pages(const OpenHandle& file) {
+  return file.direct || file.uncached;
+}
+/// The kernel puts what is read into pages, until `paging` is one less.
+void begin_paging(Inode& inode) {
+  inode.paged = true;
+  ++inode.paging;
+  ++inode.page_reads;
+}
+/// The same, while one lives.
 struct Paging {
-  explicit Paging(Inode& i) : inode(i) {
-    inode.paged = true;
-    ++inode.paging;
-    ++inode.page_reads;
-  }
+  explicit Paging(Inode& i) : inode(i) { begin_paging(i); }
   ~Paging() { --inode.paging; }
   Paging(const Paging&) = delete;
   Paging& operator=(const Paging&) = delete;
@@ -252,7 +257,7 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
                                                std::size_t size) {
   Inode& inode = file->inode();
   std::optional<Paging> paging;
-  if (!file->direct && !file->uncached) paging.emplace(inode);
+  if (!goes_past_pages(*file)) paging.emplace(inode);
   // Not only the range: a write behind it says that the file does not end there.
   co_await writes_.settle(inode);
   const auto age = std::max(options_.file_max, Seconds(1));
@@ -261,6 +266,22 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
   ++counters_.reads;
   if (got) counters_.bytes_read += got->size;
   co_return got;
+}
+
+bool FileSystem::begin_plain_read(OpenHandle& file, std::uint64_t offset, std::size_t size) {
+  Inode& inode = file.inode();
+  if (!inode.writes.empty() || !file.begin_plain_read(offset, size)) return false;
+  if (!goes_past_pages(file)) begin_paging(inode);
+  return true;
+}
+
+void FileSystem::end_plain_read(OpenHandle& file, bool made, std::size_t got) {
+  if (!goes_past_pages(file)) --file.inode().paging;
+  if (!made) return;
+  ++counters_.reads;
+  ++counters_.server_reads;
+  counters_.bytes_read += got;
+  counters_.server_bytes_read += got;
 }
 
 bool FileSystem::Writing::appends() const {

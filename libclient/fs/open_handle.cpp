@@ -85,6 +85,15 @@ OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size, b
   return chunk;
 }
 
+bool OpenHandle::begin_plain_read(std::uint64_t offset, std::size_t size) {
+  if (!ahead_.empty() || size == 0 || size > rsize_ || async::buggify(loop_)) return false;
+  // Where reads follow each other the ordinary way looks ahead.
+  if (!direct && (streak_ != 0 || offset == next_)) return false;
+  streak_ = 0;
+  next_ = offset + size;
+  return true;
+}
+
 void OpenHandle::look_ahead(std::uint64_t offset, std::size_t size) {
   const std::uint64_t end = offset + size;
   const bool follows =

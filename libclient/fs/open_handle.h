@@ -48,6 +48,8 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   /// Fewer bytes than asked for: the end of the file. What was read ahead before `oldest` has to be confirmed
   /// by attributes that came later.
   async::Task<Result<ReadData>> read(std::uint64_t offset, std::size_t size, async::TimePoint oldest);
+  /// Whether read() would be one READ of the server's and nothing else, and what that says of the reads that follow.
+  [[nodiscard]] bool begin_plain_read(std::uint64_t offset, std::size_t size);
   void drop_ahead();
   /// The first bytes of the file, as it was opened.
   void has_read(async::Memory memory, std::size_t wanted, std::size_t got, async::TimePoint begun);

@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t kRevokeCookie = 1ULL << 63;
 constexpr std::uint64_t kAnswerCookie = 1ULL << 62;
 constexpr std::size_t kSpareMessages = 128;
+/// Calls that are further apart than this are seldom.
+constexpr auto kSeldom = std::chrono::seconds(1);
 
 fabric::iwarp::CrcPolicy policy_of(Crc crc) {
   switch (crc) {
@@ -160,14 +162,27 @@ void Channel::pump() {
 }
 
 void Channel::arm_timer() {
+  // A timer that finds nothing to do wakes an idle process: where calls are seldom it goes with the answer.
+  if (lonely_ && up_ && requester_.pending() == 0) {
+    if (timer_ != 0) loop_.cancel(std::exchange(timer_, 0));
+    return;
+  }
   const auto next = requester_.next_deadline();
-  // An armed timer that is too early only finds nothing to do and is armed anew; that is cheaper than moving
-  // it with every call.
+  // Where they are not, an armed timer that is too early only finds nothing to do and is armed anew; that is cheaper than
+  // moving it with every call.
   if (!next || (timer_ != 0 && timer_at_ <= *next)) return;
-  if (timer_ != 0) loop_.cancel(timer_);
+  if (timer_ != 0) {
+    loop_.cancel(timer_);
+  } else {
+    const async::TimePoint now = loop_.now();
+    if (now - armed_at_ < kSeldom) lonely_ = false;
+    armed_at_ = now;
+    calls_when_armed_ = requester_.facts().calls;
+  }
   timer_at_ = *next;
   timer_ = loop_.at(timer_at_, [this] {
     timer_ = 0;
+    lonely_ = requester_.pending() == 0 && requester_.facts().calls - calls_when_armed_ <= 1;
     requester_.on_time(loop_.now());
     pump();
   });

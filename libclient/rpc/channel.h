@@ -209,6 +209,9 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   bool pumping_ = false;
   async::Loop::TimerId timer_ = 0;
   async::TimePoint timer_at_ = async::TimePoint::max();
+  async::TimePoint armed_at_{};
+  std::uint64_t calls_when_armed_ = 0;
+  bool lonely_ = false;  // calls come one by one, and seldom
   std::coroutine_handle<> connect_waiter_;
   std::optional<Status> connect_result_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

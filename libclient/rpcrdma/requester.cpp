@@ -50,6 +50,8 @@ CallId Requester::State::submit(Call&& call, TimePoint now) {
     return id;
   }
   if (was_idle) {
+    // What the clock was to be looked at for before is over.
+    if (link == Link::up && table.active().size() == 1) wake_at = TimePoint::max();
     busy_since = now;
     lower_wake(later(now, config.notice_after));
   }

@@ -422,4 +422,21 @@ TEST_CASE("a server that was idle for long is given time before it is called sil
   CHECK(driver.count(Notice::Kind::not_responding) == 1);
 }
 
+TEST_CASE("the clock is wanted for the call that is under way, not for those before it") {
+  Driver driver;
+  driver.establish();
+  driver.now += 10min;  // nobody has looked at the clock, as nothing was under way
+  driver.submit(plain_call());
+  REQUIRE(driver.requester.next_deadline());
+  CHECK(*driver.requester.next_deadline() == driver.now + driver.config.notice_after);
+  const CallView given_up = driver.take_sent();
+  driver.cancel(given_up.cookie);
+  driver.now += 10min;
+  driver.submit(plain_call());
+  // The one that was given up holds its credit, and is watched.
+  CHECK(*driver.requester.next_deadline() < driver.now);
+  driver.pass(0s);
+  CHECK(driver.closes.empty());
+}
+
 }  // namespace nfsrdma::rpcrdma::testing

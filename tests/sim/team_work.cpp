@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "engine/quick_read.h"
+
 namespace nfsrdma::sim {
 namespace {
 
@@ -132,18 +134,38 @@ async::Task<bool> TeamWorker::write(File file, std::string text, std::uint64_t o
   co_return static_cast<bool>(done);
 }
 
+/// In the way of a mount's reads that are one READ of the server's (fuse/plain_reads.h); begin_plain_read() has said yes.
+async::Task<Result<std::string>> TeamWorker::read_plainly(File file, std::uint64_t offset, std::size_t most) {
+  const async::Memory memory = loop().memory().take(most);
+  auto quick = co_await engine::QuickWait(*file.handle->file(), {memory.data.get(), most}, offset);
+  Result<std::size_t> got = quick.count;
+  if (quick.rest) got = co_await std::move(*quick.rest);
+  fs().end_plain_read(*file.handle, true, got ? *got : 0);
+  if (!got) co_return got.error();
+  co_return std::string(reinterpret_cast<const char*>(memory.data.get()), *got);
+}
+
+async::Task<Result<std::string>> TeamWorker::read_some(File file, std::uint64_t offset, std::size_t most) {
+  if (random_.one_in(2) && fs().begin_plain_read(*file.handle, offset, most))
+    co_return co_await read_plainly(file, offset, most);
+  auto got = co_await fs().read(file.handle, offset, most);
+  if (!got) co_return got.error();
+  std::string out;
+  for (const iovec& piece : got->pieces) out.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
+  co_return out;
+}
+
 async::Task<std::optional<std::string>> TeamWorker::read(File file, std::uint64_t offset, std::size_t most) {
   std::string out;
   while (out.size() < most) {
-    auto got = co_await fs().read(file.handle, offset + out.size(), most - out.size());
+    auto got = co_await read_some(file, offset + out.size(), most - out.size());
     if (!got) {
       // Whoever has it open while it is replaced may lose it, where the server forgets what has no name.
       if (got.error().errno_value() != ESTALE) failed("read", got.error(), true);
       co_return std::nullopt;
     }
-    for (const iovec& piece : got->pieces)
-      out.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
-    if (got->size == 0) break;
+    if (got->empty()) break;
+    out += *got;
   }
   co_return out;
 }

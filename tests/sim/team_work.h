@@ -65,6 +65,8 @@ class TeamWorker final : public Job {
 
   async::Task<File> open(std::string name, int flags);
   async::Task<bool> write(File file, std::string text, std::uint64_t offset);
+  async::Task<Result<std::string>> read_plainly(File file, std::uint64_t offset, std::size_t most);
+  async::Task<Result<std::string>> read_some(File file, std::uint64_t offset, std::size_t most);
   async::Task<std::optional<std::string>> read(File file, std::uint64_t offset, std::size_t most);
   async::Task<bool> lock(File file, LockRange range);
   async::Task<bool> unlock(File file, LockRange range);

@@ -376,6 +376,26 @@ TEST_CASE("async: drop_tasks() and the loop's end destroy what has not ended") {
   CHECK(dead == 3);
 }
 
+TEST_CASE("async: the id of a task that has gone is nobody's, and so is 0") {
+  Loop loop;
+  int dead = 0;
+  loop.drop(0);
+  const std::uint64_t first = loop.spawn(outer_sleep(loop, dead));
+  loop.drop(first);
+  loop.drop(0);
+  loop.drop(first);
+  CHECK(dead == 1);
+  const std::uint64_t second = loop.spawn(outer_sleep(loop, dead));
+  const std::uint64_t third = loop.spawn(outer_sleep(loop, dead));
+  loop.drop(first);
+  loop.drop(0);
+  CHECK(dead == 1);
+  loop.drop(third);
+  CHECK(dead == 2);
+  loop.drop(second);
+  CHECK(dead == 3);
+}
+
 TEST_CASE("async: a task that dies may spawn another") {
   Loop loop;
   std::string log;
