@@ -257,10 +257,10 @@ void Sessionless::judge(const Compound& compound, const Turns& turns, const Resu
   for (const OwnedOperation& one : compound.owned()) {
     const Turn& turn = one.whose == OwnedOperation::Whose::lock_owner ? turns.lock : turns.open;
     if (one.seqid_at == 0 || turn == nullptr) continue;
-    if (!reply && sends != 0) {
-      turn->doubt();
-    } else if (!reply || one.index >= reply->executed()) {
-      turn->unsent();
+    if (!reply || one.index >= reply->executed()) {
+      // Whoever answers has not come to it. Where it was sent before, over another connection, it may have been executed.
+      const bool in_doubt = reply ? sends > 1 : sends != 0;
+      in_doubt ? turn->doubt() : turn->unsent();
     } else {
       const bool last = one.index + 1 == reply->executed();
       turn->answered(last ? reply->status() : NFS4_OK, one.generation_at != 0);
