@@ -28,16 +28,18 @@ Mount& mount_of(fuse_req_t request) {
 /// A request with what every operation needs of it.
 struct Begun {
   explicit Begun(fuse_req_t raw)
-      : mount(mount_of(raw)),
-        caller(mount.caller(raw)),
-        request(Request::begin(mount.loop(), mount.request_counters(), raw)) {}
+      : mount(mount_of(raw)), request(Request::begin(mount.loop(), mount.request_counters(), raw)) {}
   void go(Task<void> task) const {
     mount.loop().spawn(std::move(task));
     request->await_interrupts();
   }
   Mount& mount;
-  Caller caller;
   RequestRef request;
+};
+/// The same where it matters who asks.
+struct Asked : Begun {
+  explicit Asked(fuse_req_t raw) : Begun(raw), caller(mount.caller(raw)) {}
+  Caller caller;
 };
 
 /// Starts what `make(begun, file)` gives, for a request on an open file.
@@ -116,7 +118,7 @@ Task<void> entry_task(Mount& mount, RequestRef request, Task<Result<fs::Entry>> 
 }
 
 void op_lookup(fuse_req_t raw, fuse_ino_t parent, const char* name) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(entry_task(b.mount, b.request, b.mount.files().lookup(b.caller, parent, name)));
 }
 void op_forget(fuse_req_t raw, fuse_ino_t ino, std::uint64_t lookups) {
@@ -138,21 +140,21 @@ Task<void> attributes_task(Mount& mount, RequestRef request, Task<Result<fs::Att
   request->attributes(*got);
 }
 void op_getattr(fuse_req_t raw, fuse_ino_t ino, fuse_file_info*) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(attributes_task(b.mount, b.request, b.mount.files().attributes(b.caller, ino)));
 }
 void op_setattr(fuse_req_t raw, fuse_ino_t ino, struct stat* attr, int to_set, fuse_file_info* info) {
-  const Begun b(raw);
+  const Asked b(raw);
   const Handle file = info != nullptr ? b.mount.file(info->fh) : nullptr;
   b.go(attributes_task(b.mount, b.request,
                        b.mount.files().set_attributes(b.caller, ino, changes_of(*attr, to_set), file)));
 }
 void op_access(fuse_req_t raw, fuse_ino_t ino, int mask) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(status_task(b.request, b.mount.files().access(b.caller, ino, static_cast<unsigned>(mask))));
 }
 void op_readlink(fuse_req_t raw, fuse_ino_t ino) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(value_task(b.request, b.mount.files().read_link(b.caller, ino),
                   [](Request& request, const std::string& text) { request.text(text); }));
 }
@@ -167,7 +169,7 @@ Task<void> mknod_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_
   co_await entry_task(mount, std::move(request), std::move(made));
 }
 void op_mknod(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(mknod_task(b.mount, b.request, b.caller, parent, name, mode, fuse_req_ctx(raw)->umask, device));
 }
 Task<void> mkdir_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name,
@@ -177,28 +179,28 @@ Task<void> mkdir_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_
   co_await entry_task(mount, std::move(request), std::move(made));
 }
 void op_mkdir(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(mkdir_task(b.mount, b.request, b.caller, parent, name, mode, fuse_req_ctx(raw)->umask));
 }
 void op_symlink(fuse_req_t raw, const char* text, fuse_ino_t parent, const char* name) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(entry_task(b.mount, b.request, b.mount.files().make_symlink(b.caller, parent, name, text)));
 }
 void op_link(fuse_req_t raw, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(entry_task(b.mount, b.request, b.mount.files().link(b.caller, ino, parent, name)));
 }
 void op_unlink(fuse_req_t raw, fuse_ino_t parent, const char* name) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(status_task(b.request, b.mount.files().remove_file(b.caller, parent, name)));
 }
 void op_rmdir(fuse_req_t raw, fuse_ino_t parent, const char* name) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(status_task(b.request, b.mount.files().remove_directory(b.caller, parent, name)));
 }
 void op_rename(fuse_req_t raw, fuse_ino_t from, const char* name, fuse_ino_t to, const char* new_name,
                unsigned flags) {
-  const Begun b(raw);
+  const Asked b(raw);
   // RENAME_NOREPLACE and RENAME_EXCHANGE: NFS has nothing for them that is atomic.
   if (flags != 0) return b.request->code(EINVAL);
   b.go(status_task(b.request, b.mount.files().rename(b.caller, from, name, to, new_name)));
@@ -213,7 +215,7 @@ Task<void> statfs_task(Mount& mount, RequestRef request, Caller caller, fuse_ino
   }
 }
 void op_statfs(fuse_req_t raw, fuse_ino_t ino) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(statfs_task(b.mount, b.request, b.caller, ino));
 }
 
@@ -231,7 +233,7 @@ Task<void> opendir_task(Mount& mount, RequestRef request, Caller caller, fuse_in
   if (!request->opened(info)) mount.drop_directory(info.fh);
 }
 void op_opendir(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(opendir_task(b.mount, b.request, b.caller, ino, *info));
 }
 void op_releasedir(fuse_req_t raw, fuse_ino_t, fuse_file_info* info) {
@@ -380,7 +382,7 @@ Task<void> open_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t
   co_await close_unheard(mount, opened->handle);
 }
 void op_open(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(open_task(b.mount, b.request, b.caller, ino, *info,
                  static_cast<std::uint32_t>(fuse_req_ctx(raw)->pid)));
 }
@@ -403,21 +405,18 @@ Task<void> create_task(Mount& mount, RequestRef request, Caller caller, fuse_ino
   co_await close_unheard(mount, created->handle);
 }
 void op_create(fuse_req_t raw, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(create_task(b.mount, b.request, b.caller, parent, name, mode, fuse_req_ctx(raw)->umask, *info));
 }
 
 void op_read(fuse_req_t raw, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* info) {
-  Mount& mount = mount_of(raw);
-  const RequestRef request = Request::begin(mount.loop(), mount.request_counters(), raw);
-  Handle file = mount.file(info->fh);
-  if (!file) return request->code(EBADF);
+  const Begun b(raw);
+  Handle file = b.mount.file(info->fh);
+  if (!file) return b.request->code(EBADF);
   const auto from = static_cast<std::uint64_t>(offset);
-  if (!mount.plain_reads().start(request, file, from, size)) {
-    mount.loop().spawn(value_task(request, mount.files().read(std::move(file), from, size),
-                                  [](Request& r, const fs::ReadData& data) { r.data(data); }));
-  }
-  request->await_interrupts();
+  if (b.mount.plain_reads().start(b.request, file, from, size)) return b.request->await_interrupts();
+  b.go(value_task(b.request, b.mount.files().read(std::move(file), from, size),
+                  [](Request& request, const fs::ReadData& data) { request.data(data); }));
 }
 
 Task<void> write_task(Mount& mount, RequestRef request, Handle file, async::Memory memory,
@@ -640,18 +639,18 @@ Task<void> getxattr_task(RequestRef request, Task<Result<std::vector<std::byte>>
   }
 }
 void op_getxattr(fuse_req_t raw, fuse_ino_t ino, const char* name, std::size_t size) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(getxattr_task(b.request, b.mount.files().get_xattr(b.caller, ino, name), size));
 }
 void op_setxattr(fuse_req_t raw, fuse_ino_t ino, const char* name, const char* value, std::size_t size,
                  int flags) {
-  const Begun b(raw);
+  const Asked b(raw);
   const auto* first = reinterpret_cast<const std::byte*>(value);
   std::vector<std::byte> bytes(first, first + size);
   b.go(status_task(b.request, b.mount.files().set_xattr(b.caller, ino, name, std::move(bytes), flags)));
 }
 void op_removexattr(fuse_req_t raw, fuse_ino_t ino, const char* name) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(status_task(b.request, b.mount.files().remove_xattr(b.caller, ino, name)));
 }
 Task<void> listxattr_task(RequestRef request, Task<Result<std::vector<std::string>>> task, std::size_t size) {
@@ -665,7 +664,7 @@ Task<void> listxattr_task(RequestRef request, Task<Result<std::vector<std::strin
   answer_sized(*request, out, size);
 }
 void op_listxattr(fuse_req_t raw, fuse_ino_t ino, std::size_t size) {
-  const Begun b(raw);
+  const Asked b(raw);
   b.go(listxattr_task(b.request, b.mount.files().list_xattrs(b.caller, ino), size));
 }
 

@@ -18,12 +18,10 @@ class PlainReads::One final : public engine::QuickRead {
   explicit One(PlainReads& all) : all_(all) {}
   ~One() override { drop(); }
 
-  void make_room(std::size_t size) {
+  bool start(const std::shared_ptr<Request>& request, const std::shared_ptr<fs::OpenHandle>& file,
+             std::uint64_t from, std::size_t size) {
     if (memory_.size < size) memory_ = all_.loop_.memory().take(size);
     data = {memory_.data.get(), size};
-  }
-  bool start(const std::shared_ptr<Request>& request, const std::shared_ptr<fs::OpenHandle>& file,
-             std::uint64_t from) {
     request_ = request;
     file_ = file;
     offset = from;
@@ -44,18 +42,16 @@ class PlainReads::One final : public engine::QuickRead {
     all_.loop_.spawn(finish(*this, std::move(rest)));
   }
   static async::Task<void> finish(One& one, async::Task<Result<std::size_t>> rest) {
-    auto got = co_await std::move(rest);
-    if (got) {
-      one.answer(*got);
-    } else {
-      one.all_.files_.end_plain_read(*one.file_, true, 0);
-      one.request_->error(got.error());
-    }
+    one.answer(co_await std::move(rest));
     one.all_.give_back(one);
   }
-  void answer(std::size_t count) {
-    all_.files_.end_plain_read(*file_, true, count);
-    request_->data(data.first(count));
+  void answer(const Result<std::size_t>& got) {
+    all_.files_.end_plain_read(*file_, got ? *got : 0);
+    if (got) {
+      request_->data(data.first(*got));
+    } else {
+      request_->error(got.error());
+    }
   }
 
   PlainReads& all_;
@@ -70,24 +66,16 @@ PlainReads::~PlainReads() = default;
 bool PlainReads::start(const std::shared_ptr<Request>& request, const std::shared_ptr<fs::OpenHandle>& file,
                        std::uint64_t offset, std::size_t size) {
   if (!files_.begin_plain_read(*file, offset, size)) return false;
-  One& one = take(size);
-  if (one.start(request, file, offset)) return true;
-  files_.end_plain_read(*file, false, 0);
+  One& one = reads_.take(*this);
+  if (one.start(request, file, offset, size)) return true;
+  files_.end_plain_read(*file, std::nullopt);
   give_back(one);
   return false;
 }
 
-PlainReads::One& PlainReads::take(std::size_t size) {
-  if (free_.empty()) free_.push_back(all_.emplace_back(std::make_unique<One>(*this)).get());
-  One& one = *free_.back();
-  free_.pop_back();
-  one.make_room(size);
-  return one;
-}
-
 void PlainReads::give_back(One& one) {
   one.reset();
-  free_.push_back(&one);
+  reads_.give_back(one);
 }
 
 }  // namespace nfsrdma::fuse

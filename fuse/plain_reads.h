@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "async/loop.h"
+#include "async/reused.h"
 #include "fs/file_system.h"
 
 namespace nfsrdma::fuse {
@@ -30,13 +30,11 @@ class PlainReads {
 
  private:
   class One;
-  One& take(std::size_t size);
   void give_back(One& one);
 
   async::Loop& loop_;
   fs::FileSystem& files_;
-  std::vector<std::unique_ptr<One>> all_;
-  std::vector<One*> free_;
+  async::Reused<One> reads_;
 };
 
 }  // namespace nfsrdma::fuse

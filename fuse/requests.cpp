@@ -172,7 +172,7 @@ void Request::data(const fs::ReadData& data) {
   fuse_reply_iov(r, data.pieces.data(), static_cast<int>(data.pieces.size()));
 }
 void Request::data(std::span<const std::byte> bytes) {
-  if (fuse_req_t r = take()) fuse_reply_buf(r, reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  this->bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 void Request::bytes(std::span<const char> bytes) {
   if (fuse_req_t r = take()) fuse_reply_buf(r, bytes.data(), bytes.size());

@@ -13,6 +13,7 @@
 #include "api/crew.h"
 #include "api/names_impl.h"
 #include "async/loop.h"
+#include "async/reused.h"
 #include "async/wakeup.h"
 #include "connect/server.h"
 #include "engine/paths.h"
@@ -200,15 +201,13 @@ class FileImpl final : public File {
   /// Calls back at once, if it is time.
   void tell_quickly(Result<std::size_t> result, Done done);
   bool start_quickly(std::span<std::byte> data, std::uint64_t offset, Done& done);
-  Reading& take_reading();
   Done give_back(Reading& one);
 
   // Asynchronous calls under way, with their ids in the loop; for who is inside.
   std::map<std::uint64_t, std::uint64_t> pending_;
   std::uint64_t last_key_ = 0;
   // READs by the quick way (engine/quick_read.h), under way or kept for the next.
-  std::vector<std::unique_ptr<Reading>> readings_;
-  std::vector<Reading*> idle_;
+  async::Reused<Reading> readings_;
 };
 
 }  // namespace nfsrdma::api

@@ -52,7 +52,7 @@ FileImpl::~FileImpl() {
     // Destroying the tasks takes their buffers out of the server's reach.
     for (auto pending = std::exchange(pending_, {}); const auto& [key, task] : pending)
       client_.loop().drop(task);
-    for (const auto& one : readings_) one->drop();
+    for (const auto& one : readings_.all()) one->drop();
     if (!inside.nested()) client_.loop().end_turn();
     closes = client_.connected();
   }
@@ -117,15 +117,8 @@ void FileImpl::start(Make make) {
 
 // ---- READs by the quick way ----
 
-FileImpl::Reading& FileImpl::take_reading() {
-  if (idle_.empty()) return *readings_.emplace_back(std::make_unique<Reading>(*this));
-  Reading& one = *idle_.back();
-  idle_.pop_back();
-  return one;
-}
-
 File::Done FileImpl::give_back(Reading& one) {
-  idle_.push_back(&one);
+  readings_.give_back(one);
   return std::exchange(one.done, nullptr);
 }
 
@@ -134,7 +127,7 @@ bool FileImpl::start_quickly(std::span<std::byte> data, std::uint64_t offset, Do
   const Crew::Inside inside(client_.crew());
   const ClientImpl::StartScope scope(client_);
   if (unusable(engine::Access::read) || data.size() > client_.rsize()) return false;
-  Reading& one = take_reading();
+  Reading& one = readings_.take(*this);
   one.data = data;
   one.offset = offset;
   one.done = std::move(done);

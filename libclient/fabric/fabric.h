@@ -130,10 +130,7 @@ class Connection {
   virtual void post_send(const SendWork& work) = 0;
   /// The same for a short message that is copied before this returns, so that no completion follows. False: this fabric
   /// does not do that, or not with so long a message, and nothing was queued; post_send() does.
-  virtual bool send_copy(ConstBytes message) {
-    static_cast<void>(message);
-    return false;
-  }
+  virtual bool send_copy(ConstBytes /*message*/) { return false; }
 
   /// Exposes `memory` to the peer until revoke(), and appends what the peer is to be told: several segments where the
   /// fabric cannot do it in one. On an Error nothing is exposed or appended. The handles are unpredictable (RFC 8166
@@ -151,10 +148,7 @@ class Connection {
   virtual Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) = 0;
   /// The same where it takes no time: when this returns no peer can reach the memory any more, and no completion
   /// follows. False: it does take time here, and nothing was done; revoke() does.
-  virtual bool revoke_now(std::span<const RemoteSegment> segments) {
-    static_cast<void>(segments);
-    return false;
-  }
+  virtual bool revoke_now(std::span<const RemoteSegment> /*segments*/) { return false; }
 
   /// revoke() for handles that the peer was told and may go on using in good faith (see above). Call forget()
   /// once it cannot any more, so that what is kept to recognise them stays bounded; the connection's end

@@ -144,9 +144,9 @@ class FileSystem {
                                      std::size_t size);
   /// Whether read() would be one READ of the server's and nothing else: no write is under way, nothing of it is here, and
   /// nothing is to be read ahead. Then the caller may make it himself (ServerFile::start()); end_plain_read() follows in any
-  /// case, before the file is let go of. `made`: it was started; `got`: the bytes that it brought, none if it failed.
+  /// case, before the file is let go of. `got`: the bytes that it brought, 0 if it failed; none if it was not started.
   [[nodiscard]] bool begin_plain_read(OpenHandle& file, std::uint64_t offset, std::size_t size);
-  void end_plain_read(OpenHandle& file, bool made, std::size_t got);
+  void end_plain_read(OpenHandle& file, std::optional<std::size_t> got);
   /// `memory` holds what `data` points to. `flags`: those of the descriptor now (F_SETFL may have changed
   /// them); none: as it was opened. With O_APPEND `offset` is where the kernel believes the end to be.
   async::Task<Status> write(std::shared_ptr<OpenHandle> file, async::Memory memory,

@@ -275,13 +275,13 @@ bool FileSystem::begin_plain_read(OpenHandle& file, std::uint64_t offset, std::s
   return true;
 }
 
-void FileSystem::end_plain_read(OpenHandle& file, bool made, std::size_t got) {
+void FileSystem::end_plain_read(OpenHandle& file, std::optional<std::size_t> got) {
   if (!goes_past_pages(file)) --file.inode().paging;
-  if (!made) return;
+  if (!got) return;
   ++counters_.reads;
   ++counters_.server_reads;
-  counters_.bytes_read += got;
-  counters_.server_bytes_read += got;
+  counters_.bytes_read += *got;
+  counters_.server_bytes_read += *got;
 }
 
 bool FileSystem::Writing::appends() const {

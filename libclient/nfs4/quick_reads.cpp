@@ -95,7 +95,7 @@ bool is_as_expected(const std::byte* message) {
 }  // namespace
 
 QuickReads::~QuickReads() {
-  for (const auto& one : all_) {
+  for (const auto& one : reads_.all()) {
     if (one->read == nullptr) continue;
     one->read->end();
     drop(*one);
@@ -132,7 +132,7 @@ bool QuickReads::start(QuickFile& file, engine::QuickRead& read) {
   if (!use) return false;
 
   const SessionFacts& facts = session.facts();
-  One& one = take();
+  One& one = reads_.take(*this);
   one.read = &read;
   one.file = &file;
   one.channel = &channel;
@@ -163,18 +163,11 @@ bool QuickReads::start(QuickFile& file, engine::QuickRead& read) {
   return true;
 }
 
-QuickReads::One& QuickReads::take() {
-  if (free_.empty()) return *all_.emplace_back(std::make_unique<One>(*this));
-  One& one = *free_.back();
-  free_.pop_back();
-  return one;
-}
-
 void QuickReads::give_back(One& one) {
   one.read = nullptr;
   one.use.reset();  // a slot whose request has had no end is retired
   one.in_use = {};
-  free_.push_back(&one);
+  reads_.give_back(one);
 }
 
 void QuickReads::drop(One& one) {

@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "async/reused.h"
 #include "engine/quick_read.h"
 #include "nfs4/adopted.h"
 #include "nfs4/lanes.h"
@@ -88,7 +89,6 @@ class QuickReads {
     std::uint64_t epoch = 0;
     async::TimePoint deadline;
   };
-  One& take();
   void give_back(One& one);
   void drop(One& one);
   void completed(One& one, rpcrdma::Complete& how);
@@ -98,8 +98,7 @@ class QuickReads {
   void count(const rpcrdma::Complete& how);
 
   const Around around_;
-  std::vector<std::unique_ptr<One>> all_;
-  std::vector<One*> free_;
+  async::Reused<One> reads_;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -278,14 +278,8 @@ class Exposer {
   virtual Status expose(Bytes memory, fabric::Reach reach, std::vector<RemoteSegment>& to) = 0;
   [[nodiscard]] virtual std::size_t segments_for(std::size_t length) const = 0;
   /// As fabric::Connection has them: what can be done at once needs no action, and no answer to it.
-  virtual bool send_copy(ConstBytes message) {
-    static_cast<void>(message);
-    return false;
-  }
-  virtual bool revoke_now(std::span<const RemoteSegment> segments) {
-    static_cast<void>(segments);
-    return false;
-  }
+  virtual bool send_copy(ConstBytes /*message*/) { return false; }
+  virtual bool revoke_now(std::span<const RemoteSegment> /*segments*/) { return false; }
 };
 
 /// Counters, and what was negotiated, for `info` and for tests.

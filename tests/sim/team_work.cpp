@@ -140,7 +140,7 @@ async::Task<Result<std::string>> TeamWorker::read_plainly(File file, std::uint64
   auto quick = co_await engine::QuickWait(*file.handle->file(), {memory.data.get(), most}, offset);
   Result<std::size_t> got = quick.count;
   if (quick.rest) got = co_await std::move(*quick.rest);
-  fs().end_plain_read(*file.handle, true, got ? *got : 0);
+  fs().end_plain_read(*file.handle, got ? *got : 0);
   if (!got) co_return got.error();
   co_return std::string(reinterpret_cast<const char*>(memory.data.get()), *got);
 }

@@ -23,6 +23,14 @@ inline std::vector<std::byte> noise(std::size_t size, unsigned seed) {
   return out;
 }
 
+inline Stream::Config stream_config(bool crc, std::size_t mulpdu, bool responder = false) {
+  Stream::Config out;
+  out.crc = crc;
+  out.mulpdu = mulpdu;
+  out.responder = responder;
+  return out;
+}
+
 struct End : Stream::Events {
   struct Message {
     std::vector<std::byte> bytes;

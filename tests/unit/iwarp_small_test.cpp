@@ -16,14 +16,7 @@ namespace {
 constexpr std::size_t kMulpdu = 1442;
 
 Stream::Config settings(bool crc) {
-  Stream::Config out;
-  out.crc = crc;
-  out.mulpdu = kMulpdu;
-  return out;
-}
-
-std::vector<std::byte> octets(ConstBytes from) {
-  return {from.begin(), from.end()};
+  return stream_config(crc, kMulpdu);
 }
 
 /// What `end` has for the wire, however it was posted.
@@ -168,7 +161,7 @@ TEST_CASE("small: taken in one step or octet by octet, the same comes of it") {
     while (!rest.empty()) rest = rest.subspan(b.give(rest, cut));
     REQUIRE_FALSE(b.stream.failure());
     CHECK(whole == data);
-    CHECK(octets(std::span(larger).first(500)) == data);
+    CHECK(std::ranges::equal(std::span(larger).first(500), data));
     CHECK(b.stream.awaited() == 0);
     REQUIRE(b.messages.size() == 4);
     CHECK(b.messages[0].bytes == hello);

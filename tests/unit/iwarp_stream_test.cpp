@@ -14,14 +14,6 @@ using namespace nfsrdma::fabric::iwarp::testing;
 
 namespace {
 
-Stream::Config config(bool crc, std::size_t mulpdu, bool responder = false) {
-  Stream::Config c;
-  c.crc = crc;
-  c.mulpdu = mulpdu;
-  c.responder = responder;
-  return c;
-}
-
 bool same(ConstBytes a, ConstBytes b) {
   return std::ranges::equal(a, b);
 }
@@ -64,8 +56,8 @@ TEST_CASE("stream: messages, writes and reads arrive whole in every cut") {
         CAPTURE(mulpdu);
         std::mt19937 random(static_cast<unsigned>(most + mulpdu));
         const std::size_t bulk = most == 1 ? 5000 : 70000;
-        End a(11, config(crc, mulpdu));
-        End b(22, config(crc, mulpdu, true));
+        End a(11, stream_config(crc, mulpdu));
+        End b(22, stream_config(crc, mulpdu, true));
         a.receives(8, 4096);
         b.receives(8, 4096);
         std::vector<std::byte> target(bulk, std::byte{0});
@@ -106,7 +98,7 @@ TEST_CASE("stream: messages, writes and reads arrive whole in every cut") {
 }
 
 TEST_CASE("stream: more reads than the peer takes at once wait, and complete in order") {
-  Stream::Config shallow = config(false, 500);
+  Stream::Config shallow = stream_config(false, 500);
   shallow.ird = shallow.ord = 2;
   End a(1, shallow);
   End b(2, shallow);
@@ -124,8 +116,8 @@ TEST_CASE("stream: more reads than the peer takes at once wait, and complete in 
 }
 
 TEST_CASE("stream: bulk payload is received in place, many FPDUs in one call") {
-  End a(1, config(false, 1442));
-  End b(2, config(false, 1442));
+  End a(1, stream_config(false, 1442));
+  End b(2, stream_config(false, 1442));
   const auto data = noise(1 << 20, 3);
   std::vector<std::byte> target(data.size());
   const auto segment = b.stream.expose(target, Reach::remote_write).front();
@@ -146,8 +138,8 @@ TEST_CASE("stream: bulk payload is received in place, many FPDUs in one call") {
 
 TEST_CASE("stream: a READ that comes as many short RDMA Writes is received in place") {
   // Linux sends 20 KiB at a time: L set, and the next message at the next offset.
-  End a(1, config(false, 8948));
-  End b(2, config(false, 8948));
+  End a(1, stream_config(false, 8948));
+  End b(2, stream_config(false, 8948));
   b.receives(4, 4096);
   constexpr std::size_t kMessage = 20 * 1024;
   constexpr std::size_t kResult = 512 * 1024 - 4096;  // shorter than the region: its last message is, too
@@ -241,8 +233,8 @@ TEST_CASE("stream: a wrong prediction of large FPDUs costs no more than the buff
 
 TEST_CASE("stream: a prediction never touches what was placed before") {
   for (const std::size_t most : {std::size_t{100}, std::size_t{1500}, std::size_t{200000}}) {
-    End a(1, config(false, 1442));
-    End b(2, config(false, 1442));
+    End a(1, stream_config(false, 1442));
+    End b(2, stream_config(false, 1442));
     b.receives(64, 4096);
     const auto data = noise(60000, 3);
     std::vector<std::byte> target(60000);
@@ -268,8 +260,8 @@ TEST_CASE("stream: random writes into random places of several regions") {
   for (unsigned seed = 0; seed < 12; ++seed) {
     std::mt19937 random(seed);
     const bool crc = seed % 2 == 0;
-    End a(1, config(crc, 128 + random() % 3000));
-    End b(2, config(crc, 1442));
+    End a(1, stream_config(crc, 128 + random() % 3000));
+    End b(2, stream_config(crc, 1442));
     b.receives(400, 4096);
     std::vector<std::vector<std::byte>> regions(3, std::vector<std::byte>(100000));
     auto expected = regions;
@@ -319,8 +311,8 @@ TEST_CASE("stream: memory revoked while a Write arrives is not touched again") {
 TEST_CASE(
     "stream: memory revoked while a Read Response leaves is free at once, and the peer gets what was there") {
   for (const bool crc : {false, true}) {
-    End a(1, config(crc, 1442));
-    End b(2, config(crc, 1442));
+    End a(1, stream_config(crc, 1442));
+    End b(2, stream_config(crc, 1442));
     auto source = noise(50000, 3);
     const auto original = source;
     const auto segment = b.stream.expose(source, Reach::remote_read).front();
@@ -365,7 +357,7 @@ TEST_CASE("stream: an event closes the sender in the middle of its completions")
 
 TEST_CASE("stream: the responder is silent until the first FPDU came") {
   End a(1);
-  End b(2, config(false, 1442, true));
+  End b(2, stream_config(false, 1442, true));
   b.receives(1, 10);
   a.receives(1, 10);
   const auto data = noise(5, 1);

@@ -12,14 +12,19 @@ struct Scene {
     driver.establish(credits);
     driver.revokes.clear();
   }
+  /// Makes a READ; what was sent for it.
+  CallView send_read() {
+    driver.submit(read_call(destination));
+    return driver.take_sent();
+  }
   Driver driver;
+  Octets destination = Octets(4096);
 };
 
 TEST_CASE("at once: a READ is sent, answered and completed without an action but its end") {
   Scene scene;
   Driver& driver = scene.driver;
-  Octets destination(4096);
-  const CallId id = driver.requester.submit(read_call(destination), driver.now);
+  const CallId id = driver.requester.submit(read_call(scene.destination), driver.now);
   REQUIRE(driver.sent.size() == 1);  // before any action was taken
   const CallView call = driver.take_sent();
   CHECK(call.cookie == id);
@@ -32,11 +37,11 @@ TEST_CASE("at once: a READ is sent, answered and completed without an action but
   CHECK(done.id == id);
   CHECK(done.failure == Failure::none);
   CHECK(done.sends == 1);
-  CHECK(destination == pattern(4096));
+  CHECK(scene.destination == pattern(4096));
 }
 
 TEST_CASE("at once: a Call does not overtake the Receive for its Reply") {
-  // The Driver refuses a Send without one: each Call here needs another than there are.
+  // The Driver refuses a Send without one. The first Call of a connection finds none, and neither does Scene's.
   Scene scene(64);
   Driver& driver = scene.driver;
   for (int i = 0; i < 40; ++i) driver.requester.submit(plain_call(), driver.now);
@@ -49,8 +54,7 @@ TEST_CASE("at once: a Call does not overtake the Receive for its Reply") {
 TEST_CASE("at once: what was sent cannot be taken back; given up, it is abandoned and holds its credit") {
   Scene scene;
   Driver& driver = scene.driver;
-  Octets destination(4096);
-  const CallId id = driver.requester.submit(read_call(destination), driver.now);
+  const CallId id = driver.requester.submit(read_call(scene.destination), driver.now);
   driver.requester.cancel(id, driver.now);
   driver.run();
   const CallView call = driver.take_sent();
@@ -68,9 +72,7 @@ TEST_CASE("at once: what was sent cannot be taken back; given up, it is abandone
 TEST_CASE("at once: a lost connection has the call sent again, as a copy of what is marshalled anew") {
   Scene scene;
   Driver& driver = scene.driver;
-  Octets destination(4096);
-  driver.submit(read_call(destination));
-  const CallView first = driver.take_sent();
+  const CallView first = scene.send_read();
   driver.disconnect();
   driver.pass(1s);
   driver.connect();
@@ -86,13 +88,10 @@ TEST_CASE("at once: a lost connection has the call sent again, as a copy of what
 TEST_CASE("at once: memory is out of reach before a broken Reply is complained about") {
   Scene scene;
   Driver& driver = scene.driver;
-  Octets destination(4096);
-  driver.submit(read_call(destination));
-  const CallView call = driver.take_sent();
+  const CallView call = scene.send_read();
   driver.reply(ReplyMaker(call).fill(call, 0, 4096 + 1));  // as much as there is room for: no fault
   CHECK(driver.take_completed().failure == Failure::none);
-  driver.submit(read_call(destination));
-  const CallView next = driver.take_sent();
+  const CallView next = scene.send_read();
   ReplyMaker bad(next);
   bad.header.rdma_writes.clear();
   bad.header.rdma_writes.add_chunk();

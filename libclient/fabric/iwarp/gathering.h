@@ -2,8 +2,11 @@
 //
 // A peer that sends a segment at a time (siw does) wakes a fast reader for each, and each read may send an
 // acknowledgement that interrupts the peer in turn. So where much is awaited the connection asks to be told
-// of a part of it only: half, so that the other half keeps the peer busy while the first is dealt with. Where
-// little is awaited the next octet counts.
+// of a part of it only: half, so that the other half keeps the peer busy while the first is dealt with.
+//
+// Where little is awaited the next octet counts. Then it is read where it lies (MSG_PEEK) and taken out of the
+// socket once the answer to it has left. Taking it out may send an acknowledgement, which would be in the way
+// of the answer, and wake a peer that the answer is about to wake.
 //
 // What is awaited is an upper bound: a READ may end early, and a server may answer a part of what it was
 // asked and then be busy for long. So no octet waits longer than `patience`: then the connection reads what

@@ -105,7 +105,6 @@ void Stream::close() {
   receives_.clear();
   queue_.clear();
   packed_.clear();
-  packed_begin_ = 0;
   responses_ = 0;
   skip_ = 0;
   waiting_reads_.clear();

@@ -25,10 +25,10 @@
 // memory behind a short result, of which nobody may assume anything. When large regions wait for their first
 // byte, the read that is to find their header is kept short, so that little of them has to be copied.
 //
-// Who owns what. Posted receives are the stream's until delivered. Memory to send and memory exposed is the
-// caller's, but for short Sends, which are copied (post_copy()); the stream holds addresses only. revoke() makes it forget them at once: a payload that is being
-// received goes nowhere, and a Read Response that is being sent continues from a private copy (RFC
-// 8166 8.1.3).
+// Who owns what. Posted receives are the stream's until delivered. Memory to send and memory exposed is
+// the caller's, but for short Sends, which are copied (post_copy()); the stream holds addresses only.
+// revoke() makes it forget them at once: a payload that is being received goes nowhere, and a Read
+// Response that is being sent continues from a private copy (RFC 8166 8.1.3).
 //
 // abandon() does the same for memory whose owner gave up waiting, and remembers the handle: the peer, which
 // cannot know, is in the right when it goes on (fabric.h). RDMA Writes to it are checked as ever and their
@@ -263,7 +263,8 @@ class Stream {
     std::size_t offset = 0;
   };
   struct Work {
-    /// Whole FPDUs of Sends: `length` octets of packed_, from `to` on, counted from packed_begin_. Nothing else counts.
+    /// Whole FPDUs of Sends: the next `length` octets of packed_, behind those of the packed work before it. Nothing else
+    /// counts.
     bool packed = false;
     Opcode opcode = Opcode::send;
     std::optional<std::uint64_t> cookie;  ///< to report when the last octet was sent
@@ -304,9 +305,6 @@ class Stream {
             Put put) const;
   [[nodiscard]] Work& enqueue(Opcode opcode);
   void append_whole(const DdpHeader& header, ConstBytes payload, std::vector<std::byte>& to) const;
-  [[nodiscard]] ConstBytes packed_bytes(const Work& work) const {
-    return std::span(packed_).subspan(static_cast<std::size_t>(work.to - packed_begin_), work.length);
-  }
   void pop_packed();
   void let_go(const Region& region);
   void release_reads();
@@ -349,9 +347,8 @@ class Stream {
   std::deque<Read> waiting_reads_;
   std::deque<Read> reads_;  // under way, in the order of their requests
   std::uint32_t inbound_reads_ = 0;
-  std::vector<std::byte> arena_;    // headers and trailers of what fill() returned
-  std::vector<std::byte> packed_;   // the octets of all packed work, in the queue's order
-  std::uint64_t packed_begin_ = 0;  // of all that ever was packed, what has left packed_
+  std::vector<std::byte> arena_;   // headers and trailers of what fill() returned
+  std::vector<std::byte> packed_;  // the octets of all packed work, in the queue's order
   std::vector<std::byte> last_words_;
   std::size_t last_words_sent_ = 0;
 };

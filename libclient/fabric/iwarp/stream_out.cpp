@@ -19,8 +19,8 @@ constexpr std::size_t head_room = fpdu_length_size + ddp_untagged_size;
 constexpr std::size_t trailer_room = 3 + fpdu_crc_size;
 constexpr std::size_t arena_per_fpdu = head_room + trailer_room;
 constexpr std::size_t fpdus_per_fill = 640;
-constexpr std::size_t packed_most =
-    64 * 1024;  // in one work, so that what was sent of it does not stay for long
+/// In one work, so that what was sent of it does not stay for long.
+constexpr std::size_t packed_most = 64 * 1024;
 
 Opcode send_opcode(const SendWork& work) {
   if (work.invalidate) return work.solicited ? Opcode::send_solicited_invalidate : Opcode::send_invalidate;
@@ -68,7 +68,6 @@ bool Stream::post_copy(ConstBytes message) {
   if (queue_.empty() || !queue_.back().packed || queue_.back().length > packed_most) {
     Work& work = enqueue(Opcode::send);
     work.packed = true;
-    work.to = packed_begin_ + before;
   }
   queue_.back().length += packed_.size() - before;
   return true;
@@ -79,7 +78,6 @@ void Stream::pop_packed() {
   const std::size_t length = queue_.front().length;
   queue_.pop_front();
   packed_.erase(packed_.begin(), packed_.begin() + static_cast<std::ptrdiff_t>(length));
-  packed_begin_ += length;
 }
 
 void Stream::post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) {
@@ -216,7 +214,7 @@ Stream::Plan Stream::fill(std::span<iovec> out, std::size_t max_bytes) {
   }
   if (!wants_to_send()) return plan;
   if (arena_.empty()) arena_.resize(fpdus_per_fill * arena_per_fpdu);
-  std::size_t arena_used = 0;
+  std::size_t arena_used = 0, packed_used = 0;
   std::size_t skip = skip_;
   const auto put = [&](const std::byte* at, std::size_t length) {
     const std::size_t skipped = std::min(skip, length);
@@ -237,7 +235,8 @@ Stream::Plan Stream::fill(std::span<iovec> out, std::size_t max_bytes) {
   };
   for (const Work& work : queue_) {
     if (work.packed) {
-      if (plan.bytes >= max_bytes || !put(packed_bytes(work).data(), work.length)) return plan;
+      if (plan.bytes >= max_bytes || !put(packed_.data() + packed_used, work.length)) return plan;
+      packed_used += work.length;
       continue;
     }
     std::size_t offset = work.offset;
@@ -317,10 +316,9 @@ void Stream::prepare_last_words(const Terminate* terminate) {
   std::array<std::byte, arena_per_fpdu>
       arena;  // NOLINT(cppcoreguidelines-pro-type-member-init): emit() fills it
   if (skip_ > 0 && queue_.front().packed) {
-    const ConstBytes packed = packed_bytes(queue_.front());
     std::size_t end = 0;
-    while (end < skip_) end += fpdu_size(load_be<std::uint16_t>(packed.data() + end));
-    append(packed.data() + skip_, end - skip_);
+    while (end < skip_) end += fpdu_size(load_be<std::uint16_t>(packed_.data() + end));
+    append(packed_.data() + skip_, end - skip_);
   } else if (skip_ > 0) {
     const Work& work = queue_.front();
     emit(work, work.offset, work.cursor, segment(work, work.offset), arena.data(), append);
