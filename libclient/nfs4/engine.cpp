@@ -133,7 +133,7 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
     // The server may want to see that the file is open for writing (RFC 8881 18.30.3).
     const std::shared_ptr<OpenFile> open =
         file ? ours(file).file() : files_.find(caller, object, OPEN4_SHARE_ACCESS_WRITE);
-    if (open && open->is_open()) stateid = open->stateid();
+    if (open && open->is_open()) stateid = RangeStateid(open->state(), {*changes.size}).now();
   }
   auto got = co_await set_with_stateid(caller, object, stateid, changes);
   if (!got && stateid != stateid4() && Calls::is_lost_state(static_cast<nfsstat4>(got.error().status()))) {

@@ -57,11 +57,12 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece(std::span<co
                                                                     std::uint64_t offset, writing::How how,
                                                                     After* after) {
   Written out;
+  RangeStateid stateid(state_.state(), {offset, data.size()});
   auto done = co_await state_.call(
       "WRITE",
       [&](Compound& compound) {
         compound.add<op::WRITE>(
-            {state_.stateid(), offset, static_cast<stable_how4>(how), xdr::DdpOpaque<>{data}});
+            {stateid.now(), offset, static_cast<stable_how4>(how), xdr::DdpOpaque<>{data}});
         add_after(compound, after);
       },
       [&](CompoundReply& reply) {
@@ -72,7 +73,8 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece(std::span<co
         out.stable = ok.committed != UNSTABLE4;
         out.verifier = ok.writeverf;
         return take_after(reply, after) && reply.finish();
-      });
+      },
+      nullptr, &stateid);
   if (!done) co_return done.error();
   co_return out;
 }
@@ -119,12 +121,14 @@ void FileData::know(const Attributes& attributes, std::uint64_t as_of) {
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes) {
   ids::OwnerNames names;
+  // A size that is set once more cuts off what was written behind it.
+  RangeStateid stateid(state_.state(), {changes.size.value_or(0)});
   for (;;) {
     // Not captured by value: g++ 12 destroys such captures twice.
     const fattr4 values = encode_changes(changes, names);
     auto done = co_await state_.call(
-        "SETATTR", [&](Compound& compound) { compound.add<op::SETATTR>({state_.stateid(), values}); },
-        [](CompoundReply& reply) { return reply.take<op::SETATTR>(); });
+        "SETATTR", [&](Compound& compound) { compound.add<op::SETATTR>({stateid.now(), values}); },
+        [](CompoundReply& reply) { return reply.take<op::SETATTR>(); }, nullptr, &stateid);
     if (done && changes.size) resized(*changes.size);
     if (done) co_return done;
     const bool again = co_await wants_names(session_, done.error(), changes, names);

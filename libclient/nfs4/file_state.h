@@ -23,6 +23,7 @@
 #include "nfs4/adopted.h"
 #include "nfs4/lease_holder.h"
 #include "nfs4/loss_limit.h"
+#include "nfs4/range_stateid.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -66,8 +67,10 @@ class FileState {
   [[nodiscard]] async::Use use() { return {uses_, changed_}; }
   /// A COMPOUND of PUTFH and what `add(compound)` adds, which may use stateid(); `take(reply)` takes those
   /// results. Repeated after a lost stateid was had again. `adopted`: the first time, where that has left already.
+  /// `changed`: what `add` uses in place of stateid().
   template <class Add, class Take>
-  async::Task<Status> call(const char* what, Add add, Take take, std::unique_ptr<Adopted> adopted = nullptr);
+  async::Task<Status> call(const char* what, Add add, Take take, std::unique_ptr<Adopted> adopted = nullptr,
+                           RangeStateid* changed = nullptr);
   /// OpenRecovery::reopen() of it, unless an OPEN under way tells what there is now.
   async::Task<Status> reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline);
 
@@ -132,7 +135,8 @@ class FileState {
 };
 
 template <class Add, class Take>
-async::Task<Status> FileState::call(const char* what, Add add, Take take, std::unique_ptr<Adopted> adopted) {
+async::Task<Status> FileState::call(const char* what, Add add, Take take, std::unique_ptr<Adopted> adopted,
+                                    RangeStateid* changed) {
   const async::TimePoint deadline = adopted ? adopted->deadline : session_.default_deadline();
   const async::Counted under_way(uses_, changed_);
   for (LossLimit losses(session_.loop(), deadline);;) {
@@ -151,6 +155,7 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
     }
     const bool again = co_await losses.again(Calls::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, what, open_.path);
+    if (changed != nullptr && changed->is_to_be_tried_again()) continue;
     if (auto done = co_await reopen(used, status, deadline); !done) co_return done;
   }
 }

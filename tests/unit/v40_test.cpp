@@ -241,6 +241,48 @@ TEST_CASE("v4.0: stateids are meant with their seqids, and an OPEN beside does n
   CHECK(m.server.open_states() == 0);
 }
 
+TEST_CASE("v4.0: a WRITE under a lock that is executed once more behind the unlocking changes nothing") {
+  Sessionless40 m(true, 0);  // nor does the server know a second sending
+  const auto file = m.open("/f", OpenMode::read_write);
+  REQUIRE(ok(file->lock(lock_of(1, 0, 5))));
+  nfs_opnum4 op = OP_WRITE;
+  Status done;
+  std::function<void()> change = [&] { done = write_text(*file, "first"); };
+  SUBCASE("of bytes") {}
+  SUBCASE("of a size") {
+    op = OP_SETATTR;
+    SetAttributes size;
+    size.size = 2;
+    change = [&file, &done, size] { done = file->set_attributes(size); };
+  }
+  m.server.on_server([op](Responder& responder) { responder.stall(op, 500ms); });
+  std::thread changes(change);
+  CHECK(eventually([&] { return m.server.count(op) == 1; }));
+  m.server.drop_connections();
+  changes.join();
+  CHECK(ok(done));
+  CHECK(ok(file->unlock(1)));
+  CHECK(ok(write_text(*file, "later")));
+  std::this_thread::sleep_for(600ms);
+  CHECK(m.server.content("/f") == "later");
+  CHECK(ok(file->close()));
+}
+
+TEST_CASE("v4.0: a WRITE beside the LOCK that makes its stateid an old one") {
+  Sessionless40 m;
+  const auto file = m.open("/f", OpenMode::read_write);
+  REQUIRE(ok(file->lock(lock_of(1, 0, 5))));
+  m.server.hold(OP_LOCK);  // executed, and not answered
+  std::thread locks([&] { CHECK(ok(file->lock(lock_of(1, 5, 5)))); });
+  CHECK(eventually([&] { return m.server.held() == 1; }));
+  CHECK(ok(write_text(*file, "other")));
+  m.server.release();
+  locks.join();
+  CHECK(ok(write_text(*file, "third")));
+  CHECK(m.server.content("/f") == "third");
+  CHECK(ok(file->close()));
+}
+
 TEST_CASE("v4.0: an OPEN that overtakes a READ, and a name that leads elsewhere by now") {
   Sessionless40 m;
   m.server.add_file("/g", "other");
