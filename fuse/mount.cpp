@@ -22,7 +22,6 @@
 #include "async/all.h"
 #include "engine/paths.h"
 #include "fuse/mountinfo.h"
-#include "fuse/read_ahead.h"
 #include "fuse/statistics.h"
 
 namespace nfsrdma::fuse {
@@ -121,6 +120,7 @@ Status Mount::start_on_server() {
     creation_mode_.forget(inode);
     if (mounted_) forget_attributes(inode);
   });
+  files_->on_read_window([this](std::size_t bytes) { kernel_ahead_.follow(bytes); });
   files_->on_stale_pages([this](std::uint64_t inode, std::uint64_t offset, std::uint64_t length) {
     return drop_pages(inode, offset, length);
   });
@@ -189,7 +189,7 @@ void Mount::take_in() {
     more = count_arrival() || several;
     fuse_session_process_buf(session_, &buffer_);
     request_counters_.handled(loop_);
-    if (taken_in_ == 1) read_ahead(options_.mountpoint);  // what came first was FUSE_INIT
+    if (taken_in_ == 1) kernel_ahead_.begin(options_.mountpoint);  // what came first was FUSE_INIT
     if (request_size_ == 0) learn_request_size();
   }
 }
@@ -343,11 +343,19 @@ void Mount::tell_losses() const {
 
 std::string Mount::statistics() {
   const engine::Engine& engine = *server_.engine();
-  Picture picture{
-      options_,           loop_.now() - begun_, server_.rsize(),
-      server_.wsize(),    request_counters_,    server_.info(),
-      engine.counters(),  engine.holdings(),    {},
-      files_->counters(), files_->holdings(),   ring_service_ ? &ring_service_->counters() : nullptr};
+  Picture picture{options_,
+                  loop_.now() - begun_,
+                  server_.rsize(),
+                  server_.wsize(),
+                  request_counters_,
+                  server_.info(),
+                  engine.counters(),
+                  engine.holdings(),
+                  {},
+                  files_->counters(),
+                  files_->holdings(),
+                  ring_service_ ? &ring_service_->counters() : nullptr,
+                  kernel_ahead_.bytes()};
   for (const auto& channel : server_.channels()) {
     picture.connections.push_back({channel->up(), channel->address(), channel->established().fabric,
                                    channel->credits_in_use(), channel->load(), channel->facts()});

@@ -21,6 +21,7 @@
 #include "fuse/lock_owners.h"
 #include "fuse/options.h"
 #include "fuse/plain_reads.h"
+#include "fuse/read_ahead.h"
 #include "fuse/requests.h"
 #include "fuse/ring_door.h"
 #include "fuse/statistics_file.h"
@@ -107,6 +108,7 @@ class Mount {
   const async::TimePoint begun_ = loop_.now();
   const ClientName client_name_;
   connect::Server server_;
+  KernelReadAhead kernel_ahead_;
   std::unique_ptr<fs::FileSystem> files_;
   std::unique_ptr<PlainReads> plain_reads_;
   std::unique_ptr<RingService> ring_service_;

@@ -1,22 +1,55 @@
 #include "fuse/read_ahead.h"
 
-#include <fstream>
-#include <string>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "fuse/mountinfo.h"
 
 namespace nfsrdma::fuse {
 namespace {
 
-/// Two requests, so that one is under way while the other is used.
-constexpr int kKiB = 2048;
+constexpr std::size_t kUnit = 1024;  // of read_ahead_kb
+constexpr std::size_t kStep = 64U << 10;
+
+/// As the file has it; 0: it cannot be read.
+std::size_t set_now(int fd) {
+  std::array<char, 32> text{};
+  const ssize_t got = ::pread(fd, text.data(), text.size(), 0);
+  std::size_t out = 0;
+  if (got > 0) (void)std::from_chars(text.data(), text.data() + got, out);
+  return out * kUnit;
+}
 
 }  // namespace
 
-void read_ahead(const std::string& mountpoint) {
-  const auto mount = mounted_at(mountpoint);
-  if (!mount) return;
-  std::ofstream("/sys/class/bdi/" + mount->device + "/read_ahead_kb") << kKiB;
+KernelReadAhead::~KernelReadAhead() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void KernelReadAhead::begin(const std::string& mountpoint) {
+  if (const auto mount = mounted_at(mountpoint))
+    begin_at("/sys/class/bdi/" + mount->device + "/read_ahead_kb");
+}
+
+void KernelReadAhead::begin_at(const std::string& file) {
+  fd_ = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd_ >= 0) set(kLeast);
+}
+
+void KernelReadAhead::follow(std::size_t window) {
+  const std::size_t wanted = std::clamp(window / 2 / kStep * kStep, kLeast, kMost);
+  if (set_ == 0 || wanted == set_ || set_now(fd_) != set_) return;
+  set(wanted);
+}
+
+void KernelReadAhead::set(std::size_t bytes) {
+  const std::string text = std::to_string(bytes / kUnit);
+  const bool done = ::pwrite(fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  if (done) set_ = set_now(fd_);  // it counts pages
 }
 
 }  // namespace nfsrdma::fuse

@@ -217,6 +217,37 @@ void add_data(Lines& out, const Picture& p) {
   out.line("data behind").set("requests", c.writes_behind).set("waits", c.behind_waits);
 }
 
+const char* text_of(fs::Window::Why why) {
+  switch (why) {
+    case fs::Window::Why::requests:
+      return "two_requests";
+    case fs::Window::Why::product:
+      return "bandwidth_x_delay";
+    case fs::Window::Why::queue:
+      return "short_queue";
+    case fs::Window::Why::memory:
+      return "memory";
+    case fs::Window::Why::first:
+      break;
+  }
+  return "nothing_known";
+}
+
+Lines& add_window(Lines& out, const char* name, const fs::Window& window) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(window.delay).count();
+  out.line("window").word(name);
+  out.set("bytes_per_second", static_cast<std::uint64_t>(window.bandwidth)).set("delay_us", us);
+  out.set("product_bytes", window.product).set("window_bytes", window.bytes).set("why", text_of(window.why));
+  return out;
+}
+
+void add_windows(Lines& out, const Picture& p) {
+  const fs::Holdings& h = p.data_holdings;
+  add_window(out, "read", h.read).set("ahead_bytes", h.bytes_ahead).set("readers", h.readers);
+  out.set("kernel_ahead_bytes", p.kernel_ahead);
+  add_window(out, "write", h.write);
+}
+
 void add_rings(Lines& out, const Picture& p) {
   if (p.rings == nullptr) return;
   const RingCounters& r = *p.rings;
@@ -262,7 +293,7 @@ void add_state(Lines& out, const Picture& p) {
   out.set("delegations_recalled", p.server.delegations_recalled);
   out.set("delegations_revoked", p.server.delegations_revoked).set("hidden_files", p.data.hidden);
   out.line("memory").set("write_behind_bytes", p.data_holdings.bytes_behind);
-  out.set("write_window_bytes", p.data_holdings.most_behind);
+  out.set("write_window_bytes", p.data_holdings.write.bytes);
   out.set("uncommitted_bytes", p.data_holdings.uncommitted_bytes);
   out.set("spare_bytes", p.data_holdings.spare_bytes);
 }
@@ -331,6 +362,7 @@ std::string statistics_text(const Picture& picture) {
   add_calls(out, picture);
   add_security(out, picture);
   add_data(out, picture);
+  add_windows(out, picture);
   add_rings(out, picture);
   add_connections(out, picture);
   add_state(out, picture);

@@ -44,6 +44,7 @@ struct Picture {
   const fs::Counters& data;
   fs::Holdings data_holdings;
   const RingCounters* rings = nullptr;  ///< null: `noring`
+  std::size_t kernel_ahead = 0;         ///< what the kernel was told to read ahead; 0: it was told nothing
 };
 
 /// As they could be given to -o.

@@ -11,7 +11,7 @@ using Seconds = std::chrono::duration<double>;
 
 struct CacheOptions {
   std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
-  std::size_t most_ahead = 8U << 20;  ///< bytes that are read ahead of one reader
+  std::size_t most_ahead = 64U << 20;  ///< bytes that are read ahead, of all files together
   Seconds file_min{3}, file_max{60}, directory_min{30}, directory_max{60};  ///< acregmin …
   bool negative_names = true;         ///< lookupcache=all: names that are not there are believed, too
   bool names = true;                  ///< lookupcache=none: no name is

@@ -1,6 +1,8 @@
 // What a mounted file system counts of its data, for people to look at. Confined to the loop's thread.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 namespace nfsrdma::fs {
@@ -19,11 +21,28 @@ struct Counters {
   std::uint64_t hidden = 0;              ///< files that were removed while open, and got a name of their own
 };
 
+/// How many bytes may be under way, why so many, and what was measured for that (pace.h).
+struct Window {
+  enum class Why : unsigned char {
+    first,     ///< nothing is known yet
+    requests,  ///< two of them: one is under way while the other is used
+    product,   ///< bandwidth times delay
+    queue,     ///< that, and a short queue in front of the server
+    memory,    ///< as much as there may be
+  };
+  double bandwidth = 0;  ///< bytes in a second; 0: not known
+  std::chrono::steady_clock::duration delay{};
+  std::size_t product = 0, bytes = 0;
+  Why why = Why::first;
+};
+
 /// What it has at the moment.
 struct Holdings {
   std::size_t inodes = 0;
   std::size_t files = 0;  ///< open ones
-  std::size_t bytes_behind = 0, most_behind = 0, uncommitted_bytes = 0, spare_bytes = 0;
+  std::size_t bytes_behind = 0, uncommitted_bytes = 0, spare_bytes = 0;
+  std::size_t bytes_ahead = 0, readers = 0;  ///< memory of what was read ahead, and of how many open files
+  Window read, write;
 };
 
 }  // namespace nfsrdma::fs

@@ -33,6 +33,7 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
       loop_(engine_->loop()),
       options_(options),
       numbering_(root.attributes),
+      read_window_(loop_, options_.rsize, options_.most_ahead),
       freshness_(*engine_, numbering_, options_),
       inodes_(loop_, root.handle),
       writes_(loop_, freshness_, counters_, options_.wsize),
@@ -71,7 +72,10 @@ Holdings FileSystem::holdings() const {
   out.inodes = inodes_.size();
   out.files = engine_->open_files();
   out.bytes_behind = writes_.bytes_behind();
-  out.most_behind = writes_.most_behind();
+  out.bytes_ahead = read_window_.held();
+  out.readers = read_window_.readers();
+  out.read = read_window_.window();
+  out.write = writes_.window();
   out.uncommitted_bytes = engine_->uncommitted_bytes();
   out.spare_bytes = loop_.memory().spare_bytes();
   return out;

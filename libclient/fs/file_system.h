@@ -4,6 +4,7 @@
 // where the server lets it be. What it takes beside that are parts of their own, which FileSystem owns:
 //   Freshness    freshness.h     what is known of attributes, and for how long
 //   WriteBehind  write_behind.h  writes that are answered before they are on the server
+//   ReadWindow   read_window.h   how much is read ahead, of each and of all open files
 //   Removal      removal.h       names that are taken from files which are open here
 //   LookupsAhead lookups_ahead.h names that are found in pages of directories which are there
 //
@@ -58,6 +59,7 @@
 #include "fs/lookups_ahead.h"
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
+#include "fs/read_window.h"
 #include "fs/removal.h"
 #include "fs/write_behind.h"
 
@@ -213,6 +215,10 @@ class FileSystem {
   using Lengthen = std::function<async::Task<void>(std::uint64_t inode, std::uint64_t end, std::byte last)>;
   void on_lengthened(Lengthen sink) { lengthen_ = std::move(sink); }
 
+  /// `sink`: told how many bytes should be asked for ahead of one reader, when that has changed by half
+  /// (read_window.h). He need not read that far ahead himself: what is missing of it is read ahead here.
+  void on_read_window(std::function<void(std::size_t)> sink) { read_window_.on_change(std::move(sink)); }
+
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Holdings holdings() const;
   [[nodiscard]] std::size_t bytes_behind() const { return writes_.bytes_behind(); }
@@ -279,6 +285,7 @@ class FileSystem {
   const CacheOptions options_;
   Numbering numbering_;
   Counters counters_;
+  ReadWindow read_window_;
   Freshness freshness_;
   Inodes inodes_;
   WriteBehind writes_;

@@ -129,8 +129,8 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   (*inode)->fresh.reset();
   if (told) freshness_.keep(**inode, *told, version);
   OpenedFile out;
-  out.handle = std::make_shared<OpenHandle>(loop(), counters_, *inode, std::move(opened->file), caller,
-                                            options_.rsize, options_.most_ahead);
+  out.handle =
+      std::make_shared<OpenHandle>(loop(), counters_, read_window_, *inode, std::move(opened->file), caller);
   heed_flags(*out.handle, flags);
   if (early && told) {
     out.handle->early_read = true;
@@ -171,8 +171,8 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   auto inode = inodes_.find(out.entry.inode);
   if (how.truncate) freshness_.resized(*inode);  // it may have been there before
   inode->cached_change = out.entry.attributes.change;
-  out.handle = std::make_shared<OpenHandle>(loop(), counters_, std::move(inode), std::move(opened->file),
-                                            caller, options_.rsize, options_.most_ahead);
+  out.handle = std::make_shared<OpenHandle>(loop(), counters_, read_window_, std::move(inode),
+                                            std::move(opened->file), caller);
   heed_flags(*out.handle, flags);
   co_return out;
 }

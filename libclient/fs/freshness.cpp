@@ -234,7 +234,9 @@ void Freshness::doubt(const Inode& inode) const {
   if (doubt_) doubt_(inode.id);
 }
 
+/// Whoever it ends for may change the file next, and would not be noticed in what was read ahead.
 void Freshness::delegation_ended(Inode& inode) {
+  ++inode.contents;
   if (std::exchange(inode.lifted, false)) doubt(inode);
 }
 

@@ -93,7 +93,7 @@ struct Inode {
   std::optional<std::uint64_t> known_change;
   async::TimePoint known_at{};
   /// Counts whatever may make bytes that were read before differ from those that are there now: own writes
-  /// as they begin and end, locks, sizes that are set, and changes of others as they become known.
+  /// as they begin and end, locks, sizes that are set, delegations that end, and changes of others as they become known.
   std::uint64_t contents = 0;
 
   // ---- open files, and names that they were left (Removal) ----

@@ -7,21 +7,36 @@
 
 namespace nfsrdma::fs {
 namespace {
-/// The kernel reads ahead, too, and its requests overtake each other: so far behind the reader chunks are
-/// kept.
+/// The kernel reads ahead, too, and its requests overtake each other: so far behind the reader what nobody has asked
+/// for is kept.
 constexpr std::size_t kBehind = 1U << 20;
+/// And no further than so many requests of its own size: small reads here and there are not in sequence.
+constexpr std::size_t kNear = 4;
+
+/// Bytes that somebody waits for, while one lives.
+class Asked {
+ public:
+  Asked(std::size_t& all, std::size_t size) : all_(all), size_(size) { all_ += size_; }
+  ~Asked() { all_ -= size_; }
+  Asked(const Asked&) = delete;
+  Asked& operator=(const Asked&) = delete;
+
+ private:
+  std::size_t& all_;
+  const std::size_t size_;
+};
 }  // namespace
 
-OpenHandle::OpenHandle(async::Loop& loop, Counters& counters, std::shared_ptr<Inode> inode,
-                       ServerFileRef file, Caller caller, std::uint32_t rsize, std::size_t most_ahead)
-    : errors(inode->errors),
+OpenHandle::OpenHandle(async::Loop& loop, Counters& counters, ReadWindow& window,
+                       std::shared_ptr<Inode> inode, ServerFileRef file, Caller caller)
+    : Reader(window),
+      errors(inode->errors),
       loop_(loop),
       counters_(counters),
       inode_(std::move(inode)),
       file_(std::move(file)),
       caller_(std::move(caller)),
-      rsize_(rsize),
-      most_ahead_(most_ahead) {
+      window_(window) {
   inode_->open.push_back(this);
 }
 
@@ -34,6 +49,16 @@ void OpenHandle::drop_ahead() {
   streak_ = 0;
 }
 
+bool OpenHandle::has(const ChunkRef& chunk) const {
+  const auto found = ahead_.find(chunk->offset);
+  return found != ahead_.end() && found->second == chunk;
+}
+
+/// All of it has been given out.
+void OpenHandle::is_used_up(const ChunkRef& chunk) {
+  if (has(chunk)) ahead_.erase(chunk->offset);
+}
+
 void OpenHandle::drop_stale(async::TimePoint oldest) {
   if (std::exchange(contents_, inode_->contents) != inode_->contents) ahead_.clear();
   if (inode_->known_at >= oldest) return;
@@ -41,12 +66,15 @@ void OpenHandle::drop_stale(async::TimePoint oldest) {
 }
 
 async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
+  const bool measured = chunk->window.measures(chunk->wanted);
+  if (measured) chunk->window.began(chunk->wanted);
   Result<std::size_t> got = 0;
   auto quick = co_await engine::QuickWait(*file, {chunk->memory.data.get(), chunk->wanted}, chunk->offset);
   if (quick.rest)
     got = co_await std::move(*quick.rest);
   else
     got = quick.count;
+  if (measured) chunk->window.ended(chunk->wanted, got ? *got : 0, chunk->begun);
   if (got) {
     chunk->got = *got;
     chunk->counters.server_bytes_read += *got;
@@ -59,15 +87,13 @@ async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
 }
 
 void OpenHandle::has_read(async::Memory memory, std::size_t wanted, std::size_t got, async::TimePoint begun) {
-  auto chunk = std::make_shared<Chunk>(loop_, counters_, true);
+  auto chunk = std::make_shared<Chunk>(loop_, counters_, window_, true, std::move(memory), wanted);
   ++counters_.server_reads;
   ++counters_.ahead_reads;
   counters_.server_bytes_read += got;
   counters_.ahead_bytes_read += got;
   chunk->begun = begun;
-  chunk->wanted = wanted;
   chunk->got = got;
-  chunk->memory = std::move(memory);
   chunk->done = chunk->as_opened = true;
   contents_ = inode_->contents;
   ahead_.emplace(0, std::move(chunk));
@@ -76,50 +102,68 @@ void OpenHandle::has_read(async::Memory memory, std::size_t wanted, std::size_t 
 OpenHandle::ChunkRef OpenHandle::begin(std::uint64_t offset, std::size_t size, bool ahead) {
   ++counters_.server_reads;
   counters_.ahead_reads += ahead ? 1 : 0;
-  auto chunk = std::make_shared<Chunk>(loop_, counters_, ahead);
+  auto chunk = std::make_shared<Chunk>(loop_, counters_, window_, ahead, loop_.memory().take(size), size);
   chunk->begun = loop_.now();
   chunk->offset = offset;
-  chunk->wanted = size;
-  chunk->memory = loop_.memory().take(size);
   loop_.spawn(fill(file_, chunk));
   return chunk;
 }
 
 bool OpenHandle::begin_plain_read(std::uint64_t offset, std::size_t size) {
-  if (!ahead_.empty() || size == 0 || size > rsize_ || async::buggify(loop_)) return false;
+  if (!ahead_.empty() || size == 0 || size > window_.rsize() || async::buggify(loop_)) return false;
   // Where reads follow each other the ordinary way looks ahead.
   if (!direct && (streak_ != 0 || offset == next_)) return false;
   streak_ = 0;
+  leave();
   next_ = offset + size;
   return true;
 }
 
 void OpenHandle::look_ahead(std::uint64_t offset, std::size_t size) {
   const std::uint64_t end = offset + size;
-  const bool follows =
-      offset == next_ || (offset < next_ + kBehind && offset + kBehind >= next_ && streak_ != 0);
+  const std::size_t near = std::min(kBehind, kNear * size);
+  const bool follows = offset == next_ || (offset < next_ + near && offset + near >= next_ && streak_ != 0);
   streak_ = follows ? streak_ + 1 : 0;
   next_ = follows ? std::max(next_, end) : end;
-  if (!follows) ahead_.clear();
+  if (!follows) {
+    ahead_.clear();
+    leave();
+  }
   while (!ahead_.empty()) {
     const Chunk& first = *ahead_.begin()->second;
     if (first.offset + first.wanted + kBehind > next_) break;
     ahead_.erase(ahead_.begin());
   }
   if ((streak_ < 2 && !async::buggify(loop_)) || direct) return;
-  std::uint64_t from =
-      ahead_.empty() ? end : std::max(end, ahead_.rbegin()->first + ahead_.rbegin()->second->wanted);
-  // Nothing comes behind a chunk that met the end of the file.
+  const bool is_being_written = inode_->writes.furthest() != 0;
+  if (is_being_written) return;
+  join();
+  read_ahead(end);
+}
+
+/// Behind the read that ends there. What is asked for already by those who read, the kernel's own reading ahead
+/// included, counts as well; but behind the end of the file, as far as it is known, there is nothing.
+void OpenHandle::read_ahead(std::uint64_t end) {
+  const std::size_t share = window_.share();
+  if (share <= asked_) return;
+  const std::size_t rsize = window_.rsize();
+  const std::uint64_t known_end = inode_->size == 0 ? ~std::uint64_t{0} : inode_->size;
+  const std::uint64_t until = std::min(next_ + (share - asked_), known_end);
+  std::uint64_t from = end;
   if (!ahead_.empty()) {
     const Chunk& last = *ahead_.rbegin()->second;
+    // Nothing comes behind a chunk that met the end of the file.
     if (last.done && last.got < last.wanted) return;
+    from = std::max(end, last.offset + last.wanted);
   }
-  for (; from < next_ + most_ahead_; from += rsize_) ahead_.emplace(from, begin(from, rsize_, true));
+  for (; from < until && window_.make_room(rsize, *this); from += rsize)
+    ahead_.emplace(from, begin(from, rsize, true));
 }
 
 async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t size,
                                                async::TimePoint oldest) {
   const auto self = shared_from_this();
+  const Asked asked(asked_, size);
   drop_stale(oldest);
   if (async::buggify(loop_)) drop_ahead();
   // What is there or on its way first, so that only the rest is asked for.
@@ -137,7 +181,7 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
     }
     all_ahead = all_ahead && chunk;
     if (!chunk)
-      chunk = begin(at, static_cast<std::size_t>(std::min<std::uint64_t>(next - at, rsize_)), false);
+      chunk = begin(at, static_cast<std::size_t>(std::min<std::uint64_t>(next - at, window_.rsize())), false);
     at = chunk->offset + chunk->wanted;
     parts.push_back(std::move(chunk));
   }
@@ -160,6 +204,7 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
       out.add(chunk->memory.data, chunk->memory.data.get() + skip, static_cast<std::size_t>(until - at));
       chunk->used += static_cast<std::size_t>(until - at);
       at = until;
+      if (chunk->used >= chunk->wanted) is_used_up(chunk);
     }
     used_early_ = used_early_ || chunk->as_opened;
     if (chunk->got == chunk->wanted || at >= end) continue;
@@ -169,8 +214,7 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
       break;
     }
     // The end of the file; as of when it was read ahead, since when it may have grown.
-    const auto early = ahead_.find(chunk->offset);
-    if (early == ahead_.end() || early->second != chunk) break;
+    if (!has(chunk)) break;
     drop_ahead();
     auto rest = co_await read(at, static_cast<std::size_t>(end - at), oldest);
     if (!rest) co_return rest.error();

@@ -1,10 +1,10 @@
 // One open(2) of a mounted file: its state on the server and what was read ahead for it.
 //
-// Reading ahead. Reads that follow each other begin READs of what comes next, each rsize long, as far as
-// CacheOptions::most_ahead bytes beyond what was asked for; a read that finds its bytes there is answered from
-// that memory. They are for one reader in one go: the kernel's page cache is what keeps data. Whatever may
-// have changed the contents since they were begun (Inode::contents) throws them away, and so does their age,
-// unless the server has said meanwhile that the file is the same.
+// Reading ahead. Reads that follow each other begin READs of what comes next, each rsize long, until as much is asked
+// for ahead of the reader as read_window.h says; a read that finds its bytes there is answered from that memory. They
+// are for one reader in one go: the kernel's page cache is what keeps data. Whatever may have changed the contents
+// since they were begun (Inode::contents) throws them away, and so does their age, unless the server has said
+// meanwhile that the file is the same. O_DIRECT gets none, nor does a file while it is being written here.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -20,6 +20,7 @@
 #include "async/event.h"
 #include "fs/counters.h"
 #include "fs/inodes.h"
+#include "fs/read_window.h"
 
 namespace nfsrdma::fs {
 
@@ -36,12 +37,12 @@ struct ReadData {
   }
 };
 
-class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
+class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, private ReadWindow::Reader {
  public:
-  /// `counters` must outlive it, and what it has read ahead.
-  OpenHandle(async::Loop& loop, Counters& counters, std::shared_ptr<Inode> inode, ServerFileRef file,
-             Caller caller, std::uint32_t rsize, std::size_t most_ahead);
-  ~OpenHandle();
+  /// `counters` and `window` must outlive it, and what it has read ahead.
+  OpenHandle(async::Loop& loop, Counters& counters, ReadWindow& window, std::shared_ptr<Inode> inode,
+             ServerFileRef file, Caller caller);
+  ~OpenHandle() override;
   OpenHandle(const OpenHandle&) = delete;
   OpenHandle& operator=(const OpenHandle&) = delete;
 
@@ -50,7 +51,7 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   async::Task<Result<ReadData>> read(std::uint64_t offset, std::size_t size, async::TimePoint oldest);
   /// Whether read() would be one READ of the server's and nothing else, and what that says of the reads that follow.
   [[nodiscard]] bool begin_plain_read(std::uint64_t offset, std::size_t size);
-  void drop_ahead();
+  void drop_ahead() override;
   /// The first bytes of the file, as it was opened.
   void has_read(async::Memory memory, std::size_t wanted, std::size_t got, async::TimePoint begun);
   [[nodiscard]] bool used_early() const { return used_early_; }
@@ -68,18 +69,25 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
 
  private:
   struct Chunk {
-    Chunk(async::Loop& loop, Counters& c, bool early) : counters(c), ahead(early), ended(loop) {}
+    Chunk(async::Loop& loop, Counters& c, ReadWindow& w, bool early, async::Memory m, std::size_t size)
+        : counters(c), window(w), ahead(early), wanted(size), memory(std::move(m)), ended(loop) {
+      if (ahead) window.hold(wanted);
+    }
     ~Chunk() {
-      if (ahead) counters.ahead_bytes_unused += got - std::min(got, used);
+      if (!ahead) return;
+      window.let_go(wanted);
+      counters.ahead_bytes_unused += got - std::min(got, used);
     }
     Chunk(const Chunk&) = delete;
     Chunk& operator=(const Chunk&) = delete;
     Counters& counters;
+    ReadWindow& window;
     const bool ahead;  // begun before anybody asked for it
     async::TimePoint begun;
     std::uint64_t offset = 0;
-    std::size_t wanted = 0, got = 0, used = 0;
-    async::Memory memory;
+    const std::size_t wanted;
+    std::size_t got = 0, used = 0;
+    const async::Memory memory;
     bool done = false;
     bool as_opened = false;  // has_read(): where it ends the file ends
     std::optional<Error> error;
@@ -88,7 +96,11 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   using ChunkRef = std::shared_ptr<Chunk>;
   ChunkRef begin(std::uint64_t offset, std::size_t size, bool ahead);
   static async::Task<void> fill(ServerFileRef file, ChunkRef chunk);
+  [[nodiscard]] bool is_waited_for() const override { return asked_ != 0; }
+  [[nodiscard]] bool has(const ChunkRef& chunk) const;
+  void is_used_up(const ChunkRef& chunk);
   void look_ahead(std::uint64_t offset, std::size_t size);
+  void read_ahead(std::uint64_t end);
   void drop_stale(async::TimePoint oldest);
 
   async::Loop& loop_;
@@ -96,12 +108,12 @@ class OpenHandle : public std::enable_shared_from_this<OpenHandle> {
   std::shared_ptr<Inode> inode_;
   const ServerFileRef file_;
   const Caller caller_;  // who opened it
-  const std::uint32_t rsize_;
-  const std::size_t most_ahead_;
+  ReadWindow& window_;
   std::map<std::uint64_t, ChunkRef> ahead_;  // by offset, without overlaps
   std::uint64_t contents_ = 0;               // Inode::contents, as it was when they were begun
   std::uint64_t next_ = 0;                   // behind the last read
   unsigned streak_ = 0;                      // reads that followed one another
+  std::size_t asked_ = 0;                    // bytes, by reads that are not over
   bool used_early_ = false;                  // what has_read() brought was wanted
 };
 

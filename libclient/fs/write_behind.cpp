@@ -38,7 +38,12 @@ void fit(async::MemoryPool& pool, async::Memory& memory, std::span<const std::by
 }  // namespace
 
 WriteBehind::WriteBehind(async::Loop& loop, Freshness& freshness, Counters& counters, std::uint32_t wsize)
-    : loop_(loop), freshness_(freshness), counters_(counters), wsize_(wsize), less_behind_(loop) {}
+    : loop_(loop),
+      freshness_(freshness),
+      counters_(counters),
+      wsize_(wsize),
+      window_(wsize),
+      less_behind_(loop) {}
 
 WriteBehind::~WriteBehind() {
   loop_.drop(sending_task_);
@@ -134,9 +139,14 @@ async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, as
   const Freshness::Sent sent = freshness_.sending(inode, on_disk);
   const async::TimePoint begun = loop_.now();
   const bool full = behind_ > window_.bytes() / 2;
+  window_.began(data.size(), begun);
   auto done = co_await write_out(file, std::move(memory), data, pending->offset, stability,
                                  sent.asks ? &after : nullptr);
-  if (done) window_.ended(data.size(), full, loop_.now() - begun, loop_.now());
+  if (done) {
+    window_.ended(data.size(), full, loop_.now() - begun, loop_.now());
+  } else {
+    window_.failed(data.size(), loop_.now());
+  }
   ended(inode, pending, static_cast<bool>(done));
   if (!done) {
     lost(inode, done.error());

@@ -82,6 +82,7 @@ class WriteBehind {
 
   [[nodiscard]] std::size_t bytes_behind() const { return behind_; }
   [[nodiscard]] std::size_t most_behind() const { return window_.bytes(); }
+  [[nodiscard]] Window window() const { return window_.window(); }
 
  private:
   /// Its place among the inode's, until it has ended.

@@ -116,7 +116,9 @@ async::Task<Status> SimClient::connect() {
   fs::CacheOptions cache;
   cache.rsize = server_->rsize();
   cache.wsize = server_->wsize();
-  cache.most_ahead = 8 * std::size_t{cache.rsize};
+  // From too little for two readers to more than all of them want.
+  const std::size_t requests = 1 + host_.loop().random<std::uint64_t>() % 32;
+  cache.most_ahead = requests * cache.rsize;
   files_ = std::make_unique<fs::FileSystem>(server_->engine(), cache, *root);
   co_return Status();
 }

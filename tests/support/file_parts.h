@@ -36,8 +36,8 @@ struct FileParts {
   File open(const std::string& name) {
     auto opened = loop.run(engine.open_at(nullptr, Spot(), name, Access::both, Engine::Creation()));
     REQUIRE(opened);
-    File out = std::make_shared<OpenHandle>(loop, counters, inode(opened->object.handle, name),
-                                            std::move(opened->file), nullptr, 1U << 20, 0);
+    File out = std::make_shared<OpenHandle>(loop, counters, window, inode(opened->object.handle, name),
+                                            std::move(opened->file), nullptr);
     calls.clear();
     return out;
   }
@@ -78,6 +78,7 @@ struct FileParts {
   const CacheOptions options;
   Numbering numbering{std::nullopt};
   Counters counters;
+  ReadWindow window{loop, options.rsize, options.most_ahead};
   Freshness freshness{engine, numbering, options};
   Inodes inodes{loop, PlainEngine::handle(1)};
   std::vector<std::uint64_t> doubted;

@@ -42,6 +42,9 @@ std::string text_of(const fuse::RequestCounters& requests, const engine::ServerC
   data.ahead_bytes_unused = 4096;
   fs::Holdings files;
   files.inodes = 12;
+  files.read = {100e6, 50ms, 5'000'000, 12'097'152, fs::Window::Why::product};
+  files.bytes_ahead = 1U << 20;
+  files.readers = 1;
   return fuse::statistics_text(
       {*options, 61234ms, 1024, 2048, requests, info, session, held, std::move(connections), data, files});
 }
@@ -163,6 +166,11 @@ TEST_CASE("statistics text: the header, and sections of lines") {
   CHECK(line_of(text, "fuse_under_way") == "1");
   CHECK(line_of(text, "data read").starts_with("requests=3 "));
   CHECK(line_of(text, "data ahead").ends_with("unused_bytes=4096"));
+  CHECK(line_of(text, "window read") ==
+        "bytes_per_second=100000000 delay_us=50000 product_bytes=5000000 window_bytes=12097152 "
+        "why=bandwidth_x_delay ahead_bytes=1048576 readers=1 kernel_ahead_bytes=0");
+  CHECK(line_of(text, "window write") ==
+        "bytes_per_second=0 delay_us=0 product_bytes=0 window_bytes=0 why=nothing_known");
   CHECK(line_of(text, "connection 1") == "up=1 fabric=iwarp address=10.0.0.1:20049 connects=0 reconnects=2");
   CHECK(line_of(text, "credits 1").starts_with("granted=32 in_use=5 "));
   CHECK(line_of(text, "connection 2").starts_with("up=0 fabric=none "));
@@ -283,11 +291,14 @@ TEST_CASE("file system: counts what was read ahead, and what of it was for nothi
   CHECK(counters.ahead_hits >= 5);
   CHECK(counters.ahead_reads == counters.server_reads - (8 - counters.ahead_hits));
   CHECK(counters.ahead_bytes_unused == 0);
-  CHECK(c.turn_until([&] { return counters.server_bytes_read == 64 * kPiece; }));
+  CHECK(c.turn_until([&] { return counters.ahead_bytes_read == counters.ahead_reads * kPiece; }));
+  CHECK(files.holdings().readers == 1);
+  CHECK(files.holdings().bytes_ahead > 0);
   // A write throws the rest away.
   const std::string data(1000, 'y');
   CHECK(ok(c.run(files.write(opened->handle, {}, bytes(data), 0))));
   CHECK(counters.ahead_bytes_unused == counters.ahead_bytes_read - counters.ahead_hits * kPiece);
+  CHECK(files.holdings().bytes_ahead == 0);
   CHECK(ok(c.run(files.flush(opened->handle, 0))));
   CHECK(counters.writes == 1);
   CHECK(counters.writes_behind == 1);

@@ -21,7 +21,7 @@ struct Way {
   double rate;
   WriteWindow::Duration trip;
   async::TimePoint now = async::TimePoint(1h);
-  WriteWindow window;
+  WriteWindow window{kSize};
   struct Write {
     async::TimePoint begun, ends;
     bool full;
@@ -41,6 +41,7 @@ struct Way {
         free_at = std::max(free_at, now) + std::chrono::duration_cast<WriteWindow::Duration>(each);
         const bool full = (under_way.size() + 1) * kSize > window.bytes() / 2;
         under_way.push_back({now, free_at + trip, full});
+        window.began(kSize, now);
       }
       const Write first = under_way.front();
       under_way.pop_front();
@@ -76,10 +77,16 @@ TEST_CASE("write window: keeps any way busy, and the queue short") {
 }
 
 TEST_CASE("write window: grows no further than is used") {
-  WriteWindow window;
-  for (int i = 0; i < 1000; ++i) window.ended(kSize, false, 1ms, async::TimePoint(1h) + i * 1ms);
+  WriteWindow window{kSize};
+  const auto write = [&](bool full, async::TimePoint at) {
+    window.began(kSize, at);
+    window.ended(kSize, full, 1ms, at + 1ms);
+  };
+  for (int i = 0; i < 1000; ++i) write(false, async::TimePoint(1h) + i * 1ms);
   CHECK(window.bytes() == WriteWindow::kFirst);
-  for (int i = 0; i < 1000; ++i) window.ended(kSize, true, 1ms, async::TimePoint(2h) + i * 1ms);
+  CHECK(window.window().why == Window::Why::first);
+  for (int i = 0; i < 1000; ++i) write(true, async::TimePoint(2h) + i * 1ms);
+  CHECK(window.window().why == Window::Why::memory);
   CHECK(window.bytes() == WriteWindow::kMost);
 }
 
@@ -100,14 +107,14 @@ TEST_CASE("write window: a way that becomes slower, quicker, longer") {
   way.trip = 100ms;
   way.rate = 100e6;
   way.write_for(2s);
-  CHECK(way.window.bytes() == WriteWindow::kLeast);
+  CHECK(way.window.bytes() == 2 * kSize);
   way.write_for(11min);
   way.write_for(10s);
   CHECK(way.used(10s) > 0.95);
 }
 
 TEST_CASE("write window: one long stall costs half, once for all that it held up") {
-  WriteWindow window;
+  WriteWindow window{kSize};
   for (int i = 0; i < 100; ++i) window.ended(kSize, true, 1ms, async::TimePoint(1h) + i * 1ms);
   REQUIRE(window.bytes() == WriteWindow::kMost);
   for (int i = 0; i < 32; ++i) window.ended(kSize, true, 3s + i * 1ms, async::TimePoint(1h) + 4s + i * 1ms);
