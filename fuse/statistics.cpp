@@ -333,6 +333,7 @@ std::string options_text(const MountOptions& options) {
   add(std::string("fabric=") + text_of(to.fabric));
   add(std::string("crc=") + text_of(to.crc));
   number("nconnect=", to.connections);
+  number("threads=", to.threads);
   number("credits=", to.credits);
   number("timeo=", to.timeout.count() / 100);
   add(options.hard ? "hard" : "soft");

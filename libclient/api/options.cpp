@@ -205,6 +205,10 @@ bool set_nconnect(Options& options, std::string_view text) {
   return assign(options.connections, number<std::uint32_t>(text, 1, most_connections));
 }
 
+bool set_threads(Options& options, std::string_view text) {
+  return assign(options.threads, number<std::uint32_t>(text, 1, most_connections));
+}
+
 bool set_busy_poll(Options& options, std::string_view text) {
   const auto value = number<std::uint32_t>(text, 0, longest_busy_poll_us);
   if (value) options.busy_poll = std::chrono::microseconds(*value);
@@ -267,6 +271,9 @@ constexpr auto rows = std::to_array<Row>({
      set_credits},
     {{"nconnect", "a number from 1 to 16", "connections to the server that share the work (default 1)"},
      set_nconnect},
+    {{"threads", "a number from 1 to 16",
+      "threads that share the work of connections over TCP, which are as many at least (default 1)"},
+     set_threads},
     {{"busy_poll", "microseconds from 0 to 10000",
       "on the verbs fabric, look for answers so long before sleeping (default 0: never)"},
      set_busy_poll},

@@ -80,6 +80,7 @@ Surroundings Surroundings::system(std::string owner_id) {
   out.host = host_name();
   out.process = std::to_string(::getpid());
   out.dial = fabric::system_dialer();
+  out.carriers = fabric::carrier_threads;
   out.owner_id = std::move(owner_id);
   out.listens = true;
   return out;
@@ -179,10 +180,17 @@ async::Task<void> Server::find_port(const Version& version, async::TimePoint dea
 async::Task<Status> Server::dial(const Version& version, async::TimePoint deadline) {
   if (!channels_.empty()) co_return Status();
   co_await find_port(version, deadline);
-  for (std::uint32_t i = 0; i < std::max(target_.options.connections, 1U); ++i) {
-    channels_.push_back(
-        std::make_unique<rpc::Channel>(loop_, channel_options(target_, addresses_, surroundings_.dial),
-                                       [notices = notices_](const rpcrdma::Notice& n) { notices(n.text); }));
+  // This loop has the first connection, and the threads one each, and so on.
+  const std::uint32_t threads = std::max(target_.options.threads, 1U);
+  std::vector<std::shared_ptr<fabric::Carrier>> carriers{nullptr};
+  if (threads > 1 && surroundings_.carriers) {
+    for (auto& one : surroundings_.carriers(loop_, threads - 1)) carriers.push_back(std::move(one));
+  }
+  for (std::uint32_t i = 0; i < std::max(target_.options.connections, threads); ++i) {
+    rpc::ChannelOptions options = channel_options(target_, addresses_, surroundings_.dial);
+    options.carrier = carriers[i % carriers.size()];
+    channels_.push_back(std::make_unique<rpc::Channel>(
+        loop_, options, [notices = notices_](const rpcrdma::Notice& n) { notices(n.text); }));
   }
   co_return co_await channels_.front()->connect(deadline);
 }

@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "engine/lock_manager.h"
 #include "engine/roots.h"
+#include "fabric/carrier.h"
 #include "fabric/dial.h"
 #include "nfsrdma/client.h"
 #include "nfsrdma/options.h"
@@ -37,6 +38,8 @@ struct Surroundings {
   std::string host;     ///< the machine's name
   std::string process;  ///< tells the clients of one machine apart
   fabric::Dialer dial;
+  /// Who does the work of connections where there is more than one thread for it (fabric/carrier.h).
+  fabric::MakeCarriers carriers;
   /// Who it is to the server, across restarts of the program (RFC 8881 2.4); empty: a client of its own, like
   /// no other.
   std::string owner_id;

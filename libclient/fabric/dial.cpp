@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "fabric/address.h"
+#include "fabric/carried.h"
 #include "fabric/verbs/library.h"
 
 namespace nfsrdma::fabric {
@@ -127,8 +128,16 @@ class Dialing final : public Connection, private Handler {
     options.deadline = options_.deadline;
     options.private_data = private_data(iwarp::iwarp_traits());
     options.reason = std::move(reason);
-    inner_ = fabrics_.iwarp(loop_, std::move(options), *this);
+    inner_ =
+        options_.carrier ? carried(std::move(options)) : fabrics_.iwarp(loop_, std::move(options), *this);
     post_receives();
+  }
+
+  [[nodiscard]] std::unique_ptr<Connection> carried(iwarp::ConnectOptions options) {
+    auto make = [connect = fabrics_.iwarp, options = std::move(options)](
+                    async::Loop& there, Handler& handler) { return connect(there, options, handler); };
+    Handler& self = *this;
+    return std::make_unique<CarriedConnection>(loop_, options_.carrier, peer_, std::move(make), self);
   }
 
   /// Those of the attempt before.

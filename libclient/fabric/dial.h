@@ -20,6 +20,8 @@
 
 namespace nfsrdma::fabric {
 
+class Carrier;
+
 enum class Choice : std::uint8_t { automatic, verbs, iwarp };
 
 struct DialOptions {
@@ -30,6 +32,8 @@ struct DialOptions {
   iwarp::CrcPolicy crc = iwarp::CrcPolicy::automatic;
   verbs::Queues queues;
   async::TimePoint deadline = async::TimePoint::max();
+  /// Who does the work of it over iwarp; null: the loop itself. With verbs the device does.
+  std::shared_ptr<Carrier> carrier;
 };
 
 /// What dial() chooses from; tests have their own.

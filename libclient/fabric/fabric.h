@@ -141,6 +141,9 @@ class Connection {
     if (Status done = expose(memory, reach, out); !done) return done.error();
     return out;
   }
+  /// expose() of so much as one segment may have, which begins at offset 0, under a handle that the caller has made
+  /// unpredictable himself (carried.h). False: it is taken, or handles are not to be chosen here, and nothing was done.
+  virtual bool expose_as(std::uint32_t /*handle*/, Bytes /*memory*/, Reach /*reach*/) { return false; }
 
   /// Takes the exposed handles back. After on_completed(cookie), which may come from inside this call, no
   /// peer can reach that memory, nor does the fabric touch it. An error means that the memory may still be

@@ -268,6 +268,7 @@ void Channel::dial() {
   };
   options.crc = policy_of(options_.crc);
   options.queues = queues_of(options_);
+  options.carrier = options_.carrier;
   // What time there is is shared by the addresses that are left to try.
   const auto now = loop_.now();
   const auto deadline = std::min(first_deadline_, now + options_.connect_timeout);

@@ -43,6 +43,7 @@ struct ChannelOptions {
   std::chrono::microseconds busy_poll{0};
   std::chrono::milliseconds connect_timeout{10000};
   fabric::Dialer dial = fabric::system_dialer();  ///< makes the connections
+  std::shared_ptr<fabric::Carrier> carrier;       ///< who does their work; null: the loop itself
   rpcrdma::Config rdma;
 };
 

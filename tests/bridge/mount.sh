@@ -38,7 +38,7 @@ as_user_daemon=("${as_daemon[@]}" setpriv --reuid=65534 --regid=65534 --clear-gr
 mkdir "$work/a" && user mkdir "$work/b" && echo secret > "$export/secret" && chmod 600 "$export/secret" || exit 1
 "${as_daemon[@]}" "$fuse_binary" -f 127.0.0.1:/export "$work/a" -o "port=$bridge_port,allow_other$more" > "$work/a.log" 2>&1 &
 daemon_a=$!
-"${as_user_daemon[@]}" "$fuse_binary" -f 127.0.0.1:/export "$work/b" -o "port=$bridge_port,nconnect=2$more" > "$work/b.log" 2>&1 &
+"${as_user_daemon[@]}" "$fuse_binary" -f 127.0.0.1:/export "$work/b" -o "port=$bridge_port,nconnect=2,threads=2$more" > "$work/b.log" 2>&1 &
 daemon_b=$!
 children+=("$daemon_a" "$daemon_b")
 check "a, root's, is mounted" eventually 20 mounted "$work/a"

@@ -14,7 +14,7 @@ cli() { "$lab" "$side" ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$1" ${with
 functional() {
   check_version "$1" "$2" 3000 "$root_url"
   expect_exit 0 "the second export" cli ls "$root_url/xfs"
-  expect_exit 0 "several connections" cli ls -o nconnect=3 "$root_url"
+  expect_exit 0 "several connections" cli ls -o nconnect=3,threads=2 "$root_url"
 }
 
 # In NFSv4 a path begins at the server's pseudo root, which is the first export here.

@@ -60,6 +60,7 @@ connect::Surroundings SimClient::surroundings(Network& network, Host& host, Seal
   out.host = host.name();
   out.process = "1";
   out.dial = network.dialer(host);
+  out.carriers = network.carriers(host);
   out.owner_id = owner(host);
   out.roots = std::make_shared<testing::FixedRoots>(options.version.value_or(4));
   out.locks = std::make_shared<testing::NoLocks>();

@@ -22,7 +22,7 @@ struct Climate {
   /// A lease may end, or a server forget it, while its client lives.
   [[nodiscard]] bool leases_end() const;
 
-  unsigned clients = 1, workers = 1, connections = 1;
+  unsigned clients = 1, workers = 1, connections = 1, threads = 1;
   unsigned teams = 0;  ///< of the clients: those whose workers share their files
   bool far = false, calm = true;
   Duration cut_every{}, part_every{}, longest_part{};

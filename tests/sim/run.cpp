@@ -138,6 +138,7 @@ class World {
   [[nodiscard]] Options quick_options() const {
     Options out = SimClient::quick();
     out.connections = climate_.connections;
+    out.threads = climate_.threads;
     out.version = climate_.version;
     if (climate_.sessionless) out.minor_version = 0;
     out.minor_version_fixed = climate_.sessionless;

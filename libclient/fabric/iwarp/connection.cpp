@@ -223,6 +223,11 @@ Status TcpConnection::expose(Bytes memory, Reach reach, std::vector<RemoteSegmen
   return {};
 }
 
+bool TcpConnection::expose_as(std::uint32_t handle, Bytes memory, Reach reach) {
+  // Of one that has ended its owner is about to hear.
+  return state_ == State::closed || stream_.failure() || stream_.expose_as(handle, memory, reach);
+}
+
 bool TcpConnection::revoke_now(std::span<const RemoteSegment> segments) {
   for (const RemoteSegment& segment : segments) stream_.revoke(segment.handle);
   return true;

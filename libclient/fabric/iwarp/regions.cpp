@@ -6,9 +6,13 @@
 
 namespace nfsrdma::fabric::iwarp {
 Region& RegionTable::add(Bytes memory, Use use) {
-  assert(memory.size() <= max_length);
   std::uint32_t stag = 0;
   while (stag == 0 || find(stag) != nullptr) stag = random_();
+  return add(stag, memory, use);
+}
+
+Region& RegionTable::add(std::uint32_t stag, Bytes memory, Use use) {
+  assert(memory.size() <= max_length && stag != 0 && find(stag) == nullptr);
   if (count_ == buckets_.size()) grow();
   if (free_ == nullptr) free_ = &entries_.emplace_back();
   Entry& entry = *std::exchange(free_, free_->next);

@@ -56,6 +56,8 @@ class RegionTable {
 
   /// `memory.size()` is at most max_length.
   Region& add(Bytes memory, Use use);
+  /// Under an STag that is not in the table, and not 0.
+  Region& add(std::uint32_t stag, Bytes memory, Use use);
   bool remove(std::uint32_t stag);
   /// Forgets where the memory is; the region must not be withdrawn yet.
   void withdraw(Region& region);

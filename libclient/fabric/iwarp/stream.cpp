@@ -30,6 +30,12 @@ void Stream::expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) {
   } while (!memory.empty());
 }
 
+bool Stream::expose_as(std::uint32_t handle, Bytes memory, Reach reach) {
+  if (handle == 0 || regions_.find(handle) != nullptr) return false;
+  regions_.add(handle, memory, reach == Reach::remote_read ? Use::remote_read : Use::remote_write);
+  return true;
+}
+
 void Stream::revoke(std::uint32_t handle) {
   const Region* region = regions_.find(handle);
   if (region == nullptr) return;  // the peer invalidated it before

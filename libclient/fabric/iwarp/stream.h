@@ -111,6 +111,8 @@ class Stream {
     expose(memory, reach, out);
     return out;
   }
+  /// So much as one region may have, under a handle that was made elsewhere. False: it is taken.
+  [[nodiscard]] bool expose_as(std::uint32_t handle, Bytes memory, Reach reach);
   void revoke(std::uint32_t handle);
   void abandon(std::uint32_t handle);
   /// Only what was abandoned can be forgotten.

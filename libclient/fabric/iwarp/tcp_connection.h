@@ -36,6 +36,7 @@ class TcpConnection final : public Connection, private Stream::Events {
   void post_send(const SendWork& work) override;
   bool send_copy(ConstBytes message) override;
   Status expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) override;
+  bool expose_as(std::uint32_t handle, Bytes memory, Reach reach) override;
   Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
   bool revoke_now(std::span<const RemoteSegment> segments) override;
   Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;

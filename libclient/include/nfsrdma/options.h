@@ -84,6 +84,9 @@ struct Options {
   Crc crc = Crc::automatic;
   std::uint32_t credits = 64;  ///< Calls under way at most on each connection, if the server grants as many
   std::uint32_t connections = 1;  ///< `nconnect`: connections that share one session's calls
+  /// `threads`: share the work of connections over TCP; there are as many connections at least. With an RDMA device it does
+  /// that work, and they are not needed.
+  std::uint32_t threads = 1;
   /// On the verbs fabric: look for answers so long before sleeping, while there are any. 0: never.
   std::chrono::microseconds busy_poll{0};
 

@@ -292,6 +292,11 @@ Status SimConnection::expose(fabric::Bytes memory, fabric::Reach reach,
   return {};
 }
 
+bool SimConnection::expose_as(std::uint32_t handle, fabric::Bytes memory, fabric::Reach reach) {
+  if (state_ != State::established) return true;  // of its end its owner is about to hear
+  return exposed_.emplace(handle, Exposed{memory, 0, memory.size(), reach, false}).second;
+}
+
 Status SimConnection::revoke(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) {
   return take_back(segments, cookie, false);
 }

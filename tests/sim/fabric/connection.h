@@ -30,6 +30,7 @@ class SimConnection final : public fabric::Connection {
   void post_send(const fabric::SendWork& work) override;
   bool send_copy(fabric::ConstBytes message) override;
   Status expose(fabric::Bytes memory, fabric::Reach reach, std::vector<fabric::RemoteSegment>& to) override;
+  bool expose_as(std::uint32_t handle, fabric::Bytes memory, fabric::Reach reach) override;
   Status revoke(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override;
   bool revoke_now(std::span<const fabric::RemoteSegment> segments) override;
   Status abandon(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fabric/carried.h"
+#include "sim/fabric/carrier.h"
 #include "sim/fabric/connection.h"
 #include "sim/fabric/listener.h"
 #include "sim/fabric/pair.h"
@@ -65,20 +67,36 @@ std::unique_ptr<fabric::Listener> Network::listen(Host& host, std::uint16_t port
 
 fabric::Dialer Network::dialer(Host& from) {
   hear(from);
-  return [this, &from](async::Loop& /*loop*/, fabric::DialOptions options,
+  return [this, &from](async::Loop& loop, const fabric::DialOptions& options,
                        fabric::Handler& handler) -> std::unique_ptr<fabric::Connection> {
-    forget_dead();
-    sockaddr_in name{};
-    std::memcpy(&name, &options.address, sizeof name);
-    std::shared_ptr<detail::Pair> pair;
-    if (Host* const to = host_of(options.address)) {
-      pair = std::make_shared<detail::Pair>(*this, ++last_, from, *to, ntohs(name.sin_port));
-      pairs_.push_back(pair);
-    }
-    simulation_.note(from.number(), "dials", last_);
-    return std::make_unique<detail::SimConnection>(from, std::move(pair), std::move(options), habits(from),
-                                                   handler);
+    if (!options.carrier) return dial(from, options, handler);
+    const auto make = [this, &from, options](async::Loop& /*loop*/, fabric::Handler& there) {
+      return dial(from, options, there);
+    };
+    return std::make_unique<fabric::CarriedConnection>(loop, options.carrier, options.host, make, handler);
   };
+}
+
+fabric::MakeCarriers Network::carriers(Host& host) {
+  return [&host](async::Loop& /*loop*/, unsigned count) {
+    std::vector<std::shared_ptr<fabric::Carrier>> out;
+    while (out.size() < count) out.push_back(std::make_shared<detail::SimCarrier>(host));
+    return out;
+  };
+}
+
+std::unique_ptr<fabric::Connection> Network::dial(Host& from, const fabric::DialOptions& options,
+                                                  fabric::Handler& handler) {
+  forget_dead();
+  sockaddr_in name{};
+  std::memcpy(&name, &options.address, sizeof name);
+  std::shared_ptr<detail::Pair> pair;
+  if (Host* const to = host_of(options.address)) {
+    pair = std::make_shared<detail::Pair>(*this, ++last_, from, *to, ntohs(name.sin_port));
+    pairs_.push_back(pair);
+  }
+  simulation_.note(from.number(), "dials", last_);
+  return std::make_unique<detail::SimConnection>(from, std::move(pair), options, habits(from), handler);
 }
 
 void Network::forget_dead() {

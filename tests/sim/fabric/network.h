@@ -33,6 +33,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/carrier.h"
 #include "fabric/dial.h"
 #include "fabric/listener.h"
 #include "rpc/channel.h"
@@ -105,6 +106,8 @@ class Network {
 
   [[nodiscard]] static rpc::Address address(const Host& host, std::uint16_t port);
   [[nodiscard]] fabric::Dialer dialer(Host& from);
+  /// Connections of the host may be carried by these (DialOptions::carrier).
+  [[nodiscard]] fabric::MakeCarriers carriers(Host& host);
   /// `callback` is called from the host's loop.
   [[nodiscard]] std::unique_ptr<fabric::Listener> listen(Host& host, std::uint16_t port,
                                                          fabric::Listener::Callback callback);
@@ -147,6 +150,8 @@ class Network {
   [[nodiscard]] std::vector<std::shared_ptr<detail::Pair>> pairs() const;
   void hear(Host& host);
   void forget_dead();
+  std::unique_ptr<fabric::Connection> dial(Host& from, const fabric::DialOptions& options,
+                                           fabric::Handler& handler);
 
   Simulation& simulation_;
   std::map<Key, LinkConditions> links_;

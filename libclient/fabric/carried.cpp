@@ -1,0 +1,222 @@
+#include "fabric/carried.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "fabric/iwarp/regions.h"
+
+namespace nfsrdma::fabric {
+namespace {
+
+/// What one handle is good for.
+constexpr std::size_t kMostOfSegment = iwarp::RegionTable::max_length;
+
+Error closed_error(const std::string& peer) {
+  return {ErrorKind::connection, ENOTCONN, "", peer, "the connection is closed. Connect again"};
+}
+
+}  // namespace
+
+// ---- Carrier: who hears what ----
+
+std::uint64_t Carrier::join(CarriedConnection& connection) {
+  members_.push_back({++last_number_, &connection});
+  return last_number_;
+}
+
+void Carrier::leave(std::uint64_t number) {
+  std::erase_if(members_, [number](const Member& one) { return one.number == number; });
+}
+
+void Carrier::carry_out(Order& order) {
+  order.of->carry_out(order);
+}
+
+void Carrier::tell(News& news) {
+  const auto found = std::ranges::find(members_, news.of, &Member::number);
+  if (found != members_.end()) found->connection->hear(news);
+}
+
+// ---- on the carrier's loop ----
+
+void Carried::carry_out(Order& order) {
+  std::visit([this](auto& what) { perform(what); }, order.what);
+}
+
+void Carried::perform(Order::Begin& order) {
+  connection_ = order.make(carrier_.loop(), *this);
+}
+
+void Carried::perform(Order::Receive& order) {
+  if (!closed_) connection_->post_receive(std::move(order.buffer));
+}
+
+void Carried::perform(Order::Send& order) {
+  if (closed_) return;
+  if (order.rest.empty()) {
+    order.work.pieces = {&order.first, 1};
+  } else {
+    order.rest.insert(order.rest.begin(), order.first);
+    order.work.pieces = order.rest;
+  }
+  connection_->post_send(order.work);
+}
+
+void Carried::perform(Order::Expose& order) {
+  if (closed_ || connection_->expose_as(order.handle, order.memory, order.reach)) return;
+  fail({ErrorKind::connection, EBUSY, "", peer_,
+        "a handle for memory was there already, which happens once in some billions. Retry"});
+}
+
+void Carried::perform(Order::TakeBack& order) {
+  if (closed_) return;
+  const Status done = order.abandons ? connection_->abandon(order.segments, order.cookie)
+                                     : connection_->revoke(order.segments, order.cookie);
+  if (!done) fail(done.error());
+}
+
+void Carried::perform(Order::Forget& order) {
+  if (!closed_) connection_->forget(order.segments);
+}
+
+void Carried::perform(Order::RdmaWrite& order) {
+  if (!closed_) connection_->post_rdma_write(order.local, order.remote, order.cookie);
+}
+
+void Carried::perform(Order::RdmaRead& order) {
+  if (!closed_) connection_->post_rdma_read(order.local, order.remote, order.cookie);
+}
+
+void Carried::perform(Order::End& /*order*/) {
+  closed_ = true;
+  connection_->close();
+  connection_.reset();
+}
+
+/// It is of no use any more, and its owner has to hear of that.
+void Carried::fail(const Error& why) {
+  connection_->close();
+  on_closed(why);
+}
+
+void Carried::on_established(const Established& established) {
+  carrier_.report({number_, established});
+}
+
+void Carried::on_received(ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) {
+  carrier_.report({number_, News::Received{std::move(buffer), invalidated}});
+}
+
+void Carried::on_completed(std::uint64_t cookie) {
+  carrier_.report({number_, News::Completed{cookie}});
+}
+
+void Carried::on_closed(const Error& why) {
+  if (std::exchange(closed_, true)) return;
+  carrier_.report({number_, why});
+}
+
+// ---- on the owner's ----
+
+CarriedConnection::CarriedConnection(async::Loop& loop, std::shared_ptr<Carrier> carrier, std::string peer,
+                                     MakeConnection make, Handler& handler)
+    : loop_(loop),
+      carrier_(std::move(carrier)),
+      peer_(std::move(peer)),
+      handler_(handler),
+      number_(carrier_->join(*this)),
+      carried_(*carrier_, number_, peer_) {
+  order(Order::Begin{std::move(make)});
+}
+
+CarriedConnection::~CarriedConnection() {
+  close();
+}
+
+template <class What>
+void CarriedConnection::order(What what) {
+  if (!ended_) carrier_->order({&carried_, std::move(what)});
+}
+
+void CarriedConnection::post_receive(ReceiveBuffer buffer) {
+  order(Order::Receive{std::move(buffer)});
+}
+
+void CarriedConnection::post_send(const SendWork& work) {
+  Order::Send send{work, {}, {}};
+  send.work.pieces = {};
+  if (!work.pieces.empty()) {
+    send.first = work.pieces.front();
+    send.rest.assign(work.pieces.begin() + 1, work.pieces.end());
+  }
+  order(std::move(send));
+}
+
+Status CarriedConnection::expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) {
+  if (closed_) return closed_error(peer_);
+  do {
+    const Bytes part = memory.first(std::min(memory.size(), kMostOfSegment));
+    std::uint32_t handle = 0;
+    while (handle == 0) handle = loop_.random<std::uint32_t>();
+    order(Order::Expose{handle, part, reach});
+    to.push_back({handle, static_cast<std::uint32_t>(part.size()), 0});
+    memory = memory.subspan(part.size());
+  } while (!memory.empty());
+  return {};
+}
+
+Status CarriedConnection::revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
+  order(Order::TakeBack{{segments.begin(), segments.end()}, cookie, false});
+  return {};
+}
+
+Status CarriedConnection::abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
+  order(Order::TakeBack{{segments.begin(), segments.end()}, cookie, true});
+  return {};
+}
+
+void CarriedConnection::forget(std::span<const RemoteSegment> segments) {
+  order(Order::Forget{{segments.begin(), segments.end()}});
+}
+
+void CarriedConnection::post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) {
+  order(Order::RdmaWrite{local, remote, cookie});
+}
+
+void CarriedConnection::post_rdma_read(Bytes local, const RemoteSegment& remote, std::uint64_t cookie) {
+  order(Order::RdmaRead{local, remote, cookie});
+}
+
+void CarriedConnection::flush() {
+  carrier_->hand_over();
+}
+
+std::size_t CarriedConnection::segments_for(std::size_t length) const {
+  return std::max<std::size_t>((length + kMostOfSegment - 1) / kMostOfSegment, 1);
+}
+
+void CarriedConnection::close() {
+  if (ended_) return;
+  closed_ = true;
+  carrier_->leave(number_);
+  order(Order::End{});
+  ended_ = true;
+  carrier_->settle();
+}
+
+void CarriedConnection::hear(News& news) {
+  if (closed_) return;
+  if (const auto* established = std::get_if<Established>(&news.what)) {
+    handler_.on_established(*established);
+  } else if (auto* received = std::get_if<News::Received>(&news.what)) {
+    handler_.on_received(std::move(received->buffer), received->invalidated);
+  } else if (const auto* completed = std::get_if<News::Completed>(&news.what)) {
+    handler_.on_completed(completed->cookie);
+  } else {
+    closed_ = true;
+    handler_.on_closed(std::get<Error>(news.what));
+  }
+}
+
+}  // namespace nfsrdma::fabric
