@@ -358,7 +358,7 @@ std::string Mount::statistics() {
                   kernel_ahead_.bytes()};
   for (const auto& channel : server_.channels()) {
     picture.connections.push_back({channel->up(), channel->address(), channel->established().fabric,
-                                   channel->credits_in_use(), channel->load(), channel->facts()});
+                                   channel->credits_in_use(), channel->calls(), channel->facts()});
   }
   return statistics_text(picture);
 }

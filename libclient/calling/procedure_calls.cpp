@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "rpc/make_call.h"
+#include "rpc/route.h"
 
 namespace nfsrdma::calling {
 namespace {
@@ -26,8 +27,10 @@ std::uint64_t ProcedureCalls::connections() const {
   return out;
 }
 
-rpc::Channel& ProcedureCalls::route() const {
-  return **std::ranges::min_element(channels_, {}, [](const rpc::Channel* one) { return one->load(); });
+rpc::Channel& ProcedureCalls::route(std::size_t size) const {
+  rpc::Route route(size);
+  for (rpc::Channel* one : channels_) route.consider(*one);
+  return *route.best();
 }
 
 ProcedureCalls::Request ProcedureCalls::begin(std::uint32_t program, std::uint32_t version,
@@ -78,12 +81,12 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send(Request& request) {
 
 /// One xid: as often as it takes, until there is an answer or the deadline.
 async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send_once(Request& request) {
-  rpc::Channel& channel = route();
   reply_sizing::ReplySize size = request.size;
   rpcrdma::Call call;
   call.message = std::move(request.message);
   call.seal = request.protection.get();
   call.results = request.results;
+  rpc::Channel& channel = route(call.data_size());
   for (rpcrdma::ResultTarget& result : call.results) {
     if (!request.protection || !request.protection->covers_data()) continue;
     result.wanted_inline = true;

@@ -106,6 +106,8 @@ class Compound {
     return add<op::READLINK>();
   }
 
+  /// Of what READs bring and WRITEs take.
+  [[nodiscard]] std::size_t data_size() const { return rpcrdma::data_size(message_, results_); }
   [[nodiscard]] const char* what() const { return what_; }
   [[nodiscard]] security::Mark mark() const { return mark_; }
   [[nodiscard]] bool has_sequence() const { return sequence_at_ != 0; }

@@ -7,6 +7,7 @@
 #include "async/buggify.h"
 #include "nfs4/callback.h"
 #include "nfs4/types/status.h"
+#include "rpc/route.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -59,16 +60,17 @@ std::size_t Lanes::usable() const {
       std::ranges::count_if(lanes_, [](const auto& lane) { return lane->usable(); }));
 }
 
-rpc::Channel& Lanes::route() {
-  Lane* best = lanes_.front().get();
-  if (lanes_.size() == 1) return best->channel;
+rpc::Channel& Lanes::route(std::size_t size) {
+  rpc::Channel& first = lanes_.front()->channel;
+  if (lanes_.size() == 1) return first;
+  rpc::Route route(size);
   const bool any = async::buggify(calls_.loop());
   for (const auto& lane : lanes_) {
     if (!lane->usable()) continue;
     if (any) return lane->channel;
-    if (!best->usable() || lane->channel.load() < best->channel.load()) best = lane.get();
+    route.consider(lane->channel);
   }
-  return best->channel;
+  return route.best() != nullptr ? *route.best() : first;
 }
 
 // ---- calls without a session ----

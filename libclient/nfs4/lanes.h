@@ -1,8 +1,8 @@
 // The connections of a session (RFC 8881 2.10.3): which of them takes a call, and how the server gets to know
 // one.
 //
-// Calls go to the connection with the least to do among those that stand and that the server knows to be the
-// session's. The connection that CREATE_SESSION went over is; every other one has to be told by
+// Calls go to the connection with the least to do (rpc/route.h) among those that stand and that the server knows to be
+// the session's. The connection that CREATE_SESSION went over is; every other one has to be told by
 // BIND_CONN_TO_SESSION, which is done beside whenever a connection begins, and when the session is another one
 // (rebind_all()). Without any that is usable a call waits on the first.
 //
@@ -44,8 +44,8 @@ class Lanes {
   async::Task<Status> add(rpc::Channel& channel, async::TimePoint deadline);
   /// Those that stand and are the session's.
   [[nodiscard]] std::size_t usable() const;
-  /// The connection for the next call.
-  rpc::Channel& route();
+  /// The connection for the next call, which moves so much data.
+  rpc::Channel& route(std::size_t size = 0);
   /// A call that needs no session (Calls::begin_alone), over whichever connection takes it. Makes it again
   /// where the server says DELAY.
   async::Task<Result<CompoundReply>> call_alone(Compound compound, async::TimePoint deadline);

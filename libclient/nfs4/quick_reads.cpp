@@ -126,7 +126,7 @@ bool QuickReads::start(QuickFile& file, engine::QuickRead& read) {
   if (read.data.empty() || read.data.size() > session.most_read() || !state.is_useful()) return false;
   if (async::buggify(session.loop())) return false;
   if (!prepare(session, file)) return false;
-  rpc::Channel& channel = around_.lanes.route();
+  rpc::Channel& channel = around_.lanes.route(read.data.size());
   if (!channel.up()) return false;
   auto use = around_.slots.take_now();
   if (!use) return false;

@@ -140,8 +140,10 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   using LinkSink = std::function<void(bool up)>;
   void set_link_sink(LinkSink sink) { link_sink_ = std::move(sink); }
   [[nodiscard]] bool up() const { return up_; }
-  /// Calls under way.
-  [[nodiscard]] std::size_t load() const { return requester_.pending(); }
+  /// Calls under way; their bytes, with something for each call; and those that are bulk (route.h).
+  [[nodiscard]] std::size_t calls() const { return requester_.pending(); }
+  [[nodiscard]] std::size_t load() const { return requester_.load(); }
+  [[nodiscard]] std::size_t bulk_calls() const { return requester_.bulk_calls(); }
   [[nodiscard]] std::uint32_t credits_in_use() const { return requester_.in_flight(); }
   /// Ends every call under way with Failure::cancelled, for its caller to make it elsewhere.
   void hand_calls_back();

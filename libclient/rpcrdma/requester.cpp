@@ -43,6 +43,9 @@ CallId Requester::State::submit(Call&& call, TimePoint now) {
   rpc.submitted_at = now;
   ++facts.calls;
   const bool was_idle = pending++ == 0;
+  rpc.data_size = rpc.call.data_size();
+  pending_data += rpc.data_size;
+  pending_bulk += rpc.data_size >= kBulk ? 1 : 0;
   if (shut) {
     rpc.failure = Failure::closed;
     rpc.error = error(ErrorKind::cancelled, ESHUTDOWN, "the connection has been shut down; connect again");
@@ -283,6 +286,8 @@ void Requester::State::complete(Rpc& rpc) {
   }
   rpc.stage = Rpc::Stage::completed;
   --pending;
+  pending_data -= rpc.data_size;
+  pending_bulk -= rpc.data_size >= kBulk ? 1 : 0;
   Complete& how = actions.add<Complete>();
   how.id = rpc.id;
   how.failure = rpc.failure;
@@ -419,6 +424,15 @@ bool Requester::connected() const {
 }
 std::size_t Requester::pending() const {
   return state_->pending;
+}
+
+std::size_t Requester::load() const {
+  constexpr std::size_t kOfCall = 4096;
+  return state_->pending_data + state_->pending * kOfCall;
+}
+
+std::size_t Requester::bulk_calls() const {
+  return state_->pending_bulk;
 }
 std::uint32_t Requester::in_flight() const {
   return state_->in_flight;

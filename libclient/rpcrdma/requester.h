@@ -140,6 +140,16 @@ class Seal {
   [[nodiscard]] virtual bool covers_data() const = 0;
 };
 
+/// Of what may travel by itself in an RPC, both ways.
+[[nodiscard]] inline std::size_t data_size(const xdr::Message& message, const Few<ResultTarget>& results) {
+  std::size_t out = 0;
+  for (const xdr::Item& item : message.items) out += item.data.size();
+  for (const ResultTarget& result : results) out += result.destination.size();
+  return out;
+}
+/// From so much on it is bulk.
+inline constexpr std::size_t kBulk = 64U << 10;
+
 /// An RPC to make.
 struct Call {
   xdr::Message
@@ -153,6 +163,7 @@ struct Call {
   /// A health check that goes before all others: what has to be said first on a new connection.
   bool first = false;
   void* owner = nullptr;  ///< comes back with Complete; see disown()
+  [[nodiscard]] std::size_t data_size() const { return rpcrdma::data_size(message, results); }
 };
 
 /// How long one RPC took, for statistics.
@@ -358,6 +369,9 @@ class Requester {
   [[nodiscard]] bool connected() const;
   /// Calls submitted and not yet completed.
   [[nodiscard]] std::size_t pending() const;
+  /// Their bytes, with something for each call, and how many of them are bulk.
+  [[nodiscard]] std::size_t load() const;
+  [[nodiscard]] std::size_t bulk_calls() const;
   /// Credits in use.
   [[nodiscard]] std::uint32_t in_flight() const;
 

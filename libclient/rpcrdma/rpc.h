@@ -34,6 +34,7 @@ struct Rpc {
   bool send_posted = false;  ///< the fabric may be reading `bytes`
   std::uint32_t sends = 0;   ///< more than one: on earlier connections, too
   Call call;
+  std::size_t data_size = 0;  ///< the call's, as it was submitted
   TimePoint submitted_at, sent_at;
   TimePoint revoke_until;                         ///< while `revoking` on a connection that stands
   std::vector<reply_sizing::ResultBound> bounds;  ///< scratch of marshal()

@@ -148,6 +148,7 @@ struct Requester::State {
   std::deque<Rpc*> queue;         // in the order in which they were submitted
   std::deque<Rpc*> health_queue;  // overtakes
   std::size_t pending = 0;
+  std::size_t pending_data = 0, pending_bulk = 0;  // bytes; calls
   bool shut = false;
   ActionQueue actions;
   Facts facts;

@@ -114,6 +114,35 @@ async::Task<rpcrdma::Failure> call_once_over(rpc::Channel& channel, Compound com
 }
 }  // namespace
 
+TEST_CASE("lanes: the first connection is kept nearly free of bulk, so that what is small has a way") {
+  Laned m;
+  m.add_second();
+  constexpr std::size_t kSize = 1 << 20;
+  std::vector<std::byte> room(kSize);
+  const auto read = [&](rpc::Channel& over) {
+    Compound compound = m.calls.begin_alone("READ");
+    compound.read({}, 0, room);
+    CHECK(compound.data_size() == kSize);
+    return call_once_over(over, std::move(compound), m.deadline());
+  };
+  CHECK(&m.lanes.route(kSize) == &m.first);
+  auto one = read(m.first);
+  m.calls.start(one);
+  CHECK(&m.lanes.route(kSize) == &m.second);
+  CHECK(&m.lanes.route() == &m.second);
+  auto two = read(m.second), three = read(m.second);
+  m.calls.start(two);
+  m.calls.start(three);
+  // More than one at a time it does not take, as long as there is another.
+  CHECK(&m.lanes.route(kSize) == &m.second);
+  CHECK(&m.lanes.route(4096) == &m.first);
+  m.lanes.unbound(m.second);
+  CHECK(&m.lanes.route(kSize) == &m.first);
+  m.calls.pass(10s);
+  CHECK(m.first.load() == 0);
+  CHECK(m.first.bulk_calls() == 0);
+}
+
 TEST_CASE("lanes: a call goes to the connection with the least to do") {
   Laned m;
   m.add_second();
