@@ -1,5 +1,6 @@
 // Several connections to one session: how the work is spread, and what the loss of one costs (RFC
 // 8881 2.10.3, 18.34).
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -68,6 +69,50 @@ TEST_CASE("nconnect: every further connection is bound before it is used, and al
     if (call.has(OP_SEQUENCE)) CHECK(known.contains(call.connection));
   }
   CHECK(m.server.sessions() == 1);
+}
+
+TEST_CASE("nconnect: of bulk the first connection takes one call at a time, with sessions and without") {
+  for (const std::string version : {"vers=4.2", "vers=4.0"}) {
+    CAPTURE(version);
+    Mounted m;
+    constexpr std::size_t kSize = 128U << 10;
+    const std::string text = pattern(kSize);
+    m.server.add_file("/f", text);
+    Client& client = m.connect(version + ",nconnect=2");
+    const auto file = m.open("/f", OpenMode::read);
+    read_much(client, *file, text, 8, 16);  // so that each connection has its credits
+    m.server.clear_calls();
+    m.server.hold(OP_READ);
+    std::vector<std::string> places(4, std::string(kSize, '?'));
+    unsigned ended = 0;
+    for (std::string& place : places) {
+      file->start_read(room(place), 0, [&](const Result<std::size_t>& got) {
+        ++ended;
+        CHECK(ok(got));
+        CHECK(place == text);
+      });
+    }
+    CHECK(eventually([&] {
+      client.wait(1ms);
+      return m.server.held() == places.size();
+    }));
+    auto reads = reads_of_connections(m.server);
+    REQUIRE(reads.size() == 2);
+    const auto [first, others] = std::minmax(reads.begin()->second, reads.rbegin()->second);
+    CHECK(first == 1);
+    CHECK(others == 3);
+    // What is small goes where there is less of it, and comes before it.
+    m.server.clear_calls();
+    CHECK(ok(client.stat("/f")));
+    const auto calls = m.server.calls();
+    REQUIRE_FALSE(calls.empty());
+    const unsigned least = reads.begin()->second == 1 ? reads.begin()->first : reads.rbegin()->first;
+    CHECK(std::ranges::all_of(calls, [&](const SeenCall& call) { return call.connection == least; }));
+    m.server.release();
+    const Stopwatch watch;
+    while (ended < places.size() && watch.elapsed() < 8s) client.wait(100ms);
+    CHECK(ended == places.size());
+  }
 }
 
 TEST_CASE("nconnect: calls of a lost connection are made again on another, in their slots") {

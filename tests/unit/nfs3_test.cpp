@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <deque>
+#include <map>
 #include <set>
 
 #include "support/v3_fixture.h"
@@ -507,6 +509,43 @@ TEST_CASE("nfs3: an object's change differs with its times and its size") {
   wire.mtime = {};
   wire.ctime = {5, 7};
   CHECK(to_public(wire).change != base);
+}
+
+TEST_CASE("nfs3: of bulk the first of several connections takes one call at a time") {
+  Scene3 s;
+  constexpr std::size_t kSize = 128U << 10;
+  s.server.add_file("/f", std::string(kSize, 'x'));
+  rpc::Channel second(s.loop, EngineClient::channel_options(s.server, s.place.host()), {});
+  calling::ProcedureCalls calls({&s.channel, &second}, Scene3::options());
+  nfs3::Nfs3Engine engine(calls, s.roots, nullptr, 3);
+  REQUIRE(ok(s.run(engine.learn_limits(s.root))));
+  const auto file = s.get(engine.open_at(s.who, s.root, "f", engine::Access::read, {}));
+  std::vector<std::vector<std::byte>> rooms(4, std::vector<std::byte>(kSize));
+  // Twice, so that each connection has its credits.
+  for (const bool held : {false, true}) {
+    s.server.clear_calls();
+    if (held) s.server.hold(OP_READ);
+    std::deque<async::Task<Result<std::size_t>>> reads;
+    for (auto& room : rooms) {
+      reads.push_back(file.file->read(room, 0));
+      reads.back().handle().resume();
+    }
+    s.loop.end_turn();
+    if (held) {
+      for (int turns = 0; s.server.held() < rooms.size() && turns < 1000; ++turns)
+        s.loop.turn(s.loop.now() + 5ms);
+      CHECK(s.server.held() == rooms.size());
+      std::map<unsigned, unsigned> of;
+      for (const SeenCall& call : s.server.calls()) of[call.connection] += call.has(OP_READ) ? 1 : 0;
+      CHECK(of == std::map<unsigned, unsigned>{{1, 1}, {2, 3}});
+      s.server.release();
+    }
+    for (auto& read : reads) {
+      while (!read.done()) s.loop.turn(s.loop.now() + 5ms);
+      CHECK(*read.await_resume() == kSize);
+    }
+  }
+  second.shut_down();
 }
 
 }  // namespace nfsrdma::nfs3
