@@ -283,7 +283,7 @@ TEST_SUITE("threads") {
       REQUIRE(client);
       CHECK(server.open_connections() == 3);
       std::vector<std::thread> users;
-    users.reserve(4);
+      users.reserve(4);
       std::atomic<unsigned> right = 0;
       for (unsigned i = 0; i < 4; ++i) {
         users.emplace_back([&client, &right, &data, i, name = "/g" + std::to_string(i)] {

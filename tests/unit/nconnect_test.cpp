@@ -23,7 +23,7 @@ void read_much(Client& client, File& file, const std::string& expected, unsigned
     if (started == count) return;
     ++started;
     lane.data.assign(expected.size(), '?');
-    file.start_read(room(lane.data), 0, [&, at = &lane](Result<std::size_t> got) {
+    file.start_read(room(lane.data), 0, [&, at = &lane](const Result<std::size_t>& got) {
       ++ended;
       CHECK(ok(got));
       CHECK(at->data == expected);
