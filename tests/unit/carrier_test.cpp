@@ -16,12 +16,10 @@
 #include "support/loopback.h"
 #include "support/nfs_fixture.h"
 
-using namespace nfsrdma;
-using namespace nfsrdma::fabric;
-using namespace std::chrono_literals;
-
+namespace nfsrdma::fabric {
 namespace {
 
+using namespace std::chrono_literals;
 using iwarp::testing::noise;
 
 struct Hearer : Handler {
@@ -274,7 +272,7 @@ TEST_SUITE("threads") {
   }
 
   TEST_CASE("carrier: a client with three threads, and four that use it") {
-    testing::NfsServer server;
+    nfsrdma::testing::NfsServer server;
     const std::size_t size = 4 << 20;
     const auto data = noise(size, 3);
     server.add_file("/f", std::string(reinterpret_cast<const char*>(data.data()), size));
@@ -305,3 +303,5 @@ TEST_SUITE("threads") {
     CHECK(server.problems() == "");
   }
 }
+
+}  // namespace nfsrdma::fabric
