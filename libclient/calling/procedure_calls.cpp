@@ -1,6 +1,5 @@
 #include "calling/procedure_calls.h"
 
-#include <algorithm>
 #include <cerrno>
 
 #include "rpc/make_call.h"
@@ -25,12 +24,6 @@ std::uint64_t ProcedureCalls::connections() const {
   std::uint64_t out = 0;
   for (const rpc::Channel* channel : channels_) out += 2 * channel->generation() - (channel->up() ? 1 : 0);
   return out;
-}
-
-rpc::Channel& ProcedureCalls::route(std::size_t size) const {
-  rpc::Route route(size);
-  for (rpc::Channel* one : channels_) route.consider(*one);
-  return *route.best();
 }
 
 ProcedureCalls::Request ProcedureCalls::begin(std::uint32_t program, std::uint32_t version,
@@ -86,7 +79,7 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send_once(Request& request
   call.message = std::move(request.message);
   call.seal = request.protection.get();
   call.results = request.results;
-  rpc::Channel& channel = route(call.data_size());
+  rpc::Channel& channel = rpc::route(channels_, call.data_size());
   for (rpcrdma::ResultTarget& result : call.results) {
     if (!request.protection || !request.protection->covers_data()) continue;
     result.wanted_inline = true;

@@ -97,7 +97,6 @@ class ProcedureCalls {
   async::Task<Result<rpc::ReplyInHand>> send(Request& request);
   async::Task<Result<rpc::ReplyInHand>> send_once(Request& request);
   async::Task<bool> waits(Request& request);
-  [[nodiscard]] rpc::Channel& route(std::size_t size) const;
   [[nodiscard]] Error undecodable(const Request& request) const;
   [[nodiscard]] Error in_doubt(const Request& request, const Error& why) const;
   [[nodiscard]] Error still_busy(const Request& request) const;

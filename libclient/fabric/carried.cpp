@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "fabric/iwarp/regions.h"
+#include "fabric/iwarp/stream.h"
 
 namespace nfsrdma::fabric {
 namespace {
@@ -193,7 +193,7 @@ void CarriedConnection::flush() {
 }
 
 std::size_t CarriedConnection::segments_for(std::size_t length) const {
-  return std::max<std::size_t>((length + kMostOfSegment - 1) / kMostOfSegment, 1);
+  return iwarp::Stream::segments_for(length);
 }
 
 void CarriedConnection::close() {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "rpc/channel.h"
 
@@ -33,5 +34,12 @@ class Route {
   Channel* first_ = nullptr;
   Channel* best_ = nullptr;  // of those that may take it
 };
+
+/// Of all of these; there is one at least.
+inline Channel& route(std::span<Channel* const> channels, std::size_t size) {
+  Route route(size);
+  for (Channel* one : channels) route.consider(*one);
+  return *route.best();
+}
 
 }  // namespace nfsrdma::rpc

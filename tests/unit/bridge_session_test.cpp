@@ -11,6 +11,7 @@
 #include "bridge_messages.h"
 #include "fabric/iwarp/connection.h"
 #include "support/loopback.h"
+#include "support/recorder.h"
 
 namespace nfsrdma::bridge {
 namespace {
@@ -124,16 +125,7 @@ struct Setup {
     for (int i = 0; i < 20; ++i) client.connection->post_receive(fabric::ReceiveBuffer(4096));
     run([&] { return client.established.has_value(); });
   }
-  void run(const std::function<bool()>& done) {
-    const auto latest = loop.now() + 10s;
-    loop.end_turn();
-    bool is_done = done();
-    while (!is_done && loop.now() < latest) {
-      loop.turn(latest);
-      is_done = done();
-    }
-    REQUIRE(is_done);
-  }
+  void run(const std::function<bool()>& done) { REQUIRE(testing::runs_until(loop, done)); }
   /// A Call that the server does not answer yet.
   void call(std::uint32_t xid) {
     rdma_msg header;

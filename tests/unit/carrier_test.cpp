@@ -15,39 +15,18 @@
 #include "iwarp_pair.h"
 #include "support/loopback.h"
 #include "support/nfs_fixture.h"
+#include "support/recorder.h"
 
 namespace nfsrdma::fabric {
 namespace {
 
 using namespace std::chrono_literals;
 using iwarp::testing::noise;
-
-struct Hearer : Handler {
-  void on_established(const Established& e) override { established = e; }
-  void on_received(ReceiveBuffer buffer, std::optional<std::uint32_t> handle) override {
-    const ConstBytes m = buffer.message();
-    messages.emplace_back(m.begin(), m.end());
-    invalidated = handle;
-    if (then) then();
-  }
-  void on_completed(std::uint64_t cookie) override { completed.push_back(cookie); }
-  void on_closed(const Error& why) override {
-    CHECK_FALSE(closed);
-    closed = why;
-    if (then) then();
-  }
-  [[nodiscard]] bool has(std::uint64_t cookie) const { return std::ranges::count(completed, cookie) == 1; }
-  std::optional<Established> established;
-  std::optional<std::uint32_t> invalidated;
-  std::vector<std::vector<std::byte>> messages;
-  std::vector<std::uint64_t> completed;
-  std::optional<Error> closed;
-  std::function<void()> then;
-};
+using nfsrdma::testing::Recorder;
 
 struct Way {
   async::Loop loop;
-  Hearer server_hears, hears;
+  Recorder server_hears, hears;
   std::unique_ptr<Connection> server, connection;
   std::unique_ptr<iwarp::Listener> listener;
   std::vector<std::shared_ptr<Carrier>> carriers = carrier_threads(loop, 1);
@@ -78,16 +57,7 @@ struct Way {
     connection->post_receive(ReceiveBuffer(4096));
     until([&] { return hears.established && server_hears.established; });
   }
-  void until(const std::function<bool()>& done) {
-    const auto latest = loop.now() + 10s;
-    loop.end_turn();
-    bool is_done = done();
-    while (!is_done && loop.now() < latest) {
-      loop.turn(latest);
-      is_done = done();
-    }
-    CHECK(is_done);
-  }
+  void until(const std::function<bool()>& done) { CHECK(testing::runs_until(loop, done)); }
   void server_sends(ConstBytes bytes, std::optional<std::uint32_t> invalidate = std::nullopt) {
     SendWork work;
     work.cookie = 99;
@@ -195,7 +165,7 @@ TEST_SUITE("threads") {
   TEST_CASE("carrier: the end of the peer is told once, and may be where the owner lets go of everything") {
     Way w;
     w.establish();
-    w.hears.then = [&] {
+    w.hears.on_end = [&] {
       w.carriers.clear();
       w.connection->close();
       w.loop.post([&] { w.connection.reset(); });
@@ -248,7 +218,7 @@ TEST_SUITE("threads") {
     DialOptions options;
     options.address = testing::loopback(w.listener->port());
     w.server_hears.established.reset();
-    Hearer hears;
+    Recorder hears;
     const auto before = std::move(w.server);
     const auto here = dial(w.loop, options, hears, fabrics);
     w.until([&] { return hears.established && w.server_hears.established; });
@@ -256,7 +226,7 @@ TEST_SUITE("threads") {
     const auto first_server = std::move(w.server);
     w.server_hears.established.reset();
     options.carrier = w.carriers.front();
-    Hearer hears_there;
+    Recorder hears_there;
     const auto there = dial(w.loop, options, hears_there, fabrics);
     w.until([&] { return hears_there.established && w.server_hears.established; });
     CHECK(where == &w.carriers.front()->loop());

@@ -13,6 +13,7 @@
 #include "rpc/channel.h"
 #include "rpcrdma/header.h"
 #include "support/loopback.h"
+#include "support/recorder.h"
 
 namespace nfsrdma::rpc {
 namespace {
@@ -147,16 +148,7 @@ struct Fixture {
     out.rdma.backward_credits = kCredits;
     return out;
   }
-  void until(const std::function<bool()>& so) {
-    const auto latest = loop.now() + 5s;
-    loop.end_turn();
-    bool is = so();
-    while (!is && loop.now() < latest) {
-      loop.turn(latest);
-      is = so();
-    }
-    CHECK(is);
-  }
+  void until(const std::function<bool()>& so) { CHECK(testing::runs_until(loop, so, 5s)); }
   void check_answer(std::uint32_t xid, std::uint32_t result) {
     until([&] { return server.answers.contains(xid); });
     const Octets& answer = server.answers[xid];

@@ -12,6 +12,7 @@
 #include "fabric/iwarp/listener.h"
 #include "iwarp_pair.h"
 #include "support/loopback.h"
+#include "support/recorder.h"
 
 using namespace nfsrdma;
 using namespace nfsrdma::fabric;
@@ -20,40 +21,10 @@ using namespace std::chrono_literals;
 namespace {
 
 using testing::loopback;
-
-struct Recorder : Handler {
-  void on_established(const Established& e) override {
-    established = e;
-    if (then) then();
-  }
-  void on_received(ReceiveBuffer buffer, std::optional<std::uint32_t> handle) override {
-    const ConstBytes m = buffer.message();
-    messages.emplace_back(m.begin(), m.end());
-    invalidated = handle;
-    if (on_message) on_message();
-  }
-  void on_completed(std::uint64_t cookie) override { completed.push_back(cookie); }
-  void on_closed(const Error& why) override {
-    CHECK_FALSE(closed);
-    closed = why;
-  }
-  std::optional<Established> established;
-  std::optional<std::uint32_t> invalidated;
-  std::vector<std::vector<std::byte>> messages;
-  std::vector<std::uint64_t> completed;
-  std::optional<Error> closed;
-  std::function<void()> then, on_message;
-};
+using testing::Recorder;
 
 void run_until(async::Loop& loop, const std::function<bool()>& done) {
-  const auto latest = loop.now() + 10s;
-  loop.end_turn();
-  bool is_done = done();
-  while (!is_done && loop.now() < latest) {
-    loop.turn(latest);
-    is_done = done();
-  }
-  CHECK(is_done);
+  CHECK(testing::runs_until(loop, done));
 }
 
 iwarp::ConnectOptions to(std::uint16_t port, async::Loop& loop, async::Clock::duration patience = 5s) {

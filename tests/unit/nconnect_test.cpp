@@ -12,6 +12,13 @@ namespace {
 using namespace testing;
 using namespace nfs4;
 
+/// Until so many have ended that were started.
+void wait_for(Client& client, const unsigned& ended, std::size_t count) {
+  const Stopwatch watch;
+  while (ended < count && watch.elapsed() < 8s) client.wait(100ms);
+  CHECK(ended == count);
+}
+
 /// READs of the whole file, `depth` at a time, until `count` are done.
 void read_much(Client& client, File& file, const std::string& expected, unsigned depth, unsigned count) {
   struct Lane {
@@ -31,9 +38,7 @@ void read_much(Client& client, File& file, const std::string& expected, unsigned
     });
   };
   for (Lane& lane : lanes) start(lane);
-  const Stopwatch watch;
-  while (ended < count && watch.elapsed() < 8s) client.wait(100ms);
-  CHECK(ended == count);
+  wait_for(client, ended, count);
 }
 
 std::map<unsigned, unsigned> reads_of_connections(const NfsServer& server) {
@@ -109,9 +114,7 @@ TEST_CASE("nconnect: of bulk the first connection takes one call at a time, with
     const unsigned least = reads.begin()->second == 1 ? reads.begin()->first : reads.rbegin()->first;
     CHECK(std::ranges::all_of(calls, [&](const SeenCall& call) { return call.connection == least; }));
     m.server.release();
-    const Stopwatch watch;
-    while (ended < places.size() && watch.elapsed() < 8s) client.wait(100ms);
-    CHECK(ended == places.size());
+    wait_for(client, ended, places.size());
   }
 }
 

@@ -5,6 +5,13 @@
 #include <cassert>
 
 namespace nfsrdma::fabric::iwarp {
+namespace {
+
+Use use_for(Reach reach) {
+  return reach == Reach::remote_read ? Use::remote_read : Use::remote_write;
+}
+
+}  // namespace
 
 Stream::Stream(Events& events, RegionTable::Random random)
     : events_(events), regions_(std::move(random)), buffer_(new std::byte[buffer_size]) {}
@@ -21,10 +28,9 @@ std::size_t Stream::segments_for(std::size_t length) {
 
 void Stream::expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) {
   assert(!ended_);
-  const Use use = reach == Reach::remote_read ? Use::remote_read : Use::remote_write;
   do {
     const Bytes part = memory.first(std::min(memory.size(), RegionTable::max_length));
-    const Region& region = regions_.add(part, use);
+    const Region& region = regions_.add(part, use_for(reach));
     to.push_back({.handle = region.stag, .length = static_cast<std::uint32_t>(part.size()), .offset = 0});
     memory = memory.subspan(part.size());
   } while (!memory.empty());
@@ -32,7 +38,7 @@ void Stream::expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) {
 
 bool Stream::expose_as(std::uint32_t handle, Bytes memory, Reach reach) {
   if (handle == 0 || regions_.find(handle) != nullptr) return false;
-  regions_.add(handle, memory, reach == Reach::remote_read ? Use::remote_read : Use::remote_write);
+  regions_.add(handle, memory, use_for(reach));
   return true;
 }
 

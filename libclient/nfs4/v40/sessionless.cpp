@@ -86,12 +86,6 @@ std::size_t Sessionless::connections() const {
 
 // ---- calls ----
 
-rpc::Channel& Sessionless::route(std::size_t size) const {
-  rpc::Route route(size);
-  for (rpc::Channel* one : channels_) route.consider(*one);
-  return *route.best();
-}
-
 async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::TimePoint deadline) {
   if (auto error = gamble(compound)) co_return *std::move(error);
   const engine::Modifications::Scope scope(modifications_, compound.changes());
@@ -193,7 +187,8 @@ async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, as
     attempt.too_late = true;
     co_return too_late(compound, channel_.server());
   }
-  auto reply = co_await transmit(route(compound.data_size()), compound, deadline, turns, attempt.sends);
+  auto reply = co_await transmit(rpc::route(channels_, compound.data_size()), compound, deadline, turns,
+                                 attempt.sends);
   attempt.other_seqid = turns.try_again();
   if (reply && compound.opens()) reply->keep_turn(turns.open);
   co_return reply;
@@ -311,7 +306,7 @@ async::Task<Status> Sessionless::settle_owner(CompoundReply& reply, OPEN4resok& 
   compound.add<op::OPEN_CONFIRM>({ok.stateid, 0});
   for (int seqids = 0;;) {
     std::uint32_t sends = 0;
-    auto confirmed = co_await transmit(route(0), compound, deadline, turns, sends);
+    auto confirmed = co_await transmit(rpc::route(channels_, 0), compound, deadline, turns, sends);
     if (!confirmed) co_return confirmed.error();
     if (turns.try_again() && ++seqids < kMostSeqids) continue;
     if (confirmed->status() == NFS4ERR_DELAY && loop().now() + delay.next() < deadline) {

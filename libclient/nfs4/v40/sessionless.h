@@ -90,7 +90,6 @@ class Sessionless final : public LeaseHolder {
   static void judge(const Compound& compound, const Turns& turns, const Result<CompoundReply>& reply,
                     std::uint32_t sends);
   bool heed(const CompoundReply& reply, bool named);
-  [[nodiscard]] rpc::Channel& route(std::size_t size) const;
   async::Task<void> recover();
   async::Task<Status> recover_once(async::TimePoint deadline);
   async::Task<void> renew_callback();
