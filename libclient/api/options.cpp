@@ -205,6 +205,46 @@ bool set_nconnect(Options& options, std::string_view text) {
   return assign(options.connections, number<std::uint32_t>(text, 1, most_connections));
 }
 
+bool is_address(const std::string& text) {
+  std::array<unsigned char, sizeof(in6_addr)> out{};
+  return ::inet_pton(AF_INET, text.c_str(), out.data()) == 1 ||
+         ::inet_pton(AF_INET6, text.c_str(), out.data()) == 1;
+}
+
+/// "10.0.0.1-10.0.0.4": all of them. False: that is none, or they are too many.
+bool add_range(std::vector<std::string>& to, const std::string& first, const std::string& last) {
+  in_addr from{}, until{};
+  if (::inet_pton(AF_INET, first.c_str(), &from) != 1 || ::inet_pton(AF_INET, last.c_str(), &until) != 1)
+    return false;
+  const std::uint32_t begin = ntohl(from.s_addr), end = ntohl(until.s_addr);
+  if (end < begin || end - begin >= most_connections) return false;
+  for (std::uint32_t one = begin; one <= end; ++one) {
+    const in_addr address{htonl(one)};
+    std::array<char, INET_ADDRSTRLEN> text{};
+    to.emplace_back(::inet_ntop(AF_INET, &address, text.data(), text.size()));
+  }
+  return true;
+}
+
+/// Separated by ~, since a comma ends an option.
+bool set_remoteports(Options& options, std::string_view text) {
+  std::vector<std::string> all;
+  for (bool more = true; more;) {
+    const std::string one(text.substr(0, text.find('~')));
+    more = one.size() != text.size();
+    text.remove_prefix(one.size() + (more ? 1 : 0));
+    const auto dash = one.find('-');
+    if (dash == std::string::npos && !is_address(one)) return false;
+    if (dash == std::string::npos)
+      all.push_back(one);
+    else if (!add_range(all, one.substr(0, dash), one.substr(dash + 1)))
+      return false;
+  }
+  if (all.empty() || all.size() >= most_connections) return false;
+  options.remote_ports = std::move(all);
+  return true;
+}
+
 bool set_threads(Options& options, std::string_view text) {
   return assign(options.threads, number<std::uint32_t>(text, 1, most_connections));
 }
@@ -271,6 +311,9 @@ constexpr auto rows = std::to_array<Row>({
      set_credits},
     {{"nconnect", "a number from 1 to 16", "connections to the server that share the work (default 1)"},
      set_nconnect},
+    {{"remoteports", "addresses as numbers, with ~ between, or the first-last of several",
+      "more addresses of the server, each with a connection of its own at least (default: none)"},
+     set_remoteports},
     {{"threads", "a number from 1 to 16",
       "threads that share the work of connections over TCP, which are as many at least (default 1)"},
      set_threads},

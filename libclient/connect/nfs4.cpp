@@ -63,7 +63,11 @@ class Nfs4 final : public Protocol {
   async::Task<Status> begin_all(async::TimePoint deadline) {
     if (auto done = co_await session_.open(deadline); !done) co_return done;
     for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
-      if (auto done = co_await session_.lanes().add(*ground_.channels[i], deadline); !done) co_return done;
+      rpc::Channel& channel = *ground_.channels[i];
+      auto done = co_await session_.lanes().add(channel, deadline);
+      // An address more may be away for a while: it is tried again and again.
+      if (!done && !channel.elsewhere()) co_return done;
+      if (!done && ground_.notices) ground_.notices(done.error().text());
     }
     engine_ = std::make_shared<nfs4::Nfs4Engine>(session_);
     auto path = engine::Path::parse(ground_.target.path);

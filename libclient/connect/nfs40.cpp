@@ -17,7 +17,7 @@ namespace {
 class Nfs40 final : public Protocol {
  public:
   explicit Nfs40(const Ground& ground)
-      : ground_(ground), callbacks_(listen()), state_(all_of(ground), options(), ground.notices) {}
+      : ground_(ground), callbacks_(listen()), state_(those_here(ground), options(), ground.notices) {}
 
   async::Task<Status> begin(async::TimePoint deadline) override {
     auto begun = co_await begin_all(deadline);
@@ -27,8 +27,13 @@ class Nfs40 final : public Protocol {
   }
   async::Task<Status> begin_all(async::TimePoint deadline) {
     if (auto done = co_await state_.open(deadline); !done) co_return done;
-    for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
-      if (auto done = co_await ground_.channels[i]->connect(deadline); !done) co_return done;
+    const auto channels = those_here(ground_);
+    for (std::size_t i = 1; i < channels.size(); ++i) {
+      if (auto done = co_await channels[i]->connect(deadline); !done) co_return done;
+    }
+    if (channels.size() != ground_.channels.size() && ground_.notices) {
+      ground_.notices(
+          "remoteports= is left out: in version 4.0 nothing proves that several addresses are of one server");
     }
     engine_ = std::make_shared<nfs4::Nfs4Engine>(state_);
     auto path = engine::Path::parse(ground_.target.path);

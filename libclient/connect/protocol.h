@@ -66,8 +66,10 @@ std::uint32_t most_calls(const Options& options, const fabric::Established& esta
 /// What the target's options say of version 3's mount service.
 aux::MountOptions mount_options(const Target& target, std::vector<rpc::Address> addresses);
 
-/// All channels, in their order.
+/// All channels, in their order; without those that lead elsewhere: of version 4.0, where nothing proves that it is the
+/// same server.
 std::vector<rpc::Channel*> all_of(const Ground& ground);
+std::vector<rpc::Channel*> those_here(const Ground& ground);
 
 std::unique_ptr<Protocol> nfs4_protocol(const Ground& ground);
 std::unique_ptr<Protocol> nfs40_protocol(const Ground& ground);

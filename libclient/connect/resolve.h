@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,5 +15,8 @@ namespace nfsrdma::connect {
 
 Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t port,
                                           std::chrono::steady_clock::time_point deadline, int interrupt);
+
+/// Of an address that is written as numbers; it waits for nothing.
+[[nodiscard]] std::optional<rpc::Address> address_of(const std::string& text, std::uint16_t port);
 
 }  // namespace nfsrdma::connect

@@ -9,6 +9,8 @@
 #include "aux/rpcbind.h"
 #include "connect/flavors.h"
 #include "connect/protocol.h"
+#include "connect/resolve.h"
+#include "fabric/address.h"
 #include "fabric/verbs/library.h"
 #include "rpc/message.h"
 
@@ -41,6 +43,15 @@ rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc:
   options.rdma.backward_credits = kCallbackSlots;
   options.rdma.reply_timeout = patience(target.options.timeout);
   return options;
+}
+
+/// The port is the same everywhere.
+void lead_elsewhere(rpc::ChannelOptions& options, const std::string& where) {
+  const auto address = address_of(where, fabric::port_of(options.addresses.front().storage));
+  if (!address) return;  // which its text was looked at for
+  options.addresses = {*address};
+  options.server = where;
+  options.elsewhere = true;
 }
 
 std::string host_name() {
@@ -120,6 +131,12 @@ std::vector<rpc::Channel*> all_of(const Ground& ground) {
   return out;
 }
 
+std::vector<rpc::Channel*> those_here(const Ground& ground) {
+  auto out = all_of(ground);
+  std::erase_if(out, [](const rpc::Channel* one) { return one->elsewhere(); });
+  return out;
+}
+
 /// What there is a Protocol for.
 struct Server::Version {
   unsigned number;                      ///< of the program
@@ -186,8 +203,12 @@ async::Task<Status> Server::dial(const Version& version, async::TimePoint deadli
   if (threads > 1 && surroundings_.carriers) {
     for (auto& one : surroundings_.carriers(loop_, threads - 1)) carriers.push_back(std::move(one));
   }
-  for (std::uint32_t i = 0; i < std::max(target_.options.connections, threads); ++i) {
+  const auto& ports = target_.options.remote_ports;
+  const auto connections =
+      std::max({target_.options.connections, threads, static_cast<std::uint32_t>(1 + ports.size())});
+  for (std::uint32_t i = 0; i < connections; ++i) {
     rpc::ChannelOptions options = channel_options(target_, addresses_, surroundings_.dial);
+    if (i != 0 && !ports.empty()) lead_elsewhere(options, ports[(i - 1) % ports.size()]);
     options.carrier = carriers[i % carriers.size()];
     channels_.push_back(std::make_unique<rpc::Channel>(
         loop_, options, [notices = notices_](const rpcrdma::Notice& n) { notices(n.text); }));

@@ -149,6 +149,18 @@ async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
   }
 }
 
+async::Task<Result<bool>> Handshake::leads_to_server(rpc::Channel& channel, async::TimePoint deadline) {
+  Calls& calls = around_.calls;
+  Compound compound = calls.begin_alone("EXCHANGE_ID");
+  compound.add<op::EXCHANGE_ID>(exchange_id_arguments());
+  auto reply = co_await calls.call_over(channel, compound, deadline);
+  if (!reply) co_return reply.error();
+  EXCHANGE_ID4res res;
+  if (!reply->take<op::EXCHANGE_ID>(res)) co_return calls.error_of(*reply, "EXCHANGE_ID", channel.server());
+  const auto& ok = *res.get<NFS4_OK>();
+  co_return ok.eir_server_owner == facts_.owner&& ok.eir_server_scope.value == facts_.scope;
+}
+
 void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
   const bool another = ok.eir_clientid != facts_.client_id;
   create_sequence_.told(ok.eir_sequenceid, !another && (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0);
@@ -157,6 +169,8 @@ void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
   // What was had under this client id is still had, unless the server said that it restarted.
   if (another || reclaim_wanted_) ++facts_.epoch;
   reclaim_pending_ = true;
+  facts_.owner = ok.eir_server_owner;
+  facts_.scope = ok.eir_server_scope.value;
   facts_.server_owner = text_of(ok.eir_server_owner.so_major_id.value);
   facts_.server_scope = text_of(ok.eir_server_scope.value);
   if (!ok.eir_server_impl_id.value.empty()) {

@@ -102,7 +102,7 @@ void Lanes::on_link(Lane& lane, bool up) {
     bind_if_needed(lane);
     return;
   }
-  lane.bound = false;
+  lane.bound = lane.proven = false;
   if (usable() != 0) lane.channel.hand_calls_back();
 }
 
@@ -133,6 +133,11 @@ Compound Lanes::bind_arguments() {
 async::Task<void> Lanes::bind(Lane& lane, bool again) {
   if (lane.binding || (lane.bound && !again)) co_return;
   lane.binding = true;
+  if (const bool leads_there = co_await prove(lane); !leads_there) {
+    lane.binding = false;
+    bind_ended_.notify_all();
+    co_return;
+  }
   const sessionid4 session = calls_.facts().session_id;
   auto reply = co_await call_patiently(bind_arguments(), calls_.default_deadline(), &lane.channel);
   lane.binding = false;
@@ -151,9 +156,29 @@ async::Task<void> Lanes::bind(Lane& lane, bool again) {
     calls_.start_recovery("the session is gone");
     co_return;
   }
+  refuse(lane, calls_.error_of(*reply, "BIND_CONN_TO_SESSION", calls_.server()).text());
+}
+
+/// That it leads to the session's server, where that is a question. False also where it cannot be asked now; the next
+/// beginning of the connection tries again.
+async::Task<bool> Lanes::prove(Lane& lane) {
+  if (!lane.channel.elsewhere() || lane.proven) co_return true;
+  auto leads_there = co_await proof_(lane.channel);
+  if (!leads_there && leads_there.error().kind() != ErrorKind::server) co_return false;
+  if (!leads_there) {
+    refuse(lane, leads_there.error().text());
+  } else if (!*leads_there) {
+    refuse(lane, lane.channel.server() + " is another server than " + calls_.server() +
+                     ", and is left alone; look at remoteports=");
+  }
+  lane.proven = leads_there && *leads_there;
+  co_return lane.proven;
+}
+
+void Lanes::refuse(Lane& lane, const std::string& why) {
   lane.refused = true;
   hold_all();
-  calls_.notice(calls_.error_of(*reply, "BIND_CONN_TO_SESSION", calls_.server()).text());
+  calls_.notice(why);
 }
 
 async::Task<bool> Lanes::bind_again(const rpc::Channel& channel, async::Clock::duration pause,

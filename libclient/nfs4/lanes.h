@@ -11,6 +11,9 @@
 // from then on. The connections are kept up without a call that needs them (RFC 8167 5.4) where there is
 // state that the server may recall, which hold() tells, or where there are several.
 //
+// Some lead to other addresses of the server (rpc::Channel::elsewhere()). That it is the server is proven on each of their
+// connections anew, before they are bound; if it is another, they are left alone.
+//
 // The backchannel is on every connection that the server takes for it. Where the server has lost sight of it,
 // mend_backchannel() announces it anew.
 //
@@ -39,6 +42,9 @@ class Lanes {
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
+  /// Whether a channel leads to the server that the session is of; for those that lead elsewhere.
+  using Proof = std::function<async::Task<Result<bool>>(rpc::Channel& channel)>;
+  void prove_by(Proof proof) { proof_ = std::move(proof); }
   /// One more connection, beside those that there are. Its Error is that of connecting: one that the server
   /// does not want for the session is told of in a notice.
   async::Task<Status> add(rpc::Channel& channel, async::TimePoint deadline);
@@ -79,7 +85,8 @@ class Lanes {
     rpc::Channel& channel;
     bool bound = false;  ///< to the session of the moment
     bool binding = false;
-    bool refused = false;  ///< the server does not want it
+    bool refused = false;  ///< the server does not want it, or is another
+    bool proven = false;   ///< its connection leads to the server
     [[nodiscard]] bool usable() const { return channel.up() && bound; }
   };
   Lane& add_lane(rpc::Channel& channel);
@@ -87,6 +94,8 @@ class Lanes {
   void on_link(Lane& lane, bool up);
   void bind_if_needed(Lane& lane);
   async::Task<void> bind(Lane& lane, bool again = false);
+  async::Task<bool> prove(Lane& lane);
+  void refuse(Lane& lane, const std::string& why);
   Compound bind_arguments();
   async::Task<Result<CompoundReply>> call_patiently(Compound compound, async::TimePoint deadline,
                                                     rpc::Channel* over);
@@ -96,6 +105,7 @@ class Lanes {
   const std::uint32_t callback_slots_;
   const BackwardSink backward_;
   std::vector<std::unique_ptr<Lane>> lanes_;
+  Proof proof_;
   async::Event bind_ended_;
   bool recallable_ = false;
   async::TimePoint last_mended_{};

@@ -26,7 +26,10 @@ Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notic
       quick_({*this, slots_, lanes_, lease_, counters_,
               [this](const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent) {
                 take_sequence(ok, current, sent, false);
-              }}) {}
+              }}) {
+  lanes_.prove_by(
+      [this](rpc::Channel& over) { return handshake_.leads_to_server(over, default_deadline()); });
+}
 
 Session::~Session() {
   phase_ = Phase::ending;

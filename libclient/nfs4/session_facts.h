@@ -51,6 +51,8 @@ struct SessionFacts {
   bool protects_state = false;                        // SP4_MACH_CRED
   std::string implementation_name, implementation_domain, server_owner, server_scope;
   std::optional<Time> implementation_date;
+  server_owner4 owner;  ///< as it came, which its text is not
+  std::vector<std::byte> scope;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -38,6 +38,7 @@ struct Address {
 struct ChannelOptions {
   std::string server;              ///< for messages: the name as the user gave it
   std::vector<Address> addresses;  ///< tried in order
+  bool elsewhere = false;          ///< they are others than the server was given with
   Fabric fabric = Fabric::automatic;
   Crc crc = Crc::automatic;
   std::chrono::microseconds busy_poll{0};
@@ -155,6 +156,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   [[nodiscard]] const fabric::Established& established() const { return established_; }
   [[nodiscard]] std::string address() const { return address_; }
   [[nodiscard]] const std::string& server() const { return options_.server; }
+  [[nodiscard]] bool elsewhere() const { return options_.elsewhere; }
   [[nodiscard]] async::Loop& loop() { return loop_; }
   /// Counts connections: changes when a new one is made.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }

@@ -23,7 +23,8 @@ struct Climate {
   [[nodiscard]] bool leases_end() const;
 
   unsigned clients = 1, workers = 1, connections = 1, threads = 1;
-  unsigned teams = 0;  ///< of the clients: those whose workers share their files
+  bool elsewhere = false;  // the server has another address
+  unsigned teams = 0;      ///< of the clients: those whose workers share their files
   bool far = false, calm = true;
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;

@@ -139,6 +139,7 @@ class World {
     Options out = SimClient::quick();
     out.connections = climate_.connections;
     out.threads = climate_.threads;
+    if (climate_.elsewhere) out.remote_ports = {"10.1.0." + std::to_string(server_host_->number())};
     out.version = climate_.version;
     if (climate_.sessionless) out.minor_version = 0;
     out.minor_version_fixed = climate_.sessionless;

@@ -2,6 +2,7 @@
 // place of the session (RFC 8881 2.10.3, 18.34). What they come to in a whole client: nconnect_test.cpp.
 #include "nfs4/lanes.h"
 
+#include <algorithm>
 #include <deque>
 
 #include "nfs4/callback.h"
@@ -24,18 +25,21 @@ struct Laned {
   ScriptedCalls calls{world.add_host("client")};
   std::deque<rpc::Channel> channels;
   rpc::Channel& first = channel();
-  rpc::Channel& second = channel();
+  rpc::Channel& second;
   Lanes lanes;
   const ScriptedCalls::Last last{calls};
 
-  explicit Laned(std::uint32_t callback_slots = 4)
-      : lanes(calls, first, callback_slots, [](rpc::Channel&, rpcrdma::BackwardId, fabric::ConstBytes) {}) {
+  /// `elsewhere`: the second leads to another address.
+  explicit Laned(std::uint32_t callback_slots = 4, bool elsewhere = false)
+      : second(channel(elsewhere)),
+        lanes(calls, first, callback_slots, [](rpc::Channel&, rpcrdma::BackwardId, fabric::ConstBytes) {}) {
     calls.facts_now.session_id[0] = std::byte{1};
     calls.facts_now.backchannel = callback_slots != 0;
   }
-  rpc::Channel& channel() {
-    return channels.emplace_back(calls.loop(), EngineClient::channel_options(server, &calls.host()),
-                                 rpc::Channel::NoticeSink());
+  rpc::Channel& channel(bool elsewhere = false) {
+    rpc::ChannelOptions options = EngineClient::channel_options(server, &calls.host());
+    options.elsewhere = elsewhere;
+    return channels.emplace_back(calls.loop(), options, rpc::Channel::NoticeSink());
   }
   async::TimePoint deadline() { return calls.loop().now() + 5s; }
   void connect_first() {
@@ -59,6 +63,11 @@ struct Laned {
   void cut() {
     network.cut(calls.host(), server_host);
     calls.pass(1s);
+  }
+  bool told_of_another() const {
+    return std::ranges::any_of(calls.notices, [](const std::string& one) {
+      return one.find("is another server") != std::string::npos;
+    });
   }
   /// Of all calls so far.
   unsigned binds() {
@@ -93,6 +102,64 @@ TEST_CASE(
   CHECK(adding.await_resume());
   CHECK(m.lanes.usable() == 2);
   CHECK(m.binds() == 1);
+}
+
+TEST_CASE("lanes: a connection to another address is bound once it has proven to lead to the same server") {
+  Laned m(4, true);
+  m.connect_first();
+  unsigned asked = 0;
+  Result<bool> answer = true;
+  m.lanes.prove_by([&](rpc::Channel& over) -> async::Task<Result<bool>> {
+    CHECK(&over == &m.second);
+    ++asked;
+    co_return answer;
+  });
+  const auto add = [&] {
+    auto adding = m.lanes.add(m.second, m.deadline());
+    m.calls.start(adding);
+    m.calls.pass(10ms);
+    if (asked != 0 && answer && *answer) m.bound();
+    REQUIRE(adding.done());
+    CHECK(adding.await_resume());
+  };
+  SUBCASE("it does, and is asked again on its next connection") {
+    add();
+    CHECK(asked == 1);
+    CHECK(m.lanes.usable() == 2);
+    m.cut();
+    CHECK(asked == 2);
+    CHECK(m.second.up());
+    m.bound();
+    m.bound();
+    CHECK(m.lanes.usable() == 2);
+    // After another address has been taken over by somebody else.
+    answer = false;
+    m.cut();
+    CHECK(asked == 3);
+    m.bound();
+    CHECK(m.lanes.usable() == 1);
+    CHECK(m.told_of_another());
+  }
+  SUBCASE("it is another server") {
+    answer = false;
+    add();
+    CHECK(m.lanes.usable() == 1);
+    CHECK(m.binds() == 0);
+    CHECK(m.told_of_another());
+    m.lanes.rebind_all(m.first);
+    CHECK(m.binds() == 0);
+  }
+  SUBCASE("it does not answer, and is asked again when it is there again") {
+    answer = Error(ErrorKind::timeout, ETIMEDOUT, "EXCHANGE_ID", "there", "no answer");
+    add();
+    CHECK(m.lanes.usable() == 1);
+    answer = true;
+    m.cut();
+    CHECK(asked == 2);
+    m.bound();
+    m.bound();
+    CHECK(m.lanes.usable() == 2);
+  }
 }
 
 TEST_CASE("lanes: a connection that cannot be had is its caller's error") {

@@ -110,6 +110,16 @@ TEST_CASE("options: flavours, the one that is liked best first") {
   CHECK(o.security == std::vector{Security::krb5});
 }
 
+TEST_CASE("options: addresses of one server, one by one and in ranges") {
+  Options o;
+  REQUIRE(o.set("remoteports", "10.0.0.254-10.0.1.1~10.2.0.1~fe80::1"));
+  CHECK(o.remote_ports ==
+        std::vector<std::string>{"10.0.0.254", "10.0.0.255", "10.0.1.0", "10.0.1.1", "10.2.0.1", "fe80::1"});
+  REQUIRE(o.set_all("remoteports=10.0.0.1-10.0.0.1,threads=3"));
+  CHECK(o.remote_ports == std::vector<std::string>{"10.0.0.1"});
+  CHECK(o.threads == 3);
+}
+
 TEST_CASE("options: an unknown one is refused by name with the nearest") {
   Options o;
   CHECK(message_of(o.set("rsiz", "1")) == "there is no option 'rsiz'; perhaps 'rsize' is meant");
@@ -120,21 +130,62 @@ TEST_CASE("options: an unknown one is refused by name with the nearest") {
 }
 
 TEST_CASE("options: a wrong value is refused with what the option takes, and changes nothing") {
-  for (const char* item : {"rsize=",         "rsize=0",        "rsize=1023",
-                           "rsize=16777217", "rsize=17M",      "rsize=4294967296K",
-                           "rsize=-1",       "rsize=1 ",       "rsize=K",
-                           "port=0",         "port=65536",     "port=x",
-                           "vers=5",         "vers=4.3",       "fabric=ib",
-                           "sec=krb6",       "sec=",           "keytab=k",
-                           "sec=krb5:",      "sec=:sys",       "sec=sys:sys",
-                           "gssport=0",      "keytab=",        "crc=yes",
-                           "ccache=",        "ccache=name",    "ccache=:name",
-                           "ccache=FILE:",   "ccache=file:/x", "ccache=1:/x",
-                           "uid=-1",         "uid=4294967295", "gid=root",
-                           "timeo=0",        "timeo=s",        "timeo=99999999999999s",
-                           "credits=0",      "credits",        "busy_poll=10001",
-                           "busy_poll=5us",  "mountport=0",    "mountproto=rdma",
-                           "mounthost=",     "mounthost=a/b"}) {
+  for (const char* item : {"rsize=",
+                           "rsize=0",
+                           "rsize=1023",
+                           "rsize=16777217",
+                           "rsize=17M",
+                           "rsize=4294967296K",
+                           "rsize=-1",
+                           "rsize=1 ",
+                           "rsize=K",
+                           "port=0",
+                           "port=65536",
+                           "port=x",
+                           "vers=5",
+                           "vers=4.3",
+                           "fabric=ib",
+                           "sec=krb6",
+                           "sec=",
+                           "keytab=k",
+                           "sec=krb5:",
+                           "sec=:sys",
+                           "sec=sys:sys",
+                           "gssport=0",
+                           "keytab=",
+                           "crc=yes",
+                           "ccache=",
+                           "ccache=name",
+                           "ccache=:name",
+                           "ccache=FILE:",
+                           "ccache=file:/x",
+                           "ccache=1:/x",
+                           "uid=-1",
+                           "uid=4294967295",
+                           "gid=root",
+                           "timeo=0",
+                           "timeo=s",
+                           "timeo=99999999999999s",
+                           "credits=0",
+                           "credits",
+                           "busy_poll=10001",
+                           "busy_poll=5us",
+                           "mountport=0",
+                           "mountproto=rdma",
+                           "mounthost=",
+                           "mounthost=a/b",
+                           "threads=0",
+                           "threads=17",
+                           "remoteports=",
+                           "remoteports=~",
+                           "remoteports=name",
+                           "remoteports=10.0.0.1~",
+                           "remoteports=10.0.0.1~~10.0.0.2",
+                           "remoteports=10.0.0.2-10.0.0.1",
+                           "remoteports=10.0.0.1-10.0.0.17",
+                           "remoteports=::1-::2",
+                           "remoteports=10.0.0.1-10.0.0.9~10.0.1.1-10.0.1.9",
+                           "remoteports=10.0.0.256"}) {
     CAPTURE(item);
     Options o;
     const Status status = o.set_all(item);
@@ -156,7 +207,7 @@ TEST_CASE("options: empty items in a list are harmless, and what stands before a
 }
 
 TEST_CASE("options: the help names every option once") {
-  CHECK(option_help().size() == 23);
+  CHECK(option_help().size() == 24);
   for (const OptionHelp& help : option_help()) {
     Options o;
     const std::string text = message_of(o.set(help.name, "\x01"));

@@ -84,6 +84,9 @@ struct Options {
   Crc crc = Crc::automatic;
   std::uint32_t credits = 64;  ///< Calls under way at most on each connection, if the server grants as many
   std::uint32_t connections = 1;  ///< `nconnect`: connections that share one session's calls
+  /// `remoteports`: more addresses of the server, as numbers, which further connections lead to in turn; there is one for
+  /// each at least. With NFSv4.1 and 4.2 the server has to prove that it is the same there.
+  std::vector<std::string> remote_ports;
   /// `threads`: share the work of connections over TCP; there are as many connections at least. With an RDMA device it does
   /// that work, and they are not needed.
   std::uint32_t threads = 1;

@@ -15,7 +15,8 @@
 namespace nfsrdma::sim {
 namespace {
 
-constexpr std::uint32_t kNet = 10U << 24U;  // 10.0.0.0, and the host's number
+constexpr std::uint32_t kNet = 10U << 24U;   // 10.0.0.0, and the host's number
+constexpr std::uint32_t kOther = 1U << 16U;  // 10.1.0.0, the same: other addresses of it
 
 }  // namespace
 
@@ -40,7 +41,7 @@ rpc::Address Network::address(const Host& host, std::uint16_t port) {
 Host* Network::host_of(const sockaddr_storage& address) const {
   sockaddr_in name{};
   std::memcpy(&name, &address, sizeof name);
-  const std::uint32_t number = ntohl(name.sin_addr.s_addr) & ~kNet;
+  const std::uint32_t number = ntohl(name.sin_addr.s_addr) & ~(kNet | kOther);
   const auto& hosts = simulation_.hosts();
   if (name.sin_family != AF_INET || number == 0 || number > hosts.size()) return nullptr;
   return hosts[number - 1].get();
