@@ -73,6 +73,8 @@ ClientImpl::~ClientImpl() {
   {
     const Crew::Inside inside(crew_);
     loop_.unwatch(interrupt_fd_);
+    started_.drop();
+    loop_.end_turn();
   }
   (void)disconnect();
   const Crew::Inside inside(crew_);
@@ -121,11 +123,18 @@ Status ClientImpl::start(async::TimePoint deadline) {
 
 async::Task<Status> ClientImpl::say_goodbye() {
   Status first;
-  for (FileImpl* file : std::vector(files_)) {
-    if (std::ranges::find(files_, file) == files_.end()) continue;  // a callback destroyed it meanwhile
-    auto done = co_await file->end();
+  // Looked up anew each time: callbacks run meanwhile, which open files and destroy them.
+  const auto is_open = [](const FileImpl* file) { return !file->is_closing(); };
+  for (;;) {
+    const auto at = std::ranges::find_if(files_, is_open);
+    if (at == files_.end()) break;
+    auto done = co_await (*at)->end();
     if (!done && first) first = done;
   }
+  // Those that nobody waited for: destroyed in callbacks, or interrupted.
+  const auto deadline = loop_.now() + kGoodbye;
+  for (bool in_time = true; in_time && closing_files_ != 0;)
+    in_time = co_await files_closed_.wait_until(deadline);
   auto done = co_await server_.close(loop_.now() + kGoodbye);
   co_return first ? done : first;
 }
@@ -189,6 +198,11 @@ void ClientImpl::keep() {
 
 // ---- asynchronous calls ----
 
+void Started::drop() {
+  // What a callback holds may go with it, and drop others.
+  for (auto all = std::exchange(under_way_, {}); const auto& [key, task] : all) client_.loop().drop(task);
+}
+
 async::Task<void> ClientImpl::callback_time() {
   while (starting_ != 0 || keeping_) {
     if (keeping_) {
@@ -246,17 +260,35 @@ Result<std::chrono::nanoseconds> ClientImpl::ping() {
   return async::Clock::now() - before;
 }
 
+namespace {
+
+std::vector<ids::Principal> wanted_by(std::span<const Attributes> all) {
+  std::vector<ids::Principal> out;
+  for (const Attributes& one : all) ids::IdNames::system().add_wanted(one, out);
+  return out;
+}
+
 /// Names that cannot be had in time have no numbers.
+async::Task<Status> learn(async::Loop& loop, std::vector<ids::Principal> wanted) {
+  if (!wanted.empty()) co_await ids::IdNames::system().learn(loop, std::move(wanted));
+  co_return Status();
+}
+
+}  // namespace
+
 void ClientImpl::add_ids(std::span<Attributes> all) {
-  ids::IdNames& names = ids::IdNames::system();
-  std::vector<ids::Principal> wanted;
-  for (const Attributes& one : all) names.add_wanted(one, wanted);
-  const auto learn = [](async::Loop& loop, std::vector<ids::Principal> those) -> async::Task<Status> {
-    co_await ids::IdNames::system().learn(loop, std::move(those));
-    co_return Status();
-  };
+  auto wanted = wanted_by(all);
   if (!wanted.empty()) (void)run<Status>([&] { return learn(loop_, std::move(wanted)); });
-  for (Attributes& one : all) names.fill_in(one);
+  for (Attributes& one : all) ids::IdNames::system().fill_in(one);
+}
+
+async::Task<Result<Attributes>> ClientImpl::with_ids(async::Loop& loop,
+                                                     async::Task<Result<Attributes>> asked) {
+  auto found = co_await std::move(asked);
+  if (!found) co_return found;
+  (void)co_await learn(loop, wanted_by(std::span(&*found, 1)));
+  ids::IdNames::system().fill_in(*found);
+  co_return found;
 }
 
 Info ClientImpl::info() {

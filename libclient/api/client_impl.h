@@ -6,14 +6,16 @@
 #pragma once
 
 #include <atomic>
-#include <map>
+#include <functional>
 #include <memory>
 #include <thread>
 
 #include "api/crew.h"
 #include "api/names_impl.h"
+#include "api/started.h"
 #include "async/loop.h"
 #include "async/reused.h"
+#include "async/under_way.h"
 #include "async/wakeup.h"
 #include "connect/server.h"
 #include "engine/paths.h"
@@ -72,15 +74,27 @@ class ClientImpl final : public NamesImpl<Client> {
   [[nodiscard]] std::uint32_t wsize() const { return server_.wsize(); }
   /// Waits until a callback may run: not from inside the call that started it, and on a user's thread.
   async::Task<void> callback_time();
+  [[nodiscard]] bool is_callback_time() const { return starting_ == 0 && !keeping_; }
+  /// When it is time. The callback may destroy what it was started on.
+  template <class R>
+  void call_back(const std::function<void(R)>& done, R result) {
+    ++delivered_;
+    done(std::move(result));
+    loop_.time_passed();
+  }
+  /// Of calls by path, which are the Client's.
+  [[nodiscard]] Started& started() { return started_; }
   /// The numbers of owners that the server gives as names. From outside, as with run().
   void add_ids(std::span<Attributes> all);
-  void count_callback() { ++delivered_; }
-  [[nodiscard]] bool is_callback_time() const { return starting_ == 0 && !keeping_; }
+  /// `asked` with those numbers.
+  static async::Task<Result<Attributes>> with_ids(async::Loop& loop, async::Task<Result<Attributes>> asked);
   [[nodiscard]] bool connected() const { return connected_; }
+  /// A file is being closed while it lives: disconnect() waits for that.
+  [[nodiscard]] async::Use closes_file() { return {closing_files_, files_closed_}; }
   /// Files register themselves for disconnect().
   void add(FileImpl& file) { files_.push_back(&file); }
   void remove(FileImpl& file) { std::erase(files_, &file); }
-  /// Counts those who start an asynchronous call, so that deliver() knows.
+  /// Counts those who start an asynchronous call, so that callback_time() knows.
   class StartScope {
    public:
     explicit StartScope(ClientImpl& client) : client_(client) { ++client_.starting_; }
@@ -135,8 +149,11 @@ class ClientImpl final : public NamesImpl<Client> {
   std::optional<engine::Paths> paths_;  // once connected
   bool connected_ = false;
   bool interrupted_ = false;  // since the keeper looked
-  int starting_ = 0;          // depth of start_read and start_write
+  int starting_ = 0;          // depth of calls that start one
   std::uint64_t delivered_ = 0;
+  Started started_{*this};
+  unsigned closing_files_ = 0;
+  async::Event files_closed_{loop_};
 
   async::Wakeup keeper_stop_, keeper_wake_;
   std::thread keeper_;
@@ -151,9 +168,11 @@ class FileImpl final : public File {
                             Stability stability) override;
   void start_read(std::span<std::byte> data, std::uint64_t offset, Done done) override;
   void start_write(std::span<const std::byte> data, std::uint64_t offset, Done done,
-                   std::shared_ptr<const void> keeper) override;
+                   std::shared_ptr<const void> keeper, Stability stability) override;
   Status sync() override;
+  void start_sync(Ended done) override;
   Result<Attributes> attributes() override;
+  void start_attributes(Told done) override;
   Status set_attributes(const SetAttributes& changes) override;
   Result<std::optional<Extent>> next_extent(std::uint64_t offset) override;
   Result<std::optional<std::uint64_t>> seek(std::uint64_t offset, bool hole) override;
@@ -165,18 +184,31 @@ class FileImpl final : public File {
   Status lock(const LockRequest& request, std::chrono::milliseconds most) override;
   Status unlock(std::uint64_t owner, const LockRange& range) override;
   Status close() override;
+  void start_close(Ended done) override;
 
   // for ClientImpl
-  /// Commits what is unstable, and closes.
+  [[nodiscard]] bool is_closing() const { return closing_ != nullptr; }
+  /// Commits what is unstable, and closes. That goes on if the task is destroyed, and the file may be, too.
   async::Task<Status> end();
 
  private:
   class Pieces;
   class Reading;
+  struct Closing;
+  /// The call that `make` makes on the file, if that may be used so.
+  template <class R, class Make>
+  async::Task<R> begin(engine::Access access, Make& make);
   template <class R, class Make>
   R run(engine::Access access, Make make);
+  template <class R, class Make>
+  void start(engine::Access access, Make make, std::function<void(R)> done);
   /// Why it cannot be used so, if it cannot.
   [[nodiscard]] std::optional<Error> unusable(engine::Access access) const;
+  void begin_closing();
+  static async::Task<void> close_file(engine::Engine& engine, engine::ServerFileRef file,
+                                      std::shared_ptr<Closing> closing, async::Use counted);
+  static async::Task<Status> closed(std::shared_ptr<Closing> closing);
+  async::Task<Result<Attributes>> read_attributes(engine::ServerFile& file);
   async::Task<Result<std::optional<Extent>>> find_extent(engine::ServerFile& file, std::uint64_t offset);
   async::Task<Result<std::size_t>> read_all(engine::ServerFile& file, std::span<std::byte> data,
                                             std::uint64_t offset);
@@ -185,29 +217,44 @@ class FileImpl final : public File {
   async::Task<Status> lock_task(engine::ServerFile& file, LockRequest request,
                                 std::chrono::milliseconds most);
   async::Task<Status> unlock_task(engine::ServerFile& file, std::uint64_t owner, LockRange range);
-  /// Tells what `moving` comes to.
-  async::Task<void> move_beside(std::uint64_t key, async::Task<Result<std::size_t>> moving, Done done);
-  /// Calls back, when it is time.
-  async::Task<void> tell(std::uint64_t key, Result<std::size_t> result, Done done);
-  template <class Make>
-  void start(Make make);
   [[nodiscard]] Error too_large(const char* what, std::size_t size, std::uint32_t most) const;
 
-  ClientImpl& client_;
-  engine::ServerFileRef file_;
-  bool closed_ = false;
-  const engine::FileHandle handle_;
-  const std::string path_;
   /// Calls back at once, if it is time.
-  void tell_quickly(Result<std::size_t> result, Done done);
+  void tell_quickly(std::size_t count, Done done);
   bool start_quickly(std::span<std::byte> data, std::uint64_t offset, Done& done);
   Done give_back(Reading& one);
 
-  // Asynchronous calls under way, with their ids in the loop; for who is inside.
-  std::map<std::uint64_t, std::uint64_t> pending_;
-  std::uint64_t last_key_ = 0;
+  ClientImpl& client_;
+  engine::ServerFileRef file_;
+  std::shared_ptr<Closing> closing_;  // once it has begun
+  const engine::FileHandle handle_;
+  const std::string path_;
+  Started started_;
   // READs by the quick way (engine/quick_read.h), under way or kept for the next.
   async::Reused<Reading> readings_;
 };
+
+// ---- started.h ----
+
+template <class R>
+async::Task<void> Started::run(std::uint64_t key, async::Task<R> call, std::function<void(R)> done) {
+  ClientImpl& client = client_;
+  R result = co_await std::move(call);
+  if (!client.is_callback_time()) co_await client.callback_time();
+  under_way_.erase(key);
+  client.call_back(done, std::move(result));  // `this` may be gone behind it
+}
+
+template <class R, class Make>
+void Started::start(Make make, std::function<void(R)> done) {
+  const Crew::Inside inside(client_.crew());
+  const ClientImpl::StartScope scope(client_);
+  const std::uint64_t key = ++last_key_;
+  const auto entry = under_way_.emplace(key, 0).first;
+  // It does not end in here: callback_time().
+  entry->second = client_.loop().spawn(run<R>(key, make(), std::move(done)));
+  // Those who wait do not know that there is something to send.
+  if (!inside.nested() && client_.crew().led()) client_.loop().end_turn();
+}
 
 }  // namespace nfsrdma::api

@@ -10,10 +10,10 @@ namespace {
 
 constexpr engine::Access kAny{};  // whatever the file was opened for
 
-/// A call that ends with an Error before it has begun.
-template <class R>
-async::Task<R> refused(Error error) {
-  co_return error;
+// Bodies of calls that can be made both ways.
+
+async::Task<Status> commit(engine::ServerFile& file) {
+  return file.commit(nullptr);
 }
 
 }  // namespace
@@ -32,31 +32,41 @@ class FileImpl::Reading final : public engine::QuickRead {
   }
   void goes_on(async::Task<Result<std::size_t>> rest) override {
     FileImpl& file = file_;
-    file.start(
-        [&](std::uint64_t key) { return file.move_beside(key, std::move(rest), file.give_back(*this)); });
+    Done heard = file.give_back(*this);
+    file.started_.start<Result<std::size_t>>([&] { return std::move(rest); }, std::move(heard));
   }
   FileImpl& file_;
 };
 
+/// The end of an open file, which goes on when nobody waits for it any more.
+struct FileImpl::Closing {
+  explicit Closing(async::Loop& loop) : ended(loop) {}
+  async::Event ended;
+  std::optional<Status> outcome;
+};
+
 FileImpl::FileImpl(ClientImpl& client, engine::Opened opened, std::string path)
-    : client_(client), file_(std::move(opened.file)), handle_(opened.object.handle), path_(std::move(path)) {
+    : client_(client),
+      file_(std::move(opened.file)),
+      handle_(opened.object.handle),
+      path_(std::move(path)),
+      started_(client) {
   const Crew::Inside inside(client_.crew());
   client_.add(*this);
 }
 
 FileImpl::~FileImpl() {
-  bool closes = false;
+  bool waits = false;
   {
     const Crew::Inside inside(client_.crew());
     client_.remove(*this);
-    // Destroying the tasks takes their buffers out of the server's reach.
-    for (auto pending = std::exchange(pending_, {}); const auto& [key, task] : pending)
-      client_.loop().drop(task);
+    started_.drop();
     for (const auto& one : readings_.all()) one->drop();
+    if (client_.connected()) begin_closing();
+    waits = client_.connected() && !inside.nested();
     if (!inside.nested()) client_.loop().end_turn();
-    closes = client_.connected();
   }
-  if (closes) (void)close();
+  if (waits) (void)close();
   const Crew::Inside inside(client_.crew());
   file_.reset();
 }
@@ -68,7 +78,7 @@ Error FileImpl::too_large(const char* what, std::size_t size, std::uint32_t most
 }
 
 std::optional<Error> FileImpl::unusable(engine::Access access) const {
-  if (closed_) return Error(ErrorKind::usage, EBADF, "", path_, "the file has been closed");
+  if (is_closing()) return Error(ErrorKind::usage, EBADF, "", path_, "the file has been closed");
   const auto bits = [](engine::Access of) { return static_cast<unsigned>(of); };
   if ((bits(access) & ~bits(file_->access())) == 0) return std::nullopt;
   const bool reads = access == engine::Access::read;
@@ -76,43 +86,26 @@ std::optional<Error> FileImpl::unusable(engine::Access access) const {
                reads ? "the file was opened for writing only" : "the file was opened for reading only");
 }
 
+template <class R, class Make>
+async::Task<R> FileImpl::begin(engine::Access access, Make& make) {
+  if (auto why = unusable(access)) return refused<R>(std::move(*why));
+  return make(*file_);
+}
+
 /// ClientImpl::run() for a call on the file, which stays until the call ends.
 template <class R, class Make>
 R FileImpl::run(engine::Access access, Make make) {
   engine::ServerFileRef file;
-  return client_.run<R>([&]() -> async::Task<R> {
-    if (auto why = unusable(access)) return refused<R>(std::move(*why));
+  return client_.run<R>([&] {
     file = file_;
-    return make(*file);
+    return begin<R>(access, make);
   });
 }
 
-// ---- asynchronous ----
-
-async::Task<void> FileImpl::tell(std::uint64_t key, Result<std::size_t> result, Done done) {
-  co_await client_.callback_time();
-  pending_.erase(key);
-  client_.count_callback();
-  async::Loop& loop = client_.loop();
-  done(std::move(result));  // may destroy this file
-  loop.time_passed();
-}
-
-async::Task<void> FileImpl::move_beside(std::uint64_t key, async::Task<Result<std::size_t>> moving,
-                                        Done done) {
-  auto result = co_await std::move(moving);
-  co_await tell(key, std::move(result), std::move(done));
-}
-
-template <class Make>
-void FileImpl::start(Make make) {
-  const Crew::Inside inside(client_.crew());
-  const ClientImpl::StartScope scope(client_);
-  const std::uint64_t key = ++last_key_;
-  const auto entry = pending_.emplace(key, 0).first;
-  entry->second = client_.loop().spawn(make(key));  // it does not end in here: callback_time()
-  // Those who wait do not know that there is something to send.
-  if (!inside.nested() && client_.crew().led()) client_.loop().end_turn();
+/// The same for a call that is only started. It is dropped before the file goes.
+template <class R, class Make>
+void FileImpl::start(engine::Access access, Make make, std::function<void(R)> done) {
+  started_.start<R>([&] { return begin<R>(access, make); }, std::move(done));
 }
 
 // ---- READs by the quick way ----
@@ -140,42 +133,38 @@ bool FileImpl::start_quickly(std::span<std::byte> data, std::uint64_t offset, Do
   return true;
 }
 
-void FileImpl::tell_quickly(Result<std::size_t> result, Done done) {
-  if (!client_.is_callback_time())
-    return start([&](std::uint64_t key) { return tell(key, std::move(result), std::move(done)); });
-  client_.count_callback();
-  async::Loop& loop = client_.loop();
-  done(std::move(result));  // may destroy this file
-  loop.time_passed();
+void FileImpl::tell_quickly(std::size_t count, Done done) {
+  using Moved = Result<std::size_t>;
+  if (client_.is_callback_time()) return client_.call_back<Moved>(done, count);
+  const auto ended = [](std::size_t bytes) -> async::Task<Moved> { co_return bytes; };
+  started_.start<Moved>([&] { return ended(count); }, std::move(done));
 }
+
+// ---- reading and writing, started ----
 
 void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done done) {
   if (start_quickly(data, offset, done)) return;
-  start([&](std::uint64_t key) {
-    if (auto why = unusable(engine::Access::read)) return tell(key, std::move(*why), std::move(done));
-    if (data.size() > client_.rsize()) {
-      return tell(key, too_large("READ", data.size(), client_.rsize()), std::move(done));
-    }
-    return move_beside(key, file_->read(data, offset), std::move(done));
-  });
+  const auto read = [&](engine::ServerFile& file) {
+    if (data.size() <= client_.rsize()) return file.read(data, offset);
+    return refused<Result<std::size_t>>(too_large("READ", data.size(), client_.rsize()));
+  };
+  start<Result<std::size_t>>(engine::Access::read, read, std::move(done));
 }
 
 void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset, Done done,
-                           std::shared_ptr<const void> keeper) {
-  start([&](std::uint64_t key) {
-    if (auto why = unusable(engine::Access::write)) return tell(key, std::move(*why), std::move(done));
-    if (data.size() > client_.wsize()) {
-      return tell(key, too_large("WRITE", data.size(), client_.wsize()), std::move(done));
-    }
+                           std::shared_ptr<const void> keeper, Stability stability) {
+  const auto write = [&](engine::ServerFile& file) {
+    if (data.size() > client_.wsize())
+      return refused<Result<std::size_t>>(too_large("WRITE", data.size(), client_.wsize()));
     async::Memory memory;
     if (keeper != nullptr) {
       auto* const begin = const_cast<std::byte*>(data.data());  // NOLINT: nobody writes to it
       memory.data = {std::const_pointer_cast<void>(std::move(keeper)), begin};
       memory.size = data.size();
     }
-    return move_beside(key, file_->write(data, std::move(memory), offset, Stability::unstable, nullptr),
-                       std::move(done));
-  });
+    return file.write(data, std::move(memory), offset, stability, nullptr);
+  };
+  start<Result<std::size_t>>(engine::Access::write, write, std::move(done));
 }
 
 // ---- blocking: in pieces that the server takes, several of them in flight ----
@@ -268,14 +257,6 @@ Result<std::size_t> FileImpl::write(std::span<const std::byte> data, std::uint64
 
 // ---- the rest ----
 
-async::Task<Status> FileImpl::end() {
-  if (std::exchange(closed_, true)) co_return Status();
-  const auto file = file_;
-  auto synced = co_await file->commit(nullptr);
-  auto done = co_await client_.engine().close(file);
-  co_return synced ? done : synced;
-}
-
 async::Task<Result<std::optional<Extent>>> FileImpl::find_extent(engine::ServerFile& file,
                                                                  std::uint64_t offset) {
   const auto explained = [this](const Error& error) {
@@ -299,13 +280,24 @@ async::Task<Result<std::optional<Extent>>> FileImpl::find_extent(engine::ServerF
 }
 
 Status FileImpl::sync() {
-  return run<Status>(kAny, [](engine::ServerFile& file) { return file.commit(nullptr); });
+  return run<Status>(kAny, &commit);
+}
+
+void FileImpl::start_sync(Ended done) {
+  start<Status>(kAny, &commit, std::move(done));
+}
+
+async::Task<Result<Attributes>> FileImpl::read_attributes(engine::ServerFile& file) {
+  return ClientImpl::with_ids(client_.loop(), file.attributes());
 }
 
 Result<Attributes> FileImpl::attributes() {
-  auto out = run<Result<Attributes>>(kAny, [](engine::ServerFile& file) { return file.attributes(); });
-  if (out) client_.add_ids(std::span(&*out, 1));
-  return out;
+  return run<Result<Attributes>>(kAny, [this](engine::ServerFile& file) { return read_attributes(file); });
+}
+
+void FileImpl::start_attributes(Told done) {
+  const auto read = [this](engine::ServerFile& file) { return read_attributes(file); };
+  start<Result<Attributes>>(kAny, read, std::move(done));
 }
 
 Status FileImpl::set_attributes(const SetAttributes& changes) {
@@ -394,8 +386,39 @@ Status FileImpl::unlock(std::uint64_t owner, const LockRange& range) {
   return run<Status>(kAny, [&](engine::ServerFile& file) { return unlock_task(file, owner, range); });
 }
 
+// ---- the end ----
+
+async::Task<void> FileImpl::close_file(engine::Engine& engine, engine::ServerFileRef file,
+                                       std::shared_ptr<Closing> closing, async::Use /*counted*/) {
+  auto synced = co_await file->commit(nullptr);
+  auto done = co_await engine.close(file);
+  closing->outcome = synced ? done : synced;
+  closing->ended.notify_all();
+}
+
+void FileImpl::begin_closing() {
+  if (is_closing()) return;
+  closing_ = std::make_shared<Closing>(client_.loop());
+  client_.loop().spawn(close_file(client_.engine(), file_, closing_, client_.closes_file()));
+}
+
+/// Whoever is the first to hear how it went is the only one.
+async::Task<Status> FileImpl::closed(std::shared_ptr<Closing> closing) {
+  while (!closing->outcome) (void)co_await closing->ended.wait_until(async::TimePoint::max());
+  co_return std::exchange(*closing->outcome, Status());
+}
+
+async::Task<Status> FileImpl::end() {
+  begin_closing();
+  return closed(closing_);
+}
+
 Status FileImpl::close() {
   return client_.run<Status>([this] { return end(); });
+}
+
+void FileImpl::start_close(Ended done) {
+  started_.start<Status>([this] { return end(); }, std::move(done));
 }
 
 }  // namespace nfsrdma::api

@@ -38,24 +38,42 @@ std::optional<Engine::Creation> creation_of(const OpenFlags& flags) {
   return out;
 }
 
-async::Task<Result<engine::Opened>> open_task(Engine& engine, Paths& paths, Path path, OpenMode mode,
-                                              OpenFlags flags) {
+/// A file that is open, and its path.
+struct Found {
+  engine::Opened opened;
+  std::string path;
+};
+
+async::Task<Result<Found>> open_task(Engine& engine, Paths& paths, Path path, OpenMode mode,
+                                     OpenFlags flags) {
+  std::string text = path.text();
   auto opened = co_await paths.open(std::move(path), access_of(mode), creation_of(flags));
+  if (!opened) co_return opened.error();
   // With `create` the server has cut it already.
-  if (!opened || !flags.truncate || flags.create) co_return std::move(opened);
+  if (!flags.truncate || flags.create) co_return Found{std::move(*opened), std::move(text)};
   SetAttributes changes;
   changes.size = 0;
   auto cut = co_await engine.set_attributes(nullptr, opened->object.handle, changes, opened->file);
-  if (cut) co_return std::move(opened);
+  if (cut) co_return Found{std::move(*opened), std::move(text)};
   (void)co_await engine.close(std::move(opened->file));
   co_return cut.error();
 }
 
-async::Task<Result<Attributes>> stat_task(Engine& engine, Paths& paths, Path path, bool follow) {
+Result<std::unique_ptr<File>> as_file(ClientImpl& client, Result<Found> found) {
+  if (!found) return found.error();
+  return std::unique_ptr<File>(
+      std::make_unique<FileImpl>(client, std::move(found->opened), std::move(found->path)));
+}
+
+async::Task<Result<Attributes>> find_attributes(Engine& engine, Paths& paths, Path path, bool follow) {
   auto object = co_await paths.find(std::move(path), follow);
   if (!object) co_return object.error();
   if (object->attributes) co_return *object->attributes;
   co_return co_await engine.attributes(nullptr, object->handle);
+}
+
+async::Task<Result<Attributes>> stat_task(Engine& engine, Paths& paths, Path path, bool follow) {
+  return ClientImpl::with_ids(engine.loop(), find_attributes(engine, paths, std::move(path), follow));
 }
 
 template <class R, class Call>
@@ -80,10 +98,22 @@ Result<Path> PathBegin::parse(std::string_view text) const {
 
 template <class Face>
 template <class R, class Make>
-R NamesImpl<Face>::on_path(std::string_view text, Make make) {
+async::Task<R> NamesImpl<Face>::begin(std::string_view text, Make& make) {
   auto path = parse(text);
-  if (!path) return path.error();
-  return client().template run<R>([&] { return make(std::move(*path), client().paths()); });
+  if (!path) return refused<R>(path.error());
+  return make(std::move(*path), client().paths());
+}
+
+template <class Face>
+template <class R, class Make>
+R NamesImpl<Face>::on_path(std::string_view text, Make make) {
+  return client().template run<R>([&] { return begin<R>(text, make); });
+}
+
+template <class Face>
+template <class R, class Make>
+void NamesImpl<Face>::start_on_path(std::string_view text, Make make, std::function<void(R)> done) {
+  client().started().template start<R>([&] { return begin<R>(text, make); }, std::move(done));
 }
 
 template <class Face>
@@ -113,11 +143,17 @@ R NamesImpl<Face>::on_object(std::string_view text, bool follow, Call call) {
 
 template <class Face>
 Result<Attributes> NamesImpl<Face>::stat(std::string_view path, bool follow) {
-  auto found = on_path<Result<Attributes>>(path, [&](Path at, Paths& paths) {
+  return on_path<Result<Attributes>>(path, [&](Path at, Paths& paths) {
     return stat_task(client().engine(), paths, std::move(at), follow);
   });
-  if (found) client().add_ids(std::span(&*found, 1));
-  return found;
+}
+
+template <class Face>
+void NamesImpl<Face>::start_stat(std::string_view path, Names::Told done, bool follow) {
+  const auto find = [&](Path at, Paths& paths) {
+    return stat_task(client().engine(), paths, std::move(at), follow);
+  };
+  start_on_path<Result<Attributes>>(path, find, std::move(done));
 }
 
 template <class Face>
@@ -238,13 +274,20 @@ Status NamesImpl<Face>::set_attributes(std::string_view path, const SetAttribute
 template <class Face>
 Result<std::unique_ptr<File>> NamesImpl<Face>::open(std::string_view path, OpenMode mode,
                                                     const OpenFlags& flags) {
-  std::string text;
-  auto opened = on_path<Result<engine::Opened>>(path, [&](Path at, Paths& paths) {
-    text = at.text();
+  return as_file(client(), on_path<Result<Found>>(path, [&](Path at, Paths& paths) {
+                   return open_task(client().engine(), paths, std::move(at), mode, flags);
+                 }));
+}
+
+template <class Face>
+void NamesImpl<Face>::start_open(std::string_view path, OpenMode mode, Names::Opened done,
+                                 const OpenFlags& flags) {
+  const auto open = [&](Path at, Paths& paths) {
     return open_task(client().engine(), paths, std::move(at), mode, flags);
+  };
+  start_on_path<Result<Found>>(path, open, [&client = client(), done = std::move(done)](Result<Found> found) {
+    done(as_file(client, std::move(found)));
   });
-  if (!opened) return opened.error();
-  return std::unique_ptr<File>(std::make_unique<FileImpl>(client(), std::move(*opened), std::move(text)));
 }
 
 template <class Face>

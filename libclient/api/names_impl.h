@@ -3,6 +3,7 @@
 // Thread-safety: as the Client's (crew.h).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,6 +49,7 @@ class NamesImpl : public Face, public PathBegin {
   using PathBegin::PathBegin;
 
   Result<Attributes> stat(std::string_view path, bool follow) override;
+  void start_stat(std::string_view path, Names::Told done, bool follow) override;
   Result<std::string> read_link(std::string_view path) override;
   Result<FilesystemSpace> space(std::string_view path) override;
   Status list(std::string_view path, const std::function<bool(const DirectoryEntry&)>& entry) override;
@@ -66,6 +68,7 @@ class NamesImpl : public Face, public PathBegin {
   Status set_attributes(std::string_view path, const SetAttributes& changes, bool follow) override;
   Result<unsigned> access(std::string_view path, unsigned wanted) override;
   Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode, const OpenFlags& flags) override;
+  void start_open(std::string_view path, OpenMode mode, Names::Opened done, const OpenFlags& flags) override;
   Result<std::unique_ptr<Directory>> open_directory(std::string_view path) override;
   std::vector<Result<FileRead>> read_many(std::span<const ReadItem> items) override {
     return read_files(client(), *this, items);
@@ -86,9 +89,15 @@ class NamesImpl : public Face, public PathBegin {
   Status set_acl(std::string_view path, const Acl& acl, bool follow) override;
 
  private:
-  /// Runs the task that `make(path, paths)` makes.
+  /// The task that `make(path, paths)` makes, if there is such a path.
+  template <class R, class Make>
+  async::Task<R> begin(std::string_view text, Make& make);
+  /// Runs it.
   template <class R, class Make>
   R on_path(std::string_view text, Make make);
+  /// Starts it. Nothing of it is this object's.
+  template <class R, class Make>
+  void start_on_path(std::string_view text, Make make, std::function<void(R)> done);
   template <class Make>
   Status on_paths(std::string_view first, Names& target, std::string_view second, Make make);
   /// Runs `call(engine, handle)` on what the path leads to.

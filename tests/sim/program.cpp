@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <span>
 
 #include "api/client_impl.h"
@@ -145,6 +146,32 @@ void Program::check() {
   }
 }
 
+// ---- calls that block, or are started and waited for ----
+
+template <class R>
+R Program::heard(const std::function<void(std::function<void(R)>)>& start) {
+  std::optional<R> told;
+  start([&](R result) { told.emplace(std::move(result)); });
+  while (!told) (void)client_->wait(10s);
+  return std::move(*told);
+}
+
+Result<std::unique_ptr<File>> Program::open(const std::string& name, OpenMode mode, const OpenFlags& flags) {
+  if (random_.one_in(2)) return client_->open(path(name), mode, flags);
+  return heard<Result<std::unique_ptr<File>>>(
+      [&](auto done) { client_->start_open(path(name), mode, std::move(done), flags); });
+}
+
+Status Program::sync(File& file) {
+  if (random_.one_in(2)) return file.sync();
+  return heard<Status>([&](auto done) { file.start_sync(std::move(done)); });
+}
+
+Status Program::close(File& file) {
+  if (random_.one_in(2)) return file.close();
+  return heard<Status>([&](auto done) { file.start_close(std::move(done)); });
+}
+
 // ---- operations ----
 
 void Program::one_operation() {
@@ -213,8 +240,8 @@ void Program::write_all(File& file, const std::string& name, std::size_t begin) 
     auto count = file.write(bytes_of(text).subspan(begin), begin);
     if (!count) done = count.error();
   }
-  if (done && random_.one_in(3)) done = file.sync();
-  auto closed = file.close();
+  if (done && random_.one_in(3)) done = sync(file);
+  auto closed = close(file);
   if (done && !closed) done = closed.error();
   if (done) return;
   (void)may_be("write", done.error());
@@ -227,7 +254,7 @@ void Program::create() {
   OpenFlags flags;
   flags.create = true;
   flags.exclusive = random_.one_in(2);
-  auto file = client_->open(path(name), OpenMode::read_write, flags);
+  auto file = open(name, OpenMode::read_write, flags);
   if (!file) {
     (void)may_be("create", file.error());
     return forget(name);
@@ -241,7 +268,7 @@ void Program::rewrite() {
   begin("rewrite", name);
   OpenFlags flags;
   flags.truncate = random_.one_in(3);
-  auto file = client_->open(path(name), OpenMode::write, flags);
+  auto file = open(name, OpenMode::write, flags);
   if (!file) {
     if (may_be("open", file.error())) forget(name);
     return;
@@ -257,7 +284,7 @@ void Program::rewrite() {
 
 /// Null where it cannot be opened, which has been told.
 std::unique_ptr<File> Program::open_to_read(const std::string& name) {
-  auto file = client_->open(path(name), OpenMode::read);
+  auto file = open(name, OpenMode::read);
   if (file) return std::move(*file);
   (void)may_be("open", file.error());
   return nullptr;
@@ -276,7 +303,7 @@ void Program::read(const std::string& name) {
     got.resize(*count);
     if (got != expected) wrong("its content is another: " + difference(expected, got));
   }
-  if (auto done = file->close(); !done) (void)may_be("close", done.error());
+  if (auto done = close(*file); !done) (void)may_be("close", done.error());
 }
 
 void Program::read_by_pieces(const std::string& name) {
@@ -299,12 +326,17 @@ void Program::read_by_pieces(const std::string& name) {
   while (waits && left != 0) (void)client_->wait(10s);
   if (!done) (void)may_be("read", done.error());
   if (waits && done && got != expected) wrong("its content is another: " + difference(expected, got));
-  if (!waits) file.reset();
+  if (waits) return;
+  if (random_.one_in(2))
+    file->start_close([&](const Status&) { wrong("a callback runs whose file is gone"); });
+  file.reset();
 }
 
 void Program::stat(const std::string& name) {
   begin("stat", name);
-  auto attributes = client_->stat(path(name));
+  auto attributes = random_.one_in(2) ? client_->stat(path(name)) : heard<Result<Attributes>>([&](auto done) {
+    client_->start_stat(path(name), std::move(done));
+  });
   if (!attributes) {
     (void)may_be("stat", attributes.error());
   } else if (attributes->size != files_[name].size()) {

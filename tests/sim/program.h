@@ -11,6 +11,7 @@
 // Thread-safety: none. The Network and the Host outlive it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,6 +39,12 @@ class Program {
 
  private:
   class Told;
+  /// What a call tells its callback that `start` starts.
+  template <class R>
+  R heard(const std::function<void(std::function<void(R)>)>& start);
+  Result<std::unique_ptr<File>> open(const std::string& name, OpenMode mode, const OpenFlags& flags = {});
+  Status sync(File& file);
+  Status close(File& file);
   [[nodiscard]] bool connect();
   /// False where it went wrong.
   bool make_directory();

@@ -9,22 +9,33 @@
 //     auto count = (*file)->read(data, 0);          // placed by the server straight into `data`
 //
 // Thread-safety: a Client, its Files and its Directories may be used from any thread, also the same File from several.
-// Blocking calls of different threads are in flight at the same time: one that waits holds up no other. A
-// callback of the asynchronous calls runs on a thread that is inside a call on that Client (most often in
-// wait(), but any blocking call of any thread will do), one callback at a time: it may start further
-// asynchronous calls, and must not call the blocking ones, which fail with EDEADLK. A thread of the library's
-// own keeps the lease alive while nobody calls. disconnect() may be called at any time, and ends the calls of
-// other threads with an error. Do not destroy a File while another thread is inside a call on it, nor a
-// Client.
+// Blocking calls of different threads are in flight at the same time: one that waits holds up no other. A thread
+// of the library's own keeps the lease alive while nobody calls. disconnect() may be called at any time, and ends
+// the calls of other threads, and those that were started, with an error. Do not destroy a File while another
+// thread is inside a call on it, nor a Client.
 //
-// Deadlines: every blocking call ends, at the latest when Options::timeout has passed without an answer.
-// Meanwhile lost connections are made anew, and lost sessions and open files recovered; an Observer hears of
-// it.
+// Asynchronous calls, start_…, do what the blocking call of the same name does, and tell a callback how it went:
+// once, whatever went wrong, and never from inside the call that started it. It runs on a thread that is inside
+// a call on that Client (most often in wait() or service(), but any blocking call of any thread will do), one
+// callback at a time. It may start further asynchronous calls and destroy Files and Directories. It must not
+// destroy the Client, throw (that ends the program), or call what blocks, which fails with EDEADLK. The
+// destructor of a File cancels what was started on the file, that of the Client what was started by path: those
+// callbacks never run.
+//
+//     client->start_open("/export/file", nfsrdma::OpenMode::read, [&](auto opened) {
+//       if (!opened) return failed(opened.error());
+//       file = std::move(*opened);
+//       file->start_read(data, 0, [&](auto count) { …; file->start_close([&](auto closed) { file.reset(); }); });
+//     });
+//     while (…) client->wait(std::chrono::seconds(1));
+//
+// Deadlines: every call ends, at the latest when Options::timeout has passed without an answer. Meanwhile lost
+// connections are made anew, and lost sessions and open files recovered; an Observer hears of it.
 //
 // Interruption: while the descriptor given to connect() as `interrupt` is readable, blocking calls (connect()
-// itself too) end within a second with ErrorKind::cancelled, and wait() returns at once. A signal handler
-// that writes to an eventfd is all that a program needs; it reads the eventfd empty before calls that shall
-// work again, such as those that clean up.
+// itself too) end within a second with ErrorKind::cancelled, and wait() returns at once; what was started goes
+// on. A signal handler that writes to an eventfd is all that a program needs; it reads the eventfd empty before
+// calls that shall work again, such as those that clean up.
 //
 // Memory: buffers given to read and write are exposed to the server for the one operation, and are out of its
 // reach when the call returns or the callback runs, also when it failed.
@@ -103,7 +114,7 @@ class NFSRDMA_API Client : public Names {
                                                  int interrupt = -1);
 
   /// Ends the session on the server (within a second or so) unless disconnect() did. Tries also while
-  /// `interrupt` is readable.
+  /// `interrupt` is readable. An open that was started and has not ended is undone.
   ~Client() override;
 
   /// Closes files, destroys session and client id on the server.

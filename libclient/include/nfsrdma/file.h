@@ -3,7 +3,7 @@
 //     auto file = client->open("/export/file", nfsrdma::OpenMode::read_write);
 //     auto count = (*file)->read(data, offset);
 //
-// Thread-safety, deadlines, interruption, memory: as client.h says it for all calls.
+// Thread-safety, deadlines, interruption, memory, and what a callback may do: as client.h says it for all calls.
 #pragma once
 
 #include <chrono>
@@ -20,12 +20,15 @@
 
 namespace nfsrdma {
 
-/// An open file. Closed by close() or, without a report of errors, by its destructor. Must not outlive its
-/// Client. The destructor cancels what start_read and start_write began: when it returns, their buffers are
-/// out of the server's reach and no callback of theirs runs any more.
+/// An open file. Closed by close(), by start_close() or, without a report of errors, by its destructor. Must not
+/// outlive its Client. The destructor cancels what start_… began: when it returns, buffers are out of the
+/// server's reach and no callback of the file's runs any more. It waits until the file is closed; in a callback
+/// it does not wait, and the file is closed beside.
 class NFSRDMA_API File {
  public:
   using Done = std::function<void(Result<std::size_t>)>;
+  using Ended = std::function<void(Status)>;
+  using Told = std::function<void(Result<Attributes>)>;
 
   virtual ~File();
   File(const File&) = delete;
@@ -43,13 +46,18 @@ class NFSRDMA_API File {
   /// As start_read. After `done` the bytes are the library's duty: it keeps a copy until they are stable and
   /// writes them again if the server lost them, so `data` is free. An error of a later rewrite comes from
   /// sync(). With a `keeper`, which holds `data`, no copy is made: the library holds on to it until the bytes
-  /// are stable, and nobody may change them before it has let go.
+  /// are stable, and nobody may change them before it has let go. With a `stability` other than unstable they
+  /// are stable at `done`.
   virtual void start_write(std::span<const std::byte> data, std::uint64_t offset, Done done,
-                           std::shared_ptr<const void> keeper = nullptr) = 0;
+                           std::shared_ptr<const void> keeper = nullptr,
+                           Stability stability = Stability::unstable) = 0;
   /// Makes everything written stable (COMMIT); rewrites what a restarted server lost. If it fails, what is
-  /// not stable is still to come: another sync() tries again.
+  /// not stable is still to come: another sync() tries again. A write that has not ended when it begins is no
+  /// part of it.
   virtual Status sync() = 0;
+  virtual void start_sync(Ended done) = 0;
   virtual Result<Attributes> attributes() = 0;
+  virtual void start_attributes(Told done) = 0;
   virtual Status set_attributes(const SetAttributes& changes) = 0;
   /// The next extent at or after `offset`: a hole or data; nothing past the end of the file. Errc ENOTSUP
   /// where the server has no SEEK.
@@ -75,7 +83,12 @@ class NFSRDMA_API File {
   virtual Status lock(const LockRequest& request, std::chrono::milliseconds most = {}) = 0;
   virtual Status unlock(std::uint64_t owner, const LockRange& range = {}) = 0;
 
+  /// Makes stable what is not, and closes. Calls that begin later fail with EBADF; those under way go on, and
+  /// the server may hear of the close after them. Once begun it goes on, also when the caller is interrupted or
+  /// the File destroyed. One close() hears how it went; others wait for the end of it and hear of no error.
   virtual Status close() = 0;
+  /// `done` is the place to destroy the File.
+  virtual void start_close(Ended done) = 0;
 
  protected:
   File() = default;

@@ -10,7 +10,8 @@
 // them at most (ELOOP). A path without links takes one round trip, its operation's, if the server takes as
 // many names at once.
 //
-// Thread-safety, deadlines, interruption: as client.h says it for all calls.
+// Thread-safety, deadlines, interruption, and what a callback may do: as client.h says it for all calls. What is
+// started on a Directory goes on when that is destroyed.
 #pragma once
 
 #include <cstddef>
@@ -35,11 +36,16 @@ class Directory;
 
 class NFSRDMA_API Names {
  public:
+  using Told = File::Told;
+  /// A file that the callback does not take is closed again.
+  using Opened = std::function<void(Result<std::unique_ptr<File>>)>;
+
   virtual ~Names();
   Names(const Names&) = delete;
   Names& operator=(const Names&) = delete;
 
   virtual Result<Attributes> stat(std::string_view path, bool follow = true) = 0;
+  virtual void start_stat(std::string_view path, Told done, bool follow = true) = 0;
   virtual Result<std::string> read_link(std::string_view path) = 0;
   virtual Result<FilesystemSpace> space(std::string_view path) = 0;
   /// Calls `entry` for each entry in the server's order, without "." and ".."; stops when it returns false.
@@ -63,6 +69,7 @@ class NFSRDMA_API Names {
   virtual Result<unsigned> access(std::string_view path, unsigned wanted) = 0;
   virtual Result<std::unique_ptr<File>> open(std::string_view path, OpenMode mode,
                                              const OpenFlags& flags = {}) = 0;
+  virtual void start_open(std::string_view path, OpenMode mode, Opened done, const OpenFlags& flags = {}) = 0;
   /// ENOTDIR for anything else.
   virtual Result<std::unique_ptr<Directory>> open_directory(std::string_view path) = 0;
 

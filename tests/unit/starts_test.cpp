@@ -1,0 +1,539 @@
+// Calls that are only started, opens, syncs, closes and questions after attributes, end to end: told once, or, when what
+// they are on goes, never. Reads and writes: client_test.cpp.
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "support/nfs_fixture.h"
+
+namespace nfsrdma::starts {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+
+/// What callbacks were told: how often, and the last errno. What they hold shows whether they are still there.
+struct Heard {
+  int times = 0, code = -1;
+  std::shared_ptr<int> held = std::make_shared<int>();
+  auto hear() {
+    return [this, held = held](const auto& result) {
+      ++times;
+      code = errno_of(result);
+    };
+  }
+  /// Once, that it went well.
+  [[nodiscard]] bool well() const { return times == 1 && code == 0; }
+  [[nodiscard]] bool is_forgotten() const { return held.use_count() == 1; }
+};
+
+/// Runs the client until it is so.
+bool comes(Client& client, const std::function<bool()>& so, std::chrono::milliseconds most = 3s) {
+  const Stopwatch watch;
+  while (!so() && watch.elapsed() < most) client.wait(5ms);
+  return so();
+}
+
+constexpr OpenFlags kCreate{.create = true, .mode = 0640};
+
+}  // namespace
+
+TEST_CASE("starts: a file made, written, asked, synced and closed, each begun by the callback before") {
+  for (const char* version : {"vers=4.2", "vers=4.1", "vers=4.0"}) {
+    CAPTURE(version);
+    Mounted m;
+    m.server.add_directory("/d");
+    Client& client = m.connect(version);
+    std::unique_ptr<File> file;
+    const std::string text = "0123456789";
+    std::vector<std::string> steps;
+    std::uint64_t size = 0;
+    client.start_open(
+        "/d/new", OpenMode::read_write,
+        [&](Result<std::unique_ptr<File>> opened) {
+          if (!ok(opened)) return;
+          file = std::move(*opened);
+          steps.emplace_back("open");
+          file->start_write(bytes(text), 0, [&](Result<std::size_t> count) {
+            if (count.value_or(0) == text.size()) steps.emplace_back("write");
+            file->start_sync([&](const Status& synced) {
+              if (ok(synced) && m.server.stable_content("/d/new") == text) steps.emplace_back("sync");
+              file->start_attributes([&](const Result<Attributes>& told) {
+                if (ok(told)) size = told->size;
+                file->start_close([&](const Status& closed) {
+                  if (ok(closed)) steps.emplace_back("close");
+                  file.reset();
+                });
+              });
+            });
+          });
+        },
+        kCreate);
+    CHECK(steps.empty());
+    REQUIRE(comes(client, [&] { return steps.size() == 4; }));
+    CHECK(steps == std::vector<std::string>{"open", "write", "sync", "close"});
+    CHECK(size == text.size());
+    CHECK(m.server.open_states() == 0);
+    Heard stat;
+    client.start_stat("/d/new", [&, hear = stat.hear()](const Result<Attributes>& told) mutable {
+      hear(told);
+      CHECK((ok(told) && told->size == text.size() && told->mode == 0640 && told->uid == 0U));
+    });
+    REQUIRE(comes(client, [&] { return stat.well(); }));
+    CHECK(ok(client.ping()));
+  }
+}
+
+TEST_CASE("starts: a write that is to be on the disk is there when it is told") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  const std::string text = pattern(5000);
+  Heard wrote;
+  file->start_write(bytes(text), 0, wrote.hear(), nullptr, Stability::on_disk);
+  REQUIRE(comes(client, [&] { return wrote.well(); }));
+  CHECK(m.server.stable_content("/a") == text);
+  CHECK(m.server.count(OP_COMMIT) == 0);
+}
+
+TEST_CASE("starts: what fails is told, later and once") {
+  Mounted m;
+  m.server.add_file("/a", "text");
+  m.server.add_symlink("/link", "a");
+  Client& client = m.connect();
+  Heard missing, no_directory, stat, link;
+  client.start_open("/none", OpenMode::read, missing.hear());
+  client.start_open("/a/b", OpenMode::read, no_directory.hear());
+  client.start_stat("/none", stat.hear());
+  client.start_stat(
+      "/link",
+      [&, hear = link.hear()](const Result<Attributes>& told) mutable {
+        hear(told);
+        CHECK((ok(told) && told->type == FileType::symlink));
+      },
+      false);
+  CHECK(missing.times + no_directory.times + stat.times + link.times == 0);
+  REQUIRE(comes(client, [&] {
+    return missing.times != 0 && no_directory.times != 0 && stat.times != 0 && link.times != 0;
+  }));
+  CHECK(missing.code == ENOENT);
+  CHECK(no_directory.code == ENOTDIR);
+  CHECK(stat.code == ENOENT);
+  CHECK(link.well());
+
+  auto file = m.open("/a");
+  REQUIRE(ok(file->write(bytes("news"), 0)));
+  m.server.answer(OP_COMMIT, NFS4ERR_NOSPC);
+  Heard sync, again;
+  file->start_sync(sync.hear());
+  REQUIRE(comes(client, [&] { return sync.times != 0; }));
+  CHECK(sync.code == ENOSPC);
+  file->start_sync(again.hear());
+  REQUIRE(comes(client, [&] { return again.times != 0; }));
+  CHECK(again.well());
+  CHECK(m.server.stable_content("/a") == "news");
+
+  // The first who waits for the close hears what became of the data; the file is closed all the same.
+  REQUIRE(ok(file->write(bytes("lost"), 0)));
+  m.server.answer(OP_COMMIT, NFS4ERR_NOSPC, 2);
+  Heard close, late;
+  file->start_close(close.hear());
+  file->start_sync(late.hear());
+  REQUIRE(comes(client, [&] { return close.times != 0 && late.times != 0; }));
+  CHECK(close.code == ENOSPC);
+  CHECK(late.code == EBADF);
+  CHECK(ok(file->close()));
+  CHECK(errno_of(file->attributes()) == EBADF);
+  CHECK(m.server.open_states() == 0);
+  CHECK(missing.is_forgotten());
+  for (const Heard* one : {&missing, &no_directory, &stat, &link, &sync, &again, &close, &late})
+    CHECK(one->times == 1);
+}
+
+TEST_CASE("starts: a callback may destroy the file, and leave one that was opened") {
+  Mounted m;
+  m.server.add_file("/a", pattern(1000));
+  Client& client = m.connect();
+  Heard opened;
+  client.start_open("/a", OpenMode::read, opened.hear());
+  REQUIRE(comes(client, [&] { return opened.well(); }));
+  CHECK(comes(client, [&] { return m.server.open_states() == 0; }));
+
+  // In the callback of a sync, while a read is under way. Its data is made stable, and it is closed, beside.
+  auto file = m.open("/a");
+  m.server.hold(OP_READ);
+  Heard read, sync;
+  std::string data(100, '?');
+  file->start_read(room(data), 0, read.hear());
+  file->start_sync([&, hear = sync.hear()](const Status& synced) mutable {
+    hear(synced);
+    file.reset();
+  });
+  REQUIRE(comes(client, [&] { return sync.times != 0; }));
+  CHECK(sync.well());
+  CHECK(read.is_forgotten());
+  m.server.release();
+  CHECK(comes(client, [&] { return m.server.open_states() == 0; }));
+  CHECK(read.times == 0);
+  CHECK(data == std::string(100, '?'));
+
+  file = m.open("/a");
+  REQUIRE(ok(file->write(bytes("news"), 0)));
+  Heard stat;
+  client.start_stat("/a", [&, hear = stat.hear()](const Result<Attributes>& told) mutable {
+    hear(told);
+    file.reset();
+  });
+  REQUIRE(comes(client, [&] { return stat.well(); }));
+  // Whoever disconnects waits for what is done beside.
+  CHECK(ok(client.disconnect()));
+  CHECK(m.server.stable_content("/a")->substr(0, 4) == "news");
+  CHECK(m.server.count(OP_CLOSE) == 3);
+  CHECK(m.server.clients() == 0);
+}
+
+TEST_CASE("starts: a file destroyed while a sync is under way: nobody is told, and its data is stable") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  REQUIRE(ok(file->write(bytes("text"), 0)));
+  m.server.hold(OP_COMMIT);
+  Heard sync;
+  file->start_sync(sync.hear());
+  REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
+  std::thread other([&] {
+    CHECK(eventually([&] { return m.server.count(OP_COMMIT) == 2; }));
+    m.server.release();
+  });
+  file.reset();
+  other.join();
+  CHECK(sync.is_forgotten());
+  CHECK(m.server.open_states() == 0);
+  CHECK(m.server.stable_content("/a") == "text");
+  client.wait(10ms);
+  CHECK(sync.times == 0);
+}
+
+TEST_CASE("starts: a file destroyed while it is being closed is closed once, and nobody is told") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  Client& client = m.connect();
+  for (const bool in_callback : {false, true}) {
+    CAPTURE(in_callback);
+    m.server.clear_calls();
+    auto file = m.open("/a");
+    m.server.hold(OP_CLOSE, false);
+    Heard close, stat;
+    file->start_close(close.hear());
+    REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
+    if (in_callback) {
+      client.start_stat("/a", [&, hear = stat.hear()](const Result<Attributes>& told) mutable {
+        hear(told);
+        file.reset();
+      });
+      REQUIRE(comes(client, [&] { return stat.well(); }));
+      m.server.release();
+      CHECK(comes(client, [&] { return m.server.open_states() == 0; }));
+    } else {
+      std::thread other([&] {
+        std::this_thread::sleep_for(30ms);
+        CHECK(m.server.open_states() == 1);
+        m.server.release();
+      });
+      file.reset();
+      other.join();
+      CHECK(m.server.open_states() == 0);
+    }
+    CHECK(close.is_forgotten());
+    CHECK(close.times == 0);
+    CHECK(m.server.count(OP_CLOSE) == 1);
+  }
+  CHECK(ok(client.disconnect()));
+}
+
+TEST_CASE("starts: the client destroyed while an open is under way: nobody is told, and nothing is left") {
+  for (const char* version : {"vers=4.2", "vers=4.0"}) {
+    for (const bool executed : {false, true}) {
+      CAPTURE(version);
+      CAPTURE(executed);
+      Mounted m;
+      m.server.add_file("/a", "text");
+      Client& client = m.connect(version);
+      Heard open, stat;
+      m.server.hold(OP_OPEN, executed);
+      client.start_open("/a", OpenMode::read, open.hear());
+      REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
+      client.start_stat("/a", stat.hear());
+      const Stopwatch watch;
+      m.client.reset();
+      CHECK(watch.elapsed() < 5s);
+      CHECK(open.times + stat.times == 0);
+      CHECK(open.is_forgotten());
+      CHECK(stat.is_forgotten());
+      m.server.release();
+    }
+  }
+  // Its answer has come, and nobody has been told yet.
+  Mounted m;
+  m.server.add_file("/a", "text");
+  Client& client = m.connect();
+  Heard open;
+  client.start_open("/a", OpenMode::read, open.hear());
+  CHECK(eventually([&] { return m.server.succeeded(OP_OPEN) == 1; }));
+  std::this_thread::sleep_for(100ms);  // the client's own thread takes the answer
+  m.client.reset();
+  CHECK(open.times == 0);
+  CHECK(open.is_forgotten());
+  CHECK(m.server.open_states() == 0);
+  CHECK(m.server.clients() == 0);
+}
+
+TEST_CASE("starts: a directory destroyed while an open in it is under way, which goes on") {
+  Mounted m;
+  m.server.add_file("/d/a", "text");
+  Client& client = m.connect();
+  auto directory = client.open_directory("/d");
+  REQUIRE(ok(directory));
+  std::unique_ptr<File> file;
+  Heard stat;
+  (*directory)->start_open("a", OpenMode::read, [&](Result<std::unique_ptr<File>> opened) {
+    if (ok(opened)) file = std::move(*opened);
+  });
+  (*directory)->start_stat("a", stat.hear());
+  directory->reset();
+  REQUIRE(comes(client, [&] { return file && stat.times != 0; }));
+  CHECK(stat.well());
+  CHECK(Mounted::read_all(*file) == "text");
+}
+
+TEST_CASE("starts: a close while reads and a write are under way") {
+  for (const char* version : {"vers=4.2", "vers=4.0"}) {
+    CAPTURE(version);
+    Mounted m;
+    m.server.add_file("/a", pattern(4000));
+    Client& client = m.connect(version);
+    auto file = m.open("/a");
+    m.server.hold(OP_READ);
+    std::vector<std::string> data(4, std::string(1000, '?'));
+    std::vector<Heard> reads(4);
+    Heard write, close, late;
+    for (std::size_t i = 0; i < 4; ++i) file->start_read(room(data[i]), i * 1000, reads[i].hear());
+    const std::string news = "news";
+    file->start_write(bytes(news), 4000, write.hear());
+    file->start_close(close.hear());
+    file->start_read(room(data[0]), 0, late.hear());
+    REQUIRE(comes(client, [&] { return late.times != 0 && m.server.held() == 4; }));
+    CHECK(late.code == EBADF);
+    m.server.release();
+    REQUIRE(comes(client, [&] { return close.times != 0; }));
+    CHECK(close.well());
+    CHECK(comes(client, [&] { return std::ranges::all_of(reads, &Heard::well); }));
+    CHECK(write.well());
+    for (std::size_t i = 0; i < 4; ++i) CHECK(data[i] == pattern(4000).substr(i * 1000, 1000));
+    CHECK(m.server.content("/a") == pattern(4000) + news);
+    CHECK(m.server.open_states() == 0);
+  }
+}
+
+TEST_CASE("starts: several syncs at once, and closes") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  REQUIRE(ok(file->write(bytes(pattern(3000)), 0)));
+  std::vector<Heard> syncs(5), closes(3);
+  for (Heard& one : syncs) file->start_sync(one.hear());
+  CHECK(ok(file->sync()));
+  REQUIRE(comes(client, [&] { return std::ranges::all_of(syncs, &Heard::well); }));
+  CHECK(m.server.stable_content("/a") == pattern(3000));
+  for (Heard& one : closes) file->start_close(one.hear());
+  CHECK(ok(file->close()));
+  REQUIRE(comes(client, [&] { return std::ranges::all_of(closes, &Heard::well); }));
+  CHECK(m.server.count(OP_CLOSE) == 1);
+}
+
+TEST_CASE("starts: after disconnect(), and while it runs") {
+  Mounted m;
+  m.server.add_file("/a", "text");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  auto closing = m.open("/a");
+  REQUIRE(ok(closing->write(bytes("news"), 0)));
+  m.server.hold(OP_READ);
+  std::string data(4, '?');
+  Heard read, close;
+  file->start_read(room(data), 0, read.hear());
+  closing->start_close(close.hear());
+  REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
+  std::thread other([&] {
+    std::this_thread::sleep_for(50ms);
+    m.server.release();
+  });
+  CHECK(ok(client.disconnect()));
+  other.join();
+  CHECK(m.server.stable_content("/a") == "news");
+  CHECK(m.server.clients() == 0);
+  REQUIRE(comes(client, [&] { return read.times != 0 && close.times != 0; }));
+  CHECK(close.well());
+
+  Heard open, stat, sync, attributes, closed;
+  client.start_open("/a", OpenMode::read, open.hear());
+  client.start_stat("/a", stat.hear());
+  file->start_sync(sync.hear());
+  file->start_attributes(attributes.hear());
+  file->start_close(closed.hear());
+  REQUIRE(comes(client, [&] {
+    return open.times != 0 && stat.times != 0 && sync.times != 0 && attributes.times != 0 &&
+           closed.times != 0;
+  }));
+  for (const Heard* one : {&open, &stat, &sync, &attributes}) CHECK((one->times == 1 && one->code != 0));
+  CHECK(closed.well());
+}
+
+TEST_CASE("starts: disconnect() ends an open that the server does not answer") {
+  Mounted m;
+  m.server.add_file("/a", "text");
+  Client& client = m.connect();
+  m.server.hold(OP_OPEN);
+  Heard open;
+  client.start_open("/a", OpenMode::read, open.hear());
+  REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
+  const Stopwatch watch;
+  (void)client.disconnect();
+  REQUIRE(comes(client, [&] { return open.times != 0; }));
+  CHECK(watch.elapsed() < 5s);
+  CHECK((open.times == 1 && open.code != 0));
+  m.server.release();
+}
+
+TEST_CASE("starts: a connection that is lost in the middle is had again, and the server restarts") {
+  for (const auto drop : {&NfsServer::drop_before, &NfsServer::drop_after}) {
+    Mounted m;
+    m.server.add_file("/a", "");
+    Client& client = m.connect();
+    // Pauses between connections grow.
+    const auto heard = [&](const std::function<bool()>& so) { return comes(client, so, 20s); };
+    std::unique_ptr<File> file;
+    (m.server.*drop)(OP_OPEN);
+    client.start_open("/a", OpenMode::read_write, [&](Result<std::unique_ptr<File>> opened) {
+      if (ok(opened)) file = std::move(*opened);
+    });
+    REQUIRE(heard([&] { return file != nullptr; }));
+    REQUIRE(ok(file->write(bytes("text"), 0)));
+    Heard sync, attributes, stat, close;
+    (m.server.*drop)(OP_COMMIT);
+    file->start_sync(sync.hear());
+    REQUIRE(heard([&] { return sync.times != 0; }));
+    CHECK(sync.well());
+    (m.server.*drop)(OP_GETATTR);
+    file->start_attributes(attributes.hear());
+    client.start_stat("/a", stat.hear());
+    REQUIRE(heard([&] { return attributes.times != 0 && stat.times != 0; }));
+    CHECK(attributes.well());
+    CHECK(stat.well());
+    REQUIRE(ok(file->write(bytes("TEXT"), 0)));
+    m.server.restart();
+    (m.server.*drop)(OP_CLOSE);
+    file->start_close(close.hear());
+    REQUIRE(heard([&] { return close.times != 0; }));
+    CHECK(close.well());
+    CHECK(m.server.stable_content("/a") == "TEXT");
+    CHECK(m.server.open_states() == 0);
+    CHECK(client.info().reconnects >= 4);
+  }
+}
+
+TEST_CASE("starts: a server that keeps silent leads to ETIMEDOUT") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  Client& client = m.connect("timeo=300ms");
+  auto file = m.open("/a");
+  REQUIRE(ok(file->write(bytes("text"), 0)));
+  m.server.hold(OP_ILLEGAL);
+  Heard open, sync, stat;
+  const Stopwatch watch;
+  client.start_open("/a", OpenMode::read, open.hear());
+  client.start_stat("/a", stat.hear());
+  file->start_sync(sync.hear());
+  REQUIRE(comes(client, [&] { return open.times != 0 && stat.times != 0 && sync.times != 0; }));
+  CHECK(watch.elapsed() >= 290ms);
+  for (const Heard* one : {&open, &stat, &sync}) CHECK(one->code == ETIMEDOUT);
+  m.server.release();
+}
+
+TEST_CASE("starts: an interrupt ends a close that blocks, not the closing, and nothing that was started") {
+  Mounted m;
+  m.server.add_file("/a", "");
+  const Interrupt interrupt;
+  Client& client = m.connect("", interrupt.fd());
+  auto file = m.open("/a");
+  m.server.hold(OP_CLOSE, false);
+  Heard stat;
+  client.start_stat("/a", stat.hear());
+  interrupt.set();
+  CHECK(errno_of(file->close()) == EINTR);
+  interrupt.clear();
+  REQUIRE(comes(client, [&] { return stat.times != 0 && m.server.held() == 1; }));
+  CHECK(stat.well());
+  m.server.release();
+  CHECK(ok(file->close()));
+  CHECK(m.server.count(OP_CLOSE) == 1);
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_SUITE("threads") {
+  TEST_CASE("starts: a program that polls opens, reads, syncs and closes while other threads block") {
+    Mounted m;
+    m.server.set_lease(1);
+    m.server.add_file("/a", pattern(1000));
+    Client& client = m.connect();
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+      while (!stop) {
+        auto file = client.open("/a", OpenMode::read_write);
+        CHECK((ok(file) && ok((*file)->sync())));
+      }
+    });
+    pollfd mine{client.descriptor(), POLLIN, 0};
+    const Stopwatch watch;
+    std::atomic<int> rounds{0};
+    std::unique_ptr<File> file;
+    std::string data(1000, '?');
+    std::function<void()> begin = [&] {
+      client.start_open("/a", OpenMode::read_write, [&](Result<std::unique_ptr<File>> opened) {
+        if (!ok(opened)) return;
+        file = std::move(*opened);
+        file->start_read(room(data), 0, [&](Result<std::size_t> count) {
+          CHECK(count.value_or(0) == 1000);
+          file->start_sync([&](const Status& synced) {
+            CHECK(ok(synced));
+            file->start_close([&](const Status& closed) {
+              CHECK(ok(closed));
+              file.reset();
+              if (++rounds < 50) begin();
+            });
+          });
+        });
+      });
+    };
+    begin();
+    while (rounds < 50 && watch.elapsed() < 20s) {
+      const auto left = client.service();
+      if (rounds < 50) ::poll(&mine, 1, static_cast<int>(left.count()));
+    }
+    stop = true;
+    other.join();
+    CHECK(rounds == 50);
+    CHECK(ok(client.disconnect()));
+    CHECK(m.server.open_states() == 0);
+  }
+}
+
+}  // namespace nfsrdma::starts
