@@ -9,8 +9,8 @@
  * for as long as it takes, which lays out what is to be read; the job's is made by init(), and is there until cleanup().
  *
  * Requests that queue() starts are sent together when fio waits for an answer, as a batch; where fio may do something else
- * first (rate, thinktime) they are sent at once. fsync, trim, and all writes under sync=1, block the job until they are
- * done. */
+ * first (rate, thinktime) they are sent at once. fio opens and closes files by calls that have to be over when they return,
+ * so these block the job, and so does trim. */
 #include "fio.h"
 #include "optgroup.h"
 #include "verify.h"
@@ -68,6 +68,7 @@ struct worker {
   bool no_copy;
   bool sends_at_once;
   bool syncs_on_close;
+  uint64_t synced_at; /* writes that fio had issued when it last queued a sync; 0: it has not */
 };
 
 static void report(const char* text) {
@@ -144,7 +145,7 @@ static int write_layout(struct thread_data* td, struct session_file* file, uint6
   while (begin < end && error == 0 && !td->terminate) {
     const uint64_t size = min((uint64_t)layout_chunk, end - begin);
     fill_io_buffer(td, bytes, size, size);
-    error = session_write_now(file, bytes, size, begin, false);
+    error = session_write_now(file, bytes, size, begin);
     begin += size;
   }
   free(bytes);
@@ -271,19 +272,32 @@ static void note_issue_time(struct thread_data* td, struct io_u* io_u) {
 }
 
 /* What blocks has to have its time of issue before it is begun, or fio takes it for instantaneous. */
-static enum fio_q_status queue_blocking(struct thread_data* td, struct io_u* io_u) {
-  struct session_file* const file = io_u->file->engine_data;
+static enum fio_q_status trim(struct thread_data* td, struct io_u* io_u) {
   note_issue_time(td, io_u);
-  int error = EINVAL;
-  if (io_u->ddir == DDIR_WRITE) {
-    error = session_write_now(file, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset, true);
-  } else if (io_u->ddir == DDIR_TRIM) {
-    error = session_trim(file, io_u->offset, io_u->xfer_buflen);
-  } else if (ddir_sync(io_u->ddir)) {
-    error = session_sync(file);
-  }
-  io_u->error = (unsigned int)error;
+  io_u->error = (unsigned int)session_trim(io_u->file->engine_data, io_u->offset, io_u->xfer_buflen);
   return FIO_Q_COMPLETED;
+}
+
+static enum session_writing how_to_write(const struct thread_data* td) {
+  const struct worker* const worker = td->io_ops_data;
+  if (td->o.sync_io != 0) return SESSION_STABLE;
+  return worker->no_copy ? SESSION_IN_PLACE : SESSION_COPIED;
+}
+
+/* A sync that is in flight counts as one: fio asks for it again until the last thing that ended is a sync. */
+static int keep_synced(struct thread_data* td, struct io_u fio_unused** io_u) {
+  const struct worker* const worker = td->io_ops_data;
+  td->last_was_sync = worker->synced_at == td->io_issues[DDIR_WRITE];
+  return 0;
+}
+
+static void queue_sync(struct thread_data* td, struct io_u* io_u) {
+  struct worker* const worker = td->io_ops_data;
+  worker->synced_at = td->io_issues[DDIR_WRITE];
+  td->last_was_sync = true;
+  /* It has the size of what the io_u was before, which fio would count as issued. */
+  io_u->xfer_buflen = 0;
+  session_sync(io_u->engine_data, io_u->file->engine_data);
 }
 
 static enum fio_q_status engine_queue(struct thread_data* td, struct io_u* io_u) {
@@ -292,11 +306,14 @@ static enum fio_q_status engine_queue(struct thread_data* td, struct io_u* io_u)
   fio_ro_check(td, io_u);
   if (io_u->ddir == DDIR_READ) {
     session_read(io_u->engine_data, file, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset);
-  } else if (io_u->ddir == DDIR_WRITE && td->o.sync_io == 0) {
-    session_write(io_u->engine_data, file, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset, worker->no_copy);
+  } else if (io_u->ddir == DDIR_WRITE) {
+    session_write(io_u->engine_data, file, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset, how_to_write(td));
+  } else if (ddir_sync(io_u->ddir)) {
+    queue_sync(td, io_u);
   } else {
-    return queue_blocking(td, io_u);
+    return trim(td, io_u);
   }
+  if (ddir_rw(io_u->ddir) && io_u->end_io == NULL) io_u->end_io = keep_synced;
   note_issue_time(td, io_u);
   if (worker->sends_at_once) session_send(worker->session);
   return FIO_Q_QUEUED;
@@ -315,6 +332,11 @@ static struct io_u* engine_event(struct thread_data* td, int event) {
   struct io_u* const io_u = session_owner(request);
   io_u->error = (unsigned int)session_error(request);
   io_u->resid = io_u->error != 0 ? 0 : io_u->xfer_buflen - session_moved(request);
+  /* fio itself does not look whether a sync that was queued has failed. */
+  if (io_u->error != 0 && ddir_sync(io_u->ddir)) {
+    report(session_error_text(request));
+    td_verror(td, (int)io_u->error, "nfsrdma sync");
+  }
   return io_u;
 }
 

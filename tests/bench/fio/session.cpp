@@ -59,28 +59,30 @@ struct session_file {
   std::unique_ptr<nfsrdma::File> file;  // null once its requests were cancelled
 };
 
+constexpr const char* kRead = "READ";
+
 struct session_request {
   session& of;
   void* const owner;
   session_file* file = nullptr;  // while it is in flight
   std::size_t size = 0, piece = 0, pieces = 0;
   std::size_t end = 0;  // behind it nothing went
-  bool reads = false;
+  const char* what = "";
   std::optional<nfsrdma::Error> error;
 
-  void begin(session_file& target, std::size_t bytes, std::size_t most, bool is_read) {
+  void begin(session_file& target, const char* operation, std::size_t bytes, std::size_t most) {
     file = &target;
     size = end = bytes;
     piece = most;
     pieces = 1;  // as long as pieces are started
-    reads = is_read;
+    what = operation;
     error.reset();
     ++of.in_flight;
   }
   /// False: its file's requests were cancelled, and it has ended.
   bool may_start() {
     if (file->file) return true;
-    error.emplace(nfsrdma::ErrorKind::cancelled, ECANCELED, reads ? "READ" : "WRITE", "",
+    error.emplace(nfsrdma::ErrorKind::cancelled, ECANCELED, what, "",
                   "the file's requests were cancelled, and it with them");
     piece_over();
     return false;
@@ -98,11 +100,16 @@ struct session_request {
     }
     piece_over();
   }
+  /// Of a call that is no transfer.
+  void ended(const nfsrdma::Status& done) {
+    if (!done) error = done.error();
+    piece_over();
+  }
   void piece_over() {
     if (--pieces != 0) return;
     // fio would ask for the rest for ever.
-    if (!error && end == 0 && reads)
-      error.emplace(nfsrdma::ErrorKind::server, EIO, "READ", "", "the file ends before this offset");
+    if (!error && end == 0 && what == kRead)
+      error.emplace(nfsrdma::ErrorKind::server, EIO, kRead, "", "the file ends before this offset");
     stop();
     of.done.push_back(this);
   }
@@ -201,14 +208,10 @@ int session_open(session* session, const char* name, bool writes, bool creates, 
 int session_close(session_file* file, bool syncs) {
   const std::unique_ptr<session_file> closed(file);
   if (!closed->file) return 0;
-  const int synced = syncs ? session_sync(file) : 0;
-  const int status = closed->owner.reporter.outcome(closed->file->close());
+  Reporter& reporter = closed->owner.reporter;
+  const int synced = syncs ? reporter.outcome(closed->file->sync()) : 0;
+  const int status = reporter.outcome(closed->file->close());
   return synced != 0 ? synced : status;
-}
-
-int session_sync(session_file* file) {
-  if (!file->file) return gone(*file);
-  return file->owner.reporter.outcome(file->file->sync());
 }
 
 int session_trim(session_file* file, uint64_t offset, uint64_t size) {
@@ -216,11 +219,10 @@ int session_trim(session_file* file, uint64_t offset, uint64_t size) {
   return file->owner.reporter.outcome(file->file->deallocate(offset, size));
 }
 
-int session_write_now(session_file* file, const void* data, size_t size, uint64_t offset, bool stable) {
+int session_write_now(session_file* file, const void* data, size_t size, uint64_t offset) {
   if (!file->file) return gone(*file);
-  const auto stability = stable ? nfsrdma::Stability::on_disk : nfsrdma::Stability::unstable;
   const std::span bytes(static_cast<const std::byte*>(data), size);
-  return file->owner.reporter.outcome(file->file->write(bytes, offset, stability));
+  return file->owner.reporter.outcome(file->file->write(bytes, offset));
 }
 
 session_request* session_request_new(session* session, void* owner) {
@@ -240,7 +242,7 @@ void* session_owner(const session_request* request) {
 
 void session_read(session_request* request, session_file* file, void* data, size_t size, uint64_t offset) {
   session& session = request->of;
-  request->begin(*file, size, session.rsize, true);
+  request->begin(*file, kRead, size, session.rsize);
   if (!request->may_start()) return;
   const std::span bytes(static_cast<std::byte*>(data), size);
   for (std::size_t at = 0; at < size; at += session.rsize) {
@@ -251,18 +253,26 @@ void session_read(session_request* request, session_file* file, void* data, size
 }
 
 void session_write(session_request* request, session_file* file, const void* data, size_t size,
-                   uint64_t offset, bool in_place) {
+                   uint64_t offset, session_writing how) {
   session& session = request->of;
-  request->begin(*file, size, session.wsize, false);
+  request->begin(*file, "WRITE", size, session.wsize);
   if (!request->may_start()) return;
   const std::span bytes(static_cast<const std::byte*>(data), size);
   // It owns nothing: fio keeps its buffers until its files are closed.
-  const std::shared_ptr<const void> keeper(std::shared_ptr<const void>(), in_place ? data : nullptr);
+  const std::shared_ptr<const void> keeper(std::shared_ptr<const void>(),
+                                           how == SESSION_IN_PLACE ? data : nullptr);
+  const auto stability = how == SESSION_STABLE ? nfsrdma::Stability::on_disk : nfsrdma::Stability::unstable;
   for (std::size_t at = 0; at < size; at += session.wsize) {
     const auto piece = bytes.subspan(at, std::min(session.wsize, size - at));
-    file->file->start_write(piece, offset + at, request->piece_done(at), keeper);
+    file->file->start_write(piece, offset + at, request->piece_done(at), keeper, stability);
   }
   request->piece_over();
+}
+
+void session_sync(session_request* request, session_file* file) {
+  request->begin(*file, "COMMIT", 0, 1);
+  if (!request->may_start()) return;
+  file->file->start_sync([request](const nfsrdma::Status& done) { request->ended(done); });
 }
 
 void session_send(session* session) {

@@ -16,7 +16,7 @@ extern "C" {
 
 struct session;
 struct session_file;
-/* One READ or WRITE at a time, of any size: what the server does not take in one goes in pieces. */
+/* One read, write or sync at a time, of any size: what the server does not take in one goes in pieces. */
 struct session_request;
 
 /* Hears one sentence about each failure, and each trouble that the library mends. */
@@ -38,10 +38,8 @@ int session_open(struct session* session, const char* name, bool writes, bool cr
 int session_close(struct session_file* file, bool syncs);
 
 /* These block. Answers to requests that arrive meanwhile are kept for session_wait(). */
-int session_sync(struct session_file* file);
 int session_trim(struct session_file* file, uint64_t offset, uint64_t size);
-/* `stable`: the bytes are on the server's disk when it returns. */
-int session_write_now(struct session_file* file, const void* data, size_t size, uint64_t offset, bool stable);
+int session_write_now(struct session_file* file, const void* data, size_t size, uint64_t offset);
 
 /* `owner` is the caller's, for session_owner(). */
 struct session_request* session_request_new(struct session* session, void* owner);
@@ -50,10 +48,18 @@ void* session_owner(const struct session_request* request);
 /* They start a request. It may be sent only by session_send(), session_wait() or whatever blocks. */
 void session_read(struct session_request* request, struct session_file* file, void* data, size_t size,
                   uint64_t offset);
-/* `in_place`: the library makes no copy. `data` must stay until the file is closed, and if the server forgets what it was
- * sent, what `data` holds by then is written. */
+enum session_writing {
+  SESSION_COPIED,
+  /* The library makes no copy. `data` must stay until the file is closed, and if the server forgets what it was sent, what
+   * `data` holds by then is written. */
+  SESSION_IN_PLACE,
+  /* The bytes are on the server's disk when it has ended. */
+  SESSION_STABLE
+};
 void session_write(struct session_request* request, struct session_file* file, const void* data, size_t size,
-                   uint64_t offset, bool in_place);
+                   uint64_t offset, enum session_writing how);
+/* What has been written is on the server's disk when it has ended. */
+void session_sync(struct session_request* request, struct session_file* file);
 void session_send(struct session* session);
 /* Waits until `min` requests have ended or `most` milliseconds have passed (negative: for as long as it takes), and gives
  * how many have ended, `max` at most: session_ended(session, 0) and so on, until the next session_wait(). */

@@ -46,8 +46,11 @@ export NFSRDMA_URL=nfs://127.0.0.1:$port/
 job_files processes "sequential random verify many"
 job_files threads "verify many" --thread
 expect_exit 0 "fsync after every fourth write" one_job --rw=write --fsync=4 --iodepth=4
-check "fsync: fio has counted them, and their time" json '.jobs[0].sync | .total_ios >= 15 and .lat_ns.mean > 1000'
-expect_exit 0 "sync=1" one_job --rw=randwrite --sync=1 --verify=crc32c
+check "fsync: fio has counted them, and their time" json '.jobs[0].sync | .total_ios >= 10 and .total_ios <= 16 and .lat_ns.mean > 1000'
+check "fsync: they are no writes, and go beside those" json '.jobs[0] | .write.total_ios == 64 and .iodepth_level."4" > 50'
+expect_exit 0 "sync=1" one_job --rw=randwrite --sync=1 --iodepth=8 --verify=crc32c
+check "sync=1: several in flight" json '.jobs[0].iodepth_level."8" > 30'
+expect_exit 0 "fdatasync, and verify" one_job --rw=write --fdatasync=3 --iodepth=8 --verify=crc32c
 expect_exit 0 "fsync_on_close" one_job --rw=write --fsync_on_close=1
 expect_exit 0 "trim" one_job --rw=trim --overwrite=1
 check "trim: fio has counted it" json '.jobs[0].trim.total_ios == 64'
@@ -76,6 +79,12 @@ expect_exit 1 "appending, which the engine does not do" one_job --rw=write --fil
 kill "$kept"
 wait "$kept"
 same "the server saw no fault, and ended ($(head -c 500 "$work/server.err"))" 0 $?
+
+start_server "$bin/fio/fio_server" 0 full
+export NFSRDMA_URL=nfs://127.0.0.1:$port/
+expect_exit 1 "a sync that fails" one_job --rw=write --fsync=4 --iodepth=4
+check "a sync that fails: it says so" grep -q 'COMMIT: .*NOSPC' "$work/err"
+check "a sync that fails: the job ends with it" json '.jobs[0] | .error == 28 and .write.total_ios < 20'
 
 start_server "$bin/responder"
 export NFSRDMA_URL="nfs://127.0.0.1:$port/?vers=3&mountport=$tcp_port"
