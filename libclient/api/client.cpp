@@ -49,6 +49,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kGoodbye = 2s;
+constexpr auto kClosings = 1s;  // before it, for files that nobody waits for
 constexpr std::chrono::milliseconds kKeeperLook = 20ms;
 constexpr unsigned kMostTurns = 64;  // of one service()
 }  // namespace
@@ -131,10 +132,10 @@ async::Task<Status> ClientImpl::say_goodbye() {
     auto done = co_await (*at)->end();
     if (!done && first) first = done;
   }
-  // Those that nobody waited for: destroyed in callbacks, or interrupted.
-  const auto deadline = loop_.now() + kGoodbye;
-  for (bool in_time = true; in_time && closing_files_ != 0;)
-    in_time = co_await files_closed_.wait_until(deadline);
+  // Those that are being closed already: start_close(), destroyed in a callback, close() interrupted.
+  const auto deadline = loop_.now() + kClosings;
+  bool in_time = true;
+  while (in_time && closing_files_ != 0) in_time = co_await files_closed_.wait_until(deadline);
   auto done = co_await server_.close(loop_.now() + kGoodbye);
   co_return first ? done : first;
 }

@@ -12,16 +12,18 @@ cmake -S "$here" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/prefix" > "$work/lo
   { cat "$work/log"; exit 1; }
 
 lib=$(dirname "$(find "$work/prefix" -name nfsrdma.pc)")
-# shellcheck disable=SC2046
-g++ -std=c++20 -Wall -Wextra -Werror "$here/copy_head.cpp" $(PKG_CONFIG_PATH=$lib pkg-config --cflags --libs nfsrdma) \
-  -o "$work/copy_head"
+for program in copy_head heads; do
+  # shellcheck disable=SC2046
+  g++ -std=c++20 -Wall -Wextra -Werror "$here/$program.cpp" $(PKG_CONFIG_PATH=$lib pkg-config --cflags --libs nfsrdma) \
+    -o "$work/$program"
+done
 export LD_LIBRARY_PATH=${lib%/pkgconfig}
-for program in "$work/cmake/copy_head" "$work/copy_head"; do
+for program in "$work/cmake/copy_head" "$work/copy_head" "$work/cmake/heads" "$work/heads"; do
   status=0
   "$program" 2> "$work/err" || status=$?
   [ $status = 2 ] || { echo "$program without arguments: exit $status"; exit 1; }
   status=0
-  "$program" 'nfs://127.0.0.1:1/x' 2> "$work/err" || status=$?
+  "$program" 'nfs://127.0.0.1:1/x' 1 2> "$work/err" || status=$?
   [ $status = 1 ] && grep -q 'refused' "$work/err" || { echo "$program: exit $status"; cat "$work/err"; exit 1; }
 done
 # A ring: only files of a mount have one.

@@ -145,6 +145,7 @@ TEST_CASE("starts: what fails is told, later and once") {
   Heard close, late;
   file->start_close(close.hear());
   file->start_sync(late.hear());
+  CHECK(late.times == 0);
   REQUIRE(comes(client, [&] { return close.times != 0 && late.times != 0; }));
   CHECK(close.code == ENOSPC);
   CHECK(late.code == EBADF);
@@ -242,12 +243,15 @@ TEST_CASE("starts: a file destroyed while it is being closed is closed once, and
       m.server.release();
       CHECK(comes(client, [&] { return m.server.open_states() == 0; }));
     } else {
+      std::atomic<bool> released{false};
       std::thread other([&] {
         std::this_thread::sleep_for(30ms);
         CHECK(m.server.open_states() == 1);
+        released = true;
         m.server.release();
       });
       file.reset();
+      CHECK(released);
       other.join();
       CHECK(m.server.open_states() == 0);
     }

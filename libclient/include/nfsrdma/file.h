@@ -83,9 +83,9 @@ class NFSRDMA_API File {
   virtual Status lock(const LockRequest& request, std::chrono::milliseconds most = {}) = 0;
   virtual Status unlock(std::uint64_t owner, const LockRange& range = {}) = 0;
 
-  /// Makes stable what is not, and closes. Calls that begin later fail with EBADF; those under way go on, and
-  /// the server may hear of the close after them. Once begun it goes on, also when the caller is interrupted or
-  /// the File destroyed. One close() hears how it went; others wait for the end of it and hear of no error.
+  /// Makes stable what is not, and closes. Calls that begin later fail with EBADF; those under way end as ever.
+  /// Once begun it goes on, also when the caller is interrupted or the File destroyed. Who closes again waits for
+  /// the same end; one of them hears how it went, the others of no error.
   virtual Status close() = 0;
   /// `done` is the place to destroy the File.
   virtual void start_close(Ended done) = 0;
