@@ -106,13 +106,16 @@ bool set_mountproto(Options& options, std::string_view text) {
   return true;
 }
 
+bool is_address(const std::string& text) {
+  in6_addr any{};  // as large as either
+  return ::inet_pton(AF_INET, text.c_str(), &any) == 1 || ::inet_pton(AF_INET6, text.c_str(), &any) == 1;
+}
+
 bool set_clientaddr(Options& options, std::string_view text) {
   const std::string address(text);
-  in6_addr any{};  // as large as either
-  const bool is_address =
-      ::inet_pton(AF_INET, address.c_str(), &any) == 1 || ::inet_pton(AF_INET6, address.c_str(), &any) == 1;
-  if (is_address) options.callback_address = address;
-  return is_address;
+  if (!is_address(address)) return false;
+  options.callback_address = address;
+  return true;
 }
 bool set_callback_port(Options& options, std::string_view text) {
   return assign(options.callback_port, number<std::uint16_t>(text, 0, 65535));
@@ -141,17 +144,24 @@ bool set_connect_timeout(Options& options, std::string_view text) {
 
 constexpr std::array kSecurities{Security::sys, Security::krb5, Security::krb5i, Security::krb5p};
 
+/// The items of a list; where nothing stands between separators, that is one, too.
+std::vector<std::string_view> items_of(std::string_view text, char separator) {
+  std::vector<std::string_view> out;
+  for (;;) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    out.push_back(text.substr(0, end));
+    if (end == text.size()) return out;
+    text.remove_prefix(end + 1);
+  }
+}
+
 /// A list, as in exports(5).
 bool set_sec(Options& options, std::string_view text) {
   std::vector<Security> list;
-  for (;;) {
-    const std::size_t end = std::min(text.find(':'), text.size());
-    const std::string_view name = text.substr(0, end);
+  for (const std::string_view name : items_of(text, ':')) {
     const auto known = std::ranges::find(kSecurities, name, security_name);
     if (known == kSecurities.end() || std::ranges::count(list, *known) != 0) return false;
     list.push_back(*known);
-    if (end == text.size()) break;
-    text.remove_prefix(end + 1);
   }
   options.security = std::move(list);
   return true;
@@ -205,12 +215,6 @@ bool set_nconnect(Options& options, std::string_view text) {
   return assign(options.connections, number<std::uint32_t>(text, 1, most_connections));
 }
 
-bool is_address(const std::string& text) {
-  std::array<unsigned char, sizeof(in6_addr)> out{};
-  return ::inet_pton(AF_INET, text.c_str(), out.data()) == 1 ||
-         ::inet_pton(AF_INET6, text.c_str(), out.data()) == 1;
-}
-
 /// "10.0.0.1-10.0.0.4": all of them. False: that is none, or they are too many.
 bool add_range(std::vector<std::string>& to, const std::string& first, const std::string& last) {
   in_addr from{}, until{};
@@ -229,10 +233,8 @@ bool add_range(std::vector<std::string>& to, const std::string& first, const std
 /// Separated by ~, since a comma ends an option.
 bool set_remoteports(Options& options, std::string_view text) {
   std::vector<std::string> all;
-  for (bool more = true; more;) {
-    const std::string one(text.substr(0, text.find('~')));
-    more = one.size() != text.size();
-    text.remove_prefix(one.size() + (more ? 1 : 0));
+  for (const std::string_view item : items_of(text, '~')) {
+    const std::string one(item);
     const auto dash = one.find('-');
     if (dash == std::string::npos && !is_address(one)) return false;
     if (dash == std::string::npos)
@@ -240,7 +242,7 @@ bool set_remoteports(Options& options, std::string_view text) {
     else if (!add_range(all, one.substr(0, dash), one.substr(dash + 1)))
       return false;
   }
-  if (all.empty() || all.size() >= most_connections) return false;
+  if (all.size() >= most_connections) return false;
   options.remote_ports = std::move(all);
   return true;
 }

@@ -11,6 +11,15 @@
 namespace nfsrdma::connect {
 namespace {
 
+std::string text_of(const std::vector<std::byte>& bytes) {
+  std::string out;
+  for (const std::byte b : bytes) {
+    const auto c = static_cast<char>(b);
+    out += c >= 0x20 && c < 0x7f ? c : '.';
+  }
+  return out;
+}
+
 class Nfs4 final : public Protocol {
  public:
   explicit Nfs4(const Ground& ground)
@@ -45,8 +54,8 @@ class Nfs4 final : public Protocol {
     out.implementation_name = session.implementation_name;
     out.implementation_domain = session.implementation_domain;
     out.implementation_date = session.implementation_date;
-    out.server_owner = session.server_owner;
-    out.server_scope = session.server_scope;
+    out.server_owner = text_of(session.server_owner.so_major_id.value);
+    out.server_scope = text_of(session.server_scope);
     out.client_id = session.client_id;
     out.security = ground_.flavor->name_of(session_.crossings().target());
     for (const std::byte b : session.session_id) {

@@ -58,18 +58,6 @@ std::vector<rpc::Address> addresses_of(const addrinfo* found) {
 
 }  // namespace
 
-std::optional<rpc::Address> address_of(const std::string& text, std::uint16_t port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(text.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return std::nullopt;
-  auto addresses = addresses_of(found);
-  ::freeaddrinfo(found);
-  if (addresses.empty()) return std::nullopt;
-  return addresses.front();
-}
-
 Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t port,
                                           std::chrono::steady_clock::time_point deadline, int interrupt) {
   auto look_up = std::make_shared<LookUp>(host, std::to_string(port));

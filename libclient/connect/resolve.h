@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +14,5 @@ namespace nfsrdma::connect {
 
 Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t port,
                                           std::chrono::steady_clock::time_point deadline, int interrupt);
-
-/// Of an address that is written as numbers; it waits for nothing.
-[[nodiscard]] std::optional<rpc::Address> address_of(const std::string& text, std::uint16_t port);
 
 }  // namespace nfsrdma::connect

@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <utility>
 
+#include "aux/local_address.h"
 #include "aux/rpcbind.h"
 #include "connect/flavors.h"
 #include "connect/protocol.h"
-#include "connect/resolve.h"
 #include "fabric/address.h"
 #include "fabric/verbs/library.h"
 #include "rpc/message.h"
@@ -47,9 +47,9 @@ rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc:
 
 /// The port is the same everywhere.
 void lead_elsewhere(rpc::ChannelOptions& options, const std::string& where) {
-  const auto address = address_of(where, fabric::port_of(options.addresses.front().storage));
+  const auto address = aux::address_in(where);
   if (!address) return;  // which its text was looked at for
-  options.addresses = {*address};
+  options.addresses = {aux::with_port(*address, fabric::port_of(options.addresses.front().storage))};
   options.server = where;
   options.elsewhere = true;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 
 #include "async/backoff.h"
 #include "nfs4/limits.h"
@@ -21,15 +22,6 @@ constexpr std::uint32_t kCachedResponse = 4096;
 constexpr std::uint32_t kWantedOperations = 50;
 /// How often another csa_sequence is tried before EXCHANGE_ID is asked for it.
 constexpr int kMostCorrections = 3;
-
-std::string text_of(const std::vector<std::byte>& bytes) {
-  std::string out;
-  for (const std::byte b : bytes) {
-    const auto c = static_cast<char>(b);
-    out += c >= 0x20 && c < 0x7f ? c : '.';
-  }
-  return out;
-}
 
 /// The server does not know the client or its session any more, as after a restart, or counts its
 /// CREATE_SESSIONs otherwise: EXCHANGE_ID helps.
@@ -112,7 +104,7 @@ async::Task<Status> Handshake::begin_session(async::TimePoint deadline) {
 
 // ---- the client id ----
 
-EXCHANGE_ID4args Handshake::exchange_id_arguments() const {
+Compound Handshake::exchange_id_compound() const {
   const std::string& owner = around_.options.owner_id;
   EXCHANGE_ID4args args;
   args.eia_clientowner.co_verifier = verifier_;
@@ -124,15 +116,15 @@ EXCHANGE_ID4args Handshake::exchange_id_arguments() const {
   args.eia_client_impl_id.value.push_back(std::move(implementation));
   if (protects_state_)
     args.eia_state_protect.emplace<SP4_MACH_CRED>().spo_must_enforce = protected_operations();
-  return args;
+  Compound compound = around_.calls.begin_alone("EXCHANGE_ID");
+  compound.add<op::EXCHANGE_ID>(args);
+  return compound;
 }
 
 async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
   Calls& calls = around_.calls;
   for (;;) {
-    Compound compound = calls.begin_alone("EXCHANGE_ID");
-    compound.add<op::EXCHANGE_ID>(exchange_id_arguments());
-    auto reply = co_await around_.lanes.call_alone(std::move(compound), deadline);
+    auto reply = co_await around_.lanes.call_alone(exchange_id_compound(), deadline);
     if (!reply) co_return reply.error();
     EXCHANGE_ID4res res;
     const bool known = reply->take<op::EXCHANGE_ID>(res);
@@ -151,14 +143,14 @@ async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
 
 async::Task<Result<bool>> Handshake::leads_to_server(rpc::Channel& channel, async::TimePoint deadline) {
   Calls& calls = around_.calls;
-  Compound compound = calls.begin_alone("EXCHANGE_ID");
-  compound.add<op::EXCHANGE_ID>(exchange_id_arguments());
+  Compound compound = exchange_id_compound();
   auto reply = co_await calls.call_over(channel, compound, deadline);
   if (!reply) co_return reply.error();
   EXCHANGE_ID4res res;
   if (!reply->take<op::EXCHANGE_ID>(res)) co_return calls.error_of(*reply, "EXCHANGE_ID", channel.server());
   const auto& ok = *res.get<NFS4_OK>();
-  co_return ok.eir_server_owner == facts_.owner&& ok.eir_server_scope.value == facts_.scope;
+  co_return std::tie(ok.eir_server_owner, ok.eir_server_scope.value) ==
+      std::tie(facts_.server_owner, facts_.server_scope);
 }
 
 void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
@@ -169,10 +161,8 @@ void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
   // What was had under this client id is still had, unless the server said that it restarted.
   if (another || reclaim_wanted_) ++facts_.epoch;
   reclaim_pending_ = true;
-  facts_.owner = ok.eir_server_owner;
-  facts_.scope = ok.eir_server_scope.value;
-  facts_.server_owner = text_of(ok.eir_server_owner.so_major_id.value);
-  facts_.server_scope = text_of(ok.eir_server_scope.value);
+  facts_.server_owner = ok.eir_server_owner;
+  facts_.server_scope = ok.eir_server_scope.value;
   if (!ok.eir_server_impl_id.value.empty()) {
     const nfs_impl_id4& impl = ok.eir_server_impl_id.value.front();
     facts_.implementation_name = impl.nii_name.value;

@@ -75,7 +75,7 @@ class Handshake {
  private:
   async::Task<Status> begin_session(async::TimePoint deadline);
   async::Task<Status> create_session_once(async::TimePoint deadline, nfsstat4& status);
-  [[nodiscard]] EXCHANGE_ID4args exchange_id_arguments() const;
+  [[nodiscard]] Compound exchange_id_compound() const;
   [[nodiscard]] CREATE_SESSION4args create_session_arguments();
   void take_client(const EXCHANGE_ID4resok& ok);
   void take_session(const CREATE_SESSION4resok& ok, const rpc::Channel& over);

@@ -49,10 +49,10 @@ struct SessionFacts {
   std::uint64_t max_read = ~0ULL, max_write = ~0ULL;  ///< bytes in one READ and WRITE, as the server says
   bool backchannel = false;                           // the server took it
   bool protects_state = false;                        // SP4_MACH_CRED
-  std::string implementation_name, implementation_domain, server_owner, server_scope;
+  std::string implementation_name, implementation_domain;
   std::optional<Time> implementation_date;
-  server_owner4 owner;  ///< as it came, which its text is not
-  std::vector<std::byte> scope;
+  server_owner4 server_owner;
+  std::vector<std::byte> server_scope;
 };
 
 }  // namespace nfsrdma::nfs4

@@ -57,6 +57,16 @@ inline bool eventually(const std::function<bool()>& so, std::chrono::millisecond
   return true;
 }
 
+/// The same, and callbacks run meanwhile.
+inline bool comes(Client& client, const std::function<bool()>& so, std::chrono::milliseconds most = 3s) {
+  return eventually(
+      [&] {
+        client.wait(1ms);
+        return so();
+      },
+      most);
+}
+
 class Stopwatch {
  public:
   [[nodiscard]] std::chrono::milliseconds elapsed() const {

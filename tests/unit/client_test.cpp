@@ -371,10 +371,7 @@ TEST_CASE("client: destroying a file with reads under way takes the buffers back
   std::string data(8000, '?');
   int done = 0;
   file->start_read(room(data), 0, [&](Result<std::size_t>) { ++done; });
-  REQUIRE(eventually([&] {
-    client.wait(1ms);
-    return m.server.held() == 1;
-  }));
+  REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
   const Stopwatch watch;
   file.reset();
   CHECK(watch.elapsed() < 3s);

@@ -131,16 +131,10 @@ TEST_CASE("delegation: attributes that came while a change was under way are not
   const std::string data = "longer text";
   bool done = false;
   writing->start_write(bytes(data), 0, [&](const Result<std::size_t>&) { done = true; });
-  REQUIRE(eventually([&] {
-    client.wait(1ms);
-    return m.server.held() == 1;
-  }));
+  REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
   CHECK(file->attributes()->size == 4);
   m.server.release();
-  REQUIRE(eventually([&] {
-    client.wait(1ms);
-    return done;
-  }));
+  REQUIRE(comes(client, [&] { return done; }));
   CHECK(file->attributes()->size == data.size());
   CHECK(m.asked(*file) == 0);
 }
@@ -292,10 +286,7 @@ TEST_CASE("delegation: CB_RECALL_SLOT lowers the slots in use, and the server he
   client.wait(100ms);
   CHECK(m.server.held() == 3);
   m.server.release();
-  CHECK(eventually([&] {
-    client.wait(1ms);
-    return done == pieces.size();
-  }));
+  CHECK(comes(client, [&] { return done == pieces.size(); }));
   for (const SeenCall& call : m.server.calls()) CHECK(call.sequence.sa_slotid <= 2);
 }
 

@@ -72,10 +72,7 @@ TEST_CASE("file: a write that came while older data is written again is not over
   m.server.hold(OP_WRITE);
   const std::string fresh = "new";
   file->start_write(bytes(fresh), 4, [&](Result<std::size_t> count) { done += count ? 1 : 0; });
-  REQUIRE(eventually([&] {
-    client.wait(1ms);
-    return m.server.held() == 1;
-  }));
+  REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
   std::thread other([&] {
     eventually([&] { return m.server.count(OP_COMMIT) == 1; }, 1s);
     std::this_thread::sleep_for(20ms);

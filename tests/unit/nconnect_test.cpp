@@ -97,10 +97,7 @@ TEST_CASE("nconnect: of bulk the first connection takes one call at a time, with
         CHECK(place == text);
       });
     }
-    CHECK(eventually([&] {
-      client.wait(1ms);
-      return m.server.held() == places.size();
-    }));
+    CHECK(comes(client, [&] { return m.server.held() == places.size(); }));
     auto reads = reads_of_connections(m.server);
     REQUIRE(reads.size() == 2);
     const auto [first, others] = std::minmax(reads.begin()->second, reads.rbegin()->second);

@@ -21,23 +21,22 @@ using namespace nfs4;
 struct Heard {
   int times = 0, code = -1;
   std::shared_ptr<int> held = std::make_shared<int>();
-  auto hear() {
-    return [this, held = held](const auto& result) {
+  /// `then` is done with what it was told.
+  template <class Then>
+  auto hear(Then then) {
+    return [this, held = held, then](const auto& result) {
       ++times;
       code = errno_of(result);
+      then(result);
     };
+  }
+  auto hear() {
+    return hear([](const auto&) {});
   }
   /// Once, that it went well.
   [[nodiscard]] bool well() const { return times == 1 && code == 0; }
   [[nodiscard]] bool is_forgotten() const { return held.use_count() == 1; }
 };
-
-/// Runs the client until it is so.
-bool comes(Client& client, const std::function<bool()>& so, std::chrono::milliseconds most = 3s) {
-  const Stopwatch watch;
-  while (!so() && watch.elapsed() < most) client.wait(5ms);
-  return so();
-}
 
 constexpr OpenFlags kCreate{.create = true, .mode = 0640};
 
@@ -80,10 +79,9 @@ TEST_CASE("starts: a file made, written, asked, synced and closed, each begun by
     CHECK(size == text.size());
     CHECK(m.server.open_states() == 0);
     Heard stat;
-    client.start_stat("/d/new", [&, hear = stat.hear()](const Result<Attributes>& told) mutable {
-      hear(told);
+    client.start_stat("/d/new", stat.hear([&](const Result<Attributes>& told) {
       CHECK((ok(told) && told->size == text.size() && told->mode == 0640 && told->uid == 0U));
-    });
+    }));
     REQUIRE(comes(client, [&] { return stat.well(); }));
     CHECK(ok(client.ping()));
   }
@@ -111,13 +109,10 @@ TEST_CASE("starts: what fails is told, later and once") {
   client.start_open("/none", OpenMode::read, missing.hear());
   client.start_open("/a/b", OpenMode::read, no_directory.hear());
   client.start_stat("/none", stat.hear());
-  client.start_stat(
-      "/link",
-      [&, hear = link.hear()](const Result<Attributes>& told) mutable {
-        hear(told);
-        CHECK((ok(told) && told->type == FileType::symlink));
-      },
-      false);
+  const auto is_link = [](const Result<Attributes>& told) {
+    CHECK((ok(told) && told->type == FileType::symlink));
+  };
+  client.start_stat("/link", link.hear(is_link), false);
   CHECK(missing.times + no_directory.times + stat.times + link.times == 0);
   REQUIRE(comes(client, [&] {
     return missing.times != 0 && no_directory.times != 0 && stat.times != 0 && link.times != 0;
@@ -172,10 +167,7 @@ TEST_CASE("starts: a callback may destroy the file, and leave one that was opene
   Heard read, sync;
   std::string data(100, '?');
   file->start_read(room(data), 0, read.hear());
-  file->start_sync([&, hear = sync.hear()](const Status& synced) mutable {
-    hear(synced);
-    file.reset();
-  });
+  file->start_sync(sync.hear([&](const auto&) { file.reset(); }));
   REQUIRE(comes(client, [&] { return sync.times != 0; }));
   CHECK(sync.well());
   CHECK(read.is_forgotten());
@@ -187,10 +179,7 @@ TEST_CASE("starts: a callback may destroy the file, and leave one that was opene
   file = m.open("/a");
   REQUIRE(ok(file->write(bytes("news"), 0)));
   Heard stat;
-  client.start_stat("/a", [&, hear = stat.hear()](const Result<Attributes>& told) mutable {
-    hear(told);
-    file.reset();
-  });
+  client.start_stat("/a", stat.hear([&](const auto&) { file.reset(); }));
   REQUIRE(comes(client, [&] { return stat.well(); }));
   // Whoever disconnects waits for what is done beside.
   CHECK(ok(client.disconnect()));
@@ -235,10 +224,7 @@ TEST_CASE("starts: a file destroyed while it is being closed is closed once, and
     file->start_close(close.hear());
     REQUIRE(comes(client, [&] { return m.server.held() == 1; }));
     if (in_callback) {
-      client.start_stat("/a", [&, hear = stat.hear()](const Result<Attributes>& told) mutable {
-        hear(told);
-        file.reset();
-      });
+      client.start_stat("/a", stat.hear([&](const auto&) { file.reset(); }));
       REQUIRE(comes(client, [&] { return stat.well(); }));
       m.server.release();
       CHECK(comes(client, [&] { return m.server.open_states() == 0; }));
