@@ -96,8 +96,7 @@ def connections(path, port):
         to_client = ports[0] == port
         key = (addresses, ports) if to_client else (addresses[::-1], ports[::-1])
         if flags & split_fpdus.SYN:
-            ways[key, to_client] = split_fpdus.Direction()
-            ways[key, to_client].next_seq = (seq + 1) % 2**32
+            ways[key, to_client] = split_fpdus.Direction((seq + 1) % 2**32)
             if not to_client:
                 found.setdefault(key, [])
             continue

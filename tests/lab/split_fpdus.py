@@ -8,6 +8,9 @@ this project sends them, it dissects the first only, and of an FPDU whose length
 What the peers said is left as it was, byte by byte and in its order; only the packets around it are made anew. Each
 takes the time at which its last byte was captured. Acknowledgements without data are left out.
 
+Each connection gets a client's port of its own, from 61000 on in their order. MPA has no port that tshark would know it
+by, and a port that a client gets at random may be another protocol's (48898 is AMS's), or come a second time.
+
 Left out, too, are connections that began before the capture did: on a slow machine the last words of an earlier one
 still come. (Whoever needs what they said finds that it is missing.)
 
@@ -17,14 +20,17 @@ Needs MPA without markers; knows Ethernet, IPv4 and IPv6.
 import struct
 import sys
 
-SYN, FIN, RST = 2, 1, 4
+SYN, FIN, RST, ACK = 2, 1, 4, 16
+
+FIRST_PORT = 61000
 
 
 class Direction:
     """One way of one connection: bytes waiting for the rest of their FPDU, and what arrived out of order."""
 
-    def __init__(self, next_seq):
-        self.next_seq = next_seq
+    def __init__(self, next_seq, ports=None):
+        self.first_seq = self.next_seq = next_seq
+        self.ports = ports  # as the rewritten capture has them
         self.held = {}
         self.buffer = bytearray()
         self.negotiated = False
@@ -70,9 +76,10 @@ class Direction:
         return seq, out
 
 
-def frame(link, ip, tcp, seq, ack, flags, data):
+def frame(link, ip, tcp, ports, seq, ack, flags, data):
     """The captured frame's headers around other data."""
     tcp = bytearray(tcp[:20])
+    tcp[:4] = ports
     struct.pack_into(">II", tcp, 4, seq, ack)
     tcp[12] = 5 << 4
     tcp[13] = flags
@@ -92,7 +99,8 @@ def main(source, target):
     order = {0xA1B2C3D4: "<", 0xA1B23C4D: "<", 0xD4C3B2A1: ">", 0x4D3CB2A1: ">"}.get(magic)
     if order is None or struct.unpack_from(order + "I", raw, 20)[0] != 1:
         sys.exit(f"{source}: not a pcap file of Ethernet frames")
-    streams = {}
+    streams = {}  # the newest Direction of each addresses and ports
+    ways = []
     at = 24
     with open(target, "wb") as out:
         out.write(raw[:24])
@@ -127,30 +135,40 @@ def main(source, target):
             flags = tcp[13]
             payload = bytes(tcp[(tcp[12] >> 4) * 4 :])
             key = addresses + ports
-            if flags & SYN:
-                streams[key] = Direction((seq + 1) % 2**32)
-                write(seconds, fraction, bytes(data))
-                continue
+            half = len(addresses) // 2
+            reverse = addresses[half:] + addresses[:half] + ports[2:] + ports[:2]
             way = streams.get(key)
+            if flags & SYN:
+                first = (seq + 1) % 2**32
+                if not way or way.first_seq != first:
+                    if not flags & ACK:
+                        own = struct.pack(">H", FIRST_PORT + len(ways)) + ports[2:]
+                    elif reverse in streams:
+                        own = streams[reverse].ports[2:] + streams[reverse].ports[:2]
+                    else:
+                        continue
+                    way = streams[key] = Direction(first, own)
+                    ways.append(way)
+                write(seconds, fraction, frame(data[:14], ip, tcp, way.ports, seq, ack, flags, b""))
+                continue
             if way is None:
                 continue
             if payload:
                 way.push(seq, payload)
                 while (unit := way.pop()) is not None:
-                    write(seconds, fraction, frame(data[:14], ip, tcp, unit[0], ack, 0x18, unit[1]))
+                    write(seconds, fraction, frame(data[:14], ip, tcp, way.ports, unit[0], ack, 0x18, unit[1]))
             if flags & RST:
                 way.reset = True
-                half = len(addresses) // 2
-                other = streams.get(addresses[half:] + addresses[:half] + ports[2:] + ports[:2])
+                other = streams.get(reverse)
                 if other:
                     other.reset = True
             if flags & (FIN | RST):
                 seq = (way.next_seq - len(way.buffer)) % 2**32
-                write(seconds, fraction, frame(data[:14], ip, tcp, seq, ack, flags, b""))
+                write(seconds, fraction, frame(data[:14], ip, tcp, way.ports, seq, ack, flags, b""))
     bad = 0
-    for key, way in streams.items():
+    for number, way in enumerate(ways):
         if (way.buffer or way.held) and not way.reset:
-            print(f"{source}: stream {key.hex()}: {len(way.buffer)} bytes are no complete FPDU, "
+            print(f"{source}: direction {number}: {len(way.buffer)} bytes are no complete FPDU, "
                   f"{len(way.held)} segments lie behind a gap", file=sys.stderr)
             bad = 1
     return bad
