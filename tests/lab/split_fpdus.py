@@ -31,6 +31,7 @@ class Direction:
     def __init__(self, next_seq, ports=None):
         self.first_seq = self.next_seq = next_seq
         self.ports = ports  # as the rewritten capture has them
+        self.other = None
         self.held = {}
         self.buffer = bytearray()
         self.negotiated = False
@@ -135,19 +136,20 @@ def main(source, target):
             flags = tcp[13]
             payload = bytes(tcp[(tcp[12] >> 4) * 4 :])
             key = addresses + ports
-            half = len(addresses) // 2
-            reverse = addresses[half:] + addresses[:half] + ports[2:] + ports[:2]
             way = streams.get(key)
             if flags & SYN:
                 first = (seq + 1) % 2**32
                 if not way or way.first_seq != first:
+                    half = len(addresses) // 2
+                    other = streams.get(addresses[half:] + addresses[:half] + ports[2:] + ports[:2])
                     if not flags & ACK:
-                        own = struct.pack(">H", FIRST_PORT + len(ways)) + ports[2:]
-                    elif reverse in streams:
-                        own = streams[reverse].ports[2:] + streams[reverse].ports[:2]
+                        way = Direction(first, struct.pack(">H", FIRST_PORT + len(ways)) + ports[2:])
+                    elif other:
+                        way = Direction(first, other.ports[2:] + other.ports[:2])
+                        way.other, other.other = other, way
                     else:
                         continue
-                    way = streams[key] = Direction(first, own)
+                    streams[key] = way
                     ways.append(way)
                 write(seconds, fraction, frame(data[:14], ip, tcp, way.ports, seq, ack, flags, b""))
                 continue
@@ -159,9 +161,8 @@ def main(source, target):
                     write(seconds, fraction, frame(data[:14], ip, tcp, way.ports, unit[0], ack, 0x18, unit[1]))
             if flags & RST:
                 way.reset = True
-                other = streams.get(reverse)
-                if other:
-                    other.reset = True
+                if way.other:
+                    way.other.reset = True
             if flags & (FIN | RST):
                 seq = (way.next_seq - len(way.buffer)) % 2**32
                 write(seconds, fraction, frame(data[:14], ip, tcp, way.ports, seq, ack, flags, b""))
