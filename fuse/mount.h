@@ -48,6 +48,7 @@ class Mount {
   [[nodiscard]] fs::FileSystem& files() { return *files_; }
   [[nodiscard]] async::Loop& loop() { return loop_; }
   [[nodiscard]] const MountOptions& options() const { return options_; }
+  void log(const std::string& text) const { log_(text); }
   [[nodiscard]] RequestCounters& request_counters() { return request_counters_; }
   [[nodiscard]] PlainReads& plain_reads() { return *plain_reads_; }
   [[nodiscard]] StatisticsFile& statistics_file() { return statistics_file_; }

@@ -477,6 +477,7 @@ Task<void> release_task(Mount& mount, RequestRef request, Handle file, std::vect
   co_await mount.part_from_rings(file);
   auto closed = co_await mount.files().close(file);
   mount.has_left(file);
+  if (!closed) mount.log(file->inode().label + ": " + closed.error().text());
   request->status(closed);  // the kernel does not tell anybody
 }
 void op_release(fuse_req_t raw, fuse_ino_t ino, fuse_file_info* info) {

@@ -27,6 +27,7 @@
 #include "engine/quick_read.h"
 #include "engine/spot.h"
 #include "engine/statistics.h"
+#include "engine/writers.h"
 #include "locking/lock_wait.h"
 #include "nfsrdma/acl.h"
 #include "nfsrdma/result.h"
@@ -261,6 +262,11 @@ class Engine {
   /// or to writing it again, whether somebody waits for that or not. A commit() gives the error, too. While
   /// there is no `sink` such data is kept, and another commit() tries again.
   virtual void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) = 0;
+  /// Who keeps data behind close(2); null: nobody does any more. He must outlive what he is asked for.
+  virtual void writers(Writers* who) = 0;
+  /// How large the file may be for close(2) to leave its data to the Writers: nobody else sees it before it is written out,
+  /// and the server has promised the room. 0: it may not.
+  [[nodiscard]] virtual std::uint64_t closes_early(const FileHandle& file) const = 0;
   /// How many files at most are kept open for their delegations alone, when nobody has them open any more.
   virtual void keep_delegated(std::size_t most) = 0;
   /// Nobody will ask for the file.

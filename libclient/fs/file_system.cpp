@@ -44,6 +44,7 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
   if (root.attributes)
     freshness_.tell(*inodes_.find(Inodes::kRoot), numbering_.numbered(*root.attributes), 0);
   engine_->keep_delegated(options_.most_delegated);
+  engine_->writers(this);
   engine_->hold_closes();
   engine_->on_delegation_end([this](const FileHandle& handle) {
     if (const auto inode = inodes_.find(handle)) freshness_.delegation_ended(*inode);
@@ -55,6 +56,7 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
 }
 
 FileSystem::~FileSystem() {
+  engine_->writers(nullptr);
   engine_->on_delegation_end(nullptr);
   engine_->on_lost_data(nullptr);
 }
@@ -206,6 +208,8 @@ async::Task<void> FileSystem::read_ahead(std::shared_ptr<DirectoryHandle> direct
 async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
+  // Who has closed it looks at what stays.
+  if ((*inode)->saving != 0) co_await writes_.settle(**inode);
   if (!(*inode)->writes.empty()) {
     if (auto told = freshness_.while_writing(**inode)) co_return *told;
     // Not for all of them: one that ends brings the times of a write, which is what may not be missing.

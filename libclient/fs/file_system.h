@@ -11,8 +11,9 @@
 // Consistency is close-to-open, as with every NFS client. open() brings the change attribute; where it is
 // another than that of what the kernel has cached, the kernel is told to drop it. close() and fsync() end
 // when the data is on the server's disk. In between attributes and names are believed for a while. A file
-// that has a read delegation is opened and closed without a word to the server, kept open for that behind its
-// last close (Engine::keep_delegated).
+// that has a delegation is opened and closed without a word to the server, kept open for that behind its
+// last close (Engine::keep_delegated). Where it is one for writing, close() does not wait for the data, which is on
+// its way then: nobody else sees the file before it has been written out (engine/writers.h).
 //
 // Whatever has to see earlier writes waits for those that were answered when it began: reading, locks, setting
 // attributes and the like. Whoever only asks for attributes need not.
@@ -82,11 +83,11 @@ struct OpenedFile {
 /// An Error of this layer's own: no server said so.
 Error refusal(int code, const char* operation, const std::string& name, const char* why);
 
-class FileSystem {
+class FileSystem : private engine::Writers {
  public:
   /// `root`: the directory that is mounted.
   FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, const Object& root);
-  ~FileSystem();
+  ~FileSystem() override;
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;
 
@@ -172,7 +173,8 @@ class FileSystem {
 
   /// Whether somebody still waits for the answer: what nobody hears has not been told.
   using Heard = std::function<bool()>;
-  /// close(2): data is on the server. `lock_owner` lets go of its locks, as POSIX has it.
+  /// close(2): data is on the server, or on its way where the file has a delegation for writing. `lock_owner` lets go
+  /// of its locks, as POSIX has it.
   async::Task<Status> flush(std::shared_ptr<OpenHandle> file, std::uint64_t lock_owner, Heard heard = {});
   async::Task<Status> sync(std::shared_ptr<OpenHandle> file, Heard heard = {});
   async::Task<Status> close(std::shared_ptr<OpenHandle> file);
@@ -251,6 +253,13 @@ class FileSystem {
   async::Task<void> take_early(std::shared_ptr<Early> early, std::shared_ptr<OpenHandle> file,
                                Attributes told);
   void judge_early(const OpenHandle& file);
+  [[nodiscard]] bool may_close_early(const OpenHandle& file) const;
+  async::Task<void> save_beside(std::shared_ptr<OpenHandle> file);
+  async::TimePoint closes_early_from_{};
+  async::Task<void> settle_beside(std::shared_ptr<Inode> inode, std::shared_ptr<void> until);
+  // ---- engine::Writers ----
+  void write_out(const FileHandle& handle, std::shared_ptr<void> until) override;
+  [[nodiscard]] std::optional<std::uint64_t> written_size(const FileHandle& handle) const override;
   async::Task<Status> close_now(std::shared_ptr<OpenHandle> file);
   async::Task<bool> settle_or_cancel(std::shared_ptr<OpenHandle> file,
                                      std::shared_ptr<locking::LockWait> wait);

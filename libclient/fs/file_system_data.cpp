@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "async/buggify.h"
 #include "async/under_way.h"
 #include "fs/file_system.h"
 
@@ -15,6 +16,8 @@ namespace {
 
 constexpr auto kDropFor = std::chrono::milliseconds(10);
 constexpr auto kEarlyWait = std::chrono::milliseconds(5);
+// Behind a loss, close(2) waits again.
+constexpr auto kCarefulFor = std::chrono::seconds(60);
 
 Access access_of(int flags) {
   switch (flags & O_ACCMODE) {
@@ -187,7 +190,10 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
                                       Heard heard) {
   const bool writes = file->file()->access() != Access::read;
   Status done;
-  if (writes) {
+  if (writes && !file->file()->knows_owner(lock_owner) && may_close_early(*file)) {
+    file->left_early = true;
+    beside_.spawn(save_beside(file));
+  } else if (writes) {
     done = co_await writes_.save(file);
   } else if (file->file()->knows_owner(lock_owner)) {
     (void)co_await writes_.make_safe(file);  // those who may write hear how that went
@@ -198,6 +204,37 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
   }
   if (!writes || (heard && !heard())) co_return done;
   co_return WriteBehind::told_at_close(*file, lock_owner, std::move(done));
+}
+
+/// Not where data was lost before, of this file or lately of another (a full disk): then whoever closes it wants to hear
+/// how that went.
+bool FileSystem::may_close_early(const OpenHandle& file) const {
+  const Inode& inode = file.inode();
+  if (options_.sync || inode.failing || loop_.now() < closes_early_from_ || async::buggify(loop_))
+    return false;
+  const std::uint64_t most = engine_->closes_early(inode.handle);
+  return most != 0 && std::max(inode.size, inode.writes.furthest()) <= most;
+}
+
+/// Errors are told by the next fsync() or close() that hears of them (late_errors.h).
+async::Task<void> FileSystem::save_beside(std::shared_ptr<OpenHandle> file) {
+  const UnderWay saving(file->inode(), &Inode::saving);
+  (void)co_await writes_.save(file);
+}
+
+void FileSystem::write_out(const FileHandle& handle, std::shared_ptr<void> until) {
+  if (auto inode = inodes_.find(handle)) beside_.spawn(settle_beside(std::move(inode), std::move(until)));
+}
+
+async::Task<void> FileSystem::settle_beside(std::shared_ptr<Inode> inode, std::shared_ptr<void> /*until*/) {
+  co_await writes_.settle(*inode);
+}
+
+std::optional<std::uint64_t> FileSystem::written_size(const FileHandle& handle) const {
+  const auto inode = inodes_.find(handle);
+  if (!inode || !inode->writes.empty()) return std::nullopt;
+  if (!inode->fresh || inode->fresh->version != freshness_.version(*inode)) return std::nullopt;
+  return inode->fresh->attributes.size;
 }
 
 async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {
@@ -218,6 +255,11 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   judge_early(*file);
   file->drop_ahead();
   auto closed = co_await engine_->close(file->file());
+  // What was lost behind a close(2) that did not wait for it.
+  if (closed && file->left_early) {
+    closed = file->errors.untold();
+    if (!closed) closes_early_from_ = loop_.now() + kCarefulFor;
+  }
   std::erase(inode->open, file.get());
   inode->settled.notify_all();
   if (inode->open.empty()) co_await removal_.closed(inode);

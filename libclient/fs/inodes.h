@@ -114,7 +114,8 @@ struct Inode {
 
   // ---- writes: WriteBehind's. Freshness reads how far they reach, and forgets it where the size was set ----
   PendingWrites writes;
-  // One of them ended, one of `open` was closed, or one of `opening` and `leaving` has come to its end.
+  // One of them ended, one of `open` was closed, or one of `opening`, `leaving` and `saving` has come to its
+  // end.
   async::Event settled;
   std::uint64_t ended = 0;  // how many of them did
   LateErrors errors;
@@ -123,6 +124,7 @@ struct Inode {
   /// Where the next append goes while others are under way.
   std::optional<std::uint64_t> append_at;
   bool finding_end = false;  ///< the server is being asked for that
+  unsigned saving = 0;       ///< what was written by who has closed it since, without waiting
 
   // ---- what the kernel may have cached of the contents ----
   bool paged = false;            ///< there may be pages
@@ -133,7 +135,7 @@ struct Inode {
   std::uint64_t told_end_as_of = 0;
 };
 
-/// One of an inode's `opening` or `leaving`.
+/// One of an inode's `opening`, `leaving` or `saving`.
 class UnderWay {
  public:
   UnderWay(Inode& inode, unsigned Inode::* count) : inode_(inode), count_(count) { ++(inode_.*count_); }

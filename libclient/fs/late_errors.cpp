@@ -27,4 +27,10 @@ Status LateErrors::Listener::at_close(std::uint64_t owner) {
   return *errors_.last_;
 }
 
+Status LateErrors::Listener::untold() const {
+  const auto knows = [this](const auto& owner) { return owner.second == errors_.count_; };
+  if (told_ == errors_.count_ || std::ranges::any_of(owners_, knows)) return {};
+  return *errors_.last_;
+}
+
 }  // namespace nfsrdma::fs

@@ -39,6 +39,8 @@ class LateErrors {
     explicit Listener(const LateErrors& errors) : errors_(errors), told_(errors.count_) {}
     Status at_fsync();
     Status at_close(std::uint64_t owner);
+    /// The last one, if nobody has been told of it.
+    [[nodiscard]] Status untold() const;
 
    private:
     const LateErrors& errors_;

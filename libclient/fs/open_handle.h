@@ -57,6 +57,7 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   [[nodiscard]] bool used_early() const { return used_early_; }
 
   [[nodiscard]] Inode& inode() { return *inode_; }
+  [[nodiscard]] const Inode& inode() const { return *inode_; }
   [[nodiscard]] const std::shared_ptr<Inode>& shared_inode() const { return inode_; }
   [[nodiscard]] const ServerFileRef& file() const { return file_; }
   [[nodiscard]] const Caller& caller() const { return caller_; }
@@ -65,6 +66,7 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   bool early_read = false;  ///< it was read while it was opened
   bool direct = false;      ///< O_DIRECT: nothing is read ahead
   bool uncached = false;    ///< the kernel keeps no pages of what goes through here, and looks after none
+  bool left_early = false;  ///< a close(2) did not wait for what had been written
   LateErrors::Listener errors;
 
  private:

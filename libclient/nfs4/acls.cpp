@@ -74,6 +74,7 @@ async::Task<Status> Objects::set_acl(Caller caller, FileHandle object, Acl acl) 
     co_return Error(ErrorKind::usage, E2BIG, "SETATTR", calls.server(),
                     "the access control list is longer than 64 KiB; make it shorter");
   }
+  session_.delegations().rights_change(object);
   Spot spot(object);
   auto done = co_await at<xdr::Void>(
       std::move(caller), spot, "", "SETATTR",

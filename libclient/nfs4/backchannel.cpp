@@ -18,8 +18,8 @@ nfsstat4 Backchannel::recall(const Recall& recall) {
   return delegations_.recall(recall);
 }
 
-std::optional<DelegatedAttributes> Backchannel::getattr(const nfs_fh4& /*file*/) {
-  return std::nullopt;  // no write delegation is ever kept
+std::optional<DelegatedAttributes> Backchannel::getattr(const nfs_fh4& file) {
+  return delegations_.attributes(file);
 }
 
 void Backchannel::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {

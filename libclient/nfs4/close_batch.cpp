@@ -1,6 +1,7 @@
 #include "nfs4/close_batch.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -52,21 +53,32 @@ async::Task<void> CloseBatch::send(Calls& calls, Ones all) {
     const auto other = std::ranges::find_if(all, [&first](const auto& one) {
       return one->what.caller != first.caller || one->what.file.mark != first.file.mark;
     });
-    constexpr std::size_t kEach = 2;  // operations; SEQUENCE is one more
-    const std::size_t room = std::max<std::size_t>(1, (calls.facts().max_operations - 1) / kEach);
-    const auto count = std::min({static_cast<std::size_t>(other - all.begin()), room, kMost});
+    const auto count = std::min(static_cast<std::size_t>(other - all.begin()), kMost);
     const std::size_t answered = co_await send_some(calls, std::span(all).first(count));
     all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(answered));
   }
 }
 
 async::Task<std::size_t> CloseBatch::send_some(Calls& calls, std::span<const std::shared_ptr<One>> some) {
+  constexpr std::size_t kEach = 3;  // operations, at most; SEQUENCE is one more
   const Closing& first = some.front()->what;
   Compound compound = calls.begin("CLOSE", first.caller, first.file.mark);
-  for (const auto& one : some) {
-    compound.add<op::PUTFH>({one->what.file});
-    compound.add<op::CLOSE>({0, one->what.stateid});
+  std::array<bool, kMost> returns{};
+  std::size_t sent = 0;
+  for (std::size_t operations = 1; sent < some.size(); ++sent) {
+    if (sent != 0 && operations + kEach > calls.facts().max_operations) break;
+    const Closing& what = some[sent]->what;
+    compound.add<op::PUTFH>({what.file});
+    compound.add<op::CLOSE>({0, what.stateid});
+    operations += 2;
+    // It comes last: what the server says to it does not keep the file open.
+    if (const auto delegation = what.delegation()) {
+      compound.add<op::DELEGRETURN>({*delegation});
+      returns.at(sent) = true;
+      ++operations;
+    }
   }
+  some = some.first(sent);
   auto reply = co_await calls.call(std::move(compound));
   if (!reply) {
     for (const auto& one : some) one->end(reply.error());
@@ -74,10 +86,12 @@ async::Task<std::size_t> CloseBatch::send_some(Calls& calls, std::span<const std
   }
   std::size_t answered = 0;
   for (const auto& one : some) {
-    ++answered;
-    const bool closed = reply->take<op::PUTFH>() && reply->take<op::CLOSE>();
-    if (closed) {
+    const bool returned = returns.at(answered++);
+    if (reply->take<op::PUTFH>() && reply->take<op::CLOSE>()) {
+      const bool refused = returned && !reply->take<op::DELEGRETURN>();
+      if (returned && !refused && !one->abandoned) one->what.on_returned();
       one->end(std::optional(NFS4_OK));
+      if (refused) break;
       continue;
     }
     const nfsstat4 status = reply->failed_status();

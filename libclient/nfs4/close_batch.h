@@ -1,4 +1,5 @@
-// CLOSEs that nobody waits for leave together (RFC 8881 18.2): several in one COMPOUND, each behind a PUTFH of its own.
+// CLOSEs that nobody waits for leave together (RFC 8881 18.2): several in one COMPOUND, each behind a PUTFH of its own,
+// with the DELEGRETURN of its file behind it where there is a delegation.
 //
 // A program's close(2) is over before its CLOSE is, so a CLOSE may stand here for kHold, until kMost have come, or
 // until somebody needs one of them done (hurry()). One that is not wanted any more by then, since the file is open
@@ -41,8 +42,10 @@ class CloseBatch {
     nfs_fh4 file;
     stateid4 stateid;
     Caller caller;
-    /// Asked when it is about to be sent, while the task of close() lives.
-    std::function<bool()> wanted;
+    // Called while the task of close() lives.
+    std::function<bool()> wanted;                         ///< asked when it is about to be sent
+    std::function<std::optional<stateid4>()> delegation;  ///< to be returned with it; asked behind wanted()
+    std::function<void()> on_returned;
   };
   /// The server's answer to the CLOSE; none: it was not wanted any more. An Error: there was no answer.
   async::Task<Result<std::optional<nfsstat4>>> close(Closing what);
@@ -71,7 +74,7 @@ class CloseBatch {
   };
   using Ones = std::vector<std::shared_ptr<One>>;
   static async::Task<void> send(Calls& calls, Ones all);
-  /// How many of the first were answered.
+  /// As many of the first as have room. How many of them were answered.
   static async::Task<std::size_t> send_some(Calls& calls, std::span<const std::shared_ptr<One>> some);
 
   Calls& calls_;

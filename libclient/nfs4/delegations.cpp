@@ -14,6 +14,13 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostEarlyRecalls = 64;
 constexpr async::Clock::duration kBetweenReturns = 500ms;
 
+/// How large a file may get without the server being asked for room. Blocks are those that it may have at most.
+std::uint64_t room_of(const nfs_space_limit4& limit) {
+  if (const auto* size = limit.get<NFS_LIMIT_SIZE>()) return *size;
+  const auto* blocks = limit.get<NFS_LIMIT_BLOCKS>();
+  return blocks != nullptr ? std::uint64_t{blocks->num_blocks} * blocks->bytes_per_block : 0;
+}
+
 }  // namespace
 
 Delegations::Delegations(Around around) : around_(std::move(around)) {
@@ -54,11 +61,16 @@ nfsstat4 Delegations::recall(const Recall& recall) {
 }
 
 void Delegations::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
-  if (!has_bit(types, RCA4_TYPE_MASK_RDATA_DLG)) return;
-  std::size_t held = count();
-  for (const auto& [number, open] : around_.opens.all()) {
-    if (held <= objects_to_keep) return;
-    if (!open->delegated()) continue;
+  const bool reading = has_bit(types, RCA4_TYPE_MASK_RDATA_DLG),
+             writing = has_bit(types, RCA4_TYPE_MASK_WDATA_DLG);
+  const auto meant = [&](const Open& open) {
+    return open.delegated() && (open.delegation->writes ? writing : reading);
+  };
+  const auto& all = around_.opens.all();
+  auto held = std::ranges::count_if(all, [&](const auto& one) { return meant(*one.second); });
+  for (const auto& [number, open] : all) {
+    if (held <= static_cast<std::ptrdiff_t>(objects_to_keep)) return;
+    if (!meant(*open)) continue;
     set_recalled(*open);
     --held;
   }
@@ -66,18 +78,30 @@ void Delegations::recall_any(std::uint32_t objects_to_keep, const bitmap4& types
 
 void Delegations::set_recalled(Open& open) {
   ++around_.counters.delegations_recalled;
-  recalled_.push_back({open.file, open.delegation->stateid});
+  recalled_.push_back({open.file, open.delegation->stateid, open.delegation->writes});
   end(open);
 }
 
 void Delegations::return_recalled() {
-  for (const Recalled& one : std::exchange(recalled_, {})) return_beside(one.file, one.stateid);
+  for (const Recalled& one : std::exchange(recalled_, {})) return_beside(one);
+}
+
+std::optional<DelegatedAttributes> Delegations::attributes(const nfs_fh4& file) {
+  for (const auto& [number, open] : around_.opens.all()) {
+    if (open->file != file || !open->writes_delegated()) continue;
+    const auto size = writers_ != nullptr ? writers_->written_size(file) : std::nullopt;
+    // 10.4.3: as it was granted, since there is nothing that the server does not have.
+    if (open->delegation->change && size) return DelegatedAttributes{*open->delegation->change, *size};
+    start_return(*open);
+    return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 /// No OPEN that is under way can bring what was recalled early.
 void Delegations::on_last_opening() {
   for (const Recalled& one : std::exchange(early_recalls_, {})) {
-    if (around_.openings.in_doubt()) return_beside(one.file, one.stateid);
+    if (around_.openings.in_doubt()) return_beside(one);
   }
 }
 
@@ -91,19 +115,33 @@ bool Delegations::take_early_recall(const stateid4& stateid) {
 
 // ---- what OPEN brings, and how it ends ----
 
+std::uint32_t Delegations::wanted_for(std::uint32_t access) const {
+  // Without a backchannel there is nobody to recall it from.
+  if (!around_.calls.facts().backchannel || around_.calls.ending()) return OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  if (access == OPEN4_SHARE_ACCESS_READ) return OPEN4_SHARE_ACCESS_WANT_READ_DELEG;
+  return writers_ != nullptr ? OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG : OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+}
+
 void Delegations::take(Open& open, const open_delegation4& delegation) {
-  if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>()) {
-    return_beside(open.file, write->stateid);  // not asked for
+  Delegation now;
+  bool recalled = false;
+  if (const auto* read = delegation.get<OPEN_DELEGATE_READ>()) {
+    now.stateid = read->stateid;
+    recalled = read->recall;
+  } else if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>()) {
+    now.stateid = write->stateid;
+    now.writes = true;
+    now.most = room_of(write->space_limit);
+    recalled = write->recall;
+  } else {
     return;
   }
-  const auto* read = delegation.get<OPEN_DELEGATE_READ>();
-  if (read == nullptr) return;
+  if (now.writes && writers_ == nullptr) return return_beside({open.file, now.stateid});  // not asked for
   ++around_.counters.delegations_granted;
+  now.client = around_.calls.facts().client_id;
   // The server gives another where it knows nothing of the one before.
-  open.delegation.emplace();
-  open.delegation->stateid = read->stateid;
-  open.delegation->client = around_.calls.facts().client_id;
-  const bool recalled = take_early_recall(read->stateid) || read->recall;
+  open.delegation = now;
+  recalled = take_early_recall(now.stateid) || recalled;
   around_.counters.delegations_recalled += recalled ? 1 : 0;
   if (recalled || around_.calls.ending() || async::buggify(around_.calls.loop())) {
     start_return(open);
@@ -112,9 +150,21 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   }
 }
 
+void Delegations::granted_with(Open& open, const open_delegation4& delegation, const Attributes& attributes) {
+  const auto* write = delegation.get<OPEN_DELEGATE_WRITE>();
+  const bool held = write != nullptr && open.writes_delegated() && open.delegation->stateid == write->stateid;
+  if (held) open.delegation->change = attributes.change;
+}
+
+void Delegations::rights_change(const nfs_fh4& file) {
+  for (const auto& [number, open] : around_.opens.all()) {
+    if (open->delegation && open->file == file) open->delegation->rights_changed = true;
+  }
+}
+
 void Delegations::return_stray(const nfs_fh4& file, const open_delegation4& delegation) {
-  if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>()) return_beside(file, write->stateid);
-  if (const auto* read = delegation.get<OPEN_DELEGATE_READ>()) return_beside(file, read->stateid);
+  if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>()) return_beside({file, write->stateid});
+  if (const auto* read = delegation.get<OPEN_DELEGATE_READ>()) return_beside({file, read->stateid});
 }
 
 void Delegations::end(Open& open) {
@@ -146,21 +196,38 @@ void Delegations::about_to_return(Open& open) {
 }
 
 void Delegations::start_return(Open& open) {
-  const stateid4 stateid = open.delegation->stateid;
+  const Recalled what{open.file, open.delegation->stateid, open.delegation->writes};
   end(open);
-  return_beside(open.file, stateid);
+  return_beside(what);
 }
 
-void Delegations::return_beside(const nfs_fh4& file, const stateid4& stateid) {
-  around_.calls.beside().spawn(give_back(file, stateid));
+void Delegations::return_beside(const Recalled& what) {
+  around_.calls.beside().spawn(give_back(what));
 }
 
-async::Task<void> Delegations::give_back(nfs_fh4 file, stateid4 stateid) {
+async::Task<void> Delegations::write_out(nfs_fh4 file) {
+  if (writers_ == nullptr) co_return;
+  struct Awaited {
+    explicit Awaited(async::Loop& loop) : ended(loop) {}
+    bool over = false;
+    async::Event ended;
+  };
+  const auto awaited = std::make_shared<Awaited>(around_.calls.loop());
+  writers_->write_out(file, {awaited.get(), [awaited](void*) {
+                               awaited->over = true;
+                               awaited->ended.notify_all();
+                             }});
+  while (!awaited->over) (void)co_await awaited->ended.wait_until(async::TimePoint::max());
+}
+
+async::Task<void> Delegations::give_back(Recalled what) {
+  const auto& [file, stateid, writes] = what;
   Calls& calls = around_.calls;
   const std::uint64_t epoch = calls.epoch();
   const Outstanding::One counted(around_.outstanding);
   returning_.push_back(stateid);
   hold_connections();
+  if (writes) co_await write_out(file);
   for (;;) {
     Compound compound = calls.begin_on(file, "DELEGRETURN");
     compound.add<op::DELEGRETURN>({stateid});

@@ -108,6 +108,7 @@ Nfs4Engine::Nfs4Engine(LeaseHolder& session) : Objects(session), files_(session)
 
 Nfs4Engine::~Nfs4Engine() {
   session_.delegations().on_end(nullptr);
+  session_.delegations().writers(nullptr);
 }
 
 // ---- names and objects ----
@@ -128,6 +129,7 @@ async::Task<Result<Attributes>> Nfs4Engine::attributes(Caller caller, FileHandle
 
 async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHandle object,
                                                            SetAttributes changes, ServerFileRef file) {
+  if (changes.mode || changes.uid || changes.gid) session_.delegations().rights_change(object);
   stateid4 stateid{};
   if (changes.size) {
     // The server may want to see that the file is open for writing (RFC 8881 18.30.3).
@@ -244,6 +246,11 @@ std::uint64_t Nfs4Engine::modifications_after_call(const FileHandle& object) con
 
 std::chrono::seconds Nfs4Engine::delegated_for() const {
   return std::chrono::seconds(session_.facts().lease_seconds);
+}
+
+std::uint64_t Nfs4Engine::closes_early(const FileHandle& file) const {
+  const auto open = files_.delegated(file);
+  return open && open->state().delegation->writes ? open->state().delegation->most : 0;
 }
 
 void Nfs4Engine::on_delegation_end(std::function<void(const FileHandle&)> sink) {

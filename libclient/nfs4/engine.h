@@ -48,6 +48,8 @@ class Nfs4Engine final : public Objects {
   void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override {
     files_.on_lost_data(std::move(sink));
   }
+  void writers(engine::Writers* who) override { session_.delegations().writers(who); }
+  std::uint64_t closes_early(const FileHandle& file) const override;
   void keep_delegated(std::size_t most) override { files_.keep_delegated(most); }
   void forget(const FileHandle& file) override { files_.unpark(file); }
   async::Task<void> forget_all() override { return files_.unpark_all(); }

@@ -127,6 +127,8 @@ async::Task<void> FileState::open_once_more() {
 }
 
 void FileState::is_closed() {
+  // One that came while CLOSE was under way, with an OPEN that the server executed first.
+  session_.delegations().end_of_before(open_);
   session_.opens().release(open_);
   is_open_ = false;
 }
@@ -137,28 +139,36 @@ async::Task<Status> FileState::close_state() {
   co_return done;
 }
 
-/// By a COMPOUND of its own, with DELEGRETURN if there is a delegation. The server's answer to CLOSE.
+/// The delegation that is returned behind CLOSE, if there is one.
+std::optional<stateid4> FileState::return_with_close() {
+  if (!open_.delegation) return std::nullopt;
+  session_.delegations().about_to_return(open_);
+  return open_.delegation->stateid;
+}
+
+/// It may have been dropped meanwhile: then it does not matter what was said of it. An OPEN that the server executed
+/// behind this may have brought another one, which stays.
+void FileState::returned_with_close(bool gone) {
+  if (!open_.delegation || !open_.delegation->returning) return;
+  if (gone) {
+    open_.delegation.reset();
+  } else {
+    session_.delegations().start_return(open_);
+  }
+}
+
+/// By a COMPOUND of its own. The server's answer to CLOSE.
 async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 used,
                                                                     async::TimePoint deadline) {
   Compound compound = session_.begin_on(open_.file, "CLOSE", open_.caller);
   compound.by(open_.owner);
   compound.add<op::CLOSE>({0, used});
   // DELEGRETURN comes last: what the server says to it does not keep the file open.
-  std::optional<stateid4> returned;
-  if (open_.delegation) {
-    session_.delegations().about_to_return(open_);
-    returned = open_.delegation->stateid;
-    compound.add<op::DELEGRETURN>({*returned});
-  }
+  const auto returned = return_with_close();
+  if (returned) compound.add<op::DELEGRETURN>({*returned});
   auto reply = co_await session_.call(std::move(compound), deadline);
   const bool closed = reply && reply->take<op::PUTFH>() && reply->take<op::CLOSE>();
-  // It may have been dropped meanwhile: then it does not matter what is said of it. An OPEN that the server
-  // executed behind this may have brought another one, which stays.
-  const bool gone = closed && returned && reply->take<op::DELEGRETURN>();
-  if (open_.delegation && open_.delegation->returning) {
-    if (gone) open_.delegation.reset();
-    if (!gone) session_.delegations().start_return(open_);
-  }
+  returned_with_close(closed && returned && reply->take<op::DELEGRETURN>());
   if (!reply) co_return reply.error();
   if (closed) co_return std::optional(NFS4_OK);
   const nfsstat4 status = reply->failed_status();
@@ -168,9 +178,13 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 use
 
 /// None: the file has been opened again before it was sent.
 async::Task<Result<std::optional<nfsstat4>>> FileState::close_with_others(stateid4 used) {
-  CloseBatch::Closing closing{open_.file, used, open_.caller, {}};
+  bool gone = false;
+  CloseBatch::Closing closing{open_.file, used, open_.caller, {}, {}, {}};
   closing.wanted = [this] { return needed() == 0 && is_open_; };
+  closing.delegation = [this] { return return_with_close(); };
+  closing.on_returned = [&gone] { gone = true; };
   auto answer = co_await session_.close_batch().close(std::move(closing));
+  returned_with_close(gone);
   co_return answer;
 }
 
@@ -179,7 +193,8 @@ async::Task<Status> FileState::close_once() {
   stateid4 used = open_.stateid;
   for (int tries = 0;; ++tries) {
     if (open_.lost) co_return *open_.lost;
-    const bool alone = open_.delegation || !session_.has_sessions() || !session_.close_batch().holds();
+    if (open_.writes_delegated()) co_await session_.delegations().write_out(open_.file);
+    const bool alone = !session_.has_sessions() || !session_.close_batch().holds();
     auto task = alone ? close_alone(used, deadline) : close_with_others(used);
     auto answer = co_await std::move(task);
     if (!answer) co_return answer.error();

@@ -58,6 +58,12 @@ class FileState {
     return open_.delegated() && session_.delegations().good();
   }
 
+  /// And nobody else has to be asked to open it for this access, if it is open for that.
+  [[nodiscard]] bool is_delegated_for(std::uint32_t access) const {
+    return relies_on_delegation() && !open_.delegation->rights_changed &&
+           (access == OPEN4_SHARE_ACCESS_READ || open_.delegation->writes);
+  }
+
   // ---- calls with the stateid ----
 
   /// Why it is of no use for `what`: closed, or lost.
@@ -116,6 +122,8 @@ class FileState {
  private:
   void is_closed();
   async::Task<Status> close_once();
+  std::optional<stateid4> return_with_close();
+  void returned_with_close(bool gone);
   async::Task<Result<std::optional<nfsstat4>>> close_alone(stateid4 used, async::TimePoint deadline);
   async::Task<Result<std::optional<nfsstat4>>> close_with_others(stateid4 used);
   async::Task<Status> downgrade_once(std::uint32_t access);

@@ -7,7 +7,7 @@
 // The engine (engine.h) and its parts stand on this, and know no minor version but where an operation differs:
 // Calls::has_sessions(). What belongs to the client id rather than to how it is called is owned here and given out:
 //
-//   delegations()    read delegations: taken, recalled, returned
+//   delegations()    delegations: taken, recalled, returned
 //   opens()          the registry of open files; openings(): OPENs under way
 //   open_recovery()  opens that the server has forgotten; lock_recovery(): byte-range locks
 //   leftovers()      state that nobody has a use for

@@ -244,7 +244,7 @@ class Writing {
     Open open;
     open.access = OPEN4_SHARE_ACCESS_WRITE;
     open.owner = owner_;
-    OPEN4args args = open_arguments(session_, open);
+    OPEN4args args = open_arguments(session_, open, OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
     SetAttributes changes = with_mode(item.mode);
     changes.size = 0;
     args.openhow = openflag4::of<OPEN4_CREATE>(createhow4::of<UNCHECKED4>(encode_changes(changes)));

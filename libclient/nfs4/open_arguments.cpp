@@ -2,14 +2,10 @@
 
 namespace nfsrdma::nfs4 {
 
-OPEN4args open_arguments(const Calls& calls, const Open& open) {
+OPEN4args open_arguments(const Calls& calls, const Open& open, std::uint32_t wanted) {
   OPEN4args args;
-  // Who writes gains nothing by one; without a backchannel there is nobody to recall it from. In NFSv4.0 the server
-  // decides.
-  const bool wanted = open.access == OPEN4_SHARE_ACCESS_READ && calls.facts().backchannel && !calls.ending();
   args.share_access = open.access;
-  if (calls.has_sessions())
-    args.share_access |= wanted ? OPEN4_SHARE_ACCESS_WANT_READ_DELEG : OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
+  if (calls.has_sessions()) args.share_access |= wanted;  // in NFSv4.0 the server decides
   args.share_deny = OPEN4_SHARE_DENY_NONE;
   args.owner.clientid = calls.facts().client_id;
   xdr::Message owner;
@@ -21,14 +17,15 @@ OPEN4args open_arguments(const Calls& calls, const Open& open) {
 }
 
 OPEN4args open_previous(const Calls& calls, const Open& open) {
-  OPEN4args args = open_arguments(calls, open);
-  args.share_access = open.access;
-  args.claim = open_claim4::of<CLAIM_PREVIOUS>(open.delegation ? OPEN_DELEGATE_READ : OPEN_DELEGATE_NONE);
+  OPEN4args args = open_arguments(calls, open, 0);
+  auto had = OPEN_DELEGATE_NONE;
+  if (open.delegation) had = open.delegation->writes ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
+  args.claim = open_claim4::of<CLAIM_PREVIOUS>(had);
   return args;
 }
 
-OPEN4args open_again(const Calls& calls, const Open& open) {
-  OPEN4args args = open_arguments(calls, open);
+OPEN4args open_again(const Calls& calls, const Open& open, std::uint32_t wanted) {
+  OPEN4args args = open_arguments(calls, open, wanted);
   if (calls.has_sessions())
     args.claim = open_claim4::of<CLAIM_FH>();
   else

@@ -6,11 +6,11 @@
 
 namespace nfsrdma::nfs4 {
 
-/// OPEN's arguments but for openhow and claim. They ask for a delegation where one would be of use.
-OPEN4args open_arguments(const Calls& calls, const Open& open);
+/// OPEN's arguments but for openhow and claim. `wanted`: what Delegations::wanted_for() says.
+OPEN4args open_arguments(const Calls& calls, const Open& open, std::uint32_t wanted);
 /// The same for a file that was open before: in the grace period, and otherwise. Without sessions the latter is by
 /// the name at its place.
 OPEN4args open_previous(const Calls& calls, const Open& open);
-OPEN4args open_again(const Calls& calls, const Open& open);
+OPEN4args open_again(const Calls& calls, const Open& open, std::uint32_t wanted);
 
 }  // namespace nfsrdma::nfs4

@@ -176,7 +176,7 @@ void OpenTable::add_open(Compound& compound, const Opening& what) {
   Open open;
   open.access = what.access;
   open.owner = owner_of(what.caller);
-  OPEN4args args = open_arguments(session_, open);
+  OPEN4args args = open_arguments(session_, open, session_.delegations().wanted_for(open.access));
   args.openhow = what.how;
   args.claim = what.claim;
   compound.by(open.owner);
@@ -273,8 +273,11 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
     if (!settled) co_return settled.error();
   }
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
-  if (take_getattr(*reply, out.object.attributes) && reply->take<op::RESTOREFH>())
-    (void)take_getattr(*reply, out.directory);
+  if (take_getattr(*reply, out.object.attributes)) {
+    if (out.object.attributes)
+      Delegations::granted_with(out.file->state(), ok.delegation, *out.object.attributes);
+    if (reply->take<op::RESTOREFH>()) (void)take_getattr(*reply, out.directory);
+  }
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   if (changes.size) out.file->resized(*changes.size);
   // What an exclusive create could not set (RFC 8881 18.16.3).
@@ -336,8 +339,8 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   OpenResult out;
   out.object.handle = handle;
   const auto held = known(handle, owner_of(what.caller));
-  const bool delegated = held && what.access == OPEN4_SHARE_ACCESS_READ && held->serves(what.access) &&
-                         held->relies_on_delegation() && !async::buggify(session_.loop());
+  const bool delegated = held && held->serves(what.access) && held->is_delegated_for(what.access) &&
+                         !async::buggify(session_.loop());
   if (delegated) {
     // RFC 8881 10.4: nobody changed it, nor who may read it.
     out.file = count_in(held, what.access);
@@ -374,7 +377,10 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   // It was opened all the same, and is closed with `out`.
   if (check == NameCheck::leads_elsewhere) co_return status_error(NFS4ERR_STALE, "open", what.label);
   (void)take_getattr(*reply, out.object.attributes);
-  if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
+  if (out.object.attributes) {
+    Delegations::granted_with(out.file->state(), res.get<NFS4_OK>()->delegation, *out.object.attributes);
+    out.file->know(*out.object.attributes, as_of);
+  }
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   co_return std::move(out);
 }
@@ -411,7 +417,10 @@ async::Task<Result<OpenResult>> OpenTable::open_found(Opening what, nfs_fh4 hand
   // It was opened all the same, and is closed with `out`.
   if (out.object.handle != handle) co_return status_error(NFS4ERR_STALE, "open", what.label);
   (void)take_getattr(*reply, out.object.attributes);
-  if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
+  if (out.object.attributes) {
+    Delegations::granted_with(out.file->state(), ok.delegation, *out.object.attributes);
+    out.file->know(*out.object.attributes, as_of);
+  }
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   co_return std::move(out);
 }
@@ -462,7 +471,7 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
 bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
   const Open& open = file->state();
   if (most_parked_ == 0 || async::buggify(session_.loop()) || session_.ending() ||
-      open.access != OPEN4_SHARE_ACCESS_READ || !file->serves(open.access) || !file->relies_on_delegation()) {
+      !file->serves(open.access) || !file->is_delegated_for(open.access) || file->has_unstable_data()) {
     return false;
   }
   parked_.put_last(file);

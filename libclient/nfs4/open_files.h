@@ -16,9 +16,9 @@
 // the same, and what the OPEN brought is over when its Reply comes: the file is opened again. READ, WRITE and
 // LOCK mean the state as it is (seqid 0).
 //
-// A file that is held with a read delegation is opened again for reading without asking the server. With
-// keep_delegated() it stays so when nobody has it open any more ("parked"), until the delegation ends: to
-// open it again costs nothing then, and nothing to close it.
+// A file that is held with a delegation is opened again without asking the server, for reading, or for whatever it is
+// open for where the delegation is one for writing. With keep_delegated() it stays so when nobody has it open any more
+// ("parked"), until the delegation ends: to open it again costs nothing then, and nothing to close it.
 //
 // Confined to the loop's thread. OpenRefs may outlive the OpenFiles, not the LeaseHolder; those that go before
 // LeaseHolder::close() are closed, later ones are only dropped.

@@ -79,7 +79,9 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   const nfs_fh4 at = by_name ? open->place->directory : open->file;
   Compound compound = calls.begin_on(at, "OPEN", open->caller);
   compound.by(open->owner);
-  compound.add<op::OPEN>(how == Claim::reclaim ? open_previous(calls, *open) : open_again(calls, *open));
+  compound.add<op::OPEN>(how == Claim::reclaim
+                             ? open_previous(calls, *open)
+                             : open_again(calls, *open, around_.delegations.wanted_for(asked)));
   if (by_name) compound.add<op::GETFH>();
   auto reply = co_await call_for(how, calls, std::move(compound), deadline);
   if (!reply) co_return reply.error();
@@ -127,7 +129,7 @@ void OpenRecovery::take(Open& open, const OPEN4resok& ok, std::uint32_t asked, C
   open.opened(ok.stateid, asked);
   // A delegation from before is gone unless this brought it back.
   if (how == Claim::reclaim || open.epoch != around_.calls.epoch()) {
-    if (ok.delegation.tag() == OPEN_DELEGATE_READ) {
+    if (ok.delegation.tag() == OPEN_DELEGATE_READ || ok.delegation.tag() == OPEN_DELEGATE_WRITE) {
       around_.delegations.end(open);
     } else {
       around_.delegations.end_of_before(open);

@@ -1,4 +1,4 @@
-// State that the server keeps for an open file, and what it takes to have it again: the open itself, its read
+// State that the server keeps for an open file, and what it takes to have it again: the open itself, its
 // delegation, its byte-range locks (RFC 8881 8.2, 9, 10.4).
 //
 // Plain values. Their owner (file.h) registers them with the Session, which holds on to them while it
@@ -23,11 +23,17 @@ namespace nfsrdma::nfs4 {
 using locking::HeldLock;
 using locking::HeldLocks;
 
-/// A read delegation: until it is returned nobody else changes the file.
+/// Until it is returned nobody else changes the file, nor, if it is one for writing, sees it.
 struct Delegation {
   stateid4 stateid{};
   clientid4 client = 0;  // that it was granted to
   bool returning = false;
+  bool writes = false;
+  bool rights_changed = false;  // by this client: who may open the file now is the server's to say
+  // Of one for writing:
+  std::uint64_t most = 0;  // how large the file may get without the server being asked for room
+  std::optional<changeid4>
+      change;  // the change attribute as it was granted (RFC 8881 10.4.3), if that is known
 };
 
 /// What one lock owner has on one open file.
@@ -65,6 +71,8 @@ struct Open {
   /// somebody else may have written under a lock of his.
   std::map<std::uint64_t, Error> lost_locks;
   [[nodiscard]] bool delegated() const { return delegation && !delegation->returning; }
+  /// For writing.
+  [[nodiscard]] bool writes_delegated() const { return delegated() && delegation->writes; }
   /// Takes what an OPEN for `asked` brought, or not: its Reply may have been overtaken by another's.
   void opened(const stateid4& now, std::uint32_t asked);
   /// The same for OPEN_DOWNGRADE.

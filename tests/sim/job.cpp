@@ -61,8 +61,35 @@ void Job::leave() {
   if (root_ != fs::Inodes::kRoot) fs().forget(root_, 1);
 }
 
+std::string Job::path_of(const std::string& name) const {
+  return (mounted_.empty() ? "" : "/" + mounted_) + "/" + directory_name_ + "/" + name;
+}
+
 std::optional<std::string> Job::on_server(const std::string& name) const {
-  return findings_.on_server((mounted_.empty() ? "" : "/" + mounted_) + "/" + directory_name_ + "/" + name);
+  return findings_.on_server(path_of(name));
+}
+
+async::Task<Status> Job::release(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode) {
+  if (findings_.closes_promise && random_.one_in(2)) {
+    ++releasing_;
+    loop().spawn(release_beside(std::move(file), inode));
+    co_return Status();
+  }
+  auto closed = co_await fs().close(std::move(file));
+  fs().forget(inode, 1);
+  if (!closed) last_close_failed(closed.error());
+  co_return closed;
+}
+
+async::Task<void> Job::release_beside(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode) {
+  auto closed = co_await fs().close(std::move(file));
+  fs().forget(inode, 1);
+  if (!closed) last_close_failed(closed.error());
+  --releasing_;
+}
+
+async::Task<void> Job::released() {
+  while (releasing_ != 0) co_await loop().sleep_for(std::chrono::milliseconds(1));
 }
 
 async::Task<void> Job::end_operation() {

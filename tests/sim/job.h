@@ -27,6 +27,9 @@ struct Findings {
   bool has_v42 = true;               ///< extended attributes, and space that is made and taken away
   bool files_outlive_names = true;   ///< while another client has them open
   bool clients_die = false;          ///< what a killed client had confirmed to nobody may be there, or not
+  bool closes_promise = true;        ///< what close(2) has confirmed stays so, whatever comes behind it
+  /// Whether what was closed has to be on the server: nobody was promised that others do not see it before.
+  std::function<bool(const std::string& path)> is_owed;
   /// What the server has under a path.
   std::function<std::optional<std::string>(const std::string& path)> on_server;
   /// Whether the server has taken locks from it, which EIO says.
@@ -52,6 +55,8 @@ class Job {
   virtual async::Task<void> run() = 0;
   /// Everybody has ended, and the clients, too: what the server must have now.
   virtual void check() = 0;
+  /// The server has got a delegation for writing back.
+  virtual void delegation_returned() {}
 
   [[nodiscard]] bool done() const { return done_; }
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -65,6 +70,10 @@ class Job {
   [[nodiscard]] bool is_full(const Error& error) const {
     return findings_.disk_fills && (error.errno_value() == ENOSPC || error.errno_value() == EDQUOT);
   }
+  /// The last close of what close(2) has confirmed, as the kernel has it: nobody waits for it, mostly.
+  async::Task<Status> release(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode);
+  virtual void last_close_failed(const Error& error) = 0;
+  async::Task<void> released();
   /// Where it works from now on, made if need be. False: there is none, which has been said.
   async::Task<bool> enter(std::string directory, bool shared);
   void leave();
@@ -72,6 +81,7 @@ class Job {
   async::Task<std::uint64_t> root_of(std::string mounted);
   /// What the server has under a name there.
   [[nodiscard]] std::optional<std::string> on_server(const std::string& name) const;
+  [[nodiscard]] std::string path_of(const std::string& name) const;
   void begin(const char* what, const std::string& name);
   /// Counts it, and rests now and then.
   async::Task<void> end_operation();
@@ -87,6 +97,11 @@ class Job {
   std::string directory_name_;
   std::uint64_t root_ = fs::Inodes::kRoot, directory_ = 0;
   bool done_ = false;
+
+ private:
+  async::Task<void> release_beside(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode);
+
+  unsigned releasing_ = 0;
 };
 
 /// The session's own credential.

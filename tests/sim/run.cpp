@@ -45,6 +45,14 @@ class World {
     findings_.disk_fills = climate_.fill_every.count() != 0;
     findings_.leases_end = climate_.leases_end();
     findings_.clients_die = climate_.kill_every.count() != 0;
+    // Not every end of a lease is known to who had a promise until then.
+    findings_.closes_promise = !findings_.disk_fills && !findings_.clients_die;
+    findings_.is_owed = [this](const std::string& path) {
+      return !findings_.leases_end && !server_->state().is_delegated_for_writing(path);
+    };
+    server_->state().on_returned = [this] {
+      for (const auto& job : jobs_) job->delegation_returned();
+    };
     findings_.on_server = [this](const std::string& path) { return content(path); };
     team_export_ = any_export();
     findings_.lost_state = [this](const SimClient& client) {
@@ -277,7 +285,11 @@ class World {
       if (out.empty()) return;
       auto at = out.begin();
       std::advance(at, random_.below(out.size()));
-      server_->responder().demand(at->first);
+      if (at->second.writes && server_->state().habits.asks_writers && random_.below(2) == 0) {
+        server_->responder().ask(at->first);
+      } else {
+        server_->responder().demand(at->first);
+      }
     });
   }
 

@@ -66,6 +66,7 @@ async::Task<void> TeamWorker::run() {
     co_await end_operation();
   }
   co_await list();
+  co_await released();
   leave();
   done_ = true;
 }
@@ -201,13 +202,14 @@ async::Task<bool> TeamWorker::unlock(File file, LockRange range) {
 async::Task<bool> TeamWorker::shut(File file) {
   auto flushed = co_await fs().flush(file.handle, owner_);
   if (!flushed) failed("close", flushed.error(), true);
-  auto closed = co_await fs().close(std::move(file.handle));
-  fs().forget(file.inode, 1);
-  // One that was read and has been replaced may be gone for the server.
-  const bool gone = !closed && closed.error().errno_value() == ESTALE;
-  if (!closed && !gone) failed("the last close", closed.error(), true);
+  auto closed = co_await release(std::move(file.handle), file.inode);
   const bool good = flushed && closed;
   co_return good;
+}
+
+/// One that was read and has been replaced may be gone for the server.
+void TeamWorker::last_close_failed(const Error& error) {
+  if (error.errno_value() != ESTALE) failed("the last close", error, true);
 }
 
 /// F13, S16: what is read under the lock is no older than what others have confirmed before.

@@ -71,6 +71,7 @@ class TeamWorker final : public Job {
   async::Task<bool> lock(File file, LockRange range);
   async::Task<bool> unlock(File file, LockRange range);
   async::Task<bool> shut(File file);
+  void last_close_failed(const Error& error) override;
   bool failed(const char* what, const Error& error, bool locked);
   void check_counters(const std::string& counters);
   void check_log(const std::string& log);

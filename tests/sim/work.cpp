@@ -35,6 +35,7 @@ async::Task<void> Worker::run() {
       co_await end_operation();
     }
     co_await check_all();
+    co_await released();
     leave();
   }
   done_ = true;
@@ -87,11 +88,28 @@ async::Task<void> Worker::write_all(File file, std::string name, std::size_t beg
   if (!synced) refused("fsync", synced.error());
 }
 
-async::Task<void> Worker::shut(File file) {
+async::Task<void> Worker::shut(File file, std::uint64_t inode, std::string wrote) {
   auto flushed = co_await fs().flush(file, 0);
   if (!flushed) refused("close", flushed.error());
-  auto closed = co_await fs().close(std::move(file));
-  if (!closed) refused("the last close", closed.error());
+  if (flushed && !wrote.empty() && !disk_was_full_) {
+    closed_.insert(wrote);
+    look_at_closed(wrote);
+  }
+  (void)co_await release(std::move(file), inode);
+}
+
+/// Whoever opens a file that has been closed sees what was written.
+void Worker::look_at_closed(const std::string& name) {
+  if (!findings_.closes_promise || !findings_.is_owed(path_of(name))) return;
+  const std::string& expected = files_[name];
+  const auto there = on_server(name);
+  if (there != expected) {
+    wrong(name + " is closed, and is not so on the server: " + difference(expected, there.value_or("")));
+  }
+}
+
+void Worker::delegation_returned() {
+  for (const std::string& name : closed_) look_at_closed(name);
 }
 
 async::Task<void> Worker::create() {
@@ -106,8 +124,7 @@ async::Task<void> Worker::create() {
   }
   files_[name] = content(name, random_.below(random_.one_in(3) ? kLargest : 2000));
   co_await write_all(made->handle, name, 0);
-  co_await shut(std::move(made->handle));
-  fs().forget(made->entry.inode, 1);
+  co_await shut(std::move(made->handle), made->entry.inode, name);
   if (disk_was_full_) co_await give_up(name);
 }
 
@@ -116,6 +133,7 @@ async::Task<void> Worker::rewrite() {
   begin("rewrite", name);
   const std::uint64_t inode = co_await find(name);
   if (inode == 0) co_return;
+  closed_.erase(name);
   const bool whole = random_.one_in(2);
   auto opened = co_await fs().open(kOwn, inode, whole ? O_WRONLY | O_TRUNC : O_WRONLY);
   if (opened) {
@@ -128,11 +146,11 @@ async::Task<void> Worker::rewrite() {
     else if (fresh.size() > keeps)
       text.replace(keeps, fresh.size() - keeps, fresh, keeps);
     co_await write_all(opened->handle, name, keeps);
-    co_await shut(std::move(opened->handle));
+    co_await shut(std::move(opened->handle), inode, name);
   } else {
     wrong("open", opened.error());
+    fs().forget(inode, 1);
   }
-  fs().forget(inode, 1);
   if (disk_was_full_) co_await give_up(name);
 }
 
@@ -147,6 +165,7 @@ async::Task<void> Worker::give_up(std::string name) {
   files_[name] = *there;
   co_await read_back(name);
   begin("remove", name);
+  closed_.erase(name);
   auto done = co_await fs().remove_file(kOwn, directory_, name);
   if (!done) wrong("remove", done.error());
   files_.erase(name);
@@ -181,11 +200,11 @@ async::Task<void> Worker::read_back(std::string name) {
       if (data->size < most) break;
     }
     if (got != expected) wrong("its content is another: " + difference(expected, got));
-    co_await shut(std::move(opened->handle));
+    co_await shut(std::move(opened->handle), inode);
   } else {
     wrong("open", opened.error());
+    fs().forget(inode, 1);
   }
-  fs().forget(inode, 1);
 }
 
 async::Task<void> Worker::rename() {
@@ -194,6 +213,8 @@ async::Task<void> Worker::rename() {
   const bool over = random_.one_in(2);
   const std::string to = over ? any_name() : fresh_name();
   begin("rename", from + " " + to);
+  closed_.erase(from);
+  closed_.erase(to);
   auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
   if (!done) {
     wrong("rename", done.error());
@@ -233,6 +254,7 @@ async::Task<void> Worker::rename_across() {
 async::Task<void> Worker::remove() {
   const std::string name = any_name();
   begin("remove", name);
+  closed_.erase(name);
   auto done = co_await fs().remove_file(kOwn, directory_, name);
   if (!done) wrong("remove", done.error());
   files_.erase(name);
@@ -286,6 +308,7 @@ async::Task<void> Worker::truncate() {
   begin("truncate", name);
   const std::uint64_t inode = co_await find(name);
   if (inode == 0) co_return;
+  closed_.erase(name);
   std::string& text = files_[name];
   SetAttributes changes;
   changes.size = random_.below(text.size() + 100);
@@ -302,6 +325,7 @@ async::Task<void> Worker::change_holes() {
   begin("change the holes of", name);
   const std::uint64_t inode = co_await find(name);
   if (inode == 0) co_return;
+  closed_.erase(name);
   auto opened = co_await fs().open(kOwn, inode, O_RDWR);
   if (opened) {
     std::string& text = files_[name];
@@ -318,11 +342,11 @@ async::Task<void> Worker::change_holes() {
     } else {
       text.resize(std::max(text.size(), at + length));
     }
-    co_await shut(std::move(opened->handle));
+    co_await shut(std::move(opened->handle), inode, name);
   } else {
     wrong("open", opened.error());
+    fs().forget(inode, 1);
   }
-  fs().forget(inode, 1);
   if (disk_was_full_) co_await give_up(name);
 }
 
@@ -335,6 +359,7 @@ async::Task<void> Worker::copy() {
   const std::uint64_t source = co_await find(from);
   const std::uint64_t target = co_await find(to);
   if (source == 0 || target == 0) co_return;
+  closed_.erase(to);
   auto in = co_await fs().open(kOwn, source, O_RDONLY);
   auto out = co_await fs().open(kOwn, target, O_WRONLY);
   if (in && out) {
@@ -373,10 +398,10 @@ async::Task<void> Worker::copy() {
   }
   if (!in) wrong("open", in.error());
   if (!out) wrong("open", out.error());
-  if (in) co_await shut(std::move(in->handle));
-  if (out) co_await shut(std::move(out->handle));
-  fs().forget(source, 1);
-  fs().forget(target, 1);
+  if (!in) fs().forget(source, 1);
+  if (!out) fs().forget(target, 1);
+  if (in) co_await shut(std::move(in->handle), source);
+  if (out) co_await shut(std::move(out->handle), target, to);
   if (disk_was_full_) co_await give_up(to);
 }
 

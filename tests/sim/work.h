@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "sim/job.h"
 
@@ -21,6 +22,7 @@ class Worker final : public Job {
   /// Makes its directory first.
   async::Task<void> run() override;
   void check() override;
+  void delegation_returned() override;
 
  private:
   using File = std::shared_ptr<fs::OpenHandle>;
@@ -39,7 +41,10 @@ class Worker final : public Job {
 
   async::Task<std::uint64_t> find(std::string name);
   async::Task<void> write_all(File file, std::string name, std::size_t begin);
-  async::Task<void> shut(File file);
+  /// `wrote`: the file's name, if it was written.
+  async::Task<void> shut(File file, std::uint64_t inode, std::string wrote = "");
+  void last_close_failed(const Error& error) override { refused("the last close", error); }
+  void look_at_closed(const std::string& name);
   async::Task<void> change_holes();
   async::Task<void> copy();
   async::Task<void> xattr();
@@ -50,6 +55,7 @@ class Worker final : public Job {
   [[nodiscard]] std::string content(const std::string& name, std::size_t size);
 
   std::map<std::string, std::string> files_;   // name, content
+  std::set<std::string> closed_;               // those that have been written, and closed since
   std::map<std::string, std::string> xattrs_;  // name of the file, value of its user.sim
   bool disk_was_full_ = false;                 // of the file that is written
   unsigned last_name_ = 0, version_ = 0;

@@ -405,6 +405,7 @@ Responder::Responder(async::Loop& loop, std::uint64_t seed)
     after(state.habits.copy_takes, [this, copy] { end_copy(copy); });
   };
   state.call_holder = [this](std::uint64_t delegation) { post([this, delegation] { demand(delegation); }); };
+  state.ask_holder = [this](std::uint64_t delegation) { post([this, delegation] { ask(delegation); }); };
 }
 
 Responder::~Responder() {
@@ -709,6 +710,23 @@ void Responder::demand(std::uint64_t delegation) {
       found->second.client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL>(args); },
       [this, delegation](nfsstat4 status) {
         if (status != NFS4_OK) after(kRecallAgain, [this, delegation] { demand(delegation); });
+      });
+}
+
+void Responder::ask(std::uint64_t delegation) {
+  const auto found = state.delegations.find(delegation);
+  if (found == state.delegations.end() || found->second.revoked != Revoked::no) return;
+  found->second.asked = state.inodes.at(found->second.inode).change;
+  const CB_GETATTR4args args{handle_of(found->second.inode), bitmap_of({FATTR4_CHANGE, FATTR4_SIZE})};
+  const auto told = std::make_shared<std::optional<fattr4>>();
+  callbacks.add(
+      found->second.client, [args](test::CallbackCall& call) { call.add<cb_op::CB_GETATTR>(args); },
+      [told](test::CallbackResults& results) {
+        CB_GETATTR4res res;
+        if (results.take<cb_op::CB_GETATTR>(res) == NFS4_OK) *told = res.get<NFS4_OK>()->obj_attributes;
+      },
+      [this, delegation, told](nfsstat4 /*status*/) {
+        if (!state.hear_of(delegation, *told)) demand(delegation);
       });
 }
 

@@ -53,6 +53,8 @@ class Responder {
   CallbackQueue::Ticket recall(const std::string& path, Done done);
   /// Recalls a delegation as for somebody who waits for it: it is revoked when the lease time has passed.
   void demand(std::uint64_t delegation);
+  /// CB_GETATTR. Who does not say has it recalled.
+  void ask(std::uint64_t delegation);
 
   /// Ends a copy that is made beside, and says so by CB_OFFLOAD if the server does that.
   void end_copy(std::uint64_t copy);

@@ -8,11 +8,12 @@ namespace nfsrdma::testing {
 
 using namespace nfs4;
 
-CallbackQueue::Ticket CallbackQueue::add(clientid4 client, Build build, Done done) {
+CallbackQueue::Ticket CallbackQueue::add(clientid4 client, Build build, Read read, Done done) {
   auto one = std::make_unique<Pending>();
   one->ticket = ++last_;
   one->client = client;
   one->build = std::move(build);
+  one->read = std::move(read);
   one->done = std::move(done);
   one->xid = next_xid_++;
   queue_.push_back(std::move(one));
@@ -97,6 +98,8 @@ void CallbackQueue::on_reply(unsigned connection, std::uint32_t xid, xdr::ConstB
     status = NFS4ERR_SERVERFAULT;
   } else if (status == NFS4_OK && one->build && results.take<cb_op::CB_SEQUENCE>() != NFS4_OK) {
     state_.problem("CB_COMPOUND is good, and CB_SEQUENCE in it is not");
+  } else if (status == NFS4_OK && one->read) {
+    one->read(results);
   }
   if (one->done) one->done(status);
   pump();

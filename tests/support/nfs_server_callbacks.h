@@ -29,7 +29,12 @@ class CallbackQueue {
   /// Gets the status of the CB_COMPOUND. May be empty.
   using Done = std::function<void(nfs4::nfsstat4)>;
   /// `client` 0: whoever has a session.
-  Ticket add(nfs4::clientid4 client, Build build, Done done);
+  Ticket add(nfs4::clientid4 client, Build build, Done done) {
+    return add(client, std::move(build), {}, std::move(done));
+  }
+  /// Reads what is behind CB_SEQUENCE in a good answer, before Done is called.
+  using Read = std::function<void(test::CallbackResults&)>;
+  Ticket add(nfs4::clientid4 client, Build build, Read read, Done done);
   Ticket add_null(Done done) { return add(0, {}, std::move(done)); }
   /// Nobody waits for it any more.
   void drop(Ticket ticket);
@@ -45,6 +50,7 @@ class CallbackQueue {
     Ticket ticket = 0;
     nfs4::clientid4 client = 0;
     Build build;  // empty: CB_NULL
+    Read read;
     std::uint32_t xid = 0;
     unsigned connection = 0;         // that it went over; 0: none
     nfs4::sessionid4 session{};      // in which it was sent

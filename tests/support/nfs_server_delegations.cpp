@@ -1,6 +1,8 @@
-// The test server's read delegations (RFC 8881 10.2, 10.4, 18.6).
+// The test server's delegations (RFC 8881 10.2, 10.4, 18.6).
 #include <algorithm>
+#include <utility>
 
+#include "nfs4/types/attributes.h"
 #include "support/nfs_server_state.h"
 
 namespace nfsrdma::testing {
@@ -24,7 +26,15 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
       want == OPEN4_SHARE_ACCESS_WANT_READ_DELEG ||
       (want == OPEN4_SHARE_ACCESS_WANT_ANY_DELEG && for_reading) ||
       (want == OPEN4_SHARE_ACCESS_WANT_NO_PREFERENCE && for_reading && habits.delegates == Delegate::readers);
-  if (before != nullptr) wanted = *before == OPEN_DELEGATE_READ && habits.reclaims_delegations;
+  bool writes = false;
+  if (before != nullptr) {
+    writes = *before == OPEN_DELEGATE_WRITE;
+    wanted = *before != OPEN_DELEGATE_NONE && habits.reclaims_delegations;
+  } else if (habits.delegates_writing && !for_reading) {
+    writes = want == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG || want == OPEN4_SHARE_ACCESS_WANT_ANY_DELEG ||
+             (want == OPEN4_SHARE_ACCESS_WANT_NO_PREFERENCE && habits.delegates == Delegate::readers);
+    wanted = wanted || writes;
+  }
   why_no_delegation4 why = WND4_RESOURCE;
   const bool mine = std::ranges::any_of(delegations, [&](const auto& entry) {
     return entry.second.client == at.client && entry.second.inode == inode.id;
@@ -37,21 +47,41 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
     return one.inode == inode.id && one.revoked == Revoked::no &&
            (one.access & OPEN4_SHARE_ACCESS_WRITE) != 0;
   });
-  if (contended || (written && !habits.delegates_to_writers)) {
+  const auto is_others = [&](const auto& entry) {
+    return entry.second.inode == inode.id && entry.second.revoked == Revoked::no &&
+           entry.second.client != at.client;
+  };
+  const bool shared = std::ranges::any_of(opens, is_others) || std::ranges::any_of(delegations, is_others);
+  if (contended || (writes ? shared : written && !habits.delegates_to_writers)) {
     wanted = false;
     why = WND4_CONTENTION;
   }
   const bool chosen = before != nullptr || chance.percent(habits.delegation_percent);
   if (habits.delegates != Delegate::never && wanted && chosen && !mine && has_backchannel(at.client)) {
     const std::uint64_t number = next_id++;
-    delegations[number] = {at.client, inode.id, Revoked::no, std::nullopt};
-    out.emplace<OPEN_DELEGATE_READ>().stateid = stateid_of(number, 1);
+    delegations[number] = {at.client, inode.id, Revoked::no, std::nullopt, writes, inode.change, {}, false};
+    if (writes) {
+      auto& granted = out.emplace<OPEN_DELEGATE_WRITE>();
+      granted.stateid = stateid_of(number, 1);
+      granted.space_limit =
+          nfs_space_limit4::of<NFS_LIMIT_SIZE>(std::uint64_t{chance.coin() ? ~0ULL : 65536U});
+    } else {
+      out.emplace<OPEN_DELEGATE_READ>().stateid = stateid_of(number, 1);
+    }
     return;
   }
   // 18.16.3: only for a client that has shown that it knows of it.
   if (!habits.explains_no_delegation || want == OPEN4_SHARE_ACCESS_WANT_NO_PREFERENCE) return;
   auto& none = out.emplace<OPEN_DELEGATE_NONE_EXT>();
   none.select(want == OPEN4_SHARE_ACCESS_WANT_NO_DELEG ? WND4_NOT_WANTED : why);
+}
+
+bool ServerState::is_delegated_for_writing(const std::string& path) {
+  const Inode* inode = find(path);
+  return inode != nullptr && std::ranges::any_of(delegations, [&](const auto& entry) {
+           return entry.second.inode == inode->id && entry.second.writes &&
+                  entry.second.revoked == Revoked::no;
+         });
 }
 
 nfsstat4 ServerState::delegation_status(const stateid4& stateid, const Execution& at) {
@@ -62,12 +92,13 @@ nfsstat4 ServerState::delegation_status(const stateid4& stateid, const Execution
 }
 
 /// 10.4.1: a change by somebody else has to wait until the delegations are back, or revoked.
-nfsstat4 ServerState::recall_others(const Execution& at, std::uint64_t inode) {
+nfsstat4 ServerState::recall_others(const Execution& at, std::uint64_t inode, bool writers_only) {
   if (!habits.recalls_on_conflict) return NFS4_OK;
   bool out = false;
   std::set<clientid4> late;
   for (auto& [number, one] : delegations) {
     if (one.inode != inode || one.client == at.client || one.revoked != Revoked::no) continue;
+    if (writers_only && !one.writes) continue;
     if (is_expired(clients.at(one.client))) {
       late.insert(one.client);
       continue;
@@ -79,6 +110,46 @@ nfsstat4 ServerState::recall_others(const Execution& at, std::uint64_t inode) {
   }
   for (const clientid4 client : late) end_courtesy(client);
   return out ? NFS4ERR_DELAY : NFS4_OK;
+}
+
+/// 10.4.3: what others are told of a file that somebody may have changed without a word.
+nfsstat4 ServerState::ask_others(const Execution& at, const Inode& inode) {
+  if (!habits.recalls_on_conflict) return NFS4_OK;
+  for (auto& [number, one] : delegations) {
+    if (one.inode != inode.id || one.client == at.client || one.revoked != Revoked::no || !one.writes) {
+      continue;
+    }
+    const bool asks =
+        habits.asks_writers && ask_holder && !one.recalled && !is_expired(clients.at(one.client));
+    if (!asks) return recall_others(at, inode.id, true);
+    if (std::exchange(one.told, false)) return NFS4_OK;
+    if (!one.asked) {
+      one.asked = inode.change;
+      ask_holder(number);
+    }
+    return NFS4ERR_DELAY;
+  }
+  return NFS4_OK;
+}
+
+bool ServerState::hear_of(std::uint64_t delegation, const std::optional<fattr4>& told) {
+  const auto found = delegations.find(delegation);
+  if (found == delegations.end() || found->second.revoked != Revoked::no) return true;
+  DelegationState& one = found->second;
+  const auto as_of = std::exchange(one.asked, std::nullopt);
+  if (!told) return false;
+  WireAttributes got;
+  if (!decode_attributes(*told, got) || !got.change || !got.size) {
+    problem("CB_GETATTR: what was asked for is not told");
+    return false;
+  }
+  const Inode& inode = inodes.at(one.inode);
+  // This client says so only of what the server has.
+  if (*got.change != one.granted) problem("CB_GETATTR: not the change attribute of the grant");
+  if (as_of == inode.change && *got.size != inode.content.size())
+    problem("CB_GETATTR: another size than here");
+  one.told = true;
+  return true;
 }
 
 /// Who does not give back what was recalled loses it (10.4.6).
@@ -100,7 +171,9 @@ nfsstat4 ServerState::run(Execution& at, op::DELEGRETURN, const DELEGRETURN4args
     problem("a delegation is returned with another file's handle");
     return plain(res, NFS4ERR_BAD_STATEID);
   }
+  const bool writes = found->second.writes;
   delegations.erase(found);
+  if (writes && on_returned) on_returned();
   return plain(res, NFS4_OK);
 }
 

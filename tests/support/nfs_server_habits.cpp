@@ -65,6 +65,8 @@ Habits Habits::rfc_strict() {
   out.downgrades_to_unions = true;
   out.preserves_unlinked = true;
   out.delegates = Delegate::wanted;
+  out.delegates_writing = true;
+  out.asks_writers = true;
   out.recalls_on_conflict = true;
   out.explains_no_delegation = true;
   out.tells_rdattr_error = false;
@@ -102,6 +104,8 @@ Habits Habits::drawn(Chance& chance) {
                              &Habits::careless_close,
                              &Habits::verifier_in_times,
                              &Habits::delegates_to_writers,
+                             &Habits::delegates_writing,
+                             &Habits::asks_writers,
                              &Habits::explains_no_delegation,
                              &Habits::notify_locks,
                              &Habits::atomic_change_info,

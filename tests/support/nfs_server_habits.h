@@ -84,6 +84,8 @@ struct Habits {
   enum class Delegate : std::uint8_t { never, wanted, readers };
   Delegate delegates = Delegate::never;
   unsigned delegation_percent = 100;
+  bool delegates_writing = false;       ///< to who opens for writing and wants one, and is the only one
+  bool asks_writers = false;            ///< CB_GETATTR where others want to know; else it recalls
   bool delegates_to_writers = true;     ///< also where somebody has the file open for writing
   bool recalls_on_conflict = false;     ///< and answers NFS4ERR_DELAY meanwhile; else nobody minds
   bool explains_no_delegation = false;  ///< OPEN_DELEGATE_NONE_EXT for who wanted one

@@ -409,6 +409,7 @@ nfsstat4 ServerState::run(Execution& at, op::LOOKUPP, const xdr::Void&, LOOKUPP4
 nfsstat4 ServerState::run(Execution& at, op::GETATTR, const GETATTR4args& args, GETATTR4res& res) {
   const Inode* inode = current(at);
   if (inode == nullptr) return plain(res, NFS4ERR_NOFILEHANDLE);
+  if (const auto late = ask_others(at, *inode); late != NFS4_OK) return plain(res, late);
   fattr4& told = res.emplace<NFS4_OK>().obj_attributes;
   if (habits.has_acls && args.attr_request == bitmap_of({FATTR4_ACL})) {
     told.attrmask = args.attr_request;

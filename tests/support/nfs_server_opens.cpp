@@ -120,7 +120,7 @@ nfsstat4 ServerState::check_io(const stateid4& given, Execution& at, std::uint32
     const DelegationState& one = found->second;
     const auto bad = check_known(stateid, 1, one.client, one.inode, one.revoked, at);
     if (bad != NFS4_OK) return bad;
-    return (access & OPEN4_SHARE_ACCESS_WRITE) != 0 ? NFS4ERR_OPENMODE : NFS4_OK;
+    return (access & OPEN4_SHARE_ACCESS_WRITE) != 0 && !one.writes ? NFS4ERR_OPENMODE : NFS4_OK;
   }
   if (const auto found = locks.find(number); found != locks.end()) {
     if (const auto bad = check_lock(stateid, at, number); bad != NFS4_OK) return bad;
@@ -363,10 +363,8 @@ nfsstat4 ServerState::run(Execution& at, op::OPEN, const OPEN4args& args, OPEN4r
     if (bad != NFS4_OK) return plain(res, bad);
     const bool for_writing =
         (access_of(args) & OPEN4_SHARE_ACCESS_WRITE) != 0 || (args.share_deny & OPEN4_SHARE_DENY_READ) != 0;
-    if (for_writing) {
-      const auto late = recall_others(at, opening.file->id);
-      if (late != NFS4_OK) return plain(res, late);
-    }
+    const auto late = recall_others(at, opening.file->id, !for_writing);
+    if (late != NFS4_OK) return plain(res, late);
   }
   if (opening.how != nullptr) {
     const auto bad = create(at, *opening.how, opening);

@@ -106,6 +106,11 @@ struct DelegationState {
   std::uint64_t inode = 0;
   Revoked revoked = Revoked::no;
   std::optional<Instant> recalled;  // when
+  bool writes = false;
+  nfs4::changeid4 granted = 0;  // the file's change attribute then
+  // CB_GETATTR: a question is out, the file's change attribute as of then; and it was answered.
+  std::optional<nfs4::changeid4> asked;
+  bool told = false;
 };
 
 struct Slot {
@@ -374,6 +379,13 @@ class ServerState {
   std::function<void(std::uint64_t number)> call_copier;
   /// CB_RECALL of the delegation with this number.
   std::function<void(std::uint64_t number)> call_holder;
+  /// A delegation for writing has been returned.
+  std::function<void()> on_returned;
+  [[nodiscard]] bool is_delegated_for_writing(const std::string& path);
+  /// CB_GETATTR to whoever has the delegation with this number.
+  std::function<void(std::uint64_t number)> ask_holder;
+  /// His answer, if there was one. False: the delegation is to be recalled.
+  bool hear_of(std::uint64_t delegation, const std::optional<nfs4::fattr4>& told);
 
   // ---- state ----
   std::map<std::uint64_t, Inode> inodes;
@@ -520,7 +532,9 @@ class ServerState {
   void delegate(const Execution& at, const nfs4::OPEN4args& args, const Inode& inode,
                 nfs4::open_delegation4& out);
   /// NFS4ERR_DELAY while somebody else has a delegation of it, which is recalled.
-  nfs4::nfsstat4 recall_others(const Execution& at, std::uint64_t inode);
+  nfs4::nfsstat4 recall_others(const Execution& at, std::uint64_t inode, bool writers_only = false);
+  /// NFS4ERR_DELAY while somebody else has one for writing and has not said what the file looks like.
+  nfs4::nfsstat4 ask_others(const Execution& at, const Inode& inode);
   void revoke_late();
   [[nodiscard]] nfs4::nfsstat4 delegation_status(const nfs4::stateid4& stateid, const Execution& at);
 

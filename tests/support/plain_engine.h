@@ -62,7 +62,9 @@ class PlainEngine final : public Engine {
   std::map<std::uint64_t, Node> nodes;
   std::uint64_t locker = 0;  ///< the owner of the one lock that there is, 0: nobody
   bool tells = false;        ///< attributes come along where they can, and handles with names that are listed
-  std::size_t page_size = 1000;        ///< names in a page
+  std::size_t page_size = 1000;  ///< names in a page
+  engine::Writers* keeps = nullptr;
+  std::uint64_t owed = 0;              ///< closes_early(), of every file
   std::chrono::seconds delegation{0};  ///< every file is delegated for so long; 0: none is
   /// What read_early() answers; none: it is not to be had.
   std::function<Result<EarlyRead>(const Node&, std::span<std::byte>)> early;
@@ -119,6 +121,8 @@ class PlainEngine final : public Engine {
   void on_delegation_end(std::function<void(const FileHandle&)> /*sink*/) override {}
   void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override;
   void keep_delegated(std::size_t /*most*/) override {}
+  void writers(engine::Writers* who) override { keeps = who; }
+  std::uint64_t closes_early(const FileHandle& /*file*/) const override { return owed; }
   void forget(const FileHandle& /*file*/) override {}
   async::Task<void> forget_all() override { co_return; }
   std::size_t open_files() const override { return open_; }

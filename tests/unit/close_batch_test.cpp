@@ -13,6 +13,7 @@ namespace {
 using testing::file_handle;
 using testing::Script;
 using testing::ScriptedCalls;
+using testing::stateid_of;
 
 struct Closes {
   using Answer = Result<std::optional<nfsstat4>>;
@@ -20,7 +21,10 @@ struct Closes {
     explicit One(async::Task<Answer> t) : task(std::move(t)) {}
     async::Task<Answer> task;
     bool wanted = true;
+    std::optional<stateid4> delegation;
+    bool returned = false;
   };
+  Closes() { calls.facts_now.max_operations = 64; }
   void close(unsigned i, const Caller& caller = nullptr) {
     CloseBatch::Closing what;
     what.file = file_handle(i);
@@ -28,6 +32,8 @@ struct Closes {
     what.caller = caller;
     const std::size_t at = ones.size();
     what.wanted = [this, at] { return ones[at].wanted; };
+    what.delegation = [this, at] { return ones[at].delegation; };
+    what.on_returned = [this, at] { ones[at].returned = true; };
     ones.emplace_back(batch.close(std::move(what)));
     calls.start(ones.back().task);
   }
@@ -115,6 +121,36 @@ TEST_CASE("close batch: a file that is gone on the server is that one's refusal,
   CHECK(c.answer(1) == NFS4_OK);
 }
 
+TEST_CASE("close batch: a delegation goes with its file") {
+  Closes c;
+  for (unsigned i = 1; i <= 3; ++i) c.close(i);
+  for (std::size_t i = 0; i < 2; ++i) c.ones[i].delegation = stateid_of(static_cast<unsigned>(50 + i));
+  c.hold_time();
+  CHECK(c.calls.all() == "CLOSE");
+  Script script = Closes::closed(1);
+  SUBCASE("each is taken") {
+    script.ok<op::DELEGRETURN>().ok<op::PUTFH>().ok<op::CLOSE>(stateid4()).ok<op::DELEGRETURN>();
+    c.calls.answer(std::move(script.ok<op::PUTFH>().ok<op::CLOSE>(stateid4())));
+    c.calls.settle();
+    CHECK(c.ones[0].returned);
+  }
+  SUBCASE("one is refused: its file is closed, and those behind it are sent again") {
+    c.calls.answer(std::move(script.refuse<op::DELEGRETURN>(NFS4ERR_BAD_STATEID)));
+    c.calls.settle();
+    CHECK(c.answer(0) == NFS4_OK);
+    CHECK_FALSE(c.ones[0].returned);
+    CHECK(c.answer(1) == -2);
+    CHECK(c.calls.next_arguments<op::CLOSE>().open_stateid.seqid == 2);
+    c.calls.answer(Closes::closed(1).ok<op::DELEGRETURN>().ok<op::PUTFH>().ok<op::CLOSE>(stateid4()));
+    c.calls.settle();
+  }
+  CHECK(c.ones[1].returned);
+  CHECK_FALSE(c.ones[2].returned);
+  CHECK(c.answer(1) == NFS4_OK);
+  CHECK(c.answer(2) == NFS4_OK);
+  CHECK(c.calls.waiting() == 0);
+}
+
 TEST_CASE("close batch: what is not wanted any more is not sent") {
   Closes c;
   for (unsigned i = 1; i <= 2; ++i) c.close(i);
@@ -153,7 +189,7 @@ TEST_CASE("close batch: no answer is everybody's, and a session's limit is kept"
     CHECK(c.answer(1) == -3);
   }
   SUBCASE("two at a time") {
-    c.calls.facts_now.max_operations = 5;
+    c.calls.facts_now.max_operations = 6;  // with room for a delegation
     for (unsigned i = 1; i <= 3; ++i) c.close(i);
     c.hold_time();
     c.calls.answer(Closes::closed(2));

@@ -46,6 +46,45 @@ struct ScriptedRecalls {
   void answer_return() { calls.answer(Script().ok<op::PUTFH>().ok<op::DELEGRETURN>()); }
 };
 
+/// Who keeps data behind close(2).
+struct Keeper final : engine::Writers {
+  void write_out(const engine::FileHandle& file, std::shared_ptr<void> until) override {
+    asked.push_back(file);
+    waiting.push_back(std::move(until));
+  }
+  std::optional<std::uint64_t> written_size(const engine::FileHandle& /*file*/) const override {
+    return size;
+  }
+  std::vector<nfs_fh4> asked;
+  std::vector<std::shared_ptr<void>> waiting;
+  std::optional<std::uint64_t> size;
+};
+
+open_delegation4 write_delegation(unsigned number,
+                                  nfs_space_limit4 limit = nfs_space_limit4::of<NFS_LIMIT_SIZE>(1000U)) {
+  open_write_delegation4 write;
+  write.stateid = stateid_of(number);
+  write.space_limit = std::move(limit);
+  return open_delegation4::of<OPEN_DELEGATE_WRITE>(write);
+}
+
+struct ScriptedWriting : ScriptedRecalls {
+  ScriptedWriting() {
+    calls.facts_now.backchannel = true;
+    delegations.writers(&keeper);
+    opens.hold(open);
+    delegations.take(*open, grant);
+  }
+  Attributes attributes() const {
+    Attributes out;
+    out.change = 70;
+    return out;
+  }
+  Keeper keeper;
+  const open_delegation4 grant = write_delegation(50);
+  const std::shared_ptr<Open> open = open_of(1, calls);
+};
+
 bitmap4 read_delegations() {
   bitmap4 out;
   out.value.push_back(1U << RCA4_TYPE_MASK_RDATA_DLG);
@@ -290,6 +329,104 @@ TEST_CASE("delegations: they are good while the lease lasts, nothing is recovere
   CHECK(m.delegations.good());
   m.calls.pass(31s);
   CHECK_FALSE(m.delegations.good());
+}
+
+TEST_CASE("delegations: one for writing is wanted where somebody keeps data, and kept then") {
+  ScriptedRecalls m;
+  CHECK(m.delegations.wanted_for(OPEN4_SHARE_ACCESS_READ) == OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
+  m.calls.facts_now.backchannel = true;
+  CHECK(m.delegations.wanted_for(OPEN4_SHARE_ACCESS_READ) == OPEN4_SHARE_ACCESS_WANT_READ_DELEG);
+  CHECK(m.delegations.wanted_for(OPEN4_SHARE_ACCESS_BOTH) == OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
+  ScriptedWriting w;
+  CHECK(w.delegations.wanted_for(OPEN4_SHARE_ACCESS_WRITE) == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG);
+  CHECK(w.delegations.wanted_for(OPEN4_SHARE_ACCESS_READ) == OPEN4_SHARE_ACCESS_WANT_READ_DELEG);
+  REQUIRE(w.open->writes_delegated());
+  CHECK(w.open->delegation->most == 1000);
+  CHECK(w.counters.delegations_granted == 1);
+  CHECK(w.held);
+  CHECK(w.calls.all().empty());
+  w.delegations.take(
+      *w.open,
+      write_delegation(51, nfs_space_limit4::of<NFS_LIMIT_BLOCKS>(nfs_modified_limit4{1U << 31, 512})));
+  CHECK(w.open->delegation->most == std::uint64_t{1} << 40);
+}
+
+TEST_CASE("delegations: what is kept is written out before one for writing is returned") {
+  ScriptedWriting m;
+  CHECK(m.recall(50) == NFS4_OK);
+  CHECK(m.keeper.asked.empty());  // the answer goes first
+  m.delegations.return_recalled();
+  CHECK(m.keeper.asked == std::vector{file_handle(1)});
+  CHECK(m.calls.all().empty());
+  CHECK(m.recall(50) == NFS4_OK);  // once more
+  m.delegations.return_recalled();
+  CHECK(m.keeper.asked.size() == 1);
+  m.keeper.waiting.clear();
+  m.calls.settle();
+  CHECK(m.calls.all() == "DELEGRETURN");
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(50));
+  m.answer_return();
+  CHECK_FALSE(m.held);
+}
+
+TEST_CASE("delegations: CB_GETATTR is told what was granted, and how large the file is now") {
+  ScriptedWriting m;
+  SUBCASE("all of it is with the server") {
+    Delegations::granted_with(*m.open, m.grant, m.attributes());
+    m.keeper.size = 12;
+    const auto told = m.delegations.attributes(file_handle(1));
+    REQUIRE(told);
+    CHECK(told->change == 70);
+    CHECK(told->size == 12);
+    CHECK_FALSE(m.delegations.attributes(file_handle(2)));
+    CHECK(m.open->writes_delegated());
+    return;
+  }
+  SUBCASE("not all of it") {
+    Delegations::granted_with(*m.open, m.grant, m.attributes());
+  }
+  SUBCASE("nobody knows its state as it was granted") {
+    m.keeper.size = 12;
+  }
+  SUBCASE("what came along is of another grant") {
+    m.keeper.size = 12;
+    Delegations::granted_with(*m.open, write_delegation(49), m.attributes());
+  }
+  CHECK_FALSE(m.delegations.attributes(file_handle(1)));
+  CHECK_FALSE(m.open->delegation);
+  CHECK(m.ended == std::vector{file_handle(1)});
+  m.keeper.waiting.clear();
+  m.calls.settle();
+  CHECK(m.calls.all() == "DELEGRETURN");
+  m.answer_return();
+}
+
+TEST_CASE("delegations: CB_RECALL_ANY of the one kind leaves the other") {
+  ScriptedWriting m;
+  const auto other = m.delegated(2);
+  m.delegations.recall_any(0, read_delegations());
+  CHECK(m.open->delegated());
+  CHECK_FALSE(other->delegated());
+  bitmap4 writing;
+  writing.value.push_back(1U << RCA4_TYPE_MASK_WDATA_DLG);
+  m.delegations.recall_any(1, writing);
+  CHECK(m.open->delegated());
+  m.delegations.recall_any(0, writing);
+  CHECK_FALSE(m.open->delegated());
+  m.delegations.return_recalled();
+  m.keeper.waiting.clear();
+  m.calls.settle();
+  m.answer_return();
+  m.answer_return();
+}
+
+TEST_CASE("delegations: nobody is waited for who keeps no data any more") {
+  ScriptedWriting m;
+  CHECK(m.recall(50) == NFS4_OK);
+  m.delegations.writers(nullptr);
+  m.delegations.return_recalled();
+  CHECK(m.calls.all() == "DELEGRETURN");
+  m.answer_return();
 }
 
 }  // namespace nfsrdma

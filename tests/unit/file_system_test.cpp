@@ -393,6 +393,27 @@ TEST_CASE("file system: own changes of a delegated file are seen, those of other
   m.end();
 }
 
+TEST_CASE("file system: who may open a delegated file is the server's to say when that was changed here") {
+  Delegated m;
+  m.mount();
+  const std::uint64_t inode = m.open_and_close();
+  SetAttributes changes;
+  changes.modified_now = true;
+  (void)m.get(m.files->set_attributes(m.who, inode, changes, nullptr));
+  m.server.clear_calls();
+  CHECK(ok(m.close(m.open(inode))));
+  CHECK(m.calls() == "GETATTR");  // as it is now
+  changes = {};
+  changes.mode = 0400;
+  (void)m.get(m.files->set_attributes(m.who, inode, changes, nullptr));
+  m.server.clear_calls();
+  CHECK(ok(m.close(m.open(inode))));
+  CHECK(m.calls().find("OPEN") != std::string::npos);
+  m.end();
+  CHECK(m.server.open_states() == 0);
+  CHECK(m.server.delegations() == 0);
+}
+
 TEST_CASE(
     "file system: after a restart of the server a file that was kept for its delegation is opened anew") {
   Delegated m;

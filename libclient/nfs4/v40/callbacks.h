@@ -1,5 +1,4 @@
-// The server's calls to a client of NFSv4.0 (RFC 7530 17 and 18): CB_RECALL goes to the delegations, and there is no other
-// that this client has something for.
+// The server's calls to a client of NFSv4.0 (RFC 7530 17 and 18), which all are about delegations.
 //
 // They come over TCP to whoever listens for them (connect/nfs40.cpp). Confined to the loop's thread.
 #pragma once
@@ -29,8 +28,9 @@ class Callbacks final : private CallbackHandler {
 
  private:
   nfsstat4 recall(const Recall& recall) override { return delegations_.recall(recall); }
-  /// No write delegation is ever kept.
-  std::optional<DelegatedAttributes> getattr(const nfs_fh4& /*file*/) override { return std::nullopt; }
+  std::optional<DelegatedAttributes> getattr(const nfs_fh4& file) override {
+    return delegations_.attributes(file);
+  }
   // Of later versions.
   void recall_any(std::uint32_t /*objects_to_keep*/, const bitmap4& /*types*/) override {}
   void recall_slot(slotid4 /*target_highest_slotid*/) override {}
