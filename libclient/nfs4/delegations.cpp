@@ -158,7 +158,7 @@ void Delegations::granted_with(Open& open, const open_delegation4& delegation, c
 
 void Delegations::rights_change(const nfs_fh4& file) {
   for (const auto& [number, open] : around_.opens.all()) {
-    if (open->delegation && open->file == file) open->delegation->rights_changed = true;
+    if (open->delegation && open->file == file) open->delegation->rights_unknown = true;
   }
 }
 

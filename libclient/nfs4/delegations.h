@@ -66,7 +66,7 @@ class Delegations {
   static void granted_with(Open& open, const open_delegation4& delegation, const Attributes& attributes);
   /// Ends when the server has what is kept of the file. To be awaited before a delegation for writing is returned.
   async::Task<void> write_out(nfs_fh4 file);
-  /// This client is about to change who may open the file.
+  /// This client is about to change who may open the file, or cannot tell who may.
   void rights_change(const nfs_fh4& file);
   /// DELEGRETURN, beside whatever else is done.
   void start_return(Open& open);

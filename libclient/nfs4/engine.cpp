@@ -138,8 +138,10 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
     if (open && open->is_open()) stateid = RangeStateid(open->state(), {*changes.size}).now();
   }
   auto got = co_await set_with_stateid(caller, object, stateid, changes);
-  if (!got && stateid != stateid4() && Calls::is_lost_state(static_cast<nfsstat4>(got.error().status()))) {
-    // A CLOSE came first, or the server has restarted. The file that is given is opened again; without one
+  const auto refused = got ? NFS4_OK : static_cast<nfsstat4>(got.error().status());
+  const bool overtaken = Calls::is_lost_state(refused) || (refused == NFS4ERR_OPENMODE && !file);
+  if (stateid != stateid4() && overtaken) {
+    // A CLOSE or OPEN_DOWNGRADE came first, or the server has restarted. The file that is given is opened again; without one
     // none is needed.
     if (file) {
       auto done = co_await ours(file).file()->set_attributes(changes);

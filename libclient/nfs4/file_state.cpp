@@ -223,7 +223,8 @@ async::Task<Status> FileState::close_once() {
 }
 
 async::Task<Result<bool>> FileState::downgrade(std::uint32_t access) {
-  if ((open_.access & ~access) == 0 || open_.lost) co_return false;
+  // A delegation for writing lets nobody mind what the file is open for, and serves whoever opens it next.
+  if ((open_.access & ~access) == 0 || open_.lost || open_.writes_delegated()) co_return false;
   const async::Flagged downgrading(downgrading_, changed_);
   auto done = co_await downgrade_once(access);
   // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what

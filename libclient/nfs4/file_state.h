@@ -60,7 +60,7 @@ class FileState {
 
   /// And nobody else has to be asked to open it for this access, if it is open for that.
   [[nodiscard]] bool is_delegated_for(std::uint32_t access) const {
-    return relies_on_delegation() && !open_.delegation->rights_changed &&
+    return relies_on_delegation() && !open_.delegation->rights_unknown &&
            (access == OPEN4_SHARE_ACCESS_READ || open_.delegation->writes);
   }
 
@@ -148,6 +148,9 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
   const async::TimePoint deadline = adopted ? adopted->deadline : session_.default_deadline();
   const async::Counted under_way(uses_, changed_);
   for (LossLimit losses(session_.loop(), deadline);;) {
+    // Recovery has the file opened again before it claims its locks. What was made ready in between would be sent behind
+    // the loss of a lock that it needs.
+    if (session_.recovering() && !adopted) (void)co_await session_.ready(deadline);
     if (auto error = useless_for(what); error && !adopted) co_return *std::move(error);
     const stateid4 used = open_.stateid;
     Compound compound = session_.begin_on(open_.file, what, open_.caller);

@@ -1,5 +1,7 @@
 #include "nfs4/open_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -32,6 +34,14 @@ bool is_exclusive(const openflag4& how) {
   const createhow4* create = how.get<OPEN4_CREATE>();
   return create != nullptr &&
          (create->get<EXCLUSIVE4_1>() != nullptr || create->get<EXCLUSIVE4>() != nullptr);
+}
+
+/// Who makes a file has it open for whatever he likes, once.
+bool owner_may(const std::optional<Attributes>& attributes, std::uint32_t access) {
+  const bool reads = (access & OPEN4_SHARE_ACCESS_READ) != 0,
+             writes = (access & OPEN4_SHARE_ACCESS_WRITE) != 0;
+  const std::uint32_t needed = (reads ? S_IRUSR : 0U) | (writes ? S_IWUSR : 0U);
+  return attributes && (attributes->mode & needed) == needed;
 }
 
 openflag4 how_to_create(LeaseHolder& session, bool exclusive, SetAttributes changes) {
@@ -97,6 +107,8 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     openflag4 how = openflag4::of<OPEN4_NOCREATE>();
     open_claim4 claim = open_claim4::of<CLAIM_FH>();
     std::optional<Place> place = {};  ///< the name that it is opened by, for Open::place
+    std::uint32_t besides = 0;        ///< access that is asked for, too, and not needed
+    [[nodiscard]] std::uint32_t asked() const { return access | besides; }
   };
   async::Task<Result<OpenResult>> open_at(Opening what, Spot directory, SetAttributes changes);
   async::Task<Result<OpenResult>> open_handle(Opening what, nfs_fh4 handle, std::optional<Place> found_at);
@@ -174,7 +186,7 @@ std::uint64_t OpenTable::owner_of(const Caller& caller) {
 
 void OpenTable::add_open(Compound& compound, const Opening& what) {
   Open open;
-  open.access = what.access;
+  open.access = what.asked();
   open.owner = owner_of(what.caller);
   OPEN4args args = open_arguments(session_, open, session_.delegations().wanted_for(open.access));
   args.openhow = what.how;
@@ -214,7 +226,7 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4
     remember(file);
   }
   if (what.place) file->state().place = what.place;
-  file->opened(ok, what.access, guard, reply);
+  file->opened(ok, what.asked(), guard, reply);
   return count_in(std::move(file), what.access);
 }
 
@@ -240,6 +252,11 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   const auto self = shared_from_this();
   std::array<Spot*, 1> spots{&directory};
   const bool needs_place = !session_.has_sessions();
+  const bool creates = what.how.get<OPEN4_CREATE>() != nullptr;
+  // There are servers that grant a delegation for writing to those alone who read as well (Linux before 6.16). Whoever
+  // makes a file may.
+  const bool wants = session_.delegations().wanted_for(what.access) == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG;
+  if (creates && wants) what.besides = OPEN4_SHARE_ACCESS_READ & ~what.access;
   std::optional<CompoundReply> reply;
   OPEN4res res;
   GETFH4res handle, parent;
@@ -260,6 +277,11 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
     if (take_walks(*reply, spots) && (!needs_place || reply->take<op::GETFH>(parent)) &&
         reply->take<op::SAVEFH>() && reply->take<op::OPEN>(res) && reply->take<op::GETFH>(handle))
       break;
+    const nfsstat4 refused = reply->failed_status();
+    if (what.besides != 0 && (refused == NFS4ERR_ACCESS || refused == NFS4ERR_SHARE_DENIED)) {
+      what.besides = 0;  // it was there already
+      continue;
+    }
     auto crossed = co_await cross(session_, what.caller, spots, *reply);
     if (!crossed) co_return crossed.error().about("open", what.label);
     if (!*crossed) co_return session_.error_of(*reply, "open", what.label);
@@ -278,6 +300,8 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
       Delegations::granted_with(out.file->state(), ok.delegation, *out.object.attributes);
     if (reply->take<op::RESTOREFH>()) (void)take_getattr(*reply, out.directory);
   }
+  if (creates && !owner_may(out.object.attributes, what.asked()))
+    session_.delegations().rights_change(out.object.handle);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   if (changes.size) out.file->resized(*changes.size);
   // What an exclusive create could not set (RFC 8881 18.16.3).

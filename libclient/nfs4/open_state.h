@@ -29,7 +29,7 @@ struct Delegation {
   clientid4 client = 0;  // that it was granted to
   bool returning = false;
   bool writes = false;
-  bool rights_changed = false;  // by this client: who may open the file now is the server's to say
+  bool rights_unknown = false;  // who may open the file is the server's to say
   // Of one for writing:
   std::uint64_t most = 0;  // how large the file may get without the server being asked for room
   std::optional<changeid4>

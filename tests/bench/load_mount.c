@@ -8,6 +8,7 @@
  *         random  SIZE reads of 4 KiB at random in it, O_DIRECT, 16 in flight (io_submit), or as many as
  *                 LOAD_IN_FLIGHT in the environment says, at most 256
  *         create  SIZE empty files in the directory `many`, which it makes
+ *         save    the same, with 4 KiB in each; what is still under way behind close(2) is not waited for
  *         stat    each of them
  *         unlink  each of them, and the directory
  *         tar     SIZE files in the directory `tree`, read by tar(1) into a pipe
@@ -146,6 +147,13 @@ static int stat_one(const char* path) {
   struct stat status;
   return stat(path, &status);
 }
+static int save_one(const char* path) {
+  static const char data[4096];
+  const int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  if (file < 0) return -1;
+  const int wrong = write(file, data, sizeof data) != (ssize_t)sizeof data;
+  return close(file) != 0 || wrong ? -1 : 0;
+}
 static void for_all(int (*one)(const char*)) {
   char name[32];
   for (uint64_t i = 0; i < size; ++i) {
@@ -153,9 +161,16 @@ static void for_all(int (*one)(const char*)) {
     if (one(path_of(name)) != 0) fail(path_of(name));
   }
 }
-static uint64_t create_all(void) {
+static void make_all(int (*one)(const char*)) {
   if (mkdir(path_of("many"), 0755) != 0) fail("mkdir");
-  for_all(make_one);
+  for_all(one);
+}
+static uint64_t create_all(void) {
+  make_all(make_one);
+  return 0;
+}
+static uint64_t save_all(void) {
+  make_all(save_one);
   return 0;
 }
 static uint64_t stat_all(void) {
@@ -179,9 +194,9 @@ static uint64_t tar_all(void) {
 static const struct {
   const char* name;
   uint64_t (*run)(void);
-} loads[] = {
-    {"write", sequential_write}, {"read", sequential_read}, {"random", random_read}, {"create", create_all},
-    {"stat", stat_all},          {"unlink", unlink_all},    {"tar", tar_all}};
+} loads[] = {{"write", sequential_write}, {"read", sequential_read}, {"random", random_read},
+             {"create", create_all},      {"save", save_all},        {"stat", stat_all},
+             {"unlink", unlink_all},      {"tar", tar_all}};
 
 int main(int argc, char** argv) {
   uint64_t (*run)(void) = NULL;
@@ -194,7 +209,7 @@ int main(int argc, char** argv) {
     size = strtoull(argv[4], NULL, 10);
   }
   if (run == NULL || size == 0) {
-    fputs("usage: load_mount TOOL write|read|random|create|stat|unlink|tar DIRECTORY SIZE [DAEMON]\n",
+    fputs("usage: load_mount TOOL write|read|random|create|save|stat|unlink|tar DIRECTORY SIZE [DAEMON]\n",
           stderr);
     return 2;
   }

@@ -4,15 +4,17 @@
 # load runs on a mount of its own, so that nothing is cached.
 #
 #   mount_limits.sh [--peers "bare passthrough"] [--loads LIST] [--mib N] [--files N] [--rounds N] [--options LIST]
-#                   [--place one|two|free] [--no-rates] [--no-counts]
+#                   [--delegations] [--place one|two|free] [--no-rates] [--no-counts]
 #
 # --peers      of: bare passthrough, which needs PASSTHROUGH_HP, that program's path (both where it is set, else bare)
-# --loads      of: write read random create stat unlink tar idle (all but idle). Each takes what those before it left.
-#              idle counts how often the mount wakes in 60 s in which nobody uses it
+#              and, with --delegations, ungranted: nfsrdma-fuse on a responder that grants none
+# --loads      of: write read random create save stat unlink tar idle (all but save and idle). Each takes what those
+#              before it left, save what unlink did. idle counts how often the mount wakes in 60 s in which nobody uses it
 # --mib        the file's size (256)
 # --files      how many files, and random reads (10000); tar reads 1,000 files of 4 KiB
 # --rounds     pairs of runs (5)
 # --options    mount options of nfsrdma-fuse besides
+# --delegations  the responder grants whatever delegation is wanted
 # --place      one: the load, the file system and the responder share the first processor; two: the responder has the
 #              second; free: that, and the load and the file system have both. Else one for create, stat, unlink and tar,
 #              where to wake a processor that sleeps costs more than all the rest, two for the others
@@ -21,7 +23,7 @@
 # Exit status: 0, 1 (a run failed), 2 (usage), 77 (skipped). README.md tells what is compared.
 usage() { sed -n '2,/^usage/{/^#/s/^#\( \|$\)//p}' "$0"; exit "$1"; }
 all=("$@")
-peers='' loads='write read random create stat unlink tar' mib=256 files=10000 rounds=5 options='' place='' rates=1 counts=1
+peers='' loads='write read random create stat unlink tar' mib=256 files=10000 rounds=5 options='' granting='' place='' rates=1 counts=1
 while [ $# -gt 0 ]; do
   case $1 in
     --peers) peers=${2:?}; shift ;;
@@ -30,6 +32,7 @@ while [ $# -gt 0 ]; do
     --files) files=${2:?}; shift ;;
     --rounds) rounds=${2:?}; shift ;;
     --options) options=,${2:?}; shift ;;
+    --delegations) granting=1 ;;
     --place) place=${2:?}; shift ;;
     --no-rates) rates=0 ;;
     --no-counts) counts=0 ;;
@@ -51,8 +54,8 @@ done
 [ -n "${MOUNT_LIMITS_INSIDE:-}" ] || MOUNT_LIMITS_INSIDE=1 exec unshare -m --propagation private "$0" ${all[@]+"${all[@]}"}
 
 work=$(mktemp -d) || exit 1
-server='' daemon=''
-trap '[ -z "$daemon" ] || kill "$daemon" 2> /dev/null; [ -z "$server" ] || kill "$server" 2> /dev/null
+servers=() daemon=''
+trap '[ -z "$daemon" ] || kill "$daemon" 2> /dev/null; kill "${servers[@]}" 2> /dev/null
   umount -l "$point" "$memory" 2> /dev/null; wait; rm -rf "$work"' EXIT
 point=$work/mount memory=$work/tmpfs
 mkdir "$point" "$memory" && mount -t tmpfs -o size=80% tmpfs "$memory" && mkdir "$memory/tree" || exit 1
@@ -60,9 +63,9 @@ for i in $(seq 1000); do head -c 4096 /dev/zero > "$memory/tree/$i"; done
 
 mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
 first=${cpus[0]} second=${cpus[1]:-${cpus[0]}}
-# place_for LOAD: moves the responder, and says in $here_cpus where the rest goes.
+# place_for LOAD: moves the responders, and says in $here_cpus where the rest goes.
 place_for() {
-  local where=$place there_cpu=$second
+  local where=$place there_cpu=$second server
   if [ -z "$where" ]; then
     case $1 in write | read | random) where=two ;; *) where=one ;; esac
   fi
@@ -73,16 +76,23 @@ place_for() {
     free) here_cpus=$first,$second ;;
     *) usage 2 ;;
   esac
-  taskset -cp "$there_cpu" "$server" > /dev/null
+  for server in "${servers[@]}"; do taskset -cp "$there_cpu" "$server" > /dev/null; done
 }
-taskset -c "$second" "$bin/responder" --many tree=1000x4K > "$work/ports" 2> "$work/responder.err" &
-server=$!
-for _ in $(seq 100); do
-  [ ! -s "$work/ports" ] || break
-  sleep 0.1
-done
-port=$(sed -n 's/^port=\([0-9]*\) .*/\1/p' "$work/ports")
-[ -n "$port" ] || { echo "FAILED: the responder does not start"; cat "$work/responder.err"; exit 1; }
+# serve [OPTION …]: starts a responder; its port is in $port.
+serve() {
+  : > "$work/ports"
+  taskset -c "$second" "$bin/responder" --many tree=1000x4K "$@" > "$work/ports" 2> "$work/responder.err" &
+  servers+=($!)
+  for _ in $(seq 100); do
+    [ ! -s "$work/ports" ] || break
+    sleep 0.1
+  done
+  port=$(sed -n 's/^port=\([0-9]*\) .*/\1/p' "$work/ports")
+  [ -n "$port" ] || { echo "FAILED: the responder does not start"; cat "$work/responder.err"; exit 1; }
+}
+serve
+plain_port=$port
+[ -z "$granting" ] || serve --delegations
 
 # on TOOL LOAD SIZE: a fresh mount of it, with what the load needs; $daemon is its process. $wrap goes in front of it.
 wrap=()
@@ -90,7 +100,11 @@ on() {
   local -a command
   place_for "$2"
   case $1 in
-    nfsrdma) command=("$fuse_binary" -f "127.0.0.1:/" "$point" -o "port=$port,fabric=iwarp,allow_other$options") ;;
+    nfsrdma | ungranted)
+      local at=$port
+      [ "$1" = nfsrdma ] || at=$plain_port
+      command=("$fuse_binary" -f "127.0.0.1:/" "$point" -o "port=$at,fabric=iwarp,allow_other$options")
+      ;;
     passthrough) command=("$PASSTHROUGH_HP" --foreground "$memory" "$point") ;;
     bare)
       command=("$bin/bare_fuse" "$point")
@@ -141,11 +155,11 @@ counted_run() {
   wrap=("${around[@]}")
   on "$@" || return 1
   [ "$3" = 0 ] || run "$@" > /dev/null || return 1
-  [ "$1" != nfsrdma ] || stats > "$work/stats.$3"
+  [ "$1" = bare ] || [ "$1" = passthrough ] || stats > "$work/stats.$3"
   off
   wrap=()
   if [ "$1" != bare ]; then
-    case $2 in create | stat) plain "$1" unlink "$3" || return 1 ;; esac
+    case $2 in create | save | stat) plain "$1" unlink "$3" || return 1 ;; esac
   fi
 }
 # counted TOOL LOAD: of one operation, as differences of a short run and a long one.
@@ -164,7 +178,7 @@ counted() {
   done
   awk -v i=$((instructions[1] - instructions[0])) -v c=$((calls[1] - calls[0])) -v n=$((many - few)) -v t="$1, $2" \
     'BEGIN { printf "  %-18s %9.0f instructions, %6.2f system calls an operation\n", t, i / n, c / n }'
-  [ "$1" = nfsrdma ] || return 0
+  [ "$1" != bare ] && [ "$1" != passthrough ] || return 0
   awk -v n=$((many - few)) 'FNR == NR { before[$1 $2] = $3; next }
     { count = ($3 - before[$1 $2]) / n; if (count >= 0.005) what[$1] = what[$1] sprintf(" %s %.2f", $2, count); sum[$1] += count }
     END { printf "    round trips %.2f:%s\n    requests of the kernel %.2f:%s\n", sum["nfs"], what["nfs"], sum["fuse"], what["fuse"] }' \

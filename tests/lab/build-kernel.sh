@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
 # Builds the lab's User-Mode Linux kernel from Debian's linux-source-6.1 and kernel.fragment.
-# Usage: build-kernel.sh OUTPUT-FILE    (4 to 6 minutes on 2 cores; needs about 2 GB below ${TMPDIR:-/tmp})
+# Usage: build-kernel.sh OUTPUT-FILE [VERSION]    (4 to 6 minutes on 2 cores; needs about 2 GB below ${TMPDIR:-/tmp})
+# VERSION: another than 6.1. 6.12 was tried: its server grants write delegations (delegations.sh).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-out=$(realpath -m "${1:?usage: build-kernel.sh OUTPUT-FILE}")
+out=$(realpath -m "${1:?usage: build-kernel.sh OUTPUT-FILE [VERSION]}")
+version=${2:-6.1}
 "$here/../../packaging/packages.sh" install kernel >&2
+source=/usr/src/linux-source-$version.tar.xz
+[ -r "$source" ] || { echo "build-kernel: no $source (apt-get install linux-source-$version)" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 echo "build-kernel: unpacking the source" >&2
-tar xf /usr/src/linux-source-6.1.tar.xz -C "$work" --strip-components=1
+tar xf "$source" -C "$work" --strip-components=1
 cd "$work"
 # 6.1 saves guest FP state in a 2696-byte buffer; hosts with AMX need 11008 bytes, and every
 # user process in the guest dies at its first instruction without this.

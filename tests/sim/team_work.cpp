@@ -267,7 +267,9 @@ async::Task<void> TeamWorker::append() {
     board_.records[record] = false;
     // Where the kernel believes the end to be is of no account.
     good = co_await write(file, record, random_.below(1000));
-    if (good && random_.one_in(2)) {
+    // Behind close(2) of a file that nobody else may see the data may still be under way. Where that may be lost with the
+    // lease, whoever hands the turn on has to see to it.
+    if (good && ((!locks && findings_.leases_end) || random_.one_in(2))) {
       auto synced = co_await fs().sync(file.handle);
       if (!synced) good = failed("fsync", synced.error(), true) && false;
     }

@@ -176,6 +176,10 @@ void NfsServer::set_announce(bool announce) {
 void NfsServer::set_delegations(bool on) {
   ON_SERVER(impl_->state.habits.delegates = on ? Habits::Delegate::wanted : Habits::Delegate::never);
 }
+void NfsServer::set_write_delegations(bool only_for_both) {
+  ON_SERVER(impl_->state.habits.delegates_writing = true;
+            impl_->state.habits.delegates_writing_with_reading = only_for_both);
+}
 void NfsServer::set_backchannel(bool on) {
   ON_SERVER(impl_->state.habits.grants_backchannel = on);
 }

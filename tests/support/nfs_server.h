@@ -74,6 +74,8 @@ class NfsServer {
   /// OPENs that want a read delegation get one, over a session with a backchannel, one for a client and a
   /// file. Nobody else's OPEN takes it away: recall() does.
   void set_delegations(bool on);
+  /// Besides: for writing, to whoever opens a file for that and wants one, or to him alone who opens it for both.
+  void set_write_delegations(bool only_for_both);
   void set_backchannel(bool on);  ///< whether CREATE_SESSION grants one; by default it does
 
   // ---- Calls to the client, in slot 0 of the session's backchannel ----

@@ -22,6 +22,7 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
   const std::uint32_t want = args.share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK;
   const open_delegation_type4* before = args.claim.get<CLAIM_PREVIOUS>();
   const bool for_reading = (args.share_access & OPEN4_SHARE_ACCESS_WRITE) == 0;
+  const bool reads = (args.share_access & OPEN4_SHARE_ACCESS_READ) != 0;
   bool wanted =
       want == OPEN4_SHARE_ACCESS_WANT_READ_DELEG ||
       (want == OPEN4_SHARE_ACCESS_WANT_ANY_DELEG && for_reading) ||
@@ -30,7 +31,7 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
   if (before != nullptr) {
     writes = *before == OPEN_DELEGATE_WRITE;
     wanted = *before != OPEN_DELEGATE_NONE && habits.reclaims_delegations;
-  } else if (habits.delegates_writing && !for_reading) {
+  } else if (habits.delegates_writing && !for_reading && (!habits.delegates_writing_with_reading || reads)) {
     writes = want == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG || want == OPEN4_SHARE_ACCESS_WANT_ANY_DELEG ||
              (want == OPEN4_SHARE_ACCESS_WANT_NO_PREFERENCE && habits.delegates == Delegate::readers);
     wanted = wanted || writes;

@@ -105,6 +105,7 @@ Habits Habits::drawn(Chance& chance) {
                              &Habits::verifier_in_times,
                              &Habits::delegates_to_writers,
                              &Habits::delegates_writing,
+                             &Habits::delegates_writing_with_reading,
                              &Habits::asks_writers,
                              &Habits::explains_no_delegation,
                              &Habits::notify_locks,

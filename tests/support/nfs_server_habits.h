@@ -84,12 +84,13 @@ struct Habits {
   enum class Delegate : std::uint8_t { never, wanted, readers };
   Delegate delegates = Delegate::never;
   unsigned delegation_percent = 100;
-  bool delegates_writing = false;       ///< to who opens for writing and wants one, and is the only one
-  bool asks_writers = false;            ///< CB_GETATTR where others want to know; else it recalls
-  bool delegates_to_writers = true;     ///< also where somebody has the file open for writing
-  bool recalls_on_conflict = false;     ///< and answers NFS4ERR_DELAY meanwhile; else nobody minds
-  bool explains_no_delegation = false;  ///< OPEN_DELEGATE_NONE_EXT for who wanted one
-  bool notify_locks = true;             ///< CB_NOTIFY_LOCK, promised by OPEN
+  bool delegates_writing = false;  ///< to who opens for writing and wants one, and is the only one
+  bool delegates_writing_with_reading = false;  ///< only to who opens for both, as Linux 6.6 to 6.15
+  bool asks_writers = false;                    ///< CB_GETATTR where others want to know; else it recalls
+  bool delegates_to_writers = true;             ///< also where somebody has the file open for writing
+  bool recalls_on_conflict = false;             ///< and answers NFS4ERR_DELAY meanwhile; else nobody minds
+  bool explains_no_delegation = false;          ///< OPEN_DELEGATE_NONE_EXT for who wanted one
+  bool notify_locks = true;                     ///< CB_NOTIFY_LOCK, promised by OPEN
 
   // ---- chunks (RFC 8267 4.3) ----
   /// A READ that gives no bytes takes no Write chunk: what follows is placed one chunk too early (Linux).

@@ -201,9 +201,13 @@ void ServerState::end_grace() {
 }
 
 /// Whether a client may reclaim what it had before the restart: stable storage knows who had state (8.4.2.1).
-nfsstat4 ServerState::check_reclaim(const Execution& at) const {
+nfsstat4 ServerState::check_reclaim(const Execution& at) {
   const ClientState& client = clients.at(at.client);
-  if (!in_grace() || (client.reclaimed && !client.v40)) return NFS4ERR_NO_GRACE;
+  if (!in_grace() || (client.reclaimed && !client.v40)) {
+    // What it had open before its locks it had again in time.
+    if (client.v40) lost_state.insert(client.owner);
+    return NFS4ERR_NO_GRACE;
+  }
   if (!may_reclaim_.contains(client.owner)) return NFS4ERR_RECLAIM_BAD;
   return NFS4_OK;
 }

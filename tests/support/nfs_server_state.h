@@ -482,7 +482,7 @@ class ServerState {
   void expire(nfs4::clientid4 client, bool purges);
   void end_courtesy(nfs4::clientid4 client);
   void note_freed(nfs4::clientid4 client);
-  [[nodiscard]] nfs4::nfsstat4 check_reclaim(const Execution& at) const;
+  [[nodiscard]] nfs4::nfsstat4 check_reclaim(const Execution& at);
   static nfs4::nfsstat4 status_of_revoked(Revoked why, nfs4::nfsstat4 otherwise);
 
   // nfs_server_opens.cpp

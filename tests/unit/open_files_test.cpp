@@ -16,7 +16,17 @@ constexpr auto kRead = OPEN4_SHARE_ACCESS_READ;
 constexpr auto kWrite = OPEN4_SHARE_ACCESS_WRITE;
 constexpr auto kBoth = OPEN4_SHARE_ACCESS_BOTH;
 
+struct KeepsNothing final : engine::Writers {
+  void write_out(const engine::FileHandle& /*file*/, std::shared_ptr<void> /*until*/) override {}
+  std::optional<std::uint64_t> written_size(const engine::FileHandle& /*file*/) const override {
+    return std::nullopt;
+  }
+};
+
 struct Opening : Scene {
+  ~Opening() {
+    if (client) client->session.delegations().writers(nullptr);
+  }
   Opening() { server.add_file("/f", "text"); }
   OpenResult open(const Caller& caller, std::uint32_t access, const std::string& name = "f") {
     auto made = client->run(client->open(caller, client->root, name, access));
@@ -30,6 +40,18 @@ struct Opening : Scene {
     return std::move(*made);
   }
   Status close(OpenResult& opened) { return client->run(client->files.close(std::move(opened.file))); }
+  OpenResult make(const Caller& caller, const std::string& name, std::uint32_t mode) {
+    auto made = client->run(client->files.open_at(caller, client->root, name, kWrite,
+                                                  Engine::Creation{.mode = mode, .exclusive = true}));
+    if (!made) FAIL(made.error().text());
+    return std::move(*made);
+  }
+  /// It is as if somebody kept data.
+  void want_writing(bool only_for_both) {
+    server.set_delegations(true);
+    server.set_write_delegations(only_for_both);
+    client->session.delegations().writers(&keeper);
+  }
   std::string read(OpenResult& opened) {
     std::string data(100, '?');
     auto count = client->run(opened.file->read(room(data), 0));
@@ -37,6 +59,7 @@ struct Opening : Scene {
     data.resize(*count);
     return data;
   }
+  KeepsNothing keeper;
 };
 
 }  // namespace
@@ -349,6 +372,68 @@ TEST_CASE("open files: a delegated file is opened again for reading without a ca
   CHECK(m.read(*second) == "text");
   CHECK(ok(m.close(*second)));
   CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
+}
+
+TEST_CASE(
+    "open files: one that is made where a delegation for writing is of use is opened for reading, too") {
+  Opening m;
+  EngineClient& c = m.connect();
+  m.want_writing(true);
+  const Caller who = user(1);
+  OpenResult file = m.make(who, "new", 0644);
+  REQUIRE(file.file->state().writes_delegated());
+  CHECK(file.file->state().access == kBoth);
+  CHECK(file.file.access() == kWrite);
+  CHECK(ok(c.run(c.files.open_handle(who, file.object.handle, "new", kRead))));  // attributes are known now
+  m.server.clear_calls();
+  for (const std::uint32_t access : {kRead, kWrite, kBoth}) {
+    auto again = c.run(c.files.open_handle(who, file.object.handle, "new", access));
+    REQUIRE(ok(again));
+    CHECK(ok(m.close(*again)));
+  }
+  CHECK(m.server.calls().empty());
+  CHECK(ok(m.close(file)));
+  CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
+  // Nobody opens one that is there for more than he wants.
+  OpenResult there = m.open(who, kWrite);
+  CHECK(there.file->state().access == kWrite);
+  CHECK_FALSE(there.file->state().delegated());
+  CHECK(ok(m.close(there)));
+}
+
+TEST_CASE("open files: where one may not be read, it is opened for writing alone all the same") {
+  Opening m;
+  EngineClient& c = m.connect();
+  m.want_writing(false);
+  for (const nfsstat4 status : {NFS4ERR_ACCESS, NFS4ERR_SHARE_DENIED}) {
+    m.server.clear_calls();
+    m.server.answer(OP_OPEN, status);
+    auto made = c.run(c.files.open_at(user(1), c.root, "f", kWrite, Engine::Creation{.mode = 0600}));
+    REQUIRE(ok(made));
+    CHECK(m.server.count(OP_OPEN) == 2);
+    CHECK(made->file->state().access == kWrite);
+    CHECK(ok(m.close(*made)));
+  }
+  m.server.answer(OP_OPEN, NFS4ERR_ACCESS, 2);
+  CHECK(errno_of(c.run(c.files.open_at(user(1), c.root, "f", kWrite, Engine::Creation{.mode = 0600}))) ==
+        EACCES);
+}
+
+TEST_CASE(
+    "open files: who makes a file that its mode keeps from him asks the server before he opens it again") {
+  Opening m;
+  EngineClient& c = m.connect();
+  m.want_writing(false);
+  for (const std::uint32_t mode : {0400U, 0200U, 0U}) {
+    CAPTURE(mode);
+    const Caller who = user(1);
+    OpenResult file = m.make(who, "new" + std::to_string(mode), mode);
+    REQUIRE(file.file->state().writes_delegated());
+    m.server.answer(OP_OPEN, NFS4ERR_ACCESS);
+    auto again = c.run(c.files.open_handle(who, file.object.handle, "new", kWrite));
+    CHECK(errno_of(again) == EACCES);
+    CHECK(ok(m.close(file)));
+  }
 }
 
 TEST_CASE("open files: a restart claims everything again, an expired lease has it again by handle") {

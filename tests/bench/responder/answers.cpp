@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <ctime>
+#include <limits>
 
 #include "nfs4/types/types.h"
 #include "responder/attributes.h"
@@ -100,6 +101,7 @@ class Answers::Compound {
   std::uint32_t create_session();
   std::uint32_t sequence();
   std::uint32_t open();
+  void put_delegation(std::uint32_t access);
   std::uint32_t create();
   std::uint32_t read_directory();
   std::uint32_t read();
@@ -170,10 +172,10 @@ std::uint32_t Answers::Compound::one(std::uint32_t operation) {
       return NFS4_OK;
     case OP_BIND_CONN_TO_SESSION: {
       const ConstBytes session = in_.bytes(NFS4_SESSIONID_SIZE);
-      in_.u32();
+      const std::uint32_t channels = in_.u32();
       in_.u32();
       out_.fixed(session);
-      out_.u32(1);  // the fore channel
+      out_.u32(channels == CDFC4_FORE || !server_.delegates_ ? CDFS4_FORE : CDFS4_BOTH);
       out_.u32(0);
       return NFS4_OK;
     }
@@ -192,6 +194,7 @@ std::uint32_t Answers::Compound::one(std::uint32_t operation) {
       in_.bytes(NFS4_VERIFIER_SIZE);
       return NFS4_OK;
     case OP_FREE_STATEID:
+    case OP_DELEGRETURN:
       in_.bytes(kStateid);
       return NFS4_OK;
     case OP_SECINFO_NO_NAME:
@@ -313,11 +316,12 @@ std::uint32_t Answers::Compound::exchange_id() {
 std::uint32_t Answers::Compound::create_session() {
   const std::uint64_t client = in_.u64();
   const std::uint32_t number = in_.u32();
-  in_.u32();  // no backchannel, and nothing that outlives a restart
+  const std::uint32_t flags = in_.u32();
   out_.u64(client);
   out_.u64(server_.boot_);
   out_.u32(number);
-  out_.u32(0);
+  // Nothing outlives a restart, and nobody is ever called.
+  out_.u32(server_.delegates_ ? flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0);
   for (int channel = 0; channel < 2; ++channel) {
     for (int i = 0; i < 5; ++i) out_.u32(in_.u32());
     out_.u32(std::min(in_.u32(), kMostSlots));
@@ -353,7 +357,7 @@ std::uint32_t Answers::Compound::open() {
   enum : std::uint32_t { kUnchecked, kGuarded, kExclusive, kExclusive41 };
   enum : std::uint32_t { kByName = 0, kByHandle = 4 };
   in_.u32();
-  in_.u32();
+  const std::uint32_t access = in_.u32();
   in_.u32();
   in_.u64();
   in_.opaque();
@@ -393,8 +397,25 @@ std::uint32_t Answers::Compound::open() {
   put_change(directory, before);
   out_.u32(OPEN4_RESULT_LOCKTYPE_POSIX);
   put_bitmap(out_, taken);
-  out_.u32(0);  // no delegation
+  put_delegation(access);
   return NFS4_OK;
+}
+
+/// What the client would like to have.
+void Answers::Compound::put_delegation(std::uint32_t access) {
+  const std::uint32_t wanted = access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK;
+  const bool writes = wanted == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG;
+  if (!server_.delegates_ || (!writes && wanted != OPEN4_SHARE_ACCESS_WANT_READ_DELEG))
+    return out_.u32(OPEN_DELEGATE_NONE);
+  out_.u32(writes ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ);
+  put_stateid(1);
+  out_.u32(0);  // not recalled
+  if (writes) {
+    out_.u32(NFS_LIMIT_SIZE);
+    out_.u64(std::numeric_limits<std::uint64_t>::max());
+  }
+  for (int i = 0; i < 3; ++i) out_.u32(0);
+  put_text(out_, "");
 }
 
 std::uint32_t Answers::Compound::create() {
@@ -472,7 +493,8 @@ std::uint32_t Answers::Compound::read_directory() {
   return NFS4_OK;
 }
 
-Answers::Answers(Tree& tree) : tree_(tree), boot_(static_cast<std::uint64_t>(::time(nullptr)) << 24) {}
+Answers::Answers(Tree& tree, bool delegates)
+    : tree_(tree), delegates_(delegates), boot_(static_cast<std::uint64_t>(::time(nullptr)) << 24) {}
 
 std::optional<Place> Answers::place_of(ConstBytes call, std::size_t position, std::size_t length) {
   In in(call);

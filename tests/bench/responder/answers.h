@@ -53,7 +53,8 @@ struct Place {
 
 class Answers {
  public:
-  explicit Answers(Tree& tree);
+  /// `delegates`: whoever wants a delegation has it, and it is never recalled: for one client.
+  Answers(Tree& tree, bool delegates);
 
   /// Of a Call whose argument at `position` is still to come. None: the Call is none that is known here.
   std::optional<Place> place_of(xdr::ConstBytes call, std::size_t position, std::size_t length);
@@ -66,6 +67,7 @@ class Answers {
   class Compound;
 
   Tree& tree_;
+  const bool delegates_;
   const std::uint64_t boot_;
   std::uint64_t calls_ = 0, given_ = 0;
 };

@@ -99,6 +99,7 @@ int run(int argc, char** argv) {
   known.add_options()("tcp-port", po::value(&tcp_port)->default_value(0), "for TCP, NFS and MOUNT both");
   known.add_options()("file", po::value<std::vector<std::string>>(), "NAME=SIZE or NAME=@FILE");
   known.add_options()("many", po::value<std::vector<std::string>>(), "DIRECTORY=COUNTxSIZE");
+  known.add_options()("delegations", "grants them, and never asks for one back: for one client");
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, known), given);
   po::notify(given);
@@ -123,7 +124,7 @@ int run(int argc, char** argv) {
   const int signals = ::signalfd(-1, &ends, SFD_CLOEXEC);
   loop.watch(signals, EPOLLIN, [&over](std::uint32_t) { over = true; });
 
-  Answers answers(tree);
+  Answers answers(tree, given.count("delegations") != 0);
   RdmaSide rdma(loop, answers);
   TcpSide tcp(loop, answers);
   auto listener =
