@@ -162,6 +162,19 @@ TEST_CASE("file system: the error of what was gathered comes once, at the next f
   CHECK(ok(m.close(file)));
 }
 
+TEST_CASE("file system: a size is set although whoever has the file open is just giving that up") {
+  Files m;
+  m.mount();
+  const auto file = m.create("f");
+  SetAttributes changes;
+  changes.size = 3;
+  m.server.clear_calls();
+  m.server.answer(OP_SETATTR, NFS4ERR_OPENMODE);  // OPEN_DOWNGRADE came first
+  CHECK(m.get(m.files->set_attributes(m.who, file.entry.inode, changes, nullptr)).attributes.size == 3);
+  CHECK(m.server.count(OP_SETATTR) == 2);
+  CHECK(ok(m.close(file)));
+}
+
 TEST_CASE("file system: flush asks for nothing where nothing was written") {
   Files m;
   m.server.add_file("/f", "text");

@@ -329,6 +329,28 @@ TEST_CASE("locks: one that cannot be claimed again is lost, the file says so, ot
   CHECK(ok(c.run(c.files.close(std::move(other->file)))));
 }
 
+TEST_CASE("locks: nothing is made ready while they are claimed again, to be sent behind the loss of one") {
+  Locking m;
+  EngineClient& c = m.begin();
+  CHECK(m.set(write_lock(kMe, 0, 10)));
+  m.server.hold(OP_LOCK);
+  m.server.answer(OP_LOCK, NFS4ERR_NO_GRACE);
+  m.server.restart(3s);
+  std::array<std::byte, 4> data{};
+  auto reading = m.file->read(data, 0);
+  c.start(reading);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));  // the file is open again
+  auto writing = m.file->write(bytes("late"), 0);
+  c.start(writing);
+  c.turn_for(20ms);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return reading.done() && writing.done(); }));
+  CHECK(errno_of(reading.await_resume()) == EIO);
+  CHECK(errno_of(writing.await_resume()) == EIO);
+  CHECK(m.server.count(OP_WRITE) == 0);
+  CHECK(ok(m.release(kMe)));
+}
+
 TEST_CASE("locks: of a lease that expired they are lost, unless it is to be tried") {
   for (const bool tried : {false, true}) {
     CAPTURE(tried);
