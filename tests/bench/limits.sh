@@ -32,8 +32,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 bin=${NFSRDMA_BENCH_DIR:-$here/../../build/tests/bench}
 [ -x "$bin/responder" ] || { echo "no $bin/responder (cmake -DNFSRDMA_BENCH=ON, or set NFSRDMA_BENCH_DIR)"; exit 77; }
 work=$(mktemp -d) || exit 1
-server=
-trap '[ -z "$server" ] || kill "$server" 2> /dev/null; wait; rm -rf "$work"' EXIT
+start_looks=300
+# shellcheck source=servers.sh
+. "$here/servers.sh"
+trap 'stop_servers; rm -rf "$work"' EXIT
 
 # Two processors, or both on one.
 mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
@@ -41,15 +43,7 @@ ours=${cpus[0]} theirs=${cpus[1]:-${cpus[0]}}
 [ "$ours" != "$theirs" ] || echo "one processor only: client and server share it"
 export LOAD_PEER_CPU=$theirs
 
-taskset -c "$theirs" "$bin/responder" --file file=1G > "$work/ports" 2> "$work/responder.err" &
-server=$!
-for _ in $(seq 300); do
-  [ ! -s "$work/ports" ] || break
-  kill -0 "$server" 2> /dev/null || break
-  sleep 0.1
-done
-port=$(sed -n 's/^port=\([0-9]*\) .*/\1/p' "$work/ports") tcp_port=$(sed -n 's/.*tcp_port=//p' "$work/ports")
-[ -n "$tcp_port" ] || { echo "FAILED: the responder does not start"; cat "$work/responder.err"; exit 1; }
+start_server taskset -c "$theirs" "$bin/responder" --file file=1G
 
 # tool NAME OPTION …: one run. What libnfs is told: its version.
 tool() {

@@ -34,8 +34,9 @@ bin=${NFSRDMA_BENCH_DIR:-$here/../../build/tests/bench}
 cli=${NFSRDMA_CLI:-$here/../../build/cli/nfsrdma-cli}
 [ -x "$bin/responder" ] || { echo "no $bin/responder (cmake -DNFSRDMA_BENCH=ON, or set NFSRDMA_BENCH_DIR)"; exit 77; }
 work=$(mktemp -d) memory=$(mktemp -d -p /dev/shm) || exit 1
-server=
-trap '[ -z "$server" ] || kill "$server" 2> /dev/null; wait; rm -rf "$work" "$memory"' EXIT
+# shellcheck source=servers.sh
+. "$here/servers.sh"
+trap 'stop_servers; rm -rf "$work" "$memory"' EXIT
 
 # So many that it does not count how long a program takes to start.
 trees=$((count * 10))
@@ -43,23 +44,13 @@ trees=$((count * 10))
 mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
 ours=${cpus[0]} theirs=${cpus[1]:-${cpus[0]}}
 
-begin() {
-  : > "$work/ports"
-  taskset -c "$theirs" "$bin/responder" --many "many=${count}x$size" --many "trees=${trees}x$size" > "$work/ports" 2> "$work/responder.err" &
-  server=$!
-  for _ in $(seq 100); do
-    [ ! -s "$work/ports" ] || break
-    sleep 0.1
-  done
-  port=$(sed -n 's/^port=\([0-9]*\) .*/\1/p' "$work/ports") tcp_port=$(sed -n 's/.*tcp_port=//p' "$work/ports")
-  [ -n "$tcp_port" ] || { echo "FAILED: the responder does not start"; cat "$work/responder.err"; exit 1; }
-}
+begin() { start_server taskset -c "$theirs" "$bin/responder" --many "many=${count}x$size" --many "trees=${trees}x$size"; }
 # Prints how many calls were answered.
 end() {
   kill "$server"
   wait "$server" 2> /dev/null
   server=
-  sed -n 's/^responder: \([0-9]*\) calls answered/\1/p' "$work/responder.err"
+  sed -n 's/^responder: \([0-9]*\) calls answered/\1/p' "$work/server.err"
 }
 
 # whole NAME COMMAND …: a program that gets all files into an empty directory, $memory/got, as often as it takes; from its

@@ -54,9 +54,10 @@ done
 [ -n "${MOUNT_LIMITS_INSIDE:-}" ] || MOUNT_LIMITS_INSIDE=1 exec unshare -m --propagation private "$0" ${all[@]+"${all[@]}"}
 
 work=$(mktemp -d) || exit 1
-servers=() daemon=''
-trap '[ -z "$daemon" ] || kill "$daemon" 2> /dev/null; kill "${servers[@]}" 2> /dev/null
-  umount -l "$point" "$memory" 2> /dev/null; wait; rm -rf "$work"' EXIT
+# shellcheck source=servers.sh
+. "$here/servers.sh"
+daemon=''
+trap '[ -z "$daemon" ] || kill "$daemon" 2> /dev/null; umount -l "$point" "$memory" 2> /dev/null; stop_servers; rm -rf "$work"' EXIT
 point=$work/mount memory=$work/tmpfs
 mkdir "$point" "$memory" && mount -t tmpfs -o size=80% tmpfs "$memory" && mkdir "$memory/tree" || exit 1
 for i in $(seq 1000); do head -c 4096 /dev/zero > "$memory/tree/$i"; done
@@ -78,18 +79,7 @@ place_for() {
   esac
   for server in "${servers[@]}"; do taskset -cp "$there_cpu" "$server" > /dev/null; done
 }
-# serve [OPTION …]: starts a responder; its port is in $port.
-serve() {
-  : > "$work/ports"
-  taskset -c "$second" "$bin/responder" --many tree=1000x4K "$@" > "$work/ports" 2> "$work/responder.err" &
-  servers+=($!)
-  for _ in $(seq 100); do
-    [ ! -s "$work/ports" ] || break
-    sleep 0.1
-  done
-  port=$(sed -n 's/^port=\([0-9]*\) .*/\1/p' "$work/ports")
-  [ -n "$port" ] || { echo "FAILED: the responder does not start"; cat "$work/responder.err"; exit 1; }
-}
+serve() { start_server taskset -c "$second" "$bin/responder" --many tree=1000x4K "$@"; }
 serve
 plain_port=$port
 [ -z "$granting" ] || serve --delegations
@@ -138,6 +128,7 @@ run() {
   taskset -c "$here_cpus" "$bin/load_mount" "$1" "$2" "$point" "$3" "$daemon" 2> "$work/err" ||
     { echo "FAILED $2: $1: $(cat "$work/err" "$work/daemon")" >&2; return 1; }
 }
+is_ours() { case $1 in nfsrdma | ungranted) ;; *) return 1 ;; esac; }
 size_of() { case $1 in write | read) echo "$mib" ;; tar) echo 1000 ;; *) echo "$files" ;; esac; }
 
 # stats: what the mount has done so far, a line for each kind of request and of call: "fuse LOOKUP 10".
@@ -155,7 +146,7 @@ counted_run() {
   wrap=("${around[@]}")
   on "$@" || return 1
   [ "$3" = 0 ] || run "$@" > /dev/null || return 1
-  [ "$1" = bare ] || [ "$1" = passthrough ] || stats > "$work/stats.$3"
+  ! is_ours "$1" || stats > "$work/stats.$3"
   off
   wrap=()
   if [ "$1" != bare ]; then
@@ -178,7 +169,7 @@ counted() {
   done
   awk -v i=$((instructions[1] - instructions[0])) -v c=$((calls[1] - calls[0])) -v n=$((many - few)) -v t="$1, $2" \
     'BEGIN { printf "  %-18s %9.0f instructions, %6.2f system calls an operation\n", t, i / n, c / n }'
-  [ "$1" != bare ] && [ "$1" != passthrough ] || return 0
+  is_ours "$1" || return 0
   awk -v n=$((many - few)) 'FNR == NR { before[$1 $2] = $3; next }
     { count = ($3 - before[$1 $2]) / n; if (count >= 0.005) what[$1] = what[$1] sprintf(" %s %.2f", $2, count); sum[$1] += count }
     END { printf "    round trips %.2f:%s\n    requests of the kernel %.2f:%s\n", sum["nfs"], what["nfs"], sum["fuse"], what["fuse"] }' \

@@ -6,8 +6,9 @@ bin=${NFSRDMA_BENCH_DIR:-$here/../../build/tests/bench}
 cli=${NFSRDMA_CLI:-$here/../../build/cli/nfsrdma-cli}
 [ -x "$bin/responder" ] || { echo "SKIPPED: no $bin/responder (cmake -DNFSRDMA_BENCH=ON)"; exit 77; }
 work=$(mktemp -d) || exit 1
-server=
-trap '[ -z "$server" ] || kill "$server" 2> /dev/null; wait; rm -rf "$work"' EXIT
+# shellcheck source=servers.sh
+. "$here/servers.sh"
+trap 'stop_servers; rm -rf "$work"' EXIT
 checks=0 failures=0
 check() {
   local what=$1
@@ -23,14 +24,7 @@ check() {
 
 # The last READ is short, and larger than what goes inline.
 head -c 5000001 /dev/urandom > "$work/copy"
-"$bin/responder" --file "file=@$work/copy" --file dir/deep/small=10 --many many=1000x4K > "$work/ports" 2> "$work/server.err" &
-server=$!
-for _ in $(seq 100); do
-  [ ! -s "$work/ports" ] || break
-  sleep 0.1
-done
-port=$(sed -n 's/^port=\([0-9]*\) .*/\1/p' "$work/ports") tcp_port=$(sed -n 's/.*tcp_port=//p' "$work/ports")
-[ -n "$tcp_port" ] || { echo "FAILED: the responder does not start"; cat "$work/server.err"; exit 1; }
+start_server "$bin/responder" --file "file=@$work/copy" --file dir/deep/small=10 --many many=1000x4K
 
 url=nfs://127.0.0.1:$port
 there_and_back() { "$cli" put --quiet -o "$1" "$2" "$url/new" && "$cli" get --quiet -o "$1" "$url/new" - | cmp - "$2"; }
@@ -75,7 +69,6 @@ kill "$server"
 wait "$server"
 same=$?
 check "it ends when it is told to" [ $same = 0 ]
-server=
 check "limits.sh" "$here/limits.sh" --seconds 0.1 --rounds 1 --no-counts
 check "limits.sh compares" [ "$(grep -c 'median of the ratios' "$work/out")" -ge 6 ]
 if [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && [ -x "${NFSRDMA_FUSE:=$here/../../build/fuse/nfsrdma-fuse}" ]; then

@@ -41,7 +41,10 @@ if [ "$(id -u)" != 0 ] || [ ! -c /dev/fuse ]; then echo "SKIPPED: this needs roo
 library=$(realpath "$library")
 
 work=$(mktemp -d) || exit 1
-point=$work/mount server='' daemon=''
+start_looks=300
+# shellcheck source=servers.sh
+. "$here/servers.sh"
+point=$work/mount daemon=''
 mkdir "$point"
 off() {
   if [ -n "$daemon" ]; then
@@ -50,16 +53,9 @@ off() {
     daemon=
   fi
 }
-trap 'off 2> /dev/null; [ -z "$server" ] || kill "$server" 2> /dev/null; wait; rm -rf "$work"' EXIT
+trap 'off 2> /dev/null; stop_servers; rm -rf "$work"' EXIT
 
-"$bin/responder" --file "data=${mib}M" > "$work/ports" 2> "$work/responder.err" &
-server=$!
-for _ in $(seq 300); do
-  [ ! -s "$work/ports" ] || break
-  sleep 0.1
-done
-port=$(sed -n 's/^port=\([0-9]*\) .*/\1/p' "$work/ports")
-[ -n "$port" ] || { echo "FAILED: the responder does not start"; cat "$work/responder.err"; exit 1; }
+start_server "$bin/responder" --file "data=${mib}M"
 
 on() {
   "$fuse" 127.0.0.1:/ "$point" -f -o "fabric=iwarp,port=$port$options" > "$work/fuse.err" 2>&1 &

@@ -2,7 +2,7 @@
 # What smoke.sh and ../fio.sh share: where fio and its engine are, and a server for a while.
 #
 # Given: $work (removed by whoever made it), skip (a command: says why, and ends with 77). Provides: $bin, $engine,
-# $peer_engine (empty without libnfs), start_server, and stop_servers for the trap of whoever sources this file.
+# $peer_engine (empty without libnfs), and what ../servers.sh does.
 # shellcheck disable=SC2034,SC2154
 fio_source=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bin=${NFSRDMA_BENCH_DIR:-$fio_source/../../../build/tests/bench}
@@ -16,24 +16,6 @@ peer_engine=
 [ ! -e "$bin/fio/libfio-nfs.so" ] || peer_engine=$(realpath "$bin/fio/libfio-nfs.so")
 export NFSRDMA_FIO=$engine
 
-servers=()
-stop_servers() {
-  local one
-  for one in ${servers[@]+"${servers[@]}"}; do kill "$one" 2> /dev/null; done
-  wait
-}
-# start_server COMMAND …: sets $port, $tcp_port (of the responder) and $server, its process.
-start_server() {
-  local wait
-  : > "$work/ports"
-  "$@" > "$work/ports" 2> "$work/server.err" &
-  server=$!
-  servers+=("$server")
-  for wait in $(seq 300); do
-    [ ! -s "$work/ports" ] || break
-    kill -0 "$server" 2> /dev/null || break
-    sleep 0.1
-  done
-  port=$(sed -n 's/^port=\([0-9]*\).*/\1/p' "$work/ports") tcp_port=$(sed -n 's/.*tcp_port=//p' "$work/ports")
-  [ -n "$port" ] || { echo "FAILED: $1 does not start, after $wait looks: $(cat "$work/server.err")"; exit 1; }
-}
+start_looks=300
+# shellcheck source=../servers.sh
+. "$fio_source/../servers.sh"

@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# The servers that a benchmark starts for itself: responder, fio_server.
+#
+# Given: $work (removed by whoever made it), and how long a server may take to start, in tenths of a second, in $start_looks
+# (100). Provides: start_server, and stop_servers for the trap of whoever sources this file.
+# shellcheck disable=SC2034,SC2154
+servers=()
+stop_servers() {
+  local one
+  for one in ${servers[@]+"${servers[@]}"}; do kill "$one" 2> /dev/null; done
+  wait
+}
+# start_server COMMAND …: sets $port, $tcp_port (of the responder) and $server, its process.
+start_server() {
+  local wait
+  : > "$work/ports"
+  "$@" > "$work/ports" 2> "$work/server.err" &
+  server=$!
+  servers+=("$server")
+  for wait in $(seq "${start_looks:-100}"); do
+    [ ! -s "$work/ports" ] || break
+    kill -0 "$server" 2> /dev/null || break
+    sleep 0.1
+  done
+  port=$(sed -n 's/^port=\([0-9]*\).*/\1/p' "$work/ports") tcp_port=$(sed -n 's/.*tcp_port=//p' "$work/ports")
+  [ -n "$port" ] || { echo "FAILED: the server does not start ($*), after $wait looks: $(cat "$work/server.err")"; exit 1; }
+}
