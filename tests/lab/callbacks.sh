@@ -6,7 +6,6 @@
 . "$(dirname "$0")/lib.sh"
 MiB=1048576
 
-states() { on_server "cat /proc/fs/nfsd/clients/*/states 2> /dev/null" | grep -F "$1"; }
 delegated() { states "$1" | grep -q 'type: deleg'; }
 # A fresh file: the server gives no delegation for a while on one that it had to recall.
 fresh() {

@@ -9,7 +9,6 @@ case $(on_server 'uname -r') in
   5.* | 6.[0-5].*) skip "the server's kernel grants no write delegations (tests/lab/build-kernel.sh OUTPUT 6.12)" ;;
 esac
 a=$work/a b=$work/b
-states() { on_server "cat /proc/fs/nfsd/clients/*/states 2> /dev/null" | grep -F "$1\""; }
 delegated() { states "$1" | grep -q 'type: deleg, access: w'; }
 sum_of() { client sha256sum "$1" | cut -d' ' -f1; }
 start_mount a "$remote" allow_other
@@ -81,4 +80,4 @@ client umount "$a"
 ended a "unmount"
 client umount "$b"
 ended b "unmount of the second"
-same "delegations that are left on the server" 0 "$(on_server "cat /proc/fs/nfsd/clients/*/states 2> /dev/null | grep -c 'type: deleg'")"
+same "delegations that are left on the server" 0 "$(delegations_held)"

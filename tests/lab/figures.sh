@@ -166,12 +166,12 @@ threads = [threading.Thread(target=read, args=(i,)) for i in range(1, 9)]
 for t in threads: t.start()
 for t in threads: t.join()
 PY
-  held=$(on_server "cat /proc/fs/nfsd/clients/*/states | grep -c 'type: deleg'")
+  held=$(delegations_held)
   check "the server has given $held delegations, 900 at least" [ "$held" -ge 900 ]
   began=$(now_ms)
   unmount d "with $held delegations"
   took=$(($(now_ms) - began))
   check "with $held delegations: it took $took ms, under 10,000" [ "$took" -lt 10000 ]
   memory_kept d "an unmount with $held delegations"
-  same "delegations that are left on the server" 0 "$(on_server "cat /proc/fs/nfsd/clients/*/states 2> /dev/null | grep -c 'type: deleg'")"
+  same "delegations that are left on the server" 0 "$(delegations_held)"
 fi

@@ -37,6 +37,10 @@ on_server() { "$lab" run "$@"; }
 
 url() { printf '%s%s/%s' "$root_url" "$remote" "${1:-}"; }
 server_sum() { on_server "sha256sum < '$export/$1'" | cut -d' ' -f1; }
+# The state that clients of NFSv4 have on the server, a line each: of the files of a name; how many delegations of all.
+all_states() { on_server "cat /proc/fs/nfsd/clients/*/states 2> /dev/null"; }
+states() { all_states | grep -F "$1\""; }
+delegations_held() { all_states | grep -c 'type: deleg'; }
 # What programs hold of $device, the guest's. The server's own is named by the kernel's modules, not by processes.
 held() {
   on_server 'for kind in qp mr cm_id pd cq; do rdma -j res show $kind; echo; done' |
