@@ -233,8 +233,8 @@ async::Task<void> FileSystem::settle_beside(std::shared_ptr<Inode> inode, std::s
 std::optional<std::uint64_t> FileSystem::written_size(const FileHandle& handle) const {
   const auto inode = inodes_.find(handle);
   if (!inode || !inode->writes.empty()) return std::nullopt;
-  if (!inode->fresh || inode->fresh->version != freshness_.version(*inode)) return std::nullopt;
-  return inode->fresh->attributes.size;
+  const Attributes* const attributes = freshness_.unchanged(*inode);
+  return attributes != nullptr ? std::optional(attributes->size) : std::nullopt;
 }
 
 async::Task<Status> FileSystem::close(std::shared_ptr<OpenHandle> file) {

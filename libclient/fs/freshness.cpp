@@ -102,10 +102,16 @@ void Freshness::keep(Inode& inode, const Attributes& told, std::uint64_t as_of) 
 }
 
 std::optional<Attributed> Freshness::kept(const Inode& inode) const {
-  if (!inode.fresh || inode.fresh->version != version(inode)) return std::nullopt;
+  const Attributes* const attributes = unchanged(inode);
+  if (attributes == nullptr) return std::nullopt;
   const Seconds left = inode.fresh->until - loop_.now();
   if (left <= Seconds(0)) return std::nullopt;
-  return Attributed{inode.fresh->attributes, left};
+  return Attributed{*attributes, left};
+}
+
+const Attributes* Freshness::unchanged(const Inode& inode) const {
+  const bool is_known = inode.fresh && inode.fresh->version == version(inode);
+  return is_known ? &inode.fresh->attributes : nullptr;
 }
 
 // ---- what this mount does ----

@@ -71,6 +71,8 @@ class Freshness {
   /// For kept(), if version() is still what it was when they were had.
   void keep(Inode& inode, const Attributes& told, std::uint64_t version);
   [[nodiscard]] std::optional<Attributed> kept(const Inode& inode) const;
+  /// Of kept(), for however long they are true; null if that is not known.
+  [[nodiscard]] const Attributes* unchanged(const Inode& inode) const;
 
   // ---- what this mount does ----
 

@@ -78,8 +78,7 @@ void Delegations::recall_any(std::uint32_t objects_to_keep, const bitmap4& types
 
 void Delegations::set_recalled(Open& open) {
   ++around_.counters.delegations_recalled;
-  recalled_.push_back({open.file, open.delegation->stateid, open.delegation->writes});
-  end(open);
+  recalled_.push_back(taken_from(open));
 }
 
 void Delegations::return_recalled() {
@@ -151,8 +150,8 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
 }
 
 void Delegations::granted_with(Open& open, const open_delegation4& delegation, const Attributes& attributes) {
-  const auto* write = delegation.get<OPEN_DELEGATE_WRITE>();
-  const bool held = write != nullptr && open.writes_delegated() && open.delegation->stateid == write->stateid;
+  const stateid4* const granted = stateid_in(delegation);
+  const bool held = granted != nullptr && open.writes_delegated() && open.delegation->stateid == *granted;
   if (held) open.delegation->change = attributes.change;
 }
 
@@ -163,8 +162,13 @@ void Delegations::rights_change(const nfs_fh4& file) {
 }
 
 void Delegations::return_stray(const nfs_fh4& file, const open_delegation4& delegation) {
-  if (const auto* write = delegation.get<OPEN_DELEGATE_WRITE>()) return_beside({file, write->stateid});
-  if (const auto* read = delegation.get<OPEN_DELEGATE_READ>()) return_beside({file, read->stateid});
+  if (const stateid4* const stray = stateid_in(delegation)) return_beside({file, *stray});
+}
+
+const stateid4* Delegations::stateid_in(const open_delegation4& delegation) {
+  if (const auto* read = delegation.get<OPEN_DELEGATE_READ>()) return &read->stateid;
+  const auto* write = delegation.get<OPEN_DELEGATE_WRITE>();
+  return write != nullptr ? &write->stateid : nullptr;
 }
 
 void Delegations::end(Open& open) {
@@ -196,9 +200,14 @@ void Delegations::about_to_return(Open& open) {
 }
 
 void Delegations::start_return(Open& open) {
-  const Recalled what{open.file, open.delegation->stateid, open.delegation->writes};
+  return_beside(taken_from(open));
+}
+
+/// Its delegation, which is over for this client.
+Delegations::Recalled Delegations::taken_from(Open& open) {
+  Recalled out{open.file, open.delegation->stateid, open.delegation->writes};
   end(open);
-  return_beside(what);
+  return out;
 }
 
 void Delegations::return_beside(const Recalled& what) {

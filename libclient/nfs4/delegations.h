@@ -39,6 +39,7 @@ class Delegations {
  public:
   using HoldSink = std::function<void(bool recallable)>;
   using EndSink = std::function<void(const nfs_fh4&)>;
+
   /// What it stands on: each must outlive it. It hears from `opens` and `openings` by their hooks.
   struct Around {
     Calls& calls;
@@ -60,6 +61,8 @@ class Delegations {
   [[nodiscard]] std::uint32_t wanted_for(std::uint32_t access) const;
   /// OPEN brought this along: keeps it, or returns it where it is of no use.
   void take(Open& open, const open_delegation4& delegation);
+  /// Of what OPEN brought; null if that is none.
+  static const stateid4* stateid_in(const open_delegation4& delegation);
   /// The same for an OPEN of what nobody has open: returns it.
   void return_stray(const nfs_fh4& file, const open_delegation4& delegation);
   /// The file's attributes, as they were after the OPEN that granted its delegation, before anything else was done.
@@ -113,6 +116,7 @@ class Delegations {
   void on_last_opening();
   bool take_early_recall(const stateid4& stateid);
   void set_recalled(Open& open);
+  Recalled taken_from(Open& open);
   void return_beside(const Recalled& what);
   async::Task<void> give_back(Recalled what);
 

@@ -141,8 +141,8 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
   const auto refused = got ? NFS4_OK : static_cast<nfsstat4>(got.error().status());
   const bool overtaken = Calls::is_lost_state(refused) || (refused == NFS4ERR_OPENMODE && !file);
   if (stateid != stateid4() && overtaken) {
-    // A CLOSE or OPEN_DOWNGRADE came first, or the server has restarted. The file that is given is opened again; without one
-    // none is needed.
+    // A CLOSE or OPEN_DOWNGRADE came first, or the server has restarted. The file that is given is opened again;
+    // without one none is needed.
     if (file) {
       auto done = co_await ours(file).file()->set_attributes(changes);
       if (!done) co_return done.error();

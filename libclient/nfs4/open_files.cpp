@@ -44,6 +44,14 @@ bool owner_may(const std::optional<Attributes>& attributes, std::uint32_t access
   return attributes && (attributes->mode & needed) == needed;
 }
 
+/// Of the GETATTR behind OPEN; what take_getattr() says.
+bool take_attributes(OpenResult& out, const OPEN4resok& ok, CompoundReply& reply) {
+  const bool taken = take_getattr(reply, out.object.attributes);
+  if (out.object.attributes)
+    Delegations::granted_with(out.file->state(), ok.delegation, *out.object.attributes);
+  return taken;
+}
+
 openflag4 how_to_create(LeaseHolder& session, bool exclusive, SetAttributes changes) {
   async::Loop& loop = session.loop();
   createhow4 out;
@@ -295,11 +303,8 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
     if (!settled) co_return settled.error();
   }
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
-  if (take_getattr(*reply, out.object.attributes)) {
-    if (out.object.attributes)
-      Delegations::granted_with(out.file->state(), ok.delegation, *out.object.attributes);
-    if (reply->take<op::RESTOREFH>()) (void)take_getattr(*reply, out.directory);
-  }
+  if (take_attributes(out, ok, *reply) && reply->take<op::RESTOREFH>())
+    (void)take_getattr(*reply, out.directory);
   if (creates && !owner_may(out.object.attributes, what.asked()))
     session_.delegations().rights_change(out.object.handle);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
@@ -400,11 +405,8 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   out.file = adopt(what, handle, *res.get<NFS4_OK>(), guard, *reply);
   // It was opened all the same, and is closed with `out`.
   if (check == NameCheck::leads_elsewhere) co_return status_error(NFS4ERR_STALE, "open", what.label);
-  (void)take_getattr(*reply, out.object.attributes);
-  if (out.object.attributes) {
-    Delegations::granted_with(out.file->state(), res.get<NFS4_OK>()->delegation, *out.object.attributes);
-    out.file->know(*out.object.attributes, as_of);
-  }
+  (void)take_attributes(out, *res.get<NFS4_OK>(), *reply);
+  if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   co_return std::move(out);
 }
@@ -440,11 +442,8 @@ async::Task<Result<OpenResult>> OpenTable::open_found(Opening what, nfs_fh4 hand
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
   // It was opened all the same, and is closed with `out`.
   if (out.object.handle != handle) co_return status_error(NFS4ERR_STALE, "open", what.label);
-  (void)take_getattr(*reply, out.object.attributes);
-  if (out.object.attributes) {
-    Delegations::granted_with(out.file->state(), ok.delegation, *out.object.attributes);
-    out.file->know(*out.object.attributes, as_of);
-  }
+  (void)take_attributes(out, ok, *reply);
+  if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
   co_return std::move(out);
 }

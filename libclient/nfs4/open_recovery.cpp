@@ -129,7 +129,7 @@ void OpenRecovery::take(Open& open, const OPEN4resok& ok, std::uint32_t asked, C
   open.opened(ok.stateid, asked);
   // A delegation from before is gone unless this brought it back.
   if (how == Claim::reclaim || open.epoch != around_.calls.epoch()) {
-    if (ok.delegation.tag() == OPEN_DELEGATE_READ || ok.delegation.tag() == OPEN_DELEGATE_WRITE) {
+    if (Delegations::stateid_in(ok.delegation) != nullptr) {
       around_.delegations.end(open);
     } else {
       around_.delegations.end_of_before(open);

@@ -75,6 +75,10 @@ async::Task<Status> Job::release(std::shared_ptr<fs::OpenHandle> file, std::uint
     loop().spawn(release_beside(std::move(file), inode));
     co_return Status();
   }
+  co_return co_await release_now(std::move(file), inode);
+}
+
+async::Task<Status> Job::release_now(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode) {
   auto closed = co_await fs().close(std::move(file));
   fs().forget(inode, 1);
   if (!closed) last_close_failed(closed.error());
@@ -82,9 +86,7 @@ async::Task<Status> Job::release(std::shared_ptr<fs::OpenHandle> file, std::uint
 }
 
 async::Task<void> Job::release_beside(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode) {
-  auto closed = co_await fs().close(std::move(file));
-  fs().forget(inode, 1);
-  if (!closed) last_close_failed(closed.error());
+  (void)co_await release_now(std::move(file), inode);
   --releasing_;
 }
 

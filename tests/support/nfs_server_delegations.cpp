@@ -9,6 +9,16 @@ namespace nfsrdma::testing {
 
 using namespace nfs4;
 
+namespace {
+
+/// An open or a delegation of this file, which another client has.
+template <class State>
+bool is_others(const State& one, clientid4 client, std::uint64_t inode) {
+  return one.inode == inode && one.client != client && one.revoked == Revoked::no;
+}
+
+}  // namespace
+
 bool ServerState::has_backchannel(clientid4 client) const {
   return std::ranges::any_of(sessions, [&](const auto& entry) {
     return entry.second.client == client && !entry.second.backchannels.empty();
@@ -48,11 +58,8 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
     return one.inode == inode.id && one.revoked == Revoked::no &&
            (one.access & OPEN4_SHARE_ACCESS_WRITE) != 0;
   });
-  const auto is_others = [&](const auto& entry) {
-    return entry.second.inode == inode.id && entry.second.revoked == Revoked::no &&
-           entry.second.client != at.client;
-  };
-  const bool shared = std::ranges::any_of(opens, is_others) || std::ranges::any_of(delegations, is_others);
+  const auto counts = [&](const auto& entry) { return is_others(entry.second, at.client, inode.id); };
+  const bool shared = std::ranges::any_of(opens, counts) || std::ranges::any_of(delegations, counts);
   if (contended || (writes ? shared : written && !habits.delegates_to_writers)) {
     wanted = false;
     why = WND4_CONTENTION;
@@ -98,8 +105,7 @@ nfsstat4 ServerState::recall_others(const Execution& at, std::uint64_t inode, bo
   bool out = false;
   std::set<clientid4> late;
   for (auto& [number, one] : delegations) {
-    if (one.inode != inode || one.client == at.client || one.revoked != Revoked::no) continue;
-    if (writers_only && !one.writes) continue;
+    if (!is_others(one, at.client, inode) || (writers_only && !one.writes)) continue;
     if (is_expired(clients.at(one.client))) {
       late.insert(one.client);
       continue;
@@ -117,9 +123,7 @@ nfsstat4 ServerState::recall_others(const Execution& at, std::uint64_t inode, bo
 nfsstat4 ServerState::ask_others(const Execution& at, const Inode& inode) {
   if (!habits.recalls_on_conflict) return NFS4_OK;
   for (auto& [number, one] : delegations) {
-    if (one.inode != inode.id || one.client == at.client || one.revoked != Revoked::no || !one.writes) {
-      continue;
-    }
+    if (!is_others(one, at.client, inode.id) || !one.writes) continue;
     const bool asks =
         habits.asks_writers && ask_holder && !one.recalled && !is_expired(clients.at(one.client));
     if (!asks) return recall_others(at, inode.id, true);
