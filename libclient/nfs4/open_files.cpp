@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <list>
 #include <map>
+#include <utility>
 
 #include "async/all.h"
 #include "async/buggify.h"
@@ -118,6 +119,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     std::uint32_t besides = 0;        ///< access that is asked for, too, and not needed
     [[nodiscard]] std::uint32_t asked() const { return access | besides; }
   };
+  void widen(Opening& what) const;
   async::Task<Result<OpenResult>> open_at(Opening what, Spot directory, SetAttributes changes);
   async::Task<Result<OpenResult>> open_handle(Opening what, nfs_fh4 handle, std::optional<Place> found_at);
   async::Task<Result<OpenResult>> open_found(Opening what, nfs_fh4 handle);
@@ -164,6 +166,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     const auto found = files_.find({std::string(handle.chars()), owner});
     return found != files_.end() ? found->second : nullptr;
   }
+  static bool narrows(Opening& what, const CompoundReply& reply);
   void add_open(Compound& compound, const Opening& what);
   OpenRef adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
                 const Openings::Guard& guard, const CompoundReply& reply);
@@ -190,6 +193,19 @@ std::uint64_t OpenTable::owner_of(const Caller& caller) {
   auto [at, fresh] = owners_.try_emplace(caller ? std::optional(*caller) : std::nullopt);
   if (fresh) at->second = session_.opens().next_owner();
   return at->second;
+}
+
+/// There are servers that grant a delegation for writing to those alone who read as well (Linux before 6.16).
+void OpenTable::widen(Opening& what) const {
+  const bool wants = session_.delegations().wanted_for(what.access) == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG;
+  if (wants) what.besides = OPEN4_SHARE_ACCESS_READ & ~what.access;
+}
+
+/// What is asked for besides may be what is refused.
+bool OpenTable::narrows(Opening& what, const CompoundReply& reply) {
+  const nfsstat4 refused = reply.failed_status();
+  if (refused != NFS4ERR_ACCESS && refused != NFS4ERR_SHARE_DENIED) return false;
+  return std::exchange(what.besides, 0) != 0;
 }
 
 void OpenTable::add_open(Compound& compound, const Opening& what) {
@@ -261,10 +277,6 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   std::array<Spot*, 1> spots{&directory};
   const bool needs_place = !session_.has_sessions();
   const bool creates = what.how.get<OPEN4_CREATE>() != nullptr;
-  // There are servers that grant a delegation for writing to those alone who read as well (Linux before 6.16). Whoever
-  // makes a file may.
-  const bool wants = session_.delegations().wanted_for(what.access) == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG;
-  if (creates && wants) what.besides = OPEN4_SHARE_ACCESS_READ & ~what.access;
   std::optional<CompoundReply> reply;
   OPEN4res res;
   GETFH4res handle, parent;
@@ -285,11 +297,7 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
     if (take_walks(*reply, spots) && (!needs_place || reply->take<op::GETFH>(parent)) &&
         reply->take<op::SAVEFH>() && reply->take<op::OPEN>(res) && reply->take<op::GETFH>(handle))
       break;
-    const nfsstat4 refused = reply->failed_status();
-    if (what.besides != 0 && (refused == NFS4ERR_ACCESS || refused == NFS4ERR_SHARE_DENIED)) {
-      what.besides = 0;  // it was there already
-      continue;
-    }
+    if (narrows(what, *reply)) continue;
     auto crossed = co_await cross(session_, what.caller, spots, *reply);
     if (!crossed) co_return crossed.error().about("open", what.label);
     if (!*crossed) co_return session_.error_of(*reply, "open", what.label);
@@ -399,6 +407,7 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   if (check == NameCheck::not_allowed) co_return co_await open_handle(std::move(what), handle, std::nullopt);
   OPEN4res res;
   if (check == NameCheck::failed || !reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
+    if (narrows(what, *reply)) co_return co_await open_handle(std::move(what), handle, std::move(found_at));
     if (check != NameCheck::leads_elsewhere) co_return session_.error_of(*reply, "open", what.label);
     co_return status_error(NFS4ERR_STALE, "open", what.label);
   }
@@ -432,6 +441,7 @@ async::Task<Result<OpenResult>> OpenTable::open_found(Opening what, nfs_fh4 hand
     const nfsstat4 status = reply->failed_status();
     const bool gone = status == NFS4ERR_NOENT || status == NFS4ERR_ISDIR || status == NFS4ERR_SYMLINK;
     if (gone) co_return status_error(NFS4ERR_STALE, "open", what.label);
+    if (narrows(what, *reply)) co_return co_await open_found(std::move(what), handle);
     co_return session_.error_of(*reply, "open", what.label);
   }
   OPEN4resok& ok = *res.get<NFS4_OK>();
@@ -576,12 +586,15 @@ async::Task<Result<OpenResult>> OpenFiles::open_at(Caller caller, Spot directory
     what.how = how_to_create(table_->session(), creation->exclusive, changes);
   }
   what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
+  table_->widen(what);
   return table_->open_at(std::move(what), std::move(directory), changes);
 }
 
 async::Task<Result<OpenResult>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,
                                                        std::uint32_t access, std::optional<Place> found_at) {
-  return table_->open_handle({std::move(caller), std::move(label), access}, file, std::move(found_at));
+  OpenTable::Opening what{std::move(caller), std::move(label), access};
+  table_->widen(what);
+  return table_->open_handle(std::move(what), file, std::move(found_at));
 }
 
 async::Task<Status> OpenFiles::close(OpenRef ref) {

@@ -30,6 +30,8 @@ struct Findings {
   bool closes_promise = true;        ///< what close(2) has confirmed stays so, whatever comes behind it
   /// Whether what was closed has to be on the server: nobody was promised that others do not see it before.
   std::function<bool(const std::string& path)> is_owed;
+  /// Has the server want a delegation for writing back soon, if it does such things.
+  std::function<void(const std::string& path)> recall;
   /// What the server has under a path.
   std::function<std::optional<std::string>(const std::string& path)> on_server;
   /// Whether the server has taken locks from it, which EIO says.

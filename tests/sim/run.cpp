@@ -48,7 +48,14 @@ class World {
     // Not every end of a lease is known to who had a promise until then.
     findings_.closes_promise = !findings_.disk_fills && !findings_.clients_die;
     findings_.is_owed = [this](const std::string& path) {
-      return !findings_.leases_end && !server_->state().is_delegated_for_writing(path);
+      return !findings_.leases_end && !server_->state().write_delegation(path);
+    };
+    findings_.recall = [this](const std::string& path) {
+      if (climate_.recall_every.count() == 0) return;
+      const Duration within = climate_.far ? 40ms : 100us;
+      simulation_.after(random_.between(Duration{}, within), [this, path] {
+        if (const auto number = server_->state().write_delegation(path)) server_->responder().demand(*number);
+      });
     };
     server_->state().on_returned = [this] {
       for (const auto& job : jobs_) job->delegation_returned();

@@ -84,12 +84,13 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
   none.select(want == OPEN4_SHARE_ACCESS_WANT_NO_DELEG ? WND4_NOT_WANTED : why);
 }
 
-bool ServerState::is_delegated_for_writing(const std::string& path) {
+std::optional<std::uint64_t> ServerState::write_delegation(const std::string& path) {
   const Inode* inode = find(path);
-  return inode != nullptr && std::ranges::any_of(delegations, [&](const auto& entry) {
-           return entry.second.inode == inode->id && entry.second.writes &&
-                  entry.second.revoked == Revoked::no;
-         });
+  if (inode == nullptr) return std::nullopt;
+  const auto found = std::ranges::find_if(delegations, [&](const auto& entry) {
+    return entry.second.inode == inode->id && entry.second.writes && entry.second.revoked == Revoked::no;
+  });
+  return found != delegations.end() ? std::optional(found->first) : std::nullopt;
 }
 
 nfsstat4 ServerState::delegation_status(const stateid4& stateid, const Execution& at) {

@@ -381,7 +381,7 @@ class ServerState {
   std::function<void(std::uint64_t number)> call_holder;
   /// A delegation for writing has been returned.
   std::function<void()> on_returned;
-  [[nodiscard]] bool is_delegated_for_writing(const std::string& path);
+  [[nodiscard]] std::optional<std::uint64_t> write_delegation(const std::string& path);
   /// CB_GETATTR to whoever has the delegation with this number.
   std::function<void(std::uint64_t number)> ask_holder;
   /// His answer, if there was one. False: the delegation is to be recalled.

@@ -374,8 +374,7 @@ TEST_CASE("open files: a delegated file is opened again for reading without a ca
   CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
 }
 
-TEST_CASE(
-    "open files: one that is made where a delegation for writing is of use is opened for reading, too") {
+TEST_CASE("open files: for reading, too, where a delegation for writing is of use") {
   Opening m;
   EngineClient& c = m.connect();
   m.want_writing(true);
@@ -394,10 +393,10 @@ TEST_CASE(
   CHECK(m.server.calls().empty());
   CHECK(ok(m.close(file)));
   CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
-  // Nobody opens one that is there for more than he wants.
-  OpenResult there = m.open(who, kWrite);
-  CHECK(there.file->state().access == kWrite);
-  CHECK_FALSE(there.file->state().delegated());
+  // One that is there already as well.
+  OpenResult there = m.open_handle(who, kWrite);
+  CHECK(there.file->state().access == kBoth);
+  CHECK(there.file->state().writes_delegated());
   CHECK(ok(m.close(there)));
 }
 
@@ -413,6 +412,12 @@ TEST_CASE("open files: where one may not be read, it is opened for writing alone
     CHECK(m.server.count(OP_OPEN) == 2);
     CHECK(made->file->state().access == kWrite);
     CHECK(ok(m.close(*made)));
+    m.server.clear_calls();
+    m.server.answer(OP_OPEN, status);
+    OpenResult there = m.open_handle(user(1), kWrite);
+    CHECK(m.server.count(OP_OPEN) == 2);
+    CHECK(there.file->state().access == kWrite);
+    CHECK(ok(m.close(there)));
   }
   m.server.answer(OP_OPEN, NFS4ERR_ACCESS, 2);
   CHECK(errno_of(c.run(c.files.open_at(user(1), c.root, "f", kWrite, Engine::Creation{.mode = 0600}))) ==
@@ -429,7 +434,7 @@ TEST_CASE(
     const Caller who = user(1);
     OpenResult file = m.make(who, "new" + std::to_string(mode), mode);
     REQUIRE(file.file->state().writes_delegated());
-    m.server.answer(OP_OPEN, NFS4ERR_ACCESS);
+    m.server.answer(OP_OPEN, NFS4ERR_ACCESS, 2);
     auto again = c.run(c.files.open_handle(who, file.object.handle, "new", kWrite));
     CHECK(errno_of(again) == EACCES);
     CHECK(ok(m.close(file)));
