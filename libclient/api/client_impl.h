@@ -177,7 +177,9 @@ class FileImpl final : public File {
   Result<std::optional<Extent>> next_extent(std::uint64_t offset) override;
   Result<std::optional<std::uint64_t>> seek(std::uint64_t offset, bool hole) override;
   Status allocate(std::uint64_t offset, std::uint64_t length) override;
+  void start_allocate(std::uint64_t offset, std::uint64_t length, Ended done) override;
   Status deallocate(std::uint64_t offset, std::uint64_t length) override;
+  void start_deallocate(std::uint64_t offset, std::uint64_t length, Ended done) override;
   Result<std::uint64_t> copy_from(File& source, std::uint64_t source_offset, std::uint64_t offset,
                                   std::uint64_t count) override;
   Result<std::optional<LockHolder>> test_lock(const LockRequest& request) override;

@@ -16,6 +16,14 @@ async::Task<Status> commit(engine::ServerFile& file) {
   return file.commit(nullptr);
 }
 
+auto allocating(std::uint64_t offset, std::uint64_t length) {
+  return [offset, length](engine::ServerFile& file) { return file.allocate(offset, length); };
+}
+
+auto deallocating(std::uint64_t offset, std::uint64_t length) {
+  return [offset, length](engine::ServerFile& file) { return file.deallocate(offset, length); };
+}
+
 }  // namespace
 
 /// A READ by the quick way.
@@ -320,13 +328,19 @@ Result<std::optional<std::uint64_t>> FileImpl::seek(std::uint64_t offset, bool h
 }
 
 Status FileImpl::allocate(std::uint64_t offset, std::uint64_t length) {
-  return run<Status>(engine::Access::write,
-                     [&](engine::ServerFile& file) { return file.allocate(offset, length); });
+  return run<Status>(engine::Access::write, allocating(offset, length));
+}
+
+void FileImpl::start_allocate(std::uint64_t offset, std::uint64_t length, Ended done) {
+  start<Status>(engine::Access::write, allocating(offset, length), std::move(done));
 }
 
 Status FileImpl::deallocate(std::uint64_t offset, std::uint64_t length) {
-  return run<Status>(engine::Access::write,
-                     [&](engine::ServerFile& file) { return file.deallocate(offset, length); });
+  return run<Status>(engine::Access::write, deallocating(offset, length));
+}
+
+void FileImpl::start_deallocate(std::uint64_t offset, std::uint64_t length, Ended done) {
+  start<Status>(engine::Access::write, deallocating(offset, length), std::move(done));
 }
 
 Result<std::uint64_t> FileImpl::copy_from(File& source, std::uint64_t source_offset, std::uint64_t offset,

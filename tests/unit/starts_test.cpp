@@ -152,6 +152,37 @@ TEST_CASE("starts: what fails is told, later and once") {
     CHECK(one->times == 1);
 }
 
+TEST_CASE("starts: room and holes, several under way beside each other") {
+  Mounted m;
+  m.server.add_file("/a", pattern(10'000));
+  m.server.add_file("/b", "text");
+  Client& client = m.connect();
+  auto file = m.open("/a");
+  auto read_only = m.open("/b", OpenMode::read);
+  m.server.hold(OP_DEALLOCATE);
+  Heard longer, holes[2], refused, full;
+  file->start_deallocate(1000, 2000, holes[0].hear());
+  file->start_deallocate(5000, 1000, holes[1].hear());
+  read_only->start_deallocate(0, 1, refused.hear());
+  file->start_allocate(0, 12'000, longer.hear());
+  CHECK(longer.times + refused.times == 0);
+  REQUIRE(comes(client, [&] { return m.server.held() == 2 && longer.times != 0 && refused.times != 0; }));
+  CHECK(longer.well());
+  CHECK(refused.code == EBADF);
+  CHECK(holes[0].times + holes[1].times == 0);
+  m.server.release();
+  REQUIRE(comes(client, [&] { return holes[0].times != 0 && holes[1].times != 0; }));
+  CHECK((holes[0].well() && holes[1].well()));
+  std::string expected = pattern(10'000);
+  expected.replace(1000, 2000, 2000, '\0').replace(5000, 1000, 1000, '\0').resize(12'000);
+  CHECK(m.server.stable_content("/a") == expected);
+
+  m.server.answer(OP_ALLOCATE, NFS4ERR_NOSPC);
+  file->start_allocate(0, 20'000, full.hear());
+  REQUIRE(comes(client, [&] { return full.times != 0; }));
+  CHECK(full.code == ENOSPC);
+}
+
 TEST_CASE("starts: a callback may destroy the file, and leave one that was opened") {
   Mounted m;
   m.server.add_file("/a", pattern(1000));

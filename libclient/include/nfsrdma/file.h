@@ -67,8 +67,10 @@ class NFSRDMA_API File {
   virtual Result<std::optional<std::uint64_t>> seek(std::uint64_t offset, bool hole) = 0;
   /// Room on the server's disk; the file grows if it ends before.
   virtual Status allocate(std::uint64_t offset, std::uint64_t length) = 0;
+  virtual void start_allocate(std::uint64_t offset, std::uint64_t length, Ended done) = 0;
   /// Makes a hole of it.
   virtual Status deallocate(std::uint64_t offset, std::uint64_t length) = 0;
+  virtual void start_deallocate(std::uint64_t offset, std::uint64_t length, Ended done) = 0;
   /// Within the server, from another File of the same Client (EXDEV), and stable when it returns: how much of
   /// `count` was copied. Less than that is no error: go on behind it; 0: the end of `source`.
   virtual Result<std::uint64_t> copy_from(File& source, std::uint64_t source_offset, std::uint64_t offset,

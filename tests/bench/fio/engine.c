@@ -10,7 +10,7 @@
  *
  * Requests that queue() starts are sent together when fio waits for an answer, as a batch; where fio may do something else
  * first (rate, thinktime) they are sent at once. fio opens and closes files by calls that have to be over when they return,
- * so these block the job, and so does trim. */
+ * so these block the job. */
 #include "fio.h"
 #include "optgroup.h"
 #include "verify.h"
@@ -271,13 +271,6 @@ static void note_issue_time(struct thread_data* td, struct io_u* io_u) {
   if (td->o.read_iolog_file) td->last_issue = io_u->issue_time;
 }
 
-/* What blocks has to have its time of issue before it is begun, or fio takes it for instantaneous. */
-static enum fio_q_status trim(struct thread_data* td, struct io_u* io_u) {
-  note_issue_time(td, io_u);
-  io_u->error = (unsigned int)session_trim(io_u->file->engine_data, io_u->offset, io_u->xfer_buflen);
-  return FIO_Q_COMPLETED;
-}
-
 static enum session_writing how_to_write(const struct thread_data* td) {
   const struct worker* const worker = td->io_ops_data;
   if (td->o.sync_io != 0) return SESSION_STABLE;
@@ -311,7 +304,7 @@ static enum fio_q_status engine_queue(struct thread_data* td, struct io_u* io_u)
   } else if (ddir_sync(io_u->ddir)) {
     queue_sync(td, io_u);
   } else {
-    return trim(td, io_u);
+    session_trim(io_u->engine_data, file, io_u->xfer_buflen, io_u->offset);
   }
   if (ddir_rw(io_u->ddir) && io_u->end_io == NULL) io_u->end_io = keep_synced;
   note_issue_time(td, io_u);

@@ -101,9 +101,11 @@ struct session_request {
     piece_over();
   }
   /// Of a call that is no transfer.
-  void ended(const nfsrdma::Status& done) {
-    if (!done) error = done.error();
-    piece_over();
+  auto call_done() {
+    return [this](const nfsrdma::Status& done) {
+      if (!done) error = done.error();
+      piece_over();
+    };
   }
   void piece_over() {
     if (--pieces != 0) return;
@@ -214,11 +216,6 @@ int session_close(session_file* file, bool syncs) {
   return synced != 0 ? synced : status;
 }
 
-int session_trim(session_file* file, uint64_t offset, uint64_t size) {
-  if (!file->file) return gone(*file);
-  return file->owner.reporter.outcome(file->file->deallocate(offset, size));
-}
-
 int session_write_now(session_file* file, const void* data, size_t size, uint64_t offset) {
   if (!file->file) return gone(*file);
   const std::span bytes(static_cast<const std::byte*>(data), size);
@@ -272,7 +269,13 @@ void session_write(session_request* request, session_file* file, const void* dat
 void session_sync(session_request* request, session_file* file) {
   request->begin(*file, "COMMIT", 0, 1);
   if (!request->may_start()) return;
-  file->file->start_sync([request](const nfsrdma::Status& done) { request->ended(done); });
+  file->file->start_sync(request->call_done());
+}
+
+void session_trim(session_request* request, session_file* file, size_t size, uint64_t offset) {
+  request->begin(*file, "DEALLOCATE", size, size);
+  if (!request->may_start()) return;
+  file->file->start_deallocate(offset, size, request->call_done());
 }
 
 void session_send(session* session) {

@@ -16,7 +16,7 @@ extern "C" {
 
 struct session;
 struct session_file;
-/* One read, write or sync at a time, of any size: what the server does not take in one goes in pieces. */
+/* One read, write, sync or trim at a time, of any size: what the server does not take in one goes in pieces. */
 struct session_request;
 
 /* Hears one sentence about each failure, and each trouble that the library mends. */
@@ -37,8 +37,7 @@ int session_open(struct session* session, const char* name, bool writes, bool cr
 /* Whatever it returns, the file is closed and the memory of its requests is out of the server's reach. */
 int session_close(struct session_file* file, bool syncs);
 
-/* These block. Answers to requests that arrive meanwhile are kept for session_wait(). */
-int session_trim(struct session_file* file, uint64_t offset, uint64_t size);
+/* It blocks. Answers to requests that arrive meanwhile are kept for session_wait(). */
 int session_write_now(struct session_file* file, const void* data, size_t size, uint64_t offset);
 
 /* `owner` is the caller's, for session_owner(). */
@@ -60,6 +59,8 @@ void session_write(struct session_request* request, struct session_file* file, c
                    uint64_t offset, enum session_writing how);
 /* What has been written is on the server's disk when it has ended. */
 void session_sync(struct session_request* request, struct session_file* file);
+/* Makes a hole of it. */
+void session_trim(struct session_request* request, struct session_file* file, size_t size, uint64_t offset);
 void session_send(struct session* session);
 /* Waits until `min` requests have ended or `most` milliseconds have passed (negative: for as long as it takes), and gives
  * how many have ended, `max` at most: session_ended(session, 0) and so on, until the next session_wait(). */

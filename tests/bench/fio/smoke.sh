@@ -52,8 +52,10 @@ expect_exit 0 "sync=1" one_job --rw=randwrite --sync=1 --iodepth=8 --verify=crc3
 check "sync=1: several in flight" json '.jobs[0].iodepth_level."8" > 30'
 expect_exit 0 "fdatasync, and verify" one_job --rw=write --fdatasync=3 --iodepth=8 --verify=crc32c
 expect_exit 0 "fsync_on_close" one_job --rw=write --fsync_on_close=1
-expect_exit 0 "trim" one_job --rw=trim --overwrite=1
+expect_exit 0 "trim" one_job --rw=trim --overwrite=1 --iodepth=4
 check "trim: fio has counted it" json '.jobs[0].trim.total_ios == 64'
+check "trim: several in flight" json '.jobs[0].iodepth_level."4" > 50'
+expect_exit 0 "trim, each block written behind it" one_job --rw=randtrimwrite --overwrite=1 --iodepth=4
 expect_exit 0 "blocks larger than rsize and wsize" one_job --rw=randrw --bs=1m --size=8m --iodepth=4 --verify=crc32c \
   --nfsrdma_options=rsize=100000,wsize=70000
 expect_exit 0 "fio's buffers, not copied" one_job --rw=write --nfsrdma_no_copy=1 --end_fsync=1
