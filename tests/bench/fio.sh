@@ -42,8 +42,7 @@ trap 'exit 130' INT TERM HUP
 cd "$work" || exit 1
 
 # Two processors, or both on one.
-mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
-ours=${cpus[0]} theirs=${cpus[1]:-${cpus[0]}}
+two_processors
 [ "$ours" != "$theirs" ] || echo "one processor only: client and server share it"
 files=()
 for name in sequential random; do files+=(--file "$name=${size^^}"); done

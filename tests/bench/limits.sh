@@ -38,8 +38,7 @@ start_looks=300
 trap 'stop_servers; rm -rf "$work"' EXIT
 
 # Two processors, or both on one.
-mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
-ours=${cpus[0]} theirs=${cpus[1]:-${cpus[0]}}
+two_processors
 [ "$ours" != "$theirs" ] || echo "one processor only: client and server share it"
 export LOAD_PEER_CPU=$theirs
 

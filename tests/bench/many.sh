@@ -41,8 +41,7 @@ trap 'stop_servers; rm -rf "$work" "$memory"' EXIT
 # So many that it does not count how long a program takes to start.
 trees=$((count * 10))
 # Two processors, or both on one.
-mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
-ours=${cpus[0]} theirs=${cpus[1]:-${cpus[0]}}
+two_processors
 
 begin() { start_server taskset -c "$theirs" "$bin/responder" --many "many=${count}x$size" --many "trees=${trees}x$size"; }
 # Prints how many calls were answered.

@@ -62,24 +62,23 @@ point=$work/mount memory=$work/tmpfs
 mkdir "$point" "$memory" && mount -t tmpfs -o size=80% tmpfs "$memory" && mkdir "$memory/tree" || exit 1
 for i in $(seq 1000); do head -c 4096 /dev/zero > "$memory/tree/$i"; done
 
-mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
-first=${cpus[0]} second=${cpus[1]:-${cpus[0]}}
+two_processors
 # place_for LOAD: moves the responders, and says in $here_cpus where the rest goes.
 place_for() {
-  local where=$place there_cpu=$second server
+  local where=$place there_cpu=$theirs server
   if [ -z "$where" ]; then
     case $1 in write | read | random) where=two ;; *) where=one ;; esac
   fi
-  here_cpus=$first
+  here_cpus=$ours
   case $where in
-    one) there_cpu=$first ;;
+    one) there_cpu=$ours ;;
     two) ;;
-    free) here_cpus=$first,$second ;;
+    free) here_cpus=$ours,$theirs ;;
     *) usage 2 ;;
   esac
   for server in "${servers[@]}"; do taskset -cp "$there_cpu" "$server" > /dev/null; done
 }
-serve() { start_server taskset -c "$second" "$bin/responder" --many tree=1000x4K "$@"; }
+serve() { start_server taskset -c "$theirs" "$bin/responder" --many tree=1000x4K "$@"; }
 serve
 plain_port=$port
 [ -z "$granting" ] || serve --delegations

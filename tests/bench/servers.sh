@@ -2,8 +2,14 @@
 # The servers that a benchmark starts for itself: responder, fio_server.
 #
 # Given: $work (removed by whoever made it), and how long a server may take to start, in tenths of a second, in $start_looks
-# (100). Provides: start_server, and stop_servers for the trap of whoever sources this file.
+# (100). Provides: two_processors, start_server, and stop_servers for the trap of whoever sources this file.
 # shellcheck disable=SC2034,SC2154
+# Sets $ours and $theirs, for the client and for the server; with one processor both are that one.
+two_processors() {
+  local -a cpus
+  mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
+  ours=${cpus[0]} theirs=${cpus[1]:-${cpus[0]}}
+}
 servers=()
 stop_servers() {
   local one
