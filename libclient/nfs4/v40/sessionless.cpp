@@ -26,6 +26,15 @@ bool is_of_client(const Compound& compound, const CompoundReply& reply) {
   });
 }
 
+/// Whether its OPEN went well, whatever became of what stands behind it.
+bool has_opened(const Compound& compound, const CompoundReply& reply) {
+  if (!compound.opens()) return false;
+  return std::ranges::any_of(compound.owned(), [&](const OwnedOperation& one) {
+    const bool is_last = one.index + 1 == reply.executed();
+    return one.index < reply.executed() && (!is_last || reply.status() == NFS4_OK);
+  });
+}
+
 /// Whether what the server says of a request that was sent twice is what it would say of one that it has done: EXIST of
 /// our own CREATE, NOENT of our own REMOVE.
 bool is_as_if_done(const Compound& compound, const CompoundReply& reply) {
@@ -190,7 +199,8 @@ async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, as
   auto reply = co_await transmit(rpc::route(channels_, compound.data_size()), compound, deadline, turns,
                                  attempt.sends);
   attempt.other_seqid = turns.try_again();
-  if (reply && compound.opens()) reply->keep_turn(turns.open);
+  // Not of an OPEN that was refused: whoever has the Reply in hand may ask again, and would wait for himself.
+  if (reply && has_opened(compound, *reply)) reply->keep_turn(turns.open);
   co_return reply;
 }
 
