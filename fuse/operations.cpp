@@ -433,7 +433,7 @@ void op_write(fuse_req_t raw, fuse_ino_t, const char* bytes, std::size_t size, o
   on_file(raw, info, [&](const Begun& b, Handle file) {
     const std::span data(reinterpret_cast<const std::byte*>(bytes), size);
     // A page that is written back belongs where it is, whoever has the file open and how.
-    const int flags = info->writepage != 0 ? 0 : flags_for(b.mount, info->flags);
+    const int flags = info->writepage != 0 ? fs::FileSystem::kWrittenBack : flags_for(b.mount, info->flags);
     return write_task(b.mount, b.request, std::move(file), b.mount.take_memory(), data,
                       static_cast<std::uint64_t>(offset), flags);
   });

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <system_error>
 
 #include "api/client_impl.h"
+#include "async/helper.h"
 #include "connect/exports.h"
 #include "connect/resolve.h"
 
@@ -16,31 +18,57 @@ Observer::~Observer() = default;
 File::~File() = default;
 Client::~Client() = default;
 
+namespace {
+
+/// What `make` gives. Where a thread or a descriptor is wanted for it and none is left, the exception that says so ends
+/// here.
+template <class R, class Make>
+R within_limits(const Target& target, Make make) {
+  try {
+    return make();
+  } catch (const std::system_error& failed) {
+    return Error(ErrorKind::local, failed.code().value(), "connect", target.host,
+                 "no descriptor or no thread is left for it (" + failed.code().message() +
+                     "); close some, or raise the limits: ulimit -n, ulimit -u");
+  }
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Client>> Client::connect(const Target& target, Observer* observer, int interrupt) {
-  const auto deadline = async::Clock::now() + target.options.connect_timeout;
-  auto addresses = connect::resolve(target.host, target.options.port, deadline, interrupt);
-  if (!addresses) return addresses.error();
-  auto client = std::make_unique<api::ClientImpl>(target, *addresses, observer, interrupt);
-  if (auto done = client->start(deadline); !done) return done.error();
-  return std::unique_ptr<Client>(std::move(client));
+  using Connected = Result<std::unique_ptr<Client>>;
+  return within_limits<Connected>(target, [&]() -> Connected {
+    const auto deadline = async::Clock::now() + target.options.connect_timeout;
+    auto addresses = connect::resolve(target.host, target.options.port, deadline, interrupt);
+    if (!addresses) return addresses.error();
+    auto client = std::make_unique<api::ClientImpl>(target, *addresses, observer, interrupt);
+    if (auto done = client->start(deadline); !done) return done.error();
+    return std::unique_ptr<Client>(std::move(client));
+  });
 }
 
 Result<std::vector<Export>> list_exports(const Target& target, int interrupt) {
-  const auto deadline = async::Clock::now() + target.options.connect_timeout;
-  auto listed = connect::list_exports(target, deadline, interrupt);
-  if (!listed) return listed.error();
-  std::vector<Export> out;
-  for (aux::Export& one : *listed) out.push_back({std::move(one.path), std::move(one.clients)});
-  return out;
+  using Listed = Result<std::vector<Export>>;
+  return within_limits<Listed>(target, [&]() -> Listed {
+    const auto deadline = async::Clock::now() + target.options.connect_timeout;
+    auto listed = connect::list_exports(target, deadline, interrupt);
+    if (!listed) return listed.error();
+    std::vector<Export> out;
+    for (aux::Export& one : *listed) out.push_back({std::move(one.path), std::move(one.clients)});
+    return out;
+  });
 }
 
 Result<std::vector<MountedBy>> list_mounts(const Target& target, int interrupt) {
-  const auto deadline = async::Clock::now() + target.options.connect_timeout;
-  auto listed = connect::list_mounts(target, deadline, interrupt);
-  if (!listed) return listed.error();
-  std::vector<MountedBy> out;
-  for (aux::MountedBy& one : *listed) out.push_back({std::move(one.client), std::move(one.path)});
-  return out;
+  using Listed = Result<std::vector<MountedBy>>;
+  return within_limits<Listed>(target, [&]() -> Listed {
+    const auto deadline = async::Clock::now() + target.options.connect_timeout;
+    auto listed = connect::list_mounts(target, deadline, interrupt);
+    if (!listed) return listed.error();
+    std::vector<MountedBy> out;
+    for (aux::MountedBy& one : *listed) out.push_back({std::move(one.client), std::move(one.path)});
+    return out;
+  });
 }
 
 namespace api {
@@ -118,8 +146,7 @@ Status ClientImpl::start(async::TimePoint deadline) {
   auto done = run<Status>([&] { return start_task(deadline); });
   if (!done) return done;
   connected_ = true;
-  if (own_loop_) keeper_ = std::thread([this] { keep(); });
-  return {};
+  return start_keeper();
 }
 
 async::Task<Status> ClientImpl::say_goodbye() {
@@ -154,6 +181,19 @@ Status ClientImpl::disconnect() {
 }
 
 // ---- the keeper ----
+
+Status ClientImpl::start_keeper() {
+  if (!own_loop_) return {};
+  try {
+    const async::AllSignalsBlocked blocked;
+    keeper_ = std::thread([this] { keep(); });
+  } catch (const std::system_error& failed) {
+    return Error(ErrorKind::local, failed.code().value(), "connect", target_.host,
+                 "no thread is left for keeping the lease (" + failed.code().message() +
+                     "); end some, or raise the limit: ulimit -u, or TasksMax= of the service");
+  }
+  return {};
+}
 
 void ClientImpl::stop_keeper() {
   keeper_stop_.set();

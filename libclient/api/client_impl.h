@@ -128,6 +128,7 @@ class ClientImpl final : public NamesImpl<Client> {
   void keep();
   void tell_keeper();
   [[nodiscard]] std::chrono::milliseconds longest_pause();
+  Status start_keeper();
   void stop_keeper();
   void watch_interrupt();
   [[nodiscard]] Error interrupted() const;

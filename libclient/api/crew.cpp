@@ -6,11 +6,19 @@
 #include <cassert>
 #include <chrono>
 #include <semaphore>
+#include <system_error>
 #include <utility>
 
 namespace nfsrdma::api {
 
 using std::chrono::milliseconds;
+
+namespace {
+
+/// How often a thread looks at its descriptors that cannot sleep on them.
+constexpr milliseconds kLookEvery(50);
+
+}  // namespace
 
 /// A thread's, which outlives its waits: it is woken when the mutex is free again, and may be gone from the
 /// waiters by then.
@@ -29,10 +37,18 @@ struct Crew::Waiter {
   const std::shared_ptr<Sleeper> sleeper = Sleeper::own();
   bool told = false;  // to look again: it is over, or its turn to lead
   bool interrupted = false;
-  bool ready = false;                                // a descriptor of `also` is
-  std::optional<async::Wakeup> wake = std::nullopt;  // in place of the sleeper for one that polls
+  bool ready = false;  // a descriptor of `also` is
+  // In place of the sleeper for one that polls; none where no descriptor is left for it.
+  std::optional<async::Wakeup> wake = std::nullopt;
 
   [[nodiscard]] bool is_over() const { return ready || interrupted || over(); }
+  void make_wake() {
+    try {
+      wake.emplace();
+    } catch (const std::system_error&) {
+      // follow() sleeps in short steps then.
+    }
+  }
 };
 
 /// The mutex is free while one lives.
@@ -140,7 +156,7 @@ void Crew::tell(Waiter& waiter) {
 
 bool Crew::wait(const std::function<bool()>& over, async::TimePoint deadline, std::span<const int> also) {
   Waiter me{.over = over, .deadline = deadline, .also = also};
-  if (!also.empty()) me.wake.emplace();
+  if (!also.empty()) me.make_wake();
   const auto place = waiters_.insert(waiters_.end(), &me);
   const auto late = [&] { return deadline != async::TimePoint::max() && loop_.now() >= deadline; };
   // Also who has no time to wait has the loop do what is to be done.
@@ -180,6 +196,10 @@ void Crew::follow(Waiter& waiter) {
   bool ready = false;
   if (waiter.wake) {
     ready = poll(waiter, waiter.deadline, waiter.wake->descriptor());
+  } else if (!waiter.also.empty()) {
+    ready = poll(waiter, async::TimePoint::min(), -1);  // which poll(2) passes over
+    const auto step = std::min(waiter.deadline, async::Clock::now() + kLookEvery);
+    if (!ready) (void)waiter.sleeper->woken.try_acquire_until(step);
   } else if (waiter.deadline == async::TimePoint::max()) {
     waiter.sleeper->woken.acquire();
   } else {

@@ -53,11 +53,12 @@ struct HelperState {
   Wakeup ended;
 };
 
-/// What the work gives; none: it has not ended in time, or there is no thread left for it.
+/// What the work gives; none: it has not ended in time, or there is no thread or no descriptor left for it.
 template <class T>
 Task<std::optional<T>> on_helper(Loop& loop, TimePoint deadline, std::function<T()> work) {
-  const auto state = std::make_shared<HelperState<T>>();
+  std::shared_ptr<HelperState<T>> state;
   try {
+    state = std::make_shared<HelperState<T>>();
     const AllSignalsBlocked blocked;
     std::thread([state, work = std::move(work)] {
       T result = work();

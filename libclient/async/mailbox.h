@@ -9,7 +9,7 @@
 //     });
 //
 // The descriptor is written only where the taker has nothing to take yet, and vectors go round, so that neither a system
-// call nor an allocation belongs to a letter. One giver, one taker.
+// call nor an allocation belongs to a letter. One giver, one taker. The constructor throws as Wakeup's does.
 #pragma once
 
 #include <iterator>

@@ -1,19 +1,23 @@
 // A descriptor that another thread makes readable, to end somebody's poll().
 //
 // set() may be called from any thread and from a signal handler; descriptor() stays readable until clear().
+//
+// The constructor throws std::system_error where no descriptor is left. Whoever makes one while the program runs catches
+// that and has a slower way, or an error for his caller: a Task ends the program where an exception escapes from it.
 #pragma once
 
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <cerrno>
+#include <system_error>
 
 namespace nfsrdma::async {
 
 class Wakeup {
  public:
   Wakeup() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (fd_ < 0) std::abort();  // out of descriptors before anything began, as in Loop
+    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   }
   ~Wakeup() { ::close(fd_); }
   Wakeup(const Wakeup&) = delete;

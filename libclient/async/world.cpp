@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <system_error>
 
 namespace nfsrdma::async {
 namespace {
@@ -41,7 +42,7 @@ timespec timespec_of(Clock::duration time) {
 class SystemWorld final : public World {
  public:
   SystemWorld() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-    if (epoll_ < 0) std::abort();  // out of descriptors before anything began
+    if (epoll_ < 0) throw std::system_error(errno, std::generic_category(), "epoll_create1");
   }
   ~SystemWorld() override { ::close(epoll_); }
   SystemWorld(const SystemWorld&) = delete;

@@ -8,7 +8,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <thread>
+
+#include "async/helper.h"
 
 namespace nfsrdma::connect {
 namespace {
@@ -65,7 +68,14 @@ Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t
     return Error(ErrorKind::local, errno, "resolve", host,
                  std::string("no descriptor left: ") + std::strerror(errno));
   }
-  std::thread([look_up] { look_up->run(); }).detach();
+  try {
+    const async::AllSignalsBlocked blocked;
+    std::thread([look_up] { look_up->run(); }).detach();
+  } catch (const std::system_error& none) {
+    return Error(ErrorKind::local, none.code().value(), "resolve", host,
+                 std::string("no thread is to be had: ") + none.what() +
+                     "; raise the limit on processes, or give the server's address");
+  }
   pollfd fds[2] = {{look_up->done, POLLIN, 0}, {interrupt, POLLIN, 0}};
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   const int ready = ::poll(fds, 2, static_cast<int>(std::max<long>(left.count(), 0)));

@@ -121,6 +121,8 @@ class ServerFile {
   virtual async::Task<Status> release_locks(std::uint64_t owner) = 0;
   /// Whether there is anything to release.
   [[nodiscard]] virtual bool knows_owner(std::uint64_t owner) const = 0;
+  /// The same, of any owner who has locked it through this file.
+  [[nodiscard]] virtual bool has_locks() const = 0;
 };
 using ServerFileRef = std::shared_ptr<ServerFile>;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include "fabric/iwarp/stream.h"
@@ -65,8 +66,8 @@ void Carried::perform(Order::Send& order) {
 
 void Carried::perform(Order::Expose& order) {
   if (closed_ || connection_->expose_as(order.handle, order.memory, order.reach)) return;
-  fail({ErrorKind::connection, EBUSY, "", peer_,
-        "a handle for memory was there already, which happens once in some billions. Retry"});
+  // Handles does not give one twice, but the connection draws those of its own RDMA Reads (post_rdma_read).
+  fail({ErrorKind::connection, EBUSY, "", peer_, "a handle for memory was taken already. Retry"});
 }
 
 void Carried::perform(Order::TakeBack& order) {
@@ -119,14 +120,45 @@ void Carried::on_closed(const Error& why) {
 
 // ---- on the owner's ----
 
+namespace {
+
+/// One round's function. It need not be reversible, so these are the upper bits of two multiplications, to which every bit
+/// of `half` and of `key` contributes.
+std::uint16_t mixed(std::uint16_t half, std::uint64_t key) {
+  std::uint64_t out = (half ^ key) * 0x9e3779b97f4a7c15U;
+  out = (out ^ (out >> 32U)) * 0xd6e8feb86659fd93U;
+  return static_cast<std::uint16_t>(out >> 48U);
+}
+
+}  // namespace
+
+Handles::Handles(async::Loop& loop) {
+  loop.random(std::as_writable_bytes(std::span(keys_)));
+}
+
+std::uint32_t Handles::next() {
+  std::uint32_t out = 0;
+  while (out == 0) out = permuted(count_++);
+  return out;
+}
+
+std::uint32_t Handles::permuted(std::uint32_t number) const {
+  auto left = static_cast<std::uint16_t>(number >> 16U);
+  auto right = static_cast<std::uint16_t>(number);
+  for (const std::uint64_t key : keys_) {
+    left = std::exchange(right, static_cast<std::uint16_t>(left ^ mixed(right, key)));
+  }
+  return static_cast<std::uint32_t>(left) << 16U | right;
+}
+
 CarriedConnection::CarriedConnection(async::Loop& loop, std::shared_ptr<Carrier> carrier, std::string peer,
                                      MakeConnection make, Handler& handler)
-    : loop_(loop),
-      carrier_(std::move(carrier)),
+    : carrier_(std::move(carrier)),
       peer_(std::move(peer)),
       handler_(handler),
       number_(carrier_->join(*this)),
-      carried_(*carrier_, number_, peer_) {
+      carried_(*carrier_, number_, peer_),
+      handles_(loop) {
   order(Order::Begin{std::move(make)});
 }
 
@@ -157,8 +189,7 @@ Status CarriedConnection::expose(Bytes memory, Reach reach, std::vector<RemoteSe
   if (closed_) return closed_error(peer_);
   do {
     const Bytes part = memory.first(std::min(memory.size(), kMostOfSegment));
-    std::uint32_t handle = 0;
-    while (handle == 0) handle = loop_.random<std::uint32_t>();
+    const std::uint32_t handle = handles_.next();
     order(Order::Expose{handle, part, reach});
     to.push_back({handle, static_cast<std::uint32_t>(part.size()), 0});
     memory = memory.subspan(part.size());
@@ -174,6 +205,11 @@ Status CarriedConnection::revoke(std::span<const RemoteSegment> segments, std::u
 Status CarriedConnection::abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
   order(Order::TakeBack{{segments.begin(), segments.end()}, cookie, true});
   return {};
+}
+
+bool CarriedConnection::settle() {
+  carrier_->settle();
+  return true;
 }
 
 void CarriedConnection::forget(std::span<const RemoteSegment> segments) {

@@ -53,6 +53,7 @@ class Dialing final : public Connection, private Handler {
   bool revoke_now(std::span<const RemoteSegment> segments) override {
     return inner_ && inner_->revoke_now(segments);
   }
+  bool settle() override { return !inner_ || inner_->settle(); }
   Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) override {
     if (inner_) return inner_->abandon(segments, cookie);
     return {};

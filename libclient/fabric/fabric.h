@@ -157,6 +157,9 @@ class Connection {
   /// once it cannot any more, so that what is kept to recognise them stays bounded; the connection's end
   /// forgets all.
   virtual Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) = 0;
+  /// For who cannot wait for completions: what was revoked or abandoned before is out of the peer's reach, and the fabric's
+  /// own, when this returns. False: that would take time; what helps then is close().
+  virtual bool settle() { return true; }
   /// From now on these abandoned handles are as unknown as any that was never given out. Others are ignored.
   virtual void forget(std::span<const RemoteSegment> segments) = 0;
 

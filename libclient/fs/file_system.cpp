@@ -89,6 +89,11 @@ Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
   return inode;
 }
 
+/// After ESTALE the kernel walks the path again, and is to hear what the server says of the names by now.
+void FileSystem::heed_stale(const Inode& inode, const Error& error) {
+  if (error.errno_value() == ESTALE) lookups_ahead_.drop(inode.parent);
+}
+
 /// Where the file that somebody opens was found; fresh, if that was just now.
 std::optional<Place> FileSystem::place_of(const Inode& inode, bool fresh) const {
   const bool names_believed = options_.names && options_.file_max > Seconds(0);
@@ -171,7 +176,10 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
   if (auto known = find_ahead(caller, **parent, name)) co_return std::move(*known);
   const std::uint64_t as_of = freshness_.now();
   auto found = co_await find_name(*engine_, caller, (*parent)->handle, name);
-  if (!found) co_return found.error();
+  if (!found) {
+    heed_stale(**parent, found.error());
+    co_return found.error();
+  }
   if (!*found) co_return absent();
   look_ahead(caller, *parent);
   co_return co_await made(std::move(**found), *parent, std::move(name), as_of);
@@ -183,7 +191,7 @@ std::optional<Entry> FileSystem::find_ahead(const Caller& caller, const Inode& d
   const auto found = lookups_ahead_.take(directory, caller, name);
   if (!found) return std::nullopt;
   Entry out;
-  if (!is_gone(*found->page, *found->listed)) out = entry_of(*found->page, *found->listed);
+  if (!is_gone(*found->page, *found->listed)) out = entry_in_page(*found->page, *found->listed);
   if (auto more = lookups_ahead_.given(found->page))
     beside_.spawn(read_ahead(std::move(more->page), more->cookie));
   if (out.inode == 0) return std::nullopt;
@@ -221,7 +229,10 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
   for (int tries = 1;; ++tries) {
     const std::uint64_t as_of = freshness_.now();
     auto got = co_await engine_->attributes(caller, (*inode)->handle);
-    if (!got) co_return got.error();
+    if (!got) {
+      heed_stale(**inode, got.error());
+      co_return got.error();
+    }
     if ((*inode)->resized > as_of && tries < kMostTries) continue;
     co_return freshness_.attributed(**inode, *got, as_of);
   }
@@ -232,6 +243,11 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
                                                            std::shared_ptr<OpenHandle> file) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
+  // truncate(2): the kernel may have left that to us, and servers let a file's owner cut it whatever its mode is.
+  if (changes.size && !file) {
+    auto allowed = co_await access(caller, id, W_OK);
+    if (!allowed) co_return allowed.error();
+  }
   co_await writes_.settle(**inode);
   // Linux: what is left where the kernel would clear set-id bits and leaves that to the server.
   if (changes_nothing(changes)) co_return co_await attributes(std::move(caller), id);
@@ -254,7 +270,10 @@ async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned
   if (!inode) co_return inode.error();
   const unsigned wanted = mode & (R_OK | W_OK | X_OK);
   auto rights = co_await engine_->access(std::move(caller), (*inode)->handle, wanted);
-  if (!rights) co_return rights.error();
+  if (!rights) {
+    heed_stale(**inode, rights.error());
+    co_return rights.error();
+  }
   if (rights->granted != wanted) {
     co_return refusal(EACCES, "ACCESS", (*inode)->label, "permission denied by the server");
   }
@@ -264,7 +283,9 @@ async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned
 async::Task<Result<std::string>> FileSystem::read_link(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  co_return co_await engine_->read_link(std::move(caller), (*inode)->handle);
+  auto text = co_await engine_->read_link(std::move(caller), (*inode)->handle);
+  if (!text) heed_stale(**inode, text.error());
+  co_return text;
 }
 
 async::Task<Result<Space>> FileSystem::space(Caller caller, std::uint64_t id) {
@@ -391,7 +412,10 @@ async::Task<Result<std::shared_ptr<DirectoryHandle>>> FileSystem::open_directory
   auto out = std::make_shared<DirectoryHandle>(*inode, std::move(caller));
   if ((flags & O_DIRECTORY) == 0) co_return out;
   auto read = co_await read_page(out, 0);
-  if (!read) co_return read.error();
+  if (!read) {
+    heed_stale(**inode, read.error());
+    co_return read.error();
+  }
   keep_for_lookups(*out);
   out->loaded = DirectoryHandle::Loaded::for_open;
   co_return out;
@@ -462,6 +486,12 @@ bool FileSystem::is_outdated(const DirectoryHandle& directory, const Listed& lis
 }
 
 Entry FileSystem::entry_of(const DirectoryHandle& directory, const Listed& listed) {
+  Entry out = entry_in_page(directory, listed);
+  if (out.inode != 0) lookups_ahead_.gave(directory, listed);
+  return out;
+}
+
+Entry FileSystem::entry_in_page(const DirectoryHandle& directory, const Listed& listed) {
   if (!listed.handle || is_outdated(directory, listed)) return {};
   const Seconds age = loop().now() - directory.read->came;
   if (freshness_.valid(listed.attributes) <= age) return {};
@@ -503,7 +533,9 @@ async::Task<Result<std::vector<std::byte>>> FileSystem::get_xattr(Caller caller,
   if (const AclXattr acl = acl_xattr(name, engine_->acl_form()); acl != AclXattr::none)
     co_return co_await get_acl_xattr(*engine_, std::move(caller), (*inode)->handle, acl);
   if (auto allowed = refused_xattr(name); !allowed) co_return allowed.error();
-  co_return co_await engine_->get_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
+  auto value = co_await engine_->get_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
+  if (!value) heed_stale(**inode, value.error());
+  co_return value;
 }
 
 /// An empty `value` removes the list.
@@ -530,8 +562,10 @@ async::Task<Status> FileSystem::set_xattr(Caller caller, std::uint64_t id, std::
   if ((flags & XATTR_CREATE) != 0) mode = XattrMode::create;
   if ((flags & XATTR_REPLACE) != 0) mode = XattrMode::replace;
   const Naming naming(freshness_, *inode);
-  co_return co_await engine_->set_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()),
-                                        std::move(value), mode);
+  auto set = co_await engine_->set_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()),
+                                         std::move(value), mode);
+  if (!set) heed_stale(**inode, set.error());
+  co_return set;
 }
 
 async::Task<Status> FileSystem::remove_xattr(Caller caller, std::uint64_t id, std::string name) {
@@ -541,13 +575,17 @@ async::Task<Status> FileSystem::remove_xattr(Caller caller, std::uint64_t id, st
     co_return co_await set_acl(std::move(caller), *inode, acl, std::vector<std::byte>());
   if (auto allowed = refused_xattr(name); !allowed) co_return allowed;
   const Naming naming(freshness_, *inode);
-  co_return co_await engine_->remove_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
+  auto removed =
+      co_await engine_->remove_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
+  if (!removed) heed_stale(**inode, removed.error());
+  co_return removed;
 }
 
 async::Task<Result<std::vector<std::string>>> FileSystem::list_xattrs(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
   auto names = co_await engine_->list_xattrs(caller, (*inode)->handle);
+  if (!names) heed_stale(**inode, names.error());
   const bool none = !names && names.error().errno_value() == EOPNOTSUPP;
   if (!names && (!none || engine_->acl_form() == engine::Engine::AclForm::none)) co_return names;
   std::vector<std::string> out;

@@ -13,10 +13,12 @@
 // when the data is on the server's disk. In between attributes and names are believed for a while. A file
 // that has a delegation is opened and closed without a word to the server, kept open for that behind its
 // last close (Engine::keep_delegated). Where it is one for writing, close() does not wait for the data, which is on
-// its way then: nobody else sees the file before it has been written out (engine/writers.h).
+// its way then: nobody else sees the file before it has been written out (engine/writers.h). It does wait where the
+// file is locked, since a lock stays until the data is written.
 //
 // Whatever has to see earlier writes waits for those that were answered when it began: reading, locks, setting
-// attributes and the like. Whoever only asks for attributes need not.
+// attributes and the like. Whoever only asks for attributes need not. Before a lock is taken, changed or given back,
+// and before lseek(2) looks for data, the kernel is asked for what programs have stored in mappings, too.
 //
 // The kernel keeps pages of what it reads and writes, in places where it believes them to belong. A file that
 // is open for appending only has none (OpenHandle::uncached); one that is open for reading, too, has, and they
@@ -127,7 +129,8 @@ class FileSystem : private engine::Writers {
                                                     std::uint64_t cookie);
   /// This mount has removed it since it was listed.
   [[nodiscard]] static bool is_gone(const DirectoryHandle& directory, const Listed& listed);
-  /// What lookup() would have given, and counts as one; inode 0: that is to be asked for.
+  /// What lookup() would have given, and counts as one: the next lookup() asks the server. Inode 0: that is to
+  /// be asked for.
   Entry entry_of(const DirectoryHandle& directory, const Listed& listed);
   /// What is known of it without that: type and number.
   [[nodiscard]] Attributes brief_of(const Listed& listed);
@@ -150,6 +153,8 @@ class FileSystem : private engine::Writers {
   /// case, before the file is let go of. `got`: the bytes that it brought, 0 if it failed; none if it was not started.
   [[nodiscard]] bool begin_plain_read(OpenHandle& file, std::uint64_t offset, std::size_t size);
   void end_plain_read(OpenHandle& file, std::optional<std::size_t> got);
+  /// `flags` of a page that the kernel writes back. A descriptor that writes has O_WRONLY or O_RDWR.
+  static constexpr int kWrittenBack = 0;
   /// `memory` holds what `data` points to. `flags`: those of the descriptor now (F_SETFL may have changed
   /// them); none: as it was opened. With O_APPEND `offset` is where the kernel believes the end to be.
   async::Task<Status> write(std::shared_ptr<OpenHandle> file, async::Memory memory,
@@ -245,6 +250,8 @@ class FileSystem : private engine::Writers {
   void look_ahead(const Caller& caller, const std::shared_ptr<Inode>& directory);
   async::Task<void> read_ahead(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
   [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
+  Entry entry_in_page(const DirectoryHandle& directory, const Listed& listed);
+  void heed_stale(const Inode& inode, const Error& error);
   void forget_pages(Inode& inode);
   struct Early;
   [[nodiscard]] std::shared_ptr<Early> begin_early(const Caller& caller, const Inode& inode, int flags);
@@ -271,6 +278,7 @@ class FileSystem : private engine::Writers {
   /// What a write was asked for, and what the kernel read meanwhile.
   struct Writing {
     int flags = 0;
+    bool written_back = false;
     std::uint64_t kernels_offset = 0;
     std::uint64_t page_reads = 0;
     bool paging = false;
@@ -282,6 +290,8 @@ class FileSystem : private engine::Writers {
                                      std::size_t size);
   async::Task<void> fetch_pages(Inode& inode, bool gathers);
   async::Task<void> drop_all_pages(Inode& inode);
+  [[nodiscard]] bool may_have_stores(const Inode& inode) const;
+  async::Task<void> send_out(Inode& inode);
   async::Task<void> tell_length(Inode& inode, std::uint64_t end, std::byte last);
   async::Task<Result<std::size_t>> read_pieces(std::shared_ptr<OpenHandle> file, async::Memory memory,
                                                std::span<std::byte> data, std::uint64_t offset);

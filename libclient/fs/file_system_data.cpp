@@ -190,7 +190,7 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
                                       Heard heard) {
   const bool writes = file->file()->access() != Access::read;
   Status done;
-  if (writes && !file->file()->knows_owner(lock_owner) && may_close_early(*file)) {
+  if (writes && may_close_early(*file)) {
     file->left_early = true;
     beside_.spawn(save_beside(file));
   } else if (writes) {
@@ -207,10 +207,13 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
 }
 
 /// Not where data was lost before, of this file or lately of another (a full disk): then whoever closes it wants to hear
-/// how that went.
+/// how that went. Nor where the file is locked, by whomever: flock(2) and locks of an open file description are not the
+/// process's that closes it, and are to be gone when their last descriptor is.
 bool FileSystem::may_close_early(const OpenHandle& file) const {
   const Inode& inode = file.inode();
-  if (options_.sync || inode.failing || loop_.now() < closes_early_from_ || async::buggify(loop_))
+  const auto locked = [](const OpenHandle* handle) { return handle->file()->has_locks(); };
+  if (options_.sync || inode.failing || loop_.now() < closes_early_from_ ||
+      std::ranges::any_of(inode.open, locked) || async::buggify(loop_))
     return false;
   const std::uint64_t most = engine_->closes_early(inode.handle);
   return most != 0 && std::max(inode.size, inode.writes.furthest()) <= most;
@@ -249,19 +252,44 @@ async::Task<void> FileSystem::closed() {
   co_await engine_->forget_all();
 }
 
+namespace {
+/// An open file that is being closed. It counts among the inode's until end(), or until this goes, since the task of a
+/// close() may be destroyed before. Where the kernel has forgotten the inode by then, the last of its files takes it along.
+class Closing {
+ public:
+  Closing(FileSystem& files, OpenHandle& file) : files_(files), file_(&file), inode_(file.shared_inode()) {}
+  ~Closing() {
+    end();
+    if (inode_->lookups == 0) files_.forget(inode_->id, 0);
+  }
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+  void end() {
+    if (std::erase(inode_->open, file_) != 0) inode_->settled.notify_all();
+  }
+
+ private:
+  FileSystem& files_;
+  OpenHandle* const file_;
+  const std::shared_ptr<Inode> inode_;
+};
+}  // namespace
+
 async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
-  co_await writes_.settle(file->inode());
   const auto inode = file->shared_inode();
+  Closing closing(*this, *file);
+  co_await writes_.settle(*inode);
   judge_early(*file);
   file->drop_ahead();
   auto closed = co_await engine_->close(file->file());
   // What was lost behind a close(2) that did not wait for it.
-  if (closed && file->left_early) {
-    closed = file->errors.untold();
+  if (file->left_early) {
+    // There is no later COMMIT that could have it written again.
+    if (!closed && file->file()->has_unstable_data()) writes_.lost(*inode, closed.error());
+    if (closed) closed = file->errors.untold();
     if (!closed) closes_early_from_ = loop_.now() + kCarefulFor;
   }
-  std::erase(inode->open, file.get());
-  inode->settled.notify_all();
+  closing.end();
   if (inode->open.empty()) co_await removal_.closed(inode);
   co_return closed;
 }
@@ -338,6 +366,7 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
   Inode& inode = file->inode();
   Writing how;
   how.flags = flags.value_or(file->flags);
+  how.written_back = flags == kWrittenBack;
   how.kernels_offset = offset;
   how.page_reads = inode.page_reads;
   how.paging = inode.paging != 0;
@@ -387,7 +416,11 @@ async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file,
                                                std::uint64_t offset, std::size_t size) {
   Inode& inode = file->inode();
   if (!drop_pages_) co_return;
-  if (file->uncached) {
+  if (how.written_back) {
+    // The kernel drops no page that it writes back before that is answered: to wait for it here would be for ever. It
+    // takes any open file for this, one that goes past its pages, too.
+    inode.paged = true;
+  } else if (file->uncached) {
     // It has done neither.
     if (std::exchange(inode.paged, false)) co_await drop_pages_(inode.id, how.appends() ? offset : 0, 0);
   } else if (file->direct) {
@@ -405,7 +438,7 @@ async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file,
 
 async::Task<Result<std::uint64_t>> FileSystem::seek(std::shared_ptr<OpenHandle> file, std::uint64_t offset,
                                                     int whence) {
-  co_await writes_.settle(file->inode());
+  co_await send_out(file->inode());
   auto attributes = co_await file->file()->attributes();
   if (!attributes) co_return attributes.error();
   const std::uint64_t size = attributes->size;
@@ -468,11 +501,11 @@ async::Task<void> then_wake(std::shared_ptr<OpenHandle> /*file*/, async::Task<vo
 }
 }  // namespace
 
-/// settle(), unless the wait is cancelled before: then false.
+/// send_out(), unless the wait is cancelled before: then false.
 async::Task<bool> FileSystem::settle_or_cancel(std::shared_ptr<OpenHandle> file,
                                                std::shared_ptr<locking::LockWait> wait) {
   const auto done = std::make_shared<bool>(false);
-  loop().spawn(then_wake(file, writes_.settle(file->inode()), wait, done));
+  loop().spawn(then_wake(file, send_out(file->inode()), wait, done));
   while (!*done && !wait->cancelled()) co_await wait->until(async::TimePoint::max());
   co_return !wait->cancelled();
 }
@@ -490,7 +523,7 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockReque
     freshness_.others_may_have_changed(inode);
     co_return done;
   }
-  co_await writes_.settle(inode);
+  co_await send_out(inode);
   auto refused = co_await file->file()->lock(request);
   if (!refused) co_return refused.error();
   if (*refused) co_return refusal(EAGAIN, "LOCK", inode.label, "somebody else has a lock there");
@@ -500,6 +533,9 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockReque
 
 async::Task<Status> FileSystem::unlock(std::shared_ptr<OpenHandle> file, std::uint64_t owner,
                                        LockRange range) {
+  // Also what was stored in mappings under the lock. For who has none there is nothing to be sent.
+  Inode& inode = file->inode();
+  if (file->file()->knows_owner(owner) && may_have_stores(inode)) co_await fetch_pages(inode, false);
   auto committed = co_await writes_.make_safe(file);
   auto done = co_await file->file()->unlock(owner, range);
   if (!committed) co_return committed;

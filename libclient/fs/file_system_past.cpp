@@ -32,6 +32,19 @@ async::Task<void> FileSystem::fetch_pages(Inode& inode, bool gathers) {
   if (gathers || (inode.paged && std::ranges::any_of(inode.open, writes))) co_await drop_all_pages(inode);
 }
 
+/// A store in a mapping takes an open file that may be read and written, and pages of the kernel's.
+bool FileSystem::may_have_stores(const Inode& inode) const {
+  const auto stores = [](OpenHandle* handle) { return handle->file()->access() == Access::both; };
+  return drop_pages_ && (inode.paged || inode.dropping != 0) && std::ranges::any_of(inode.open, stores);
+}
+
+/// What programs have written of the file, and stored in mappings of it, is with the server then. The kernel writes
+/// mappings back at close(2) and fsync(2), but neither for a lock nor for lseek(2).
+async::Task<void> FileSystem::send_out(Inode& inode) {
+  if (may_have_stores(inode)) co_await fetch_pages(inode, false);
+  co_await writes_.settle(inode);
+}
+
 async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::byte last) {
   const auto maps = [](OpenHandle* handle) { return handle->file()->access() != Access::write; };
   if (!lengthen_ || std::ranges::none_of(inode.open, maps)) co_return;

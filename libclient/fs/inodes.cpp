@@ -113,8 +113,9 @@ std::shared_ptr<Inode> Inodes::forget(std::uint64_t id, std::uint64_t lookups) {
   if (at == by_id_.end() || id == kRoot) return nullptr;
   Inode& inode = *at->second;
   inode.lookups -= std::min(inode.lookups, lookups);
-  // Open files hold on to theirs; the kernel forgets an inode after it has released its files.
-  if (inode.lookups != 0) return nullptr;
+  // The kernel forgets an inode once it has released its files, which may still be written out then. Whoever looks the
+  // file up meanwhile has to find what is under way.
+  if (inode.lookups != 0 || !inode.open.empty()) return nullptr;
   displace(inode);
   by_handle_.erase(std::string(inode.handle.chars()));
   remembered_.add(id, inode.handle);

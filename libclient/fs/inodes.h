@@ -170,7 +170,8 @@ class Inodes {
   [[nodiscard]] std::shared_ptr<Inode> find(const FileHandle& handle) const;
   /// Of one that is there or remembered.
   [[nodiscard]] std::optional<FileHandle> handle_of(std::uint64_t id) const;
-  /// Gives the inode where that was the last of its lookups.
+  /// Gives the inode where that was the last of its lookups, and no file of it is open. One that is open stays; whoever
+  /// closes the last file of an inode without lookups calls this again, with none.
   std::shared_ptr<Inode> forget(std::uint64_t id, std::uint64_t lookups);
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
 

@@ -54,24 +54,46 @@ void LookupsAhead::add(Directory& directory, std::shared_ptr<DirectoryHandle> pa
 
 // ---- names ----
 
+std::optional<std::size_t> LookupsAhead::Kept::find(const std::string& name) {
+  if (places.empty()) {
+    places.reserve(size());
+    for (std::size_t i = 0; i < size(); ++i) places.emplace(entries()[i].name, i);
+  }
+  const auto found = places.find(name);
+  if (found == places.end()) return std::nullopt;
+  return found->second;
+}
+
+/// Names are listed in the page's order: mostly it is the next one.
+std::optional<std::size_t> LookupsAhead::Kept::find_listed(std::uint64_t cookie) {
+  for (std::size_t i = 0; i < size(); ++i) {
+    const std::size_t place = (next + i) % size();
+    if (entries()[place].cookie != cookie) continue;
+    next = place + 1;
+    return place;
+  }
+  return std::nullopt;
+}
+
+bool LookupsAhead::Kept::give(std::size_t place) {
+  is_given.resize(size());
+  if (is_given[place]) return false;
+  is_given[place] = true;
+  return true;
+}
+
 std::optional<LookupsAhead::Found> LookupsAhead::take(const Inode& directory, const Caller& caller,
                                                       const std::string& name) {
   Directory* const at = find(directory.id);
   if (at == nullptr || at->pages.empty() || !is_same(at->caller, caller)) return std::nullopt;
   forget_old(*at);
   for (Kept& kept : at->pages) {
-    if (!std::exchange(kept.indexed, true)) {
-      kept.left.reserve(kept.size());
-      for (std::size_t i = 0; i < kept.size(); ++i)
-        kept.left.emplace(kept.page->read->page.entries[i].name, i);
-    }
-    const auto found = kept.left.find(name);
-    if (found == kept.left.end()) continue;
-    const Listed& listed = kept.page->read->page.entries[found->second];
-    kept.left.erase(found);
+    const auto place = kept.find(name);
+    if (!place) continue;
+    if (!kept.give(*place)) return std::nullopt;  // the pages behind it are older
     ++kept.given;
     at->wanted_at = loop_.now();
-    return Found{kept.page, &listed};
+    return Found{kept.page, &kept.entries()[*place]};
   }
   return std::nullopt;
 }
@@ -82,6 +104,17 @@ void LookupsAhead::keep(const DirectoryHandle& listing) {
   auto page = std::make_shared<DirectoryHandle>(listing.inode, listing.caller);
   page->read = listing.read;
   add(at, std::move(page), true);
+}
+
+void LookupsAhead::gave(const DirectoryHandle& listing, const Listed& listed) {
+  Directory* const at = find(listing.inode->id);
+  if (at == nullptr) return;
+  for (Kept& kept : at->pages) {
+    const bool is_it = kept.page->read == listing.read;
+    const auto place = is_it ? kept.find_listed(listed.cookie) : kept.find(listed.name);
+    if (place) (void)kept.give(*place);
+    if (is_it) return;  // take() does not get to those behind it
+  }
 }
 
 void LookupsAhead::drop(std::uint64_t directory) {

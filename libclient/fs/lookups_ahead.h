@@ -11,9 +11,9 @@
 // is found as it is by whoever hears of that some other way. The next page is read when most of the names of the one
 // before were wanted; where few were, no more is read for some time.
 //
-// Each name of a page is given once: the kernel that asks again wants to hear what the server says now. Names that are
-// not in a page are always looked up. Whether this mount has changed a name since the page was asked for is the
-// caller's to see.
+// Each name of a page is given once, to who lists it with its attributes or to who looks it up: the kernel that asks
+// again wants to hear what the server says now, nor is the name taken from an older page then. Names that are not in a
+// page are always looked up. Whether this mount has changed a name since the page was asked for is the caller's to see.
 //
 // It holds the pages, kMostDirectories' at most and kMostPages of each, and no longer than kKept after the last was
 // wanted. No I/O. Confined to the loop's thread.
@@ -28,6 +28,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "async/loop.h"
 #include "fs/directory_handle.h"
@@ -56,6 +57,8 @@ class LookupsAhead {
   std::optional<Found> take(const Inode& directory, const Caller& caller, const std::string& name);
   /// A page that a program lists.
   void keep(const DirectoryHandle& listing);
+  /// The kernel has the name with its attributes from the page that is being listed.
+  void gave(const DirectoryHandle& listing, const Listed& listed);
   /// Nothing that is known of the directory is to be believed.
   void drop(std::uint64_t directory);
 
@@ -74,11 +77,17 @@ class LookupsAhead {
  private:
   struct Kept {
     std::shared_ptr<DirectoryHandle> page;
-    bool listed = false;                                     // by a program
-    bool indexed = false;                                    // `left` is made when the first name is wanted
-    std::unordered_map<std::string_view, std::size_t> left;  // of the page's entries, by name
-    std::size_t given = 0;
-    [[nodiscard]] std::size_t size() const { return page->read->page.entries.size(); }
+    bool listed = false;                                       // by a program
+    std::unordered_map<std::string_view, std::size_t> places;  // by name; made when the first is wanted
+    std::vector<bool> is_given;                                // by place; made when the first is given
+    std::size_t given = 0;                                     // to who looks names up
+    std::size_t next = 0;                                      // behind the one that was listed last
+    [[nodiscard]] const std::vector<Listed>& entries() const { return page->read->page.entries; }
+    [[nodiscard]] std::size_t size() const { return entries().size(); }
+    std::optional<std::size_t> find(const std::string& name);
+    std::optional<std::size_t> find_listed(std::uint64_t cookie);
+    /// False if it was given already.
+    bool give(std::size_t place);
   };
   struct Directory {
     std::uint64_t inode = 0;

@@ -15,6 +15,18 @@ bool is_refusal(const Error& error) {
   return error.kind() == ErrorKind::server || error.kind() == ErrorKind::usage;
 }
 
+auto hidden_at(auto& inode, const FileHandle& directory, const std::string& name) {
+  const auto is_it = [&](const Inode::Hidden& one) { return one.name == name && one.directory == directory; };
+  return std::ranges::find_if(inode.hidden, is_it);
+}
+bool is_hidden_at(const Inode& inode, const FileHandle& directory, const std::string& name) {
+  return hidden_at(inode, directory, name) != inode.hidden.end();
+}
+/// Without that name the server would take the file away from those who have it open. Linux's client says the same.
+Error busy(const char* operation, const std::string& name) {
+  return {ErrorKind::usage, EBUSY, operation, name, "a file that was removed is open here by this name"};
+}
+
 }  // namespace
 
 async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller caller, FileHandle directory,
@@ -72,6 +84,7 @@ async::Task<Status> Removal::remove_file(Caller caller, std::shared_ptr<Inode> d
   Naming naming(freshness_, directory, name);
   auto target = co_await open_target(caller, directory->handle, name, leaving);
   if (!target) co_return target.error();
+  if (*target && is_hidden_at(**target, directory->handle, name)) co_return busy("remove", name);
   // Another link of a file that is hidden already just goes.
   if (*target && !(*target)->is_hidden()) {
     auto done = co_await hide(std::move(caller), directory, name, *target);
@@ -195,11 +208,26 @@ async::Task<Result<Renamed>> Removal::rename_now(Renaming what) {
   unlinked(*what.target, what.new_name);
   unlinked(*what.source, what.old_name);
   if (renamed && moved) inodes_.place(*moved, what.target->id, what.new_name);
+  if (moved) unhide(*moved, what.source->handle, what.old_name, renamed.has_value());
   co_return renamed;
+}
+
+/// Somebody has given a hidden file a name again. It stays behind the close, and if it is removed while it is open it
+/// is hidden again. Unless `sure` the hidden name may still be there.
+void Removal::unhide(Inode& inode, const FileHandle& directory, const std::string& name, bool sure) {
+  const auto at = hidden_at(inode, directory, name);
+  if (at == inode.hidden.end()) return;
+  if (sure) {
+    inode.hidden.erase(at);
+  } else {
+    at->sure = false;
+  }
 }
 
 /// `replaced`, if there is one, is open here and loses the new name.
 async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr<Inode> replaced) {
+  if (replaced && is_hidden_at(*replaced, what.target->handle, what.new_name))
+    co_return busy("rename", what.new_name);
   if (!replaced || replaced->is_hidden()) co_return co_await rename_now(std::move(what));
   auto source = co_await find_name(engine_, what.caller, what.source->handle, what.old_name);
   if (!source) co_return source.error();

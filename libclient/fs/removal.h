@@ -5,10 +5,11 @@
 // second link first: then the name is never absent, and a rename that fails has changed nothing. Where the
 // server makes no such link the file is renamed, and back if need be.
 //
-// Hidden names stand in the Inode, and are removed behind its last close (closed()). If the client ends before,
-// or the server's answer is lost where the hidden name may be the only one that is left, they stay: a file too
-// many is better than one that is lost. An error that is no answer of the server leaves it open whether the
-// name is gone; then nothing is believed of it.
+// Hidden names stand in the Inode, and are removed behind its last close (closed()). Until then who removes
+// them, or renames something over them, gets EBUSY. If the client ends before, or the server's answer is lost
+// where the hidden name may be the only one that is left, they stay: a file too many is better than one that is
+// lost. An error that is no answer of the server leaves it open whether the name is gone; then nothing is
+// believed of it.
 //
 // Any of these tasks may run at the same time, in one directory, too; their caller keeps nothing for them. None
 // may outlive the Removal. Confined to the loop's thread.
@@ -123,6 +124,7 @@ class Removal {
                                                   Inode::Hidden where);
   async::Task<Result<Renamed>> rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced);
   async::Task<Result<Renamed>> rename_now(Renaming what);
+  static void unhide(Inode& inode, const FileHandle& directory, const std::string& name, bool sure);
   void unlinked(const Inode& directory, const std::string& name);
 
   Engine& engine_;

@@ -1,6 +1,8 @@
 #include "fs/write_behind.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <string>
 #include <utility>
 
 #include "async/all.h"
@@ -15,15 +17,18 @@ constexpr std::size_t kGatherBelow = 64U << 10;
 constexpr std::uint32_t kLeastPiece = 512;
 constexpr auto kGatherFor = std::chrono::milliseconds(10);
 
-/// Holds on to the file, for a task that outlives whoever began it.
-async::Task<Status> write_piece(ServerFileRef file, async::Memory memory, std::span<const std::byte> data,
-                                std::uint64_t offset, Stability stability, std::optional<Attributes>* after,
-                                Counters& counters) {
+/// Holds on to the file, for a task that outlives whoever began it. `label`: what it is called in errors.
+async::Task<Status> write_piece(ServerFileRef file, std::string label, async::Memory memory,
+                                std::span<const std::byte> data, std::uint64_t offset, Stability stability,
+                                std::optional<Attributes>* after, Counters& counters) {
   ++counters.server_writes;
   auto count = co_await file->write(data, std::move(memory), offset, stability, after);
   if (!count) co_return count.error();
   counters.server_bytes_written += *count;
-  co_return Status();
+  if (*count == data.size()) co_return Status();
+  // Whoever wrote may have been told already that all of it is written.
+  co_return Error(ErrorKind::server, EFBIG, "WRITE", std::move(label),
+                  "the file is as large as the server lets it get; what was written behind that is lost");
 }
 
 /// Holds `data` in about as much memory as it takes: it may have to be held for long.
@@ -162,14 +167,14 @@ async::Task<Status> WriteBehind::write_out(std::shared_ptr<OpenHandle> file, asy
                                            std::optional<Attributes>* after) {
   const std::size_t most = async::buggify(loop_) ? kLeastPiece : wsize_;
   if (data.size() <= most) {
-    co_return co_await write_piece(file->file(), std::move(memory), data, offset, stability, after,
-                                   counters_);
+    co_return co_await write_piece(file->file(), file->inode().label, std::move(memory), data, offset,
+                                   stability, after, counters_);
   }
   std::vector<async::Task<Status>> pieces;
   for (std::size_t at = 0; at < data.size(); at += most) {
     const auto length = std::min<std::size_t>(data.size() - at, most);
-    pieces.push_back(write_piece(file->file(), memory, data.subspan(at, length), offset + at, stability,
-                                 nullptr, counters_));
+    pieces.push_back(write_piece(file->file(), file->inode().label, memory, data.subspan(at, length),
+                                 offset + at, stability, nullptr, counters_));
   }
   const auto results = co_await async::all(loop_, std::move(pieces));
   for (const Status& result : results) {

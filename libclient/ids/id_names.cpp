@@ -9,6 +9,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -19,6 +20,13 @@
 #include "ids/system_names.h"
 
 namespace nfsrdma::ids {
+namespace {
+
+/// How often a Waiter that helpers cannot wake looks for their answers.
+constexpr std::chrono::milliseconds kLookEvery(50);
+
+}  // namespace
+
 std::optional<std::uint32_t> number_of(std::string_view principal) {
   std::uint32_t number = 0;
   // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): from_chars is given the end, too
@@ -161,35 +169,44 @@ void IdNames::help(const std::shared_ptr<State>& state) {
   --state->threads;
 }
 
-/// Woken by helpers while it lives.
+/// Woken by helpers while it lives; where no descriptor is left for that, by the clock.
 class IdNames::Waiter {
  public:
   Waiter(async::Loop& loop, std::shared_ptr<State> state)
       : loop_(loop), state_(std::move(state)), more_(loop) {
-    loop_.watch(wakeup_.descriptor(), EPOLLIN, [this](std::uint32_t) {
-      wakeup_.clear();
+    try {
+      wakeup_.emplace();
+    } catch (const std::system_error&) {
+      return;
+    }
+    loop_.watch(wakeup_->descriptor(), EPOLLIN, [this](std::uint32_t) {
+      wakeup_->clear();
       more_.notify_all();
     });
     const std::lock_guard guard(state_->mutex);
-    place_ = state_->waiting.insert(state_->waiting.end(), &wakeup_);
+    place_ = state_->waiting.insert(state_->waiting.end(), &*wakeup_);
   }
   ~Waiter() {
+    if (!wakeup_) return;
     {
       const std::lock_guard guard(state_->mutex);
       state_->waiting.erase(place_);
     }
-    loop_.unwatch(wakeup_.descriptor());
+    loop_.unwatch(wakeup_->descriptor());
   }
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
-  async::Event::Wait until(async::TimePoint when) { return more_.wait_until(when); }
+  /// Until there may be more to know, and not longer than until `when`.
+  async::Event::Wait until(async::TimePoint when) {
+    return more_.wait_until(wakeup_ ? when : std::min(when, loop_.now() + kLookEvery));
+  }
 
  private:
   async::Loop& loop_;
   const std::shared_ptr<State> state_;
-  async::Wakeup wakeup_;
+  std::optional<async::Wakeup> wakeup_;
   async::Event more_;
-  std::list<const async::Wakeup*>::iterator place_;
+  std::list<const async::Wakeup*>::iterator place_;  // of the wakeup
 };
 
 IdNames::IdNames(Sources sources, Limits limits, std::function<async::TimePoint()> now)

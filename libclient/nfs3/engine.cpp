@@ -97,6 +97,9 @@ class Nfs3Engine::Open final : public ServerFile {
   bool knows_owner(std::uint64_t owner) const override {
     return engine_.locks_.knows(file_->handle(), owner);
   }
+  bool has_locks() const override {
+    return std::ranges::any_of(owners_, [this](std::uint64_t owner) { return knows_owner(owner); });
+  }
 
   /// It is being closed, and whoever does that hears what becomes of its data. Gives those that locked by this
   /// open(2).
@@ -175,6 +178,12 @@ ServerFileRef Nfs3Engine::opened(Caller caller, const FileHandle& handle, std::s
   return std::make_shared<Open>(*this, std::move(file), access);
 }
 
+std::shared_ptr<writing::Turns> Nfs3Engine::turns_of(const FileHandle& handle) {
+  const auto at = openers_.find(handle.chars());
+  const auto openers = at == openers_.end() ? nullptr : at->second.lock();
+  return openers ? openers->turns : nullptr;
+}
+
 void Nfs3Engine::resized(const FileHandle& handle, std::uint64_t size) {
   const auto at = openers_.find(handle.chars());
   const auto openers = at == openers_.end() ? nullptr : at->second.lock();
@@ -188,6 +197,15 @@ async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHa
   if (file && changes.size) caller = static_cast<Open&>(*file).file()->caller();
   if (changes.size && *changes.size > limits_.largest_file)
     co_return status_error(NFS3ERR_FBIG, "SETATTR", "");
+  // What is written again of the time before must not come behind the cut.
+  const auto turns = changes.size ? turns_of(object) : nullptr;
+  async::Use turn;
+  if (turns) {
+    if (auto done = co_await writing::wait_for_turn(*turns, dialect_.calls().default_deadline(), "SETATTR");
+        !done)
+      co_return done.error();
+    turn = turns->take();
+  }
   SETATTR3args args;
   args.object = to_wire(object);
   args.new_attributes = to_wire(changes);

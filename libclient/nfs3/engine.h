@@ -64,6 +64,8 @@ class Nfs3Engine final : public Names {
   class Open;
   ServerFileRef opened(Caller caller, const FileHandle& handle, std::string label, Access access);
   std::shared_ptr<writing::Openers> openers_of(const FileHandle& handle);
+  /// Null: nobody has the file open.
+  std::shared_ptr<writing::Turns> turns_of(const FileHandle& handle);
   void resized(const FileHandle& handle, std::uint64_t size);
   async::Task<Result<Attributes>> may_open(Caller caller, Object file, std::string label, Access access);
   async::Task<Result<Opened>> open_existing(Caller caller, FileHandle directory, std::string name,

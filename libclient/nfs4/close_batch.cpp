@@ -22,7 +22,7 @@ async::Task<CloseBatch::Answer> CloseBatch::close(Closing what) {
     co_return std::move(*one->answer);
   }
   waiting_.push_back(one);
-  if (waiting_.size() >= kMost || async::buggify(calls_.loop())) {
+  if (one->what.urgent || waiting_.size() >= kMost || async::buggify(calls_.loop())) {
     hurry();
   } else if (timer_ == 0) {
     timer_ = calls_.loop().at(calls_.loop().now() + kHold, [this] {
@@ -95,7 +95,9 @@ async::Task<std::size_t> CloseBatch::send_some(Calls& calls, std::span<const std
       continue;
     }
     const nfsstat4 status = reply->failed_status();
-    if (status == NFS4_OK) {
+    if (status == NFS4ERR_DELAY && answered > 1) {
+      --answered;  // as the first of the next COMPOUND, which Session::call() repeats
+    } else if (status == NFS4_OK) {
       one->end(calls.error_of(*reply, "CLOSE", calls.server()));
     } else {
       one->end(std::optional(status));

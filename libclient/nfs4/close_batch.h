@@ -42,6 +42,7 @@ class CloseBatch {
     nfs_fh4 file;
     stateid4 stateid;
     Caller caller;
+    bool urgent = false;  ///< somebody waits for it
     // Called while the task of close() lives.
     std::function<bool()> wanted;                         ///< asked when it is about to be sent
     std::function<std::optional<stateid4>()> delegation;  ///< to be returned with it; asked behind wanted()

@@ -78,7 +78,16 @@ void Delegations::recall_any(std::uint32_t objects_to_keep, const bitmap4& types
 
 void Delegations::set_recalled(Open& open) {
   ++around_.counters.delegations_recalled;
-  recalled_.push_back(taken_from(open));
+  if (!open.parked) {
+    recalled_.push_back(taken_from(open));
+    return;
+  }
+  open.delegation->recalled = true;
+  about_to_return(open);
+}
+
+void Delegations::finish_recall(Open& open) {
+  if (open.delegation && std::exchange(open.delegation->recalled, false)) start_return(open);
 }
 
 void Delegations::return_recalled() {

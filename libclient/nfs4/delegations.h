@@ -76,6 +76,8 @@ class Delegations {
   /// Call this before a COMPOUND with DELEGRETURN is sent, so that a recall that arrives meanwhile is answered
   /// OK.
   void about_to_return(Open& open);
+  /// What was recalled while the file was parked goes back by itself, if that has not gone with its CLOSE.
+  void finish_recall(Open& open);
   /// The server does not keep to it any more, and need not be told.
   void end(Open& open);
   /// The file's state is another one, to which the delegation does not belong. The server that granted the

@@ -71,6 +71,10 @@ class Nfs4File final : public ServerFile {
     const Open& state = file_->state();
     return state.locks.contains(owner) || state.lost_locks.contains(owner);
   }
+  bool has_locks() const override {
+    const Open& state = file_->state();
+    return !state.locks.empty() || !state.lost_locks.empty();
+  }
 
   [[nodiscard]] const std::shared_ptr<OpenFile>& file() const { return file_; }
   [[nodiscard]] OpenRef take_ref() { return std::move(ref_); }
@@ -130,6 +134,14 @@ async::Task<Result<Attributes>> Nfs4Engine::attributes(Caller caller, FileHandle
 async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHandle object,
                                                            SetAttributes changes, ServerFileRef file) {
   if (changes.mode || changes.uid || changes.gid) session_.delegations().rights_change(object);
+  // What is written again of the time before must not come behind the cut.
+  const auto turns = changes.size ? files_.turns(object) : nullptr;
+  async::Use turn;
+  if (turns) {
+    if (auto done = co_await writing::wait_for_turn(*turns, session_.default_deadline(), "SETATTR"); !done)
+      co_return done.error();
+    turn = turns->take();
+  }
   stateid4 stateid{};
   if (changes.size) {
     // The server may want to see that the file is open for writing (RFC 8881 18.30.3).
@@ -139,7 +151,7 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
   }
   auto got = co_await set_with_stateid(caller, object, stateid, changes);
   const auto refused = got ? NFS4_OK : static_cast<nfsstat4>(got.error().status());
-  const bool overtaken = Calls::is_lost_state(refused) || (refused == NFS4ERR_OPENMODE && !file);
+  const bool overtaken = Calls::is_lost_state(refused) || refused == NFS4ERR_OPENMODE;
   if (stateid != stateid4() && overtaken) {
     // A CLOSE or OPEN_DOWNGRADE came first, or the server has restarted. The file that is given is opened again;
     // without one none is needed.
@@ -252,7 +264,10 @@ std::chrono::seconds Nfs4Engine::delegated_for() const {
 
 std::uint64_t Nfs4Engine::closes_early(const FileHandle& file) const {
   const auto open = files_.delegated(file);
-  return open && open->state().delegation->writes ? open->state().delegation->most : 0;
+  if (!open || !open->state().delegation->writes) return 0;
+  // Nobody needs it any more: it is being closed, and its delegation is returned with that.
+  if (open->needed() == 0 && !open->state().parked) return 0;
+  return open->state().delegation->most;
 }
 
 void Nfs4Engine::on_delegation_end(std::function<void(const FileHandle&)> sink) {

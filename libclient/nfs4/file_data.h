@@ -48,6 +48,7 @@ class FileData : private writing::Writer, private QuickFile {
   /// From now on it is one of those who have the file open, and its data is bounded with theirs.
   void join(std::shared_ptr<writing::Openers> openers) { unstable_.join(std::move(openers)); }
   [[nodiscard]] const std::shared_ptr<writing::Openers>& openers() const { return unstable_.openers(); }
+  [[nodiscard]] const std::shared_ptr<writing::Turns>& turns() const { return unstable_.turns(); }
 
   async::Task<Result<Attributes>> attributes();
   /// What another call has brought, while LeaseHolder::modifications() of it were `as_of`.

@@ -179,7 +179,9 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 use
 /// None: the file has been opened again before it was sent.
 async::Task<Result<std::optional<nfsstat4>>> FileState::close_with_others(stateid4 used) {
   bool gone = false;
-  CloseBatch::Closing closing{open_.file, used, open_.caller, {}, {}, {}};
+  // Whoever wants the delegation back may want the file closed as well: Linux runs no program that is open for writing.
+  const bool urgent = open_.delegation && open_.delegation->recalled;
+  CloseBatch::Closing closing{open_.file, used, open_.caller, urgent, {}, {}, {}};
   closing.wanted = [this] { return needed() == 0 && is_open_; };
   closing.delegation = [this] { return return_with_close(); };
   closing.on_returned = [&gone] { gone = true; };
@@ -193,7 +195,10 @@ async::Task<Status> FileState::close_once() {
   stateid4 used = open_.stateid;
   for (int tries = 0;; ++tries) {
     if (open_.lost) co_return *open_.lost;
-    if (open_.writes_delegated()) co_await session_.delegations().write_out(open_.file);
+    if (open_.delegation && open_.delegation->writes) {
+      co_await session_.delegations().write_out(open_.file);
+      if (needed() != 0) co_return Status();
+    }
     const bool alone = !session_.has_sessions() || !session_.close_batch().holds();
     auto task = alone ? close_alone(used, deadline) : close_with_others(used);
     auto answer = co_await std::move(task);

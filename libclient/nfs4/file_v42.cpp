@@ -112,6 +112,8 @@ async::Task<Status> FileData::allocate(std::uint64_t offset, std::uint64_t lengt
 
 async::Task<Status> FileData::deallocate(std::uint64_t offset, std::uint64_t length) {
   if (auto error = missing("DEALLOCATE")) co_return *std::move(error);
+  if (auto turn = co_await writing::wait_for_turn(*turns(), deadline(), "DEALLOCATE"); !turn) co_return turn;
+  const async::Use turn = turns()->take();
   auto done = co_await state_.call(
       "DEALLOCATE",
       [&](Compound& compound) { compound.add<op::DEALLOCATE>({state_.stateid(), offset, length}); },
@@ -287,6 +289,8 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
 async::Task<Status> FileData::clone(FileData& from, std::uint64_t from_offset, FileData& to,
                                     std::uint64_t to_offset, std::uint64_t count) {
   if (auto error = to.missing("CLONE")) co_return *std::move(error);
+  if (auto turn = co_await writing::wait_for_turn(*to.turns(), to.deadline(), "CLONE"); !turn) co_return turn;
+  const async::Use turn = to.turns()->take();
   CLONE4res res;
   auto done = co_await between<op::CLONE>(
       from.state_, to.state_, "CLONE",

@@ -124,7 +124,8 @@ Compound Handshake::exchange_id_compound() const {
 async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
   Calls& calls = around_.calls;
   for (;;) {
-    auto reply = co_await around_.lanes.call_alone(exchange_id_compound(), deadline);
+    rpc::Channel* over = nullptr;
+    auto reply = co_await around_.lanes.call_alone(exchange_id_compound(), deadline, &over);
     if (!reply) co_return reply.error();
     EXCHANGE_ID4res res;
     const bool known = reply->take<op::EXCHANGE_ID>(res);
@@ -137,6 +138,7 @@ async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
     }
     if (!known) co_return calls.error_of(*reply, "EXCHANGE_ID", calls.server());
     take_client(*res.get<NFS4_OK>());
+    known_over_ = over;
     co_return Status();
   }
 }
@@ -228,7 +230,7 @@ async::Task<Status> Handshake::create_session_once(async::TimePoint deadline, nf
   status = NFS4_OK;
   Compound compound = calls.begin_alone("CREATE_SESSION");
   compound.add<op::CREATE_SESSION>(create_session_arguments());
-  rpc::Channel& over = around_.lanes.route();
+  rpc::Channel& over = around_.lanes.route_alone(known_over_);
   auto reply = co_await calls.call_over(over, compound, deadline);
   if (!reply) co_return reply.error();
   CREATE_SESSION4res res;
@@ -258,6 +260,7 @@ void Handshake::take_session(const CREATE_SESSION4resok& ok, const rpc::Channel&
   facts_.backchannel =
       (ok.csr_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN) != 0 && around_.lanes.wants_backchannel();
   around_.backchannel.reset(ok.csr_sessionid, facts_.minor_version, ok.csr_back_chan_attrs);
+  known_over_ = nullptr;
   around_.lanes.rebind_all(over);
 }
 

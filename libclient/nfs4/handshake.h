@@ -86,6 +86,9 @@ class Handshake {
 
   const Around around_;
   SessionFacts facts_;
+  /// The connection that EXCHANGE_ID was answered on, for CREATE_SESSION to go over the same, which it binds.
+  /// None once there is the session.
+  rpc::Channel* known_over_ = nullptr;
   verifier4 verifier_;  // of this instance of the client
   CreateSequence create_sequence_;
   bool protects_state_;  // EXCHANGE_ID asks for SP4_MACH_CRED

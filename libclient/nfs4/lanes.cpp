@@ -75,17 +75,30 @@ rpc::Channel& Lanes::route(std::size_t size) {
 
 // ---- calls without a session ----
 
-async::Task<Result<CompoundReply>> Lanes::call_alone(Compound compound, async::TimePoint deadline) {
-  return call_patiently(std::move(compound), deadline, nullptr);
+rpc::Channel& Lanes::route_alone(const rpc::Channel* before) {
+  if (before != nullptr) {
+    const Lane& lane = lane_of(*before);
+    if (lane.takes_alone()) return lane.channel;
+  }
+  if (usable() != 0) return route();
+  const auto found = std::ranges::find_if(lanes_, [](const auto& lane) { return lane->takes_alone(); });
+  return found != lanes_.end() ? (*found)->channel : lanes_.front()->channel;
 }
 
-/// `over`: the connection that it has to go over, if that matters.
+async::Task<Result<CompoundReply>> Lanes::call_alone(Compound compound, async::TimePoint deadline,
+                                                     rpc::Channel** over) {
+  return call_patiently(std::move(compound), deadline, nullptr, over);
+}
+
+/// `by`: the connection that it has to go over, if that matters.
 async::Task<Result<CompoundReply>> Lanes::call_patiently(Compound compound, async::TimePoint deadline,
-                                                         rpc::Channel* over) {
+                                                         rpc::Channel* by, rpc::Channel** over) {
   async::Backoff delay(50ms, 2s);
   for (;;) {
-    auto reply = co_await calls_.call_over(over != nullptr ? *over : route(), compound, deadline);
-    if (over == nullptr && Calls::was_handed_back(reply)) continue;
+    rpc::Channel& channel = by != nullptr ? *by : route_alone();
+    if (over != nullptr) *over = &channel;
+    auto reply = co_await calls_.call_over(channel, compound, deadline);
+    if (by == nullptr && Calls::was_handed_back(reply)) continue;
     const bool wait = reply && reply->status() == NFS4ERR_DELAY;
     if (!wait || calls_.loop().now() + delay.next() >= deadline) {
       lanes_.front()->channel.give_back(compound.take_message());
@@ -100,10 +113,22 @@ async::Task<Result<CompoundReply>> Lanes::call_patiently(Compound compound, asyn
 void Lanes::on_link(Lane& lane, bool up) {
   if (up) {
     bind_if_needed(lane);
+    if (lane.usable()) empty_those_down();
     return;
   }
   lane.bound = lane.proven = false;
   if (usable() != 0) lane.channel.hand_calls_back();
+}
+
+/// A connection has become usable: what waits for others to come back is made again over it. A
+/// BIND_CONN_TO_SESSION ends so, too; the next beginning of its connection makes another.
+void Lanes::empty_those_down() {
+  if (usable() == 0) return;
+  // By index: who is handed a call may go on to add a connection.
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    rpc::Channel& channel = lanes_[i]->channel;
+    if (!channel.up()) channel.hand_calls_back();
+  }
 }
 
 void Lanes::bind_if_needed(Lane& lane) {
@@ -117,6 +142,7 @@ void Lanes::bind_if_needed(Lane& lane) {
 void Lanes::rebind_all(const rpc::Channel& bound) {
   for (const auto& lane : lanes_) lane->bound = &lane->channel == &bound;
   for (const auto& lane : lanes_) bind_if_needed(*lane);
+  empty_those_down();
 }
 
 Compound Lanes::bind_arguments() {
@@ -150,6 +176,7 @@ async::Task<void> Lanes::bind(Lane& lane, bool again) {
   BIND_CONN_TO_SESSION4res res;
   if (reply->take<op::BIND_CONN_TO_SESSION>(res)) {
     lane.bound = true;
+    empty_those_down();
     co_return;
   }
   if (Calls::is_lost_session(reply->failed_status())) {

@@ -6,10 +6,14 @@
 // BIND_CONN_TO_SESSION, which is done beside whenever a connection begins, and when the session is another one
 // (rebind_all()). Without any that is usable a call waits on the first.
 //
+// What needs no session (EXCHANGE_ID, CREATE_SESSION, …) also goes over a connection that the server does not
+// take for the session's: after a restart of the server none is, and the first may be down (route_alone()).
+//
 // When a connection ends while another one is usable, the calls on it are handed back, for their callers to
-// make them again elsewhere. One that the server does not want (BIND_CONN_TO_SESSION refused) is left alone
-// from then on. The connections are kept up without a call that needs them (RFC 8167 5.4) where there is
-// state that the server may recall, which hold() tells, or where there are several.
+// make them again elsewhere. So are those that wait on connections that are down when one becomes usable. A
+// connection that the server does not want (BIND_CONN_TO_SESSION refused) is left alone from then on. The
+// connections are kept up without a call that needs them (RFC 8167 5.4) where there is state that the server
+// may recall, which hold() tells, or where there are several.
 //
 // Some lead to other addresses of the server (rpc::Channel::elsewhere()). That it is the server is proven on each of their
 // connections anew, before they are bound; if it is another, they are left alone.
@@ -52,9 +56,14 @@ class Lanes {
   [[nodiscard]] std::size_t usable() const;
   /// The connection for the next call, which moves so much data.
   rpc::Channel& route(std::size_t size = 0);
+  /// The connection for a call that needs no session: `before`, if that takes it still; else one that is
+  /// usable; else one that stands and leads to the server; else the first.
+  rpc::Channel& route_alone(const rpc::Channel* before = nullptr);
   /// A call that needs no session (Calls::begin_alone), over whichever connection takes it. Makes it again
-  /// where the server says DELAY.
-  async::Task<Result<CompoundReply>> call_alone(Compound compound, async::TimePoint deadline);
+  /// where the server says DELAY. `over`, if any, is told which connection the last try went over; it must
+  /// outlive the call.
+  async::Task<Result<CompoundReply>> call_alone(Compound compound, async::TimePoint deadline,
+                                                rpc::Channel** over = nullptr);
 
   /// After CREATE_SESSION over `bound`: the others are strangers to the new session.
   void rebind_all(const rpc::Channel& bound);
@@ -88,17 +97,22 @@ class Lanes {
     bool refused = false;  ///< the server does not want it, or is another
     bool proven = false;   ///< its connection leads to the server
     [[nodiscard]] bool usable() const { return channel.up() && bound; }
+    /// Takes what needs no session.
+    [[nodiscard]] bool takes_alone() const {
+      return channel.up() && !refused && (!channel.elsewhere() || proven);
+    }
   };
   Lane& add_lane(rpc::Channel& channel);
   [[nodiscard]] Lane& lane_of(const rpc::Channel& channel);
   void on_link(Lane& lane, bool up);
+  void empty_those_down();
   void bind_if_needed(Lane& lane);
   async::Task<void> bind(Lane& lane, bool again = false);
   async::Task<bool> prove(Lane& lane);
   void refuse(Lane& lane, const std::string& why);
   Compound bind_arguments();
   async::Task<Result<CompoundReply>> call_patiently(Compound compound, async::TimePoint deadline,
-                                                    rpc::Channel* over);
+                                                    rpc::Channel* by, rpc::Channel** over = nullptr);
   void hold_all();
 
   Calls& calls_;

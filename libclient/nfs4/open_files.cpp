@@ -130,7 +130,8 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   }
 
   static async::Task<void> shrink_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file) {
-    (void)co_await self->shrink(std::move(file), false);
+    (void)co_await self->shrink(file, false);
+    self->session_.delegations().finish_recall(file->state());
   }
   /// In the loop's next turn: not from inside of what ends a delegation.
   static async::Task<void> unpark_soon(std::shared_ptr<OpenTable> self, nfs_fh4 handle) {
@@ -147,6 +148,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   [[nodiscard]] LeaseHolder& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
   [[nodiscard]] writing::AllFiles& data() { return *data_; }
+  std::shared_ptr<writing::Turns> turns(const nfs_fh4& handle);
   void resized(const nfs_fh4& handle, std::uint64_t size);
   std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access);
 
@@ -252,6 +254,11 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4
   if (what.place) file->state().place = what.place;
   file->opened(ok, what.asked(), guard, reply);
   return count_in(std::move(file), what.access);
+}
+
+std::shared_ptr<writing::Turns> OpenTable::turns(const nfs_fh4& handle) {
+  const auto found = of_file(handle);
+  return found.empty() ? nullptr : found.begin()->second->turns();
 }
 
 void OpenTable::resized(const nfs_fh4& handle, std::uint64_t size) {
@@ -517,7 +524,11 @@ bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
 void OpenTable::unpark(const nfs_fh4& handle) {
   std::vector<std::shared_ptr<OpenFile>> found;
   for (const auto& [key, file] : of_file(handle)) {
-    if (parked_.take_out(*file)) found.push_back(file);
+    if (parked_.take_out(*file)) {
+      found.push_back(file);
+    } else {
+      session_.delegations().finish_recall(file->state());  // it was opened meanwhile
+    }
   }
   for (const auto& file : found) session_.beside().spawn(shrink_beside(shared_from_this(), file));
 }
@@ -610,6 +621,10 @@ async::Task<Status> OpenFiles::close(OpenRef ref) {
 
 void OpenFiles::on_lost_data(std::function<void(const nfs_fh4&, const Error&)> sink) {
   table_->data().lost = std::move(sink);
+}
+
+std::shared_ptr<writing::Turns> OpenFiles::turns(const nfs_fh4& file) const {
+  return table_->turns(file);
 }
 
 void OpenFiles::resized(const nfs_fh4& file, std::uint64_t size) {

@@ -91,6 +91,8 @@ class OpenFiles {
 
   /// Told of a file, and why, where unstable data of it is lost (writing/unstable_data.h).
   void on_lost_data(std::function<void(const nfs_fh4&, const Error&)> sink);
+  /// For whoever is about to set the size; null: nobody has the file open.
+  [[nodiscard]] std::shared_ptr<writing::Turns> turns(const nfs_fh4& file) const;
   /// The size was set by something else than OpenFile::set_attributes(): unstable data behind it is gone.
   void resized(const nfs_fh4& file, std::uint64_t size);
   /// Whoever has the file open, for its stateid: SETATTR of the size, or reading on behalf of somebody.

@@ -28,6 +28,7 @@ struct Delegation {
   stateid4 stateid{};
   clientid4 client = 0;  // that it was granted to
   bool returning = false;
+  bool recalled = false;  // it goes back with the CLOSE of a file that was parked
   bool writes = false;
   bool rights_unknown = false;  // who may open the file is the server's to say
   // Of one for writing:

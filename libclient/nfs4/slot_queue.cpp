@@ -3,9 +3,9 @@
 namespace nfsrdma::nfs4 {
 
 SlotQueue::SlotQueue(async::Loop& loop, engine::ServerCounters& counters)
-    : loop_(loop), counters_(counters), free_(loop), idle_(loop) {
+    : loop_(loop), counters_(counters), line_(loop), idle_(loop) {
   table_.on_free = [this] {
-    if (free_.awaited()) free_.notify_one();
+    wake_first();
     if (idle_.awaited()) idle_.notify_all();
   };
   table_.on_retired = [this] {
@@ -19,23 +19,25 @@ SlotQueue::~SlotQueue() {
 
 std::optional<SlotTable::Use> SlotQueue::take_now() {
   // Whoever waits goes first.
-  return free_.awaited() ? std::nullopt : table_.take();
+  return line_.awaited() ? std::nullopt : table_.take();
+}
+
+void SlotQueue::wake_first() {
+  if (line_.awaited() && table_.has_free()) line_.wake_first();
 }
 
 async::Task<std::optional<SlotTable::Use>> SlotQueue::wait(async::TimePoint deadline) {
-  // Free slots behind a queue that is not moving: the first in it was not told, since nobody gave a slot
-  // back.
-  if (table_.has_free()) free_.notify_one();
+  std::optional<SlotTable::Use> use = take_now();
+  if (use) co_return use;
   const async::TimePoint begun = loop_.now();
   ++counters_.slot_waits;
-  std::optional<SlotTable::Use> use;
-  while (!use) {
-    const bool in_time = co_await free_.wait_until(deadline);
-    if (!in_time) break;
+  const auto take = [this, &use] {
     use = table_.take();
-  }
+    return use.has_value();
+  };
+  (void)co_await line_.wait(deadline, take);
   // Several may have come free at once: each waiter that is served wakes the next.
-  if (table_.has_free()) free_.notify_one();
+  wake_first();
   counters_.slot_waited_us += static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(loop_.now() - begun).count());
   co_return use;
@@ -43,13 +45,13 @@ async::Task<std::optional<SlotTable::Use>> SlotQueue::wait(async::TimePoint dead
 
 void SlotQueue::reset(std::uint32_t count) {
   table_.reset(count);
-  free_.notify_all();
+  wake_first();
 }
 
 void SlotQueue::set_target(std::uint32_t highest) {
   const bool raised = highest > table_.target();
   table_.set_target(highest);
-  if (raised) free_.notify_all();
+  if (raised) wake_first();
 }
 
 async::Task<bool> SlotQueue::drained(async::TimePoint deadline) {

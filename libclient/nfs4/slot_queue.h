@@ -6,13 +6,14 @@
 // A new session brings new slots (reset()); who waits is served from them. Recovery that has time lets the
 // requests under way end first (drained()).
 //
-// Confined to the loop's thread.
+// Confined to the loop's thread. It must outlive each wait.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 
+#include "async/places.h"
 #include "async/until.h"
 #include "engine/statistics.h"
 #include "nfs4/slot_table.h"
@@ -26,7 +27,8 @@ class SlotQueue {
   SlotQueue(const SlotQueue&) = delete;
   SlotQueue& operator=(const SlotQueue&) = delete;
 
-  /// None where a request would have to wait, or where others wait already.
+  /// None where a request would have to wait, or where others wait already, be it one that has been woken and
+  /// has yet to run.
   std::optional<SlotTable::Use> take_now();
   /// None if the deadline came first.
   async::Task<std::optional<SlotTable::Use>> wait(async::TimePoint deadline);
@@ -40,10 +42,12 @@ class SlotQueue {
   [[nodiscard]] const SlotTable& table() const { return table_; }
 
  private:
+  void wake_first();
+
   async::Loop& loop_;
   engine::ServerCounters& counters_;
   SlotTable table_;
-  async::Event free_;
+  async::Line line_;
   async::Event idle_;  // no request is under way
 };
 

@@ -1,5 +1,6 @@
 #include "rpc/channel.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -40,12 +41,14 @@ fabric::Choice choice_of(Fabric fabric) {
   return fabric::Choice::automatic;
 }
 
-/// Twice the credits: as many Calls of the server's again may come (RFC 8167 4.1).
+/// Twice the credits, since as many Calls of the server's again may come (RFC 8167 4.1); where there are few credits, all
+/// the Receives that the requester posts.
 fabric::verbs::Queues queues_of(const ChannelOptions& options) {
   fabric::verbs::Queues out;
   out.receive_size = options.rdma.receive_size;
   out.send_size = options.rdma.send_size;
-  out.receive_count = out.send_count = 2 * options.rdma.credits_wanted;
+  out.send_count = 2 * options.rdma.credits_wanted;
+  out.receive_count = std::max(out.send_count, rpcrdma::most_receives(options.rdma));
   out.busy_poll = options.busy_poll;
   return out;
 }
@@ -78,7 +81,22 @@ void Channel::leave(Waiter& waiter) {
   const rpcrdma::CallId id = std::exchange(waiter.id_, 0);
   requester_.disown(id);
   requester_.cancel(id, loop_.now());
+  take_memory_back(id);
   pump();
+}
+
+/// At once, also from inside of an action: nobody waits for the call's end who could keep its memory until then.
+void Channel::take_memory_back(rpcrdma::CallId id) {
+  using Memory = rpcrdma::Requester::Memory;
+  std::optional<rpcrdma::Revoke> revoke;
+  if (requester_.want_back(id, revoke) == Memory::free) return;
+  if (revoke) perform(*revoke);
+  const Memory now = requester_.want_back(id, revoke);
+  if (now == Memory::free || !connection_) return;
+  if (now == Memory::taken_back && connection_->settle()) return;
+  // RFC 8166 4.5.4.
+  drop_connection();
+  if (now == Memory::taken_back) requester_.on_revoked(id, false, loop_.now());
 }
 
 void Channel::Awaiter::await_suspend(std::coroutine_handle<> waiting) {

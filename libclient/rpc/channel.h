@@ -177,6 +177,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
     return connection_ && connection_->revoke_now(segments);
   }
 
+  void take_memory_back(rpcrdma::CallId id);
   void pump();
   void perform(rpcrdma::Connect&);
   void perform(rpcrdma::PostReceives& action);

@@ -13,10 +13,6 @@
 namespace nfsrdma::rpcrdma {
 namespace {
 
-/// Receives beyond one for each call in flight: a message that nobody asked for then costs the connection
-/// nothing (3.3.1 asks for as many as there are calls).
-constexpr std::uint32_t kSpareReceives = 2;
-
 Config checked(Config config) {
   config.credits_wanted = std::max(config.credits_wanted, 1U);
   config.receive_size = std::max(config.receive_size, kDefaultThreshold);
@@ -96,6 +92,19 @@ void Requester::State::disown(CallId id) {
     if (Complete* const one = std::get_if<Complete>(&action); one != nullptr && one->id == id)
       one->owner = nullptr;
   });
+}
+
+Requester::Memory Requester::State::want_back(CallId id, std::optional<Revoke>& revoke) {
+  const Rpc* const rpc = table.find(id);
+  if (rpc == nullptr || rpc->stage != Rpc::Stage::revoking) return Memory::free;
+  if (link != Link::up) return Memory::out_of_hand;
+  (void)actions.drop([&](Action& action) {
+    auto* const one = std::get_if<Revoke>(&action);
+    if (one == nullptr || one->cookie != id) return false;
+    revoke.emplace(std::move(*one));
+    return true;
+  });
+  return Memory::taken_back;
 }
 
 void Requester::State::shut_down(TimePoint now) {
@@ -386,6 +395,9 @@ void Requester::shut_down(TimePoint now) {
 
 void Requester::disown(CallId id) {
   state_->disown(id);
+}
+Requester::Memory Requester::want_back(CallId id, std::optional<Revoke>& revoke) {
+  return state_->want_back(id, revoke);
 }
 std::vector<CallId> Requester::owned() const {
   std::vector<CallId> out;

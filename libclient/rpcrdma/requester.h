@@ -216,6 +216,16 @@ struct Config {
   std::uint32_t backward_credits = 0;
 };
 
+/// Receives beyond one for each call in flight and each backward credit: a message that nobody asked for then costs the
+/// connection nothing (3.3.1 asks for as many as there are calls).
+inline constexpr std::uint32_t kSpareReceives = 2;
+
+/// So many Receives are posted at the same time, at the most. With a device that holds fewer of them a message may find
+/// none, which costs a pause or the connection.
+[[nodiscard]] constexpr std::uint32_t most_receives(const Config& config) {
+  return config.credits_wanted + config.backward_credits + kSpareReceives;
+}
+
 // ---- actions, in the order in which they must be done ----
 
 /// Start a connection; answer with on_connected() or on_connect_failed(). Its private data: private_data().
@@ -325,6 +335,14 @@ class Requester {
   void cancel(CallId id, TimePoint now);
   /// Its owner goes: Complete will have none, also one that is in the queue already.
   void disown(CallId id);
+  /// Where the memory of an RPC is that its owner has cancelled and wants back before its end is told.
+  enum class Memory : std::uint8_t {
+    free,         ///< out of the server's reach
+    taken_back,   ///< its Revoke has been performed, and nothing has been heard of that
+    out_of_hand,  ///< only the connection's end takes it back
+  };
+  /// Its Revoke, if that has not been performed yet, is the caller's to perform now.
+  Memory want_back(CallId id, std::optional<Revoke>& revoke);
   /// Those that have an owner and no outcome yet, in the order in which they were submitted.
   [[nodiscard]] std::vector<CallId> owned() const;
   /// Wants a connection even if there is no RPC to send (at start-up).

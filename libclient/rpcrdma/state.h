@@ -190,6 +190,7 @@ struct Requester::State {
   CallId submit(Call&& call, TimePoint now);
   void cancel(CallId id, TimePoint now);
   void disown(CallId id);
+  Memory want_back(CallId id, std::optional<Revoke>& revoke);
   void on_sent(CallId cookie);
   void on_revoked(CallId cookie, bool ok, TimePoint now);
   void shut_down(TimePoint now);

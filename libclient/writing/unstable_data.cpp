@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "async/buggify.h"
-#include "async/under_way.h"
+#include "async/until.h"
 
 namespace nfsrdma::writing {
 namespace {
@@ -17,6 +17,14 @@ constexpr std::size_t kMostUncommitted = 96U << 20;
 constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCommit = 1U << 20;
 
 }  // namespace
+
+async::Task<Status> wait_for_turn(Turns& turns, async::TimePoint deadline, const char* what) {
+  const bool in_time =
+      co_await async::until(turns.ended, deadline, [&turns] { return turns.rewriting == 0; });
+  if (in_time) co_return Status();
+  co_return Error(ErrorKind::timeout, ETIMEDOUT, what, "",
+                  "what the server lost of the file could not be written again in time");
+}
 
 UnstableData::UnstableData(async::Loop& loop, Writer& writer)
     : loop_(loop),

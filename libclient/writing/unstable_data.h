@@ -38,6 +38,7 @@
 
 #include "async/event.h"
 #include "async/loop.h"
+#include "async/under_way.h"
 #include "nfsrdma/result.h"
 #include "nfsrdma/types.h"
 #include "writing/uncommitted.h"
@@ -89,13 +90,17 @@ struct AllFiles {
 
 class UnstableData;
 
-/// Who may WRITE to one file now: what is written again comes before what callers write, since it is older.
+/// Who may change one file now: what is written again comes before what callers write, since it is older.
 struct Turns {
   explicit Turns(async::Loop& loop) : ended(loop) {}
   unsigned writing = 0;    ///< WRITEs of callers under way
   unsigned rewriting = 0;  ///< those who write again what the server lost: callers' WRITEs wait for them
   async::Event ended;
+  [[nodiscard]] async::Use take() { return {writing, ended}; }
 };
+/// For what changes the file by something else than a WRITE, `what`: it waits as a caller's WRITE does, and is one from
+/// Turns::take() on, until replaced() has been called. Who has a turn must not wait for another.
+async::Task<Status> wait_for_turn(Turns& turns, async::TimePoint deadline, const char* what);
 
 /// Those who have one file open.
 struct Openers {
@@ -128,6 +133,7 @@ class UnstableData {
   /// whoever of the openers wrote it.
   void replaced(std::uint64_t offset, std::uint64_t length);
   [[nodiscard]] bool empty() const { return uncommitted_.empty(); }
+  [[nodiscard]] const std::shared_ptr<Turns>& turns() const { return turns_; }
 
  private:
   async::Task<Result<std::size_t>> write_once(std::span<const std::byte> data, std::uint64_t offset, How how,

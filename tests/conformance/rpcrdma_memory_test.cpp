@@ -136,6 +136,45 @@ TEST_CASE("T28 the memory of an RPC that was cancelled or timed out is taken bac
   }
 }
 
+TEST_CASE("T28 an owner who cannot wait has his memory back before anything else is done") {
+  using Memory = Requester::Memory;
+  Busy busy;
+  Driver& driver = busy.driver;
+  std::optional<Revoke> revoke;
+  const CallId id = busy.id;
+  CHECK(driver.requester.want_back(id + 1, revoke) == Memory::free);
+  SUBCASE("its Revoke is taken out of the actions") {
+    driver.requester.disown(id);
+    driver.requester.cancel(id, driver.now);
+    CHECK(driver.requester.want_back(id, revoke) == Memory::taken_back);
+    REQUIRE(revoke);
+    CHECK(revoke->cookie == id);
+    CHECK(revoke->segments.size() == 3);
+    CHECK(revoke->abandoned);
+    driver.run();
+    CHECK(driver.revokes.empty());
+    for (const RemoteSegment& one : revoke->segments) driver.memory.live.erase(one.handle);
+    driver.requester.on_revoked(id, true, driver.now);
+  }
+  SUBCASE("there is none where it has been performed") {
+    driver.answer_revokes = false;
+    driver.cancel(id);
+    REQUIRE(driver.revokes.size() == 1);
+    CHECK(driver.requester.want_back(id, revoke) == Memory::taken_back);
+    CHECK_FALSE(revoke);
+    driver.answer(driver.revokes[0]);
+  }
+  SUBCASE("nor where the connection is about to be closed, which takes it back") {
+    driver.answer_closes = false;
+    driver.requester.shut_down(driver.now);
+    CHECK(driver.requester.want_back(id, revoke) == Memory::out_of_hand);
+    CHECK_FALSE(revoke);
+    driver.answer_closes = true;
+  }
+  driver.run();
+  CHECK(driver.requester.want_back(id, revoke) == Memory::free);
+}
+
 TEST_CASE("T28 the handles of an RPC that was given up are borne with until its Reply has come") {
   for (const bool cancelled : {true, false}) {
     CAPTURE(cancelled);

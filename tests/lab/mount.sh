@@ -81,6 +81,21 @@ f = open(a + '/old')
 os.rename(a + '/new', a + '/old')
 assert f.read() == 'old' and open(a + '/old').read() == 'new'
 PY
+program "the name of a file that was removed while it is open stays" << 'PY'
+os.mkdir(a + '/busy')
+f = open(a + '/busy/f', 'wb+')
+f.write(b'still here'); f.flush()
+os.unlink(a + '/busy/f')
+hidden = os.listdir(a + '/busy')
+assert len(hidden) == 1 and hidden[0].startswith('.nfs'), hidden
+try: os.unlink(a + '/busy/' + hidden[0])
+except OSError as e: assert e.errno == errno.EBUSY, e
+else: raise AssertionError('it was removed')
+f.seek(0)
+assert f.read() == b'still here'
+f.close()
+os.rmdir(a + '/busy')
+PY
 program "truncate() just behind a close" << 'PY'
 for i in range(30):
     open(a + '/cut', 'w').write('x')
@@ -122,6 +137,34 @@ for i in range(50):
         assert got == data, (i, size, len(got), data[:2], got[:2])
     # From half of the way on somebody has it open all the time.
     if i == 25: held = open(b + '/shared', 'rb'); held.read()
+PY
+program "what was listed and is another's by now is found" << 'PY'
+os.mkdir(a + '/links')
+for i in range(10): os.symlink('old', a + '/links/%d' % i)
+os.listdir(a + '/links')
+for i in range(10):
+    os.symlink('new', b + '/links/new')
+    os.rename(b + '/links/new', b + '/links/%d' % i)
+for i in range(10): assert os.readlink(a + '/links/%d' % i) in ('old', 'new')
+os.mkdir(a + '/links/d')
+os.listdir(a + '/links')
+os.rmdir(b + '/links/d')
+os.mkdir(a + '/links/d')
+PY
+program "what was stored in a mapping under a lock is seen under the next one" << 'PY'
+import fcntl, mmap
+data = b'-' * 8192
+with open(a + '/mapped', 'wb') as f: f.write(data)
+both = [os.open(one + '/mapped', os.O_RDWR) for one in (a, b)]
+pages = [mmap.mmap(fd, 8192) for fd in both]
+for lock in fcntl.lockf, fcntl.flock:
+    for i in range(40):
+        fd, page = both[i % 2], pages[i % 2]
+        lock(fd, fcntl.LOCK_EX)
+        assert page[:] == data, (lock, i, data[:1], page[:1])
+        data = bytes([65 + i % 26]) * 8192
+        page[:] = data
+        lock(fd, fcntl.LOCK_UN)
 PY
 program "what was written under a lock is seen under the next one" << 'PY'
 import fcntl

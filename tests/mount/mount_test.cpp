@@ -4,7 +4,7 @@
 // Needs /dev/fuse and root; without them every case says that it is skipped. These wait for real time, where
 // that something does *not* happen is what is to be seen.
 //
-// row: F7 F9 F17 F18 F19 S17 S18
+// row: F7 F9 F11 F13 F17 F18 F19 S17 S18
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -290,6 +290,43 @@ TEST_CASE("F17 SIGTERM brings what the kernel has gathered to the server") {
     ::close(mapped);
     ::close(fd);
   }
+}
+
+TEST_CASE("F13 what was stored in a mapping is on the server when its lock goes, comes, or lseek(2) asks") {
+  for (const char* options : {"writeback_cache", ""}) {
+    Mounting m;
+    m.server.add_file("/f", std::string(20000, ' '));
+    m.mount(options);
+    const int fd = m.open("f");
+    void* memory = ::mmap(nullptr, 20000, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    REQUIRE(memory != MAP_FAILED);
+    REQUIRE(lock_whole(fd, F_SETLK));
+    std::memset(memory, 'a', 20000);
+    auto unlock = whole_file(F_UNLCK);
+    REQUIRE(::fcntl(fd, F_SETLK, &unlock) == 0);
+    CHECK(m.server.stable_content("/f") == std::string(20000, 'a'));
+    std::memset(memory, 'b', 20000);
+    REQUIRE(lock_whole(fd, F_SETLK));
+    CHECK(m.server.content("/f") == std::string(20000, 'b'));
+    std::memset(memory, 'c', 20000);
+    CHECK(::lseek(fd, 0, SEEK_DATA) == 0);
+    CHECK(m.server.content("/f") == std::string(20000, 'c'));
+    ::munmap(memory, 20000);
+    ::close(fd);
+  }
+}
+
+TEST_CASE("F11 truncate(2) of a file that may not be written is refused on a mount of one's own") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  m.mount();
+  REQUIRE(::chmod(m.path("f").c_str(), 0444) == 0);
+  const int refused = ::truncate(m.path("f").c_str(), 0) == 0 ? 0 : errno;
+  CHECK(refused == EACCES);
+  CHECK(m.server.content("/f") == "text");
+  REQUIRE(::chmod(m.path("f").c_str(), 0644) == 0);
+  CHECK(::truncate(m.path("f").c_str(), 2) == 0);
+  CHECK(m.server.content("/f") == "te");
 }
 
 TEST_CASE("F17 umount brings everything to the server") {

@@ -173,6 +173,8 @@ class PlainEngine::File final : public ServerFile {
     engine_.log(stability == Stability::on_disk ? "write!" : "write");
     co_await engine_.pass("write");
     if (const auto failure = engine_.take_failure("write")) co_return failure->error;
+    if (offset >= engine_.largest) co_return failed(EFBIG);
+    data = data.first(std::min<std::size_t>(data.size(), engine_.largest - offset));
     std::string& to = node().content;
     to.resize(std::max<std::size_t>(to.size(), offset + data.size()));
     std::memcpy(to.data() + offset, data.data(), data.size());
@@ -182,10 +184,12 @@ class PlainEngine::File final : public ServerFile {
     co_await engine_.answer("write");
     co_return data.size();
   }
+  /// Without an answer the data stays, to be committed later.
   async::Task<Status> commit(std::optional<Attributes>* /*after*/) override {
     if (!std::exchange(unstable_, false)) co_return Status();
     if (const auto failure = co_await engine_.begin("commit")) {
-      if (engine_.lost_data_) engine_.lost_data_(handle(id_), failure->error);
+      unstable_ = failure->error.kind() != ErrorKind::server;
+      if (!unstable_ && engine_.lost_data_) engine_.lost_data_(handle(id_), failure->error);
       co_return failure->error;
     }
     co_return Status();
@@ -226,6 +230,7 @@ class PlainEngine::File final : public ServerFile {
     co_return Status();
   }
   bool knows_owner(std::uint64_t owner) const override { return engine_.locker == owner; }
+  bool has_locks() const override { return engine_.locker != 0; }
 
  private:
   Node& node() { return engine_.nodes.at(id_); }
@@ -358,10 +363,12 @@ Answer<Attributes> PlainEngine::set_attributes(Caller caller, FileHandle object,
   co_return out;
 }
 
-Answer<Rights> PlainEngine::access(Caller /*caller*/, Spot spot, unsigned wanted) {
+Answer<Rights> PlainEngine::access(Caller caller, Spot spot, unsigned wanted) {
+  if (const auto failure = co_await begin("access", caller)) co_return failure->error;
   const auto found = walk(spot);
   if (!found) co_return found.error();
-  co_return Rights{wanted & ~static_cast<unsigned>(W_OK), nodes.at(*found).type};
+  const unsigned granted = writable ? wanted : wanted & ~static_cast<unsigned>(W_OK);
+  co_return Rights{granted, nodes.at(*found).type};
 }
 
 Answer<std::string> PlainEngine::read_link(Caller caller, Spot spot) {

@@ -62,13 +62,15 @@ class PlainEngine final : public Engine {
   std::map<std::uint64_t, Node> nodes;
   std::uint64_t locker = 0;  ///< the owner of the one lock that there is, 0: nobody
   bool tells = false;        ///< attributes come along where they can, and handles with names that are listed
+  bool writable = true;      ///< access() says so
   std::size_t page_size = 1000;  ///< names in a page
   engine::Writers* keeps = nullptr;
   std::uint64_t owed = 0;              ///< closes_early(), of every file
   std::chrono::seconds delegation{0};  ///< every file is delegated for so long; 0: none is
   /// What read_early() answers; none: it is not to be had.
   std::function<Result<EarlyRead>(const Node&, std::span<std::byte>)> early;
-  std::size_t circle = 0;  ///< of so many names, in which a listing ends; 0: it has an end
+  std::size_t circle = 0;                     ///< of so many names, in which a listing ends; 0: it has an end
+  std::uint64_t largest = ~std::uint64_t{0};  ///< no file gets larger; of a write what fits is written
 
   static FileHandle handle(std::uint64_t id);
   static std::uint64_t id_of(const FileHandle& handle);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "fabric/carried.h"
@@ -162,6 +163,30 @@ TEST_SUITE("threads") {
     CHECK_FALSE(w.hears.closed);
   }
 
+  TEST_CASE("carrier: settle() in the middle of a transfer does so for what was abandoned") {
+    Way w;
+    w.establish();
+    const auto data = noise(32 << 20, 1);
+    auto memory = std::make_unique<std::vector<std::byte>>(data.size());
+    const auto exposed = w.connection->expose(*memory, Reach::remote_write);
+    REQUIRE(exposed);
+    w.server->post_receive(ReceiveBuffer(4096));
+    SendWork send;
+    const auto call = noise(10, 2);
+    const ConstBytes piece = call;
+    send.pieces = {&piece, 1};
+    w.connection->post_send(send);
+    w.until([&] { return !w.server_hears.messages.empty(); });
+    w.server->post_rdma_write(data, exposed->front(), 1);
+    w.server->flush();
+    CHECK(w.connection->abandon(*exposed, 7));
+    CHECK(w.connection->settle());
+    memory.reset();  // as a caller does who was interrupted
+    w.server_sends(ConstBytes(data).first(100));
+    w.until([&] { return w.hears.has(7) && !w.hears.messages.empty(); });
+    CHECK_FALSE(w.hears.closed);
+  }
+
   TEST_CASE("carrier: the end of the peer is told once, and may be where the owner lets go of everything") {
     Way w;
     w.establish();
@@ -239,6 +264,30 @@ TEST_SUITE("threads") {
     CHECK_FALSE(w.server->expose_as(0, memory, Reach::remote_read));
     CHECK(w.server->expose_as(5, memory, Reach::remote_read));
     CHECK_FALSE(w.server->expose_as(5, memory, Reach::remote_read));
+  }
+
+  TEST_CASE("carrier: no handle comes twice or is 0, and the next one cannot be told") {
+    async::Loop loop;
+    Handles handles(loop), others(loop);
+    std::vector<std::uint32_t> given(1U << 20U);  // of as many random numbers a hundred would be there twice
+    for (std::uint32_t& one : given) one = handles.next();
+    std::set<std::uint32_t> steps, differences;
+    for (std::size_t i = 1; i <= 1000; ++i) {
+      steps.insert(given[i] - given[i - 1]);
+      differences.insert(given[i] ^ others.next());
+    }
+    CHECK(steps.size() > 990);
+    CHECK(differences.size() > 990);
+    for (unsigned bit = 0; bit < 32; ++bit) {
+      const auto is_set = [bit](std::uint32_t handle) { return (handle >> bit & 1U) != 0; };
+      const double share =
+          static_cast<double>(std::ranges::count_if(given, is_set)) / static_cast<double>(given.size());
+      CHECK(share > 0.48);
+      CHECK(share < 0.52);
+    }
+    std::ranges::sort(given);
+    CHECK(std::ranges::adjacent_find(given) == given.end());
+    CHECK(given.front() != 0);
   }
 
   TEST_CASE("carrier: a client with three threads, and four that use it") {

@@ -224,4 +224,33 @@ TEST_CASE("channel: a held connection is made anew, and the server calls on it; 
   CHECK(f.channel.facts().discarded == 1);
 }
 
+TEST_CASE("channel: a device is asked for room for all Receives, also where credits are few") {
+  async::Loop loop;
+  const auto receives = [&loop](std::uint32_t credits) {
+    std::uint32_t out = 0;
+    Address nobody;
+    nobody.storage = testing::loopback(1);
+    nobody.length = sizeof(sockaddr_in);
+    ChannelOptions options;
+    options.server = "server";
+    options.addresses = {nobody};
+    options.fabric = Fabric::iwarp;
+    options.rdma.credits_wanted = credits;
+    options.rdma.backward_credits = kCredits;
+    options.dial = [&out, dial = fabric::system_dialer()](async::Loop& on, fabric::DialOptions asked,
+                                                          fabric::Handler& hears) {
+      out = asked.queues.receive_count;
+      return dial(on, std::move(asked), hears);
+    };
+    Channel channel(loop, options, {});
+    CHECK_FALSE(loop.run(channel.connect(loop.now() + 5s)));
+    channel.shut_down();
+    loop.turn(loop.now());
+    return out;
+  };
+  CHECK(receives(1) == 1 + kCredits + rpcrdma::kSpareReceives);
+  CHECK(receives(5) == 10);
+  CHECK(receives(64) == 128);
+}
+
 }  // namespace nfsrdma::rpc

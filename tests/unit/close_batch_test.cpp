@@ -25,8 +25,9 @@ struct Closes {
     bool returned = false;
   };
   Closes() { calls.facts_now.max_operations = 64; }
-  void close(unsigned i, const Caller& caller = nullptr) {
+  void close(unsigned i, const Caller& caller = nullptr, bool urgent = false) {
     CloseBatch::Closing what;
+    what.urgent = urgent;
     what.file = file_handle(i);
     what.stateid.seqid = i;
     what.caller = caller;
@@ -107,6 +108,40 @@ TEST_CASE("close batch: a refusal is that one's alone, and those behind it are s
   c.calls.answer(Closes::closed(1));
   c.calls.settle();
   CHECK(c.answer(2) == NFS4_OK);
+}
+
+TEST_CASE("close batch: one that the server puts off is the first of the next COMPOUND, which waits for it") {
+  Closes c;
+  for (unsigned i = 1; i <= 3; ++i) c.close(i);
+  c.ones[1].delegation = stateid_of(50);
+  c.hold_time();
+  SUBCASE("itself") {
+    c.calls.answer(Closes::closed(1).ok<op::PUTFH>().refuse<op::CLOSE>(NFS4ERR_DELAY));
+  }
+  SUBCASE("its file") {
+    c.calls.answer(Closes::closed(1).refuse<op::PUTFH>(NFS4ERR_DELAY));
+  }
+  c.calls.settle();
+  CHECK(c.answer(0) == NFS4_OK);
+  CHECK(c.answer(1) == -2);
+  REQUIRE(c.calls.waiting() == 1);
+  CHECK(c.calls.next_arguments<op::CLOSE>().open_stateid.seqid == 2);
+  c.calls.answer(Closes::closed(1).ok<op::DELEGRETURN>().ok<op::PUTFH>().ok<op::CLOSE>(stateid4()));
+  c.calls.settle();
+  CHECK(c.ones[1].returned);
+  for (std::size_t i = 1; i < 3; ++i) CHECK(c.answer(i) == NFS4_OK);
+}
+
+TEST_CASE("close batch: one that is urgent goes at once, and takes the others along") {
+  Closes c;
+  c.close(1);
+  CHECK(c.calls.waiting() == 0);
+  c.close(2, nullptr, true);
+  c.calls.settle();
+  REQUIRE(c.calls.waiting() == 1);
+  c.calls.answer(Closes::closed(2));
+  c.calls.settle();
+  for (std::size_t i = 0; i < 2; ++i) CHECK(c.answer(i) == NFS4_OK);
 }
 
 TEST_CASE("close batch: a file that is gone on the server is that one's refusal, too") {

@@ -130,6 +130,26 @@ TEST_CASE("delegations: what is recalled is returned behind the answer, once") {
   CHECK(m.counters.delegations_recalled == 1);
 }
 
+TEST_CASE("delegations: of a file that nobody has open it goes back with the CLOSE, or else by itself") {
+  ScriptedRecalls m;
+  const std::shared_ptr<Open> open = m.delegated(1);
+  open->parked = true;
+  CHECK(m.recall(101) == NFS4_OK);
+  m.delegations.return_recalled();
+  CHECK(m.calls.waiting() == 0);
+  CHECK(m.ended.size() == 1);  // whoever has parked the file hears of it
+  REQUIRE(open->delegation);
+  CHECK_FALSE(open->delegated());
+  CHECK(m.recall(101) == NFS4_OK);
+  m.delegations.finish_recall(*open);
+  CHECK(m.calls.all() == "DELEGRETURN");
+  m.delegations.finish_recall(*open);
+  m.answer_return();
+  CHECK(m.calls.waiting() == 0);
+  CHECK_FALSE(open->delegation);
+  CHECK(m.counters.delegations_recalled == 1);
+}
+
 TEST_CASE("delegations: a recall that overtakes the OPEN is remembered for it") {
   ScriptedRecalls m;
   std::shared_ptr<Open> open;

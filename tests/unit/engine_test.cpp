@@ -31,6 +31,7 @@ TEST_CASE("engine: what does not come along is asked for") {
   CHECK(ok(p.loop.run(p.files->close(file.handle))));
   CHECK(p.get(p.files->lookup(nullptr, Inodes::kRoot, "f")).inode == file.entry.inode);
   CHECK(p.get(p.files->lookup(nullptr, Inodes::kRoot, "g")).inode == 0);
+  p.engine->writable = false;
   CHECK(p.error(p.files->access(nullptr, file.entry.inode, R_OK)) == 0);
   CHECK(p.error(p.files->access(nullptr, file.entry.inode, R_OK | W_OK)) == EACCES);
 }

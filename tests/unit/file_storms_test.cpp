@@ -71,6 +71,48 @@ TEST_CASE("S14 what another caller has overwritten or cut is not written again o
   m.close(second);
 }
 
+TEST_CASE("S14 a file is not cut while what the server lost is being written again") {
+  UnstableStorm m;
+  m.server.add_file("/f", "");
+  EngineClient& c = m.connect();
+  auto opened = c.run(c.engine.open_at(user(1), c.root, "f", engine::Access::both, std::nullopt));
+  REQUIRE(ok(opened));
+  engine::ServerFileRef file = opened->file;
+  CHECK(ok(c.run(file->write(bytes("old old old"), {}, 0, Stability::unstable, nullptr))));
+  m.server.restart();
+  m.server.hold(OP_WRITE, false);
+  auto commit = file->commit(nullptr);
+  c.start(commit);
+  REQUIRE(m.soon([&] { return m.server.held() == 1; }));
+  SUBCASE("by its size") {
+    SetAttributes changes;
+    changes.size = 3;
+    auto cut = c.engine.set_attributes(user(1), opened->object.handle, changes, file);
+    c.start(cut);
+    c.turn_for(100ms);
+    CHECK(m.server.count(OP_SETATTR) == 0);
+    m.server.release();
+    REQUIRE(m.soon([&] { return cut.done() && commit.done(); }));
+    CHECK(ok(cut.await_resume()));
+    CHECK(ok(c.run(file->commit(nullptr))));
+    CHECK(m.server.stable_content("/f") == "old");
+  }
+  SUBCASE("by a hole in it") {
+    auto cut = file->deallocate(0, 8);
+    c.start(cut);
+    c.turn_for(100ms);
+    CHECK(m.server.count(OP_DEALLOCATE) == 0);
+    m.server.release();
+    REQUIRE(m.soon([&] { return cut.done() && commit.done(); }));
+    CHECK(ok(cut.await_resume()));
+    CHECK(ok(c.run(file->commit(nullptr))));
+    CHECK(m.server.stable_content("/f") == std::string(8, '\0') + "old");
+  }
+  CHECK(ok(commit.await_resume()));
+  CHECK(ok(c.run(c.engine.close(std::move(file)))));
+  opened->file.reset();
+}
+
 TEST_CASE("F6 a commit makes stable what was there when it began, and leaves what comes later") {
   UnstableStorm m;
   m.server.add_file("/f", "");

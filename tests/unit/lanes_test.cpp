@@ -59,6 +59,16 @@ struct Laned {
   }
   void bound() { calls.answer(Script().ok<op::BIND_CONN_TO_SESSION>(BIND_CONN_TO_SESSION4resok())); }
   void refused(nfsstat4 status) { calls.answer(Script().refuse<op::BIND_CONN_TO_SESSION>(status)); }
+  /// The first one's connection ends and does not come back; the second one's stands.
+  void lose_first() {
+    const auto connections = network.connections(calls.host(), server_host);
+    REQUIRE(connections.size() == 2);
+    server.stop_listening();
+    network.cut(connections[0]);
+    calls.pass(10ms);
+    REQUIRE_FALSE(first.up());
+    REQUIRE(second.up());
+  }
   /// The connections end, and those that are kept up come back.
   void cut() {
     network.cut(calls.host(), server_host);
@@ -244,6 +254,118 @@ TEST_CASE(
     CHECK(call.done());
     m.bound();
   }
+}
+
+TEST_CASE("lanes: calls on a connection that is down are handed back when another one becomes usable") {
+  Laned m;
+  m.add_second();
+  m.lanes.unbound(m.second);
+  m.lose_first();
+  CHECK(m.lanes.usable() == 0);
+  CHECK(&m.lanes.route() == &m.first);
+  auto call = call_once_over(m.first, m.calls.begin_alone("NULL"), m.deadline());
+  m.calls.start(call);
+  m.calls.pass(100ms);
+  CHECK_FALSE(call.done());
+  SUBCASE("it is bound") {
+    auto again = m.lanes.bind_again(m.second, 10ms, m.deadline());
+    m.calls.start(again);
+    CHECK_FALSE(call.done());
+    m.bound();
+    REQUIRE(again.done());
+    CHECK(again.await_resume());
+  }
+  SUBCASE("a new session is made over it") {
+    m.lanes.rebind_all(m.second);
+  }
+  CHECK(m.lanes.usable() == 1);
+  REQUIRE(call.done());
+  CHECK(call.await_resume() == rpcrdma::Failure::cancelled);
+}
+
+TEST_CASE("lanes: a binding that is handed back is made again when its connection is there again") {
+  Laned m;
+  m.add_second();
+  m.cut();
+  CHECK(m.binds() == 3);
+  m.bound();
+  m.calls.fail(ErrorKind::cancelled, ECANCELED);
+  CHECK(m.lanes.usable() == 1);
+  CHECK(m.calls.waiting() == 0);
+  CHECK(m.calls.notices.empty());
+  m.cut();
+  CHECK(m.binds() == 5);
+  m.bound();
+  m.bound();
+  CHECK(m.lanes.usable() == 2);
+}
+
+TEST_CASE("lanes: what needs no session goes over any connection that stands, where none is the session's") {
+  Laned m;
+  m.add_second();
+  m.lose_first();
+  m.lanes.unbound(m.second);
+  // As after a restart of the server: it does not know the session.
+  auto again = m.lanes.bind_again(m.second, 10ms, m.deadline());
+  m.calls.start(again);
+  SUBCASE("it does not know the session") {
+    m.refused(NFS4ERR_BADSESSION);
+    CHECK(m.calls.recoveries.size() == 1);
+    CHECK(&m.lanes.route() == &m.first);
+    CHECK(&m.lanes.route_alone() == &m.second);
+    rpc::Channel* over = nullptr;
+    auto call = m.lanes.call_alone(m.calls.begin_alone("EXCHANGE_ID"), m.deadline(), &over);
+    m.calls.start(call);
+    CHECK(m.calls.next().over == &m.second);
+    m.calls.fail();
+    REQUIRE(call.done());
+    CHECK_FALSE(call.await_resume());
+    CHECK(over == &m.second);
+    m.lanes.rebind_all(*over);
+    CHECK(m.lanes.usable() == 1);
+    CHECK(&m.lanes.route() == &m.second);
+  }
+  SUBCASE("it does not want the connection") {
+    m.refused(NFS4ERR_INVAL);
+    CHECK(&m.lanes.route_alone() == &m.first);
+    CHECK(&m.lanes.route_alone(&m.second) == &m.first);
+  }
+  CHECK(again.done());
+}
+
+TEST_CASE("lanes: what needs no session goes to another address once that has proven to be the server") {
+  Laned m(4, true);
+  m.connect_first();
+  Result<bool> answer = Error(ErrorKind::timeout, ETIMEDOUT, "EXCHANGE_ID", "there", "no answer");
+  m.lanes.prove_by([&](rpc::Channel&) -> async::Task<Result<bool>> { co_return answer; });
+  auto adding = m.lanes.add(m.second, m.deadline());
+  m.calls.start(adding);
+  m.calls.pass(10ms);
+  REQUIRE(adding.done());
+  CHECK(adding.await_resume());
+  m.lose_first();
+  CHECK(&m.lanes.route_alone() == &m.first);
+  answer = true;
+  auto again = m.lanes.bind_again(m.second, 10ms, m.deadline());
+  m.calls.start(again);
+  CHECK(m.lanes.usable() == 0);
+  CHECK(&m.lanes.route_alone() == &m.second);
+  m.bound();
+  CHECK(again.done());
+}
+
+TEST_CASE("lanes: what needs no session stays on the connection that it began on while that stands") {
+  Laned m;
+  m.add_second();
+  auto busy = call_once_over(m.first, m.calls.begin_alone("NULL"), m.deadline());
+  m.calls.start(busy);
+  CHECK(&m.lanes.route_alone() == &m.second);
+  CHECK(&m.lanes.route_alone(&m.first) == &m.first);
+  m.calls.pass(5s);
+  m.lanes.unbound(m.first);
+  CHECK(&m.lanes.route_alone(&m.first) == &m.first);
+  m.lose_first();
+  CHECK(&m.lanes.route_alone(&m.first) == &m.second);
 }
 
 TEST_CASE("lanes: connections that come back are bound again") {

@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <string>
 
 #include "support/plain_fixture.h"
@@ -143,6 +145,33 @@ TEST_CASE("F8 lookups ahead: a page that a program lists is believed for longer"
   CHECK(a.pages == 0);
 }
 
+TEST_CASE("F10 lookups ahead: a name that was listed with its attributes is not given again") {
+  AheadOf a(40, 40);
+  const auto list = [&] {
+    auto out = std::make_shared<DirectoryHandle>(a.directory, a.caller);
+    out->read = a.page(0);
+    a.ahead.keep(*out);
+    return out;
+  };
+  const auto give = [&](const DirectoryHandle& from, std::size_t i) {
+    a.ahead.gave(from, from.read->page.entries[i]);
+  };
+  const auto older = list();
+  const auto listing = list();
+  give(*listing, 5);
+  CHECK(a.look_up(5));
+  CHECK_FALSE(a.look_up(6));
+  CHECK(a.look_up(6));
+  give(*older, 7);
+  CHECK(a.look_up(7));
+  give(*listing, 30);
+  give(*listing, 8);
+  CHECK(a.look_up(30));
+  CHECK(a.look_up(8));
+  CHECK_FALSE(a.look_up(9));
+  CHECK(a.pages == 0);
+}
+
 // ---- in the file layer ----
 
 namespace {
@@ -187,6 +216,45 @@ TEST_CASE("F8 names that were listed need not be looked up") {
   const auto directory = n.get(n.files->open_directory(nullptr, Inodes::kRoot, O_DIRECTORY));
   CHECK(n.get(n.files->list(directory, 0)).size() == 40);
   CHECK(n.asked(40) == 0);
+}
+
+TEST_CASE("F10 a name that was listed with its attributes is looked up when the kernel asks again") {
+  Names n;
+  n.make(3);
+  const auto directory = n.get(n.files->open_directory(nullptr, Inodes::kRoot, O_DIRECTORY));
+  const auto names = n.get(n.files->list(directory, 0));
+  REQUIRE(names.size() == 3);
+  REQUIRE(names[1].name == Names::name(1));
+  CHECK(n.files->entry_of(*directory, names[1]).inode != 0);
+  n.engine->nodes.at(1).names.erase(Names::name(1));  // by somebody else
+  CHECK(n.find(1).inode == 0);
+  n.take_calls();
+  CHECK(n.find(2).inode != 0);
+  CHECK(n.calls.empty());
+}
+
+TEST_CASE("F10 where something is found to be stale the other names of its directory are looked up") {
+  Names n;
+  n.make(3);
+  const auto directory = n.get(n.files->open_directory(nullptr, Inodes::kRoot, O_DIRECTORY));
+  const std::uint64_t inode = n.find(0).inode;
+  int error = 0;
+  SUBCASE("readlink") {
+    n.engine->fail("read_link", ESTALE);
+    error = n.error(n.files->read_link(nullptr, inode));
+  }
+  SUBCASE("stat") {
+    n.engine->fail("attributes", ESTALE);
+    error = n.error(n.files->attributes(nullptr, inode));
+  }
+  SUBCASE("access") {
+    n.engine->fail("access", ESTALE);
+    error = n.error(n.files->access(nullptr, inode, R_OK));
+  }
+  CHECK(error == ESTALE);
+  n.take_calls();
+  CHECK(n.find(1).inode != 0);
+  CHECK(n.calls.find("lookup") != std::string::npos);
 }
 
 TEST_CASE("F8 names that this mount has removed, renamed or made since are looked up") {

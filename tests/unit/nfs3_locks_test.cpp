@@ -82,11 +82,14 @@ TEST_CASE("v3 locks: they exclude others, and are tested, split and unlocked") {
   CHECK(holder->write);
   CHECK(l.file.file->knows_owner(7));
   CHECK_FALSE(l.file.file->knows_owner(8));
+  CHECK(l.file.file->has_locks());
+  CHECK_FALSE(l.others.file->has_locks());
   REQUIRE(ok(l.s.run(l.file.file->unlock(7, {14, 2}))));
   CHECK(l.engine.holdings().locks == 2);
   CHECK(l.locks(l.others, request(7, true, 14, 2)));
   REQUIRE(ok(l.s.run(l.file.file->release_locks(7))));
   CHECK_FALSE(l.file.file->knows_owner(7));
+  CHECK_FALSE(l.file.file->has_locks());
   CHECK(l.table.count() == 1);
 }
 

@@ -122,6 +122,41 @@ TEST_CASE("F8 removal: another link of a hidden file just goes") {
   CHECK(m.names() == "*");
 }
 
+TEST_CASE("F8 removal: a hidden name is neither removed nor replaced while the file is open") {
+  Removing m;
+  const auto file = m.open("a"), other = m.open("b");
+  CHECK(m.remove("a") == 0);
+  const std::string hidden = m.engine.nodes[1].names.begin()->first;
+  REQUIRE(hidden.starts_with(".nfs"));
+  m.take_calls();
+  CHECK(m.remove(hidden) == EBUSY);
+  CHECK(m.rename("b", hidden) == EBUSY);
+  CHECK(m.take_calls() == "lookup lookup");
+  CHECK(m.names() == "*b");
+  m.close(file);
+  CHECK(m.names() == "b");
+}
+
+TEST_CASE("F8 removal: a hidden file that is given a name again is as any other") {
+  Removing m;
+  const auto file = m.open("a");
+  CHECK(m.remove("a") == 0);
+  const std::string hidden = m.engine.nodes[1].names.begin()->first;
+  m.inode(file->inode().handle, hidden);  // somebody looks it up
+  CHECK(m.rename(hidden, "c") == 0);
+  CHECK_FALSE(file->inode().is_hidden());
+  std::string left;
+  SUBCASE("closed") {
+    left = "c";
+  }
+  SUBCASE("removed") {
+    CHECK(m.remove("c") == 0);
+    CHECK(m.names() == "*");
+  }
+  m.close(file);
+  CHECK(m.names() == left);
+}
+
 TEST_CASE("F8 removal: a file whose last close is under way is waited for") {
   Removing m;
   const auto file = m.open("a");

@@ -54,6 +54,90 @@ TEST_CASE("slot queue: first come, first served, and nobody is served before tho
   CHECK(m.counters.slot_waits == 2);
 }
 
+TEST_CASE("slot queue: a lone waiter that has been woken is served before who comes then") {
+  Queueing m;
+  auto use = m.slots.take_now();
+  auto waiter = m.waiting();
+  m.start(waiter);
+  // As in a call's callback, which makes the next call in the turn that the slot came free in.
+  use->answered();
+  CHECK_FALSE(m.slots.take_now());
+  m.settle();
+  REQUIRE(waiter.done());
+  MaybeUse served = waiter.await_resume();
+  REQUIRE(served);
+  served->answered();
+  CHECK(m.slots.take_now());
+}
+
+TEST_CASE("slot queue: who comes while another one is woken costs nobody his place in the queue") {
+  Queueing m;
+  auto use = m.slots.take_now();
+  auto first = m.waiting(), second = m.waiting(), third = m.waiting(), fourth = m.waiting();
+  m.start(first);
+  m.start(second);
+  use->answered();
+  m.start(third);
+  REQUIRE(first.done());
+  CHECK_FALSE(second.done());
+  first.await_resume()->answered();
+  m.start(fourth);
+  REQUIRE(second.done());
+  CHECK_FALSE(third.done());
+  second.await_resume()->answered();
+  m.settle();
+  REQUIRE(third.done());
+  CHECK_FALSE(fourth.done());
+  third.await_resume()->answered();
+  m.settle();
+  CHECK(fourth.done());
+}
+
+TEST_CASE("slot queue: a waiter destroyed once it was woken leaves the slot to the next, or to who comes") {
+  for (const bool another : {false, true}) {
+    Queueing m;
+    auto use = m.slots.take_now();
+    std::optional<async::Task<MaybeUse>> dropped(m.waiting());
+    m.start(*dropped);
+    auto next = m.waiting();
+    if (another) m.start(next);
+    use->answered();
+    dropped.reset();
+    if (another) {
+      CHECK_FALSE(m.slots.take_now());
+      m.settle();
+      REQUIRE(next.done());
+      CHECK(next.await_resume());
+    } else {
+      CHECK(m.slots.take_now());
+    }
+  }
+}
+
+TEST_CASE("slot queue: a waiter destroyed in the queue, or whose time is over, locks nobody out") {
+  Queueing m;
+  auto use = m.slots.take_now();
+  std::optional<async::Task<MaybeUse>> dropped(m.waiting());
+  m.start(*dropped);
+  auto late = m.waiting(10ms);
+  m.start(late);
+  dropped.reset();
+  m.world.run_for(11ms);
+  REQUIRE(late.done());
+  CHECK_FALSE(late.await_resume());
+  use->answered();
+  CHECK(m.slots.take_now());
+}
+
+TEST_CASE("slot queue: who waits where nobody has to is served at once") {
+  Queueing m;
+  auto waiter = m.waiting();
+  waiter.handle().resume();
+  REQUIRE(waiter.done());
+  CHECK(waiter.await_resume());
+  CHECK(m.counters.slot_waits == 0);
+}
+
 TEST_CASE("slot queue: a retired slot serves nobody, and who waits for too long gets none") {
   Queueing m;
   auto use = m.slots.take_now();

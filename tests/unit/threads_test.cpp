@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "support/at_limit.h"
 #include "support/nfs_fixture.h"
 
 namespace nfsrdma {
@@ -271,6 +272,44 @@ TEST_SUITE("threads") {
     const Stopwatch watch;
     while (done == 0 && watch.elapsed() < 10s) client.wait(10s, also);
     CHECK(done == 1);
+    leader.join();
+    CHECK(read);
+  }
+
+  TEST_CASE("threads: one that polls beside others does so, too, where no descriptor is left") {
+    Mounted m;
+    m.server.add_file("/a", pattern(1000));
+    Client& client = m.connect();
+    auto file = m.open("/a");
+    m.server.hold(OP_READ);
+    std::atomic<bool> read{false};
+    std::thread leader([&] {
+      std::string data(10, '?');
+      read = file->read(room(data), 0).value_or(0) == 10;
+    });
+    CHECK(eventually([&] { return m.server.held() == 1; }));
+    const Interrupt mine;
+    const std::vector<int> also{mine.fd()};
+    {
+      const FewDescriptors none(0);
+      CHECK_FALSE(client.wait(20ms, also));
+      const Stopwatch watch;
+      std::thread other([&] {
+        std::this_thread::sleep_for(20ms);
+        mine.set();
+      });
+      CHECK(client.wait(10s, also));
+      other.join();
+      mine.clear();
+      std::string data(5, '?');
+      std::atomic<int> done{0};
+      file->start_read(room(data), 0, [&](Result<std::size_t>) { ++done; });
+      CHECK(eventually([&] { return m.server.held() == 2; }));
+      m.server.release();
+      while (done == 0 && watch.elapsed() < 10s) client.wait(500ms, also);
+      CHECK(done == 1);
+      CHECK(watch.elapsed() < 5s);
+    }
     leader.join();
     CHECK(read);
   }

@@ -142,6 +142,54 @@ std::string much(std::size_t bytes, char with = 'x') {
 
 }  // namespace
 
+TEST_CASE("unstable data: what changes the file otherwise takes turns with what is written again") {
+  Machine m;
+  const auto turns = m.openers->turns;
+  // A cut of the file, as a SETATTR is.
+  const auto cut = [&m, turns]() -> async::Task<bool> {
+    auto waited = co_await wait_for_turn(*turns, m.loop.now() + 10s, "SETATTR");
+    if (!waited) co_return false;
+    const async::Use turn = turns->take();
+    co_await m.loop.sleep_for(1ms);
+    m.server.memory.clear();
+    co_await m.loop.sleep_for(1ms);
+    m.data->replaced(0, ~std::uint64_t{0});
+    co_return true;
+  };
+  const auto cut_beside = [&cut]() -> async::Task<void> {
+    const bool done = co_await cut();
+    CHECK(done);
+  };
+  std::optional<Status> committed;
+  CHECK(m.write(0, "of the time before"));
+  m.server.restart();
+  SUBCASE("it waits for that") {
+    m.start(m.commit_beside(committed));
+    m.pass(2500us);
+    REQUIRE(m.server.writes == 2);
+    CHECK(m.run(cut()));
+  }
+  SUBCASE("that waits for it") {
+    m.start(m.commit_beside(committed));
+    m.pass(500us);
+    m.start(cut_beside());
+    m.pass(20ms);
+    CHECK(m.server.writes == 1);
+  }
+  SUBCASE("for no longer than it may take") {
+    ++turns->rewriting;
+    CHECK_FALSE(m.run(cut()));
+    --turns->rewriting;
+    CHECK(m.run(cut()));
+    return;
+  }
+  m.pass(20ms);
+  REQUIRE(committed);
+  CHECK(*committed);
+  CHECK(m.server.memory.empty());
+  CHECK(m.data->empty());
+}
+
 TEST_CASE("unstable data: a commit makes it stable, once") {
   Machine m;
   After after;

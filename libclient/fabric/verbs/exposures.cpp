@@ -41,7 +41,7 @@ Status Exposures::expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& 
     auto one = expose_one(piece, reach);
     if (!one) {
       // Nobody was told of the others. Their windows' binds are still to be posted, ahead of these.
-      (void)revoke(std::span(to).subspan(before), std::nullopt);
+      (void)revoke(std::span(to).subspan(before), std::nullopt, false);
       to.resize(before);
       return one.error();
     }
@@ -114,13 +114,13 @@ bool Exposures::give_window_back(Exposed& one) {
 }
 
 Exposures::Revoked Exposures::revoke(std::span<const RemoteSegment> segments,
-                                     std::optional<std::uint64_t> cookie) {
+                                     std::optional<std::uint64_t> cookie, bool at_once) {
   std::vector<std::uint32_t> to_invalidate;
   for (const RemoteSegment& segment : segments) {
     const auto found = exposed_.find(segment.handle);
     if (found == exposed_.end()) continue;  // the peer has invalidated it
     const bool bound = found->second.window != nullptr && !queue_.retract_bind(segment.handle);
-    if (bound && !endpoint_.invalidate_is_unsafe) {
+    if (bound && !endpoint_.invalidate_is_unsafe && !at_once) {
       to_invalidate.push_back(segment.handle);
       continue;
     }
@@ -134,11 +134,13 @@ Exposures::Revoked Exposures::revoke(std::span<const RemoteSegment> segments,
     work.cookie = cookie.value_or(0);
     work.last = cookie && handle == to_invalidate.back();
     queue_.post(std::move(work));
+    ++invalidations_;
   }
   return to_invalidate.empty() ? Revoked::done : Revoked::later;
 }
 
 std::optional<std::uint64_t> Exposures::invalidated(const Work& work) {
+  --invalidations_;
   (void)release(work.handle);  // without a remote right: it pins memory until clear(), no more
   return work.last ? std::optional(work.cookie) : std::nullopt;
 }

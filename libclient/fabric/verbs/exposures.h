@@ -42,8 +42,11 @@ class Exposures {
     later,   ///< invalidated() will give the cookie
     failed,  ///< the memory may still be reachable
   };
-  /// Without a cookie nobody hears of the end.
-  [[nodiscard]] Revoked revoke(std::span<const RemoteSegment> segments, std::optional<std::uint64_t> cookie);
+  /// Without a cookie nobody hears of the end. `at_once`: not later, by giving windows back, which costs more.
+  [[nodiscard]] Revoked revoke(std::span<const RemoteSegment> segments, std::optional<std::uint64_t> cookie,
+                               bool at_once);
+  /// Invalidates of ours that have not completed.
+  [[nodiscard]] std::size_t invalidations() const { return invalidations_; }
   /// An Invalidate of ours has completed. The cookie, if it was the revocation's last.
   [[nodiscard]] std::optional<std::uint64_t> invalidated(const Work& work);
   /// The peer has invalidated it.
@@ -71,6 +74,7 @@ class Exposures {
   Endpoint& endpoint_;
   SendQueue& queue_;
   std::unordered_map<std::uint32_t, Exposed> exposed_;
+  std::size_t invalidations_ = 0;
   std::vector<ibv_mw*> windows_;  // all
   std::vector<ibv_mw*> free_windows_;
   std::byte nothing_{};  // stands for empty memory, which devices do not register

@@ -58,6 +58,7 @@ class RdmaConnection final : public Connection {
   Status expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& to) override;
   Status revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
   Status abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) override;
+  bool settle() override;
   void forget(std::span<const RemoteSegment> segments) override;
   void post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) override;
   void post_rdma_read(Bytes local, const RemoteSegment& remote, std::uint64_t cookie) override;
@@ -93,6 +94,7 @@ class RdmaConnection final : public Connection {
 
   // work.cpp: what is posted and what completes
   void make_queues();
+  Status take_back(std::span<const RemoteSegment> segments, std::uint64_t cookie, bool at_once);
   void post_rdma(Work::Kind kind, Bytes local, const RemoteSegment& remote, std::uint64_t cookie);
   void on_work_done(const Work& work);
   void report_sent();

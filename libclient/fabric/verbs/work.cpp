@@ -59,8 +59,13 @@ Status RdmaConnection::expose(Bytes memory, Reach reach, std::vector<RemoteSegme
 }
 
 Status RdmaConnection::revoke(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
+  return take_back(segments, cookie, false);
+}
+
+Status RdmaConnection::take_back(std::span<const RemoteSegment> segments, std::uint64_t cookie,
+                                 bool at_once) {
   if (state_ == State::closed) return {};
-  switch (exposures_->revoke(segments, cookie)) {
+  switch (exposures_->revoke(segments, cookie, at_once)) {
     case Exposures::Revoked::done:
       handler_.on_completed(cookie);
       return {};
@@ -74,7 +79,11 @@ Status RdmaConnection::revoke(std::span<const RemoteSegment> segments, std::uint
 
 Status RdmaConnection::abandon(std::span<const RemoteSegment> segments, std::uint64_t cookie) {
   for (const RemoteSegment& segment : segments) abandoned_.insert(segment.handle);
-  return revoke(segments, cookie);
+  return take_back(segments, cookie, true);
+}
+
+bool RdmaConnection::settle() {
+  return !exposures_ || exposures_->invalidations() == 0;
 }
 
 void RdmaConnection::forget(std::span<const RemoteSegment> segments) {

@@ -97,11 +97,13 @@ struct Info {
   std::uint64_t calls = 0, retransmissions = 0, reconnects = 0;  ///< of all connections
 };
 
-/// Hears of what went wrong and was, or is being, mended. Called on the thread that is inside a call.
+/// Hears of what went wrong and was, or is being, mended. Called on a thread that is inside a call, or on the
+/// library's own.
 class NFSRDMA_API Observer {
  public:
   virtual ~Observer();
-  /// One sentence for people: "server: connection lost (…), reconnecting".
+  /// One sentence for people: "server: connection lost (…), reconnecting". It may come in the middle of the end of
+  /// a READ: notice() must not call the Client or its Files, not even to start something, nor destroy one of them.
   virtual void notice(const std::string& text) = 0;
 };
 

@@ -1,0 +1,350 @@
+// Files whose close(2) is over while their data is on its way (FileSystem::flush(), engine/writers.h): who sees it, who
+// waits for it, and who hears of what was lost. And two more ways in which what the kernel writes could hang or get lost.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/file_parts.h"
+#include "support/mounted.h"
+#include "support/plain_fixture.h"
+
+namespace nfsrdma::fs {
+namespace {
+
+using plain::Plain;
+
+/// close(2) waits for nothing, as under a delegation for writing.
+struct ClosedEarly : Plain {
+  static constexpr std::size_t kMuch = 128U << 10;  // is not gathered
+
+  ClosedEarly() {
+    engine->tells = true;
+    engine->owed = 1U << 30;
+    files->on_stale_pages([this](std::uint64_t, std::uint64_t, std::uint64_t) { return dropped_pages(); });
+  }
+  async::Task<void> dropped_pages() {
+    ++drops;
+    co_return;
+  }
+  /// A new file, and a WRITE of it that is under way until the test releases "write".
+  OpenedFile create_and_write(const std::string& name = "f") {
+    OpenedFile file = create(name);
+    engine->hold("write");
+    write(file, std::string(kMuch, 'x'), 0);
+    return file;
+  }
+  OpenedFile open(const OpenedFile& file, int flags) {
+    return get(files->open(nullptr, file.entry.inode, flags));
+  }
+  /// close(2): whether it is over at once.
+  bool leaves_early(const OpenedFile& file) {
+    auto flushed = files->flush(file.handle, 1);
+    start(flushed);
+    return flushed.done() && flushed.await_resume();
+  }
+  /// The errno of one that is over, 0 for success.
+  static int ended(async::Task<Status>& task) {
+    REQUIRE(task.done());
+    const Status done = task.await_resume();
+    return done ? 0 : done.error().errno_value();
+  }
+  void let_write() {
+    engine->release("write");
+    turn();
+  }
+  void close(const OpenedFile& file) { CHECK(plain::ok(loop.run(files->close(file.handle)))); }
+  [[nodiscard]] std::size_t inodes() const { return files->holdings().inodes; }
+
+  unsigned drops = 0;  // of the kernel's pages
+};
+
+}  // namespace
+
+// ---- what the kernel has forgotten ----
+
+TEST_CASE("F22 an inode that is forgotten stays while a file of it is open, and goes then") {
+  plain::FileParts m;
+  auto file = m.open("a");
+  const std::uint64_t id = file->inode().id;
+  const FileHandle handle = file->inode().handle;
+  CHECK_FALSE(m.inodes.forget(id, 1));
+  CHECK(m.inodes.find(id).get() == &file->inode());
+  CHECK(m.inodes.find(handle).get() == &file->inode());
+  SUBCASE("looked up meanwhile") {
+    CHECK(m.inode(handle, "a").get() == &file->inode());
+    file.reset();
+    CHECK_FALSE(m.inodes.forget(id, 0));
+    CHECK(m.inodes.forget(id, 1));
+  }
+  SUBCASE("not looked up") {
+    file.reset();
+    CHECK(m.inodes.forget(id, 0));
+  }
+  CHECK_FALSE(m.inodes.find(id));
+  CHECK_FALSE(m.inodes.find(handle));
+  CHECK(m.inodes.handle_of(id) == handle);
+}
+
+TEST_CASE("F2 S15 a file that was closed early and forgotten is the same until its data is written") {
+  ClosedEarly m;
+  const OpenedFile file = m.create_and_write();
+  const std::uint64_t inode = file.entry.inode;
+  const FileHandle handle = file.handle->inode().handle;
+  REQUIRE(m.leaves_early(file));
+  auto closing = m.files->close(file.handle);
+  m.start(closing);
+  REQUIRE_FALSE(closing.done());
+  m.files->forget(inode, 1000);
+  CHECK(m.inodes() == 2);
+  bool found = false;
+  SUBCASE("who looks it up finds all of it") {
+    const Entry again = m.get(m.files->lookup(nullptr, Inodes::kRoot, "f"));
+    CHECK(again.inode == inode);
+    CHECK(again.attributes.size == ClosedEarly::kMuch);
+    found = true;
+  }
+  SUBCASE("its delegation is returned behind its data") {
+    bool written = false;
+    std::shared_ptr<void> until(&written, [](void* flag) { *static_cast<bool*>(flag) = true; });
+    m.engine->keeps->write_out(handle, std::move(until));
+    m.turn();
+    CHECK_FALSE(written);
+    m.let_write();
+    CHECK(written);
+  }
+  SUBCASE("what is lost of it is told") {
+    m.engine->fail("commit", EIO);
+    m.let_write();
+    CHECK(ClosedEarly::ended(closing) == EIO);
+    CHECK(m.drops == 1);
+    CHECK(m.inodes() == 1);
+    return;
+  }
+  m.let_write();
+  CHECK(ClosedEarly::ended(closing) == 0);
+  CHECK(m.inodes() == (found ? 2U : 1U));
+  m.files->forget(inode, 1);
+  CHECK(m.inodes() == 1);
+}
+
+TEST_CASE("F22 a close() that is given up leaves no inode that was forgotten") {
+  ClosedEarly m;
+  const OpenedFile file = m.create_and_write();
+  REQUIRE(m.leaves_early(file));
+  {
+    auto closing = m.files->close(file.handle);
+    m.start(closing);
+    REQUIRE_FALSE(closing.done());
+    m.files->forget(file.entry.inode, 1000);
+    CHECK(m.inodes() == 2);
+  }
+  CHECK(m.inodes() == 1);
+  m.let_write();
+}
+
+// ---- locks ----
+
+TEST_CASE("F9 close(2) waits for the data of a file that is locked through the open file, as by flock(2)") {
+  ClosedEarly m;
+  const OpenedFile file = m.create_and_write();
+  m.engine->locker = 77;  // the open file's own, whom no close(2) names
+  auto flushed = m.files->flush(file.handle, 1);
+  m.start(flushed);
+  CHECK_FALSE(flushed.done());
+  m.let_write();
+  CHECK(ClosedEarly::ended(flushed) == 0);
+  CHECK(m.engine->locker == 77);
+  CHECK(plain::ok(m.loop.run(m.files->release_locks(file.handle, 77))));
+  CHECK(m.engine->locker == 0);
+  m.engine->hold("write");
+  m.write(file, std::string(ClosedEarly::kMuch, 'y'), 0);
+  CHECK(m.leaves_early(file));
+  m.let_write();
+  m.close(file);
+}
+
+// ---- losses ----
+
+TEST_CASE("F3 F4 what the COMMIT of a close() cannot bring to the disk is lost, and told") {
+  ClosedEarly m;
+  const OpenedFile file = m.create_and_write();
+  const OpenedFile other = m.open(file, O_RDWR);
+  REQUIRE(m.leaves_early(file));
+  m.engine->lose("commit", false);  // that of close(2)
+  m.engine->lose("commit", false);
+  auto closing = m.files->close(file.handle);
+  m.start(closing);
+  m.let_write();
+  CHECK(ClosedEarly::ended(closing) == ETIMEDOUT);
+  CHECK(m.drops == 1);
+  CHECK(m.error(m.files->sync(other.handle)) == ETIMEDOUT);
+  CHECK(m.error(m.files->sync(other.handle)) == 0);
+  m.close(other);
+  // Who closes another file soon behind it waits.
+  const OpenedFile next = m.create_and_write("g");
+  auto flushed = m.files->flush(next.handle, 1);
+  m.start(flushed);
+  CHECK_FALSE(flushed.done());
+  m.let_write();
+  CHECK(ClosedEarly::ended(flushed) == 0);
+  m.close(next);
+}
+
+TEST_CASE("F3 what does not fit in the largest file is an error, not a part that is missing") {
+  Plain m;
+  const OpenedFile file = m.create("f");
+  m.engine->largest = 4;
+  SUBCASE("of fsync(2)") {
+    m.write(file, "12345678", 0);
+    CHECK(m.error(m.files->sync(file.handle)) == EFBIG);
+    CHECK(m.error(m.files->sync(file.handle)) == 0);
+  }
+  SUBCASE("of close(2)") {
+    m.write(file, "12345678", 0);
+    CHECK(m.error(m.files->flush(file.handle, 1)) == EFBIG);
+    CHECK(m.error(m.files->flush(file.handle, 1)) == 0);
+  }
+  SUBCASE("of a write(2) that waits") {
+    const std::string text = "12345678";
+    const auto data = std::as_bytes(std::span(text));
+    CHECK(m.error(m.files->write(file.handle, {}, data, 0, O_RDWR | O_SYNC)) == EFBIG);
+  }
+  CHECK(m.engine->nodes.at(2).content == "1234");
+  CHECK(plain::ok(m.loop.run(m.files->close(file.handle))));
+}
+
+// ---- pages that the kernel writes back ----
+
+TEST_CASE(
+    "file system: a page that the kernel writes back waits for no page to be dropped, whoever has the file "
+    "open") {
+  ClosedEarly m;
+  const OpenedFile file = m.create("f");
+  m.engine->nodes.at(2).content.assign(ClosedEarly::kMuch, 'o');
+  const OpenedFile reader = m.open(file, O_RDONLY);
+  (void)m.read_at(reader, 0, 4096);
+  const std::string page(4096, 'n');
+  const auto data = std::as_bytes(std::span(page));
+  SUBCASE("with O_DIRECT, while others are read") {
+    const OpenedFile direct = m.open(file, O_RDWR | O_DIRECT);
+    m.engine->hold_answer("write");
+    auto written = m.files->write(direct.handle, {}, data, 0, FileSystem::kWrittenBack);
+    m.start(written);
+    (void)m.read_at(reader, 8192, 4096);
+    m.let_write();
+    CHECK(ClosedEarly::ended(written) == 0);
+    m.close(direct);
+  }
+  SUBCASE("for appending only") {
+    const OpenedFile appender = m.open(file, O_WRONLY | O_APPEND);
+    CHECK(m.error(m.files->write(appender.handle, {}, data, 0, FileSystem::kWrittenBack)) == 0);
+    m.close(appender);
+  }
+  CHECK(m.drops == 0);
+  CHECK(file.handle->inode().paged);
+  m.close(reader);
+  m.close(file);
+}
+
+}  // namespace nfsrdma::fs
+
+namespace nfsrdma {
+namespace {
+
+/// Who keeps data, and takes as long as the test wants to write it out.
+struct SlowKeeper final : engine::Writers {
+  void write_out(const engine::FileHandle& /*file*/, std::shared_ptr<void> until) override {
+    waiting.push_back(std::move(until));
+  }
+  std::optional<std::uint64_t> written_size(const engine::FileHandle& /*file*/) const override {
+    return std::nullopt;
+  }
+  std::vector<std::shared_ptr<void>> waiting;
+};
+
+/// A file that one has a delegation of, for writing, and that somebody else has open, too.
+struct TwoOpeners : testing::Scene {
+  TwoOpeners() {
+    server.set_delegations(true);
+    server.set_write_delegations(false);
+    server.add_file("/f", "text");
+    connect();
+    all().writers(&keeper);
+    all().hold_closes();
+    handle = client->handle("/f");
+  }
+  ~TwoOpeners() { client.reset(); }  // before the keeper
+  TwoOpeners(const TwoOpeners&) = delete;
+  TwoOpeners& operator=(const TwoOpeners&) = delete;
+  nfs4::Nfs4Engine& all() { return client->engine; }
+  engine::ServerFileRef open(std::uint32_t uid) {
+    auto opened =
+        client->run(all().open(testing::user(uid), handle, "f", engine::Access::both, std::nullopt));
+    REQUIRE(testing::ok(opened));
+    return std::move(opened->file);
+  }
+
+  SlowKeeper keeper;
+  engine::FileHandle handle;
+};
+
+}  // namespace
+
+TEST_CASE("S15 nobody leaves early on a delegation that is about to go with another's close") {
+  TwoOpeners m;
+  auto first = m.open(1);
+  const auto second = m.open(2);
+  REQUIRE(m.all().closes_early(m.handle) != 0);
+  SUBCASE("it goes") {
+    auto closing = m.all().close(std::move(first));
+    m.client->start(closing);
+    CHECK(m.client->turn_until([&] { return !m.keeper.waiting.empty(); }));
+    CHECK(m.all().closes_early(m.handle) == 0);
+    m.keeper.waiting.clear();
+    bool again = false;
+    CHECK(m.client->turn_until([&] {
+      again = again || m.all().closes_early(m.handle) != 0;
+      return closing.done();
+    }));
+    CHECK_FALSE(again);
+    CHECK(testing::ok(closing.await_resume()));
+    CHECK(m.server.delegations() == 0);
+    CHECK(testing::ok(m.client->run(m.all().close(second))));
+  }
+  SUBCASE("it is kept for later") {
+    m.all().keep_delegated(10);
+    CHECK(testing::ok(m.client->run(m.all().close(std::move(first)))));
+    CHECK(m.all().closes_early(m.handle) != 0);
+    CHECK(testing::ok(m.client->run(m.all().close(second))));
+    m.all().forget(m.handle);
+    CHECK(m.client->turn_until([&] {
+      m.keeper.waiting.clear();
+      return m.server.open_states() == 0;
+    }));
+  }
+}
+
+TEST_CASE("F9 an open file knows of locks, whoever has them") {
+  TwoOpeners m;
+  const auto file = m.open(1);
+  CHECK_FALSE(file->has_locks());
+  CHECK(testing::ok(m.client->run(file->lock({7, true, {0, 100}}))));
+  CHECK(file->has_locks());
+  CHECK(testing::ok(m.client->run(file->release_locks(7))));
+  CHECK_FALSE(file->has_locks());
+  auto closing = m.all().close(file);
+  m.client->start(closing);
+  CHECK(m.client->turn_until([&] {
+    m.keeper.waiting.clear();
+    return closing.done();
+  }));
+  CHECK(testing::ok(closing.await_resume()));
+}
+
+}  // namespace nfsrdma
