@@ -94,6 +94,10 @@ else: raise AssertionError('it was removed')
 f.seek(0)
 assert f.read() == b'still here'
 f.close()
+# The kernel says behind close(2) that the file is closed, and the hidden name goes then.
+for _ in range(100):
+    if not os.listdir(a + '/busy'): break
+    time.sleep(0.05)
 os.rmdir(a + '/busy')
 PY
 program "truncate() just behind a close" << 'PY'
