@@ -273,6 +273,7 @@ void run_cat(Call& call) {
 void run_get(Call& call) {
   const std::string local = call.arguments.operands.size() > 1 ? call.arguments.operands[1] : ".";
   if (is_dash(local) && call.json()) return call.misused("--json and '-' both want standard output");
+  if (local.empty()) return call.failed(local_error(ENOENT, "get", "''"));
   Result<Remote> remote = call.servers.at(call.arguments.operands[0]);
   if (!remote) return call.failed(remote.error());
   Status status;

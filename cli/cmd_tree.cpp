@@ -15,14 +15,6 @@ Error refused(const char* command, const Remote& remote, int errno_value, const 
   return {ErrorKind::usage, errno_value, command, remote.text(), message};
 }
 
-/// What is there already is as good as new, if it is a directory.
-Status accept_existing(const Remote& remote, const Status& status) {
-  if (status || status.error().errno_value() != EEXIST) return status;
-  const Result<Attributes> attributes = remote.client->stat(remote.path);
-  if (!attributes) return attributes.error();
-  return attributes->type == FileType::directory ? Status() : status;
-}
-
 /// The directory, and first those above it that are missing. Those above get write and search for their owner
 /// (POSIX mkdir -p), or nothing could be created in them.
 Status make_with_parents(const Remote& remote, std::uint32_t mode) {

@@ -176,6 +176,9 @@ class Summer {
       crowd_.add([this, remote] { directory(remote); });
     } else if (attributes.type == FileType::regular) {
       crowd_.add([this, remote] { one(remote); });
+    } else if (attributes.type != FileType::symlink) {
+      tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "sum", remote.text(),
+                         "is a device, a FIFO or a socket, which is left out"));
     }
   }
 
@@ -238,7 +241,8 @@ class Summer {
   }
   void show(const Remote& remote, Sha256& sum, std::uint64_t size) {
     if (!json_) {
-      tree_.line(sum.finish() + "  " + shown(call_, remote));
+      const std::string line = checksum_line(sum.finish(), remote.path);
+      tree_.line(call_.out.terminal() ? printable(line) : line);
       return;
     }
     tree_.line(

@@ -44,7 +44,7 @@ struct Call {
   }
 };
 
-/// The umask, which the server does not apply.
+/// The umask, which the server does not apply. main() asks first, before there are further threads.
 std::uint32_t creation_mask();
 
 // cmd_server.cpp

@@ -87,6 +87,26 @@ Result<std::vector<TreeEntry>> Tree::list(const Remote& directory) {
   return out;
 }
 
+void Tree::complete(const Remote& directory, const SetAttributes& traits) {
+  if (going()) {
+    const Status done = directory.client->set_attributes(directory.path, traits);
+    if (done) return;
+    if (done.error().kind() != ErrorKind::cancelled) return failed(done.error());
+  }
+  const std::lock_guard lock(mutex_);
+  left_.push_back({directory, traits});
+}
+
+void Tree::settle() {
+  if (left_.empty()) return;
+  const interrupt::Grace grace;
+  for (const Left& one : left_) {
+    if (Status done = one.directory.client->set_attributes(one.directory.path, one.traits); !done)
+      failed(done.error());
+  }
+  left_.clear();
+}
+
 Rooms::Rooms(const std::vector<std::uint64_t>& sizes) {
   std::size_t total = 0;
   for (const std::uint64_t size : sizes) total += static_cast<std::size_t>(size) + 1;

@@ -58,11 +58,22 @@ class Tree {
   /// All entries with their attributes. Those that are none, or have none, have been reported.
   Result<std::vector<TreeEntry>> list(const Remote& directory);
 
+  /// A directory gets its mode and times, now that all is in it. After an interruption calls fail, so that this is left
+  /// to settle().
+  void complete(const Remote& directory, const SetAttributes& traits);
+  /// Main thread, when no task runs any more: what complete() has left, within an interrupt::Grace.
+  void settle();
+
  private:
+  struct Left {
+    Remote directory;
+    SetAttributes traits;
+  };
   std::mutex mutex_;
   Call& call_;
   Progress& progress_;
   std::uint64_t bytes_ = 0, files_ = 0;
+  std::vector<Left> left_;  // those below first: the mode of one above may close the way to them
 };
 
 // ---- small files, which go together ----

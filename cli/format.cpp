@@ -130,6 +130,23 @@ std::string printable(std::string_view name) {
   return out;
 }
 
+std::string checksum_line(std::string_view sum, std::string_view name) {
+  std::string escaped;
+  for (const char c : name) {
+    if (c == '\\') {
+      escaped += "\\\\";
+    } else if (c == '\n') {
+      escaped += "\\n";
+    } else if (c == '\r') {
+      escaped += "\\r";
+    } else {
+      escaped += c;
+    }
+  }
+  std::string out = escaped.size() == name.size() ? "" : "\\";
+  return (out += sum) + "  " + escaped;
+}
+
 std::string left(std::string text, std::size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
   return text;

@@ -40,6 +40,10 @@ std::string decimal_time(const Time& time);
 /// A name as a terminal may have it: control characters become '?', so that a name cannot move the cursor.
 std::string printable(std::string_view name);
 
+/// "3a6e…  name", as sha256sum(1): where the name has a backslash or an end of a line these are escaped, and a backslash
+/// in front says so.
+std::string checksum_line(std::string_view sum, std::string_view name);
+
 std::string left(std::string text, std::size_t width);
 std::string right(std::string text, std::size_t width);
 

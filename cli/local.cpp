@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cli/commands.h"
 #include "cli/report.h"
 #include "cli/servers.h"
 
@@ -157,6 +158,16 @@ int Source::run(Chunk& chunk, const StopFlag& stop) {
     position_ += static_cast<std::uint64_t>(count);
   }
   return 0;
+}
+
+std::uint32_t creation_mask() {
+  // Reading it means setting it.
+  static const std::uint32_t mask = [] {
+    const mode_t current = umask(0);
+    umask(current);
+    return static_cast<std::uint32_t>(current);
+  }();
+  return mask;
 }
 
 std::string temporary_template(std::string_view name, std::size_t limit) {

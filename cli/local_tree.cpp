@@ -13,9 +13,16 @@ namespace nfsrdma::cli {
 namespace {
 
 constexpr int as_directory = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+constexpr int most_tries = 100;  // of temporary names
 
 timespec of(const Time& time) {
   return {time.seconds, static_cast<long>(time.nanoseconds)};
+}
+
+/// Another one each time; somebody may have it all the same.
+std::string temporary_beside(const std::string& name) {
+  static std::atomic<unsigned> last;
+  return temporary_template(name).substr(0, 240) + std::to_string(::getpid()) + std::to_string(++last);
 }
 
 }  // namespace
@@ -57,18 +64,16 @@ LocalDirectory::~LocalDirectory() {
 
 Result<LocalDirectory::New> LocalDirectory::create(const std::string& name, std::uint32_t mode) {
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  New out{Descriptor(::openat(fd(), name.c_str(), flags, mode & 0777U)), name, name};
+  New out{Descriptor(::openat(fd(), name.c_str(), flags, mode & 0777U)), name, name, {}};
   if (out.fd.get() >= 0) return out;
   if (errno != EEXIST) return local_error(errno, "open", path(name));
   struct stat facts{};
   const bool there = ::fstatat(fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
   if (there && S_ISDIR(facts.st_mode)) return local_error(EISDIR, "get", path(name));
-  if (there && S_ISREG(facts.st_mode)) mode = facts.st_mode & 0777U;
-  static std::atomic<unsigned> last;
-  for (int tries = 0; tries < 100; ++tries) {
-    out.temporary =
-        temporary_template(name).substr(0, 240) + std::to_string(::getpid()) + std::to_string(++last);
-    out.fd = Descriptor(::openat(fd(), out.temporary.c_str(), flags, mode));
+  if (there && S_ISREG(facts.st_mode)) out.kept_mode = facts.st_mode & 07777U;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    out.temporary = temporary_beside(name);
+    out.fd = Descriptor(::openat(fd(), out.temporary.c_str(), flags, out.kept_mode.value_or(mode) & 0777U));
     if (out.fd.get() >= 0) return out;
     if (errno != EEXIST) break;
   }
@@ -77,9 +82,11 @@ Result<LocalDirectory::New> LocalDirectory::create(const std::string& name, std:
 
 Status LocalDirectory::finish(New& file, const Attributes& traits, bool exact) {
   const std::array times = {of(traits.accessed), of(traits.modified)};
+  // The umask has cut a kept mode, and writing takes set-id bits away.
+  const std::optional<std::uint32_t> mode = exact ? std::optional(traits.mode) : file.kept_mode;
   int fault = 0;
-  if (exact && (::fchmod(file.fd.get(), traits.mode) != 0 || ::futimens(file.fd.get(), times.data()) != 0))
-    fault = errno;
+  if (mode && ::fchmod(file.fd.get(), *mode) != 0) fault = errno;
+  if (fault == 0 && exact && ::futimens(file.fd.get(), times.data()) != 0) fault = errno;
   if (const int closing = file.fd.close(); fault == 0) fault = closing;
   if (fault == 0 && file.temporary != file.name &&
       ::renameat(fd(), file.temporary.c_str(), fd(), file.name.c_str()) != 0) {
@@ -100,9 +107,17 @@ Status LocalDirectory::symlink(const std::string& text, const std::string& name)
   struct stat facts{};
   if (::fstatat(fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(facts.st_mode))
     return local_error(EISDIR, "symlink", path(name));
-  (void)::unlinkat(fd(), name.c_str(), 0);
-  if (::symlinkat(text.c_str(), fd(), name.c_str()) == 0) return {};
-  return local_error(errno, "symlink", path(name));
+  std::string temporary;
+  int fault = EEXIST;
+  for (int tries = 0; tries < most_tries && fault == EEXIST; ++tries) {
+    temporary = temporary_beside(name);
+    fault = ::symlinkat(text.c_str(), fd(), temporary.c_str()) == 0 ? 0 : errno;
+  }
+  if (fault == 0 && ::renameat(fd(), temporary.c_str(), fd(), name.c_str()) != 0) {
+    fault = errno;
+    (void)::unlinkat(fd(), temporary.c_str(), 0);
+  }
+  return fault == 0 ? Status() : Status(local_error(fault, "symlink", path(name)));
 }
 
 Status write_all(int fd, std::span<const std::byte> data, const std::string& path) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -34,12 +35,14 @@ class LocalDirectory {
   /// A file to write. What is there under this name is replaced by finish(), and stays where that is not called.
   struct New {
     Descriptor fd;
-    std::string name, temporary;  ///< the same where nothing was there
+    std::string name, temporary;             ///< the same where nothing was there
+    std::optional<std::uint32_t> kept_mode;  ///< of a regular file that is replaced
   };
   Result<New> create(const std::string& name, std::uint32_t mode);
   /// `exact`: mode and times as in `traits`.
   Status finish(New& file, const Attributes& traits, bool exact);
   void discard(New& file);
+  /// What is there stays where this fails.
   Status symlink(const std::string& text, const std::string& name);
 
  private:

@@ -2,8 +2,6 @@
 //
 // main() looks the command up in a table, reads its arguments, runs it, and turns what happened into an exit
 // status: 0, 1 (an operation failed), 2 (usage), 128 + signal. The library's sessions end before it returns.
-#include <sys/stat.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -205,21 +203,13 @@ void Call::misused(const std::string& message) {
   status = exit_usage;
 }
 
-std::uint32_t creation_mask() {
-  // Reading it means setting it.
-  static const std::uint32_t mask = [] {
-    const mode_t current = umask(0);
-    umask(current);
-    return static_cast<std::uint32_t>(current);
-  }();
-  return mask;
-}
-
 }  // namespace nfsrdma::cli
 
 int main(int argc, char** argv) {
   namespace cli = nfsrdma::cli;
   cli::interrupt::install();
+  // While there is one thread: whatever another one created meanwhile would get no umask.
+  (void)cli::creation_mask();
   const std::span words(argv, static_cast<std::size_t>(argc));
   const int status = cli::dispatch(words.empty() ? words : words.subspan(1));
   if (status == 128 + SIGPIPE) cli::interrupt::die_of_sigpipe();

@@ -1,10 +1,16 @@
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
 namespace {
+
+bool are_same(const Attributes& one, const Attributes& other) {
+  return one.file_id == other.file_id && one.filesystem_major == other.filesystem_major &&
+         one.filesystem_minor == other.filesystem_minor;
+}
 
 SetAttributes exact_traits(const Attributes& attributes) {
   SetAttributes out;
@@ -55,11 +61,12 @@ class TreeCopy {
   Tree& tree_;
   Crowd& crowd_;
   const bool exact_;
+  std::optional<Attributes> copy_;  // the topmost directory that is made; set before there are further tasks
 };
 
 void TreeCopy::symlink(const Remote& from, const Remote& to) {
   const auto text = from.client->read_link(from.path);
-  const Status done = text ? to.client->symlink(*text, to.path) : Status(text.error());
+  const Status done = text ? make_symlink(to, *text) : Status(text.error());
   if (!done) return tree_.failed(done.error());
   tree_.count_file();
 }
@@ -69,16 +76,20 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
   if (!tree_.going()) return;
   const std::uint32_t mode = traits.mode & 0777U & ~creation_mask();
   const Status made = to.client->make_directory(to.path, mode | 0300U);
-  if (!made && made.error().errno_value() != EEXIST) return tree_.failed(made.error());
+  if (Status there = accept_existing(to, made); !there) return tree_.failed(there.error());
   SetAttributes after;
   if (exact_) after = exact_traits(traits);
   if (!exact_) after.mode = mode;
   const bool wanted = exact_ || (made && (mode & 0300U) != 0300U);
   // When nothing is in work any more below it.
   const std::shared_ptr<void> here(nullptr, [this, to, after, wanted, above](void*) {
-    if (!wanted || !tree_.going()) return;
-    if (Status done = to.client->set_attributes(to.path, after); !done) tree_.failed(done.error());
+    if (wanted) tree_.complete(to, after);
   });
+  if (!copy_) {
+    const auto there = to.client->stat(to.path);
+    if (!there) return tree_.failed(there.error());
+    copy_ = *there;
+  }
   auto entries = tree_.list(from);
   if (!entries) return tree_.failed(entries.error());
   std::vector<TreeEntry> small;
@@ -86,8 +97,12 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
     const Remote source = from.child(one.name), target = to.child(one.name);
     switch (one.attributes.type) {
       case FileType::directory:
-        // The copy itself, where it is made inside of what is copied.
-        if (source.path == to.path) break;
+        // Paths do not tell that the copy lies inside of what is copied, where a link leads there.
+        if (are_same(one.attributes, *copy_)) {
+          tree_.failed(
+              Error(ErrorKind::usage, EINVAL, "cp", source.text(), "is the copy itself, which is left out"));
+          break;
+        }
         crowd_.add([this, source, target, here, traits_below = one.attributes] {
           directory(source, target, traits_below, here);
         });
@@ -165,10 +180,8 @@ Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attribu
   auto source = from.client->open(from.path, OpenMode::read);
   if (!source) return source.error();
   if (const auto there = to.client->stat(to.path)) {
-    const bool same = there->file_id == attributes.file_id &&
-                      there->filesystem_major == attributes.filesystem_major &&
-                      there->filesystem_minor == attributes.filesystem_minor;
-    if (same) return Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is the file that is to be copied");
+    if (are_same(*there, attributes))
+      return Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is the file that is to be copied");
   }
   OpenFlags flags;
   flags.create = flags.truncate = true;
@@ -185,10 +198,14 @@ Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attribu
 }
 
 void copy_tree(Call& call, const Remote& from, const Remote& to) {
-  const auto attributes = from.client->stat(from.path, false);
+  const auto attributes = from.client->stat(from.path);
   if (!attributes) return call.failed(attributes.error());
   if (to.path == from.path || to.path.starts_with(join(from.path, ""))) {
     return call.failed(Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is inside of what is to be copied"));
+  }
+  if (const auto there = to.client->stat(to.path); there && are_same(*there, *attributes)) {
+    return call.failed(
+        Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is the directory that is to be copied"));
   }
   Progress progress(std::string(base_name(from.path)), {}, !call.has("quiet"));
   Tree tree(call, progress);
@@ -196,6 +213,7 @@ void copy_tree(Call& call, const Remote& from, const Remote& to) {
   TreeCopy copy(call, tree, crowd);
   crowd.add([&] { copy.directory(from, to, *attributes, nullptr); });
   crowd.run();
+  tree.settle();
   if (interrupt::raised()) return call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});
   progress.finish(tree.bytes());
 }

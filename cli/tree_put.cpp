@@ -37,9 +37,7 @@ class RemoteDirectory {
   RemoteDirectory(Tree& tree, Remote remote, std::optional<SetAttributes> traits, Ref above)
       : tree_(tree), remote_(std::move(remote)), traits_(traits), above_(std::move(above)) {}
   ~RemoteDirectory() {
-    if (!traits_ || !tree_.going()) return;
-    if (Status done = remote_.client->set_attributes(remote_.path, *traits_); !done)
-      tree_.failed(done.error());
+    if (traits_) tree_.complete(remote_, *traits_);
   }
   RemoteDirectory(const RemoteDirectory&) = delete;
   RemoteDirectory& operator=(const RemoteDirectory&) = delete;
@@ -110,12 +108,7 @@ void TreePut::directory(const LocalDirectory::Ref& from, const Remote& to,
   // Its owner's to write in until all is there.
   const std::uint32_t mode = (facts.st_mode & 0777U & ~creation_mask()) | 0300U;
   const Status made = to.client->make_directory(to.path, mode);
-  if (!made && made.error().errno_value() != EEXIST) return tree_.failed(made.error());
-  if (!made) {
-    const auto there = to.client->stat(to.path);
-    if (!there) return tree_.failed(there.error());
-    if (there->type != FileType::directory) return tree_.failed(made.error());
-  }
+  if (Status there = accept_existing(to, made); !there) return tree_.failed(there.error());
   std::optional<SetAttributes> traits;
   if (exact_) traits = traits_of(facts);
   if (!traits && made && mode != (facts.st_mode & 0777U & ~creation_mask())) {
@@ -249,16 +242,25 @@ void TreePut::symlink(const LocalDirectory::Ref& from, const RemoteDirectory::Re
   if (length < 0) return tree_.failed(local_error(errno, "readlink", from->path(entry.name)));
   const std::string wanted(text.data(), static_cast<std::size_t>(length));
   const Remote remote = to->remote().child(entry.name);
-  Status done = remote.client->symlink(wanted, remote.path);
-  if (!done && done.error().errno_value() == EEXIST) {
-    const auto there = remote.client->read_link(remote.path);
-    if (there && *there == wanted) done = Status();
-  }
-  if (!done) return tree_.failed(done.error());
+  if (Status done = make_symlink(remote, wanted); !done) return tree_.failed(done.error());
   tree_.count_file();
 }
 
 }  // namespace
+
+Status accept_existing(const Remote& directory, const Status& made) {
+  if (made || made.error().errno_value() != EEXIST) return made;
+  const Result<Attributes> there = directory.client->stat(directory.path);
+  if (!there) return there.error();
+  return there->type == FileType::directory ? Status() : made;
+}
+
+Status make_symlink(const Remote& link, const std::string& text) {
+  Status done = link.client->symlink(text, link.path);
+  if (done || done.error().errno_value() != EEXIST) return done;
+  const auto there = link.client->read_link(link.path);
+  return there && *there == text ? Status() : done;
+}
 
 void put_tree(Call& call, const std::string& from, const Remote& to) {
   const auto source = LocalDirectory::open(from);
@@ -274,6 +276,7 @@ void put_tree(Call& call, const std::string& from, const Remote& to) {
   TreePut put(call, tree, crowd);
   crowd.add([&] { put.directory(*source, target, nullptr); });
   crowd.run();
+  tree.settle();
   if (interrupt::raised()) return call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});
   progress.finish(tree.bytes());
   if (call.json()) {

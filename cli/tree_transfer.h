@@ -20,4 +20,11 @@ void copy_tree(Call& call, const Remote& from, const Remote& to);
 Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attributes& attributes,
                  bool preserve);
 
+// What put and cp have in common. Run again, they find what an earlier one has made.
+
+/// `made`: what became of making this directory. EEXIST is well where one is there, links followed.
+Status accept_existing(const Remote& directory, const Status& made);
+/// A symbolic link; one that is there with this text is as good.
+Status make_symlink(const Remote& link, const std::string& text);
+
 }  // namespace nfsrdma::cli

@@ -2,6 +2,8 @@
 
 #include <sys/epoll.h>
 
+#include <system_error>
+
 namespace nfsrdma::fuse {
 
 CacheDropper::CacheDropper(async::Loop& loop, fuse_session* session)
@@ -29,14 +31,25 @@ async::Task<void> CacheDropper::lengthen(fuse_ino_t inode, off_t end, std::byte 
 }
 
 async::Task<void> CacheDropper::ask(Range range) {
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  const std::uint64_t mine = ++asked_;
   {
     const std::lock_guard guard(mutex_);
     ranges_.push_back(range);
   }
   more_.notify_one();
-  const std::uint64_t mine = ++asked_;
+  while (!start()) co_await loop_.sleep_for(kTryAgain);
   while (done_ < mine) co_await ended_.wait_until(async::TimePoint::max());
+}
+
+/// False: there is no thread left in this process or for this user.
+bool CacheDropper::start() {
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = std::thread([this] { work(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
 }
 
 /// ENOENT: the kernel has nothing of it.

@@ -9,6 +9,7 @@
 #define FUSE_USE_VERSION 314
 #include <fuse_lowlevel.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -38,12 +39,14 @@ class CacheDropper {
   [[nodiscard]] bool idle() const { return asked_ == done_; }
 
  private:
+  static constexpr auto kTryAgain = std::chrono::milliseconds(100);
   struct Range {
     fuse_ino_t inode;
     off_t offset, length;
     std::optional<std::byte> last;  ///< it ends there: not to be dropped
   };
   async::Task<void> ask(Range range);
+  bool start();
   void do_one(const Range& range);
   void work();
   void take_done();

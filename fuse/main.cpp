@@ -16,6 +16,7 @@
 #include <iostream>
 #include <memory>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "async/backoff.h"
@@ -78,9 +79,13 @@ Result<std::unique_ptr<Mount>> attempt(const MountOptions& options, const Mount:
   const auto deadline = async::Clock::now() + options.target.options.connect_timeout;
   auto addresses = connect::resolve(options.target.host, options.target.options.port, deadline, -1);
   if (!addresses) return addresses.error();
-  auto mount = std::make_unique<Mount>(options, *addresses, log);
-  if (auto done = mount->start(); !done) return done.error();
-  return mount;
+  try {
+    auto mount = std::make_unique<Mount>(options, *addresses, log);
+    if (auto done = mount->start(); !done) return done.error();
+    return mount;
+  } catch (const std::system_error& fault) {  // no descriptor is left for its loop
+    return Error(ErrorKind::local, fault.code().value(), "mount", options.mountpoint, fault.what());
+  }
 }
 
 /// `ready` is told once, with what is to be said and the exit status.
@@ -163,7 +168,7 @@ int in_background(const MountOptions& options) {
 }
 
 int main_of(const std::string& name, const std::vector<std::string>& words) {
-  auto options = parse_command_line(name, words);
+  auto options = parse_command_line(name, words, ::geteuid() == 0);
   if (!options) {
     std::cerr << "nfsrdma-fuse: " << options.error().text() << '\n';
     return kUsage;

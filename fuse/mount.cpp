@@ -1,6 +1,7 @@
 #include "fuse/mount.h"
 
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <linux/magic.h>
 #include <malloc.h>
 #include <poll.h>
@@ -12,10 +13,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -53,10 +56,24 @@ ssize_t read_request(int fd, void* buffer, std::size_t size, void* mount) {
   }
   return got;
 }
+/// Whoever asked would wait for ever for an answer that the kernel has not taken: EIO is one that it takes.
+void answer_with_eio(int fd, const iovec& first) {
+  fuse_out_header header{};
+  std::memcpy(&header, first.iov_base, sizeof header);
+  if (header.unique == 0) return;  // a notification
+  header.len = sizeof header;
+  header.error = -EIO;
+  [[maybe_unused]] const ssize_t written = ::write(fd, &header, sizeof header);
+}
 ssize_t write_reply(int fd, iovec* pieces, int count, void* mount) {
   const std::span<const iovec> given(pieces, static_cast<std::size_t>(count));
   const auto reply = static_cast<Mount*>(mount)->init_reply().complete(given);
-  return ::writev(fd, reply.data(), static_cast<int>(reply.size()));
+  const ssize_t written = ::writev(fd, reply.data(), static_cast<int>(reply.size()));
+  const int code = errno;
+  if (written >= 0 || code == ENOENT) return written;  // ENOENT: nobody waits for it any more
+  answer_with_eio(fd, given.front());
+  errno = code;
+  return written;
 }
 
 connect::Surroundings surroundings(const ClientName& name) {
@@ -129,31 +146,32 @@ Status Mount::start_on_server() {
     files_->on_lengthened([this](std::uint64_t inode, std::uint64_t end, std::byte last) {
       return lengthen(inode, end, last);
     });
-    ring_service_ = std::make_unique<RingService>(loop_, *files_, options_.writeback);
+    ring_service_ = std::make_unique<RingService>(loop_, *files_, options_.writeback,
+                                                  [this] { return rings_are_apart(); });
     ring_door_ = std::make_unique<RingDoor>(loop_, *ring_service_);
   }
 
-  std::string list = "subtype=nfsrdma,fsname=" + options_.source;
-  bool others = false;
-  for (const std::string& option : options_.kernel) {
-    list += "," + option;
-    others = others || option == "allow_other";
-  }
+  std::string list = "subtype=nfsrdma,fsname=" + escaped(options_.source);
+  for (const std::string& option : options_.kernel) list += "," + option;
   // Names that are cached would otherwise let everybody through directories that are closed to him.
-  if (others) list += ",default_permissions";
+  if (has_kernel_option("allow_other")) list += ",default_permissions";
   std::array<std::string, 3> words{"nfsrdma-fuse", "-o", list};
   std::array<char*, 3> pointers{words[0].data(), words[1].data(), words[2].data()};
   fuse_args args = FUSE_ARGS_INIT(static_cast<int>(pointers.size()), pointers.data());
   const fuse_lowlevel_ops table = statistics_file_.in_front_of(operations(options_));
   session_ = fuse_session_new(&args, &table, sizeof table, this);
   fuse_opt_free_args(&args);
+  try {
+    dropper_ = std::make_unique<CacheDropper>(loop_, session_);
+  } catch (const std::system_error& fault) {
+    return Error(ErrorKind::local, fault.code().value(), "mount", options_.mountpoint, fault.what());
+  }
   if (session_ == nullptr || fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
     return Error(ErrorKind::local, EIO, "mount", options_.mountpoint,
                  "could not be mounted (libfuse's message is above). Check that it is a directory of yours, "
                  "/dev/fuse, and fusermount3 if you are not root");
   }
   mounted_ = true;
-  dropper_ = std::make_unique<CacheDropper>(loop_, session_);
   const int fd = fuse_session_fd(session_);
   fuse_custom_io io{};
   io.read = read_request;
@@ -265,17 +283,42 @@ void Mount::take_signals(int fd) {
 
 namespace {
 
-/// syncfs(2) of the mount, on a thread of its own: the kernel asks this process for what that takes. The
-/// thread keeps `done` for itself if it does not come back in time.
-void sync_beside(const std::string& mountpoint, const std::shared_ptr<async::Wakeup>& done) {
-  std::thread([mountpoint, done] {
-    const int fd = ::open(mountpoint.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    // It may have been unmounted lazily: what is there then is somebody else's.
-    struct statfs found{};
-    if (fd >= 0 && ::fstatfs(fd, &found) == 0 && found.f_type == FUSE_SUPER_MAGIC) ::syncfs(fd);
-    if (fd >= 0) ::close(fd);
-    done->set();
-  }).detach();
+struct Syncing {
+  async::Wakeup done;
+  std::atomic<int> code = 0;  ///< an errno, before done is set
+};
+
+/// syncfs(2) of what is mounted there: 0, or an errno.
+int sync_mount(const std::string& mountpoint) {
+  // With O_DIRECTORY the file system would list the root at the server, which may not let this process do that.
+  const int fd = ::open(mountpoint.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  struct statfs found{};
+  int code = 0;
+  if (::fstatfs(fd, &found) != 0) {
+    code = errno;
+  } else if (found.f_type != FUSE_SUPER_MAGIC) {
+    code = ENODEV;  // it was unmounted lazily: what is there now is somebody else's
+  } else if (::syncfs(fd) != 0) {
+    code = errno;
+  }
+  ::close(fd);
+  return code;
+}
+
+/// On a thread of its own: the kernel asks this process for what syncfs(2) takes. The thread keeps what it shares
+/// if it does not come back in time. Null: there is no thread or no descriptor left for it.
+std::shared_ptr<Syncing> sync_beside(const std::string& mountpoint) {
+  try {
+    auto syncing = std::make_shared<Syncing>();
+    std::thread([mountpoint, syncing] {
+      syncing->code = sync_mount(mountpoint);
+      syncing->done.set();
+    }).detach();
+    return syncing;
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
 }
 
 }  // namespace
@@ -305,19 +348,26 @@ bool Mount::turn_until(const std::function<bool()>& so) {
 /// syncfs(2) ends when all of that has been begun, and is_quiet() says when it has been taken.
 void Mount::write_back() {
   if (fuse_session_exited(session_) != 0) return;
+  const auto syncing = sync_beside(options_.mountpoint);
+  if (!syncing) return tell_unsent("there is no thread or no descriptor left to have the kernel send it");
   bool written = false;
-  const auto done = std::make_shared<async::Wakeup>();
-  loop_.watch(done->descriptor(), EPOLLIN, [&](std::uint32_t) {
-    done->clear();
+  loop_.watch(syncing->done.descriptor(), EPOLLIN, [&](std::uint32_t) {
+    syncing->done.clear();
     written = true;
   });
-  sync_beside(options_.mountpoint, done);
   const bool all = turn_until([&] { return fuse_session_exited(session_) != 0 || (written && is_quiet()); });
-  loop_.unwatch(done->descriptor());
-  if (all) return;
-  log_(options_.mountpoint +
-       ": the server does not answer; what programs have written and the kernel has not sent by now is lost");
-  unmount_by_force();
+  loop_.unwatch(syncing->done.descriptor());
+  if (!all) {
+    tell_unsent("the server does not answer");
+    unmount_by_force();
+  } else if (fuse_session_exited(session_) == 0 && syncing->code != 0) {
+    tell_unsent(std::string("syncfs: ") + std::strerror(syncing->code));
+  }
+}
+
+void Mount::tell_unsent(const std::string& why) const {
+  log_(options_.mountpoint + ": " + why +
+       "; what programs have written and the kernel has not sent by now is lost");
 }
 
 /// Files are written and closed, the session ends.
@@ -361,6 +411,19 @@ std::string Mount::statistics() {
                                    channel->credits_in_use(), channel->calls(), channel->facts()});
   }
   return statistics_text(picture);
+}
+
+bool Mount::has_kernel_option(std::string_view name) const {
+  return std::ranges::find(options_.kernel, name) != options_.kernel.end();
+}
+
+/// Only a mount of one user's has nothing to hide from its rings. Checksums are taken of the bytes where they lie.
+bool Mount::rings_are_apart() const {
+  const bool is_for_others = has_kernel_option("allow_other") || has_kernel_option("allow_root");
+  return std::ranges::any_of(server_.channels(), [is_for_others](const auto& channel) {
+    const fabric::Established& now = channel->established();
+    return now.fabric == "iwarp" && (now.crc || is_for_others);
+  });
 }
 
 void Mount::unmount() {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -93,9 +94,14 @@ class Mount {
   void write_back();
   void take_leave();
   [[nodiscard]] bool is_quiet() const;
+  /// Of what the kernel has gathered.
+  void tell_unsent(const std::string& why) const;
   void tell_losses() const;
   async::Task<Status> put_away(std::shared_ptr<fs::OpenHandle> file);
   [[nodiscard]] std::string statistics();
+  [[nodiscard]] bool has_kernel_option(std::string_view name) const;
+  /// RingService's `apart`.
+  [[nodiscard]] bool rings_are_apart() const;
   async::Task<void> finish();
   void unmount();
   void unmount_by_force();

@@ -159,11 +159,12 @@ constexpr std::array kPassed{"allow_other",  "allow_root", "default_permissions"
                              "noexec",       "atime",      "noatime",
                              "dirsync"};
 /// Those of fstab(5) and mount(8) that are over when a helper is called.
-constexpr std::array kIgnored{"defaults",    "_netdev",  "nofail",     "auto",  "noauto",   "user",
-                              "nouser",      "users",    "owner",      "group", "relatime", "norelatime",
-                              "strictatime", "diratime", "nodiratime", "intr",  "nointr"};
+constexpr std::array kIgnored{"defaults",    "_netdev",  "nofail",     "auto",     "noauto",
+                              "user",        "nouser",   "users",      "nousers",  "owner",
+                              "noowner",     "group",    "nogroup",    "relatime", "norelatime",
+                              "strictatime", "diratime", "nodiratime", "intr",     "nointr"};
 /// The same, with a value; addr is what nfs(5)'s own helper adds for itself.
-constexpr std::array kIgnoredWithValue{"comment", "user", "addr", "helper"};
+constexpr std::array kIgnoredWithValue{"comment", "user", "addr", "helper", "uhelper"};
 
 Status set_option(MountOptions& options, std::string_view word) {
   const std::size_t equals = word.find('=');
@@ -213,9 +214,33 @@ bool is_helper(const std::string& name) {
   return name.substr(slash == std::string::npos ? 0 : slash + 1).starts_with("mount.");
 }
 
+/// As with every file system that root mounts by mount(8).
+void add_defaults_of_root(MountOptions& options) {
+  if (std::ranges::find(options.kernel, "allow_other") == options.kernel.end())
+    options.kernel.emplace_back("allow_other");
+  // Each of these implies nosuid and nodev, which libfuse begins with.
+  constexpr std::array kForUsers{"user", "users", "owner", "group"};
+  const auto is_given = [&options](const char* word) {
+    return std::ranges::find(options.words, word) != options.words.end();
+  };
+  if (std::ranges::any_of(kForUsers, is_given)) return;
+  // In front, since the last one counts.
+  for (const char* word : {"dev", "suid"}) options.kernel.insert(options.kernel.begin(), word);
+}
+
 }  // namespace
 
-Result<MountOptions> parse_command_line(const std::string& name, const std::vector<std::string>& words) {
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == ',' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+Result<MountOptions> parse_command_line(const std::string& name, const std::vector<std::string>& words,
+                                        bool is_root) {
   MountOptions options;
   const bool helper = options.helper = is_helper(name);
   // Wherever it stands: it is about all of them.
@@ -265,10 +290,8 @@ Result<MountOptions> parse_command_line(const std::string& name, const std::vect
     return usage(
         "writeback_cache does not go with sync or noac: the one gathers writes, the others do not wait");
   }
-  // As with every file system that mount(8) mounts.
-  if (helper && std::ranges::find(options.kernel, "allow_other") == options.kernel.end()) {
-    options.kernel.emplace_back("allow_other");
-  }
+  // fusermount3 refuses an ordinary user what his administrator has not allowed.
+  if (helper && is_root) add_defaults_of_root(options);
   options.source = operands[0];
   options.mountpoint = operands[1];
   auto target = parse_target(options.source, options.target.options);

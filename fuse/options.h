@@ -48,9 +48,13 @@ struct MountOptions {
 /// Sets what a list such as "ro,rsize=64K" says.
 Status set_options(MountOptions& options, std::string_view list);
 
+/// As a value in a list of libfuse's, which splits it at commas and takes a backslash in front of anything away.
+std::string escaped(std::string_view text);
+
 /// `name` is argv[0]: a name that begins with "mount." makes it mount(8)'s helper, whose -f, -n, -s and -v
-/// mean something else.
-Result<MountOptions> parse_command_line(const std::string& name, const std::vector<std::string>& words);
+/// mean something else; called by root (`is_root`) it then has the defaults that mount(8) has.
+Result<MountOptions> parse_command_line(const std::string& name, const std::vector<std::string>& words,
+                                        bool is_root);
 /// What --help prints.
 std::string help_text(const std::string& name);
 

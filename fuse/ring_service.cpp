@@ -29,8 +29,8 @@ int code_of(const Error& error) {
 
 }  // namespace
 
-RingService::RingService(async::Loop& loop, fs::FileSystem& files, bool gathers)
-    : loop_(loop), files_(files), gathers_(gathers), less_busy_(loop) {}
+RingService::RingService(async::Loop& loop, fs::FileSystem& files, bool gathers, std::function<bool()> apart)
+    : loop_(loop), files_(files), gathers_(gathers), apart_(std::move(apart)), less_busy_(loop) {}
 
 RingService::~RingService() {
   *alive_ = false;
@@ -221,12 +221,16 @@ async::Task<void> RingService::read(ServedRef served, Ring::Job job, Handle file
   how.ahead = job.request.has(RING_AHEAD);
   how.gathers = gathers_;
   ++counters_.reads;
-  auto got = co_await files_.read_past(std::move(file), served->ring.memory(),
-                                       served->ring.data_of(job.request), job.request.offset, how);
+  const std::span<std::byte> target = served->ring.data_of(job.request);
+  const bool apart = apart_();
+  async::Memory memory = apart ? loop_.memory().take(target.size()) : served->ring.memory();
+  const std::span<std::byte> data = apart ? std::span(memory.data.get(), target.size()) : target;
+  auto got = co_await files_.read_past(std::move(file), memory, data, job.request.offset, how);
   if (!got) {
     failed(served, job, got.error());
     co_return;
   }
+  if (apart) std::memcpy(target.data(), data.data(), *got);
   counters_.bytes_read += *got;
   served->ring.answer(job, static_cast<std::int32_t>(*got), job.request.offset);
 }

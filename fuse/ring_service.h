@@ -38,8 +38,10 @@ class RingService {
   /// Requests of all rings: the kernel's find slots of the session beside them.
   static constexpr unsigned kMostUnderWay = 48;
 
-  /// `gathers`: of fs::FileSystem::Past.
-  RingService(async::Loop& loop, fs::FileSystem& files, bool gathers);
+  /// `gathers`: of fs::FileSystem::Past. `apart`: asked whether what is read has to come into memory of the daemon's own
+  /// first. A fabric of ours takes in what it expects before it knows what it is (iwarp/stream.h): in a program's memory
+  /// that would show it bytes that are not for it, and have it change what is taken for the connection's.
+  RingService(async::Loop& loop, fs::FileSystem& files, bool gathers, std::function<bool()> apart);
   ~RingService();
   RingService(const RingService&) = delete;
   RingService& operator=(const RingService&) = delete;
@@ -103,6 +105,7 @@ class RingService {
   async::Loop& loop_;
   fs::FileSystem& files_;
   const bool gathers_;
+  const std::function<bool()> apart_;
   RingCounters counters_;
   std::map<RingId, ServedRef> rings_;
   RingId last_ = 0;

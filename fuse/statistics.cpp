@@ -148,6 +148,36 @@ const char* local_lock(const MountOptions& options) {
   return options.local_posix ? "posix" : "none";
 }
 
+std::string version_text(const nfsrdma::Options& to) {
+  if (to.version && *to.version < 4) return std::to_string(*to.version);
+  return "4." + std::to_string(to.minor_version);
+}
+
+/// Those that most mounts leave as they are, where they are set.
+std::string seldom_set(const nfsrdma::Options& to) {
+  const nfsrdma::Options usual{};
+  std::string out, ports;
+  const auto text = [&out](const char* name, const std::string& value) {
+    if (!value.empty()) out += std::string(",") + name + "=" + value;
+  };
+  const auto number = [&text](const char* name, unsigned value, unsigned usually) {
+    if (value != usually) text(name, std::to_string(value));
+  };
+  for (const std::string& one : to.remote_ports) ports += (ports.empty() ? "" : "~") + one;
+  if (to.connect_timeout != usual.connect_timeout)
+    text("connect_timeout", std::to_string(to.connect_timeout.count()) + "ms");
+  text("keytab", to.keytab);
+  text("ccache", to.ccache);
+  number("gssport", to.gss_port, usual.gss_port);
+  text("mounthost", to.mount_host);
+  number("mountport", to.mount_port, usual.mount_port);
+  text("mountproto", to.mount_transport);
+  text("clientaddr", to.callback_address);
+  number("callback_port", to.callback_port, usual.callback_port);
+  text("remoteports", ports);
+  return out;
+}
+
 /// With what was negotiated in place of what was asked for.
 MountOptions options_in_force(const Picture& p) {
   MountOptions out = p.options;
@@ -317,7 +347,7 @@ std::string operation_name(unsigned operation) {
 std::string options_text(const MountOptions& options) {
   const nfsrdma::Options& to = options.target.options;
   const fs::CacheOptions& cache = options.cache;
-  std::string out = "vers=" + (to.version == 3 ? "3" : "4." + std::to_string(to.minor_version));
+  std::string out = "vers=" + version_text(to);
   const auto add = [&out](const std::string& word) { out += "," + word; };
   const auto number = [&add](const char* name, auto value) { add(name + std::to_string(value)); };
   const auto seconds = [&add](const char* name, fs::Seconds value) {
@@ -352,6 +382,7 @@ std::string options_text(const MountOptions& options) {
   if (to.busy_poll.count() != 0) number("busy_poll=", to.busy_poll.count());
   if (to.uid) number("uid=", *to.uid);
   if (to.gid) number("gid=", *to.gid);
+  out += seldom_set(to);
   for (const std::string& option : options.kernel) add(option);
   return out;
 }

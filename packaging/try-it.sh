@@ -55,7 +55,8 @@ finish() {
   trap - EXIT INT TERM HUP
   [ -z "$mounted" ] || fusermount3 -uz "$mounted" 2> /dev/null
   [ -z "$bridge_pid" ] || { kill "$bridge_pid" 2> /dev/null; wait "$bridge_pid" 2> /dev/null; }
-  if [ -n "$work" ]; then "$ganesha" down "$work"; rm -rf "$work"; fi
+  # Never what is behind a mount that has not gone.
+  if [ -n "$work" ]; then "$ganesha" down "$work"; rm -rf --one-file-system "$work"; fi
   give_back "$build"
   exit "$status"
 }
@@ -168,7 +169,7 @@ if [ -c /dev/fuse ]; then
   on_mount "64 MiB written, and on the server's disk" "dd if=$work/copy of=$mounted/bin/third.64M bs=1M conv=fsync 2>&1 | tail -1"
   expect "the server has the same bytes" cmp "$work/copy" "$export_dir/bin/third.64M"
   on_mount "and away" "fusermount3 -u $mounted"
-  mounted=
+  mountpoint -q "$mounted" || mounted=
 else
   echo "There is no /dev/fuse here: no mount is shown."
 fi
@@ -184,4 +185,5 @@ step "every step worked"
 [ $once = 0 ] || exit 0
 printf '%s\n' "The server is up. In another terminal:" "  $cli ls -l $url" "  $fuse 127.0.0.1:/export SOMEWHERE -o port=$port" "  man $root/man/nfsrdma-cli.1" \
   "Enter or Ctrl-C ends it."
-read -r _ || { sleep infinity & wait $!; }
+# Without a standard input nobody can press Enter.
+read -r _ || wait "$bridge_pid"

@@ -16,7 +16,9 @@
  *
  * Small requests are left to the kernel, which has pages of its own for them (`least`), and so is the beginning of
  * every file: most files are read in one go, and to attach one is a question to the daemon. Whatever goes wrong on
- * the ring before a byte was moved is done again by the kernel, which then says what is wrong in its own words.
+ * the ring before a byte was moved is done again by the kernel, which then says what is wrong in its own words. What
+ * is appended is not done again where it may have been done; and where it does not fit into one request, it is the
+ * kernel's, so that it lies in one piece.
  *
  * Threads and signal handlers: there is no lock and no malloc. What is contended (ring slots, buffers, the making of a
  * ring) is tried once, and the kernel's way taken where it cannot be had. In a child of fork(2) the table reads as
@@ -44,6 +46,7 @@
 
 #include "nfsrdma/ring.h"
 #include "ring/alone.h"
+#include "ring/layout.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -117,7 +120,8 @@ static size_t least = 16 << 10;
  * the kind in 46 and 47, its age above. */
 enum { UNKNOWN = 0, ON_RING = 1, NOT_OURS = 2 };
 enum { FLAGS_AT = 32, MOUNT_AT = 40, CALLS_AT = 44, KIND_AT = 46, AGE_AT = 48 };
-enum { IS_DIRECT = 0x80 }; /* beside what nfsrdma_ring_attach gives */
+/* Beside what nfsrdma_ring_attach gives, of which RING_APPEND is not to be believed: with_append(). */
+enum { IS_DIRECT = 0x80 };
 
 static unsigned kind_of(uint64_t entry) {
   return (unsigned)(entry >> KIND_AT) & 3U;
@@ -306,12 +310,14 @@ static bool begin(struct transfer* t, struct flight* flight) {
       .offset = t->offset + t->begun,
       .flags = t->ahead ? NFSRDMA_RING_AHEAD : 0};
   flight->slot = ring_start(t->ring, &request);
+  if (flight->slot == -ENOTCONN) flight->slot = -EAGAIN; /* not taken: unlike one that was in flight */
   if (flight->slot < 0) return false;
   t->begun += flight->size;
   return true;
 }
 
-/* Moves what it can, in order; below zero: nothing was moved. `where`: of the last WRITE. */
+/* Moves what it can, in order; below zero: nothing was moved. -ENOTCONN: it is not known whether. `where`: of the last
+ * WRITE. */
 static ssize_t move_all(struct transfer* t, struct flight* flights, int count, uint64_t* where) {
   int first = 0, flying = 0;
   ssize_t moved = 0, error = 0;
@@ -359,9 +365,7 @@ static ssize_t move(int fd, uint64_t entry, bool writes, bool ahead, const struc
   uint64_t ignored = 0;
   t.ring = atomic_load(&t.mount->ring);
   if (t.ring == NULL) return -EAGAIN;
-  /* One after the other, where they follow each other at the end of the file. */
-  const bool appends = writes && (t.file.flags & 4U) != 0;
-  const int count = take_buffers(t.mount, appends ? 1 : size, buffers);
+  const int count = take_buffers(t.mount, size, buffers);
   if (count == 0) return -EAGAIN;
   const int code = errno;
   for (int i = 0; i < count; ++i) flights[i].buffer = buffers[i];
@@ -370,7 +374,7 @@ static ssize_t move(int fd, uint64_t entry, bool writes, bool ahead, const struc
     if (flights[i].buffer >= 0) give_buffer(t.mount, flights[i].buffer);
   }
   errno = code;
-  if (moved < 0 && moved != -EAGAIN) clear(fd);
+  if (moved < 0 && (moved != -EAGAIN || !ring_is_alive(t.ring))) clear(fd);
   return moved;
 }
 
@@ -379,7 +383,9 @@ static bool is_limited(void) {
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* Each of these gives a number below zero where the kernel is to do it. */
+/* Each of these gives a number below zero where the kernel is to do it. But a write that gives FAILED has failed, with
+ * errno. */
+enum { FAILED = -ENOTCONN };
 
 static ssize_t read_at(int fd, const struct iovec* pieces, size_t size, off64_t offset) {
   const uint64_t entry = on_ring(fd, size);
@@ -388,11 +394,43 @@ static ssize_t read_at(int fd, const struct iovec* pieces, size_t size, off64_t 
   return move(fd, entry, false, false, pieces, size, (uint64_t)offset, NULL);
 }
 
+/* The entry with RING_APPEND as the open file has it now: whoever shares it, another descriptor or a child, may have
+ * set or cleared the flag. 0: the descriptor is none. */
+static uint64_t with_append(int fd, uint64_t entry) {
+  const uint64_t bit = (uint64_t)RING_APPEND << FLAGS_AT;
+  const int flags = real_fcntl64(fd, F_GETFL);
+  if (flags < 0) return 0;
+  return (flags & O_APPEND) != 0 ? entry | bit : entry & ~bit;
+}
+
+static bool appends(uint64_t entry) {
+  return (entry >> FLAGS_AT & RING_APPEND) != 0;
+}
+
+/* The entry of a file for a WRITE of this size, else 0. */
+static uint64_t for_write(int fd, size_t size) {
+  uint64_t entry = on_ring(fd, size);
+  if (entry == 0 || size > (size_t)SSIZE_MAX || is_limited()) return 0;
+  entry = with_append(fd, entry);
+  /* Others' bytes could come between two requests. */
+  return appends(entry) && size > BUFFER_SIZE ? 0 : entry;
+}
+
+/* A WRITE in place can be done twice, but not one at the end of the file. */
+static ssize_t put_at(int fd, uint64_t entry, const struct iovec* pieces, size_t size, uint64_t offset,
+                      uint64_t* where) {
+  const ssize_t put = move(fd, entry, true, false, pieces, size, offset, where);
+  if (put != -ENOTCONN) return put;
+  if (!appends(entry)) return -1;
+  errno = EIO; /* whether it was done is not known */
+  return FAILED;
+}
+
 static ssize_t write_at(int fd, const struct iovec* pieces, size_t size, off64_t offset) {
-  const uint64_t entry = on_ring(fd, size);
-  if (entry == 0 || offset < 0 || size > (size_t)SSIZE_MAX || is_limited()) return -1;
+  const uint64_t entry = for_write(fd, size);
+  if (entry == 0 || offset < 0) return -1;
   pthread_testcancel();
-  return move(fd, entry, true, false, pieces, size, (uint64_t)offset, NULL);
+  return put_at(fd, entry, pieces, size, (uint64_t)offset, NULL);
 }
 
 static ssize_t read_on(int fd, const struct iovec* pieces, size_t size) {
@@ -414,33 +452,23 @@ static ssize_t read_on(int fd, const struct iovec* pieces, size_t size) {
 
 static ssize_t append(int fd, uint64_t entry, const struct iovec* pieces, size_t size) {
   uint64_t where = 0;
-  const ssize_t put = move(fd, entry, true, false, pieces, size, 0, &where);
-  if (put > 0) {
-    /* `where` is of the last piece. */
-    const size_t last = (size_t)put % BUFFER_SIZE != 0 ? (size_t)put % BUFFER_SIZE : BUFFER_SIZE;
-    lseek64(fd, (off64_t)(where + last), SEEK_SET);
-  }
+  const ssize_t put = put_at(fd, entry, pieces, size, 0, &where);
+  if (put > 0) lseek64(fd, (off64_t)(where + (uint64_t)put), SEEK_SET);
   return put;
 }
 
 static ssize_t write_on(int fd, const struct iovec* pieces, size_t size) {
-  const uint64_t entry = on_ring(fd, size);
-  if (entry == 0 || size > (size_t)SSIZE_MAX || is_limited()) return -1;
+  const uint64_t entry = for_write(fd, size);
+  if (entry == 0) return -1;
   pthread_testcancel();
-  if ((entry >> FLAGS_AT & 4U) != 0) {
-    const ssize_t put = append(fd, entry, pieces, size);
-    if (put != -ENOTCONN) return put;
-    /* Whether it was done is not known, and done twice would be wrong. */
-    errno = EIO;
-    return -ENOTCONN;
-  }
+  if (appends(entry)) return append(fd, entry, pieces, size);
   const int code = errno;
   const off64_t end = lseek64(fd, (off64_t)size, SEEK_CUR);
   if (end < 0) {
     errno = code;
     return -1;
   }
-  const ssize_t put = move(fd, entry, true, false, pieces, size, (uint64_t)end - size, NULL);
+  const ssize_t put = put_at(fd, entry, pieces, size, (uint64_t)end - size, NULL);
   const ssize_t kept = put < 0 ? 0 : put;
   if ((size_t)kept != size) lseek64(fd, kept - (ssize_t)size, SEEK_CUR);
   return put;
@@ -460,7 +488,7 @@ EXPORTED ssize_t __read_chk(int fd, void* memory, size_t size, size_t room) {
 EXPORTED ssize_t write(int fd, const void* memory, size_t size) {
   const struct iovec piece = {(void*)memory, size};
   const ssize_t done = write_on(fd, &piece, size);
-  if (done == -ENOTCONN) return -1;
+  if (done == FAILED) return -1;
   return done >= 0 ? done : REAL(write)(fd, memory, size);
 }
 EXPORTED ssize_t pread64(int fd, void* memory, size_t size, off64_t offset) {
@@ -481,6 +509,7 @@ EXPORTED ssize_t __pread_chk(int fd, void* memory, size_t size, off_t offset, si
 EXPORTED ssize_t pwrite64(int fd, const void* memory, size_t size, off64_t offset) {
   const struct iovec piece = {(void*)memory, size};
   const ssize_t done = write_at(fd, &piece, size, offset);
+  if (done == FAILED) return -1;
   return done >= 0 ? done : REAL(pwrite64)(fd, memory, size, offset);
 }
 EXPORTED ssize_t pwrite(int fd, const void* memory, size_t size, off_t offset) {
@@ -492,7 +521,7 @@ EXPORTED ssize_t readv(int fd, const struct iovec* pieces, int count) {
 }
 EXPORTED ssize_t writev(int fd, const struct iovec* pieces, int count) {
   const ssize_t done = write_on(fd, pieces, sum_of(pieces, count));
-  if (done == -ENOTCONN) return -1;
+  if (done == FAILED) return -1;
   return done >= 0 ? done : REAL(writev)(fd, pieces, count);
 }
 EXPORTED ssize_t preadv64(int fd, const struct iovec* pieces, int count, off64_t offset) {
@@ -504,6 +533,7 @@ EXPORTED ssize_t preadv(int fd, const struct iovec* pieces, int count, off_t off
 }
 EXPORTED ssize_t pwritev64(int fd, const struct iovec* pieces, int count, off64_t offset) {
   const ssize_t done = write_at(fd, pieces, sum_of(pieces, count), offset);
+  if (done == FAILED) return -1;
   return done >= 0 ? done : REAL(pwritev64)(fd, pieces, count, offset);
 }
 EXPORTED ssize_t pwritev(int fd, const struct iovec* pieces, int count, off_t offset) {
@@ -519,6 +549,7 @@ EXPORTED ssize_t preadv2(int fd, const struct iovec* pieces, int count, off_t of
 }
 EXPORTED ssize_t pwritev64v2(int fd, const struct iovec* pieces, int count, off64_t offset, int flags) {
   const ssize_t done = flags == 0 ? write_at(fd, pieces, sum_of(pieces, count), offset) : -1;
+  if (done == FAILED) return -1;
   return done >= 0 ? done : REAL(pwritev64v2)(fd, pieces, count, offset, flags);
 }
 EXPORTED ssize_t pwritev2(int fd, const struct iovec* pieces, int count, off_t offset, int flags) {

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 using Verdict = engine::LockManager::Verdict;
 
 constexpr std::array<Transport, 2> kLockTransports{Transport::tcp, Transport::udp};
-constexpr std::uint32_t kMostCalls = 8;
+constexpr std::uint32_t kMostCalls = 8, kMostTold = 8;
 constexpr async::Clock::duration kFirstPause = 200ms, kLongestPause = 5s;
 constexpr async::Clock::duration kRegistrationTime = 3s;
 
@@ -131,6 +131,7 @@ Lockd::Lockd(async::Loop& loop, LockdOptions options)
       records_(options_.records, ways_.front(), own_),
       calls_([this](const nlm4_testargs& what) { return given(what); },
              [this](nlm_res answer) { beside_.spawn(tell(std::move(answer))); }),
+      telling_(loop, kMostTold),
       listening_(loop),
       beside_(loop) {}
 
@@ -249,10 +250,10 @@ void Lockd::drop_svid(std::uint64_t owner) {
   svids_.erase(found);
 }
 
-void Lockd::record(const Question& question) {
+void Lockd::record(const Question& question, const std::string& caller_name) {
   const LockOwner owner = lock_owner_of(question);
   if (records_.has(owner)) return;
-  records_.add(owner, {caller_name_, question.caller ? *question.caller : options_.identity});
+  records_.add(owner, {caller_name, question.caller ? *question.caller : options_.identity});
 }
 
 void Lockd::forget(const engine::FileHandle& file, std::uint64_t owner) {
@@ -315,18 +316,19 @@ async::Task<Result<std::optional<LockHolder>>> Lockd::test(Question question, as
 }
 
 async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoint deadline,
-                                              nlm4_stats* status) {
+                                              std::string caller_name, nlm4_stats* status) {
   nlm4_lockargs args;
   const LockOwner by = lock_owner_of(question);
   const Asking asking(*this, by);
   stop_waiting(by, question.lock.range);
   const bool queues = question.when_given && server_ != nullptr;
   args.block = queues;
-  record(question);
+  record(question, caller_name);
   // The call may come before the answer.
   if (queues) waiters_.emplace(by, Waiter{question.lock.range, question.when_given});
   args.exclusive = question.lock.write;
   args.alock = to_wire(question);
+  args.alock.caller_name.value = std::move(caller_name);
   args.reclaim = question.reclaim;
   auto answer = co_await ask<NLM_LOCK>(question.caller, std::move(args), deadline);
   if (!answer) co_return answer.error();
@@ -350,12 +352,12 @@ async::Task<Result<Verdict>> Lockd::lock(Question question, async::TimePoint dea
   if (!reaches(question.lock.range)) co_return lock_error(NLM4_FBIG, "NLM_LOCK", options_.server);
   if (question.when_given) co_await listen();
   nlm4_stats status = NLM4_GRANTED;
-  auto done = co_await lock_once(question, deadline, &status);
-  if (status != NLM4_DENIED_NOLOCKS || caller_name_ == options_.host) co_return done;
-  // It may want a name that it can look up.
-  const std::string before = std::exchange(caller_name_, options_.host);
-  auto again = co_await lock_once(std::move(question), deadline, &status);
-  if (!again) caller_name_ = before;
+  const std::string name = caller_name_;
+  auto done = co_await lock_once(question, deadline, name, &status);
+  if (status != NLM4_DENIED_NOLOCKS || name == options_.host) co_return done;
+  // It may want a name that it can look up. Another question that was under way may have found so before this one.
+  auto again = co_await lock_once(std::move(question), deadline, options_.host, &status);
+  if (again) caller_name_ = options_.host;
   co_return again;
 }
 
@@ -380,7 +382,9 @@ async::Task<Result<Verdict>> Lockd::unlock(Question question, async::TimePoint d
   args.alock = to_wire(question);
   auto answer = co_await ask<NLM_UNLOCK>(question.caller, std::move(args), deadline);
   if (!answer) co_return answer.error();
-  if (answer->stat == NLM4_GRANTED) co_return Verdict::granted;
+  // A file that is gone has no locks.
+  const bool gone = answer->stat == NLM4_STALE_FH;
+  if (gone || answer->stat == NLM4_GRANTED) co_return Verdict::granted;
   if (answer->stat == NLM4_DENIED_GRACE_PERIOD) co_return Verdict::grace;
   co_return lock_error(answer->stat, "NLM_UNLOCK", options_.server);
 }
@@ -466,11 +470,13 @@ bool Lockd::given(const nlm4_testargs& what) {
   return begin != end || asking_.contains(by);
 }
 
+/// Where too many are under way, or it fails, the server calls again; and whoever waits asks now and then anyway.
 async::Task<void> Lockd::tell(nlm_res answer) {
+  if (telling_.must_wait()) co_return;
+  const async::Places::Place place(telling_);
   const auto latest = loop_.now() + options_.call_timeout;
   auto remote = co_await reach(latest);
   if (!remote) co_return;
-  // Where that fails the server calls again.
   auto done = co_await ask_there<NLM_GRANTED_RES>(*remote, options_.identity, std::move(answer), latest);
 }
 

@@ -105,10 +105,11 @@ class Lockd final : public engine::LockManager {
   [[nodiscard]] Service place() const;
   std::int32_t svid_of(std::uint64_t owner);
   void drop_svid(std::uint64_t owner);
-  void record(const Question& question);
+  void record(const Question& question, const std::string& caller_name);
   async::Task<Status> settle_one(const LeftLocks& left, async::TimePoint deadline);
   [[nodiscard]] std::optional<std::uint64_t> own_number(const nlm4_holder& holder) const;
-  async::Task<Result<Verdict>> lock_once(Question question, async::TimePoint deadline, nlm4_stats* status);
+  async::Task<Result<Verdict>> lock_once(Question question, async::TimePoint deadline,
+                                         std::string caller_name, nlm4_stats* status);
   [[nodiscard]] LockOwner lock_owner_of(const Question& question);
   void stop_waiting(const LockOwner& by, const LockRange& range);
   async::Task<void> look_now();
@@ -137,6 +138,7 @@ class Lockd final : public engine::LockManager {
   std::multimap<LockOwner, Waiter> waiters_;
   std::multiset<LockOwner> asking_;  // questions that are under way
   LockCalls calls_;
+  async::Places telling_;  // answers to them under way: each has a thread, and anybody can call
   std::unique_ptr<RecordServer> server_;  // it listens, and
   std::unique_ptr<Registration> place_;   // rpcbind says so
   bool tried_ = false;                    // to have both

@@ -243,10 +243,16 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
                                                            std::shared_ptr<OpenHandle> file) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  // truncate(2): the kernel may have left that to us, and servers let a file's owner cut it whatever its mode is.
+  // truncate(2): the kernel may have left that to us, and servers let a file's owner cut it whatever its mode is. Else
+  // they know better why not: the file system may be read-only.
   if (changes.size && !file) {
     auto allowed = co_await access(caller, id, W_OK);
-    if (!allowed) co_return allowed.error();
+    const bool denied = !allowed && allowed.error().errno_value() == EACCES;
+    if (!allowed && !denied) co_return allowed.error();
+    if (denied) {
+      auto now = co_await attributes(caller, id);
+      if (!now || (now->attributes.mode & S_IWUSR) == 0) co_return allowed.error();
+    }
   }
   co_await writes_.settle(**inode);
   // Linux: what is left where the kernel would clear set-id bits and leaves that to the server.

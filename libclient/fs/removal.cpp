@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <span>
 #include <utility>
 
 #include "fs/open_handle.h"
 
 namespace nfsrdma::fs {
 namespace {
+
+/// For what is not told: a close that was given up, a directory that has got other names.
+constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
 /// The server said no: nothing has changed. After any other error it may have done what it was asked.
 bool is_refusal(const Error& error) {
@@ -98,8 +102,27 @@ async::Task<Status> Removal::remove_file(Caller caller, std::shared_ptr<Inode> d
 async::Task<Status> Removal::remove_directory(Caller caller, std::shared_ptr<Inode> directory,
                                               std::string name) {
   Naming naming(freshness_, directory, name);
-  co_return co_await remove_name(naming, std::move(caller), std::move(directory), std::move(name),
-                                 Engine::Removed::directory);
+  for (;;) {
+    auto removed = co_await remove_name(naming, caller, directory, name, Engine::Removed::directory);
+    if (removed || removed.error().errno_value() != ENOTEMPTY) co_return removed;
+    // close(2) is over before a hidden name is gone: whoever then removes its directory shall not find it there.
+    const auto inode = inodes_.at(directory->id, name);
+    if (!inode || !is_being_emptied(inode->handle)) co_return removed;
+    engine_.hurry_closes();
+    (void)co_await gone_.wait_until(engine_.loop().now() + kLookAgain);
+  }
+}
+
+/// Of a directory's hidden names one is on its way out.
+bool Removal::is_being_emptied(const FileHandle& directory) const {
+  const auto is_last_closing = [&](const std::weak_ptr<Inode>& one) {
+    const auto inode = one.lock();
+    const auto is_here = [&](const Inode::Hidden& hidden) { return hidden.directory == directory; };
+    return inode && std::ranges::any_of(inode->hidden, is_here) &&
+           std::ranges::all_of(inode->open, &OpenHandle::closing);
+  };
+  return std::ranges::find(going_, directory) != going_.end() ||
+         std::ranges::any_of(with_hidden_, is_last_closing);
 }
 
 async::Task<Status> Removal::remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
@@ -143,9 +166,32 @@ async::Task<void> Removal::hidden(std::shared_ptr<Inode> inode, Inode::Hidden wh
   if (inode->open.empty()) {
     co_await remove_hidden(std::move(where));
   } else {
+    std::erase_if(with_hidden_, [](const auto& one) {
+      const auto known = one.lock();
+      return !known || known->hidden.empty();
+    });
     inode->hidden.push_back(std::move(where));
+    if (inode->hidden.size() == 1) with_hidden_.push_back(inode);
   }
 }
+
+/// Hidden names that are being removed, while it lives.
+class Removal::Going {
+ public:
+  Going(Removal& of, std::span<const Inode::Hidden> names) : of_(of), names_(names) {
+    for (const Inode::Hidden& one : names_) of_.going_.push_back(one.directory);
+  }
+  ~Going() {
+    for (const Inode::Hidden& one : names_) of_.going_.erase(std::ranges::find(of_.going_, one.directory));
+    of_.gone_.notify_all();
+  }
+  Going(const Going&) = delete;
+  Going& operator=(const Going&) = delete;
+
+ private:
+  Removal& of_;
+  const std::span<const Inode::Hidden> names_;
+};
 
 /// The name leads to nothing any more, as far as is known.
 void Removal::unlinked(const Inode& directory, const std::string& name) {
@@ -175,6 +221,7 @@ async::Task<void> Removal::closed(std::shared_ptr<Inode> inode) {
   // Somebody has it again, whose close is the last then.
   if (!inode->open.empty()) co_return;
   const auto hidden = std::exchange(inode->hidden, {});
+  const Going going(*this, hidden);
   for (const Inode::Hidden& where : hidden) co_await remove_hidden(where);
 }
 

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "async/event.h"
 #include "async/loop.h"
@@ -68,7 +69,8 @@ class Removal {
         inodes_(inodes),
         freshness_(freshness),
         counters_(counters),
-        retries_(engine.loop()) {}
+        retries_(engine.loop()),
+        gone_(engine.loop()) {}
   Removal(const Removal&) = delete;
   Removal& operator=(const Removal&) = delete;
 
@@ -126,6 +128,8 @@ class Removal {
   async::Task<Result<Renamed>> rename_now(Renaming what);
   static void unhide(Inode& inode, const FileHandle& directory, const std::string& name, bool sure);
   void unlinked(const Inode& directory, const std::string& name);
+  class Going;
+  [[nodiscard]] bool is_being_emptied(const FileHandle& directory) const;
 
   Engine& engine_;
   Inodes& inodes_;
@@ -134,6 +138,9 @@ class Removal {
   Retries retries_;
   std::uint64_t opening_ = 0;  // opens under way
   std::uint64_t last_hidden_ = 0;
+  std::vector<std::weak_ptr<Inode>> with_hidden_;  // those that have hidden names, or had
+  std::vector<FileHandle> going_;                  // directories of hidden names that are being removed
+  async::Event gone_;                              // one of these
 };
 
 }  // namespace nfsrdma::fs

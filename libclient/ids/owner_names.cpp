@@ -1,8 +1,10 @@
 #include "ids/owner_names.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 
 #include "async/helper.h"
 #include "ids/system_names.h"
@@ -11,6 +13,28 @@ namespace nfsrdma::ids {
 namespace {
 
 constexpr async::Clock::duration kPatience = std::chrono::seconds(3);
+constexpr unsigned kMostThreads = 4;
+/// How often whoever has found all places taken tries again: other loops take them, too, and cannot wake this one.
+constexpr async::Clock::duration kTryEvery = std::chrono::milliseconds(20);
+
+/// One of kMostThreads in this process, kept until its look-up ends, also where nobody waits for that any more.
+class Place {
+ public:
+  Place() : number_(++taken_) {}
+  ~Place() { --taken_; }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  /// Null: all are taken.
+  static std::shared_ptr<const Place> take() {
+    auto place = std::make_shared<const Place>();
+    if (place->number_ > kMostThreads) return nullptr;
+    return place;
+  }
+
+ private:
+  static inline std::atomic<unsigned> taken_ = 0;
+  const unsigned number_;
+};
 
 std::optional<OwnerNames> look_up(const SetAttributes& changes) {
   const std::string domain = "@" + local_nfs_domain();
@@ -30,8 +54,18 @@ std::optional<OwnerNames> look_up(const SetAttributes& changes) {
 async::Task<std::optional<OwnerNames>> owner_names(async::Loop& loop, SetAttributes changes,
                                                    async::TimePoint deadline) {
   using Names = std::optional<OwnerNames>;
-  const std::function<Names()> work = [changes] { return look_up(changes); };
-  auto found = co_await async::on_helper<Names>(loop, std::min(deadline, loop.now() + kPatience), work);
+  const async::TimePoint until = std::min(deadline, loop.now() + kPatience);
+  std::shared_ptr<const Place> place = Place::take();
+  while (!place) {
+    const async::TimePoint next = loop.now() + kTryEvery;
+    if (next >= until) co_return std::nullopt;
+    co_await loop.sleep_until(next);
+    place = Place::take();
+  }
+  // The thread has the work, and the place with it, until it ends.
+  const std::function<Names()> work = [changes, place] { return look_up(changes); };
+  place.reset();
+  auto found = co_await async::on_helper<Names>(loop, until, work);
   if (!found) co_return std::nullopt;
   co_return std::move(*found);
 }

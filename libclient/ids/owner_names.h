@@ -17,7 +17,8 @@ struct OwnerNames {
   std::optional<std::string> user, group;
 };
 
-/// Of the owner and the group that are to be set. None: there is no name here for one of them, or none in time.
+/// Of the owner and the group that are to be set. None: there is no name here for one of them, or none in time. A few
+/// are looked up at once, by threads beside the loop; what a name service that hangs keeps counts among them.
 async::Task<std::optional<OwnerNames>> owner_names(async::Loop& loop, SetAttributes changes,
                                                    async::TimePoint deadline);
 

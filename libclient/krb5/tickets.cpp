@@ -114,10 +114,27 @@ std::string configured(const Whose::User& user) {
   return out.find("%{") == std::string::npos ? out : "";
 }
 
+/// Anybody may make a file where the configuration says that this user's tickets are: somebody else's tickets are
+/// none of his. What lies in no file system is told apart by the kernel or by KCM.
+bool may_be_of(const std::string& cache, const Whose::User& user) {
+  const std::size_t colon = cache.find(':');
+  std::string path = cache;
+  if (colon != std::string::npos) {
+    const std::string_view type = std::string_view(cache).substr(0, colon);
+    if (type != "FILE" && type != "DIR") return true;
+    path.erase(0, colon + 1);
+    // "DIR::/path/file" is one of the directory's.
+    if (type == "DIR" && path.starts_with(':')) path.erase(0, 1);
+  }
+  struct stat what{};
+  return ::lstat(path.c_str(), &what) == 0 && what.st_uid == user.uid;
+}
+
 std::vector<std::string> caches_of(const Whose::User& user) {
   const std::string uid = std::to_string(user.uid);
   std::vector<std::string> out;
-  if (std::string first = configured(user); !first.empty()) out.push_back(std::move(first));
+  if (std::string first = configured(user); !first.empty() && may_be_of(first, user))
+    out.push_back(std::move(first));
   look_in("/tmp", "krb5cc_", user, out);
   look_in("/run/user/" + uid, "krb5cc", user, out);
   out.push_back("KEYRING:persistent:" + uid);

@@ -50,6 +50,7 @@ struct Locks::State {
   const std::uint64_t owner;
   locking::HeldLocks held;
   bool doubtful = false;  // the answer to a question was lost: there may be more
+  bool released = false;  // by release(), which has not gone well yet: nobody wants what is left
   std::optional<Error> lost;
   std::optional<async::TimePoint>
       has_none_since;  // the server has had no locks to give when it was asked for these
@@ -69,6 +70,7 @@ struct Locks::Attempt {
   std::shared_ptr<State> queued;  // the owner is known as long as it is
   bool ended = false;
   bool in_grace = false;  // for longer than it was tried
+  bool unasked = false;   // it ended without a last question, which would have put right what is weakened
   Status status;
   Verdict verdict = Verdict::grace;  // of a good status
 
@@ -124,6 +126,7 @@ async::Task<bool> Locks::ask(LockedFile file, std::shared_ptr<State> state, std:
   if (!turn) refused = still_in_grace(file.label);
   if (one->abandoned) refused = given_up(file.label);
   if (refused) {
+    one->unasked = true;
     one->end(*refused);
     co_return true;
   }
@@ -172,12 +175,14 @@ async::Task<void> Locks::run(LockedFile file, std::shared_ptr<Attempt> one) {
     const async::TimePoint next = loop_.now() + pause.take();
     if (next >= until) {
       one->in_grace = true;
+      one->unasked = true;
       one->end(still_in_grace(file.label));
-      if (one->weakened) co_await undo_later(file, one);
       break;
     }
     co_await loop_.sleep_until(next);
   }
+  // To the program they are write locks still. Those of an owner who has lost some are not taken up again.
+  if (one->weakened && one->unasked && !state->lost) co_await undo_later(file, one);
   state.reset();
   tidy(key_of(file.handle, one->request.owner));
 }
@@ -250,10 +255,17 @@ async::Task<bool> Locks::give_again(LockedFile file, std::shared_ptr<State> stat
   request.owner = state->owner;
   request.write = piece.write;
   request.range = piece.range;
-  auto verdict = co_await manager_->lock(question_of(file, request), deadline());
+  LockManager::Question question = question_of(file, request);
+  auto verdict = co_await manager_->lock(question, deadline());
   if (!verdict && verdict.error().kind() != ErrorKind::server) co_return false;
-  // The restart has taken it: it is claimed as what is held.
-  const bool good = verdict && (*verdict == Verdict::granted || *verdict == Verdict::grace);
+  bool good = verdict && *verdict == Verdict::granted;
+  if (verdict && *verdict == Verdict::grace) {
+    // The restart has taken it, and it may have been claimed as something else since, which nobody does twice.
+    question.reclaim = true;
+    auto have = co_await have_again(state, question, deadline());
+    if (!have) co_return false;
+    good = *have;
+  }
   if (!good) {
     state->held.unlock(piece.range);
     state->lost = lock_lost(file.label);
@@ -294,6 +306,7 @@ async::Task<Status> Locks::attempt(LockedFile file, std::shared_ptr<Attempt> one
 
 async::Task<Result<std::optional<LockHolder>>> Locks::set(LockedFile file, LockRequest request) {
   if (manager_ == nullptr) co_return no_locks(file.label);
+  back_again(file, request.owner);
   auto one = std::make_shared<Attempt>();
   one->request = request;
   one->waiter = std::make_shared<locking::LockWait>(loop_);
@@ -330,6 +343,7 @@ class Locks::Queued {
 async::Task<Status> Locks::wait(LockedFile file, LockRequest request,
                                 std::shared_ptr<locking::LockWait> cancelled) {
   if (manager_ == nullptr) co_return no_locks(file.label);
+  back_again(file, request.owner);
   auto waiter = cancelled ? std::move(cancelled) : std::make_shared<locking::LockWait>(loop_);
   Queued place(*this, file);
   async::Backoff pause(kFirstPoll, kSlowestPoll), queued_pause(kFirstQueuedPoll, kSlowestQueuedPoll);
@@ -403,10 +417,13 @@ async::Task<Status> Locks::clear(LockedFile file, std::uint64_t owner, LockRange
 }
 
 async::Task<Status> Locks::release(LockedFile file, std::uint64_t owner) {
+  const auto known = states_.find(key_of(file.handle, owner));
+  if (known != states_.end()) known->second->released = true;
   auto done = co_await clear(file, owner, LockRange());
   const auto found = states_.find(key_of(file.handle, owner));
   if (found == states_.end()) co_return done;
   found->second->lost.reset();
+  if (done) found->second->released = false;
   tidy(found->first);
   co_return done;
 }
@@ -417,6 +434,49 @@ async::Task<void> Locks::release_quietly(LockedFile file, std::uint64_t owner) {
 
 void Locks::release_beside(LockedFile file, std::uint64_t owner) {
   beside_.spawn(release_quietly(std::move(file), owner));
+}
+
+/// The owner asks for locks again, and will release those with what an earlier release has left.
+void Locks::back_again(const LockedFile& file, std::uint64_t owner) {
+  const auto found = states_.find(key_of(file.handle, owner));
+  if (found != states_.end()) found->second->released = false;
+}
+
+/// Another try at what release() has left, where nothing else is under way for its owner.
+void Locks::release_left() {
+  std::vector<Key> all;
+  std::ranges::copy(std::views::keys(states_), std::back_inserter(all));
+  for (const Key& key : all) {
+    tidy(key);  // reclaim() may have been at it when the last of it went
+    const auto found = states_.find(key);
+    if (found == states_.end()) continue;
+    const bool left = found->second->released && found->second.use_count() == 1;
+    if (left) beside_.spawn(release_again(key));
+  }
+}
+
+/// One question, in a turn that is free: what the owner asks for next comes behind it, and is not unlocked by it.
+async::Task<void> Locks::release_again(Key key) {
+  const auto found = states_.find(key);
+  if (found == states_.end()) co_return;
+  auto state = found->second;
+  {
+    const async::TimePoint until = deadline();
+    const async::Mutex::Lock turn = co_await state->turn.lock(until);
+    if (!turn || !state->released) co_return;
+    state->held.clear();
+    state->doubtful = true;
+    LockRequest request;
+    request.owner = state->owner;
+    auto verdict = co_await manager_->unlock(question_of(state->file, request), until);
+    const bool gone = verdict && *verdict == Verdict::granted;
+    if (!gone) co_return;
+    state->lost.reset();
+    state->doubtful = false;
+    state->released = false;
+  }
+  state.reset();
+  tidy(key);
 }
 
 // ---- restarts of the server ----
@@ -437,6 +497,7 @@ async::Task<void> Locks::begin_watch() {
 async::Task<void> Locks::watch() {
   do {
     co_await loop_.sleep_for(kWatchEvery);
+    release_left();
     std::optional<std::uint32_t> state = server_state_;
     if (state) {
       auto now = co_await manager_->server_state(loop_.now() + kWatchTime);
@@ -481,6 +542,11 @@ async::Task<bool> Locks::reclaim_of(std::shared_ptr<State> state) {
   const async::TimePoint until = deadline();
   const async::Mutex::Lock turn = co_await state->turn.lock(until);
   if (!turn) co_return false;
+  if (state->released) {
+    // Nobody wants it. Where there was no restart the server may have it still.
+    if (!state->held.empty()) state->doubtful = true;
+    state->held.clear();
+  }
   const auto pieces = state->held.list();
   for (const locking::HeldLock& piece : pieces) {
     LockRequest request;

@@ -12,6 +12,9 @@
 // and what may have been given though its answer was lost, is undone: the place in the queue is given up, and the range
 // is again what it was for this owner, before anything else is asked for in the owner's name.
 //
+// Releasing. What release() could not unlock in time is asked for again, now and then, until it is unlocked, or until
+// its owner asks for locks again, who will release that, too. Meanwhile it is not claimed.
+//
 // Recovery. A restart of the server forgets all locks. It is noticed by the server's state number, which is asked for
 // while locks are held, and by an answer that says that the server is in its grace period; and it may have come to pass
 // where the file protocol's connection was lost. Then everything that is held is claimed again. Where the server takes
@@ -96,6 +99,9 @@ class Locks {
   async::Task<bool> give_again(LockedFile file, std::shared_ptr<State> state, locking::HeldLock piece);
   void tidy(const Key& key);
   async::Task<void> release_quietly(LockedFile file, std::uint64_t owner);
+  void back_again(const LockedFile& file, std::uint64_t owner);
+  void release_left();
+  async::Task<void> release_again(Key key);
   async::Task<void> begin_watch();
   async::Task<void> watch();
   async::Task<void> reclaim();

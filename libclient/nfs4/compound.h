@@ -74,7 +74,8 @@ class Compound {
     reply_sizing::add<Op>(size_, args);
     return *this;
   }
-  /// NFSv4.0: whose operations it has, the open owner (Open::owner) and the lock owner (LockState::unique).
+  /// NFSv4.0: whose operations it has, the open owner (Open::owner) and the lock owner (LockState::unique). To be said
+  /// before they are added.
   Compound& by(std::optional<std::uint64_t> open_owner, std::optional<std::uint64_t> lock_owner = {}) {
     open_owner_ = open_owner;
     lock_owner_ = lock_owner;
@@ -193,7 +194,8 @@ class Compound {
     } else if constexpr (is_one_of<Op, LOCKU>) {
       note({lock_owner, 0, begin + 4, 0, 0});
     } else if constexpr (is_one_of<Op, LOCKT>) {
-      note({nobody, 0, 0, begin + 20, 0, true});
+      // Who has locked nothing there has a name without a generation.
+      note({lock_owner, 0, 0, begin + 20, lock_owner_ ? end - sizeof(std::uint64_t) : 0, true});
     } else if constexpr (is_one_of<Op, RELEASE_LOCKOWNER>) {
       note({lock_owner, 0, 0, begin, end - sizeof(std::uint64_t), true});
     } else if constexpr (is_one_of<Op, RENEW>) {

@@ -63,7 +63,13 @@ void FileState::opened(const OPEN4resok& ok, std::uint32_t access, const Opening
 
 void FileState::count_in(std::uint32_t access) {
   ++counts_[access];
+  open_.needed = needed();
   changed_.notify_all();
+}
+
+void FileState::count_out(std::uint32_t access) {
+  --counts_[access];
+  open_.needed = needed();
 }
 
 std::uint32_t FileState::needed() const {

@@ -87,7 +87,7 @@ class FileState {
               const CompoundReply& reply);
   /// One who has it open for `access` comes, or goes; nothing is said to the server.
   void count_in(std::uint32_t access);
-  void count_out(std::uint32_t access) { --counts_[access]; }
+  void count_out(std::uint32_t access);
   /// OPEN4_SHARE_ACCESS_* of all who have it open.
   [[nodiscard]] std::uint32_t needed() const;
   [[nodiscard]] bool is_last_writer(std::uint32_t access) const;

@@ -36,8 +36,13 @@ void LockRecovery::lose(Open& open, std::uint64_t owner, const Error& why) {
   const auto found = open.locks.find(owner);
   if (found == open.locks.end()) return;
   if (const auto gone = std::exchange(found->second->stateid, std::nullopt)) leftovers_.free_beside(*gone);
-  if (found->second->held.empty()) return;
-  found->second->held.clear();
+  lose(open, owner, LockRange(), why);
+}
+
+void LockRecovery::lose(Open& open, std::uint64_t owner, const LockRange& range, const Error& why) {
+  const auto found = open.locks.find(owner);
+  if (found == open.locks.end() || found->second->held.within(range).empty()) return;
+  found->second->held.unlock(range);
   const Error error = lock_lost(open.path, why.message());
   calls_.notice(error.text());
   open.lost_locks.insert_or_assign(owner, error);
@@ -46,26 +51,50 @@ void LockRecovery::lose(Open& open, std::uint64_t owner, const Error& why) {
 void LockRecovery::lose(Open& open) {
   const Error why(ErrorKind::server, EIO, "LOCK", open.path, "the server had closed the file");
   for (const auto& [owner, state] : open.locks) lose(open, owner, why);
+  // Nothing is left to be claimed. Another try would be made outside the grace period, and lose what is healthy.
+  end_claim(open);
+}
+
+void LockRecovery::end_claim(Open& open) {
+  open.claiming_locks = false;
+  ended_.notify_all();
 }
 
 async::Task<Status> LockRecovery::claim(std::shared_ptr<Open> open, Claim how, async::TimePoint deadline) {
+  /// One that is made anew is not made again, whatever becomes of it.
+  struct Ending {
+    LockRecovery& locks;
+    Open& open;
+    const bool ends;
+    ~Ending() {
+      if (ends) locks.end_claim(open);
+    }
+  };
   const auto owners = open->locks;  // keeps the states alive while others come and go
   open->claiming_locks = true;
+  const Ending ending{*this, *open, how == Claim::anew};
+  // Of all before the first is claimed: whoever uses one of them meanwhile sees that it is not to be used.
   for (const auto& [owner, state] : owners) {
     const auto gone = std::exchange(state->stateid, std::nullopt);
     // What is reclaimed went with the client id.
     if (gone && how == Claim::anew) leftovers_.free_beside(*gone);
-    const std::vector<HeldLock> held = state->held.list();
-    for (const HeldLock& lock : held) {
+  }
+  for (const auto& [owner, state] : owners) {
+    // Looked at anew behind each LOCK: what is lost meanwhile must not be claimed.
+    for (std::uint64_t from = 0;;) {
+      const auto left = state->held.within(LockRange::between(from, LockRange::kToTheEnd));
+      if (left.empty()) break;
+      const HeldLock lock = left.front();
+      from = lock.range.end();
       nfsstat4 status = NFS4_OK;
       auto done = co_await claim_one(open, state, owner, lock, how, deadline, status);
       if (done) continue;
       if (status == NFS4_OK || status == NFS4ERR_DELAY) co_return done;
-      lose(*open, owner, done.error());
-      break;
+      // What was claimed before it stays under its stateid, until the owner lets go.
+      lose(*open, owner, LockRange(), done.error());
     }
   }
-  open->claiming_locks = false;
+  end_claim(*open);
   co_return Status();
 }
 

@@ -24,6 +24,15 @@ Error lost_again(const std::string& path) {
           "the server lost the file's state again and again; look at its log"};
 }
 
+Error not_claimed(const std::string& path) {
+  return {ErrorKind::timeout, ETIMEDOUT, "LOCKU", path,
+          "the server has restarted, and the locks on the file were not all claimed again in time"};
+}
+
+Error taken_meanwhile(const std::string& path) {
+  return {ErrorKind::server, EAGAIN, "LOCK", path, "somebody else has locked it meanwhile"};
+}
+
 LockHolder holder_of(const LeaseHolder& session, const LOCK4denied& denied) {
   LockHolder out;
   out.range = {denied.offset, denied.length};
@@ -38,8 +47,6 @@ LockHolder holder_of(const LeaseHolder& session, const LOCK4denied& denied) {
 std::shared_ptr<LockState> state_of(FileState& file, std::uint64_t owner) {
   auto& state = file.state().locks[owner];
   if (!state) state = std::make_shared<LockState>(file.session().loop());
-  if (state->unique == 0 && !file.session().has_sessions())
-    state->unique = file.session().opens().next_owner();
   return state;
 }
 
@@ -62,8 +69,10 @@ LOCK4args arguments(LeaseHolder& session, const Open& open, LockState& state, co
 
 /// Has a server of NFSv4.0 forget the lock owner, who has nothing locked any more. In a COMPOUND of its own: behind a
 /// LOCKU Ganesha 4.3 frees what it goes on to use, and ends.
-async::Task<void> release_owner(LeaseHolder& session, Caller caller, lock_owner4 owner) {
+async::Task<void> release_owner(LeaseHolder& session, Caller caller, lock_owner4 owner,
+                                std::uint64_t unique) {
   Compound compound = session.begin("RELEASE_LOCKOWNER", caller);
+  compound.by({}, unique);
   compound.add<op::RELEASE_LOCKOWNER>({std::move(owner)});
   // Whatever it says: nothing is locked under it.
   auto reply = co_await session.call(std::move(compound));
@@ -77,23 +86,34 @@ struct Locks::Attempt {
   bool blocking = false;
   std::shared_ptr<LockWait> waiter;  // woken when it has ended
   bool abandoned = false;            // nobody wants it any more
+  bool undoes = false;               // what another one has done
   bool ended = false;
   Status status;                      // of the LOCK: an Error but DENIED
   std::optional<LockHolder> refused;  // DENIED
   std::vector<LockRange> gained;      // what was not held before
+  std::vector<HeldLock> changed;      // what was held before as the other kind
   [[nodiscard]] bool granted() const { return ended && status && !refused; }
 };
 
+async::Task<Status> Locks::try_once(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
+  const auto state = state_of(*file, attempt->request.owner);
+  const async::Mutex::Lock turn = co_await state->turn.lock();
+  co_return co_await lock_in_turn(file, state, attempt);
+}
+
 /// Ends with the LOCK granted, refused or failed. A lock stateid that the server lost is begun anew from the
 /// open's, if nothing was locked under it; else the locks are lost.
-async::Task<Status> Locks::try_once(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
+async::Task<Status> Locks::lock_in_turn(std::shared_ptr<FileState> file, std::shared_ptr<LockState> state,
+                                        std::shared_ptr<Attempt> attempt) {
   const async::TimePoint deadline = session_.default_deadline();
   const LockRequest& request = attempt->request;
-  const auto state = state_of(*file, request.owner);
-  const async::Mutex::Lock turn = co_await state->turn.lock();
   Open& open = file->state();
+  // In the turn, since whoever had it before may have given up the one before.
+  if (state->unique == 0 && !session_.has_sessions()) state->unique = session_.opens().next_owner();
   for (LossLimit losses(session_.loop(), deadline);;) {
-    const bool settled = co_await file->settled(deadline);
+    // Whoever closes the file waits for the turn, to unlock: he must not be waited for where nothing new is locked.
+    bool settled = true;
+    if (!attempt->undoes && !attempt->abandoned) settled = co_await file->settled(deadline);
     if (!settled) {
       co_return Error(ErrorKind::timeout, ETIMEDOUT, "LOCK", open.path,
                       "the server is still closing what was open before");
@@ -120,6 +140,9 @@ async::Task<Status> Locks::try_once(std::shared_ptr<FileState> file, std::shared
       if (!stands) co_return lost_again(open.path);
       state->stateid = session_.to_keep(res.get<NFS4_OK>()->lock_stateid);
       attempt->gained = state->held.not_held(request.range);
+      for (const HeldLock& piece : state->held.within(request.range)) {
+        if (piece.write != request.write) attempt->changed.push_back(piece);
+      }
       state->held.lock(request.range, request.write);
       co_return Status();
     }
@@ -147,11 +170,36 @@ async::Task<void> Locks::run(Locks self, std::shared_ptr<FileState> file, std::s
   if (attempt->abandoned && attempt->granted()) co_await undo(self, file, attempt);
 }
 
-/// Nobody took the lock: back to what was held before. Where the owner held a part already it keeps it, as
-/// the kind that was asked for.
+/// Nobody took the lock: back to what was held before, and to the kind that it was.
 async::Task<void> Locks::undo(Locks self, std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt) {
+  const std::uint64_t owner = attempt->request.owner;
+  const auto found = file->state().locks.find(owner);
+  if (found == file->state().locks.end()) co_return;
+  const auto state = found->second;
+  const async::Mutex::Lock turn = co_await state->turn.lock();
   for (const LockRange& range : attempt->gained) {
-    auto done = co_await self.clear(file, attempt->request.owner, range);
+    auto done = co_await self.unlock_in_turn(file, state, owner, range, false);
+  }
+  for (const HeldLock& piece : attempt->changed) co_await self.give_again(file, state, owner, piece);
+}
+
+/// Has what is held of the piece locked as the piece's kind. Where somebody else is in the way by now it is lost: the
+/// program believes that it has it.
+async::Task<void> Locks::give_again(std::shared_ptr<FileState> file, std::shared_ptr<LockState> state,
+                                    std::uint64_t owner, HeldLock piece) {
+  const auto held = state->held.within(piece.range);
+  for (const HeldLock& now : held) {
+    if (now.write == piece.write) continue;
+    auto again = std::make_shared<Attempt>();
+    again->undoes = true;
+    again->request.owner = owner;
+    again->request.write = piece.write;
+    again->request.range = now.range;
+    auto done = co_await lock_in_turn(file, state, again);
+    const bool good = done && !again->refused;
+    if (good || !file->is_open()) continue;
+    const Error why = done ? taken_meanwhile(file->path()) : done.error();
+    session_.lock_recovery().lose(file->state(), owner, now.range, why);
   }
 }
 
@@ -222,6 +270,8 @@ async::Task<Result<std::optional<LockHolder>>> Locks::test(std::shared_ptr<FileS
   args.length = request.range.length;
   const auto own = file->state().locks.find(request.owner);
   const std::uint64_t unique = own != file->state().locks.end() ? own->second->unique : 0;
+  // The server knows him by a name that ends with his generation.
+  if (unique != 0) compound.by({}, unique);
   args.owner = lock_owner_of(session_.facts().client_id, request.owner, unique);
   compound.add<op::LOCKT>(args);
   auto reply = co_await session_.call(std::move(compound));
@@ -234,16 +284,24 @@ async::Task<Result<std::optional<LockHolder>>> Locks::test(std::shared_ptr<FileS
   co_return session_.error_of(*reply, "LOCKT", file->path());
 }
 
-/// LOCKU of what is held; with `free` the server forgets the lock owner, too.
 async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t owner, LockRange range,
                                   bool free) {
   const auto found = file->state().locks.find(owner);
   if (found == file->state().locks.end()) co_return Status();
   const auto state = found->second;
   const async::Mutex::Lock turn = co_await state->turn.lock();
+  co_return co_await unlock_in_turn(file, state, owner, range, free);
+}
+
+/// LOCKU of what is held; with `free` the server forgets the lock owner, too.
+async::Task<Status> Locks::unlock_in_turn(std::shared_ptr<FileState> file, std::shared_ptr<LockState> state,
+                                          std::uint64_t owner, LockRange range, bool free) {
   Open& open = file->state();
+  // What is being claimed again may be granted yet: the stateid that it comes with is what it is unlocked by.
+  const bool claimed = co_await session_.lock_recovery().claimed(open, session_.default_deadline());
   // From now on somebody else may have it: it must not be claimed again, whatever becomes of the LOCKU.
   state->held.unlock(range);
+  if (!claimed) co_return not_claimed(open.path);
   for (LossLimit losses(session_.loop(), session_.default_deadline());;) {
     if (!state->stateid || !file->is_open()) co_return Status();  // there is nothing
     const stateid4 used = *state->stateid;
@@ -263,7 +321,7 @@ async::Task<Status> Locks::unlock(std::shared_ptr<FileState> file, std::uint64_t
       state->stateid.reset();
       if (!frees) {
         lock_owner4 who = lock_owner_of(session_.facts().client_id, owner, state->unique);
-        co_await release_owner(session_, open.caller, std::move(who));
+        co_await release_owner(session_, open.caller, std::move(who), state->unique);
       }
       if (state->unique != 0) session_.forget_lock_owner(std::exchange(state->unique, 0));
       co_return Status();
@@ -287,8 +345,11 @@ async::Task<Status> Locks::release(std::shared_ptr<FileState> file, std::uint64_
   Open& open = file->state();
   open.lost_locks.erase(owner);
   const auto found = open.locks.find(owner);
-  if (found != open.locks.end() && found->second->held.empty() && !found->second->turn.locked())
-    open.locks.erase(found);
+  if (found == open.locks.end() || !found->second->held.empty()) co_return done;
+  // Whoever holds on to it besides waits for the turn, and locks under it.
+  if (found->second.use_count() != 1) co_return done;
+  if (found->second->unique != 0) session_.forget_lock_owner(found->second->unique);
+  open.locks.erase(found);
   co_return done;
 }
 

@@ -20,11 +20,13 @@
 // time: soon where there are no such calls, every few seconds where there are.
 //
 // Cancelling. A LOCK that has left is not recalled: it runs on by itself, and what it then brings for a
-// waiter who is gone is unlocked again. So destroying a task of these, too, leaves no lock behind.
+// waiter who is gone is unlocked again; what it made another kind of becomes the kind that it was, or is lost.
+// So destroying a task of these, too, leaves no lock behind.
 //
 // Recovery. After a restart of the server the locks of every owner are claimed again before new ones are
 // given to anybody. What cannot be had again (the lease had expired and somebody took it) is lost: every use
-// of that file gives EIO until the owner has called release().
+// of that file gives EIO until the owner has called release(). Who unlocks while they are claimed waits until
+// they have been (lock_recovery.h).
 //
 // Confined to the loop's thread. Tasks hold on to their file.
 #pragma once
@@ -60,11 +62,17 @@ class Locks {
   struct Attempt;
   async::Task<Status> attempt_lock(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt);
   async::Task<Status> try_once(std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt);
+  async::Task<Status> lock_in_turn(std::shared_ptr<FileState> file, std::shared_ptr<LockState> state,
+                                   std::shared_ptr<Attempt> attempt);
   static async::Task<void> run(Locks self, std::shared_ptr<FileState> file, std::shared_ptr<Attempt> attempt);
   static async::Task<void> undo(Locks self, std::shared_ptr<FileState> file,
                                 std::shared_ptr<Attempt> attempt);
+  async::Task<void> give_again(std::shared_ptr<FileState> file, std::shared_ptr<LockState> state,
+                               std::uint64_t owner, HeldLock piece);
   async::Task<Status> unlock(std::shared_ptr<FileState> file, std::uint64_t owner, LockRange range,
                              bool free);
+  async::Task<Status> unlock_in_turn(std::shared_ptr<FileState> file, std::shared_ptr<LockState> state,
+                                     std::uint64_t owner, LockRange range, bool free);
   LeaseHolder& session_;
 };
 

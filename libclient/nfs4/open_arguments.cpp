@@ -24,8 +24,9 @@ OPEN4args open_previous(const Calls& calls, const Open& open) {
   return args;
 }
 
-OPEN4args open_again(const Calls& calls, const Open& open, std::uint32_t wanted) {
+OPEN4args open_again(const Calls& calls, const Open& open, std::uint32_t access, std::uint32_t wanted) {
   OPEN4args args = open_arguments(calls, open, wanted);
+  args.share_access = (args.share_access & ~std::uint32_t{OPEN4_SHARE_ACCESS_BOTH}) | access;
   if (calls.has_sessions())
     args.claim = open_claim4::of<CLAIM_FH>();
   else

@@ -11,6 +11,6 @@ OPEN4args open_arguments(const Calls& calls, const Open& open, std::uint32_t wan
 /// The same for a file that was open before: in the grace period, and otherwise. Without sessions the latter is by
 /// the name at its place.
 OPEN4args open_previous(const Calls& calls, const Open& open);
-OPEN4args open_again(const Calls& calls, const Open& open, std::uint32_t wanted);
+OPEN4args open_again(const Calls& calls, const Open& open, std::uint32_t access, std::uint32_t wanted);
 
 }  // namespace nfsrdma::nfs4

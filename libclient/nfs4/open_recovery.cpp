@@ -37,6 +37,8 @@ async::Task<Status> OpenRecovery::reclaim_all(async::TimePoint deadline) {
 }
 
 async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::TimePoint deadline) {
+  // A claim under the client id of before. Where the open is not had again nothing else would end it.
+  around_.locks.end_claim(*open);
   if (open->parked) {
     // Nobody would miss it.
     open->lost = Error(ErrorKind::server, EIO, "OPEN", open->path, "the server has restarted");
@@ -70,7 +72,8 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
                                         nfsstat4& status) {
   Calls& calls = around_.calls;
   const Openings::Guard opening(around_.openings);
-  const std::uint32_t asked = open->access;
+  // Anew only for what is needed: the right to the rest may be gone.
+  const std::uint32_t asked = how == Claim::anew && open->needed != 0 ? open->needed : open->access;
   const bool by_name = how == Claim::anew && !calls.has_sessions();
   if (by_name && !open->place) {
     status = NFS4ERR_STALE;
@@ -81,7 +84,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   compound.by(open->owner);
   compound.add<op::OPEN>(how == Claim::reclaim
                              ? open_previous(calls, *open)
-                             : open_again(calls, *open, around_.delegations.wanted_for(asked)));
+                             : open_again(calls, *open, asked, around_.delegations.wanted_for(asked)));
   if (by_name) compound.add<op::GETFH>();
   auto reply = co_await call_for(how, calls, std::move(compound), deadline);
   if (!reply) co_return reply.error();

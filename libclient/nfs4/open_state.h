@@ -50,6 +50,7 @@ struct Open {
   nfs_fh4 file;
   stateid4 stateid{};
   std::uint32_t access = 0;  // OPEN4_SHARE_ACCESS_*
+  std::uint32_t needed = 0;  // of that by those who have the file open here; 0: nobody has
   AccessOrder order;         // of what brought the access, under this stateid
   std::uint64_t owner = 0;   // makes the open owner unique
   Caller caller;             // whose rights count; null: the session's

@@ -14,12 +14,51 @@ use() {
   root_url=nfs://127.0.0.1:$bridge_port
 }
 
+# What trees meet with: what is there already, links that lead back, names and objects that are unusual, an interruption.
+check_tree_edges() {
+  local name=$'a\nb\\c' edge=$export/edge turn pid
+  mkdir -p "$edge/in/empty" && echo one > "$edge/in/one" && ln -s one "$edge/in/link" && ln -s in "$edge/cur"
+  chown -hR 65534:65534 "$edge"
+  expect_exit 1 "cp -r of an empty directory onto a file" cli cp -rpq "$(url edge/in/empty)" "$(url edge/in/one)"
+  one_sentence "cp -r of an empty directory onto a file" exist
+  same "cp -r of an empty directory onto a file: its mode" 644 "$(stat -c %a "$edge/in/one")"
+  cli_wrap=(timeout 60)
+  expect_exit 1 "cp -r into itself by a link" cli cp -rq "$(url edge/in)" "$(url edge/cur)"
+  one_sentence "cp -r into itself by a link" itself
+  check "cp -r into itself by a link: all but the copy" on_server "cd '$edge/in/in' && test -f one && test -d empty && test ! -e in"
+  expect_exit 1 "cp -rT onto itself by a link" cli cp -rqT "$(url edge/in)" "$(url edge/cur)"
+  one_sentence "cp -rT onto itself by a link" "is the directory"
+  cli_wrap=()
+  rm -rf "$edge/in/in"
+  for turn in first again; do expect_exit 0 "cp -rT, $turn" cli cp -rqT "$(url edge/in)" "$(url edge/copy)"; done
+  check "cp -rT: the same" diff -r --no-dereference "$edge/in" "$edge/copy"
+
+  mkfifo "$edge/in/fifo" && printf x > "$edge/in/$name"
+  expect_exit 1 "sum of a FIFO" cli sum "$(url edge/in/fifo)"
+  one_sentence "sum of a FIFO" FIFO
+  expect_exit 1 "sum -r with a FIFO" cli sum -r "$(url edge/in)"
+  one_sentence "sum -r with a FIFO" FIFO "left out"
+  same "sum -r: lines as sha256sum's" "$(cd "$export" && find edge/in -type f -exec sha256sum {} + | sed 's|  |  /export/|' | sort)" "$(sort "$work/out")"
+  expect_exit 1 "get -r to no name" cli get -rq "$(url edge/in)" ""
+  one_sentence "get -r to no name" "no such file"
+
+  mkdir -p "$work/locked/in" && head -c $((64 * MiB)) /dev/zero > "$work/locked/in/big" && chmod 555 "$work/locked/in"
+  setpriv --reuid 65534 --regid 65534 --clear-groups "$cli_binary" put -rq "$work/locked" "$(url edge/locked)" &
+  pid=$!
+  check "put -r is under way" eventually 20 test -s "$edge/locked/in/big"
+  kill -INT "$pid" 2> /dev/null
+  wait "$pid"
+  same "put -r that was interrupted: a directory's mode" 555 "$(stat -c %a "$edge/locked/in")"
+  rm -rf "$edge" "$work/locked"
+}
+
 use plain
 for size in 0 1 1023 1024 1025 4095 4096 4097 $((MiB - 1)) $((MiB + 1)) $((64 * MiB)); do check_content "$size"; done
 check_pipes
 check_listing 2000
 check_objects
 check_trees
+check_tree_edges
 expect_exit 0 "info" cli info "$root_url/export"
 for word in iwarp 'MPA revision 2' '64 granted' '4096 bytes' 'RFC 8797'; do check "info says $word" grep -qi -- "$word" "$work/out"; done
 check "no Call was answered with RDMA_ERROR" on_server "! grep -E 'RDMA_ERROR|ERR_|discarded' '$work/plain.log'"

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -292,6 +293,80 @@ TEST_CASE("F17 SIGTERM brings what the kernel has gathered to the server") {
   }
 }
 
+TEST_CASE("F17 SIGTERM brings what the kernel has gathered also where the root may not be listed") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  m.mount("writeback_cache");
+  const int fd = m.open("f");
+  const std::string data = pattern(1U << 20);
+  REQUIRE(::write(fd, data.data(), data.size()) == static_cast<ssize_t>(data.size()));
+  m.server.answer(nfs4::OP_READDIR, nfs4::NFS4ERR_ACCESS, 1000);
+  m.daemon->signal(SIGTERM);
+  CHECK(m.daemon->ended(8s) == 0);
+  CHECK(m.server.stable_content("/f") == data);
+  CHECK(content_of(m.log).find("is lost") == std::string::npos);
+  ::close(fd);
+}
+
+TEST_CASE("F17 the log says so where what the kernel has gathered cannot be had any more") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  m.mount("writeback_cache");
+  const int fd = m.open("f");
+  REQUIRE(::write(fd, "TEXT", 4) == 4);
+  REQUIRE(::umount2(m.place.c_str(), MNT_DETACH) == 0);
+  m.daemon->signal(SIGTERM);
+  CHECK(m.daemon->ended(8s) == 0);
+  CHECK(content_of(m.log).find("the kernel has not sent by now is lost") != std::string::npos);
+  ::close(fd);
+}
+
+TEST_CASE("F17 SIGTERM ends it in order where it has no descriptor left") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  m.mount();
+  const int fd = m.open("f");
+  REQUIRE(::write(fd, "TEXT", 4) == 4);
+  constexpr rlimit kNone{3, 3};
+  REQUIRE(::prlimit(m.daemon->pid(), RLIMIT_NOFILE, &kNone, nullptr) == 0);
+  m.daemon->signal(SIGTERM);
+  CHECK(m.daemon->ended(15s) == 0);
+  CHECK_FALSE(m.stands());
+  CHECK(m.server.stable_content("/f") == "TEXT");
+  CHECK(m.server.clients() == 0);
+  ::close(fd);
+}
+
+TEST_CASE("mount: a read that takes more READs than writev(2) takes pieces is answered") {
+  Mounting m;
+  const std::string text = pattern(1U << 20);
+  m.server.add_file("/f", text);
+  m.mount("rsize=1024");
+  Child reader([&] {
+    // Past the kernel's cache, from where a page begins, it is one request.
+    void* memory = ::mmap(nullptr, text.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const int fd = ::open(m.path("f").c_str(), O_RDONLY | O_DIRECT);
+    if (memory == MAP_FAILED || fd < 0) return 1;
+    if (::pread(fd, memory, text.size(), 0) != static_cast<ssize_t>(text.size())) return 2;
+    return std::memcmp(memory, text.data(), text.size()) == 0 ? 0 : 3;
+  });
+  CHECK(reader.ended(10s) == 0);
+}
+
+TEST_CASE("mount: the path of an export is no option, whatever is in it") {
+  Mounting m;
+  m.server.add_file("/a,allow_other\\b/f", "text");
+  auto words = m.words("nfsrdma-fuse", "");
+  words[1] += "a,allow_other\\b";
+  words.emplace_back("-f");
+  m.daemon.emplace([&] { return Mounting::run(words); });
+  REQUIRE(eventually([&] { return m.stands(); }, 10s));
+  CHECK(content_of(m.path("f")) == "text");
+  const std::string info = content_of("/proc/self/mountinfo");
+  CHECK(info.find(" 127.0.0.1:/a,allow_other\\134b ") != std::string::npos);
+  CHECK(fuse::topmost_mount(info, m.place)->super_options.find("allow_other") == std::string::npos);
+}
+
 TEST_CASE("F13 what was stored in a mapping is on the server when its lock goes, comes, or lseek(2) asks") {
   for (const char* options : {"writeback_cache", ""}) {
     Mounting m;
@@ -501,6 +576,24 @@ TEST_CASE("F18 remount,ro and back; what the daemon has is not changed") {
   ::close(fd);
   CHECK(fuse::topmost_mount(content_of("/proc/self/mountinfo"), m.place)->options.find("noexec") !=
         std::string::npos);
+}
+
+TEST_CASE("F18 as mount(8)'s helper it mounts with suid and dev, where nothing else is said") {
+  Mounting m;
+  const auto options_with = [&](const std::string& given) {
+    REQUIRE(m.helper(given) == 0);
+    const auto mount = fuse::mounted_at(m.place);
+    REQUIRE(mount);
+    CHECK(::umount(m.place.c_str()) == 0);
+    REQUIRE(eventually([&] { return m.server.clients() == 0; }, 10s));
+    return mount->options;
+  };
+  const std::string usual = options_with("");
+  CHECK(usual.find("nosuid") == std::string::npos);
+  CHECK(usual.find("nodev") == std::string::npos);
+  const std::string closed = options_with("nodev,nosuid");
+  CHECK(closed.find("nosuid") != std::string::npos);
+  CHECK(closed.find("nodev") != std::string::npos);
 }
 
 TEST_CASE("F18 bg goes on in the background when the server cannot be reached, retry=0 does not") {

@@ -161,6 +161,38 @@ fcntl.fcntl(plain, fcntl.F_SETFL, 0)
 os.pwrite(plain, b"X", 1)
 show("F_SETFL", at(plain), open("log", "rb").read())
 
+# The open file's flag counts, by whichever descriptor and process it was set. Large pieces stay in one piece.
+twin = os.dup(plain)
+for i in range(4):
+    os.pwrite(plain, b"Y", 2)
+fcntl.fcntl(twin, fcntl.F_SETFL, os.O_APPEND)
+os.write(plain, b"behind, by the twin\n"), os.pwrite(plain, b"and this\n", 0)
+fcntl.fcntl(twin, fcntl.F_SETFL, 0)
+os.pwrite(plain, b"Z", 3)
+child(lambda: fcntl.fcntl(plain, fcntl.F_SETFL, os.O_APPEND) and None)
+os.write(plain, b"behind, by the child\n")
+child(lambda: fcntl.fcntl(plain, fcntl.F_SETFL, 0) and None)
+os.pwrite(plain, b"W", 4)
+show("F_SETFL elsewhere", open("log", "rb").read())
+os.close(twin)
+pieces_log = os.open("pieces", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+for i in range(4):
+    os.write(pieces_log, b"head")
+
+
+def append_pieces(letter):
+    for i in range(3):
+        assert os.write(pieces_log, letter * (2 << 20)) == 2 << 20
+
+
+threads = [threading.Thread(target=append_pieces, args=(letter,)) for letter in (b"a", b"b")]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+whole = open("pieces", "rb").read()
+show("large pieces", len(whole), all(len(set(whole[i:i + (2 << 20)])) == 1 for i in range(16, len(whole), 2 << 20)))
+
 # Mappings beside it.
 mapped_fd = os.open("mapped", os.O_RDWR | os.O_CREAT, 0o600)
 os.write(mapped_fd, b" " * 20000)
@@ -206,6 +238,20 @@ def over_limit():
 show(child(over_limit), os.fstat(limited).st_size)
 os.fsync(limited)
 show("copied", os.copy_file_range(reading, limited, 1000, 0, 0), os.pread(limited, 5, 0) == os.pread(reading, 5, 0))
-numbers = array.array("i", [fd, reading, writing, large, appending, second, plain, mapped_fd, shared, limited])
+
+# A ring's socket (there is none without, nor another number as high) becomes another file beneath it: what goes on, goes on
+# through the kernel, and is done once.
+attached = [fresh("given%d" % i) for i in range(4)] + [os.open("given.log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)]
+for i in range(2):
+    for one in attached:
+        for j in range(4):
+            os.write(one, data[:BLOCK])
+    for number in [int(name) for name in os.listdir("/proc/self/fd") if int(name) >= 700]:
+        os.dup2(reading, number)
+    show("given away", os.write(attached[0], data[:BLOCK]), os.writev(attached[1], [data[:100], data[:BLOCK]]),
+         os.pwrite(attached[2], data[:BLOCK], 5), len(os.pread(attached[3], BLOCK, 5)), os.write(attached[4], data[:BLOCK]))
+    show(list(map(at, attached[:4])), [os.fstat(one).st_size for one in attached])
+
+numbers = array.array("i", [fd, reading, writing, large, appending, second, plain, mapped_fd, shared, limited, pieces_log, *attached])
 for number in numbers:
     os.close(number)

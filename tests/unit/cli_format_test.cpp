@@ -67,6 +67,11 @@ TEST_CASE("cli: names cannot move the cursor") {
                   "b") == "a?[2J??b");
 }
 
+TEST_CASE("cli: checksums have one line each, as sha256sum's") {
+  CHECK(checksum_line("3a6e", "/a b\tc") == "3a6e  /a b\tc");
+  CHECK(checksum_line("3a6e", "/a\nb\\c\rd") == R"(\3a6e  /a\nb\\c\rd)");
+}
+
 TEST_CASE("cli json: escapes") {
   CHECK(json::quoted("a\"b\\c/") == R"("a\"b\\c/")");
   CHECK(json::quoted(std::string_view("\0\x1f\n\t\r\b\f\x7f", 8)) == R"("\u0000\u001f\n\t\r\b\f\u007f")");

@@ -1,7 +1,15 @@
-// What commands on trees stand on, without a server: checksums, and names that are none.
+// What commands on trees stand on, without a server: checksums, names that are none, and what get -r makes here.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "cli/local_tree.h"
 #include "cli/servers.h"
 #include "cli/sha256.h"
 #include "support/nfs_fixture.h"
@@ -15,6 +23,33 @@ std::string sum_of(const std::string& text, std::size_t piece) {
     sum.add(testing::bytes(text).subspan(at, std::min(piece, text.size() - at)));
   return sum.finish();
 }
+
+/// A directory on this machine with the file "f", which has a mode that the usual umask would cut.
+struct LocalTree {
+  LocalTree() {
+    std::string name = std::filesystem::temp_directory_path() / "nfsrdma-tree-XXXXXX";
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    place = name;
+    std::ofstream(place / "f") << "old";
+    REQUIRE(::chmod((place / "f").c_str(), 0666) == 0);
+    auto opened = cli::LocalDirectory::open(name);
+    if (!opened) FAIL(opened.error().text());
+    directory = *opened;
+  }
+  ~LocalTree() { std::filesystem::remove_all(place); }
+  LocalTree(const LocalTree&) = delete;
+  LocalTree& operator=(const LocalTree&) = delete;
+  [[nodiscard]] std::string content() const {
+    std::ifstream file(place / "f");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  [[nodiscard]] auto names() const {
+    return std::distance(std::filesystem::directory_iterator(place), std::filesystem::directory_iterator());
+  }
+
+  std::filesystem::path place;
+  cli::LocalDirectory::Ref directory;
+};
 
 }  // namespace
 
@@ -37,6 +72,33 @@ TEST_CASE("cli: what a server lists leads nowhere else") {
   for (const char* name : {"", ".", "..", "/", "../a", "a/b", "/etc/passwd", "a/"})
     CHECK_FALSE(cli::is_plain_name(name));
   CHECK_FALSE(cli::is_plain_name(std::string_view("a\0b", 3)));
+}
+
+TEST_CASE("cli: get -r: a file that is replaced keeps its mode, whatever the umask, and stays until then") {
+  LocalTree tree;
+  Attributes traits;
+  traits.mode = 0640;
+  auto file = tree.directory->create("f", traits.mode);
+  if (!file) FAIL(file.error().text());
+  CHECK(testing::ok(cli::write_all(file->fd.get(), testing::bytes("new"), "f")));
+  CHECK(tree.content() == "old");
+  CHECK(testing::ok(tree.directory->finish(*file, traits, false)));
+  CHECK(tree.content() == "new");
+  struct stat facts{};
+  REQUIRE(::stat((tree.place / "f").c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 07777U) == 0666);
+  CHECK(tree.names() == 1);
+}
+
+TEST_CASE("cli: get -r: a symbolic link takes the place of a file, and not of a directory") {
+  LocalTree tree;
+  CHECK(testing::ok(tree.directory->symlink("nowhere", "f")));
+  CHECK(std::filesystem::read_symlink(tree.place / "f").string() == "nowhere");
+  CHECK(testing::ok(tree.directory->symlink("elsewhere", "f")));
+  CHECK(std::filesystem::read_symlink(tree.place / "f").string() == "elsewhere");
+  std::filesystem::create_directory(tree.place / "d");
+  CHECK(testing::errno_of(tree.directory->symlink("nowhere", "d")) == EISDIR);
+  CHECK(tree.names() == 2);
 }
 
 }  // namespace nfsrdma

@@ -7,12 +7,14 @@
 #include "fuse/mountinfo.h"
 #include "fuse/options.h"
 #include "fuse/remount.h"
+#include "fuse/statistics.h"
 
 namespace nfsrdma::fuse {
 namespace {
 
-Result<MountOptions> parse(std::vector<std::string> words, const std::string& name = "nfsrdma-fuse") {
-  return parse_command_line(name, words);
+Result<MountOptions> parse(std::vector<std::string> words, const std::string& name = "nfsrdma-fuse",
+                           bool is_root = true) {
+  return parse_command_line(name, words, is_root);
 }
 Result<MountOptions> with(const std::string& list) {
   return parse({"h:/p", "/m", "-o", list});
@@ -110,6 +112,31 @@ TEST_CASE("mount options: as mount(8)'s helper") {
                            "allow_other") == 1);
 }
 
+TEST_CASE("mount options: mount(8)'s defaults are root's, and what is said counts more") {
+  using Words = std::vector<std::string>;
+  const auto kernel = [](const std::string& list, bool is_root) {
+    const auto options = parse({"h:/p", "/m", "-o", list}, "mount.nfsrdma", is_root);
+    REQUIRE(options);
+    return options->kernel;
+  };
+  CHECK(kernel("hard", true) == Words{"suid", "dev", "allow_other"});
+  CHECK(kernel("nosuid", true) == Words{"suid", "dev", "nosuid", "allow_other"});
+  CHECK(kernel("allow_other", true) == Words{"suid", "dev", "allow_other"});
+  for (const char* list : {"user", "users", "owner", "group"})
+    CHECK(kernel(list, true) == Words{"allow_other"});
+  CHECK(kernel("user,suid", true) == Words{"suid", "allow_other"});
+  CHECK(kernel("noauto,user", false) == Words{});
+  CHECK(kernel("nosuid", false) == Words{"nosuid"});
+  CHECK(with("hard")->kernel == Words{});
+}
+
+TEST_CASE("mount options: what libfuse would split or take away has a backslash") {
+  CHECK(escaped("h:/a b") == "h:/a b");
+  CHECK(escaped("h:/x,allow_other") == "h:/x\\,allow_other");
+  CHECK(escaped("h:/\\,") == "h:/\\\\\\,");
+  CHECK(escaped("").empty());
+}
+
 TEST_CASE("fuse: a mount is found in mountinfo") {
   const std::string info =
       "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
@@ -150,6 +177,21 @@ TEST_CASE("F18 remount changes what the kernel has, and refuses what the daemon 
   }
 }
 
+TEST_CASE("F18 remount knows every option that the daemon was started with") {
+  for (const char* word :
+       {"vers=2", "vers=3", "connect_timeout=3s", "keytab=/k", "ccache=FILE:/c", "gssport=2050",
+        "mounthost=other", "mountport=9", "mountproto=udp", "clientaddr=192.0.2.2", "callback_port=9",
+        "remoteports=192.0.2.3-192.0.2.4~2001:db8::1"}) {
+    CAPTURE(word);
+    const std::string without = options_text(*with("hard")), with_it = options_text(*with(word));
+    CHECK(check_unchanged(without, {"remount", "ro"}));
+    CHECK_FALSE(check_unchanged(without, {"remount", word}));
+    CHECK(check_unchanged(with_it, {"remount", word}));
+  }
+  CHECK_FALSE(check_unchanged(options_text(*with("keytab=/k")), {"remount", "keytab=/other"}));
+  CHECK_FALSE(check_unchanged(options_text(*with("vers=2")), {"remount", "vers=4.2"}));
+}
+
 TEST_CASE("F18 bg, fg, retry and the options of fstab and mount are what nfs(5) says") {
   using std::chrono::minutes;
   CHECK(parse({"h:/p", "/m", "-o", "bg"}, "mount.nfsrdma")->patience() == minutes(10000));
@@ -165,6 +207,7 @@ TEST_CASE("F18 bg, fg, retry and the options of fstab and mount are what nfs(5) 
   CHECK_FALSE(has(*with("ro,rw"), "ro"));
   CHECK(
       with("rw,_netdev,auto,noauto,user,users,user=me,owner,group,nofail,x-systemd.automount,X-mount.mkdir,"
+           "nousers,noowner,nogroup,uhelper=udisks2,"
            "comment=a note,defaults,addr=192.0.2.1,clientaddr=192.0.2.2,proto=rdma,port=20049,rdma,intr"));
   CHECK(with("clientaddr=192.0.2.2")->target.options.callback_address == "192.0.2.2");
   CHECK_FALSE(parse({"h:/p", "/m", "-o", "frobnicate,ro"}, "mount.nfsrdma"));

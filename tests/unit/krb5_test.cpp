@@ -5,6 +5,7 @@
 #include <krb5/krb5.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +13,8 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -426,6 +429,33 @@ TEST_CASE("krb5: of a user's caches the one of this machine's realm counts, then
   REQUIRE_MESSAGE(made, made.error().text());
   CHECK(m.acceptor.principal() == "bob@TEST.LAB");
   for (const char* const one : {"alice", "bob", "foreign"}) std::filesystem::remove(cache(one));
+}
+
+TEST_CASE("krb5: tickets that somebody else put where the configuration has a user's do not count") {
+  if (!here() || ::geteuid() != 0) return;
+  Scene m;
+  auto how = m.options();
+  how.many_users = true;
+  const auto user = std::make_shared<security::Identity>();
+  user->uid = user->gid = 1'000'000 + static_cast<std::uint32_t>(::getpid());
+  const std::string place = m.realm.path("tickets_" + std::to_string(user->uid));
+  std::filesystem::rename(m.realm.path("cache"), place);
+  REQUIRE(::chmod(place.c_str(), 0644) == 0);
+  const std::string file = m.realm.path("krb5.conf");
+  std::ifstream in(file);
+  std::string configuration(std::istreambuf_iterator<char>(in), {});
+  const std::string section = "[libdefaults]\n";
+  REQUIRE(configuration.starts_with(section));
+  configuration.insert(section.size(),
+                       " default_ccache_name = FILE:" + m.realm.path("tickets_%{uid}") + "\n");
+  std::ofstream(file) << configuration;
+  auto made = m.establish(how, user);
+  REQUIRE_FALSE(made);
+  CHECK_MESSAGE(made.error().text().find("has no ticket") != std::string::npos, made.error().text());
+  REQUIRE(::chown(place.c_str(), user->uid, user->gid) == 0);
+  made = m.establish(how, user);
+  REQUIRE_MESSAGE(made, made.error().text());
+  CHECK(m.acceptor.principal() == "alice@TEST.LAB");
 }
 
 TEST_CASE("krb5: who has keys in memory leaves no core, where that is asked for") {

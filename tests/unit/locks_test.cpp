@@ -222,6 +222,74 @@ TEST_CASE("locks: given up while the LOCK is under way, which is then granted: u
   CHECK(ok(m.release(kMe)));
 }
 
+TEST_CASE("locks: given up while the LOCK makes another kind of what is held: it becomes what it was") {
+  for (const bool write : {false, true}) {
+    CAPTURE(write);
+    Locking m;
+    EngineClient& c = m.begin();
+    CHECK(m.set(write ? write_lock(kMe, 0, 10) : read_lock(kMe, 0, 10)));
+    m.server.hold(OP_LOCK);
+    auto cancel = std::make_shared<LockWait>(c.loop);
+    const LockRequest other = write ? read_lock(kMe, 5, 10) : write_lock(kMe, 5, 10);
+    auto task = c.locks.wait(m.file.file(), other, cancel);
+    c.start(task);
+    REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+    CHECK(m.held() == (write ? "0-5w 5-15r" : "0-5r 5-15w"));
+    cancel->cancel();
+    REQUIRE(c.turn_until([&] { return task.done(); }));
+    CHECK(errno_of(task.await_resume()) == EINTR);
+    m.server.release();
+    CHECK(c.turn_until([&] { return m.held() == (write ? "0-10w" : "0-10r"); }));
+    CHECK(ok(m.read()));
+    CHECK(ok(m.release(kMe)));
+  }
+}
+
+TEST_CASE("locks: given up while a write lock is weakened, and somebody reads there by then: it is lost") {
+  Locking m;
+  EngineClient& c = m.begin();
+  CHECK(m.set(write_lock(kMe, 0, 10)));
+  CHECK(m.set(write_lock(kMe, 20, 10)));
+  m.server.hold(OP_LOCK);
+  auto cancel = std::make_shared<LockWait>(c.loop);
+  auto task = c.locks.wait(m.file.file(), read_lock(kMe, 0, 10), cancel);
+  c.start(task);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  m.server.lock("/f", 0, 10, false);
+  cancel->cancel();
+  REQUIRE(c.turn_until([&] { return task.done(); }));
+  CHECK(errno_of(task.await_resume()) == EINTR);
+  m.server.release();
+  CHECK(c.turn_until([&] { return m.file->state().lost_locks.contains(kMe); }));
+  CHECK(errno_of(m.read()) == EIO);
+  CHECK(ok(m.release(kMe)));
+  CHECK(m.held().empty());
+  CHECK(ok(m.read()));
+}
+
+TEST_CASE("locks: one that waits for its owner's turn while the owner is released is the owner's") {
+  Locking m;
+  EngineClient& c = m.begin();
+  CHECK(m.set(write_lock(kMe, 0, 10)));
+  m.server.hold(OP_LOCKU);
+  auto releasing = c.locks.release(m.file.file(), kMe);
+  c.start(releasing);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  auto locking = c.locks.set(m.file.file(), write_lock(kMe, 20, 10));
+  c.start(locking);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return releasing.done() && locking.done(); }));
+  CHECK(ok(releasing.await_resume()));
+  const auto refused = locking.await_resume();
+  REQUIRE(ok(refused));
+  CHECK_FALSE(refused->has_value());
+  CHECK(m.held() == "20-30w");
+  CHECK(m.file->state().locks.contains(kMe));
+  CHECK(ok(m.release(kMe)));
+  CHECK(m.held().empty());
+  CHECK(m.file->state().locks.empty());
+}
+
 TEST_CASE("locks: several owners wait, each gets its turn") {
   Locking m;
   EngineClient& c = m.begin();
@@ -349,6 +417,34 @@ TEST_CASE("locks: nothing is made ready while they are claimed again, to be sent
   CHECK(errno_of(writing.await_resume()) == EIO);
   CHECK(m.server.count(OP_WRITE) == 0);
   CHECK(ok(m.release(kMe)));
+}
+
+TEST_CASE("locks: what is unlocked while it is claimed again is not locked behind that") {
+  for (const bool released : {false, true}) {
+    CAPTURE(released);
+    Locking m;
+    EngineClient& c = m.begin();
+    CHECK(m.set(write_lock(kMe, 0, 10)));
+    CHECK(m.set(write_lock(kMe, 20, 10)));
+    m.server.hold(OP_LOCK);
+    m.server.restart(3s);
+    std::array<std::byte, 4> data{};
+    auto reading = m.file->read(data, 0);
+    c.start(reading);
+    REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+    auto unlocking =
+        released ? c.locks.release(m.file.file(), kMe) : c.locks.clear(m.file.file(), kMe, {0, 100});
+    c.start(unlocking);
+    c.turn_for(20ms);
+    CHECK_FALSE(unlocking.done());
+    m.server.release();
+    REQUIRE(c.turn_until([&] { return reading.done() && unlocking.done(); }, 10s));
+    CHECK(ok(unlocking.await_resume()));
+    CHECK(ok(reading.await_resume()));
+    CHECK(m.held().empty());
+    CHECK(m.server.lock_states() == (released ? 0 : 1));
+    CHECK(ok(m.release(kMe)));
+  }
 }
 
 TEST_CASE("locks: of a lease that expired they are lost, unless it is to be tried") {

@@ -275,6 +275,28 @@ TEST_CASE("v3 locks: a lock that becomes a read lock, and whose answer is lost")
   }
 }
 
+TEST_CASE("v3 locks: one that was to become a read lock is a write lock still, where that was given up") {
+  LockScene l;
+  CHECK(l.locks(l.file, request(7, true, 0, 10)));
+  l.table.restart();
+  SUBCASE("before the restart of the server is noticed otherwise") {}
+  SUBCASE("behind that, and behind the claims that it brought") {
+    l.s.pass(25s);
+  }
+  const auto attempt = wait_for(l, l.file, request(7, false, 0, 10));
+  l.s.pass(500ms);
+  REQUIRE(l.table.count() == 1);
+  CHECK(l.table.held.begin()->second.list() == std::vector{locking::HeldLock{{0, 10}, false}});
+  attempt.wait->cancel();
+  l.s.pass(5s);
+  REQUIRE(attempt.done->has_value());
+  CHECK((*attempt.done)->error().errno_value() == EINTR);
+  CHECK(l.table.held.begin()->second.list() == std::vector{locking::HeldLock{{0, 10}, true}});
+  l.table.grace = false;
+  CHECK_FALSE(l.locks(l.others, request(1, false, 0, 1)));
+  CHECK(l.locks(l.file, request(7, true, 20, 10)));
+}
+
 TEST_CASE("v3 locks: one whose answer was lost is unlocked again") {
   LockScene l;
   l.service.lose_answers = 1;
@@ -465,7 +487,11 @@ TEST_CASE("U5 NLM 4 over TCP: what the arguments say, and what the answers mean"
     res.stat = refuses ? aux::NLM4_GRANTED : answer;
     return res;
   });
-  programs.serve<aux::NLM_UNLOCK<4>>([](const aux::nlm4_unlockargs&) { return aux::nlm_res(); });
+  programs.serve<aux::NLM_UNLOCK<4>>([&](const aux::nlm4_unlockargs&) {
+    aux::nlm_res res;
+    res.stat = answer;
+    return res;
+  });
   programs.serve<aux::NLM_TEST<4>>([&](const aux::nlm4_testargs& args) {
     aux::nlm4_testres res;
     auto& holder = res.stat.emplace<aux::NLM4_DENIED>();
@@ -513,7 +539,9 @@ TEST_CASE("U5 NLM 4 over TCP: what the arguments say, and what the answers mean"
   CHECK(*lock() == LockManager::Verdict::grace);
   answer = aux::NLM4_STALE_FH;
   CHECK(lock().error().errno_value() == ESTALE);
+  CHECK(*loop.run(lockd.unlock(question, loop.now() + 5s)) == LockManager::Verdict::granted);
   answer = aux::NLM4_DENIED_NOLOCKS;
+  CHECK(loop.run(lockd.unlock(question, loop.now() + 5s)).error().errno_value() == ENOLCK);
   CHECK(*lock() == LockManager::Verdict::granted);
   CHECK(asked.back().alock.caller_name.value == "host");
   CHECK(programs.calls().front() == "100021.4.2/tcp");
@@ -694,6 +722,113 @@ TEST_CASE("U5 NLM 4: the server calls whoever waits") {
   CHECK(cancelled.exclusive);
   CHECK(grant(given) == aux::NLM4_DENIED);
   CHECK(calls == 2);
+}
+
+TEST_CASE("U5 NLM 4: two first locks at once, where the server wants a name that it can look up") {
+  std::atomic<int> refused = 0;
+  RpcPrograms programs;
+  async::Loop loop;
+  programs.serve<aux::NLM_LOCK<4>>([&](const aux::nlm4_lockargs& args) {
+    aux::nlm_res res;
+    if (args.alock.caller_name.value == "host") return res;
+    ++refused;
+    res.stat = aux::NLM4_DENIED_NOLOCKS;
+    return res;
+  });
+  aux::LockdOptions options;
+  options.server = "server";
+  options.addresses = {programs.address()};
+  options.port = options.nsm_port = programs.port();
+  options.host = "host";
+  aux::Lockd lockd(loop, options);
+  using Verdict = LockManager::Verdict;
+  std::vector<Result<Verdict>> done;
+  const auto keep_verdict = [](async::Task<Result<Verdict>> task,
+                               std::vector<Result<Verdict>>* into) -> async::Task<void> {
+    auto verdict = co_await std::move(task);
+    into->push_back(std::move(verdict));
+  };
+  LockManager::Question question;
+  question.file.length = 3;
+  for (const std::uint64_t owner : {5U, 6U}) {
+    question.lock = request(owner, true, 10 * owner, 10);
+    loop.spawn(keep_verdict(lockd.lock(question, loop.now() + 5s), &done));
+  }
+  const auto until = loop.now() + 10s;
+  while (done.size() < 2 && loop.now() < until) loop.run(pause(loop));
+  REQUIRE(done.size() == 2);
+  CHECK(refused == 2);
+  for (const auto& verdict : done) {
+    REQUIRE(ok(verdict));
+    CHECK(*verdict == Verdict::granted);
+  }
+  // From then on it is the host's name at once.
+  question.lock = request(7, true, 0, 10);
+  CHECK(*loop.run(lockd.lock(question, loop.now() + 5s)) == Verdict::granted);
+  CHECK(refused == 2);
+}
+
+TEST_CASE("U5 NLM 4: so many answers to a server's calls are under way at once, whoever calls") {
+  std::atomic<int> told = 0;
+  std::atomic<bool> silent = false;
+  RpcPrograms programs;
+  async::Loop loop;
+  aux::nlm4_lockargs asked;
+  programs.serve<aux::NLM_LOCK<4>>([&](const aux::nlm4_lockargs& args) {
+    asked = args;
+    aux::nlm_res res;
+    res.stat = aux::NLM4_BLOCKED;
+    return res;
+  });
+  using Res = aux::NLM_GRANTED_RES<4>;
+  programs.serve(Res::program, Res::version, Res::number,
+                 [&](xdr::ConstBytes) -> std::optional<RpcPrograms::Octets> {
+                   ++told;
+                   if (silent) return std::nullopt;
+                   return RpcPrograms::Octets();
+                 });
+  aux::LockdOptions options;
+  options.server = "server";
+  options.addresses = {programs.address()};
+  options.port = options.nsm_port = programs.port();
+  options.host = "host";
+  options.call_timeout = 5s;
+  options.listens = true;
+  options.registers = false;
+  aux::Lockd lockd(loop, options);
+  LockManager::Question question;
+  question.file.length = 3;
+  question.lock = request(5, true, 10, 20);
+  question.when_given = [] {};
+  REQUIRE(*loop.run(lockd.lock(question, loop.now() + 5s)) == LockManager::Verdict::queued);
+  const aux::Remote us{lockd.address(), "us", aux::Transport::tcp};
+  aux::nlm4_testargs given;
+  given.exclusive = true;
+  given.alock = asked.alock;
+  const auto call = [&] {
+    auto sent = loop.run(aux::call<aux::NLM_GRANTED_MSG<4>>(loop, us, {}, given, loop.now() + 5s));
+    REQUIRE(ok(sent));
+  };
+  const auto wait_for_answers = [&](int count) {
+    const auto until = loop.now() + 5s;
+    while (told < count && loop.now() < until) loop.run(pause(loop));
+  };
+  const auto rest = [&] {
+    for (int i = 0; i < 10; ++i) loop.run(pause(loop));
+  };
+  // Those that end give their places back.
+  for (int i = 1; i <= 12; ++i) {
+    call();
+    wait_for_answers(i);
+  }
+  REQUIRE(told == 12);
+  rest();  // until the last one's place is free
+  silent = true;
+  for (int i = 0; i < 16; ++i) call();
+  wait_for_answers(12 + 8);
+  rest();  // for any more than there should be
+  CHECK(told > 12);
+  CHECK(told <= 12 + 8);
 }
 
 TEST_CASE("U5 NLM 4: what comes to whoever listens for a server's calls") {

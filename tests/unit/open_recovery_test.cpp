@@ -236,6 +236,42 @@ TEST_CASE("open recovery: a lock that somebody else has by now is lost to its ow
   CHECK(open->unusable()->errno_value() == EIO);
 }
 
+TEST_CASE(
+    "open recovery: a file is opened again for what is needed of it, and reclaimed for what it was open "
+    "for") {
+  Recovering m;
+  const auto open = m.held(1);
+  open->access = OPEN4_SHARE_ACCESS_BOTH;
+  open->needed = OPEN4_SHARE_ACCESS_READ;
+  SUBCASE("again") {
+    auto done = m.reopening(open);
+    m.calls.start(done);
+    CHECK((m.calls.next_arguments<op::OPEN>().share_access & OPEN4_SHARE_ACCESS_BOTH) ==
+          OPEN4_SHARE_ACCESS_READ);
+    m.opened(11);
+    CHECK(done.await_resume());
+    CHECK(open->access == OPEN4_SHARE_ACCESS_READ);
+  }
+  SUBCASE("again, where nobody needs it any more") {
+    open->needed = 0;
+    auto done = m.reopening(open);
+    m.calls.start(done);
+    CHECK((m.calls.next_arguments<op::OPEN>().share_access & OPEN4_SHARE_ACCESS_BOTH) ==
+          OPEN4_SHARE_ACCESS_BOTH);
+    m.opened(11);
+    CHECK(done.await_resume());
+  }
+  SUBCASE("reclaimed") {
+    m.restart();
+    auto done = m.reclaiming();
+    m.calls.start(done);
+    CHECK(m.calls.next_arguments<op::OPEN>().share_access == OPEN4_SHARE_ACCESS_BOTH);
+    m.opened(11);
+    CHECK(done.await_resume());
+    CHECK(open->access == OPEN4_SHARE_ACCESS_BOTH);
+  }
+}
+
 TEST_CASE("open recovery: two calls that find their stateid gone share one OPEN") {
   Recovering m;
   const auto open = m.held(1);
@@ -393,6 +429,98 @@ TEST_CASE("lock recovery: a lock that is lost is told of once, and its stateid f
   CHECK(m.calls.notices.size() == 1);
   CHECK_FALSE(state->stateid);
   m.calls.fail();
+}
+
+TEST_CASE("lock recovery: what is lost while others of its owner's are claimed is not claimed") {
+  Recovering m;
+  const auto open = m.held(1);
+  m.lock(*open, 5);
+  m.lock(*open, 5, 100);
+  m.restart();
+  auto done = m.reclaiming();
+  m.calls.start(done);
+  m.opened(11);
+  m.state.locks.lose(*open, 5, status_error(NFS4ERR_EXPIRED, "LOCK", "x"));
+  m.locked(31);
+  REQUIRE(done.done());
+  CHECK(done.await_resume());
+  CHECK(m.calls.all() == "OPEN LOCK");
+}
+
+TEST_CASE("lock recovery: where one of an owner's locks is refused those before it can be unlocked") {
+  Recovering m;
+  const auto open = m.held(1);
+  const auto state = m.lock(*open, 5);
+  m.lock(*open, 5, 100);
+  m.lock(*open, 5, 200);
+  m.restart();
+  auto done = m.reclaiming();
+  m.calls.start(done);
+  m.opened(11);
+  m.locked(31);
+  m.calls.answer(Script().ok<op::PUTFH>().refuse<op::LOCK>(NFS4ERR_RECLAIM_CONFLICT));
+  REQUIRE(done.done());
+  CHECK(done.await_resume());
+  CHECK(m.calls.all() == "OPEN LOCK LOCK");
+  CHECK(state->held.empty());
+  CHECK(state->stateid == stateid_of(31, 0));
+  CHECK(open->lost_locks.contains(5));
+  CHECK(m.calls.notices.size() == 1);
+}
+
+TEST_CASE("lock recovery: a claim that was made anew and failed is not made again") {
+  Recovering m(true);
+  const auto open = m.held(1);
+  m.lock(*open, 5);
+  auto done = m.reopening(open);
+  m.calls.start(done);
+  m.opened(11);
+  m.calls.fail();  // FREE_STATEID
+  CHECK(open->claiming_locks);
+  m.calls.fail();  // LOCK
+  REQUIRE(done.done());
+  CHECK_FALSE(done.await_resume());
+  CHECK_FALSE(open->claiming_locks);
+  CHECK(open->lost_locks.contains(5));
+  auto again = m.reclaiming();
+  m.calls.start(again);
+  CHECK(again.done());
+}
+
+TEST_CASE("lock recovery: whoever unlocks waits for the end of a claim, also where it takes another try") {
+  Recovering m;
+  const auto open = m.held(1);
+  m.lock(*open, 5);
+  m.restart();
+  auto done = m.reclaiming();
+  m.calls.start(done);
+  m.opened(11);
+  auto waiting = m.state.locks.claimed(*open, m.deadline());
+  auto late = m.state.locks.claimed(*open, m.calls.loop().now() + 10ms);
+  m.calls.start(waiting);
+  m.calls.start(late);
+  m.calls.fail();
+  REQUIRE(done.done());
+  m.calls.pass(11ms);
+  CHECK_FALSE(waiting.done());
+  REQUIRE(late.done());
+  CHECK_FALSE(late.await_resume());
+  SUBCASE("which goes well") {
+    auto again = m.reclaiming();
+    m.calls.start(again);
+    CHECK_FALSE(waiting.done());
+    m.locked(31);
+    CHECK(again.done());
+  }
+  SUBCASE("which there is not, since the open is not had again") {
+    m.restart();
+    auto again = m.reclaiming();
+    m.calls.start(again);
+    m.refused(NFS4ERR_NO_GRACE);
+    CHECK(again.done());
+  }
+  REQUIRE(waiting.done());
+  CHECK(waiting.await_resume());
 }
 
 }  // namespace nfsrdma

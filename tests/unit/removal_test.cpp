@@ -169,6 +169,31 @@ TEST_CASE("F8 removal: a file whose last close is under way is waited for") {
   CHECK(m.take_calls() == "lookup remove");
 }
 
+TEST_CASE("F8 removal: a directory whose last hidden name is just going is removed behind that") {
+  Removing m;
+  const auto file = m.open("a");
+  CHECK(m.remove("a") == 0);
+  m.inodes.place(*m.root(), Inodes::kRoot, "r");  // by this name it is to be removed
+  m.take_calls();
+  m.engine.fail("remove", ENOTEMPTY);
+  SUBCASE("not while the file is open") {
+    CHECK(m.error(m.removal.remove_directory(nullptr, m.root(), "r")) == ENOTEMPTY);
+    CHECK(m.take_calls() == "remove");
+  }
+  SUBCASE("while it is being closed") {
+    file->closing = true;
+    auto removed = m.removal.remove_directory(nullptr, m.root(), "r");
+    m.start(removed);
+    CHECK_FALSE(removed.done());
+    CHECK(m.take_calls() == "remove");
+    m.close(file);
+    const Status done = m.finish(removed);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().errno_value() == ENOENT);  // the engine has no such name: it was asked again
+    CHECK(m.take_calls() == "remove remove");
+  }
+}
+
 TEST_CASE("F8 removal: a file that was closed while it got its hidden name loses that at once") {
   Removing m;
   const auto file = m.open("a");

@@ -29,7 +29,7 @@ struct Ringed : MountedEngine {
   void begin(const std::string& content = "some text", bool gathers = false) {
     server.add_file("/f", content);
     mount();
-    service.emplace(client->loop, *files, gathers);
+    service.emplace(client->loop, *files, gathers, [this] { return apart; });
     id = add(memory);
     file = open("f", O_RDWR);
     number = *service->attach(id, file);
@@ -56,6 +56,7 @@ struct Ringed : MountedEngine {
     return done(slot);
   }
 
+  bool apart = false;
   const fuse::RingBounds bounds{16, 16 * RingProgram::kPart};
   const std::shared_ptr<std::byte> memory = plain_ring_memory(bounds);
   RingProgram program{bounds, memory};
@@ -84,6 +85,18 @@ TEST_CASE("F13 rings: a READ sees what write(2) has buffered, and a WRITE is see
   const auto read = m.get(m.files->read(m.file, 0, 100));
   CHECK(read.size == 9);
   CHECK(std::memcmp(read.pieces.front().iov_base, "more TEXT", 9) == 0);
+}
+
+TEST_CASE("rings: what has to be received apart is copied to where it belongs, and nothing else is") {
+  Ringed m;
+  m.apart = true;
+  m.begin();
+  std::memset(m.program.data(0), '#', 100);
+  CHECK(m.read(0, 5, 100) == 4);
+  CHECK(m.program.text(0, 6) == "text##");
+  m.server.answer(OP_READ, NFS4ERR_IO);
+  CHECK(m.read(1, 0, 100) == -EIO);
+  CHECK(m.program.text(0, 6) == "text##");
 }
 
 TEST_CASE("F2 rings: a WRITE makes the size known, and what it was written from may change at once") {

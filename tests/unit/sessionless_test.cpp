@@ -1,6 +1,8 @@
-// Calls of NFSv4.0 by themselves (nfs4/v40/sessionless.h), on virtual time: who waits for whom. What it comes to in a whole
-// client: v40_test.cpp.
+// Calls of NFSv4.0 by themselves (nfs4/v40/sessionless.h), on virtual time: who waits for whom, what lock owners are
+// called, and client ids that are had again. What it comes to in a whole client: v40_test.cpp.
 #include "nfs4/v40/sessionless.h"
+
+#include <array>
 
 #include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
@@ -10,6 +12,8 @@ namespace {
 
 using namespace testing;
 using namespace nfs4;
+
+constexpr std::uint64_t kLocker = 0x1234567890abcdef, kOtherLocker = 7;
 
 /// It is as if somebody kept data, so that delegations for writing are wanted.
 struct KeeperOfNothing final : engine::Writers {
@@ -21,10 +25,10 @@ struct KeeperOfNothing final : engine::Writers {
 
 /// As EngineClient (support/engine_fixture.h), of version 4.0.
 struct Client40 {
-  explicit Client40(const NfsServer& server)
+  Client40(const NfsServer& server, std::uint32_t slots)
       : place(server, "client40"),
         channel(loop, EngineClient::channel_options(server, place.host()), {}),
-        session(std::vector<rpc::Channel*>{&channel}, session_options(),
+        session(std::vector<rpc::Channel*>{&channel}, session_options(slots),
                 [this](const std::string& text) { notices += text + "\n"; }) {
     REQUIRE(ok(run(channel.connect(loop.now() + 5s))));
     REQUIRE(ok(run(session.open(loop.now() + 5s))));
@@ -58,6 +62,9 @@ struct Client40 {
     }
     return true;
   }
+  void turn_for(std::chrono::milliseconds time) {
+    turn_until([] { return false; }, time);
+  }
   async::Task<Result<OpenResult>> open(std::string name, std::uint32_t access) {
     return files.open_at(user(1), root, std::move(name), access, std::nullopt);
   }
@@ -68,8 +75,9 @@ struct Client40 {
   }
   void close(OpenRef& file) { CHECK(ok(run(files.close(std::move(file))))); }
 
-  static nfs4::SessionOptions session_options() {
+  static nfs4::SessionOptions session_options(std::uint32_t slots) {
     nfs4::SessionOptions out = EngineClient::session_options({}, "client40");
+    out.slots = slots;
     out.callback.netid = "tcp";
     out.callback.address = "127.0.0.1.3.255";
     return out;
@@ -82,6 +90,7 @@ struct Client40 {
   nfs4::Sessionless session;
   nfs4::Nfs4Engine engine{session};
   nfs4::OpenFiles files{session};
+  nfs4::Locks locks{session};
   nfs4::nfs_fh4 root;
 };
 
@@ -101,7 +110,8 @@ struct Scene40 {
     client.reset();
     CHECK(server.problems() == "");
   }
-  Client40& connect() { return client.emplace(server); }
+  Client40& connect(std::uint32_t slots = 64) { return client.emplace(server, slots); }
+  static LockRequest request(std::uint64_t owner) { return {owner, true, {0, 10}}; }
 };
 
 }  // namespace
@@ -127,6 +137,112 @@ TEST_CASE("sessionless: an OPEN that is refused keeps no turn from the next one 
     c.close(by_handle->file);
     CHECK(m.server.open_states() == 0);
   }
+}
+
+TEST_CASE("sessionless: whoever waits for a turn keeps no place from calls of others") {
+  Scene40 m;
+  Client40& c = m.connect(2);
+  auto file = c.opened("f", OPEN4_SHARE_ACCESS_READ);
+  m.server.hold(OP_OPEN);
+  auto first = c.open("g", OPEN4_SHARE_ACCESS_READ);
+  auto second = c.open("h", OPEN4_SHARE_ACCESS_READ);
+  c.start(first);
+  c.start(second);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  std::array<std::byte, 4> data{};
+  CHECK(ok(c.run(file->read(data, 0))));
+  CHECK(m.server.held() == 1);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return first.done() && second.done(); }));
+  auto one = first.await_resume();
+  auto other = second.await_resume();
+  REQUIRE(ok(one));
+  REQUIRE(ok(other));
+  c.close(one->file);
+  c.close(other->file);
+  c.close(file);
+}
+
+TEST_CASE("sessionless: LOCKT and RELEASE_LOCKOWNER call a lock owner as LOCK does") {
+  Scene40 m;
+  Client40& c = m.connect();
+  auto file = c.opened("f", OPEN4_SHARE_ACCESS_BOTH);
+  auto refused = c.run(c.locks.set(file.file(), m.request(kLocker)));
+  REQUIRE(ok(refused));
+  CHECK_FALSE(refused->has_value());
+  auto own = c.run(c.locks.test(file.file(), m.request(kLocker)));
+  REQUIRE(ok(own));
+  CHECK_FALSE(own->has_value());
+  auto others = c.run(c.locks.test(file.file(), m.request(kOtherLocker)));
+  REQUIRE(ok(others));
+  REQUIRE(*others);
+  CHECK((*others)->ours);
+  CHECK((*others)->owner == kLocker);
+  CHECK(m.server.lock_states() == 1);
+  CHECK(ok(c.run(c.locks.release(file.file(), kLocker))));
+  CHECK(m.server.lock_states() == 0);
+  CHECK(m.server.open_states() == 1);
+  CHECK(m.server.succeeded(OP_RELEASE_LOCKOWNER) == 1);
+  CHECK(file->state().locks.empty());
+  c.close(file);
+}
+
+TEST_CASE("sessionless: a LOCK that waits for its owner's turn while the owner is released") {
+  Scene40 m;
+  Client40& c = m.connect();
+  auto file = c.opened("f", OPEN4_SHARE_ACCESS_BOTH);
+  REQUIRE(ok(c.run(c.locks.set(file.file(), m.request(kLocker)))));
+  m.server.hold(OP_LOCKU);
+  auto releasing = c.locks.release(file.file(), kLocker);
+  c.start(releasing);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  auto locking = c.locks.set(file.file(), m.request(kLocker));
+  c.start(locking);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return releasing.done() && locking.done(); }));
+  CHECK(ok(releasing.await_resume()));
+  CHECK(ok(locking.await_resume()));
+  CHECK(m.server.locks("/f") == "0-10w");
+  REQUIRE(file->state().locks.contains(kLocker));
+  CHECK(file->state().locks.at(kLocker)->unique != 0);
+  auto own = c.run(c.locks.test(file.file(), m.request(kLocker)));
+  REQUIRE(ok(own));
+  CHECK_FALSE(own->has_value());
+  CHECK(ok(c.run(c.locks.release(file.file(), kLocker))));
+  CHECK(m.server.lock_states() == 0);
+  CHECK(m.server.count(OP_RELEASE_LOCKOWNER) == 2);
+  c.close(file);
+}
+
+TEST_CASE("sessionless: one SETCLIENTID at a time, where a recovery begins while the callback is renewed") {
+  Scene40 m;
+  Client40& c = m.connect();
+  m.server.hold(OP_SETCLIENTID);
+  m.server.answer(OP_RENEW, NFS4ERR_CB_PATH_DOWN);
+  CHECK(ok(c.run(c.session.call(c.session.renewal()))));
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  m.server.answer(OP_RENEW, NFS4ERR_STALE_CLIENTID);
+  auto renewed = c.session.call(c.session.renewal());
+  c.start(renewed);
+  c.turn_for(100ms);
+  CHECK(m.server.held() == 1);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return renewed.done(); }));
+  CHECK(ok(renewed.await_resume()));
+  CHECK(m.server.count(OP_SETCLIENTID) == 3);
+}
+
+TEST_CASE(
+    "sessionless: a server that has forgotten the client, as it turns out when the callback is renewed") {
+  Scene40 m;
+  Client40& c = m.connect();
+  m.server.answer(OP_RENEW, NFS4ERR_CB_PATH_DOWN);
+  m.server.answer(OP_SETCLIENTID_CONFIRM, NFS4ERR_STALE_CLIENTID);
+  CHECK(ok(c.run(c.session.call(c.session.renewal()))));
+  CHECK(c.turn_until([&] { return c.notices.find("recovered") != std::string::npos; }));
+  CHECK(c.session.facts().client_id != 0);
+  auto file = c.opened("f", OPEN4_SHARE_ACCESS_READ);
+  c.close(file);
 }
 
 }  // namespace nfsrdma

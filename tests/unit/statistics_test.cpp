@@ -28,7 +28,7 @@ std::string line_of(const std::string& text, const std::string& first) {
 
 std::string text_of(const fuse::RequestCounters& requests, const engine::ServerCounters& session = {},
                     std::vector<fuse::Picture::Connection> connections = {}) {
-  auto options = fuse::parse_command_line("nfsrdma-fuse", {"host:/ex\nport", "/mnt", "-o", "soft,ro"});
+  auto options = fuse::parse_command_line("nfsrdma-fuse", {"host:/ex\nport", "/mnt", "-o", "soft,ro"}, true);
   REQUIRE(options);
   Info info;
   info.minor_version = 2;

@@ -2,8 +2,9 @@
  *
  * A program opens files of the mount as ever. It then has a ring, attaches its descriptors to it, and from then on
  * reads and writes by requests in shared memory: without a system call for each, with as many in flight as it likes,
- * and what is read is placed by the server straight into the ring's memory. Everything else (names, attributes,
- * locks, mappings, ftruncate) goes on through the descriptor, and both ways see each other's data.
+ * and what is read is placed by the server straight into the ring's memory, or copied there (on the iwarp fabric, where
+ * others may use the mount, too). Everything else (names, attributes, locks, mappings, ftruncate) goes on through the
+ * descriptor, and both ways see each other's data.
  *
  *   struct nfsrdma_ring* ring;
  *   int fd = open("/mnt/data", O_RDONLY);

@@ -56,7 +56,8 @@ Sessionless::Sessionless(std::vector<rpc::Channel*> channels, SessionOptions opt
       registration_(*this, options_),
       callbacks_(state_.delegations, options_.callback.ident),
       places_(channel_.loop(), options_.slots),
-      recovered_(channel_.loop()) {}
+      recovered_(channel_.loop()),
+      registering_(channel_.loop()) {}
 
 Sessionless::~Sessionless() {
   phase_ = Phase::ending;
@@ -181,6 +182,8 @@ async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, as
   if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
     if (auto ready = co_await seal->ready(deadline); !ready) co_return ready.error();
   }
+  Turns turns;
+  if (auto taken = co_await take_turns(compound, deadline, turns); !taken) co_return taken.error();
   // The lease does not wait for anybody.
   const bool first = for_recovery || compound.is_renewal();
   if (!first && places_.must_wait()) {
@@ -189,8 +192,6 @@ async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, as
     if (!in_time) co_return too_late(compound, channel_.server());
   }
   const async::Places::Place place(places_);
-  Turns turns;
-  if (auto taken = co_await take_turns(compound, deadline, turns); !taken) co_return taken.error();
   // Meanwhile the client id may have gone.
   if (recovering() && !for_recovery) {
     attempt.too_late = true;
@@ -295,8 +296,14 @@ bool Sessionless::heed(const CompoundReply& reply, bool named) {
   }
 }
 
+/// Nothing where a recovery is under way, which says it as well.
 async::Task<void> Sessionless::renew_callback() {
+  const async::Mutex::Lock turn = co_await registering_.lock(default_deadline());
+  if (!turn || recovering_) co_return;
+  const std::uint64_t before = facts().epoch;
   (void)co_await registration_.set_client(default_deadline());
+  // The server turns out to know nothing of the client id: what there was under it is to be had again.
+  if (facts().client_id == 0 || facts().epoch != before) start_recovery("the server has restarted");
 }
 
 // ---- owners ----
@@ -378,7 +385,14 @@ async::Task<void> Sessionless::recover() {
 
 async::Task<Status> Sessionless::recover_once(async::TimePoint deadline) {
   const Lease::Sent sent = lease_.now();
-  if (auto done = co_await registration_.set_client(deadline); !done) co_return done;
+  {
+    const async::Mutex::Lock turn = co_await registering_.lock(deadline);
+    if (!turn) {
+      co_return Error(ErrorKind::timeout, ETIMEDOUT, "SETCLIENTID", channel_.server(),
+                      "the one before has not come to its end in time");
+    }
+    if (auto done = co_await registration_.set_client(deadline); !done) co_return done;
+  }
   lease_.renewed(sent);
   if (auto done = co_await state_.open_recovery.reclaim_all(deadline); !done) co_return done;
   // Another server program may have come up. One that does not say keeps what it had.

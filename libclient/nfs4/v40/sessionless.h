@@ -1,7 +1,7 @@
 // Calls of NFSv4.0 (RFC 7530), which has no sessions: owners, the client id and its lease, recovery.
 //
 // A call, from top to bottom:
-//   ready (no recovery under way) → a place among those under way → the turns of its owners (owners.h), client id and
+//   ready (no recovery under way) → the turns of its owners (owners.h) → a place among those under way → client id and
 //   seqids filled in → the Channel with the least to do → what became of the seqids → a client id that the server has
 //   forgotten is had again, and the call made again → DELAY and GRACE are waited for → the caller.
 //
@@ -10,8 +10,11 @@
 // its seqid; what makes, removes or replaces names, and is told that there is nothing to do, ends with
 // ErrorKind::unknown_outcome, and its caller looks (nfs4/outcome.cpp).
 //
-// After an OPEN the owner's turn stays with the Reply until settle_owner(), which confirms the owner where the server wants
-// that (OPEN_CONFIRM) before anybody else asks in its name.
+// Whoever waits for a turn has no place, so that one owner's queue keeps none from calls of others. It cannot go in a
+// circle: whoever has a place waits for the server alone.
+//
+// After an OPEN that went well the owner's turn stays with the Reply until settle_owner(), which confirms the owner where
+// the server wants that (OPEN_CONFIRM) before anybody else asks in its name. That takes no place, and no other turn.
 //
 // Recovery is one task at a time: SETCLIENTID, then every registered open and its locks are reclaimed. Calls wait for it
 // up to their own deadlines, also those that were told that their stateid is stale: they find another one then.
@@ -22,6 +25,7 @@
 #include <vector>
 
 #include "async/event.h"
+#include "async/mutex.h"
 #include "async/places.h"
 #include "nfs4/lease_holder.h"
 #include "nfs4/v40/callbacks.h"
@@ -103,6 +107,7 @@ class Sessionless final : public LeaseHolder {
   bool in_doubt_ = false;  // the server may have state of ours that nobody here knows of
   std::optional<Error> last_error_;
   async::Event recovered_;
+  async::Mutex registering_;  // one SETCLIENTID with its SETCLIENTID_CONFIRM at a time
 };
 
 }  // namespace nfsrdma::nfs4
