@@ -17,6 +17,11 @@ using namespace std::chrono_literals;
 /// Room for headers around the data of one READ or WRITE: RPC header with the largest credential (RFC
 /// 5531 8.2: 400 + 400 bytes), COMPOUND, SEQUENCE, PUTFH and the operation itself.
 constexpr std::uint32_t kEnvelope = 2048;
+/// With less than that there is no working, also where rsize and wsize need no more.
+constexpr std::uint32_t kLeastSize = 4096;
+std::uint32_t with_envelope(std::uint32_t size) {
+  return std::max(size + kEnvelope, kLeastSize);
+}
 /// Replies worth caching are those of operations that change something: OPEN with attributes is the largest.
 constexpr std::uint32_t kCachedResponse = 4096;
 constexpr std::uint32_t kWantedOperations = 50;
@@ -31,8 +36,8 @@ bool is_forgotten(const Error& error) {
 }
 
 bool is_too_small(const channel_attrs4& fore) {
-  return fore.ca_maxrequests == 0 || fore.ca_maxoperations < 8 || fore.ca_maxrequestsize < 4096 ||
-         fore.ca_maxresponsesize < 4096;
+  return fore.ca_maxrequests == 0 || fore.ca_maxoperations < 8 || fore.ca_maxrequestsize < kLeastSize ||
+         fore.ca_maxresponsesize < kLeastSize;
 }
 
 /// What nobody but the machine itself may do to the client's session (RFC 8881 2.4.3): as Linux asks for it.
@@ -209,8 +214,8 @@ CREATE_SESSION4args Handshake::create_session_arguments() {
   args.csa_flags = around_.lanes.wants_backchannel() ? CREATE_SESSION4_FLAG_CONN_BACK_CHAN : 0;
   // Sizes that this client can take: its buffers are those of rsize and wsize with their envelope.
   args.csa_fore_chan_attrs = {0,
-                              options.wsize + kEnvelope,
-                              options.rsize + kEnvelope,
+                              with_envelope(options.wsize),
+                              with_envelope(options.rsize),
                               kCachedResponse,
                               kWantedOperations,
                               options.slots,
@@ -253,7 +258,7 @@ void Handshake::take_session(const CREATE_SESSION4resok& ok, const rpc::Channel&
   facts_.session_id = ok.csr_sessionid;
   facts_.slots = std::min(fore.ca_maxrequests, options.slots);
   facts_.max_request = fore.ca_maxrequestsize;
-  facts_.max_response = std::min(fore.ca_maxresponsesize, options.rsize + kEnvelope);
+  facts_.max_response = std::min(fore.ca_maxresponsesize, with_envelope(options.rsize));
   facts_.max_response_cached = fore.ca_maxresponsesize_cached;
   facts_.max_operations = fore.ca_maxoperations;
   around_.slots.reset(facts_.slots);
