@@ -295,11 +295,10 @@ int sync_mount(const std::string& mountpoint) {
   if (fd < 0) return errno;
   struct statfs found{};
   int code = 0;
-  if (::fstatfs(fd, &found) != 0) {
-    code = errno;
-  } else if (found.f_type != FUSE_SUPER_MAGIC) {
+  const bool known = ::fstatfs(fd, &found) == 0;
+  if (known && found.f_type != FUSE_SUPER_MAGIC) {
     code = ENODEV;  // it was unmounted lazily: what is there now is somebody else's
-  } else if (::syncfs(fd) != 0) {
+  } else if (!known || ::syncfs(fd) != 0) {
     code = errno;
   }
   ::close(fd);

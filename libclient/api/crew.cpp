@@ -46,7 +46,7 @@ struct Crew::Waiter {
     try {
       wake.emplace();
     } catch (const std::system_error&) {
-      // follow() sleeps in short steps then.
+      wake.reset();  // follow() sleeps in short steps then
     }
   }
 };
