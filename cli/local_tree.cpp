@@ -71,13 +71,17 @@ Result<LocalDirectory::New> LocalDirectory::create(const std::string& name, std:
   const bool there = ::fstatat(fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
   if (there && S_ISDIR(facts.st_mode)) return local_error(EISDIR, "get", path(name));
   if (there && S_ISREG(facts.st_mode)) out.kept_mode = facts.st_mode & 07777U;
-  for (int tries = 0; tries < most_tries; ++tries) {
+  int fault = EEXIST;
+  for (int tries = 0; tries < most_tries && fault == EEXIST; ++tries) {
     out.temporary = temporary_beside(name);
-    out.fd = Descriptor(::openat(fd(), out.temporary.c_str(), flags, out.kept_mode.value_or(mode) & 0777U));
-    if (out.fd.get() >= 0) return out;
-    if (errno != EEXIST) break;
+    const int made = ::openat(fd(), out.temporary.c_str(), flags, out.kept_mode.value_or(mode) & 0777U);
+    if (made >= 0) {
+      out.fd = Descriptor(made);
+      return out;
+    }
+    fault = errno;
   }
-  return local_error(errno, "create a temporary file beside it", path(name));
+  return local_error(fault, "create a temporary file beside it", path(name));
 }
 
 Status LocalDirectory::finish(New& file, const Attributes& traits, bool exact) {
