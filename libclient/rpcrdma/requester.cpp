@@ -101,7 +101,7 @@ Requester::Memory Requester::State::want_back(CallId id, std::optional<Revoke>& 
   (void)actions.drop([&](Action& action) {
     auto* const one = std::get_if<Revoke>(&action);
     if (one == nullptr || one->cookie != id) return false;
-    revoke.emplace(std::move(*one));
+    revoke.emplace(*one);  // the storage of its segments is used again
     return true;
   });
   return Memory::taken_back;
