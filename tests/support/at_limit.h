@@ -14,6 +14,15 @@
 
 namespace nfsrdma::testing {
 
+/// Sanitizers need descriptors and stacks of their own to look whether memory is there, and take it for broken otherwise.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kSanitized = false;
+#endif
+
 /// So many descriptors can be had, and no more. Those that are open go on.
 class FewDescriptors {
  public:
