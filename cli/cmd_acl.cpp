@@ -1,9 +1,9 @@
 // acl get, acl set: access control lists, in the text forms of getfacl and nfs4_getfacl.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
 #include <cerrno>
-#include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 
 #include "cli/commands.h"
 #include "cli/local.h"
@@ -64,13 +64,20 @@ Status get(Call& call, const Remote& remote, Owners& owners) {
 
 Result<std::string> read_all(const std::string& name) {
   constexpr std::size_t most = 4U << 20;
-  std::ifstream file;
-  if (name != "-") file.open(name);
-  std::istream& in = name == "-" ? std::cin : file;
-  if (!in) return local_error(errno, "open", name);
+  const Descriptor file =
+      name == "-" ? Descriptor(STDIN_FILENO, true) : Descriptor(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return local_error(errno, "open", name);
   std::string out;
-  for (std::istreambuf_iterator<char> at(in), end; at != end && out.size() < most; ++at) out.push_back(*at);
-  return out;
+  std::array<char, 4096> piece{};
+  while (true) {
+    const ssize_t count = ::read(file.get(), piece.data(), piece.size());
+    if (count < 0 && errno == EINTR && !interrupt::raised()) continue;
+    if (count < 0) return local_error(errno, "read", name);
+    if (count == 0) return out;
+    out.append(piece.data(), static_cast<std::size_t>(count));
+    // A part of the entries would be other rights.
+    if (out.size() > most) return local_error(EFBIG, "read", name);
+  }
 }
 
 /// What is to be set as a whole, where the text of POSIX lists leaves something out.

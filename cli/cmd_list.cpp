@@ -97,9 +97,9 @@ bool Lister::entry(const Remote& parent, const DirectoryEntry& entry, std::vecto
   if (!attributes && (long_ || json_ || call_.has("recursive"))) {
     if (const Result<Attributes> asked = child.client->stat(child.path, false)) attributes = *asked;
   }
-  if (call_.has("recursive") && attributes && attributes->type == FileType::directory) {
-    directories.push_back(entry.name);
-  }
+  // A name that is none, such as "..", would lead back here, and around for ever.
+  const bool leads_down = attributes && attributes->type == FileType::directory && is_plain_name(entry.name);
+  if (call_.has("recursive") && leads_down) directories.push_back(entry.name);
   return show(child, entry.name, attributes);
 }
 

@@ -3,8 +3,12 @@
 // rm -r reads a directory in batches: it lists some names, removes them, and lists again from the start,
 // where only what is left shows up. So a level of the tree holds one batch of names, plus the names that
 // could not be removed, which must not be met again. The files of a batch are removed by several threads.
+//
+// A name that is gone when it is to be removed is well: somebody else was faster. One that is listed again behind that
+// is not: the server lists what it does not find, and would for ever.
 #include <cerrno>
 #include <set>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/crowd.h"
@@ -20,27 +24,38 @@ struct Name {
   FileType type = FileType::unknown;
 };
 
+/// What became of a name.
+enum class Became : unsigned char {
+  removed,
+  gone,  ///< it was not there any more
+  left,  ///< why has been said
+};
+
 class Remover {
  public:
   explicit Remover(Call& call) : call_(call) {}
-
-  /// False if something is left; what and why has been said.
-  bool remove(const Remote& remote, FileType type);
+  Became remove(const Remote& remote, FileType type);
 
  private:
-  bool tree(const Remote& directory);
+  Became tree(const Remote& directory);
   Result<std::vector<Name>> batch(const Remote& directory, const std::set<std::string>& skipped);
-  bool done(const Status& status);
+  Became done(const Status& status);
+  void failed(const Error& error);
 
   Call& call_;
   std::mutex mutex_;  // of what is said, and of who is left
 };
 
-bool Remover::done(const Status& status) {
-  if (!status && status.error().errno_value() == ENOENT) return true;  // someone else was faster
+void Remover::failed(const Error& error) {
   const std::lock_guard lock(mutex_);
-  if (!status) call_.failed(status.error());
-  return status.has_value();
+  call_.failed(error);
+}
+
+Became Remover::done(const Status& status) {
+  if (status) return Became::removed;
+  if (status.error().errno_value() == ENOENT) return Became::gone;  // someone else was faster
+  failed(status.error());
+  return Became::left;
 }
 
 Result<std::vector<Name>> Remover::batch(const Remote& directory, const std::set<std::string>& skipped) {
@@ -55,33 +70,41 @@ Result<std::vector<Name>> Remover::batch(const Remote& directory, const std::set
   return names;
 }
 
-bool Remover::tree(const Remote& directory) {
-  std::set<std::string> left;
+Became Remover::tree(const Remote& directory) {
+  std::set<std::string> left, gone;  // gone: of the last batch
   while (call_.going() && left.size() < most_failures) {
     const Result<std::vector<Name>> names = batch(directory, left);
     if (!names) return done(names.error());
     if (names->empty()) break;
+    const std::set<std::string> gone_before = std::exchange(gone, {});
+    const auto work_on = [&](const Name& name) {
+      if (!call_.going()) return;
+      const Remote child = directory.child(name.name);
+      Became became = remove(child, name.type);
+      if (became == Became::gone && gone_before.contains(name.name)) {
+        failed(Error(ErrorKind::server, ENOENT, "rm", child.text(),
+                     "the server lists it and does not find it; look at it on the server"));
+        became = Became::left;
+      }
+      if (became == Became::removed) return;
+      const std::lock_guard lock(mutex_);
+      (became == Became::gone ? gone : left).insert(name.name);
+    };
     Crowd crowd;
     for (const Name& name : *names) {
       if (name.type == FileType::directory || name.type == FileType::unknown) continue;
-      crowd.add([this, &directory, &left, &name] {
-        if (!call_.going() || remove(directory.child(name.name), name.type)) return;
-        const std::lock_guard lock(mutex_);
-        left.insert(name.name);
-      });
+      crowd.add([&work_on, &name] { work_on(name); });
     }
     crowd.run();
     for (const Name& name : *names) {
-      if (!call_.going()) return false;
-      if (name.type != FileType::directory && name.type != FileType::unknown) continue;
-      if (!remove(directory.child(name.name), name.type)) left.insert(name.name);
+      if (name.type == FileType::directory || name.type == FileType::unknown) work_on(name);
     }
   }
-  if (!left.empty() || !call_.going()) return false;  // what is left has been named
+  if (!left.empty() || !call_.going()) return Became::left;  // what is left has been named
   return done(directory.client->remove_directory(directory.path));
 }
 
-bool Remover::remove(const Remote& remote, FileType type) {
+Became Remover::remove(const Remote& remote, FileType type) {
   if (type == FileType::directory) return tree(remote);
   const Status status = remote.client->remove_file(remote.path);
   if (!status && status.error().errno_value() == EISDIR && type == FileType::unknown) return tree(remote);
@@ -110,7 +133,7 @@ Status remove_operand(Call& call, const Remote& remote) {
   if (attributes->type == FileType::directory && !call.has("recursive")) {
     return refuse(remote, EISDIR, "is a directory; use rmdir, or rm -r for all that is in it");
   }
-  Remover(call).remove(remote, attributes->type);
+  (void)Remover(call).remove(remote, attributes->type);
   return {};
 }
 

@@ -63,6 +63,22 @@ void into_target(Call& call, Resolve resolve, Act act) {
   }
 }
 
+/// Makes way for a hard link. True: the file has that name already, which is all that was wanted.
+Result<bool> make_way(const std::string& existing, const Remote& target) {
+  const Result<Attributes> there = target.client->stat(target.path, false);
+  const Result<Attributes> wanted = target.client->stat(existing, false);
+  if (!there) return there.error();
+  if (!wanted) return wanted.error();
+  if (!are_same(*there, *wanted)) {
+    if (Status removed = target.client->remove_file(target.path); !removed) return removed.error();
+    return false;
+  }
+  // To remove it would be to remove the file.
+  if (wanted->links < 2 || existing == target.path)
+    return refused("ln", target, EEXIST, "is the file that is to be linked");
+  return true;
+}
+
 /// The path of a source that must be on the target's server.
 Result<std::string> same_server(Call& call, const std::string& operand, const Remote& target) {
   Result<Remote> source = call.servers.at(operand);
@@ -136,6 +152,11 @@ void run_ln(Call& call) {
         };
         Status status = create();
         if (status || status.error().errno_value() != EEXIST || !call.has("force")) return status;
+        if (!symbolic) {
+          const Result<bool> there = make_way(source, target);
+          if (!there) return there.error();
+          return *there ? Status() : create();
+        }
         if (Status removed = target.client->remove_file(target.path); !removed) return removed;
         return create();
       });

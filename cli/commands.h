@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "cli/interrupt.h"
@@ -43,6 +44,9 @@ struct Call {
     }
   }
 };
+
+/// In the order in which --help shows them.
+std::span<const Command> all_commands();
 
 /// The umask, which the server does not apply. main() asks first, before there are further threads.
 std::uint32_t creation_mask();

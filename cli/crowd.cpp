@@ -1,7 +1,7 @@
 #include "cli/crowd.h"
 
 #include <cerrno>
-#include <thread>
+#include <system_error>
 
 namespace nfsrdma::cli {
 namespace {
@@ -36,9 +36,19 @@ void Crowd::work() {
   }
 }
 
+bool Crowd::add_thread(std::vector<std::jthread>& others) {
+  try {
+    others.emplace_back([this] { work(); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
 void Crowd::run() {
   std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < threads; ++i) others.emplace_back([this] { work(); });
+  // Where no more of them are to be had fewer do it, too.
+  for (bool more = true; more && others.size() + 1 < threads;) more = add_thread(others);
   work();
 }
 

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/commands.h"
@@ -28,6 +29,8 @@ class Crowd {
 
  private:
   void work();
+  /// False: the process has as many as it may have.
+  bool add_thread(std::vector<std::jthread>& others);
 
   std::mutex mutex_;
   std::condition_variable changed_;

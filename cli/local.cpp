@@ -38,6 +38,19 @@ bool all_zero(std::span<const std::byte> data) {
   return std::memcmp(data.data(), data.data() + 1, data.size() - 1) == 0;
 }
 
+/// Where a symbolic link leads whose file is not there.
+std::string followed(std::string path) {
+  constexpr int most = 40;  // as Linux's path walk
+  std::array<char, PATH_MAX> text{};
+  for (int i = 0; i < most; ++i) {
+    const ssize_t length = readlink(path.c_str(), text.data(), text.size());
+    if (length < 0) break;
+    const std::string_view next(text.data(), static_cast<std::size_t>(length));
+    path = next.starts_with('/') ? std::string(next) : join(directory_name(path), next);
+  }
+  return path;
+}
+
 timespec to_timespec(const std::optional<Time>& time) {
   if (!time) return {0, UTIME_OMIT};
   return {time->seconds, static_cast<long>(time->nanoseconds)};
@@ -177,10 +190,9 @@ std::string temporary_template(std::string_view name, std::size_t limit) {
 
 Result<TemporaryFile> TemporaryFile::create(const std::string& path) {
   TemporaryFile out;
-  out.path_ = path;
   std::array<char, PATH_MAX> real{};
   // Renaming over a link would replace the link, not what it stands for.
-  if (realpath(path.c_str(), real.data()) != nullptr) out.path_ = real.data();
+  out.path_ = realpath(path.c_str(), real.data()) != nullptr ? real.data() : followed(path);
   const std::string_view directory = directory_name(out.path_);
   std::string name = join(directory, temporary_template(base_name(out.path_)));
   out.fd_ = Descriptor(mkostemp(name.data(), O_CLOEXEC));

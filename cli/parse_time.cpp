@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <ctime>
+#include <limits>
 
 #include "cli/parse.h"
 
@@ -79,8 +80,9 @@ std::optional<Time> since_epoch(std::string_view text) {
   text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
   const auto fraction = take_fraction(text);
   if (!fraction || !text.empty()) return std::nullopt;
-  if (negative && *fraction != 0) return Time{seconds - 1, 1000000000U - *fraction};
-  return Time{seconds, *fraction};
+  if (!negative || *fraction == 0) return Time{seconds, *fraction};
+  if (seconds == std::numeric_limits<std::int64_t>::min()) return std::nullopt;
+  return Time{seconds - 1, 1000000000U - *fraction};
 }
 
 /// "hh:mm[:ss[.fraction]]"

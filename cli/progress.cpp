@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "cli/format.h"
@@ -18,7 +19,8 @@ constexpr std::chrono::milliseconds redraw_interval{100};
 constexpr std::size_t smallest_bar = 12, largest_bar = 40, smallest_name = 8;
 constexpr std::chrono::seconds longest_shown{99 * 3600};
 
-bool line_is_drawn = false;  // stderr is one per process, and so is this; main thread only
+// Stderr is one per process, and so is this. Notices of the library come on threads of its own.
+std::atomic<bool> line_is_drawn = false;
 
 void write_terminal(const std::string& text) {
   // A terminal that went away is no reason to end a transfer.
@@ -132,9 +134,7 @@ void Progress::draw(std::uint64_t done, Clock::time_point now) {
 }
 
 void Progress::erase() {
-  if (!line_is_drawn) return;
-  write_terminal("\r\033[K");
-  line_is_drawn = false;
+  if (line_is_drawn.exchange(false)) write_terminal("\r\033[K");
 }
 
 }  // namespace nfsrdma::cli

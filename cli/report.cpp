@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/format.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 
@@ -49,7 +50,9 @@ void say(std::string_view text) {
   Progress::erase();
   std::string line = "nfsrdma-cli: ";
   line += text;
-  for (char& c : line) c = c == '\n' ? ' ' : c;  // one line each, whatever a name contains
+  // One line each, whatever a name contains, and none that moves a terminal's cursor.
+  for (char& c : line) c = c == '\n' ? ' ' : c;
+  line = printable(line);
   line += '\n';
   [[maybe_unused]] const ssize_t count = ::write(STDERR_FILENO, line.data(), line.size());
 }

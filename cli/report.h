@@ -1,8 +1,9 @@
 // What the program says: facts on stdout, errors and notices on stderr.
 //
-// Thread-safety: none; main thread only.
+// Thread-safety: say() and Output::error() from anywhere; the rest of an Output one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -36,7 +37,7 @@ class Output {
  private:
   static bool is_terminal();
   std::string buffer_;
-  int error_ = 0;
+  std::atomic<int> error_ = 0;
   bool terminal_ = is_terminal();
 };
 

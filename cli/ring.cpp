@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <system_error>
 
 #include "cli/report.h"
 
@@ -111,7 +112,11 @@ LocalStage::LocalStage(Ring& ring, LocalEnd& end) : ring_(ring), end_(end) {
   }
   install_kick();
   ended_ = false;
-  thread_ = std::thread([this] { thread_main(); });
+  try {
+    thread_ = std::thread([this] { thread_main(); });
+  } catch (const std::system_error& failed) {
+    error_ = failed.code().value();
+  }
 }
 
 LocalStage::~LocalStage() {

@@ -7,11 +7,6 @@
 namespace nfsrdma::cli {
 namespace {
 
-bool are_same(const Attributes& one, const Attributes& other) {
-  return one.file_id == other.file_id && one.filesystem_major == other.filesystem_major &&
-         one.filesystem_minor == other.filesystem_minor;
-}
-
 SetAttributes exact_traits(const Attributes& attributes) {
   SetAttributes out;
   out.mode = attributes.mode;
@@ -35,11 +30,17 @@ Status pump(Tree& tree, File& source, File& target, std::uint64_t offset) {
   return Error(ErrorKind::cancelled, EINTR, "cp", "", "interrupted");
 }
 
+/// The server does not copy, or not these two files (RFC 7862 15.2.3): if it may not be read and written, that says so.
+bool is_declined(const Error& error) {
+  const int code = error.errno_value();
+  return code == EOPNOTSUPP || (error.kind() == ErrorKind::server && (code == EXDEV || code == EPERM));
+}
+
 Status copy_data(Tree& tree, File& source, File& target) {
   constexpr std::uint64_t step = 64U << 20;  // so that progress shows
   for (std::uint64_t offset = 0; tree.going();) {
     const auto copied = target.copy_from(source, offset, offset, step);
-    if (!copied && copied.error().errno_value() == EOPNOTSUPP) return pump(tree, source, target, offset);
+    if (!copied && is_declined(copied.error())) return pump(tree, source, target, offset);
     if (!copied) return copied.error();
     if (*copied == 0) return {};
     offset += *copied;
@@ -174,6 +175,11 @@ void TreeCopy::together(const Remote& from, const Remote& to, const std::vector<
 }
 
 }  // namespace
+
+bool are_same(const Attributes& one, const Attributes& other) {
+  return one.file_id == other.file_id && one.filesystem_major == other.filesystem_major &&
+         one.filesystem_minor == other.filesystem_minor;
+}
 
 Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attributes& attributes,
                  bool preserve) {

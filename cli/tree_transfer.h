@@ -20,6 +20,9 @@ void copy_tree(Call& call, const Remote& from, const Remote& to);
 Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attributes& attributes,
                  bool preserve);
 
+/// Whether both are of one file, whatever it is called.
+bool are_same(const Attributes& one, const Attributes& other);
+
 // What put and cp have in common. Run again, they find what an earlier one has made.
 
 /// `made`: what became of making this directory. EEXIST is well where one is there, links followed.

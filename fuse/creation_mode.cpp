@@ -38,7 +38,10 @@ async::Task<std::uint32_t> CreationMode::of(fs::FileSystem& files, async::Loop& 
   const auto found = known_.find(directory);
   if (found != known_.end() && loop.now() < found->second.until)
     co_return found->second.inherits ? mode : mode & ~umask;
+  const std::uint64_t as_of = forgotten_;
   const bool decides = co_await inherits(files, std::move(caller), directory);
+  // What was asked for before a list was set is not remembered behind that.
+  if (as_of != forgotten_) co_return decides ? mode : mode & ~umask;
   if (known_.size() >= kMost) known_.clear();
   Known& known = known_[directory];
   known.inherits = decides;

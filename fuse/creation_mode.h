@@ -20,7 +20,10 @@ class CreationMode {
   async::Task<std::uint32_t> of(fs::FileSystem& files, async::Loop& loop, fs::Caller caller,
                                 std::uint64_t directory, std::uint32_t mode, std::uint32_t umask);
   /// Its lists may be others now.
-  void forget(std::uint64_t directory) { known_.erase(directory); }
+  void forget(std::uint64_t directory) {
+    known_.erase(directory);
+    ++forgotten_;
+  }
   void believe_for(async::Clock::duration time) { believed_ = time; }
 
  private:
@@ -30,6 +33,7 @@ class CreationMode {
     async::TimePoint until;
   };
   std::unordered_map<std::uint64_t, Known> known_;  // by inode
+  std::uint64_t forgotten_ = 0;                     // how often something was
   async::Clock::duration believed_ = std::chrono::seconds(30);
 };
 

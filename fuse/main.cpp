@@ -70,6 +70,7 @@ bool pause(async::Clock::duration time, const sigset_t& signals) {
   left.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(time).count();
   for (;;) {
     const int got = ::sigtimedwait(&signals, nullptr, &left);
+    if (got < 0 && errno == EINTR) continue;  // it was stopped, and goes on (signal(7))
     if (got < 0) return errno == EAGAIN;
     if (got != SIGUSR1) return false;
   }

@@ -5,10 +5,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
+#include "fuse/directory_offsets.h"
 #include "fuse/mount.h"
 #include "fuse/ring_ioctl.h"
 #include "ids/id_names.h"
@@ -219,8 +222,7 @@ void op_statfs(fuse_req_t raw, fuse_ino_t ino) {
   b.go(statfs_task(b.mount, b.request, b.caller, ino));
 }
 
-// ---- directories. Offsets: 0 is before ".", 1 before "..", 2 before the first name, else the server's
-// cookie (which is never 1 or 2, RFC 8881 18.23.3) ----
+// ---- directories. Offsets: directory_offsets.h ----
 
 Task<void> opendir_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t ino,
                         fuse_file_info info) {
@@ -283,7 +285,7 @@ bool add_entry(Mount& mount, DirectoryReply& reply, const fs::DirectoryHandle& d
     param.attr.st_ino = brief.file_id;
     param.attr.st_mode = type_bits(brief.type);
   }
-  if (reply.add(listed.name, param, listed.cookie)) return true;
+  if (reply.add(listed.name, param, offset_behind(listed.cookie))) return true;
   if (entry.inode != 0) mount.files().forget(entry.inode, 1);
   return false;
 }
@@ -306,14 +308,14 @@ Task<void> readdir_task(Mount& mount, RequestRef request, std::shared_ptr<fs::Di
     co_return;
   }
   DirectoryReply reply(request->raw(), size, plus);
-  const bool with_dots = offset < 2;
+  const bool with_dots = offset < kBeforeNames;
   if (with_dots) {
     const auto numbers = co_await mount.files().dots(directory);
-    if (offset < 1) reply.add(".", dot(numbers.self), 1);
-    reply.add("..", dot(numbers.parent), 2);
+    if (offset < kBeforeDotDot) reply.add(".", dot(numbers.self), kBeforeDotDot);
+    reply.add("..", dot(numbers.parent), kBeforeNames);
   }
   bool full = with_dots && size < 512;
-  for (std::uint64_t cookie = offset <= 2 ? 0 : offset; !full;) {
+  for (std::uint64_t cookie = cookie_at(offset); !full;) {
     auto listed = co_await mount.files().list(directory, cookie);
     if (!listed) {
       request->error(listed.error());
@@ -541,8 +543,10 @@ void answer_holder(Request& request, const std::optional<LockHolder>& holder, pi
   out.l_whence = SEEK_SET;
   if (holder) {
     out.l_type = holder->write ? F_WRLCK : F_RDLCK;
-    out.l_start = static_cast<off_t>(holder->range.offset);
-    const bool to_the_end = holder->range.end() == LockRange::kToTheEnd;
+    // The kernel's offsets have a sign, and it takes none beyond: what goes further goes to the end.
+    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+    out.l_start = static_cast<off_t>(std::min(holder->range.offset, kMost));
+    const bool to_the_end = holder->range.end() > kMost;
     out.l_len = to_the_end ? 0 : static_cast<off_t>(holder->range.length);
     out.l_pid = process;
   }

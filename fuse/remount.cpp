@@ -78,12 +78,16 @@ std::string options_in_force(const std::string& text) {
 }
 
 /// Sizes are lowered to what the server takes, so that larger ones may have been given; vers=4 leaves the
-/// choice to it.
+/// choice to it, and so does sec=, among those that it names.
 bool was_negotiated(const std::string& word, const nfsrdma::Options& in_force) {
   if (word == "vers=4" || word == "nfsvers=4") return true;
   nfsrdma::Options given;
   if (word.starts_with("rsize=")) return given.set_all(word) && given.rsize >= in_force.rsize;
   if (word.starts_with("wsize=")) return given.set_all(word) && given.wsize >= in_force.wsize;
+  if (word.starts_with("sec=")) {
+    return given.set_all(word) && in_force.security.size() == 1 &&
+           std::ranges::count(given.security, in_force.security.front()) != 0;
+  }
   return false;
 }
 

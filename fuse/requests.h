@@ -21,6 +21,7 @@
 
 #include "async/loop.h"
 #include "fs/file_system.h"
+#include "fuse/kernel_stat.h"
 #include "fuse/request_counters.h"
 
 namespace nfsrdma::fuse {
@@ -92,8 +93,6 @@ class Request : public std::enable_shared_from_this<Request> {
   std::optional<async::TimePoint> interrupted_at_;  // by the first signal
 };
 
-mode_t type_bits(FileType type);
-struct stat to_stat(const Attributes& attributes);
 fuse_entry_param to_entry(const fs::Entry& entry);
 
 }  // namespace nfsrdma::fuse

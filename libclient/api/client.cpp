@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <system_error>
 
 #include "api/client_impl.h"
@@ -33,10 +34,20 @@ R within_limits(const Target& target, Make make) {
   }
 }
 
+/// With times that can be added to a clock's, and multiplied: a program may say milliseconds::max() for ever.
+Target bounded(const Target& target) {
+  constexpr std::chrono::milliseconds longest = std::chrono::years(1);
+  Target out = target;
+  for (std::chrono::milliseconds* time : {&out.options.timeout, &out.options.connect_timeout})
+    *time = std::min(*time, longest);
+  return out;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Client>> Client::connect(const Target& target, Observer* observer, int interrupt) {
+Result<std::unique_ptr<Client>> Client::connect(const Target& wanted, Observer* observer, int interrupt) {
   using Connected = Result<std::unique_ptr<Client>>;
+  const Target target = bounded(wanted);
   return within_limits<Connected>(target, [&]() -> Connected {
     const auto deadline = async::Clock::now() + target.options.connect_timeout;
     auto addresses = connect::resolve(target.host, target.options.port, deadline, interrupt);
@@ -47,8 +58,9 @@ Result<std::unique_ptr<Client>> Client::connect(const Target& target, Observer* 
   });
 }
 
-Result<std::vector<Export>> list_exports(const Target& target, int interrupt) {
+Result<std::vector<Export>> list_exports(const Target& wanted, int interrupt) {
   using Listed = Result<std::vector<Export>>;
+  const Target target = bounded(wanted);
   return within_limits<Listed>(target, [&]() -> Listed {
     const auto deadline = async::Clock::now() + target.options.connect_timeout;
     auto listed = connect::list_exports(target, deadline, interrupt);
@@ -59,8 +71,9 @@ Result<std::vector<Export>> list_exports(const Target& target, int interrupt) {
   });
 }
 
-Result<std::vector<MountedBy>> list_mounts(const Target& target, int interrupt) {
+Result<std::vector<MountedBy>> list_mounts(const Target& wanted, int interrupt) {
   using Listed = Result<std::vector<MountedBy>>;
+  const Target target = bounded(wanted);
   return within_limits<Listed>(target, [&]() -> Listed {
     const auto deadline = async::Clock::now() + target.options.connect_timeout;
     auto listed = connect::list_mounts(target, deadline, interrupt);
@@ -254,6 +267,13 @@ async::Task<void> ClientImpl::callback_time() {
   }
 }
 
+/// `most` from now on; where the clock ends before that, for ever.
+async::TimePoint ClientImpl::later(std::chrono::milliseconds most) const {
+  const async::TimePoint now = loop_.now();
+  const auto left = std::chrono::floor<std::chrono::milliseconds>(async::TimePoint::max() - now);
+  return most < left ? now + std::max(most, std::chrono::milliseconds(0)) : async::TimePoint::max();
+}
+
 bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also) {
   const Crew::Inside inside(crew_);
   if (inside.nested()) return false;
@@ -263,7 +283,7 @@ bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also)
   const std::uint64_t before = delivered_;
   loop_.end_turn();
   const auto delivered = [&] { return delivered_ != before; };
-  return crew_.wait(delivered, loop_.now() + most, others);
+  return crew_.wait(delivered, later(most), others);
 }
 
 /// Of a program that polls. One that is not back after twice as long has its keeper do what it should.

@@ -70,6 +70,7 @@ class ClientImpl final : public NamesImpl<Client> {
   [[nodiscard]] engine::Engine& engine() { return *server_.engine(); }
   [[nodiscard]] Crew& crew() { return crew_; }
   [[nodiscard]] async::Loop& loop() { return loop_; }
+  [[nodiscard]] async::TimePoint later(std::chrono::milliseconds most) const;
   [[nodiscard]] std::uint32_t rsize() const { return server_.rsize(); }
   [[nodiscard]] std::uint32_t wsize() const { return server_.wsize(); }
   /// Waits until a callback may run: not from inside the call that started it, and on a user's thread.
@@ -220,6 +221,8 @@ class FileImpl final : public File {
   async::Task<Status> lock_task(engine::ServerFile& file, LockRequest request,
                                 std::chrono::milliseconds most);
   async::Task<Status> unlock_task(engine::ServerFile& file, std::uint64_t owner, LockRange range);
+  /// Why so much cannot be written there, if it cannot.
+  [[nodiscard]] std::optional<Error> too_far(std::size_t size, std::uint64_t offset) const;
   [[nodiscard]] Error too_large(const char* what, std::size_t size, std::uint32_t most) const;
 
   /// Calls back at once, if it is time.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 
 #include "api/client_impl.h"
 #include "async/tasks.h"
@@ -85,6 +86,14 @@ Error FileImpl::too_large(const char* what, std::size_t size, std::uint32_t most
               " (Info::rsize, wsize)"};
 }
 
+/// No file reaches so far: behind it offsets begin anew, at the file's begin.
+std::optional<Error> FileImpl::too_far(std::size_t size, std::uint64_t offset) const {
+  if (size <= std::numeric_limits<std::uint64_t>::max() - offset) return std::nullopt;
+  return Error(ErrorKind::usage, EFBIG, "WRITE", path_,
+               std::to_string(size) + " bytes at " + std::to_string(offset) +
+                   " would end beyond what a file can be; write nearer to its begin");
+}
+
 std::optional<Error> FileImpl::unusable(engine::Access access) const {
   if (is_closing()) return Error(ErrorKind::usage, EBADF, "", path_, "the file has been closed");
   const auto bits = [](engine::Access of) { return static_cast<unsigned>(of); };
@@ -164,6 +173,7 @@ void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset
   const auto write = [&](engine::ServerFile& file) {
     if (data.size() > client_.wsize())
       return refused<Result<std::size_t>>(too_large("WRITE", data.size(), client_.wsize()));
+    if (auto far = too_far(data.size(), offset)) return refused<Result<std::size_t>>(std::move(*far));
     async::Memory memory;
     if (keeper != nullptr) {
       auto* const begin = const_cast<std::byte*>(data.data());  // NOLINT: nobody writes to it
@@ -243,6 +253,7 @@ async::Task<Result<std::size_t>> FileImpl::read_all(engine::ServerFile& file, st
 async::Task<Result<std::size_t>> FileImpl::write_all(engine::ServerFile& file,
                                                      std::span<const std::byte> data, std::uint64_t offset,
                                                      Stability stability) {
+  if (auto far = too_far(data.size(), offset)) co_return std::move(*far);
   const auto write = [&](std::size_t begin, std::size_t size) {
     return file.write(data.subspan(begin, size), {}, offset + begin, stability, nullptr);
   };
@@ -377,7 +388,7 @@ async::Task<Status> FileImpl::lock_task(engine::ServerFile& file, LockRequest re
   }
   async::Loop& loop = client_.loop();
   const auto wait = std::make_shared<locking::LockWait>(loop);
-  const auto timer = loop.at(loop.now() + most, [wait] { wait->cancel(); });
+  const auto timer = loop.at(client_.later(most), [wait] { wait->cancel(); });
   auto done = co_await file.wait_for_lock(request, wait);
   loop.cancel(timer);
   const bool late = !done && done.error().kind() == ErrorKind::cancelled && wait->cancelled();
@@ -392,8 +403,13 @@ Status FileImpl::lock(const LockRequest& request, std::chrono::milliseconds most
 /// One that has nothing any more is forgotten, here and by the server.
 async::Task<Status> FileImpl::unlock_task(engine::ServerFile& file, std::uint64_t owner, LockRange range) {
   if (!file.knows_owner(owner)) co_return Status();
-  if (range == LockRange()) co_return co_await file.release_locks(owner);
-  co_return co_await file.unlock(owner, range);
+  // On the disk before it goes: what a restart of the server loses is written again, and the lock may be somebody
+  // else's by then.
+  Status safe;
+  if (file.has_unstable_data()) safe = co_await file.commit(nullptr);
+  auto unlocking = range == LockRange() ? file.release_locks(owner) : file.unlock(owner, range);
+  auto done = co_await std::move(unlocking);
+  co_return safe ? done : safe;
 }
 
 Status FileImpl::unlock(std::uint64_t owner, const LockRange& range) {

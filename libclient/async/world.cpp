@@ -24,7 +24,8 @@ int wait_for(int epoll, std::span<epoll_event> events, const timespec* timeout) 
   static std::atomic<bool> precise = true;
   if (precise) {
     const int count = ::epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()), timeout, nullptr);
-    if (count >= 0 || errno != ENOSYS) return count;
+    // EPERM is what older containers say to system calls that they do not know.
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
     precise = false;
   }
   constexpr long kMilli = 1000000;

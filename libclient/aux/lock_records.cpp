@@ -23,6 +23,8 @@ namespace {
 constexpr std::string_view kMagic = "nfsrdma-locks-1";
 constexpr std::size_t kLongest = 1U << 20;  // longer files are written anew
 constexpr std::size_t kMostHandle = 64;
+/// Behind a file's name while it is written.
+constexpr std::string_view kUnfinished = ".new";
 constexpr off_t kMostRead = 64 << 20;
 
 std::string hex(const std::vector<std::byte>& bytes) {
@@ -165,7 +167,7 @@ void LockRecords::begin_file() {
   std::filesystem::create_directories(directory_, error);
   (void)::chmod(directory_.c_str(), 0700);
   const std::string path = directory_ + "/" + server_ + "-" + hex(own_.value);
-  const std::string fresh = path + ".new";
+  const std::string fresh = path + std::string(kUnfinished);
   RecordFile file(
       ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600), path);
   std::string text = std::string(kMagic) + " " + hex(own_.value) + "\n";
@@ -192,7 +194,10 @@ void LockRecords::write(const std::string& text) {
 }
 
 void LockRecords::add(const LockOwner& owner, const LockAsker& asker) {
-  if (held_.emplace(owner, asker).second) write(line_of(owner, asker));
+  const auto [at, is_new] = held_.emplace(owner, asker);
+  if (!is_new && at->second.caller_name == asker.caller_name) return;
+  at->second = asker;
+  write(line_of(owner, asker));
 }
 
 void LockRecords::remove(const LockOwner& owner) {
@@ -211,6 +216,8 @@ std::vector<LeftLocks> left_locks(const std::string& directory, const std::vecto
   using Entries = std::filesystem::directory_iterator;
   for (Entries at(directory, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
+    // One that is being written tells nothing yet, and its process could not lock it while it is looked at.
+    if (name.ends_with(kUnfinished)) continue;
     const bool wanted = std::ranges::any_of(
         servers, [&name](const std::string& server) { return name.starts_with(server + "-"); });
     if (!wanted) continue;

@@ -78,10 +78,10 @@ class LockRecords {
   LockRecords(const LockRecords&) = delete;
   LockRecords& operator=(const LockRecords&) = delete;
 
+  /// Of one that is there already: the name that it is asked for under from now on.
   void add(const LockOwner& owner, const LockAsker& asker);
   void remove(const LockOwner& owner);
-  [[nodiscard]] bool has(const LockOwner& owner) const { return held_.contains(owner); }
-  /// Of any file's.
+  /// Something of it, on whatever file.
   [[nodiscard]] bool has(std::int32_t svid) const;
 
  private:

@@ -251,9 +251,8 @@ void Lockd::drop_svid(std::uint64_t owner) {
 }
 
 void Lockd::record(const Question& question, const std::string& caller_name) {
-  const LockOwner owner = lock_owner_of(question);
-  if (records_.has(owner)) return;
-  records_.add(owner, {caller_name, question.caller ? *question.caller : options_.identity});
+  records_.add(lock_owner_of(question),
+               {caller_name, question.caller ? *question.caller : options_.identity});
 }
 
 void Lockd::forget(const engine::FileHandle& file, std::uint64_t owner) {
@@ -331,7 +330,11 @@ async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoin
   args.alock.caller_name.value = std::move(caller_name);
   args.reclaim = question.reclaim;
   auto answer = co_await ask<NLM_LOCK>(question.caller, std::move(args), deadline);
-  if (!answer) co_return answer.error();
+  if (!answer) {
+    // Whoever is refused is in no queue. Where the answer was lost he may be, until cancel().
+    if (answer.error().kind() == ErrorKind::server) stop_waiting(by, question.lock.range);
+    co_return answer.error();
+  }
   *status = answer->stat;
   if (answer->stat != NLM4_BLOCKED) stop_waiting(by, question.lock.range);
   switch (answer->stat) {
@@ -356,8 +359,10 @@ async::Task<Result<Verdict>> Lockd::lock(Question question, async::TimePoint dea
   auto done = co_await lock_once(question, deadline, name, &status);
   if (status != NLM4_DENIED_NOLOCKS || name == options_.host) co_return done;
   // It may want a name that it can look up. Another question that was under way may have found so before this one.
-  auto again = co_await lock_once(std::move(question), deadline, options_.host, &status);
+  auto again = co_await lock_once(question, deadline, options_.host, &status);
   if (again) caller_name_ = options_.host;
+  // What the owner has had before is under the name from before.
+  if (!again && again.error().kind() == ErrorKind::server) record(question, name);
   co_return again;
 }
 

@@ -175,6 +175,12 @@ async::Task<Result<engine::FileHandle>> Mountd::root_of(dirpath path) {
   if (!answer) co_return answer.error();
   const mountres3_ok* ok = answer->get<MNT3_OK>();
   if (ok == nullptr) co_return refused(answer->tag(), options_.server, text);
+  // Here that means a directory above the exports.
+  if (ok->fhandle.length == 0) {
+    co_return Error(ErrorKind::protocol, EPROTO, "MNT", options_.server + ":" + text,
+                    "the server's mount service gives a handle of no octets; please report this with a "
+                    "capture of the traffic");
+  }
   is(std::span(ok->fhandle.bytes).first(ok->fhandle.length));
   auto mark = co_await choose(ok->auth_flavors.value);
   if (!mark) co_return mark.error().about("MNT", text);
@@ -186,13 +192,17 @@ async::Task<Result<engine::FileHandle>> Mountd::root_of(dirpath path) {
 async::Task<Result<security::Mark>> Mountd::choose(std::vector<std::uint32_t> offered) {
   // A server that says AUTH_NONE, or nothing, does not tell (as Linux has it).
   const bool told = !offered.empty() && std::ranges::count(offered, kAuthNone) == 0;
-  if (!options_.flavor || !told) co_return security::Mark{0};
+  if (!options_.flavor) co_return security::Mark{0};
+  const auto is_avoided = [&](std::string_view name) {
+    return std::ranges::any_of(avoided_,
+                               [&](security::Mark mark) { return options_.flavor->name_of(mark) == name; });
+  };
+  if (!told && is_avoided(options_.flavor->name_of(0))) co_return security::not_offered({});
+  if (!told) co_return security::Mark{0};
   std::vector<Security> offers;
   for (const auto& [number, security] : kPseudoFlavors) {
-    const bool avoided = std::ranges::any_of(avoided_, [&](security::Mark mark) {
-      return options_.flavor->name_of(mark) == security_name(security);
-    });
-    if (std::ranges::count(offered, number) != 0 && !avoided) offers.push_back(security);
+    const bool offers_it = std::ranges::count(offered, number) != 0;
+    if (offers_it && !is_avoided(security_name(security))) offers.push_back(security);
   }
   co_return co_await options_.flavor->choose(std::move(offers), nullptr, loop_.now() + options_.timeout);
 }

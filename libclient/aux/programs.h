@@ -36,9 +36,12 @@ struct PMAP_GETPORT : Procedure<kRpcbindProgram, 2, 3, mapping, pmap_port> {
   static constexpr const char* name = "PMAPPROC_GETPORT";
 };
 
+/// Some stand for sockets in a file system, with their whole path.
+inline constexpr std::uint64_t kRpcbindText = 1024;
+
 struct rpcb {
   std::uint32_t r_prog = 0, r_vers = 0;
-  xdr::String<64> r_netid, r_addr, r_owner;
+  xdr::String<kRpcbindText> r_netid, r_addr, r_owner;
 };
 struct rpcblist {
   xdr::List<rpcb> list;

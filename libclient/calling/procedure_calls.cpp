@@ -101,8 +101,9 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send_once(Request& request
   auto begun = reply.begin(request.protection.get(), request.called, request.what, server());
   if (!begun) {
     ++counted.refused;
-    // What was not believed may have been the answer to what was done.
-    if (begun.error().kind() == ErrorKind::protocol && !request.idempotent)
+    // What was not believed may have been the answer to what was done. And a refusal says nothing of earlier sendings.
+    const bool repeated = reply.sends() > 1 || may_have_been_done(request);
+    if ((repeated || begun.error().kind() == ErrorKind::protocol) && !request.idempotent)
       co_return in_doubt(request, begun.error());
     co_return begun.error();
   }

@@ -12,7 +12,7 @@
 // A server that asks to wait (JUKEBOX) is asked again, with a new xid, after pauses that grow.
 //
 // A call whose deadline passes while the server may have executed it ends with ErrorKind::unknown_outcome, if
-// executing it twice would do harm.
+// executing it twice would do harm. So does one that the RPC layer refuses when it is sent again.
 //
 // Confined to the loop's thread. The Channels must outlive it, and it its tasks.
 #pragma once

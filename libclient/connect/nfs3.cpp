@@ -52,6 +52,12 @@ class Nfs3 final : public Protocol {
         locks_(ground.surroundings.locks) {}
 
   async::Task<Status> begin(async::TimePoint deadline) override {
+    auto begun = co_await begin_all(deadline);
+    // Neither its mount service nor this machine's rpcbind knows what comes of it.
+    if (!begun) (void)co_await close(calls_.loop().now() + kFarewell);
+    co_return begun;
+  }
+  async::Task<Status> begin_all(async::TimePoint deadline) {
     if (auto done = co_await find_mountd(deadline); !done) co_return done;
     if (!locks_) {
       auto lockd = std::make_shared<aux::Lockd>(calls_.loop(), lock_options());

@@ -5,8 +5,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
+#include <cstdint>
 #include <cstring>
 #include <system_error>
 #include <thread>
@@ -38,7 +41,8 @@ struct LookUp {
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_ADDRCONFIG;
     rc = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &found);
-    if (rc == EAI_NONAME || rc == EAI_FAMILY) {  // "::1" on a machine without IPv6 addresses, and the like
+    // "::1" on a machine without IPv6 addresses, and the like. glibc says EAI_ADDRFAMILY to that.
+    if (rc == EAI_NONAME || rc == EAI_FAMILY || rc == EAI_ADDRFAMILY) {
       hints.ai_flags = AI_NUMERICHOST;
       if (::getaddrinfo(host.c_str(), service.c_str(), &hints, &found) == 0) rc = 0;
     }
@@ -77,8 +81,12 @@ Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t
                      "; raise the limit on processes, or give the server's address");
   }
   pollfd fds[2] = {{look_up->done, POLLIN, 0}, {interrupt, POLLIN, 0}};
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  const int ready = ::poll(fds, 2, static_cast<int>(std::max<long>(left.count(), 0)));
+  int ready = 0;
+  do {  // poll(2) ends with each signal that the program takes, whatever its handler was installed with
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    ready = ::poll(fds, 2, static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX)));
+  } while (ready < 0 && errno == EINTR);
   if (ready > 0 && fds[0].revents == 0) {
     return Error(ErrorKind::cancelled, EINTR, "resolve", host, "interrupted");
   }

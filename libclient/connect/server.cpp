@@ -178,7 +178,9 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
     if (!other) co_return begun;
     if (!first) first = begun.error();
   }
-  co_return *first;
+  if (first) co_return *first;
+  co_return Error(ErrorKind::usage, EINVAL, "", target_.host,
+                  "there is no such version of NFS; known are 2, 3, 4.0, 4.1 and 4.2");
 }
 
 /// Where the server's rpcbind knows another port than the usual one (RFC 8166 9), it is that.
@@ -210,8 +212,10 @@ async::Task<Status> Server::dial(const Version& version, async::TimePoint deadli
     rpc::ChannelOptions options = channel_options(target_, addresses_, surroundings_.dial);
     if (i != 0 && !ports.empty()) lead_elsewhere(options, ports[(i - 1) % ports.size()]);
     options.carrier = carriers[i % carriers.size()];
-    channels_.push_back(std::make_unique<rpc::Channel>(
-        loop_, options, [notices = notices_](const rpcrdma::Notice& n) { notices(n.text); }));
+    channels_.push_back(
+        std::make_unique<rpc::Channel>(loop_, options, [notices = notices_](const rpcrdma::Notice& n) {
+          if (notices) notices(n.text);
+        }));
   }
   co_return co_await channels_.front()->connect(deadline);
 }

@@ -18,7 +18,8 @@
 //
 // Whatever has to see earlier writes waits for those that were answered when it began: reading, locks, setting
 // attributes and the like. Whoever only asks for attributes need not. Before a lock is taken, changed or given back,
-// and before lseek(2) looks for data, the kernel is asked for what programs have stored in mappings, too.
+// before lseek(2) looks for data, and before the server copies from the file, the kernel is asked for what programs have
+// stored in mappings, too.
 //
 // The kernel keeps pages of what it reads and writes, in places where it believes them to belong. A file that
 // is open for appending only has none (OpenHandle::uncached); one that is open for reading, too, has, and they

@@ -477,7 +477,7 @@ async::Task<Result<std::uint64_t>> FileSystem::copy(std::shared_ptr<OpenHandle> 
                                                     std::uint64_t from_offset, std::shared_ptr<OpenHandle> to,
                                                     std::uint64_t to_offset, std::uint64_t count) {
   const std::uint64_t written = to->inode().writes.last_number();
-  co_await writes_.settle(from->inode());
+  co_await send_out(from->inode());
   co_await writes_.settle(to->inode(), written);
   auto copied = co_await engine_->copy(from->file(), from_offset, to->file(), to_offset, count);
   freshness_.resized(to->inode());

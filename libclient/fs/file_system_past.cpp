@@ -39,7 +39,7 @@ bool FileSystem::may_have_stores(const Inode& inode) const {
 }
 
 /// What programs have written of the file, and stored in mappings of it, is with the server then. The kernel writes
-/// mappings back at close(2) and fsync(2), but neither for a lock nor for lseek(2).
+/// mappings back at close(2) and fsync(2), but neither for a lock nor for lseek(2), nor at the source of copy_file_range(2).
 async::Task<void> FileSystem::send_out(Inode& inode) {
   if (may_have_stores(inode)) co_await fetch_pages(inode, false);
   co_await writes_.settle(inode);

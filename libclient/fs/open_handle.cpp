@@ -214,7 +214,7 @@ async::Task<Result<ReadData>> OpenHandle::read(std::uint64_t offset, std::size_t
       break;
     }
     // The end of the file; as of when it was read ahead, since when it may have grown.
-    if (!has(chunk)) break;
+    if (!chunk->ahead) break;
     drop_ahead();
     auto rest = co_await read(at, static_cast<std::size_t>(end - at), oldest);
     if (!rest) co_return rest.error();

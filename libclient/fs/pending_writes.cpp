@@ -13,7 +13,7 @@ PendingWrites::Place PendingWrites::begin(std::uint64_t offset, std::size_t size
   PendingWrite write;
   write.offset = offset;
   write.end = offset + size;
-  write.number = ++last_;
+  write.first = write.number = ++last_;
   return writes_.insert(writes_.end(), write);
 }
 
@@ -35,7 +35,7 @@ void PendingWrites::end(Place write, bool written, std::uint64_t changes) {
 
 bool PendingWrites::any_answered(std::uint64_t up_to, std::uint64_t from, std::uint64_t to) const {
   return std::ranges::any_of(writes_, [&](const PendingWrite& write) {
-    return write.answered && write.number <= up_to && write.touches(from, to);
+    return write.answered && write.first <= up_to && write.touches(from, to);
   });
 }
 

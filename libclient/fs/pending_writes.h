@@ -2,7 +2,9 @@
 //
 // Every write has a number, counted up for the file. Whoever waits for writes takes the last number first and
 // waits for those up to it: later ones do not prolong the wait. A write itself waits for those with lower
-// numbers that touch its range, since writes that are under way together overtake each other.
+// numbers that touch its range, since writes that are under way together overtake each other. One that goes on
+// behind its end (small writes that are gathered) has a later number then; whoever waits for its first bytes
+// waits for all of it.
 //
 // A write is "answered" once whoever wrote has been told that it is written (write-behind). From then on it
 // is to be seen in sizes, though the server's attributes may come from before it: written_since() says how
@@ -21,7 +23,7 @@ namespace nfsrdma::fs {
 
 struct PendingWrite {
   std::uint64_t offset = 0, end = 0;
-  std::uint64_t number = 0;
+  std::uint64_t first = 0, number = 0;  ///< of its first bytes, and of its last
   bool answered = false;
   bool append = false;
   [[nodiscard]] bool touches(std::uint64_t from, std::uint64_t to) const { return offset < to && from < end; }
@@ -32,14 +34,14 @@ class PendingWrites {
   using Place = std::list<PendingWrite>::iterator;
 
   Place begin(std::uint64_t offset, std::size_t size);
-  /// It goes on behind its end: from now on it is as young as the youngest.
+  /// It goes on behind its end, by bytes that are as young as the youngest.
   void extend(Place write, std::size_t size);
   /// `changes`: the file system's count as of now, in which the end is counted. A write that failed has left
   /// nothing to be seen.
   void end(Place write, bool written, std::uint64_t changes);
 
   [[nodiscard]] std::uint64_t last_number() const { return last_; }
-  /// Whether one that is answered, with a number up to this one, touches the range.
+  /// Whether one that is answered, of which some bytes have a number up to this one, touches the range.
   [[nodiscard]] bool any_answered(std::uint64_t up_to, std::uint64_t from, std::uint64_t to) const;
   /// Whether one that came before this one touches its range.
   [[nodiscard]] bool any_before(Place write) const;

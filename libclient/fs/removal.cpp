@@ -19,6 +19,11 @@ bool is_refusal(const Error& error) {
   return error.kind() == ErrorKind::server || error.kind() == ErrorKind::usage;
 }
 
+/// Of the directory that a rename is to replace: NFS4ERR_EXIST (RFC 8881 18.26.3), or what the server's file system says.
+bool is_not_empty(const Error& error) {
+  return error.errno_value() == EEXIST || error.errno_value() == ENOTEMPTY;
+}
+
 auto hidden_at(auto& inode, const FileHandle& directory, const std::string& name) {
   const auto is_it = [&](const Inode::Hidden& one) { return one.name == name && one.directory == directory; };
   return std::ranges::find_if(inode.hidden, is_it);
@@ -239,7 +244,15 @@ async::Task<Status> Removal::rename(Renaming what) {
   }
   auto replaced = co_await open_target(what.caller, what.target->handle, what.new_name, replacing);
   if (!replaced) co_return replaced.error();
-  auto renamed = co_await rename_over(std::move(what), std::move(*replaced));
+  auto renamed = co_await rename_over(what, *replaced);
+  // As with remove_directory(): the directory that is replaced may have a hidden name that is just going.
+  while (!renamed && is_not_empty(renamed.error())) {
+    const auto over = inodes_.at(what.target->id, what.new_name);
+    if (!over || !is_being_emptied(over->handle)) break;
+    engine_.hurry_closes();
+    (void)co_await gone_.wait_until(engine_.loop().now() + kLookAgain);
+    renamed = co_await rename_over(what, *replaced);
+  }
   freshness_.renaming();
   if (!renamed) co_return renamed.error();
   leaving.brought(renamed->source);

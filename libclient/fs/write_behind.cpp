@@ -131,6 +131,8 @@ void WriteBehind::accept(Inode& inode, Pending pending, std::size_t size) {
 
 void WriteBehind::ended(Inode& inode, Pending pending, bool written) {
   freshness_.changed(inode);
+  // The next append is not to leave a hole where one has failed: the server says where the end is.
+  if (!written && pending->append) inode.append_at.reset();
   inode.writes.end(pending, written, inode.changed);
   ++inode.ended;
   inode.settled.notify_all();
@@ -278,7 +280,7 @@ async::Task<void> WriteBehind::settle(Inode& inode) {
 async::Task<void> WriteBehind::settle(Inode& inode, std::uint64_t last) {
   for (;;) {
     const auto gathered = gathered_.find(&inode);
-    if (gathered != gathered_.end() && gathered->second.pending->number <= last) send_gathered(inode);
+    if (gathered != gathered_.end() && gathered->second.pending->first <= last) send_gathered(inode);
     if (!inode.writes.any_answered(last, 0, ~std::uint64_t{0})) co_return;
     co_await inode.settled.wait_until(async::TimePoint::max());
   }

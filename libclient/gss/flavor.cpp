@@ -433,9 +433,16 @@ bool Gss::is_tamper_proof() const {
 async::Task<Status> Gss::can_vouch(security::Caller caller, async::TimePoint deadline) {
   const auto entry = entry_of(caller);
   Protection asked(shared_, entry);
-  ++entry->asking;
+  // Also where whoever asks is gone before it is known.
+  struct Asking {
+    explicit Asking(Entry& of) : whose(of) { ++whose.asking; }
+    ~Asking() { --whose.asking; }
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+    Entry& whose;
+  };
+  const Asking asking(*entry);
   auto ready = co_await asked.ready(deadline);
-  --entry->asking;
   co_return ready;
 }
 

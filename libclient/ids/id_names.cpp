@@ -84,8 +84,9 @@ struct IdNames::State {
 
 void IdNames::State::ask(const Principal& principal) {
   if (!is_wanted(principal)) return;
-  if (!entries.contains(principal)) make_room();
-  if (entries.size() >= limits.most_known) return;
+  const bool is_known = entries.contains(principal);
+  if (!is_known) make_room();
+  if (!is_known && entries.size() >= limits.most_known) return;
   Entry& entry = entries[principal];
   if (std::exchange(entry.asked, true)) return;
   entry.asked_at = now();

@@ -193,6 +193,8 @@ void Nfs3Engine::resized(const FileHandle& handle, std::uint64_t size) {
 
 async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHandle object,
                                                            SetAttributes changes, ServerFileRef file) {
+  // The server has no such handle.
+  if (Above::is_one(object)) co_return above_error("");
   // Whoever has the file open for writing may cut it, whatever he may do otherwise.
   if (file && changes.size) caller = static_cast<Open&>(*file).file()->caller();
   if (changes.size && *changes.size > limits_.largest_file)

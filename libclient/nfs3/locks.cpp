@@ -157,8 +157,8 @@ async::Task<bool> Locks::ask(LockedFile file, std::shared_ptr<State> state, std:
   if (perhaps || (one->abandoned && there)) {
     co_await undo(file, state, one);
   } else if (one->weakened && !one->is(Verdict::granted)) {
-    for (const locking::HeldLock& piece : one->before.within(request.range))
-      co_await give_again(file, state, piece);
+    const auto pieces = as_it_was(*state, *one).within(request.range);
+    for (const locking::HeldLock& piece : pieces) co_await give_again(file, state, piece);
   }
   co_return true;
 }
@@ -200,11 +200,22 @@ void Locks::tidy(const Key& key) {
 
 // ---- what nobody wants ----
 
+/// What the owner has where the attempt comes to nothing: as before it, but for what he has unlocked since.
+locking::HeldLocks Locks::as_it_was(const State& state, const Attempt& one) {
+  if (one.is(Verdict::granted)) return one.before;
+  locking::HeldLocks out = state.held;
+  if (!one.weakened) return out;
+  for (const locking::HeldLock& piece : one.before.within(one.request.range)) {
+    if (!piece.write) continue;
+    for (const locking::HeldLock& left : state.held.within(piece.range)) out.lock(left.range, true);
+  }
+  return out;
+}
+
 /// In the owner's turn: back to what the program believes to be held, also where the server has given more.
 async::Task<void> Locks::undo(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one) {
   const LockRequest request = one->request;
-  const bool changed = one->is(Verdict::granted) || one->weakened;
-  const locking::HeldLocks wanted = changed ? one->before : state->held;
+  const locking::HeldLocks wanted = as_it_was(*state, *one);
   const auto pieces = wanted.within(request.range);
   const bool doubtful = state->doubtful && !one->doubts;
   // At once: what is given up now is not claimed again.

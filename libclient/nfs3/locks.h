@@ -94,6 +94,7 @@ class Locks {
   async::Task<void> run(LockedFile file, std::shared_ptr<Attempt> one);
   async::Task<bool> ask(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one,
                         async::TimePoint until);
+  static locking::HeldLocks as_it_was(const State& state, const Attempt& one);
   async::Task<void> undo(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one);
   async::Task<void> undo_later(LockedFile file, std::shared_ptr<Attempt> one);
   async::Task<bool> give_again(LockedFile file, std::shared_ptr<State> state, locking::HeldLock piece);

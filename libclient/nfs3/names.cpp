@@ -62,12 +62,6 @@ bool is_itself(const std::string& name) {
   return name == "." || name == "..";
 }
 
-Error above_error(const std::string& text) {
-  return {
-      ErrorKind::server, EROFS, "", text,
-      "this directory stands for the server's exports and has nothing of its own; use a path of an export"};
-}
-
 diropargs3 place(const FileHandle& directory, const std::string& name) {
   diropargs3 out;
   out.dir = to_wire(directory);
@@ -80,6 +74,12 @@ diropargs3 place(const FileHandle& directory, const std::string& name) {
 Error unsupported(const char* what, std::string peer) {
   return {ErrorKind::server, EOPNOTSUPP, what, std::move(peer),
           "NFSv3 and v2 have no such operation; mount with vers=4.2 where the server speaks it"};
+}
+
+Error above_error(const std::string& text) {
+  return {
+      ErrorKind::server, EROFS, "", text,
+      "this directory stands for the server's exports and has nothing of its own; use a path of an export"};
 }
 
 Names::Names(ProcedureCalls& calls, Roots& roots, unsigned version)
@@ -239,23 +239,29 @@ async::Task<Result<std::string>> Names::read_link(Caller caller, Spot spot) {
 
 async::Task<Result<Space>> Names::space(Caller caller, Spot spot) {
   const std::string text = spot.text();
-  auto handle = co_await handle_of(caller, std::move(spot));
-  if (!handle) co_return handle.error();
+  auto object = co_await walk(caller, std::move(spot));
+  if (!object) co_return object.error();
+  const FileHandle handle = object->handle;
+  Space out;
+  out.longest_name = limits_.longest_name;
+  if (Above::is_one(handle)) {
+    // Of no size, as a pseudo file system is.
+    out.type = FileType::directory;
+    co_return out;
+  }
   FSSTAT3args args;
-  args.fsroot = to_wire(*handle);
+  args.fsroot = to_wire(handle);
   auto answer = co_await ask<proc::FSSTAT>(caller, args);
   if (!answer) co_return answer.error();
   const FSSTAT3resok* ok = answer->res.get<NFS3_OK>();
   if (ok == nullptr) co_return status_error(answer->res.tag(), "FSSTAT", text);
-  Space out;
   if (ok->obj_attributes) {
     out.type = to_public(ok->obj_attributes->type);
   } else {
-    auto now = co_await attributes(std::move(caller), *handle);
+    auto now = co_await attributes(std::move(caller), handle);
     if (now) out.type = now->type;
   }
   out.space = {ok->tbytes, ok->fbytes, ok->abytes, ok->tfiles, ok->ffiles, ok->afiles};
-  out.longest_name = limits_.longest_name;
   co_return out;
 }
 

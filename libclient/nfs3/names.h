@@ -181,5 +181,7 @@ class Names : public Engine {
 
 /// Of what NFSv3 has no procedure for.
 Error unsupported(const char* what, std::string peer);
+/// Of what would change a directory above the server's exports (above.h).
+Error above_error(const std::string& text);
 
 }  // namespace nfsrdma::nfs3

@@ -24,12 +24,14 @@ FileData::FileData(FileState& state)
 async::Task<Result<std::size_t>> FileData::read_on(std::span<std::byte> data, std::uint64_t offset,
                                                    std::unique_ptr<Adopted> adopted) {
   std::size_t total = 0;
+  bool committed = false;
   while (total < data.size()) {
     std::size_t count = 0;
     bool eof = false;
     // What has left asks for all of it.
     const std::size_t most = adopted ? data.size() : session_.most_read();
     const auto rest = data.subspan(total, std::min(data.size() - total, most));
+    const std::uint64_t rewrites = unstable_.rewrites();
     auto done = co_await state_.call(
         "READ", [&](Compound& compound) { compound.read(state_.stateid(), offset + total, rest); },
         [&](CompoundReply& reply) {
@@ -43,6 +45,13 @@ async::Task<Result<std::size_t>> FileData::read_on(std::span<std::byte> data, st
     // The session that it was made for has been replaced by one with smaller limits.
     if (!done && rest.size() > session_.most_read()) continue;
     if (!done) co_return done.error();
+    if (!committed && unstable_.may_be_lost()) {
+      // What was read may be older than what was written. An error is told by whoever makes that stable.
+      committed = true;
+      (void)co_await unstable_.commit(nullptr);
+      continue;
+    }
+    if (unstable_.rewrites() != rewrites) continue;
     total += count;
     if (eof) break;
     if (count == 0) {

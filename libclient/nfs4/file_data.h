@@ -30,12 +30,12 @@ class FileData : private writing::Writer, private QuickFile {
   explicit FileData(FileState& state);
 
   /// One READ, or more where the server gives fewer bytes than are there. Fewer than asked: the end of the
-  /// file.
+  /// file. What was written here and a restart of the server has lost is written again before.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) {
     return read_on(data, offset, nullptr);
   }
   /// As ServerFile has it.
-  bool start(engine::QuickRead& read) { return session_.start_read(*this, read); }
+  bool start(engine::QuickRead& read) { return !unstable_.may_be_lost() && session_.start_read(*this, read); }
   /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
   /// `after`, `memory`: as UnstableData has them.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
@@ -67,7 +67,7 @@ class FileData : private writing::Writer, private QuickFile {
   async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length);
   /// Within the server, and stable when it returns: how much of `count` was copied, which may be less. Both
-  /// files are of one session; unstable data of the source is the server's to read. A server that copies
+  /// files are of one session; unstable data of the source is made stable before. A server that copies
   /// beside only is waited for: for CB_OFFLOAD, and asked by OFFLOAD_STATUS, since that may be lost.
   static async::Task<Result<std::uint64_t>> copy(FileData& from, std::uint64_t from_offset, FileData& to,
                                                  std::uint64_t to_offset, std::uint64_t count);
@@ -95,6 +95,7 @@ class FileData : private writing::Writer, private QuickFile {
   [[nodiscard]] std::size_t most_written() const override { return session_.most_written(); }
   [[nodiscard]] async::TimePoint deadline() override { return session_.default_deadline(); }
   [[nodiscard]] const std::string& path() const override { return state_.path(); }
+  [[nodiscard]] std::uint64_t server_instance() const override { return session_.epoch(); }
 
   // file_v42.cpp
   [[nodiscard]] std::optional<Error> missing(const char* what) const;
@@ -103,6 +104,7 @@ class FileData : private writing::Writer, private QuickFile {
   template <class Op, class Make>
   static async::Task<Status> between(FileState& from, FileState& to, const char* what, Make make,
                                      typename Op::Res& res);
+  async::Task<Status> commit_source();
   /// Why a copy is over, or goes on.
   struct Beside;
   async::Task<Status> copied_beside(CopiesBeside::One& copy, stateid4 stateid, Beside& out);

@@ -159,6 +159,12 @@ async::Task<Status> FileData::between(FileState& from, FileState& to, const char
   }
 }
 
+/// The server copies what it has, and a restart may have cost it what was not stable.
+async::Task<Status> FileData::commit_source() {
+  if (!has_unstable_data()) co_return Status();
+  co_return co_await commit();
+}
+
 // ---- a copy that the server makes beside ----
 
 struct FileData::Beside {
@@ -235,6 +241,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
                                                   std::uint64_t to_offset, std::uint64_t count) {
   if (auto error = to.missing("COPY")) co_return *std::move(error);
   if (count == 0) co_return std::uint64_t{0};  // to the server it would mean all of the rest
+  if (auto safe = co_await from.commit_source(); !safe) co_return safe.error();
   count = std::min(count, async::buggify(to.session_.loop()) ? kLeastBlock : kMostCopied);
   COPY4res res;
   bool synchronous = true;
@@ -252,6 +259,10 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
   };
   for (int copies = 0; copies < kMostCopies;) {
     beside.is_unknown();
+    if (auto turn = co_await writing::wait_for_turn(*to.turns(), to.deadline(), "COPY"); !turn)
+      co_return turn.error();
+    // Also while the server copies beside: a restart, behind which data is written again, ends that.
+    const async::Use turn = to.turns()->take();
     auto done = co_await between<op::COPY>(from.state_, to.state_, "COPY", arguments, res);
     if (!done) {
       // RFC 7862 15.2.3: what the server cannot do of what was asked.
@@ -289,6 +300,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
 async::Task<Status> FileData::clone(FileData& from, std::uint64_t from_offset, FileData& to,
                                     std::uint64_t to_offset, std::uint64_t count) {
   if (auto error = to.missing("CLONE")) co_return *std::move(error);
+  if (auto safe = co_await from.commit_source(); !safe) co_return safe;
   if (auto turn = co_await writing::wait_for_turn(*to.turns(), to.deadline(), "CLONE"); !turn) co_return turn;
   const async::Use turn = to.turns()->take();
   CLONE4res res;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <tuple>
+#include <utility>
 
 #include "async/backoff.h"
 #include "nfs4/limits.h"
@@ -161,7 +162,8 @@ async::Task<Result<bool>> Handshake::leads_to_server(rpc::Channel& channel, asyn
 }
 
 void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
-  const bool another = ok.eir_clientid != facts_.client_id;
+  // After a restart a server may count its client ids from where it began before.
+  const bool another = std::exchange(forgotten_, false) || ok.eir_clientid != facts_.client_id;
   create_sequence_.told(ok.eir_sequenceid, !another && (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0);
   facts_.client_id = ok.eir_clientid;
   facts_.protects_state = ok.eir_state_protect.tag() == SP4_MACH_CRED;
@@ -242,9 +244,12 @@ async::Task<Status> Handshake::create_session_once(async::TimePoint deadline, nf
   const bool created = reply->take<op::CREATE_SESSION>(res);
   status = reply->failed_status();
   if (created || status != NFS4_OK) create_sequence_.answered(status);
+  forgotten_ = forgotten_ || status == NFS4ERR_STALE_CLIENTID;
   if (!created) co_return calls.error_of(*reply, "CREATE_SESSION", calls.server());
   const auto& ok = *res.get<NFS4_OK>();
   if (is_too_small(ok.csr_fore_chan_attrs)) {
+    // The server has it all the same, and would have one more with each try.
+    co_await destroy_old_session(ok.csr_sessionid, deadline);
     co_return Error(ErrorKind::protocol, EPROTO, "CREATE_SESSION", calls.server(),
                     "the server offers a session too small to work with; raise its session limits");
   }
@@ -305,6 +310,7 @@ async::Task<Status> Handshake::call_alone(typename Op::Args args, async::TimePoi
 }
 
 async::Task<void> Handshake::destroy_old_session(sessionid4 session, async::TimePoint deadline) {
+  if (session == facts_.session_id) co_return;  // the server has begun to count anew
   nfsstat4 status = NFS4_OK;
   const DESTROY_SESSION4args args{session};
   (void)co_await call_alone<op::DESTROY_SESSION>(args, deadline, status);

@@ -61,8 +61,8 @@ class Handshake {
   /// The server's lease time, and the most that it takes in one READ and WRITE.
   async::Task<Status> fetch_limits(async::TimePoint deadline);
 
-  /// The server says whether it wants its clients to reclaim what they had. Until it says otherwise,
-  /// EXCHANGE_ID begins a new epoch, also under the same client id. What it said before.
+  /// Whether the server wants its clients to reclaim what they had. While it does, EXCHANGE_ID begins a new epoch, also
+  /// under the same client id. Gives what was so before.
   bool want_reclaim(bool wanted) { return std::exchange(reclaim_wanted_, wanted); }
   /// The server is not known to have lost the client id and its state: CREATE_SESSION alone may do.
   [[nodiscard]] bool keeps_client() const { return !reclaim_wanted_ && !reclaim_pending_; }
@@ -91,7 +91,8 @@ class Handshake {
   rpc::Channel* known_over_ = nullptr;
   verifier4 verifier_;  // of this instance of the client
   CreateSequence create_sequence_;
-  bool protects_state_;  // EXCHANGE_ID asks for SP4_MACH_CRED
+  bool protects_state_;     // EXCHANGE_ID asks for SP4_MACH_CRED
+  bool forgotten_ = false;  // the server does not know the client id any more
   bool reclaim_wanted_ = false;
   bool reclaim_pending_ = false;  // a new client id, and RECLAIM_COMPLETE was not said
 };

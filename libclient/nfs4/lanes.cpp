@@ -15,6 +15,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr async::Clock::duration kBetweenMendings = 1s;
+/// A server may restart as often in a row, before a connection is bound.
+constexpr unsigned kMostStrange = 8;
+constexpr const char* kStranger =
+    ": a connection leads to a server that does not know the session, as behind a load balancer, and is left "
+    "alone; use nconnect=1";
 
 }  // namespace
 
@@ -99,7 +104,9 @@ async::Task<Result<CompoundReply>> Lanes::call_patiently(Compound compound, asyn
     if (over != nullptr) *over = &channel;
     auto reply = co_await calls_.call_over(channel, compound, deadline);
     if (by == nullptr && Calls::was_handed_back(reply)) continue;
-    const bool wait = reply && reply->status() == NFS4ERR_DELAY;
+    // A session with Calls of the server's under way goes when they have been answered (RFC 8881 18.37.3).
+    const bool wait =
+        reply && (reply->status() == NFS4ERR_DELAY || reply->status() == NFS4ERR_BACK_CHAN_BUSY);
     if (!wait || calls_.loop().now() + delay.next() >= deadline) {
       lanes_.front()->channel.give_back(compound.take_message());
       co_return reply;
@@ -176,13 +183,20 @@ async::Task<void> Lanes::bind(Lane& lane, bool again) {
   BIND_CONN_TO_SESSION4res res;
   if (reply->take<op::BIND_CONN_TO_SESSION>(res)) {
     lane.bound = true;
+    lane.strange = 0;
     empty_those_down();
     co_return;
   }
   if (Calls::is_lost_session(reply->failed_status())) {
+    if (++lane.strange > kMostStrange && usable() != 0) {
+      refuse(lane, lane.channel.server() + kStranger);
+      co_return;
+    }
     calls_.start_recovery("the session is gone");
     co_return;
   }
+  // It was asked for as long as there was time: no word on the connection.
+  if (reply->failed_status() == NFS4ERR_DELAY) co_return;
   refuse(lane, calls_.error_of(*reply, "BIND_CONN_TO_SESSION", calls_.server()).text());
 }
 

@@ -11,7 +11,8 @@
 //
 // When a connection ends while another one is usable, the calls on it are handed back, for their callers to
 // make them again elsewhere. So are those that wait on connections that are down when one becomes usable. A
-// connection that the server does not want (BIND_CONN_TO_SESSION refused) is left alone from then on. The
+// connection that the server does not want (BIND_CONN_TO_SESSION refused), or where one new session after the other is
+// not known although it works elsewhere (another server behind the same address), is left alone from then on. The
 // connections are kept up without a call that needs them (RFC 8167 5.4) where there is state that the server
 // may recall, which hold() tells, or where there are several.
 //
@@ -60,7 +61,7 @@ class Lanes {
   /// usable; else one that stands and leads to the server; else the first.
   rpc::Channel& route_alone(const rpc::Channel* before = nullptr);
   /// A call that needs no session (Calls::begin_alone), over whichever connection takes it. Makes it again
-  /// where the server says DELAY. `over`, if any, is told which connection the last try went over; it must
+  /// where the server says DELAY or BACK_CHAN_BUSY. `over`, if any, is told which connection the last try went over; it must
   /// outlive the call.
   async::Task<Result<CompoundReply>> call_alone(Compound compound, async::TimePoint deadline,
                                                 rpc::Channel** over = nullptr);
@@ -96,6 +97,7 @@ class Lanes {
     bool binding = false;
     bool refused = false;  ///< the server does not want it, or is another
     bool proven = false;   ///< its connection leads to the server
+    unsigned strange = 0;  ///< so many sessions in a row were not known there
     [[nodiscard]] bool usable() const { return channel.up() && bound; }
     /// Takes what needs no session.
     [[nodiscard]] bool takes_alone() const {

@@ -1,6 +1,8 @@
 #include "nfs4/limits.h"
 
 #include <cerrno>
+#include <cstdint>
+#include <optional>
 
 #include "nfs4/crossing.h"
 #include "nfs4/types/attributes.h"
@@ -14,13 +16,18 @@ const bitmap4& server_limits() {
   return map;
 }
 
+/// With no bytes at all nothing could be read or written: who says so does not tell.
+std::uint64_t most_of(const std::optional<std::uint64_t>& told) {
+  return told && *told != 0 ? *told : ~0ULL;
+}
+
 Status take_limits(const fattr4& from, const std::string& server, SessionFacts& facts) {
   WireAttributes attributes;
   if (!decode_attributes(from, attributes) || attributes.lease_time.value_or(0) == 0)
     return Error(ErrorKind::protocol, EPROTO, "GETATTR", server, "the server does not tell its lease time");
   facts.lease_seconds = *attributes.lease_time;
-  facts.max_read = attributes.maxread.value_or(~0ULL);
-  facts.max_write = attributes.maxwrite.value_or(~0ULL);
+  facts.max_read = most_of(attributes.maxread);
+  facts.max_write = most_of(attributes.maxwrite);
   return {};
 }
 

@@ -312,6 +312,8 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   OPEN4resok& ok = *res.get<NFS4_OK>();
   OpenResult out;
   out.object.handle = handle.get<NFS4_OK>()->object;
+  // Before anything is waited for: what is written meanwhile is not cut.
+  if (changes.size) resized(out.object.handle, *changes.size);
   if (needs_place) {
     what.place = Place{parent.get<NFS4_OK>()->object, what.claim.get<CLAIM_NULL>()->value};
     auto settled = co_await session_.settle_owner(*reply, ok, out.object.handle, what.caller);
@@ -323,7 +325,6 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   if (creates && !owner_may(out.object.attributes, what.asked()))
     session_.delegations().rights_change(out.object.handle);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
-  if (changes.size) out.file->resized(*changes.size);
   // What an exclusive create could not set (RFC 8881 18.16.3).
   if (is_exclusive(what.how) && is_attribute_left(encode_changes(changes).attrmask, ok.attrset)) {
     // A server keeps EXCLUSIVE4's verifier in the times.

@@ -151,6 +151,7 @@ struct Session::Request {
   const bool for_recovery;
   async::Backoff pause{kFirstDelay, kMostDelay};
   bool high_lowered = false;
+  int binds = 0;
   /// How many transmissions left, and how many of them the server refused at SEQUENCE, before it looked at the
   /// request. Where the two differ it may have executed it.
   std::uint32_t sent = 0, refused = 0;
@@ -248,6 +249,8 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
     case Refused::bind: {
       lanes_.unbound(channel);
       bool bound = current && loop().now() + request.pause.next() < request.deadline;
+      // A server that goes on saying so although it has bound the connection is not asked without a pause.
+      if (bound && ++request.binds > kQuickTries) co_await loop().sleep_for(request.pause.next());
       if (bound) bound = co_await lanes_.bind_again(channel, request.pause.take(), request.deadline);
       if (bound) co_return true;
       attempt.verdict = Verdict::recover;
@@ -299,8 +302,9 @@ void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Lease:
 
 void Session::heed_flags(std::uint32_t flags) {
   const Reactions wanted = flags == 0 ? Reactions() : reactions_to(flags);
-  // Set before any recovery begins, which begins with EXCHANGE_ID where the server wants a reclaim.
-  const bool known = handshake_.want_reclaim(wanted.recover);
+  // Set before any recovery begins, which begins with EXCHANGE_ID where the server wants a reclaim. It stays until the
+  // recovery has ended: an answer without the flag may be one from before the restart that comes late.
+  const bool known = wanted.recover && handshake_.want_reclaim(true);
   if (wanted.recover && !known) start_recovery("the server restarted");
   if (wanted.mend_backchannel || wanted.new_session) lanes_.mend_backchannel(wanted.new_session);
   if (wanted.find_revoked) state_.revocations.search();

@@ -344,14 +344,20 @@ void Channel::connect_settled(Status status) {
 }
 
 async::Task<Status> Channel::connect(async::TimePoint deadline) {
+  // Nothing would follow that could end the wait.
+  if (shut_) co_return shut_error();
+  if (requester_.connected()) co_return Status();
   first_deadline_ = deadline;
   struct Settled {
     Channel& channel;
     explicit Settled(Channel& c) : channel(c) {}
     Settled(const Settled&) = delete;
     Settled& operator=(const Settled&) = delete;
-    // Destroyed while it waits (an interrupted connect): nobody to resume.
-    ~Settled() { channel.connect_waiter_ = nullptr; }
+    // Destroyed while it waits (an interrupted connect): nobody to resume, and nobody whose time is over.
+    ~Settled() {
+      channel.connect_waiter_ = nullptr;
+      channel.first_deadline_ = async::TimePoint::max();
+    }
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> waiting) {
       channel.connect_waiter_ = waiting;
@@ -361,16 +367,20 @@ async::Task<Status> Channel::connect(async::TimePoint deadline) {
     void await_resume() const noexcept {}
   };
   co_await Settled(*this);
-  first_deadline_ = async::TimePoint::max();
   co_return *std::exchange(connect_result_, std::nullopt);
 }
 
 void Channel::shut_down() {
+  shut_ = true;
   requester_.shut_down(loop_.now());
   pump();
   drop_connection();
-  connect_settled(Error(ErrorKind::cancelled, ESHUTDOWN, "connect", options_.server,
-                        "shut down before there was a connection"));
+  connect_settled(shut_error());
+}
+
+Error Channel::shut_error() const {
+  return {ErrorKind::cancelled, ESHUTDOWN, "connect", options_.server,
+          "shut down before there was a connection"};
 }
 
 void Channel::on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated) {

@@ -76,7 +76,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// The first connection. Later ones are made as calls need them.
+  /// The first connection; done at once where there is one. Later ones are made as calls need them.
   async::Task<Status> connect(async::TimePoint deadline);
 
   /// Who waits for the end of a call. Where it goes before, it leaves() first.
@@ -195,6 +195,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   void drop_connection();
   void arm_timer();
   void connect_settled(Status status);
+  [[nodiscard]] Error shut_error() const;
 
   async::Loop& loop_;
   const ChannelOptions options_;
@@ -205,6 +206,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   std::unique_ptr<fabric::Connection> connection_;
   bool dialing_ = false;
   bool up_ = false;
+  bool shut_ = false;
   std::size_t address_index_ = 0;
   async::TimePoint first_deadline_ = async::TimePoint::max();
   std::uint64_t generation_ = 0;

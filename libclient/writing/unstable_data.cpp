@@ -66,6 +66,7 @@ async::Task<Result<std::size_t>> UnstableData::write_once(std::span<const std::b
                         std::to_string(data.size()) + " bytes; please report this");
   }
   replaced(offset, count);
+  if (uncommitted_.empty()) instance_ = writer_.server_instance();
   if (!written->stable) uncommitted_.add(offset, data.first(count), written->verifier, memory);
   co_return count;
 }
@@ -152,6 +153,7 @@ async::Task<void> UnstableData::commit_beside() {
 /// A COMMIT, and the rewrite of what the server lost.
 async::Task<Status> UnstableData::commit_once(After* after) {
   const std::uint64_t number = uncommitted_.last_number();
+  const std::uint64_t instance = writer_.server_instance();
   auto verifier = co_await writer_.commit_file(after);
   if (!verifier) {
     if (gives_up(verifier.error())) {
@@ -163,6 +165,7 @@ async::Task<Status> UnstableData::commit_once(After* after) {
   uncommitted_.committed(number, *verifier);
   if (uncommitted_.lost(number, *verifier, 0)) co_return co_await rewrite(number, *verifier);
   stable_number_ = number;
+  instance_ = instance;
   co_return Status();
 }
 
@@ -187,6 +190,7 @@ async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifie
     uncommitted_.cover(piece->offset, piece->bytes.size());
     tell_lost(count.error());
   }
+  ++rewrites_;
   co_return done;
 }
 

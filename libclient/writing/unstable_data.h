@@ -16,7 +16,8 @@
 // is under way at a time.
 //
 // A restart of the server shows in the verifier of a COMMIT. Each piece that was lost is then written again in
-// place of itself, while WRITEs of callers stand aside, whichever of the openers they are made by.
+// place of itself, while WRITEs of callers stand aside, whichever of the openers they are made by. Until then the
+// server gives what was there before: whoever reads asks may_be_lost(), and has it committed.
 //
 // Failure. Where the server refuses to make unstable data stable, or to take it again, commit() says so and may
 // be tried again; what a COMMIT beside was told, the next write() or commit() says. Where AllFiles has a `lost`
@@ -76,6 +77,8 @@ class Writer {
   [[nodiscard]] virtual async::TimePoint deadline() = 0;
   /// What the file is called in errors.
   [[nodiscard]] virtual const std::string& path() const = 0;
+  /// Another number where the server may have restarted since; always the same where only a verifier would tell.
+  [[nodiscard]] virtual std::uint64_t server_instance() const { return 0; }
 };
 
 /// As in engine/spot.h, which stands above this layer.
@@ -133,6 +136,12 @@ class UnstableData {
   /// whoever of the openers wrote it.
   void replaced(std::uint64_t offset, std::uint64_t length);
   [[nodiscard]] bool empty() const { return uncommitted_.empty(); }
+  /// The server may have restarted since something that is not stable was written.
+  [[nodiscard]] bool may_be_lost() const {
+    return !uncommitted_.empty() && instance_ != writer_.server_instance();
+  }
+  /// How often what was lost has been written again: what was read in between may be of before.
+  [[nodiscard]] std::uint64_t rewrites() const { return rewrites_; }
   [[nodiscard]] const std::shared_ptr<Turns>& turns() const { return turns_; }
 
  private:
@@ -158,6 +167,8 @@ class UnstableData {
   std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()
   async::Event committed_;
   std::uint64_t stable_number_ = 0;  // uncommitted_'s number as of which all is stable
+  std::uint64_t instance_ = 0;  // Writer::server_instance(), no later than of the oldest that is not stable
+  std::uint64_t rewrites_ = 0;
   std::shared_ptr<Turns> turns_;     // in common with all openers of the file
   std::optional<Error> late_error_;  // of commit_beside(), where nobody was told that the data is lost
 };

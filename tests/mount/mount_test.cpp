@@ -169,6 +169,14 @@ TEST_CASE("F9 F_GETLK names the process of this machine that holds the lock") {
   REQUIRE(::fcntl(fd, F_GETLK, &lock) == 0);
   CHECK(lock.l_type == F_WRLCK);
   CHECK(lock.l_pid == 0);
+  // One that goes further than this machine's offsets goes to the end.
+  m.server.unlock("/f");
+  m.server.lock("/f", 5, (std::uint64_t{1} << 63U) + 100);
+  lock = whole_file(F_WRLCK);
+  REQUIRE(::fcntl(fd, F_GETLK, &lock) == 0);
+  CHECK(lock.l_type == F_WRLCK);
+  CHECK(lock.l_start == 5);
+  CHECK(lock.l_len == 0);
   ::close(fd);
 }
 

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <deque>
 
 #include "support/scripted_calls.h"
@@ -25,10 +26,11 @@ struct Closes {
     bool returned = false;
   };
   Closes() { calls.facts_now.max_operations = 64; }
-  void close(unsigned i, const Caller& caller = nullptr, bool urgent = false) {
+  void close(unsigned i, const Caller& caller = nullptr, bool urgent = false, security::Mark mark = 0) {
     CloseBatch::Closing what;
     what.urgent = urgent;
     what.file = file_handle(i);
+    what.file.mark = mark;
     what.stateid.seqid = i;
     what.caller = caller;
     const std::size_t at = ones.size();
@@ -213,6 +215,49 @@ TEST_CASE("close batch: each user's leave by themselves") {
   CHECK(c.answer(1) == NFS4_OK);
 }
 
+TEST_CASE("close batch: so do those of files that another flavour vouches for") {
+  Closes c;
+  c.close(1);
+  c.close(2, nullptr, false, 3);
+  c.hold_time();
+  c.calls.answer(Closes::closed(1));
+  c.calls.settle();
+  CHECK(c.answer(0) == NFS4_OK);
+  CHECK(c.answer(1) == -2);
+  REQUIRE(c.calls.waiting() == 1);
+  c.calls.answer(Closes::closed(1));
+  c.calls.settle();
+  CHECK(c.answer(1) == NFS4_OK);
+}
+
+TEST_CASE("close batch: those that come later have a time of their own") {
+  Closes c;
+  for (unsigned i = 1; i <= 2; ++i) {
+    c.close(i);
+    CHECK(c.calls.waiting() == 0);
+    c.hold_time();
+    REQUIRE(c.calls.waiting() == 1);
+    c.calls.answer(Closes::closed(1));
+    c.calls.settle();
+    CHECK(c.answer(i - 1) == NFS4_OK);
+  }
+  // Also where the others had to hurry.
+  c.close(3);
+  c.calls.pass(CloseBatch::kHold / 2);
+  c.batch.hurry();
+  c.calls.settle();
+  REQUIRE(c.calls.waiting() == 1);
+  c.calls.answer(Closes::closed(1));
+  c.close(4);
+  c.calls.pass(CloseBatch::kHold / 2 + std::chrono::milliseconds(1));
+  CHECK(c.calls.waiting() == 0);
+  c.hold_time();
+  REQUIRE(c.calls.waiting() == 1);
+  c.calls.answer(Closes::closed(1));
+  c.calls.settle();
+  CHECK(c.answer(3) == NFS4_OK);
+}
+
 TEST_CASE("close batch: no answer is everybody's, and a session's limit is kept") {
   Closes c;
   SUBCASE("no answer") {
@@ -235,6 +280,19 @@ TEST_CASE("close batch: no answer is everybody's, and a session's limit is kept"
     c.calls.settle();
     CHECK(c.answer(2) == NFS4_OK);
   }
+}
+
+TEST_CASE("close batch: who does not wait any more hears of no answer, nor of his delegation") {
+  Closes c;
+  c.close(1);
+  c.close(2);
+  c.ones[0].delegation = stateid_of(50);
+  c.hold_time();
+  REQUIRE(c.calls.waiting() == 1);
+  c.ones.clear();
+  c.calls.answer(Closes::closed(1).ok<op::DELEGRETURN>().ok<op::PUTFH>().ok<op::CLOSE>(stateid4()));
+  c.calls.settle();
+  CHECK(c.calls.waiting() == 0);
 }
 
 TEST_CASE("close batch: one that nobody waits for any more is not sent, and at the end each goes at once") {

@@ -1,9 +1,15 @@
 // Choosing the fabric, with fabrics that only record what they are asked for.
 #include "fabric/dial.h"
 
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <netinet/in.h>
 
+#include <cstring>
 #include <functional>
+
+#include "fabric/address.h"
+#include "support/loopback.h"
 
 using namespace nfsrdma;
 using namespace nfsrdma::fabric;
@@ -19,7 +25,19 @@ struct FakeConnection : Connection {
     to.push_back({.handle = 7});
     return {};
   }
-  Status revoke(std::span<const RemoteSegment> /*segments*/, std::uint64_t /*cookie*/) override { return {}; }
+  Status revoke(std::span<const RemoteSegment> segments, std::uint64_t /*cookie*/) override {
+    revoked += segments.size();
+    return {};
+  }
+  bool revoke_now(std::span<const RemoteSegment> segments) override {
+    revoked += segments.size();
+    return true;
+  }
+  bool send_copy(ConstBytes message) override {
+    copied += message.size();
+    return true;
+  }
+  bool settle() override { return settles; }
   Status abandon(std::span<const RemoteSegment> segments, std::uint64_t /*cookie*/) override {
     abandoned += segments.size();
     return {};
@@ -34,8 +52,8 @@ struct FakeConnection : Connection {
   Handler& handler;
   std::vector<std::size_t> receives;
   int sends = 0;
-  std::size_t abandoned = 0, forgotten = 0;
-  bool closed = false;
+  std::size_t abandoned = 0, forgotten = 0, revoked = 0, copied = 0;
+  bool closed = false, settles = true;
 };
 
 struct Owner : Handler {
@@ -244,6 +262,60 @@ TEST_CASE("T28 dial: what is abandoned and forgotten reaches the connection belo
   connection->forget(std::span(segments).first(2));
   CHECK(w.over_iwarp->abandoned == 3);
   CHECK(w.over_iwarp->forgotten == 2);
+}
+
+TEST_CASE("T28 dial: what is taken back, and waited for, is so by the connection below") {
+  World w;
+  const auto connection = w.dial(Choice::iwarp);
+  const std::vector<RemoteSegment> segments(3);
+  CHECK(connection->revoke(segments, 1));
+  CHECK(w.over_iwarp->revoked == 3);
+  CHECK(connection->revoke_now(std::span(segments).first(2)));
+  CHECK(w.over_iwarp->revoked == 5);
+  CHECK(connection->send_copy(std::as_bytes(std::span(segments))));
+  CHECK(w.over_iwarp->copied == 3 * sizeof(RemoteSegment));
+  CHECK(connection->settle());
+  w.over_iwarp->settles = false;
+  CHECK_FALSE(connection->settle());
+}
+
+TEST_CASE("dial: what the user has chosen reaches each fabric that is tried") {
+  World w;
+  DialOptions options;
+  options.address = nfsrdma::testing::loopback(2049);
+  options.host = "server";
+  options.crc = iwarp::CrcPolicy::on;
+  options.queues.receive_count = 77;
+  const auto connection = dial(w.loop, options, w.owner, w.fabrics());
+  REQUIRE(w.verbs_options);
+  CHECK(fabric::port_of(w.verbs_options->address) == 2049);
+  CHECK(w.verbs_options->host == "server");
+  CHECK(w.verbs_options->queues.receive_count == 77);
+  CHECK(w.verbs_options->deadline == async::TimePoint::max());  // half of that would be a deadline
+  w.over_verbs->handler.on_closed(failure("refused"));
+  REQUIRE(w.iwarp_options);
+  CHECK(fabric::port_of(w.iwarp_options->address) == 2049);
+  CHECK(w.iwarp_options->host == "server");
+  CHECK(w.iwarp_options->crc == iwarp::CrcPolicy::on);
+  CHECK(w.iwarp_options->deadline == async::TimePoint::max());
+  CHECK(connection->peer_name() == "server:2049");
+}
+
+TEST_CASE("dial: a peer is named as its user names it, or by its address in numbers") {
+  const sockaddr_storage here = nfsrdma::testing::loopback(20049);
+  CHECK(fabric::peer_text(here, "server") == "server:20049");
+  CHECK(fabric::peer_text(here, "") == "127.0.0.1:20049");
+  CHECK(fabric::peer_text(here, "fe80::1%eth0") == "[fe80::1%eth0]:20049");
+  CHECK(fabric::address_size(here) == sizeof(sockaddr_in));
+  sockaddr_in6 in6{};
+  in6.sin6_family = AF_INET6;
+  in6.sin6_port = htons(2049);
+  in6.sin6_addr = in6addr_loopback;
+  sockaddr_storage there{};
+  std::memcpy(&there, &in6, sizeof in6);
+  CHECK(fabric::peer_text(there, "") == "[::1]:2049");
+  CHECK(fabric::port_of(there) == 2049);
+  CHECK(fabric::address_size(there) == sizeof(sockaddr_in6));
 }
 
 TEST_CASE("dial: closed before the outcome is known, it says nothing") {

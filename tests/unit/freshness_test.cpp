@@ -339,14 +339,17 @@ TEST_CASE("F13 freshness: contents that others have changed are another state of
 }
 
 TEST_CASE("F2 freshness: a kernel that believes in set-id bits is told once that a write has cleared them") {
-  Knowing m;
-  Attributes of = m.said();
-  of.mode = S_ISUID | 0755;
-  (void)m.freshness.attributed(m.at, of, m.freshness.now());
-  m.freshness.changed(m.at);
-  CHECK(m.doubted == std::vector{m.at.id});
-  m.freshness.changed(m.at);
-  CHECK(m.doubted.size() == 1);
+  for (const std::uint32_t bit : {std::uint32_t{S_ISUID}, std::uint32_t{S_ISGID}}) {
+    CAPTURE(bit);
+    Knowing m;
+    Attributes of = m.said();
+    of.mode = bit | 0755U;
+    (void)m.freshness.attributed(m.at, of, m.freshness.now());
+    m.freshness.changed(m.at);
+    CHECK(m.doubted == std::vector{m.at.id});
+    m.freshness.changed(m.at);
+    CHECK(m.doubted.size() == 1);
+  }
 }
 
 TEST_CASE("F9 freshness: a delegation lifts the times, and its end takes them back once") {

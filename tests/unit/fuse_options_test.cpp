@@ -177,6 +177,14 @@ TEST_CASE("F18 remount changes what the kernel has, and refuses what the daemon 
   }
 }
 
+TEST_CASE("F18 remount takes the protections that the one in force was chosen from, and no others") {
+  const std::string in_force = options_text(*with("sec=krb5i,wsize=65536"));
+  for (const char* word : {"sec=krb5i", "sec=krb5p:krb5i", "sec=krb5i:sys", "wsize=128K"})
+    CHECK(check_unchanged(in_force, {"remount", word}));
+  for (const char* word : {"sec=krb5p", "sec=krb5:sys", "wsize=32K"})
+    CHECK_FALSE(check_unchanged(in_force, {"remount", word}));
+}
+
 TEST_CASE("F18 remount knows every option that the daemon was started with") {
   for (const char* word :
        {"vers=2", "vers=3", "connect_timeout=3s", "keytab=/k", "ccache=FILE:/c", "gssport=2050",

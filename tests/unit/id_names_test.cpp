@@ -14,6 +14,7 @@
 #include <mutex>
 #include <set>
 
+#include "ids/owner_names.h"
 #include "ids/system_names.h"
 #include "nfs4/convert.h"
 
@@ -203,6 +204,44 @@ TEST_CASE("F20 a server that invents names takes no more than so much memory") {
   for (int i = 0; i < 100; ++i) page.push_back({Kind::user, "more" + std::to_string(i)});
   f.learn(page);
   CHECK(f.user("me") == 7);
+}
+
+TEST_CASE(
+    "F20 where there is no room for another name those that are known are asked for again all the same") {
+  IdNames::Limits limits;
+  limits.most_known = 1;
+  Fixture f(limits);
+  f.book->set("u:me", found(7));
+  CHECK(f.user("me") == 7);
+  f.book->set("u:me", found(70));
+  *f.later = 601;
+  CHECK(f.user("me") == 70);
+}
+
+TEST_CASE("F20 a name for a number: both of them, or none, with this machine's domain") {
+  async::Loop loop;
+  const auto names_of = [&loop](std::optional<std::uint32_t> uid, std::optional<std::uint32_t> gid) {
+    SetAttributes changes;
+    changes.uid = uid;
+    changes.gid = gid;
+    return loop.run(owner_names(loop, changes, loop.now() + 10s));
+  };
+  constexpr std::uint32_t kNobodys = 4'000'000'001;
+  CHECK(system_name_of(Kind::user, 0) == "root");
+  CHECK(system_name_of(Kind::group, 0) == "root");
+  CHECK_FALSE(system_name_of(Kind::user, kNobodys));
+  CHECK_FALSE(system_name_of(Kind::group, kNobodys));
+  const std::string root = "root@" + local_nfs_domain();
+  const auto both = names_of(0, 0);
+  REQUIRE(both);
+  CHECK(both->user == root);
+  CHECK(both->group == root);
+  const auto group = names_of(std::nullopt, 0);
+  REQUIRE(group);
+  CHECK_FALSE(group->user);
+  CHECK(group->group == root);
+  CHECK_FALSE(names_of(kNobodys, 0));
+  CHECK_FALSE(names_of(0, kNobodys));
 }
 
 TEST_CASE("F20 an entry of the directory may be larger than 4 KiB, and a failure is not a no") {

@@ -164,6 +164,39 @@ const std::vector<Row>& rows() {
        [](Victim& v) { v.attack(untagged(Opcode::read_request, 1, 1), 27); }},
       {"a long Read Request", untagged_too_long,
        [](Victim& v) { v.attack(untagged(Opcode::read_request, 1, 1), 29); }},
+      {"a Read Request in two segments", untagged_too_long,
+       [](Victim& v) { v.attack(untagged(Opcode::read_request, 1, 1, 0, false), read_request_size); }},
+      {"a Read Request that begins in its middle", untagged_mo,
+       [](Victim& v) { v.attack(untagged(Opcode::read_request, 1, 1, 28), read_request_size); }},
+      {"Read Request number 2 first", untagged_msn_range,
+       [](Victim& v) { v.read_request({1, 0, 10, v.readable, 0}, 2); }},
+      {"the same Read Request again", untagged_msn_range,
+       [](Victim& v) {
+         v.read_request({1, 0, 0, v.readable, 0}, 1);
+         v.read_request({1, 0, 0, v.readable, 0}, 1);
+       }},
+      {"a Read Request on the Send queue", operation_opcode,
+       [](Victim& v) { v.attack(untagged(Opcode::read_request, 0, 1), read_request_size); }},
+      {"a Read Request on the Terminate queue", operation_opcode,
+       [](Victim& v) { v.attack(untagged(Opcode::read_request, 2, 1), read_request_size); }},
+      {"a Terminate on the Send queue", operation_opcode,
+       [](Victim& v) { v.attack(untagged(Opcode::terminate, 0, 1)); }},
+      {"a Terminate on the Read queue", operation_opcode,
+       [](Victim& v) { v.attack(untagged(Opcode::terminate, 1, 1)); }},
+      {"an untagged Read Response", operation_opcode,
+       [](Victim& v) { v.attack(untagged(Opcode::read_response, 0, 1)); }},
+      {"another STag in the middle of a Send with Invalidate", operation_opcode,
+       [](Victim& v) {
+         v.attack(untagged(Opcode::send_invalidate, 0, 1, 0, false, v.writable));
+         v.attack(untagged(Opcode::send_invalidate, 0, 1, 10, true, v.readable));
+       }},
+      {"a Write to memory that a Send has just invalidated", tagged_invalid_stag,
+       [](Victim& v) {
+         v.attack(untagged(Opcode::send_invalidate, 0, 1, 0, true, v.writable));
+         v.attack(tagged(Opcode::rdma_write, v.writable, 0, true));
+       }},
+      {"a Terminate in two segments", untagged_too_long,
+       [](Victim& v) { v.attack(untagged(Opcode::terminate, 2, 1, 0, false)); }},
       {"a long Terminate", untagged_too_long,
        [](Victim& v) { v.attack(untagged(Opcode::terminate, 2, 1), 3000); }},
       {"an FPDU too short for its header", mpa_framing,

@@ -17,6 +17,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "async/loop.h"
@@ -25,6 +26,7 @@
 #include "krb5/kerberos.h"
 #include "rpc/message.h"
 #include "support/realm.h"
+#include "support/virtual_world.h"
 
 namespace nfsrdma::testing {
 namespace {
@@ -273,6 +275,43 @@ TEST_CASE("T36 krb5: a context is made over TCP, and what it signs and wraps the
   REQUIRE(::gss_wrap(&minor, m.acceptor.context(), 0, 0, &given, &encrypted, &out) == GSS_S_COMPLETE);
   CHECK_FALSE(context.unwrap({static_cast<std::byte*>(out.value), out.length}));
   (void)::gss_release_buffer(&minor, &out);
+}
+
+TEST_CASE("krb5: another context is had in the last tenth of one's life, a minute before its end at most") {
+  struct Life {
+    std::uint32_t seconds;
+    std::chrono::seconds soon;  ///< before the end
+  };
+  for (const Life& one : {Life{5, 2s}, Life{100, 10s}, Life{600, 60s}, Life{36'000, 60s}}) {
+    CAPTURE(one.seconds);
+    VirtualWorld world;
+    async::Loop loop(world);
+    krb5::Established given;
+    given.seconds = one.seconds;
+    const auto context = krb5::make_context(loop, std::move(given), loop.now());
+    const auto at = [&](std::chrono::seconds when) {
+      loop.run([](async::Loop& on, async::TimePoint until) -> async::Task<void> {
+        co_await on.sleep_until(until);
+      }(loop, async::TimePoint(1h + when)));
+    };
+    const std::chrono::seconds life(one.seconds);
+    at(life - one.soon - 1s);
+    CHECK_FALSE(context->ends_soon());
+    at(life - one.soon);
+    CHECK(context->ends_soon());
+    CHECK_FALSE(context->has_ended());
+    at(life - 1s);
+    CHECK_FALSE(context->has_ended());
+    at(life);
+    CHECK(context->has_ended());
+  }
+  VirtualWorld world;
+  async::Loop loop(world);
+  krb5::Established given;
+  given.seconds = GSS_C_INDEFINITE;
+  const auto context = krb5::make_context(loop, std::move(given), loop.now());
+  CHECK_FALSE(context->ends_soon());
+  CHECK_FALSE(context->has_ended());
 }
 
 TEST_CASE("krb5: a server that lies about a context is not believed") {

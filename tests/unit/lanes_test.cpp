@@ -447,6 +447,27 @@ TEST_CASE("lanes: a connection that the server does not want is told of, and lef
   m.bound();
 }
 
+TEST_CASE("lanes: a connection that the server has no time for is not one that it does not want") {
+  Laned m;
+  m.connect_first();
+  auto adding = m.lanes.add(m.second, m.deadline());
+  m.calls.start(adding);
+  m.calls.pass(10ms);
+  for (int i = 0; i < 100 && !adding.done(); ++i) {
+    m.refused(NFS4ERR_DELAY);
+    m.calls.pass(2100ms);
+  }
+  REQUIRE(adding.done());
+  CHECK(adding.await_resume());
+  CHECK(m.lanes.usable() == 1);
+  CHECK(m.calls.notices.empty());
+  m.lanes.rebind_all(m.first);
+  REQUIRE(m.calls.waiting() == 1);
+  CHECK(m.calls.next().over == &m.second);
+  m.bound();
+  CHECK(m.lanes.usable() == 2);
+}
+
 TEST_CASE("lanes: a session that is gone shows when a connection is bound to it") {
   for (const nfsstat4 status : {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_STALE_CLIENTID}) {
     Laned m;
@@ -462,6 +483,27 @@ TEST_CASE("lanes: a session that is gone shows when a connection is bound to it"
     m.bound();
     CHECK(m.lanes.usable() == 2);
   }
+}
+
+TEST_CASE("lanes: a connection that leads to where one session after the other is not known is left alone") {
+  Laned m;
+  m.connect_first();
+  auto adding = m.lanes.add(m.second, m.deadline());
+  m.calls.start(adding);
+  m.calls.pass(10ms);
+  unsigned sessions = 0;
+  while (m.calls.waiting() != 0 && sessions < 100) {
+    m.refused(NFS4ERR_BADSESSION);
+    m.lanes.rebind_all(m.first);  // to the next session
+    ++sessions;
+  }
+  CHECK(adding.done());
+  CHECK(sessions > 2);
+  CHECK(sessions < 20);
+  CHECK(m.calls.recoveries.size() == sessions - 1);
+  CHECK(m.calls.notices.size() == 1);
+  CHECK(m.lanes.usable() == 1);
+  CHECK(&m.lanes.route_alone() == &m.first);
 }
 
 TEST_CASE("lanes: what is said of an older session counts for nothing") {
@@ -586,6 +628,22 @@ TEST_CASE(
   CHECK(m.calls.waiting() == 0);
   m.calls.pass(2ms);
   m.calls.fail(ErrorKind::cancelled, ECANCELED);
+  REQUIRE(m.calls.waiting() == 1);
+  m.calls.answer(Script().ok<op::DESTROY_SESSION>());
+  REQUIRE(call.done());
+  CHECK(call.await_resume());
+}
+
+TEST_CASE("lanes: a session that the server is calling back on is destroyed once it is not any more") {
+  Laned m;
+  m.connect_first();
+  Compound compound = m.calls.begin_alone("DESTROY_SESSION");
+  compound.add<op::DESTROY_SESSION>({m.calls.facts_now.session_id});
+  auto call = m.lanes.call_alone(std::move(compound), m.deadline());
+  m.calls.start(call);
+  m.calls.answer(Script().refuse<op::DESTROY_SESSION>(NFS4ERR_BACK_CHAN_BUSY));
+  CHECK(m.calls.waiting() == 0);
+  m.calls.pass(51ms);
   REQUIRE(m.calls.waiting() == 1);
   m.calls.answer(Script().ok<op::DESTROY_SESSION>());
   REQUIRE(call.done());

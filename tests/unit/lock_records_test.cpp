@@ -226,6 +226,67 @@ TEST_CASE("U5 NLM 4: what a client that was killed held is unlocked by the next,
   lockd.forget(question.file, 7);
 }
 
+TEST_CASE("U5 NLM 4: what a client that was killed held is unlocked under the name that the server took") {
+  const Directory directory;
+  testing::RpcPrograms programs;
+  async::Loop loop;
+  std::vector<std::string> unlocked;
+  // It looks names up.
+  programs.serve<NLM_LOCK<4>>([](const nlm4_lockargs& args) {
+    nlm_res res;
+    if (args.alock.caller_name.value != "host") res.stat = NLM4_DENIED_NOLOCKS;
+    return res;
+  });
+  programs.serve<NLM_UNLOCK<4>>([&unlocked](const nlm4_unlockargs& args) {
+    unlocked.push_back(args.alock.caller_name.value);
+    return nlm_res();
+  });
+  LockdOptions options;
+  options.server = "server";
+  options.addresses = {programs.address()};
+  options.port = options.nsm_port = programs.port();
+  options.host = "host";
+  options.records = directory.path;
+  engine::LockManager::Question question;
+  question.file.length = 3;
+  question.lock.owner = 5;
+  {
+    Lockd killed(loop, options);
+    REQUIRE(ok(loop.run(killed.lock(question, loop.now() + 5s))));
+    directory.keep("127.0.0.1-127.0.0.1-x");
+    killed.forget(question.file, 5);
+  }
+  Lockd next(loop, options);
+  const auto settled = loop.run(next.settle(loop.now() + 5s));
+  REQUIRE(ok(settled));
+  CHECK(*settled == 1);
+  CHECK(unlocked == std::vector<std::string>{"host"});
+}
+
+TEST_CASE("lock records: a file that another process is about to write is left alone") {
+  const Directory directory;
+  LockRecords records(directory.path, "a-b", handle_of(1));
+  records.add(owner(1, 1), asker(0));
+  directory.keep("a-b-02ff.new");
+  CHECK(left_locks(directory.path, {"a-b"}).empty());
+  fs::rename(directory.path + "/a-b-02ff.new", directory.path + "/a-b-02ff");
+  CHECK(left_locks(directory.path, {"a-b"}).size() == 1);
+}
+
+TEST_CASE("lock records: an owner whose locks are under another name now is on record with that one") {
+  const Directory directory;
+  LockRecords records(directory.path, "a-b", handle_of(1));
+  LockAsker who = asker(7);
+  records.add(owner(1, 1), who);
+  who.caller_name = "host";
+  records.add(owner(1, 1), who);
+  directory.keep("a-b-dead");
+  const auto left = left_locks(directory.path, {"a-b"});
+  REQUIRE(left.size() == 1);
+  REQUIRE(left[0].owners().size() == 1);
+  CHECK(left[0].owners().begin()->second.caller_name == "host");
+}
+
 TEST_CASE("U5 NLM 4: a lock service that has never been there is not waited for as one that restarts is") {
   testing::RpcPrograms programs;
   programs.serve<NLM_LOCK<4>>([](const nlm4_lockargs&) { return nlm_res(); });

@@ -102,6 +102,28 @@ TEST_CASE("locks: owners exclude each other, and everybody hears who is in the w
   CHECK(ok(m.release(kYou)));
 }
 
+TEST_CASE("locks: one of another client's whose owner has the same number is not taken for one's own") {
+  Locking m;
+  EngineClient& c = m.begin();
+  EngineClient other(m.server, "other");
+  auto theirs = other.run(other.open(user(1), other.root, "f", OPEN4_SHARE_ACCESS_BOTH));
+  REQUIRE(ok(theirs));
+  const auto taken = other.run(other.locks.set(theirs->file.file(), write_lock(kMe, 0, 10)));
+  REQUIRE(ok(taken));
+  CHECK_FALSE(taken->has_value());
+  const auto refused = c.run(c.locks.set(m.file.file(), write_lock(kMe, 0, 10)));
+  REQUIRE(ok(refused));
+  REQUIRE(*refused);
+  CHECK_FALSE((*refused)->ours);
+  const auto tested = c.run(c.locks.test(m.file.file(), read_lock(kMe, 5, 1)));
+  REQUIRE(ok(tested));
+  REQUIRE(*tested);
+  CHECK_FALSE((*tested)->ours);
+  CHECK(ok(other.run(other.files.close(std::move(theirs->file)))));
+  CHECK(m.set(write_lock(kMe, 0, 10)));
+  CHECK(ok(m.release(kMe)));
+}
+
 TEST_CASE("locks: all goes with the credential of who opened the file") {
   Locking m;
   m.begin();
@@ -156,6 +178,25 @@ TEST_CASE("locks: a call that overtakes DENIED is not lost") {
   m.server.release();
   REQUIRE(c.turn_until([&] { return task.done(); }));
   CHECK(c.loop.now() - begun < 300ms);
+  CHECK(ok(m.release(kMe)));
+}
+
+TEST_CASE("locks: where the call that was promised does not come the server is asked again, later") {
+  Locking m;
+  EngineClient& c = m.begin();
+  REQUIRE(m.file->state().notifies_locks);
+  m.server.lock("/f", 0, 10);
+  auto task = c.locks.wait(m.file.file(), write_lock(kMe, 5, 1), nullptr);
+  c.start(task);
+  REQUIRE(c.turn_until([&] { return m.server.count(OP_LOCK) == 1; }));
+  m.server.set_notify_locks(false);
+  m.server.unlock("/f");
+  c.turn_for(500ms);
+  CHECK(m.server.count(OP_LOCK) == 1);
+  CHECK_FALSE(task.done());
+  REQUIRE(c.turn_until([&] { return task.done(); }, 20s));
+  CHECK(ok(task.await_resume()));
+  CHECK(m.held() == "5-6w");
   CHECK(ok(m.release(kMe)));
 }
 
@@ -471,6 +512,22 @@ TEST_CASE("locks: of a lease that expired they are lost, unless it is to be trie
   m.server.lock("/f", 0, 10);  // somebody was faster
   CHECK(errno_of(m.read()) == EIO);
   CHECK(ok(m.release(kMe)));
+}
+
+TEST_CASE("locks: where an OPEN shows that the server had lost the file's state they are lost with it") {
+  Locking m;
+  EngineClient& c = m.begin();
+  CHECK(m.set(write_lock(kMe, 0, 10)));
+  m.server.forget_stateids();
+  auto again = c.run(c.open(user(1), c.root, "f", OPEN4_SHARE_ACCESS_READ));
+  REQUIRE(ok(again));
+  CHECK(again->file.file() == m.file.file());
+  CHECK(m.file->state().lost_locks.contains(kMe));
+  CHECK(errno_of(m.read()) == EIO);
+  CHECK(c.notices.find("lock") != std::string::npos);
+  CHECK(ok(m.release(kMe)));
+  CHECK(ok(m.read()));
+  CHECK(ok(c.run(c.files.close(std::move(again->file)))));
 }
 
 TEST_CASE("locks: without anything locked a lost lock stateid is no loss") {

@@ -251,6 +251,14 @@ TEST_CASE("F10 where something is found to be stale the other names of its direc
     n.engine->fail("access", ESTALE);
     error = n.error(n.files->access(nullptr, inode, R_OK));
   }
+  SUBCASE("opendir") {
+    n.engine->fail("list", ESTALE);
+    error = n.error(n.files->open_directory(nullptr, inode, O_DIRECTORY));
+  }
+  SUBCASE("open, by a name that leads elsewhere") {
+    n.engine->fail("open", ESTALE);
+    error = n.error(n.files->open(nullptr, inode, O_RDONLY));
+  }
   CHECK(error == ESTALE);
   n.take_calls();
   CHECK(n.find(1).inode != 0);

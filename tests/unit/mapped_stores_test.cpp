@@ -51,7 +51,8 @@ struct MappedFile : Plain {
 
 }  // namespace
 
-TEST_CASE("F13 what was stored in a mapping is with the server before a lock goes or comes, and for lseek") {
+TEST_CASE(
+    "F13 what was stored in a mapping is with the server before a lock goes or comes, lseek and a copy") {
   MappedFile m;
   m.map();
   SUBCASE("unlock") {
@@ -74,6 +75,13 @@ TEST_CASE("F13 what was stored in a mapping is with the server before a lock goe
   SUBCASE("lseek") {
     m.stored = true;
     CHECK(m.get(m.files->seek(m.file.handle, 0, SEEK_DATA)) == 0);
+  }
+  SUBCASE("copy from it") {
+    m.stored = true;
+    const OpenedFile to = m.create("to");
+    m.take_calls();
+    CHECK(m.error(m.files->copy(m.file.handle, 0, to.handle, 0, 8)) == EOPNOTSUPP);  // as this engine has it
+    CHECK(ok(m.loop.run(m.files->close(to.handle))));
   }
   CHECK(m.calls.starts_with("drop write"));
   CHECK(m.content() == "NEWStext");

@@ -174,6 +174,29 @@ TEST_CASE("nfs2: times to the microsecond, or both the server's; what is not set
   CHECK(now.size == 0);
 }
 
+TEST_CASE("nfs2: where both times become now they are the server's now, not this machine's") {
+  Scene3 s(2);
+  const auto file = s.open("f", kMake);
+  SetAttributes changes;
+  changes.accessed_now = changes.modified_now = true;
+  const auto now = s.get(s.engine->set_attributes(s.who, file.object.handle, changes, nullptr));
+  const auto later = s.open("g", kMake).object.attributes;
+  REQUIRE(later);
+  CHECK(now.modified.seconds <= later->modified.seconds);
+  CHECK(later->modified.seconds - now.modified.seconds < 60);
+}
+
+TEST_CASE("nfs2: a block device is one, with its numbers") {
+  Scene3 s(2);
+  const auto disk = s.get(s.engine->make_node(s.who, s.root, "b", FileType::block, {8, 1}, 0600));
+  REQUIRE(disk.object.attributes);
+  CHECK(disk.object.attributes->type == FileType::block);
+  CHECK(disk.object.attributes->device_major == 8);
+  CHECK(disk.object.attributes->device_minor == 1);
+  CHECK(disk.object.attributes->mode == 0600);
+  CHECK(s.get(s.engine->find(s.who, {s.root, {"b"}})).attributes->type == FileType::block);
+}
+
 TEST_CASE("nfs2: a file is made only where its name is free, by a LOOKUP before") {
   Scene3 s(2);
   const auto made = s.open("f", kMakeNew);

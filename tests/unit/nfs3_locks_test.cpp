@@ -297,6 +297,42 @@ TEST_CASE("v3 locks: one that was to become a read lock is a write lock still, w
   CHECK(l.locks(l.file, request(7, true, 20, 10)));
 }
 
+TEST_CASE(
+    "v3 locks: what was unlocked meanwhile is not had again where one that was to be weaker is given up") {
+  LockScene l;
+  CHECK(l.locks(l.file, request(7, true, 0, 10)));
+  SUBCASE("while it was queued") {
+    l.table.queues = true;
+    CHECK(l.locks(l.others, request(1, true, 15, 10)));
+    const auto attempt = wait_for(l, l.file, request(7, false, 0, 20));
+    l.s.pass(500ms);
+    REQUIRE(l.table.queue.size() == 1);
+    REQUIRE(ok(l.s.run(l.file.file->unlock(7, {0, 10}))));
+    CHECK(l.locks(l.others, request(1, true, 0, 10)));
+    attempt.wait->cancel();
+    l.s.pass(1s);
+    REQUIRE(attempt.done->has_value());
+    CHECK(l.table.queue.empty());
+    CHECK(l.engine.holdings().locks == 0);
+    CHECK(l.s.read(l.file, 1).empty());
+    CHECK(l.locks(l.file, request(7, true, 50, 1)));
+  }
+  SUBCASE("while the server was in its grace period") {
+    l.table.restart();
+    const auto attempt = wait_for(l, l.file, request(7, false, 0, 10));
+    l.s.pass(8s);
+    // It asks again in a while only.
+    l.table.grace = false;
+    attempt.wait->cancel();
+    REQUIRE(ok(l.s.run(l.file.file->release_locks(7))));
+    l.s.pass(10s);
+    REQUIRE(attempt.done->has_value());
+    CHECK(l.table.count() == 0);
+    CHECK(l.engine.holdings().locks == 0);
+    CHECK_FALSE(l.file.file->knows_owner(7));
+  }
+}
+
 TEST_CASE("v3 locks: one whose answer was lost is unlocked again") {
   LockScene l;
   l.service.lose_answers = 1;
@@ -460,6 +496,7 @@ TEST_CASE("S11 v3 locks: what cannot be had again is lost, and said until it is 
   l.s.pass(20s);
   std::array<std::byte, 4> memory{};
   CHECK(l.s.error(l.file.file->read(memory, 0)) == EIO);
+  CHECK(errno_of(l.s.write(l.file, "more")) == EIO);
   CHECK(l.lock_error(l.file, request(7, true, 20, 1)) == EIO);
   REQUIRE(ok(l.s.run(l.file.file->release_locks(7))));
   CHECK(l.s.read(l.file, 4) == "text");
@@ -469,6 +506,11 @@ TEST_CASE("v3 locks: a file that is not open for it, and no lock service") {
   LockScene l;
   const auto reading = l.s.get(l.engine.open_at(l.s.who, l.s.root, "f", engine::Access::read, std::nullopt));
   CHECK(l.lock_error(reading, request(1, true, 0, 1)) == EBADF);
+  CHECK(errno_of(l.s.run(reading.file->wait_for_lock(request(1, true, 0, 1), nullptr))) == EBADF);
+  CHECK(l.locks(reading, request(1, false, 0, 1)));
+  const auto writing = l.s.get(l.engine.open_at(l.s.who, l.s.root, "f", engine::Access::write, std::nullopt));
+  CHECK(l.lock_error(writing, request(1, false, 0, 1)) == EBADF);
+  CHECK(l.locks(writing, request(1, true, 0, 1)));
   const auto without = l.s.open("f", kNewFile);
   CHECK(l.lock_error(without, request(1, true, 0, 1)) == ENOLCK);
   CHECK_FALSE(without.file->knows_owner(1));

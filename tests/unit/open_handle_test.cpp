@@ -170,6 +170,17 @@ TEST_CASE(
   CHECK(m.read(m.file, m.at) == "more");
 }
 
+TEST_CASE("F13 open handle: an end that was met ahead is asked for again, also by who jumps there") {
+  Reading m;
+  std::string& there = m.node(m.file->shared_inode()).content;
+  there.resize(kPieces * kPiece - 100);
+  m.at = (kPieces - 6) * kPiece;
+  m.read_on(m.file, 5);
+  REQUIRE(m.window.held() == kPiece);  // the last piece, which is short
+  there += std::string(100, 'm');
+  CHECK(m.read(m.file, (kPieces - 1) * kPiece + 3900, 196) == std::string(96, 'o') + std::string(100, 'm'));
+}
+
 TEST_CASE(
     "F13 open handle: all files together have no more ahead than there may be, and nothing once closed") {
   Reading m(3);

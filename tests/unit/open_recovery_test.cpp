@@ -124,6 +124,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("open recovery: a file that could not be had again is not reclaimed after a restart") {
+  Recovering m;
+  const auto open = m.held(1);
+  auto again = m.reopening(open);
+  m.calls.start(again);
+  m.refused(NFS4ERR_STALE);
+  REQUIRE(again.done());
+  REQUIRE(open->lost);
+  m.restart();
+  m.calls.forget();
+  auto done = m.reclaiming();
+  m.calls.start(done);
+  CHECK(done.done());
+  CHECK(m.calls.all().empty());
+}
+
 TEST_CASE("open recovery: without an answer, or with DELAY to the end, reclaiming begins anew") {
   for (const bool answered : {false, true}) {
     Recovering m;
@@ -441,6 +457,26 @@ TEST_CASE("lock recovery: what is lost while others of its owner's are claimed i
   m.calls.start(done);
   m.opened(11);
   m.state.locks.lose(*open, 5, status_error(NFS4ERR_EXPIRED, "LOCK", "x"));
+  m.locked(31);
+  REQUIRE(done.done());
+  CHECK(done.await_resume());
+  CHECK(m.calls.all() == "OPEN LOCK");
+}
+
+TEST_CASE("lock recovery: a lock is claimed as it is held, for reading and up to whatever the end is") {
+  Recovering m;
+  const auto open = m.held(1);
+  const auto state = m.lock(*open, 5);
+  state->held.clear();
+  state->held.lock({7, LockRange::kToTheEnd}, false);
+  m.restart();
+  auto done = m.reclaiming();
+  m.calls.start(done);
+  m.opened(11);
+  const LOCK4args args = m.calls.next_arguments<op::LOCK>();
+  CHECK(args.locktype == READ_LT);
+  CHECK(args.offset == 7);
+  CHECK(args.length == LockRange::kToTheEnd);
   m.locked(31);
   REQUIRE(done.done());
   CHECK(done.await_resume());

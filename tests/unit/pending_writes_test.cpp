@@ -26,9 +26,11 @@ TEST_CASE("F6 pending writes: who waits for whom is a matter of numbers and rang
   CHECK(writes.any_answered(writes.last_number(), 100, 200));
   CHECK(writes.any_other(first, 149, 150));
   CHECK_FALSE(writes.any_other(second, 149, 150));
-  // What goes on behind its end is as young as the youngest: nobody who came before waits for it.
+  // What goes on behind its end is as young as the youngest, and whoever waits for its first bytes waits for all.
   writes.extend(first, 10);
-  CHECK_FALSE(writes.any_answered(then, 0, 110));
+  CHECK(writes.any_before(first));
+  CHECK(writes.any_answered(then, 0, 110));
+  CHECK_FALSE(writes.any_answered(then - 1, 0, 110));
   CHECK(writes.furthest() == 150);
   CHECK(writes.answered() == 2);
 }

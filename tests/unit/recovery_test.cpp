@@ -2,6 +2,9 @@
 // 18.50, 18.51). What it comes to in a whole client: session_test.cpp, exactly_once_test.cpp.
 #include "nfs4/recovery.h"
 
+#include <string_view>
+#include <utility>
+
 #include "nfs4/types/attributes.h"
 #include "support/scripted_calls.h"
 
@@ -21,8 +24,17 @@ struct NobodyCalled final : CallbackHandler {
   void notify_lock(const nfs_fh4& /*file*/, const lock_owner4& /*owner*/) override {}
 };
 
-SessionOptions recovery_options() {
+/// Nobody else can say what the client says.
+struct TamperProof final : security::Flavor {
+  security::Voucher vouch(const security::Caller& /*caller*/) override { return {credential, nullptr}; }
+  [[nodiscard]] std::string_view name_of(security::Mark /*mark*/) const override { return "proof"; }
+  [[nodiscard]] bool is_tamper_proof() const override { return true; }
+  const rpc::Credential credential = rpc::Credential::none();
+};
+
+SessionOptions recovery_options(std::shared_ptr<security::Flavor> flavor) {
   SessionOptions options;
+  options.flavor = std::move(flavor);
   options.slots = 8;
   options.callback_slots = 2;
   options.owner_id = "me";
@@ -33,7 +45,7 @@ SessionOptions recovery_options() {
 struct Beginning {
   ScriptedCalls calls;
   rpc::Channel channel{calls.loop(), {}, {}};  // never connected: what is sent goes to the script
-  SessionOptions options = recovery_options();
+  SessionOptions options;
   engine::ServerCounters counters;
   SlotQueue slots{calls.loop(), counters};
   Lanes lanes{calls, channel, 2, [](rpc::Channel&, rpcrdma::BackwardId, fabric::ConstBytes) {}};
@@ -45,7 +57,10 @@ struct Beginning {
   Recovery recovery{{calls, handshake, state, slots, lease, counters, 20s}};
 
   const ScriptedCalls::Last last{calls};
-  Beginning() { calls.facts_of_part = &handshake.facts(); }
+  explicit Beginning(std::shared_ptr<security::Flavor> flavor = nullptr)
+      : options(recovery_options(std::move(flavor))) {
+    calls.facts_of_part = &handshake.facts();
+  }
 
   async::TimePoint deadline() { return calls.loop().now() + 60s; }
   void exchanged(clientid4 client, sequenceid4 sequence = 1) {
@@ -214,6 +229,8 @@ TEST_CASE("handshake: a session that is too small is none, and the one before st
     CREATE_SESSION4resok ok = m.session(2);
     change(ok.csr_fore_chan_attrs);
     m.calls.answer(Script().ok<op::CREATE_SESSION>(ok));
+    CHECK(m.calls.next_arguments<op::DESTROY_SESSION>().dsa_sessionid == m.session(2).csr_sessionid);
+    m.destroyed();
     REQUIRE(done.done());
     CHECK(done.await_resume().error().kind() == ErrorKind::protocol);
     CHECK(m.handshake.facts().session_id == m.session(1).csr_sessionid);
@@ -256,6 +273,115 @@ TEST_CASE(
   m.calls.answer(Script().ok<op::DESTROY_CLIENTID>());
   REQUIRE(done.done());
   CHECK(done.await_resume());
+}
+
+TEST_CASE("handshake: a connection leads to the server where owner, minor id and scope are the same") {
+  Beginning m;
+  EXCHANGE_ID4resok told;
+  told.eir_clientid = 7;
+  told.eir_sequenceid = 1;
+  told.eir_server_owner.so_major_id.value.assign(1, std::byte{1});
+  told.eir_server_owner.so_minor_id = 2;
+  told.eir_server_scope.value.assign(1, std::byte{3});
+  auto known = m.handshake.exchange_id(m.deadline());
+  m.calls.start(known);
+  m.calls.answer(Script().ok<op::EXCHANGE_ID>(told));
+  REQUIRE(known.done());
+  const auto leads = [&](const EXCHANGE_ID4resok& there) {
+    auto asked = m.handshake.leads_to_server(m.channel, m.deadline());
+    m.calls.start(asked);
+    CHECK(m.calls.next().over == &m.channel);
+    CHECK(m.calls.next_arguments<op::EXCHANGE_ID>().eia_clientowner.co_verifier == m.options.verifier);
+    m.calls.answer(Script().ok<op::EXCHANGE_ID>(there));
+    REQUIRE(asked.done());
+    const auto answer = asked.await_resume();
+    REQUIRE(answer);
+    return *answer;
+  };
+  CHECK(leads(told));
+  EXCHANGE_ID4resok other = told;
+  other.eir_server_owner.so_major_id.value.assign(1, std::byte{9});
+  CHECK_FALSE(leads(other));
+  other = told;
+  other.eir_server_owner.so_minor_id = 9;
+  CHECK_FALSE(leads(other));
+  other = told;
+  other.eir_server_scope.value.assign(1, std::byte{9});
+  CHECK_FALSE(leads(other));
+  // What another server says of itself is not taken for this one's.
+  CHECK(leads(told));
+  CHECK(m.handshake.facts().epoch == 1);
+  auto refused = m.handshake.leads_to_server(m.channel, m.deadline());
+  m.calls.start(refused);
+  m.calls.answer(Script().refuse<op::EXCHANGE_ID>(NFS4ERR_CLID_INUSE));
+  REQUIRE(refused.done());
+  CHECK(refused.await_resume().error().kind() == ErrorKind::server);
+}
+
+TEST_CASE(
+    "handshake: a server may protect what it was asked to or less, and is asked without for anything else") {
+  const auto exchange = [](auto change) {
+    Beginning m(std::make_shared<TamperProof>());
+    auto done = m.handshake.exchange_id(m.deadline());
+    m.calls.start(done);
+    const auto asked = m.calls.next_arguments<op::EXCHANGE_ID>();
+    const state_protect_ops4* const ops = asked.eia_state_protect.get<SP4_MACH_CRED>();
+    REQUIRE(ops != nullptr);
+    EXCHANGE_ID4resok ok;
+    ok.eir_clientid = 7;
+    ok.eir_state_protect.emplace<SP4_MACH_CRED>() = *ops;
+    change(*ok.eir_state_protect.get<SP4_MACH_CRED>());
+    m.calls.answer(Script().ok<op::EXCHANGE_ID>(ok));
+    const bool taken = done.done();
+    if (!taken) {
+      CHECK(m.calls.next_arguments<op::EXCHANGE_ID>().eia_state_protect.tag() == SP4_NONE);
+      m.exchanged(7);
+    }
+    REQUIRE(done.done());
+    CHECK(done.await_resume());
+    CHECK(m.handshake.facts().protects_state == taken);
+    return taken;
+  };
+  CHECK(exchange([](state_protect_ops4&) {}));
+  CHECK(exchange([](state_protect_ops4& ops) { ops.spo_must_enforce.value[1] = 0; }));
+  CHECK_FALSE(exchange([](state_protect_ops4& ops) { ops.spo_must_enforce.value[0] |= 1U << OP_CLOSE; }));
+}
+
+TEST_CASE("handshake: state protection that a server refuses is not asked for again; other errors stand") {
+  for (const nfsstat4 status :
+       {NFS4ERR_INVAL, NFS4ERR_NOTSUPP, NFS4ERR_BADXDR, NFS4ERR_SERVERFAULT, NFS4ERR_CLID_INUSE}) {
+    CAPTURE(static_cast<unsigned>(status));
+    Beginning m(std::make_shared<TamperProof>());
+    auto done = m.handshake.exchange_id(m.deadline());
+    m.calls.start(done);
+    m.calls.answer(Script().refuse<op::EXCHANGE_ID>(status));
+    if (status != NFS4ERR_CLID_INUSE) {
+      REQUIRE(m.calls.waiting() == 1);
+      CHECK(m.calls.next_arguments<op::EXCHANGE_ID>().eia_state_protect.tag() == SP4_NONE);
+      m.exchanged(7);
+    }
+    REQUIRE(done.done());
+    CHECK(done.await_resume().has_value() == (status != NFS4ERR_CLID_INUSE));
+  }
+}
+
+TEST_CASE("handshake: a server that tells a limit of no bytes tells none") {
+  Beginning m;
+  m.begin();
+  auto done = m.handshake.fetch_limits(m.deadline());
+  m.calls.start(done);
+  WireAttributes attributes;
+  attributes.lease_time = 30;
+  attributes.maxread = 0;
+  attributes.maxwrite = 0;
+  GETATTR4resok ok;
+  ok.obj_attributes =
+      encode_attributes(attributes, bitmap_of({FATTR4_LEASE_TIME, FATTR4_MAXREAD, FATTR4_MAXWRITE}));
+  m.calls.answer(Script().ok<op::PUTROOTFH>().ok<op::GETATTR>(ok));
+  REQUIRE(done.done());
+  CHECK(done.await_resume());
+  CHECK(m.handshake.facts().max_read == ~0ULL);
+  CHECK(m.handshake.facts().max_write == ~0ULL);
 }
 
 TEST_CASE("handshake: a restart under the same client id begins another epoch") {
@@ -323,6 +449,70 @@ TEST_CASE("recovery: a server that knows nothing any more: opens are reclaimed b
   m.calls.pass(3100ms);  // the lease is another one
   CHECK(m.calls.next().what == "SEQUENCE");
   m.calls.fail();
+}
+
+TEST_CASE(
+    "recovery: a client id that the server has forgotten is another one, under the same number as well") {
+  Beginning m;
+  m.begin();
+  const auto open = open_of(1, m.calls);
+  m.state.opens.hold(open);
+  m.recovery.start("gone", false);
+  m.calls.answer(Script().refuse<op::CREATE_SESSION>(NFS4ERR_STALE_CLIENTID));
+  m.exchanged(7);
+  m.created(1);  // as the one before was called
+  CHECK(m.calls.all() == "CREATE_SESSION EXCHANGE_ID CREATE_SESSION OPEN");
+  CHECK(m.calls.next_arguments<op::OPEN>().claim.tag() == CLAIM_PREVIOUS);
+  OPEN4resok ok;
+  ok.stateid = stateid_of(11);
+  m.calls.answer(Script().ok<op::PUTFH>().ok<op::OPEN>(ok));
+  m.completed();
+  m.limits();
+  CHECK_FALSE(m.recovery.under_way());
+  CHECK(open->epoch == 2);
+}
+
+TEST_CASE("recovery: where no csa_sequence suits the server the client becomes another instance of itself") {
+  Beginning m;
+  m.begin();
+  m.recovery.start("gone", false);
+  verifier4 said = m.options.verifier;
+  EXCHANGE_ID4resok same;
+  same.eir_clientid = 7;
+  same.eir_sequenceid = 99;
+  same.eir_flags = EXCHGID4_FLAG_CONFIRMED_R;
+  for (int i = 0; i < 40 && said == m.options.verifier; ++i) {
+    if (m.calls.waiting() == 0) m.calls.pass(5s);
+    if (m.calls.next().what == "CREATE_SESSION") {
+      m.calls.answer(Script().refuse<op::CREATE_SESSION>(NFS4ERR_SEQ_MISORDERED));
+      continue;
+    }
+    said = m.calls.next_arguments<op::EXCHANGE_ID>().eia_clientowner.co_verifier;
+    if (said == m.options.verifier) m.calls.answer(Script().ok<op::EXCHANGE_ID>(same));
+  }
+  CHECK(said != m.options.verifier);
+  m.exchanged(8, 5);
+  CHECK(m.calls.next_arguments<op::CREATE_SESSION>().csa_sequence == 5);
+  m.created(2);
+  m.completed();
+  m.limits();
+  CHECK_FALSE(m.recovery.under_way());
+  CHECK(m.handshake.facts().epoch == 2);
+  m.calls.fail();  // the lease, which is due by now
+}
+
+TEST_CASE("recovery: slots that are lost while a session is made have another one made") {
+  Beginning m;
+  m.begin();
+  m.recovery.start("gone", false);
+  m.created(2);
+  for (int i = 0; i < 4; ++i) m.slots.take_now()->retire();
+  m.destroyed();
+  CHECK(m.recovery.under_way());
+  m.created(3);
+  m.destroyed();
+  CHECK_FALSE(m.recovery.under_way());
+  CHECK(m.slots.table().retired() == 0);
 }
 
 TEST_CASE("recovery: a server that wants a reclaim is not asked for a session alone; its old one goes") {

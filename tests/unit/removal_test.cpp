@@ -194,6 +194,30 @@ TEST_CASE("F8 removal: a directory whose last hidden name is just going is remov
   }
 }
 
+TEST_CASE("F8 removal: a directory whose last hidden name is just going is replaced behind that") {
+  for (const int refusal : {EEXIST, ENOTEMPTY}) {
+    CAPTURE(refusal);
+    Removing m;
+    const auto file = m.open("a");
+    CHECK(m.remove("a") == 0);
+    m.inodes.place(*m.root(), Inodes::kRoot, "r");  // by this name it is to be replaced
+    m.engine.nodes[1].names["d"] = 50;
+    m.engine.nodes[50].type = FileType::directory;
+    m.take_calls();
+    m.engine.fail("rename", refusal);
+    CHECK(m.rename("d", "r") == refusal);  // the file is open
+    CHECK(m.take_calls() == "lookup rename");
+    m.engine.fail("rename", refusal);
+    file->closing = true;
+    auto renamed = m.renaming("d", "r");
+    m.start(renamed);
+    CHECK_FALSE(renamed.done());
+    m.close(file);
+    CHECK(m.finish(renamed));
+    CHECK(m.names() == "r");
+  }
+}
+
 TEST_CASE("F8 removal: a file that was closed while it got its hidden name loses that at once") {
   Removing m;
   const auto file = m.open("a");

@@ -134,6 +134,20 @@ TEST_CASE("revocations: an answer of another epoch, or of another length, says n
   CHECK(m.calls.waiting() == 0);
 }
 
+TEST_CASE("revocations: where the server restarts in the middle of it the rest of the answer says nothing") {
+  Searching m;
+  const auto first = m.held(1), second = m.held(2);
+  const auto state = m.lock(*second, 5);
+  m.search();
+  m.answer({NFS4ERR_EXPIRED, NFS4ERR_EXPIRED, NFS4ERR_EXPIRED});
+  CHECK(m.calls.next_arguments<op::FREE_STATEID>().fsa_stateid == stateid_of(1));
+  ++m.calls.facts_now.epoch;
+  m.calls.fail();
+  CHECK(m.calls.all() == "TEST_STATEID FREE_STATEID");
+  CHECK(second->lost_locks.empty());
+  CHECK(state->stateid == stateid_of(205));
+}
+
 TEST_CASE("revocations: so many are tested in one call, and no more after one without an answer") {
   Searching m;
   std::vector<std::shared_ptr<Open>> all;

@@ -167,6 +167,35 @@ TEST_CASE("S9 a restart that the session outlives: what is open, delegated and l
   CHECK(m.is_well());
 }
 
+TEST_CASE("S9 S11 an answer from before such a restart that comes late does not call off the reclaim") {
+  Flagged m;
+  m.begin();
+  m.server.hold(OP_GETATTR);
+  auto late = m.client->engine.attributes(nullptr, m.client->root);
+  m.client->start(late);
+  REQUIRE(m.client->turn_until([&] { return m.server.held() == 1; }));
+  m.server.on_server([](Responder& responder) {
+    ServerState& state = responder.state;
+    const auto sessions = state.sessions;
+    const auto clients = state.clients;
+    state.restart(5s);
+    state.sessions = sessions;
+    state.clients = clients;
+    for (auto& [id, one] : state.clients) one.reclaimed = false;
+  });
+  m.server.hold(OP_EXCHANGE_ID);
+  m.server.set_sequence_flags(SEQ4_STATUS_RESTART_RECLAIM_NEEDED, 1);
+  m.ping();
+  REQUIRE(m.client->turn_until([&] { return m.server.held() == 2; }));
+  m.server.release_first();
+  REQUIRE(m.client->turn_until([&] { return late.done(); }));
+  m.server.release();
+  CHECK(m.client->turn_until([&] { return m.server.succeeded(OP_RECLAIM_COMPLETE) == 1; }));
+  CHECK(m.server.succeeded(OP_OPEN) == 2);
+  CHECK(m.server.succeeded(OP_LOCK) == 1);
+  CHECK(m.is_well());
+}
+
 TEST_CASE("S9 flags that come together have the reactions of all of them") {
   Flagged m;
   m.begin();

@@ -111,6 +111,7 @@ TEST_CASE("session: one too small to work with is refused") {
   const auto client = Client::connect(server.target());
   REQUIRE_FALSE(client);
   CHECK(client.error().errno_value() == EPROTO);
+  CHECK(server.sessions() == 0);
 }
 
 TEST_CASE("session: requests stay within ca_maxrequestsize, ca_maxresponsesize and ca_maxoperations") {

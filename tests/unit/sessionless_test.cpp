@@ -3,6 +3,8 @@
 #include "nfs4/v40/sessionless.h"
 
 #include <array>
+#include <cerrno>
+#include <vector>
 
 #include "support/engine_fixture.h"
 #include "support/nfs_responder.h"
@@ -243,6 +245,126 @@ TEST_CASE(
   CHECK(c.session.facts().client_id != 0);
   auto file = c.opened("f", OPEN4_SHARE_ACCESS_READ);
   c.close(file);
+}
+
+TEST_CASE("sessionless: a server that finds a stateid where there is none is not asked again and again") {
+  Scene40 m;
+  Client40& c = m.connect();
+  m.server.clear_calls();
+  m.server.answer(OP_RENEW, NFS4ERR_STALE_STATEID, 8);
+  auto renewed = c.run(c.session.call(c.session.renewal()));
+  REQUIRE(ok(renewed));
+  CHECK(renewed->status() == NFS4ERR_STALE_STATEID);
+  CHECK(m.server.count(OP_RENEW) == 1);
+}
+
+TEST_CASE("sessionless: the end does not wait for a client id that the server has forgotten") {
+  Scene40 m;
+  Client40& c = m.connect();
+  auto file = c.opened("f", OPEN4_SHARE_ACCESS_READ);
+  const Open& state = file->state();
+  const nfs_fh4 handle = state.file;
+  const stateid4 stateid = state.stateid;
+  const std::uint64_t owner = state.owner;
+  c.close(file);
+  // Something that is given back beside is under way when the server restarts and the client ends.
+  m.server.hold(OP_CLOSE, false);
+  c.session.leftovers().close_beside(handle, stateid, owner);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  m.server.restart();
+  m.server.hold(OP_NVERIFY);  // which nobody sends
+  const sim::Time begun = m.world.now();
+  m.client.reset();
+  CHECK(m.world.now() - begun < 3s);
+}
+
+TEST_CASE(
+    "sessionless: as many calls are under way as there are slots, and what renews the lease beside them") {
+  Scene40 m;
+  Client40& c = m.connect(2);
+  auto file = c.opened("f", OPEN4_SHARE_ACCESS_READ);
+  m.server.hold(OP_READ);
+  std::array<std::array<std::byte, 4>, 3> data{};
+  std::vector<async::Task<Result<std::size_t>>> reads;
+  reads.reserve(data.size());
+  for (auto& one : data) {
+    reads.push_back(file->read(one, 0));
+    c.start(reads.back());
+  }
+  REQUIRE(c.turn_until([&] { return m.server.held() == 2; }));
+  c.turn_for(50ms);
+  CHECK(m.server.held() == 2);
+  CHECK(ok(c.run(c.session.call(c.session.renewal()))));
+  CHECK(m.server.held() == 2);
+  m.server.release();
+  for (auto& one : reads) {
+    REQUIRE(c.turn_until([&] { return one.done(); }));
+    CHECK(ok(one.await_resume()));
+  }
+  c.close(file);
+}
+
+TEST_CASE("sessionless: a request that the server has put off was not sent twice for that") {
+  Scene40 m;
+  Client40& c = m.connect();
+  m.server.clear_calls();
+  m.server.answer(OP_REMOVE, NFS4ERR_DELAY);
+  const auto removed = c.run(c.engine.remove(nullptr, c.root, "none", engine::Engine::Removed::file));
+  CHECK(errno_of(removed) == ENOENT);
+  CHECK(m.server.count(OP_REMOVE) == 2);
+  CHECK(m.server.count(OP_LOOKUP) == 0);  // there is nothing to look for
+}
+
+TEST_CASE("sessionless: what an OPEN brought whose answer never came goes with the client") {
+  Scene40 m(false);
+  Client40& c = m.connect();
+  m.server.hold(OP_OPEN);
+  const auto opened = c.run(c.open("f", OPEN4_SHARE_ACCESS_READ));
+  CHECK_FALSE(opened);
+  CHECK(m.server.open_states() == 1);
+  m.server.release();
+  m.client.reset();
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("sessionless: a reclaim that the server puts off is made again, and nothing else with it") {
+  Scene40 m;
+  Client40& c = m.connect();
+  auto file = c.opened("f", OPEN4_SHARE_ACCESS_READ);
+  m.server.clear_calls();
+  m.server.restart(2s);
+  m.server.answer(OP_OPEN, NFS4ERR_DELAY, 2);
+  std::array<std::byte, 4> data{};
+  CHECK(ok(c.run(file->read(data, 0))));
+  CHECK(m.server.count(OP_OPEN) == 3);
+  CHECK(m.server.count(OP_SETCLIENTID) == 1);
+  c.close(file);
+}
+
+TEST_CASE("sessionless: an owner is confirmed although the server puts that off") {
+  Scene40 m;
+  Client40& c = m.connect();
+  m.server.answer(OP_OPEN_CONFIRM, NFS4ERR_DELAY, 2);
+  auto file = c.opened("f", OPEN4_SHARE_ACCESS_READ);
+  CHECK(m.server.count(OP_OPEN_CONFIRM) == 3);
+  CHECK(m.server.count(OP_OPEN) == 1);
+  std::array<std::byte, 4> data{};
+  CHECK(ok(c.run(file->read(data, 0))));
+  c.close(file);
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("sessionless: a lease that has expired shows when it is renewed, and the client id is had again") {
+  Scene40 m;
+  Client40& c = m.connect();
+  m.server.clear_calls();
+  m.server.answer(OP_RENEW, NFS4ERR_EXPIRED);
+  auto renewed = c.run(c.session.call(c.session.renewal()));
+  REQUIRE(ok(renewed));
+  CHECK(renewed->status() == NFS4_OK);
+  CHECK(m.server.count(OP_RENEW) == 2);
+  CHECK(m.server.count(OP_SETCLIENTID) == 1);
+  CHECK(c.session.counters().recoveries == 1);
 }
 
 }  // namespace nfsrdma

@@ -63,6 +63,7 @@ struct Scripted final : Writer {
   std::size_t most_written() const override { return most; }
   async::TimePoint deadline() override { return loop.now() + 10s; }
   const std::string& path() const override { return name; }
+  std::uint64_t server_instance() const override { return instance; }
 
   async::Loop& loop;
   const std::string name = "a file";
@@ -275,6 +276,37 @@ TEST_CASE("unstable data: it is written again after a restart") {
   CHECK(m.commit());
   CHECK(m.server.disk == "aaaabbbbcccc");
   CHECK(m.data->empty());
+}
+
+TEST_CASE("unstable data: a restart puts in doubt what is not stable, until a COMMIT behind it") {
+  Machine m;
+  CHECK_FALSE(m.data->may_be_lost());
+  REQUIRE(m.write(0, "text"));
+  CHECK_FALSE(m.data->may_be_lost());
+  m.server.restart();
+  CHECK(m.data->may_be_lost());
+  REQUIRE(m.write(4, "more"));
+  CHECK(m.data->may_be_lost());
+  m.server.commit_takes = 100ms;
+  std::optional<Status> committed;
+  m.start(m.commit_beside(committed));
+  m.pass(150ms);  // what was lost is written again, and the COMMIT behind that is under way
+  REQUIRE(m.server.commits == 2);
+  REQUIRE(m.write(8, "behind"));
+  m.pass(1s);
+  REQUIRE(committed);
+  CHECK(*committed);
+  CHECK(m.server.disk.starts_with("textmore"));
+  CHECK(m.data->rewrites() == 1);
+  CHECK_FALSE(m.data->empty());
+  CHECK_FALSE(m.data->may_be_lost());
+  m.server.restart();
+  CHECK(m.data->may_be_lost());
+  // Nothing of it is left to be in doubt.
+  REQUIRE(m.write(8, "behind", How::file_sync));
+  CHECK_FALSE(m.data->may_be_lost());
+  REQUIRE(m.write(0, "last"));
+  CHECK_FALSE(m.data->may_be_lost());
 }
 
 TEST_CASE("unstable data: a newer write is not written over by an older one") {

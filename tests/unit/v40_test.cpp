@@ -218,6 +218,8 @@ TEST_CASE("v4.0: after the lease has ended a file is opened again by its name") 
     CHECK(ok((*theirs)->rename("/other", "/f")));
     std::string text(8, '\0');
     CHECK(errno_of(file->read(room(text), 0)) == ESTALE);
+    // What was opened of it is given back.
+    CHECK(eventually([&] { return m.server.open_states() == 0; }));
   }
   SUBCASE("and its locks are lost, which their owner hears of") {
     CHECK(ok(file->lock(lock_of(1, 0, 10))));

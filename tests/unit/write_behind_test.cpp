@@ -437,6 +437,36 @@ TEST_CASE("F1 write-behind: the end is asked for again where the size was set me
   CHECK(m.calls.starts_with("attributes"));
 }
 
+TEST_CASE("F1 write-behind: an append that failed leaves no hole in front of the next one") {
+  Writing m;
+  WriteBehind::How how;
+  how.append = true;
+  const auto append = [&](const std::string& text) {
+    m.texts.push_back(text);
+    const auto end = *m.loop.run(m.behind.place_append(m.file, text.size()));
+    return m.behind.write(m.file, {}, std::as_bytes(std::span(m.texts.back())), end, how);
+  };
+  m.engine.hold_answer("write");
+  auto first = append(m.large);  // is under way all the time
+  m.start(first);
+  CHECK(first.done());
+  m.engine.fail("write", ENOSPC);
+  how.stable = true;
+  CHECK(m.error(append("lost")) == ENOSPC);
+  CHECK(*m.loop.run(m.behind.place_append(m.file, 1)) == m.large.size());
+  m.engine.release("write");
+  m.turn();
+}
+
+TEST_CASE("F6 write-behind: who waits for what was gathered waits for it though more has been added since") {
+  Writing m;
+  m.write(m.file, "before", 0);
+  const std::uint64_t then = m.at.writes.last_number();
+  m.write(m.file, "behind", 6);
+  m.loop.run(m.behind.settle(m.at, then));
+  CHECK(m.content() == "beforebehind");
+}
+
 TEST_CASE("S18 write-behind: it goes while small writes still wait to be sent") {
   FileParts m;
   const auto file = m.open("a");

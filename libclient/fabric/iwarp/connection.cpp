@@ -400,7 +400,9 @@ void TcpConnection::send_pending() {
     }
   }
   sending_ = false;
-  want_writable(!broken_ && stream_.wants_to_send());
+  const bool more = !broken_ && stream_.wants_to_send();
+  if (more && !blocked && writable_wanted_) set_interest();  // an edge passes once: asks for another
+  want_writable(more);
 }
 
 void TcpConnection::refresh_segment_size() {

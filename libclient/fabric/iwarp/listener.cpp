@@ -99,8 +99,8 @@ Listener::Listener(async::Loop& loop, Socket socket, std::uint16_t port, Callbac
 }
 
 Listener::~Listener() {
-  loop_.unwatch(socket_.fd());
   while (!undecided_.empty()) drop(undecided_.begin()->first);
+  loop_.unwatch(socket_.fd());  // behind drop(), which changes what it is watched for
 }
 
 void Listener::on_acceptable() {

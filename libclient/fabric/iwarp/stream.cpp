@@ -86,7 +86,8 @@ void Stream::fail(const Violation& violation) {
     terminate.segment_length = static_cast<std::uint16_t>(in_.ulpdu);
     terminate.ddp_header = std::span(in_.head).subspan(fpdu_length_size, in_.ddp.size());
     const bool request = in_.ddp.opcode == Opcode::read_request && !in_.ddp.tagged;
-    if (request && violation.reason.layer == 0 && in_.done >= read_request_size) {
+    // One that was refused by its header went nowhere: what is in control_ is another.
+    if (request && violation.reason.layer == 0 && in_.target == control_.data()) {
       terminate.rdma_header = std::span(control_).first(read_request_size);
     }
   }

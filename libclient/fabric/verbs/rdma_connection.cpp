@@ -134,7 +134,8 @@ void RdmaConnection::watch_manager() {
 }
 
 void RdmaConnection::on_manager() {
-  while (state_ != State::closed) {
+  // While a Connector is at it the identifier is its thread's, and what there is to hear has to wait.
+  while (state_ != State::closed && !connector_) {
     const auto event = next_event(endpoint_->lib, endpoint_->channel);
     if (!event) return;
     on_manager_event(*event);
@@ -314,7 +315,7 @@ void RdmaConnection::release() {
     connector_.reset();
   }
   if (!endpoint_) return;
-  loop_.unwatch(endpoint_->channel->fd);
+  if (endpoint_->channel != nullptr) loop_.unwatch(endpoint_->channel->fd);  // none: open() failed
   if (endpoint_->completions != nullptr) loop_.unwatch(endpoint_->completions->fd);
   if (endpoint_->watched != nullptr) loop_.unwatch(endpoint_->watched->async_fd);
   if (asking) {
@@ -325,7 +326,7 @@ void RdmaConnection::release() {
     return;
   }
   const Library& lib = endpoint_->lib;
-  if (endpoint_->qp() != nullptr) {
+  if (endpoint_->id != nullptr && endpoint_->qp() != nullptr) {
     // Says so to the peer, and stops the device; then nothing of ours can be reached any more.
     lib.disconnect(endpoint_->id);
     lib.destroy_qp(endpoint_->id);

@@ -46,7 +46,9 @@ bool SendQueue::post_send(const SendWork& work) {
   entry.solicited = work.solicited;
   entry.invalidates = work.invalidate.has_value();
   entry.handle = work.invalidate.value_or(0);
-  if (free_pieces_.empty()) {
+  // Sends that wait for a piece leave before this one: if it took theirs, neither could leave.
+  if (free_pieces_.empty() || without_piece_ != 0) {
+    ++without_piece_;
     entry.octets.resize(entry.length);
     gather(work.pieces, entry.octets.data());
   } else {
@@ -68,6 +70,7 @@ bool SendQueue::retract_bind(std::uint32_t handle) {
 bool SendQueue::give_slab(Work& work) {
   if (work.kind != Work::Kind::send || work.memory != nullptr) return true;
   if (free_pieces_.empty()) return false;
+  --without_piece_;
   work.memory = endpoint_.send_slab.at(free_pieces_.back());
   free_pieces_.pop_back();
   const ConstBytes whole = work.octets;
@@ -180,6 +183,7 @@ std::vector<ibv_mr*> SendQueue::clear() {
   }
   under_way_.clear();
   waiting_.clear();
+  without_piece_ = 0;
   awaited_ = 0;
   return out;
 }

@@ -79,7 +79,8 @@ class SendQueue {
   std::deque<Work> under_way_;
   std::uint64_t first_id_ = 0;  // of under_way_.front()
   std::vector<std::uint32_t> free_pieces_;
-  std::size_t awaited_ = 0;  // under way: somebody waits for it
+  std::size_t without_piece_ = 0;  // Sends in waiting_ that have none
+  std::size_t awaited_ = 0;        // under way: somebody waits for it
   std::uint32_t unsignalled_ = 0;
   const std::uint32_t most_unsignalled_;
   std::vector<Request> batch_;

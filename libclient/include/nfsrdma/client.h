@@ -126,7 +126,7 @@ class NFSRDMA_API Client : public Names {
   virtual Result<std::chrono::nanoseconds> ping() = 0;
 
   /// Runs the client until something happened (a callback ran, a descriptor of `also` became readable) or
-  /// `most` passed. Returns false if nothing did.
+  /// `most` passed; milliseconds::max() is for ever. Returns false if nothing did.
   virtual bool wait(std::chrono::milliseconds most, std::span<const int> also = {}) = 0;
 
   // For programs with an event loop of their own, in place of wait(): poll descriptor() for POLLIN, and call

@@ -83,6 +83,8 @@ class NFSRDMA_API File {
   virtual Result<std::optional<LockHolder>> test_lock(const LockRequest& request) = 0;
   /// Waits for it, `most` at the longest; then EAGAIN: somebody else has it.
   virtual Status lock(const LockRequest& request, std::chrono::milliseconds most = {}) = 0;
+  /// Makes stable what is not, so that whoever has the lock next finds it: an error may be that of sync(), and the
+  /// lock is gone all the same.
   virtual Status unlock(std::uint64_t owner, const LockRange& range = {}) = 0;
 
   /// Makes stable what is not, and closes. Calls that begin later fail with EBADF; those under way end as ever.

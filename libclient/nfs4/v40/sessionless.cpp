@@ -124,7 +124,7 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
     bool pause = false;
     // The stateid may be one of before a restart that is known already. Who was told that it is stale finds another
     // one when it is over.
-    if (status == NFS4ERR_STALE_STATEID) (void)co_await call(renewal(), deadline);
+    if (status == NFS4ERR_STALE_STATEID && !compound.is_renewal()) (void)co_await call(renewal(), deadline);
     if (!again && heed(*reply, is_of_client(compound, *reply))) {
       again = true;
       pause = ++tries > kQuickTries;
@@ -277,17 +277,21 @@ void Sessionless::judge(const Compound& compound, const Turns& turns, const Resu
   }
 }
 
+/// The client id of the Reply's request is gone. False: and it is not had anew, as at the end of the session.
+bool Sessionless::is_had_anew(const CompoundReply& reply, const char* why) {
+  if (reply.epoch() != facts().epoch) return true;
+  start_recovery(why);
+  return recovering_;
+}
+
 /// What a Reply says of the client id, which the request named or did not. True: it is had anew now, or has been since
 /// the request was sent.
 bool Sessionless::heed(const CompoundReply& reply, bool named) {
   switch (reply.status()) {
     case NFS4ERR_STALE_CLIENTID:
-      if (reply.epoch() == facts().epoch) start_recovery("the server has restarted");
-      return true;
+      return is_had_anew(reply, "the server has restarted");
     case NFS4ERR_EXPIRED:
-      if (!named) return false;
-      if (reply.epoch() == facts().epoch) start_recovery("the lease has expired");
-      return true;
+      return named && is_had_anew(reply, "the lease has expired");
     case NFS4ERR_CB_PATH_DOWN:
       if (!ending()) beside_.spawn(renew_callback());
       return false;

@@ -93,6 +93,7 @@ class Sessionless final : public LeaseHolder {
   void fill_in(Compound& compound, const Turns& turns);
   static void judge(const Compound& compound, const Turns& turns, const Result<CompoundReply>& reply,
                     std::uint32_t sends);
+  bool is_had_anew(const CompoundReply& reply, const char* why);
   bool heed(const CompoundReply& reply, bool named);
   async::Task<void> recover();
   async::Task<Status> recover_once(async::TimePoint deadline);

@@ -1,0 +1,142 @@
+// The table of the commands: what each is called, takes and does. What a command says of its failures.
+#include "cli/commands.h"
+
+#include <array>
+
+namespace nfsrdma::cli {
+namespace {
+
+constexpr auto ping_switches = std::to_array<Switch>({
+    {'c', "count", "N", "stop after N round trips (default: go on until interrupted)"},
+    {'i', "interval", "SECONDS", "wait so long between them (default 1)"},
+});
+constexpr auto exports_switches = std::to_array<Switch>({
+    {'m', "mounts", nullptr, "who has mounted them instead, as far as the server's mount service knows"},
+});
+constexpr auto ls_switches = std::to_array<Switch>({
+    {'l', "long", nullptr, "mode, links, owner, group, size and time too"},
+    {'a', "all", nullptr, "names that begin with '.', and '.' and '..' themselves"},
+    {'A', "almost-all", nullptr, "names that begin with '.', without '.' and '..'"},
+    {'R', "recursive", nullptr, "directories below, too"},
+    {'d', "directory", nullptr, "a directory itself, not what is in it"},
+    {'h', "human", nullptr, "with -l: sizes such as 1.5K"},
+    {'n', "numeric", nullptr, "as -l, with owners as numbers"},
+});
+constexpr auto stat_switches = std::to_array<Switch>({
+    {'L', "dereference", nullptr, "follow a symbolic link"},
+});
+constexpr auto transfer_switches = std::to_array<Switch>({
+    {'r', "recursive", nullptr, "a directory with all that is in it, several files at once"},
+    {'p', "preserve", nullptr, "keep mode, times and holes"},
+    {'q', "quiet", nullptr, "no progress bar"},
+});
+constexpr auto cp_switches = std::to_array<Switch>({
+    {'r', "recursive", nullptr, "directories with all that is in them, several files at once"},
+    {'p', "preserve", nullptr, "keep mode and times"},
+    {'q', "quiet", nullptr, "no progress bar"},
+    {'T', "no-target-directory", nullptr, "the last operand is the copy, also if it is a directory"},
+});
+constexpr auto find_switches = std::to_array<Switch>({
+    {'n', "name", "PATTERN", "names that match, such as '*.c'"},
+    {'t', "type", "TYPE", "f (files), d (directories), l (symbolic links), b, c, p or s"},
+    {'d', "maxdepth", "N", "not further down than N directories; 0: the targets alone"},
+});
+constexpr auto du_switches = std::to_array<Switch>({
+    {'s', "summarize", nullptr, "one line for each target"},
+    {'h', "human", nullptr, "sizes such as 1.5K"},
+    {'b', "apparent-size", nullptr, "bytes of the files' sizes instead of the space they take"},
+});
+constexpr auto sum_switches = std::to_array<Switch>({
+    {'r', "recursive", nullptr, "files in directories, too"},
+});
+constexpr auto mkdir_switches = std::to_array<Switch>({
+    {'p', "parents", nullptr, "create directories above, too; do not mind what is there"},
+    {'m', "mode", "MODE", "permissions, as for chmod (default: 0777 less the umask)"},
+});
+constexpr auto rm_switches = std::to_array<Switch>({
+    {'r', "recursive", nullptr, "directories with all that is in them"},
+    {'f', "force", nullptr, "do not mind what is not there"},
+});
+constexpr auto mv_switches = std::to_array<Switch>({
+    {'T', "no-target-directory", nullptr, "the last operand is the new name, also if it is a directory"},
+});
+constexpr auto ln_switches = std::to_array<Switch>({
+    {'s', "symbolic", nullptr, "a symbolic link; its text is taken as given"},
+    {'f', "force", nullptr, "remove a file that has the link's name"},
+    {'T', "no-target-directory", nullptr, "the last operand is the link, also if it is a directory"},
+});
+constexpr auto touch_switches = std::to_array<Switch>({
+    {'c', "no-create", nullptr, "do not create what is not there"},
+    {'a', "access", nullptr, "only the time of the last access"},
+    {'m', "modification", nullptr, "only the time of the last modification"},
+    {'d', "date", "TIME", "this time: '2024-11-20 09:42:01', '@SECONDS' or 'now'"},
+    {'t', "stamp", "STAMP", "this time: [[CC]YY]MMDDhhmm[.ss]"},
+    {'h', "no-dereference", nullptr, "a symbolic link itself"},
+});
+constexpr auto chown_switches = std::to_array<Switch>({
+    {'h', "no-dereference", nullptr, "a symbolic link itself"},
+});
+constexpr auto acl_switches = std::to_array<Switch>({
+    {'c', "omit-header", nullptr, "get: without the lines that begin with '#'"},
+    {'n', "numeric", nullptr, "get: users and groups as numbers"},
+    {'f', "file", "FILE", "set: read the entries from FILE, or with - from standard input"},
+    {'k', "remove-default", nullptr, "set: remove the default list of directories"},
+    {'h', "no-dereference", nullptr, "a symbolic link itself"},
+});
+constexpr auto truncate_switches = std::to_array<Switch>({
+    {'s', "size", "SIZE", "the new size, or with + or - the change: 4096, 10M, +1K, -512"},
+    {'c', "no-create", nullptr, "do not create what is not there"},
+});
+constexpr auto df_switches = std::to_array<Switch>({
+    {'h', "human", nullptr, "sizes such as 1.5G"},
+    {'i', "inodes", nullptr, "inodes instead of bytes"},
+});
+
+constexpr auto commands = std::to_array<Command>({
+    {"ping", run_ping, "SERVER", "measure round trips through a session", ping_switches, 1, 1, true},
+    {"info", run_info, "SERVER...", "show what was negotiated with a server", {}, 1, any_number, true},
+    {"exports", run_exports, "SERVER...", "list what a server exports", exports_switches, 1, any_number,
+     true},
+    {"ls", run_ls, "TARGET...", "list directories, in the server's order", ls_switches, 1, any_number, true},
+    {"stat", run_stat, "TARGET...", "show the attributes of files", stat_switches, 1, any_number, true},
+    {"cat", run_cat, "TARGET...", "write files to standard output", {}, 1, any_number},
+    {"get", run_get, "TARGET [LOCAL]", "copy files from a server", transfer_switches, 1, 2, true},
+    {"put", run_put, "LOCAL TARGET", "copy files to a server", transfer_switches, 2, 2, true},
+    {"cp", run_cp, "TARGET... TARGET", "copy files on a server", cp_switches, 2, any_number},
+    {"find", run_find, "TARGET...", "list trees by name and type", find_switches, 1, any_number, true},
+    {"du", run_du, "TARGET...", "show the space that trees take", du_switches, 1, any_number, true},
+    {"sum", run_sum, "TARGET...", "show SHA-256 checksums of files", sum_switches, 1, any_number, true},
+    {"mkdir", run_mkdir, "TARGET...", "create directories", mkdir_switches, 1, any_number},
+    {"rm", run_rm, "TARGET...", "remove files", rm_switches, 1, any_number},
+    {"rmdir", run_rmdir, "TARGET...", "remove empty directories", {}, 1, any_number},
+    {"mv", run_mv, "TARGET... TARGET", "rename files, or move them into a directory", mv_switches, 2,
+     any_number},
+    {"ln", run_ln, "EXISTING... TARGET", "create links", ln_switches, 2, any_number},
+    {"touch", run_touch, "TARGET...", "set times, or create empty files", touch_switches, 1, any_number},
+    {"chmod", run_chmod, "MODE TARGET...", "set permissions", {}, 2, any_number, false, true},
+    {"chown", run_chown, "UID[:GID] TARGET...", "set owner and group", chown_switches, 2, any_number},
+    {"acl", run_acl, "get|set [ENTRIES] TARGET...", "show or replace access control lists", acl_switches, 2,
+     any_number},
+    {"truncate", run_truncate, "TARGET...", "set the size of files", truncate_switches, 1, any_number},
+    {"df", run_df, "TARGET...", "show the space of file systems", df_switches, 1, any_number, true},
+});
+
+}  // namespace
+
+std::span<const Command> all_commands() {
+  return commands;
+}
+
+void Call::failed(const Error& error) {
+  if (error.kind() != ErrorKind::cancelled || !interrupt::raised()) say(error.text());
+  // A usage error that names no peer is about the command line itself: a target that is none.
+  if (error.kind() == ErrorKind::usage && error.peer().empty()) status = exit_usage;
+  if (status == 0) status = exit_failed;
+}
+
+void Call::misused(const std::string& message) {
+  say(message + "; see 'nfsrdma-cli " + command.name + " --help'");
+  status = exit_usage;
+}
+
+}  // namespace nfsrdma::cli

@@ -1,0 +1,440 @@
+// From a name to addresses, and from options to the versions that are tried.
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "async/wakeup.h"
+#include "aux/local_address.h"
+#include "aux/rpcbind.h"
+#include "connect/flavors.h"
+#include "connect/protocol.h"
+#include "connect/resolve.h"
+#include "connect/server.h"
+#include "fabric/address.h"
+#include "fabric/carrier.h"
+#include "fabric/verbs/library.h"
+#include "security/sys.h"
+#include "support/loopback.h"
+#include "support/nfs_server.h"
+#include "support/no_locks.h"
+#include "support/rpc_program.h"
+#include "support/virtual_world.h"
+
+namespace nfsrdma::connect {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint16_t kPort = 20049;
+
+async::TimePoint soon() {
+  return async::Clock::now() + 30s;
+}
+
+/// Lets this thread take a signal again and again, for as long as one lives.
+class SignalStorm {
+ public:
+  SignalStorm() {
+    struct sigaction taken{};
+    taken.sa_handler = [](int) {};
+    REQUIRE(::sigaction(SIGUSR2, &taken, &before_) == 0);
+    thread_ = std::thread([this, whom = ::pthread_self()] {
+      while (!ends_) {
+        ::pthread_kill(whom, SIGUSR2);
+        std::this_thread::sleep_for(20us);
+      }
+    });
+  }
+  ~SignalStorm() {
+    ends_ = true;
+    thread_.join();
+    (void)std::signal(SIGUSR2, SIG_IGN);  // what is still pending goes with that
+    ::sigaction(SIGUSR2, &before_, nullptr);
+  }
+  SignalStorm(const SignalStorm&) = delete;
+  SignalStorm& operator=(const SignalStorm&) = delete;
+
+ private:
+  struct sigaction before_{};
+  std::atomic<bool> ends_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+// ---- Names ----
+
+TEST_CASE("resolve: addresses in numbers, of both families, with the port") {
+  for (const char* text : {"127.0.0.1", "::1"}) {  // "::1" also where the machine has no IPv6 address
+    CAPTURE(text);
+    auto found = resolve(text, kPort, soon(), -1);
+    REQUIRE(found);
+    REQUIRE(found->size() == 1);
+    const rpc::Address& address = found->front();
+    const bool six = std::strchr(text, ':') != nullptr;
+    CHECK(address.storage.ss_family == (six ? AF_INET6 : AF_INET));
+    CHECK(address.length == (six ? sizeof(sockaddr_in6) : sizeof(sockaddr_in)));
+    CHECK(fabric::port_of(address.storage) == kPort);
+    CHECK(fabric::host_text(address.storage) == text);
+  }
+}
+
+TEST_CASE("resolve: a signal that the program takes meanwhile ends nothing") {
+  const SignalStorm storm;
+  std::optional<Error> failed;
+  for (int i = 0; i < 300 && !failed; ++i) {
+    auto found = resolve("127.0.0.1", kPort, soon(), -1);
+    if (!found) failed = found.error();
+  }
+  const std::string text = failed ? failed->text() : "";
+  CHECK(text.empty());
+}
+
+TEST_CASE("resolve: an interrupt ends it, and is told from a name service that does not answer") {
+  const async::Wakeup interrupt;
+  interrupt.set();
+  const SignalStorm storm;
+  int ended = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto found = resolve("127.0.0.1", kPort, soon(), interrupt.descriptor());
+    if (found) continue;  // it was faster
+    ++ended;
+    REQUIRE(found.error().kind() == ErrorKind::cancelled);
+    REQUIRE(found.error().errno_value() == EINTR);
+  }
+  CHECK(ended > 0);
+}
+
+TEST_CASE("resolve: however far away the deadline is") {
+  CHECK(resolve("127.0.0.1", kPort, async::TimePoint::max(), -1));
+  CHECK(resolve("127.0.0.1", kPort, async::Clock::now() + std::chrono::hours(24 * 50), -1));
+}
+
+// ---- Versions ----
+
+TEST_CASE("connect: a version that there is not is the caller's mistake, and nobody is asked") {
+  struct Row {
+    std::optional<unsigned> version;
+    unsigned minor;
+  };
+  for (const Row& row : {Row{5, 2}, Row{1, 2}, Row{4, 3}}) {
+    CAPTURE(row.minor);
+    testing::VirtualWorld world;
+    async::Loop loop(world);
+    Target target;
+    target.host = "server";
+    target.options.version = row.version;
+    target.options.minor_version = row.minor;
+    target.options.minor_version_fixed = true;
+    Surroundings around;
+    around.flavor = std::make_shared<security::Sys>("machine", security::Identity{});
+    bool asked = false;
+    around.dial = [&asked](async::Loop&, const fabric::DialOptions&, fabric::Handler&) {
+      asked = true;
+      return std::unique_ptr<fabric::Connection>();
+    };
+    Server server(loop, target, {}, {}, std::nullopt, around);
+    const Status done = loop.run(server.connect(loop.now() + 1s));
+    REQUIRE_FALSE(done);
+    CHECK(done.error().kind() == ErrorKind::usage);
+    CHECK(done.error().errno_value() == EINVAL);
+    CHECK_FALSE(asked);
+  }
+}
+
+// ---- Connections ----
+
+namespace {
+
+/// A connection that does not come to be.
+class Unmade final : public fabric::Connection {
+ public:
+  Unmade(async::Loop& loop, fabric::Handler& handler, int errno_value) {
+    loop.post([&handler, errno_value, token = std::weak_ptr(alive_)] {
+      if (!token.expired())
+        handler.on_closed(Error(ErrorKind::connection, errno_value, "connect", "", "nobody is there"));
+    });
+  }
+  void post_receive(fabric::ReceiveBuffer /*buffer*/) override {}
+  void post_send(const fabric::SendWork& /*work*/) override {}
+  Status expose(fabric::Bytes /*memory*/, fabric::Reach /*reach*/,
+                std::vector<fabric::RemoteSegment>& /*to*/) override {
+    return Error(ErrorKind::connection, ENOTCONN, "", "", "");
+  }
+  Status revoke(std::span<const fabric::RemoteSegment> /*segments*/, std::uint64_t /*cookie*/) override {
+    return {};
+  }
+  Status abandon(std::span<const fabric::RemoteSegment> /*segments*/, std::uint64_t /*cookie*/) override {
+    return {};
+  }
+  void forget(std::span<const fabric::RemoteSegment> /*segments*/) override {}
+  void post_rdma_write(fabric::ConstBytes, const fabric::RemoteSegment&, std::uint64_t) override {}
+  void post_rdma_read(fabric::Bytes, const fabric::RemoteSegment&, std::uint64_t) override {}
+  void flush() override {}
+  [[nodiscard]] std::size_t segments_for(std::size_t /*length*/) const override { return 1; }
+  void close() override { alive_.reset(); }
+  [[nodiscard]] std::string peer_name() const override { return "nobody"; }
+
+ private:
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+};
+
+class IdleCarrier final : public fabric::Carrier {
+ public:
+  explicit IdleCarrier(async::Loop& loop) : loop_(loop) {}
+  void order(fabric::Order /*order*/) override {}
+  void hand_over() override {}
+  void settle() override {}
+  async::Loop& loop() override { return loop_; }
+  void report(fabric::News /*news*/) override {}
+
+ private:
+  async::Loop& loop_;
+};
+
+void unheard(const std::string& /*notice*/) {}
+
+rpc::Address address_of(const char* text) {
+  const auto found = aux::address_in(text);
+  REQUIRE(found);
+  return aux::with_port(*found, kPort);
+}
+
+/// Servers that are not there, and who was asked for them.
+struct Nobody {
+  testing::VirtualWorld world;
+  async::Loop loop{world};
+  std::vector<fabric::DialOptions> asked;
+  std::vector<int> errors{ECONNREFUSED};  // of the first, the second …; the last one's goes on
+  std::vector<std::shared_ptr<fabric::Carrier>> carriers;
+  unsigned carriers_wanted = 0;
+  Target target;
+  Surroundings around;
+
+  Nobody() {
+    target.host = "server";
+    target.options.version = 4;
+    around.flavor = std::make_shared<security::Sys>("machine", security::Identity{});
+    around.dial = [this](async::Loop& there, const fabric::DialOptions& options,
+                         fabric::Handler& handler) -> std::unique_ptr<fabric::Connection> {
+      asked.push_back(options);
+      return std::make_unique<Unmade>(there, handler, errors[std::min(asked.size(), errors.size()) - 1]);
+    };
+    around.carriers = [this](async::Loop&, unsigned count) {
+      carriers_wanted = count;
+      return carriers;
+    };
+  }
+};
+
+}  // namespace
+
+TEST_CASE("connect: each address is tried, has its share of the time, and the last one's error is told") {
+  Nobody m;
+  m.errors = {ECONNREFUSED, ENETUNREACH, EHOSTUNREACH};
+  const std::vector<rpc::Address> addresses{address_of("10.0.0.1"), address_of("fd00::2"),
+                                            address_of("10.0.0.3")};
+  m.target.options.connect_timeout = 60s;
+  m.target.options.crc = Crc::on;
+  const async::TimePoint begin = m.loop.now();
+  Server server(m.loop, m.target, addresses, unheard, std::nullopt, m.around);
+  const Status done = m.loop.run(server.connect(begin + 12s));
+  REQUIRE_FALSE(done);
+  CHECK(done.error().errno_value() == EHOSTUNREACH);
+  REQUIRE(m.asked.size() == 3);
+  CHECK(fabric::peer_text(m.asked[0].address, "") == "10.0.0.1:20049");
+  CHECK(fabric::peer_text(m.asked[1].address, "") == "[fd00::2]:20049");
+  CHECK(fabric::peer_text(m.asked[2].address, "") == "10.0.0.3:20049");
+  CHECK(m.asked[0].deadline == begin + 4s);
+  CHECK(m.asked[1].deadline == begin + 6s);  // the first has left all of its own
+  CHECK(m.asked[2].deadline == begin + 12s);
+  for (const fabric::DialOptions& one : m.asked) {
+    CHECK(one.host == "server");
+    CHECK(one.crc == fabric::iwarp::CrcPolicy::on);
+    CHECK((one.carrier == nullptr));
+  }
+}
+
+TEST_CASE("connect: as many connections as are wanted, to further addresses in turn, shared by the threads") {
+  const std::vector<std::string> two{"10.0.0.2", "10.0.0.3"};
+  struct Row {
+    std::uint32_t connections, threads;
+    std::vector<std::string> ports;
+    unsigned carriers;  // that there are
+    std::vector<std::string> servers;
+    std::vector<unsigned> carried_by;  // 0: the loop itself
+  };
+  const std::string here = "server";
+  const std::vector<Row> rows{
+      {1, 1, {}, 0, {here}, {0}},
+      {1, 0, {}, 0, {here}, {0}},
+      {3, 1, {}, 0, {here, here, here}, {0, 0, 0}},
+      {1, 3, {}, 2, {here, here, here}, {0, 1, 2}},
+      {5, 3, {}, 2, {here, here, here, here, here}, {0, 1, 2, 0, 1}},
+      {1, 3, {}, 1, {here, here, here}, {0, 1, 0}},  // no thread for another was to be had
+      {1, 1, two, 0, {here, two[0], two[1]}, {0, 0, 0}},
+      {4, 2, two, 1, {here, two[0], two[1], two[0]}, {0, 1, 0, 1}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.connections);
+    CAPTURE(row.threads);
+    Nobody m;
+    m.target.options.connections = row.connections;
+    m.target.options.threads = row.threads;
+    m.target.options.remote_ports = row.ports;
+    for (unsigned i = 0; i < row.carriers; ++i) m.carriers.push_back(std::make_shared<IdleCarrier>(m.loop));
+    Server server(m.loop, m.target, {address_of("10.0.0.1")}, unheard, std::nullopt, m.around);
+    CHECK_FALSE(m.loop.run(server.connect(m.loop.now() + 1s)));
+    CHECK(m.carriers_wanted == (row.threads > 1 ? row.threads - 1 : 0));
+    REQUIRE(server.channels().size() == row.servers.size());
+    for (std::size_t i = 0; i < row.servers.size(); ++i) {
+      CAPTURE(i);
+      rpc::Channel& channel = *server.channels()[i];
+      const bool elsewhere = row.servers[i] != here;
+      CHECK(channel.server() == row.servers[i]);
+      CHECK(channel.elsewhere() == elsewhere);
+      if (i != 0) CHECK_FALSE(m.loop.run(channel.connect(m.loop.now() + 1s)));
+      REQUIRE(m.asked.size() == i + 1);
+      CHECK(fabric::host_text(m.asked[i].address) == (elsewhere ? row.servers[i] : "10.0.0.1"));
+      CHECK(fabric::port_of(m.asked[i].address) == kPort);
+      const unsigned by = row.carried_by[i];
+      CHECK((m.asked[i].carrier == (by == 0 ? nullptr : m.carriers[by - 1])));
+    }
+  }
+}
+
+TEST_CASE("connect: version 3 leaves nothing with the server's mount service where the rest fails") {
+  testing::NfsServer server;
+  testing::RpcPrograms programs;
+  std::atomic<int> mounts = 0, unmounts = 0;
+  programs.serve<aux::MNT3>([&mounts](const aux::dirpath&) {
+    ++mounts;
+    aux::mountres3 res;
+    res.emplace<aux::MNT3_OK>().fhandle.length = 3;  // a handle that the NFS service does not know
+    return res;
+  });
+  programs.serve<aux::UMNT3>([&unmounts](const aux::dirpath&) {
+    ++unmounts;
+    return xdr::Void();
+  });
+  async::Loop loop;
+  Target target = server.target("vers=3,sec=sys");
+  target.path = "/srv";
+  target.options.port_fixed = true;
+  target.options.mount_port = programs.port();
+  rpc::Address address;
+  address.storage = testing::loopback(server.port());
+  address.length = sizeof(sockaddr_in);
+  Surroundings around = Surroundings::system();
+  around.locks = std::make_shared<testing::NoLocks>();
+  Server client(loop, target, {address}, unheard, std::nullopt, around);
+  const Status done = loop.run(client.connect(loop.now() + 30s));
+  REQUIRE_FALSE(done);
+  CHECK(done.error().kind() == ErrorKind::server);
+  CHECK(mounts.load() == 1);
+  CHECK(unmounts.load() == 1);
+  client.shut_down();
+  loop.drop_tasks();
+}
+
+// ---- What the options mean ----
+
+TEST_CASE("connect: uid= and gid= are for sec=sys alone") {
+  for (const bool named : {false, true}) {
+    CAPTURE(named);
+    testing::VirtualWorld world;
+    async::Loop loop(world);
+    Target target;
+    target.host = "server";
+    target.options.uid = 7;
+    target.options.version = 5;  // which is looked at later
+    if (named) target.options.security = {Security::krb5, Security::sys};
+    Surroundings around;
+    around.flavor = std::make_shared<security::Sys>("machine", security::Identity{});
+    Server server(loop, target, {}, {}, std::nullopt, around);
+    const Status done = loop.run(server.connect(loop.now() + 1s));
+    REQUIRE_FALSE(done);
+    CHECK((done.error().message().find("uid=") != std::string::npos) == named);
+  }
+}
+
+TEST_CASE("connect: what the options let be used, the strongest first, and numbers only with AUTH_SYS") {
+  Options options;
+  CHECK(permitted(options) == std::vector{Security::krb5p, Security::krb5i, Security::krb5, Security::sys});
+  options.gid = 0;
+  CHECK(permitted(options) == std::vector{Security::sys});
+  options.security = {Security::krb5i, Security::sys};
+  CHECK(permitted(options) == options.security);
+}
+
+TEST_CASE("connect: somebody else's identity does not come with this process's groups") {
+  Options options;
+  const security::Identity own = own_identity(options);
+  CHECK(own.uid == ::geteuid());
+  CHECK(own.gid == ::getegid());
+  CHECK(own.groups.size() == static_cast<std::size_t>(::getgroups(0, nullptr)));
+  options.uid = 4711;
+  const security::Identity other = own_identity(options);
+  CHECK(other.uid == 4711);
+  CHECK(other.gid == own.gid);
+  CHECK(other.groups.empty());
+  options.uid.reset();
+  options.gid = 4712;
+  CHECK(own_identity(options).uid == own.uid);
+  CHECK(own_identity(options).gid == 4712);
+  CHECK(own_identity(options).groups.empty());
+}
+
+TEST_CASE("connect: as many calls as credits, but over a device no more than memory can be locked for") {
+  Options options;
+  options.credits = 64;
+  fabric::Established established;
+  established.fabric = "iwarp";
+  CHECK(most_calls(options, established) == 64);
+  established.fabric = "verbs";
+  const std::uint32_t most = most_calls(options, established);
+  CHECK(most >= 1);
+  CHECK(most <= 64);
+  if (fabric::verbs::lockable_memory() == UINT64_MAX) CHECK(most == 64);
+  options.rsize = UINT32_MAX;  // whatever the limit is, one call there must be
+  CHECK(most_calls(options, established) >= 1);
+}
+
+TEST_CASE("connect: the mount service is asked as the options say") {
+  Target target;
+  target.host = "server";
+  const aux::MountOptions plain = mount_options(target, {});
+  CHECK(plain.server == "server");
+  CHECK_FALSE(plain.transport);
+  CHECK(plain.version == 3);
+  target.options.mount_host = "other";
+  target.options.mount_port = 635;
+  target.options.mount_transport = "udp";
+  target.options.version = 2;
+  target.options.uid = 4711;
+  const aux::MountOptions told = mount_options(target, {});
+  CHECK(told.server == "other");
+  CHECK(told.port == 635);
+  CHECK(told.transport == aux::Transport::udp);
+  CHECK(told.version == 1);
+  CHECK(told.identity.uid == 4711);
+  target.options.mount_transport = "tcp";
+  CHECK(mount_options(target, {}).transport == aux::Transport::tcp);
+}
+
+}  // namespace nfsrdma::connect

@@ -1,0 +1,180 @@
+// What becomes of a session, and of a call, where the server says the same twice, or what cannot be: refusals at
+// SEQUENCE, recoveries that are put off, Replies at fault (RFC 8881 2.10.6, 8.4.2, 15.1.1.3, 16.2).
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "support/engine_fixture.h"
+#include "support/nfs_responder.h"
+#include "support/scripted_calls.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+
+/// In their order, as the server saw them.
+std::vector<SeenCall> create_calls(const NfsServer& server) {
+  std::vector<SeenCall> out;
+  for (const SeenCall& call : server.calls()) {
+    if (call.has(OP_CREATE)) out.push_back(call);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("S3 BAD_HIGH_SLOT for a request that names no higher slot than its own: there is a new session") {
+  Scene m;
+  EngineClient& c = m.connect();
+  m.server.clear_calls();
+  m.server.answer(OP_SEQUENCE, NFS4ERR_BAD_HIGH_SLOT, 2);
+  CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "a", 0755))));
+  CHECK(m.server.count(OP_CREATE_SESSION) == 1);
+  CHECK(m.server.succeeded(OP_CREATE) == 1);
+  CHECK(m.server.sessions() == 1);
+  const auto calls = create_calls(m.server);
+  REQUIRE(calls.size() == 3);
+  CHECK(calls[1].sequence.sa_highest_slotid == calls[1].sequence.sa_slotid);
+  CHECK(calls[2].sequence.sa_sessionid != calls[1].sequence.sa_sessionid);
+}
+
+TEST_CASE(
+    "S8 S21 a server that does not take a connection although it has bound it is asked less and less often") {
+  Scene m;
+  EngineClient& c = m.connect();
+  m.server.clear_calls();
+  m.server.answer(OP_SEQUENCE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION, 1000);
+  const auto made = c.run(c.engine.make_directory(nullptr, c.root, "a", 0755));
+  REQUIRE_FALSE(made);
+  CHECK(m.server.count(OP_SEQUENCE) > 4);
+  CHECK(m.server.count(OP_SEQUENCE) < 100);
+  CHECK(m.server.succeeded(OP_CREATE) == 0);
+  m.server.on_server([](Responder& responder) { responder.state.rules.clear(); });
+  CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "b", 0755))));
+}
+
+TEST_CASE(
+    "S2 what was only ever refused at SEQUENCE was not executed: an error of the server's, and a free slot") {
+  Scene m;
+  SessionOptions impatient;
+  impatient.timeout = 300ms;
+  EngineClient& c = m.client.emplace(m.server, "engine", impatient);
+  m.server.clear_calls();
+  m.server.answer(OP_SEQUENCE, NFS4ERR_DELAY, 1000);
+  const auto made = c.run(c.engine.make_directory(nullptr, c.root, "a", 0755));
+  REQUIRE_FALSE(made);
+  CHECK(made.error().kind() == ErrorKind::server);
+  CHECK(made.error().status() == NFS4ERR_DELAY);
+  m.server.on_server([](Responder& responder) { responder.state.rules.clear(); });
+  CHECK(c.session.holdings().slots_retired == 0);
+  CHECK(c.session.holdings().slots_busy == 0);
+  CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "b", 0755))));
+  const auto calls = create_calls(m.server);
+  REQUIRE(calls.size() > 1);
+  CHECK(calls.front().sequence.sa_slotid == calls.back().sequence.sa_slotid);
+  CHECK(calls.front().sequence.sa_sequenceid == calls.back().sequence.sa_sequenceid);
+}
+
+TEST_CASE(
+    "S11 S21 what recovery asks for and the server puts off is asked for again, and nothing else with it") {
+  Scene m;
+  m.server.add_file("/f", "text");
+  EngineClient& c = m.connect();
+  auto file = m.open("f");
+  m.server.clear_calls();
+  m.server.restart(5s);
+  m.server.answer(OP_OPEN, NFS4ERR_DELAY, 2);
+  m.server.answer(OP_RECLAIM_COMPLETE, NFS4ERR_DELAY, 2);
+  std::array<std::byte, 4> data{};
+  CHECK(ok(c.run(file->read(data, 0))));
+  CHECK(m.server.count(OP_EXCHANGE_ID) == 1);
+  CHECK(m.server.succeeded(OP_CREATE_SESSION) == 1);
+  CHECK(m.server.count(OP_OPEN) == 3);
+  CHECK(m.server.count(OP_RECLAIM_COMPLETE) == 3);
+  m.close(file);
+}
+
+TEST_CASE("S2 a session is not used any more while it is made anew, nor is a slot had for it in vain") {
+  Scene m;
+  m.server.set_slots(1);
+  m.server.add_file("/f", "text");
+  EngineClient& c = m.connect();
+  auto file = m.open("f");
+  m.server.hold(OP_READ, false);
+  std::array<std::byte, 4> first{}, second{};
+  auto under_way = file->read(first, 0), waits = file->read(second, 0);
+  c.start(under_way);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  c.start(waits);  // for the only slot
+  m.server.forget_sessions();
+  m.server.clear_calls();
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return under_way.done() && waits.done(); }));
+  CHECK(ok(under_way.await_resume()));
+  CHECK(ok(waits.await_resume()));
+  CHECK(m.server.count(OP_CREATE_SESSION) == 1);
+  CHECK(m.server.succeeded(OP_READ) == 2);
+  // Nobody has used the one that is gone twice.
+  unsigned refused = 0;
+  for (const SeenCall& call : m.server.calls()) {
+    if (call.has(OP_SEQUENCE) && call.status == NFS4ERR_BADSESSION) ++refused;
+  }
+  CHECK(refused == 1);
+  m.close(file);
+}
+
+namespace {
+
+struct AnsweredCompound {
+  ScriptedCalls calls;
+  const ScriptedCalls::Last last{calls};
+  CompoundReply reply(const Script& script) {
+    auto task = calls.call(calls.begin("LOOKUP"));
+    calls.start(task);
+    calls.answer(script);
+    return std::move(*task.await_resume());
+  }
+  ErrorKind kind_of(const CompoundReply& reply) { return calls.error_of(reply, "LOOKUP", "x").kind(); }
+};
+
+}  // namespace
+
+TEST_CASE("compound: a result of another operation than the one asked for is a Reply at fault") {
+  AnsweredCompound m;
+  auto reply = m.reply(Script().ok<op::PUTFH>().ok<op::LOOKUP>().ok<op::LOOKUPP>());
+  CHECK(reply.take<op::PUTFH>());
+  CHECK_FALSE(reply.take<op::LOOKUPP>());
+  CHECK(reply.failed_status() == NFS4_OK);
+  CHECK(m.kind_of(reply) == ErrorKind::protocol);
+  CHECK_FALSE(reply.take<op::LOOKUPP>());  // nor is what stands behind it believed
+}
+
+TEST_CASE("compound: a Reply that is good and says less than was asked for, or is cut short, is at fault") {
+  AnsweredCompound m;
+  for (const bool promised : {false, true}) {
+    auto script = Script().ok<op::PUTFH>();
+    if (promised) script.and_nothing();
+    auto reply = m.reply(script);
+    CHECK(reply.status() == NFS4_OK);
+    CHECK(reply.take<op::PUTFH>());
+    CHECK_FALSE(reply.take<op::LOOKUP>());
+    CHECK(reply.failed_status() == NFS4_OK);
+    CHECK(m.kind_of(reply) == ErrorKind::protocol);
+  }
+}
+
+TEST_CASE(
+    "compound: behind an operation that was refused there is nothing more, and its status is the error's") {
+  AnsweredCompound m;
+  auto reply = m.reply(Script().ok<op::PUTFH>().refuse<op::LOOKUP>(NFS4ERR_NOENT));
+  CHECK(reply.executed() == 2);
+  CHECK(reply.take<op::PUTFH>());
+  CHECK_FALSE(reply.take<op::LOOKUP>());
+  CHECK_FALSE(reply.take<op::LOOKUPP>());
+  CHECK(reply.failed_status() == NFS4ERR_NOENT);
+  CHECK(m.kind_of(reply) == ErrorKind::server);
+}
+
+}  // namespace nfsrdma
