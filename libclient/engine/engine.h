@@ -103,6 +103,9 @@ class ServerFile {
   /// `after`: none where nothing was to be committed.
   virtual async::Task<Status> commit(std::optional<Attributes>* after) = 0;
   [[nodiscard]] virtual bool has_unstable_data() const = 0;
+  /// The file is as large as this at least: a restart may have cost the server what reaches so far, and it will be
+  /// written again. 0: nothing of that is known.
+  [[nodiscard]] virtual std::uint64_t end_in_doubt() const { return 0; }
   virtual async::Task<Result<Attributes>> attributes() = 0;
   /// The next byte of a hole, or of data, at or behind `offset`; none: there is none behind it.
   virtual async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, bool hole) = 0;

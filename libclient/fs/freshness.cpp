@@ -17,6 +17,11 @@ bool is_earlier(const Time& a, const Time& b) {
   return a.seconds != b.seconds ? a.seconds < b.seconds : a.nanoseconds < b.nanoseconds;
 }
 
+/// Whoever has the file open knows of all who have.
+std::uint64_t end_in_doubt(const Inode& inode) {
+  return inode.open.empty() ? 0 : inode.open.front()->file()->end_in_doubt();
+}
+
 }  // namespace
 
 Freshness::Freshness(Engine& engine, Numbering& numbering, const CacheOptions& options)
@@ -68,12 +73,16 @@ Attributed Freshness::attributed(Inode& inode, const Attributes& told, std::uint
   return out;
 }
 
-/// Where writes were under way since they were asked for, the file is as large as these say at least, and the
-/// rest is not believed for longer than it takes to tell it.
+/// Where writes were under way since they were asked for, or lost by a restart of the server, the file is as large as
+/// these say at least, and the rest is not believed for longer than it takes to tell it.
 Attributed Freshness::corrected(Inode& inode, const Attributes& told, std::uint64_t as_of) {
   Attributed out;
   out.attributes = numbering_.numbered(told);
   out.valid = valid(inode, out.attributes);
+  if (const std::uint64_t end = end_in_doubt(inode); end > out.attributes.size) {
+    out.attributes.size = end;
+    out.valid = Seconds(0);
+  }
   if (inode.writes.empty() && inode.changed <= as_of) return out;
   out.valid = Seconds(0);
   out.attributes.size = std::max(out.attributes.size, inode.writes.written_since(as_of).value_or(0));
@@ -90,7 +99,7 @@ void Freshness::learn(Inode& inode, const Attributes& told) {
 /// FUSE drops attributes whenever it changes a file or a directory, and asks for them again at once.
 void Freshness::keep(Inode& inode, const Attributes& told, std::uint64_t as_of) {
   learn(inode, told);
-  if (version(inode) != as_of || !inode.writes.empty()) return;
+  if (version(inode) != as_of || !inode.writes.empty() || end_in_doubt(inode) > told.size) return;
   Inode::Fresh fresh;
   fresh.attributes = numbering_.numbered(told);
   tell(inode, fresh.attributes, count());

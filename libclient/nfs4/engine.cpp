@@ -43,6 +43,7 @@ class Nfs4File final : public ServerFile {
   }
   async::Task<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
   bool has_unstable_data() const override { return file_->has_unstable_data(); }
+  std::uint64_t end_in_doubt() const override { return file_->end_in_doubt(); }
   async::Task<Result<Attributes>> attributes() override { return file_->attributes(); }
   async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, bool hole) override {
     return seek_in(file_, offset, hole ? NFS4_CONTENT_HOLE : NFS4_CONTENT_DATA);

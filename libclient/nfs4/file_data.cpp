@@ -1,5 +1,6 @@
 #include "nfs4/file_data.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "nfs4/objects.h"
@@ -119,6 +120,7 @@ async::Task<Result<Attributes>> FileData::attributes() {
   if (!done) co_return done.error();
   auto attributes = to_public(res.get<NFS4_OK>()->obj_attributes);
   if (!attributes) co_return undecodable_attributes(state_.path());
+  attributes->size = std::max(attributes->size, unstable_.end_in_doubt());
   know(*attributes, before);
   co_return std::move(*attributes);
 }

@@ -45,6 +45,7 @@ class FileData : private writing::Writer, private QuickFile {
   }
   async::Task<Status> commit(After* after = nullptr) { return unstable_.commit(after); }
   [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
+  [[nodiscard]] std::uint64_t end_in_doubt() const { return unstable_.end_in_doubt(); }
   /// From now on it is one of those who have the file open, and its data is bounded with theirs.
   void join(std::shared_ptr<writing::Openers> openers) { unstable_.join(std::move(openers)); }
   [[nodiscard]] const std::shared_ptr<writing::Openers>& openers() const { return unstable_.openers(); }

@@ -2,10 +2,13 @@
 // waits for.
 //
 //     the session works still (a restart of its slots, a backchannel beyond help):
-//       what is under way ends → CREATE_SESSION → DESTROY_SESSION of the old one
+//       what is under way ends → CREATE_SESSION
 //     it is gone, the client id is not:      CREATE_SESSION
 //     the client id is gone, or the server wants a reclaim:
 //       EXCHANGE_ID → CREATE_SESSION → every registered open and its locks → RECLAIM_COMPLETE → limits
+//
+// An old session that the server may still have is destroyed beside: with a call of it under way, which may hang there,
+// the server says DELAY for as long as that takes (18.37.3).
 //
 // A step that fails has all of it tried again, with pauses that grow, for as long as the session is there:
 // those who wait have deadlines of their own. A server that restarts in the middle of it is one more try.

@@ -59,6 +59,10 @@ class Uncommitted {
   void count_into(std::shared_ptr<std::size_t> all);
   [[nodiscard]] std::size_t bytes_of_all() const { return all_ ? *all_ : bytes_; }
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
+  /// Where the last piece ends; 0: there is none.
+  [[nodiscard]] std::uint64_t end() const {
+    return pieces_.empty() ? 0 : pieces_.rbegin()->first + pieces_.rbegin()->second.bytes.size();
+  }
   [[nodiscard]] std::size_t count() const { return pieces_.size(); }
 
  private:

@@ -52,11 +52,20 @@ void UnstableData::replaced(std::uint64_t offset, std::uint64_t length) {
   for (UnstableData* other : openers_->data) other->uncommitted_.cover(offset, length);
 }
 
+std::uint64_t UnstableData::end_in_doubt() const {
+  std::uint64_t out = may_be_lost() ? uncommitted_.end() : 0;
+  if (!openers_) return out;
+  for (const UnstableData* other : openers_->data) {
+    if (other->may_be_lost()) out = std::max(out, other->uncommitted_.end());
+  }
+  return out;
+}
+
 // ---- writing ----
 
 async::Task<Result<std::size_t>> UnstableData::write_once(std::span<const std::byte> data,
                                                           std::uint64_t offset, How how, After* after,
-                                                          async::Memory memory) {
+                                                          async::Memory memory, bool& stable) {
   auto written = co_await writer_.write_piece(data, offset, how, after);
   if (!written) co_return written.error();
   const std::size_t count = written->count;
@@ -67,7 +76,8 @@ async::Task<Result<std::size_t>> UnstableData::write_once(std::span<const std::b
   }
   replaced(offset, count);
   if (uncommitted_.empty()) instance_ = writer_.server_instance();
-  if (!written->stable) uncommitted_.add(offset, data.first(count), written->verifier, memory);
+  stable = written->stable;
+  if (!stable) uncommitted_.add(offset, data.first(count), written->verifier, memory);
   co_return count;
 }
 
@@ -75,6 +85,7 @@ async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> 
                                                      How how, After* after, async::Memory memory) {
   if (after != nullptr) after->reset();
   std::size_t total = 0;
+  bool all_stable = true;
   while (total < data.size()) {
     if (late_error_) co_return *late_error_;
     if (has_too_much()) {
@@ -87,13 +98,19 @@ async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> 
     }
     const async::Counted under_way(turns_->writing, turns_->ended);
     const auto piece = data.subspan(total, std::min(data.size() - total, writer_.most_written()));
-    auto count =
-        co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after, memory);
+    bool stable = true;
+    auto count = co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after,
+                                     memory, stable);
     // The session that it was made for has been replaced by one with smaller limits.
     if (!count && piece.size() > writer_.most_written()) continue;
     if (!count) co_return count.error();
     total += *count;
+    all_stable = all_stable && stable;
     if (commit_is_due()) start_commit();
+  }
+  // A server that does less than it was asked for.
+  if (how != How::unstable && !all_stable) {
+    if (auto done = co_await commit(nullptr); !done) co_return done.error();
   }
   co_return total;
 }
@@ -183,7 +200,8 @@ async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifie
        piece = uncommitted_.lost(number, verifier, piece->offset)) {
     // What is left of it, where the limits have become smaller, is found as the next piece.
     const auto part = piece->bytes.first(std::min(piece->bytes.size(), writer_.most_written()));
-    auto count = co_await write_once(part, piece->offset, How::unstable, nullptr, piece->memory);
+    bool stable = false;
+    auto count = co_await write_once(part, piece->offset, How::unstable, nullptr, piece->memory, stable);
     if (count) continue;
     done = count.error();
     if (!gives_up(count.error())) break;

@@ -140,13 +140,16 @@ class UnstableData {
   [[nodiscard]] bool may_be_lost() const {
     return !uncommitted_.empty() && instance_ != writer_.server_instance();
   }
+  /// How far reaches what may be lost, whichever of the openers wrote it: the file is as large as that, whatever
+  /// the server says before it is written again. 0: there is none.
+  [[nodiscard]] std::uint64_t end_in_doubt() const;
   /// How often what was lost has been written again: what was read in between may be of before.
   [[nodiscard]] std::uint64_t rewrites() const { return rewrites_; }
   [[nodiscard]] const std::shared_ptr<Turns>& turns() const { return turns_; }
 
  private:
   async::Task<Result<std::size_t>> write_once(std::span<const std::byte> data, std::uint64_t offset, How how,
-                                              After* after, async::Memory memory);
+                                              After* after, async::Memory memory, bool& stable);
   async::Task<Status> notified(async::Event& event, async::TimePoint deadline);
   [[nodiscard]] bool has_too_much() const;
   [[nodiscard]] bool commit_is_due() const;

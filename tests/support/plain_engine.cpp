@@ -195,6 +195,7 @@ class PlainEngine::File final : public ServerFile {
     co_return Status();
   }
   bool has_unstable_data() const override { return unstable_; }
+  std::uint64_t end_in_doubt() const override { return engine_.end_in_doubt; }
   Answer<Attributes> attributes() override { return engine_.attributes(nullptr, handle(id_)); }
   Answer<std::optional<std::uint64_t>> seek(std::uint64_t /*offset*/, bool /*hole*/) override {
     co_return failed(EOPNOTSUPP);

@@ -66,6 +66,7 @@ class PlainEngine final : public Engine {
   std::size_t page_size = 1000;  ///< names in a page
   engine::Writers* keeps = nullptr;
   std::uint64_t owed = 0;              ///< closes_early(), of every file
+  std::uint64_t end_in_doubt = 0;      ///< of every open file
   std::chrono::seconds delegation{0};  ///< every file is delegated for so long; 0: none is
   /// What read_early() answers; none: it is not to be had.
   std::function<Result<EarlyRead>(const Node&, std::span<std::byte>)> early;

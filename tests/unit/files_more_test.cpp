@@ -86,6 +86,22 @@ TEST_CASE("S14 what was written here is what is read, though a restart has cost 
   }
 }
 
+TEST_CASE("S14 a file is as large as it was written here, though a restart has cost the server that") {
+  SeveralAtOnce m;
+  m.server.add_file("/f", "old");
+  EngineClient& c = m.connect();
+  OpenRef file = m.open("f");
+  CHECK(ok(c.run(file->write(bytes("and new"), 3))));
+  m.server.restart(2s);
+  CHECK(ok(c.run(c.engine.attributes(nullptr, c.root))));
+  const auto now = c.run(file->attributes());
+  REQUIRE(ok(now));
+  CHECK(now->size == 10);
+  CHECK(ok(c.run(file->commit())));
+  CHECK(file->end_in_doubt() == 0);
+  m.close(file);
+}
+
 TEST_CASE("S14 what was read before it was written again, and is answered behind that, is read again") {
   SeveralAtOnce m;
   m.server.add_file("/f", "old old old");

@@ -79,6 +79,22 @@ TEST_CASE("F2 freshness: a file is as large as writes say that the server's answ
   CHECK(m.freshness.attributed(m.at, m.said(2, 7), during).attributes.size == 7);
 }
 
+TEST_CASE(
+    "F2 S14 freshness: a file is as large as it was before a restart that has cost the server its end") {
+  Knowing m;
+  m.engine.end_in_doubt = 100;
+  const auto version = m.freshness.version(m.at);
+  m.freshness.keep(m.at, m.said(1, 7), version);
+  CHECK_FALSE(m.freshness.kept(m.at));
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), m.freshness.now()).attributes.size == 100);
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), m.freshness.now()).valid == 0s);
+  const auto larger = m.freshness.attributed(m.at, m.said(1, 700), m.freshness.now());
+  CHECK(larger.attributes.size == 700);
+  CHECK(larger.valid != 0s);
+  m.freshness.keep(m.at, m.said(1, 700), version);
+  CHECK(m.freshness.kept(m.at));
+}
+
 TEST_CASE("F2 freshness: attributes that came along are kept until their time is over or something changes") {
   Knowing m;
   const auto version = m.freshness.version(m.at);

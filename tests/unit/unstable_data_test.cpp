@@ -40,7 +40,7 @@ struct Scripted final : Writer {
     out.count = std::min({data.size(), most_at_once, most});
     const std::string_view text(reinterpret_cast<const char*>(data.data()), out.count);
     put(memory, offset, text);
-    out.stable = how != How::unstable || all_stable;
+    out.stable = (how != How::unstable || all_stable) && !never_stable;
     if (out.stable) put(disk, offset, text);
     stable_writes += how == How::unstable ? 0 : 1;
     out.verifier = verifier_now();
@@ -70,7 +70,7 @@ struct Scripted final : Writer {
   std::string memory, disk;
   std::size_t most = kMiB, most_at_once = kMiB, claims_more = 0;
   async::Clock::duration commit_takes = 1ms;
-  bool all_stable = false;
+  bool all_stable = false, never_stable = false;
   int writes = 0, stable_writes = 0, commits = 0;
   std::deque<std::function<void()>> before_writes, before_commits;  // one for each call
   std::deque<Error> write_errors, commit_errors;                    // the same
@@ -307,6 +307,44 @@ TEST_CASE("unstable data: a restart puts in doubt what is not stable, until a CO
   CHECK_FALSE(m.data->may_be_lost());
   REQUIRE(m.write(0, "last"));
   CHECK_FALSE(m.data->may_be_lost());
+}
+
+TEST_CASE("unstable data: what a restart may have cost makes the file as large as it was written") {
+  Machine m;
+  Opener other(&m);
+  REQUIRE(m.write(0, "text"));
+  REQUIRE(other.write(4, "more"));
+  CHECK(m.data->end_in_doubt() == 0);
+  m.server.restart();
+  CHECK(m.data->end_in_doubt() == 8);
+  CHECK(other.data->end_in_doubt() == 8);
+  CHECK(other.commit());
+  CHECK(other.data->end_in_doubt() == 4);
+  SUBCASE("until it is stable") {
+    CHECK(m.commit());
+  }
+  SUBCASE("until it is cut") {
+    other.data->replaced(0, ~std::uint64_t{0});
+  }
+  CHECK(m.data->end_in_doubt() == 0);
+}
+
+TEST_CASE("unstable data: a server that leaves unstable what was to be stable is asked for a COMMIT") {
+  Machine m;
+  m.server.never_stable = true;
+  REQUIRE(m.write(0, "text"));
+  CHECK(m.server.commits == 0);
+  for (const How how : {How::data_sync, How::file_sync}) {
+    m.server.commits = 0;
+    REQUIRE(m.write(0, "firm", how));
+    CHECK(m.server.commits == 1);
+    CHECK(m.data->empty());
+    CHECK(m.server.disk == "firm");
+  }
+  m.server.commit_errors.push_back(refusal(ENOSPC));
+  const auto failed = m.write(0, "text", How::file_sync);
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().errno_value() == ENOSPC);
 }
 
 TEST_CASE("unstable data: a newer write is not written over by an older one") {
