@@ -21,19 +21,6 @@ Client::~Client() = default;
 
 namespace {
 
-/// What `make` gives. Where a thread or a descriptor is wanted for it and none is left, the exception that says so ends
-/// here.
-template <class R, class Make>
-R within_limits(const Target& target, Make make) {
-  try {
-    return make();
-  } catch (const std::system_error& failed) {
-    return Error(ErrorKind::local, failed.code().value(), "connect", target.host,
-                 "no descriptor or no thread is left for it (" + failed.code().message() +
-                     "); close some, or raise the limits: ulimit -n, ulimit -u");
-  }
-}
-
 /// With times that can be added to a clock's, and multiplied: a program may say milliseconds::max() for ever.
 Target bounded(const Target& target) {
   constexpr std::chrono::milliseconds longest = std::chrono::years(1);
@@ -43,12 +30,24 @@ Target bounded(const Target& target) {
   return out;
 }
 
+/// What `make` gives for the target, within bounds. Where a thread or a descriptor is wanted for it and none is left, the
+/// exception that says so ends here.
+template <class R, class Make>
+R within_limits(const Target& target, Make make) {
+  try {
+    return make(bounded(target));
+  } catch (const std::system_error& failed) {
+    return Error(ErrorKind::local, failed.code().value(), "connect", target.host,
+                 "no descriptor or no thread is left for it (" + failed.code().message() +
+                     "); close some, or raise the limits: ulimit -n, ulimit -u");
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Client>> Client::connect(const Target& wanted, Observer* observer, int interrupt) {
   using Connected = Result<std::unique_ptr<Client>>;
-  const Target target = bounded(wanted);
-  return within_limits<Connected>(target, [&]() -> Connected {
+  return within_limits<Connected>(wanted, [&](const Target& target) -> Connected {
     const auto deadline = async::Clock::now() + target.options.connect_timeout;
     auto addresses = connect::resolve(target.host, target.options.port, deadline, interrupt);
     if (!addresses) return addresses.error();
@@ -60,8 +59,7 @@ Result<std::unique_ptr<Client>> Client::connect(const Target& wanted, Observer* 
 
 Result<std::vector<Export>> list_exports(const Target& wanted, int interrupt) {
   using Listed = Result<std::vector<Export>>;
-  const Target target = bounded(wanted);
-  return within_limits<Listed>(target, [&]() -> Listed {
+  return within_limits<Listed>(wanted, [&](const Target& target) -> Listed {
     const auto deadline = async::Clock::now() + target.options.connect_timeout;
     auto listed = connect::list_exports(target, deadline, interrupt);
     if (!listed) return listed.error();
@@ -73,8 +71,7 @@ Result<std::vector<Export>> list_exports(const Target& wanted, int interrupt) {
 
 Result<std::vector<MountedBy>> list_mounts(const Target& wanted, int interrupt) {
   using Listed = Result<std::vector<MountedBy>>;
-  const Target target = bounded(wanted);
-  return within_limits<Listed>(target, [&]() -> Listed {
+  return within_limits<Listed>(wanted, [&](const Target& target) -> Listed {
     const auto deadline = async::Clock::now() + target.options.connect_timeout;
     auto listed = connect::list_mounts(target, deadline, interrupt);
     if (!listed) return listed.error();

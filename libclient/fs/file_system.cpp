@@ -90,8 +90,9 @@ Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
 }
 
 /// After ESTALE the kernel walks the path again, and is to hear what the server says of the names by now.
-void FileSystem::heed_stale(const Inode& inode, const Error& error) {
-  if (error.errno_value() == ESTALE) lookups_ahead_.drop(inode.parent);
+template <class Answer>
+void FileSystem::heed_stale(const Inode& inode, const Answer& answer) {
+  if (!answer && answer.error().errno_value() == ESTALE) lookups_ahead_.drop(inode.parent);
 }
 
 /// Where the file that somebody opens was found; fresh, if that was just now.
@@ -176,10 +177,8 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
   if (auto known = find_ahead(caller, **parent, name)) co_return std::move(*known);
   const std::uint64_t as_of = freshness_.now();
   auto found = co_await find_name(*engine_, caller, (*parent)->handle, name);
-  if (!found) {
-    heed_stale(**parent, found.error());
-    co_return found.error();
-  }
+  heed_stale(**parent, found);
+  if (!found) co_return found.error();
   if (!*found) co_return absent();
   look_ahead(caller, *parent);
   co_return co_await made(std::move(**found), *parent, std::move(name), as_of);
@@ -229,10 +228,8 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
   for (int tries = 1;; ++tries) {
     const std::uint64_t as_of = freshness_.now();
     auto got = co_await engine_->attributes(caller, (*inode)->handle);
-    if (!got) {
-      heed_stale(**inode, got.error());
-      co_return got.error();
-    }
+    heed_stale(**inode, got);
+    if (!got) co_return got.error();
     if ((*inode)->resized > as_of && tries < kMostTries) continue;
     co_return freshness_.attributed(**inode, *got, as_of);
   }
@@ -276,10 +273,8 @@ async::Task<Status> FileSystem::access(Caller caller, std::uint64_t id, unsigned
   if (!inode) co_return inode.error();
   const unsigned wanted = mode & (R_OK | W_OK | X_OK);
   auto rights = co_await engine_->access(std::move(caller), (*inode)->handle, wanted);
-  if (!rights) {
-    heed_stale(**inode, rights.error());
-    co_return rights.error();
-  }
+  heed_stale(**inode, rights);
+  if (!rights) co_return rights.error();
   if (rights->granted != wanted) {
     co_return refusal(EACCES, "ACCESS", (*inode)->label, "permission denied by the server");
   }
@@ -290,7 +285,7 @@ async::Task<Result<std::string>> FileSystem::read_link(Caller caller, std::uint6
   auto inode = find(id);
   if (!inode) co_return inode.error();
   auto text = co_await engine_->read_link(std::move(caller), (*inode)->handle);
-  if (!text) heed_stale(**inode, text.error());
+  heed_stale(**inode, text);
   co_return text;
 }
 
@@ -418,10 +413,8 @@ async::Task<Result<std::shared_ptr<DirectoryHandle>>> FileSystem::open_directory
   auto out = std::make_shared<DirectoryHandle>(*inode, std::move(caller));
   if ((flags & O_DIRECTORY) == 0) co_return out;
   auto read = co_await read_page(out, 0);
-  if (!read) {
-    heed_stale(**inode, read.error());
-    co_return read.error();
-  }
+  heed_stale(**inode, read);
+  if (!read) co_return read.error();
   keep_for_lookups(*out);
   out->loaded = DirectoryHandle::Loaded::for_open;
   co_return out;
@@ -540,7 +533,7 @@ async::Task<Result<std::vector<std::byte>>> FileSystem::get_xattr(Caller caller,
     co_return co_await get_acl_xattr(*engine_, std::move(caller), (*inode)->handle, acl);
   if (auto allowed = refused_xattr(name); !allowed) co_return allowed.error();
   auto value = co_await engine_->get_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
-  if (!value) heed_stale(**inode, value.error());
+  heed_stale(**inode, value);
   co_return value;
 }
 
@@ -570,7 +563,7 @@ async::Task<Status> FileSystem::set_xattr(Caller caller, std::uint64_t id, std::
   const Naming naming(freshness_, *inode);
   auto set = co_await engine_->set_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()),
                                          std::move(value), mode);
-  if (!set) heed_stale(**inode, set.error());
+  heed_stale(**inode, set);
   co_return set;
 }
 
@@ -583,7 +576,7 @@ async::Task<Status> FileSystem::remove_xattr(Caller caller, std::uint64_t id, st
   const Naming naming(freshness_, *inode);
   auto removed =
       co_await engine_->remove_xattr(std::move(caller), (*inode)->handle, name.substr(kUser.size()));
-  if (!removed) heed_stale(**inode, removed.error());
+  heed_stale(**inode, removed);
   co_return removed;
 }
 
@@ -591,7 +584,7 @@ async::Task<Result<std::vector<std::string>>> FileSystem::list_xattrs(Caller cal
   auto inode = find(id);
   if (!inode) co_return inode.error();
   auto names = co_await engine_->list_xattrs(caller, (*inode)->handle);
-  if (!names) heed_stale(**inode, names.error());
+  heed_stale(**inode, names);
   const bool none = !names && names.error().errno_value() == EOPNOTSUPP;
   if (!names && (!none || engine_->acl_form() == engine::Engine::AclForm::none)) co_return names;
   std::vector<std::string> out;

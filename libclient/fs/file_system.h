@@ -252,7 +252,8 @@ class FileSystem : private engine::Writers {
   async::Task<void> read_ahead(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
   [[nodiscard]] bool is_outdated(const DirectoryHandle& directory, const Listed& listed) const;
   Entry entry_in_page(const DirectoryHandle& directory, const Listed& listed);
-  void heed_stale(const Inode& inode, const Error& error);
+  template <class Answer>
+  void heed_stale(const Inode& inode, const Answer& answer);
   void forget_pages(Inode& inode);
   struct Early;
   [[nodiscard]] std::shared_ptr<Early> begin_early(const Caller& caller, const Inode& inode, int flags);

@@ -110,12 +110,19 @@ async::Task<Status> Removal::remove_directory(Caller caller, std::shared_ptr<Ino
   for (;;) {
     auto removed = co_await remove_name(naming, caller, directory, name, Engine::Removed::directory);
     if (removed || removed.error().errno_value() != ENOTEMPTY) co_return removed;
-    // close(2) is over before a hidden name is gone: whoever then removes its directory shall not find it there.
-    const auto inode = inodes_.at(directory->id, name);
-    if (!inode || !is_being_emptied(inode->handle)) co_return removed;
-    engine_.hurry_closes();
-    (void)co_await gone_.wait_until(engine_.loop().now() + kLookAgain);
+    const bool again = co_await await_emptying(directory, name);
+    if (!again) co_return removed;
   }
+}
+
+/// close(2) is over before a hidden name is gone: whoever then removes or replaces its directory shall not find it there.
+/// False: nothing of the kind is in the way.
+async::Task<bool> Removal::await_emptying(std::shared_ptr<Inode> parent, std::string name) {
+  const auto directory = inodes_.at(parent->id, name);
+  if (!directory || !is_being_emptied(directory->handle)) co_return false;
+  engine_.hurry_closes();
+  (void)co_await gone_.wait_until(engine_.loop().now() + kLookAgain);
+  co_return true;
 }
 
 /// Of a directory's hidden names one is on its way out.
@@ -245,12 +252,9 @@ async::Task<Status> Removal::rename(Renaming what) {
   auto replaced = co_await open_target(what.caller, what.target->handle, what.new_name, replacing);
   if (!replaced) co_return replaced.error();
   auto renamed = co_await rename_over(what, *replaced);
-  // As with remove_directory(): the directory that is replaced may have a hidden name that is just going.
   while (!renamed && is_not_empty(renamed.error())) {
-    const auto over = inodes_.at(what.target->id, what.new_name);
-    if (!over || !is_being_emptied(over->handle)) break;
-    engine_.hurry_closes();
-    (void)co_await gone_.wait_until(engine_.loop().now() + kLookAgain);
+    const bool again = co_await await_emptying(what.target, what.new_name);
+    if (!again) break;
     renamed = co_await rename_over(what, *replaced);
   }
   freshness_.renaming();

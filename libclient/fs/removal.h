@@ -129,6 +129,7 @@ class Removal {
   static void unhide(Inode& inode, const FileHandle& directory, const std::string& name, bool sure);
   void unlinked(const Inode& directory, const std::string& name);
   class Going;
+  async::Task<bool> await_emptying(std::shared_ptr<Inode> parent, std::string name);
   [[nodiscard]] bool is_being_emptied(const FileHandle& directory) const;
 
   Engine& engine_;

@@ -200,14 +200,9 @@ async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHa
   if (changes.size && *changes.size > limits_.largest_file)
     co_return status_error(NFS3ERR_FBIG, "SETATTR", "");
   // What is written again of the time before must not come behind the cut.
-  const auto turns = changes.size ? turns_of(object) : nullptr;
-  async::Use turn;
-  if (turns) {
-    if (auto done = co_await writing::wait_for_turn(*turns, dialect_.calls().default_deadline(), "SETATTR");
-        !done)
-      co_return done.error();
-    turn = turns->take();
-  }
+  auto turns = changes.size ? turns_of(object) : nullptr;
+  auto turn = co_await writing::take_turn(std::move(turns), dialect_.calls().default_deadline(), "SETATTR");
+  if (!turn) co_return turn.error();
   SETATTR3args args;
   args.object = to_wire(object);
   args.new_attributes = to_wire(changes);

@@ -136,13 +136,9 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
                                                            SetAttributes changes, ServerFileRef file) {
   if (changes.mode || changes.uid || changes.gid) session_.delegations().rights_change(object);
   // What is written again of the time before must not come behind the cut.
-  const auto turns = changes.size ? files_.turns(object) : nullptr;
-  async::Use turn;
-  if (turns) {
-    if (auto done = co_await writing::wait_for_turn(*turns, session_.default_deadline(), "SETATTR"); !done)
-      co_return done.error();
-    turn = turns->take();
-  }
+  auto turns = changes.size ? files_.turns(object) : nullptr;
+  auto turn = co_await writing::take_turn(std::move(turns), session_.default_deadline(), "SETATTR");
+  if (!turn) co_return turn.error();
   stateid4 stateid{};
   if (changes.size) {
     // The server may want to see that the file is open for writing (RFC 8881 18.30.3).

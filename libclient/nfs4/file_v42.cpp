@@ -112,8 +112,8 @@ async::Task<Status> FileData::allocate(std::uint64_t offset, std::uint64_t lengt
 
 async::Task<Status> FileData::deallocate(std::uint64_t offset, std::uint64_t length) {
   if (auto error = missing("DEALLOCATE")) co_return *std::move(error);
-  if (auto turn = co_await writing::wait_for_turn(*turns(), deadline(), "DEALLOCATE"); !turn) co_return turn;
-  const async::Use turn = turns()->take();
+  const auto turn = co_await writing::take_turn(turns(), deadline(), "DEALLOCATE");
+  if (!turn) co_return turn.error();
   auto done = co_await state_.call(
       "DEALLOCATE",
       [&](Compound& compound) { compound.add<op::DEALLOCATE>({state_.stateid(), offset, length}); },
@@ -259,10 +259,9 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
   };
   for (int copies = 0; copies < kMostCopies;) {
     beside.is_unknown();
-    if (auto turn = co_await writing::wait_for_turn(*to.turns(), to.deadline(), "COPY"); !turn)
-      co_return turn.error();
     // Also while the server copies beside: a restart, behind which data is written again, ends that.
-    const async::Use turn = to.turns()->take();
+    const auto turn = co_await writing::take_turn(to.turns(), to.deadline(), "COPY");
+    if (!turn) co_return turn.error();
     auto done = co_await between<op::COPY>(from.state_, to.state_, "COPY", arguments, res);
     if (!done) {
       // RFC 7862 15.2.3: what the server cannot do of what was asked.
@@ -301,8 +300,8 @@ async::Task<Status> FileData::clone(FileData& from, std::uint64_t from_offset, F
                                     std::uint64_t to_offset, std::uint64_t count) {
   if (auto error = to.missing("CLONE")) co_return *std::move(error);
   if (auto safe = co_await from.commit_source(); !safe) co_return safe;
-  if (auto turn = co_await writing::wait_for_turn(*to.turns(), to.deadline(), "CLONE"); !turn) co_return turn;
-  const async::Use turn = to.turns()->take();
+  const auto turn = co_await writing::take_turn(to.turns(), to.deadline(), "CLONE");
+  if (!turn) co_return turn.error();
   CLONE4res res;
   auto done = co_await between<op::CLONE>(
       from.state_, to.state_, "CLONE",

@@ -18,12 +18,19 @@ constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCo
 
 }  // namespace
 
-async::Task<Status> wait_for_turn(Turns& turns, async::TimePoint deadline, const char* what) {
+async::Task<Result<Turn>> take_turn(std::shared_ptr<Turns> turns, async::TimePoint deadline,
+                                    const char* what) {
+  Turn out;
+  if (!turns) co_return out;
   const bool in_time =
-      co_await async::until(turns.ended, deadline, [&turns] { return turns.rewriting == 0; });
-  if (in_time) co_return Status();
-  co_return Error(ErrorKind::timeout, ETIMEDOUT, what, "",
-                  "what the server lost of the file could not be written again in time");
+      co_await async::until(turns->ended, deadline, [&turns] { return turns->rewriting == 0; });
+  if (!in_time) {
+    co_return Error(ErrorKind::timeout, ETIMEDOUT, what, "",
+                    "what the server lost of the file could not be written again in time");
+  }
+  out.writing = async::Use(turns->writing, turns->ended);
+  out.of = std::move(turns);
+  co_return out;
 }
 
 UnstableData::UnstableData(async::Loop& loop, Writer& writer)
@@ -63,9 +70,9 @@ std::uint64_t UnstableData::end_in_doubt() const {
 
 // ---- writing ----
 
-async::Task<Result<std::size_t>> UnstableData::write_once(std::span<const std::byte> data,
-                                                          std::uint64_t offset, How how, After* after,
-                                                          async::Memory memory, bool& stable) {
+async::Task<Result<Writer::Written>> UnstableData::write_once(std::span<const std::byte> data,
+                                                              std::uint64_t offset, How how, After* after,
+                                                              async::Memory memory) {
   auto written = co_await writer_.write_piece(data, offset, how, after);
   if (!written) co_return written.error();
   const std::size_t count = written->count;
@@ -76,9 +83,8 @@ async::Task<Result<std::size_t>> UnstableData::write_once(std::span<const std::b
   }
   replaced(offset, count);
   if (uncommitted_.empty()) instance_ = writer_.server_instance();
-  stable = written->stable;
-  if (!stable) uncommitted_.add(offset, data.first(count), written->verifier, memory);
-  co_return count;
+  if (!written->stable) uncommitted_.add(offset, data.first(count), written->verifier, memory);
+  co_return written;
 }
 
 async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> data, std::uint64_t offset,
@@ -98,14 +104,13 @@ async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> 
     }
     const async::Counted under_way(turns_->writing, turns_->ended);
     const auto piece = data.subspan(total, std::min(data.size() - total, writer_.most_written()));
-    bool stable = true;
-    auto count = co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after,
-                                     memory, stable);
+    auto written =
+        co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after, memory);
     // The session that it was made for has been replaced by one with smaller limits.
-    if (!count && piece.size() > writer_.most_written()) continue;
-    if (!count) co_return count.error();
-    total += *count;
-    all_stable = all_stable && stable;
+    if (!written && piece.size() > writer_.most_written()) continue;
+    if (!written) co_return written.error();
+    total += written->count;
+    all_stable = all_stable && written->stable;
     if (commit_is_due()) start_commit();
   }
   // A server that does less than it was asked for.
@@ -200,13 +205,12 @@ async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifie
        piece = uncommitted_.lost(number, verifier, piece->offset)) {
     // What is left of it, where the limits have become smaller, is found as the next piece.
     const auto part = piece->bytes.first(std::min(piece->bytes.size(), writer_.most_written()));
-    bool stable = false;
-    auto count = co_await write_once(part, piece->offset, How::unstable, nullptr, piece->memory, stable);
-    if (count) continue;
-    done = count.error();
-    if (!gives_up(count.error())) break;
+    auto written = co_await write_once(part, piece->offset, How::unstable, nullptr, piece->memory);
+    if (written) continue;
+    done = written.error();
+    if (!gives_up(written.error())) break;
     uncommitted_.cover(piece->offset, piece->bytes.size());
-    tell_lost(count.error());
+    tell_lost(written.error());
   }
   ++rewrites_;
   co_return done;

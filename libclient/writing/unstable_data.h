@@ -99,11 +99,17 @@ struct Turns {
   unsigned writing = 0;    ///< WRITEs of callers under way
   unsigned rewriting = 0;  ///< those who write again what the server lost: callers' WRITEs wait for them
   async::Event ended;
-  [[nodiscard]] async::Use take() { return {writing, ended}; }
 };
-/// For what changes the file by something else than a WRITE, `what`: it waits as a caller's WRITE does, and is one from
-/// Turns::take() on, until replaced() has been called. Who has a turn must not wait for another.
-async::Task<Status> wait_for_turn(Turns& turns, async::TimePoint deadline, const char* what);
+/// One of a file, which may be closed meanwhile.
+struct Turn {
+  std::shared_ptr<Turns> of;
+  async::Use writing;
+};
+/// For what changes the file by something else than a WRITE, `what`: it waits as a caller's WRITE does, and is one while
+/// it has what this gives, which is until replaced() has been called. Who has a turn must not wait for another.
+/// `turns`: null where nobody has the file open, so that there is nothing to wait for.
+async::Task<Result<Turn>> take_turn(std::shared_ptr<Turns> turns, async::TimePoint deadline,
+                                    const char* what);
 
 /// Those who have one file open.
 struct Openers {
@@ -148,8 +154,8 @@ class UnstableData {
   [[nodiscard]] const std::shared_ptr<Turns>& turns() const { return turns_; }
 
  private:
-  async::Task<Result<std::size_t>> write_once(std::span<const std::byte> data, std::uint64_t offset, How how,
-                                              After* after, async::Memory memory, bool& stable);
+  async::Task<Result<Writer::Written>> write_once(std::span<const std::byte> data, std::uint64_t offset,
+                                                  How how, After* after, async::Memory memory);
   async::Task<Status> notified(async::Event& event, async::TimePoint deadline);
   [[nodiscard]] bool has_too_much() const;
   [[nodiscard]] bool commit_is_due() const;

@@ -71,6 +71,36 @@ TEST_CASE("S14 what another caller has overwritten or cut is not written again o
   m.close(second);
 }
 
+TEST_CASE("S14 what the server lost is not written again while the file is being cut") {
+  UnstableStorm m;
+  m.server.add_file("/f", "");
+  EngineClient& c = m.connect();
+  auto opened = c.run(c.engine.open_at(user(1), c.root, "f", engine::Access::both, std::nullopt));
+  REQUIRE(ok(opened));
+  engine::ServerFileRef file = opened->file;
+  CHECK(ok(c.run(file->write(bytes("old old old"), {}, 0, Stability::unstable, nullptr))));
+  m.server.restart();
+  CHECK(ok(c.run(c.engine.attributes(user(1), c.root))));
+  m.server.hold(OP_SETATTR, false);
+  SetAttributes changes;
+  changes.size = 3;
+  auto cut = c.engine.set_attributes(user(1), opened->object.handle, changes, file);
+  c.start(cut);
+  REQUIRE(m.soon([&] { return m.server.held() == 1; }));
+  m.server.clear_calls();
+  auto commit = file->commit(nullptr);
+  c.start(commit);
+  REQUIRE(m.soon([&] { return m.server.count(OP_COMMIT) == 1; }));
+  c.turn_for(100ms);
+  CHECK(m.server.count(OP_WRITE) == 0);
+  m.server.release();
+  REQUIRE(m.soon([&] { return cut.done() && commit.done(); }));
+  CHECK(ok(cut.await_resume()));
+  CHECK(ok(commit.await_resume()));
+  CHECK(m.server.stable_content("/f") == "old");
+  CHECK(ok(c.run(c.engine.close(file))));
+}
+
 TEST_CASE("S14 a file is not cut while what the server lost is being written again") {
   UnstableStorm m;
   m.server.add_file("/f", "");

@@ -148,9 +148,8 @@ TEST_CASE("unstable data: what changes the file otherwise takes turns with what 
   const auto turns = m.openers->turns;
   // A cut of the file, as a SETATTR is.
   const auto cut = [&m, turns]() -> async::Task<bool> {
-    auto waited = co_await wait_for_turn(*turns, m.loop.now() + 10s, "SETATTR");
-    if (!waited) co_return false;
-    const async::Use turn = turns->take();
+    const auto turn = co_await take_turn(turns, m.loop.now() + 10s, "SETATTR");
+    if (!turn) co_return false;
     co_await m.loop.sleep_for(1ms);
     m.server.memory.clear();
     co_await m.loop.sleep_for(1ms);
