@@ -94,7 +94,10 @@ stage_man() {
   # shellcheck disable=SC2016
   local plain
   plain=$(sed 's/\\-/-/g; s/\\f[BIRP]//g' "$page")
-  for command in '' ping info exports ls stat cat get put cp find du sum mkdir rm rmdir mv ln touch chmod chown acl truncate df; do
+  local commands
+  commands=$("$cli" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+  [ "$(wc -w <<< "$commands")" -ge 23 ] || { echo "nfsrdma-cli --help lists too few commands: $commands"; failed=1; }
+  for command in '' $commands; do
     # shellcheck disable=SC2086
     "$cli" $command --help > "$build/help.txt" || { echo "nfsrdma-cli $command --help fails"; failed=1; }
     [ -s "$build/help.txt" ] || { echo "nfsrdma-cli $command --help says nothing"; failed=1; }

@@ -57,28 +57,9 @@ class ClientLoop {
   std::optional<async::Loop> own_;
 };
 
-/// One client's connection, session and everything on it.
-struct EngineClient {
-  using MakeFlavor = std::function<std::shared_ptr<security::Flavor>(async::Loop&)>;
-  explicit EngineClient(const NfsServer& server, std::string name = "engine",
-                        nfs4::SessionOptions wanted = {}, const MakeFlavor& make_flavor = {})
-      : place(server, name),
-        channel(loop, channel_options(server, place.host()), {}),
-        session(channel, session_options(with(std::move(wanted), make_flavor), std::move(name)),
-                [this](const std::string& text) { notices += text + "\n"; }) {
-    REQUIRE(ok(run(channel.connect(loop.now() + 5s))));
-    REQUIRE(ok(run(session.open(loop.now() + 5s))));
-    root = run(engine.find(nullptr, {}))->handle;
-  }
-  ~EngineClient() { end(); }
-  /// What has tasks of its own on the loop is to be destroyed behind this.
-  void end() {
-    if (std::exchange(closes, false)) CHECK(ok(run(session.close(loop.now() + 5s))));
-    channel.shut_down();
-    loop.drop_tasks();
-  }
-  EngineClient(const EngineClient&) = delete;
-  EngineClient& operator=(const EngineClient&) = delete;
+/// A client in a test: it has its loop run.
+struct OnLoop {
+  OnLoop(const NfsServer& server, const std::string& name) : place(server, name) {}
 
   template <class T>
   T run(async::Task<T> task, std::chrono::milliseconds most = 10s) {
@@ -103,6 +84,34 @@ struct EngineClient {
   void turn_for(std::chrono::milliseconds time) {
     turn_until([] { return false; }, time);
   }
+
+  ClientLoop place;
+  async::Loop& loop = place.loop();
+};
+
+/// One client's connection, session and everything on it.
+struct EngineClient : OnLoop {
+  using MakeFlavor = std::function<std::shared_ptr<security::Flavor>(async::Loop&)>;
+  explicit EngineClient(const NfsServer& server, std::string name = "engine",
+                        nfs4::SessionOptions wanted = {}, const MakeFlavor& make_flavor = {})
+      : OnLoop(server, name),
+        channel(loop, channel_options(server, place.host()), {}),
+        session(channel, session_options(with(std::move(wanted), make_flavor), std::move(name)),
+                [this](const std::string& text) { notices += text + "\n"; }) {
+    REQUIRE(ok(run(channel.connect(loop.now() + 5s))));
+    REQUIRE(ok(run(session.open(loop.now() + 5s))));
+    root = run(engine.find(nullptr, {}))->handle;
+  }
+  ~EngineClient() { end(); }
+  /// What has tasks of its own on the loop is to be destroyed behind this.
+  void end() {
+    if (std::exchange(closes, false)) CHECK(ok(run(session.close(loop.now() + 5s))));
+    channel.shut_down();
+    loop.drop_tasks();
+  }
+  EngineClient(const EngineClient&) = delete;
+  EngineClient& operator=(const EngineClient&) = delete;
+
   /// By name, with what else OpenFiles::open_at() takes left out.
   async::Task<Result<nfs4::OpenResult>> open(nfs4::Caller caller, nfs4::nfs_fh4 directory, std::string name,
                                              std::uint32_t access) {
@@ -146,8 +155,6 @@ struct EngineClient {
     return options;
   }
 
-  ClientLoop place;
-  async::Loop& loop = place.loop();
   std::string notices;
   rpc::Channel channel;
   nfs4::Session session;

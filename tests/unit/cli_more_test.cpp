@@ -24,6 +24,7 @@
 #include "support/at_limit.h"
 #include "support/nfs_fixture.h"
 #include "support/nfs_responder.h"
+#include "support/scratch.h"
 
 namespace nfsrdma::cli {
 
@@ -181,15 +182,6 @@ class Shell {
 /// A directory on this machine.
 class Place {
  public:
-  Place() {
-    std::string name = std::filesystem::temp_directory_path() / "nfsrdma-cli-XXXXXX";
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Place() { std::filesystem::remove_all(path_); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
   [[nodiscard]] std::string path(const std::string& name = "") const {
     return (name.empty() ? path_ : path_ / name).string();
   }
@@ -215,7 +207,8 @@ class Place {
   }
 
  private:
-  std::filesystem::path path_;
+  Scratch scratch_{"cli"};
+  const std::filesystem::path path_ = scratch_.path();
 };
 
 constexpr unsigned kPermissions = 07777;

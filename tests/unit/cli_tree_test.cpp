@@ -13,6 +13,7 @@
 #include "cli/servers.h"
 #include "cli/sha256.h"
 #include "support/nfs_fixture.h"
+#include "support/scratch.h"
 
 namespace nfsrdma {
 namespace {
@@ -27,18 +28,12 @@ std::string sum_of(const std::string& text, std::size_t piece) {
 /// A directory on this machine with the file "f", which has a mode that the usual umask would cut.
 struct LocalTree {
   LocalTree() {
-    std::string name = std::filesystem::temp_directory_path() / "nfsrdma-tree-XXXXXX";
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    place = name;
     std::ofstream(place / "f") << "old";
     REQUIRE(::chmod((place / "f").c_str(), 0666) == 0);
-    auto opened = cli::LocalDirectory::open(name);
+    auto opened = cli::LocalDirectory::open(scratch.path());
     if (!opened) FAIL(opened.error().text());
     directory = *opened;
   }
-  ~LocalTree() { std::filesystem::remove_all(place); }
-  LocalTree(const LocalTree&) = delete;
-  LocalTree& operator=(const LocalTree&) = delete;
   [[nodiscard]] std::string content() const {
     std::ifstream file(place / "f");
     return {std::istreambuf_iterator<char>(file), {}};
@@ -47,7 +42,8 @@ struct LocalTree {
     return std::distance(std::filesystem::directory_iterator(place), std::filesystem::directory_iterator());
   }
 
-  std::filesystem::path place;
+  testing::Scratch scratch{"tree"};
+  const std::filesystem::path place = scratch.path();
   cli::LocalDirectory::Ref directory;
 };
 

@@ -41,6 +41,32 @@ struct SeveralAtOnce : Scene {
   }
 };
 
+/// A file, and one that it is brought into.
+struct TwoFiles : SeveralAtOnce {
+  explicit TwoFiles(const std::string& text) {
+    server.add_file("/from", text);
+    server.add_file("/to", "");
+    connect();
+    from = open("from");
+    to = open("to");
+  }
+  /// `cloned`: so much of it by CLONE, in place of `copied` by COPY.
+  void bring(bool clones, std::uint64_t cloned, std::uint64_t copied) {
+    if (clones) {
+      CHECK(ok(client->run(OpenFile::clone(*from.file(), 0, *to.file(), 0, cloned))));
+      return;
+    }
+    const auto done = client->run(OpenFile::copy(*from.file(), 0, *to.file(), 0, copied));
+    REQUIRE(ok(done));
+    CHECK(*done == copied);
+  }
+  void close_both() {
+    close(from);
+    close(to);
+  }
+  OpenRef from, to;
+};
+
 /// Without a coroutine, as far as that goes.
 async::Task<Result<std::size_t>> reading_quickly(OpenFile& file, std::span<std::byte> into) {
   auto quick = co_await engine::QuickWait(file, into, 0);
@@ -126,18 +152,15 @@ TEST_CASE("S14 what was read before it was written again, and is answered behind
 }
 
 TEST_CASE("S14 nothing is copied into a file while what the server lost of it is being written again") {
-  SeveralAtOnce m;
-  m.server.add_file("/from", "new new new");
-  m.server.add_file("/to", "");
-  EngineClient& c = m.connect();
-  OpenRef from = m.open("from"), to = m.open("to");
-  CHECK(ok(c.run(to->write(bytes("old old old"), 0))));
+  TwoFiles m("new new new");
+  EngineClient& c = *m.client;
+  CHECK(ok(c.run(m.to->write(bytes("old old old"), 0))));
   m.server.restart();
   m.server.hold(OP_WRITE, false);
-  auto commit = to->commit();
+  auto commit = m.to->commit();
   c.start(commit);
   REQUIRE(m.soon([&] { return m.server.held() == 1; }));
-  auto copy = OpenFile::copy(*from.file(), 0, *to.file(), 0, 11);
+  auto copy = OpenFile::copy(*m.from.file(), 0, *m.to.file(), 0, 11);
   c.start(copy);
   c.turn_for(100ms);
   CHECK(m.server.count(OP_COPY) == 0);
@@ -147,55 +170,36 @@ TEST_CASE("S14 nothing is copied into a file while what the server lost of it is
   const auto copied = copy.await_resume();
   REQUIRE(ok(copied));
   CHECK(*copied == 11);
-  CHECK(ok(c.run(to->commit())));
+  CHECK(ok(c.run(m.to->commit())));
   CHECK(m.server.stable_content("/to") == "new new new");
-  m.close(from);
-  m.close(to);
+  m.close_both();
 }
 
 TEST_CASE("S14 what is copied or cloned is what was written, though a restart has cost the server that") {
   for (const bool clones : {false, true}) {
     CAPTURE(clones);
-    SeveralAtOnce m;
-    m.server.add_file("/from", "old");
-    m.server.add_file("/to", "");
-    EngineClient& c = m.connect();
-    OpenRef from = m.open("from"), to = m.open("to");
-    CHECK(ok(c.run(from->write(bytes("new"), 0))));
+    TwoFiles m("old");
+    EngineClient& c = *m.client;
+    CHECK(ok(c.run(m.from->write(bytes("new"), 0))));
     m.server.restart(2s);
-    if (clones) {
-      CHECK(ok(c.run(OpenFile::clone(*from.file(), 0, *to.file(), 0, 0))));
-    } else {
-      const auto copied = c.run(OpenFile::copy(*from.file(), 0, *to.file(), 0, 3));
-      REQUIRE(ok(copied));
-      CHECK(*copied == 3);
-    }
+    m.bring(clones, 0, 3);
     CHECK(m.server.stable_content("/from") == "new");
     CHECK(m.server.stable_content("/to") == "new");
-    m.close(from);
-    m.close(to);
+    m.close_both();
   }
 }
 
 TEST_CASE("S14 what a copy or a clone has replaced is not written again over it") {
   for (const bool clones : {false, true}) {
     CAPTURE(clones);
-    SeveralAtOnce m;
-    m.server.add_file("/from", "new new new");
-    m.server.add_file("/to", "");
-    EngineClient& c = m.connect();
-    OpenRef from = m.open("from"), to = m.open("to");
-    CHECK(ok(c.run(to->write(bytes("old old old and more"), 0))));
-    if (clones) {
-      CHECK(ok(c.run(OpenFile::clone(*from.file(), 0, *to.file(), 0, 11))));
-    } else {
-      CHECK(ok(c.run(OpenFile::copy(*from.file(), 0, *to.file(), 0, 11))));
-    }
+    TwoFiles m("new new new");
+    EngineClient& c = *m.client;
+    CHECK(ok(c.run(m.to->write(bytes("old old old and more"), 0))));
+    m.bring(clones, 11, 11);
     m.server.restart(2s);
-    CHECK(ok(c.run(to->commit())));
+    CHECK(ok(c.run(m.to->commit())));
     CHECK(m.server.stable_content("/to") == "new new new and more");
-    m.close(from);
-    m.close(to);
+    m.close_both();
   }
 }
 

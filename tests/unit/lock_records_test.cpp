@@ -15,6 +15,7 @@
 #include "aux/lockd.h"
 #include "support/nfs_fixture.h"
 #include "support/rpc_program.h"
+#include "support/scratch.h"
 
 namespace nfsrdma::aux {
 namespace {
@@ -25,17 +26,6 @@ namespace fs = std::filesystem;
 
 /// A directory of this test's own.
 struct Directory {
-  Directory() {
-    std::string name = (fs::temp_directory_path() / "nfsrdma-records-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Directory() {
-    std::error_code error;
-    fs::remove_all(path, error);
-  }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
   [[nodiscard]] std::size_t files() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
   }
@@ -44,7 +34,8 @@ struct Directory {
     const fs::path now = fs::directory_iterator(path)->path();
     fs::copy_file(now, fs::path(path) / as);
   }
-  std::string path;
+  testing::Scratch scratch{"records"};
+  const std::string path = scratch.path();
 };
 
 netobj handle_of(int value) {

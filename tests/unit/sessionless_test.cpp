@@ -26,9 +26,9 @@ struct KeeperOfNothing final : engine::Writers {
 };
 
 /// As EngineClient (support/engine_fixture.h), of version 4.0.
-struct Client40 {
+struct Client40 : OnLoop {
   Client40(const NfsServer& server, std::uint32_t slots)
-      : place(server, "client40"),
+      : OnLoop(server, "client40"),
         channel(loop, EngineClient::channel_options(server, place.host()), {}),
         session(std::vector<rpc::Channel*>{&channel}, session_options(slots),
                 [this](const std::string& text) { notices += text + "\n"; }) {
@@ -45,28 +45,6 @@ struct Client40 {
   Client40(const Client40&) = delete;
   Client40& operator=(const Client40&) = delete;
 
-  template <class T>
-  T run(async::Task<T> task) {
-    start(task);
-    if (!turn_until([&] { return task.done(); })) FAIL("a task does not end");
-    return task.await_resume();
-  }
-  template <class T>
-  void start(async::Task<T>& task) {
-    task.handle().resume();
-    loop.end_turn();
-  }
-  bool turn_until(const std::function<bool()>& so, std::chrono::milliseconds most = 10s) {
-    const auto end = loop.now() + most;
-    while (!so()) {
-      if (loop.now() > end) return false;
-      loop.turn(loop.now() + 5ms);
-    }
-    return true;
-  }
-  void turn_for(std::chrono::milliseconds time) {
-    turn_until([] { return false; }, time);
-  }
   async::Task<Result<OpenResult>> open(std::string name, std::uint32_t access) {
     return files.open_at(user(1), root, std::move(name), access, std::nullopt);
   }
@@ -85,8 +63,6 @@ struct Client40 {
     return out;
   }
 
-  ClientLoop place;
-  async::Loop& loop = place.loop();
   std::string notices;
   rpc::Channel channel;
   nfs4::Sessionless session;

@@ -20,6 +20,28 @@ void on_threads(const std::function<void(unsigned)>& body) {
   for (unsigned i = 0; i < kThreads; ++i) threads.emplace_back([&body, i] { body(i); });
   for (std::thread& thread : threads) thread.join();
 }
+
+/// A thread that reads /a, which the server holds up: it leads, and others wait beside it.
+struct Led : Mounted {
+  Led() {
+    server.add_file("/a", pattern(1000));
+    connect();
+    file = open("/a");
+    server.hold(OP_READ);
+    leader = std::thread([this] {
+      std::string data(10, '?');
+      read = file->read(room(data), 0).value_or(0) == 10;
+    });
+    CHECK(eventually([this] { return server.held() == 1; }));
+  }
+  void join() {
+    leader.join();
+    CHECK(read);
+  }
+  std::unique_ptr<File> file;
+  std::atomic<bool> read{false};
+  std::thread leader;
+};
 }  // namespace
 
 TEST_SUITE("threads") {
@@ -242,17 +264,8 @@ TEST_SUITE("threads") {
   }
 
   TEST_CASE("threads: one that polls beside others hears of its descriptor, its callback, and the time") {
-    Mounted m;
-    m.server.add_file("/a", pattern(1000));
-    Client& client = m.connect();
-    auto file = m.open("/a");
-    m.server.hold(OP_READ);
-    std::atomic<bool> read{false};
-    std::thread leader([&] {
-      std::string data(10, '?');
-      read = file->read(room(data), 0).value_or(0) == 10;
-    });
-    CHECK(eventually([&] { return m.server.held() == 1; }));
+    Led m;
+    Client& client = *m.client;
     const Interrupt mine;
     const std::vector<int> also{mine.fd()};
     CHECK_FALSE(client.wait(20ms, also));
@@ -266,28 +279,18 @@ TEST_SUITE("threads") {
     mine.clear();
     std::string data(5, '?');
     std::atomic<int> done{0};
-    file->start_read(room(data), 0, [&](Result<std::size_t>) { ++done; });
+    m.file->start_read(room(data), 0, [&](Result<std::size_t>) { ++done; });
     CHECK(eventually([&] { return m.server.held() == 2; }));
     m.server.release();
     const Stopwatch watch;
     while (done == 0 && watch.elapsed() < 10s) client.wait(10s, also);
     CHECK(done == 1);
-    leader.join();
-    CHECK(read);
+    m.join();
   }
 
   TEST_CASE("threads: one that polls beside others does so, too, where no descriptor is left") {
-    Mounted m;
-    m.server.add_file("/a", pattern(1000));
-    Client& client = m.connect();
-    auto file = m.open("/a");
-    m.server.hold(OP_READ);
-    std::atomic<bool> read{false};
-    std::thread leader([&] {
-      std::string data(10, '?');
-      read = file->read(room(data), 0).value_or(0) == 10;
-    });
-    CHECK(eventually([&] { return m.server.held() == 1; }));
+    Led m;
+    Client& client = *m.client;
     const Interrupt mine;
     const std::vector<int> also{mine.fd()};
     {
@@ -303,15 +306,14 @@ TEST_SUITE("threads") {
       mine.clear();
       std::string data(5, '?');
       std::atomic<int> done{0};
-      file->start_read(room(data), 0, [&](Result<std::size_t>) { ++done; });
+      m.file->start_read(room(data), 0, [&](Result<std::size_t>) { ++done; });
       CHECK(eventually([&] { return m.server.held() == 2; }));
       m.server.release();
       while (done == 0 && watch.elapsed() < 10s) client.wait(500ms, also);
       CHECK(done == 1);
       CHECK(watch.elapsed() < 5s);
     }
-    leader.join();
-    CHECK(read);
+    m.join();
   }
 
   TEST_CASE("threads: an interrupt ends the calls of all, and the next ones work") {
