@@ -172,6 +172,39 @@ TEST_CASE("small: taken in one step or octet by octet, the same comes of it") {
   }
 }
 
+TEST_CASE("small: with CRC, a whole FPDU whose CRC is wrong is not taken, and its bytes come to nobody") {
+  struct Kind {
+    const char* name;
+    Opcode opcode;
+  };
+  const auto data = noise(64, 1);
+  for (const Kind& kind : {Kind{"a Send", Opcode::send}, Kind{"a solicited Send", Opcode::send_solicited},
+                           Kind{"a Write that fills its region", Opcode::rdma_write}}) {
+    CAPTURE(kind.name);
+    // Counted from the end: no octet, one of the CRC, one of the payload.
+    for (const std::size_t wrong : {std::size_t{0}, std::size_t{1}, std::size_t{10}}) {
+      CAPTURE(wrong);
+      End b(2, settings(true));
+      b.receives(1, 200);
+      std::vector<std::byte> memory(data.size());
+      const auto handle = b.stream.expose(memory, Reach::remote_write).front().handle;
+      const bool writes = kind.opcode == Opcode::rdma_write;
+      auto wire =
+          fpdu(writes ? tagged(kind.opcode, handle, 0, true) : untagged(kind.opcode, 0, 1), data, true);
+      if (wrong != 0) wire[wire.size() - wrong] ^= std::byte{0x10};
+      b.give_all(wire);
+      if (wrong == 0) {
+        CHECK_FALSE(b.stream.failure());
+        CHECK((writes ? memory : b.messages.at(0).bytes) == data);
+      } else {
+        REQUIRE(b.stream.failure());
+        CHECK(b.stream.failure()->message().find("MPA: CRC error") != std::string::npos);
+        CHECK(b.messages.empty());
+      }
+    }
+  }
+}
+
 TEST_CASE("small: a Write for memory that was given up, or that is only to be read, is not placed") {
   End b(2, settings(false));
   std::vector<std::byte> memory(100, std::byte{1});
