@@ -219,6 +219,35 @@ TEST_CASE("violations: each one its Terminate, with and without CRC") {
   }
 }
 
+TEST_CASE(
+    "T38 violations: one Read Request more than the agreed IRD ends the connection, and is not answered") {
+  for (const std::uint32_t ird : {1U, 2U, 16U}) {
+    CAPTURE(ird);
+    Stream::Config config;
+    config.ird = ird;
+    End victim(7, config);
+    std::vector<std::byte> source(100);
+    const auto readable = victim.stream.expose(source, Reach::remote_read).front().handle;
+    std::uint32_t msn = 0;
+    const auto ask = [&] {
+      std::vector<std::byte> payload(read_request_size);
+      encode(ReadRequest{1, 0, 10, readable, 0}, payload.data());
+      victim.give_all(fpdu(untagged(Opcode::read_request, 1, ++msn), payload));
+    };
+    // As many again, once those before have been answered.
+    for (int round = 0; round < 2; ++round) {
+      for (std::uint32_t i = 0; i < ird; ++i) ask();
+      REQUIRE_FALSE(victim.stream.failure());
+      CHECK(victim.take_all().size() == ird * fpdu_size(ddp_tagged_size + 10));
+    }
+    for (std::uint32_t i = 0; i < ird; ++i) ask();
+    REQUIRE_FALSE(victim.stream.failure());
+    ask();
+    REQUIRE(victim.stream.failure());
+    CHECK(victim.stream.failure()->message().find("(IRD)") != std::string::npos);
+  }
+}
+
 TEST_CASE("violations: a wrong CRC, wherever the wrong bit is") {
   Victim sample(true);
   const auto good =
