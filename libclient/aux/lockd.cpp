@@ -86,13 +86,14 @@ std::vector<std::uint32_t> versions_for(const LockdOptions& options) {
 
 async::Task<Result<Remote>> find_service(async::Loop& loop, std::vector<rpc::Address> addresses,
                                          std::string server, std::uint32_t program, std::uint32_t version,
-                                         std::uint16_t port, async::TimePoint deadline) {
+                                         std::uint16_t port, std::uint16_t rpcbind_port,
+                                         async::TimePoint deadline) {
   std::optional<Error> first;
   for (const rpc::Address& address : addresses) {
     if (port != 0) co_return Remote{with_port(address, port), server, Transport::tcp};
     for (const Transport transport : kLockTransports) {
       const Service service{program, version, transport == Transport::tcp ? Wire::tcp : Wire::udp};
-      auto found = co_await find_port(loop, address, server, service, deadline);
+      auto found = co_await find_port(loop, address, server, service, deadline, rpcbind_port);
       if (found && *found) co_return Remote{with_port(address, **found), server, transport};
       if (!found && !first) first = found.error();
       if (!found) break;  // nobody is there whom one could ask about another transport
@@ -142,7 +143,7 @@ async::Task<Result<Remote>> Lockd::reach(async::TimePoint deadline) {
     std::optional<Error> error;
     for (const std::uint32_t version : versions_for(options_)) {
       auto found = co_await find_service(loop_, options_.addresses, options_.server, kNlmProgram, version,
-                                         options_.port, deadline);
+                                         options_.port, options_.rpcbind_port, deadline);
       if (found) {
         remote_ = std::move(*found);
         remote_->kept = keep_connections();
@@ -397,7 +398,7 @@ async::Task<Result<Verdict>> Lockd::unlock(Question question, async::TimePoint d
 async::Task<Result<std::uint32_t>> Lockd::server_state(async::TimePoint deadline) {
   const auto latest = std::min(deadline, loop_.now() + options_.call_timeout);
   auto statd = co_await find_service(loop_, options_.addresses, options_.server, kNsmProgram, 1,
-                                     options_.nsm_port, latest);
+                                     options_.nsm_port, options_.rpcbind_port, latest);
   if (!statd) co_return statd.error();
   sm_name args;
   args.mon_name.value = fabric::host_text(statd->address.storage);

@@ -52,6 +52,8 @@ struct LockdOptions {
   std::uint16_t port = 0;               ///< of lockd; 0: ask rpcbind
   std::uint16_t nsm_port = 0;           ///< of statd; 0: ask rpcbind
   std::string host;                     ///< this machine's name
+  /// The port at which the server's rpcbind is asked. Tests have one of their own.
+  std::uint16_t rpcbind_port = kRpcbindPort;
   std::chrono::milliseconds call_timeout{10000};
   /// How long a service that refuses is looked for that was never there.
   std::chrono::milliseconds first_search{5000};

@@ -78,6 +78,11 @@ void RpcPrograms::serve(std::uint32_t program, std::uint32_t version, std::uint3
   handlers_[{program, version, procedure}] = std::move(handler);
 }
 
+void RpcPrograms::withdraw(std::uint32_t program) {
+  const std::lock_guard guard(mutex_);
+  std::erase_if(handlers_, [&](const auto& one) { return std::get<0>(one.first) == program; });
+}
+
 std::vector<std::string> RpcPrograms::calls() const {
   const std::lock_guard guard(mutex_);
   return calls_;

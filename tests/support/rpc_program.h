@@ -53,6 +53,8 @@ class RpcPrograms {
       return Octets(bytes.begin(), bytes.end());
     });
   }
+  /// From now on the program is not known here.
+  void withdraw(std::uint32_t program);
   /// What came, in order: "100005.3.1/tcp".
   [[nodiscard]] std::vector<std::string> calls() const;
   /// TCP connections are refused, or datagrams are not looked at, from now on.

@@ -227,6 +227,68 @@ TEST_CASE("U5 NLM 4: what refusals mean") {
   CHECK(errno_of(m.unlock(lockd, question)) == ENOLCK);
 }
 
+TEST_CASE("U5 NLM 4: rpcbind is asked for lockd's port once, and again when lockd has left it") {
+  // Used by the thread of the rpcbind.
+  std::atomic<std::uint16_t> registered = 0;
+  std::atomic<int> unanswered = 0;  // so often there is no lockd
+  std::atomic<int> asked = 0;
+  const auto serves_locks = [] {
+    auto out = std::make_unique<RpcPrograms>();
+    out->serve<NLM_LOCK<4>>([](const nlm4_lockargs& /*args*/) { return nlm_res(); });
+    return out;
+  };
+  auto before = serves_locks();
+  const auto after = serves_locks();
+  RpcPrograms rpcbind;
+  rpcbind.serve<PMAP_GETPORT>([&](const mapping& what) {
+    constexpr std::uint32_t kTcp = 6;
+    if (what.prog != kNlmProgram || what.vers != 4 || what.prot != kTcp) return pmap_port{0};
+    ++asked;
+    if (unanswered > 0) {
+      --unanswered;
+      return pmap_port{0};
+    }
+    return pmap_port{registered};
+  });
+  registered = before->port();
+
+  async::Loop loop;
+  LockdOptions options;
+  options.server = "server";
+  options.addresses = {rpcbind.address()};
+  options.rpcbind_port = rpcbind.port();
+  options.host = "host";
+  Lockd lockd(loop, options);
+  const auto locks = [&] {
+    auto done = loop.run(lockd.lock(NotingService::question(5), loop.now() + 20s));
+    return ok(done) && *done == Manager::Verdict::granted;
+  };
+  CHECK(locks());
+  CHECK(locks());
+  CHECK(before->calls().size() == 2);
+  CHECK(asked == 1);
+
+  registered = after->port();
+  SUBCASE("nobody is at the old port") {
+    before.reset();
+  }
+  SUBCASE("and rpcbind does not know the new one yet") {
+    before.reset();
+    unanswered = 1;
+  }
+  SUBCASE("something else is at the old port") {
+    before->withdraw(kNlmProgram);
+  }
+  CHECK(locks());
+  CHECK(after->calls().size() == 1);
+  // The new port is remembered as the old one was.
+  const int looked = asked;
+  CHECK(looked > 1);
+  CHECK(locks());
+  CHECK(after->calls().size() == 2);
+  CHECK(asked == looked);
+}
+
 TEST_CASE("U5 NSM: a server that does not tell its state number is one without") {
   NotingService m;
   std::uint32_t fails = 1;
