@@ -246,15 +246,21 @@ void ToyGuard::seal(Octets& reply, const Pass& pass) {
   xdr::Message message;
   xdr::Encoder out(message);
   out.fixed(ConstBytes(reply).first(3 * 4));  // xid, REPLY, MSG_ACCEPTED
-  out.u32(gss::kRpcsecGss);
-  out.opaque(code_of(checksum(ConstBytes(word), pass.context) + (lie == Lie::verifier ? 2 : 0)));
+  if (lie == Lie::no_verifier) {
+    out.u32(0);
+    out.u32(0);
+  } else {
+    out.u32(gss::kRpcsecGss);
+    out.opaque(code_of(checksum(ConstBytes(word), pass.context) + (lie == Lie::verifier ? 2 : 0)));
+  }
   out.u32(0);  // SUCCESS
-  if (pass.service == Service::none) {
+  if (pass.service == Service::none || lie == Lie::unprotected) {
     out.fixed(in.rest());
   } else {
+    if (lie == Lie::other_body) xdr::store_u32(word.data(), number - 1);
     const std::array body{ConstBytes(word), in.rest()};
     const std::size_t at = message.stream.size();
-    if (pass.service == Service::integrity) {
+    if (pass.service == Service::integrity || lie == Lie::only_signed) {
       out.u32(static_cast<std::uint32_t>(body[0].size() + body[1].size()));
       for (const ConstBytes piece : body) out.fixed(piece);
       out.opaque(code_of(checksum(body, pass.context)));

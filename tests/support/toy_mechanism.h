@@ -68,7 +68,16 @@ class ToyGuard {
     std::uint64_t context = 0;
     std::uint32_t number = 0;
   };
-  enum class Lie : std::uint8_t { none, verifier, results, other_call };
+  enum class Lie : std::uint8_t {
+    none,
+    verifier,     ///< is wrong
+    no_verifier,  ///< AUTH_NONE stands there
+    results,      ///< a bit of them is wrong
+    other_call,   ///< all of it is the Reply to the Call before
+    other_body,   ///< the results alone are
+    only_signed,  ///< results that privacy was asked for have integrity
+    unprotected,  ///< results that a service was asked for are in clear
+  };
 
   struct Verdict {
     std::string wrong;                     ///< no client may do that
