@@ -15,6 +15,8 @@ constexpr std::size_t kMostUncommitted = 96U << 20;
 /// Of all files: how much they may have together, when a COMMIT goes out for that reason, and what of one file
 /// is worth it.
 constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCommit = 1U << 20;
+/// After so many COMMITs in a row whose verifier did not match, lost data is written again with FILE_SYNC.
+constexpr unsigned kMostMismatches = 3;
 
 }  // namespace
 
@@ -124,12 +126,13 @@ async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> 
 async::Task<Status> UnstableData::notified(async::Event& event, async::TimePoint deadline) {
   const bool in_time = co_await event.wait_until(deadline);
   if (in_time) co_return Status();
-  if (&event == &committed_) {
-    co_return Error(ErrorKind::timeout, ETIMEDOUT, "COMMIT", writer_.path(),
-                    "the server does not commit in time");
-  }
+  if (&event == &committed_) co_return too_late();
   co_return Error(ErrorKind::timeout, ETIMEDOUT, "WRITE", writer_.path(),
                   "the server does not answer in time");
+}
+
+Error UnstableData::too_late() const {
+  return {ErrorKind::timeout, ETIMEDOUT, "COMMIT", writer_.path(), "the server does not commit in time"};
 }
 
 bool UnstableData::has_too_much() const {
@@ -144,10 +147,12 @@ bool UnstableData::commit_is_due() const {
 
 /// Waits while much too much is unstable, and something of it is ours to commit.
 async::Task<Status> UnstableData::make_room() {
+  const async::TimePoint deadline = writer_.deadline();
   while (has_too_much() && !uncommitted_.empty()) {
+    if (loop_.now() >= deadline) co_return too_late();
     start_commit();
     if (committing_) {
-      auto done = co_await notified(committed_, writer_.deadline());
+      auto done = co_await notified(committed_, deadline);
       if (!done) co_return done;
     }
     if (late_error_) co_return *late_error_;
@@ -168,12 +173,14 @@ void UnstableData::start_commit() {
 
 async::Task<void> UnstableData::commit_beside() {
   const async::Flagged flag(committing_, committed_);
-  auto done = co_await commit_once(nullptr);
+  // No caller waits for this COMMIT. It ends without a deadline: each lost piece is written once, and each call has a
+  // deadline of its own.
+  auto done = co_await commit_once(nullptr, async::TimePoint::max());
   if (!done && !gives_up(done.error()) && !late_error_) late_error_ = done.error();
 }
 
 /// A COMMIT, and the rewrite of what the server lost.
-async::Task<Status> UnstableData::commit_once(After* after) {
+async::Task<Status> UnstableData::commit_once(After* after, async::TimePoint deadline) {
   const std::uint64_t number = uncommitted_.last_number();
   const std::uint64_t instance = writer_.server_instance();
   auto verifier = co_await writer_.commit_file(after);
@@ -185,7 +192,11 @@ async::Task<Status> UnstableData::commit_once(After* after) {
     co_return verifier.error();
   }
   uncommitted_.committed(number, *verifier);
-  if (uncommitted_.lost(number, *verifier, 0)) co_return co_await rewrite(number, *verifier);
+  if (uncommitted_.lost(number, *verifier, 0)) {
+    ++mismatches_;
+    co_return co_await rewrite(number, *verifier, deadline);
+  }
+  mismatches_ = 0;
   stable_number_ = number;
   instance_ = instance;
   co_return Status();
@@ -193,9 +204,10 @@ async::Task<Status> UnstableData::commit_once(After* after) {
 
 /// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer
 /// than a piece must not reach the server before the piece.
-async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifier) {
+async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifier,
+                                          async::TimePoint deadline) {
   const async::Counted rewriting(turns_->rewriting, turns_->ended);
-  const async::TimePoint deadline = writer_.deadline();
+  const How how = mismatches_ < kMostMismatches ? How::unstable : How::file_sync;
   while (turns_->writing != 0) {
     auto done = co_await notified(turns_->ended, deadline);
     if (!done) co_return done;
@@ -203,9 +215,13 @@ async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifie
   Status done;
   for (auto piece = uncommitted_.lost(number, verifier, 0); piece;
        piece = uncommitted_.lost(number, verifier, piece->offset)) {
+    if (loop_.now() >= deadline) {
+      done = too_late();
+      break;
+    }
     // What is left of it, where the limits have become smaller, is found as the next piece.
     const auto part = piece->bytes.first(std::min(piece->bytes.size(), writer_.most_written()));
-    auto written = co_await write_once(part, piece->offset, How::unstable, nullptr, piece->memory);
+    auto written = co_await write_once(part, piece->offset, how, nullptr, piece->memory);
     if (written) continue;
     done = written.error();
     if (!gives_up(written.error())) break;
@@ -230,8 +246,9 @@ async::Task<Status> UnstableData::commit(After* after) {
       if (!tells_lost()) co_return late;  // else what it was about is there to be tried again
     }
     if (uncommitted_.empty() || stable_number_ >= number) co_return Status();
+    if (loop_.now() >= deadline) co_return too_late();
     const async::Flagged flag(committing_, committed_);
-    auto done = co_await commit_once(after);
+    auto done = co_await commit_once(after, deadline);
     if (!done) co_return done;
   }
 }

@@ -19,6 +19,10 @@
 // place of itself, while WRITEs of callers stand aside, whichever of the openers they are made by. Until then the
 // server gives what was there before: whoever reads asks may_be_lost(), and has it committed.
 //
+// Termination. A verifier that differs each time would have data written again for ever: after three COMMITs in a row
+// that did not match, lost data is written with FILE_SYNC. A deadline covers all of a commit(), with every WRITE and
+// COMMIT that it takes; what has been written again by then need not be once more.
+//
 // Failure. Where the server refuses to make unstable data stable, or to take it again, commit() says so and may
 // be tried again; what a COMMIT beside was told, the next write() or commit() says. Where AllFiles has a `lost`
 // that is told instead, and the data is given up: among many users nobody would know that it is still to come.
@@ -157,6 +161,7 @@ class UnstableData {
   async::Task<Result<Writer::Written>> write_once(std::span<const std::byte> data, std::uint64_t offset,
                                                   How how, After* after, async::Memory memory);
   async::Task<Status> notified(async::Event& event, async::TimePoint deadline);
+  [[nodiscard]] Error too_late() const;
   [[nodiscard]] bool has_too_much() const;
   [[nodiscard]] bool commit_is_due() const;
   [[nodiscard]] bool tells_lost() const { return openers_ && openers_->all->lost; }
@@ -165,8 +170,8 @@ class UnstableData {
   void start_commit();
   async::Task<Status> make_room();
   async::Task<void> commit_beside();
-  async::Task<Status> commit_once(After* after);
-  async::Task<Status> rewrite(std::uint64_t number, Verifier verifier);
+  async::Task<Status> commit_once(After* after, async::TimePoint deadline);
+  async::Task<Status> rewrite(std::uint64_t number, Verifier verifier, async::TimePoint deadline);
 
   async::Loop& loop_;
   Writer& writer_;
@@ -175,6 +180,7 @@ class UnstableData {
   bool committing_ = false;
   std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()
   async::Event committed_;
+  unsigned mismatches_ = 0;          // COMMITs in a row that found something lost
   std::uint64_t stable_number_ = 0;  // uncommitted_'s number as of which all is stable
   std::uint64_t instance_ = 0;  // Writer::server_instance(), no later than of the oldest that is not stable
   std::uint64_t rewrites_ = 0;

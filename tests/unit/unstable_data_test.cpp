@@ -33,7 +33,7 @@ struct Scripted final : Writer {
   async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset, How how,
                                            After* after) override {
     ++writes;
-    co_await loop.sleep_for(1ms);
+    co_await loop.sleep_for(write_takes);
     if (!before_writes.empty()) take(before_writes)();
     if (!write_errors.empty()) co_return take(write_errors);
     Written out;
@@ -70,7 +70,9 @@ struct Scripted final : Writer {
   std::string memory, disk;
   std::size_t most = kMiB, most_at_once = kMiB, claims_more = 0;
   async::Clock::duration commit_takes = 1ms;
+  async::Clock::duration write_takes = 1ms;
   bool all_stable = false, never_stable = false;
+  bool restless = false;  // each of its answers has another verifier
   int writes = 0, stable_writes = 0, commits = 0;
   std::deque<std::function<void()>> before_writes, before_commits;  // one for each call
   std::deque<Error> write_errors, commit_errors;                    // the same
@@ -89,12 +91,14 @@ struct Scripted final : Writer {
   void tell(After* after) const {
     if (after != nullptr) after->emplace().size = memory.size();
   }
-  [[nodiscard]] Verifier verifier_now() const {
+  [[nodiscard]] Verifier verifier_now() {
     Verifier out{};
     out[0] = static_cast<std::byte>(instance);
+    if (restless) xdr::store_u32(out.data() + 4, ++answers);
     return out;
   }
   unsigned instance = 1;
+  std::uint32_t answers = 0;
 };
 
 struct Ground {
@@ -344,6 +348,80 @@ TEST_CASE("unstable data: a server that leaves unstable what was to be stable is
   const auto failed = m.write(0, "text", How::file_sync);
   REQUIRE_FALSE(failed);
   CHECK(failed.error().errno_value() == ENOSPC);
+}
+
+TEST_CASE("S25 unstable data: where the verifier differs every time, the third rewrite is FILE_SYNC") {
+  Machine m;
+  m.server.restless = true;
+  REQUIRE(m.write(0, "aaaa"));
+  REQUIRE(m.write(8, "bbbb"));
+  std::optional<Status> committed;
+  m.start(m.commit_beside(committed));
+  m.pass(5s);
+  REQUIRE(committed);
+  CHECK(*committed);
+  CHECK(m.server.disk == "aaaa....bbbb");
+  CHECK(m.data->empty());
+  CHECK(m.server.commits == 3);
+  CHECK(m.server.writes == 2 + 3 * 2);
+  CHECK(m.server.stable_writes == 2);
+  // A COMMIT that matches ends the row of mismatches.
+  m.server.restless = false;
+  REQUIRE(m.write(0, "cccc"));
+  CHECK(m.commit());
+  REQUIRE(m.write(0, "dddd"));
+  m.server.restart();
+  CHECK(m.commit());
+  CHECK(m.server.stable_writes == 2);
+  CHECK(m.server.disk == "dddd....bbbb");
+}
+
+TEST_CASE("S25 unstable data: a commit ends at its deadline, whatever the server answers until then") {
+  Machine m;
+  std::optional<Status> committed;
+  const auto ends_late = [&] {
+    m.pass(9s);
+    CHECK_FALSE(committed);
+    m.pass(3s);
+    REQUIRE(committed);
+    REQUIRE_FALSE(*committed);
+    CHECK(committed->error().kind() == ErrorKind::timeout);
+  };
+  SUBCASE("verifiers that differ, and FILE_SYNC that is not heeded") {
+    m.server.restless = m.server.never_stable = true;
+    REQUIRE(m.write(0, "text"));
+    m.start(m.commit_beside(committed));
+    ends_late();
+    m.server.restless = false;
+    CHECK(m.commit());
+    CHECK(m.server.disk == "text");
+  }
+  SUBCASE("many pieces that are written again slowly") {
+    std::string text;
+    for (unsigned i = 0; i < 30; ++i) {
+      REQUIRE(m.write(i * 4, "text"));
+      text += "text";
+    }
+    m.server.restart();
+    m.server.write_takes = 1s;
+    m.start(m.commit_beside(committed));
+    ends_late();
+    // The pieces that reached the server need not be written once more.
+    m.server.write_takes = 1ms;
+    const int writes = m.server.writes;
+    CHECK(m.commit());
+    CHECK(m.server.writes - writes < 25);
+    CHECK(m.server.disk == text);
+  }
+  SUBCASE("a write that waits for room") {
+    m.server.restless = m.server.never_stable = true;
+    REQUIRE(m.write(0, "text"));
+    m.all->bytes += 65 * kMiB;
+    Result<std::size_t> late = std::size_t{0};
+    m.start(m.write_beside("more", 4, late));
+    m.pass(12s);
+    CHECK_FALSE(late);
+  }
 }
 
 TEST_CASE("unstable data: a newer write is not written over by an older one") {
