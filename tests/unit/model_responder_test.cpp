@@ -8,6 +8,7 @@
 #include "rpcrdma/header.h"
 #include "support/model_fixture.h"
 #include "support/nfs_responder.h"
+#include "support/virtual_world.h"
 
 namespace nfsrdma::testing {
 namespace {
@@ -96,7 +97,9 @@ class Knock final : public fabric::Incoming {
 };
 
 struct Server {
-  async::Loop loop;
+  // A stall or a standstill ends when the test lets time pass, however busy the machine is.
+  VirtualWorld world;
+  async::Loop loop{world};
   End first, second;  // connections 1 and 2
   Responder responder{loop};
   ServerState& state = responder.state;
