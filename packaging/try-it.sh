@@ -171,7 +171,7 @@ if [ -c /dev/fuse ]; then
   on_mount "and away" "fusermount3 -u $mounted"
   mountpoint -q "$mounted" || mounted=
 else
-  echo "There is no /dev/fuse here: no mount is shown."
+  echo "SKIPPED a part: there is no /dev/fuse here, so no mount is shown."
 fi
 tour "removing" rm -r "$url/bin"
 expect "it is gone" test ! -e "$export_dir/bin"

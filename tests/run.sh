@@ -5,9 +5,9 @@
 #   tests/run.sh --quick          build and run unit, conformance and format checks only
 #   tests/run.sh --stage NAME     one stage by itself: format, tidy, man, asan, tsan, fuzz, mutants
 #
-# Ends with ctest's summary: the stages are ctest tests too, so that they run beside each other where that is safe. Who
-# is not root is asked for his password by sudo; the build directories stay his. Without sudo it works with what is
-# installed, and says loudly what it skips.
+# Ends with ctest's summary and one line that counts what was skipped (tests/skipped.sh). The stages are ctest tests too,
+# so that they run beside each other where that is safe. Who is not root is asked for his password by sudo; the build
+# directories stay his. Without sudo it works with what is installed, and says loudly what it skips.
 # Environment: NFSRDMA_BUILD_DIR (build; the other trees are its neighbours build-asan, build-tsan, build-tidy),
 # NFSRDMA_LAB_KERNEL (see tests/lab/lab), NFSRDMA_FUZZ_SECONDS (for each target, 40), NFSRDMA_LONG
 # (1: the tests at their full size, and tests/mutants; hours).
@@ -118,6 +118,8 @@ stage_man() {
       warnings=$(groff -man -ww -z -Tutf8 "$page" 2>&1) || failed=1
       [ -z "$warnings" ] || { echo "$warnings"; failed=1; }
     done
+  else
+    echo "SKIPPED a part: the format of the manual pages: no groff"
   fi
   return $failed
 }
@@ -209,6 +211,14 @@ stage_mutants() {
   [ -z "${NFSRDMA_LONG:-}" ] || timed "mutants" "$root/tests/mutants/run.sh" --jobs "$jobs"
 }
 
+# run_tests OPTION …: ctest with its summary, and a last line that counts what was skipped.
+run_tests() {
+  local status=0
+  ctest --test-dir "$build" --output-on-failure --no-tests=error --output-junit "$build/tests.xml" "$@" || status=$?
+  "$root/tests/skipped.sh" "$build" "$build/tests.xml" || status=1
+  return $status
+}
+
 if [ "${1:-}" = --stage ]; then
   # What only computes stands back behind what has to be in time.
   renice -n 10 -p $$ > /dev/null || echo "run.sh: the stage is as important as the rest" >&2
@@ -251,11 +261,11 @@ if [ $quick = 1 ]; then stages=OFF; fi
 timed configure configure "$build" -DNFSRDMA_TEST_STAGES=$stages -DNFSRDMA_BENCH=$stages
 timed build compile "$build"
 if [ $quick = 1 ]; then
-  if have clang-format-19; then timed format stage_format; fi
-  ctest --test-dir "$build" --output-on-failure --no-tests=error -LE lab -j "$jobs"
+  if have clang-format-19; then timed format stage_format; else echo "SKIPPED a part: format: no clang-format-19"; fi
+  run_tests -LE lab -j "$jobs"
   exit
 fi
 if [ "$(id -u)" = 0 ] && "$root/tests/lab/lab" check; then timed "lab kernel" "$root/tests/lab/lab" kernel; fi
 # Twice the cores: the lab's tests mostly wait, for a link that is slowed down or a server that is not there, and the
 # stages take two places each (tests/CMakeLists.txt).
-ctest --test-dir "$build" --output-on-failure --no-tests=error -j $((jobs * 2))
+run_tests -j $((jobs * 2))

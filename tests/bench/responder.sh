@@ -64,6 +64,8 @@ if [ -x "$bin/load_libnfs" ]; then
     # libnfs 4.0 cannot encode a WRITE of NFSv4.
     [ $vers = 4 ] || check "libnfs, v$vers: writes" "${libnfs[@]}" --size 64K --depth 4 --count 50 --write 127.0.0.1 /many/file-1
   done
+else
+  echo "SKIPPED a part: libnfs: no load_libnfs (packaging/packages.sh install bench)"
 fi
 kill "$server"
 wait "$server"
@@ -76,7 +78,7 @@ if [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && [ -x "${NFSRDMA_FUSE:=$here/../../b
   check "mount_limits.sh" "$here/mount_limits.sh" --peers bare --mib 4 --files 20 --rounds 1 --no-counts
   check "mount_limits.sh compares" [ "$(grep -c 'median of the ratios' "$work/out")" = 7 ]
 else
-  echo "no root, no /dev/fuse or no nfsrdma-fuse: mount_limits.sh is not looked at"
+  echo "SKIPPED a part: mount_limits.sh: no root, no /dev/fuse or no nfsrdma-fuse"
 fi
 echo "$checks checks, $failures failed"
 [ "$failures" = 0 ]

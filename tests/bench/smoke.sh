@@ -24,7 +24,7 @@ tools=(load_nfsrdma)
 if [ -x "$bench_dir/load_libnfs" ]; then
   tools+=("load_libnfs --vers 4" "load_libnfs --vers 3" "load_libnfs --copy")
 else
-  say "no load_libnfs (packaging/packages.sh install bench): only load_nfsrdma is looked at"
+  skip_part "no load_libnfs (packaging/packages.sh install bench)"
 fi
 sane='.verified and .seconds > 0 and .ops_per_second > 0 and .cpu_seconds > 0 and .latency_us.p50 > 0 and
   .latency_us.p50 <= .latency_us.p99 and .latency_us.p99 <= .latency_us.max * 1.04'
@@ -49,6 +49,8 @@ if [ ${#tools[@]} -gt 1 ] && command -v nfs-cat > /dev/null; then
   expect_exit 1 "bulk.sh: a check that must fail" "$bench_source/bulk.sh" --mib 8 --rounds 1 --min-rate 1000 --check --load
   expect_exit 0 "small.sh" "$bench_source/small.sh" --rounds 1 --seconds 0.2 --depths '1 8' --counts 100,300 --check --min-rate 0.001
   same "small.sh: compares" 2 "$(grep -c 'median of the ratios' "$work/out")"
+else
+  skip_part "bulk.sh and small.sh: no load_libnfs, or no nfs-cat"
 fi
 
 # Inside the guest, as root.
@@ -58,12 +60,12 @@ if [ -x "${NFSRDMA_FUSE:-$root/build/fuse/nfsrdma-fuse}" ] && command -v mount.n
   same "mount.sh: the daemon's CPU time" 1 "$(grep -c 'CPU time.*create [0-9.]* µs each.*write [0-9.]* s/GiB' "$work/out")"
   expect_exit 1 "mount.sh: a check that must fail" "$bench_source/mount.sh" --files 20 --rounds 1 --loads create --check --min-small 1000
 else
-  say "no nfsrdma-fuse, or no mount.nfs: mount.sh is not looked at"
+  skip_part "mount.sh: no nfsrdma-fuse, or no mount.nfs"
 fi
 
 if command -v krb5kdc > /dev/null; then
   expect_exit 0 "kerberos.sh" "$bench_source/kerberos.sh" --mib 8 --rounds 1 --seconds 0.2 krb5i
   same "kerberos.sh: compares" 4 "$(grep -c 'median of the ratios' "$work/out")"
 else
-  say "no krb5-kdc (packaging/packages.sh install test): kerberos.sh is not looked at"
+  skip_part "kerberos.sh: no krb5-kdc (packaging/packages.sh install test)"
 fi

@@ -38,7 +38,7 @@ if [ -c /dev/fuse ] && [ "$(id -u)" = 0 ] && [ -x "$fuse_binary" ] && [ -x "$exe
   as_user mkdir "$work/mounted"
   at_mount() { nsenter -t "$holder" -m -- setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
 else
-  say "SKIPPED the mounts: no /dev/fuse, not root, or nothing built (NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE)"
+  skip_part "the mounts: no /dev/fuse, not root, or nothing built (NFSRDMA_FUSE, NFSRDMA_MOUNT_EXERCISE)"
 fi
 
 # functional SERVICE VERSION PING [OPTION [OPTION]]: the last for the mount alone
@@ -58,6 +58,8 @@ functional krb5p 4.0 RENEW
 if [ -e "$work/ganesha.d/rpcbind.pid" ]; then
   functional krb5p 3 NULL "mountport=$("$ganesha" port "$work" mnt)" nolock
   functional krb5i 3 NULL "mountport=$("$ganesha" port "$work" mnt)"
+else
+  skip_part "NFSv3: no mount namespace for an rpcbind"
 fi
 
 # What was sealed, on the server's side of a bridge, which passes it on as it came: with the server's key another program
@@ -91,5 +93,5 @@ if command -v dumpcap > /dev/null && command -v tshark > /dev/null && [ "$(id -u
   wire 4.2
   [ ! -e "$work/ganesha.d/rpcbind.pid" ] || wire 3 "mountport=$("$ganesha" port "$work" mnt)"
 else
-  say "SKIPPED the wire: no dumpcap, tshark, or not root (packaging/packages.sh install test)"
+  skip_part "the wire: no dumpcap, tshark, or not root (packaging/packages.sh install test)"
 fi

@@ -14,5 +14,5 @@ if [ -e "$work/ganesha.d/rpcbind.pid" ]; then
   expect_exit 0 "exports" cli exports -o "vers=3,mountport=$("$ganesha" port "$work" mnt)" 127.0.0.1
   check "exports: Ganesha's" grep -q '^/export ' "$work/out"
 else
-  say "Ganesha has no NFSv3 here: no mount namespace for an rpcbind"
+  skip_part "NFSv3: no mount namespace for an rpcbind"
 fi

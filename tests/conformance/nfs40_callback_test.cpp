@@ -13,6 +13,7 @@
 #include "nfs4/callback.h"
 #include "nfs4/types/attributes.h"
 #include "support/callback_call.h"
+#include "support/skipped.h"
 
 using namespace nfsrdma;
 using namespace nfsrdma::nfs4;
@@ -130,7 +131,7 @@ TEST_CASE("U12 callbacks of NFSv4.0 are answered over TCP at the netid and addre
 
 TEST_CASE("U12 callbacks of NFSv4.0 come over IPv6 where the server is reached so") {
   if (!aux::local_address_towards(aux::with_port(*aux::address_in("::1"), 20049))) {
-    MESSAGE("skipped: this machine has no ::1");
+    nfsrdma::testing::skip("this machine has no ::1");
     return;
   }
   CalledBack client("::1");

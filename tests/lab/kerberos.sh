@@ -27,7 +27,7 @@ services="krb5 krb5i"
 if as daemon ls -o sec=krb5p "nfs://$server/" > "$work/out" 2>&1; then
   services="$services krb5p"
 elif grep -q "krb5p" "$work/out"; then
-  say "SKIPPED krb5p: the server's kernel ($(on_server 'uname -r')) cannot decode it: $(cat "$work/out")"
+  skip_part "krb5p: the server's kernel ($(on_server 'uname -r')) cannot decode it: $(cat "$work/out")"
 else
   fail "krb5p fails for a reason of its own: $(cat "$work/out")"
 fi

@@ -30,6 +30,7 @@
 #include "fuse/mountinfo.h"
 #include "mount/mounting.h"
 #include "support/nfs_responder.h"
+#include "support/skipped.h"
 
 namespace nfsrdma {
 namespace {
@@ -625,5 +626,7 @@ int main(int argc, char** argv) {
     return kSkipped;
   }
   doctest::Context context(argc, argv);
-  return context.run();
+  const int failed = context.run();
+  if (!context.shouldExit()) nfsrdma::testing::print_skipped(std::cout);
+  return failed;
 }

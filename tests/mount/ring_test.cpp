@@ -19,6 +19,7 @@
 
 #include "mount/mounting.h"
 #include "ring/layout.h"
+#include "support/skipped.h"
 
 namespace nfsrdma {
 namespace {
@@ -586,8 +587,7 @@ TEST_CASE("ring: preload: programs do the same as without, on a mount and throug
   const char* const work = std::getenv("NFSRDMA_PRELOAD_WORK");
   const char* const library = std::getenv("NFSRDMA_PRELOAD");
   if (work == nullptr || library == nullptr) {
-    MESSAGE("SKIPPED: NFSRDMA_PRELOAD_WORK and NFSRDMA_PRELOAD are not set");
-    return;
+    return skip("NFSRDMA_PRELOAD_WORK and NFSRDMA_PRELOAD are not set");
   }
   Mounting m;
   m.mount();

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "support/skipped.h"
+
 namespace nfsrdma::testing {
 
 /// Sanitizers need descriptors and stacks of their own to look whether memory is there, and take it for broken otherwise.
@@ -22,6 +24,12 @@ constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(th
 #else
 constexpr bool kSanitized = false;
 #endif
+
+/// For a test case that is nothing without its limits.
+inline bool skips_under_sanitizers() {
+  if (kSanitized) skip("a sanitizer does not work at these limits");
+  return kSanitized;
+}
 
 /// So many descriptors can be had, and no more. Those that are open go on.
 class FewDescriptors {

@@ -885,8 +885,8 @@ TEST_CASE("cli: what cannot be copied of a tree is named, and the rest is copied
 // ---- limits ----
 
 TEST_CASE(
-    "cli: a process that may have no more threads walks trees by itself, and says why it moves no data" *
-    doctest::skip(kSanitized)) {
+    "cli: a process that may have no more threads walks trees by itself, and says why it moves no data") {
+  if (skips_under_sanitizers()) return;
   Shell shell;
   const Place here;
   shell.server.add_file("/t/s/f", "text");

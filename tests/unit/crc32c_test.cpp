@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "support/skipped.h"
+
 namespace iwarp = nfsrdma::fabric::iwarp;
 
 namespace {
@@ -18,7 +20,7 @@ std::vector<Sum> implementations() {
   if (iwarp::crc32c_hardware_available()) {
     out.push_back(iwarp::crc32c_hardware);
   } else {
-    MESSAGE("SKIPPED: this processor has no CRC32 instruction; only the table was tested");
+    nfsrdma::testing::skip("this processor has no CRC32 instruction, only the table is tested");
   }
   return out;
 }

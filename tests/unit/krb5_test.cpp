@@ -28,6 +28,7 @@
 #include "rpc/message.h"
 #include "support/own_tickets.h"
 #include "support/realm.h"
+#include "support/skipped.h"
 #include "support/virtual_world.h"
 
 namespace nfsrdma::testing {
@@ -181,9 +182,16 @@ struct Scene : Peers {
   Realm realm;
 };
 
-bool here() {
+bool has_kdc() {
   if (Realm::possible()) return true;
-  MESSAGE("SKIPPED: there is no KDC here (packaging/packages.sh install test)");
+  skip("there is no KDC here (packaging/packages.sh install test)");
+  return false;
+}
+/// With a KDC, and as root, who alone may become other users.
+bool has_kdc_and_is_root() {
+  if (!has_kdc()) return false;
+  if (::geteuid() == 0) return true;
+  skip("this needs root");
   return false;
 }
 
@@ -365,7 +373,7 @@ TEST_CASE("krb5: a server that lies about a context is not believed") {
 }
 
 TEST_CASE("krb5: what stands between a user and a context is said with the next step") {
-  if (!here()) return;
+  if (!has_kdc()) return;
   Scene m;
   const auto says = [](const Result<std::shared_ptr<gss::Context>>& made, const char* what, ErrorKind kind) {
     REQUIRE_FALSE(made);
@@ -425,7 +433,7 @@ TEST_CASE("krb5: what stands between a user and a context is said with the next 
 }
 
 TEST_CASE("krb5: a machine has the tickets of its keytab, of the first principal that is a machine's") {
-  if (!here()) return;
+  if (!has_kdc()) return;
   Scene m;
   m.realm.drop_tickets();
   auto how = m.options();
@@ -436,7 +444,7 @@ TEST_CASE("krb5: a machine has the tickets of its keytab, of the first principal
 }
 
 TEST_CASE("krb5: a cache that is handed in counts instead of one's own") {
-  if (!here()) return;
+  if (!has_kdc()) return;
   Scene m;
   auto how = m.options();
   how.ccache = "FILE:" + m.realm.path("elsewhere");
@@ -450,7 +458,7 @@ TEST_CASE("krb5: a cache that is handed in counts instead of one's own") {
 }
 
 TEST_CASE("krb5: another user's tickets are his own") {
-  if (!here() || ::geteuid() != 0) return;
+  if (!has_kdc_and_is_root()) return;
   Scene m;
   auto how = m.options();
   how.many_users = true;
@@ -467,7 +475,7 @@ TEST_CASE("krb5: another user's tickets are his own") {
 }
 
 TEST_CASE("krb5: of a user's caches the one of this machine's realm counts, then the one that lasts") {
-  if (!here() || ::geteuid() != 0) return;
+  if (!has_kdc_and_is_root()) return;
   Scene m;
   auto how = m.options();
   how.many_users = true;
@@ -498,7 +506,7 @@ TEST_CASE("krb5: of a user's caches the one of this machine's realm counts, then
 }
 
 TEST_CASE("krb5: tickets that somebody else put where the configuration has a user's do not count") {
-  if (!here() || ::geteuid() != 0) return;
+  if (!has_kdc_and_is_root()) return;
   Scene m;
   auto how = m.options();
   how.many_users = true;
@@ -525,7 +533,7 @@ TEST_CASE("krb5: tickets that somebody else put where the configuration has a us
 }
 
 TEST_CASE("krb5: who has keys in memory leaves no core, where that is asked for") {
-  if (!here()) return;
+  if (!has_kdc()) return;
   Scene m;
   auto how = m.options();
   REQUIRE(::prctl(PR_SET_DUMPABLE, 1) == 0);

@@ -32,8 +32,8 @@ rpc::Address address_of(const NfsServer& server) {
 
 }  // namespace
 
-TEST_CASE("limits: what a helper would do is not to be had without a descriptor or a thread" *
-          doctest::skip(kSanitized)) {
+TEST_CASE("limits: what a helper would do is not to be had without a descriptor or a thread") {
+  if (skips_under_sanitizers()) return;
   async::Loop loop;
   {
     const FewDescriptors none(0);
@@ -46,7 +46,8 @@ TEST_CASE("limits: what a helper would do is not to be had without a descriptor 
   CHECK(seven_by_helper(loop) == 7);
 }
 
-TEST_CASE("limits: names of owners are looked up without a descriptor, too" * doctest::skip(kSanitized)) {
+TEST_CASE("limits: names of owners are looked up without a descriptor, too") {
+  if (skips_under_sanitizers()) return;
   async::Loop loop;
   const ids::Answer seven{ids::Answer::State::found, 7};
   const auto look_up = [seven](ids::Kind, const std::string&) { return seven; };
@@ -59,8 +60,8 @@ TEST_CASE("limits: names of owners are looked up without a descriptor, too" * do
   CHECK(watch.elapsed() < ids::IdNames::Limits{}.patience);
 }
 
-TEST_CASE("limits: a carrier needs four descriptors and a thread, and without them there is none" *
-          doctest::skip(kSanitized)) {
+TEST_CASE("limits: a carrier needs four descriptors and a thread, and without them there is none") {
+  if (skips_under_sanitizers()) return;
   async::Loop loop;
   for (unsigned left = 1; left < 4; ++left) {
     const FewDescriptors few(left);
@@ -74,8 +75,8 @@ TEST_CASE("limits: a carrier needs four descriptors and a thread, and without th
   CHECK(fabric::carrier_threads(loop, 1).size() == 1);
 }
 
-TEST_CASE("limits: connect() is an error, whichever descriptor is the one that is not there" *
-          doctest::skip(kSanitized)) {
+TEST_CASE("limits: connect() is an error, whichever descriptor is the one that is not there") {
+  if (skips_under_sanitizers()) return;
   NfsServer server;
   const Target target = server.target("fabric=iwarp");
   server.go_away();
@@ -89,8 +90,8 @@ TEST_CASE("limits: connect() is an error, whichever descriptor is the one that i
   }
 }
 
-TEST_CASE("limits: a client without a thread of its own is an error, and leaves no session behind" *
-          doctest::skip(kSanitized)) {
+TEST_CASE("limits: a client without a thread of its own is an error, and leaves no session behind") {
+  if (skips_under_sanitizers()) return;
   NfsServer server;
   const Target target = server.target("fabric=iwarp");
   {

@@ -1,3 +1,16 @@
-// The one translation unit of nfsrdma_tests that holds doctest's implementation and main().
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// The one translation unit of nfsrdma_tests that holds doctest's implementation and main(). The last line that it prints
+// counts the test cases that this machine could not run.
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
+
+#include <iostream>
+
+#include "support/skipped.h"
+
+int main(int argc, char** argv) {
+  doctest::Context context(argc, argv);
+  const int failed = context.run();
+  // Otherwise it was asked for a list, or for help.
+  if (!context.shouldExit()) nfsrdma::testing::print_skipped(std::cout);
+  return failed;
+}

@@ -15,12 +15,14 @@
 #include "aux/rpcbind.h"
 #include "fabric/address.h"
 #include "fabric/iwarp/socket.h"
+#include "support/skipped.h"
 
 namespace nfsrdma::aux {
 namespace {
 
 using namespace std::chrono_literals;
 using fabric::iwarp::Socket;
+using testing::skip;
 
 std::string mark(std::uint32_t word) {
   std::array<std::byte, kRecordMark> bytes{};
@@ -170,7 +172,7 @@ TEST_CASE("record server: a Call and its Reply, over IPv4 and IPv6") {
   SUBCASE("IPv6") {
     where = "::1";
     if (!has_ipv6()) {
-      MESSAGE("skipped: this machine has no ::1");
+      skip("this machine has no ::1");
       return;
     }
   }
@@ -367,7 +369,7 @@ TEST_CASE("local address: that from which the server is reached") {
   REQUIRE(v4);
   CHECK(universal_address(*v4) == "127.0.0.1.0.0");
   if (!has_ipv6()) {
-    MESSAGE("IPv6 skipped: this machine has no ::1");
+    skip("this machine has no ::1");
     return;
   }
   const auto v6 = local_address_towards(with_port(here("::1"), 20049));
