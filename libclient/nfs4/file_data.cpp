@@ -130,7 +130,7 @@ void FileData::know(const Attributes& attributes, std::uint64_t as_of) {
   known_.emplace(Known{state_.state().delegation->stateid, as_of, attributes});
 }
 
-async::Task<Status> FileData::set_attributes(SetAttributes changes) {
+async::Task<Status> FileData::set_attributes(SetAttributes changes, After* after) {
   ids::OwnerNames names;
   // A size that is set once more cuts off what was written behind it.
   RangeStateid stateid(state_.state(), {changes.size.value_or(0)});
@@ -138,8 +138,13 @@ async::Task<Status> FileData::set_attributes(SetAttributes changes) {
     // Not captured by value: g++ 12 destroys such captures twice.
     const fattr4 values = encode_changes(changes, names);
     auto done = co_await state_.call(
-        "SETATTR", [&](Compound& compound) { compound.add<op::SETATTR>({stateid.now(), values}); },
-        [](CompoundReply& reply) { return reply.take<op::SETATTR>(); }, nullptr, &stateid);
+        "SETATTR",
+        [&](Compound& compound) {
+          compound.add<op::SETATTR>({stateid.now(), values});
+          add_after(compound, after);
+        },
+        [after](CompoundReply& reply) { return reply.take<op::SETATTR>() && take_after(reply, after); },
+        nullptr, &stateid);
     if (done && changes.size) resized(*changes.size);
     if (done) co_return done;
     const bool again = co_await wants_names(session_, done.error(), changes, names);

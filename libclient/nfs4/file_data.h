@@ -54,7 +54,8 @@ class FileData : private writing::Writer, private QuickFile {
   async::Task<Result<Attributes>> attributes();
   /// What another call has brought, while LeaseHolder::modifications() of it were `as_of`.
   void know(const Attributes& attributes, std::uint64_t as_of);
-  async::Task<Status> set_attributes(SetAttributes changes);
+  /// `after`: the attributes as of just behind it, if the server tells them; null: not wanted.
+  async::Task<Status> set_attributes(SetAttributes changes, After* after = nullptr);
   /// The file was cut by somebody else: data behind it is not to be written again.
   void resized(std::uint64_t size) { unstable_.replaced(size, ~std::uint64_t{0} - size); }
 

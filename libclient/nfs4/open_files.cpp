@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <initializer_list>
 #include <list>
 #include <map>
 #include <utility>
@@ -21,20 +22,32 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-bool is_attribute_left(const bitmap4& wanted, const bitmap4& set) {
-  for (std::size_t i = 0; i < wanted.value.size(); ++i) {
-    const std::uint32_t done = i < set.value.size() ? set.value[i] : 0;
-    if ((wanted.value[i] & ~done) != 0) return true;
-  }
-  return false;
-}
-
-/// An exclusive one is known for ours by its verifier, however it was made. In NFSv4.0 the verifier stands in the
-/// place of all attributes, and in the file's times, as far as the client can tell.
+/// The server recognises a repeated exclusive create by its verifier, in EXCLUSIVE4_1 and in NFSv4.0's EXCLUSIVE4.
 bool is_exclusive(const openflag4& how) {
   const createhow4* create = how.get<OPEN4_CREATE>();
   return create != nullptr &&
          (create->get<EXCLUSIVE4_1>() != nullptr || create->get<EXCLUSIVE4>() != nullptr);
+}
+
+bool has_one_of(const bitmap4& map, std::initializer_list<fattr4_number> numbers) {
+  return std::ranges::any_of(numbers, [&map](fattr4_number number) { return has_bit(map, number); });
+}
+
+/// Returns what the client has to set after an exclusive create: the attributes of `wanted` that the server did not set,
+/// and the times in which the server keeps the verifier. RFC 8881 18.16.3: `attrset` names both kinds, and an attribute
+/// in it that was not asked for holds the verifier. In NFSv4.0 the verifier takes the place of all attributes, so the
+/// SETATTR is needed anyway and sets both times, whatever `attrset` says.
+SetAttributes left_to_set(SetAttributes wanted, const bitmap4& attrset, bool has_sessions) {
+  if (has_bit(attrset, FATTR4_MODE)) wanted.mode.reset();
+  if (has_bit(attrset, FATTR4_SIZE)) wanted.size.reset();
+  wanted.accessed_now = !has_sessions || has_one_of(attrset, {FATTR4_TIME_ACCESS, FATTR4_TIME_ACCESS_SET});
+  wanted.modified_now = !has_sessions || has_one_of(attrset, {FATTR4_TIME_MODIFY, FATTR4_TIME_MODIFY_SET});
+  return wanted;
+}
+
+bool is_empty(const SetAttributes& changes) {
+  return std::ranges::all_of(encode_changes(changes).attrmask.value,
+                             [](std::uint32_t word) { return word == 0; });
 }
 
 /// Who makes a file has it open for whatever he likes, once.
@@ -325,13 +338,14 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   if (creates && !owner_may(out.object.attributes, what.asked()))
     session_.delegations().rights_change(out.object.handle);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
-  // What an exclusive create could not set (RFC 8881 18.16.3).
-  if (is_exclusive(what.how) && is_attribute_left(encode_changes(changes).attrmask, ok.attrset)) {
-    // A server keeps EXCLUSIVE4's verifier in the times.
-    changes.accessed_now = changes.modified_now = !session_.has_sessions();
-    auto done = co_await out.file->set_attributes(changes);
-    if (!done) co_return done.error();
-    out.object.attributes.reset();
+  if (is_exclusive(what.how)) {
+    // The SETATTR has a COMPOUND of its own: the new times replace the verifier, and a server that restarts before its
+    // answer arrives would refuse the repeated OPEN with NFS4ERR_EXIST.
+    const SetAttributes left = left_to_set(changes, ok.attrset, session_.has_sessions());
+    if (!is_empty(left)) {
+      auto done = co_await out.file->set_attributes(left, &out.object.attributes);
+      if (!done) co_return done.error();
+    }
   }
   if (!out.object.attributes) {
     auto now = co_await out.file->attributes();

@@ -107,6 +107,17 @@ for i in range(30):
     os.truncate(a + '/cut', i)
     assert os.stat(a + '/cut').st_size == i
 PY
+program "F24 what is made with O_EXCL or mknod has the time of its making" << 'PY'
+os.close(os.open(a + '/excl', os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+os.mknod(a + '/node', 0o100644)
+open(a + '/written', 'x').write('text')
+for path in (a + '/excl', b + '/excl', b + '/node', b + '/written'):
+    now, stat = time.time(), os.stat(path)
+    assert max(abs(now - stat.st_atime), abs(now - stat.st_mtime)) < 600, (path, stat, now)
+PY
+times_of() { on_server "cd '$export' && now=\$(date +%s) && for file in $*; do stat -c '%X %Y' \$file; done | while read -r a m; do echo \$((now - a > -600 && now - a < 600 && now - m > -600 && now - m < 600)); done | xargs"; }
+same "F24 their times on the server" "1 1 1" "$(times_of excl node written)"
+
 program "errors" << 'PY'
 def gives(code, call, *arguments):
     try: call(*arguments)

@@ -34,6 +34,8 @@ struct Findings {
   std::function<void(const std::string& path)> recall;
   /// What the server has under a path.
   std::function<std::optional<std::string>(const std::string& path)> on_server;
+  /// Whether the times of the file hold the verifier of the exclusive create that made it.
+  std::function<bool(const std::string& path)> keeps_verifier;
   /// Whether the server has taken locks from it, which EIO says.
   std::function<bool(const SimClient& client)> lost_state;
 };

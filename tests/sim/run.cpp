@@ -61,6 +61,10 @@ class World {
       for (const auto& job : jobs_) job->delegation_returned();
     };
     findings_.on_server = [this](const std::string& path) { return content(path); };
+    findings_.keeps_verifier = [this](const std::string& path) {
+      const testing::Inode* const file = server_->state().find(path);
+      return file != nullptr && file->exclusive.has_value() && server_->state().habits.verifier_in_times;
+    };
     team_export_ = any_export();
     findings_.lost_state = [this](const SimClient& client) {
       return server_->state().lost_state.contains(owner_of(client));

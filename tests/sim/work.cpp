@@ -124,6 +124,9 @@ async::Task<void> Worker::create() {
     disk_was_full_ = false;
     co_return;
   }
+  // F24
+  if ((flags & O_EXCL) != 0 && findings_.keeps_verifier(path_of(name)))
+    wrong(name + " has a verifier for times");
   files_[name] = content(name, random_.below(random_.one_in(3) ? kLargest : 2000));
   co_await write_all(made->handle, name, 0);
   co_await shut(std::move(made->handle), made->entry.inode, name);

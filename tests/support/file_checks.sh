@@ -15,6 +15,9 @@ check_content() {
   sum=$(local_sum "$work/$name")
   expect_exit 0 "put $size bytes" cli put "$work/$name" "$(url "$name")"
   same "put $size bytes: the server's sum" "$sum" "$(server_sum "$name")"
+  # A server may keep the verifier of the exclusive create there.
+  same "put $size bytes: F24 the times are of now" "1" \
+    "$(on_server "now=\$(date +%s); stat -c '%X %Y' '$export/$name' | while read -r a m; do echo \$((now - a > -600 && now - a < 600 && now - m > -600 && now - m < 600)); done")"
   same "put $size bytes: nothing else left there" "$name" "$(on_server "cd '$export' && ls -A | grep -F -- '$name'")"
   expect_exit 0 "cat $size bytes" cli cat "$(url "$name")"
   same "cat $size bytes: contents" "$sum" "$(local_sum "$work/out")"

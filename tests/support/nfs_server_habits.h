@@ -77,7 +77,8 @@ struct Habits {
   bool preserves_unlinked = false;    ///< OPEN4_RESULT_PRESERVE_UNLINKED, and they outlive a restart
   bool downgrades_to_unions = false;  ///< 18.18.3; else only to what was opened by itself, as Linux
   bool careless_close = false;        ///< CLOSE does not look at the stateid's seqid (Ganesha)
-  /// The verifier of an exclusive create lives in the times, and a write or SETATTR destroys it (Linux).
+  /// The server stores the verifier of an exclusive create in the times of the file, names them in attrset, and loses
+  /// the verifier with the next WRITE, or SETATTR of a time (Linux).
   bool verifier_in_times = false;
 
   // ---- delegations (10.4) ----

@@ -229,6 +229,18 @@ nfsstat4 ServerState::check_claim(Execution& at, const OPEN4args& args, Opening&
   return NFS4_OK;
 }
 
+/// Linux (nfsd4_create_file) stores the words of the verifier, without their top bits, as the seconds of the times, and
+/// names the times in attrset.
+void ServerState::keep_verifier(Inode& made, const verifier4& verifier, bitmap4& attrset) const {
+  made.exclusive = verifier;
+  if (!habits.verifier_in_times) return;
+  constexpr std::uint32_t kMostSeconds = 0x7fffffff;
+  made.modified = {xdr::load_u32(verifier.data()) & kMostSeconds, 0};
+  made.accessed = {xdr::load_u32(verifier.data() + 4) & kMostSeconds, 0};
+  set_bit(attrset, FATTR4_TIME_ACCESS);
+  set_bit(attrset, FATTR4_TIME_MODIFY);
+}
+
 /// 18.16.3: the ways to create.
 nfsstat4 ServerState::create(Execution& at, const createhow4& how, Opening& opening) {
   const creatverfattr* exclusive = how.get<EXCLUSIVE4_1>();
@@ -253,11 +265,11 @@ nfsstat4 ServerState::create(Execution& at, const createhow4& how, Opening& open
     if (at.who.known) made.owner = std::to_string(at.who.uid);
     if (at.who.known) made.group = std::to_string(at.who.gid);
     (void)set_attributes(made, wanted);
-    if (verifier != nullptr) made.exclusive = *verifier;
     attach(inodes.at(opening.directory), opening.name, made.id);
     opening.file = &made;
     opening.made = true;
     opening.attrset = wanted.attrmask;
+    if (verifier != nullptr) keep_verifier(made, *verifier, opening.attrset);
     return NFS4_OK;
   }
   if (unchecked != nullptr && changes.size == 0U) {

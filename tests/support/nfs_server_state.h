@@ -496,6 +496,7 @@ class ServerState {
   nfs4::nfsstat4 check_change(const nfs4::stateid4& given, Execution& at);
   nfs4::nfsstat4 check_claim(Execution& at, const nfs4::OPEN4args& args, Opening& opening);
   nfs4::nfsstat4 create(Execution& at, const nfs4::createhow4& how, Opening& opening);
+  void keep_verifier(Inode& made, const nfs4::verifier4& verifier, nfs4::bitmap4& attrset) const;
   nfs4::nfsstat4 check_share(const Execution& at, const nfs4::OPEN4args& args, const Inode& inode,
                              nfs4::nfsstat4 conflict);
   nfs4::stateid4 grant(const Execution& at, const nfs4::OPEN4args& args, const Inode& inode);

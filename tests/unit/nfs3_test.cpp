@@ -151,7 +151,8 @@ TEST_CASE("F10 nfs3: a file without a name is not opened, though the server stil
   CHECK(s.error(s.engine->open(s.who, file, "f", Access::read, std::nullopt)) == 0);
 }
 
-TEST_CASE("nfs3: an exclusive create is known again by its verifier, and the mode is set behind it") {
+TEST_CASE(
+    "F24 nfs3: an exclusive create is known again by its verifier, and mode and times are set behind it") {
   Scene3 s;
   s.habits([](Habits& habits) { habits.verifier_in_times = true; });
   SUBCASE("answered at once") {}
@@ -159,11 +160,38 @@ TEST_CASE("nfs3: an exclusive create is known again by its verifier, and the mod
     s.habits([](Habits& habits) { habits.recent_calls = 0; });
     s.server.drop_after(OP_OPEN);
   }
+  SUBCASE("the answer that tells no handle") {
+    s.habits([](Habits& habits) { habits.untold_percent = 100; });
+  }
+  SUBCASE("where the answer to the SETATTR is lost") {
+    s.server.drop_after(OP_SETATTR);
+  }
+  SUBCASE("where the SETATTR is lost") {
+    s.server.drop_before(OP_SETATTR);
+  }
+  SUBCASE("where the server puts the SETATTR off") {
+    s.server.answer(OP_SETATTR, NFS4ERR_DELAY, 2);
+  }
+  SUBCASE("where the server restarts before it executes the SETATTR") {
+    s.server.hold(OP_SETATTR, false);
+    s.loop.at(s.loop.now() + 1s, [&s] { s.server.restart(); });
+    s.loop.at(s.loop.now() + 2s, [&s] { s.server.release(); });
+  }
   SUBCASE("where the server has none") {
     s.habits([](Habits& habits) { habits.creates_exclusively = false; });
   }
+  s.server.add_file("/before", "");
   const auto made = s.open("f", kMakeNew);
   CHECK(made.object.attributes->mode == 0640);
+  s.server.on_server([&](Responder& responder) {
+    const std::int64_t begin = responder.state.find("/before")->modified.seconds;
+    const Inode& file = *responder.state.find("/f");
+    for (const std::int64_t seconds :
+         {file.accessed.seconds, file.modified.seconds, made.object.attributes->accessed.seconds,
+          made.object.attributes->modified.seconds})
+      CHECK(std::abs(seconds - begin) < 60);
+  });
+  s.habits([](Habits& habits) { habits.untold_percent = 0; });
   CHECK(s.error(s.engine->open_at(s.who, s.root, "f", Access::both, kMakeNew)) == EEXIST);
 }
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "support/engine_fixture.h"
+#include "support/nfs_responder.h"
 
 namespace nfsrdma {
 namespace {
@@ -51,6 +52,12 @@ struct Opening : Scene {
     server.set_delegations(true);
     server.set_write_delegations(only_for_both);
     client->session.delegations().writers(&keeper);
+  }
+  /// The server's clock when it made the file, or later.
+  std::int64_t server_time(const std::string& path) {
+    std::int64_t out = 0;
+    server.on_server([&](Responder& responder) { out = responder.state.find(path)->modified.seconds; });
+    return out;
   }
   std::string read(OpenResult& opened) {
     std::string data(100, '?');
@@ -205,6 +212,78 @@ TEST_CASE("open files: an exclusive create whose Reply is lost finds the file it
   auto second = task.await_resume();
   REQUIRE(ok(second));
   CHECK(ok(m.close(*second)));
+}
+
+TEST_CASE(
+    "F24 open files: a file made with O_EXCL has the time of its making, whatever happens to the SETATTR") {
+  Opening m;
+  m.server.on_server([](Responder& responder) { responder.state.habits.verifier_in_times = true; });
+  EngineClient& c = m.connect();
+  const std::int64_t begin = m.server_time("/f");
+  m.server.clear_calls();
+  std::optional<Result<OpenResult>> made;
+  const auto task = [&] {
+    return c.files.open_at(user(3), c.root, "new", kBoth, Engine::Creation{.mode = 0640, .exclusive = true});
+  };
+  SUBCASE("nothing, and it costs one call more") {
+    made.emplace(c.run(task()));
+    CHECK(m.server.calls().size() == 2);
+  }
+  SUBCASE("its answer is lost") {
+    m.server.drop_after(OP_SETATTR);
+    made.emplace(c.run(task()));
+  }
+  SUBCASE("its connection is lost before it arrives") {
+    m.server.drop_before(OP_SETATTR);
+    made.emplace(c.run(task()));
+  }
+  SUBCASE("the server puts it off") {
+    m.server.answer(OP_SETATTR, NFS4ERR_DELAY, 3);
+    made.emplace(c.run(task()));
+  }
+  SUBCASE("the server restarts, or loses the session or the stateid, before it executes it") {
+    bool executed = false;
+    SUBCASE("not executed") {}
+    SUBCASE("executed, and not answered") {
+      executed = true;
+    }
+    m.server.hold(OP_SETATTR, executed);
+    auto making = task();
+    c.start(making);
+    REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+    SUBCASE("restarts") {
+      m.server.restart();
+    }
+    SUBCASE("loses the session") {
+      m.server.forget_sessions();
+    }
+    SUBCASE("loses the stateid") {
+      m.server.forget_stateids();
+    }
+    m.server.release();
+    REQUIRE(c.turn_until([&] { return making.done(); }));
+    made.emplace(making.await_resume());
+  }
+  REQUIRE(ok(*made));
+  const Attributes told = *(*made)->object.attributes;
+  CHECK(told.mode == 0640U);
+  for (const Time& time : {told.accessed, told.modified}) CHECK(std::abs(time.seconds - begin) < 60);
+  m.server.on_server([&](Responder& responder) {
+    const Inode& inode = *responder.state.find("/new");
+    for (const nfstime4& time : {inode.accessed, inode.modified}) CHECK(std::abs(time.seconds - begin) < 60);
+  });
+  CHECK(ok(m.close(**made)));
+}
+
+TEST_CASE("F24 open files: a server that keeps the verifier elsewhere is asked for nothing more") {
+  Opening m;
+  EngineClient& c = m.connect();
+  m.server.clear_calls();
+  auto made = m.make(user(3), "new", 0640);
+  CHECK(m.server.calls().size() == 1);
+  CHECK(made.object.attributes->mode == 0640U);
+  CHECK(c.files.count() == 1);
+  CHECK(ok(m.close(made)));
 }
 
 TEST_CASE("open files: an OPEN that is answered after a CLOSE that came behind it") {

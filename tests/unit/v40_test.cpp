@@ -119,14 +119,19 @@ TEST_CASE("v4.0: a file from its OPEN to its CLOSE, and an owner that is confirm
   }
 }
 
-TEST_CASE("v4.0: an exclusive create, and its attributes behind it") {
+TEST_CASE("F24 v4.0: an exclusive create, and its attributes and times behind it") {
   Sessionless40 m;
+  m.server.on_server([](Responder& responder) { responder.state.habits.verifier_in_times = true; });
+  m.server.add_file("/before", "");
   OpenFlags flags;
   flags.create = flags.exclusive = true;
   flags.mode = 0640;
   const auto made = m.client->open("/new", OpenMode::write, flags);
   REQUIRE(ok(made));
   CHECK(m.client->stat("/new")->mode == 0640);
+  const std::int64_t begin = m.client->stat("/before")->modified.seconds;
+  CHECK(std::abs(m.client->stat("/new")->modified.seconds - begin) < 60);
+  CHECK(std::abs(m.client->stat("/new")->accessed.seconds - begin) < 60);
   CHECK(errno_of(m.client->open("/new", OpenMode::write, flags)) == EEXIST);
 }
 
