@@ -105,6 +105,7 @@ struct Habits {
   bool tells_rdattr_error = true;  ///< READDIR's entries have it with value 0, where it was asked for (Linux)
   bool checks_cookie_verifier = false;
   std::uint32_t entries_at_once = ~0U;
+  std::uint32_t most_granted = ~0U;  ///< ACCESS grants none but these rights
 
   // ---- data ----
   bool commits_whole_file = true;

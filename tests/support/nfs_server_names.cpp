@@ -428,7 +428,7 @@ nfsstat4 ServerState::run(Execution& at, op::ACCESS, const ACCESS4args& args, AC
   if ((inode->mode & 0400) != 0) granted |= ACCESS4_READ;
   if ((inode->mode & 0200) != 0) granted |= ACCESS4_MODIFY | ACCESS4_EXTEND | ACCESS4_DELETE;
   if ((inode->mode & 0100) != 0) granted |= ACCESS4_LOOKUP | ACCESS4_EXECUTE;
-  res.emplace<NFS4_OK>() = {args.access, args.access & granted};
+  res.emplace<NFS4_OK>() = {args.access, args.access & granted & habits.most_granted};
   return NFS4_OK;
 }
 

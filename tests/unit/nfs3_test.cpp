@@ -501,6 +501,21 @@ TEST_CASE("nfs3: what comes without attributes is asked for where it is needed")
   CHECK(s.get(s.engine->space(s.who, Spot(std::nullopt, {"d"}))).type == FileType::directory);
 }
 
+// As Linux has it (nfs_access_calc_mask).
+TEST_CASE("nfs3: W_OK wants MODIFY and EXTEND of a file, and DELETE as well of a directory") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  for (std::uint32_t granted = 0; granted < 0x40; ++granted) {
+    CAPTURE(granted);
+    s.habits([granted](Habits& habits) { habits.most_granted = granted; });
+    constexpr std::uint32_t kFile = ACCESS3_MODIFY | ACCESS3_EXTEND, kDirectory = kFile | ACCESS3_DELETE;
+    const auto of_file = s.get(s.engine->access(s.who, Spot(std::nullopt, {"f"}), W_OK)).granted;
+    const auto of_directory = s.get(s.engine->access(s.who, Spot(), W_OK)).granted;
+    CHECK((of_file == W_OK) == ((granted & kFile) == kFile));
+    CHECK((of_directory == W_OK) == ((granted & kDirectory) == kDirectory));
+  }
+}
+
 TEST_CASE("nfs3: access, space, times, and what NFSv3 has not") {
   Scene3 s;
   s.server.add_file("/f", "text");

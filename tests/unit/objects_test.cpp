@@ -8,6 +8,7 @@
 #include <set>
 
 #include "support/engine_fixture.h"
+#include "support/nfs_responder.h"
 
 namespace nfsrdma {
 namespace {
@@ -74,6 +75,25 @@ TEST_CASE("objects: the parent") {
   REQUIRE(ok(up));
   CHECK(up->handle == c.handle("/a"));
   CHECK(errno_of(c.run(c.engine.parent(nullptr, c.root))) == ENOENT);
+}
+
+// As Linux has it (nfs_access_calc_mask).
+TEST_CASE("objects: W_OK wants MODIFY and EXTEND of a file, and DELETE as well of a directory") {
+  Scene m;
+  m.server.add_file("/f", "text");
+  EngineClient& c = m.connect();
+  const nfs_fh4 file = c.handle("/f");
+  for (std::uint32_t granted = 0; granted < 0x40; ++granted) {
+    CAPTURE(granted);
+    m.server.on_server([granted](Responder& at) { at.state.habits.most_granted = granted; });
+    constexpr std::uint32_t kFile = ACCESS4_MODIFY | ACCESS4_EXTEND, kDirectory = kFile | ACCESS4_DELETE;
+    const auto of_file = c.run(c.engine.access(nullptr, file, W_OK));
+    const auto of_directory = c.run(c.engine.access(nullptr, c.root, W_OK));
+    REQUIRE(ok(of_file));
+    REQUIRE(ok(of_directory));
+    CHECK((of_file->granted == W_OK) == ((granted & kFile) == kFile));
+    CHECK((of_directory->granted == W_OK) == ((granted & kDirectory) == kDirectory));
+  }
 }
 
 TEST_CASE("objects: attributes, access, space, symbolic links") {
