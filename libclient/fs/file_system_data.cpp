@@ -113,7 +113,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   } else {
     removal_.retries().arrived(thread);
   }
-  const std::uint64_t version = freshness_.version(**inode);
+  const Freshness::Asked asked = freshness_.opening(**inode);
   std::optional<Place> found_at = place_of(**inode, is_second_try(**inode, thread));
   const bool by_name = found_at && !found_at->fresh;
   const std::shared_ptr<Early> early = begin_early(caller, **inode, flags);
@@ -128,9 +128,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
     co_return opened.error();
   }
   const std::optional<Attributes>& told = opened->object.attributes;
-  // Close-to-open: nothing from before counts any more.
-  (*inode)->fresh.reset();
-  if (told) freshness_.keep(**inode, *told, version);
+  if (told) freshness_.keep(**inode, *told, asked);
   OpenedFile out;
   out.handle =
       std::make_shared<OpenHandle>(loop(), counters_, read_window_, *inode, std::move(opened->file), caller);
@@ -164,10 +162,12 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   how.exclusive = (flags & O_EXCL) != 0;
   how.truncate = (flags & O_TRUNC) != 0;
   Naming naming(freshness_, *parent, name);
+  const std::uint64_t as_of = freshness_.count();
   auto opened = co_await engine_->open_at(caller, (*parent)->handle, name, access_of(flags), how);
   if (!opened) co_return opened.error();
   naming.brought(opened->directory);
-  auto entered = co_await made(std::move(opened->object), *parent, std::move(name), naming.as_of());
+  if (const auto known = inodes_.find(opened->object.handle)) Freshness::opened(*known, as_of);
+  auto entered = co_await made(std::move(opened->object), *parent, std::move(name), as_of);
   if (!entered) co_return entered.error();
   OpenedFile out;
   out.entry = std::move(*entered);

@@ -64,7 +64,7 @@ void Freshness::tell(Inode& inode, const Attributes& attributes, std::uint64_t w
 
 Attributed Freshness::attributed(Inode& inode, const Attributes& told, std::uint64_t as_of,
                                  std::uint64_t when) {
-  learn(inode, told);
+  learn(inode, told, as_of);
   Attributed out = corrected(inode, told, as_of);
   tell(inode, out.attributes, when);
   // Answers overtake each other on their way to the kernel, too: of two states it is not known which it believes in.
@@ -83,30 +83,32 @@ Attributed Freshness::corrected(Inode& inode, const Attributes& told, std::uint6
     out.attributes.size = end;
     out.valid = Seconds(0);
   }
-  if (inode.writes.empty() && inode.changed <= as_of) return out;
+  if (inode.writes.empty() && inode.changed <= as_of && !stale(inode, as_of)) return out;
   out.valid = Seconds(0);
   out.attributes.size = std::max(out.attributes.size, inode.writes.written_since(as_of).value_or(0));
   return out;
 }
 
 /// What was read ahead of another state of the file is not given out any more.
-void Freshness::learn(Inode& inode, const Attributes& told) {
-  inode.known_at = loop_.now();
-  if (inode.known_change != told.change) ++inode.contents;
-  inode.known_change = told.change;
+void Freshness::learn(Inode& inode, const Attributes& told, std::uint64_t as_of) {
+  if (as_of < inode.said.as_of) return;
+  if (inode.said.change != told.change) ++inode.contents;
+  inode.said = {as_of, told.change, told.size, loop_.now()};
 }
 
 /// FUSE drops attributes whenever it changes a file or a directory, and asks for them again at once.
-void Freshness::keep(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  learn(inode, told);
-  if (version(inode) != as_of || !inode.writes.empty() || end_in_doubt(inode) > told.size) return;
+void Freshness::keep(Inode& inode, const Attributes& told, const Asked& asked) {
+  learn(inode, told, asked.as_of);
+  if (stale(inode, asked.as_of) || (inode.fresh && asked.as_of < inode.fresh->as_of)) return;
+  if (version(inode) != asked.version || !inode.writes.empty() || end_in_doubt(inode) > told.size) return;
   Inode::Fresh fresh;
   fresh.attributes = numbering_.numbered(told);
   tell(inode, fresh.attributes, count());
   const Seconds time = valid(fresh.attributes);
   if (time == Seconds(0)) return;
   fresh.until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(time);
-  fresh.version = as_of;
+  fresh.as_of = asked.as_of;
+  fresh.version = asked.version;
   inode.fresh = std::move(fresh);
 }
 
@@ -119,11 +121,23 @@ std::optional<Attributed> Freshness::kept(const Inode& inode) const {
 }
 
 const Attributes* Freshness::unchanged(const Inode& inode) const {
-  const bool is_known = inode.fresh && inode.fresh->version == version(inode);
+  const bool is_known =
+      inode.fresh && inode.fresh->version == version(inode) && !stale(inode, inode.fresh->as_of);
   return is_known ? &inode.fresh->attributes : nullptr;
 }
 
 // ---- what this mount does ----
+
+Freshness::Asked Freshness::opening(Inode& inode) {
+  opened(inode, count());
+  return asking(inode);
+}
+
+void Freshness::opened(Inode& inode, std::uint64_t as_of) {
+  inode.valid_from = std::max(inode.valid_from, as_of);
+  inode.wanted_at = {};  // the next WRITE brings what is not stale
+  inode.append_at.reset();
+}
 
 void Freshness::changed(Inode& inode) {
   inode.fresh.reset();
@@ -143,8 +157,7 @@ void Freshness::resized(Inode& inode) {
 
 void Freshness::others_may_have_changed(Inode& inode) {
   changed(inode);
-  inode.brought.reset();
-  inode.append_at.reset();
+  opened(inode, inode.changed);
 }
 
 void Freshness::unlinked(Inode* inode) {
@@ -164,7 +177,8 @@ bool Freshness::is_outdated(const Attributes& listed, const Inode* inode, std::u
   if (inode == nullptr) return forgotten_ > as_of;
   // What has been written has another size by now than the server said.
   if (!inode->writes.empty() || inode->naming != 0) return true;
-  return std::max({inode->changed, inode->altered, inode->unlinked, inode->told}) > as_of;
+  return stale(*inode, as_of) ||
+         std::max({inode->changed, inode->altered, inode->unlinked, inode->told}) > as_of;
 }
 
 Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory)
@@ -199,7 +213,7 @@ void Freshness::Naming::gone(const std::string& name) {
 
 void Freshness::Naming::brought(const std::optional<Attributes>& attributes) {
   if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
-  all_.keep(*directory_, *attributes, all_.version(*directory_));
+  all_.keep(*directory_, *attributes, {as_of_, all_.version(*directory_)});
 }
 
 // ---- what WRITEs bring ----
@@ -216,22 +230,23 @@ Freshness::Sent Freshness::sending(Inode& inode, bool must) {
 
 void Freshness::written(Inode& inode, const Sent& sent, const Attributes& after, bool all) {
   if (all) {
-    is_as_written(inode, after, sent.version);
+    is_as_written(inode, after, {sent.as_of, sent.version});
   } else {
-    keep(inode, after, sent.version);
+    keep(inode, after, {sent.as_of, sent.version});
   }
   // Answers overtake each other: times do not go back, unless somebody set them.
   const auto& known = inode.brought;
-  if (known && known->namings >= sent.namings && is_earlier(after.modified, known->attributes.modified))
+  if (known && !stale(inode, known->as_of) && known->namings >= sent.namings &&
+      is_earlier(after.modified, known->attributes.modified))
     return;
   inode.brought = Inode::Brought{after, loop_.now(), sent.as_of, sent.namings};
 }
 
-void Freshness::is_as_written(Inode& inode, const Attributes& after, std::uint64_t version) {
+void Freshness::is_as_written(Inode& inode, const Attributes& after, const Asked& asked) {
   // Once data was lost the next open begins anew, which has the kernel drop its pages.
   if (inode.cached_change || inode.errors.count() == 0) inode.cached_change = after.change;
   inode.synced = inode.changed;
-  keep(inode, after, version);
+  keep(inode, after, asked);
 }
 
 std::optional<Attributed> Freshness::while_writing(Inode& inode) {
@@ -239,7 +254,8 @@ std::optional<Attributed> Freshness::while_writing(Inode& inode) {
   if (!known || inode.writes.empty()) return std::nullopt;
   const Seconds age = loop_.now() - known->when;
   const bool old = age >= std::min(options_.file_min, Seconds(1));
-  if (old || known->namings != namings_ || inode.resized > known->as_of) return std::nullopt;
+  if (old || known->namings != namings_ || stale(inode, known->as_of)) return std::nullopt;
+  inode.told_change.reset();  // of no one state: what the writes will make of it is put in
   return corrected(inode, known->attributes, known->as_of);
 }
 

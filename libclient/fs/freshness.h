@@ -17,6 +17,11 @@
 // While writes are under way a file is as large as they say at least, and the server's attributes are not
 // believed for longer than it takes to tell them (attributed()).
 //
+// Close-to-open: what the server was asked for before an open(2), or before a lock was had, may be from before another
+// client's close(2) or unlock. So both raise Inode::valid_from to the count as of then, and every place that remembers
+// attributes (Inode::fresh, brought and said, and pages of directories) remembers the count as of which they were asked
+// for, too: those with a lower count are stale(). Two things are never compared by when they came.
+//
 // It owns the counts and the sink of doubt. What it knows of an inode stands in the Inode, below "attributes"
 // there, and goes with it; nothing here waits or fails. Confined to the loop's thread.
 #pragma once
@@ -60,6 +65,16 @@ class Freshness {
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
   /// The kernel is told the attributes, which came at `when`.
   void tell(Inode& inode, const Attributes& attributes, std::uint64_t when);
+  /// How things stood when the server was asked for attributes of an inode.
+  struct Asked {
+    std::uint64_t as_of = 0;    ///< now()
+    std::uint64_t version = 0;  ///< version() that the answer goes with
+  };
+  [[nodiscard]] Asked asking(const Inode& inode) const { return {changes_, version(inode)}; }
+  /// Attributes that were asked for `as_of` may be from before what has to be seen by now.
+  [[nodiscard]] static bool stale(const Inode& inode, std::uint64_t as_of) {
+    return as_of < inode.valid_from;
+  }
   /// What the server said of it, as it is to be told: nothing else is.
   [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of) {
     return attributed(inode, told, as_of, count());
@@ -67,20 +82,24 @@ class Freshness {
   [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of,
                                       std::uint64_t when);
   /// The server says so, whether anybody is told or not.
-  void learn(Inode& inode, const Attributes& told);
-  /// For kept(), if version() is still what it was when they were had.
-  void keep(Inode& inode, const Attributes& told, std::uint64_t version);
+  void learn(Inode& inode, const Attributes& told, std::uint64_t as_of);
+  /// For kept(), if version() is still what it was when they were had, and they are not stale.
+  void keep(Inode& inode, const Attributes& told, const Asked& asked);
   [[nodiscard]] std::optional<Attributed> kept(const Inode& inode) const;
   /// Of kept(), for however long they are true; null if that is not known.
   [[nodiscard]] const Attributes* unchanged(const Inode& inode) const;
 
   // ---- what this mount does ----
 
+  /// open(2) begins: what was asked for before is stale. Gives how things stand for what OPEN brings.
+  [[nodiscard]] Asked opening(Inode& inode);
+  /// An OPEN that was sent `as_of` has told which file it is: what was asked for before is stale, as by opening().
+  static void opened(Inode& inode, std::uint64_t as_of);
   /// To the contents of a file, by a write that begins or ends.
   void changed(Inode& inode);
   /// By something else than a write: what writes have made of the size is no more.
   void resized(Inode& inode);
-  /// A lock was had, under which others may have written.
+  /// Called when a lock was granted, under which others may have written: what was asked for before is stale.
   void others_may_have_changed(Inode& inode);
   /// A rename begins or ends: directories may have got another place.
   void renaming() { ++renames_; }
@@ -133,8 +152,8 @@ class Freshness {
   [[nodiscard]] Sent sending(Inode& inode, bool must);
   /// It brought them. `all`: nothing of the file is on its way any more, nor in the server's memory.
   void written(Inode& inode, const Sent& sent, const Attributes& after, bool all);
-  /// Its attributes, once all that was written here is on the server's disk. `version`: as with keep().
-  void is_as_written(Inode& inode, const Attributes& after, std::uint64_t version);
+  /// Keeps the attributes of a file once all that this mount wrote is on the server's disk.
+  void is_as_written(Inode& inode, const Attributes& after, const Asked& asked);
   /// What may be told while writes are under way without asking anybody: what one that ended a moment ago
   /// brought. The times are the server's, of that write; the next ones are still to be made.
   [[nodiscard]] std::optional<Attributed> while_writing(Inode& inode);

@@ -62,6 +62,7 @@ struct Inode {
   struct Fresh {
     Attributes attributes;
     async::TimePoint until;
+    std::uint64_t as_of = 0;  ///< Freshness::now() when the server was asked for them
     std::uint64_t version = 0;
   };
   std::optional<Fresh> fresh;
@@ -85,13 +86,21 @@ struct Inode {
   std::uint64_t changed = 0;
   /// The same count, as of when the size was last set or lost, by something else than a write.
   std::uint64_t resized = 0;
+  /// Freshness::now() when the file was last opened, locked or resized. Attributes are stale if
+  /// the server was asked for them before that.
+  std::uint64_t valid_from = 0;
   /// The same count, as of which `cached_change` goes with what was written here.
   std::uint64_t synced = 0;
   /// The change attribute that goes with what the kernel has cached of the contents.
   std::optional<std::uint64_t> cached_change;
-  /// What the server last said it is, and when.
-  std::optional<std::uint64_t> known_change;
-  async::TimePoint known_at{};
+  /// The server's latest answer, in the order of asking: an answer to an older question does not replace it.
+  struct Said {
+    std::uint64_t as_of = 0;  ///< Freshness::now() when it was asked
+    std::optional<std::uint64_t> change;
+    std::uint64_t size = 0;
+    async::TimePoint came{};
+  };
+  Said said;
   /// Counts whatever may make bytes that were read before differ from those that are there now: own writes
   /// as they begin and end, locks, sizes that are set, delegations that end, and changes of others as they become known.
   std::uint64_t contents = 0;

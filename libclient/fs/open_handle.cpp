@@ -61,7 +61,7 @@ void OpenHandle::is_used_up(const ChunkRef& chunk) {
 
 void OpenHandle::drop_stale(async::TimePoint oldest) {
   if (std::exchange(contents_, inode_->contents) != inode_->contents) ahead_.clear();
-  if (inode_->known_at >= oldest) return;
+  if (inode_->said.came >= oldest) return;
   std::erase_if(ahead_, [&](const auto& one) { return one.second->begun < oldest; });
 }
 

@@ -265,7 +265,7 @@ async::Task<Result<std::uint64_t>> WriteBehind::find_end(std::shared_ptr<OpenHan
     const std::uint64_t as_of = freshness_.now();
     auto now = co_await file->file()->attributes();
     if (!now) co_return now.error();
-    freshness_.learn(inode, *now);
+    freshness_.learn(inode, *now, as_of);
     if (inode.resized > as_of) continue;
     co_return std::max({now->size, inode.writes.written_since(as_of).value_or(0), inode.writes.furthest()});
   }
@@ -319,7 +319,8 @@ async::Task<Status> WriteBehind::save(std::shared_ptr<OpenHandle> file) {
   const bool all = inode.writes.answered() == 1 && !file->file()->has_unstable_data();
   send_gathered(inode, all ? Stability::on_disk : Stability::unstable);
   co_await settle(inode);
-  const std::uint64_t as_of = inode.changed, version = freshness_.version(inode);
+  const std::uint64_t as_of = inode.changed;
+  const Freshness::Asked asked = freshness_.asking(inode);
   std::optional<Attributes> after;
   auto committed = co_await commit_all(file, &after);
   if (!committed) co_return committed;
@@ -329,7 +330,7 @@ async::Task<Status> WriteBehind::save(std::shared_ptr<OpenHandle> file) {
     auto now = co_await file->file()->attributes();
     if (now) after = std::move(*now);
   }
-  if (inode.changed == as_of && after) freshness_.is_as_written(inode, *after, version);
+  if (inode.changed == as_of && after) freshness_.is_as_written(inode, *after, asked);
   co_return Status();
 }
 

@@ -503,6 +503,78 @@ TEST_CASE("F1 other writes of ours that are under way do not make an old end cou
   m.close(file);
 }
 
+// ---- F23: close-to-open, whatever was known and is being written ----
+
+namespace {
+/// A file that was written here and enlarged by another client since, with what was told of the first write not yet old;
+/// then somebody opens it again, and writes a little.
+struct EnlargedElsewhere : Storm {
+  EnlargedElsewhere() {
+    engine->tells = true;
+    first = create("f");
+  }
+  void write_and_enlarge() {
+    CHECK(write_error(first, large(), 0) == 0);
+    CHECK(flush(first) == 0);
+    (void)size(first);
+    append_elsewhere(first, large() + "!");
+  }
+  OpenedFile first;
+};
+}  // namespace
+
+TEST_CASE(
+    "F23 an open that begins behind another client's close sees its size, whatever is written meanwhile") {
+  EnlargedElsewhere m;
+  OpenedFile again;
+  bool kernel_asks = true;
+  SUBCASE("open") {
+    m.write_and_enlarge();
+    again = m.open(m.first, O_RDWR);
+  }
+  SUBCASE("create, where the file is there") {
+    m.write_and_enlarge();
+    again = m.get(m.files->create(nullptr, Inodes::kRoot, "f", 0644, O_RDWR | O_CREAT));
+    kernel_asks = false;  // CREATE's answer has attributes
+  }
+  SUBCASE("open under a delegation") {
+    m.write_and_enlarge();
+    m.engine->delegation = std::chrono::seconds(90);
+    again = m.open(m.first, O_RDWR);
+  }
+  SUBCASE("open, while an earlier write is under way") {
+    m.write_and_enlarge();
+    m.engine->hold("write");
+    CHECK(m.write_error(m.first, large(), 0) == 0);
+    again = m.open(m.first, O_RDWR);
+    m.engine->release("write");
+  }
+  CHECK_FALSE(again.keep_cache);
+  if (kernel_asks) CHECK_FALSE(again.keep_attributes);
+  m.write(again, "a little", 0);
+  CHECK(m.size(again.entry.inode != 0 ? again : m.first) == 2 * kLarge + 1);
+  m.write(again, "a little", 100);
+  m.turn();
+  CHECK(m.size(m.first) == 2 * kLarge + 1);
+  m.close(again);
+  m.close(m.first);
+}
+
+TEST_CASE(
+    "F23 an append by a descriptor that was opened behind another client's close goes behind its bytes") {
+  EnlargedElsewhere m;
+  const auto log = m.open(m.first, O_WRONLY | O_APPEND);
+  m.write(log, "ours;", 0);  // gathered, and under way until the end
+  m.append_elsewhere(m.first, std::string(100, 't'));
+  const auto later = m.open(m.first, O_WRONLY | O_APPEND);
+  m.write(later, "last;", 0);
+  CHECK(m.sync(later) == 0);
+  CHECK(m.content(m.first).ends_with("tttttlast;"));
+  m.close(later);
+  m.close(log);
+  m.close(m.first);
+}
+
 // ---- F13: what is read is not older than what was written, or is known ----
 
 namespace {

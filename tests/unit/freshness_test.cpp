@@ -83,22 +83,22 @@ TEST_CASE(
     "F2 S14 freshness: a file is as large as it was before a restart that has cost the server its end") {
   Knowing m;
   m.engine.end_in_doubt = 100;
-  const auto version = m.freshness.version(m.at);
-  m.freshness.keep(m.at, m.said(1, 7), version);
+  const auto asked = m.freshness.asking(m.at);
+  m.freshness.keep(m.at, m.said(1, 7), asked);
   CHECK_FALSE(m.freshness.kept(m.at));
   CHECK(m.freshness.attributed(m.at, m.said(1, 7), m.freshness.now()).attributes.size == 100);
   CHECK(m.freshness.attributed(m.at, m.said(1, 7), m.freshness.now()).valid == 0s);
   const auto larger = m.freshness.attributed(m.at, m.said(1, 700), m.freshness.now());
   CHECK(larger.attributes.size == 700);
   CHECK(larger.valid != 0s);
-  m.freshness.keep(m.at, m.said(1, 700), version);
+  m.freshness.keep(m.at, m.said(1, 700), asked);
   CHECK(m.freshness.kept(m.at));
 }
 
 TEST_CASE("F2 freshness: attributes that came along are kept until their time is over or something changes") {
   Knowing m;
-  const auto version = m.freshness.version(m.at);
-  m.freshness.keep(m.at, m.said(1, 42), version);
+  const auto asked = m.freshness.asking(m.at);
+  m.freshness.keep(m.at, m.said(1, 42), asked);
   auto kept = m.freshness.kept(m.at);
   REQUIRE(kept);
   CHECK(kept->attributes.size == 42);
@@ -114,18 +114,18 @@ TEST_CASE("F2 freshness: attributes that came along are kept until their time is
   SUBCASE("this client changes the file") {
     ++m.node(m.file->shared_inode()).change;
     CHECK_FALSE(m.freshness.kept(m.at));
-    m.freshness.keep(m.at, m.said(1, 42), version);  // had before
+    m.freshness.keep(m.at, m.said(1, 42), asked);  // had before
     CHECK_FALSE(m.freshness.kept(m.at));
-    m.freshness.keep(m.at, m.said(1, 42), m.freshness.version(m.at));
+    m.freshness.keep(m.at, m.said(1, 42), m.freshness.asking(m.at));
     CHECK(m.freshness.kept(m.at));
   }
   SUBCASE("a write is answered") {
     const auto write = m.write(m.at, 0, 1);
     CHECK_FALSE(m.freshness.kept(m.at));
-    m.freshness.keep(m.at, m.said(1, 42), version);
+    m.freshness.keep(m.at, m.said(1, 42), asked);
     CHECK_FALSE(m.freshness.kept(m.at));
     m.end(m.at, write);
-    m.freshness.keep(m.at, m.said(1, 42), version);
+    m.freshness.keep(m.at, m.said(1, 42), asked);
     CHECK(m.freshness.kept(m.at));
   }
 }
@@ -134,7 +134,7 @@ TEST_CASE("F2 freshness: a directory's attributes last until a rename, which may
   Knowing m;
   Inode& root = *m.root();
   root.type = FileType::directory;
-  m.freshness.keep(root, m.said(), m.freshness.version(root));
+  m.freshness.keep(root, m.said(), m.freshness.asking(root));
   ++m.engine.nodes[1].change;  // Naming sees to that
   CHECK(m.freshness.kept(root));
   m.freshness.renaming();
@@ -146,7 +146,7 @@ TEST_CASE(
   Knowing m;
   const auto root = m.root();
   root->type = FileType::directory;
-  m.freshness.keep(*root, m.said(), m.freshness.version(*root));
+  m.freshness.keep(*root, m.said(), m.freshness.asking(*root));
   const auto before = m.freshness.now();
   {
     Naming one(m.freshness, root, "a");
@@ -283,10 +283,10 @@ TEST_CASE("F2 freshness: what a WRITE brought is kept if it was the only change 
 TEST_CASE("F4 freshness: once data was lost the kernel's pages go with nothing before the next open") {
   Knowing m;
   m.at.errors.add(Error(ErrorKind::server, ENOSPC, "WRITE", "a", "no"));
-  m.freshness.is_as_written(m.at, m.said(9), m.freshness.version(m.at));
+  m.freshness.is_as_written(m.at, m.said(9), m.freshness.asking(m.at));
   CHECK_FALSE(m.at.cached_change);
   m.at.cached_change = 8;  // it was opened again
-  m.freshness.is_as_written(m.at, m.said(9), m.freshness.version(m.at));
+  m.freshness.is_as_written(m.at, m.said(9), m.freshness.asking(m.at));
   CHECK(m.at.cached_change == 9);
 }
 
@@ -313,10 +313,6 @@ TEST_CASE("F6 freshness: while writes are under way the last one's attributes ar
     m.pass(1ms);
     CHECK_FALSE(m.freshness.while_writing(m.at));
   }
-  SUBCASE("the size was set since") {
-    m.at.resized = sent.as_of + 1;
-    CHECK_FALSE(m.freshness.while_writing(m.at));
-  }
   SUBCASE("times were set meanwhile, and may have gone back") {
     {
       const Naming naming(m.freshness, m.file->shared_inode());
@@ -328,28 +324,61 @@ TEST_CASE("F6 freshness: while writes are under way the last one's attributes ar
     REQUIRE(told);
     CHECK(told->attributes.change == 2);
   }
-  SUBCASE("others may have written under a lock, or the size was set: what it brought is no more") {
+  SUBCASE("the file was locked, opened, or its size was set: what it brought is stale") {
     SUBCASE("lock") {
       m.freshness.others_may_have_changed(m.at);
     }
     SUBCASE("size") {
       m.freshness.resized(m.at);
     }
+    SUBCASE("opened") {
+      (void)m.freshness.opening(m.at);
+    }
     CHECK_FALSE(m.freshness.while_writing(m.at));
     CHECK_FALSE(m.at.append_at);
+    // The next WRITE brings what may be told, whatever times it has.
+    sent = m.freshness.sending(m.at, false);
+    CHECK(sent.asks);
+    m.freshness.written(m.at, sent, m.said(4, 10), false);
+    CHECK(m.freshness.while_writing(m.at)->attributes.change == 4);
   }
+}
+
+TEST_CASE("F23 freshness: nothing that was asked for before an open is believed behind it") {
+  Knowing m;
+  const auto before = m.freshness.asking(m.at);
+  m.freshness.keep(m.at, m.said(1, 10), before);
+  (void)m.freshness.attributed(m.at, m.said(1, 10), before.as_of, before.as_of);
+  CHECK_FALSE(m.freshness.is_outdated(m.said(), &m.at, m.at.told));
+  const auto opening = m.freshness.opening(m.at);
+  CHECK_FALSE(m.freshness.kept(m.at));
+  CHECK(m.freshness.is_outdated(m.said(), &m.at, m.at.told));  // a page of its directory
+  CHECK(m.freshness.attributed(m.at, m.said(1, 10), before.as_of).valid == 0s);
+  m.freshness.keep(m.at, m.said(1, 10), before);  // on its way when the file was opened
+  CHECK_FALSE(m.freshness.kept(m.at));
+  m.freshness.keep(m.at, m.said(2, 20), opening);
+  REQUIRE(m.freshness.kept(m.at));
+  CHECK(m.freshness.kept(m.at)->attributes.size == 20);
+  const auto later = m.freshness.count();
+  m.freshness.keep(m.at, m.said(3, 30), {later, opening.version});
+  m.freshness.keep(m.at, m.said(2, 20), opening);  // overtaken by what was asked for later
+  CHECK(m.freshness.kept(m.at)->attributes.size == 30);
 }
 
 TEST_CASE("F13 freshness: contents that others have changed are another state of the file") {
   Knowing m;
-  m.freshness.learn(m.at, m.said(1));
+  const auto as_of = m.freshness.count();
+  m.freshness.learn(m.at, m.said(1), as_of);
   const auto contents = m.at.contents;
   m.pass(1s);
-  m.freshness.learn(m.at, m.said(1));
+  m.freshness.learn(m.at, m.said(1), as_of);
   CHECK(m.at.contents == contents);
-  CHECK(m.at.known_at == m.loop.now());
-  m.freshness.learn(m.at, m.said(2));
+  CHECK(m.at.said.came == m.loop.now());
+  m.freshness.learn(m.at, m.said(2), as_of);
   CHECK(m.at.contents == contents + 1);
+  m.freshness.learn(m.at, m.said(1), as_of - 1);  // an answer to an older question
+  CHECK(m.at.contents == contents + 1);
+  CHECK(m.at.said.change == 2);
   m.freshness.changed(m.at);
   CHECK(m.at.contents == contents + 2);
 }
@@ -388,7 +417,7 @@ TEST_CASE("F9 freshness: whoever wants no caching gets none with a delegation, e
   m.engine.delegation = 90s;
   CHECK(m.freshness.attributed(m.at, m.said(), m.freshness.now()).valid == 0s);
   CHECK_FALSE(m.at.lifted);
-  m.freshness.keep(m.at, m.said(), m.freshness.version(m.at));
+  m.freshness.keep(m.at, m.said(), m.freshness.asking(m.at));
   CHECK_FALSE(m.freshness.kept(m.at));
 }
 

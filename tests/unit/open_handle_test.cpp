@@ -120,7 +120,7 @@ TEST_CASE("F13 open handle: what was read ahead is given out only while nothing 
     CHECK(m.window.held() == 0);
   }
   SUBCASE("newer attributes came with whatever it was") {
-    m.freshness.learn(inode, *m.loop.run(m.file->file()->attributes()));
+    m.freshness.learn(inode, *m.loop.run(m.file->file()->attributes()), m.freshness.now());
   }
   SUBCASE("its delegation ended") {
     m.freshness.delegation_ended(inode);
