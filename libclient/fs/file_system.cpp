@@ -37,6 +37,7 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
       freshness_(*engine_, numbering_, options_),
       inodes_(loop_, root.handle),
       writes_(loop_, freshness_, counters_, options_.wsize),
+      deferred_closes_(*engine_, inodes_, writes_),
       removal_(*engine_, inodes_, freshness_, counters_),
       lookups_ahead_(loop_),
       none_closing_(loop_),
@@ -65,6 +66,7 @@ void FileSystem::forget(std::uint64_t id, std::uint64_t lookups) {
   const auto forgotten = inodes_.forget(id, lookups);
   if (!forgotten) return;
   freshness_.forgotten(*forgotten);
+  deferred_closes_.forget(id);
   // It may have been removed: the server should not keep its blocks for us.
   engine_->forget(forgotten->handle);
 }
@@ -370,6 +372,8 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
   if (!inode) co_return inode.error();
   auto parent = find(directory);
   if (!parent) co_return parent.error();
+  auto safe = co_await deferred_closes_.make_safe(*inode);
+  if (!safe) co_return safe.error();
   Naming naming(freshness_, *parent, name);
   const Naming linking(freshness_, *inode);  // it has a link more
   auto linked = co_await engine_->link(std::move(caller), (*inode)->handle, (*parent)->handle, name);
@@ -394,6 +398,8 @@ async::Task<Status> FileSystem::rename(Caller caller, std::uint64_t from, std::s
   if (!source) co_return source.error();
   auto target = find(to);
   if (!target) co_return target.error();
+  auto safe = co_await deferred_closes_.make_name_safe(caller, *source, old_name);
+  if (!safe) co_return safe;
   Removal::Renaming what;
   what.caller = std::move(caller);
   what.source = *source;

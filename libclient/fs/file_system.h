@@ -6,6 +6,7 @@
 //   WriteBehind  write_behind.h  writes that are answered before they are on the server
 //   ReadWindow   read_window.h   how much is read ahead, of each and of all open files
 //   Removal      removal.h       names that are taken from files which are open here
+//   DeferredCloses deferred_closes.h  files whose close(2) returned before their data was safe
 //   LookupsAhead lookups_ahead.h names that are found in pages of directories which are there
 //
 // Consistency is close-to-open, as with every NFS client. open() brings the change attribute; where it is
@@ -14,7 +15,8 @@
 // that has a delegation is opened and closed without a word to the server, kept open for that behind its
 // last close (Engine::keep_delegated). Where it is one for writing, close() does not wait for the data, which is on
 // its way then: nobody else sees the file before it has been written out (engine/writers.h). It does wait where the
-// file is locked, since a lock stays until the data is written.
+// file is locked, since a lock stays until the data is written. rename(2) and link(2) save such data first, so that no
+// name outlasts a crash of this client without its data.
 //
 // Whatever has to see earlier writes waits for those that were answered when it began: reading, locks, setting
 // attributes and the like. Whoever only asks for attributes need not. Before a lock is taken, changed or given back,
@@ -57,6 +59,7 @@
 #include "fs/acl_xattrs.h"
 #include "fs/cache_options.h"
 #include "fs/counters.h"
+#include "fs/deferred_closes.h"
 #include "fs/directory_handle.h"
 #include "fs/freshness.h"
 #include "fs/inodes.h"
@@ -263,7 +266,6 @@ class FileSystem : private engine::Writers {
                                Attributes told);
   void judge_early(const OpenHandle& file);
   [[nodiscard]] bool may_close_early(const OpenHandle& file) const;
-  async::Task<void> save_beside(std::shared_ptr<OpenHandle> file);
   async::TimePoint closes_early_from_{};
   async::Task<void> settle_beside(std::shared_ptr<Inode> inode, std::shared_ptr<void> until);
   // ---- engine::Writers ----
@@ -310,6 +312,7 @@ class FileSystem : private engine::Writers {
   Freshness freshness_;
   Inodes inodes_;
   WriteBehind writes_;
+  DeferredCloses deferred_closes_;
   Removal removal_;
   LookupsAhead lookups_ahead_;
   DropPages drop_pages_;

@@ -191,8 +191,7 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
   const bool writes = file->file()->access() != Access::read;
   Status done;
   if (writes && may_close_early(*file)) {
-    file->left_early = true;
-    beside_.spawn(save_beside(file));
+    beside_.spawn(deferred_closes_.save(file));
   } else if (writes) {
     done = co_await writes_.save(file);
   } else if (file->file()->knows_owner(lock_owner)) {
@@ -217,12 +216,6 @@ bool FileSystem::may_close_early(const OpenHandle& file) const {
     return false;
   const std::uint64_t most = engine_->closes_early(inode.handle);
   return most != 0 && std::max(inode.size, inode.writes.furthest()) <= most;
-}
-
-/// Errors are told by the next fsync() or close() that hears of them (late_errors.h).
-async::Task<void> FileSystem::save_beside(std::shared_ptr<OpenHandle> file) {
-  const UnderWay saving(file->inode(), &Inode::saving);
-  (void)co_await writes_.save(file);
 }
 
 void FileSystem::write_out(const FileHandle& handle, std::shared_ptr<void> until) {
@@ -283,13 +276,15 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
   file->drop_ahead();
   auto closed = co_await engine_->close(file->file());
   // What was lost behind a close(2) that did not wait for it.
-  if (file->left_early) {
+  if (file->deferred) {
     // There is no later COMMIT that could have it written again.
     if (!closed && file->file()->has_unstable_data()) writes_.lost(*inode, closed.error());
-    if (closed) closed = file->errors.untold();
+    auto untold = DeferredCloses::closed(*file);
+    if (closed) closed = std::move(untold);
     if (!closed) closes_early_from_ = loop_.now() + kCarefulFor;
   }
   closing.end();
+  if (file->deferred) deferred_closes_.review(*inode);
   if (inode->open.empty()) co_await removal_.closed(inode);
   co_return closed;
 }

@@ -133,7 +133,9 @@ struct Inode {
   /// Where the next append goes while others are under way.
   std::optional<std::uint64_t> append_at;
   bool finding_end = false;  ///< the server is being asked for that
-  unsigned saving = 0;       ///< what was written by who has closed it since, without waiting
+  unsigned saving = 0;       ///< saves under way for close(2) that returned early (DeferredCloses)
+  /// Why data was lost behind a close(2) that returned early, until a later fsync(2) or close(2) goes well.
+  std::optional<Error> lost_behind_close;
 
   // ---- what the kernel may have cached of the contents ----
   bool paged = false;            ///< there may be pages

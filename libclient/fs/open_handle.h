@@ -66,7 +66,9 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   bool early_read = false;  ///< it was read while it was opened
   bool direct = false;      ///< O_DIRECT: nothing is read ahead
   bool uncached = false;    ///< the kernel keeps no pages of what goes through here, and looks after none
-  bool left_early = false;  ///< a close(2) did not wait for what had been written
+  /// A close(2) returned before the data was on the server's disk, and it is not known to be there now.
+  bool deferred = false;
+  unsigned deferred_saves = 0;  ///< under way, for such a close(2)
   LateErrors::Listener errors;
 
  private:

@@ -351,17 +351,24 @@ void WriteBehind::lost(Inode& inode, const Error& error) {
   if (lost_) lost_(inode);
 }
 
+namespace {
+void went_well(Inode& inode) {
+  inode.failing = false;
+  inode.lost_behind_close.reset();
+}
+}  // namespace
+
 Status WriteBehind::told_at_fsync(OpenHandle& file, Status saved) {
   auto done = file.errors.at_fsync();
   if (done) done = std::move(saved);
-  if (done) file.inode().failing = false;
+  if (done) went_well(file.inode());
   return done;
 }
 
 Status WriteBehind::told_at_close(OpenHandle& file, std::uint64_t lock_owner, Status saved) {
   auto late = file.errors.at_close(lock_owner);
   if (!late) return late;
-  if (saved) file.inode().failing = false;
+  if (saved) went_well(file.inode());
   return saved;
 }
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "async/under_way.h"
+
 namespace nfsrdma::fs::plain {
 namespace {
 
@@ -186,7 +188,9 @@ class PlainEngine::File final : public ServerFile {
   }
   /// Without an answer the data stays, to be committed later.
   async::Task<Status> commit(std::optional<Attributes>* /*after*/) override {
+    while (committing_) co_await engine_.opened_.wait_until(async::TimePoint::max());
     if (!std::exchange(unstable_, false)) co_return Status();
+    const async::Flagged committing(committing_, engine_.opened_);
     if (const auto failure = co_await engine_.begin("commit")) {
       unstable_ = failure->error.kind() != ErrorKind::server;
       if (!unstable_ && engine_.lost_data_) engine_.lost_data_(handle(id_), failure->error);
@@ -239,6 +243,7 @@ class PlainEngine::File final : public ServerFile {
   const std::uint64_t id_;
   const Access access_;
   bool unstable_ = false;
+  bool committing_ = false;
 };
 
 Opened PlainEngine::opened(Object object, Access access) {

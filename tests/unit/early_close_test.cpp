@@ -219,6 +219,175 @@ TEST_CASE("F3 what does not fit in the largest file is an error, not a part that
   CHECK(plain::ok(m.loop.run(m.files->close(file.handle))));
 }
 
+// ---- names ----
+
+namespace {
+
+/// A file "tmp" that was closed while its WRITE is under way, and a file that it is to replace.
+struct ClosedBeforeNaming : ClosedEarly {
+  ClosedBeforeNaming() {
+    const OpenedFile old = create("old");
+    write(old, "old", 0);
+    CHECK(plain::ok(loop.run(files->sync(old.handle))));
+    close(old);
+    file = create_and_write("tmp");
+    REQUIRE(leaves_early(file));
+    take_calls();
+  }
+  async::Task<Status> renaming(const std::string& from, const std::string& to) {
+    return files->rename(nullptr, Inodes::kRoot, from, Inodes::kRoot, to);
+  }
+  plain::Answer<Entry> linking(const std::string& to) {
+    return files->link(nullptr, file.entry.inode, Inodes::kRoot, to);
+  }
+  [[nodiscard]] std::string content(const std::string& name) const {
+    return engine->nodes.at(engine->nodes.at(1).names.at(name)).content;
+  }
+  [[nodiscard]] bool was_called(const std::string& what) const {
+    return (" " + calls + " ").find(" " + what + " ") != std::string::npos;
+  }
+  /// The last close of "tmp", whose error nobody hears.
+  void release() { (void)loop.run(files->close(file.handle)); }
+
+  OpenedFile file;
+};
+
+}  // namespace
+
+TEST_CASE("F25 rename(2) and link(2) of a file come behind the data that its close(2) left") {
+  ClosedBeforeNaming m;
+  bool links = false;
+  SUBCASE("rename") {}
+  SUBCASE("link") {
+    links = true;
+  }
+  auto renamed = m.renaming("tmp", "old");
+  auto linked = m.linking("new");
+  const std::string what = links ? "link" : "rename";
+  m.engine->hold("commit");
+  if (links) {
+    m.start(linked);
+  } else {
+    m.start(renamed);
+  }
+  CHECK_FALSE(m.was_called(what));
+  m.let_write();
+  CHECK(m.engine->held("commit") == 1);
+  CHECK_FALSE(m.was_called(what));
+  m.engine->release("commit");
+  m.turn();
+  CHECK(m.was_called(what));
+  CHECK((links ? linked.done() && linked.await_resume() : renamed.done() && renamed.await_resume()));
+  CHECK(m.content(links ? "new" : "old") == std::string(ClosedEarly::kMuch, 'x'));
+  m.release();
+}
+
+TEST_CASE(
+    "F25 F5 where the data that close(2) left cannot be saved rename(2) and link(2) fail, and nothing "
+    "changes") {
+  ClosedBeforeNaming m;
+  int code = ENOSPC;
+  bool released = false;
+  SUBCASE("WRITE is refused") {
+    m.engine->fail("write", ENOSPC);
+  }
+  SUBCASE("COMMIT is refused") {
+    m.engine->fail("commit", ENOSPC);
+  }
+  SUBCASE("COMMIT gets no answer") {
+    code = ETIMEDOUT;
+    m.engine->lose("commit", false);
+    m.engine->lose("commit", false);
+    m.engine->lose("commit", false);
+  }
+  SUBCASE("WRITE was refused before, and the file is closed") {
+    m.engine->fail("write", ENOSPC);
+    m.let_write();
+    m.release();
+    released = true;
+  }
+  auto renamed = m.renaming("tmp", "old");
+  m.start(renamed);
+  m.let_write();
+  CHECK(ClosedEarly::ended(renamed) == code);
+  CHECK(m.error(m.linking("new")) == code);
+  CHECK_FALSE(m.was_called("rename"));
+  CHECK_FALSE(m.was_called("link"));
+  CHECK(m.content("old") == "old");
+  CHECK(m.engine->nodes.at(1).names.contains("tmp"));
+  if (!released) m.release();
+  // A file that was written again, and closed well, may have a name again.
+  const OpenedFile again = m.open(m.file, O_RDWR | O_TRUNC);
+  m.write(again, "again", 0);
+  CHECK(m.error(m.files->flush(again.handle, 1)) == 0);
+  CHECK(m.error(m.renaming("tmp", "old")) == 0);
+  CHECK(m.content("old") == "again");
+  m.close(again);
+}
+
+TEST_CASE("F25 a COMMIT of a closed file that got no answer is sent again by rename(2)") {
+  ClosedBeforeNaming m;
+  m.engine->lose("commit", false);
+  m.let_write();  // close(2) is over, its descriptor was passed on
+  m.take_calls();
+  CHECK(m.error(m.renaming("tmp", "old")) == 0);
+  CHECK(m.take_calls() == "commit attributes lookup rename");
+  m.release();
+}
+
+TEST_CASE("F25 a closed file is found by another of its names, and below a directory that is renamed") {
+  ClosedBeforeNaming m;
+  std::string from, lookups;
+  SUBCASE("another name, which nobody has looked up here") {
+    m.engine->nodes.at(1).names["other"] = m.engine->nodes.at(1).names.at("tmp");
+    from = "other";
+  }
+  SUBCASE("a directory") {
+    m.engine->nodes.at(1).names["d"] = 50;
+    m.engine->nodes[50].type = FileType::directory;
+    m.engine->nodes[51].type = FileType::directory;
+    m.engine->nodes[50].names["e"] = 51;
+    const Entry directory = m.get(m.files->lookup(nullptr, Inodes::kRoot, "d"));
+    const Entry below = m.get(m.files->lookup(nullptr, directory.inode, "e"));
+    m.engine->nodes.at(51).names["f"] = m.engine->nodes.at(1).names.at("tmp");
+    (void)m.get(m.files->lookup(nullptr, below.inode, "f"));
+    from = "d";
+  }
+  auto renamed = m.renaming(from, "new");
+  m.start(renamed);
+  CHECK_FALSE(m.was_called("rename"));
+  m.let_write();
+  CHECK(ClosedEarly::ended(renamed) == 0);
+  CHECK(m.was_called("rename"));
+  m.release();
+}
+
+TEST_CASE("F25 rename(2) waits for no other file, and asks the server nothing where all data is safe") {
+  ClosedBeforeNaming m;
+  const OpenedFile other = m.create("other");
+  m.take_calls();
+  CHECK(m.error(m.renaming("other", "third")) == 0);
+  CHECK(m.take_calls() == "lookup rename");  // the lookup of the name that may be replaced
+  m.let_write();
+  m.release();
+  m.close(other);
+  m.engine->nodes.at(1).names["unseen"] = 60;
+  m.engine->nodes[60];
+  m.take_calls();
+  CHECK(m.error(m.renaming("unseen", "seen")) == 0);
+  CHECK(m.take_calls() == "rename");
+}
+
+TEST_CASE("F25 rename(2) of a file that is open saves nothing that was written since its last close(2)") {
+  ClosedBeforeNaming m;
+  m.let_write();
+  m.engine->hold("write");
+  m.write(m.file, std::string(ClosedEarly::kMuch, 'y'), 0);  // by a duplicate of the descriptor
+  CHECK(m.error(m.renaming("tmp", "old")) == 0);
+  m.let_write();
+  m.release();
+}
+
 // ---- pages that the kernel writes back ----
 
 TEST_CASE(
