@@ -54,7 +54,7 @@ async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller call
 
 /// The inode is about to lose a name. No open of it is under way from here on.
 async::Task<std::shared_ptr<Removal::Leaving>> Removal::leave(std::shared_ptr<Inode> inode) {
-  auto out = std::make_shared<Leaving>(inode);
+  auto out = std::make_shared<Leaving>(freshness_, inode);
   while (inode->opening != 0) (void)co_await inode->settled.wait_until(async::TimePoint::max());
   co_return out;
 }
@@ -66,13 +66,32 @@ async::Task<std::shared_ptr<Removal::Leaving>> Removal::leave_name(const Inode& 
   co_return co_await leave(std::move(inode));
 }
 
+/// Counts a removal or renaming, while it lives, that did not look its name up because no file was open when it began.
+class Removal::Unseen {
+ public:
+  explicit Unseen(Removal& of) : of_(of) { ++of_.unseen_; }
+  ~Unseen() {
+    --of_.unseen_;
+    of_.unseen_at_ = of_.freshness_.count();
+  }
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+
+ private:
+  Removal& of_;
+};
+
 /// The inode that the name leads to, if a file of it is open here. `leaving`: what is known to have the name; it may be
 /// another one that has it.
-async::Task<Result<std::shared_ptr<Inode>>> Removal::open_target(Caller caller, FileHandle directory,
-                                                                 std::string name,
-                                                                 std::shared_ptr<Leaving>& leaving) {
-  std::shared_ptr<Inode> none;
-  if (engine_.open_files() == engine_.kept_files() && opening_ == 0) co_return none;
+async::Task<Result<Removal::Target>> Removal::open_target(Caller caller, FileHandle directory,
+                                                          std::string name,
+                                                          std::shared_ptr<Leaving>& leaving) {
+  Target none;
+  if (engine_.open_files() == engine_.kept_files() && opening_ == 0) {
+    none.unseen = std::make_shared<Unseen>(*this);
+    co_return none;
+  }
+  const std::uint64_t as_of = freshness_.now();
   auto found = co_await find_name(engine_, std::move(caller), directory, std::move(name));
   if (!found) co_return found.error();
   if (!*found) co_return none;
@@ -85,7 +104,14 @@ async::Task<Result<std::shared_ptr<Inode>>> Removal::open_target(Caller caller, 
     (void)co_await inode->settled.wait_until(async::TimePoint::max());
   }
   if (inode->open.empty()) co_return none;
-  co_return inode;
+  // The link count is of the time of the look. Another task of this mount may take the other name meanwhile, or may
+  // have taken it before the server answered.
+  const bool counted = inode->leaving == 1 && inode->unlinked <= as_of && unseen_ == 0 && unseen_at_ <= as_of;
+  const std::optional<Attributes>& told = (*found)->attributes;
+  Target out;
+  out.keeps_name = counted && told && told->links > 1;
+  out.inode = std::move(inode);
+  co_return out;
 }
 
 async::Task<Status> Removal::remove_file(Caller caller, std::shared_ptr<Inode> directory, std::string name) {
@@ -93,13 +119,16 @@ async::Task<Status> Removal::remove_file(Caller caller, std::shared_ptr<Inode> d
   Naming naming(freshness_, directory, name);
   auto target = co_await open_target(caller, directory->handle, name, leaving);
   if (!target) co_return target.error();
-  if (*target && is_hidden_at(**target, directory->handle, name)) co_return busy("remove", name);
-  // Another link of a file that is hidden already just goes.
-  if (*target && !(*target)->is_hidden()) {
-    auto done = co_await hide(std::move(caller), directory, name, *target);
+  const std::shared_ptr<Inode>& inode = target->inode;
+  if (inode && is_hidden_at(*inode, directory->handle, name)) co_return busy("remove", name);
+  if (target->needs_hidden_name()) {
+    auto done = co_await hide(std::move(caller), directory, name, inode);
     if (done) naming.gone(name);
     co_return done;
   }
+  // The file keeps another name, be it a hidden one, so this one is simply removed.
+  std::optional<Naming> losing;
+  if (inode) losing.emplace(freshness_, inode);
   co_return co_await remove_name(naming, std::move(caller), std::move(directory), std::move(name),
                                  Engine::Removed::file);
 }
@@ -251,11 +280,18 @@ async::Task<Status> Removal::rename(Renaming what) {
   }
   auto replaced = co_await open_target(what.caller, what.target->handle, what.new_name, replacing);
   if (!replaced) co_return replaced.error();
-  auto renamed = co_await rename_over(what, *replaced);
+  std::optional<Naming> losing;
+  if (replaced->inode) {
+    if (is_hidden_at(*replaced->inode, what.target->handle, what.new_name))
+      co_return busy("rename", what.new_name);
+    losing.emplace(freshness_, replaced->inode);
+  }
+  const auto hides = replaced->needs_hidden_name() ? replaced->inode : nullptr;
+  auto renamed = co_await rename_over(what, hides);
   while (!renamed && is_not_empty(renamed.error())) {
     const bool again = co_await await_emptying(what.target, what.new_name);
     if (!again) break;
-    renamed = co_await rename_over(what, *replaced);
+    renamed = co_await rename_over(what, hides);
   }
   freshness_.renaming();
   if (!renamed) co_return renamed.error();
@@ -288,17 +324,14 @@ void Removal::unhide(Inode& inode, const FileHandle& directory, const std::strin
   }
 }
 
-/// `replaced`, if there is one, is open here and loses the new name.
+/// `replaced`, if there is one, is open here and needs a hidden name when it loses the new one.
 async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr<Inode> replaced) {
-  if (replaced && is_hidden_at(*replaced, what.target->handle, what.new_name))
-    co_return busy("rename", what.new_name);
   if (!replaced || replaced->is_hidden()) co_return co_await rename_now(std::move(what));
   auto source = co_await find_name(engine_, what.caller, what.source->handle, what.old_name);
   if (!source) co_return source.error();
   if (!*source) co_return Error(ErrorKind::usage, ENOENT, "rename", what.old_name, "there is no such name");
   // Two links of one file: POSIX has rename() do nothing then, and so do servers.
   if ((*source)->handle == replaced->handle) co_return co_await rename_now(std::move(what));
-  const Naming replacing(freshness_, replaced);
   // In a sticky directory the caller might make a link of somebody else's file and could not remove it.
   if (what.target->sticky) co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
   Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);

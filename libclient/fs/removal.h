@@ -5,6 +5,11 @@
 // second link first: then the name is never absent, and a rename that fails has changed nothing. Where the
 // server makes no such link the file is renamed, and back if need be.
 //
+// A file that keeps another name needs no hidden one: the link count that comes with the look at the name says so, as
+// long as no other task of this mount takes a name from the file at that time. Once the file has lost all names but one,
+// taking that one hides it. (Linux's client hides a name only where the file was opened by it. FUSE does not say by which
+// name a file was opened.)
+//
 // Hidden names stand in the Inode, and are removed behind its last close (closed()). Until then who removes
 // them, or renames something over them, gets EBUSY. If the client ends before, or the server's answer is lost
 // where the hidden name may be the only one that is left, they stay: a file too many is better than one that is
@@ -109,16 +114,29 @@ class Removal {
   Inode::Hidden hiding_place(const Inode& directory, const Inode& inode, const Caller& caller);
   async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                            std::shared_ptr<Inode> inode);
+  /// A task that takes a name from the inode, while it lives.
   struct Leaving {
-    explicit Leaving(std::shared_ptr<Inode> of) : inode(std::move(of)), under_way(*inode, &Inode::leaving) {}
+    Leaving(Freshness& all, std::shared_ptr<Inode> of)
+        : freshness(all), inode(std::move(of)), under_way(*inode, &Inode::leaving) {}
+    ~Leaving() { freshness.unlinked(inode.get()); }
+    Leaving(const Leaving&) = delete;
+    Leaving& operator=(const Leaving&) = delete;
+    Freshness& freshness;
     const std::shared_ptr<Inode> inode;
     const UnderWay under_way;
   };
+  class Unseen;
+  /// The file that loses a name by a removal or renaming.
+  struct Target {
+    std::shared_ptr<Inode> inode;  ///< null: no file of it is open here
+    bool keeps_name = false;       ///< the file has another name, which stays
+    std::shared_ptr<const Unseen> unseen;
+    [[nodiscard]] bool needs_hidden_name() const { return inode && !keeps_name && !inode->is_hidden(); }
+  };
   async::Task<std::shared_ptr<Leaving>> leave(std::shared_ptr<Inode> inode);
   async::Task<std::shared_ptr<Leaving>> leave_name(const Inode& directory, std::string name);
-  async::Task<Result<std::shared_ptr<Inode>>> open_target(Caller caller, FileHandle directory,
-                                                          std::string name,
-                                                          std::shared_ptr<Leaving>& leaving);
+  async::Task<Result<Target>> open_target(Caller caller, FileHandle directory, std::string name,
+                                          std::shared_ptr<Leaving>& leaving);
   async::Task<void> hidden(std::shared_ptr<Inode> inode, Inode::Hidden where);
   async::Task<void> remove_hidden(Inode::Hidden where);
   async::Task<Result<Renamed>> rename_over(Renaming what, std::shared_ptr<Inode> replaced);
@@ -138,6 +156,9 @@ class Removal {
   Counters& counters_;
   Retries retries_;
   std::uint64_t opening_ = 0;  // opens under way
+  unsigned unseen_ =
+      0;  // removals and renamings under way of which it is not known what they take a name from
+  std::uint64_t unseen_at_ = 0;  // Freshness::now() at the end of the last of them
   std::uint64_t last_hidden_ = 0;
   std::vector<std::weak_ptr<Inode>> with_hidden_;  // those that have hidden names, or had
   std::vector<FileHandle> going_;                  // directories of hidden names that are being removed

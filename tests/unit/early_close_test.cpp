@@ -388,6 +388,43 @@ TEST_CASE("F25 rename(2) of a file that is open saves nothing that was written s
   m.release();
 }
 
+TEST_CASE("F8 an open of a removed file comes before or behind the removal of its hidden name, not amid it") {
+  Plain m;
+  const OpenedFile file = m.create("f");
+  CHECK(m.error(m.files->remove_file(nullptr, Inodes::kRoot, "f")) == 0);
+  const auto names = [&] { return m.engine->nodes.at(1).names.size(); };
+  REQUIRE(names() == 1);  // the hidden one
+  m.take_calls();
+  auto closing = m.files->close(file.handle);
+  auto opening = m.files->open(nullptr, file.entry.inode, O_RDWR);
+  SUBCASE("before") {
+    m.engine->hold("open");
+    m.start(opening);
+    m.start(closing);
+    CHECK_FALSE(closing.done());
+    CHECK(m.take_calls() == "open close");
+    m.engine->release("open");
+    m.turn();
+    CHECK(ClosedEarly::ended(closing) == 0);
+    CHECK(m.take_calls().empty());
+    CHECK(names() == 1);
+    REQUIRE(opening.done());
+    const auto opened = opening.await_resume();
+    REQUIRE(opened);
+    CHECK(plain::ok(m.loop.run(m.files->close(opened->handle))));
+  }
+  SUBCASE("behind") {
+    m.engine->hold("remove");
+    m.start(closing);
+    m.start(opening);
+    CHECK(m.take_calls() == "close remove");
+    m.engine->release("remove");
+    m.turn();
+    CHECK(m.take_calls() == "open");
+  }
+  CHECK(names() == 0);
+}
+
 // ---- pages that the kernel writes back ----
 
 TEST_CASE(

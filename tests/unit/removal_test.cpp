@@ -122,6 +122,113 @@ TEST_CASE("F8 removal: another link of a hidden file just goes") {
   CHECK(m.names() == "*");
 }
 
+TEST_CASE("F8 removal: a name of an open file that keeps another one just goes") {
+  Removing m;
+  m.engine.tells = true;
+  const auto file = m.open("a"), other = m.open("c");
+  m.engine.nodes[1].names["b"] = m.number("a");
+  const auto as_of = m.freshness.now();
+  SUBCASE("removed") {
+    CHECK(m.remove("b") == 0);
+    CHECK(m.take_calls() == "lookup remove");
+    CHECK(m.names() == "ac");
+  }
+  SUBCASE("replaced") {
+    CHECK(m.rename("c", "b") == 0);
+    CHECK(m.take_calls() == "lookup rename");
+    CHECK(m.names() == "ab");
+    CHECK(m.inodes.at(Inodes::kRoot, "b") == other->shared_inode());
+  }
+  CHECK(file->inode().altered > as_of);
+  CHECK(m.counters.hidden == 0);
+  // The other name is the last one, and goes as ever.
+  CHECK(m.remove("a") == 0);
+  CHECK(m.take_calls() == "lookup rename");
+  CHECK(m.counters.hidden == 1);
+  m.close(file);
+  CHECK(m.names().size() == 1);
+}
+
+TEST_CASE("F8 removal: an open file keeps a name when all its names are taken at the same time") {
+  Removing m;
+  m.engine.tells = true;
+  const auto file = m.open("a");
+  m.engine.nodes[1].names["b"] = m.number("a");
+  auto first = m.removal.remove_file(nullptr, m.root(), "a");
+  auto second = m.removal.remove_file(nullptr, m.root(), "b");
+  SUBCASE("the server has not executed the first when it tells the second of two links") {
+    m.engine.hold("remove");
+    m.start(first);
+    REQUIRE(m.engine.held("remove") == 1);
+    m.start(second);
+    m.engine.release("remove");
+  }
+  SUBCASE("the second hears of two links when the first has ended") {
+    m.engine.hold_answer("lookup");
+    m.start(second);
+    m.start(first);
+    REQUIRE(m.engine.held("lookup answer") == 2);
+    m.engine.release_one("lookup answer");
+    m.turn();
+    CHECK(second.done());
+    m.engine.release("lookup");
+  }
+  CHECK(m.finish(first));
+  CHECK(m.finish(second));
+  CHECK(m.names() == "*");
+  m.close(file);
+  CHECK(m.names().empty());
+}
+
+TEST_CASE("F8 removal: an open file keeps a name where a removal began before any file was open") {
+  Removing m;
+  m.engine.tells = true;
+  {
+    const auto made = m.open("a");
+    m.engine.nodes[1].names["b"] = m.number("a");
+    CHECK(m.error(m.engine.close(made->file())) == 0);
+  }
+  m.inodes.displace(*m.inodes.at(Inodes::kRoot, "a"));  // the kernel knows it by its other name
+  m.engine.hold("remove");
+  auto first = m.removal.remove_file(nullptr, m.root(), "a");
+  m.start(first);
+  REQUIRE(m.take_calls() == "close remove");
+  const auto file = m.open("b");
+  auto second = m.removal.remove_file(nullptr, m.root(), "b");
+  m.start(second);
+  m.engine.release("remove");
+  CHECK(m.finish(first));
+  CHECK(m.finish(second));
+  CHECK(m.names() == "*");
+  m.close(file);
+}
+
+TEST_CASE("F8 removal: a file that is opened again while its last close ends keeps its hidden name") {
+  Removing m;
+  const auto file = m.open("a");
+  CHECK(m.remove("a") == 0);
+  std::optional<Removal::Opening> opening;
+  opening.emplace(m.removal, file->inode());
+  std::erase(file->inode().open, file.get());
+  auto closed = m.removal.closed(file->shared_inode());
+  m.start(closed);
+  CHECK_FALSE(closed.done());
+  CHECK(m.names() == "*");
+  bool opened = true;
+  SUBCASE("the open goes well") {
+    file->inode().open.push_back(file.get());
+  }
+  SUBCASE("the open is refused") {
+    opened = false;
+  }
+  opening.reset();
+  m.turn();
+  REQUIRE(closed.done());
+  CHECK(m.names() == (opened ? "*" : ""));
+  if (opened) m.close(file);
+  CHECK(m.names().empty());
+}
+
 TEST_CASE("F8 removal: a hidden name is neither removed nor replaced while the file is open") {
   Removing m;
   const auto file = m.open("a"), other = m.open("b");
