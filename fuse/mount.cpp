@@ -404,6 +404,7 @@ std::string Mount::statistics() {
                   files_->counters(),
                   files_->holdings(),
                   ring_service_ ? &ring_service_->counters() : nullptr,
+                  ring_door_ ? ring_door_->bytes().all() : 0,
                   kernel_ahead_.bytes()};
   for (const auto& channel : server_.channels()) {
     picture.connections.push_back({channel->up(), channel->address(), channel->established().fabric,

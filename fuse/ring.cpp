@@ -27,7 +27,23 @@ void wake_waiters(std::uint32_t& word) {
 
 }  // namespace
 
-RingMemory make_ring_memory(const RingBounds& bounds) {
+void RingBytes::add(std::uint32_t user, std::uint64_t bytes) {
+  by_user_[user] += bytes;
+  all_ += bytes;
+}
+
+void RingBytes::remove(std::uint32_t user, std::uint64_t bytes) {
+  const auto at = by_user_.find(user);
+  if ((at->second -= bytes) == 0) by_user_.erase(at);
+  all_ -= bytes;
+}
+
+std::uint64_t RingBytes::of(std::uint32_t user) const {
+  const auto at = by_user_.find(user);
+  return at == by_user_.end() ? 0 : at->second;
+}
+
+RingMemory make_ring_memory(const RingBounds& bounds, std::uint32_t user, std::shared_ptr<RingBytes> held) {
   RingMemory out;
   const int fd = ::memfd_create("nfsrdma-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return out;
@@ -43,7 +59,13 @@ RingMemory make_ring_memory(const RingBounds& bounds) {
     errno = code;
     return out;
   }
-  out.bytes = {static_cast<std::byte*>(mapped), [size](std::byte* memory) { ::munmap(memory, size); }};
+  held->add(user, bounds.bytes);
+  out.bytes = {static_cast<std::byte*>(mapped),
+               [size, user, data = bounds.bytes, held = std::move(held)](std::byte* memory) {
+                 if (!held->keeps_pages) ::madvise(memory, size, MADV_REMOVE);
+                 ::munmap(memory, size);
+                 held->remove(user, data);
+               }};
   out.descriptor = fd;
   return out;
 }

@@ -2,7 +2,8 @@
 //
 // A slot is the program's, or waits here to be begun, or is under way; what the program says of that is not believed.
 // The memory lives for as long as somebody holds it: a request that is under way when the ring ends still reads into
-// it, or has it revoked, and nobody else sees that.
+// it, or has it revoked, and nobody else sees that. Then its pages are freed (MADV_REMOVE), though the program may have
+// kept its descriptor or its mapping: this process has touched them, and so they count as its memory.
 //
 // The memory cannot shrink below this process's feet (F_SEAL_SHRINK), and comes from tmpfs, which makes a page where
 // the program has punched a hole: no access to it faults.
@@ -13,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,12 +24,30 @@
 
 namespace nfsrdma::fuse {
 
+/// Bytes of rings' data that this process may have touched: of the rings that there are, and of those that have ended
+/// while a request still uses their memory.
+class RingBytes {
+ public:
+  void add(std::uint32_t user, std::uint64_t bytes);
+  void remove(std::uint32_t user, std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t all() const { return all_; }
+  [[nodiscard]] std::uint64_t of(std::uint32_t user) const;
+
+  /// Set when this process ends its rings: programs may still be reading answers, and the pages stay theirs.
+  bool keeps_pages = false;
+
+ private:
+  std::map<std::uint32_t, std::uint64_t> by_user_;
+  std::uint64_t all_ = 0;
+};
+
 /// Memory that another process can have by its descriptor.
 struct RingMemory {
   std::shared_ptr<std::byte> bytes;  ///< null: there is none, errno says why
   int descriptor = -1;               ///< the caller's to close
 };
-RingMemory make_ring_memory(const RingBounds& bounds);
+/// The memory counts in `held` for `user` until its last holder has released `bytes`.
+RingMemory make_ring_memory(const RingBounds& bounds, std::uint32_t user, std::shared_ptr<RingBytes> held);
 
 class Ring {
  public:

@@ -40,6 +40,7 @@ RingDoor::~RingDoor() {
 
 void RingDoor::close() {
   closed_ = true;
+  bytes_->keeps_pages = true;
   while (!connections_.empty()) end(connections_.begin()->first);
   offers_.clear();
   if (socket_ < 0) return;
@@ -50,19 +51,27 @@ void RingDoor::close() {
 
 // ---- ioctls ----
 
-int RingDoor::room_for(uid_t user, std::uint64_t bytes) const {
+bool RingDoor::has_place_for(uid_t user) const {
   std::size_t all = 0, rings = 0;
-  const auto count = [&](uid_t whose, std::uint64_t size) {
+  const auto count = [&](uid_t whose) {
     ++all;
-    if (whose != user) return;
-    ++rings;
-    bytes += size;
+    if (whose == user) ++rings;
   };
   for (const auto& [number, one] : connections_) {
-    if (one.ring != 0) count(one.user, one.bytes);
+    if (one.ring != 0) count(one.user);
   }
-  for (const auto& [token, one] : offers_) count(one.user, one.bounds.bytes);
-  return all < kMostRings && rings < kMostRingsOfUser && bytes <= kMostBytesOfUser ? 0 : EDQUOT;
+  for (const auto& [token, one] : offers_) count(one.user);
+  return all < kMostRings && rings < kMostRingsOfUser;
+}
+
+int RingDoor::room_for(uid_t user, std::uint64_t bytes) const {
+  std::uint64_t of_user = bytes_->of(user) + bytes, of_all = bytes_->all() + bytes;
+  for (const auto& [token, one] : offers_) {
+    of_all += one.bounds.bytes;
+    if (one.user == user) of_user += one.bounds.bytes;
+  }
+  const bool fits = of_user <= kMostBytesOfUser && of_all <= kMostBytesOfAll;
+  return fits && has_place_for(user) ? 0 : EDQUOT;
 }
 
 int RingDoor::open(uid_t user, ring_open& asked) {
@@ -202,13 +211,12 @@ bool RingDoor::admit(Number number, Connection& connection, const Token& token) 
   if (at == offers_.end() || at->second.user != connection.user) return false;
   const RingBounds bounds = at->second.bounds;
   offers_.erase(at);
-  RingMemory memory = make_ring_memory(bounds);
+  RingMemory memory = make_ring_memory(bounds, connection.user, bytes_);
   if (!memory.bytes) {
     ++service_.counters().denied;
     return false;
   }
   const int socket = connection.socket;
-  connection.bytes = bounds.bytes;
   connection.token = token;
   connection.ring = service_.add(
       bounds, std::move(memory.bytes),

@@ -9,8 +9,9 @@
 // child may still have the socket). Bytes on it only wake; each end sends and receives without waiting, so neither
 // can hold up the other.
 //
-// Bounded: rings and bytes of one user, rings altogether, offers; connections that have not said a token yet are as many
-// as their user was made offers.
+// Bounded: rings and bytes of one user and of all, offers; connections that have not said a token yet are as many as
+// their user was made offers. The bytes of a ring count until no request uses its memory (RingBytes), be the ring there
+// or not.
 // Confined to the loop's thread.
 #pragma once
 
@@ -31,7 +32,8 @@ namespace nfsrdma::fuse {
 class RingDoor {
  public:
   static constexpr std::size_t kMostRings = 256, kMostRingsOfUser = 64, kMostOffers = 256;
-  static constexpr std::uint64_t kMostBytes = 256U << 20, kMostBytesOfUser = 1U << 30;
+  static constexpr std::uint64_t kMostBytes = 256U << 20, kMostBytesOfUser = 1U << 30,
+                                 kMostBytesOfAll = std::uint64_t{4} << 30;
 
   RingDoor(async::Loop& loop, RingService& service);
   ~RingDoor();
@@ -44,6 +46,7 @@ class RingDoor {
   int attach(ring_attach& asked, const RingService::Handle& file);
   /// Every program finds its ring gone, and nobody gets another.
   void close();
+  [[nodiscard]] const RingBytes& bytes() const { return *bytes_; }
 
  private:
   using Token = std::array<std::uint8_t, RING_TOKEN_SIZE>;
@@ -57,7 +60,6 @@ class RingDoor {
     int socket = -1, process = -1;
     uid_t user = 0;
     pid_t pid = 0;
-    std::uint64_t bytes = 0;
     RingService::RingId ring = 0;  // 0: it has not said its token
     Token token{};
     async::TimePoint until;  // for a token
@@ -75,6 +77,7 @@ class RingDoor {
   void end(Number number);
   void drop_late();
   [[nodiscard]] int room_for(uid_t user, std::uint64_t bytes) const;
+  [[nodiscard]] bool has_place_for(uid_t user) const;
 
   async::Loop& loop_;
   RingService& service_;
@@ -82,6 +85,7 @@ class RingDoor {
   int socket_ = -1;                   // that listens, from the first offer on
   async::Loop::TimerId pausing_ = 0;  // until it is watched again
   bool closed_ = false;
+  const std::shared_ptr<RingBytes> bytes_ = std::make_shared<RingBytes>();
   std::map<Token, Offer> offers_;
   std::map<Number, Connection> connections_;
   std::map<Token, Number> by_token_;

@@ -282,7 +282,7 @@ void add_rings(Lines& out, const Picture& p) {
   if (p.rings == nullptr) return;
   const RingCounters& r = *p.rings;
   out.line("ring state").set("rings", r.now).set("made", r.made).set("denied", r.denied);
-  out.set("broken", r.broken).set("attached", r.attached);
+  out.set("broken", r.broken).set("attached", r.attached).set("bytes", p.ring_bytes);
   out.line("ring requests").set("reads", r.reads).set("bytes_read", r.bytes_read).set("writes", r.writes);
   out.set("bytes_written", r.bytes_written).set("syncs", r.syncs).set("refused", r.refused);
   out.set("failed", r.failed).set("wakes", r.wakes);
@@ -325,7 +325,7 @@ void add_state(Lines& out, const Picture& p) {
   out.line("memory").set("write_behind_bytes", p.data_holdings.bytes_behind);
   out.set("write_window_bytes", p.data_holdings.write.bytes);
   out.set("uncommitted_bytes", p.data_holdings.uncommitted_bytes);
-  out.set("spare_bytes", p.data_holdings.spare_bytes);
+  out.set("spare_bytes", p.data_holdings.spare_bytes).set("directory_bytes", p.data_holdings.bytes_listed);
 }
 
 }  // namespace

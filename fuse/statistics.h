@@ -44,7 +44,8 @@ struct Picture {
   const fs::Counters& data;
   fs::Holdings data_holdings;
   const RingCounters* rings = nullptr;  ///< null: `noring`
-  std::size_t kernel_ahead = 0;         ///< what the kernel was told to read ahead; 0: it was told nothing
+  std::uint64_t ring_bytes = 0;  ///< of all rings' data, with those that have ended and are still in use
+  std::size_t kernel_ahead = 0;  ///< what the kernel was told to read ahead; 0: it was told nothing
 };
 
 /// As they could be given to -o.

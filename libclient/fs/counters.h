@@ -42,6 +42,7 @@ struct Holdings {
   std::size_t files = 0;  ///< open ones
   std::size_t bytes_behind = 0, uncommitted_bytes = 0, spare_bytes = 0;
   std::size_t bytes_ahead = 0, readers = 0;  ///< memory of what was read ahead, and of how many open files
+  std::size_t bytes_listed = 0;              ///< pages of open directories
   Window read, write;
 };
 

@@ -78,6 +78,7 @@ Holdings FileSystem::holdings() const {
   out.bytes_behind = writes_.bytes_behind();
   out.bytes_ahead = read_window_.held();
   out.readers = read_window_.readers();
+  out.bytes_listed = directory_pages_->bytes();
   out.read = read_window_.window();
   out.write = writes_.window();
   out.uncommitted_bytes = engine_->uncommitted_bytes();
@@ -422,11 +423,20 @@ async::Task<Result<std::shared_ptr<DirectoryHandle>>> FileSystem::open_directory
   heed_stale(**inode, read);
   if (!read) co_return read.error();
   keep_for_lookups(*out);
+  hold_page(*out);
   out->loaded = DirectoryHandle::Loaded::for_open;
   co_return out;
 }
 
-async::Task<Status> FileSystem::read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie) {
+/// A program has the directory open, and its page counts as memory of the one who opened it.
+void FileSystem::hold_page(DirectoryHandle& directory) {
+  const auto user = directory.caller ? std::optional(directory.caller->uid) : std::nullopt;
+  const std::size_t size = sizeof(ReadPage) + DirectoryPages::size_of(directory.read->page);
+  DirectoryPages::held(directory_pages_, directory, user, size);
+}
+
+async::Task<Result<std::shared_ptr<const ReadPage>>> FileSystem::read_page(
+    std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie) {
   DirectoryHandle& at = *directory;
   const auto read = std::make_shared<ReadPage>();
   read->begin = cookie;
@@ -441,7 +451,7 @@ async::Task<Status> FileSystem::read_page(std::shared_ptr<DirectoryHandle> direc
   read->came = loop().now();
   at.read = read;
   at.loaded = DirectoryHandle::Loaded::yes;
-  co_return Status();
+  co_return read;
 }
 
 /// A program lists the directory: what the page says of names that the kernel does not take along is of use, too.
@@ -449,14 +459,14 @@ void FileSystem::keep_for_lookups(const DirectoryHandle& directory) {
   if (options_.names && !directory.read->page.entries.empty()) lookups_ahead_.keep(directory);
 }
 
-async::Task<Result<std::span<const Listed>>> FileSystem::list(std::shared_ptr<DirectoryHandle> directory,
-                                                              std::uint64_t cookie) {
+async::Task<Result<ListedNames>> FileSystem::list(std::shared_ptr<DirectoryHandle> directory,
+                                                  std::uint64_t cookie) {
   using Loaded = DirectoryHandle::Loaded;
   DirectoryHandle& at = *directory;
   const auto inside = [&] {
+    if (at.loaded == Loaded::no) return false;
     // From the beginning they are read anew, as rewinddir(3) has it, but for the first time.
     if (cookie == 0) return std::exchange(at.loaded, Loaded::yes) == Loaded::for_open;
-    if (at.loaded == Loaded::no) return false;
     // A page that ends with the cookie that it came behind is asked for again: whether the server gets on at
     // all shows in what follows it (CookieLoop).
     const Page& page = at.read->page;
@@ -464,15 +474,21 @@ async::Task<Result<std::span<const Listed>>> FileSystem::list(std::shared_ptr<Di
     return std::ranges::any_of(page.entries, [&](const auto& entry) { return entry.cookie == cookie; }) &&
            (page.eof || page.entries.back().cookie != cookie);
   };
-  if (!inside()) {
+  std::shared_ptr<const ReadPage> page;
+  if (inside()) {
+    page = at.read;
+    DirectoryPages::used(at);
+  } else {
     auto read = co_await read_page(directory, cookie);
     if (!read) co_return read.error();
+    page = std::move(*read);
     keep_for_lookups(at);
+    hold_page(at);
   }
-  const std::span<const Listed> all(at.read->page.entries);
-  if (cookie == at.read->begin) co_return all;
+  const std::span<const Listed> all(page->page.entries);
+  if (cookie == page->begin) co_return ListedNames(page, all);
   const auto before = std::ranges::find(all, cookie, &Listed::cookie);
-  co_return all.subspan(static_cast<std::size_t>(before - all.begin()) + 1);
+  co_return ListedNames(page, all.subspan(static_cast<std::size_t>(before - all.begin()) + 1));
 }
 
 Attributes FileSystem::brief_of(const Listed& listed) {

@@ -8,6 +8,7 @@
 //   Removal      removal.h       names that are taken from files which are open here
 //   DeferredCloses deferred_closes.h  files whose close(2) returned before their data was safe
 //   LookupsAhead lookups_ahead.h names that are found in pages of directories which are there
+//   DirectoryPages directory_pages.h how much memory open directories hold, of each user and of all
 //
 // Consistency is close-to-open, as with every NFS client. open() brings the change attribute; where it is
 // another than that of what the kernel has cached, the kernel is told to drop it. close() and fsync() end
@@ -61,6 +62,7 @@
 #include "fs/counters.h"
 #include "fs/deferred_closes.h"
 #include "fs/directory_handle.h"
+#include "fs/directory_pages.h"
 #include "fs/freshness.h"
 #include "fs/inodes.h"
 #include "fs/lookups_ahead.h"
@@ -127,10 +129,9 @@ class FileSystem : private engine::Writers {
   /// is still there.
   async::Task<Result<std::shared_ptr<DirectoryHandle>>> open_directory(Caller caller, std::uint64_t inode,
                                                                        int flags);
-  /// The names behind `cookie` (0: the first), as many as the server gives at once; none: the end. They stand
-  /// in the handle, until it is listed again.
-  async::Task<Result<std::span<const Listed>>> list(std::shared_ptr<DirectoryHandle> directory,
-                                                    std::uint64_t cookie);
+  /// The names behind `cookie` (0: the first), as many as the server gives at once; none: the end. The handle keeps the
+  /// page until it is listed again, or until the page has to make room for others (directory_pages.h).
+  async::Task<Result<ListedNames>> list(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
   /// This mount has removed it since it was listed.
   [[nodiscard]] static bool is_gone(const DirectoryHandle& directory, const Listed& listed);
   /// What lookup() would have given, and counts as one: the next lookup() asks the server. Inode 0: that is to
@@ -248,8 +249,10 @@ class FileSystem : private engine::Writers {
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
               const Attributes& told, std::uint64_t as_of, std::uint64_t when);
   [[nodiscard]] Entry absent() const;
-  async::Task<Status> read_page(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
+  async::Task<Result<std::shared_ptr<const ReadPage>>> read_page(std::shared_ptr<DirectoryHandle> directory,
+                                                                 std::uint64_t cookie);
   void keep_for_lookups(const DirectoryHandle& directory);
+  void hold_page(DirectoryHandle& directory);
   std::optional<Entry> find_ahead(const Caller& caller, const Inode& directory, const std::string& name);
   void look_ahead(const Caller& caller, const std::shared_ptr<Inode>& directory);
   async::Task<void> read_ahead(std::shared_ptr<DirectoryHandle> directory, std::uint64_t cookie);
@@ -315,6 +318,8 @@ class FileSystem : private engine::Writers {
   DeferredCloses deferred_closes_;
   Removal removal_;
   LookupsAhead lookups_ahead_;
+  /// The handles hold it, too: the kernel's may outlive the file system.
+  const std::shared_ptr<DirectoryPages> directory_pages_ = std::make_shared<DirectoryPages>();
   DropPages drop_pages_;
   Lengthen lengthen_;
   int early_worth_ = kMostEarlyWorth;  // how often lately early bytes were wanted

@@ -86,7 +86,10 @@ async::Task<void> OpenHandle::fill(ServerFileRef file, ChunkRef chunk) {
   chunk->ended.notify_all();
 }
 
+/// The bytes count as read ahead of this reader, so that a program that opens many files and reads none loses them.
 void OpenHandle::has_read(async::Memory memory, std::size_t wanted, std::size_t got, async::TimePoint begun) {
+  if (!window_.make_room(wanted, *this)) return;
+  join();
   auto chunk = std::make_shared<Chunk>(loop_, counters_, window_, true, std::move(memory), wanted);
   ++counters_.server_reads;
   ++counters_.ahead_reads;

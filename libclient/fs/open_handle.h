@@ -52,7 +52,7 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   /// Whether read() would be one READ of the server's and nothing else, and what that says of the reads that follow.
   [[nodiscard]] bool begin_plain_read(std::uint64_t offset, std::size_t size);
   void drop_ahead() override;
-  /// The first bytes of the file, as it was opened.
+  /// The first bytes of the file, as it was opened. They are dropped where there is no room for them.
   void has_read(async::Memory memory, std::size_t wanted, std::size_t got, async::TimePoint begun);
   [[nodiscard]] bool used_early() const { return used_early_; }
 

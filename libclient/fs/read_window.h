@@ -9,7 +9,7 @@
 // comes too late gets nothing ahead of him. Who has not read for kIdle loses what he has in any case.
 //
 // A Reader is an open file (open_handle.h). It is counted among the readers from when its reads were seen to follow
-// each other until they no longer do. What it has read ahead is its own; here its bytes are counted (hold(), let_go()).
+// each other, or bytes came while it was opened, until its reads follow each other no longer. What it has read ahead is its own; here its bytes are counted (hold(), let_go()).
 //
 // It must outlive its Readers and what they have read ahead. Confined to the loop's thread.
 #pragma once
@@ -45,7 +45,7 @@ class ReadWindow {
 
    protected:
     explicit Reader(ReadWindow& all) : all_(all) {}
-    /// It has read something that follows what it read before.
+    /// Called when the reader has read something that follows what it read before, or has bytes that came with the opening.
     void join();
     void leave();
     [[nodiscard]] bool has_joined() const { return joined_; }

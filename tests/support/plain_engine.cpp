@@ -453,15 +453,17 @@ Answer<Renamed> PlainEngine::rename(Caller caller, Spot from, std::string old_na
   co_return Renamed();
 }
 
-Answer<Page> PlainEngine::list(Caller caller, Spot directory, std::uint64_t cookie,
-                               ListVerifier /*verifier*/) {
+Answer<Page> PlainEngine::list(Caller caller, Spot directory, std::uint64_t cookie, ListVerifier verifier) {
   if (const auto failure = co_await begin("list", caller)) co_return failure->error;
+  constexpr ListVerifier kVerifier{std::byte{0x11}};
+  if (cookie != 0 && verifier != kVerifier) co_return failed(EINVAL);
   const auto found = walk(directory);
   if (!found) co_return found.error();
   Node& node = nodes.at(*found);
   if (node.type != FileType::directory) co_return failed(ENOTDIR);
   Page out;
   out.directory = handle(*found);
+  out.verifier = kVerifier;
   for (const auto& [name, id] : node.names) {
     const std::uint64_t own = node.cookies.try_emplace(name, node.cookies.size() + 10).first->second;
     Listed listed;

@@ -3,6 +3,8 @@
 // there. `calls` is what was asked for, in order, each operation by the name that the test's calls below
 // take.
 //
+// A listing goes on with the verifier of its first page only (EINVAL).
+//
 // Calls are answered at once and succeed, unless a test says otherwise before they come.
 #pragma once
 

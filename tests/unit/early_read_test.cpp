@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "support/mounted.h"
 #include "support/plain_fixture.h"
@@ -105,6 +106,23 @@ TEST_CASE("early read: not of a large file, nor past the cache, nor of one that 
   }
   CHECK(plain::ok(e.loop.run(e.files->close(e.open().handle))));
   CHECK_FALSE(e.asked("early"));
+}
+
+TEST_CASE("F29 early read: files that are opened and not read hold no more than may be read ahead") {
+  Early e;
+  const std::size_t most = CacheOptions().most_ahead, size = 16384;
+  std::vector<OpenedFile> open;
+  for (std::size_t i = 0; i < most / size + 100; ++i) {
+    const std::string name = std::to_string(i);
+    const OpenedFile made = e.create(name);
+    e.engine->nodes.at(e.engine->nodes.at(1).names.at(name)).content.assign(size, 'o');
+    CHECK(plain::ok(e.loop.run(e.files->close(made.handle))));
+    e.files->forget(made.entry.inode, 1000);
+    const std::uint64_t found = e.get(e.files->lookup(nullptr, Inodes::kRoot, name)).inode;
+    open.push_back(e.get(e.files->open(nullptr, found, O_RDONLY)));
+  }
+  CHECK(e.files->holdings().bytes_ahead <= most);
+  CHECK(e.files->holdings().bytes_ahead > most / 2);
 }
 
 }  // namespace nfsrdma::fs

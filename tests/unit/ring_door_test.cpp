@@ -178,4 +178,24 @@ TEST_CASE("ring door: what is given is bounded, and each user has so much") {
   CHECK(m.ask(8, RING_PAGE) == ENOTCONN);
 }
 
+TEST_CASE(
+    "F29 ring door: all users together have so many bytes, and those of a ring count while there is one") {
+  Doorway m;
+  const std::uint64_t most = fuse::RingDoor::kMostBytes;
+  const uid_t me = ::geteuid();
+  const ring_open mine = m.offer(me);
+  std::optional<Visitor> visitor(std::in_place, mine);
+  REQUIRE(m.lets_in(*visitor));
+  CHECK(m.door->bytes().of(me) == std::uint64_t{RING_PAGE});
+  for (std::uint64_t i = 0; i + 1 < fuse::RingDoor::kMostBytesOfAll / most; ++i)
+    REQUIRE(m.ask(static_cast<uid_t>(me + 10 + i), most) == 0);
+  CHECK(m.ask(me + 9, most) == EDQUOT);
+  CHECK(m.ask(me + 9, most - RING_PAGE) == 0);
+  visitor.reset();
+  CHECK(eventually([&] {
+    m.own_loop.turn(async::TimePoint::min());
+    return m.door->bytes().all() == 0;
+  }));
+}
+
 }  // namespace nfsrdma

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -172,7 +173,7 @@ TEST_CASE("ring: whatever is written everywhere, what is begun are slots that th
 
 TEST_CASE("ring: its memory cannot be made smaller, and a hole in it reads as zero") {
   const RingBounds bounds{4, 1U << 20};
-  const RingMemory memory = make_ring_memory(bounds);
+  const RingMemory memory = make_ring_memory(bounds, 1, std::make_shared<RingBytes>());
   REQUIRE(memory.bytes);
   CHECK(::ftruncate(memory.descriptor, 0) == -1);
   CHECK(::ftruncate(memory.descriptor, 1 << 30) == -1);
@@ -184,6 +185,39 @@ TEST_CASE("ring: its memory cannot be made smaller, and a hole in it reads as ze
                       static_cast<off_t>(bounds.size())) == 0);
   CHECK(ring.collect());
   CHECK_FALSE(ring.has_pending());
+  ::close(memory.descriptor);
+}
+
+TEST_CASE("F29 ring: the pages of a ring go with its last user, though its program keeps the descriptor") {
+  const RingBounds bounds{4, 1U << 20};
+  const auto held = std::make_shared<RingBytes>();
+  RingMemory memory = make_ring_memory(bounds, 7, held);
+  REQUIRE(memory.bytes);
+  CHECK(held->of(7) == bounds.bytes);
+  std::memset(memory.bytes.get(), 1, bounds.size());
+  const auto blocks = [&] {
+    struct stat now{};
+    REQUIRE(::fstat(memory.descriptor, &now) == 0);
+    return now.st_blocks;
+  };
+  REQUIRE(blocks() != 0);
+  // A request that is under way when the ring ends.
+  auto request = memory.bytes;
+  SUBCASE("its program is gone") {
+    memory.bytes.reset();
+    CHECK(blocks() != 0);
+    CHECK(held->all() == bounds.bytes);
+    request.reset();
+    CHECK(blocks() == 0);
+  }
+  SUBCASE("the daemon ends, and the program may still read answers") {
+    held->keeps_pages = true;
+    memory.bytes.reset();
+    request.reset();
+    CHECK(blocks() != 0);
+  }
+  CHECK(held->all() == 0);
+  CHECK(held->of(7) == 0);
   ::close(memory.descriptor);
 }
 
