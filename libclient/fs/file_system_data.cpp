@@ -366,7 +366,7 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
   how.page_reads = inode.page_reads;
   how.paging = inode.paging != 0;
   if (how.appends()) {
-    auto end = co_await writes_.place_append(file, data.size());
+    auto end = co_await writes_.place_append(file);
     if (!end) co_return end.error();
     offset = *end;
   }

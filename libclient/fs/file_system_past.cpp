@@ -139,7 +139,7 @@ async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHa
   Writing how;
   how.flags = flags;
   if (how.appends()) {
-    auto end = co_await writes_.place_append(file, data.size());
+    auto end = co_await writes_.place_append(file);
     if (!end) co_return end.error();
     offset = *end;
   }

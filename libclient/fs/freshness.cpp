@@ -126,6 +126,17 @@ const Attributes* Freshness::unchanged(const Inode& inode) const {
   return is_known ? &inode.fresh->attributes : nullptr;
 }
 
+std::uint64_t Freshness::end_of(const Inode& inode, std::uint64_t size, std::uint64_t as_of) {
+  const std::uint64_t written = inode.writes.written_since(as_of).value_or(0);
+  return std::max({size, written, inode.writes.furthest(), end_in_doubt(inode)});
+}
+
+std::optional<std::uint64_t> Freshness::known_end(const Inode& inode) {
+  const Inode::Said& said = inode.said;
+  if (!said.change || stale(inode, said.as_of)) return std::nullopt;
+  return end_of(inode, said.size, said.as_of);
+}
+
 // ---- what this mount does ----
 
 Freshness::Asked Freshness::opening(Inode& inode) {
@@ -136,7 +147,6 @@ Freshness::Asked Freshness::opening(Inode& inode) {
 void Freshness::opened(Inode& inode, std::uint64_t as_of) {
   inode.valid_from = std::max(inode.valid_from, as_of);
   inode.wanted_at = {};  // the next WRITE brings what is not stale
-  inode.append_at.reset();
 }
 
 void Freshness::changed(Inode& inode) {

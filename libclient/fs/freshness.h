@@ -88,6 +88,11 @@ class Freshness {
   [[nodiscard]] std::optional<Attributed> kept(const Inode& inode) const;
   /// Of kept(), for however long they are true; null if that is not known.
   [[nodiscard]] const Attributes* unchanged(const Inode& inode) const;
+  /// Where a file ends whose size the server gave, as of then, and in which this mount has written since, is writing, or
+  /// has what the server may have lost.
+  [[nodiscard]] static std::uint64_t end_of(const Inode& inode, std::uint64_t size, std::uint64_t as_of);
+  /// Where the file ends by what the server said last, and by what this mount has written since; none: that is stale.
+  [[nodiscard]] static std::optional<std::uint64_t> known_end(const Inode& inode);
 
   // ---- what this mount does ----
 
@@ -99,7 +104,8 @@ class Freshness {
   void changed(Inode& inode);
   /// By something else than a write: what writes have made of the size is no more.
   void resized(Inode& inode);
-  /// Called when a lock was granted, under which others may have written: what was asked for before is stale.
+  /// Called when a lock was granted, under which others may have written, and when a write failed, which may have
+  /// changed the file all the same: what was asked for before is stale.
   void others_may_have_changed(Inode& inode);
   /// A rename begins or ends: directories may have got another place.
   void renaming() { ++renames_; }

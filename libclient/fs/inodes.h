@@ -86,7 +86,7 @@ struct Inode {
   std::uint64_t changed = 0;
   /// The same count, as of when the size was last set or lost, by something else than a write.
   std::uint64_t resized = 0;
-  /// Freshness::now() when the file was last opened, locked or resized. Attributes are stale if
+  /// Freshness::now() when the file was last opened, locked or resized, or a write of it failed. Attributes are stale if
   /// the server was asked for them before that.
   std::uint64_t valid_from = 0;
   /// The same count, as of which `cached_change` goes with what was written here.
@@ -130,9 +130,7 @@ struct Inode {
   LateErrors errors;
   /// Data was lost since the last fsync or close that went well: writes are answered when they are on disk.
   bool failing = false;
-  /// Where the next append goes while others are under way.
-  std::optional<std::uint64_t> append_at;
-  bool finding_end = false;  ///< the server is being asked for that
+  bool finding_end = false;  ///< the server is being asked for the size, for an append
   unsigned saving = 0;       ///< saves under way for close(2) that returned early (DeferredCloses)
   /// Why data was lost behind a close(2) that returned early, until a later fsync(2) or close(2) goes well.
   std::optional<Error> lost_behind_close;

@@ -62,7 +62,7 @@ async::Task<Status> WriteBehind::write(std::shared_ptr<OpenHandle> file, async::
   const bool stable = how.stable || inode.failing;
   const bool through = stable || file->direct || async::buggify(loop_);
   counters_.writes_behind += through ? 0 : 1;
-  if (!through && add_to_gathered(file, data, offset)) co_return Status();
+  if (!through && add_to_gathered(file, data, offset, how)) co_return Status();
   const Pending pending = inode.writes.begin(offset, data.size());
   pending->append = how.append;
   freshness_.changed(inode);
@@ -130,9 +130,12 @@ void WriteBehind::accept(Inode& inode, Pending pending, std::size_t size) {
 }
 
 void WriteBehind::ended(Inode& inode, Pending pending, bool written) {
-  freshness_.changed(inode);
-  // The next append is not to leave a hole where one has failed: the server says where the end is.
-  if (!written && pending->append) inode.append_at.reset();
+  if (written) {
+    freshness_.changed(inode);
+  } else {
+    // The next append is not to leave a hole where one has failed: the server says where the end is.
+    freshness_.others_may_have_changed(inode);
+  }
   inode.writes.end(pending, written, inode.changed);
   ++inode.ended;
   inode.settled.notify_all();
@@ -188,7 +191,8 @@ async::Task<Status> WriteBehind::write_out(std::shared_ptr<OpenHandle> file, asy
 // ---- gathering ----
 
 /// Whether the write could be added to what the file has gathered.
-bool WriteBehind::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset) {
+bool WriteBehind::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset,
+                                  How how) {
   const auto found = gathered_.find(&file->inode());
   if (found == gathered_.end()) return false;
   Gathered& gathered = found->second;
@@ -200,6 +204,7 @@ bool WriteBehind::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes
   }
   gathered.data.insert(gathered.data.end(), data.begin(), data.end());
   file->inode().writes.extend(gathered.pending, data.size());
+  gathered.pending->append |= how.append;
   accept(file->inode(), gathered.pending, data.size());
   if (gathered.data.size() == most) send_gathered(file->inode());
   return true;
@@ -241,33 +246,19 @@ async::Task<void> WriteBehind::send_old_gathered() {
 
 // ---- appending ----
 
-async::Task<Result<std::uint64_t>> WriteBehind::place_append(std::shared_ptr<OpenHandle> file,
-                                                             std::size_t size) {
-  auto end = co_await find_end(file);
-  if (end) file->inode().append_at = *end + size;
-  co_return end;
-}
-
-/// The end of the file as far as it is known without asking: while appends of ours are under way nobody else
-/// can say better where the next one goes.
-std::optional<std::uint64_t> WriteBehind::known_end(const Inode& inode) {
-  if (!inode.append_at || !inode.writes.any_append()) return std::nullopt;
-  return std::max(*inode.append_at, inode.writes.furthest());
-}
-
 /// Those who want the same wait for it, first come first served.
-async::Task<Result<std::uint64_t>> WriteBehind::find_end(std::shared_ptr<OpenHandle> file) {
+async::Task<Result<std::uint64_t>> WriteBehind::place_append(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
   while (inode.finding_end) co_await inode.settled.wait_until(async::TimePoint::max());
-  if (const auto known = known_end(inode)) co_return *known;
+  const auto known = inode.writes.any_append() ? Freshness::known_end(inode) : std::nullopt;
+  if (known) co_return *known;
   const async::Flagged finding(inode.finding_end, inode.settled);
   for (;;) {
     const std::uint64_t as_of = freshness_.now();
     auto now = co_await file->file()->attributes();
     if (!now) co_return now.error();
     freshness_.learn(inode, *now, as_of);
-    if (inode.resized > as_of) continue;
-    co_return std::max({now->size, inode.writes.written_since(as_of).value_or(0), inode.writes.furthest()});
+    if (inode.resized <= as_of) co_return Freshness::end_of(inode, now->size, as_of);
   }
 }
 

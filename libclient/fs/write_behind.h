@@ -51,9 +51,10 @@ class WriteBehind {
   /// `memory` holds what `data` points to.
   async::Task<Status> write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                             std::uint64_t offset, How how);
-  /// Where an append of `size` bytes goes, which has to follow at once: the server's end of file, which it is
-  /// asked for unless appends of ours are under way. Nobody else can say better then.
-  async::Task<Result<std::uint64_t>> place_append(std::shared_ptr<OpenHandle> file, std::size_t size);
+  /// Gives the offset for an append, which has to begin at once: the server's end of file, or the end of this mount's
+  /// writes if they reach further, be they under way or ended since the server was asked. The server is asked anew unless
+  /// appends of this mount are under way, because nobody else can say better then.
+  async::Task<Result<std::uint64_t>> place_append(std::shared_ptr<OpenHandle> file);
 
   /// Ends when the writes have that were answered when it began.
   async::Task<void> settle(Inode& inode);
@@ -99,8 +100,6 @@ class WriteBehind {
     bool operator()(const Inode* a, const Inode* b) const { return a->id < b->id; }
   };
 
-  static std::optional<std::uint64_t> known_end(const Inode& inode);
-  async::Task<Result<std::uint64_t>> find_end(std::shared_ptr<OpenHandle> file);
   [[nodiscard]] bool too_much_behind(std::size_t size) const;
   async::Task<void> wait_for_turn(Inode& inode, Pending pending);
   async::Task<void> wait_for_room(std::size_t size);
@@ -115,7 +114,7 @@ class WriteBehind {
                                 std::optional<Attributes>* after = nullptr);
   void accept(Inode& inode, Pending pending, std::size_t size);
   void ended(Inode& inode, Pending pending, bool written);
-  bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset);
+  bool add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes data, std::uint64_t offset, How how);
   void gather(const std::shared_ptr<OpenHandle>& file, Bytes data, Pending pending);
   void send_gathered(Inode& inode, Stability stability = Stability::unstable);
   async::Task<void> send_old_gathered();

@@ -503,6 +503,62 @@ TEST_CASE("F1 other writes of ours that are under way do not make an old end cou
   m.close(file);
 }
 
+TEST_CASE("F1 an append goes behind every write of this mount, one that has ended meanwhile included") {
+  Storm m;
+  const auto file = m.create("f");
+  const auto log = m.open(file, O_RDWR | O_APPEND);
+  const std::string first(4096, '1');
+  m.write(log, first, 0);  // gathered, and under way while the other begins and ends
+  std::string between = large();
+  SUBCASE("a write") {
+    CHECK(m.write_error(file, between, 4096) == 0);
+  }
+  SUBCASE("a direct write") {
+    const auto direct = m.open(file, O_RDWR | O_DIRECT);
+    CHECK(m.write_error(direct, between, 4096) == 0);
+    m.close(direct);
+  }
+  SUBCASE("a ring's write") {
+    const auto data = std::as_bytes(std::span(between));
+    CHECK(m.get(m.files->write_past(file.handle, {}, data, 4096, O_RDWR)) == 4096);
+  }
+  SUBCASE("a small write that is gathered with the append") {
+    between = "small";
+    CHECK(m.write_error(log, between, 4096, O_RDWR) == 0);
+  }
+  m.turn();
+  m.write(log, "two;", 4096);
+  CHECK(m.sync(log) == 0);
+  CHECK((m.content(file) == first + between + "two;"));
+  m.close(log);
+  m.close(file);
+}
+
+TEST_CASE("F1 an append goes behind a write beyond the end that is under way and was not answered yet") {
+  Storm m;
+  const auto file = m.create("f");
+  const auto log = m.open(file, O_WRONLY | O_APPEND), direct = m.open(file, O_RDWR | O_DIRECT);
+  std::string expected(10'000, '\0');
+  SUBCASE("the end is asked for") {}
+  SUBCASE("an append is under way, too") {
+    m.write(log, "one;", 0);
+    expected.replace(0, 4, "one;");
+  }
+  m.engine->hold("write");
+  auto beyond = m.writing(direct, large(), expected.size());
+  m.start(beyond);
+  CHECK_FALSE(beyond.done());
+  m.write(log, "last;", 0);
+  m.engine->release("write");
+  m.turn();
+  REQUIRE(beyond.done());
+  CHECK(m.sync(log) == 0);
+  CHECK((m.content(file) == expected + large() + "last;"));
+  m.close(direct);
+  m.close(log);
+  m.close(file);
+}
+
 // ---- F23: close-to-open, whatever was known and is being written ----
 
 namespace {

@@ -335,7 +335,7 @@ TEST_CASE("F6 freshness: while writes are under way the last one's attributes ar
       (void)m.freshness.opening(m.at);
     }
     CHECK_FALSE(m.freshness.while_writing(m.at));
-    CHECK_FALSE(m.at.append_at);
+    CHECK_FALSE(Freshness::known_end(m.at));
     // The next WRITE brings what may be told, whatever times it has.
     sent = m.freshness.sending(m.at, false);
     CHECK(sent.asks);
@@ -349,9 +349,11 @@ TEST_CASE("F23 freshness: nothing that was asked for before an open is believed 
   const auto before = m.freshness.asking(m.at);
   m.freshness.keep(m.at, m.said(1, 10), before);
   (void)m.freshness.attributed(m.at, m.said(1, 10), before.as_of, before.as_of);
+  CHECK(Freshness::known_end(m.at) == 10);
   CHECK_FALSE(m.freshness.is_outdated(m.said(), &m.at, m.at.told));
   const auto opening = m.freshness.opening(m.at);
   CHECK_FALSE(m.freshness.kept(m.at));
+  CHECK_FALSE(Freshness::known_end(m.at));
   CHECK(m.freshness.is_outdated(m.said(), &m.at, m.at.told));  // a page of its directory
   CHECK(m.freshness.attributed(m.at, m.said(1, 10), before.as_of).valid == 0s);
   m.freshness.keep(m.at, m.said(1, 10), before);  // on its way when the file was opened
@@ -359,10 +361,28 @@ TEST_CASE("F23 freshness: nothing that was asked for before an open is believed 
   m.freshness.keep(m.at, m.said(2, 20), opening);
   REQUIRE(m.freshness.kept(m.at));
   CHECK(m.freshness.kept(m.at)->attributes.size == 20);
+  CHECK(Freshness::known_end(m.at) == 20);
   const auto later = m.freshness.count();
   m.freshness.keep(m.at, m.said(3, 30), {later, opening.version});
   m.freshness.keep(m.at, m.said(2, 20), opening);  // overtaken by what was asked for later
   CHECK(m.freshness.kept(m.at)->attributes.size == 30);
+  CHECK(Freshness::known_end(m.at) == 30);
+}
+
+TEST_CASE("F1 freshness: the end is where the server says, or further, where this mount has written since") {
+  Knowing m;
+  CHECK_FALSE(Freshness::known_end(m.at));  // nobody has asked
+  const auto asked = m.freshness.count();
+  m.freshness.learn(m.at, m.said(1, 10), asked);
+  CHECK(Freshness::known_end(m.at) == 10);
+  m.at.writes.begin(90, 10);  // not answered yet
+  CHECK(Freshness::known_end(m.at) == 100);
+  m.end(m.at, m.write(m.at, 100, 50));
+  CHECK(Freshness::known_end(m.at) == 150);
+  m.engine.end_in_doubt = 200;
+  CHECK(Freshness::known_end(m.at) == 200);
+  m.freshness.learn(m.at, m.said(2, 500), m.freshness.now());
+  CHECK(Freshness::known_end(m.at) == 500);
 }
 
 TEST_CASE("F13 freshness: contents that others have changed are another state of the file") {

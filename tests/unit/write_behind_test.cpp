@@ -389,16 +389,16 @@ TEST_CASE("F13 write-behind: the kernel's pages do not go with what came while a
 TEST_CASE("F1 write-behind: an append goes to the server's end, behind what is on its way there") {
   Writing m;
   m.content() = "others";
-  const auto place = [&](std::size_t size) { return *m.loop.run(m.behind.place_append(m.file, size)); };
+  const auto place = [&] { return *m.loop.run(m.behind.place_append(m.file)); };
   const auto append = [&](const std::string& text, std::uint64_t offset) {
     WriteBehind::How how;
     how.append = true;
     CHECK(m.loop.run(m.behind.write(m.file, {}, std::as_bytes(std::span(text)), offset, how)));
   };
   m.engine.hold("write");
-  CHECK(place(3) == 6);
+  CHECK(place() == 6);
   append("abc", 6);
-  CHECK(place(3) == 9);
+  CHECK(place() == 9);
   append("def", 9);
   CHECK(m.take_calls() == "attributes");
   m.engine.release("write");
@@ -406,7 +406,7 @@ TEST_CASE("F1 write-behind: an append goes to the server's end, behind what is o
   CHECK(m.content() == "othersabcdef");
   m.content() += "again";  // by somebody else
   m.take_calls();
-  CHECK(place(1) == 17);
+  CHECK(place() == 17);
   CHECK(m.take_calls() == "attributes");
 }
 
@@ -415,16 +415,16 @@ TEST_CASE(
   Writing m;
   m.content() = std::string(100, 'o');
   m.write(m.file, "abc", 10);
-  CHECK(*m.loop.run(m.behind.place_append(m.file, 1)) == 100);
+  CHECK(*m.loop.run(m.behind.place_append(m.file)) == 100);
   m.write(m.file, "abc", 200);
-  CHECK(*m.loop.run(m.behind.place_append(m.file, 1)) == 203);
+  CHECK(*m.loop.run(m.behind.place_append(m.file)) == 203);
 }
 
 TEST_CASE("F1 write-behind: the end is asked for again where the size was set meanwhile, by one at a time") {
   Writing m;
   m.content() = "others";
   m.engine.hold_answer("attributes");
-  auto first = m.behind.place_append(m.file, 1), second = m.behind.place_append(m.file, 1);
+  auto first = m.behind.place_append(m.file), second = m.behind.place_append(m.file);
   m.start(first);
   m.start(second);
   CHECK(m.take_calls() == "attributes");
@@ -443,7 +443,7 @@ TEST_CASE("F1 write-behind: an append that failed leaves no hole in front of the
   how.append = true;
   const auto append = [&](const std::string& text) {
     m.texts.push_back(text);
-    const auto end = *m.loop.run(m.behind.place_append(m.file, text.size()));
+    const auto end = *m.loop.run(m.behind.place_append(m.file));
     return m.behind.write(m.file, {}, std::as_bytes(std::span(m.texts.back())), end, how);
   };
   m.engine.hold_answer("write");
@@ -453,7 +453,7 @@ TEST_CASE("F1 write-behind: an append that failed leaves no hole in front of the
   m.engine.fail("write", ENOSPC);
   how.stable = true;
   CHECK(m.error(append("lost")) == ENOSPC);
-  CHECK(*m.loop.run(m.behind.place_append(m.file, 1)) == m.large.size());
+  CHECK(*m.loop.run(m.behind.place_append(m.file)) == m.large.size());
   m.engine.release("write");
   m.turn();
 }
