@@ -296,7 +296,8 @@ class FileSystem : private engine::Writers {
   async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how, std::uint64_t offset,
                                      std::size_t size);
   async::Task<void> fetch_pages(Inode& inode, bool gathers);
-  async::Task<void> drop_all_pages(Inode& inode);
+  async::Task<void> drop_pages_from(Inode& inode, std::uint64_t offset);
+  async::Task<void> drop_lost_pages(std::shared_ptr<Inode> inode);
   [[nodiscard]] bool may_have_stores(const Inode& inode) const;
   async::Task<void> send_out(Inode& inode);
   async::Task<void> tell_length(Inode& inode, std::uint64_t end, std::byte last);

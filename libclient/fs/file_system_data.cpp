@@ -294,27 +294,25 @@ async::Task<Status> FileSystem::close_now(std::shared_ptr<OpenHandle> file) {
 /// The kernel shall not find in its caches what is not on the server.
 void FileSystem::forget_pages(Inode& inode) {
   freshness_.doubt(inode);
-  inode.paged = false;
-  if (drop_pages_) loop().spawn(drop_pages_(inode.id, 0, 0));
+  if (auto held = drop_pages_ ? inodes_.find(inode.id) : nullptr)
+    beside_.spawn(drop_lost_pages(std::move(held)));
+}
+
+async::Task<void> FileSystem::drop_lost_pages(std::shared_ptr<Inode> inode) {
+  co_await drop_pages_from(*inode, 0);
 }
 
 namespace {
 bool goes_past_pages(const OpenHandle& file) {
   return file.direct || file.uncached;
 }
-/// The kernel puts what is read into pages, until `paging` is one less.
-void begin_paging(Inode& inode) {
-  inode.paged = true;
-  ++inode.paging;
-  ++inode.page_reads;
-}
-/// The same, while one lives.
+/// A read of the kernel's up to `end` is under way while one lives, and puts pages.
 struct Paging {
-  explicit Paging(Inode& i) : inode(i) { begin_paging(i); }
-  ~Paging() { --inode.paging; }
+  Paging(KernelPages& all, std::uint64_t end) : pages(all) { pages.begin_read(end); }
+  ~Paging() { pages.end_read(); }
   Paging(const Paging&) = delete;
   Paging& operator=(const Paging&) = delete;
-  Inode& inode;
+  KernelPages& pages;
 };
 }  // namespace
 
@@ -322,7 +320,7 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
                                                std::size_t size) {
   Inode& inode = file->inode();
   std::optional<Paging> paging;
-  if (!goes_past_pages(*file)) paging.emplace(inode);
+  if (!goes_past_pages(*file)) paging.emplace(inode.pages, offset + size);
   // Not only the range: a write behind it says that the file does not end there.
   co_await writes_.settle(inode);
   const auto age = std::max(options_.file_max, Seconds(1));
@@ -336,12 +334,12 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
 bool FileSystem::begin_plain_read(OpenHandle& file, std::uint64_t offset, std::size_t size) {
   Inode& inode = file.inode();
   if (!inode.writes.empty() || !file.begin_plain_read(offset, size)) return false;
-  if (!goes_past_pages(file)) begin_paging(inode);
+  if (!goes_past_pages(file)) inode.pages.begin_read(offset + size);
   return true;
 }
 
 void FileSystem::end_plain_read(OpenHandle& file, std::optional<std::size_t> got) {
-  if (!goes_past_pages(file)) --file.inode().paging;
+  if (!goes_past_pages(file)) file.inode().pages.end_read();
   if (!got) return;
   ++counters_.reads;
   ++counters_.server_reads;
@@ -363,8 +361,8 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
   how.flags = flags.value_or(file->flags);
   how.written_back = flags == kWrittenBack;
   how.kernels_offset = offset;
-  how.page_reads = inode.page_reads;
-  how.paging = inode.paging != 0;
+  how.page_reads = inode.pages.reads();
+  how.paging = inode.pages.reading() != 0;
   if (how.appends()) {
     auto end = co_await writes_.place_append(file);
     if (!end) co_return end.error();
@@ -414,16 +412,16 @@ async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file,
   if (how.written_back) {
     // The kernel drops no page that it writes back before that is answered: to wait for it here would be for ever. It
     // takes any open file for this, one that goes past its pages, too.
-    inode.paged = true;
+    inode.pages.put(how.kernels_offset + size);
   } else if (file->uncached) {
-    // It has done neither.
-    if (std::exchange(inode.paged, false)) co_await drop_pages_(inode.id, how.appends() ? offset : 0, 0);
+    // It has done neither. Pages in front of what was written stay, and stores in them.
+    if (inode.pages.any_from(offset)) co_await drop_pages_from(inode, offset);
   } else if (file->direct) {
     // Those that were being read meanwhile may be from before it.
-    const bool read = how.paging || inode.page_reads != how.page_reads;
+    const bool read = how.paging || inode.pages.reads() != how.page_reads;
     if (read) co_await drop_pages_(inode.id, offset, size);
   } else {
-    inode.paged = true;
+    inode.pages.put(how.kernels_offset + size);
     // What it has is in the wrong place.
     if (offset != how.kernels_offset) co_await drop_free_pages(inode);
   }

@@ -2,7 +2,7 @@
 //
 // The kernel does not see these, so what it does for its own reads and writes is done here. Before: what programs have
 // stored in mappings, and with a write-back cache what they have written, is in the kernel's pages only, and is
-// fetched. It can only be there where the kernel has pages at all (Inode::paged) of a file that somebody has open for
+// fetched. It can only be there where the kernel has pages at all (kernel_pages.h) of a file that somebody has open for
 // writing; a mapping keeps its file open. After a write: the kernel's pages go, with what it believes of the file's
 // size and times. It asks for attributes anew before it reads, but not when a page of a mapping is touched: behind the
 // end that it knows that is SIGBUS. So it is told of a new end, unless nobody can have the file mapped.
@@ -18,10 +18,11 @@
 
 namespace nfsrdma::fs {
 
-async::Task<void> FileSystem::drop_all_pages(Inode& inode) {
+/// The kernel writes out those that are dirty before it drops them.
+async::Task<void> FileSystem::drop_pages_from(Inode& inode, std::uint64_t offset) {
   const UnderWay dropping(inode, &Inode::dropping);
-  inode.paged = inode.paging != 0;
-  co_await drop_pages_(inode.id, 0, 0);
+  inode.pages.begin_drop(offset);
+  co_await drop_pages_(inode.id, offset, 0);
 }
 
 async::Task<void> FileSystem::fetch_pages(Inode& inode, bool gathers) {
@@ -29,13 +30,14 @@ async::Task<void> FileSystem::fetch_pages(Inode& inode, bool gathers) {
   // Who comes while others fetch them has to see them, too.
   while (inode.dropping != 0) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   const auto writes = [](OpenHandle* handle) { return handle->file()->access() != Access::read; };
-  if (gathers || (inode.paged && std::ranges::any_of(inode.open, writes))) co_await drop_all_pages(inode);
+  if (gathers || (inode.pages.any() && std::ranges::any_of(inode.open, writes)))
+    co_await drop_pages_from(inode, 0);
 }
 
 /// A store in a mapping takes an open file that may be read and written, and pages of the kernel's.
 bool FileSystem::may_have_stores(const Inode& inode) const {
   const auto stores = [](OpenHandle* handle) { return handle->file()->access() == Access::both; };
-  return drop_pages_ && (inode.paged || inode.dropping != 0) && std::ranges::any_of(inode.open, stores);
+  return drop_pages_ && (inode.pages.any() || inode.dropping != 0) && std::ranges::any_of(inode.open, stores);
 }
 
 /// What programs have written of the file, and stored in mappings of it, is with the server then. The kernel writes
@@ -52,8 +54,7 @@ async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::
   if (end <= inode.told_end) co_return;
   inode.told_end = end;
   // The kernel counts the byte's page as whole where the byte is all of it.
-  constexpr std::uint64_t kPage = 4096;
-  if (end % kPage == 1) inode.paged = true;
+  if (end % KernelPages::kPage == 1) inode.pages.put(end);
   co_await lengthen_(inode.id, end, last);
 }
 
@@ -101,7 +102,7 @@ async::Task<Result<std::size_t>> FileSystem::read_past(std::shared_ptr<OpenHandl
                                                        std::span<std::byte> data, std::uint64_t offset,
                                                        Past how) {
   Inode& inode = file->inode();
-  if (how.gathers || inode.paged || inode.dropping != 0) co_await fetch_pages(inode, how.gathers);
+  if (how.gathers || inode.pages.any() || inode.dropping != 0) co_await fetch_pages(inode, how.gathers);
   // Not only the range: a write behind it says that the file does not end there.
   if (!inode.writes.empty()) co_await writes_.settle(inode);
   ++counters_.reads;
@@ -135,7 +136,7 @@ async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHa
                                                           std::uint64_t offset, int flags) {
   Inode& inode = file->inode();
   // A page that was stored in before would be written back over this.
-  if (inode.paged || inode.dropping != 0) co_await fetch_pages(inode, false);
+  if (inode.pages.any() || inode.dropping != 0) co_await fetch_pages(inode, false);
   Writing how;
   how.flags = flags;
   if (how.appends()) {
@@ -152,7 +153,7 @@ async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHa
   auto done = co_await writes_.write(file, std::move(memory), data, offset, sent);
   if (!done) co_return done.error();
   while (inode.dropping != 0) (void)co_await inode.settled.wait_until(async::TimePoint::max());
-  if (inode.paged && drop_pages_) co_await drop_all_pages(inode);
+  if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
   co_await tell_length(inode, offset + data.size(), last);
   freshness_.doubt(inode);
   co_return offset;

@@ -24,6 +24,7 @@
 
 #include "async/event.h"
 #include "engine/engine.h"
+#include "fs/kernel_pages.h"
 #include "fs/late_errors.h"
 #include "fs/name_changes.h"
 #include "fs/pending_writes.h"
@@ -136,11 +137,9 @@ struct Inode {
   std::optional<Error> lost_behind_close;
 
   // ---- what the kernel may have cached of the contents ----
-  bool paged = false;            ///< there may be pages
-  unsigned paging = 0;           ///< reads into pages under way
-  std::uint64_t page_reads = 0;  ///< and all that there were
-  unsigned dropping = 0;         ///< of them, for who goes past the kernel; `settled` tells of the end
-  std::uint64_t told_end = 0;    ///< how far it was told the file reaches, and `resized` as of then
+  KernelPages pages;
+  unsigned dropping = 0;  ///< times that it is being asked to drop pages; `settled` tells of the end of each
+  std::uint64_t told_end = 0;  ///< how far it was told the file reaches, and `resized` as of then
   std::uint64_t told_end_as_of = 0;
 };
 

@@ -220,9 +220,11 @@ class PlainEngine::File final : public ServerFile {
     if (!holder) engine_.locker = request.owner;
     co_return holder;
   }
-  async::Task<Status> wait_for_lock(LockRequest /*request*/,
+  async::Task<Status> wait_for_lock(LockRequest request,
                                     std::shared_ptr<locking::LockWait> /*cancelled*/) override {
-    co_return failed(EINTR);
+    if (!engine_.grants_waits) co_return failed(EINTR);
+    engine_.locker = request.owner;
+    co_return Status();
   }
   async::Task<Status> unlock(std::uint64_t owner, LockRange /*range*/) override {
     engine_.log("unlock");

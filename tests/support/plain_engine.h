@@ -62,9 +62,10 @@ class PlainEngine final : public Engine {
   // ---- the tree, and how it is told of ----
 
   std::map<std::uint64_t, Node> nodes;
-  std::uint64_t locker = 0;  ///< the owner of the one lock that there is, 0: nobody
-  bool tells = false;        ///< attributes come along where they can, and handles with names that are listed
-  bool writable = true;      ///< access() says so
+  std::uint64_t locker = 0;   ///< the owner of the one lock that there is, 0: nobody
+  bool grants_waits = false;  ///< whoever waits for the lock has it at once; else nobody ever gets it: EINTR
+  bool tells = false;    ///< attributes come along where they can, and handles with names that are listed
+  bool writable = true;  ///< access() says so
   std::size_t page_size = 1000;  ///< names in a page
   engine::Writers* keeps = nullptr;
   std::uint64_t owed = 0;              ///< closes_early(), of every file

@@ -453,7 +453,7 @@ TEST_CASE(
     m.close(appender);
   }
   CHECK(m.drops == 0);
-  CHECK(file.handle->inode().paged);
+  CHECK(file.handle->inode().pages.any());
   m.close(reader);
   m.close(file);
 }

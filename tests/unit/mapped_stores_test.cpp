@@ -22,7 +22,14 @@ struct MappedFile : Plain {
     const OpenedFile made = create("f");
     CHECK(ok(loop.run(files->close(made.handle))));
     content() = "old text";
-    files->on_stale_pages([this](std::uint64_t, std::uint64_t, std::uint64_t) { return drop(); });
+    files->on_stale_pages(
+        [this](std::uint64_t, std::uint64_t offset, std::uint64_t) { return drop(offset); });
+    files->on_lengthened([this](std::uint64_t, std::uint64_t end, std::byte last) {
+      calls += " lengthen";
+      told_end = end;
+      told_last = static_cast<char>(last);
+      return nothing();
+    });
     file = get(files->open(nullptr, made.entry.inode, flags));
     if (pages == Pages::all) fault();
     request.owner = 5;
@@ -31,9 +38,11 @@ struct MappedFile : Plain {
   /// The kernel reads the page.
   void fault() { CHECK(read(file, 100).size() == 8); }
   std::string& content() { return engine->nodes.at(2).content; }
-  async::Task<void> drop() {
+  static async::Task<void> nothing() { co_return; }
+  /// `stored` is in the first page.
+  async::Task<void> drop(std::uint64_t offset) {
     calls += calls.empty() ? "drop" : " drop";
-    if (!std::exchange(stored, false)) co_return;
+    if (offset != 0 || !std::exchange(stored, false)) co_return;
     async::Memory memory = loop.memory().take(4);
     std::memcpy(memory.data.get(), "NEWS", 4);
     const std::span<const std::byte> data(memory.data.get(), 4);
@@ -47,6 +56,8 @@ struct MappedFile : Plain {
   OpenedFile file;
   LockRequest request;
   bool stored = false;
+  std::uint64_t told_end = 0;
+  char told_last = 0;
 };
 
 }  // namespace
@@ -112,6 +123,79 @@ TEST_CASE("F13 where nobody can have stored anything a lock asks the kernel for 
     CHECK(m.unlock() == 0);
   }
   CHECK(m.calls.find("drop") == std::string::npos);
+  m.close();
+}
+
+namespace {
+/// What is appended behind two pages, of a file of which the kernel has read so much, and what asks for a store then.
+void store_in_front_of_an_append(std::uint64_t read) {
+  constexpr std::uint64_t kEnd = 2 * KernelPages::kPage;
+  MappedFile m;
+  m.map();
+  m.content().resize(kEnd, '.');
+  const OpenedFile log = m.get(m.files->open(nullptr, m.file.handle->inode().id, O_WRONLY | O_APPEND));
+  (void)m.read(m.file, read);
+  m.take_calls();
+  m.write(log, "appended", 0);
+  CHECK((m.take_calls().find("drop") != std::string::npos) == (read > kEnd));
+  m.write(log, "appended", 0);
+  CHECK(m.take_calls().find("drop") == std::string::npos);
+  m.stored = true;
+  SUBCASE("before an unlock") {
+    m.engine->locker = m.request.owner;
+    CHECK(m.unlock() == 0);
+  }
+  SUBCASE("before a ring's read") {
+    const async::Memory memory = m.loop.memory().take(8);
+    const std::span<std::byte> into(memory.data.get(), 4);
+    CHECK(m.get(m.files->read_past(m.file.handle, memory, into, 0, FileSystem::Past())) == 4);
+    CHECK(std::string(reinterpret_cast<const char*>(into.data()), 4) == "NEWS");
+  }
+  SUBCASE("before a ring's write, which it must not overwrite") {
+    const std::string text = "RING";
+    CHECK(m.get(m.files->write_past(m.file.handle, {}, std::as_bytes(std::span(text)), 2, O_RDWR)) == 2);
+    CHECK(m.error(m.files->sync(m.file.handle)) == 0);
+    CHECK(m.content().starts_with("NERING"));
+    m.content().replace(2, 4, "WStex");  // as the others leave it
+  }
+  CHECK_FALSE(m.stored);
+  CHECK(m.content().starts_with("NEWS"));
+  CHECK(ok(m.loop.run(m.files->close(log.handle))));
+  m.close();
+}
+}  // namespace
+
+TEST_CASE("F13 pages in front of an append are remembered, and what was stored in them is sent") {
+  SUBCASE("the kernel has read the first page only") {
+    store_in_front_of_an_append(KernelPages::kPage);
+  }
+  SUBCASE("the kernel has read the end") {
+    store_in_front_of_an_append(3 * KernelPages::kPage);
+  }
+}
+
+TEST_CASE("F13 rings: who reads while others fetch the kernel's pages waits for them, too") {
+  MappedFile m;
+  m.map();
+  m.stored = true;
+  m.engine->hold("write");
+  const auto read = [&](const async::Memory& memory) {
+    return m.files->read_past(m.file.handle, memory, {memory.data.get(), 8}, 0, FileSystem::Past());
+  };
+  const async::Memory one = m.loop.memory().take(8), other = m.loop.memory().take(8);
+  auto first = read(one), second = read(other);
+  m.start(first);
+  m.start(second);
+  CHECK_FALSE(first.done());
+  CHECK_FALSE(second.done());
+  m.engine->release("write");
+  m.turn();
+  REQUIRE(first.done());
+  REQUIRE(second.done());
+  for (const async::Memory& memory : {one, other})
+    CHECK(std::string(reinterpret_cast<const char*>(memory.data.get()), 8) == "NEWStext");
+  CHECK(*first.await_resume() == 8);
+  CHECK(*second.await_resume() == 8);
   m.close();
 }
 

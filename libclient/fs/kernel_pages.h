@@ -1,0 +1,50 @@
+// What the kernel may have in its page cache of one file.
+//
+// The kernel tells nobody what it caches. This part infers it from what the kernel was given: each read and each write
+// that goes through the page cache puts pages up to its end, and a page stays until the kernel is asked to drop it. So
+// end() is an upper bound: no page begins at or behind it. Dirty pages (stores in mappings, and what a write-back cache
+// has gathered) are among them.
+//
+// Whoever has the kernel drop pages says so by begin_drop() before he asks. A plain container, confined to the loop's
+// thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace nfsrdma::fs {
+
+class KernelPages {
+ public:
+  static constexpr std::uint64_t kPage = 4096;
+
+  /// The kernel caches what lies before `end`, or a part of it.
+  void put(std::uint64_t end) { end_ = std::max(end_, end); }
+  /// A read into pages up to `end` is under way, until end_read().
+  void begin_read(std::uint64_t end) {
+    put(end);
+    ++reading_;
+    ++reads_;
+  }
+  void end_read() { --reading_; }
+  [[nodiscard]] unsigned reading() const { return reading_; }
+  /// All reads into pages that were ever begun. Compare two readings to learn whether there was one in between.
+  [[nodiscard]] std::uint64_t reads() const { return reads_; }
+
+  [[nodiscard]] bool any() const { return end_ != 0; }
+  /// Whether the page of `offset` may be cached, or one behind it.
+  [[nodiscard]] bool any_from(std::uint64_t offset) const { return end_ > page_of(offset); }
+  [[nodiscard]] std::uint64_t end() const { return end_; }
+  /// The kernel is asked to drop the page of `offset` and all behind it. Those that are being read may come after that.
+  void begin_drop(std::uint64_t offset) {
+    if (reading_ == 0) end_ = std::min(end_, page_of(offset));
+  }
+
+ private:
+  static std::uint64_t page_of(std::uint64_t offset) { return offset / kPage * kPage; }
+  std::uint64_t end_ = 0;
+  std::uint64_t reads_ = 0;
+  unsigned reading_ = 0;
+};
+
+}  // namespace nfsrdma::fs
