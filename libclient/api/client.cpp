@@ -121,6 +121,12 @@ ClientImpl::~ClientImpl() {
   loop_.drop_tasks();
 }
 
+void ClientImpl::operator delete(ClientImpl* client, std::destroying_delete_t) {
+  if (client->is_inherited()) return;
+  client->~ClientImpl();
+  ::operator delete(client);
+}
+
 void ClientImpl::notice(const std::string& text) {
   // Until there is a connection the Error that connect() returns says it all.
   if (!connected_) return;
@@ -142,6 +148,34 @@ Error ClientImpl::interrupted() const {
 Error ClientImpl::called_from_callback() const {
   return {ErrorKind::usage, EDEADLK, "", target_.host,
           "a callback may not make blocking calls; start an asynchronous one"};
+}
+
+// ---- in a child of fork(2) ----
+
+Error ClientImpl::inherited() const {
+  return {ErrorKind::usage, ENOTCONN, "", target_.host,
+          "this process was forked from the one that connected; connect anew in the child"};
+}
+
+void ClientImpl::tell_later(std::weak_ptr<const void> unless_gone, std::function<void()> callback) {
+  const std::lock_guard guard(refused_mutex_);
+  refused_.push_back({std::move(unless_gone), std::move(callback)});
+}
+
+/// Returns whether a callback ran.
+bool ClientImpl::tell_refused() {
+  std::vector<Refused> all;
+  {
+    const std::lock_guard guard(refused_mutex_);
+    all.swap(refused_);
+  }
+  bool told = false;
+  for (const Refused& one : all) {
+    if (one.unless_gone.expired()) continue;
+    one.callback();  // which may delete what the next was started on
+    told = true;
+  }
+  return told;
 }
 
 // ---- beginning and end ----
@@ -178,6 +212,7 @@ async::Task<Status> ClientImpl::say_goodbye() {
 }
 
 Status ClientImpl::disconnect() {
+  if (is_inherited()) return inherited();
   {
     const Crew::Inside inside(crew_);
     if (inside.nested()) return called_from_callback();
@@ -272,6 +307,7 @@ async::TimePoint ClientImpl::later(std::chrono::milliseconds most) const {
 }
 
 bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also) {
+  if (is_inherited()) return tell_refused();
   const Crew::Inside inside(crew_);
   if (inside.nested()) return false;
   const UserScope scope(*this);
@@ -290,6 +326,7 @@ std::chrono::milliseconds ClientImpl::longest_pause() {
 }
 
 int ClientImpl::descriptor() {
+  if (is_inherited()) return -1;
   const Crew::Inside inside(crew_);
   polled_ = true;
   serviced_ = loop_.now();
@@ -298,6 +335,10 @@ int ClientImpl::descriptor() {
 
 std::chrono::milliseconds ClientImpl::service() {
   using std::chrono::milliseconds;
+  if (is_inherited()) {
+    (void)tell_refused();
+    return milliseconds(500);
+  }
   const Crew::Inside inside(crew_);
   if (inside.nested()) return milliseconds(0);
   const UserScope scope(*this);
@@ -335,6 +376,7 @@ async::Task<Status> learn(async::Loop& loop, std::vector<ids::Principal> wanted)
 }  // namespace
 
 void ClientImpl::add_ids(std::span<Attributes> all) {
+  if (is_inherited()) return;
   auto wanted = wanted_by(all);
   if (!wanted.empty()) (void)run<Status>([&] { return learn(loop_, std::move(wanted)); });
   for (Attributes& one : all) ids::IdNames::system().fill_in(one);
@@ -350,6 +392,7 @@ async::Task<Result<Attributes>> ClientImpl::with_ids(async::Loop& loop,
 }
 
 Info ClientImpl::info() {
+  if (is_inherited()) return {};
   const Crew::Inside inside(crew_);
   return server_.info();
 }

@@ -3,11 +3,17 @@
 // Whoever calls starts the call on its own thread; one of those who wait runs the loop for all. The keeper
 // thread takes its turn when nobody waits: it answers the server's calls, renews the lease, notices a dead
 // connection.
+//
+// In a child of fork(2) calls are refused before they come inside. A ClientImpl or FileImpl that is deleted there stays in
+// memory: its destructor would undo what the parent still uses, and may find lists that another thread was changing at
+// the time of the fork. Its descriptors have been closed by then (async/descriptor.h).
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <thread>
 
 #include "api/crew.h"
@@ -38,6 +44,9 @@ class ClientImpl final : public NamesImpl<Client> {
   ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
              int interrupt, Setup setup = {});
   ~ClientImpl() override;
+  // Chosen by whoever deletes one (C++20, "destroying delete"); the other is for constructors that throw.
+  static void operator delete(ClientImpl* client, std::destroying_delete_t);
+  static void operator delete(void* memory) { ::operator delete(memory); }
   Status start(async::TimePoint deadline);
 
   Status disconnect() override;
@@ -50,6 +59,7 @@ class ClientImpl final : public NamesImpl<Client> {
   /// Runs the task that `make` makes, inside, to its end. R is a Result or a Status.
   template <class R, class Make>
   R run(Make make) {
+    if (is_inherited()) return inherited();
     const Crew::Inside inside(crew_);
     if (inside.nested()) return called_from_callback();
     const UserScope scope(*this);
@@ -58,6 +68,10 @@ class ClientImpl final : public NamesImpl<Client> {
     loop_.end_turn();
     (void)crew_.wait([&task] { return task.done(); });
     if (task.done()) return task.await_resume();
+    if (is_inherited()) {  // one of the callbacks has forked, and this is the child
+      (void)new async::Task<R>(std::move(task));
+      return inherited();
+    }
     // Ends what the task had under way, and takes its memory out of the server's reach.
     {
       const async::Task<R> dropped = std::move(task);
@@ -79,10 +93,17 @@ class ClientImpl final : public NamesImpl<Client> {
   /// When it is time. The callback may destroy what it was started on.
   template <class R>
   void call_back(const std::function<void(R)>& done, R result) {
+    if (is_inherited()) return;  // another callback has forked, and this is the child
     ++delivered_;
     done(std::move(result));
     loop_.time_passed();
   }
+  /// This is a child of the process that made the client. From anywhere.
+  [[nodiscard]] bool is_inherited() const { return crew_.is_inherited(); }
+  /// The error that every call ends with there.
+  [[nodiscard]] Error inherited() const;
+  /// wait() or service() calls it in such a child, if it is not dropped before.
+  void tell_later(std::weak_ptr<const void> unless_gone, std::function<void()> callback);
   /// Of calls by path, which are the Client's.
   [[nodiscard]] Started& started() { return started_; }
   /// The numbers of owners that the server gives as names. From outside, as with run().
@@ -129,6 +150,7 @@ class ClientImpl final : public NamesImpl<Client> {
   void keep();
   void tell_keeper();
   [[nodiscard]] std::chrono::milliseconds longest_pause();
+  bool tell_refused();
   Status start_keeper();
   void stop_keeper();
   void watch_interrupt();
@@ -159,12 +181,23 @@ class ClientImpl final : public NamesImpl<Client> {
 
   async::Wakeup keeper_stop_, keeper_wake_;
   std::thread keeper_;
+
+  // Used in a child of fork(2) only. The parent never locks the mutex, so that it is free in the child.
+  struct Refused {
+    std::weak_ptr<const void> unless_gone;
+    std::function<void()> callback;
+  };
+  std::mutex refused_mutex_;
+  std::vector<Refused> refused_;
 };
 
 class FileImpl final : public File {
  public:
   FileImpl(ClientImpl& client, engine::Opened opened, std::string path);
   ~FileImpl() override;
+  // As ClientImpl's.
+  static void operator delete(FileImpl* file, std::destroying_delete_t);
+  static void operator delete(void* memory) { ::operator delete(memory); }
   Result<std::size_t> read(std::span<std::byte> data, std::uint64_t offset) override;
   Result<std::size_t> write(std::span<const std::byte> data, std::uint64_t offset,
                             Stability stability) override;
@@ -253,6 +286,10 @@ async::Task<void> Started::run(std::uint64_t key, async::Task<R> call, std::func
 
 template <class R, class Make>
 void Started::start(Make make, std::function<void(R)> done) {
+  if (client_.is_inherited()) {
+    if (!refusals_) refusals_ = std::make_shared<char>();
+    return client_.tell_later(refusals_, [done = std::move(done), why = client_.inherited()] { done(why); });
+  }
   const Crew::Inside inside(client_.crew());
   const ClientImpl::StartScope scope(client_);
   const std::uint64_t key = ++last_key_;

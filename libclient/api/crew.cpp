@@ -83,14 +83,16 @@ Crew::~Crew() {
 // ---- in and out ----
 
 Crew::Inside::Inside(Crew& crew) : crew_(crew), nested_(crew.owner_ == std::this_thread::get_id()) {
+  if (crew_.is_inherited()) return;
   if (!nested_) crew_.enter();
+  entered_ = true;
 }
 
 Crew::Inside::Inside(Crew& crew, std::try_to_lock_t)
     : crew_(crew), nested_(crew.owner_ == std::this_thread::get_id()) {
-  if (nested_) return;
-  entered_ = crew_.mutex_.try_lock();
-  if (entered_) crew_.begin();
+  if (crew_.is_inherited()) return;
+  entered_ = nested_ || crew_.mutex_.try_lock();
+  if (entered_ && !nested_) crew_.begin();
 }
 
 Crew::Inside::~Inside() {
@@ -103,6 +105,7 @@ void Crew::enter() {
 }
 
 void Crew::leave() {
+  if (is_inherited()) return;
   thread_local std::vector<std::shared_ptr<Sleeper>> waking;
   end();
   waking.swap(woken_);
@@ -160,17 +163,18 @@ bool Crew::wait(const std::function<bool()>& over, async::TimePoint deadline, st
   const auto place = waiters_.insert(waiters_.end(), &me);
   const auto late = [&] { return deadline != async::TimePoint::max() && loop_.now() >= deadline; };
   // Also who has no time to wait has the loop do what is to be done.
-  while (!me.is_over()) {
+  while (!is_inherited() && !me.is_over()) {
     if (leader_ != nullptr) {
       follow(me);
     } else {
       leader_ = &me;
       do turn(me);
-      while (!me.is_over() && !late());
+      while (!is_inherited() && !me.is_over() && !late());
       leader_ = nullptr;
     }
     if (late()) break;
   }
+  if (is_inherited()) return false;  // a callback has forked, and this is the child
   waiters_.erase(place);
   return me.is_over();
 }
@@ -187,7 +191,7 @@ void Crew::turn(Waiter& leader) {
     outside.enter();
     leader.ready = ready;
   }
-  tell();
+  if (!is_inherited()) tell();
 }
 
 /// While somebody else leads.

@@ -8,6 +8,9 @@
 //
 // A callback of the Client's runs on the thread that is inside. It may come inside again, and must not wait.
 //
+// A child of fork(2) has none of the other threads, and whoever was inside then has left the loop in the middle of
+// something. So nobody comes inside there any more: an Inside is empty, and wait() returns at once.
+//
 // Lost wake-ups. The leader waits for as long as the loop had nothing to do when it let go of the mutex.
 // Whoever gives the loop something to do before that, from outside a turn, ends the leader's wait when it
 // leaves.
@@ -23,6 +26,7 @@
 #include <thread>
 #include <vector>
 
+#include "async/descriptor.h"
 #include "async/loop.h"
 #include "async/wakeup.h"
 
@@ -52,7 +56,7 @@ class Crew {
    private:
     Crew& crew_;
     const bool nested_;
-    bool entered_ = true;
+    bool entered_ = false;
   };
 
   /// Returns when `over` says so, at `deadline`, when a descriptor of `also` is readable (that counts as
@@ -62,6 +66,8 @@ class Crew {
             std::span<const int> also = {});
   /// Ends the wait of everybody who waits now. From inside.
   void interrupt();
+  /// Returns true in a child of the process that made the crew. From anywhere.
+  [[nodiscard]] bool is_inherited() const { return birth_.is_inherited(); }
   /// Somebody waits, and so runs the loop. From inside.
   [[nodiscard]] bool led() const { return leader_ != nullptr; }
 
@@ -80,6 +86,7 @@ class Crew {
   static bool poll(const Waiter& waiter, async::TimePoint until, int wake);
   void follow(Waiter& waiter);
 
+  const async::Birth birth_;
   async::Loop& loop_;
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_;  // of the mutex

@@ -80,6 +80,12 @@ FileImpl::~FileImpl() {
   file_.reset();
 }
 
+void FileImpl::operator delete(FileImpl* file, std::destroying_delete_t) {
+  if (file->client_.is_inherited()) return file->started_.forget_refusals();
+  file->~FileImpl();
+  ::operator delete(file);
+}
+
 Error FileImpl::too_large(const char* what, std::size_t size, std::uint32_t most) const {
   return {ErrorKind::usage, EINVAL, what, path_,
           std::to_string(size) + " bytes in one request; this server takes " + std::to_string(most) +
@@ -134,6 +140,7 @@ File::Done FileImpl::give_back(Reading& one) {
 
 /// Takes `done` if it has begun.
 bool FileImpl::start_quickly(std::span<std::byte> data, std::uint64_t offset, Done& done) {
+  if (client_.is_inherited()) return false;
   const Crew::Inside inside(client_.crew());
   const ClientImpl::StartScope scope(client_);
   if (unusable(engine::Access::read) || data.size() > client_.rsize()) return false;

@@ -5,10 +5,21 @@
 #include <cassert>
 #include <utility>
 
+#include "async/descriptor.h"
+
 namespace nfsrdma::async {
 namespace {
 
 constexpr auto kTidyEvery = std::chrono::seconds(5);
+
+/// Whether something that was called since has forked, and this is the child. What is left to do is its parent's then.
+class ForkWatch {
+ public:
+  [[nodiscard]] bool is_child() const { return here_.is_inherited(); }
+
+ private:
+  const Birth here_;
+};
 
 }  // namespace
 
@@ -140,7 +151,8 @@ void Loop::drop_tasks() {
 
 void Loop::run_timers() {
   const TimePoint current = now_;
-  while (!timers_.empty() && timers_.begin()->first.first <= current) {
+  const ForkWatch fork;
+  while (!fork.is_child() && !timers_.empty() && timers_.begin()->first.first <= current) {
     auto callback = std::move(timers_.begin()->second);
     timer_times_.erase(timers_.begin()->first.second);
     timers_.erase(timers_.begin());
@@ -151,17 +163,23 @@ void Loop::run_timers() {
 void Loop::run_posted() {
   std::vector<std::function<void()>> batch;
   batch.swap(posted_);
-  for (auto& fn : batch) fn();
+  const ForkWatch fork;
+  for (auto& fn : batch) {
+    if (fork.is_child()) return;
+    fn();
+  }
 }
 
 void Loop::end_turn() {
+  const ForkWatch fork;
   run_posted();
   // A hook may remove itself or any other: looked up anew each time.
-  for (auto at = hooks_.begin(); at != hooks_.end();) {
+  for (auto at = hooks_.begin(); !fork.is_child() && at != hooks_.end();) {
     const std::uint64_t id = at->first;
     at->second();
     at = hooks_.upper_bound(id);
   }
+  if (fork.is_child()) return;
   reap();
   tidy_later();
 }
@@ -215,9 +233,12 @@ bool Loop::turn(TimePoint latest, WaitGuard* guard) {
   turn_lease_.reset();
   if (count == 0 && due() > now_) return false;
   const InTurn turn(*this);
+  const ForkWatch fork;
   run_timers();
-  for (const Ready& one : std::span(ready).first(count)) run_ready(one);
-  end_turn();
+  for (const Ready& one : std::span(ready).first(count)) {
+    if (!fork.is_child()) run_ready(one);
+  }
+  if (!fork.is_child()) end_turn();
   return true;
 }
 

@@ -7,31 +7,31 @@
 #pragma once
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
+
+#include "async/descriptor.h"
 
 namespace nfsrdma::async {
 
 class Wakeup {
  public:
   Wakeup() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    if (!fd_.is_valid()) throw std::system_error(errno, std::generic_category(), "eventfd");
   }
-  ~Wakeup() { ::close(fd_); }
   Wakeup(const Wakeup&) = delete;
   Wakeup& operator=(const Wakeup&) = delete;
 
-  [[nodiscard]] int descriptor() const { return fd_; }
-  void set() const { (void)::eventfd_write(fd_, 1); }
+  [[nodiscard]] int descriptor() const { return fd_.get(); }
+  void set() const { (void)::eventfd_write(fd_.get(), 1); }
   void clear() const {
     eventfd_t count = 0;
-    (void)::eventfd_read(fd_, &count);
+    (void)::eventfd_read(fd_.get(), &count);
   }
 
  private:
-  int fd_;
+  Descriptor fd_;
 };
 
 }  // namespace nfsrdma::async

@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,8 @@
 #include <cstdlib>
 #include <ctime>
 #include <system_error>
+
+#include "async/descriptor.h"
 
 namespace nfsrdma::async {
 namespace {
@@ -43,9 +44,8 @@ timespec timespec_of(Clock::duration time) {
 class SystemWorld final : public World {
  public:
   SystemWorld() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-    if (epoll_ < 0) throw std::system_error(errno, std::generic_category(), "epoll_create1");
+    if (!epoll_.is_valid()) throw std::system_error(errno, std::generic_category(), "epoll_create1");
   }
-  ~SystemWorld() override { ::close(epoll_); }
   SystemWorld(const SystemWorld&) = delete;
   SystemWorld& operator=(const SystemWorld&) = delete;
 
@@ -77,7 +77,7 @@ class SystemWorld final : public World {
         events;  // NOLINT(cppcoreguidelines-pro-type-member-init): the kernel fills it
     timespec timeout{};
     if (until != TimePoint::min()) timeout = timespec_of(left(until));
-    const int got = wait_for(epoll_, std::span(events).first(std::min(events.size(), ready.size())),
+    const int got = wait_for(epoll_.get(), std::span(events).first(std::min(events.size(), ready.size())),
                              until == TimePoint::max() ? nullptr : &timeout);
     const auto count = static_cast<std::size_t>(std::max(got, 0));
     for (std::size_t i = 0; i < count; ++i) ready[i] = {events[i].data.u64, events[i].events};
@@ -90,8 +90,8 @@ class SystemWorld final : public World {
   void change(int fd, std::uint32_t events, std::uint64_t tag) override {
     control(EPOLL_CTL_MOD, fd, events, tag);
   }
-  void unwatch(int fd) override { ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr); }
-  [[nodiscard]] int descriptor() const override { return epoll_; }
+  void unwatch(int fd) override { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+  [[nodiscard]] int descriptor() const override { return epoll_.get(); }
 
  private:
   /// For what is far away the time that was seen last will do.
@@ -104,11 +104,11 @@ class SystemWorld final : public World {
     epoll_event event{};
     event.events = events;
     event.data.u64 = tag;
-    [[maybe_unused]] const int rc = ::epoll_ctl(epoll_, operation, fd, &event);
-    assert(rc == 0);
+    [[maybe_unused]] const int rc = ::epoll_ctl(epoll_.get(), operation, fd, &event);
+    assert(rc == 0 || !epoll_.is_valid());
   }
 
-  const int epoll_;
+  const Descriptor epoll_;
   std::atomic<TimePoint> seen_ = Clock::now();
 };
 

@@ -4,16 +4,19 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <deque>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "async/descriptor.h"
 #include "async/event.h"
 #include "async/helper.h"
 #include "async/wakeup.h"
@@ -213,9 +216,24 @@ class IdNames::Waiter {
 IdNames::IdNames(Sources sources, Limits limits, std::function<async::TimePoint()> now)
     : state_(std::make_shared<State>(std::move(sources), limits, std::move(now))) {}
 
+namespace {
+
+struct OfProcess {
+  async::Birth birth;
+  IdNames names{{&look_up_system_name, &local_nfs_domain}, {}};
+};
+
+}  // namespace
+
+/// A child of fork(2) has its own: of the inherited ones a helper, which is not there, may have the lock. Those stay.
 IdNames& IdNames::system() {
-  static IdNames names({&look_up_system_name, &local_nfs_domain}, {});
-  return names;
+  static std::atomic<OfProcess*> current;
+  OfProcess* found = current;
+  while (found == nullptr || found->birth.is_inherited()) {
+    auto made = std::make_unique<OfProcess>();
+    if (current.compare_exchange_strong(found, made.get())) found = made.release();
+  }
+  return found->names;
 }
 
 std::optional<std::uint32_t> IdNames::known(Kind kind, const std::string& principal) const {

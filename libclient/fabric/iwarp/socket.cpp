@@ -44,33 +44,29 @@ Socket Socket::open(int family) {
 }
 
 void Socket::set_options() const {
-  set(fd_, IPPROTO_TCP, TCP_NODELAY, 1);
-  set(fd_, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(fd_, IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s);
-  set(fd_, IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_s);
-  set(fd_, IPPROTO_TCP, TCP_KEEPCNT, keepalive_probes);
-  set(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout_ms);
-}
-
-void Socket::reset() {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  set(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd(), IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s);
+  set(fd(), IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_s);
+  set(fd(), IPPROTO_TCP, TCP_KEEPCNT, keepalive_probes);
+  set(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout_ms);
 }
 
 ssize_t Socket::receive(std::span<iovec> into) const {
-  return receive_message(fd_, into, MSG_DONTWAIT);
+  return receive_message(fd(), into, MSG_DONTWAIT);
 }
 
 ssize_t Socket::peek(std::span<iovec> into) const {
-  return receive_message(fd_, into, MSG_DONTWAIT | MSG_PEEK);
+  return receive_message(fd(), into, MSG_DONTWAIT | MSG_PEEK);
 }
 
 void Socket::skip(std::size_t count) const {
   // tcp(7): discards. Past the sanitizers' recv(), for which nowhere is an address like another.
-  (void)::syscall(SYS_recvfrom, fd_, nullptr, count, MSG_DONTWAIT | MSG_TRUNC, nullptr, nullptr);
+  (void)::syscall(SYS_recvfrom, fd(), nullptr, count, MSG_DONTWAIT | MSG_TRUNC, nullptr, nullptr);
 }
 
 void Socket::set_low_water(std::size_t octets) const {
-  set(fd_, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(octets));
+  set(fd(), SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(octets));
 }
 
 ssize_t Socket::send(std::span<iovec> from) const {
@@ -79,7 +75,7 @@ ssize_t Socket::send(std::span<iovec> from) const {
   message.msg_iovlen = from.size();
   ssize_t count;
   do {
-    count = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    count = ::sendmsg(fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   } while (count < 0 && errno == EINTR);
   return count;
 }
@@ -87,13 +83,13 @@ ssize_t Socket::send(std::span<iovec> from) const {
 int Socket::take_error() const {
   int error = 0;
   socklen_t size = sizeof error;
-  return ::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+  return ::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
 std::optional<std::size_t> Socket::segment_size() const {
   int mss = 0;
   socklen_t size = sizeof mss;
-  if (::getsockopt(fd_, IPPROTO_TCP, TCP_MAXSEG, &mss, &size) != 0 || mss <= 0) return std::nullopt;
+  if (::getsockopt(fd(), IPPROTO_TCP, TCP_MAXSEG, &mss, &size) != 0 || mss <= 0) return std::nullopt;
   return static_cast<std::size_t>(mss);
 }
 

@@ -13,27 +13,23 @@
 #include <string>
 #include <utility>
 
+#include "async/descriptor.h"
+
 namespace nfsrdma::fabric::iwarp {
 
 class Socket {
  public:
   Socket() = default;
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Socket() { reset(); }
+  explicit Socket(int fd) : descriptor_(fd) {}
 
   /// A fresh TCP socket, without delay and with keepalive; invalid, with errno, when the system has none.
   [[nodiscard]] static Socket open(int family);
   /// Sets the same options on an accepted one.
   void set_options() const;
 
-  [[nodiscard]] bool valid() const { return fd_ >= 0; }
-  [[nodiscard]] int fd() const { return fd_; }
-  void reset();
+  [[nodiscard]] bool valid() const { return descriptor_.is_valid(); }
+  [[nodiscard]] int fd() const { return descriptor_.get(); }
+  void reset() { descriptor_.reset(); }
 
   /// Like the system calls: octets, or -1 with errno (EAGAIN where it would wait). Interruptions are retried.
   [[nodiscard]] ssize_t receive(std::span<iovec> into) const;
@@ -51,7 +47,7 @@ class Socket {
   [[nodiscard]] std::optional<std::size_t> segment_size() const;
 
  private:
-  int fd_ = -1;
+  async::Descriptor descriptor_;
 };
 
 }  // namespace nfsrdma::fabric::iwarp

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "async/descriptor.h"
+
 namespace nfsrdma::fabric::verbs {
 namespace {
 
@@ -41,6 +43,7 @@ std::string load(const char* file, std::initializer_list<Symbol> symbols) {
 }
 
 struct Loaded {
+  async::Birth birth;
   Library library;
   std::string failure;
 
@@ -111,6 +114,12 @@ std::uint64_t lockable_memory() {
 
 Result<const Library*> library() {
   static const Loaded loaded;
+  // librdmacm and libibverbs keep devices open. A child that used these would change its parent's state.
+  if (loaded.birth.is_inherited()) {
+    return Error{ErrorKind::local, ENODEV, "connect", "",
+                 "the process that this one was forked from uses RDMA devices; call exec(2) first, or use "
+                 "fabric=iwarp"};
+  }
   if (loaded.failure.empty()) return &loaded.library;
   return Error{ErrorKind::local, ENOENT, "connect", "",
                loaded.failure + "; install rdma-core's librdmacm1, libibverbs1 and ibverbs-providers"};

@@ -37,6 +37,13 @@
 // on. A signal handler that writes to an eventfd is all that a program needs; it reads the eventfd empty before
 // calls that shall work again, such as those that clean up.
 //
+// fork(2): the child may use none of the Clients, Files and Directories of its parent, whose sessions, locks and open files
+// are the parent's alone. Every call on one of them fails there at once with ENOTCONN (info() is empty, descriptor() is
+// -1), nothing is sent, and callbacks of what the parent started do not run. Destroying them in the child leaves the parent
+// as it is; what memory they take stays the child's until it ends or calls exec(2). The child may connect Clients of its
+// own, over RDMA devices only where its parent had not used any. A process that vfork(2) or posix_spawn(3) makes has
+// nothing to do with the Client at all.
+//
 // Memory: buffers given to read and write are exposed to the server for the one operation, and are out of its
 // reach when the call returns or the callback runs, also when it failed.
 //

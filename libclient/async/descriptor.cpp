@@ -1,0 +1,60 @@
+#include "async/descriptor.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace nfsrdma::async {
+namespace {
+
+/// Bits of the descriptors that are owned here, by their numbers. Atomics because the child of a fork(2) may take no lock:
+/// a thread that it does not have may hold it. A descriptor with a number beyond them is closed by exec(2) only.
+constexpr std::size_t kBits = 64, kMost = std::size_t{1} << 16;
+std::array<std::atomic<std::uint64_t>, kMost / kBits> owned;
+
+void mark(int fd, bool is_owned) {
+  const auto number = static_cast<std::size_t>(fd);
+  if (fd < 0 || number >= kMost) return;
+  const std::uint64_t bit = std::uint64_t{1} << number % kBits;
+  if (is_owned) {
+    owned.at(number / kBits) |= bit;
+  } else {
+    owned.at(number / kBits) &= ~bit;
+  }
+}
+
+/// In the child, which has this one thread.
+void close_copies() {
+  ++detail::forks;
+  for (std::size_t word = 0; word < owned.size(); ++word) {
+    std::uint64_t left = owned.at(word).exchange(0);
+    for (; left != 0; left &= left - 1) {
+      const int copy = static_cast<int>(word * kBits) + std::countr_zero(left);
+      ::close(copy);
+    }
+  }
+}
+
+/// Where there is no memory for it children close nothing, and notice nothing.
+[[maybe_unused]] const int told = ::pthread_atfork(nullptr, nullptr, &close_copies);
+
+}  // namespace
+
+std::atomic<unsigned> detail::forks = 0;
+
+Descriptor::Descriptor(int fd) : fd_(fd) {
+  mark(fd_, true);
+}
+
+void Descriptor::reset() {
+  const int fd = std::exchange(fd_, -1);
+  if (fd < 0 || birth_.is_inherited()) return;
+  mark(fd, false);
+  ::close(fd);
+}
+
+}  // namespace nfsrdma::async
