@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "nfsrdma/one_line.h"
+
 namespace nfsrdma::cli {
 namespace {
 
@@ -122,12 +124,7 @@ std::string decimal_time(const Time& time) {
 }
 
 std::string printable(std::string_view name) {
-  std::string out(name);
-  for (char& c : out) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = '?';
-  }
-  return out;
+  return nfsrdma::detail::replaced(name, [](std::string& out, std::string_view /*octets*/) { out += '?'; });
 }
 
 std::string checksum_line(std::string_view sum, std::string_view name) {

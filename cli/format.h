@@ -37,7 +37,8 @@ std::string full_time(const Time& time);
 /// Seconds with nine decimals, which is a JSON number too.
 std::string decimal_time(const Time& time);
 
-/// A name as a terminal may have it: control characters become '?', so that a name cannot move the cursor.
+/// A name as a terminal may have it, as ls(1) shows it there: what is no text becomes '?', so that a name cannot move the
+/// cursor. For messages there is one_line(), which tells what stood there.
 std::string printable(std::string_view name);
 
 /// "3a6e…  name", as sha256sum(1): where the name has a backslash or an end of a line these are escaped, and a backslash

@@ -5,36 +5,16 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "nfsrdma/one_line.h"
+
 namespace nfsrdma::cli::json {
 namespace {
 
 constexpr std::string_view replacement = "\xef\xbf\xbd";  // U+FFFD
 
-bool continues(std::string_view bytes, std::size_t at, unsigned char least = 0x80,
-               unsigned char most = 0xbf) {
-  if (at >= bytes.size()) return false;
-  const auto byte = static_cast<unsigned char>(bytes[at]);
-  return byte >= least && byte <= most;
-}
-
-/// The length of the well-formed sequence at `at`, 0 where there is none (Unicode 15, table 3-7: no overlong
-/// forms, no surrogates, nothing above U+10FFFF).
+/// The length of the well-formed sequence at `at`, 0 where there is none.
 std::size_t sequence_length(std::string_view bytes, std::size_t at) {
-  const auto lead = static_cast<unsigned char>(bytes[at]);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return continues(bytes, at + 1) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const unsigned char least = lead == 0xe0 ? 0xa0 : 0x80;
-    const unsigned char most = lead == 0xed ? 0x9f : 0xbf;
-    return continues(bytes, at + 1, least, most) && continues(bytes, at + 2) ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const unsigned char least = lead == 0xf0 ? 0x90 : 0x80;
-    const unsigned char most = lead == 0xf4 ? 0x8f : 0xbf;
-    return continues(bytes, at + 1, least, most) && continues(bytes, at + 2) && continues(bytes, at + 3) ? 4
-                                                                                                         : 0;
-  }
-  return 0;
+  return nfsrdma::detail::first_utf8(bytes.substr(at)).length;
 }
 
 void append_ascii(std::string& out, char c) {

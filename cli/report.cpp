@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "cli/format.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "nfsrdma/one_line.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -49,10 +49,8 @@ const char* next_step(int errno_value) {
 void say(std::string_view text) {
   Progress::erase();
   std::string line = "nfsrdma-cli: ";
-  line += text;
-  // One line each, whatever a name contains, and none that moves a terminal's cursor.
-  for (char& c : line) c = c == '\n' ? ' ' : c;
-  line = printable(line);
+  // Whatever a name contains.
+  line += one_line(text);
   line += '\n';
   [[maybe_unused]] const ssize_t count = ::write(STDERR_FILENO, line.data(), line.size());
 }

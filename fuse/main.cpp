@@ -6,21 +6,20 @@
 #include <malloc.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <syslog.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <memory>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "async/backoff.h"
 #include "connect/resolve.h"
+#include "fuse/log.h"
 #include "fuse/mount.h"
 #include "fuse/remount.h"
 
@@ -35,26 +34,6 @@ sigset_t signals_taken() {
   sigemptyset(&out);
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&out, number);
   return out;
-}
-
-/// Where messages go once the mount stands.
-Mount::Log log_of(const MountOptions& options) {
-  if (!options.log.empty()) {
-    return [file = options.log](const std::string& text) {
-      if (std::FILE* out = std::fopen(file.c_str(), "ae")) {
-        std::fprintf(out, "%s\n", text.c_str());
-        std::fclose(out);
-      }
-    };
-  }
-  if (options.foreground) {
-    return [](const std::string& text) { std::fprintf(stderr, "nfsrdma-fuse: %s\n", text.c_str()); };
-  }
-  ::openlog("nfsrdma-fuse", LOG_PID, LOG_DAEMON);
-  return [](const std::string& text) {
-    std::istringstream lines(text);  // syslog takes one at a time
-    for (std::string line; std::getline(lines, line);) ::syslog(LOG_WARNING, "%s", line.c_str());
-  };
 }
 
 /// Whether it may work later. A name that is not there is more likely a typing error than a name service
@@ -76,7 +55,7 @@ bool pause(async::Clock::duration time, const sigset_t& signals) {
   }
 }
 
-Result<std::unique_ptr<Mount>> attempt(const MountOptions& options, const Mount::Log& log) {
+Result<std::unique_ptr<Mount>> attempt(const MountOptions& options, const Log& log) {
   const auto deadline = async::Clock::now() + options.target.options.connect_timeout;
   auto addresses = connect::resolve(options.target.host, options.target.options.port, deadline, -1);
   if (!addresses) return addresses.error();
@@ -97,7 +76,7 @@ int run(const MountOptions& options, const std::function<void(const std::string&
   // Buffers have pages of their own, which go back when they are freed. Otherwise, after the first one that
   // is freed, malloc would take them from its heap, which then has holes of all sizes.
   ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  const Mount::Log log = log_of(options);
+  const Log log = log_of(options);
   // Where it goes on in the background, whoever waits has been told after the first attempt.
   bool told = false;
   const auto tell = [&](const std::string& text, int status) {
@@ -142,14 +121,14 @@ int in_background(const MountOptions& options) {
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return kFailed;
   const pid_t child = ::fork();
   if (child < 0) {
-    std::perror("nfsrdma-fuse: fork");
+    say(std::string("fork: ") + std::strerror(errno));
     return kFailed;
   }
   if (child == 0) {
     ::close(pipe[0]);
     return run(options, [&](const std::string& text, int status) {
       const std::string message = static_cast<char>(status) + text;
-      if (::write(pipe[1], message.data(), message.size()) < 0) std::perror("nfsrdma-fuse");
+      if (::write(pipe[1], message.data(), message.size()) < 0) say(std::strerror(errno));
       into_background();
       ::close(pipe[1]);
     });
@@ -161,17 +140,17 @@ int in_background(const MountOptions& options) {
     message.append(piece.data(), static_cast<std::size_t>(got));
   }
   if (message.empty()) {
-    std::cerr << "nfsrdma-fuse: it ended before it had mounted anything; run it with -f to see why\n";
+    say("it ended before it had mounted anything; run it with -f to see why");
     return kFailed;
   }
-  if (message.size() > 1) std::cerr << "nfsrdma-fuse: " << message.substr(1) << '\n';
+  if (message.size() > 1) say(message.substr(1));
   return static_cast<unsigned char>(message[0]);
 }
 
 int main_of(const std::string& name, const std::vector<std::string>& words) {
   auto options = parse_command_line(name, words, ::geteuid() == 0);
   if (!options) {
-    std::cerr << "nfsrdma-fuse: " << options.error().text() << '\n';
+    say(options.error().text());
     return kUsage;
   }
   if (options->help) {
@@ -188,21 +167,21 @@ int main_of(const std::string& name, const std::vector<std::string>& words) {
     options->mountpoint = full;
     std::free(full);  // NOLINT: realpath's malloc
   } else {
-    std::cerr << "nfsrdma-fuse: " << options->mountpoint << ": there is no such directory to mount on\n";
+    say(options->mountpoint + ": there is no such directory to mount on");
     return kFailed;
   }
   if (options->remount) {
     const auto done = remount(*options);
-    if (!done) std::cerr << "nfsrdma-fuse: " << done.error().text() << '\n';
+    if (!done) say(done.error().text());
     return done ? 0 : kFailed;
   }
   if (!options->log.empty() && options->log.front() != '/') {
-    std::cerr << "nfsrdma-fuse: --log takes an absolute path, not '" << options->log << "'\n";
+    say("--log takes an absolute path, not '" + options->log + "'");
     return kUsage;
   }
   if (options->foreground) {
     return run(*options, [](const std::string& text, int) {
-      if (!text.empty()) std::cerr << "nfsrdma-fuse: " << text << '\n';
+      if (!text.empty()) say(text);
     });
   }
   return in_background(*options);

@@ -271,7 +271,7 @@ void Mount::take_signals(int fd) {
   signalfd_siginfo signal{};
   while (::read(fd, &signal, sizeof signal) == static_cast<ssize_t>(sizeof signal)) {
     if (signal.ssi_signo == SIGUSR1) {
-      log_(statistics());
+      log_lines(log_, statistics());
       continue;
     }
     const std::uint64_t bit = std::uint64_t{1} << (signal.ssi_signo - 1);

@@ -20,6 +20,7 @@
 #include "fuse/creation_mode.h"
 #include "fuse/init_reply.h"
 #include "fuse/lock_owners.h"
+#include "fuse/log.h"
 #include "fuse/options.h"
 #include "fuse/plain_reads.h"
 #include "fuse/read_ahead.h"
@@ -31,7 +32,6 @@ namespace nfsrdma::fuse {
 
 class Mount {
  public:
-  using Log = std::function<void(const std::string&)>;
   Mount(MountOptions options, const std::vector<rpc::Address>& addresses, Log log);
   ~Mount();
   Mount(const Mount&) = delete;

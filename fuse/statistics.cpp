@@ -7,6 +7,8 @@
 #include <map>
 #include <type_traits>
 
+#include "nfsrdma/one_line.h"
+
 namespace nfsrdma::fuse {
 namespace {
 
@@ -104,12 +106,6 @@ class Lines {
  private:
   std::string text_;
 };
-
-/// On one line, whatever is in it.
-std::string one_line(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
-  return text;
-}
 
 std::string seconds_text(double value) {
   std::array<char, 32> out{};

@@ -65,6 +65,9 @@ TEST_CASE("cli: ls shows the hour of recent times and the year of others") {
 TEST_CASE("cli: names cannot move the cursor") {
   CHECK(printable("a\x1b[2J\n\x7f"
                   "b") == "a?[2J??b");
+  CHECK(printable("\xc2\x9b"
+                  "2J\x9b"
+                  "2J\xc3\xa9") == "?2J?2J\xc3\xa9");
 }
 
 TEST_CASE("cli: checksums have one line each, as sha256sum's") {

@@ -153,7 +153,7 @@ TEST_CASE("statistics text: the header, and sections of lines") {
   const std::string text = text_of(requests, {}, {connection, {}});
   CHECK(text.starts_with("nfsrdma-fuse statistics 1\nversion "));
   CHECK(text.ends_with("\n"));
-  CHECK(line_of(text, "source") == "host:/ex?port");
+  CHECK(line_of(text, "source") == R"(host:/ex\nport)");
   CHECK(line_of(text, "mountpoint") == "/mnt");
   CHECK(line_of(text, "age") == "61.234");
   CHECK(line_of(text, "options").starts_with("vers=4.2,rsize=1024,wsize=2048,port=20049,fabric=auto,"));

@@ -1,0 +1,87 @@
+// Text of others for a log or a terminal: names of files, and what contains them, such as Error::text().
+//
+// A file's name may have any bytes but "/" and zero. Written as it is, one with an end of a line makes a second line, which
+// looks like another message, and one with control characters moves a terminal's cursor, or does worse.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace nfsrdma {
+
+namespace detail {
+
+/// A character at the beginning of `text` (not empty) in well-formed UTF-8 (RFC 3629), and how long it is; no length where
+/// there is none.
+struct Utf8 {
+  char32_t character = 0;
+  std::size_t length = 0;
+};
+inline Utf8 first_utf8(std::string_view text) {
+  const auto octet = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned char lead = octet(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return {};
+  char32_t character = lead & (0x7fU >> length);
+  for (std::size_t at = 1; at < length; ++at) {
+    if ((octet(at) & 0xc0U) != 0x80) return {};
+    character = character << 6U | (octet(at) & 0x3fU);
+  }
+  const bool is_short = length > 2 && character < (length == 3 ? 0x800U : 0x10000U);
+  const bool is_surrogate = character >= 0xd800 && character <= 0xdfff;
+  if (is_short || is_surrogate || character > 0x10ffff) return {};
+  return {character, length};
+}
+
+/// Neither a control character (C0, DEL, C1), nor one that ends a line or turns the direction of what follows.
+inline bool is_harmless(char32_t c) {
+  if (c < 0x20 || (c >= 0x7f && c < 0xa0)) return false;
+  return c != 0x2028 && c != 0x2029 && (c < 0x202a || c > 0x202e) && (c < 0x2066 || c > 0x2069);
+}
+
+/// `text` with what `replace(out, octets)` appends in place of each character that is not harmless, and of each octet that
+/// belongs to none.
+template <class Replace>
+std::string replaced(std::string_view text, Replace replace) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8 next = first_utf8(text);
+    const std::string_view octets = text.substr(0, next.length == 0 ? 1 : next.length);
+    if (next.length != 0 && is_harmless(next.character)) {
+      out += octets;
+    } else {
+      replace(out, octets);
+    }
+    text.remove_prefix(octets.size());
+  }
+  return out;
+}
+
+}  // namespace detail
+
+/// One line that does nothing to a terminal: such octets become "\n", "\t", "\r", or "\x1b".
+inline std::string one_line(std::string_view text) {
+  return detail::replaced(text, [](std::string& out, std::string_view octets) {
+    for (const char octet : octets) {
+      constexpr std::string_view digits = "0123456789abcdef";
+      const auto number = static_cast<unsigned char>(octet);
+      out += '\\';
+      if (octet == '\n') {
+        out += 'n';
+      } else if (octet == '\t') {
+        out += 't';
+      } else if (octet == '\r') {
+        out += 'r';
+      } else {
+        out += 'x';
+        out += digits[number >> 4U];
+        out += digits[number & 15U];
+      }
+    }
+  });
+}
+
+}  // namespace nfsrdma
