@@ -1,15 +1,19 @@
 #include "fuse/client_id.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string_view>
+#include <utility>
 
 #include "connect/server.h"
 
@@ -47,22 +51,88 @@ std::string network_namespace() {
   return ::stat("/proc/self/ns/net", &found) == 0 ? std::to_string(found.st_ino) : "";
 }
 
-/// A socket that is bound to the name; -1 if somebody has it.
-int bind_to(const std::string& name) {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
+void close_one(int& fd) {
+  if (fd >= 0) ::close(std::exchange(fd, -1));
+}
+
+bool is_own_directory(const struct stat& facts) {
+  return S_ISDIR(facts.st_mode) && facts.st_uid == ::geteuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/// -1: there is none that is this user's alone. What somebody else has put there is not followed.
+int open_own_directory(const std::string& path) {
+  (void)::mkdir(path.c_str(), 0700);
+  int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat facts{};
+  if (fd >= 0 && (::fstat(fd, &facts) != 0 || !is_own_directory(facts))) close_one(fd);
+  return fd;
+}
+
+enum class Claimed : unsigned char { ours, taken, unknown };
+
+/// `fd`: the locked file, where it is ours.
+Claimed lock_file(int directory, const std::string& name, int& fd) {
+  constexpr int kTries = 10;
+  if (directory < 0) return Claimed::unknown;
+  for (int i = 0; i < kTries; ++i) {
+    fd = ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    struct stat opened{}, named{};
+    if (fd < 0 || ::fstat(fd, &opened) != 0 || !S_ISREG(opened.st_mode)) break;
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      const bool taken = errno == EWOULDBLOCK;
+      close_one(fd);
+      return taken ? Claimed::taken : Claimed::unknown;
+    }
+    // The process that held the lock before may have removed the file just now.
+    if (::fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+        named.st_ino == opened.st_ino && named.st_dev == opened.st_dev)
+      return Claimed::ours;
+    close_one(fd);
+  }
+  close_one(fd);
+  return Claimed::unknown;
+}
+
+/// Whether a process of this user's listens there.
+bool is_held_by_us(const sockaddr_un& address, socklen_t size) {
+  int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  const bool known = fd >= 0 && ::connect(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
+                     ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
+  close_one(fd);
+  return known && peer.uid == ::geteuid();
+}
+
+/// `fd`: a socket that is bound to the name, where it is ours.
+Claimed bind_to(const std::string& name, int& fd) {
+  fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Claimed::unknown;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   // The first octet is zero: an abstract name, which no file stands for (unix(7)).
   const std::size_t length = std::min(name.size(), sizeof address.sun_path - 1);
   std::memcpy(address.sun_path + 1, name.data(), length);
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
-  ::close(fd);
-  return -1;
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 && ::listen(fd, 1) == 0)
+    return Claimed::ours;
+  close_one(fd);
+  return is_held_by_us(address, size) ? Claimed::taken : Claimed::unknown;
 }
 
 }  // namespace
+
+std::string claims_directory() {
+  if (::geteuid() == 0) return "/run/nfsrdma";
+  const std::string user = std::to_string(::geteuid());
+  const char* const told = std::getenv("XDG_RUNTIME_DIR");
+  for (const std::string& base : {std::string(told != nullptr ? told : ""), "/run/user/" + user}) {
+    struct stat facts{};
+    if (base.starts_with('/') && ::stat(base.c_str(), &facts) == 0 && is_own_directory(facts))
+      return base + "/nfsrdma";
+  }
+  return "/tmp/nfsrdma-" + user;
+}
 
 std::string lock_records_directory() {
   if (::geteuid() == 0) return "/var/lib/nfsrdma/locks";
@@ -106,16 +176,35 @@ std::string client_name(const ClientIdentity& identity, unsigned number) {
   return out + " " + identity.host;
 }
 
-ClientName::ClientName(const ClientIdentity& identity) {
-  for (unsigned number = 0; number < kMostAlike && socket_ < 0; ++number) {
-    text_ = client_name(identity, number);
-    socket_ = bind_to(text_);
+ClientName::ClientName(const ClientIdentity& identity, const std::string& directory)
+    : directory_(open_own_directory(directory)) {
+  for (unsigned number = 0; number < kMostAlike && text_.empty(); ++number) {
+    std::string text = client_name(identity, number);
+    if (claim(text)) text_ = std::move(text);
   }
-  if (socket_ < 0) text_.clear();
+}
+
+bool ClientName::claim(const std::string& text) {
+  // Two namespaces are two clients, also if they share the directory.
+  file_name_ = network_namespace() + " " + text;
+  std::ranges::replace(file_name_, '/', '_');
+  const Claimed file = lock_file(directory_, file_name_, file_);
+  if (file == Claimed::taken) return false;
+  const Claimed socket = bind_to(text, socket_);
+  if (socket == Claimed::ours) return true;
+  if (socket == Claimed::unknown && file == Claimed::ours)
+    return true;  // somebody else's, or no socket is to be had
+  if (file == Claimed::ours) (void)::unlinkat(directory_, file_name_.c_str(), 0);
+  close_one(file_);
+  return false;
 }
 
 ClientName::~ClientName() {
-  if (socket_ >= 0) ::close(socket_);
+  // While it is locked.
+  if (file_ >= 0) (void)::unlinkat(directory_, file_name_.c_str(), 0);
+  close_one(file_);
+  close_one(socket_);
+  close_one(directory_);
 }
 
 }  // namespace nfsrdma::fuse

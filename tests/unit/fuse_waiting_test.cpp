@@ -2,11 +2,18 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
 #include <set>
 
 #include "connect/server.h"
@@ -14,6 +21,7 @@
 #include "fuse/endings.h"
 #include "fuse/lock_owners.h"
 #include "support/mounted.h"
+#include "support/scratch.h"
 
 namespace nfsrdma::fuse {
 namespace {
@@ -190,6 +198,74 @@ TEST_CASE("S17 a mount has the same name again, and no two that live have one") 
   CHECK(usual == client_name(identity_of(options), 0));
   options.client_id = "mine";
   CHECK(client_name(identity_of(options), 0) != usual);
+}
+
+TEST_CASE("S17 nobody else can take a mount's name, and two directories do not make two of one") {
+  const Scratch scratch("claims");
+  const std::string own = scratch.path() + "/own", other = scratch.path() + "/other";
+  const ClientIdentity me{"machine", "host", "root", "server:/export",
+                          "/unit-test/claims/" + std::to_string(::getpid())};
+  const std::string name = client_name(me, 0);
+  const auto files = [](const std::string& directory) {
+    return std::distance(std::filesystem::directory_iterator(directory), {});
+  };
+  {
+    const ClientName first(me, own);
+    CHECK(first.text() == name);
+    CHECK(files(own) == 1);
+    CHECK(ClientName(me, own).text() == client_name(me, 1));
+    CHECK(ClientName(me, other).text() == client_name(me, 1));  // by the socket
+    CHECK(files(own) == 1);
+    CHECK(files(other) == 0);
+  }
+  CHECK(files(own) == 0);
+
+  // A socket that no process of this user's listens at is somebody else's.
+  const int squatter = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string start = name.substr(0, sizeof address.sun_path - 1);
+  start.copy(address.sun_path + 1, start.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + start.size());
+  REQUIRE(::bind(squatter, reinterpret_cast<const sockaddr*>(&address), size) == 0);
+  {
+    const ClientName first(me, own);
+    CHECK(first.text() == name);
+    CHECK(ClientName(me, own).text() == client_name(me, 1));
+  }
+  // Neither is a directory that others can write to, or a link to one.
+  std::filesystem::create_directory(scratch.path() + "/open");
+  REQUIRE(::chmod((scratch.path() + "/open").c_str(), 01777) == 0);
+  std::filesystem::create_symlink("own", scratch.path() + "/link");
+  for (const char* planted : {"/open", "/link", "/none/there"}) {
+    CAPTURE(planted);
+    CHECK(ClientName(me, scratch.path() + planted).text() == client_name(me, 1));
+  }
+  ::close(squatter);
+  for (const char* planted : {"/open", "/link"}) {
+    CAPTURE(planted);
+    CHECK(ClientName(me, scratch.path() + planted).text() == name);
+  }
+
+  // The kernel ends the claim of a process that is killed.
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const ClientName held(me, own);
+    (void)!::write(pipe[1], "x", 1);
+    ::pause();
+  }
+  char byte = 0;
+  REQUIRE(::read(pipe[0], &byte, 1) == 1);
+  CHECK(ClientName(me, own).text() == client_name(me, 1));
+  REQUIRE(::kill(child, SIGKILL) == 0);
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  CHECK(files(own) == 1);
+  CHECK(ClientName(me, own).text() == name);
 }
 
 TEST_CASE("S17 a client that comes back after it was killed finds the locks of its former life gone") {
