@@ -2,13 +2,11 @@
 
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <linux/magic.h>
 #include <malloc.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mount.h>
 #include <sys/signalfd.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -172,6 +171,7 @@ Status Mount::start_on_server() {
                  "/dev/fuse, and fusermount3 if you are not root");
   }
   mounted_ = true;
+  if (const auto mount = mounted_at(options_.mountpoint)) device_ = mount->device;
   const int fd = fuse_session_fd(session_);
   fuse_custom_io io{};
   io.read = read_request;
@@ -293,14 +293,7 @@ int sync_mount(const std::string& mountpoint) {
   // With O_DIRECTORY the file system would list the root at the server, which may not let this process do that.
   const int fd = ::open(mountpoint.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return errno;
-  struct statfs found{};
-  int code = 0;
-  const bool known = ::fstatfs(fd, &found) == 0;
-  if (known && found.f_type != FUSE_SUPER_MAGIC) {
-    code = ENODEV;  // it was unmounted lazily: what is there now is somebody else's
-  } else if (!known || ::syncfs(fd) != 0) {
-    code = errno;
-  }
+  const int code = ::syncfs(fd) == 0 ? 0 : errno;
   ::close(fd);
   return code;
 }
@@ -343,12 +336,41 @@ bool Mount::turn_until(const std::function<bool()>& so) {
   return true;
 }
 
+bool Mount::is_at_mountpoint() const {
+  std::ifstream file("/proc/self/mountinfo");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (device_.empty() || text.empty()) return true;  // not known, as where no descriptor is left
+  const auto mount = topmost_mount(text, options_.mountpoint);
+  return mount && mount->device == device_;
+}
+
+/// Has the kernel forget the pages of every file that is open for writing, which sends the dirty ones first. A file that
+/// is mapped counts as open, also behind close(2). Page by page, so syncfs(2) is better where there is a path for it.
+/// False: not in time.
+bool Mount::write_back_by_inode() {
+  std::set<std::uint64_t> inodes;
+  for (const auto& [number, handle] : open_) {
+    if (handle->file()->access() != engine::Access::read) inodes.insert(handle->inode().number);
+  }
+  for (const std::uint64_t inode : inodes) loop_.spawn(drop_cached(inode));
+  loop_.end_turn();
+  return turn_until([this] { return fuse_session_exited(session_) != 0 || is_quiet(); });
+}
+
 /// What the kernel has gathered (a write-back cache, shared mappings) is sent here while it is served on:
-/// syncfs(2) ends when all of that has been begun, and is_quiet() says when it has been taken.
+/// syncfs(2) ends when all of that has been begun, and is_quiet() says when it has been taken. A mount that has no path
+/// any more (umount -l) is asked file by file.
 void Mount::write_back() {
   if (fuse_session_exited(session_) != 0) return;
-  const auto syncing = sync_beside(options_.mountpoint);
-  if (!syncing) return tell_unsent("there is no thread or no descriptor left to have the kernel send it");
+  const auto give_up = [this] {
+    tell_unsent("the server does not answer");
+    unmount_by_force();
+  };
+  const auto syncing = is_at_mountpoint() ? sync_beside(options_.mountpoint) : nullptr;
+  if (!syncing) {
+    if (!write_back_by_inode()) give_up();
+    return;
+  }
   bool written = false;
   loop_.watch(syncing->done.descriptor(), EPOLLIN, [&](std::uint32_t) {
     syncing->done.clear();
@@ -356,12 +378,8 @@ void Mount::write_back() {
   });
   const bool all = turn_until([&] { return fuse_session_exited(session_) != 0 || (written && is_quiet()); });
   loop_.unwatch(syncing->done.descriptor());
-  if (!all) {
-    tell_unsent("the server does not answer");
-    unmount_by_force();
-  } else if (fuse_session_exited(session_) == 0 && syncing->code != 0) {
-    tell_unsent(std::string("syncfs: ") + std::strerror(syncing->code));
-  }
+  const bool refused = syncing->code != 0 && fuse_session_exited(session_) == 0;
+  if (!all || (refused && !write_back_by_inode())) give_up();
 }
 
 void Mount::tell_unsent(const std::string& why) const {
@@ -430,18 +448,24 @@ void Mount::unmount() {
   mounted_ = false;
   loop_.unwatch(fuse_session_fd(session_));
   fuse_session_exit(session_);  // libfuse need not tell of answers that nobody takes any more
-  fuse_session_unmount(session_);
+  // By its path. Where that is not ours any more, our mount ends when its descriptor is closed: as libfuse's, which it
+  // stays, it is another file from here on.
+  if (is_at_mountpoint()) return fuse_session_unmount(session_);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return;
+  (void)::dup3(null, fuse_session_fd(session_), O_CLOEXEC);
+  ::close(null);
 }
 
 /// Whoever waits in the kernel for an answer of ours gets ECONNABORTED. Where that is a thread of ours it may
 /// hold the mount's descriptor, so that closing that would not be enough.
 void Mount::unmount_by_force() {
-  if (::umount2(options_.mountpoint.c_str(), MNT_FORCE | MNT_DETACH) == 0) return unmount();
+  const bool is_there = is_at_mountpoint();
+  if (is_there && ::umount2(options_.mountpoint.c_str(), MNT_FORCE | MNT_DETACH) == 0) return unmount();
   // Who mounted without being root may do it by the connection's number, which is the device's.
-  const auto mount = mounted_at(options_.mountpoint);
   unmount();
-  if (!mount || !mount->is_nfsrdma()) return;
-  const std::string number = mount->device.substr(mount->device.find(':') + 1);
+  if (device_.empty()) return;
+  const std::string number = device_.substr(device_.find(':') + 1);
   std::ofstream("/sys/fs/fuse/connections/" + number + "/abort") << 1;
 }
 

@@ -92,11 +92,14 @@ class Mount {
   void take_signals(int fd);
   bool turn_until(const std::function<bool()>& so);
   void write_back();
+  bool write_back_by_inode();
   void take_leave();
   [[nodiscard]] bool is_quiet() const;
   /// Of what the kernel has gathered.
   void tell_unsent(const std::string& why) const;
   void tell_losses() const;
+  /// Returns false if the mount was detached (umount -l) while programs still use it, whatever is mounted there now.
+  [[nodiscard]] bool is_at_mountpoint() const;
   async::Task<Status> put_away(std::shared_ptr<fs::OpenHandle> file);
   [[nodiscard]] std::string statistics();
   [[nodiscard]] bool has_kernel_option(std::string_view name) const;
@@ -123,6 +126,7 @@ class Mount {
   fuse_session* session_ = nullptr;
   std::unique_ptr<CacheDropper> dropper_;
   bool mounted_ = false, finished_ = false;
+  std::string device_;         // of the mount, as mountinfo has it; empty: not known
   bool asked_ = false;         // a signal asks for the end
   bool hurried_ = false;       // again
   std::uint64_t signals_ = 0;  // that have asked, a bit for each

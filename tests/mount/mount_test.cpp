@@ -317,17 +317,34 @@ TEST_CASE("F17 SIGTERM brings what the kernel has gathered also where the root m
   ::close(fd);
 }
 
-TEST_CASE("F17 the log says so where what the kernel has gathered cannot be had any more") {
-  Mounting m;
-  m.server.add_file("/f", "text");
-  m.mount("writeback_cache");
-  const int fd = m.open("f");
-  REQUIRE(::write(fd, "TEXT", 4) == 4);
-  REQUIRE(::umount2(m.place.c_str(), MNT_DETACH) == 0);
-  m.daemon->signal(SIGTERM);
-  CHECK(m.daemon->ended(8s) == 0);
-  CHECK(content_of(m.log).find("the kernel has not sent by now is lost") != std::string::npos);
-  ::close(fd);
+TEST_CASE(
+    "F17 SIGTERM behind umount -l brings what the kernel has gathered, and leaves another mount there") {
+  for (const char* options : {"writeback_cache", ""}) {
+    CAPTURE(options);
+    Mounting m;
+    m.server.add_file("/f", "text");
+    m.server.add_file("/g", std::string(200'000, ' '));
+    m.mount(options);
+    const int fd = m.open("f"), mapped = m.open("g");
+    REQUIRE(::write(fd, "TEXT", 4) == 4);
+    void* memory = ::mmap(nullptr, 200'000, PROT_READ | PROT_WRITE, MAP_SHARED, mapped, 0);
+    REQUIRE(memory != MAP_FAILED);
+    std::memset(memory, 'm', 200'000);
+    ::close(mapped);
+    std::memset(memory, 'n', 100'000);  // behind close(2), which had them sent
+    REQUIRE(::umount2(m.place.c_str(), MNT_DETACH) == 0);
+    REQUIRE(::mount("none", m.place.c_str(), "tmpfs", 0, nullptr) == 0);
+    std::ofstream(m.path("other")) << "stays";
+    m.daemon->signal(SIGTERM);
+    CHECK(m.daemon->ended(8s) == 0);
+    CHECK(m.server.stable_content("/f") == "TEXT");
+    CHECK((m.server.stable_content("/g") == std::string(100'000, 'n') + std::string(100'000, 'm')));
+    CHECK(content_of(m.log).find("is lost") == std::string::npos);
+    CHECK(content_of(m.path("other")) == "stays");
+    CHECK(m.server.clients() == 0);
+    ::munmap(memory, 200'000);
+    ::close(fd);
+  }
 }
 
 TEST_CASE("F17 SIGTERM ends it in order where it has no descriptor left") {
