@@ -129,6 +129,8 @@ Status Mount::start_on_server() {
   fs::CacheOptions cache = options_.cache;
   cache.rsize = server_.rsize();
   cache.wsize = server_.wsize();
+  const bool is_for_others = has_kernel_option("allow_other") || has_kernel_option("allow_root");
+  cache.several_users = is_for_others && !has_kernel_option("default_permissions");
   files_ = std::make_unique<fs::FileSystem>(server_.engine(), cache, *root);
   plain_reads_ = std::make_unique<PlainReads>(loop_, *files_);
   creation_mode_.believe_for(std::chrono::duration_cast<async::Clock::duration>(cache.directory_min));
@@ -152,8 +154,6 @@ Status Mount::start_on_server() {
 
   std::string list = "subtype=nfsrdma,fsname=" + escaped(options_.source);
   for (const std::string& option : options_.kernel) list += "," + option;
-  // Names that are cached would otherwise let everybody through directories that are closed to him.
-  if (has_kernel_option("allow_other")) list += ",default_permissions";
   std::array<std::string, 3> words{"nfsrdma-fuse", "-o", list};
   std::array<char*, 3> pointers{words[0].data(), words[1].data(), words[2].data()};
   fuse_args args = FUSE_ARGS_INIT(static_cast<int>(pointers.size()), pointers.data());
@@ -429,6 +429,11 @@ std::string Mount::statistics() {
                                    channel->credits_in_use(), channel->calls(), channel->facts()});
   }
   return statistics_text(picture);
+}
+
+bool Mount::leads_to_mount(fuse_ino_t directory, const std::string& name) const {
+  const auto path = files_->known_path(directory, name);
+  return path && is_mounted_below(options_.mountpoint + "/" + *path);
 }
 
 bool Mount::has_kernel_option(std::string_view name) const {

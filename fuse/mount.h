@@ -69,6 +69,8 @@ class Mount {
   void forget_attributes(fuse_ino_t inode) const {
     fuse_lowlevel_notify_inval_inode(session_, inode, -1, 0);  // ENOENT: it has none
   }
+  /// Whether something is mounted at the name, or below it.
+  [[nodiscard]] bool leads_to_mount(fuse_ino_t directory, const std::string& name) const;
   async::Task<void> drop_cached(fuse_ino_t inode) { return dropper_->drop(inode, 0, 0); }
   /// Its pages of a range, as long as there is a kernel that has some.
   async::Task<void> drop_pages(fuse_ino_t inode, std::uint64_t offset, std::uint64_t length);

@@ -41,10 +41,31 @@ std::optional<MountInfo> topmost_mount(const std::string& mountinfo, const std::
   return found;
 }
 
-std::optional<MountInfo> mounted_at(const std::string& mountpoint) {
+bool is_mounted_below(const std::string& mountinfo, const std::string& path) {
+  std::istringstream lines(mountinfo);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string id, parent, device, root, where;
+    if (!(words >> id >> parent >> device >> root >> where)) continue;
+    where = unescaped(where);
+    if (where == path || where.starts_with(path + "/")) return true;
+  }
+  return false;
+}
+
+namespace {
+std::string mountinfo_now() {
   std::ifstream file("/proc/self/mountinfo");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return topmost_mount(text, mountpoint);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+}  // namespace
+
+std::optional<MountInfo> mounted_at(const std::string& mountpoint) {
+  return topmost_mount(mountinfo_now(), mountpoint);
+}
+
+bool is_mounted_below(const std::string& path) {
+  return is_mounted_below(mountinfo_now(), path);
 }
 
 }  // namespace nfsrdma::fuse

@@ -15,7 +15,10 @@ struct MountInfo {
 
 /// The mount at the place; of several, what lies on top. `mountinfo`: the text of the file.
 std::optional<MountInfo> topmost_mount(const std::string& mountinfo, const std::string& mountpoint);
+/// Whether there is a mount at the path or below it.
+bool is_mounted_below(const std::string& mountinfo, const std::string& path);
 /// The same as this process sees it now.
 std::optional<MountInfo> mounted_at(const std::string& mountpoint);
+bool is_mounted_below(const std::string& path);
 
 }  // namespace nfsrdma::fuse

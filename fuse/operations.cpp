@@ -120,9 +120,22 @@ Task<void> entry_task(Mount& mount, RequestRef request, Task<Result<fs::Entry>> 
   answer(mount, request, entry);
 }
 
+/// Upon any other error than ENOMEM and EINTR the kernel drops the name that it has cached, and unmounts what is mounted
+/// there or below: that is nothing that a user who may not look the name up shall do to others.
+Task<void> lookup_task(Mount& mount, RequestRef request, Caller caller, fuse_ino_t parent, std::string name) {
+  auto entry = co_await mount.files().lookup(std::move(caller), parent, name);
+  const bool refused =
+      !entry && (entry.error().errno_value() == EACCES || entry.error().errno_value() == EPERM);
+  if (refused && mount.leads_to_mount(parent, name)) {
+    request->code(ENOMEM);
+    co_return;
+  }
+  if (entry && !has_owners(entry->attributes)) co_await learn_owners(mount, entry->attributes);
+  answer(mount, request, entry);
+}
 void op_lookup(fuse_req_t raw, fuse_ino_t parent, const char* name) {
   const Asked b(raw);
-  b.go(entry_task(b.mount, b.request, b.mount.files().lookup(b.caller, parent, name)));
+  b.go(lookup_task(b.mount, b.request, b.caller, parent, name));
 }
 void op_forget(fuse_req_t raw, fuse_ino_t ino, std::uint64_t lookups) {
   mount_of(raw).files().forget(ino, lookups);

@@ -95,15 +95,16 @@ Result<std::shared_ptr<Inode>> FileSystem::find(std::uint64_t id) const {
 /// After ESTALE the kernel walks the path again, and is to hear what the server says of the names by now.
 template <class Answer>
 void FileSystem::heed_stale(const Inode& inode, const Answer& answer) {
-  if (!answer && answer.error().errno_value() == ESTALE) lookups_ahead_.drop(inode.parent);
+  if (answer || answer.error().errno_value() != ESTALE) return;
+  lookups_ahead_.drop(inode.parent);
+  if (const auto known = inodes_.find(inode.id)) known->name_until = {};
 }
 
 /// Where the file that somebody opens was found; fresh, if that was just now.
 std::optional<Place> FileSystem::place_of(const Inode& inode, bool fresh) const {
-  const bool names_believed = options_.names && options_.file_max > Seconds(0);
   const auto directory = inodes_.find(inode.parent);
   if (!directory) return std::nullopt;
-  return Place{directory->handle, inode.label, fresh || !options_.close_to_open || !names_believed};
+  return Place{directory->handle, inode.label, fresh || !options_.close_to_open || !names_believed()};
 }
 
 /// Whether this open() is the second try of somebody who was refused.
@@ -115,6 +116,20 @@ void FileSystem::refused_by_name(Inode& inode, std::uint32_t thread) {
   constexpr std::size_t kMost = 64;  // most of them walk the path again and never come back
   if (inode.excused.size() >= kMost) inode.excused.erase(inode.excused.begin());
   inode.excused.push_back(thread);
+  inode.name_until = {};
+}
+
+std::optional<std::string> FileSystem::known_path(std::uint64_t directory, const std::string& name) const {
+  if (!inodes_.at(directory, name)) return std::nullopt;
+  std::string out = name;
+  constexpr std::size_t kLongest = 1U << 16;
+  for (std::uint64_t id = directory; id != Inodes::kRoot;) {
+    const auto inode = inodes_.find(id);
+    if (!inode || inode->parent == 0 || out.size() > kLongest) return std::nullopt;
+    out.insert(0, inode->label + "/");
+    id = inode->parent;
+  }
+  return out;
 }
 
 Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const std::string& name,
@@ -128,14 +143,24 @@ Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const 
   out.attributes = std::move(now.attributes);
   out.attributes_valid = now.valid;
   // A name is its directory's, which has no delegation.
-  if (options_.names) out.name_valid = freshness_.valid(out.attributes);
+  const Seconds believed = options_.names ? freshness_.valid(out.attributes) : Seconds(0);
+  if (!options_.several_users) {
+    out.name_valid = believed;
+    return out;
+  }
+  inode->name_until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(believed);
+  freshness_.keep_told(*inode, told, as_of);
   return out;
+}
+
+/// For so long a name is believed not to be there: its directory would have to change, and nothing tells us when it does.
+async::Clock::duration FileSystem::missing_for() const {
+  return std::chrono::duration_cast<async::Clock::duration>(std::min(options_.file_min, Seconds(1)));
 }
 
 Entry FileSystem::absent() const {
   Entry out;
-  // Its directory would have to change: nothing tells us when it does.
-  if (options_.names && options_.negative_names) out.name_valid = std::min(options_.file_min, Seconds(1));
+  if (options_.names && options_.negative_names && !options_.several_users) out.name_valid = missing_for();
   return out;
 }
 
@@ -177,14 +202,57 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
   if (name == "..") co_return co_await find_above(std::move(caller), directory);
   auto parent = find(directory);
   if (!parent) co_return parent.error();
-  if (auto known = find_ahead(caller, **parent, name)) co_return std::move(*known);
+  if (may_search(**parent, caller)) {
+    if (missing_names_.has(**parent, name, loop().now())) co_return absent();
+    if (auto known = find_ahead(caller, **parent, name)) co_return std::move(*known);
+    auto known = co_await find_known(caller, *parent, name);
+    if (!known) co_return known.error();
+    if (*known) co_return std::move(**known);
+  }
   const std::uint64_t as_of = freshness_.now();
+  const async::TimePoint asked = loop().now();
   auto found = co_await find_name(*engine_, caller, (*parent)->handle, name);
   heed_stale(**parent, found);
   if (!found) co_return found.error();
-  if (!*found) co_return absent();
+  may_search_from_now(**parent, caller, as_of, asked);
+  if (!*found) {
+    if (options_.several_users && options_.names && options_.negative_names)
+      missing_names_.add(**parent, name, as_of, asked + missing_for());
+    co_return absent();
+  }
   look_ahead(caller, *parent);
   co_return co_await made(std::move(**found), *parent, std::move(name), as_of);
+}
+
+/// Returns whether the caller may learn of names in the directory without a question to the server.
+bool FileSystem::may_search(const Inode& directory, const Caller& caller) const {
+  return !options_.several_users || directory.searchers.has(caller, loop().now());
+}
+
+/// The server has let the caller look a name up, when it was `asked`.
+void FileSystem::may_search_from_now(Inode& directory, const Caller& caller, std::uint64_t as_of,
+                                     async::TimePoint asked) {
+  if (directory.naming == 0 && directory.altered <= as_of)
+    freshness_.search_granted(directory, caller, asked);
+}
+
+/// Returns what the name led to a while ago, with attributes that are valid now, or none: then the server has to be asked.
+async::Task<Result<std::optional<Entry>>> FileSystem::find_known(Caller caller,
+                                                                 std::shared_ptr<Inode> directory,
+                                                                 std::string name) {
+  const std::optional<Entry> none;
+  if (!options_.several_users || !names_believed()) co_return none;
+  const auto inode = inodes_.at(directory->id, name);
+  if (!inode || loop().now() >= inode->name_until) co_return none;
+  auto told = co_await attributes(std::move(caller), inode->id);
+  if (!told && told.error().errno_value() != ESTALE) co_return told.error();
+  if (!told || inodes_.at(directory->id, name) != inode) co_return none;
+  Entry out;
+  out.inode = inodes_.look_up(inode->handle, name, told->attributes.type)->id;
+  inode->excused.clear();  // as behind every LOOKUP
+  out.attributes = std::move(told->attributes);
+  out.attributes_valid = told->valid;
+  co_return out;
 }
 
 /// In a page of the directory that is there.
@@ -234,6 +302,7 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
     heed_stale(**inode, got);
     if (!got) co_return got.error();
     if ((*inode)->resized > as_of && tries < kMostTries) continue;
+    if (options_.several_users) freshness_.keep_told(**inode, *got, as_of);
     co_return freshness_.attributed(**inode, *got, as_of);
   }
 }
@@ -258,6 +327,7 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
   // Linux: what is left where the kernel would clear set-id bits and leaves that to the server.
   if (changes_nothing(changes)) co_return co_await attributes(std::move(caller), id);
   const Naming naming(freshness_, *inode);
+  (*inode)->searchers.forget();
   const ServerFileRef open = file ? file->file() : nullptr;
   std::uint64_t as_of = freshness_.now();
   // ftruncate(2): whoever opened the file for writing may cut it, whoever he is by now.
@@ -316,10 +386,11 @@ async::Task<Result<Entry>> FileSystem::made(Object object, std::shared_ptr<Inode
   }
 }
 
-async::Task<Result<Entry>> FileSystem::entered(Naming& naming, Result<Made> result,
+async::Task<Result<Entry>> FileSystem::entered(Naming& naming, Caller caller, Result<Made> result,
                                                std::shared_ptr<Inode> directory, std::string name) {
   if (!result) co_return result.error();
   naming.brought(result->directory);
+  naming.granted(caller);
   co_return co_await made(std::move(result->object), std::move(directory), std::move(name), naming.as_of());
 }
 
@@ -328,8 +399,8 @@ async::Task<Result<Entry>> FileSystem::make_directory(Caller caller, std::uint64
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   Naming naming(freshness_, *parent, name);
-  auto created = co_await engine_->make_directory(std::move(caller), (*parent)->handle, name, mode);
-  co_return co_await entered(naming, std::move(created), *parent, std::move(name));
+  auto created = co_await engine_->make_directory(caller, (*parent)->handle, name, mode);
+  co_return co_await entered(naming, std::move(caller), std::move(created), *parent, std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::make_symlink(Caller caller, std::uint64_t directory, std::string name,
@@ -337,8 +408,8 @@ async::Task<Result<Entry>> FileSystem::make_symlink(Caller caller, std::uint64_t
   auto parent = find(directory);
   if (!parent) co_return parent.error();
   Naming naming(freshness_, *parent, name);
-  auto created = co_await engine_->make_symlink(std::move(caller), (*parent)->handle, name, std::move(text));
-  co_return co_await entered(naming, std::move(created), *parent, std::move(name));
+  auto created = co_await engine_->make_symlink(caller, (*parent)->handle, name, std::move(text));
+  co_return co_await entered(naming, std::move(caller), std::move(created), *parent, std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t directory, std::string name,
@@ -350,9 +421,10 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
     Engine::Creation how;
     how.mode = mode;
     how.exclusive = true;
-    auto opened = co_await engine_->open_at(std::move(caller), (*parent)->handle, name, Access::write, how);
+    auto opened = co_await engine_->open_at(caller, (*parent)->handle, name, Access::write, how);
     if (!opened) co_return opened.error();
     naming.brought(opened->directory);
+    naming.granted(caller);
     (void)co_await engine_->close(std::move(opened->file));
     co_return co_await made(std::move(opened->object), *parent, std::move(name), naming.as_of());
   }
@@ -363,8 +435,8 @@ async::Task<Result<Entry>> FileSystem::make_node(Caller caller, std::uint64_t di
   Engine::Device numbers;
   numbers.major = major(device);
   numbers.minor = minor(device);
-  auto created = co_await engine_->make_node(std::move(caller), (*parent)->handle, name, type, numbers, mode);
-  co_return co_await entered(naming, std::move(created), *parent, std::move(name));
+  auto created = co_await engine_->make_node(caller, (*parent)->handle, name, type, numbers, mode);
+  co_return co_await entered(naming, std::move(caller), std::move(created), *parent, std::move(name));
 }
 
 async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std::uint64_t directory,
@@ -377,8 +449,8 @@ async::Task<Result<Entry>> FileSystem::link(Caller caller, std::uint64_t id, std
   if (!safe) co_return safe.error();
   Naming naming(freshness_, *parent, name);
   const Naming linking(freshness_, *inode);  // it has a link more
-  auto linked = co_await engine_->link(std::move(caller), (*inode)->handle, (*parent)->handle, name);
-  co_return co_await entered(naming, std::move(linked), *parent, std::move(name));
+  auto linked = co_await engine_->link(caller, (*inode)->handle, (*parent)->handle, name);
+  co_return co_await entered(naming, std::move(caller), std::move(linked), *parent, std::move(name));
 }
 
 async::Task<Status> FileSystem::remove_file(Caller caller, std::uint64_t directory, std::string name) {
@@ -514,12 +586,18 @@ Entry FileSystem::entry_of(const DirectoryHandle& directory, const Listed& liste
 
 Entry FileSystem::entry_in_page(const DirectoryHandle& directory, const Listed& listed) {
   if (!listed.handle || is_outdated(directory, listed)) return {};
-  const Seconds age = loop().now() - directory.read->came;
+  const auto passed = loop().now() - directory.read->came;
+  const Seconds age = passed;
   if (freshness_.valid(listed.attributes) <= age) return {};
   const std::uint64_t as_of = directory.read->as_of;
   Entry out = entry(*listed.handle, *directory.inode, listed.name, listed.attributes, as_of, as_of);
   out.attributes_valid -= age;
   out.name_valid = std::max(Seconds(0), out.name_valid - age);
+  if (options_.several_users) {
+    const auto inode = inodes_.find(out.inode);
+    inode->name_until -= passed;
+    if (inode->fresh) inode->fresh->until -= passed;
+  }
   return out;
 }
 
@@ -565,6 +643,7 @@ async::Task<Status> FileSystem::set_acl(Caller caller, std::shared_ptr<Inode> in
   Status set;
   {
     const Naming naming(freshness_, inode);
+    inode->searchers.forget();
     set = co_await set_acl_xattr(*engine_, std::move(caller), inode->handle, acl, std::move(value));
   }
   // The mode has changed with it, of which the kernel does not know.

@@ -36,6 +36,12 @@
 // open_by_handle_at), the same thread's next open() passes if no LOOKUP came before it. A file with several
 // names is checked by the one that it was found by last.
 //
+// On a mount for several users (CacheOptions::several_users) the kernel judges nobody, neither by mode bits nor by the
+// names that it has cached: names are given to it for no time, so that it asks for each name of a path in the name of the
+// one who walks it. The server judges him, by LOOKUP. What it has granted is remembered for a while (search_rights.h), and
+// names and attributes that are known are then given without asking it again. Whoever opens a file is judged by the
+// server's OPEN; where servers let a file be read by who may only run it, ACCESS tells the two apart.
+//
 // A small file that is opened for reading is read at the same time (Engine::read_early). The kernel gets these bytes
 // where OPEN finds the file in the state that they are of.
 //
@@ -66,6 +72,7 @@
 #include "fs/freshness.h"
 #include "fs/inodes.h"
 #include "fs/lookups_ahead.h"
+#include "fs/missing_names.h"
 #include "fs/numbering.h"
 #include "fs/open_handle.h"
 #include "fs/read_window.h"
@@ -103,6 +110,8 @@ class FileSystem : private engine::Writers {
   /// itself, as long as its number is remembered, and the directory above it. Their names are not believed.
   async::Task<Result<Entry>> lookup(Caller caller, std::uint64_t directory, std::string name);
   void forget(std::uint64_t inode, std::uint64_t lookups);
+  /// Where the name stands below the root ("a/b/name"), if somebody has found something there which the kernel may know.
+  [[nodiscard]] std::optional<std::string> known_path(std::uint64_t directory, const std::string& name) const;
   async::Task<Result<Attributed>> attributes(Caller caller, std::uint64_t inode);
   async::Task<Result<Attributed>> set_attributes(Caller caller, std::uint64_t inode, SetAttributes changes,
                                                  std::shared_ptr<OpenHandle> file);
@@ -146,6 +155,8 @@ class FileSystem : private engine::Writers {
   async::Task<Dots> dots(std::shared_ptr<DirectoryHandle> directory);
 
   // ---- files ----
+  /// In the flags of open(2): for execve(2) (FMODE_EXEC of Linux, which FUSE hands on).
+  static constexpr int kForExecution = 0x20;
   /// `flags`: those of open(2). `thread`: who asks, as the kernel numbers them.
   async::Task<Result<OpenedFile>> open(Caller caller, std::uint64_t inode, int flags,
                                        std::uint32_t thread = 0);
@@ -239,6 +250,13 @@ class FileSystem : private engine::Writers {
  private:
   Result<std::shared_ptr<Inode>> find(std::uint64_t id) const;
   [[nodiscard]] std::optional<Place> place_of(const Inode& inode, bool fresh) const;
+  [[nodiscard]] bool may_search(const Inode& directory, const Caller& caller) const;
+  void may_search_from_now(Inode& directory, const Caller& caller, std::uint64_t as_of,
+                           async::TimePoint asked);
+  async::Task<Result<std::optional<Entry>>> find_known(Caller caller, std::shared_ptr<Inode> directory,
+                                                       std::string name);
+  async::Task<Status> may_read(Caller caller, std::uint64_t id, int flags,
+                               const std::optional<Attributes>& told);
   static bool is_second_try(Inode& inode, std::uint32_t thread);
   static void refused_by_name(Inode& inode, std::uint32_t thread);
   /// `as_of`: Freshness::now() as it was when the attributes were asked for, here and below. `when`: as it was
@@ -249,6 +267,8 @@ class FileSystem : private engine::Writers {
   Entry entry(const FileHandle& handle, const Inode& directory, const std::string& name,
               const Attributes& told, std::uint64_t as_of, std::uint64_t when);
   [[nodiscard]] Entry absent() const;
+  [[nodiscard]] async::Clock::duration missing_for() const;
+  [[nodiscard]] bool names_believed() const { return options_.names && options_.file_max > Seconds(0); }
   async::Task<Result<std::shared_ptr<const ReadPage>>> read_page(std::shared_ptr<DirectoryHandle> directory,
                                                                  std::uint64_t cookie);
   void keep_for_lookups(const DirectoryHandle& directory);
@@ -279,8 +299,8 @@ class FileSystem : private engine::Writers {
                                      std::shared_ptr<locking::LockWait> wait);
   async::Task<Result<Entry>> made(Object object, std::shared_ptr<Inode> directory, std::string name,
                                   std::uint64_t as_of);
-  async::Task<Result<Entry>> entered(Naming& naming, Result<Made> result, std::shared_ptr<Inode> directory,
-                                     std::string name);
+  async::Task<Result<Entry>> entered(Naming& naming, Caller caller, Result<Made> result,
+                                     std::shared_ptr<Inode> directory, std::string name);
   using Bytes = WriteBehind::Bytes;
   /// What a write was asked for, and what the kernel read meanwhile.
   struct Writing {
@@ -319,6 +339,7 @@ class FileSystem : private engine::Writers {
   DeferredCloses deferred_closes_;
   Removal removal_;
   LookupsAhead lookups_ahead_;
+  MissingNames missing_names_;
   /// The handles hold it, too: the kernel's may outlive the file system.
   const std::shared_ptr<DirectoryPages> directory_pages_ = std::make_shared<DirectoryPages>();
   DropPages drop_pages_;

@@ -1,6 +1,7 @@
 // Files that are open: data, locks, close-to-open.
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,6 +102,27 @@ void FileSystem::judge_early(const OpenHandle& file) {
     early_worth_ = std::clamp(early_worth_ + (file.used_early() ? 1 : -1), 0, kMostEarlyWorth);
 }
 
+namespace {
+/// Whether the mode bits alone let him read it.
+bool mode_lets_read(const Attributes& of, const security::Identity& who) {
+  if (of.uid == who.uid) return (of.mode & S_IRUSR) != 0;
+  const bool in_group =
+      of.gid && (who.gid == *of.gid || std::ranges::find(who.groups, *of.gid) != who.groups.end());
+  return (of.mode & (in_group ? S_IRGRP : S_IROTH)) != 0;
+}
+}  // namespace
+
+/// The server has let the caller open the file. On a mount for several users the kernel does not judge him, and servers let
+/// whoever may execute a file read it (RFC 8881 6.2.1.3), leaving it to the client to tell the two apart. So ACCESS judges
+/// whoever opens a file for execution, and whoever reads one whose mode bits do not let him.
+async::Task<Status> FileSystem::may_read(Caller caller, std::uint64_t id, int flags,
+                                         const std::optional<Attributes>& told) {
+  if (!options_.several_users || !caller) co_return Status();
+  if ((flags & kForExecution) != 0) co_return co_await access(std::move(caller), id, X_OK);
+  if (access_of(flags) == Access::write || !told || mode_lets_read(*told, *caller)) co_return Status();
+  co_return co_await access(std::move(caller), id, R_OK);
+}
+
 async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id, int flags,
                                                  std::uint32_t thread) {
   auto inode = find(id);
@@ -128,6 +150,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
     co_return opened.error();
   }
   const std::optional<Attributes>& told = opened->object.attributes;
+  if (auto allowed = co_await may_read(caller, id, flags, told); !allowed) co_return allowed.error();
   if (told) freshness_.keep(**inode, *told, asked);
   OpenedFile out;
   out.handle =
@@ -166,6 +189,7 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   auto opened = co_await engine_->open_at(caller, (*parent)->handle, name, access_of(flags), how);
   if (!opened) co_return opened.error();
   naming.brought(opened->directory);
+  naming.granted(caller);
   if (const auto known = inodes_.find(opened->object.handle)) Freshness::opened(*known, as_of);
   auto entered = co_await made(std::move(opened->object), *parent, std::move(name), as_of);
   if (!entered) co_return entered.error();

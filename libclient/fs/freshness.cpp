@@ -60,6 +60,7 @@ void Freshness::tell(Inode& inode, const Attributes& attributes, std::uint64_t w
   inode.sticky = attributes.type == FileType::directory && (attributes.mode & S_ISVTX) != 0;
   inode.set_id = attributes.type == FileType::regular && (attributes.mode & (S_ISUID | S_ISGID)) != 0;
   inode.told = std::max(inode.told, when);
+  inode.searchers.heed(attributes.changed);
 }
 
 Attributed Freshness::attributed(Inode& inode, const Attributes& told, std::uint64_t as_of,
@@ -112,6 +113,11 @@ void Freshness::keep(Inode& inode, const Attributes& told, const Asked& asked) {
   inode.fresh = std::move(fresh);
 }
 
+void Freshness::keep_told(Inode& inode, const Attributes& told, std::uint64_t as_of) {
+  const bool changed = std::max({inode.changed, inode.altered, inode.unlinked}) > as_of;
+  if (inode.naming == 0 && !changed) keep(inode, told, {as_of, version(inode)});
+}
+
 std::optional<Attributed> Freshness::kept(const Inode& inode) const {
   const Attributes* const attributes = unchanged(inode);
   if (attributes == nullptr) return std::nullopt;
@@ -135,6 +141,12 @@ std::optional<std::uint64_t> Freshness::known_end(const Inode& inode) {
   const Inode::Said& said = inode.said;
   if (!said.change || stale(inode, said.as_of)) return std::nullopt;
   return end_of(inode, said.size, said.as_of);
+}
+
+void Freshness::search_granted(Inode& directory, const Caller& caller, async::TimePoint asked) {
+  const auto time = std::chrono::duration_cast<async::Clock::duration>(options_.directory_min);
+  if (options_.several_users && time > async::Clock::duration::zero())
+    directory.searchers.granted(caller, asked + time);
 }
 
 // ---- what this mount does ----
@@ -192,7 +204,12 @@ bool Freshness::is_outdated(const Attributes& listed, const Inode* inode, std::u
 }
 
 Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory)
-    : all_(all), directory_(std::move(directory)), number_(++directory_->named), as_of_(all.changes_) {
+    : all_(all),
+      directory_(std::move(directory)),
+      number_(++directory_->named),
+      as_of_(all.changes_),
+      begun_(all.loop_.now()),
+      alone_(directory_->naming == 0) {
   ++directory_->naming;
   ++all_.namings_;
   directory_->fresh.reset();
@@ -224,6 +241,11 @@ void Freshness::Naming::gone(const std::string& name) {
 void Freshness::Naming::brought(const std::optional<Attributes>& attributes) {
   if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
   all_.keep(*directory_, *attributes, {as_of_, all_.version(*directory_)});
+}
+
+void Freshness::Naming::granted(const Caller& caller) {
+  if (alone_ && directory_->naming == 1 && directory_->named == number_)
+    all_.search_granted(*directory_, caller, begun_);
 }
 
 // ---- what WRITEs bring ----
@@ -278,6 +300,7 @@ void Freshness::doubt(const Inode& inode) const {
 /// Whoever it ends for may change the file next, and would not be noticed in what was read ahead.
 void Freshness::delegation_ended(Inode& inode) {
   ++inode.contents;
+  inode.fresh.reset();
   if (std::exchange(inode.lifted, false)) doubt(inode);
 }
 

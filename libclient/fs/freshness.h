@@ -85,6 +85,8 @@ class Freshness {
   void learn(Inode& inode, const Attributes& told, std::uint64_t as_of);
   /// For kept(), if version() is still what it was when they were had, and they are not stale.
   void keep(Inode& inode, const Attributes& told, const Asked& asked);
+  /// keep() of attributes that came with something else, where nothing of this mount's may have changed them since `as_of`.
+  void keep_told(Inode& inode, const Attributes& told, std::uint64_t as_of);
   [[nodiscard]] std::optional<Attributed> kept(const Inode& inode) const;
   /// Of kept(), for however long they are true; null if that is not known.
   [[nodiscard]] const Attributes* unchanged(const Inode& inode) const;
@@ -93,6 +95,9 @@ class Freshness {
   [[nodiscard]] static std::uint64_t end_of(const Inode& inode, std::uint64_t size, std::uint64_t as_of);
   /// Where the file ends by what the server said last, and by what this mount has written since; none: that is stale.
   [[nodiscard]] static std::optional<std::uint64_t> known_end(const Inode& inode);
+
+  /// On a mount for several users: the server, asked at `asked`, has let the caller look a name up in the directory.
+  void search_granted(Inode& directory, const Caller& caller, async::TimePoint asked);
 
   // ---- what this mount does ----
 
@@ -131,6 +136,9 @@ class Freshness {
     void gone(const std::string& name);
     /// The directory's attributes, as they are afterwards.
     void brought(const std::optional<Attributes>& attributes);
+    /// Called after brought() when the server has made the change for the caller, which shows that he may look names up in
+    /// the directory. Does nothing if another change by this mount, of the directory's rights for instance, overlapped.
+    void granted(const Caller& caller);
     /// Of attributes that it brings.
     [[nodiscard]] std::uint64_t as_of() const { return as_of_; }
 
@@ -143,6 +151,8 @@ class Freshness {
     const std::shared_ptr<Inode> directory_;
     const std::uint64_t number_;
     const std::uint64_t as_of_;
+    const async::TimePoint begun_;
+    const bool alone_;  // it was the only one when it began
     std::vector<Name> names_;
   };
 

@@ -28,6 +28,7 @@
 #include "fs/late_errors.h"
 #include "fs/name_changes.h"
 #include "fs/pending_writes.h"
+#include "fs/search_rights.h"
 
 namespace nfsrdma::fs {
 
@@ -44,6 +45,9 @@ struct Inode {
   /// more; then the name serves messages only.
   std::uint64_t parent = 0;
   std::string label;
+  /// For how long the name is believed to lead here, on a mount for several users, where the kernel believes none.
+  async::TimePoint name_until{};
+  SearchRights searchers;  ///< of a directory, on such a mount
   /// Threads whose open() was refused because the name leads elsewhere, the last few of them. One that opens
   /// the file again without a LOOKUP in between does not open it by name.
   std::vector<std::uint32_t> excused;

@@ -168,12 +168,13 @@ bool Removal::is_being_emptied(const FileHandle& directory) const {
 
 async::Task<Status> Removal::remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
                                          std::string name, Engine::Removed what) {
-  auto removed = co_await engine_.remove(std::move(caller), directory->handle, name, what);
+  auto removed = co_await engine_.remove(caller, directory->handle, name, what);
   if (!removed && is_refusal(removed.error())) co_return removed.error();
   unlinked(*directory, name);
   if (!removed) co_return removed.error();
   naming.gone(name);
   naming.brought(*removed);
+  naming.granted(caller);
   co_return Status();
 }
 
@@ -296,7 +297,10 @@ async::Task<Status> Removal::rename(Renaming what) {
   freshness_.renaming();
   if (!renamed) co_return renamed.error();
   leaving.brought(renamed->source);
-  if (entering) entering->brought(renamed->target);
+  leaving.granted(what.caller);
+  if (!entering) co_return Status();
+  entering->brought(renamed->target);
+  entering->granted(what.caller);
   co_return Status();
 }
 
