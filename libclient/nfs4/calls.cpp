@@ -25,18 +25,8 @@ Error Calls::error_of(const CompoundReply& reply, const char* what, const std::s
 }
 
 bool Calls::is_lost_state(nfsstat4 status) {
-  switch (status) {
-    case NFS4ERR_BAD_STATEID:
-    case NFS4ERR_STALE_STATEID:
-    case NFS4ERR_OLD_STATEID:
-    case NFS4ERR_EXPIRED:
-    case NFS4ERR_ADMIN_REVOKED:
-    case NFS4ERR_STALE_CLIENTID:
-    case NFS4ERR_BAD_SEQID:  // of NFSv4.0: the owner that it was had by
-      return true;
-    default:
-      return false;
-  }
+  // State goes with its client id, too.
+  return retry_of(status) == Retry::with_new_state || status == NFS4ERR_STALE_CLIENTID;
 }
 
 bool Calls::is_revoked(nfsstat4 status) {
@@ -44,7 +34,7 @@ bool Calls::is_revoked(nfsstat4 status) {
 }
 
 bool Calls::is_lost_session(nfsstat4 status) {
-  return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION || status == NFS4ERR_STALE_CLIENTID;
+  return retry_of(status) == Retry::with_new_session;
 }
 
 bool Calls::is_handed_back(const Error& error) {

@@ -111,7 +111,7 @@ class Calls {
 
   /// The Error of a Reply whose take() failed: the server's status, or the fault of the Reply.
   [[nodiscard]] Error error_of(const CompoundReply& reply, const char* what, const std::string& path) const;
-  /// Whether the status says that the stateid is gone (BAD_STATEID, EXPIRED, …).
+  /// Whether the status says that the stateid is gone (BAD_STATEID, EXPIRED, …), or its client id.
   static bool is_lost_state(nfsstat4 status);
   /// Whether it says that the server has taken the state away. It remembers that until FREE_STATEID says that
   /// the client knows, and has a flag for it in every SEQUENCE meanwhile (RFC 8881 18.38, 18.46.3).

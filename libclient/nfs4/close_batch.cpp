@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "async/buggify.h"
+#include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -95,7 +96,7 @@ async::Task<std::size_t> CloseBatch::send_some(Calls& calls, std::span<const std
       continue;
     }
     const nfsstat4 status = reply->failed_status();
-    if (status == NFS4ERR_DELAY && answered > 1) {
+    if (retry_of(status) == Retry::later && answered > 1) {
       --answered;  // as the first of the next COMPOUND, which Session::call() repeats
     } else if (status == NFS4_OK) {
       one->end(calls.error_of(*reply, "CLOSE", calls.server()));

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "async/backoff.h"
 #include "async/buggify.h"
 #include "nfs4/types/attributes.h"
+#include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -12,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMostEarlyRecalls = 64;
-constexpr async::Clock::duration kBetweenReturns = 500ms;
+constexpr async::Clock::duration kBetweenReturns = 500ms, kMostBetweenReturns = 4s;
 
 /// How large a file may get without the server being asked for room. Blocks are those that it may have at most.
 std::uint64_t room_of(const nfs_space_limit4& limit) {
@@ -246,16 +248,18 @@ async::Task<void> Delegations::give_back(Recalled what) {
   returning_.push_back(stateid);
   hold_connections();
   if (writes) co_await write_out(file);
+  async::Backoff trouble(kBetweenReturns, kMostBetweenReturns);
   for (;;) {
     Compound compound = calls.begin_on(file, "DELEGRETURN");
     compound.add<op::DELEGRETURN>({stateid});
     auto reply = co_await calls.call(std::move(compound));
-    // Whatever the server says, it has it or knows nothing of it. No answer: it may still wait.
+    // The server has it back or knows nothing of it, unless its refusal may pass. No answer: it may still wait.
     const bool revoked = reply && Calls::is_revoked(reply->status());
     around_.counters.delegations_revoked += revoked ? 1 : 0;
     if (revoked) co_await around_.leftovers.free(stateid);
-    if (reply || calls.ending() || epoch != calls.epoch()) break;
-    co_await calls.loop().sleep_for(kBetweenReturns);
+    const bool settled = reply && !passes(retry_of(reply->status()));
+    if (settled || calls.ending() || epoch != calls.epoch()) break;
+    co_await calls.loop().sleep_for(reply ? trouble.take() : kBetweenReturns);
   }
   std::erase(returning_, stateid);
   hold_connections();

@@ -3,8 +3,8 @@
 //
 // A delegation stands beside the open state of its file (Open::delegation), which goes on without it. So one
 // that is recalled is returned at once: recall() and recall_any() say what is to be returned, and
-// return_recalled() does it behind the answer to the server's call. A DELEGRETURN without an answer is made
-// again until there is one, or another client id.
+// return_recalled() does it behind the answer to the server's call. A DELEGRETURN without an answer, or with a refusal
+// that may pass, is made again until there is a final one, or another client id.
 //
 // One for writing is of use to who keeps data of a file behind its close(2) (engine/writers.h). Only for him it is asked
 // for, and only then kept. He writes that data out before it is returned. The server may ask what the file looks like

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "async/until.h"
+#include "nfs4/retries.h"
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
@@ -199,6 +200,7 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_with_others(statei
 async::Task<Status> FileState::close_once() {
   const async::TimePoint deadline = session_.default_deadline();
   stateid4 used = open_.stateid;
+  Retries retries(session_.loop(), deadline);
   for (int tries = 0;; ++tries) {
     if (open_.lost) co_return *open_.lost;
     if (open_.delegation && open_.delegation->writes) {
@@ -222,7 +224,12 @@ async::Task<Status> FileState::close_once() {
       }
       co_return Status();
     }
-    if (!Calls::is_lost_state(status)) co_return status_error(status, "CLOSE", open_.path);
+    if (!Calls::is_lost_state(status)) {
+      const bool passed = co_await retries.again(status);
+      if (needed() != 0) co_return Status();
+      if (passed) continue;
+      co_return status_error(status, "CLOSE", open_.path);
+    }
     const bool again = co_await look_again(used, status, tries);
     if (needed() != 0) co_return Status();
     if (again) continue;

@@ -7,6 +7,7 @@
 
 #include "async/backoff.h"
 #include "nfs4/limits.h"
+#include "nfs4/retries.h"
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/status.h"
 
@@ -129,12 +130,14 @@ Compound Handshake::exchange_id_compound() const {
 
 async::Task<Status> Handshake::exchange_id(async::TimePoint deadline) {
   Calls& calls = around_.calls;
-  for (;;) {
+  for (Retries retries(calls.loop(), deadline);;) {
     rpc::Channel* over = nullptr;
     auto reply = co_await around_.lanes.call_alone(exchange_id_compound(), deadline, &over);
     if (!reply) co_return reply.error();
     EXCHANGE_ID4res res;
     const bool known = reply->take<op::EXCHANGE_ID>(res);
+    const bool again = co_await retries.again(reply->failed_status());
+    if (again) continue;
     // Whatever it has against it: without that it is as with everybody else.
     const bool protects_too_much = known ? !is_as_asked(res.get<NFS4_OK>()->eir_state_protect)
                                          : does_not_protect(reply->failed_status());
@@ -193,8 +196,7 @@ void Handshake::be_another_instance() {
 // ---- the session ----
 
 async::Task<Status> Handshake::create_session(async::TimePoint deadline, nfsstat4& status) {
-  async::Loop& loop = around_.calls.loop();
-  async::Backoff delay(50ms, 2s);
+  Retries retries(around_.calls.loop(), deadline);
   for (int tries = 0;;) {
     const sequenceid4 used = create_sequence_.next();
     auto done = co_await create_session_once(deadline, status);
@@ -203,8 +205,8 @@ async::Task<Status> Handshake::create_session(async::TimePoint deadline, nfsstat
     // otherwise than we did.
     const bool corrected = status == NFS4ERR_SEQ_MISORDERED && create_sequence_.next() != used;
     if (!done && corrected && ++tries < kMostCorrections) continue;
-    if (done || status != NFS4ERR_DELAY || loop.now() + delay.next() >= deadline) co_return done;
-    co_await loop.sleep_for(delay.take());
+    const bool again = co_await retries.again(status);
+    if (!again) co_return done;
   }
 }
 
@@ -276,16 +278,19 @@ void Handshake::take_session(const CREATE_SESSION4resok& ok, const rpc::Channel&
 
 async::Task<Status> Handshake::reclaim_complete(async::TimePoint deadline) {
   Calls& calls = around_.calls;
-  Compound compound = calls.begin("RECLAIM_COMPLETE");
-  compound.add<op::RECLAIM_COMPLETE>({false});
-  auto reply = co_await calls.call_in_recovery(std::move(compound), deadline);
-  if (!reply) co_return reply.error();
-  // A server that was told already has what it wants (RFC 8881 18.51.3).
-  if (reply->take<op::RECLAIM_COMPLETE>() || reply->failed_status() == NFS4ERR_COMPLETE_ALREADY) {
-    reclaim_pending_ = false;
-    co_return Status();
+  for (Retries retries(calls.loop(), deadline);;) {
+    Compound compound = calls.begin("RECLAIM_COMPLETE");
+    compound.add<op::RECLAIM_COMPLETE>({false});
+    auto reply = co_await calls.call_in_recovery(std::move(compound), deadline);
+    if (!reply) co_return reply.error();
+    // COMPLETE_ALREADY: an earlier RECLAIM_COMPLETE has been executed (RFC 8881 18.51.3).
+    if (reply->take<op::RECLAIM_COMPLETE>() || reply->failed_status() == NFS4ERR_COMPLETE_ALREADY) {
+      reclaim_pending_ = false;
+      co_return Status();
+    }
+    const bool again = co_await retries.again(reply->failed_status());
+    if (!again) co_return calls.error_of(*reply, "RECLAIM_COMPLETE", calls.server());
   }
-  co_return calls.error_of(*reply, "RECLAIM_COMPLETE", calls.server());
 }
 
 async::Task<Status> Handshake::fetch_limits(async::TimePoint deadline) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
-#include "async/backoff.h"
 #include "async/buggify.h"
 #include "nfs4/callback.h"
 #include "nfs4/types/status.h"
@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr async::Clock::duration kBetweenMendings = 1s;
-/// A server may restart as often in a row, before a connection is bound.
+/// A server may restart as often in a row before a connection is bound, or be asked whether it knows the client id.
 constexpr unsigned kMostStrange = 8;
 constexpr const char* kStranger =
     ": a connection leads to a server that does not know the session, as behind a load balancer, and is left "
@@ -33,6 +33,7 @@ Lanes::Lanes(Calls& calls, rpc::Channel& first, std::uint32_t callback_slots, Ba
 
 Lanes::~Lanes() {
   for (const auto& lane : lanes_) {
+    if (lane->timer != 0) calls_.loop().cancel(lane->timer);
     lane->channel.set_link_sink(nullptr);
     lane->channel.set_backward(nullptr);
     lane->channel.hold(false);
@@ -104,9 +105,9 @@ async::Task<Result<CompoundReply>> Lanes::call_patiently(Compound compound, asyn
     if (over != nullptr) *over = &channel;
     auto reply = co_await calls_.call_over(channel, compound, deadline);
     if (by == nullptr && Calls::was_handed_back(reply)) continue;
-    // A session with Calls of the server's under way goes when they have been answered (RFC 8881 18.37.3).
-    const bool wait =
-        reply && (reply->status() == NFS4ERR_DELAY || reply->status() == NFS4ERR_BACK_CHAN_BUSY);
+    // A session with Calls of the server's under way goes when they have been answered (BACK_CHAN_BUSY, RFC 8881
+    // 18.37.3).
+    const bool wait = reply && retry_of(reply->status()) == Retry::later;
     if (!wait || calls_.loop().now() + delay.next() >= deadline) {
       lanes_.front()->channel.give_back(compound.take_message());
       co_return reply;
@@ -147,7 +148,11 @@ void Lanes::bind_if_needed(Lane& lane) {
 }
 
 void Lanes::rebind_all(const rpc::Channel& bound) {
-  for (const auto& lane : lanes_) lane->bound = &lane->channel == &bound;
+  for (const auto& lane : lanes_) {
+    lane->bound = &lane->channel == &bound;
+    // The server has just made a session over the connection, so it wants it, whatever it said of an earlier session.
+    if (lane->bound && std::exchange(lane->refused, false)) hold_all();
+  }
   for (const auto& lane : lanes_) bind_if_needed(*lane);
   empty_those_down();
 }
@@ -179,36 +184,62 @@ async::Task<void> Lanes::bind(Lane& lane, bool again) {
     bind_if_needed(lane);
     co_return;
   }
-  if (!reply) co_return;  // the connection; its next beginning tries again
+  if (!reply) {
+    bind_later(lane, again);  // where the connection has not ended: its next beginning tries again
+    co_return;
+  }
   BIND_CONN_TO_SESSION4res res;
   if (reply->take<op::BIND_CONN_TO_SESSION>(res)) {
     lane.bound = true;
     lane.strange = 0;
+    lane.pause = async::Backoff(kFirstDelay, kMostBindingPause);
     empty_those_down();
     co_return;
   }
-  if (Calls::is_lost_session(reply->failed_status())) {
-    if (++lane.strange > kMostStrange && usable() != 0) {
-      refuse(lane, lane.channel.server() + kStranger);
-      co_return;
-    }
-    calls_.start_recovery("the session is gone");
-    co_return;
-  }
-  // It was asked for as long as there was time: no word on the connection.
-  if (reply->failed_status() == NFS4ERR_DELAY) co_return;
-  refuse(lane, calls_.error_of(*reply, "BIND_CONN_TO_SESSION", calls_.server()).text());
+  take_refusal(lane, again, calls_.error_of(*reply, "BIND_CONN_TO_SESSION", calls_.server()));
 }
 
-/// That it leads to the session's server, where that is a question. False also where it cannot be asked now; the next
-/// beginning of the connection tries again.
+/// Acts on the server's refusal to bind the connection, by the table of statuses.
+void Lanes::take_refusal(Lane& lane, bool again, const Error& error) {
+  const Retry retry = retry_of(error);
+  if (passes(retry)) return bind_later(lane, again);
+  if (retry != Retry::with_new_session) return refuse(lane, error.text());
+  if (++lane.strange > kMostStrange && usable() != 0) return refuse(lane, lane.channel.server() + kStranger);
+  calls_.start_recovery("the session is gone");
+}
+
+/// Has the connection bound after a pause, unless it ends before, or the session.
+void Lanes::bind_later(Lane& lane, bool again) {
+  if (lane.timer != 0 || !lane.channel.up() || calls_.ending()) return;
+  lane.timer = calls_.loop().at(calls_.loop().now() + lane.pause.take(), [this, &lane, again] {
+    lane.timer = 0;
+    if (again && lane.bound && !lane.binding && !lane.refused && lane.channel.up() && !calls_.ending()) {
+      calls_.beside().spawn(bind(lane, true));
+    } else if (!calls_.ending()) {
+      bind_if_needed(lane);
+    }
+  });
+}
+
+/// Proves that a connection to another address leads to the session's server. False also where the server cannot answer
+/// now: the proof is tried again later, or when the connection begins the next time.
 async::Task<bool> Lanes::prove(Lane& lane) {
   if (!lane.channel.elsewhere() || lane.proven) co_return true;
   auto leads_there = co_await proof_(lane.channel);
-  if (!leads_there && leads_there.error().kind() != ErrorKind::server) co_return false;
   if (!leads_there) {
-    refuse(lane, leads_there.error().text());
-  } else if (!*leads_there) {
+    const Retry retry = retry_of(leads_there.error());
+    // The client id is not known there. The server may have restarted, which the session's other connections find out.
+    const bool strange = retry == Retry::with_new_session;
+    const bool refused = strange ? ++lane.strange > kMostStrange && usable() != 0
+                                 : leads_there.error().kind() == ErrorKind::server && !passes(retry);
+    if (refused) {
+      refuse(lane, strange ? lane.channel.server() + kStranger : leads_there.error().text());
+    } else {
+      bind_later(lane, false);
+    }
+    co_return false;
+  }
+  if (!*leads_there) {
     refuse(lane, lane.channel.server() + " is another server than " + calls_.server() +
                      ", and is left alone; look at remoteports=");
   }

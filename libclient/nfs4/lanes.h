@@ -11,8 +11,9 @@
 //
 // When a connection ends while another one is usable, the calls on it are handed back, for their callers to
 // make them again elsewhere. So are those that wait on connections that are down when one becomes usable. A
-// connection that the server does not want (BIND_CONN_TO_SESSION refused), or where one new session after the other is
-// not known although it works elsewhere (another server behind the same address), is left alone from then on. The
+// connection that the server does not want (BIND_CONN_TO_SESSION refused for good), or where one new session after the
+// other is not known although it works elsewhere (another server behind the same address), is left alone from then on.
+// A refusal that may pass (types/status.h) is no such verdict: the connection is bound later, with pauses that grow. The
 // connections are kept up without a call that needs them (RFC 8167 5.4) where there is state that the server
 // may recall, which hold() tells, or where there are several.
 //
@@ -29,8 +30,10 @@
 #include <memory>
 #include <vector>
 
+#include "async/backoff.h"
 #include "async/event.h"
 #include "nfs4/calls.h"
+#include "nfs4/pacing.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -47,7 +50,8 @@ class Lanes {
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
-  /// Whether a channel leads to the server that the session is of; for those that lead elsewhere.
+  /// Whether a channel leads to the server that the session is of; for those that lead elsewhere. An Error whose status
+  /// is not final (types/status.h): that is to be asked again.
   using Proof = std::function<async::Task<Result<bool>>(rpc::Channel& channel)>;
   void prove_by(Proof proof) { proof_ = std::move(proof); }
   /// One more connection, beside those that there are. Its Error is that of connecting: one that the server
@@ -61,7 +65,7 @@ class Lanes {
   /// usable; else one that stands and leads to the server; else the first.
   rpc::Channel& route_alone(const rpc::Channel* before = nullptr);
   /// A call that needs no session (Calls::begin_alone), over whichever connection takes it. Makes it again
-  /// where the server says DELAY or BACK_CHAN_BUSY. `over`, if any, is told which connection the last try went over; it must
+  /// where the server asks to wait (DELAY, BACK_CHAN_BUSY). `over`, if any, is told which connection the last try went over; it must
   /// outlive the call.
   async::Task<Result<CompoundReply>> call_alone(Compound compound, async::TimePoint deadline,
                                                 rpc::Channel** over = nullptr);
@@ -86,6 +90,9 @@ class Lanes {
   void hold(bool recallable);
 
  private:
+  /// A server that cannot bind a connection for long is asked twice in a minute.
+  static constexpr async::Clock::duration kMostBindingPause = std::chrono::seconds(30);
+
   struct Lane final : rpc::BackwardService {
     Lane(Lanes& l, rpc::Channel& c) : lanes(l), channel(c) {}
     void on_backward_call(rpcrdma::BackwardId id, fabric::ConstBytes message) override {
@@ -97,7 +104,9 @@ class Lanes {
     bool binding = false;
     bool refused = false;  ///< the server does not want it, or is another
     bool proven = false;   ///< its connection leads to the server
-    unsigned strange = 0;  ///< so many sessions in a row were not known there
+    unsigned strange = 0;  ///< so many times in a row the session or its client id was not known there
+    async::Loop::TimerId timer = 0;  ///< of bind_later(); 0: it is not to be bound later
+    async::Backoff pause{kFirstDelay, kMostBindingPause};
     [[nodiscard]] bool usable() const { return channel.up() && bound; }
     /// Takes what needs no session.
     [[nodiscard]] bool takes_alone() const {
@@ -110,6 +119,8 @@ class Lanes {
   void empty_those_down();
   void bind_if_needed(Lane& lane);
   async::Task<void> bind(Lane& lane, bool again = false);
+  void bind_later(Lane& lane, bool again);
+  void take_refusal(Lane& lane, bool again, const Error& error);
   async::Task<bool> prove(Lane& lane);
   void refuse(Lane& lane, const std::string& why);
   Compound bind_arguments();

@@ -1,12 +1,18 @@
 #include "nfs4/leftovers.h"
 
+#include "nfs4/retries.h"
+
 namespace nfsrdma::nfs4 {
 
 async::Task<void> Leftovers::free(stateid4 stateid) {
   if (!calls_.has_sessions()) co_return;
-  Compound compound = calls_.begin("FREE_STATEID");
-  compound.add<op::FREE_STATEID>({stateid});
-  auto freed = co_await calls_.call(std::move(compound));
+  for (Retries retries(calls_.loop(), calls_.default_deadline());;) {
+    Compound compound = calls_.begin("FREE_STATEID");
+    compound.add<op::FREE_STATEID>({stateid});
+    auto freed = co_await calls_.call(std::move(compound));
+    const bool again = co_await retries.again(freed ? freed->status() : NFS4_OK);
+    if (!again) co_return;
+  }
 }
 
 async::Task<void> Leftovers::free_counted(stateid4 stateid) {
@@ -19,11 +25,15 @@ void Leftovers::free_beside(const stateid4& stateid) {
 }
 
 async::Task<void> Leftovers::close(nfs_fh4 file, stateid4 stateid, std::uint64_t owner) {
-  Compound compound = calls_.begin_on(file, "CLOSE");
-  compound.by(owner);
-  compound.add<op::CLOSE>({0, stateid});
   const Outstanding::One counted(outstanding_);
-  auto closed = co_await calls_.call(std::move(compound));
+  for (Retries retries(calls_.loop(), calls_.default_deadline());;) {
+    Compound compound = calls_.begin_on(file, "CLOSE");
+    compound.by(owner);
+    compound.add<op::CLOSE>({0, stateid});
+    auto closed = co_await calls_.call(std::move(compound));
+    const bool again = co_await retries.again(closed ? closed->status() : NFS4_OK);
+    if (!again) co_return;
+  }
 }
 
 void Leftovers::close_beside(const nfs_fh4& file, const stateid4& stateid, std::uint64_t owner) {

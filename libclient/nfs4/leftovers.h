@@ -1,7 +1,8 @@
 // What is given back to the server beside whatever else is done, because nobody here has a use for it: opens
 // that nobody has open, and stateids that the server has revoked or replaced.
 //
-// Whether it works shows nowhere: state that cannot be given back goes with the client id, at the latest.
+// Whether it works shows nowhere: state that cannot be given back goes with the client id, at the latest. A refusal that
+// may pass has the call made again (retries.h).
 // What is under way counts as outstanding (outstanding.h). Confined to the loop's thread.
 #pragma once
 

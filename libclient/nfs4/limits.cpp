@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "nfs4/crossing.h"
+#include "nfs4/retries.h"
 #include "nfs4/types/attributes.h"
 
 namespace nfsrdma::nfs4 {
@@ -34,7 +35,7 @@ Status take_limits(const fattr4& from, const std::string& server, SessionFacts& 
 }  // namespace
 
 async::Task<Status> fetch_limits(Calls& calls, SessionFacts& facts, async::TimePoint deadline) {
-  for (;;) {
+  for (Retries retries(calls.loop(), deadline);;) {
     const security::Mark mark = calls.root_mark();
     Compound compound = calls.begin("GETATTR", nullptr, mark);
     compound.add<op::PUTROOTFH>();
@@ -43,6 +44,10 @@ async::Task<Status> fetch_limits(Calls& calls, SessionFacts& facts, async::TimeP
     GETATTR4res res;
     if (reply && reply->take<op::PUTROOTFH>() && reply->take<op::GETATTR>(res))
       co_return take_limits(res.get<NFS4_OK>()->obj_attributes, calls.server(), facts);
+    if (reply) {
+      const bool again = co_await retries.again(reply->failed_status());
+      if (again) continue;
+    }
     const Error refused = reply ? calls.error_of(*reply, "GETATTR", calls.server()) : reply.error();
     if (!is_of_flavor(refused)) co_return refused;
     auto crossed = co_await calls.cross_root(deadline);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nfs4/lock_waits.h"
+#include "nfs4/retries.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -79,17 +80,23 @@ async::Task<Status> LockRecovery::claim(std::shared_ptr<Open> open, Claim how, a
     // What is reclaimed went with the client id.
     if (gone && how == Claim::anew) leftovers_.free_beside(*gone);
   }
+  Retries retries(calls_.loop(), deadline);
   for (const auto& [owner, state] : owners) {
     // Looked at anew behind each LOCK: what is lost meanwhile must not be claimed.
     for (std::uint64_t from = 0;;) {
       const auto left = state->held.within(LockRange::between(from, LockRange::kToTheEnd));
       if (left.empty()) break;
       const HeldLock lock = left.front();
-      from = lock.range.end();
       nfsstat4 status = NFS4_OK;
       auto done = co_await claim_one(open, state, owner, lock, how, deadline, status);
+      if (!done && retry_of(status) == Retry::some_times) {
+        const bool again = co_await retries.again(status);
+        if (again) continue;
+      }
+      from = lock.range.end();
       if (done) continue;
-      if (status == NFS4_OK || status == NFS4ERR_DELAY) co_return done;
+      const Retry retry = retry_of(status);
+      if (status == NFS4_OK || retry == Retry::later || retry == Retry::with_new_session) co_return done;
       // What was claimed before it stays under its stateid, until the owner lets go.
       lose(*open, owner, LockRange(), done.error());
     }

@@ -34,7 +34,8 @@ class LockRecovery {
   /// The same for a part of that. The stateid stays, for what the server still has locked under it.
   void lose(Open& open, std::uint64_t owner, const LockRange& range, const Error& why);
   /// Every lock of every owner, under the open's stateid. Those that are refused are lost, and nothing else
-  /// fails; an Error is about the connection, and Open::claiming_locks then says that it is to be done again.
+  /// fails, once a server in trouble has been asked some times; an Error is about the connection or the session, or the
+  /// server asks to wait, and Open::claiming_locks then says that it is to be done again.
   async::Task<Status> claim(std::shared_ptr<Open> open, Claim how, async::TimePoint deadline);
   /// A claim that has not come to its end is not made again.
   void end_claim(Open& open);

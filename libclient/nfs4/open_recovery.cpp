@@ -3,7 +3,6 @@
 #include <cerrno>
 
 #include "nfs4/open_arguments.h"
-#include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -14,9 +13,23 @@ Error closed_meanwhile(const std::string& path) {
 
 }  // namespace
 
+async::Task<Status> OpenRecovery::reclaim_all(async::TimePoint deadline) {
+  for (Retries retries(around_.calls.loop(), deadline);;) {
+    nfsstat4 trouble = NFS4_OK;
+    auto done = co_await reclaim_each(deadline, retries, trouble);
+    if (!done) co_return done;
+    const bool again = co_await retries.again(trouble);
+    if (!again) co_return Status();
+  }
+}
+
+/// Makes one pass over all opens that have not been reclaimed. `trouble` is set to the status of a server in trouble
+/// that refused some of them for now; these are asked for again by the next pass.
+///
 /// A file may be closed, and others be opened, while one is asked for: each is held on to for that time, and
 /// the registry is read anew for the next.
-async::Task<Status> OpenRecovery::reclaim_all(async::TimePoint deadline) {
+async::Task<Status> OpenRecovery::reclaim_each(async::TimePoint deadline, const Retries& retries,
+                                               nfsstat4& trouble) {
   const auto& all = around_.opens.all();
   for (auto at = all.begin(); at != all.end();) {
     const std::shared_ptr<Open> open = at->second;
@@ -24,7 +37,7 @@ async::Task<Status> OpenRecovery::reclaim_all(async::TimePoint deadline) {
     if (!open->lost && open->reclaimable) {
       Status done;
       if (open->epoch != around_.calls.epoch()) {
-        done = co_await reclaim(open, deadline);
+        done = co_await reclaim(open, deadline, retries, trouble);
       } else if (open->claiming_locks) {
         // The session went in the middle of it.
         done = co_await around_.locks.claim(open, Claim::reclaim, deadline);
@@ -36,7 +49,8 @@ async::Task<Status> OpenRecovery::reclaim_all(async::TimePoint deadline) {
   co_return Status();
 }
 
-async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::TimePoint deadline) {
+async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::TimePoint deadline,
+                                          const Retries& retries, nfsstat4& trouble) {
   // A claim under the client id of before. Where the open is not had again nothing else would end it.
   around_.locks.end_claim(*open);
   if (open->parked) {
@@ -50,12 +64,15 @@ async::Task<Status> OpenRecovery::reclaim(std::shared_ptr<Open> open, async::Tim
   if (done) co_return co_await around_.locks.claim(open, Claim::reclaim, deadline);
   const bool undecodable = done.error().kind() == ErrorKind::protocol;
   if (status == NFS4_OK && !undecodable) co_return done;
-  if (status == NFS4ERR_DELAY) co_return done;
+  const Retry retry = retry_of(status);
+  if (retry == Retry::later || retry == Retry::with_new_session) co_return done;
+  if (retry == Retry::some_times && retries.may_try(status)) {
+    trouble = status;
+    co_return Status();
+  }
   around_.delegations.end_of_before(*open);
-  // Had again by its file handle when it is used (reopen), after RECLAIM_COMPLETE.
-  const bool later =
-      status == NFS4ERR_NO_GRACE || status == NFS4ERR_RECLAIM_BAD || status == NFS4ERR_RECLAIM_CONFLICT;
-  if (!later) open->lost = done.error();
+  // Unless the refusal is final, the file is opened by its handle when it is used (reopen), after RECLAIM_COMPLETE.
+  if (retry == Retry::never || undecodable) open->lost = done.error();
   // Nor must it be reclaimed after another restart, since the server does not have it now (8.4.3).
   open->reclaimable = false;
   co_return Status();
@@ -159,11 +176,20 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
   if (open.stateid != used) co_return Status();
   const async::Flagged reopening(open.reopening, reopened_);
   nfsstat4 status = NFS4_OK;
-  auto done = co_await claim(held, Claim::anew, deadline, status);
-  const bool passes = status == NFS4_OK || status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
+  Status done;
+  for (Retries retries(around_.calls.loop(), deadline);;) {
+    status = NFS4_OK;
+    done = co_await claim(held, Claim::anew, deadline, status);
+    // Calls::call() itself waits where the server asks to wait.
+    if (done || retry_of(status) != Retry::some_times) break;
+    const bool again = co_await retries.again(status);
+    if (!again) break;
+  }
+  const Retry retry = retry_of(status);
   if (Calls::is_revoked(why) && (!done || open.stateid.other != used.other))
     around_.leftovers.free_beside(used);
-  if (!done && !passes) {
+  // Else the next use of the file tries again.
+  if (!done && (retry == Retry::never || retry == Retry::otherwise)) {
     open.lost = done.error();
     around_.locks.lose(open);
   }

@@ -2,8 +2,10 @@
 //
 // After a restart of the server reclaim_all() asks for every registered open with CLAIM_PREVIOUS, and for its
 // locks, before anything else is done under the new client id. What the server refuses is the file's own
-// trouble: it is opened again by its handle when it is used, or Open::lost says why it cannot be had. An
-// Error is about the session or the connection, and reclaiming begins anew.
+// trouble: it is opened again by its handle when it is used, or Open::lost says why it cannot be had. Which of the
+// two, and what is only asked for again, the table of statuses says (Retry in types/status.h): a server in trouble is
+// asked for what it refused some times more, when the others have been reclaimed. An Error is about the session or the
+// connection, or the server asks to wait, and reclaiming begins anew.
 //
 // A call that is told that its stateid is gone has the file opened again by reopen(), with CLAIM_FH; several
 // calls that find out at the same time share one OPEN. What was locked is claimed again only where the user
@@ -19,6 +21,7 @@
 
 #include "nfs4/delegations.h"
 #include "nfs4/lock_recovery.h"
+#include "nfs4/retries.h"
 
 namespace nfsrdma::nfs4 {
 
@@ -48,7 +51,9 @@ class OpenRecovery {
   async::Task<Status> reclaim_all(async::TimePoint deadline);
 
  private:
-  async::Task<Status> reclaim(std::shared_ptr<Open> open, async::TimePoint deadline);
+  async::Task<Status> reclaim_each(async::TimePoint deadline, const Retries& retries, nfsstat4& trouble);
+  async::Task<Status> reclaim(std::shared_ptr<Open> open, async::TimePoint deadline, const Retries& retries,
+                              nfsstat4& trouble);
   async::Task<Status> claim(std::shared_ptr<Open> open, Claim how, async::TimePoint deadline,
                             nfsstat4& status);
   void take(Open& open, const OPEN4resok& ok, std::uint32_t asked, Claim how);

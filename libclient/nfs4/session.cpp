@@ -97,8 +97,8 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     bool pause = again && ++tries > kQuickTries;
     if (attempt.verdict == Verdict::answered) {
       // What stands before the operation that failed would run again: harmless unless it changes something.
-      pause = again = (reply->status() == NFS4ERR_DELAY || reply->status() == NFS4ERR_GRACE) &&
-                      reply->executed() <= compound.first_modifying() + 1;
+      pause = again =
+          retry_of(reply->status()) == Retry::later && reply->executed() <= compound.first_modifying() + 1;
     }
     if (!again || (pause && loop().now() + delay.next() >= deadline)) {
       channel_.give_back(compound.take_message());
@@ -115,7 +115,7 @@ async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, 
     Attempt attempt;
     auto reply = co_await call_once(compound, deadline, attempt, true);
     const bool wait = attempt.verdict == Verdict::again ||
-                      (attempt.verdict == Verdict::answered && reply->status() == NFS4ERR_DELAY);
+                      (attempt.verdict == Verdict::answered && retry_of(reply->status()) == Retry::later);
     if (!wait || loop().now() + delay.next() >= deadline) {
       channel_.give_back(compound.take_message());
       co_return reply;

@@ -273,6 +273,27 @@ TEST_CASE("delegations: DELEGRETURN is made again until there is an answer, and 
   CHECK(m.calls.waiting() == 0);
 }
 
+TEST_CASE("S23 delegations: DELEGRETURN is made again where its refusal may pass, with growing pauses") {
+  for (const nfsstat4 status :
+       {NFS4ERR_SERVERFAULT, NFS4ERR_RESOURCE, NFS4ERR_IO, NFS4ERR_DELAY, NFS4ERR_GRACE}) {
+    ScriptedRecalls m;
+    m.delegations.start_return(*m.delegated(1));
+    m.calls.answer(Script().ok<op::PUTFH>().refuse<op::DELEGRETURN>(status));
+    CHECK(m.calls.waiting() == 0);
+    CHECK(m.held);
+    m.calls.pass(510ms);
+    REQUIRE(m.calls.waiting() == 1);
+    m.calls.answer(Script().ok<op::PUTFH>().refuse<op::DELEGRETURN>(status));
+    m.calls.pass(510ms);
+    CHECK(m.calls.waiting() == 0);
+    m.calls.pass(500ms);
+    REQUIRE(m.calls.waiting() == 1);
+    CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101));
+    m.answer_return();
+    CHECK_FALSE(m.held);
+  }
+}
+
 TEST_CASE("delegations: a DELEGRETURN without an answer ends with the client id, and with the session") {
   ScriptedRecalls m;
   m.delegations.start_return(*m.delegated(1));

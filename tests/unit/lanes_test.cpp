@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "nfs4/callback.h"
+#include "nfs4/types/status.h"
 #include "support/engine_fixture.h"
 #include "support/scripted_calls.h"
 
@@ -158,6 +159,41 @@ TEST_CASE("lanes: a connection to another address is bound once it has proven to
     CHECK(m.told_of_another());
     m.lanes.rebind_all(m.first);
     CHECK(m.binds() == 0);
+  }
+  SUBCASE("it is in trouble, and is asked again after a pause") {
+    answer = status_error(NFS4ERR_SERVERFAULT, "EXCHANGE_ID", "there");
+    add();
+    CHECK(m.lanes.usable() == 1);
+    m.calls.pass(10ms);
+    CHECK(asked == 1);
+    answer = true;
+    m.calls.pass(20ms);
+    CHECK(asked == 2);
+    REQUIRE(m.calls.waiting() == 1);
+    m.bound();
+    CHECK(m.lanes.usable() == 2);
+    CHECK(m.calls.notices.empty());
+  }
+  SUBCASE("it does not know the client id, as after a restart, for a while") {
+    answer = status_error(NFS4ERR_STALE_CLIENTID, "EXCHANGE_ID", "there");
+    add();
+    CHECK(m.lanes.usable() == 1);
+    answer = true;
+    m.lanes.rebind_all(m.first);  // to the next session
+    CHECK(asked == 2);
+    m.bound();
+    CHECK(m.lanes.usable() == 2);
+    CHECK(m.calls.notices.empty());
+  }
+  SUBCASE("it never knows the client id") {
+    answer = status_error(NFS4ERR_STALE_CLIENTID, "EXCHANGE_ID", "there");
+    add();
+    m.calls.pass(1h);
+    CHECK(asked > 2);
+    CHECK(asked < 20);
+    CHECK(m.lanes.usable() == 1);
+    CHECK(m.binds() == 0);
+    CHECK(m.calls.notices.size() == 1);
   }
   SUBCASE("it does not answer, and is asked again when it is there again") {
     answer = Error(ErrorKind::timeout, ETIMEDOUT, "EXCHANGE_ID", "there", "no answer");
@@ -466,6 +502,71 @@ TEST_CASE("lanes: a connection that the server has no time for is not one that i
   CHECK(m.calls.next().over == &m.second);
   m.bound();
   CHECK(m.lanes.usable() == 2);
+}
+
+TEST_CASE(
+    "S23 lanes: a connection whose binding is refused for a while is bound later, with growing pauses") {
+  for (const nfsstat4 status : {NFS4ERR_SERVERFAULT, NFS4ERR_RESOURCE, NFS4ERR_IO}) {
+    CAPTURE(static_cast<unsigned>(status));
+    Laned m;
+    m.connect_first();
+    m.lanes.hold(true);
+    m.cut();  // the only connection, which carries the backchannel
+    REQUIRE(m.first.up());
+    REQUIRE(m.binds() == 1);
+    for (unsigned tries = 1; tries < 8; ++tries) {
+      CHECK(m.binds() == tries);
+      m.refused(status);
+      CHECK(m.calls.waiting() == 0);
+      m.calls.pass(std::chrono::milliseconds(20U << tries));
+      REQUIRE(m.calls.waiting() == 1);
+    }
+    CHECK(m.calls.next().over == &m.first);
+    m.bound();
+    CHECK(m.lanes.usable() == 1);
+    CHECK(m.calls.notices.empty());
+    CHECK(m.calls.recoveries.empty());
+    // It is kept up, and bound at once when it comes back.
+    m.cut();
+    CHECK(m.first.up());
+    CHECK(m.calls.waiting() == 1);
+    m.bound();
+  }
+}
+
+TEST_CASE("S23 lanes: a backchannel whose announcement is refused for a while is announced again") {
+  Laned m;
+  m.add_second();
+  m.calls.pass(2s);
+  m.lanes.mend_backchannel(false);
+  REQUIRE(m.binds() == 3);
+  m.refused(NFS4ERR_RESOURCE);
+  m.bound();
+  CHECK(m.lanes.usable() == 2);
+  CHECK(m.calls.notices.empty());
+  m.calls.pass(100ms);
+  REQUIRE(m.calls.waiting() == 1);
+  CHECK(m.calls.next().over == &m.first);
+  m.bound();
+  m.calls.pass(1min);
+  CHECK(m.binds() == 4);
+}
+
+TEST_CASE("S23 lanes: a connection over which a new session was made is wanted again") {
+  Laned m;
+  m.connect_first();
+  m.lanes.hold(true);
+  m.lanes.unbound(m.first);
+  auto again = m.lanes.bind_again(m.first, 10ms, m.deadline());
+  m.calls.start(again);
+  m.refused(NFS4ERR_INVAL);
+  REQUIRE(again.done());
+  m.lanes.rebind_all(m.first);
+  CHECK(m.lanes.usable() == 1);
+  m.cut();
+  CHECK(m.first.up());
+  CHECK(m.binds() == 2);
+  m.bound();
 }
 
 TEST_CASE("lanes: a session that is gone shows when a connection is bound to it") {

@@ -28,6 +28,29 @@ TEST_CASE("nfs4 status: every code of 4.0 to 4.2 and the extended attributes has
   CHECK(rows == 20 - 1 + 94);
 }
 
+TEST_CASE("S23 nfs4 status: each says how the request may be made again, and an unknown number is final") {
+  for (const nfsstat4 one : {NFS4ERR_DELAY, NFS4ERR_GRACE, NFS4ERR_BACK_CHAN_BUSY})
+    CHECK(retry_of(one) == Retry::later);
+  for (const nfsstat4 one : {NFS4ERR_IO, NFS4ERR_SERVERFAULT, NFS4ERR_RESOURCE})
+    CHECK(retry_of(one) == Retry::some_times);
+  for (const nfsstat4 one :
+       {NFS4ERR_BAD_STATEID, NFS4ERR_STALE_STATEID, NFS4ERR_EXPIRED, NFS4ERR_ADMIN_REVOKED})
+    CHECK(retry_of(one) == Retry::with_new_state);
+  for (const nfsstat4 one : {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_STALE_CLIENTID})
+    CHECK(retry_of(one) == Retry::with_new_session);
+  CHECK(retry_of(NFS4_OK) == Retry::none);
+  CHECK(retry_of(NFS4ERR_STALE) == Retry::never);
+  CHECK(retry_of(NFS4ERR_MOVED) == Retry::elsewhere);
+  CHECK(retry_of(NFS4ERR_NO_GRACE) == Retry::otherwise);
+  CHECK(retry_of(static_cast<nfsstat4>(19)) == Retry::never);
+  CHECK(retry_of(status_error(NFS4ERR_IO, "OPEN", "f")) == Retry::some_times);
+  CHECK(retry_of(Error(ErrorKind::timeout, ETIMEDOUT, "OPEN", "f", "no answer")) == Retry::none);
+  CHECK(passes(Retry::later));
+  CHECK(passes(Retry::some_times));
+  CHECK_FALSE(passes(Retry::never));
+  CHECK_FALSE(passes(Retry::with_new_session));
+}
+
 TEST_CASE("nfs4 status: errno") {
   CHECK(errno_of(NFS4_OK) == 0);
   CHECK(errno_of(NFS4ERR_NOENT) == ENOENT);

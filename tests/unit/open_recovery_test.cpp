@@ -124,6 +124,112 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("S23 open recovery: a server in trouble is asked again for what it did not let us reclaim") {
+  for (const nfsstat4 status : {NFS4ERR_SERVERFAULT, NFS4ERR_RESOURCE, NFS4ERR_IO}) {
+    Recovering m;
+    const auto first = m.held(1), second = m.held(2);
+    m.restart();
+    auto done = m.reclaiming();
+    m.calls.start(done);
+    m.refused(status);
+    m.opened(12);  // the other one goes on meanwhile
+    CHECK_FALSE(done.done());
+    m.calls.pass(21ms);
+    m.refused(status);
+    m.calls.pass(41ms);
+    CHECK(m.calls.next_arguments<op::OPEN>().claim.tag() == CLAIM_PREVIOUS);
+    m.opened(11);
+    REQUIRE(done.done());
+    CHECK(done.await_resume());
+    CHECK(first->stateid == stateid_of(11));
+    CHECK(first->epoch == 2);
+    CHECK(first->reclaimable);
+    CHECK(second->epoch == 2);
+  }
+}
+
+TEST_CASE(
+    "S23 open recovery: a server whose trouble does not pass is not asked for ever, and loses no file") {
+  Recovering m;
+  const auto open = m.held(1);
+  m.restart();
+  auto done = m.reclaiming();
+  m.calls.start(done);
+  int tries = 0;
+  for (; !done.done() && tries < 100; ++tries) {
+    m.refused(NFS4ERR_SERVERFAULT);
+    m.calls.pass(2s);
+  }
+  CHECK(tries == 1 + Retries::kMostTroubled);
+  REQUIRE(done.done());
+  CHECK(done.await_resume());
+  CHECK_FALSE(open->lost);  // it is opened by its handle when it is used
+  CHECK_FALSE(open->reclaimable);
+}
+
+TEST_CASE("S23 open recovery: only a final refusal of a reclaim loses the file") {
+  for (const nfsstat4 status : {NFS4ERR_BAD_STATEID, NFS4ERR_STALE_STATEID, NFS4ERR_EXPIRED,
+                                NFS4ERR_ADMIN_REVOKED, NFS4ERR_MOVED, NFS4ERR_WRONGSEC}) {
+    CAPTURE(static_cast<unsigned>(status));
+    Recovering m;
+    const auto open = m.held(1);
+    m.restart();
+    auto done = m.reclaiming();
+    m.calls.start(done);
+    m.refused(status);
+    REQUIRE(done.done());
+    CHECK(done.await_resume());
+    CHECK_FALSE(open->lost);
+    m.calls.forget();
+    auto again = m.reopening(open, NFS4ERR_STALE_STATEID);
+    m.calls.start(again);
+    CHECK(m.calls.next_arguments<op::OPEN>().claim.tag() == CLAIM_FH);
+    m.opened(11);
+    REQUIRE(again.done());
+    CHECK(again.await_resume());
+  }
+}
+
+TEST_CASE("S23 open recovery: where the server asks to wait, or forgot the client, reclaiming begins anew") {
+  for (const nfsstat4 status : {NFS4ERR_GRACE, NFS4ERR_STALE_CLIENTID}) {
+    Recovering m;
+    const auto open = m.held(1);
+    m.restart();
+    auto done = m.reclaiming();
+    m.calls.start(done);
+    m.refused(status);
+    REQUIRE(done.done());
+    CHECK(done.await_resume().error().status() == status);
+    CHECK_FALSE(open->lost);
+    CHECK(open->reclaimable);
+  }
+}
+
+TEST_CASE("S23 open recovery: a server in trouble is asked again for a file that is had again for its user") {
+  Recovering m;
+  const auto open = m.held(1);
+  auto done = m.reopening(open);
+  m.calls.start(done);
+  m.refused(NFS4ERR_SERVERFAULT);
+  CHECK_FALSE(done.done());
+  m.calls.pass(21ms);
+  m.opened(11);
+  REQUIRE(done.done());
+  CHECK(done.await_resume());
+  for (const nfsstat4 status : {NFS4ERR_IO, NFS4ERR_BAD_STATEID, NFS4ERR_SHARE_DENIED}) {
+    CAPTURE(static_cast<unsigned>(status));
+    auto failing = m.reopening(open);
+    m.calls.start(failing);
+    while (m.calls.waiting() != 0) {
+      m.refused(status);
+      m.calls.pass(2s);
+    }
+    REQUIRE(failing.done());
+    CHECK_FALSE(failing.await_resume());
+    CHECK_FALSE(open->lost);  // the next use asks again
+  }
+}
+
 TEST_CASE("open recovery: a file that could not be had again is not reclaimed after a restart") {
   Recovering m;
   const auto open = m.held(1);
@@ -430,6 +536,49 @@ TEST_CASE("open recovery: an open under a new epoch loses its delegation unless 
   CHECK_FALSE(open->delegation);
   CHECK(m.calls.all() == "OPEN DELEGRETURN");
   m.calls.answer(Script().ok<op::PUTFH>().ok<op::DELEGRETURN>());
+}
+
+TEST_CASE(
+    "S23 lock recovery: a lock is not lost to a server's passing trouble, but not asked for without end") {
+  for (const bool passes : {true, false}) {
+    Recovering m;
+    const auto open = m.held(1);
+    const auto state = m.lock(*open, 5);
+    m.restart();
+    auto done = m.reclaiming();
+    m.calls.start(done);
+    m.opened(11);
+    int tries = 0;
+    for (; !done.done() && tries < (passes ? 3 : 100); ++tries) {
+      CHECK(m.calls.next_arguments<op::LOCK>().offset == 0);
+      m.calls.answer(Script().ok<op::PUTFH>().refuse<op::LOCK>(tries == 1 ? NFS4ERR_RESOURCE : NFS4ERR_IO));
+      m.calls.pass(2s);
+    }
+    CHECK(tries == (passes ? 3 : 1 + Retries::kMostTroubled));
+    if (passes) m.locked(31);
+    REQUIRE(done.done());
+    CHECK(done.await_resume());
+    CHECK(open->lost_locks.contains(5) != passes);
+    CHECK(state->held.empty() != passes);
+  }
+}
+
+TEST_CASE(
+    "S23 lock recovery: where the server asks to wait, or forgot the client, the lock is reclaimed later") {
+  for (const nfsstat4 status : {NFS4ERR_DELAY, NFS4ERR_GRACE, NFS4ERR_STALE_CLIENTID}) {
+    Recovering m;
+    const auto open = m.held(1);
+    m.lock(*open, 5);
+    m.restart();
+    auto done = m.reclaiming();
+    m.calls.start(done);
+    m.opened(11);
+    m.calls.answer(Script().ok<op::PUTFH>().refuse<op::LOCK>(status));
+    REQUIRE(done.done());
+    CHECK_FALSE(done.await_resume());
+    CHECK(open->claiming_locks);
+    CHECK(open->lost_locks.empty());
+  }
 }
 
 TEST_CASE("lock recovery: a lock that is lost is told of once, and its stateid freed") {

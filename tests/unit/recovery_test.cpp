@@ -219,6 +219,39 @@ TEST_CASE("handshake: CREATE_SESSION is made again with the same id where there 
   CHECK(status == NFS4_OK);
 }
 
+TEST_CASE("S23 handshake: each step is made again where a server in trouble refuses it, not without end") {
+  for (const nfsstat4 status : {NFS4ERR_SERVERFAULT, NFS4ERR_RESOURCE, NFS4ERR_IO}) {
+    Beginning m;
+    auto done = m.handshake.begin(m.deadline());
+    m.calls.start(done);
+    m.calls.answer(Script().refuse<op::EXCHANGE_ID>(status));
+    m.calls.pass(2s);
+    m.exchanged(7);
+    m.calls.answer(Script().refuse<op::CREATE_SESSION>(status));
+    m.calls.pass(2s);
+    m.created(1);
+    m.calls.answer(Script().refuse<op::RECLAIM_COMPLETE>(status));
+    m.calls.pass(2s);
+    m.completed();
+    m.calls.answer(Script().ok<op::PUTROOTFH>().refuse<op::GETATTR>(status));
+    m.calls.pass(2s);
+    m.limits();
+    REQUIRE(done.done());
+    CHECK(done.await_resume());
+  }
+  Beginning m;
+  auto done = m.handshake.begin(m.deadline());
+  m.calls.start(done);
+  int tries = 0;
+  for (; !done.done() && tries < 100; ++tries) {
+    m.calls.answer(Script().refuse<op::EXCHANGE_ID>(NFS4ERR_SERVERFAULT));
+    m.calls.pass(2s);
+  }
+  CHECK(tries == 1 + Retries::kMostTroubled);
+  REQUIRE(done.done());
+  CHECK(done.await_resume().error().status() == NFS4ERR_SERVERFAULT);
+}
+
 TEST_CASE("handshake: a session that is too small is none, and the one before stays") {
   const auto too_small = [](auto change) {
     Beginning m;
@@ -355,6 +388,13 @@ TEST_CASE("handshake: state protection that a server refuses is not asked for ag
     auto done = m.handshake.exchange_id(m.deadline());
     m.calls.start(done);
     m.calls.answer(Script().refuse<op::EXCHANGE_ID>(status));
+    // A server in trouble is asked some times for the same before it is taken to mean the protection.
+    while (m.calls.waiting() == 0 && !done.done()) {
+      m.calls.pass(2s);
+      REQUIRE(m.calls.waiting() == 1);
+      if (m.calls.next_arguments<op::EXCHANGE_ID>().eia_state_protect.tag() == SP4_NONE) break;
+      m.calls.answer(Script().refuse<op::EXCHANGE_ID>(status));
+    }
     if (status != NFS4ERR_CLID_INUSE) {
       REQUIRE(m.calls.waiting() == 1);
       CHECK(m.calls.next_arguments<op::EXCHANGE_ID>().eia_state_protect.tag() == SP4_NONE);

@@ -1,9 +1,14 @@
-// What an nfsstat4 is called, which errno it comes nearest to, and what it means to the person who sees it.
+// The table of statuses: the name of an nfsstat4, the nearest errno, how the refused request may be made again, and an
+// explanation for the person who sees it.
+//
+// Code that recovers something (a session, an open, a lock, a connection's binding) asks retry_of() instead of comparing
+// statuses, so that a passing error of the server is nowhere taken for a final answer.
 //
 // One table for NFSv4.0 to 4.2 and the extended attributes; a code that is in none of the specifications gets
 // EIO and a sentence that says so. Pure functions on constant data; any thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "nfs4/types/base.h"
@@ -11,10 +16,25 @@
 
 namespace nfsrdma::nfs4 {
 
+/// How a request that was refused may be made again (RFC 8881 15.1).
+enum class Retry : std::uint8_t {
+  none,        ///< NFS4_OK: the request was not refused
+  never,       ///< final: the server would refuse it again
+  later,       ///< the server asks the client to wait: after a pause, until the caller's deadline
+  some_times,  ///< the server has trouble of its own, which may pass: after a pause, a bounded number of times
+  when_released,     ///< somebody else's state is in the way: the caller decides whether to wait
+  with_new_state,    ///< the stateid or its owner is gone: after OPEN or LOCK have established it again
+  with_new_session,  ///< the session or the client id is gone: after a recovery
+  in_session,        ///< slot, sequence id or connection: Session decides (2.10.6.1)
+  elsewhere,         ///< the file system is at another server
+  otherwise,         ///< another request may do it: another operation, flavour, size or minor version
+};
+
 struct StatusRow {
   nfsstat4 status;
   const char* name;  ///< "NFS4ERR_NOENT"
   int errno_value;   ///< the nearest errno, 0 for NFS4_OK
+  Retry retry;
   const char*
       explanation;  ///< one sentence without a full stop, which ends in the next step where there is one
 };
@@ -25,6 +45,12 @@ const StatusRow* find_status(nfsstat4 status);
 /// "NFS4ERR_NOENT", or "an unknown status".
 const char* to_string(nfsstat4 status);
 int errno_of(nfsstat4 status);
+/// Retry::never for a number that no specification has.
+Retry retry_of(nfsstat4 status);
+/// Judges an Error of status_error(). Retry::none for an Error that the server has not sent.
+Retry retry_of(const Error& error);
+/// Whether the same request may be accepted after a pause.
+bool passes(Retry retry);
 const char* explain(nfsstat4 status);
 
 /// The server's refusal of `operation` on `peer` (a server or a path) as an Error, whose status() it becomes.

@@ -130,8 +130,8 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
       pause = ++tries > kQuickTries;
     }
     // What stands before the operation that failed would run again: harmless unless it changes something.
-    const bool waits = (status == NFS4ERR_DELAY || status == NFS4ERR_GRACE) &&
-                       reply->executed() <= compound.first_modifying() + 1;
+    const bool waits =
+        retry_of(status) == Retry::later && reply->executed() <= compound.first_modifying() + 1;
     if (waits) pause = again = true;
     if (!again || (pause && loop().now() + delay.next() >= deadline)) {
       channel_.give_back(compound.take_message());
@@ -154,7 +154,7 @@ async::Task<Result<CompoundReply>> Sessionless::call_in_recovery(Compound compou
     auto reply = co_await call_once(compound, deadline, attempt, true);
     if (reply && attempt.other_seqid && ++seqids < kMostSeqids) continue;
     const nfsstat4 status = reply ? reply->status() : NFS4_OK;
-    if (status == NFS4ERR_DELAY && loop().now() + delay.next() < deadline) {
+    if (retry_of(status) == Retry::later && loop().now() + delay.next() < deadline) {
       co_await loop().sleep_for(delay.take());
       continue;
     }

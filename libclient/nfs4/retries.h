@@ -1,0 +1,51 @@
+// How often a refused request is made again because the server's condition may pass, and after which pauses.
+//
+//     for (Retries retries(loop, deadline);;) {
+//       … the request, its `status` …
+//       const bool again = co_await retries.again(status);
+//       if (!again) …the status is the server's last word
+//     }
+//
+// The table of statuses decides (Retry in types/status.h): what the server asks to wait for is tried until the
+// deadline, and a server's own trouble kMostTroubled times. The pauses grow (pacing.h).
+//
+// Confined to the loop's thread.
+#pragma once
+
+#include "async/backoff.h"
+#include "async/loop.h"
+#include "async/task.h"
+#include "nfs4/pacing.h"
+#include "nfs4/types/status.h"
+
+namespace nfsrdma::nfs4 {
+
+class Retries {
+ public:
+  /// All pauses for a server in trouble together take 1.3 s.
+  static constexpr int kMostTroubled = 6;
+
+  Retries(async::Loop& loop, async::TimePoint deadline) : loop_(loop), deadline_(deadline) {}
+
+  /// Whether a request that was refused with `status` may still be made again. Takes no time.
+  [[nodiscard]] bool may_try(nfsstat4 status) const {
+    const Retry retry = retry_of(status);
+    const bool bounded = retry == Retry::some_times && troubled_ >= kMostTroubled;
+    return passes(retry) && !bounded && loop_.now() + pause_.next() < deadline_;
+  }
+  /// The same, with the pause before the next try.
+  async::Task<bool> again(nfsstat4 status) {
+    if (!may_try(status)) co_return false;
+    if (retry_of(status) == Retry::some_times) ++troubled_;
+    co_await loop_.sleep_for(pause_.take());
+    co_return true;
+  }
+
+ private:
+  async::Loop& loop_;
+  const async::TimePoint deadline_;
+  async::Backoff pause_{kFirstDelay, kMostDelay};
+  int troubled_ = 0;
+};
+
+}  // namespace nfsrdma::nfs4
