@@ -47,9 +47,10 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
     wanted = wanted || writes;
   }
   why_no_delegation4 why = WND4_RESOURCE;
-  const bool mine = std::ranges::any_of(delegations, [&](const auto& entry) {
+  const auto mine = std::ranges::find_if(delegations, [&](const auto& entry) {
     return entry.second.client == at.client && entry.second.inode == inode.id;
   });
+  const bool had = mine != delegations.end();
   const bool contended = std::ranges::any_of(delegations, [&](const auto& entry) {
     return entry.second.inode == inode.id && entry.second.recalled;
   });
@@ -65,9 +66,14 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
     why = WND4_CONTENTION;
   }
   const bool chosen = before != nullptr || chance.percent(habits.delegation_percent);
-  if (habits.delegates != Delegate::never && wanted && chosen && !mine && has_backchannel(at.client)) {
-    const std::uint64_t number = next_id++;
-    delegations[number] = {at.client, inode.id, Revoked::no, std::nullopt, writes, inode.change, {}, false};
+  const bool again = had && habits.tells_delegations_again && wanted && mine->second.revoked == Revoked::no &&
+                     !mine->second.recalled && mine->second.writes == writes;
+  const bool another = !had || (habits.delegates_twice && !mine->second.recalled);
+  const bool grants = wanted && chosen && another;
+  if (habits.delegates != Delegate::never && (grants || again) && has_backchannel(at.client)) {
+    const std::uint64_t number = again ? mine->first : next_id++;
+    if (!again)
+      delegations[number] = {at.client, inode.id, Revoked::no, std::nullopt, writes, inode.change, {}, false};
     if (writes) {
       auto& granted = out.emplace<OPEN_DELEGATE_WRITE>();
       granted.stateid = stateid_of(number, 1);

@@ -91,7 +91,11 @@ struct Habits {
   bool delegates_to_writers = true;             ///< also where somebody has the file open for writing
   bool recalls_on_conflict = false;             ///< and answers NFS4ERR_DELAY meanwhile; else nobody minds
   bool explains_no_delegation = false;          ///< OPEN_DELEGATE_NONE_EXT for who wanted one
-  bool notify_locks = true;                     ///< CB_NOTIFY_LOCK, promised by OPEN
+  /// OPEN tells each owner of the client's delegation on the file, not only the one that it was granted with.
+  bool tells_delegations_again = false;
+  /// A client that has a delegation on the file may be granted another one beside it (RFC 8881 10.4 wants one).
+  bool delegates_twice = false;
+  bool notify_locks = true;  ///< CB_NOTIFY_LOCK, promised by OPEN
 
   // ---- chunks (RFC 8267 4.3) ----
   /// A READ that gives no bytes takes no Write chunk: what follows is placed one chunk too early (Linux).
@@ -133,6 +137,11 @@ struct Habits {
   bool creates_exclusively = true;
   bool confirms_owners = false;       ///< NFSv4.0: OPEN_CONFIRM is wanted of each new owner (Linux)
   bool lists_with_attributes = true;  ///< READDIRPLUS
+
+  // ---- trouble ----
+  /// With this chance SERVERFAULT, RESOURCE or IO is the answer to what binds a connection, gives something back, or
+  /// recovers a session, an open or a lock. The next time it may go well.
+  unsigned trouble_percent = 0;
 
   // ---- time ----
   /// The execution of a COMPOUND takes a while with this chance; its slot is in use meanwhile.

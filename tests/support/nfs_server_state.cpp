@@ -201,6 +201,19 @@ std::optional<nfsstat4> ServerState::injected(nfs_opnum4 op) {
 // ---- one operation ----
 
 template <class Op>
+std::optional<nfsstat4> ServerState::trouble(const Execution& at, const typename Op::Args& args) {
+  if (habits.trouble_percent == 0 || at.minor == 0) return std::nullopt;
+  bool recovers = Op::number == OP_BIND_CONN_TO_SESSION || Op::number == OP_RECLAIM_COMPLETE ||
+                  Op::number == OP_EXCHANGE_ID || Op::number == OP_CLOSE || Op::number == OP_DELEGRETURN ||
+                  Op::number == OP_FREE_STATEID;
+  if constexpr (Op::number == OP_OPEN) recovers = args.claim.tag() == CLAIM_PREVIOUS;
+  if constexpr (Op::number == OP_LOCK) recovers = args.reclaim;
+  if (!recovers || !chance.percent(habits.trouble_percent)) return std::nullopt;
+  constexpr std::array kTroubles{NFS4ERR_SERVERFAULT, NFS4ERR_RESOURCE, NFS4ERR_IO};
+  return kTroubles.at(chance.below(kTroubles.size()));
+}
+
+template <class Op>
 bool ServerState::one(Execution& at, Encoder& out) {
   typename Op::Args args{};
   if (!xdr::decode(at.in, args)) return false;
@@ -228,6 +241,7 @@ bool ServerState::one(Execution& at, Encoder& out) {
   // A failed CREATE_SESSION may have used its sequence id: create_session() looks at the rules itself.
   std::optional<nfsstat4> forced;
   if constexpr (Op::number != OP_CREATE_SESSION) forced = misordered ? misordered : injected(Op::number);
+  if (!forced) forced = trouble<Op>(at, args);
   if (!forced && is_wrong_flavor(at, Op::number)) forced = NFS4ERR_WRONGSEC;
   if (!forced && !Op::idempotent && length() + kRoomForResult > at.largest) forced = at.too_large;
   if (forced) {

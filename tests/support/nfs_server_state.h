@@ -418,6 +418,9 @@ class ServerState {
   [[nodiscard]] bool is_wrong_flavor(const Execution& at, nfs4::nfs_opnum4 number) const;
   bool operation(Execution& at, std::uint32_t number, xdr::Encoder& out);
   std::optional<nfs4::nfsstat4> injected(nfs4::nfs_opnum4 op);
+  /// What passes, by Habits::trouble_percent.
+  template <class Op>
+  std::optional<nfs4::nfsstat4> trouble(const Execution& at, const typename Op::Args& args);
   nfs4::nfsstat4 start(std::uint32_t minor, const std::vector<nfs4::nfs_opnum4>& ops);
   static void conclude(Execution& at);
   void settle(Execution& at);
