@@ -13,8 +13,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostEarlyRecalls = 64;
+constexpr std::ptrdiff_t kMostEarlyRecalls = 64;
+constexpr std::size_t kMostReturned =
+    1000;  // of which it is remembered that they were, while OPENs are under way
 constexpr async::Clock::duration kBetweenReturns = 500ms, kMostBetweenReturns = 4s;
+
+std::string key_of(const nfs_fh4& file) {
+  return std::string(file.chars());
+}
 
 /// How large a file may get without the server being asked for room. Blocks are those that it may have at most.
 std::uint64_t room_of(const nfs_space_limit4& limit) {
@@ -26,35 +32,60 @@ std::uint64_t room_of(const nfs_space_limit4& limit) {
 }  // namespace
 
 Delegations::Delegations(Around around) : around_(std::move(around)) {
-  around_.openings.on_last = [this] { on_last_opening(); };
-  around_.opens.on_release = [this] { hold_connections(); };
+  around_.openings.on_ended = [this] { on_opening_ended(); };
+  around_.opens.on_release = [this](Open& open) {
+    // The delegation of the file's last open cannot be returned any more: it goes with the client id.
+    if (open.delegation && !open.delegation.is_shared()) held_.erase(key_of(open.file));
+    open.delegation.reset();
+    hold_connections();
+  };
+}
+
+Delegations::~Delegations() {
+  if (timer_ != 0) around_.calls.loop().cancel(timer_);
+  around_.openings.on_ended = nullptr;
+  around_.opens.on_release = nullptr;
 }
 
 std::size_t Delegations::count() const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(around_.opens.all(), [](const auto& one) { return one.second->delegated(); }));
+      std::ranges::count_if(held_, [](const auto& one) { return !one.second->returning; }));
 }
 
 void Delegations::hold_connections() {
-  around_.hold(!returning_.empty() || std::ranges::any_of(around_.opens.all(), [](const auto& one) {
-    return one.second->delegation.has_value();
-  }));
+  around_.hold(!returning_.empty() || !held_.empty());
+}
+
+Delegations::Record Delegations::of_file(const nfs_fh4& file) const {
+  if (held_.empty()) return nullptr;
+  const auto found = held_.find(key_of(file));
+  return found != held_.end() ? found->second : nullptr;
 }
 
 // ---- recalls ----
 
 nfsstat4 Delegations::recall(const Recall& recall) {
   const auto same = [&](const stateid4& one) { return one.other == recall.stateid.other; };
-  if (std::ranges::any_of(returning_, same)) return NFS4_OK;
-  for (const auto& [number, open] : around_.opens.all()) {
-    if (!open->delegation || !same(open->delegation->stateid)) continue;
-    if (!open->delegation->returning) set_recalled(*open);
+  if (std::ranges::any_of(returning_, [&](const auto& one) { return same(one.first); })) return NFS4_OK;
+  for (const auto& [key, one] : held_) {
+    if (!same(one->stateid)) continue;
+    const Record recalled = one;
+    if (!recalled->returning) set_recalled(recalled);
+    return NFS4_OK;
+  }
+  const auto expected =
+      std::ranges::find_if(expected_, [&](const Expected& one) { return same(one.what.stateid); });
+  if (expected != expected_.end()) {
+    if (expected->returned) recalled_.push_back(expected->what);
     return NFS4_OK;
   }
   // The OPEN that brings it may have been overtaken, whether or not the server names it among the referring
   // calls.
-  if (!around_.openings.empty() && early_recalls_.size() < kMostEarlyRecalls) {
-    early_recalls_.push_back({recall.file, recall.stateid});
+  const auto early = std::ranges::count(expected_, false, &Expected::returned);
+  if (!around_.openings.empty() && early < kMostEarlyRecalls) {
+    const async::TimePoint due = around_.calls.loop().now() + kMostPutOff;
+    expected_.push_back({{recall.file, recall.stateid}, around_.calls.epoch(), around_.openings.now(), due});
+    arm(due);
     return NFS4_OK;
   }
   if (!around_.openings.in_doubt()) return NFS4ERR_BAD_STATEID;
@@ -65,27 +96,31 @@ nfsstat4 Delegations::recall(const Recall& recall) {
 void Delegations::recall_any(std::uint32_t objects_to_keep, const bitmap4& types) {
   const bool reading = has_bit(types, RCA4_TYPE_MASK_RDATA_DLG),
              writing = has_bit(types, RCA4_TYPE_MASK_WDATA_DLG);
-  const auto meant = [&](const Open& open) {
-    return open.delegated() && (open.delegation->writes ? writing : reading);
+  const auto meant = [&](const Delegation& one) {
+    return !one.over && !one.returning && (one.writes ? writing : reading);
   };
-  const auto& all = around_.opens.all();
-  auto held = std::ranges::count_if(all, [&](const auto& one) { return meant(*one.second); });
-  for (const auto& [number, open] : all) {
+  auto held = std::ranges::count_if(held_, [&](const auto& one) { return meant(*one.second); });
+  for (const auto& [number, open] : around_.opens.all()) {
     if (held <= static_cast<std::ptrdiff_t>(objects_to_keep)) return;
-    if (!meant(*open)) continue;
-    set_recalled(*open);
+    const Record one = of_file(open->file);
+    if (!open->delegation || one == nullptr || !meant(*one)) continue;
+    set_recalled(one);
     --held;
   }
 }
 
-void Delegations::set_recalled(Open& open) {
+void Delegations::set_recalled(const Record& one) {
   ++around_.counters.delegations_recalled;
-  if (!open.parked) {
-    recalled_.push_back(taken_from(open));
+  const bool in_use = std::ranges::any_of(around_.opens.all(), [&](const auto& other) {
+    const Open& open = *other.second;
+    return open.delegation && &*open.delegation == one.get() && !open.parked;
+  });
+  if (in_use) {
+    recalled_.push_back(taken(one));
     return;
   }
-  open.delegation->recalled = true;
-  about_to_return(open);
+  one->recalled = true;
+  about_to_return(*one);
 }
 
 void Delegations::finish_recall(Open& open) {
@@ -97,30 +132,69 @@ void Delegations::return_recalled() {
 }
 
 std::optional<DelegatedAttributes> Delegations::attributes(const nfs_fh4& file) {
-  for (const auto& [number, open] : around_.opens.all()) {
-    if (open->file != file || !open->writes_delegated()) continue;
-    const auto size = writers_ != nullptr ? writers_->written_size(file) : std::nullopt;
-    // 10.4.3: as it was granted, since there is nothing that the server does not have.
-    if (open->delegation->change && size) return DelegatedAttributes{*open->delegation->change, *size};
-    start_return(*open);
-    return std::nullopt;
-  }
+  const Record one = of_file(file);
+  if (one == nullptr || !one->writes || one->returning) return std::nullopt;
+  const auto size = writers_ != nullptr ? writers_->written_size(file) : std::nullopt;
+  // 10.4.3: as it was granted, since there is nothing that the server does not have.
+  if (one->change && size) return DelegatedAttributes{*one->change, *size};
+  return_beside(taken(one));
   return std::nullopt;
 }
 
-/// No OPEN that is under way can bring what was recalled early.
-void Delegations::on_last_opening() {
-  for (const Recalled& one : std::exchange(early_recalls_, {})) {
-    if (around_.openings.in_doubt()) return_beside(one);
-  }
+/// An OPEN has ended. OPENs that began after a recall cannot return the recalled delegation.
+void Delegations::on_opening_ended() {
+  if (expected_.empty()) return;
+  std::vector<Recalled> unknown;
+  std::erase_if(expected_, [&](const Expected& one) {
+    if (!around_.openings.have_ended(one.until)) return false;
+    if (!one.returned && around_.openings.in_doubt()) unknown.push_back(one.what);
+    return true;
+  });
+  for (const Recalled& one : unknown) return_beside(one);
 }
 
-bool Delegations::take_early_recall(const stateid4& stateid) {
-  const auto early = std::ranges::find_if(
-      early_recalls_, [&](const Recalled& one) { return one.stateid.other == stateid.other; });
-  if (early == early_recalls_.end()) return false;
-  early_recalls_.erase(early);
-  return true;
+void Delegations::arm(async::TimePoint due) {
+  if (timer_ != 0) return;
+  timer_ = around_.calls.loop().at(due, [this] {
+    timer_ = 0;
+    return_what_is_due();
+  });
+}
+
+/// Returns recalled delegations that OPENs under way have not returned within kMostPutOff. An OPEN that returns one
+/// later does not keep it.
+void Delegations::return_what_is_due() {
+  const async::TimePoint now = around_.calls.loop().now();
+  std::vector<Recalled> due;
+  std::optional<async::TimePoint> next;
+  for (Expected& one : expected_) {
+    if (one.returned) continue;
+    if (one.due <= now) {
+      one.returned = true;
+      due.push_back(one.what);
+    } else if (!next || one.due < *next) {
+      next = one.due;
+    }
+  }
+  if (next) arm(*next);
+  if (around_.calls.ending()) return;
+  for (const Recalled& one : due) return_beside(one);
+}
+
+std::optional<Delegations::Expected> Delegations::take_expected(const stateid4& stateid) {
+  const auto found = std::ranges::find_if(expected_, [&](const Expected& one) {
+    return one.epoch == around_.calls.epoch() && one.what.stateid.other == stateid.other;
+  });
+  if (found == expected_.end()) return std::nullopt;
+  const Expected out = *found;
+  if (!out.returned) expected_.erase(found);
+  return out;
+}
+
+/// The server has the delegation back. An OPEN that it executed before may yet tell of it.
+void Delegations::expect_no_more(const nfs_fh4& file, const stateid4& stateid) {
+  if (around_.openings.empty() || expected_.size() >= kMostReturned) return;
+  expected_.push_back({{file, stateid}, around_.calls.epoch(), around_.openings.now(), {}, true});
 }
 
 // ---- what OPEN brings, and how it ends ----
@@ -146,12 +220,32 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   } else {
     return;
   }
+  const auto same = [&](const stateid4& one) { return one.other == now.stateid.other; };
+  const std::uint64_t epoch = around_.calls.epoch();
+  const clientid4 client = around_.calls.facts().client_id;
+  // It goes back already, and is not to be believed in.
+  if (std::ranges::any_of(returning_,
+                          [&](const auto& one) { return one.second == epoch && same(one.first); })) {
+    return;
+  }
+  const auto expected = take_expected(now.stateid);
+  if (expected && expected->returned) return;
+  recalled = recalled || expected;
+  const Record held = of_file(open.file);
+  if (held != nullptr && held->client == client && same(held->stateid))
+    return told_again(open, held, std::move(now), recalled);
   if (now.writes && writers_ == nullptr) return return_beside({open.file, now.stateid});  // not asked for
+  // The server knows nothing of the earlier one, or has granted two. One that a CLOSE under way returns goes with that.
+  if (held != nullptr && held->returning && !held->recalled)
+    forget(*held);
+  else if (held != nullptr)
+    end_of_before(held);
   ++around_.counters.delegations_granted;
-  now.client = around_.calls.facts().client_id;
-  // The server gives another where it knows nothing of the one before.
-  open.delegation = now;
-  recalled = take_early_recall(now.stateid) || recalled;
+  now.file = open.file;
+  now.client = client;
+  const Record record = std::make_shared<Delegation>(std::move(now));
+  held_.insert_or_assign(key_of(open.file), record);
+  open.delegation = DelegationShare(record);
   around_.counters.delegations_recalled += recalled ? 1 : 0;
   if (recalled || around_.calls.ending() || async::buggify(around_.calls.loop())) {
     start_return(open);
@@ -160,20 +254,37 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   }
 }
 
+/// Gives the open a share in the delegation that this client holds of the file already.
+void Delegations::told_again(Open& open, const Record& held, Delegation now, bool recalled) {
+  if (held->returning) return;
+  if (!open.delegation) open.delegation = DelegationShare(held);
+  if (is_later(now.stateid, held->stateid)) {
+    held->stateid = now.stateid;
+    held->writes = now.writes;
+    held->most = now.most;
+  }
+  if (!recalled) return;
+  ++around_.counters.delegations_recalled;
+  return_beside(taken(held));
+}
+
 void Delegations::granted_with(Open& open, const open_delegation4& delegation, const Attributes& attributes) {
   const stateid4* const granted = stateid_in(delegation);
   const bool held = granted != nullptr && open.writes_delegated() && open.delegation->stateid == *granted;
-  if (held) open.delegation->change = attributes.change;
+  // A later OPEN that returns the delegation again does not change the attributes as of the grant.
+  if (held && !open.delegation->change) open.delegation->change = attributes.change;
 }
 
 void Delegations::rights_change(const nfs_fh4& file) {
-  for (const auto& [number, open] : around_.opens.all()) {
-    if (open->delegation && open->file == file) open->delegation->rights_unknown = true;
-  }
+  if (const Record one = of_file(file)) one->rights_unknown = true;
 }
 
 void Delegations::return_stray(const nfs_fh4& file, const open_delegation4& delegation) {
-  if (const stateid4* const stray = stateid_in(delegation)) return_beside({file, *stray});
+  const stateid4* const stray = stateid_in(delegation);
+  if (stray == nullptr) return;
+  const Record held = of_file(file);
+  const bool known = held != nullptr && held->stateid.other == stray->other;
+  if (!known) return_beside({file, *stray});
 }
 
 const stateid4* Delegations::stateid_in(const open_delegation4& delegation) {
@@ -182,42 +293,89 @@ const stateid4* Delegations::stateid_in(const open_delegation4& delegation) {
   return write != nullptr ? &write->stateid : nullptr;
 }
 
-void Delegations::end(Open& open) {
-  if (!open.delegation) return;
-  open.delegation.reset();
-  if (end_sink_) end_sink_(open.file);
+/// For all opens that share it, without a word to those who rely on it.
+void Delegations::forget(Delegation& one) {
+  one.over = true;
+  const auto found = held_.find(key_of(one.file));
+  if (found != held_.end() && found->second.get() == &one) held_.erase(found);
 }
 
-void Delegations::end_of_before(Open& open) {
-  if (!open.delegation) return;
-  if (open.delegation->client == around_.calls.facts().client_id) {
-    start_return(open);
+void Delegations::end(const Record& one) {
+  const Record kept = one;
+  forget(*kept);
+  if (end_sink_) end_sink_(kept->file);
+}
+
+void Delegations::end(Open& open) {
+  if (open.delegation) end(of_file(open.file));
+}
+
+void Delegations::end_of_before(const Record& one) {
+  if (one->client == around_.calls.facts().client_id) {
+    return_beside(taken(one));
   } else {
-    end(open);
+    end(one);
   }
 }
 
+void Delegations::end_of_before(Open& open) {
+  if (open.delegation) end_of_before(of_file(open.file));
+}
+
+void Delegations::leave(Open& open) {
+  if (open.delegation.is_shared())
+    open.delegation.reset();
+  else
+    end_of_before(open);
+}
+
 void Delegations::revoked(Open& open, const stateid4& stateid) {
-  if (!open.delegation || open.delegation->stateid != stateid) return;
+  if (!open.delegation || open.delegation->stateid.other != stateid.other) return;
   ++around_.counters.delegations_revoked;
   end(open);
 }
 
 // ---- returning ----
 
-void Delegations::about_to_return(Open& open) {
-  if (std::exchange(open.delegation->returning, true)) return;
-  if (end_sink_) end_sink_(open.file);
+void Delegations::about_to_return(Delegation& one) {
+  if (std::exchange(one.returning, true)) return;
+  if (end_sink_) end_sink_(one.file);
+}
+
+std::optional<stateid4> Delegations::return_with_close(Open& open) {
+  if (!open.delegation) return std::nullopt;
+  if (open.delegation.is_shared()) {
+    open.delegation.reset();
+    return std::nullopt;
+  }
+  about_to_return(*open.delegation);
+  return open.delegation->stateid;
+}
+
+/// The delegation may have been dropped meanwhile: then the server's answer does not matter. An OPEN that the server
+/// executed after the CLOSE may have been granted another one, which stays.
+void Delegations::returned_with_close(Open& open, const stateid4& stateid, bool gone) {
+  if (gone) expect_no_more(open.file, stateid);
+  const Record held = of_file(open.file);
+  const bool replaced = held != nullptr && held->stateid.other != stateid.other;
+  if (replaced && !gone) return return_beside({open.file, stateid});
+  if (replaced || !open.delegation || !open.delegation->returning) return;
+  if (gone) {
+    forget(*open.delegation);
+    hold_connections();
+  } else {
+    start_return(open);
+  }
 }
 
 void Delegations::start_return(Open& open) {
-  return_beside(taken_from(open));
+  return_beside(taken(of_file(open.file)));
 }
 
-/// Its delegation, which is over for this client.
-Delegations::Recalled Delegations::taken_from(Open& open) {
-  Recalled out{open.file, open.delegation->stateid, open.delegation->writes};
-  end(open);
+/// The delegation, which is over for this client.
+Delegations::Recalled Delegations::taken(const Record& one) {
+  Recalled out{one->file, one->stateid, one->writes};
+  end(one);
   return out;
 }
 
@@ -245,7 +403,7 @@ async::Task<void> Delegations::give_back(Recalled what) {
   Calls& calls = around_.calls;
   const std::uint64_t epoch = calls.epoch();
   const Outstanding::One counted(around_.outstanding);
-  returning_.push_back(stateid);
+  returning_.emplace_back(stateid, epoch);
   hold_connections();
   if (writes) co_await write_out(file);
   async::Backoff trouble(kBetweenReturns, kMostBetweenReturns);
@@ -261,7 +419,8 @@ async::Task<void> Delegations::give_back(Recalled what) {
     if (settled || calls.ending() || epoch != calls.epoch()) break;
     co_await calls.loop().sleep_for(reply ? trouble.take() : kBetweenReturns);
   }
-  std::erase(returning_, stateid);
+  std::erase(returning_, std::pair(stateid, epoch));
+  expect_no_more(file, stateid);
   hold_connections();
 }
 

@@ -1,7 +1,11 @@
 // Delegations (RFC 8881 10.4): while this client has one, nobody else changes the file, nor, if it is one for writing,
 // sees what is in it.
 //
-// A delegation stands beside the open state of its file (Open::delegation), which goes on without it. So one
+// A server grants a delegation to the client, not to an open owner: there is one for a file (of_file()), even if several
+// OPENs of different owners return it, and the opens concerned share it (Open::delegation). A recall or revocation ends it
+// for all of them. If the server grants another one for the file, which it should not, the earlier one is returned.
+//
+// A delegation stands beside the open state of its file, which goes on without it. So one
 // that is recalled is returned at once: recall() and recall_any() say what is to be returned, and
 // return_recalled() does it behind the answer to the server's call. A DELEGRETURN without an answer, or with a refusal
 // that may pass, is made again until there is a final one, or another client id.
@@ -10,9 +14,11 @@
 // for, and only then kept. He writes that data out before it is returned. The server may ask what the file looks like
 // (attributes()): where that is not what the server itself could say, the delegation is returned instead.
 //
-// A recall may overtake the OPEN that brings the delegation: while an OPEN is under way (openings.h) the recall
-// of a delegation that nobody knows is remembered. And where the answer to an OPEN was lost, the server may
-// recall what nobody here knows of: that is returned, too.
+// A recall may overtake the OPEN that brings the delegation: while OPENs are under way (openings.h) the recall
+// of a delegation that nobody knows is remembered until those have ended, and not answered by DELEGRETURN for a short
+// time (kMostPutOff): OPENs may wait without end for what another client has to return, which may wait for this client.
+// A delegation that an OPEN under way returns although it has gone back meanwhile is not kept. And where the answer
+// to an OPEN was lost, the server may recall what nobody here knows of: that is returned, too.
 //
 // While there is one, or one is being returned, the connections are kept up, for the recall to come (RFC 8167
 // 5.4): hold_connections() tells whoever keeps them. What delegations promise can be relied upon as long as
@@ -22,7 +28,13 @@
 // Confined to the loop's thread.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/statistics.h"
@@ -51,7 +63,11 @@ class Delegations {
     engine::ServerCounters& counters;
     HoldSink hold;  ///< told whether there is something that the server may recall
   };
+  /// How long the return of a recalled delegation is put off that an OPEN under way may be about to bring.
+  static constexpr async::Clock::duration kMostPutOff = std::chrono::seconds(1);
+
   explicit Delegations(Around around);
+  ~Delegations();
   Delegations(const Delegations&) = delete;
   Delegations& operator=(const Delegations&) = delete;
 
@@ -63,7 +79,7 @@ class Delegations {
   void take(Open& open, const open_delegation4& delegation);
   /// Of what OPEN brought; null if that is none.
   static const stateid4* stateid_in(const open_delegation4& delegation);
-  /// The same for an OPEN of what nobody has open: returns it.
+  /// Returns a delegation that OPEN granted for a file which is not kept open, unless other opens share it.
   void return_stray(const nfs_fh4& file, const open_delegation4& delegation);
   /// The file's attributes, as they were after the OPEN that granted its delegation, before anything else was done.
   static void granted_with(Open& open, const open_delegation4& delegation, const Attributes& attributes);
@@ -73,9 +89,11 @@ class Delegations {
   void rights_change(const nfs_fh4& file);
   /// DELEGRETURN, beside whatever else is done.
   void start_return(Open& open);
-  /// Call this before a COMPOUND with DELEGRETURN is sent, so that a recall that arrives meanwhile is answered
-  /// OK.
-  void about_to_return(Open& open);
+  /// The stateid for a DELEGRETURN after the open's CLOSE; none if there is no delegation, or other opens share it.
+  /// A recall that arrives meanwhile is answered OK.
+  std::optional<stateid4> return_with_close(Open& open);
+  /// Ends what return_with_close() began. `gone`: the server has executed the DELEGRETURN; else it is sent alone.
+  void returned_with_close(Open& open, const stateid4& stateid, bool gone);
   /// What was recalled while the file was parked goes back by itself, if that has not gone with its CLOSE.
   void finish_recall(Open& open);
   /// The server does not keep to it any more, and need not be told.
@@ -83,6 +101,8 @@ class Delegations {
   /// The file's state is another one, to which the delegation does not belong. The server that granted the
   /// delegation under this client id is told.
   void end_of_before(Open& open);
+  /// The open is closed. Where others have the delegation, too, it goes on.
+  void leave(Open& open);
   /// The server has revoked it.
   void revoked(Open& open, const stateid4& stateid);
   /// Called with the file's handle when what a delegation promised ends: before the server hears of it, where
@@ -110,24 +130,44 @@ class Delegations {
   void hold_connections();
 
  private:
+  using Record = std::shared_ptr<Delegation>;
   struct Recalled {
     nfs_fh4 file;
     stateid4 stateid;
     bool writes = false;
   };
-  void on_last_opening();
-  bool take_early_recall(const stateid4& stateid);
-  void set_recalled(Open& open);
-  Recalled taken_from(Open& open);
+  /// A delegation that an OPEN under way may bring, and that the server has recalled, or has back already.
+  struct Expected {
+    Recalled what;
+    std::uint64_t epoch;    // servers may number stateids anew after a restart
+    std::uint64_t until;    // Openings::now() at that time
+    async::TimePoint due;   // when it is returned, whatever is under way
+    bool returned = false;  // DELEGRETURN has been sent
+  };
+  [[nodiscard]] Record of_file(const nfs_fh4& file) const;
+  void told_again(Open& open, const Record& held, Delegation now, bool recalled);
+  void on_opening_ended();
+  void arm(async::TimePoint due);
+  void return_what_is_due();
+  std::optional<Expected> take_expected(const stateid4& stateid);
+  void expect_no_more(const nfs_fh4& file, const stateid4& stateid);
+  void set_recalled(const Record& one);
+  void forget(Delegation& one);
+  void end(const Record& one);
+  void end_of_before(const Record& one);
+  void about_to_return(Delegation& one);
+  Recalled taken(const Record& one);
   void return_beside(const Recalled& what);
   async::Task<void> give_back(Recalled what);
 
   const Around around_;
   EndSink end_sink_;
   engine::Writers* writers_ = nullptr;
-  std::vector<Recalled> early_recalls_;  // of what an OPEN that is under way may bring
-  std::vector<Recalled> recalled_;       // by the Call that is being answered
-  std::vector<stateid4> returning_;      // DELEGRETURNs under way
+  std::map<std::string, Record> held_;  // by the file's handle
+  std::vector<Expected> expected_;
+  async::Loop::TimerId timer_ = 0;                             // of return_what_is_due()
+  std::vector<Recalled> recalled_;                             // by the Call that is being answered
+  std::vector<std::pair<stateid4, std::uint64_t>> returning_;  // DELEGRETURNs under way, with their epochs
   bool suspected_ = false;
 };
 

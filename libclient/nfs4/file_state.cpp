@@ -135,7 +135,7 @@ async::Task<void> FileState::open_once_more() {
 
 void FileState::is_closed() {
   // One that came while CLOSE was under way, with an OPEN that the server executed first.
-  session_.delegations().end_of_before(open_);
+  session_.delegations().leave(open_);
   session_.opens().release(open_);
   is_open_ = false;
 }
@@ -146,24 +146,6 @@ async::Task<Status> FileState::close_state() {
   co_return done;
 }
 
-/// The delegation that is returned behind CLOSE, if there is one.
-std::optional<stateid4> FileState::return_with_close() {
-  if (!open_.delegation) return std::nullopt;
-  session_.delegations().about_to_return(open_);
-  return open_.delegation->stateid;
-}
-
-/// It may have been dropped meanwhile: then it does not matter what was said of it. An OPEN that the server executed
-/// behind this may have brought another one, which stays.
-void FileState::returned_with_close(bool gone) {
-  if (!open_.delegation || !open_.delegation->returning) return;
-  if (gone) {
-    open_.delegation.reset();
-  } else {
-    session_.delegations().start_return(open_);
-  }
-}
-
 /// By a COMPOUND of its own. The server's answer to CLOSE.
 async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 used,
                                                                     async::TimePoint deadline) {
@@ -171,11 +153,14 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 use
   compound.by(open_.owner);
   compound.add<op::CLOSE>({0, used});
   // DELEGRETURN comes last: what the server says to it does not keep the file open.
-  const auto returned = return_with_close();
+  const auto returned = session_.delegations().return_with_close(open_);
   if (returned) compound.add<op::DELEGRETURN>({*returned});
   auto reply = co_await session_.call(std::move(compound), deadline);
   const bool closed = reply && reply->take<op::PUTFH>() && reply->take<op::CLOSE>();
-  returned_with_close(closed && returned && reply->take<op::DELEGRETURN>());
+  if (returned) {
+    const bool gone = closed && reply->take<op::DELEGRETURN>();
+    session_.delegations().returned_with_close(open_, *returned, gone);
+  }
   if (!reply) co_return reply.error();
   if (closed) co_return std::optional(NFS4_OK);
   const nfsstat4 status = reply->failed_status();
@@ -186,14 +171,17 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 use
 /// None: the file has been opened again before it was sent.
 async::Task<Result<std::optional<nfsstat4>>> FileState::close_with_others(stateid4 used) {
   bool gone = false;
+  std::optional<stateid4> returned;
   // Whoever wants the delegation back may want the file closed as well: Linux runs no program that is open for writing.
   const bool urgent = open_.delegation && open_.delegation->recalled;
   CloseBatch::Closing closing{open_.file, used, open_.caller, urgent, {}, {}, {}};
   closing.wanted = [this] { return needed() == 0 && is_open_; };
-  closing.delegation = [this] { return return_with_close(); };
+  closing.delegation = [this, &returned] {
+    return returned = session_.delegations().return_with_close(open_);
+  };
   closing.on_returned = [&gone] { gone = true; };
   auto answer = co_await session_.close_batch().close(std::move(closing));
-  returned_with_close(gone);
+  if (returned) session_.delegations().returned_with_close(open_, *returned, gone);
   co_return answer;
 }
 

@@ -122,8 +122,6 @@ class FileState {
  private:
   void is_closed();
   async::Task<Status> close_once();
-  std::optional<stateid4> return_with_close();
-  void returned_with_close(bool gone);
   async::Task<Result<std::optional<nfsstat4>>> close_alone(stateid4 used, async::TimePoint deadline);
   async::Task<Result<std::optional<nfsstat4>>> close_with_others(stateid4 used);
   async::Task<Status> downgrade_once(std::uint32_t access);

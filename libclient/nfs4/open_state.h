@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "async/mutex.h"
 #include "engine/spot.h"
@@ -23,9 +24,13 @@ namespace nfsrdma::nfs4 {
 using locking::HeldLock;
 using locking::HeldLocks;
 
-/// Until it is returned nobody else changes the file, nor, if it is one for writing, sees it.
+/// A delegation: until it is returned no other client changes the file, nor, if it is one for writing, reads it. A server
+/// grants it to the client (RFC 8881 10.4), so there is one for a file. Opens whose OPEN returned it share it.
 struct Delegation {
+  nfs_fh4 file;
   stateid4 stateid{};
+  bool over = false;     // the promise has ended for all who shared it
+  unsigned shares = 0;   // DelegationShares in it
   clientid4 client = 0;  // that it was granted to
   bool returning = false;
   bool recalled = false;  // it goes back with the CLOSE of a file that was parked
@@ -35,6 +40,37 @@ struct Delegation {
   std::uint64_t most = 0;  // how large the file may get without the server being asked for room
   std::optional<changeid4>
       change;  // the change attribute as it was granted (RFC 8881 10.4.3), if that is known
+};
+
+/// An open's share in the delegation of its file. Empty where there is none, or none any more.
+class DelegationShare {
+ public:
+  DelegationShare() = default;
+  explicit DelegationShare(std::shared_ptr<Delegation> of) : of_(std::move(of)) { ++of_->shares; }
+  DelegationShare(DelegationShare&& other) noexcept : of_(std::move(other.of_)) {}
+  DelegationShare& operator=(DelegationShare&& other) noexcept {
+    if (this == &other) return *this;
+    reset();
+    of_ = std::move(other.of_);
+    return *this;
+  }
+  DelegationShare(const DelegationShare&) = delete;
+  DelegationShare& operator=(const DelegationShare&) = delete;
+  ~DelegationShare() { reset(); }
+
+  explicit operator bool() const { return of_ != nullptr && !of_->over; }
+  Delegation* operator->() const { return of_.get(); }
+  Delegation& operator*() const { return *of_; }
+  /// The open has it no more; others may.
+  void reset() {
+    if (of_ != nullptr) --of_->shares;
+    of_.reset();
+  }
+  /// Other opens of the file share it.
+  [[nodiscard]] bool is_shared() const { return of_ != nullptr && of_->shares > 1; }
+
+ private:
+  std::shared_ptr<Delegation> of_;
 };
 
 /// What one lock owner has on one open file.
@@ -63,7 +99,7 @@ struct Open {
   bool reopening = false;       // reopen() is under way
   bool claiming_locks = false;  // not all of its locks have been asked for under the client id of `epoch`
   bool notifies_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK
-  std::optional<Delegation> delegation;
+  DelegationShare delegation;
   std::uint64_t number = 0;  // in the Session's registry
   bool held = false;         // it is registered there
   bool reclaimable = true;   // the server had it when this client last heard of it

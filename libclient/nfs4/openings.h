@@ -16,6 +16,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -33,10 +34,12 @@ class Openings {
 
   class Guard {
    public:
-    explicit Guard(Openings& all) : all_(all), counted_(all.outstanding_) { all_.guards_.push_back(this); }
+    explicit Guard(Openings& all) : all_(all), number_(++all.last_), counted_(all.outstanding_) {
+      all_.guards_.push_back(this);
+    }
     ~Guard() {
       std::erase(all_.guards_, this);
-      if (all_.guards_.empty() && all_.on_last) all_.on_last();
+      if (all_.on_ended) all_.on_ended();
     }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
@@ -51,11 +54,17 @@ class Openings {
     friend class Openings;
     static constexpr std::size_t kMostClosed = 1000;  ///< then an OPEN more costs less than to know
     Openings& all_;
+    const std::uint64_t number_;
     const Outstanding::One counted_;
     std::vector<decltype(stateid4::other)> closed_;
   };
 
   [[nodiscard]] bool empty() const { return guards_.empty(); }
+  /// The OPENs under way now. have_ended() tells of them later, whatever others have begun since.
+  [[nodiscard]] std::uint64_t now() const { return last_; }
+  [[nodiscard]] bool have_ended(std::uint64_t until) const {
+    return guards_.empty() || guards_.front()->number_ > until;
+  }
   /// The server has closed it.
   void closed(const stateid4& stateid) {
     for (Guard* guard : guards_) {
@@ -68,13 +77,14 @@ class Openings {
   }
   [[nodiscard]] bool in_doubt() const { return doubted_epoch_ == calls_.epoch(); }
 
-  /// Called when the last OPEN that was under way has ended.
-  std::function<void()> on_last;
+  /// Called when an OPEN that was under way has ended.
+  std::function<void()> on_ended;
 
  private:
   const Calls& calls_;
   Outstanding& outstanding_;
-  std::vector<Guard*> guards_;
+  std::vector<Guard*> guards_;  // in the order in which they began
+  std::uint64_t last_ = 0;      // so many have begun
   std::optional<std::uint64_t> doubted_epoch_;
 };
 

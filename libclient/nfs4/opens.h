@@ -35,7 +35,7 @@ class Opens {
   void release(Open& open) {
     if (!std::exchange(open.held, false)) return;
     all_.erase(open.number);
-    if (on_release) on_release();
+    if (on_release) on_release(open);
   }
   /// Makes an open owner unique (Open::owner).
   [[nodiscard]] std::uint64_t next_owner() { return ++last_owner_; }
@@ -53,7 +53,7 @@ class Opens {
   }
 
   /// Called when one was released.
-  std::function<void()> on_release;
+  std::function<void(Open& open)> on_release;
 
  private:
   std::map<std::uint64_t, std::shared_ptr<Open>> all_;  // by Open::number

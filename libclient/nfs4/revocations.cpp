@@ -1,6 +1,7 @@
 #include "nfs4/revocations.h"
 
 #include <algorithm>
+#include <set>
 
 #include "async/buggify.h"
 #include "nfs4/types/status.h"
@@ -25,9 +26,11 @@ struct Revocations::Suspect {
 
 std::vector<Revocations::Suspect> Revocations::suspects() const {
   std::vector<Suspect> out;
+  std::set<const Delegation*> seen;  // opens of a file share one
   for (const auto& [number, open] : opens_.all()) {
     if (open->lost) continue;
-    if (open->delegated()) out.push_back({Suspect::Kind::delegation, open, open->delegation->stateid});
+    if (open->delegated() && seen.insert(&*open->delegation).second)
+      out.push_back({Suspect::Kind::delegation, open, open->delegation->stateid});
     for (const auto& [owner, state] : open->locks) {
       if (state->stateid) out.push_back({Suspect::Kind::lock, open, *state->stateid, owner});
     }

@@ -64,22 +64,35 @@ TEST_CASE("openings: beyond what is remembered everything counts as closed") {
   CHECK(guard.is_over(stateid_of(2), reply));
 }
 
-TEST_CASE("openings: the last one that ends is told of, and they are outstanding until then") {
+TEST_CASE("openings: those of a time have ended, whatever has begun since") {
+  Openers m;
+  CHECK(m.openings.have_ended(m.openings.now()));
+  auto first = std::make_optional<Openings::Guard>(m.openings);
+  const std::uint64_t then = m.openings.now();
+  auto second = std::make_optional<Openings::Guard>(m.openings);
+  CHECK_FALSE(m.openings.have_ended(then));
+  CHECK_FALSE(m.openings.have_ended(m.openings.now()));
+  first.reset();
+  CHECK(m.openings.have_ended(then));
+  CHECK_FALSE(m.openings.have_ended(m.openings.now()));
+}
+
+TEST_CASE("openings: each one that ends is told of, and they are outstanding until then") {
   Openers m;
   unsigned told = 0;
-  m.openings.on_last = [&] { ++told; };
+  m.openings.on_ended = [&] { ++told; };
   auto first = std::make_optional<Openings::Guard>(m.openings);
   auto second = std::make_optional<Openings::Guard>(m.openings);
   auto none = m.outstanding.none(m.calls.loop().now() + 1h);
   m.calls.start(none);
   first.reset();
   m.calls.settle();
-  CHECK(told == 0);
+  CHECK(told == 1);
   CHECK_FALSE(m.openings.empty());
   CHECK_FALSE(none.done());
   second.reset();
   m.calls.settle();
-  CHECK(told == 1);
+  CHECK(told == 2);
   CHECK(m.openings.empty());
   REQUIRE(none.done());
   CHECK(none.await_resume());
@@ -116,7 +129,7 @@ TEST_CASE("opens: in the order of their registration, each until it is released"
   ScriptedCalls calls;
   Opens opens;
   unsigned released = 0;
-  opens.on_release = [&] { ++released; };
+  opens.on_release = [&](Open&) { ++released; };
   const auto a = open_of(1, calls), b = open_of(2, calls), c = open_of(3, calls);
   for (const auto& open : {c, a, b}) opens.hold(open);
   CHECK(a->held);

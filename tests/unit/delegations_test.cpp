@@ -38,6 +38,14 @@ struct ScriptedRecalls {
     delegations.take(*open, read_delegation(100 + number));
     return open;
   }
+  /// A registered open without one.
+  std::shared_ptr<Open> opened(unsigned number, unsigned file) {
+    auto open = open_of(number, calls);
+    open->file = file_handle(file);
+    opens.hold(open);
+    return open;
+  }
+  std::shared_ptr<Open> opened(unsigned number) { return opened(number, number); }
   nfsstat4 recall(unsigned stateid) {
     const stateid4 one = stateid_of(stateid, 9);
     const nfs_fh4 file = file_handle(1);
@@ -206,7 +214,7 @@ TEST_CASE("delegations: CB_RECALL_ANY leaves as many as the server lets there be
   ScriptedRecalls m;
   std::vector<std::shared_ptr<Open>> all;
   for (unsigned i = 1; i <= 4; ++i) all.push_back(m.delegated(i));
-  m.delegations.about_to_return(*all[0]);
+  (void)m.delegations.return_with_close(*all[0]);
   m.delegations.recall_any(1, bitmap4());
   CHECK(m.delegations.count() == 3);
   m.delegations.recall_any(1, read_delegations());
@@ -320,11 +328,184 @@ TEST_CASE("delegations: one that turns out to be revoked when it is returned is 
   CHECK(m.counters.delegations_revoked == 1);
 }
 
+// ---- one for a file and client ----
+
+TEST_CASE("S24 delegations: one that two users of a file are told of ends for both with its recall") {
+  ScriptedRecalls m;
+  const auto first = m.delegated(1), second = m.opened(2, 1);
+  m.delegations.take(*second, read_delegation(101));
+  REQUIRE(second->delegation);
+  CHECK(m.delegations.count() == 1);
+  CHECK(m.counters.delegations_granted == 1);
+  SUBCASE("while both have the file open") {}
+  SUBCASE("while one of them has it parked") {
+    first->parked = true;
+  }
+  CHECK(m.recall(101) == NFS4_OK);
+  CHECK_FALSE(first->delegation);
+  CHECK_FALSE(second->delegation);
+  CHECK(m.ended == std::vector{file_handle(1)});
+  m.delegations.return_recalled();
+  CHECK(m.calls.all() == "DELEGRETURN");
+  m.answer_return();
+  CHECK(m.delegations.count() == 0);
+  CHECK_FALSE(m.held);
+}
+
+TEST_CASE("S24 delegations: one that two users have parked goes back with the last CLOSE") {
+  ScriptedRecalls m;
+  const auto first = m.delegated(1), second = m.opened(2, 1);
+  m.delegations.take(*second, read_delegation(101));
+  first->parked = second->parked = true;
+  CHECK(m.recall(101) == NFS4_OK);
+  CHECK(m.delegations.count() == 0);
+  CHECK_FALSE(m.delegations.return_with_close(*second));
+  CHECK(m.delegations.return_with_close(*first) == stateid_of(101));
+  m.delegations.returned_with_close(*first, stateid_of(101), true);
+  CHECK_FALSE(first->delegation);
+  CHECK_FALSE(m.held);
+  CHECK(m.calls.all().empty());
+}
+
+TEST_CASE("S24 delegations: one that others have, too, stays with them when one closes the file") {
+  ScriptedRecalls m;
+  const auto first = m.delegated(1), second = m.opened(2, 1);
+  m.delegations.take(*second, read_delegation(101));
+  SUBCASE("with DELEGRETURN behind CLOSE") {
+    CHECK_FALSE(m.delegations.return_with_close(*first));
+  }
+  SUBCASE("behind it") {
+    m.delegations.leave(*first);
+  }
+  SUBCASE("without a word") {
+    m.opens.release(*first);
+  }
+  CHECK_FALSE(first->delegation);
+  CHECK(second->delegated());
+  CHECK(m.ended.empty());
+  CHECK(m.held);
+  CHECK(m.calls.all().empty());
+  CHECK(m.recall(101) == NFS4_OK);
+  CHECK_FALSE(second->delegation);
+  m.delegations.return_recalled();
+  m.answer_return();
+}
+
+TEST_CASE("S24 delegations: one that was revoked has ended for all who were told of it") {
+  ScriptedRecalls m;
+  const auto first = m.delegated(1), second = m.opened(2, 1);
+  m.delegations.take(*second, read_delegation(101));
+  m.delegations.revoked(*first, stateid_of(101));
+  CHECK_FALSE(first->delegation);
+  CHECK_FALSE(second->delegation);
+  m.delegations.revoked(*second, stateid_of(101));
+  CHECK(m.counters.delegations_revoked == 1);
+}
+
+TEST_CASE("S24 delegations: one that another replaces is returned") {
+  ScriptedRecalls m;
+  const auto first = m.delegated(1);
+  SUBCASE("of the same open") {
+    m.delegations.take(*first, read_delegation(102));
+    CHECK(first->delegation->stateid == stateid_of(102));
+  }
+  SUBCASE("of another open of the file") {
+    const auto second = m.opened(2, 1);
+    m.delegations.take(*second, read_delegation(102));
+    CHECK(second->delegation->stateid == stateid_of(102));
+    CHECK_FALSE(first->delegation);
+  }
+  CHECK(m.delegations.count() == 1);
+  REQUIRE(m.calls.all() == "DELEGRETURN");
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101));
+  m.answer_return();
+  CHECK(m.held);
+  CHECK(m.recall(102) == NFS4_OK);
+  m.delegations.return_recalled();
+  m.answer_return();
+}
+
+TEST_CASE("S24 delegations: what was recalled or is returned is not had again by an OPEN that tells of it") {
+  ScriptedRecalls m;
+  const auto first = m.delegated(1), second = m.opened(2, 1);
+  const auto opening = std::make_optional<Openings::Guard>(m.openings);
+  SUBCASE("by DELEGRETURN, which is under way") {
+    m.delegations.start_return(*first);
+    m.delegations.take(*second, read_delegation(101));
+    CHECK_FALSE(second->delegation);
+    m.answer_return();
+  }
+  SUBCASE("by DELEGRETURN, which has overtaken the answer to the OPEN") {
+    m.delegations.start_return(*first);
+    m.answer_return();
+    m.delegations.take(*second, read_delegation(101));
+  }
+  SUBCASE("with CLOSE") {
+    REQUIRE(m.delegations.return_with_close(*first));
+    m.delegations.take(*second, read_delegation(101));
+    CHECK_FALSE(second->delegation);
+    m.delegations.returned_with_close(*first, stateid_of(101), true);
+    m.delegations.take(*second, read_delegation(101));
+  }
+  CHECK_FALSE(second->delegation);
+  CHECK(m.delegations.count() == 0);
+  CHECK(m.calls.waiting() == 0);
+}
+
+TEST_CASE("S24 delegations: what nobody has open is not returned under those who have the file") {
+  ScriptedRecalls m;
+  const auto open = m.delegated(1);
+  m.delegations.return_stray(file_handle(1), read_delegation(101));
+  CHECK(m.calls.all().empty());
+  CHECK(open->delegated());
+  m.delegations.return_stray(file_handle(1), read_delegation(102));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(102));
+  m.answer_return();
+  CHECK(open->delegated());
+}
+
+// ---- recalls while OPENs are under way ----
+
+TEST_CASE("S26 delegations: the return of what an OPEN may bring is put off for a short time only") {
+  ScriptedRecalls m;
+  auto stuck = std::make_optional<Openings::Guard>(m.openings);  // as one that the server answers DELAY
+  CHECK(m.recall(101) == NFS4_OK);
+  m.delegations.return_recalled();
+  m.calls.pass(Delegations::kMostPutOff - 1ms);
+  CHECK(m.calls.all().empty());
+  m.calls.pass(2ms);
+  REQUIRE(m.calls.all() == "DELEGRETURN");
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 9));
+  CHECK(m.recall(101) == NFS4_OK);
+  m.answer_return();
+  // Should the OPEN bring it yet, it is not believed in.
+  const auto open = m.delegated(1);
+  CHECK_FALSE(open->delegation);
+  stuck.reset();
+  m.calls.pass(1min);
+  CHECK(m.calls.all() == "DELEGRETURN");
+}
+
+TEST_CASE("S26 delegations: a recall waits for the OPENs of then, and not for those that begin later") {
+  ScriptedRecalls m;
+  auto first = std::make_optional<Openings::Guard>(m.openings);
+  m.openings.doubt();  // the answer to an earlier one was lost
+  CHECK(m.recall(101) == NFS4_OK);
+  CHECK(m.recall(101) == NFS4_OK);
+  const Openings::Guard later(m.openings);
+  CHECK(m.calls.all().empty());
+  first.reset();
+  CHECK(m.calls.all() == "DELEGRETURN");
+  m.answer_return();
+  m.calls.pass(1min);
+  CHECK(m.calls.all() == "DELEGRETURN");
+}
+
 TEST_CASE("delegations: while the caller returns one itself a recall is answered and nothing is sent") {
   ScriptedRecalls m;
   const auto open = m.delegated(1);
-  m.delegations.about_to_return(*open);
-  m.delegations.about_to_return(*open);
+  CHECK(m.delegations.return_with_close(*open) == stateid_of(101));
+  CHECK(m.delegations.return_with_close(*open) == stateid_of(101));
   CHECK(m.ended.size() == 1);
   CHECK_FALSE(open->delegated());
   CHECK(m.recall(101) == NFS4_OK);
@@ -386,10 +567,10 @@ TEST_CASE("delegations: one for writing is wanted where somebody keeps data, and
   CHECK(w.counters.delegations_granted == 1);
   CHECK(w.held);
   CHECK(w.calls.all().empty());
-  w.delegations.take(
-      *w.open,
-      write_delegation(51, nfs_space_limit4::of<NFS_LIMIT_BLOCKS>(nfs_modified_limit4{1U << 31, 512})));
-  CHECK(w.open->delegation->most == std::uint64_t{1} << 40);
+  const auto blocks = nfs_space_limit4::of<NFS_LIMIT_BLOCKS>(nfs_modified_limit4{1U << 31, 512});
+  const auto other = w.opened(2);
+  w.delegations.take(*other, write_delegation(51, blocks));
+  CHECK(other->delegation->most == std::uint64_t{1} << 40);
 }
 
 TEST_CASE("delegations: what is kept is written out before one for writing is returned") {

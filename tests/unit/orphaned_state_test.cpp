@@ -1,6 +1,7 @@
 // State that the server has for this client and of which its answers did not tell: they were lost with their
 // session, or overtook each other (RFC 8881 10.2, 18.50; conformance rows S10, S15, S18).
 #include "support/engine_fixture.h"
+#include "support/nfs_responder.h"
 
 namespace nfsrdma {
 namespace {
@@ -68,6 +69,54 @@ TEST_CASE(
   REQUIRE(recalled.wait_for(0s) == std::future_status::ready);
   CHECK(recalled.get() == NFS4_OK);
   CHECK(m.server.count(OP_DELEGRETURN) == 1);
+}
+
+TEST_CASE("S26 a recall is answered within a second although an OPEN gets DELAY without end") {
+  Orphaning m;
+  m.server.add_file("/g", "text");
+  const OpenRef file = m.open_and_lose_the_delegation();
+  EngineClient& c = *m.client;
+  const nfs_fh4 other = c.handle("/g");
+  m.server.answer(OP_OPEN, NFS4ERR_DELAY, 1000);
+  auto stuck = c.files.open_handle(nullptr, other, "g", OPEN4_SHARE_ACCESS_READ);
+  c.start(stuck);
+  auto recalled = m.server.start_recall("/f");
+  CHECK(c.turn_until([&] { return m.server.delegations() == 0; }, 2s));
+  CHECK_FALSE(stuck.done());
+  REQUIRE(recalled.wait_for(0s) == std::future_status::ready);
+  CHECK(recalled.get() == NFS4_OK);
+  CHECK(c.turn_until([&] { return stuck.done(); }, 60s));
+  CHECK_FALSE(stuck.await_resume());
+}
+
+TEST_CASE(
+    "S24 a delegation that a server tells two users of ends for both, and one that it replaces is returned") {
+  for (const bool replaces : {false, true}) {
+    CAPTURE(replaces);
+    Orphaning m;
+    m.server.on_server([&](Responder& responder) {
+      responder.state.habits.tells_delegations_again = !replaces;
+      responder.state.habits.delegates_twice = replaces;
+    });
+    EngineClient& c = m.connect();
+    const nfs_fh4 handle = c.handle("/f");
+    auto first = c.run(c.files.open_handle(user(1), handle, "f", OPEN4_SHARE_ACCESS_READ));
+    auto second = c.run(c.files.open_handle(user(2), handle, "f", OPEN4_SHARE_ACCESS_READ));
+    REQUIRE(ok(first));
+    REQUIRE(ok(second));
+    CHECK(second->file->state().delegated());
+    CHECK(first->file->state().delegated() != replaces);
+    CHECK(c.turn_until([&] { return m.server.delegations() == 1; }));
+    CHECK(c.session.delegations().count() == 1);
+    auto recalled = m.server.start_recall("/f");
+    CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
+    CHECK(recalled.get() == NFS4_OK);
+    CHECK_FALSE(first->file->state().delegated());
+    CHECK_FALSE(second->file->state().delegated());
+    CHECK(m.server.count(OP_DELEGRETURN) == (replaces ? 2 : 1));
+    m.close(first->file);
+    m.close(second->file);
+  }
 }
 
 TEST_CASE(
