@@ -160,8 +160,13 @@ async::Task<Result<bool>> Handshake::leads_to_server(rpc::Channel& channel, asyn
   EXCHANGE_ID4res res;
   if (!reply->take<op::EXCHANGE_ID>(res)) co_return calls.error_of(*reply, "EXCHANGE_ID", channel.server());
   const auto& ok = *res.get<NFS4_OK>();
-  co_return std::tie(ok.eir_server_owner, ok.eir_server_scope.value) ==
-      std::tie(facts_.server_owner, facts_.server_scope);
+  if (std::tie(ok.eir_server_owner, ok.eir_server_scope.value) !=
+      std::tie(facts_.server_owner, facts_.server_scope)) {
+    co_return false;
+  }
+  if (ok.eir_clientid != facts_.client_id)
+    co_return status_error(NFS4ERR_STALE_CLIENTID, "EXCHANGE_ID", channel.server());
+  co_return true;
 }
 
 void Handshake::take_client(const EXCHANGE_ID4resok& ok) {

@@ -50,8 +50,9 @@ class Handshake {
 
   async::Task<Status> exchange_id(async::TimePoint deadline);
   /// Whether the channel leads to the server that facts() are of, so that its session may have the connection (RFC 8881
-  /// 2.10.5: the owner, minor id and all, and the scope). Asked with the same arguments this changes nothing there, once the
-  /// client id is confirmed.
+  /// 2.10.5: the owner, minor id and all, the scope, and the client id). Asked with the same arguments this changes nothing
+  /// there, once the client id is confirmed. Where all but the client id is the same the server may have restarted, or be a
+  /// clone of another: NFS4ERR_STALE_CLIENTID.
   async::Task<Result<bool>> leads_to_server(rpc::Channel& channel, async::TimePoint deadline);
   /// `status`: what the server said; NFS4_OK also where it said nothing.
   async::Task<Status> create_session(async::TimePoint deadline, nfsstat4& status);

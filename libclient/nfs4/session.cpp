@@ -11,6 +11,17 @@
 #include "rpc/make_call.h"
 
 namespace nfsrdma::nfs4 {
+namespace {
+
+/// The Reply of one operation without a result behind SEQUENCE. A server that keeps less keeps nothing.
+constexpr std::uint32_t kReplyHeader = 24;     // RFC 5531: xid, REPLY, MSG_ACCEPTED, AUTH_NONE, SUCCESS
+constexpr std::uint32_t kCompoundHeader = 12;  // status, no tag, count
+constexpr std::uint32_t kSequenceResult = 44;  // operation, status, SEQUENCE4resok
+constexpr std::uint32_t kStatusResult = 8;     // operation, status
+constexpr std::uint32_t kLeastReply = kReplyHeader + kCompoundHeader + kSequenceResult + kStatusResult;
+static_assert(kLeastReply == 88);
+
+}  // namespace
 
 Session::Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices)
     : LeaseHolder(channel, std::move(options), std::move(notices),
@@ -70,7 +81,7 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
   if (auto error = gamble(compound)) co_return *std::move(error);
   const engine::Modifications::Scope scope(modifications_, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
-  bool in_doubt = false;
+  bool in_doubt = false, asks_caching = true;
   int tries = 0;
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".
@@ -79,7 +90,9 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     if (recovering() && !adopted) is_ready = co_await ready(deadline);
     if (!is_ready) co_return not_recovered(compound, recovery_.last_error());
     Attempt attempt;
+    attempt.asks_caching = asks_caching;
     auto reply = co_await call_once(compound, deadline, attempt, false, std::move(adopted));
+    asks_caching = attempt.asks_caching;
     in_doubt = in_doubt || attempt.in_doubt;
     if (attempt.in_doubt) state_.openings.doubt();
     if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
@@ -111,9 +124,12 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
 /// For recovery itself, which is what other calls wait for.
 async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, async::TimePoint deadline) {
   async::Backoff delay(kFirstDelay, kMostDelay);
+  bool asks_caching = true;
   for (;;) {
     Attempt attempt;
+    attempt.asks_caching = asks_caching;
     auto reply = co_await call_once(compound, deadline, attempt, true);
+    asks_caching = attempt.asks_caching;
     const bool wait = attempt.verdict == Verdict::again ||
                       (attempt.verdict == Verdict::answered && retry_of(reply->status()) == Retry::later);
     if (!wait || loop().now() + delay.next() >= deadline) {
@@ -182,14 +198,15 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     attempt.verdict = Verdict::recover;
     co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(), "the session is gone");
   }
-  // What is not idempotent is asked to be kept (RFC 8881 2.10.6.1.3). Only the attributes that come along
-  // behind it could exceed what the server keeps, and those may be missing from a Reply.
+  // The server is asked to keep Replies to requests that are not idempotent (RFC 8881 2.10.6.1.3), if it keeps any. Only the
+  // attributes that come along behind it could exceed what the server keeps, and those may be missing from a Reply.
+  if (facts().max_response_cached < kLeastReply) attempt.asks_caching = false;
   SEQUENCE4args sequence;
   if (adopted) {
     sequence = adopted->sequence;
   } else {
     sequence = {facts().session_id, use->sequence(), use->slot(), slots_.table().highest_busy(),
-                compound.modifies()};
+                compound.modifies() && attempt.asks_caching};
     compound.set_sequence(sequence);
   }
   Request request{compound, std::move(*use), sequence, deadline, attempt, for_recovery};
@@ -223,6 +240,12 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
       const bool lost = reply->status() == NFS4ERR_RETRY_UNCACHED_REP;
       attempt.in_doubt = lost;
       attempt.verdict = lost ? Verdict::again : Verdict::answered;
+      // The server has ended before it executed what is not idempotent (2.10.6.4).
+      if (reply->status() == NFS4ERR_REP_TOO_BIG_TO_CACHE && request.sequence.sa_cachethis &&
+          reply->executed() <= compound.first_modifying() + 1) {
+        attempt.asks_caching = false;
+        attempt.verdict = Verdict::again;
+      }
       co_return reply;
     }
     const nfsstat4 status = reply->failed_status();
@@ -264,6 +287,13 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
         co_return true;
       }
       attempt.verdict = Verdict::recover;
+      break;
+    case Refused::uncached:
+      if (request.sequence.sa_cachethis && current && !attempt.in_doubt) {
+        attempt.asks_caching = request.sequence.sa_cachethis = false;
+        request.compound.set_sequence(request.sequence);
+        co_return true;
+      }
       break;
     case Refused::other_slot:
       if (status == NFS4ERR_BADSLOT && current) slots_.table().cut(use.slot());
@@ -321,6 +351,8 @@ Session::Refused Session::judge_sequence(nfsstat4 status) {
       return Refused::bind;
     case NFS4ERR_BAD_HIGH_SLOT:
       return Refused::lower_high;
+    case NFS4ERR_REP_TOO_BIG_TO_CACHE:
+      return Refused::uncached;
     // The server's table has no such slot, or stands elsewhere in it than we do.
     case NFS4ERR_BADSLOT:
     case NFS4ERR_SEQ_MISORDERED:

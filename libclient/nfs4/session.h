@@ -25,6 +25,10 @@
 // ends while another stands, its calls are made again there, in their slots with their sequence ids, so that
 // none is executed twice.
 //
+// A server that keeps no Replies, or none that large (ca_maxresponsesize_cached), is not asked to. What is not
+// idempotent is sent all the same, since nothing could be changed on such a server else (a deviation from RFC 8881
+// 2.10.6.1.3): where its answer is lost the server says RETRY_UNCACHED_REP, and the outcome is not known.
+//
 // A slot whose last call ended without a usable Reply is retired, too (RFC 8267 4.5). When too few are left,
 // the session is made anew. The slots themselves: slot_table.h.
 //
@@ -89,6 +93,9 @@ class Session final : public LeaseHolder {
     Verdict verdict = Verdict::failed;
     /// The server may have executed the request, in a slot that is of no use any more.
     bool in_doubt = false;
+    /// The Reply to a request that is not idempotent is to be kept. Given to the first try; a try takes it back where the
+    /// server cannot keep the Reply.
+    bool asks_caching = true;
   };
   struct Request;
   /// What to do where SEQUENCE was refused.
@@ -96,6 +103,7 @@ class Session final : public LeaseHolder {
     wait,        ///< the same request in the same slot, after a pause
     bind,        ///< the same, once the connection is the session's
     lower_high,  ///< the same, with a lower sa_highest_slotid
+    uncached,    ///< the same, without sa_cachethis
     other_slot,  ///< the slot is of no use
     executed,    ///< it was executed, and its Reply is not kept
     session,     ///< the session is gone

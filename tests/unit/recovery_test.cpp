@@ -308,7 +308,9 @@ TEST_CASE(
   CHECK(done.await_resume());
 }
 
-TEST_CASE("handshake: a connection leads to the server where owner, minor id and scope are the same") {
+TEST_CASE(
+    "S8 handshake: a connection leads to the server where owner, minor id, scope and client id are the "
+    "same") {
   Beginning m;
   EXCHANGE_ID4resok told;
   told.eir_clientid = 7;
@@ -341,6 +343,14 @@ TEST_CASE("handshake: a connection leads to the server where owner, minor id and
   other = told;
   other.eir_server_scope.value.assign(1, std::byte{9});
   CHECK_FALSE(leads(other));
+  // A clone of the server gives another client id, as the server itself would after a restart: not a verdict.
+  other = told;
+  other.eir_clientid = 8;
+  auto strange = m.handshake.leads_to_server(m.channel, m.deadline());
+  m.calls.start(strange);
+  m.calls.answer(Script().ok<op::EXCHANGE_ID>(other));
+  REQUIRE(strange.done());
+  CHECK(strange.await_resume().error().status() == NFS4ERR_STALE_CLIENTID);
   // What another server says of itself is not taken for this one's.
   CHECK(leads(told));
   CHECK(m.handshake.facts().epoch == 1);

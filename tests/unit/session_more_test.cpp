@@ -96,6 +96,26 @@ TEST_CASE(
   m.close(file);
 }
 
+TEST_CASE("S4 a server that keeps no Replies, or only small ones, is not asked to, and served all the same") {
+  for (const std::uint32_t cached : {0U, 87U, 100U, 300U, 2048U}) {
+    CAPTURE(cached);
+    Scene m;
+    m.server.on_server(
+        [cached](Responder& responder) { responder.state.habits.max_response_cached = cached; });
+    EngineClient& c = m.connect();
+    m.server.clear_calls();
+    CHECK(ok(c.run(c.engine.make_directory(nullptr, c.root, "d", 0755))));
+    unsigned asked = 0;
+    for (const SeenCall& call : m.server.calls()) asked += call.sequence.sa_cachethis ? 1 : 0;
+    CHECK((asked == 0) == (cached < 88));
+    // Where the answer is lost nobody can tell what became of it, but by a look.
+    m.server.drop_after(OP_CREATE);
+    const auto made = c.run(c.engine.make_directory(nullptr, c.root, "e", 0755));
+    CHECK((made || made.error().kind() == ErrorKind::unknown_outcome));
+    CHECK(m.server.succeeded(OP_CREATE) == 2);
+  }
+}
+
 TEST_CASE("S2 a session is not used any more while it is made anew, nor is a slot had for it in vain") {
   Scene m;
   m.server.set_slots(1);

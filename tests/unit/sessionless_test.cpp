@@ -291,6 +291,27 @@ TEST_CASE("sessionless: a request that the server has put off was not sent twice
   CHECK(m.server.count(OP_LOOKUP) == 0);  // there is nothing to look for
 }
 
+TEST_CASE("S10 sessionless: DELAY up to the deadline says nothing of what was sent before") {
+  for (const bool lost : {false, true}) {
+    CAPTURE(lost);
+    Scene40 m;
+    m.server.on_server([](Responder& responder) { responder.state.habits.recent_calls = 0; });
+    Client40& c = m.connect();
+    m.server.clear_calls();
+    if (lost) m.server.drop_after(OP_CREATE);
+    m.server.answer(OP_CREATE, NFS4ERR_DELAY, 1000, lost ? 1 : 0);
+    const auto made = c.run(c.engine.make_directory(nullptr, c.root, "d", 0755), 60s);
+    CHECK(m.server.count(OP_CREATE) > 2);
+    bool exists = false;
+    m.server.on_server([&](Responder& responder) { exists = responder.state.find("/d") != nullptr; });
+    CHECK(exists == lost);
+    // Where it is not known whether it was done, a look may tell.
+    const bool known = made.has_value() || made.error().kind() != ErrorKind::unknown_outcome;
+    CHECK((made.has_value() || !known) == lost);
+    CHECK((!made.has_value() && made.error().errno_value() == EAGAIN && known) != lost);
+  }
+}
+
 TEST_CASE("sessionless: what an OPEN brought whose answer never came goes with the client") {
   Scene40 m(false);
   Client40& c = m.connect();

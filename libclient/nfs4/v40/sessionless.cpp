@@ -132,15 +132,20 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
     // What stands before the operation that failed would run again: harmless unless it changes something.
     const bool waits =
         retry_of(status) == Retry::later && reply->executed() <= compound.first_modifying() + 1;
-    if (waits) pause = again = true;
+    if (waits) {
+      pause = again = true;
+      --sends;
+    }
     if (!again || (pause && loop().now() + delay.next() >= deadline)) {
       channel_.give_back(compound.take_message());
-      if (sends > 1 && is_as_if_done(compound, *reply))
+      // The server did not look at what it asked to wait for, but may have executed what was sent before.
+      const bool may_be_done =
+          waits ? sends != 0 && !compound.repeatable() : sends > 1 && is_as_if_done(compound, *reply);
+      if (may_be_done)
         co_return unknown_outcome(compound, status_error(status, compound.what(), channel_.server()));
       co_return reply;
     }
     reply->let_go();
-    if (waits) --sends;
     if (pause) co_await loop().sleep_for(delay.take());
   }
 }
