@@ -6,6 +6,7 @@
 #include "nfs4/create_sequence.h"
 #include "nfs4/slot_table.h"
 #include "support/engine_fixture.h"
+#include "support/nfs_responder.h"
 
 namespace nfsrdma {
 namespace {
@@ -299,6 +300,29 @@ TEST_CASE("S2 a deadline that passes leaves the slot to nobody while the request
   REQUIRE(calls.size() >= 2);
   CHECK(calls.front().sequence.sa_slotid != calls.back().sequence.sa_slotid);
   CHECK(ok(c.run(c.engine.remove(nullptr, c.root, "a", Engine::Removed::file))));
+}
+
+TEST_CASE("S2 DELAY up to the deadline leaves the slot to nobody where the request had been sent before") {
+  for (const bool sent_before : {false, true}) {
+    CAPTURE(sent_before);
+    Scene m;
+    SessionOptions impatient;
+    impatient.timeout = 1s;
+    EngineClient& c = m.client.emplace(m.server, "engine", impatient);
+    m.server.clear_calls();
+    if (sent_before) m.server.drop_after(OP_CREATE);
+    m.server.answer(OP_SEQUENCE, NFS4ERR_DELAY, 1000, sent_before ? 1 : 0);
+    auto made = c.run(c.engine.make_directory(nullptr, c.root, "a", 0755));
+    REQUIRE_FALSE(made);
+    CHECK(calls_with(m.server, OP_CREATE).size() > 2);
+    CHECK((made.error().kind() == ErrorKind::unknown_outcome) == sent_before);
+    CHECK(c.session.holdings().slots_retired == (sent_before ? 1 : 0));
+    m.server.on_server([](Responder& responder) { responder.state.rules.clear(); });
+    const auto before = calls_with(m.server, OP_CREATE).back();
+    (void)c.run(c.engine.make_directory(nullptr, c.root, "b", 0755));
+    const auto after = calls_with(m.server, OP_CREATE).back();
+    CHECK((before.sequence.sa_slotid == after.sequence.sa_slotid) != sent_before);
+  }
 }
 
 TEST_CASE("S3 a slot that the server knows otherwise is left alone, and the session goes on") {
