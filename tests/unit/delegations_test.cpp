@@ -593,6 +593,16 @@ TEST_CASE("delegations: what is kept is written out before one for writing is re
 
 TEST_CASE("delegations: CB_GETATTR is told what was granted, and how large the file is now") {
   ScriptedWriting m;
+  SUBCASE("not all of it") {
+    Delegations::granted_with(*m.open, m.grant, m.attributes());
+  }
+  SUBCASE("nobody knows its state as it was granted") {
+    m.keeper.size = 12;
+  }
+  SUBCASE("what came along is of another grant") {
+    m.keeper.size = 12;
+    Delegations::granted_with(*m.open, write_delegation(49), m.attributes());
+  }
   SUBCASE("all of it is with the server") {
     Delegations::granted_with(*m.open, m.grant, m.attributes());
     m.keeper.size = 12;
@@ -603,16 +613,6 @@ TEST_CASE("delegations: CB_GETATTR is told what was granted, and how large the f
     CHECK_FALSE(m.delegations.attributes(file_handle(2)));
     CHECK(m.open->writes_delegated());
     return;
-  }
-  SUBCASE("not all of it") {
-    Delegations::granted_with(*m.open, m.grant, m.attributes());
-  }
-  SUBCASE("nobody knows its state as it was granted") {
-    m.keeper.size = 12;
-  }
-  SUBCASE("what came along is of another grant") {
-    m.keeper.size = 12;
-    Delegations::granted_with(*m.open, write_delegation(49), m.attributes());
   }
   CHECK_FALSE(m.delegations.attributes(file_handle(1)));
   CHECK_FALSE(m.open->delegation);

@@ -144,6 +144,7 @@ TEST_CASE("owners: where no seqid fits the owner goes on under another name") {
   CHECK(m.request(NFS4_OK) == 1);
   Owners::Turn& turn = m.take();
   CHECK(turn.seqid(1) == 2);
+  SUBCASE("for what is of the one in use") {}
   SUBCASE("not for what is of the old one") {
     turn.answered(NFS4ERR_BAD_SEQID, false);
     CHECK_FALSE(turn.try_again());
