@@ -26,6 +26,12 @@ std::uint64_t ProcedureCalls::connections() const {
   return out;
 }
 
+std::uint64_t ProcedureCalls::connections_made() const {
+  std::uint64_t out = 0;
+  for (const rpc::Channel* channel : channels_) out += channel->generation();
+  return out;
+}
+
 ProcedureCalls::Request ProcedureCalls::begin(std::uint32_t program, std::uint32_t version,
                                               std::uint32_t procedure, const Caller& caller,
                                               security::Mark mark) {

@@ -73,6 +73,8 @@ class ProcedureCalls {
   [[nodiscard]] const engine::ServerCounters& counters() const { return counters_; }
   /// Another number when a connection has been lost, or made.
   [[nodiscard]] std::uint64_t connections() const;
+  /// Since the beginning. While it is the same the server has not restarted: that ends all connections.
+  [[nodiscard]] std::uint64_t connections_made() const;
   [[nodiscard]] std::uint32_t most() const { return options_.most; }
   [[nodiscard]] async::TimePoint default_deadline() {
     return loop().now() + options_.patience.value_or(options_.timeout);

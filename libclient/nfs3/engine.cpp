@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nfs3/types/status.h"
+#include "writing/question.h"
 
 namespace nfsrdma::nfs3 {
 namespace {
@@ -60,6 +61,7 @@ class Nfs3Engine::Open final : public ServerFile {
   }
   async::Task<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
   bool has_unstable_data() const override { return file_->has_unstable_data(); }
+  std::uint64_t end_in_doubt() const override { return file_->openers()->end_in_doubt(); }
   async::Task<Result<Attributes>> attributes() override {
     return engine_.attributes(file_->caller(), file_->handle());
   }
@@ -173,22 +175,41 @@ std::shared_ptr<writing::Openers> Nfs3Engine::openers_of(const FileHandle& handl
 
 ServerFileRef Nfs3Engine::opened(Caller caller, const FileHandle& handle, std::string label, Access access) {
   const FileContext context{dialect_, limits_, modifications_};
-  auto file =
-      std::make_shared<File>(context, std::move(caller), handle, std::move(label), openers_of(handle));
+  auto file = std::make_shared<File>(context, std::move(caller), handle, std::move(label));
+  File::join(file, openers_of(handle));
   return std::make_shared<Open>(*this, std::move(file), access);
 }
 
-std::shared_ptr<writing::Turns> Nfs3Engine::turns_of(const FileHandle& handle) {
+std::shared_ptr<writing::Openers> Nfs3Engine::known_openers(const FileHandle& handle) const {
   const auto at = openers_.find(handle.chars());
-  const auto openers = at == openers_.end() ? nullptr : at->second.lock();
-  return openers ? openers->turns : nullptr;
+  return at == openers_.end() ? nullptr : at->second.lock();
 }
 
-void Nfs3Engine::resized(const FileHandle& handle, std::uint64_t size) {
-  const auto at = openers_.find(handle.chars());
-  const auto openers = at == openers_.end() ? nullptr : at->second.lock();
-  // What one of them has replaced is replaced for all.
-  if (openers && !openers->data.empty()) openers->data.front()->replaced(size, ~std::uint64_t{0} - size);
+bool Nfs3Engine::is_in_doubt(const FileHandle& handle) const {
+  const auto openers = known_openers(handle);
+  return openers && openers->in_doubt();
+}
+
+async::Task<Result<Object>> Nfs3Engine::find(Caller caller, Spot spot) {
+  auto found = co_await Names::find(caller, std::move(spot));
+  if (!found || !found->attributes || !is_in_doubt(found->handle)) co_return found;
+  auto now = co_await attributes(std::move(caller), found->handle);
+  if (!now) co_return now.error();
+  found->attributes = std::move(*now);
+  co_return found;
+}
+
+async::Task<Result<Attributes>> Nfs3Engine::attributes(Caller caller, FileHandle object) {
+  for (writing::Question question(known_openers(object));;) {
+    if (!question.begin()) {
+      if (auto done = co_await question.settle(); !done) co_return done.error();
+    }
+    auto told = co_await Names::attributes(caller, object);
+    if (!told) co_return told;
+    if (question.again(told->size)) continue;
+    told->size = question.corrected(told->size);
+    co_return told;
+  }
 }
 
 async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHandle object,
@@ -200,7 +221,9 @@ async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHa
   if (changes.size && *changes.size > limits_.largest_file)
     co_return status_error(NFS3ERR_FBIG, "SETATTR", "");
   // What is written again of the time before must not come behind the cut.
-  auto turns = changes.size ? turns_of(object) : nullptr;
+  const auto openers = changes.size ? known_openers(object) : nullptr;
+  std::shared_ptr<writing::Turns> turns;
+  if (openers) turns = openers->turns;
   auto turn = co_await writing::take_turn(std::move(turns), dialect_.calls().default_deadline(), "SETATTR");
   if (!turn) co_return turn.error();
   SETATTR3args args;
@@ -216,7 +239,9 @@ async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHa
     if (ok == nullptr) co_return status_error(answer->res.tag(), "SETATTR", "");
     after = to_public(ok->obj_wcc.after);
   }
-  if (changes.size) resized(object, *changes.size);
+  if (const auto now = changes.size ? known_openers(object) : nullptr)
+    now->replaced(*changes.size, ~std::uint64_t{0} - *changes.size);
+  *turn = {};
   if (after) co_return std::move(*after);
   co_return co_await attributes(std::move(caller), object);
 }
@@ -252,7 +277,7 @@ async::Task<Result<Attributes>> Nfs3Engine::may_open(Caller caller, Object file,
       file.attributes = std::move(now);
     }
   }
-  if (!file.attributes) {
+  if (!file.attributes || is_in_doubt(file.handle)) {
     auto asked = co_await attributes(std::move(caller), file.handle);
     if (!asked) co_return asked.error();
     file.attributes = std::move(*asked);

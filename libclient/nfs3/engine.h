@@ -29,6 +29,8 @@ class Nfs3Engine final : public Names {
   ServerHoldings holdings() const override;
   async::Task<Status> ping() override;
 
+  async::Task<Result<Object>> find(Caller caller, Spot spot) override;
+  async::Task<Result<Attributes>> attributes(Caller caller, FileHandle object) override;
   async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object, SetAttributes changes,
                                                  ServerFileRef file) override;
   async::Task<Result<Opened>> open(Caller caller, FileHandle file, std::string label, Access access,
@@ -65,8 +67,8 @@ class Nfs3Engine final : public Names {
   ServerFileRef opened(Caller caller, const FileHandle& handle, std::string label, Access access);
   std::shared_ptr<writing::Openers> openers_of(const FileHandle& handle);
   /// Null: nobody has the file open.
-  std::shared_ptr<writing::Turns> turns_of(const FileHandle& handle);
-  void resized(const FileHandle& handle, std::uint64_t size);
+  [[nodiscard]] std::shared_ptr<writing::Openers> known_openers(const FileHandle& handle) const;
+  [[nodiscard]] bool is_in_doubt(const FileHandle& handle) const;
   async::Task<Result<Attributes>> may_open(Caller caller, Object file, std::string label, Access access);
   async::Task<Result<Opened>> open_existing(Caller caller, FileHandle directory, std::string name,
                                             std::string text, Access access, bool truncate);

@@ -4,18 +4,16 @@
 #include <cerrno>
 
 #include "nfs3/types/status.h"
+#include "writing/question.h"
 
 namespace nfsrdma::nfs3 {
 
-File::File(FileContext context, Caller caller, const FileHandle& handle, std::string label,
-           std::shared_ptr<writing::Openers> openers)
+File::File(FileContext context, Caller caller, const FileHandle& handle, std::string label)
     : context_(context),
       caller_(std::move(caller)),
       handle_(handle),
       label_(std::move(label)),
-      unstable_(context.dialect.calls().loop(), *this) {
-  unstable_.join(std::move(openers));
-}
+      unstable_(context.dialect.calls().loop(), *this) {}
 
 engine::Modifications::Scope File::changing() const {
   return {context_.modifications, {.any = false, .handle = engine::hash_of(handle_)}};
@@ -23,7 +21,11 @@ engine::Modifications::Scope File::changing() const {
 
 async::Task<Result<std::size_t>> File::read(std::span<std::byte> data, std::uint64_t offset) {
   std::size_t total = 0;
+  writing::Question question(openers());
   while (total < data.size()) {
+    if (!question.begin()) {
+      if (auto done = co_await question.settle(); !done) co_return done.error();
+    }
     const auto rest =
         data.subspan(total, std::min<std::size_t>(data.size() - total, context_.limits.most_read));
     READ3args args;
@@ -39,6 +41,7 @@ async::Task<Result<std::size_t>> File::read(std::span<std::byte> data, std::uint
                       "the server says it read " + std::to_string(ok->count) + " bytes and brings " +
                           std::to_string(ok->data.data.size()) + "; please report this");
     }
+    if (ok->eof ? question.again(args.offset + ok->count) : question.again()) continue;
     total += ok->count;
     if (ok->eof) break;
     if (ok->count == 0) {

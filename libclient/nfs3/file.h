@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "nfs3/names.h"
 #include "writing/unstable_data.h"
@@ -24,8 +25,11 @@ class File final : private writing::Writer {
  public:
   using After = writing::After;
   /// `label`: what it is called in errors.
-  File(FileContext context, Caller caller, const FileHandle& handle, std::string label,
-       std::shared_ptr<writing::Openers> openers);
+  File(FileContext context, Caller caller, const FileHandle& handle, std::string label);
+  /// Once, before anything is done with it: it is one of those who have the file open.
+  static void join(const std::shared_ptr<File>& file, std::shared_ptr<writing::Openers> openers) {
+    file->unstable_.join(std::move(openers), file);
+  }
 
   /// Fewer bytes than asked for: the end of the file.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
@@ -33,8 +37,7 @@ class File final : private writing::Writer {
                                          std::uint64_t offset, writing::How how, After* after);
   async::Task<Status> commit(After* after) { return unstable_.commit(after); }
   [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
-  /// The file was cut by somebody of this client.
-  void resized(std::uint64_t size) { unstable_.replaced(size, ~std::uint64_t{0} - size); }
+  [[nodiscard]] const std::shared_ptr<writing::Openers>& openers() const { return unstable_.openers(); }
 
   [[nodiscard]] const Caller& caller() const { return caller_; }
   [[nodiscard]] const FileHandle& handle() const { return handle_; }
@@ -47,6 +50,10 @@ class File final : private writing::Writer {
   async::Task<Result<writing::Verifier>> commit_file(After* after) override;
   [[nodiscard]] std::size_t most_written() const override { return context_.limits.most_written; }
   [[nodiscard]] async::TimePoint deadline() override { return context_.dialect.calls().default_deadline(); }
+  /// NFSv3 has no other sign of a restart than a verifier, and connections that end.
+  [[nodiscard]] std::uint64_t server_instance() const override {
+    return context_.dialect.calls().connections_made();
+  }
   [[nodiscard]] engine::Modifications::Scope changing() const;
 
   const FileContext context_;

@@ -17,6 +17,7 @@ struct Adopted {
   rpc::Channel& channel;
   Lease::Sent sent;
   std::uint64_t epoch = 0;  ///< when it was sent
+  std::uint64_t as_of = 0;  ///< QuickFile::as_of() when it was sent
   async::TimePoint deadline;
   rpc::Outcome outcome;
   async::Use in_use;  ///< of the file's state

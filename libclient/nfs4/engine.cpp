@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nfs4/types/status.h"
+#include "writing/question.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -124,12 +125,32 @@ async::Task<Status> Nfs4Engine::ping() {
   co_return Status();
 }
 
+async::Task<Result<Object>> Nfs4Engine::find(Caller caller, Spot spot) {
+  auto found = co_await Objects::find(caller, std::move(spot));
+  if (!found || !found->attributes) co_return found;
+  const auto openers = files_.openers(found->handle);
+  if (!openers || !openers->in_doubt()) co_return found;
+  auto now = co_await attributes(std::move(caller), found->handle);
+  if (!now) co_return now.error();
+  found->attributes = std::move(*now);
+  co_return found;
+}
+
 async::Task<Result<Attributes>> Nfs4Engine::attributes(Caller caller, FileHandle object) {
   if (const auto file = files_.delegated(object)) {
     auto known = co_await file->attributes();
     if (known) co_return known;
   }
-  co_return co_await Objects::attributes(std::move(caller), object);
+  for (writing::Question question(files_.openers(object));;) {
+    if (!question.begin()) {
+      if (auto done = co_await question.settle(); !done) co_return done.error();
+    }
+    auto told = co_await Objects::attributes(caller, object);
+    if (!told) co_return told;
+    if (question.again(told->size)) continue;
+    told->size = question.corrected(told->size);
+    co_return told;
+  }
 }
 
 async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHandle object,
@@ -139,6 +160,17 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
   auto turns = changes.size ? files_.turns(object) : nullptr;
   auto turn = co_await writing::take_turn(std::move(turns), session_.default_deadline(), "SETATTR");
   if (!turn) co_return turn.error();
+  auto got = co_await set_in_turn(caller, object, changes, std::move(file));
+  *turn = {};
+  if (!got) co_return got.error();
+  if (*got) co_return std::move(**got);
+  co_return co_await attributes(std::move(caller), object);
+}
+
+/// Gives no attributes where they were set but did not come along.
+async::Task<Result<std::optional<Attributes>>> Nfs4Engine::set_in_turn(Caller caller, FileHandle object,
+                                                                       SetAttributes changes,
+                                                                       ServerFileRef file) {
   stateid4 stateid{};
   if (changes.size) {
     // The server may want to see that the file is open for writing (RFC 8881 18.30.3).
@@ -155,17 +187,13 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
     if (file) {
       auto done = co_await ours(file).file()->set_attributes(changes);
       if (!done) co_return done.error();
-      auto now = co_await Objects::attributes(caller, object);
-      if (!now) co_return now.error();
-      got = std::optional(std::move(*now));
+      got = std::optional<Attributes>();
     } else {
       got = co_await set_with_stateid(caller, object, stateid4(), changes);
     }
   }
-  if (!got) co_return got.error();
-  if (changes.size) files_.resized(object, *changes.size);
-  if (*got) co_return std::move(**got);
-  co_return co_await attributes(std::move(caller), object);
+  if (got && changes.size) files_.resized(object, *changes.size);
+  co_return got;
 }
 
 // ---- files ----
@@ -198,11 +226,17 @@ async::Task<Result<Opened>> Nfs4Engine::open_at(Caller caller, Spot directory, s
 /// asked for first: what changes the file in between leaves the bytes newer than that, never older.
 async::Task<Result<Engine::EarlyRead>> Nfs4Engine::read_early(Caller caller, FileHandle file,
                                                               std::span<std::byte> into) {
+  writing::Question question(files_.openers(file));
+  if (!question.begin()) {
+    if (auto done = co_await question.settle(); !done) co_return done.error();
+  }
   Compound compound = session_.begin_on(file, "READ", caller);
   add_getattr(compound);
   compound.read(stateid4(), 0, into.first(std::min(into.size(), session_.most_read())));
   auto reply = co_await session_.call(std::move(compound));
   if (!reply) co_return reply.error();
+  if (question.again())
+    co_return Error(ErrorKind::server, EAGAIN, "READ", "", "what was read may be of before a restart");
   std::optional<Attributes> told;
   READ4res res;
   const bool all = reply->take<op::PUTFH>() && take_getattr(*reply, told) && reply->take<op::READ>(res);

@@ -21,6 +21,7 @@ class Nfs4Engine final : public Objects {
   ServerHoldings holdings() const override { return session_.holdings(); }
   async::Task<Status> ping() override;
 
+  async::Task<Result<Object>> find(Caller caller, Spot spot) override;
   async::Task<Result<Attributes>> attributes(Caller caller, FileHandle object) override;
   async::Task<Result<Attributes>> set_attributes(Caller caller, FileHandle object, SetAttributes changes,
                                                  ServerFileRef file) override;
@@ -58,6 +59,8 @@ class Nfs4Engine final : public Objects {
   std::size_t uncommitted_bytes() const override { return files_.uncommitted_bytes(); }
 
  private:
+  async::Task<Result<std::optional<Attributes>>> set_in_turn(Caller caller, FileHandle object,
+                                                             SetAttributes changes, ServerFileRef file);
   OpenFiles files_;
   SmallFiles small_files_{session_, files_};
   std::function<void(const FileHandle&)> delegation_end_;

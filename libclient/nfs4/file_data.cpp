@@ -5,6 +5,7 @@
 
 #include "nfs4/objects.h"
 #include "nfs4/owners.h"
+#include "writing/question.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -25,14 +26,18 @@ FileData::FileData(FileState& state)
 async::Task<Result<std::size_t>> FileData::read_on(std::span<std::byte> data, std::uint64_t offset,
                                                    std::unique_ptr<Adopted> adopted) {
   std::size_t total = 0;
-  bool committed = false;
+  writing::Question question(openers());
   while (total < data.size()) {
+    if (adopted) {
+      question.has_begun(adopted->as_of);
+    } else if (!question.begin()) {
+      if (auto done = co_await question.settle(); !done) co_return done.error();
+    }
     std::size_t count = 0;
     bool eof = false;
     // What has left asks for all of it.
     const std::size_t most = adopted ? data.size() : session_.most_read();
     const auto rest = data.subspan(total, std::min(data.size() - total, most));
-    const std::uint64_t rewrites = unstable_.rewrites();
     auto done = co_await state_.call(
         "READ", [&](Compound& compound) { compound.read(state_.stateid(), offset + total, rest); },
         [&](CompoundReply& reply) {
@@ -46,13 +51,8 @@ async::Task<Result<std::size_t>> FileData::read_on(std::span<std::byte> data, st
     // The session that it was made for has been replaced by one with smaller limits.
     if (!done && rest.size() > session_.most_read()) continue;
     if (!done) co_return done.error();
-    if (!committed && unstable_.may_be_lost()) {
-      // What was read may be older than what was written. An error is told by whoever makes that stable.
-      committed = true;
-      (void)co_await unstable_.commit(nullptr);
-      continue;
-    }
-    if (unstable_.rewrites() != rewrites) continue;
+    // A restart that shows only now may have cost the server data, so the bytes may be older than what was written.
+    if (eof ? question.again(offset + total + count) : question.again()) continue;
     total += count;
     if (eof) break;
     if (count == 0) {
@@ -113,19 +113,26 @@ async::Task<Result<Attributes>> FileData::attributes() {
     co_return known_->attributes;
   }
   known_.reset();
-  GETATTR4res res;
-  const std::uint64_t before = session_.modifications().of(state_.handle());
-  auto done = co_await state_.call("GETATTR", add_getattr,
-                                   [&](CompoundReply& reply) { return reply.take<op::GETATTR>(res); });
-  if (!done) co_return done.error();
-  auto attributes = to_public(res.get<NFS4_OK>()->obj_attributes);
-  if (!attributes) co_return undecodable_attributes(state_.path());
-  attributes->size = std::max(attributes->size, unstable_.end_in_doubt());
-  know(*attributes, before);
-  co_return std::move(*attributes);
+  for (writing::Question question(openers());;) {
+    if (!question.begin()) {
+      if (auto done = co_await question.settle(); !done) co_return done.error();
+    }
+    GETATTR4res res;
+    const std::uint64_t before = session_.modifications().of(state_.handle());
+    auto done = co_await state_.call("GETATTR", add_getattr,
+                                     [&](CompoundReply& reply) { return reply.take<op::GETATTR>(res); });
+    if (!done) co_return done.error();
+    auto attributes = to_public(res.get<NFS4_OK>()->obj_attributes);
+    if (!attributes) co_return undecodable_attributes(state_.path());
+    if (question.again(attributes->size)) continue;
+    attributes->size = question.corrected(attributes->size);
+    know(*attributes, before);
+    co_return std::move(*attributes);
+  }
 }
 
 void FileData::know(const Attributes& attributes, std::uint64_t as_of) {
+  if (in_doubt()) return;
   if (!state_.state().delegated() || as_of != session_.modifications().of(state_.handle())) return;
   known_.emplace(Known{state_.state().delegation->stateid, as_of, attributes});
 }

@@ -3,6 +3,9 @@
 // READ places its data in the caller's memory; WRITE takes it from there. What the server has not made stable
 // is kept by writing/unstable_data.h, which says what commit() promises, and what becomes of data that is lost.
 //
+// What is asked about the data passes writing/question.h: where a restart may have cost the server something that was
+// written here, by whomever, that is made good first.
+//
 // All calls go through the FileState, which has a lost stateid again and repeats them, so that nothing here
 // knows of reconnects. An Error of the FileState is what every call gives from then on.
 //
@@ -35,7 +38,7 @@ class FileData : private writing::Writer, private QuickFile {
     return read_on(data, offset, nullptr);
   }
   /// As ServerFile has it.
-  bool start(engine::QuickRead& read) { return !unstable_.may_be_lost() && session_.start_read(*this, read); }
+  bool start(engine::QuickRead& read) { return !in_doubt() && session_.start_read(*this, read); }
   /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
   /// `after`, `memory`: as UnstableData has them.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
@@ -45,9 +48,13 @@ class FileData : private writing::Writer, private QuickFile {
   }
   async::Task<Status> commit(After* after = nullptr) { return unstable_.commit(after); }
   [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
-  [[nodiscard]] std::uint64_t end_in_doubt() const { return unstable_.end_in_doubt(); }
-  /// From now on it is one of those who have the file open, and its data is bounded with theirs.
-  void join(std::shared_ptr<writing::Openers> openers) { unstable_.join(std::move(openers)); }
+  [[nodiscard]] bool in_doubt() const { return openers()->in_doubt(); }
+  [[nodiscard]] std::uint64_t end_in_doubt() const { return openers()->end_in_doubt(); }
+  /// From now on it is one of those who have the file open, and its data is bounded with theirs. `owner`: what this is a
+  /// part of.
+  void join(std::shared_ptr<writing::Openers> openers, std::weak_ptr<const void> owner) {
+    unstable_.join(std::move(openers), std::move(owner));
+  }
   [[nodiscard]] const std::shared_ptr<writing::Openers>& openers() const { return unstable_.openers(); }
   [[nodiscard]] const std::shared_ptr<writing::Turns>& turns() const { return unstable_.turns(); }
 
@@ -57,7 +64,7 @@ class FileData : private writing::Writer, private QuickFile {
   /// `after`: the attributes as of just behind it, if the server tells them; null: not wanted.
   async::Task<Status> set_attributes(SetAttributes changes, After* after = nullptr);
   /// The file was cut by somebody else: data behind it is not to be written again.
-  void resized(std::uint64_t size) { unstable_.replaced(size, ~std::uint64_t{0} - size); }
+  void resized(std::uint64_t size) { openers()->replaced(size, ~std::uint64_t{0} - size); }
 
   // ---- NFSv4.2 (file_v42.cpp; RFC 7862 15). An Error with NFS4ERR_NOTSUPP where there is no such operation,
   // and for what else makes a caller do it by himself: is_unsupported() ----
@@ -69,7 +76,7 @@ class FileData : private writing::Writer, private QuickFile {
   async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length);
   /// Within the server, and stable when it returns: how much of `count` was copied, which may be less. Both
-  /// files are of one session; unstable data of the source is made stable before. A server that copies
+  /// files are of one session; unstable data of the source, whoever wrote it, is made stable before. A server that copies
   /// beside only is waited for: for CB_OFFLOAD, and asked by OFFLOAD_STATUS, since that may be lost.
   static async::Task<Result<std::uint64_t>> copy(FileData& from, std::uint64_t from_offset, FileData& to,
                                                  std::uint64_t to_offset, std::uint64_t count);
@@ -87,6 +94,8 @@ class FileData : private writing::Writer, private QuickFile {
  private:
   // ---- QuickFile ----
   FileState& file_state() override { return state_; }
+  std::uint64_t as_of() const override { return turns()->rewrites; }
+  bool is_outdated(std::uint64_t as_of) const override { return turns()->rewrites != as_of || in_doubt(); }
   async::Task<Result<std::size_t>> read_on(std::span<std::byte> data, std::uint64_t offset,
                                            std::unique_ptr<Adopted> adopted) override;
 
@@ -97,7 +106,7 @@ class FileData : private writing::Writer, private QuickFile {
   [[nodiscard]] std::size_t most_written() const override { return session_.most_written(); }
   [[nodiscard]] async::TimePoint deadline() override { return session_.default_deadline(); }
   [[nodiscard]] const std::string& path() const override { return state_.path(); }
-  [[nodiscard]] std::uint64_t server_instance() const override { return session_.epoch(); }
+  [[nodiscard]] std::uint64_t server_instance() const override { return session_.server_instance(); }
 
   // file_v42.cpp
   [[nodiscard]] std::optional<Error> missing(const char* what) const;
@@ -106,7 +115,6 @@ class FileData : private writing::Writer, private QuickFile {
   template <class Op, class Make>
   static async::Task<Status> between(FileState& from, FileState& to, const char* what, Make make,
                                      typename Op::Res& res);
-  async::Task<Status> commit_source();
   /// Why a copy is over, or goes on.
   struct Beside;
   async::Task<Status> copied_beside(CopiesBeside::One& copy, stateid4 stateid, Beside& out);

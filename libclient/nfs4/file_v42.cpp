@@ -6,6 +6,7 @@
 #include "nfs4/file_data.h"
 #include "nfs4/read_plus.h"
 #include "nfs4/types/status.h"
+#include "writing/question.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -48,21 +49,29 @@ std::optional<Error> FileData::missing(const char* what) const {
 
 async::Task<Result<std::optional<std::uint64_t>>> FileData::seek(std::uint64_t offset, data_content4 what) {
   if (auto error = missing("SEEK")) co_return *std::move(error);
-  std::optional<std::uint64_t> found;
-  auto done = co_await state_.call(
-      "SEEK", [&](Compound& compound) { compound.add<op::SEEK>({state_.stateid(), offset, what}); },
-      [&](CompoundReply& reply) {
-        SEEK4res res;
-        if (!reply.take<op::SEEK>(res)) {
-          // RFC 7862 15.11.3: nothing of the kind behind the offset
-          return reply.failed_status() == NFS4ERR_NXIO;
-        }
-        const auto& ok = *res.get<NFS4_OK>();
-        if (!ok.sr_eof) found = ok.sr_offset;
-        return true;
-      });
-  if (!done) co_return done.error();
-  co_return found;
+  for (writing::Question question(openers());;) {
+    if (!question.begin()) {
+      if (auto done = co_await question.settle(); !done) co_return done.error();
+    }
+    std::optional<std::uint64_t> found;
+    auto done = co_await state_.call(
+        "SEEK", [&](Compound& compound) { compound.add<op::SEEK>({state_.stateid(), offset, what}); },
+        [&](CompoundReply& reply) {
+          SEEK4res res;
+          if (!reply.take<op::SEEK>(res)) {
+            // RFC 7862 15.11.3: nothing of the kind behind the offset
+            return reply.failed_status() == NFS4ERR_NXIO;
+          }
+          const auto& ok = *res.get<NFS4_OK>();
+          if (!ok.sr_eof) found = ok.sr_offset;
+          return true;
+        });
+    if (!done) co_return done.error();
+    // Without data at or behind the offset the file ends there, as far as it has data.
+    const bool ends = !found && what == NFS4_CONTENT_DATA;
+    if (ends ? question.again(offset) : question.again()) continue;
+    co_return found;
+  }
 }
 
 // ---- READ_PLUS (RFC 7862 15.10, RFC 8267 4.1.1) ----
@@ -92,11 +101,18 @@ async::Task<Result<std::size_t>> FileData::read_plus(std::span<std::byte> data, 
   if (auto error = missing("READ_PLUS")) co_return *std::move(error);
   std::size_t total = 0;
   bool eof = false;
+  writing::Question question(openers());
   while (total < data.size() && !eof) {
+    if (!question.begin()) {
+      if (auto done = co_await question.settle(); !done) co_return done.error();
+    }
     std::size_t count = 0;
-    auto done = co_await read_plus_once(data.subspan(total), offset + total, count, eof);
+    bool ends = false;
+    auto done = co_await read_plus_once(data.subspan(total), offset + total, count, ends);
     if (!done) co_return done.error();
+    if (ends ? question.again(offset + total + count) : question.again()) continue;
     total += count;
+    eof = ends;
   }
   co_return total;
 }
@@ -119,7 +135,7 @@ async::Task<Status> FileData::deallocate(std::uint64_t offset, std::uint64_t len
       [&](Compound& compound) { compound.add<op::DEALLOCATE>({state_.stateid(), offset, length}); },
       [](CompoundReply& reply) { return reply.take<op::DEALLOCATE>(); });
   // What was there must not be written again.
-  if (done) unstable_.replaced(offset, length);
+  if (done) openers()->replaced(offset, length);
   co_return done;
 }
 
@@ -157,12 +173,6 @@ async::Task<Status> FileData::between(FileState& from, FileState& to, const char
     auto second = co_await to.reopen(used_to, status, deadline);
     if (!second) co_return second;
   }
-}
-
-/// The server copies what it has, and a restart may have cost it what was not stable.
-async::Task<Status> FileData::commit_source() {
-  if (!has_unstable_data()) co_return Status();
-  co_return co_await commit();
 }
 
 // ---- a copy that the server makes beside ----
@@ -241,7 +251,8 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
                                                   std::uint64_t to_offset, std::uint64_t count) {
   if (auto error = to.missing("COPY")) co_return *std::move(error);
   if (count == 0) co_return std::uint64_t{0};  // to the server it would mean all of the rest
-  if (auto safe = co_await from.commit_source(); !safe) co_return safe.error();
+  // The server copies what it has, and a restart may have cost it what was not stable.
+  if (auto safe = co_await writing::make_stable(from.openers()); !safe) co_return safe.error();
   count = std::min(count, async::buggify(to.session_.loop()) ? kLeastBlock : kMostCopied);
   COPY4res res;
   bool synchronous = true;
@@ -284,7 +295,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
       co_return Error(ErrorKind::protocol, EIO, "COPY", to.path(),
                       "the server says it copied more than it was asked to; please report this");
     }
-    to.unstable_.replaced(to_offset, written.wr_count);
+    to.openers()->replaced(to_offset, written.wr_count);
     if (written.wr_committed != UNSTABLE4 || written.wr_count == 0) co_return written.wr_count;
     auto verifier = co_await to.commit_file(nullptr);
     if (!verifier) co_return verifier.error();
@@ -299,7 +310,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
 async::Task<Status> FileData::clone(FileData& from, std::uint64_t from_offset, FileData& to,
                                     std::uint64_t to_offset, std::uint64_t count) {
   if (auto error = to.missing("CLONE")) co_return *std::move(error);
-  if (auto safe = co_await from.commit_source(); !safe) co_return safe;
+  if (auto safe = co_await writing::make_stable(from.openers()); !safe) co_return safe;
   const auto turn = co_await writing::take_turn(to.turns(), to.deadline(), "CLONE");
   if (!turn) co_return turn.error();
   CLONE4res res;
@@ -307,7 +318,7 @@ async::Task<Status> FileData::clone(FileData& from, std::uint64_t from_offset, F
       from.state_, to.state_, "CLONE",
       [&] { return CLONE4args{from.state_.stateid(), to.state_.stateid(), from_offset, to_offset, count}; },
       res);
-  if (done) to.unstable_.replaced(to_offset, count == 0 ? ~std::uint64_t{0} - to_offset : count);
+  if (done) to.openers()->replaced(to_offset, count == 0 ? ~std::uint64_t{0} - to_offset : count);
   co_return done;
 }
 

@@ -66,6 +66,12 @@ std::size_t Lanes::usable() const {
       std::ranges::count_if(lanes_, [](const auto& lane) { return lane->usable(); }));
 }
 
+std::uint64_t Lanes::connections_made() const {
+  std::uint64_t out = 0;
+  for (const auto& lane : lanes_) out += lane->channel.generation();
+  return out;
+}
+
 rpc::Channel& Lanes::route(std::size_t size) {
   rpc::Channel& first = lanes_.front()->channel;
   if (lanes_.size() == 1) return first;

@@ -59,6 +59,8 @@ class Lanes {
   async::Task<Status> add(rpc::Channel& channel, async::TimePoint deadline);
   /// Those that stand and are the session's.
   [[nodiscard]] std::size_t usable() const;
+  /// Since the beginning, of all of them.
+  [[nodiscard]] std::uint64_t connections_made() const;
   /// The connection for the next call, which moves so much data.
   rpc::Channel& route(std::size_t size = 0);
   /// The connection for a call that needs no session: `before`, if that takes it still; else one that is

@@ -55,6 +55,9 @@ class LeaseHolder : public Calls {
   /// The same where there is `adopted`: that call has left, by the quick way (adopted.h).
   virtual async::Task<Result<CompoundReply>> call(Compound compound, async::TimePoint deadline,
                                                   std::unique_ptr<Adopted> adopted);
+  /// A number that increases with each connection that is made, and with the epoch: since it was the same the server has
+  /// not restarted, nor has another taken its place.
+  [[nodiscard]] std::uint64_t server_instance() const { return epoch() + connections_made(); }
   /// A READ by the quick way (quick_reads.h). False: not now, or there is none.
   virtual bool start_read(QuickFile& /*file*/, engine::QuickRead& /*read*/) { return false; }
 
@@ -97,6 +100,8 @@ class LeaseHolder : public Calls {
   /// `hold`: told whether there is something that the server may recall (delegations.h).
   LeaseHolder(rpc::Channel& first, SessionOptions options, NoticeSink notices, Delegations::HoldSink hold);
 
+  /// Counts the connections that all channels have made.
+  [[nodiscard]] virtual std::uint64_t connections_made() const = 0;
   void notice(const std::string& text) override { notices_(text); }
   /// What became of one transmission: its Reply with the RPC and COMPOUND headers read, or why there is none.
   Result<CompoundReply> reply_of(rpc::Channel& channel, const Compound& compound, rpc::Outcome& outcome);

@@ -310,8 +310,10 @@ class Batches {
  public:
   using Item = typename Kind::Item;
 
-  Batches(LeaseHolder& session, Kind kind, Chunks& chunks, Caller caller, const std::vector<Item*>& items)
+  Batches(LeaseHolder& session, OpenFiles& files, Kind kind, Chunks& chunks, Caller caller,
+          const std::vector<Item*>& items)
       : session_(session),
+        files_(files),
         kind_(std::move(kind)),
         chunks_(chunks),
         caller_(std::move(caller)),
@@ -339,16 +341,20 @@ class Batches {
   [[nodiscard]] bool is_trying() const { return chunks_ == Chunks::untried && tried_ < kTries; }
 
   async::Task<void> one_batch() {
+    if (!Kind::kOpens && files_.any_in_doubt()) co_await files_.settle_doubt();
     const bool stream = in_stream();
     std::optional<Openings::Guard> guard;
     if (Kind::kOpens) guard.emplace(session_.openings());
+    const writing::RewriteWatch watch(files_.data());
     Compound compound =
         session_.begin(Kind::kWhat, caller_, session_.crossings().mark_of(*todo_.front()->file.directory));
     const std::vector<Item*> batch = fill(compound, stream);
     if (!batch.empty()) {
       auto reply = co_await session_.call(std::move(compound));
       if (reply) {
-        settle(batch, *reply, stream, guard);
+        // An unnoticed restart may have cost the server data of these files, so the answers may be out of date.
+        const bool doubtful = watch.overtaken() || (!Kind::kOpens && files_.any_in_doubt());
+        settle(batch, *reply, stream, guard, doubtful);
       } else {
         fail(batch, reply.error(), stream);
       }
@@ -427,8 +433,9 @@ class Batches {
     }
   }
 
+  /// `doubtful`: what was done well is done once more by the ordinary operations, which see to each file.
   void settle(const std::vector<Item*>& batch, CompoundReply& reply, bool stream,
-              const std::optional<Openings::Guard>& guard) {
+              const std::optional<Openings::Guard>& guard, bool doubtful) {
     const Spot* at = nullptr;
     const Spot* lost = nullptr;  // a directory that is not to be had
     std::size_t next = 0, placed = 0;
@@ -440,6 +447,10 @@ class Batches {
       if (!is_there) lost = item.file.directory;
       if (fate == Fate::done) {
         if (*item.result && Kind::placed(item) != 0) ++placed;
+        if (*item.result && doubtful) {
+          item.result.reset();
+          alone_.push_back(&item);
+        }
         if (reply.failed_status() == NFS4_OK) continue;
         // It is what ended the COMPOUND, or its attributes are.
         ++next;
@@ -494,6 +505,7 @@ class Batches {
   static constexpr unsigned kTries = 4;
 
   LeaseHolder& session_;
+  OpenFiles& files_;
   const Kind kind_;
   Chunks& chunks_;
   const Caller caller_;
@@ -507,19 +519,19 @@ class Batches {
 }  // namespace
 
 async::Task<std::vector<ManyRead*>> SmallFiles::read(Caller caller, std::vector<ManyRead*> items) {
-  Batches<Reading> batches(session_, Reading(session_), chunks_, std::move(caller), items);
+  Batches<Reading> batches(session_, files_, Reading(session_), chunks_, std::move(caller), items);
   co_return co_await batches.run();
 }
 
 async::Task<std::vector<ManyWritten*>> SmallFiles::write(Caller caller, std::vector<ManyWritten*> items) {
   Chunks none = Chunks::bad;
-  Batches<Writing> batches(session_, Writing(session_, files_), none, std::move(caller), items);
+  Batches<Writing> batches(session_, files_, Writing(session_, files_), none, std::move(caller), items);
   co_return co_await batches.run();
 }
 
 async::Task<std::vector<ManyTold*>> SmallFiles::tell(Caller caller, std::vector<ManyTold*> items) {
   Chunks none = Chunks::good;
-  Batches<Telling> batches(session_, Telling(session_), none, std::move(caller), items);
+  Batches<Telling> batches(session_, files_, Telling(session_), none, std::move(caller), items);
   co_return co_await batches.run();
 }
 

@@ -22,6 +22,7 @@
 #include "nfs4/lease_holder.h"
 #include "nfs4/types/attributes.h"
 #include "nfs4/walk.h"
+#include "writing/unstable_data.h"
 
 namespace nfsrdma::nfs4 {
 

@@ -18,6 +18,7 @@
 #include "nfs4/locks.h"
 #include "nfs4/open_arguments.h"
 #include "nfs4/types/status.h"
+#include "writing/question.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
@@ -160,8 +161,10 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
 
   [[nodiscard]] LeaseHolder& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
-  [[nodiscard]] writing::AllFiles& data() { return *data_; }
-  std::shared_ptr<writing::Turns> turns(const nfs_fh4& handle);
+  [[nodiscard]] const std::shared_ptr<writing::AllFiles>& data() const { return data_; }
+  [[nodiscard]] std::shared_ptr<writing::Openers> openers(const nfs_fh4& handle) const;
+  [[nodiscard]] bool any_in_doubt() const;
+  async::Task<void> settle_doubt();
   void resized(const nfs_fh4& handle, std::uint64_t size);
   std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access);
 
@@ -236,8 +239,9 @@ void OpenTable::add_open(Compound& compound, const Opening& what) {
 
 void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
   const auto others = of_file(file->handle());
-  file->join(others.empty() ? std::make_shared<writing::Openers>(data_, file->handle())
-                            : others.begin()->second->openers());
+  auto openers = others.empty() ? std::make_shared<writing::Openers>(data_, file->handle())
+                                : others.begin()->second->openers();
+  file->join(std::move(openers), file);
   files_[{std::string(file->handle().chars()), file->state().owner}] = file;
 }
 
@@ -269,9 +273,15 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4
   return count_in(std::move(file), what.access);
 }
 
-std::shared_ptr<writing::Turns> OpenTable::turns(const nfs_fh4& handle) {
+std::shared_ptr<writing::Openers> OpenTable::openers(const nfs_fh4& handle) const {
+  if (files_.empty()) return nullptr;
   const auto found = of_file(handle);
-  return found.empty() ? nullptr : found.begin()->second->turns();
+  return found.empty() ? nullptr : found.begin()->second->openers();
+}
+
+bool OpenTable::any_in_doubt() const {
+  if (data_->bytes == 0) return false;
+  return std::ranges::any_of(files_, [](const auto& one) { return one.second->in_doubt(); });
 }
 
 void OpenTable::resized(const nfs_fh4& handle, std::uint64_t size) {
@@ -289,7 +299,33 @@ std::shared_ptr<OpenFile> OpenTable::find(const Caller& caller, const nfs_fh4& h
   return out;
 }
 
+async::Task<void> OpenTable::settle_doubt() {
+  std::vector<std::shared_ptr<writing::Openers>> doubtful;
+  for (const auto& [key, file] : files_) {
+    if (file->in_doubt()) doubtful.push_back(file->openers());
+  }
+  for (auto& openers : doubtful) {
+    writing::Question question(std::move(openers));
+    if (question.begin()) continue;
+    auto done = co_await question.settle();
+    if (!done) co_return;  // the server does not answer
+  }
+}
+
 // ---- opening ----
+
+namespace {
+
+/// Asks for the attributes again if the file is in doubt: those of the OPEN may lack data that a restart has cost.
+async::Task<Status> look_again(OpenResult& out) {
+  if (!out.file->in_doubt()) co_return Status();
+  auto now = co_await out.file->attributes();
+  if (!now) co_return now.error();
+  out.object.attributes = std::move(*now);
+  co_return Status();
+}
+
+}  // namespace
 
 async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory, SetAttributes changes) {
   const Openings::Guard guard(session_.openings());
@@ -347,6 +383,7 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
       if (!done) co_return done.error();
     }
   }
+  if (auto done = co_await look_again(out); !done) co_return done.error();
   if (!out.object.attributes) {
     auto now = co_await out.file->attributes();
     if (now) out.object.attributes = std::move(*now);
@@ -439,6 +476,7 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   (void)take_attributes(out, *res.get<NFS4_OK>(), *reply);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
+  if (auto done = co_await look_again(out); !done) co_return done.error();
   co_return std::move(out);
 }
 
@@ -477,6 +515,7 @@ async::Task<Result<OpenResult>> OpenTable::open_found(Opening what, nfs_fh4 hand
   (void)take_attributes(out, ok, *reply);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
+  if (auto done = co_await look_again(out); !done) co_return done.error();
   co_return std::move(out);
 }
 
@@ -635,11 +674,23 @@ async::Task<Status> OpenFiles::close(OpenRef ref) {
 }
 
 void OpenFiles::on_lost_data(std::function<void(const nfs_fh4&, const Error&)> sink) {
-  table_->data().lost = std::move(sink);
+  table_->data()->lost = std::move(sink);
 }
 
-std::shared_ptr<writing::Turns> OpenFiles::turns(const nfs_fh4& file) const {
-  return table_->turns(file);
+std::shared_ptr<writing::Openers> OpenFiles::openers(const nfs_fh4& file) const {
+  return table_->openers(file);
+}
+
+bool OpenFiles::any_in_doubt() const {
+  return table_->any_in_doubt();
+}
+
+async::Task<void> OpenFiles::settle_doubt() {
+  return table_->settle_doubt();
+}
+
+const std::shared_ptr<writing::AllFiles>& OpenFiles::data() const {
+  return table_->data();
 }
 
 void OpenFiles::resized(const nfs_fh4& file, std::uint64_t size) {
@@ -676,7 +727,7 @@ std::size_t OpenFiles::count() const {
   return table_->count();
 }
 std::size_t OpenFiles::uncommitted_bytes() const {
-  return table_->data().bytes;
+  return table_->data()->bytes;
 }
 
 }  // namespace nfsrdma::nfs4

@@ -139,6 +139,7 @@ bool QuickReads::start(QuickFile& file, engine::QuickRead& read) {
   one.in_use = state.use();
   one.sent = around_.lease.at_turn();
   one.epoch = facts.epoch;
+  one.as_of = file.as_of();
   one.deadline = session.default_deadline();
   one.sequence = {facts.session_id, use->sequence(), use->slot(), around_.slots.table().highest_busy(),
                   false};
@@ -207,7 +208,8 @@ void QuickReads::completed(One& one, rpcrdma::Complete& how) {
   engine::QuickRead& read = *one.read;
   read.end();
   SEQUENCE4resok sequence;
-  if (const auto got = judge(how, read.data.size(), sequence)) {
+  const auto got = judge(how, read.data.size(), sequence);
+  if (got && !one.file->is_outdated(one.as_of)) {
     count(how);
     one.channel->give_back(std::move(*how.reply));
     one.channel->give_back(std::move(how.message));
@@ -218,7 +220,7 @@ void QuickReads::completed(One& one, rpcrdma::Complete& how) {
     return read.ended(*got);
   }
   auto adopted = std::make_unique<Adopted>(
-      Adopted{std::move(*one.use), one.sequence, *one.channel, one.sent, one.epoch, one.deadline,
+      Adopted{std::move(*one.use), one.sequence, *one.channel, one.sent, one.epoch, one.as_of, one.deadline,
               rpc::Outcome{how.failure, std::move(how.error), std::move(how.reply), std::move(how.message),
                            how.sends},
               std::move(one.in_use)});

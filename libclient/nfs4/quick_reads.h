@@ -4,8 +4,9 @@
 // are put in. It takes a slot that is free and a connection that stands, and is refused otherwise: then the caller reads
 // by the session's call loop. When its Reply has come, and says that all went well, the slot is given back and the owner
 // told. Everything else (an error of any operation, fewer bytes than asked for before the end of the file, a Reply that
-// cannot be read, a connection that ended, a deadline) is the call loop's to judge: it adopts the request with its slot
-// and what became of it (adopted.h), so that what the loop knows stands in one place.
+// cannot be read, a connection that ended, a deadline, a restart that may have cost the server what was written) is the
+// call loop's to judge: it adopts the request with its slot and what became of it (adopted.h), so that what the loop knows
+// stands in one place.
 //
 // Reads whose Calls are sealed (RPCSEC_GSS) do not go this way.
 //
@@ -46,6 +47,10 @@ class QuickFile {
   /// Reads with what has been adopted as the first request.
   virtual async::Task<Result<std::size_t>> read_on(std::span<std::byte> data, std::uint64_t offset,
                                                    std::unique_ptr<Adopted> adopted) = 0;
+  /// Returns a stamp of the file for is_outdated(), to be taken when a READ is sent.
+  [[nodiscard]] virtual std::uint64_t as_of() const = 0;
+  /// Whether what was read since may be older than what was written here (writing/question.h).
+  [[nodiscard]] virtual bool is_outdated(std::uint64_t as_of) const = 0;
   ReadTemplate made;
 
  protected:
@@ -87,6 +92,7 @@ class QuickReads {
     SEQUENCE4args sequence;
     Lease::Sent sent;
     std::uint64_t epoch = 0;
+    std::uint64_t as_of = 0;  // QuickFile::as_of()
     async::TimePoint deadline;
   };
   void give_back(One& one);

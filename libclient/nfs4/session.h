@@ -73,6 +73,7 @@ class Session final : public LeaseHolder {
 
  private:
   // ---- what only the parts ask for ----
+  [[nodiscard]] std::uint64_t connections_made() const override { return lanes_.connections_made(); }
   [[nodiscard]] bool recovering() const override { return recovery_.under_way(); }
   using Calls::start_recovery;
   void start_recovery(const char* why, bool works) override { recovery_.start(why, works); }

@@ -1,5 +1,6 @@
 #include "writing/uncommitted.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,16 +14,24 @@ bool is_worth_it(const Uncommitted::Piece& piece) {
 
 void Uncommitted::more(std::size_t bytes) {
   bytes_ += bytes;
+  if (file_) *file_ += bytes;
   if (all_) *all_ += bytes;
 }
 void Uncommitted::fewer(std::size_t bytes) {
   bytes_ -= bytes;
+  if (file_) *file_ -= bytes;
   if (all_) *all_ -= bytes;
 }
-void Uncommitted::count_into(std::shared_ptr<std::size_t> all) {
-  if (all_) *all_ -= bytes_;
+void Uncommitted::count_into(std::shared_ptr<std::size_t> file, std::shared_ptr<std::size_t> all) {
+  const std::size_t bytes = bytes_;
+  fewer(bytes);
+  file_ = std::move(file);
   all_ = std::move(all);
-  *all_ += bytes_;
+  more(bytes);
+}
+
+bool Uncommitted::has_other(const Verifier& verifier) const {
+  return std::ranges::any_of(pieces_, [&](const auto& one) { return one.second.verifier != verifier; });
 }
 
 /// Its memory is its own, where it would keep much more than twice as much alive.

@@ -55,9 +55,11 @@ class Uncommitted {
 
   [[nodiscard]] std::uint64_t last_number() const { return last_number_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  /// From now on they count there, too: all who count there have a bound in common.
-  void count_into(std::shared_ptr<std::size_t> all);
-  [[nodiscard]] std::size_t bytes_of_all() const { return all_ ? *all_ : bytes_; }
+  /// From now on the bytes also count in `file`, which is of all who have the file open, and in `all`, which is of all
+  /// files.
+  void count_into(std::shared_ptr<std::size_t> file, std::shared_ptr<std::size_t> all);
+  /// Whether a piece has another verifier.
+  [[nodiscard]] bool has_other(const Verifier& verifier) const;
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
   /// Where the last piece ends; 0: there is none.
   [[nodiscard]] std::uint64_t end() const {
@@ -74,7 +76,7 @@ class Uncommitted {
   std::map<std::uint64_t, Piece> pieces_;  // by offset
   std::uint64_t last_number_ = 0;
   std::size_t bytes_ = 0;
-  std::shared_ptr<std::size_t> all_;
+  std::shared_ptr<std::size_t> file_, all_;
 };
 
 }  // namespace nfsrdma::writing

@@ -11,7 +11,6 @@ namespace nfsrdma::writing {
 namespace {
 
 constexpr std::size_t kCommitAt = 32U << 20;
-constexpr std::size_t kMostUncommitted = 96U << 20;
 /// Of all files: how much they may have together, when a COMMIT goes out for that reason, and what of one file
 /// is worth it.
 constexpr std::size_t kMostOfAll = 64U << 20, kCommitAllAt = 48U << 20, kWorthCommit = 1U << 20;
@@ -35,39 +34,57 @@ async::Task<Result<Turn>> take_turn(std::shared_ptr<Turns> turns, async::TimePoi
   co_return out;
 }
 
+// ---- the openers of a file ----
+
+bool Openers::any_may_be_lost() const {
+  return std::ranges::any_of(data, [](const Opener& one) { return one.data->may_be_lost(); });
+}
+
+std::uint64_t Openers::end_in_doubt() const {
+  std::uint64_t out = 0;
+  if (bytes == 0) return out;
+  for (const Opener& one : data) {
+    if (one.data->may_be_lost()) out = std::max(out, one.data->uncommitted_.end());
+  }
+  return out;
+}
+
+std::uint64_t Openers::end() const {
+  std::uint64_t out = 0;
+  if (bytes == 0) return out;
+  for (const Opener& one : data) out = std::max(out, one.data->uncommitted_.end());
+  return out;
+}
+
+void Openers::doubt() {
+  for (const Opener& one : data) one.data->in_doubt_ = !one.data->empty();
+}
+
+bool Openers::tells_restart(const Verifier& told) {
+  const bool differs = verifier_ != told && bytes != 0;
+  verifier_ = told;
+  if (differs) doubt();
+  return differs;
+}
+
+void Openers::replaced(std::uint64_t offset, std::uint64_t length) {
+  for (const Opener& one : data) one.data->uncommitted_.cover(offset, length);
+}
+
 UnstableData::UnstableData(async::Loop& loop, Writer& writer)
-    : loop_(loop),
-      writer_(writer),
-      uncommitted_(loop.memory()),
-      committed_(loop),
-      turns_(std::make_shared<Turns>(loop)) {}
+    : loop_(loop), writer_(writer), uncommitted_(loop.memory()), committed_(loop) {}
 
 UnstableData::~UnstableData() {
   loop_.drop(commit_task_);
-  if (openers_) std::erase(openers_->data, this);
+  if (openers_) std::erase_if(openers_->data, [this](const auto& one) { return one.data == this; });
 }
 
-void UnstableData::join(std::shared_ptr<Openers> openers) {
+void UnstableData::join(std::shared_ptr<Openers> openers, std::weak_ptr<const void> owner) {
   openers_ = std::move(openers);
-  if (!openers_->turns) openers_->turns = turns_;
+  if (!openers_->turns) openers_->turns = std::make_shared<Turns>(loop_);
   turns_ = openers_->turns;
-  openers_->data.push_back(this);
-  uncommitted_.count_into({openers_->all, &openers_->all->bytes});
-}
-
-void UnstableData::replaced(std::uint64_t offset, std::uint64_t length) {
-  uncommitted_.cover(offset, length);
-  if (!openers_) return;
-  for (UnstableData* other : openers_->data) other->uncommitted_.cover(offset, length);
-}
-
-std::uint64_t UnstableData::end_in_doubt() const {
-  std::uint64_t out = may_be_lost() ? uncommitted_.end() : 0;
-  if (!openers_) return out;
-  for (const UnstableData* other : openers_->data) {
-    if (other->may_be_lost()) out = std::max(out, other->uncommitted_.end());
-  }
-  return out;
+  openers_->data.push_back({this, std::move(owner)});
+  uncommitted_.count_into({openers_, &openers_->bytes}, {openers_->all, &openers_->all->bytes});
 }
 
 // ---- writing ----
@@ -75,6 +92,7 @@ std::uint64_t UnstableData::end_in_doubt() const {
 async::Task<Result<Writer::Written>> UnstableData::write_once(std::span<const std::byte> data,
                                                               std::uint64_t offset, How how, After* after,
                                                               async::Memory memory) {
+  const std::uint64_t instance = writer_.server_instance();
   auto written = co_await writer_.write_piece(data, offset, how, after);
   if (!written) co_return written.error();
   const std::size_t count = written->count;
@@ -83,9 +101,16 @@ async::Task<Result<Writer::Written>> UnstableData::write_once(std::span<const st
                     "the server says it wrote " + std::to_string(count) + " of " +
                         std::to_string(data.size()) + " bytes; please report this");
   }
-  replaced(offset, count);
-  if (uncommitted_.empty()) instance_ = writer_.server_instance();
-  if (!written->stable) uncommitted_.add(offset, data.first(count), written->verifier, memory);
+  openers_->replaced(offset, count);
+  const bool restarted = openers_->tells_restart(written->verifier);
+  if (written->stable) co_return written;
+  if (uncommitted_.empty()) {
+    instance_ = instance;
+    in_doubt_ = false;
+  }
+  uncommitted_.add(offset, data.first(count), written->verifier, memory);
+  // Answers overtake each other: this one may be of before the restart.
+  if (restarted) in_doubt_ = true;
   co_return written;
 }
 
@@ -136,13 +161,13 @@ Error UnstableData::too_late() const {
 }
 
 bool UnstableData::has_too_much() const {
-  return uncommitted_.bytes() > kMostUncommitted || (openers_ && openers_->all->bytes > kMostOfAll);
+  return openers_->all->bytes > kMostOfAll;
 }
 
 bool UnstableData::commit_is_due() const {
   const std::size_t mine = uncommitted_.bytes();
   return mine > kCommitAt || (mine != 0 && async::buggify(loop_)) ||
-         (mine >= kWorthCommit && uncommitted_.bytes_of_all() > kCommitAllAt);
+         (mine >= kWorthCommit && openers_->all->bytes > kCommitAllAt);
 }
 
 /// Waits while much too much is unstable, and something of it is ours to commit.
@@ -191,22 +216,58 @@ async::Task<Status> UnstableData::commit_once(After* after, async::TimePoint dea
     }
     co_return verifier.error();
   }
+  (void)openers_->tells_restart(*verifier);
   uncommitted_.committed(number, *verifier);
+  Status done;
   if (uncommitted_.lost(number, *verifier, 0)) {
     ++mismatches_;
-    co_return co_await rewrite(number, *verifier, deadline);
+    done = co_await rewrite(number, *verifier, deadline);
+  } else {
+    mismatches_ = 0;
+    stable_number_ = number;
   }
-  mismatches_ = 0;
-  stable_number_ = number;
-  instance_ = instance;
-  co_return Status();
+  if (done) verified(*verifier, instance);
+  co_return done;
 }
+
+/// Ends the doubt behind a COMMIT that was begun at `instance` and matched, or behind the rewrite of what it found lost.
+/// Pieces with another verifier were answered since, and stay in doubt.
+void UnstableData::verified(const Verifier& verifier, std::uint64_t instance) {
+  instance_ = instance;
+  if (in_doubt_) in_doubt_ = uncommitted_.has_other(verifier);
+}
+
+namespace {
+
+/// A rewrite, for those who have to know that one is or was under way.
+class Rewriting {
+ public:
+  Rewriting(AllFiles& all, Turns& turns)
+      : all_(all), turns_(turns), under_way_(turns.rewriting, turns.ended) {
+    ++all_.rewriting;
+    ++all_.rewrites;
+    ++turns_.rewrites;
+  }
+  ~Rewriting() {
+    --all_.rewriting;
+    ++turns_.rewrites;
+  }
+  Rewriting(const Rewriting&) = delete;
+  Rewriting& operator=(const Rewriting&) = delete;
+
+ private:
+  AllFiles& all_;
+  Turns& turns_;
+  const async::Counted under_way_;
+};
+
+}  // namespace
 
 /// Writes what was lost again, each piece in place of itself. Callers' WRITEs stand aside: one that is newer
 /// than a piece must not reach the server before the piece.
 async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifier,
                                           async::TimePoint deadline) {
-  const async::Counted rewriting(turns_->rewriting, turns_->ended);
+  const Rewriting under_way(*openers_->all, *turns_);
   const How how = mismatches_ < kMostMismatches ? How::unstable : How::file_sync;
   while (turns_->writing != 0) {
     auto done = co_await notified(turns_->ended, deadline);
@@ -228,24 +289,27 @@ async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifie
     uncommitted_.cover(piece->offset, piece->bytes.size());
     tell_lost(written.error());
   }
-  ++rewrites_;
   co_return done;
 }
 
-async::Task<Status> UnstableData::commit(After* after) {
+async::Task<Status> UnstableData::commit_until(Goal goal, After* after) {
   if (after != nullptr) after->reset();
   const async::TimePoint deadline = writer_.deadline();
   const std::uint64_t number = uncommitted_.last_number();
+  const auto reached = [this, goal, number] {
+    if (goal == Goal::certain) return !may_be_lost();
+    return uncommitted_.empty() || stable_number_ >= number;
+  };
   for (;;) {
     while (committing_) {
       auto done = co_await notified(committed_, deadline);
       if (!done) co_return done;
     }
-    if (late_error_) {
+    if (late_error_ && goal == Goal::safe) {
       const Error late = *std::exchange(late_error_, std::nullopt);
       if (!tells_lost()) co_return late;  // else what it was about is there to be tried again
     }
-    if (uncommitted_.empty() || stable_number_ >= number) co_return Status();
+    if (reached()) co_return Status();
     if (loop_.now() >= deadline) co_return too_late();
     const async::Flagged flag(committing_, committed_);
     auto done = co_await commit_once(after, deadline);

@@ -6,8 +6,8 @@
 //     co_await data.commit(nullptr);              // what was written before this is on the server's disk
 //
 // Ownership. What the server has not made stable is kept here (uncommitted.h), bounded: past kCommitAt a COMMIT
-// goes out beside the writes, past kMostUncommitted writes wait for it. All files that share one AllFiles have a
-// lower bound in common; a file that has nothing to commit of its own writes stably while the others fill it.
+// goes out beside the writes, and where all files that share one AllFiles have more than kMostOfAll, writes wait for it. A
+// file that has nothing to commit of its own writes stably while the others fill that.
 //
 // Several may have one file open, each with data of its own (Openers): what one of them writes replaces what
 // the others wrote there before, so that none of them writes old data again.
@@ -16,8 +16,13 @@
 // is under way at a time.
 //
 // A restart of the server shows in the verifier of a COMMIT. Each piece that was lost is then written again in
-// place of itself, while WRITEs of callers stand aside, whichever of the openers they are made by. Until then the
-// server gives what was there before: whoever reads asks may_be_lost(), and has it committed.
+// place of itself, while WRITEs of callers stand aside, whichever of the openers they are made by.
+//
+// Until then the server gives what was there before. A file is in doubt (Openers::in_doubt()) while one of its openers has
+// unstable data of which the server may not know any more: since it was written a connection was made or the server's
+// state was lost (Writer::server_instance()), or an answer to any opener's WRITE or COMMIT had another verifier. A COMMIT
+// that matches, or the rewrite behind one that does not, ends the doubt. Every question about the file passes the gate in
+// question.h, which has that done first.
 //
 // Termination. A verifier that differs each time would have data written again for ever: after three COMMITs in a row
 // that did not match, lost data is written with FILE_SYNC. A deadline covers all of a commit(), with every WRITE and
@@ -63,7 +68,7 @@ class Writer {
   struct Written {
     std::size_t count = 0;
     bool stable = false;
-    Verifier verifier{};  ///< where it is not stable
+    Verifier verifier{};
   };
   Writer() = default;
   virtual ~Writer() = default;
@@ -81,8 +86,9 @@ class Writer {
   [[nodiscard]] virtual async::TimePoint deadline() = 0;
   /// What the file is called in errors.
   [[nodiscard]] virtual const std::string& path() const = 0;
-  /// Another number where the server may have restarted since; always the same where only a verifier would tell.
-  [[nodiscard]] virtual std::uint64_t server_instance() const { return 0; }
+  /// A number that increases whenever the server may have restarted: with each connection that is made to it, and where
+  /// it has lost the client's state.
+  [[nodiscard]] virtual std::uint64_t server_instance() const = 0;
 };
 
 /// As in engine/spot.h, which stands above this layer.
@@ -90,7 +96,9 @@ using FileHandle = xdr::ShortOpaque<128>;
 
 /// What the files of one engine have in common.
 struct AllFiles {
-  std::size_t bytes = 0;  ///< kept for all of them
+  std::size_t bytes = 0;       ///< kept for all of them
+  unsigned rewriting = 0;      ///< rewrites under way, of any file
+  std::uint64_t rewrites = 0;  ///< rewrites that were begun
   /// Told of a file, and why, where unstable data of it is lost; none: commit() says it.
   std::function<void(const FileHandle&, const Error&)> lost;
 };
@@ -102,6 +110,9 @@ struct Turns {
   explicit Turns(async::Loop& loop) : ended(loop) {}
   unsigned writing = 0;    ///< WRITEs of callers under way
   unsigned rewriting = 0;  ///< those who write again what the server lost: callers' WRITEs wait for them
+  /// A counter that increases when a rewrite begins, and again when it ends. What the server was asked between two
+  /// readings that differ may be of before.
+  std::uint64_t rewrites = 0;
   async::Event ended;
 };
 /// One of a file, which may be closed meanwhile.
@@ -115,13 +126,54 @@ struct Turn {
 async::Task<Result<Turn>> take_turn(std::shared_ptr<Turns> turns, async::TimePoint deadline,
                                     const char* what);
 
-/// Those who have one file open.
+/// Tells whether anything that the server lost was being written again, in any file, at some time since this was made. For
+/// what concerns files that are not known before the server answers.
+class RewriteWatch {
+ public:
+  explicit RewriteWatch(std::shared_ptr<const AllFiles> all)
+      : all_(std::move(all)), begun_(all_->rewrites), under_way_(all_->rewriting != 0) {}
+  [[nodiscard]] bool overtaken() const { return under_way_ || all_->rewrites != begun_; }
+
+ private:
+  std::shared_ptr<const AllFiles> all_;
+  std::uint64_t begun_;
+  bool under_way_;
+};
+
+/// The record of one file: its openers, and the data that the server may still lose.
 struct Openers {
   Openers(std::shared_ptr<AllFiles> among, const FileHandle& handle) : all(std::move(among)), file(handle) {}
+
+  struct Opener {
+    UnstableData* data;
+    /// Keeps `data` for as long as a task uses it.
+    std::weak_ptr<const void> owner;
+  };
+  /// Whether unstable data of any opener may be lost.
+  [[nodiscard]] bool in_doubt() const { return bytes != 0 && any_may_be_lost(); }
+  /// The end of the last unstable byte that may be lost; 0 if there is none. The file is as large as that, whatever the
+  /// server says before the data is written again.
+  [[nodiscard]] std::uint64_t end_in_doubt() const;
+  /// The end of the last unstable byte; 0 if there is none.
+  [[nodiscard]] std::uint64_t end() const;
+  /// Puts all unstable data of the file in doubt.
+  void doubt();
+  /// Whether the verifier of an answer to a WRITE or COMMIT differs from that of the answer before, so that what is not
+  /// stable of the file is in doubt.
+  bool tells_restart(const Verifier& told);
+  /// Something other than UnstableData::write() changed the file there, or a newer write did: no opener writes what it
+  /// has there again.
+  void replaced(std::uint64_t offset, std::uint64_t length);
+
   const std::shared_ptr<AllFiles> all;
   const FileHandle file;
-  std::vector<UnstableData*> data;
+  std::vector<Opener> data;
+  std::size_t bytes = 0;  ///< unstable, of all of them
   std::shared_ptr<Turns> turns;
+
+ private:
+  [[nodiscard]] bool any_may_be_lost() const;
+  std::optional<Verifier> verifier_;  // of the last answer
 };
 
 class UnstableData {
@@ -132,8 +184,8 @@ class UnstableData {
   UnstableData(const UnstableData&) = delete;
   UnstableData& operator=(const UnstableData&) = delete;
 
-  /// From now on it is one of these. Once, before anything is written.
-  void join(std::shared_ptr<Openers> openers);
+  /// From now on it is one of these. Called once, before anything is written. `owner`: what this is a part of.
+  void join(std::shared_ptr<Openers> openers, std::weak_ptr<const void> owner);
   [[nodiscard]] const std::shared_ptr<Openers>& openers() const { return openers_; }
 
   /// All of `data`, by as many WRITEs as it takes. `after`: of the last WRITE. `memory`: if it holds `data`, and
@@ -141,49 +193,56 @@ class UnstableData {
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset, How how,
                                          After* after, async::Memory memory);
   /// `after`: of the last COMMIT; none where nothing was to be committed.
-  async::Task<Status> commit(After* after);
-  /// Something else than write() changed the file there: what is not stable there must not be written again,
-  /// whoever of the openers wrote it.
-  void replaced(std::uint64_t offset, std::uint64_t length);
+  async::Task<Status> commit(After* after) { return commit_until(Goal::safe, after); }
+  /// Makes stable what this opener wrote, like commit(), for a task other than his own: an error that he has yet to hear
+  /// of stays his.
+  async::Task<Status> make_stable() { return commit_until(Goal::stable, nullptr); }
+  /// Ends with may_be_lost() false, unless there is an error.
+  async::Task<Status> make_certain() { return commit_until(Goal::certain, nullptr); }
   [[nodiscard]] bool empty() const { return uncommitted_.empty(); }
   /// The server may have restarted since something that is not stable was written.
   [[nodiscard]] bool may_be_lost() const {
-    return !uncommitted_.empty() && instance_ != writer_.server_instance();
+    return !uncommitted_.empty() && (in_doubt_ || instance_ != writer_.server_instance());
   }
-  /// How far reaches what may be lost, whichever of the openers wrote it: the file is as large as that, whatever
-  /// the server says before it is written again. 0: there is none.
-  [[nodiscard]] std::uint64_t end_in_doubt() const;
-  /// How often what was lost has been written again: what was read in between may be of before.
-  [[nodiscard]] std::uint64_t rewrites() const { return rewrites_; }
   [[nodiscard]] const std::shared_ptr<Turns>& turns() const { return turns_; }
 
  private:
+  friend struct Openers;
+  /// The state in which commit_until() ends.
+  enum class Goal : std::uint8_t {
+    safe,     ///< all that was written before is stable, and no earlier error is left to be returned
+    stable,   ///< all that was written before is stable
+    certain,  ///< nothing may be lost
+  };
   async::Task<Result<Writer::Written>> write_once(std::span<const std::byte> data, std::uint64_t offset,
                                                   How how, After* after, async::Memory memory);
   async::Task<Status> notified(async::Event& event, async::TimePoint deadline);
   [[nodiscard]] Error too_late() const;
   [[nodiscard]] bool has_too_much() const;
   [[nodiscard]] bool commit_is_due() const;
-  [[nodiscard]] bool tells_lost() const { return openers_ && openers_->all->lost; }
+  [[nodiscard]] bool tells_lost() const { return openers_->all->lost != nullptr; }
   [[nodiscard]] bool gives_up(const Error& error) const;
   void tell_lost(const Error& error) { openers_->all->lost(openers_->file, error); }
   void start_commit();
   async::Task<Status> make_room();
   async::Task<void> commit_beside();
+  async::Task<Status> commit_until(Goal goal, After* after);
   async::Task<Status> commit_once(After* after, async::TimePoint deadline);
+  void verified(const Verifier& verifier, std::uint64_t instance);
   async::Task<Status> rewrite(std::uint64_t number, Verifier verifier, async::TimePoint deadline);
 
   async::Loop& loop_;
   Writer& writer_;
-  std::shared_ptr<Openers> openers_;  // null: it is by itself
+  std::shared_ptr<Openers> openers_;  // null: join() has yet to be called
   Uncommitted uncommitted_;
   bool committing_ = false;
   std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()
   async::Event committed_;
   unsigned mismatches_ = 0;          // COMMITs in a row that found something lost
   std::uint64_t stable_number_ = 0;  // uncommitted_'s number as of which all is stable
-  std::uint64_t instance_ = 0;  // Writer::server_instance(), no later than of the oldest that is not stable
-  std::uint64_t rewrites_ = 0;
+  // Writer::server_instance() when the server was last known to have all unstable data of this opener.
+  std::uint64_t instance_ = 0;
+  bool in_doubt_ = false;            // a verifier has shown a restart since the data was written
   std::shared_ptr<Turns> turns_;     // in common with all openers of the file
   std::optional<Error> late_error_;  // of commit_beside(), where nobody was told that the data is lost
 };

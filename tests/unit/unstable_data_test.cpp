@@ -123,7 +123,7 @@ struct Ground {
 
 /// Who has the file open.
 struct Opener {
-  explicit Opener(Ground* g) : ground(*g) { data.emplace(g->loop, g->server).join(g->openers); }
+  explicit Opener(Ground* g) : ground(*g) { data->join(g->openers, data); }
   Result<std::size_t> write(std::uint64_t offset, std::string_view text, How how = How::unstable) {
     return ground.run(data->write(std::as_bytes(std::span(text)), offset, how, nullptr, {}));
   }
@@ -134,7 +134,7 @@ struct Opener {
   async::Task<void> commit_beside(std::optional<Status>& out) { out = co_await data->commit(nullptr); }
 
   Ground& ground;
-  std::optional<UnstableData> data;
+  std::shared_ptr<UnstableData> data = std::make_shared<UnstableData>(ground.loop, ground.server);
 };
 
 struct Machine : Ground, Opener {
@@ -157,7 +157,7 @@ TEST_CASE("unstable data: what changes the file otherwise takes turns with what 
     co_await m.loop.sleep_for(1ms);
     m.server.memory.clear();
     co_await m.loop.sleep_for(1ms);
-    m.data->replaced(0, ~std::uint64_t{0});
+    m.openers->replaced(0, ~std::uint64_t{0});
     co_return true;
   };
   const auto cut_beside = [&cut]() -> async::Task<void> {
@@ -300,7 +300,7 @@ TEST_CASE("unstable data: a restart puts in doubt what is not stable, until a CO
   REQUIRE(committed);
   CHECK(*committed);
   CHECK(m.server.disk.starts_with("textmore"));
-  CHECK(m.data->rewrites() == 1);
+  CHECK(m.openers->turns->rewrites == 2);  // one has begun, and ended
   CHECK_FALSE(m.data->empty());
   CHECK_FALSE(m.data->may_be_lost());
   m.server.restart();
@@ -317,19 +317,19 @@ TEST_CASE("unstable data: what a restart may have cost makes the file as large a
   Opener other(&m);
   REQUIRE(m.write(0, "text"));
   REQUIRE(other.write(4, "more"));
-  CHECK(m.data->end_in_doubt() == 0);
+  CHECK(m.openers->end_in_doubt() == 0);
   m.server.restart();
-  CHECK(m.data->end_in_doubt() == 8);
-  CHECK(other.data->end_in_doubt() == 8);
+  CHECK(m.openers->end_in_doubt() == 8);
+  CHECK(m.openers->end() == 8);
   CHECK(other.commit());
-  CHECK(other.data->end_in_doubt() == 4);
+  CHECK(m.openers->end_in_doubt() == 4);
   SUBCASE("until it is stable") {
     CHECK(m.commit());
   }
   SUBCASE("until it is cut") {
-    other.data->replaced(0, ~std::uint64_t{0});
+    m.openers->replaced(0, ~std::uint64_t{0});
   }
-  CHECK(m.data->end_in_doubt() == 0);
+  CHECK(m.openers->end_in_doubt() == 0);
 }
 
 TEST_CASE("unstable data: a server that leaves unstable what was to be stable is asked for a COMMIT") {
@@ -486,7 +486,7 @@ TEST_CASE("unstable data: stable writes replace what is not stable") {
 TEST_CASE("unstable data: what was replaced otherwise is not written again") {
   Machine m;
   REQUIRE(m.write(0, "aaaabbbb"));
-  m.data->replaced(4, ~std::uint64_t{0} - 4);
+  m.openers->replaced(4, ~std::uint64_t{0} - 4);
   m.server.restart();
   CHECK(m.commit());
   CHECK(m.server.disk == "aaaa");
@@ -504,7 +504,7 @@ TEST_CASE("unstable data: of several openers of a file the last to write counts"
   CHECK(m.commit());
   CHECK(m.server.disk == "aabbAaaa");
   REQUIRE(m.write(0, "aaaaaaaa"));
-  other.data->replaced(0, 8);
+  m.openers->replaced(0, 8);
   CHECK(m.data->empty());
 }
 
@@ -657,19 +657,6 @@ TEST_CASE("unstable data: what a COMMIT beside was refused for the next call say
     CHECK(m.server.disk.size() == 33 * kMiB);
     CHECK(m.told.empty());
   }
-}
-
-TEST_CASE("unstable data: the bound of one file") {
-  Machine m;
-  m.openers.reset();
-  m.data.emplace(m.loop, m.server);  // by itself
-  m.server.commit_takes = 5s;
-  REQUIRE(m.write(0, much(97 * kMiB)));
-  CHECK(m.server.commits == 1);
-  const async::TimePoint before = m.loop.now();
-  REQUIRE(m.write(0, "more"));  // waits for the COMMIT
-  CHECK(m.loop.now() - before > 4s);
-  m.pass(10s);
 }
 
 TEST_CASE("unstable data: the bound of all files") {

@@ -94,6 +94,12 @@ std::size_t Sessionless::connections() const {
       std::ranges::count_if(channels_, [](const rpc::Channel* one) { return one->up(); }));
 }
 
+std::uint64_t Sessionless::connections_made() const {
+  std::uint64_t out = 0;
+  for (const rpc::Channel* one : channels_) out += one->generation();
+  return out;
+}
+
 // ---- calls ----
 
 async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::TimePoint deadline) {

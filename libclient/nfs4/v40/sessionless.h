@@ -61,6 +61,7 @@ class Sessionless final : public LeaseHolder {
   }
 
  private:
+  [[nodiscard]] std::uint64_t connections_made() const override;
   [[nodiscard]] bool recovering() const override { return recovering_; }
   using Calls::start_recovery;
   void start_recovery(const char* why, bool works) override;

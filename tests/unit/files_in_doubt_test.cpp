@@ -1,0 +1,398 @@
+// Files whose unstable data the server may have lost: what programs and other users of the client are told of them until
+// the data has been written again, in each version, and what cuts such a file meanwhile.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/quick_read.h"
+#include "support/engine_fixture.h"
+#include "support/nfs_responder.h"
+#include "support/v3_fixture.h"
+
+namespace nfsrdma {
+namespace {
+
+using namespace testing;
+using namespace nfs4;
+
+void add_doubtful_file(NfsServer& server) {
+  server.add_file("/f", "old old old");
+  server.add_file("/other", "");
+}
+
+/// NFSv3: whether the server has restarted only a verifier tells.
+struct WorldOf3 : Scene3 {
+  WorldOf3() { add_doubtful_file(server); }
+  engine::Engine& all() { return *engine; }
+  async::Loop& loop_of() { return loop; }
+  void lose() { server.restart(); }
+  bool soon(const std::function<bool()>& so, std::chrono::milliseconds most = 10s) {
+    const auto end = loop.now() + most;
+    while (!so()) {
+      if (loop.now() > end) return false;
+      loop.turn(loop.now() + 5ms);
+    }
+    return true;
+  }
+};
+
+/// NFSv4.2: the restarted server knows neither client id nor session.
+struct WorldOf4 : Scene {
+  WorldOf4() {
+    add_doubtful_file(server);
+    connect();
+  }
+  engine::Engine& all() { return client->engine; }
+  async::Loop& loop_of() { return client->loop; }
+  virtual void lose() { server.restart(2s); }
+  virtual ~WorldOf4() = default;
+  WorldOf4(const WorldOf4&) = delete;
+  WorldOf4& operator=(const WorldOf4&) = delete;
+  template <class T>
+  T run(async::Task<T> task) {
+    return client->run(std::move(task));
+  }
+  bool soon(const std::function<bool()>& so, std::chrono::milliseconds most = 10s) {
+    return client->turn_until(so, most);
+  }
+};
+
+/// NFSv4.2 behind a failover: client id, session and opens survive, what was in memory does not, and the verifier is
+/// another.
+struct WorldOfFailover : WorldOf4 {
+  void lose() override {
+    server.on_server([](Responder& responder) { responder.state.fail_writeback(); });
+    server.drop_connections();
+  }
+};
+
+/// Two callers' opens of the file.
+template <class World>
+struct TwoCallers : World {
+  TwoCallers() : mine(open(user(0), "f")), others(open(user(0, 7), "f")) {}
+  engine::ServerFileRef open(const security::Caller& caller, const std::string& name,
+                             std::optional<engine::Engine::Creation> creation = {}) {
+    auto opened =
+        this->run(this->all().open_at(caller, handle_of_root(), name, engine::Access::both, creation));
+    if (!opened) FAIL(opened.error().text());
+    handle = opened->object.handle;
+    return std::move(opened->file);
+  }
+  engine::FileHandle handle_of_root() {
+    if constexpr (std::is_base_of_v<Scene3, World>) {
+      return World::root;
+    } else {
+      return this->client->root;
+    }
+  }
+  void write(const std::string& text, std::uint64_t offset) {
+    CHECK(ok(this->run(mine->write(bytes(text), {}, offset, Stability::unstable, nullptr))));
+  }
+  std::string read(const engine::ServerFileRef& file, std::size_t most = 100) {
+    std::string text(most, '?');
+    const auto count = this->run(file->read(room(text), 0));
+    if (!ok(count)) return "";
+    return text.substr(0, *count);
+  }
+  /// As a mount does it: without a coroutine, as far as that goes.
+  static async::Task<Result<std::size_t>> reading_quickly(engine::ServerFile& file,
+                                                          std::span<std::byte> into) {
+    auto quick = co_await engine::QuickWait(file, into, 0);
+    if (!quick.rest) co_return quick.count;
+    co_return co_await std::move(*quick.rest);
+  }
+  std::string read_quickly(const engine::ServerFileRef& file) {
+    std::string text(100, '?');
+    const auto count = this->run(reading_quickly(*file, room(text)));
+    if (!ok(count)) return "";
+    return text.substr(0, *count);
+  }
+  std::uint64_t size(const engine::ServerFileRef& file) {
+    const auto now = this->run(file->attributes());
+    return ok(now) ? now->size : 0;
+  }
+  void sync() { CHECK(ok(this->run(mine->commit(nullptr)))); }
+  void close_all() {
+    for (engine::ServerFileRef* file : {&mine, &others}) {
+      if (*file) CHECK(ok(this->run(this->all().close(std::move(*file)))));
+    }
+  }
+
+  engine::FileHandle handle;
+  engine::ServerFileRef mine, others;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("S25 what is appended behind a restart goes behind what the restart has cost", World,
+                   WorldOf3, WorldOf4, WorldOfFailover) {
+  TwoCallers<World> m;
+  m.write("AAAA", 11);
+  m.lose();
+  // Whoever appends asks where the end is; by the name, the handle or an open file.
+  std::uint64_t end = 0;
+  SUBCASE("who wrote it") {
+    end = m.size(m.mine);
+  }
+  SUBCASE("another user who has the file open") {
+    end = m.size(m.others);
+  }
+  SUBCASE("somebody who has the handle") {
+    const auto now = m.run(m.all().attributes(user(0), m.handle));
+    if (ok(now)) end = now->size;
+  }
+  SUBCASE("somebody who has the name") {
+    const auto found = m.run(m.all().find(user(0), engine::Spot(m.handle_of_root(), {"f"})));
+    if (ok(found) && found->attributes) end = found->attributes->size;
+  }
+  SUBCASE("somebody who opens it") {
+    auto opened =
+        m.run(m.all().open_at(user(0, 8), m.handle_of_root(), "f", engine::Access::read, std::nullopt));
+    REQUIRE(ok(opened));
+    REQUIRE(opened->object.attributes);
+    end = opened->object.attributes->size;
+    CHECK(ok(m.run(m.all().close(std::move(opened->file)))));
+  }
+  SUBCASE("somebody who opens it by its handle") {
+    const engine::Place place{m.handle_of_root(), "f"};
+    auto opened = m.run(m.all().open(user(0, 8), m.handle, "f", engine::Access::read, place));
+    REQUIRE(ok(opened));
+    REQUIRE(opened->object.attributes);
+    end = opened->object.attributes->size;
+    CHECK(ok(m.run(m.all().close(std::move(opened->file)))));
+  }
+  CHECK(end == 15);
+  m.write("BB", end);
+  m.sync();
+  CHECK(m.server.stable_content("/f") == "old old oldAAAABB");
+  m.close_all();
+}
+
+TEST_CASE_TEMPLATE("S25 what is read behind a restart is what was written, whoever reads", World, WorldOf3,
+                   WorldOf4, WorldOfFailover) {
+  TwoCallers<World> m;
+  m.write("new", 4);
+  m.lose();
+  SUBCASE("who wrote it") {
+    CHECK(m.read(m.mine) == "old new old");
+  }
+  SUBCASE("another user") {
+    CHECK(m.read(m.others) == "old new old");
+  }
+  SUBCASE("another user, by the quick way") {
+    CHECK(m.read_quickly(m.others) == "old new old");
+  }
+  SUBCASE("while the writer makes it safe") {
+    m.server.hold(OP_WRITE, false);
+    auto commit = m.mine->commit(nullptr);
+    commit.handle().resume();
+    m.loop_of().end_turn();
+    REQUIRE(m.soon([&] { return m.server.held() == 1; }));
+    std::string text(11, '?');
+    auto reading = m.others->read(room(text), 0);
+    reading.handle().resume();
+    m.loop_of().end_turn();
+    CHECK_FALSE(m.soon([&] { return reading.done(); }, 100ms));
+    m.server.release();
+    REQUIRE(m.soon([&] { return reading.done() && commit.done(); }));
+    CHECK(ok(reading.await_resume()));
+    CHECK(ok(commit.await_resume()));
+    CHECK(text == "old new old");
+  }
+  // And the doubt is over.
+  m.server.clear_calls();
+  CHECK(m.read_quickly(m.others) == "old new old");
+  CHECK(m.server.count(OP_COMMIT) == 0);
+  m.sync();
+  CHECK(m.server.stable_content("/f") == "old new old");
+  m.close_all();
+}
+
+TEST_CASE_TEMPLATE("S25 a quick READ that is answered over another connection is not believed", World,
+                   WorldOf4, WorldOfFailover) {
+  TwoCallers<World> m;
+  m.write("new", 4);
+  m.server.hold(OP_READ, false);
+  std::string text(11, '?');
+  auto reading = m.reading_quickly(*m.others, room(text));
+  m.client->start(reading);
+  REQUIRE(m.soon([&] { return m.server.held() == 1; }));
+  m.lose();
+  m.server.release();
+  REQUIRE(m.soon([&] { return reading.done(); }));
+  CHECK(ok(reading.await_resume()));
+  CHECK(text == "old new old");
+  m.close_all();
+}
+
+TEST_CASE_TEMPLATE("S25 v4.2: holes and copies are of what was written, whoever asks", World, WorldOf4,
+                   WorldOfFailover) {
+  TwoCallers<World> m;
+  m.write("AAAA", 20);
+  m.lose();
+  SUBCASE("SEEK_DATA") {
+    const auto found = m.run(m.others->seek(12, false));
+    REQUIRE(ok(found));
+    REQUIRE(*found);
+    CHECK(**found <= 20);
+  }
+  SUBCASE("the source of a copy") {
+    auto to = m.open(user(0), "other");
+    const auto copied = m.run(m.all().copy(m.others, 11, to, 0, 13));
+    REQUIRE(ok(copied));
+    CHECK(*copied == 13);
+    CHECK(m.server.stable_content("/other") == std::string(9, '\0') + "AAAA");
+    CHECK(ok(m.run(m.all().close(std::move(to)))));
+  }
+  SUBCASE("the source of a clone") {
+    auto to = m.open(user(0), "other");
+    const auto copied = m.run(m.all().copy(m.others, 0, to, 0, 24));
+    REQUIRE(ok(copied));
+    CHECK(*copied == 24);
+    CHECK(m.server.stable_content("/other") == "old old old" + std::string(9, '\0') + "AAAA");
+    CHECK(ok(m.run(m.all().close(std::move(to)))));
+  }
+  SUBCASE("what is read before the file is open") {
+    std::string text(24, '?');
+    auto early = m.run(m.all().read_early(user(0), m.handle, room(text)));
+    // Where a restart shows with the answer, the bytes do not count.
+    if (!early) early = m.run(m.all().read_early(user(0), m.handle, room(text)));
+    REQUIRE(ok(early));
+    CHECK(early->size == 24);
+    CHECK(text == "old old old" + std::string(9, '\0') + "AAAA");
+  }
+  SUBCASE("READ_PLUS") {
+    auto& c = *m.client;
+    const auto mine = c.run(c.open(user(0), c.root, "f", OPEN4_SHARE_ACCESS_BOTH));
+    auto others = c.run(c.open(user(0, 7), c.root, "f", OPEN4_SHARE_ACCESS_BOTH));
+    REQUIRE(ok(mine));
+    REQUIRE(ok(others));
+    CHECK(ok(c.run(mine->file->write(bytes("new"), 4))));
+    m.lose();
+    std::string text(11, '?');
+    const auto count = c.run(others->file->read_plus(room(text), 0));
+    REQUIRE(ok(count));
+    CHECK(text == "old new old");
+  }
+  m.close_all();
+}
+
+TEST_CASE_TEMPLATE("S25 many: what is read or told of files at once is what was written", World, WorldOf3,
+                   WorldOf4, WorldOfFailover) {
+  TwoCallers<World> m;
+  m.write("AAAA", 11);
+  m.lose();
+  const engine::Spot directory(m.handle_of_root());
+  SUBCASE("read") {
+    std::string text(100, '?');
+    engine::ManyRead item{{&directory, "f"}, room(text)};
+    std::vector<engine::ManyRead*> items{&item};
+    m.run(m.all().read_many(user(0), std::move(items)));
+    REQUIRE(item.result);
+    REQUIRE(ok(*item.result));
+    CHECK(text.substr(0, (*item.result)->count) == "old old oldAAAA");
+  }
+  SUBCASE("told") {
+    engine::ManyTold item{{&directory, "f"}};
+    std::vector<engine::ManyTold*> items{&item};
+    m.run(m.all().stat_many(user(0), std::move(items)));
+    REQUIRE(item.result);
+    REQUIRE(ok(*item.result));
+    CHECK((*item.result)->size == 15);
+  }
+  m.close_all();
+}
+
+TEST_CASE("S25 v4: a verifier that differs in the answer to a WRITE puts earlier data of the file in doubt") {
+  TwoCallers<WorldOf4> m;
+  m.write("new", 4);
+  m.write("AAAA", 11);
+  // The storage fails below the server, and nothing else changes.
+  m.server.on_server([](Responder& responder) { responder.state.fail_writeback(); });
+  SUBCASE("of who wrote it") {
+    m.write("NEW", 0);
+  }
+  SUBCASE("of another user") {
+    CHECK(ok(m.run(m.others->write(bytes("NEW"), {}, 0, Stability::unstable, nullptr))));
+  }
+  SUBCASE("of another user who wants his data to be safe") {
+    CHECK(ok(m.run(m.others->write(bytes("NEW"), {}, 0, Stability::on_disk, nullptr))));
+  }
+  SUBCASE("in the answer to a COMMIT") {
+    m.server.clear_calls();
+    CHECK(ok(m.run(m.others->write(bytes("NEW"), {}, 0, Stability::unstable, nullptr))));
+    CHECK(ok(m.run(m.others->commit(nullptr))));
+  }
+  CHECK(m.read_quickly(m.others) == "NEW new oldAAAA");
+  CHECK(m.size(m.others) == 15);
+  m.sync();
+  CHECK(ok(m.run(m.others->commit(nullptr))));
+  CHECK(m.server.stable_content("/f") == "NEW new oldAAAA");
+  m.close_all();
+}
+
+TEST_CASE("S25 v4: a file that is smaller than what was written puts that in doubt") {
+  TwoCallers<WorldOf4> m;
+  m.write("AAAA", 11);
+  bool is_lost = true;
+  SUBCASE("the storage has lost it") {
+    m.server.on_server([](Responder& responder) { responder.state.fail_writeback(); });
+  }
+  SUBCASE("another client has cut the file") {
+    is_lost = false;
+    EngineClient second(m.server, "second");
+    SetAttributes cut;
+    cut.size = 3;
+    CHECK(ok(second.run(second.engine.set_attributes(user(0), m.handle, cut, nullptr))));
+  }
+  SUBCASE("it is looked for") {
+    m.server.on_server([](Responder& responder) { responder.state.fail_writeback(); });
+    const auto found = m.run(m.others->seek(11, false));
+    REQUIRE(ok(found));
+    CHECK(*found);
+  }
+  CHECK(m.size(m.others) == (is_lost ? 15 : 3));
+  m.server.clear_calls();
+  CHECK(m.size(m.mine) == (is_lost ? 15 : 3));
+  CHECK(m.server.count(OP_COMMIT) == 0);
+  m.close_all();
+}
+
+TEST_CASE(
+    "S25 v4: what the server does not take again stays its owner's to hear of, and the file as large as it "
+    "was") {
+  TwoCallers<WorldOf4> m;
+  m.write("AAAA", 11);
+  m.lose();
+  m.server.answer(OP_WRITE, NFS4ERR_IO, 2);
+  CHECK(m.size(m.others) == 15);
+  CHECK(m.read(m.others) == "old old old");
+  const auto lost = m.run(m.mine->commit(nullptr));
+  CHECK(ok(lost));
+  CHECK(m.server.stable_content("/f") == "old old oldAAAA");
+  m.close_all();
+}
+
+TEST_CASE_TEMPLATE(
+    "S25 a lost connection alone costs one COMMIT before the next question, and only where data is not "
+    "stable",
+    World, WorldOf3, WorldOf4) {
+  TwoCallers<World> m;
+  m.server.drop_connections();
+  m.server.clear_calls();
+  CHECK(m.read(m.mine) == "old old old");
+  CHECK(m.server.count(OP_COMMIT) == 0);
+  m.write("new", 4);
+  CHECK(m.read(m.mine) == "old new old");
+  CHECK(m.server.count(OP_COMMIT) == 0);
+  m.server.drop_connections();
+  for (int i = 0; i < 3; ++i) CHECK(m.read(m.others) == "old new old");
+  CHECK(m.server.count(OP_COMMIT) == 1);
+  CHECK(m.server.count(OP_WRITE) == 1);
+  m.close_all();
+}
+
+}  // namespace nfsrdma
