@@ -84,7 +84,8 @@ async::Task<Result<Remote>> Mountd::reach_over(Transport transport, const rpc::A
   if (port == 0) {
     const Service service{kMountProgram, options_.version,
                           transport == Transport::tcp ? Wire::tcp : Wire::udp};
-    auto found = co_await find_port(loop_, address, options_.server, service, deadline);
+    auto found =
+        co_await find_port(loop_, address, options_.server, service, deadline, options_.rpcbind_port);
     if (!found) co_return found.error();
     if (!*found) {
       co_return Error(ErrorKind::server, EPROTONOSUPPORT, "MNT", options_.server,

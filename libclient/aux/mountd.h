@@ -35,6 +35,8 @@ struct MountOptions {
   std::optional<Transport> transport;        ///< none: TCP, else UDP
   std::chrono::milliseconds timeout{10000};  ///< of each call
   security::Identity identity;
+  /// The port at which that machine's rpcbind is asked. Tests have one of their own.
+  std::uint16_t rpcbind_port = kRpcbindPort;
   /// Chooses from what the server offers for an export; null: nothing is chosen.
   std::shared_ptr<security::Flavor> flavor;
 };

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "acl/octets.h"
@@ -124,6 +125,12 @@ TEST_CASE("acl: what is left out comes from what there is, and a mask allows wha
   CHECK(acl_text(below, two_names()) ==
         "user::rw-\ngroup::r--\nother::---\ndefault:user:joe:--x\ndefault:user::rw-\ndefault:group::r--\n"
         "default:other::---\ndefault:mask::r-x\n");
+  // The mask of the one list says nothing of the other's, which is counted up.
+  PosixAcls masked = current;
+  masked.access.push_back(entry(AclTag::mask, 7));
+  const PosixAcls counted = completed(posix("d:u:joe:x"), masked);
+  CHECK(std::ranges::count(counted.inherited, entry(AclTag::mask, 5)) == 1);
+  CHECK(std::ranges::count(counted.inherited, AclTag::mask, &PosixAce::tag) == 1);
 }
 
 TEST_CASE("acl: the octets of system.posix_acl_access") {

@@ -169,6 +169,13 @@ TEST_CASE("callback: credentials are taken as announced; CB_NULL needs none") {
   bytes = by_sys.bytes(9);
   bytes[39] = std::byte{200};  // a machine name longer than its credential
   CHECK(CallbackResults(both.answer(bytes)).rpc().detail == rpc::kAuthBadCred);
+  // A word behind the last group, within the credential's length.
+  bytes = by_sys.bytes(9);
+  constexpr std::size_t kLengthAt = 28, kBodyAt = 32;
+  const std::uint32_t length = xdr::load_u32(&bytes[kLengthAt]);
+  xdr::store_u32(&bytes[kLengthAt], length + 4);
+  bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(kBodyAt + length), 4, std::byte{0});
+  CHECK(CallbackResults(both.answer(bytes)).rpc().detail == rpc::kAuthBadCred);
 }
 
 TEST_CASE("callback: no Reply to what is no Call") {

@@ -260,6 +260,17 @@ TEST_CASE("gss: each user has a context, whatever his groups, and all of them ar
   CHECK(m.flavor.farewells().empty());
 }
 
+TEST_CASE("gss: the contexts that are kept are bounded, however many users there have been") {
+  ToldGss m;
+  constexpr std::uint32_t kUsers = 2500, kMost = 1000;
+  for (std::uint32_t uid = 1; uid <= kUsers; ++uid) {
+    security::Voucher voucher = m.flavor.vouch(ToldGss::caller(uid));
+    REQUIRE(m.ready(voucher));
+  }
+  CHECK(m.mechanism->asked == kUsers);
+  CHECK(m.flavor.farewells().size() <= kMost);
+}
+
 TEST_CASE("gss: a Reply's results are taken from the server alone, and for this call alone") {
   for (const gss::Service service : {gss::Service::integrity, gss::Service::privacy}) {
     CAPTURE(static_cast<int>(service));

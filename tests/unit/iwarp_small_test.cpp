@@ -205,6 +205,16 @@ TEST_CASE("small: with CRC, a whole FPDU whose CRC is wrong is not taken, and it
   }
 }
 
+TEST_CASE("small: a whole Send in the middle of another one is a fault, and is not taken") {
+  End b(2, settings(false));
+  b.receives(2, 200);
+  b.give_all(fpdu(untagged(Opcode::send, 0, 1, 0, false), noise(10, 1)));
+  b.give_all(fpdu(untagged(Opcode::send, 0, 1), noise(20, 2)));
+  REQUIRE(b.stream.failure());
+  CHECK(b.stream.failure()->message().find("message offset 0 where 10 was due") != std::string::npos);
+  CHECK(b.messages.empty());
+}
+
 TEST_CASE("small: a Write for memory that was given up, or that is only to be read, is not placed") {
   End b(2, settings(false));
   std::vector<std::byte> memory(100, std::byte{1});

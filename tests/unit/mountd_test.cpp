@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <memory>
 
 #include "aux/rpcbind.h"
 #include "support/nfs_fixture.h"
@@ -81,6 +83,10 @@ TEST_CASE("T33 rpcbind: NFS over RDMA is found under its netid, by version 4, or
     programs.serve<RPCB4_DUMP>(all);
   }
   SUBCASE("version 3") {
+    programs.serve<RPCB3_DUMP>(all);
+  }
+  SUBCASE("version 3, where version 4 is there and has no list") {
+    programs.serve(kRpcbindProgram, 4, 0, [](xdr::ConstBytes) { return RpcPrograms::Octets(); });
     programs.serve<RPCB3_DUMP>(all);
   }
   SUBCASE("over UDP") {
@@ -175,6 +181,32 @@ TEST_CASE("mountd: what is listed") {
   CHECK((*listed)[0].path == "/srv");
   CHECK((*listed)[0].clients.empty());
   CHECK((*listed)[2].clients == std::vector<std::string>{"10.0.0.0/8"});
+}
+
+TEST_CASE("mountd: rpcbind is asked for its port once, and again when it has left it") {
+  auto before = std::make_unique<Server>();
+  Server after;
+  std::atomic<std::uint16_t> registered = before->programs.port();
+  std::atomic<int> asked = 0;
+  RpcPrograms rpcbind;
+  rpcbind.serve<PMAP_GETPORT>([&](const mapping& /*what*/) {
+    ++asked;
+    return pmap_port{registered};
+  });
+  MountOptions options = after.options();
+  options.addresses = {rpcbind.address()};
+  options.port = 0;
+  options.rpcbind_port = rpcbind.port();
+  Mountd mountd(after.loop, options);
+  const auto lists = [&] { return after.loop.run(mountd.exports()).has_value(); };
+  CHECK(lists());
+  CHECK(lists());
+  CHECK(asked == 1);
+  registered = after.programs.port();
+  before.reset();
+  CHECK_FALSE(lists());
+  CHECK(lists());
+  CHECK(asked == 2);
 }
 
 TEST_CASE("mountd: over UDP where that is asked for, and with words for what went wrong") {

@@ -289,6 +289,21 @@ TEST_CASE("U5 NLM 4: rpcbind is asked for lockd's port once, and again when lock
   CHECK(asked == looked);
 }
 
+TEST_CASE("U5 NLM 4: a lockd that was never there is looked for a while, and no longer") {
+  NotingService m;
+  LockdOptions options = m.options();
+  {
+    const RpcPrograms closed;
+    options.port = closed.port();
+  }
+  options.first_search = 300ms;
+  Lockd lockd(m.loop, options);
+  const testing::Stopwatch watch;
+  const auto refused = m.lock(lockd, NotingService::question(5));
+  CHECK(errno_of(refused) == ENOLCK);
+  CHECK(watch.elapsed() >= 300ms);
+}
+
 TEST_CASE("U5 NSM: a server that does not tell its state number is one without") {
   NotingService m;
   std::uint32_t fails = 1;

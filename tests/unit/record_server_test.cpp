@@ -240,6 +240,22 @@ TEST_CASE("record server: half a record has its time, silence has none") {
   CHECK(f.server->connections() == 1);
 }
 
+TEST_CASE("record server: each record has a time of its own, also where one begins behind another at once") {
+  Served f;
+  Peer peer(f.server->address());
+  const std::string first = fragment("first"), second = fragment("second");
+  const auto ends = [&f] { return f.loop.next_timer(); };
+  peer.send(first.substr(0, 5));
+  REQUIRE(f.until([&] { return ends() != async::TimePoint::max(); }));
+  const async::TimePoint end_of_first = ends();
+  const async::TimePoint later = f.loop.now() + 1ms;
+  REQUIRE(f.until([&] { return f.loop.now() >= later; }));
+  peer.send(first.substr(5) + second.substr(0, 5));
+  CHECK(f.gets(peer, fragment("<first>")));
+  CHECK(ends() != async::TimePoint::max());
+  CHECK(ends() > end_of_first);
+}
+
 TEST_CASE("record server: dribbling bytes does not prolong a record's time") {
   Served f({.local = here(), .patience = 50ms});
   Peer peer(f.server->address());
