@@ -85,7 +85,7 @@ Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress) {
 struct Destination {
   std::string path;
   bool stream = false;                     ///< a device or a FIFO: written as it is
-  std::optional<std::uint32_t> kept_mode;  ///< of the file that is replaced
+  std::optional<std::uint32_t> kept_mode;  ///< permissions of the file that is replaced
 };
 
 Result<Destination> find_destination(const std::string& local, const Remote& remote) {
@@ -102,7 +102,7 @@ Result<Destination> find_destination(const std::string& local, const Remote& rem
   if (!there && errno != ENOENT) return local_error(errno, "stat", path);
   if (there && S_ISDIR(facts.st_mode)) return local_error(EISDIR, "get", path);
   if (!there) return Destination{path, false, {}};
-  if (S_ISREG(facts.st_mode)) return Destination{path, false, facts.st_mode & 07777U};
+  if (S_ISREG(facts.st_mode)) return Destination{path, false, facts.st_mode & kPermissions};
   return Destination{path, true, {}};
 }
 
@@ -140,16 +140,12 @@ Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, con
   FileSink sink(file->fd(), holes->punch);
   const Result<std::uint64_t> size = download->run(sink, to.path, progress);
   if (!size) return size.error();
-  FileTraits traits;
-  traits.size = *size;
-  traits.mode = to.kept_mode.value_or(attributes.mode & 0777U & ~creation_mask());
-  if (preserve) {
-    traits.mode = attributes.mode;
-    traits.accessed = attributes.accessed;
-    traits.modified = attributes.modified;
-  }
+  Finished finished;
+  finished.size = *size;
+  finished.mode = to.kept_mode.value_or(attributes.mode & kPermissions & ~creation_mask());
+  if (preserve) finished.exact = traits_of(attributes);
   if (interrupt::raised()) return interrupted();
-  if (Status status = file->commit(traits); !status) return status.error();
+  if (Status status = file->commit(finished); !status) return status.error();
   return *size;
 }
 
@@ -191,25 +187,19 @@ Result<Local> open_local(const std::string& path) {
   return local;
 }
 
-Time to_time(const timespec& time) {
-  return {time.tv_sec, static_cast<std::uint32_t>(time.tv_nsec)};
-}
-
 /// Everything up to the rename: the bytes, stable, and with -p what goes with them.
 Result<std::uint64_t> fill(Upload& upload, const Local& local, bool preserve, Progress& progress) {
-  Source source(local.fd.get(), local.regular, preserve && local.regular);
+  Source source(local.fd.get(), local.regular, preserve);
   const Result<std::uint64_t> bytes = upload.run(source, local.name, progress);
   if (!bytes) return bytes.error();
   std::uint64_t size = *bytes;
-  if (preserve && local.regular) {
-    SetAttributes changes;
+  if (preserve) {
+    std::optional<std::uint64_t> longer;
     size = std::max(upload.end(), static_cast<std::uint64_t>(local.facts.st_size));
-    if (size != upload.end()) changes.size = size;  // the file ends in a hole
-    changes.mode = local.facts.st_mode & 07777U;
-    changes.accessed = to_time(local.facts.st_atim);
-    changes.modified = to_time(local.facts.st_mtim);
+    if (size != upload.end()) longer = size;  // the file ends in a hole
     if (Status status = upload.file().sync(); !status) return status.error();
-    if (Status status = upload.file().set_attributes(changes); !status) return status.error();
+    if (Status status = apply_traits(upload.file(), traits_of(local.facts), longer); !status)
+      return status.error();
   } else if (Status status = upload.file().sync(); !status) {
     return status.error();
   }
@@ -250,11 +240,12 @@ Status put(Call& call, const std::string& path, const Remote& target) {
   if (!local) return local.error();
   const Result<Replaced> to = find_replaced(target, is_dash(path) ? "" : base_name(path));
   if (!to) return to.error();
-  const std::uint32_t wanted = local->regular ? local->facts.st_mode & 0777U : 0666U;
-  const std::uint32_t mode = to->kept_mode.value_or(wanted & ~creation_mask());
+  const std::uint32_t wanted = local->regular ? local->facts.st_mode & kPermissions : 0666U;
+  const bool preserve = call.has("preserve") && local->regular;
+  const std::uint32_t mode = preserve ? kPrivateFile : to->kept_mode.value_or(wanted & ~creation_mask());
   const auto total = local->regular ? std::optional<std::uint64_t>(local->facts.st_size) : std::nullopt;
   Progress progress(std::string(base_name(to->remote.path)), total, !call.has("quiet"));
-  const Result<std::uint64_t> size = put_to_file(to->remote, *local, mode, call.has("preserve"), progress);
+  const Result<std::uint64_t> size = put_to_file(to->remote, *local, mode, preserve, progress);
   if (!size) return size.error();
   progress.finish(*size);
   summarize(call, local->name, to->remote.text(), *size, start);

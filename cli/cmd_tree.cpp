@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/parse.h"
+#include "cli/remote_file.h"
 #include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
@@ -132,6 +133,7 @@ void run_cp(Call& call) {
         Progress progress(std::string(base_name(path)), attributes->size, !call.has("quiet"));
         Tree tree(call, progress);
         Status done = copy_file(tree, source, target, *attributes, preserve);
+        tree.settle();
         if (done) progress.finish(tree.bytes());
         return done;
       });

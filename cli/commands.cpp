@@ -27,12 +27,12 @@ constexpr auto stat_switches = std::to_array<Switch>({
 });
 constexpr auto transfer_switches = std::to_array<Switch>({
     {'r', "recursive", nullptr, "a directory with all that is in it, several files at once"},
-    {'p', "preserve", nullptr, "keep mode, times and holes"},
+    {'p', "preserve", nullptr, "keep mode, times and holes; by root owner and group, too"},
     {'q', "quiet", nullptr, "no progress bar"},
 });
 constexpr auto cp_switches = std::to_array<Switch>({
     {'r', "recursive", nullptr, "directories with all that is in them, several files at once"},
-    {'p', "preserve", nullptr, "keep mode and times"},
+    {'p', "preserve", nullptr, "keep mode and times; by root owner and group, too"},
     {'q', "quiet", nullptr, "no progress bar"},
     {'T', "no-target-directory", nullptr, "the last operand is the copy, also if it is a directory"},
 });

@@ -97,22 +97,21 @@ Result<std::vector<TreeEntry>> Tree::list(const Remote& directory) {
   return out;
 }
 
-void Tree::complete(const Remote& directory, const SetAttributes& traits) {
+void Tree::complete(std::function<Status()> act) {
   if (going()) {
-    const Status done = directory.client->set_attributes(directory.path, traits);
+    const Status done = act();
     if (done) return;
     if (done.error().kind() != ErrorKind::cancelled) return failed(done.error());
   }
   const std::lock_guard lock(mutex_);
-  left_.push_back({directory, traits});
+  left_.push_back(std::move(act));
 }
 
 void Tree::settle() {
   if (left_.empty()) return;
   const interrupt::Grace grace;
-  for (const Left& one : left_) {
-    if (Status done = one.directory.client->set_attributes(one.directory.path, one.traits); !done)
-      failed(done.error());
+  for (const auto& act : left_) {
+    if (Status done = act(); !done) failed(done.error());
   }
   left_.clear();
 }

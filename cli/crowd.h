@@ -61,22 +61,18 @@ class Tree {
   /// All entries with their attributes. Those that are none, or have none, have been reported.
   Result<std::vector<TreeEntry>> list(const Remote& directory);
 
-  /// A directory gets its mode and times, now that all is in it. After an interruption calls fail, so that this is left
-  /// to settle().
-  void complete(const Remote& directory, const SetAttributes& traits);
+  /// Does on the server what has to be done after an interruption as well: a directory gets its mode and times, now that
+  /// all is in it; a temporary file is removed. After an interruption calls fail, so that this is left to settle().
+  void complete(std::function<Status()> act);
   /// Main thread, when no task runs any more: what complete() has left, within an interrupt::Grace.
   void settle();
 
  private:
-  struct Left {
-    Remote directory;
-    SetAttributes traits;
-  };
   std::mutex mutex_;
   Call& call_;
   Progress& progress_;
   std::uint64_t bytes_ = 0, files_ = 0;
-  std::vector<Left> left_;  // those below first: the mode of one above may close the way to them
+  std::vector<std::function<Status()>> left_;  // below first: the mode of a directory may close the way
 };
 
 // ---- small files, which go together ----

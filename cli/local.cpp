@@ -51,11 +51,6 @@ std::string followed(std::string path) {
   return path;
 }
 
-timespec to_timespec(const std::optional<Time>& time) {
-  if (!time) return {0, UTIME_OMIT};
-  return {time->seconds, static_cast<long>(time->nanoseconds)};
-}
-
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -205,11 +200,15 @@ TemporaryFile::~TemporaryFile() {
   if (!name_.empty()) unlink(name_.c_str());
 }
 
-Status TemporaryFile::commit(const FileTraits& traits) {
-  const std::array times = {to_timespec(traits.accessed), to_timespec(traits.modified)};
-  if (ftruncate(fd(), static_cast<off_t>(traits.size)) != 0) return local_error(errno, "set the size", path_);
-  if (fchmod(fd(), traits.mode) != 0) return local_error(errno, "set the mode", path_);
-  if (futimens(fd(), times.data()) != 0) return local_error(errno, "set the times", path_);
+Status TemporaryFile::commit(const Finished& finished) {
+  if (ftruncate(fd(), static_cast<off_t>(finished.size)) != 0)
+    return local_error(errno, "set the size", path_);
+  if (finished.exact) {
+    const int fault = apply_traits(fd(), *finished.exact);
+    if (fault != 0) return local_error(fault, "set mode and times", path_);
+  } else if (fchmod(fd(), finished.mode) != 0) {
+    return local_error(errno, "set the mode", path_);
+  }
   if (fsync(fd()) != 0) return local_error(errno, "fsync", path_);
   if (const int fault = fd_.close(); fault != 0) return local_error(fault, "close", path_);
   if (rename(name_.c_str(), path_.c_str()) != 0) return local_error(errno, "rename to the final name", path_);

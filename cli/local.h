@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cli/ring.h"
+#include "cli/traits.h"
 #include "nfsrdma/client.h"
 
 namespace nfsrdma::cli {
@@ -83,13 +84,13 @@ class Source : public LocalEnd {
 };
 
 /// What a finished download gets.
-struct FileTraits {
+struct Finished {
   std::uint64_t size = 0;
-  std::uint32_t mode = 0;  ///< exact
-  std::optional<Time> accessed, modified;
+  std::uint32_t mode = 0;       ///< permissions, where `exact` is not given
+  std::optional<Traits> exact;  ///< the source's
 };
 
-/// A regular file under a temporary name. Unlinked on scope exit unless commit() succeeded.
+/// A regular file under a temporary name, which only its owner can use. Unlinked on scope exit unless commit() succeeded.
 class TemporaryFile {
  public:
   /// Beside `path`, which may be there already. Follows `path` if it is a symbolic link to something.
@@ -100,8 +101,8 @@ class TemporaryFile {
   ~TemporaryFile();
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// Size, mode and times; fsync; rename.
-  Status commit(const FileTraits& traits);
+  /// Size, owner, mode and times; fsync; rename.
+  Status commit(const Finished& finished);
 
  private:
   TemporaryFile() = default;

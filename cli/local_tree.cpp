@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 
@@ -14,10 +13,6 @@ namespace {
 
 constexpr int as_directory = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 constexpr int most_tries = 100;  // of temporary names
-
-timespec of(const Time& time) {
-  return {time.seconds, static_cast<long>(time.nanoseconds)};
-}
 
 /// Another one each time; somebody may have it all the same.
 std::string temporary_beside(const std::string& name) {
@@ -47,34 +42,37 @@ Result<LocalDirectory::Ref> LocalDirectory::make_in(const Ref& above, const std:
   Result<Ref> out = open_in(above, name);
   if (!out) return out;
   LocalDirectory& directory = **out;
-  directory.sets_mode_ = made || exact;
-  directory.sets_times_ = exact;
-  directory.mode_ = exact ? traits.mode : traits.mode & 0777U & ~creation_mask();
-  directory.accessed_ = traits.accessed;
-  directory.modified_ = traits.modified;
+  if (exact) {
+    directory.exact_ = traits_of(traits);
+  } else if (made) {
+    directory.mode_ = traits.mode & kPermissions & ~creation_mask();
+  }
   return out;
 }
 
 LocalDirectory::~LocalDirectory() {
   // As far as it goes: the tree is there.
-  if (sets_mode_) (void)::fchmod(fd_.get(), mode_);
-  const std::array times = {of(accessed_), of(modified_)};
-  if (sets_times_) (void)::futimens(fd_.get(), times.data());
+  if (mode_) (void)::fchmod(fd_.get(), *mode_);
+  if (!exact_) return;
+  // A directory that was there may let in users whom its new owner would not.
+  (void)::fchmod(fd_.get(), 0700);
+  (void)apply_traits(fd_.get(), *exact_);
 }
 
 Result<LocalDirectory::New> LocalDirectory::create(const std::string& name, std::uint32_t mode) {
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  New out{Descriptor(::openat(fd(), name.c_str(), flags, mode & 0777U)), name, name, {}};
+  New out{Descriptor(::openat(fd(), name.c_str(), flags, mode & kPermissions)), name, name, {}};
   if (out.fd.get() >= 0) return out;
   if (errno != EEXIST) return local_error(errno, "open", path(name));
   struct stat facts{};
   const bool there = ::fstatat(fd(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
   if (there && S_ISDIR(facts.st_mode)) return local_error(EISDIR, "get", path(name));
-  if (there && S_ISREG(facts.st_mode)) out.kept_mode = facts.st_mode & 07777U;
+  if (there && S_ISREG(facts.st_mode)) out.kept_mode = facts.st_mode & kPermissions;
   int fault = EEXIST;
   for (int tries = 0; tries < most_tries && fault == EEXIST; ++tries) {
     out.temporary = temporary_beside(name);
-    const int made = ::openat(fd(), out.temporary.c_str(), flags, out.kept_mode.value_or(mode) & 0777U);
+    const int made =
+        ::openat(fd(), out.temporary.c_str(), flags, mode & out.kept_mode.value_or(kPermissions));
     if (made >= 0) {
       out.fd = Descriptor(made);
       return out;
@@ -85,12 +83,12 @@ Result<LocalDirectory::New> LocalDirectory::create(const std::string& name, std:
 }
 
 Status LocalDirectory::finish(New& file, const Attributes& traits, bool exact) {
-  const std::array times = {of(traits.accessed), of(traits.modified)};
-  // The umask has cut a kept mode, and writing takes set-id bits away.
-  const std::optional<std::uint32_t> mode = exact ? std::optional(traits.mode) : file.kept_mode;
   int fault = 0;
-  if (mode && ::fchmod(file.fd.get(), *mode) != 0) fault = errno;
-  if (fault == 0 && exact && ::futimens(file.fd.get(), times.data()) != 0) fault = errno;
+  if (exact) {
+    fault = apply_traits(file.fd.get(), traits_of(traits));
+  } else if (file.kept_mode && ::fchmod(file.fd.get(), *file.kept_mode) != 0) {
+    fault = errno;  // the umask had cut it
+  }
   if (const int closing = file.fd.close(); fault == 0) fault = closing;
   if (fault == 0 && file.temporary != file.name &&
       ::renameat(fd(), file.temporary.c_str(), fd(), file.name.c_str()) != 0) {

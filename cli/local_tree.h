@@ -21,8 +21,8 @@ class LocalDirectory {
   static Result<Ref> open(const std::string& path);
   /// The directory `name` in `above`; no link is followed.
   static Result<Ref> open_in(const Ref& above, const std::string& name);
-  /// It is made where it is not there. When nobody has it any more it gets `traits`' mode and times; `exact`: also where it
-  /// was there, and times.
+  /// Makes the directory if it does not exist. With the last reference to it, it gets the mode of `traits`. `exact`: also
+  /// if it existed, and with owner, group and times.
   static Result<Ref> make_in(const Ref& above, const std::string& name, const Attributes& traits, bool exact);
   ~LocalDirectory();
   LocalDirectory(const LocalDirectory&) = delete;
@@ -36,10 +36,10 @@ class LocalDirectory {
   struct New {
     Descriptor fd;
     std::string name, temporary;             ///< the same where nothing was there
-    std::optional<std::uint32_t> kept_mode;  ///< of a regular file that is replaced
+    std::optional<std::uint32_t> kept_mode;  ///< permissions of a regular file that is replaced
   };
   Result<New> create(const std::string& name, std::uint32_t mode);
-  /// `exact`: mode and times as in `traits`.
+  /// `exact`: owner, mode and times as in `traits`; only its owner could use the file until then.
   Status finish(New& file, const Attributes& traits, bool exact);
   void discard(New& file);
   /// What is there stays where this fails.
@@ -52,9 +52,8 @@ class LocalDirectory {
   Descriptor fd_;
   const std::string path_;  // for messages
   const Ref above_;         // finished behind this one
-  bool sets_mode_ = false, sets_times_ = false;
-  std::uint32_t mode_ = 0;
-  Time accessed_, modified_;
+  std::optional<std::uint32_t> mode_;
+  std::optional<Traits> exact_;
 };
 
 Status write_all(int fd, std::span<const std::byte> data, const std::string& path);

@@ -11,6 +11,7 @@
 #include "cli/interrupt.h"
 #include "cli/local.h"
 #include "cli/report.h"
+#include "cli/traits.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -22,7 +23,14 @@ Error remote_error(int errno_value, const Remote& remote, std::string message) {
   return {ErrorKind::usage, errno_value, "put", remote.text(), std::move(message)};
 }
 
-/// Follows symbolic links at the end of the path, since rename would replace the link itself.
+}  // namespace
+
+bool are_same(const Attributes& one, const Attributes& other) {
+  return one.file_id == other.file_id && one.filesystem_major == other.filesystem_major &&
+         one.filesystem_minor == other.filesystem_minor;
+}
+
+/// rename would replace the link itself.
 Result<Remote> without_links(Remote remote) {
   for (int i = 0; i < most_links; ++i) {
     const Result<Attributes> attributes = remote.client->stat(remote.path, false);
@@ -34,6 +42,8 @@ Result<Remote> without_links(Remote remote) {
   }
   return remote_error(ELOOP, remote, "too many symbolic links; name the file itself");
 }
+
+namespace {
 
 void fill_template(std::string& name) {
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -66,11 +76,11 @@ Result<Replaced> find_replaced(const Remote& target, std::string_view name) {
   Result<Remote> file = without_links(remote);
   if (!file) return file.error();
   Replaced out{*std::move(file), {}};
-  if (attributes) out.kept_mode = attributes->mode;
+  if (attributes) out.kept_mode = attributes->mode & kPermissions;
   return out;
 }
 
-Result<RemoteTemporary> create_temporary(const Remote& to, std::uint32_t mode) {
+Result<RemoteTemporary> create_temporary(const Remote& to, std::uint32_t mode, OpenMode access) {
   const Remote directory{to.client, std::string(directory_name(to.path)), to.host};
   std::string name = temporary_template(base_name(to.path));
   OpenFlags flags;
@@ -79,7 +89,7 @@ Result<RemoteTemporary> create_temporary(const Remote& to, std::uint32_t mode) {
   for (int attempt = 1;; ++attempt) {
     fill_template(name);
     RemoteTemporary out{directory.child(name), nullptr};
-    Result<std::unique_ptr<File>> file = to.client->open(out.remote.path, OpenMode::write, flags);
+    Result<std::unique_ptr<File>> file = to.client->open(out.remote.path, access, flags);
     if (!file && file.error().errno_value() == EEXIST && attempt < most_attempts) continue;
     if (!file) return file.error();
     out.file = *std::move(file);

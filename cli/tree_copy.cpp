@@ -2,18 +2,11 @@
 #include <cerrno>
 #include <optional>
 
+#include "cli/remote_file.h"
 #include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
 namespace {
-
-SetAttributes exact_traits(const Attributes& attributes) {
-  SetAttributes out;
-  out.mode = attributes.mode;
-  out.accessed = attributes.accessed;
-  out.modified = attributes.modified;
-  return out;
-}
 
 /// By reading and writing, where the server does not copy.
 Status pump(Tree& tree, File& source, File& target, std::uint64_t offset) {
@@ -75,16 +68,21 @@ void TreeCopy::symlink(const Remote& from, const Remote& to) {
 void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes& traits,
                          const std::shared_ptr<void>& above) {
   if (!tree_.going()) return;
-  const std::uint32_t mode = traits.mode & 0777U & ~creation_mask();
+  const std::uint32_t mode = traits.mode & kPermissions & ~creation_mask();
   const Status made = to.client->make_directory(to.path, mode | 0300U);
-  if (Status there = accept_existing(to, made); !there) return tree_.failed(there.error());
-  SetAttributes after;
-  if (exact_) after = exact_traits(traits);
-  if (!exact_) after.mode = mode;
-  const bool wanted = exact_ || (made && (mode & 0300U) != 0300U);
+  if (Status there = accept_existing(to, made, above.use_count() == 0); !there)
+    return tree_.failed(there.error());
+  std::function<Status()> finish;
+  if (exact_) {
+    finish = [to, exact = traits_of(traits)] { return apply_traits(to, exact); };
+  } else if (made && (mode & 0300U) != 0300U) {
+    SetAttributes changes;
+    changes.mode = mode;
+    finish = [to, changes] { return to.client->set_attributes(to.path, changes); };
+  }
   // When nothing is in work any more below it.
-  const std::shared_ptr<void> here(nullptr, [this, to, after, wanted, above](void*) {
-    if (wanted) tree_.complete(to, after);
+  const std::shared_ptr<void> here(nullptr, [this, finish, above](void*) {
+    if (finish) tree_.complete(finish);
   });
   if (!copy_) {
     const auto there = to.client->stat(to.path);
@@ -112,7 +110,7 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
         crowd_.add([this, source, target, here] { symlink(source, target); });
         break;
       case FileType::regular:
-        if (one.attributes.size <= small_file) {
+        if (one.attributes.size <= small_file && !(exact_ && need_a_handle(traits_of(one.attributes)))) {
           small.push_back(std::move(one));
           break;
         }
@@ -156,15 +154,23 @@ void TreeCopy::together(const Remote& from, const Remote& to, const std::vector<
       if (!done) tree_.failed(done.error());
     } else {
       writes.push_back({join(to.path, files[i].name), rooms[i].first(got[i]->count),
-                        attributes.mode & 0777U & ~creation_mask()});
+                        attributes.mode & kPermissions & ~creation_mask()});
       written.push_back(&files[i]);
     }
   }
   const auto put = to.client->write_many(writes);
   for (std::size_t i = 0; i < writes.size(); ++i) {
     Status done = put[i] ? Status() : Status(put[i].error());
-    if (done && exact_)
-      done = to.client->set_attributes(writes[i].path, exact_traits(written[i]->attributes));
+    if (done && exact_) {
+      const Traits traits = traits_of(written[i]->attributes);
+      SetAttributes changes;
+      changes.mode = traits.mode;
+      changes.accessed = traits.accessed;
+      changes.modified = traits.modified;
+      done = to.client->set_attributes(writes[i].path, changes);
+    } else if (done) {
+      done = clear_set_ids(to.child(written[i]->name), put[i]->attributes);
+    }
     if (!done) {
       tree_.failed(done.error());
       continue;
@@ -176,11 +182,6 @@ void TreeCopy::together(const Remote& from, const Remote& to, const std::vector<
 
 }  // namespace
 
-bool are_same(const Attributes& one, const Attributes& other) {
-  return one.file_id == other.file_id && one.filesystem_major == other.filesystem_major &&
-         one.filesystem_minor == other.filesystem_minor;
-}
-
 Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attributes& attributes,
                  bool preserve) {
   auto source = from.client->open(from.path, OpenMode::read);
@@ -189,16 +190,24 @@ Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attribu
     if (are_same(*there, attributes))
       return Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is the file that is to be copied");
   }
-  OpenFlags flags;
-  flags.create = flags.truncate = true;
-  flags.mode = attributes.mode & 0777U & ~creation_mask();
-  auto target = to.client->open(to.path, OpenMode::read_write, flags);
-  if (!target) return target.error();
-  Status done = copy_data(tree, **source, **target);
-  if (done) done = (*target)->sync();
-  if (done && preserve) done = (*target)->set_attributes(exact_traits(attributes));
-  const Status closed = (*target)->close();
-  if (done) done = closed;
+  const auto fill = [&](File& target) { return copy_data(tree, **source, target); };
+  Status done;
+  if (preserve && need_a_handle(traits_of(attributes))) {
+    const Result<Remote> replaced = without_links(to);
+    done =
+        replaced ? replace_exactly(tree, *replaced, traits_of(attributes), fill) : Status(replaced.error());
+  } else {
+    OpenFlags flags;
+    flags.create = flags.truncate = true;
+    flags.mode = attributes.mode & kPermissions & ~creation_mask();
+    auto target = to.client->open(to.path, OpenMode::read_write, flags);
+    if (!target) return target.error();
+    done = fill(**target);
+    if (done) done = (*target)->sync();
+    if (done) done = preserve ? apply_traits(**target, traits_of(attributes)) : clear_set_ids(**target);
+    const Status closed = (*target)->close();
+    if (done) done = closed;
+  }
   if (done) tree.count_file();
   return done;
 }
@@ -213,11 +222,13 @@ void copy_tree(Call& call, const Remote& from, const Remote& to) {
     return call.failed(
         Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is the directory that is to be copied"));
   }
+  const Result<Remote> target = without_links(to);
+  if (!target) return call.failed(target.error());
   Progress progress(std::string(base_name(from.path)), {}, !call.has("quiet"));
   Tree tree(call, progress);
   Crowd crowd;
   TreeCopy copy(call, tree, crowd);
-  crowd.add([&] { copy.directory(from, to, *attributes, nullptr); });
+  crowd.add([&] { copy.directory(from, *target, *attributes, nullptr); });
   crowd.run();
   tree.settle();
   if (interrupt::raised()) return call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});

@@ -74,7 +74,7 @@ void TreeGet::entry(const Remote& from, const LocalDirectory::Ref& to, TreeEntry
 }
 
 Status TreeGet::save(const LocalDirectory::Ref& to, const TreeEntry& entry, std::span<const std::byte> data) {
-  auto file = to->create(entry.name, entry.attributes.mode);
+  auto file = to->create(entry.name, exact_ ? kPrivateFile : entry.attributes.mode);
   if (!file) return file.error();
   if (Status done = write_all(file->fd.get(), data, to->path(entry.name)); !done) {
     to->discard(*file);
@@ -114,7 +114,7 @@ void TreeGet::large(const Remote& from, const LocalDirectory::Ref& to, const Tre
   if (!tree_.going()) return;
   auto source = from.client->open(from.path, OpenMode::read);
   if (!source) return tree_.failed(source.error());
-  auto file = to->create(entry.name, entry.attributes.mode);
+  auto file = to->create(entry.name, exact_ ? kPrivateFile : entry.attributes.mode);
   if (!file) return tree_.failed(file.error());
   std::vector<std::byte> memory(large_piece);
   Status done;

@@ -8,6 +8,7 @@
 
 #include "cli/json.h"
 #include "cli/local_tree.h"
+#include "cli/remote_file.h"
 #include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
@@ -18,26 +19,15 @@ struct LocalEntry {
   struct stat facts{};
 };
 
-Time time_of(const timespec& time) {
-  return {time.tv_sec, static_cast<std::uint32_t>(time.tv_nsec)};
-}
-
-SetAttributes traits_of(const struct stat& facts) {
-  SetAttributes out;
-  out.mode = facts.st_mode & 07777U;
-  out.accessed = time_of(facts.st_atim);
-  out.modified = time_of(facts.st_mtim);
-  return out;
-}
-
-/// Gets its mode and times when nothing is in work any more below it.
+/// Is finished when nothing is in work any more below it.
 class RemoteDirectory {
  public:
   using Ref = std::shared_ptr<RemoteDirectory>;
-  RemoteDirectory(Tree& tree, Remote remote, std::optional<SetAttributes> traits, Ref above)
-      : tree_(tree), remote_(std::move(remote)), traits_(traits), above_(std::move(above)) {}
+  /// `finish`: what gives it its mode, and more; may be empty.
+  RemoteDirectory(Tree& tree, Remote remote, std::function<Status()> finish, Ref above)
+      : tree_(tree), remote_(std::move(remote)), finish_(std::move(finish)), above_(std::move(above)) {}
   ~RemoteDirectory() {
-    if (traits_) tree_.complete(remote_, *traits_);
+    if (finish_) tree_.complete(std::move(finish_));
   }
   RemoteDirectory(const RemoteDirectory&) = delete;
   RemoteDirectory& operator=(const RemoteDirectory&) = delete;
@@ -46,7 +36,7 @@ class RemoteDirectory {
  private:
   Tree& tree_;
   const Remote remote_;
-  const std::optional<SetAttributes> traits_;
+  std::function<Status()> finish_;
   const Ref above_;
 };
 
@@ -62,14 +52,19 @@ class TreePut {
   void entry(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, LocalEntry& entry,
              std::vector<LocalEntry>& small);
   void together(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to,
-                const std::vector<LocalEntry>& files);
-  void large(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, const LocalEntry& entry);
+                std::vector<LocalEntry> files);
+  void alone(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, LocalEntry entry);
   void symlink(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, const LocalEntry& entry);
+  Result<Descriptor> open(const LocalDirectory::Ref& from, LocalEntry& entry);
   Status send(int fd, File& file, const std::string& path);
-  /// Of a file that is there.
-  void finish(const Remote& remote, const LocalEntry& entry);
+  /// The file takes the place of what is there, under its name only when owner and mode are as they stay.
+  [[nodiscard]] bool is_replaced(const LocalEntry& entry) const {
+    return exact_ && need_a_handle(traits_of(entry.facts));
+  }
+  /// Sets mode and times of a file that was written in place. `after`: its attributes after that, if the server gave them.
+  Status finish(const Remote& remote, const LocalEntry& entry, const std::optional<Attributes>& after);
   [[nodiscard]] static std::uint32_t mode_of(const LocalEntry& entry) {
-    return entry.facts.st_mode & 0777U & ~creation_mask();
+    return entry.facts.st_mode & kPermissions & ~creation_mask();
   }
 
   Tree& tree_;
@@ -106,15 +101,19 @@ void TreePut::directory(const LocalDirectory::Ref& from, const Remote& to,
   struct stat facts{};
   if (::fstat(from->fd(), &facts) != 0) return tree_.failed(local_error(errno, "stat", from->path()));
   // Its owner's to write in until all is there.
-  const std::uint32_t mode = (facts.st_mode & 0777U & ~creation_mask()) | 0300U;
+  const std::uint32_t mode = (facts.st_mode & kPermissions & ~creation_mask()) | 0300U;
   const Status made = to.client->make_directory(to.path, mode);
-  if (Status there = accept_existing(to, made); !there) return tree_.failed(there.error());
-  std::optional<SetAttributes> traits;
-  if (exact_) traits = traits_of(facts);
-  if (!traits && made && mode != (facts.st_mode & 0777U & ~creation_mask())) {
-    traits.emplace().mode = facts.st_mode & 0777U & ~creation_mask();
+  if (Status there = accept_existing(to, made, above == nullptr); !there) return tree_.failed(there.error());
+  std::function<Status()> finish;
+  const std::uint32_t wanted = facts.st_mode & kPermissions & ~creation_mask();
+  if (exact_) {
+    finish = [to, traits = traits_of(facts)] { return apply_traits(to, traits); };
+  } else if (made && mode != wanted) {
+    SetAttributes changes;
+    changes.mode = wanted;
+    finish = [to, changes] { return to.client->set_attributes(to.path, changes); };
   }
-  const auto here = std::make_shared<RemoteDirectory>(tree_, to, traits, above);
+  const auto here = std::make_shared<RemoteDirectory>(tree_, to, std::move(finish), above);
   auto entries = list(from);
   if (!entries) return tree_.failed(entries.error());
   std::vector<LocalEntry> small;
@@ -140,23 +139,36 @@ void TreePut::entry(const LocalDirectory::Ref& from, const RemoteDirectory::Ref&
   } else if (!S_ISREG(entry.facts.st_mode)) {
     tree_.failed(Error(ErrorKind::local, EOPNOTSUPP, "put", from->path(entry.name),
                        "is a device, a FIFO or a socket, which is left out"));
-  } else if (static_cast<std::uint64_t>(entry.facts.st_size) <= small_file) {
+  } else if (static_cast<std::uint64_t>(entry.facts.st_size) <= small_file && !is_replaced(entry)) {
     small.push_back(std::move(entry));
   } else {
-    crowd_.add([this, from, to, entry] { large(from, to, entry); });
+    crowd_.add([this, from, to, entry] { alone(from, to, entry); });
   }
 }
 
-void TreePut::finish(const Remote& remote, const LocalEntry& entry) {
-  if (exact_) {
-    if (Status done = remote.client->set_attributes(remote.path, traits_of(entry.facts)); !done)
-      return tree_.failed(done.error());
-  }
-  tree_.count_file();
+Status TreePut::finish(const Remote& remote, const LocalEntry& entry,
+                       const std::optional<Attributes>& after) {
+  if (!exact_) return clear_set_ids(remote, after);
+  const Traits traits = traits_of(entry.facts);  // without set-id bits: is_replaced()
+  SetAttributes changes;
+  changes.mode = traits.mode;
+  changes.accessed = traits.accessed;
+  changes.modified = traits.modified;
+  return remote.client->set_attributes(remote.path, changes);
+}
+
+/// Opens it, and looks what it is now: since it was listed it may have become another file, or longer.
+Result<Descriptor> TreePut::open(const LocalDirectory::Ref& from, LocalEntry& entry) {
+  Descriptor fd(::openat(from->fd(), entry.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (fd.get() < 0) return local_error(errno, "open", from->path(entry.name));
+  if (::fstat(fd.get(), &entry.facts) != 0) return local_error(errno, "stat", from->path(entry.name));
+  if (S_ISREG(entry.facts.st_mode)) return fd;
+  return Error(ErrorKind::local, EBUSY, "put", from->path(entry.name),
+               "was a file, and is none any more; it is left out");
 }
 
 void TreePut::together(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to,
-                       const std::vector<LocalEntry>& files) {
+                       std::vector<LocalEntry> files) {
   if (!tree_.going()) return;
   std::vector<std::uint64_t> sizes;
   sizes.reserve(files.size());
@@ -165,25 +177,26 @@ void TreePut::together(const LocalDirectory::Ref& from, const RemoteDirectory::R
   std::vector<WriteItem> items;
   std::vector<const LocalEntry*> sent;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const LocalEntry& one = files[i];
-    const Descriptor fd(
-        ::openat(from->fd(), one.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (fd.get() < 0) {
-      tree_.failed(local_error(errno, "open", from->path(one.name)));
+    LocalEntry& one = files[i];
+    const auto fd = open(from, one);
+    if (!fd) {
+      tree_.failed(fd.error());
       continue;
     }
     std::size_t length = 0;
     ssize_t count = 1;
     while (count > 0 && length < rooms[i].size()) {
-      count = ::read(fd.get(), rooms[i].data() + length, rooms[i].size() - length);
+      count = ::read(fd->get(), rooms[i].data() + length, rooms[i].size() - length);
       if (count > 0) length += static_cast<std::size_t>(count);
     }
     if (count < 0) {
       tree_.failed(local_error(errno, "read", from->path(one.name)));
       continue;
     }
-    if (length > sizes[i] || (length != 0 && length == rooms[i].size() && ::read(fd.get(), &count, 1) == 1)) {
-      large(from, to, one);  // it has grown
+    const bool has_grown =
+        length > sizes[i] || (length != 0 && length == rooms[i].size() && ::read(fd->get(), &count, 1) == 1);
+    if (has_grown) {
+      alone(from, to, one);
       continue;
     }
     items.push_back({join(to->remote().path, one.name), rooms[i].first(length), mode_of(one)});
@@ -192,12 +205,14 @@ void TreePut::together(const LocalDirectory::Ref& from, const RemoteDirectory::R
   const auto results = to->remote().client->write_many(items);
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (!results[i]) {
-      tree_.failed(results[i].error());
+    Status done = results[i] ? finish(to->remote().child(sent[i]->name), *sent[i], results[i]->attributes)
+                             : Status(results[i].error());
+    if (!done) {
+      tree_.failed(done.error());
       continue;
     }
     bytes += items[i].data.size();
-    finish(to->remote().child(sent[i]->name), *sent[i]);
+    tree_.count_file();
   }
   tree_.moved(bytes);
 }
@@ -216,23 +231,28 @@ Status TreePut::send(int fd, File& file, const std::string& path) {
   return Error(ErrorKind::cancelled, EINTR, "put", path, "interrupted");
 }
 
-void TreePut::large(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to,
-                    const LocalEntry& entry) {
+void TreePut::alone(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, LocalEntry entry) {
   if (!tree_.going()) return;
-  const Descriptor fd(
-      ::openat(from->fd(), entry.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (fd.get() < 0) return tree_.failed(local_error(errno, "open", from->path(entry.name)));
+  const auto fd = open(from, entry);
+  if (!fd) return tree_.failed(fd.error());
   const Remote remote = to->remote().child(entry.name);
-  OpenFlags flags;
-  flags.create = flags.truncate = true;
-  flags.mode = mode_of(entry);
-  auto file = remote.client->open(remote.path, OpenMode::write, flags);
-  if (!file) return tree_.failed(file.error());
-  Status done = send(fd.get(), **file, from->path(entry.name));
-  const Status closed = (*file)->close();
-  if (done) done = closed;
+  const auto fill = [&](File& file) { return send(fd->get(), file, from->path(entry.name)); };
+  Status done;
+  if (is_replaced(entry)) {
+    done = replace_exactly(tree_, remote, traits_of(entry.facts), fill);
+  } else {
+    OpenFlags flags;
+    flags.create = flags.truncate = true;
+    flags.mode = mode_of(entry);
+    auto file = remote.client->open(remote.path, OpenMode::write, flags);
+    if (!file) return tree_.failed(file.error());
+    done = fill(**file);
+    if (done) done = exact_ ? apply_traits(**file, traits_of(entry.facts)) : clear_set_ids(**file);
+    const Status closed = (*file)->close();
+    if (done) done = closed;
+  }
   if (!done) return tree_.failed(done.error());
-  finish(remote, entry);
+  tree_.count_file();
 }
 
 void TreePut::symlink(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to,
@@ -248,11 +268,36 @@ void TreePut::symlink(const LocalDirectory::Ref& from, const RemoteDirectory::Re
 
 }  // namespace
 
-Status accept_existing(const Remote& directory, const Status& made) {
+Status accept_existing(const Remote& directory, const Status& made, bool follow) {
   if (made || made.error().errno_value() != EEXIST) return made;
-  const Result<Attributes> there = directory.client->stat(directory.path);
+  const Result<Attributes> there = directory.client->stat(directory.path, follow);
   if (!there) return there.error();
   return there->type == FileType::directory ? Status() : made;
+}
+
+Status replace_exactly(Tree& tree, const Remote& to, const Traits& traits,
+                       const std::function<Status(File&)>& fill) {
+  Result<RemoteTemporary> temporary = create_temporary(to, kPrivateFile, OpenMode::read_write);
+  if (!temporary) return temporary.error();
+  File& file = *temporary->file;
+  Status done = fill(file);
+  if (done) done = file.sync();
+  if (done) done = apply_traits(file, traits);
+  const Status closed = file.close();
+  if (done) done = closed;
+  if (done) done = to.client->rename(temporary->remote.path, to.path);
+  if (done) return done;
+  tree.complete([remote = temporary->remote] {
+    Status removed = remote.client->remove_file(remote.path);
+    return !removed && removed.error().errno_value() == ENOENT ? Status() : removed;
+  });
+  return done;
+}
+
+Status clear_set_ids(const Remote& file, const std::optional<Attributes>& after) {
+  if (after && (after->mode & kSetIds) == 0) return {};
+  const auto opened = file.client->open(file.path, OpenMode::write);
+  return opened ? clear_set_ids(**opened) : Status(opened.error());
 }
 
 Status make_symlink(const Remote& link, const std::string& text) {
@@ -269,12 +314,13 @@ void put_tree(Call& call, const std::string& from, const Remote& to) {
   if (!there && there.error().errno_value() != ENOENT) return call.failed(there.error());
   const std::string_view name = base_name(from);
   const bool is_inside = there && there->type == FileType::directory && is_plain_name(name);
-  const Remote target = is_inside ? to.child(name) : to;
+  const Result<Remote> target = is_inside ? to.child(name) : without_links(to);
+  if (!target) return call.failed(target.error());
   Progress progress(std::string(name), {}, !call.has("quiet"));
   Tree tree(call, progress);
   Crowd crowd;
   TreePut put(call, tree, crowd);
-  crowd.add([&] { put.directory(*source, target, nullptr); });
+  crowd.add([&] { put.directory(*source, *target, nullptr); });
   crowd.run();
   tree.settle();
   if (interrupt::raised()) return call.failed({ErrorKind::cancelled, EINTR, "", "", "interrupted"});
@@ -282,7 +328,7 @@ void put_tree(Call& call, const std::string& from, const Remote& to) {
   if (call.json()) {
     call.out.line(json::Object()
                       .text("source", from)
-                      .text("destination", target.text())
+                      .text("destination", target->text())
                       .number("files", tree.files())
                       .number("bytes", tree.bytes())
                       .str());

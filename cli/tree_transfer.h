@@ -4,9 +4,12 @@
 // What fails is reported, and the rest goes on.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "cli/crowd.h"
+#include "cli/traits.h"
 
 namespace nfsrdma::cli {
 
@@ -16,17 +19,21 @@ void get_tree(Call& call, const Remote& from, const std::string& to);
 void put_tree(Call& call, const std::string& from, const Remote& to);
 /// On one server.
 void copy_tree(Call& call, const Remote& from, const Remote& to);
-/// One file, of any size.
+/// Copies one file, of any size. With `preserve` and where need_a_handle() says so, the copy is a new file, which replaces what is
+/// there.
 Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attributes& attributes,
                  bool preserve);
 
-/// Whether both are of one file, whatever it is called.
-bool are_same(const Attributes& one, const Attributes& other);
-
 // What put and cp have in common. Run again, they find what an earlier one has made.
 
-/// `made`: what became of making this directory. EEXIST is well where one is there, links followed.
-Status accept_existing(const Remote& directory, const Status& made);
+/// `made`: what became of making this directory. EEXIST is well where one is there. `follow`: or a symbolic link to one, as
+/// in what the user named; a link inside of a tree may be somebody else's, and lead anywhere.
+Status accept_existing(const Remote& directory, const Status& made, bool follow = true);
+/// A new file that replaces `to` when it is complete, with `traits`: `fill` gets it open for reading and writing.
+Status replace_exactly(Tree& tree, const Remote& to, const Traits& traits,
+                       const std::function<Status(File&)>& fill);
+/// Clears the set-id bits of a file that was written in place. `after`: its attributes after that, if the server gave them.
+Status clear_set_ids(const Remote& file, const std::optional<Attributes>& after);
 /// A symbolic link; one that is there with this text is as good.
 Status make_symlink(const Remote& link, const std::string& text);
 

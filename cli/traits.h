@@ -1,0 +1,58 @@
+// What a copy has of its source with -p: owner and group, mode, times. And the set-id bits that a copy may have.
+//
+// A set-user-ID bit gives the rights of the file's owner to everybody who runs the file, so a copy has it only where it has
+// its source's owner, and the set-group-ID bit only where it has its source's group: as cp(1) has it. The bits come last,
+// when owner and group are as they stay. Only root can give files away; others do not try.
+//
+// All of it is done to what is open, or was found once and is known by its handle: in a directory that others may write to a
+// name may lead to another file with each call.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "cli/servers.h"
+
+namespace nfsrdma::cli {
+
+inline constexpr std::uint32_t kSetUserId = 04000, kSetGroupId = 02000, kSetIds = kSetUserId | kSetGroupId;
+/// What a copy has of its source's mode without -p, and what is kept of the mode of a file that is replaced: somebody may
+/// have put a file there to have its set-id bits on the new one.
+inline constexpr std::uint32_t kPermissions = 0777;
+/// The mode of a file while it is not what it will be.
+inline constexpr std::uint32_t kPrivateFile = 0600;
+
+struct Traits {
+  std::uint32_t mode = 0;
+  std::optional<std::uint32_t> uid, gid;
+  std::string owner, group;  ///< as a server says them; empty: the source is a file here
+  Time accessed, modified;
+};
+Traits traits_of(const struct stat& facts);
+Traits traits_of(const Attributes& attributes);
+
+/// `mode` without the set-id bits that go with an owner or a group that was not kept.
+std::uint32_t safe_mode(std::uint32_t mode, bool owner_is_kept, bool group_is_kept);
+
+/// Whether this user can give files away.
+bool gives_files_away();
+/// Whether owner and group have to be looked at, which takes a file that is open.
+inline bool need_a_handle(const Traits& traits) {
+  return (traits.mode & kSetIds) != 0 || gives_files_away();
+}
+
+/// Of a file or directory here that has no set-id bits, and that nobody but its owner can use until then. An errno.
+int apply_traits(int fd, const Traits& traits);
+/// Of a file on the server that has no set-id bits. `size`: where it is to be set, too.
+Status apply_traits(File& file, const Traits& traits, std::optional<std::uint64_t> size = {});
+/// Of a directory there; a symbolic link is none.
+Status apply_traits(const Remote& directory, const Traits& traits);
+
+/// Clears the set-id bits of a file that was written in place.
+Status clear_set_ids(File& file);
+
+}  // namespace nfsrdma::cli
