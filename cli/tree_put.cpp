@@ -19,6 +19,14 @@ struct LocalEntry {
   struct stat facts{};
 };
 
+/// Whether somebody has written to it since.
+bool has_changed(int fd, const struct stat& before) {
+  struct stat now{};
+  if (::fstat(fd, &now) != 0) return true;
+  return now.st_size != before.st_size || now.st_mtim.tv_sec != before.st_mtim.tv_sec ||
+         now.st_mtim.tv_nsec != before.st_mtim.tv_nsec;
+}
+
 /// Is finished when nothing is in work any more below it.
 class RemoteDirectory {
  public:
@@ -56,7 +64,7 @@ class TreePut {
   void alone(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, LocalEntry entry);
   void symlink(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, const LocalEntry& entry);
   Result<Descriptor> open(const LocalDirectory::Ref& from, LocalEntry& entry);
-  Status send(int fd, File& file, const std::string& path);
+  Status send(int fd, File& file, const LocalEntry& entry, const std::string& path);
   /// The file takes the place of what is there, under its name only when owner and mode are as they stay.
   [[nodiscard]] bool is_replaced(const LocalEntry& entry) const {
     return exact_ && need_a_handle(traits_of(entry.facts));
@@ -195,7 +203,7 @@ void TreePut::together(const LocalDirectory::Ref& from, const RemoteDirectory::R
     }
     const bool has_grown =
         length > sizes[i] || (length != 0 && length == rooms[i].size() && ::read(fd->get(), &count, 1) == 1);
-    if (has_grown) {
+    if (has_grown || has_changed(fd->get(), one.facts)) {
       alone(from, to, one);
       continue;
     }
@@ -217,12 +225,16 @@ void TreePut::together(const LocalDirectory::Ref& from, const RemoteDirectory::R
   tree_.moved(bytes);
 }
 
-Status TreePut::send(int fd, File& file, const std::string& path) {
+Status TreePut::send(int fd, File& file, const LocalEntry& entry, const std::string& path) {
   std::vector<std::byte> memory(large_piece);
   for (std::uint64_t offset = 0; tree_.going();) {
     const ssize_t count = ::pread(fd, memory.data(), memory.size(), static_cast<off_t>(offset));
     if (count < 0) return local_error(errno, "read", path);
-    if (count == 0) return file.sync();
+    if (count == 0) {
+      if (Status synced = file.sync(); !synced || !has_changed(fd, entry.facts)) return synced;
+      return Error(ErrorKind::local, EBUSY, "put", path,
+                   "changed while it was read, and the copy may be of neither state; copy it again");
+    }
     const auto put = file.write(std::span(memory).first(static_cast<std::size_t>(count)), offset);
     if (!put) return put.error();
     offset += static_cast<std::uint64_t>(count);
@@ -236,7 +248,7 @@ void TreePut::alone(const LocalDirectory::Ref& from, const RemoteDirectory::Ref&
   const auto fd = open(from, entry);
   if (!fd) return tree_.failed(fd.error());
   const Remote remote = to->remote().child(entry.name);
-  const auto fill = [&](File& file) { return send(fd->get(), file, from->path(entry.name)); };
+  const auto fill = [&](File& file) { return send(fd->get(), file, entry, from->path(entry.name)); };
   Status done;
   if (is_replaced(entry)) {
     done = replace_exactly(tree_, remote, traits_of(entry.facts), fill);

@@ -4,6 +4,8 @@
 #include <grp.h>
 #include <sys/wait.h>
 
+#include <atomic>
+
 #include "cli/traits.h"
 #include "support/at_limit.h"
 #include "support/cli_shell.h"
@@ -307,6 +309,36 @@ TEST_CASE("F27 cp -rp and put -rp go through no symbolic link that somebody has 
   CHECK(shell.status({"put", "-rp", place.path("x"), "srv:/w"}) == 0);
   CHECK(shell.content("/keep/g") == "kept");
   CHECK(shell.content("/w/x/f") == "text");
+}
+
+// ---- files that change meanwhile ----
+
+TEST_CASE(
+    "cli: put -r reports a file that grows while it is read, and copies one that grew before as it is") {
+  Shell shell;
+  const Place place;
+  place.write("t/f", pattern(9'000'000));
+  std::atomic<bool> grown = false;
+  shell.server.on_server([&](Responder& responder) {
+    responder.on_call = [&](const SeenCall& call) {
+      if (call.has(nfs4::OP_WRITE) && !grown.exchange(true))
+        std::ofstream(place.path("t/f"), std::ios::app) << "more";
+    };
+  });
+  const Ran ran = shell.run({"put", "-r", place.path("t"), "srv:/u"});
+  CHECK(ran.status == 1);
+  CHECK(ran.err.find("changed while it was read") != std::string::npos);
+  shell.server.on_server([](Responder& responder) { responder.on_call = nullptr; });
+  // These are listed with a size of 0, and are longer when they are read.
+  const char* const longer = "/proc/tty/drivers";
+  std::ifstream file(longer);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  if (text.empty()) {
+    MESSAGE("skipped: there is no " << longer);
+    return;
+  }
+  (void)shell.run({"put", "-r", "/proc/tty", "srv:/v"});
+  CHECK(shell.content("/v/drivers") == text);
 }
 
 }  // namespace nfsrdma::cli
