@@ -29,6 +29,24 @@ same "put with a small wsize: contents" "$(local_sum "$work/small")" "$(server_s
 same "cat with a small rsize" "$(local_sum "$work/small")" "$(cli cat "$(url small)?rsize=4096" | sha256sum | cut -d' ' -f1)"
 expect_exit 0 "touch with a uid and a gid" cli touch -o uid=1234,gid=4321 "$(url owned)"
 same "uid and gid" "1234 4321" "$(on_server "stat -c '%u %g' '$export/owned'")"
+# --- set-id bits: by root, and by a user who is not; conformance row F27 -------------------------------------------------
+if [ "$side" != guest ]; then
+  as_root() { "$lab" ns "$cli_binary" "$@"; }
+  modes() { stat -c '%a %u %g' "$@" | paste -sd' '; }
+  on_server "cd '$export' && mkdir -m 777 ids && cd ids && echo x > f && chown 51234:51235 f && chmod 6755 f &&
+    echo old > kept && cp kept written && chown 51236:51236 kept written && chmod 6755 kept written"
+  mkdir -m 777 "$work/ids"
+  expect_exit 0 "get -p by root" as_root get -q -p "$(url ids/f)" "$work/ids/f"
+  same "get -p by root: mode and owner" "6755 51234 51235" "$(modes "$work/ids/f")"
+  expect_exit 0 "get -p by a user" cli get -q -p "$(url ids/f)" "$work/ids/user"
+  same "get -p by a user: mode" 755 "$(stat -c %a "$work/ids/user")"
+  expect_exit 0 "put -p by root" as_root put -q -p "$work/ids/f" "$(url ids/put)"
+  expect_exit 0 "put by root onto another's file" as_root put -q "$work/ids/f" "$(url ids/kept)"
+  expect_exit 0 "cp -p by root" as_root cp -q -p "$(url ids/f)" "$(url ids/cp)"
+  expect_exit 0 "cp by root into another's file" as_root cp -q "$(url ids/f)" "$(url ids/written)"
+  same "set-id bits on the server" "6755 51234 51235 755 0 0 6755 51234 51235 755 51236 51236" \
+    "$(on_server "cd '$export/ids' && stat -c '%a %u %g' put kept cp written" | paste -sd' ')"
+fi
 expect_exit 0 "the second export" cli ls "nfs://$server/xfs"
 
 expect_exit 0 "ping" cli ping -c 3 "nfs://$server/"
