@@ -19,7 +19,7 @@ timespec timespec_of(const Time& time) {
   return {time.seconds, static_cast<long>(time.nanoseconds)};
 }
 
-/// By number where both have one, else by name. Many may be called nobody who are not the same.
+/// Compares numbers if both are known, else names. Different owners may have the name "nobody".
 bool is_same(std::optional<std::uint32_t> id, const std::string& name, std::optional<std::uint32_t> wanted_id,
              const std::string& wanted_name) {
   if (id && wanted_id) return *id == *wanted_id;
@@ -145,7 +145,7 @@ Status clear_set_ids(File& file) {
   SetAttributes changes;
   changes.mode = now->mode & ~kSetIds;
   Status done = file.set_attributes(changes);
-  // It is somebody else's, and his rights are what its bits give.
+  // A refusal means that another user owns the file. The bits give that owner's rights then, not ours.
   return is_refusal(done) ? Status() : done;
 }
 

@@ -1,4 +1,4 @@
-// What a copy has of its source with -p: owner and group, mode, times. And the set-id bits that a copy may have.
+// The traits that a copy keeps of its source with -p (owner and group, mode, times), and the set-id bits that it may have.
 //
 // A set-user-ID bit gives the rights of the file's owner to everybody who runs the file, so a copy has it only where it has
 // its source's owner, and the set-group-ID bit only where it has its source's group: as cp(1) has it. The bits come last,
@@ -20,8 +20,8 @@
 namespace nfsrdma::cli {
 
 inline constexpr std::uint32_t kSetUserId = 04000, kSetGroupId = 02000, kSetIds = kSetUserId | kSetGroupId;
-/// What a copy has of its source's mode without -p, and what is kept of the mode of a file that is replaced: somebody may
-/// have put a file there to have its set-id bits on the new one.
+/// Mask of the mode bits that a copy takes from its source without -p, and that a file takes from the one that it replaces.
+/// Set-id bits are not among them, because somebody may have put the old file there to have its bits on the new one.
 inline constexpr std::uint32_t kPermissions = 0777;
 /// The mode of a file while it is not what it will be.
 inline constexpr std::uint32_t kPrivateFile = 0600;
@@ -45,11 +45,12 @@ inline bool need_a_handle(const Traits& traits) {
   return (traits.mode & kSetIds) != 0 || gives_files_away();
 }
 
-/// Of a file or directory here that has no set-id bits, and that nobody but its owner can use until then. An errno.
+/// Gives `traits` to an open local file or directory. It must have no set-id bits, and a mode that lets only its owner
+/// in. Returns 0 or an errno.
 int apply_traits(int fd, const Traits& traits);
-/// Of a file on the server that has no set-id bits. `size`: where it is to be set, too.
+/// Gives `traits` to a file on the server, which must have no set-id bits. `size`: sets the size as well.
 Status apply_traits(File& file, const Traits& traits, std::optional<std::uint64_t> size = {});
-/// Of a directory there; a symbolic link is none.
+/// Gives `traits` to a directory on the server. Fails if the path leads to a symbolic link.
 Status apply_traits(const Remote& directory, const Traits& traits);
 
 /// Clears the set-id bits of a file that was written in place.

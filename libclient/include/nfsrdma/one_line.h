@@ -62,7 +62,8 @@ std::string replaced(std::string_view text, Replace replace) {
 
 }  // namespace detail
 
-/// One line that does nothing to a terminal: such octets become "\n", "\t", "\r", or "\x1b".
+/// Returns `text` as one line that does nothing to a terminal: control characters and the like become "\n", "\t", "\r" or
+/// "\x1b".
 inline std::string one_line(std::string_view text) {
   return detail::replaced(text, [](std::string& out, std::string_view octets) {
     for (const char octet : octets) {
