@@ -590,7 +590,6 @@ struct Locking {
   LockRequest wanted;
   pid_t process;
 };
-/// Whoever has a lock sees what those before wrote under theirs, also where the kernel has cached it.
 Task<void> lock_task(Mount& mount, RequestRef request, Locking lock,
                      std::shared_ptr<locking::LockWait> wait) {
   mount.lock_owners().locks(lock.inode, lock.number, lock.wanted.owner, lock.process);
@@ -603,7 +602,6 @@ Task<void> lock_task(Mount& mount, RequestRef request, Locking lock,
   }
   if (done) {
     mount.lock_owners().locks(lock.inode, lock.number, lock.wanted.owner, lock.process);
-    co_await mount.drop_cached(lock.inode);
   }
   request->status(done);
 }

@@ -48,6 +48,7 @@ class PlainReads::One final : public engine::QuickRead {
   void answer(const Result<std::size_t>& got) {
     all_.files_.end_plain_read(*file_, got ? *got : 0);
     if (got) {
+      if (*got < data.size()) fs::FileSystem::has_ended(*file_, offset + *got);
       request_->data(data.first(*got));
     } else {
       request_->error(got.error());

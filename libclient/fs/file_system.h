@@ -22,7 +22,8 @@
 // Whatever has to see earlier writes waits for those that were answered when it began: reading, locks, setting
 // attributes and the like. Whoever only asks for attributes need not. Before a lock is taken, changed or given back,
 // before lseek(2) looks for data, and before the server copies from the file, the kernel is asked for what programs have
-// stored in mappings, too.
+// stored in mappings, too. Behind a lock that was granted the kernel's pages go, and it learns the size that the file has
+// then: others may have written under theirs, and a mapping ends where the kernel believes that the file does.
 //
 // The kernel keeps pages of what it reads and writes, in places where it believes them to belong. A file that
 // is open for appending only has none (OpenHandle::uncached); one that is open for reading, too, has, and they
@@ -169,6 +170,8 @@ class FileSystem : private engine::Writers {
   /// case, before the file is let go of. `got`: the bytes that it brought, 0 if it failed; none if it was not started.
   [[nodiscard]] bool begin_plain_read(OpenHandle& file, std::uint64_t offset, std::size_t size);
   void end_plain_read(OpenHandle& file, std::optional<std::size_t> got);
+  /// A read of the kernel's brought less than was asked for: the file ends at `end`, as the kernel will have it.
+  static void has_ended(OpenHandle& file, std::uint64_t end) { file.inode().pages.may_end_at(end); }
   /// `flags` of a page that the kernel writes back. A descriptor that writes has O_WRONLY or O_RDWR.
   static constexpr int kWrittenBack = 0;
   /// `memory` holds what `data` points to. `flags`: those of the descriptor now (F_SETFL may have changed
@@ -320,7 +323,10 @@ class FileSystem : private engine::Writers {
   async::Task<void> drop_lost_pages(std::shared_ptr<Inode> inode);
   [[nodiscard]] bool may_have_stores(const Inode& inode) const;
   async::Task<void> send_out(Inode& inode);
+  [[nodiscard]] bool may_be_mapped(const Inode& inode) const;
   async::Task<void> tell_length(Inode& inode, std::uint64_t end, std::byte last);
+  async::Task<void> tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size);
+  async::Task<void> see_as_locked(std::shared_ptr<OpenHandle> file);
   async::Task<Result<std::size_t>> read_pieces(std::shared_ptr<OpenHandle> file, async::Memory memory,
                                                std::span<std::byte> data, std::uint64_t offset);
   [[nodiscard]] Status refused_xattr(const std::string& name) const;

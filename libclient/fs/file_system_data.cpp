@@ -173,6 +173,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   (*inode)->cached_change = change;
   out.keep_attributes = out.keep_cache || (change && (*inode)->told_change == change);
   if (!out.keep_attributes) (*inode)->told_change.reset();
+  if (!out.keep_attributes && told) co_await tell_size(out.handle, told->size);
   co_return out;
 }
 
@@ -351,7 +352,9 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
   auto got = co_await file->read(offset, size,
                                  loop().now() - std::chrono::duration_cast<async::Clock::duration>(age));
   ++counters_.reads;
-  if (got) counters_.bytes_read += got->size;
+  if (!got) co_return got;
+  counters_.bytes_read += got->size;
+  if (got->size < size) has_ended(*file, offset + got->size);
   co_return got;
 }
 
@@ -433,6 +436,7 @@ async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file,
                                                std::uint64_t offset, std::size_t size) {
   Inode& inode = file->inode();
   if (!drop_pages_) co_return;
+  if (!how.written_back) inode.pages.reaches(how.kernels_offset + size);
   if (how.written_back) {
     // The kernel drops no page that it writes back before that is answered: to wait for it here would be for ever. It
     // takes any open file for this, one that goes past its pages, too.
@@ -537,14 +541,14 @@ async::Task<Status> FileSystem::lock(std::shared_ptr<OpenHandle> file, LockReque
       co_return Error(ErrorKind::cancelled, EINTR, "LOCK", inode.label, "nobody waits for the lock any more");
     }
     auto done = co_await file->file()->wait_for_lock(request, std::move(wait));
-    freshness_.others_may_have_changed(inode);
+    if (done) co_await see_as_locked(std::move(file));
     co_return done;
   }
   co_await send_out(inode);
   auto refused = co_await file->file()->lock(request);
   if (!refused) co_return refused.error();
   if (*refused) co_return refusal(EAGAIN, "LOCK", inode.label, "somebody else has a lock there");
-  freshness_.others_may_have_changed(inode);
+  co_await see_as_locked(std::move(file));
   co_return Status();
 }
 

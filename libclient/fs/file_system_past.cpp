@@ -47,15 +47,60 @@ async::Task<void> FileSystem::send_out(Inode& inode) {
   co_await writes_.settle(inode);
 }
 
+/// The kernel does not say who has mapped a file. It takes one that is open for reading.
+bool FileSystem::may_be_mapped(const Inode& inode) const {
+  const auto maps = [](const OpenHandle* handle) { return handle->file()->access() != Access::write; };
+  return lengthen_ && std::ranges::any_of(inode.open, maps);
+}
+
 async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::byte last) {
-  const auto maps = [](OpenHandle* handle) { return handle->file()->access() != Access::write; };
-  if (!lengthen_ || std::ranges::none_of(inode.open, maps)) co_return;
-  if (std::exchange(inode.told_end_as_of, inode.resized) != inode.resized) inode.told_end = 0;
-  if (end <= inode.told_end) co_return;
-  inode.told_end = end;
+  if (end <= inode.pages.known_size() || !may_be_mapped(inode)) co_return;
+  const UnderWay lengthening(inode, &Inode::lengthening);
+  inode.pages.reaches(end);
   // The kernel counts the byte's page as whole where the byte is all of it.
   if (end % KernelPages::kPage == 1) inode.pages.put(end);
   co_await lengthen_(inode.id, end, last);
+}
+
+/// The server has said how large the file is. Where that is further than the kernel knows, a mapping would end in SIGBUS
+/// there. The kernel takes a new end with the byte in front of it (FUSE_NOTIFY_STORE). Its pages go before: one that ends
+/// at the old end would show zeros behind it, and be written back with them.
+async::Task<void> FileSystem::tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
+  Inode& inode = file->inode();
+  if (!may_be_mapped(inode)) co_return;
+  while (inode.dropping != 0 || inode.lengthening != 0)
+    (void)co_await inode.settled.wait_until(async::TimePoint::max());
+  // A write that is under way tells the kernel itself.
+  if (size <= std::max(inode.pages.known_size(), inode.writes.furthest())) co_return;
+  const auto reads = [](const OpenHandle* handle) { return handle->file()->access() != Access::write; };
+  const auto reader = std::ranges::find_if(inode.open, reads);
+  if (reader == inode.open.end()) co_return;
+  const ServerFileRef from = (*reader)->file();
+  if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
+  const async::Memory memory = loop().memory().take(1);
+  ++counters_.server_reads;
+  const auto got = co_await from->read({memory.data.get(), 1}, size - 1);
+  if (!got || *got == 0) co_return;  // it has been cut since
+  ++counters_.server_bytes_read;
+  co_await tell_length(inode, size, *memory.data.get());
+}
+
+/// Called behind a lock that was granted, because others may have written the file under theirs. The attributes that it
+/// asks for answer the kernel's next question.
+async::Task<void> FileSystem::see_as_locked(std::shared_ptr<OpenHandle> file) {
+  Inode& inode = file->inode();
+  freshness_.others_may_have_changed(inode);
+  std::optional<std::uint64_t> size;
+  if (may_be_mapped(inode)) {
+    const Freshness::Asked asked = freshness_.asking(inode);
+    auto now = co_await file->file()->attributes();
+    if (now) {
+      freshness_.keep(inode, *now, asked);
+      if (inode.told_change != now->change) size = now->size;
+    }
+  }
+  if (drop_pages_) co_await drop_pages_from(inode, 0);
+  if (size) co_await tell_size(std::move(file), *size);
 }
 
 namespace {

@@ -57,6 +57,7 @@ Seconds Freshness::valid(Inode& inode, const Attributes& attributes) {
 void Freshness::tell(Inode& inode, const Attributes& attributes, std::uint64_t when) {
   inode.number = attributes.file_id;
   inode.size = attributes.size;
+  inode.pages.may_end_at(attributes.size);
   inode.sticky = attributes.type == FileType::directory && (attributes.mode & S_ISVTX) != 0;
   inode.set_id = attributes.type == FileType::regular && (attributes.mode & (S_ISUID | S_ISGID)) != 0;
   inode.told = std::max(inode.told, when);
@@ -288,7 +289,9 @@ std::optional<Attributed> Freshness::while_writing(Inode& inode) {
   const bool old = age >= std::min(options_.file_min, Seconds(1));
   if (old || known->namings != namings_ || stale(inode, known->as_of)) return std::nullopt;
   inode.told_change.reset();  // of no one state: what the writes will make of it is put in
-  return corrected(inode, known->attributes, known->as_of);
+  Attributed out = corrected(inode, known->attributes, known->as_of);
+  inode.pages.may_end_at(out.attributes.size);
+  return out;
 }
 
 // ---- doubt ----

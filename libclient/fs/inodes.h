@@ -143,8 +143,7 @@ struct Inode {
   // ---- what the kernel may have cached of the contents ----
   KernelPages pages;
   unsigned dropping = 0;  ///< times that it is being asked to drop pages; `settled` tells of the end of each
-  std::uint64_t told_end = 0;  ///< how far it was told the file reaches, and `resized` as of then
-  std::uint64_t told_end_as_of = 0;
+  unsigned lengthening = 0;  ///< times that it is being told of a further end, likewise
 };
 
 /// One of an inode's `opening`, `leaving` or `saving`.

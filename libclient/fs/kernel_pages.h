@@ -1,9 +1,14 @@
-// What the kernel may have in its page cache of one file.
+// What the kernel may have in its page cache of one file, and how far it knows that the file reaches.
 //
 // The kernel tells nobody what it caches. This part infers it from what the kernel was given: each read and each write
 // that goes through the page cache puts pages up to its end, and a page stays until the kernel is asked to drop it. So
 // end() is an upper bound: no page begins at or behind it. Dirty pages (stores in mappings, and what a write-back cache
 // has gathered) are among them.
+//
+// known_size() is a lower bound of the kernel's i_size, which decides where a mapping ends in SIGBUS. It grows only with
+// what surely enlarges i_size (a write of the kernel's that was answered, FUSE_NOTIFY_STORE), and falls with every answer
+// that may cut it: attributes, and reads that are shorter than asked for. A larger size in attributes does not raise the
+// bound, since the kernel ignores attributes that something has overtaken.
 //
 // Whoever has the kernel drop pages says so by begin_drop() before he asks. A plain container, confined to the loop's
 // thread.
@@ -40,9 +45,16 @@ class KernelPages {
     if (reading_ == 0) end_ = std::min(end_, page_of(offset));
   }
 
+  [[nodiscard]] std::uint64_t known_size() const { return known_size_; }
+  /// The kernel's i_size is `size` or more now.
+  void reaches(std::uint64_t size) { known_size_ = std::max(known_size_, size); }
+  /// The kernel was given an answer by which the file may be as short as this.
+  void may_end_at(std::uint64_t size) { known_size_ = std::min(known_size_, size); }
+
  private:
   static std::uint64_t page_of(std::uint64_t offset) { return offset / kPage * kPage; }
   std::uint64_t end_ = 0;
+  std::uint64_t known_size_ = 0;
   std::uint64_t reads_ = 0;
   unsigned reading_ = 0;
 };

@@ -153,6 +153,78 @@ for i in range(50):
     # From half of the way on somebody has it open all the time.
     if i == 25: held = open(b + '/shared', 'rb'); held.read()
 PY
+program "close-to-open while the file is written: fstat, SEEK_END, read, a mapping, append" << 'PY'
+import mmap
+for i in range(5):
+    path = '/enlarged.%d' % i
+    with open(b + path, 'wb') as f: f.write(b'o' * 100000)
+    with open(a + path, 'ab') as f: f.write(b't' * 100000 + b'!')
+    fd = os.open(b + path, os.O_RDWR)
+    os.pwrite(fd, b'little', 0)
+    assert os.fstat(fd).st_size == 200001, (i, os.fstat(fd).st_size)
+    assert os.lseek(fd, 0, os.SEEK_END) == 200001
+    assert os.pread(fd, 10, 199998) == b'tt!'
+    page = mmap.mmap(fd, 200001)
+    page[200000:] = b'?'
+    page.flush(); os.fsync(fd); page.close(); os.close(fd)
+    fd = os.open(b + path, os.O_WRONLY | os.O_APPEND)
+    os.write(fd, b'end'); os.close(fd)
+    with open(a + path, 'rb') as f: assert f.read() == b'little' + b'o' * 99994 + b't' * 100000 + b'?end', i
+    os.unlink(a + path)
+PY
+program "an append goes behind what was written at the end meanwhile" << 'PY'
+import mmap
+block = mmap.mmap(-1, 65536)
+block[:] = b'2' * 65536
+for direct in 0, os.O_DIRECT:
+    for i in range(20):
+        log = os.open(a + '/appended', os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_APPEND)
+        fd = os.open(a + '/appended', os.O_RDWR | direct)
+        os.write(log, b'1' * 4096)
+        os.pwrite(fd, block, 4096)
+        os.write(log, b'3' * 4096)
+        os.close(fd); os.close(log)
+        with open(b + '/appended', 'rb') as f: found = f.read()
+        assert found == b'1' * 4096 + b'2' * 65536 + b'3' * 4096, (direct, i, len(found))
+PY
+program "what was stored in front of an append under a lock is sent when the lock goes" << 'PY'
+import fcntl, mmap
+with open(a + '/log', 'wb') as f: f.write(b'.' * 8192)
+fd, log = os.open(a + '/log', os.O_RDWR), os.open(a + '/log', os.O_WRONLY | os.O_APPEND)
+page = mmap.mmap(fd, 8192)
+for word in b'ONE', b'TWO':
+    fcntl.lockf(fd, fcntl.LOCK_EX)
+    page[0:3]
+    os.write(log, b'appended')
+    page[0:3] = word
+    fcntl.lockf(fd, fcntl.LOCK_UN)
+    with open(b + '/log', 'rb') as f: assert f.read(3) == word
+PY
+program "a mapping reaches as far as another client has made the file, behind a lock and behind an open, without fstat" << 'PY'
+import ctypes, fcntl
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+def enlarge(to):
+    with open(a + '/grows', 'r+b') as f:
+        f.seek(to - 1); f.write(b'!')
+with open(b + '/grows', 'wb') as f: f.write(b'o' * 100)
+fd = os.open(b + '/grows', os.O_RDWR)
+at = libc.mmap(None, 1 << 20, 3, 1, fd, 0)
+assert ctypes.string_at(at, 1) == b'o'
+for lock, to in (fcntl.lockf, 50000), (fcntl.flock, 90000), (fcntl.flock, 94209):
+    enlarge(to)
+    lock(fd, fcntl.LOCK_EX)
+    assert ctypes.string_at(at + to - 2, 2) == b'\0!'
+    ctypes.memset(at + to - 2, 63, 1)
+    lock(fd, fcntl.LOCK_UN)
+    with open(a + '/grows', 'rb') as f: assert f.read()[to - 2:] == b'?!'
+os.close(fd)
+enlarge(200000)
+fd = os.open(b + '/grows', os.O_RDONLY)
+at = libc.mmap(None, 1 << 20, 1, 1, fd, 0)
+assert ctypes.string_at(at + 199998, 2) == b'\0!'
+PY
 program "what was listed and is another's by now is found" << 'PY'
 os.mkdir(a + '/links')
 for i in range(10): os.symlink('old', a + '/links/%d' % i)

@@ -4,7 +4,7 @@
 // Needs /dev/fuse and root; without them every case says that it is skipped. These wait for real time, where
 // that something does *not* happen is what is to be seen.
 //
-// row: F7 F9 F11 F13 F17 F18 F19 S17 S18
+// row: F7 F9 F11 F13 F17 F18 F19 F23 F30 S17 S18
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -415,6 +415,66 @@ TEST_CASE("F13 what was stored in a mapping is on the server when its lock goes,
     ::munmap(memory, 20000);
     ::close(fd);
   }
+}
+
+namespace {
+/// Another client, with one file open.
+struct Elsewhere {
+  explicit Elsewhere(const Mounting& m) : client(std::move(*Client::connect(m.server.target()))) {
+    file = std::move(*client->open("/f", OpenMode::read_write));
+  }
+  void write(const std::string& text, std::uint64_t offset) const {
+    CHECK(file->write(std::as_bytes(std::span(text)), offset, Stability::on_disk));
+  }
+  std::unique_ptr<Client> client;
+  std::unique_ptr<File> file;
+};
+}  // namespace
+
+TEST_CASE(
+    "F23 pages of a file that another client has changed are dropped by open(2), whatever its size and "
+    "times") {
+  Mounting m;
+  m.server.add_file("/f", "old text");
+  m.mount();
+  CHECK(content_of(m.path("f")) == "old text");
+  CHECK(content_of(m.path("f")) == "old text");
+  const Elsewhere other(m);
+  SetAttributes as_before;
+  as_before.modified = other.file->attributes()->modified;
+  other.write("new text", 0);
+  CHECK(other.file->set_attributes(as_before));
+  CHECK(content_of(m.path("f")) == "new text");
+}
+
+TEST_CASE(
+    "F30 a mapping reaches as far as another client has made the file, behind a lock and behind open(2)") {
+  Mounting m;
+  m.server.add_file("/f", "text");
+  m.mount();
+  const Elsewhere other(m);
+  const auto map = [&](int fd) {
+    return static_cast<volatile char*>(::mmap(nullptr, 1U << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+  };
+  const int fd = m.open("f");
+  volatile char* const mapped = map(fd);
+  REQUIRE((mapped != MAP_FAILED));
+  CHECK((mapped[0] == 't'));
+  // In a child each: beyond the end is SIGBUS.
+  const auto behind_a_lock = [&](std::size_t at, char expected) {
+    Child child(
+        [&] { return lock_whole(fd, F_SETLK) && mapped[at] == expected && mapped[at - 1] == 0 ? 0 : 1; });
+    CHECK(child.ended(5s) == 0);
+  };
+  other.write("x", 50'000);
+  behind_a_lock(50'000, 'x');
+  other.write("y", 65'536);
+  behind_a_lock(65'536, 'y');  // the first byte of a page
+  ::munmap(const_cast<char*>(mapped), 1U << 20);
+  ::close(fd);
+  other.write("z", 100'000);
+  Child child([&] { return map(m.open("f"))[100'000] == 'z' ? 0 : 1; });
+  CHECK(child.ended(5s) == 0);
 }
 
 TEST_CASE("F11 truncate(2) of a file that may not be written is refused on a mount of one's own") {

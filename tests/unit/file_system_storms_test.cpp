@@ -568,6 +568,14 @@ struct EnlargedElsewhere : Storm {
   EnlargedElsewhere() {
     engine->tells = true;
     first = create("f");
+    files->on_lengthened([this](std::uint64_t inode, std::uint64_t end, std::byte last) {
+      return lengthen(inode, end, last);
+    });
+    watch_pages();
+  }
+  async::Task<void> lengthen(std::uint64_t inode, std::uint64_t end, std::byte last) {
+    lengthened.push_back(std::to_string(inode) + ":" + std::to_string(end) + static_cast<char>(last));
+    co_return;
   }
   void write_and_enlarge() {
     CHECK(write_error(first, large(), 0) == 0);
@@ -576,6 +584,7 @@ struct EnlargedElsewhere : Storm {
     append_elsewhere(first, large() + "!");
   }
   OpenedFile first;
+  Pages lengthened;
 };
 }  // namespace
 
@@ -628,6 +637,32 @@ TEST_CASE(
   CHECK(m.content(m.first).ends_with("tttttlast;"));
   m.close(later);
   m.close(log);
+  m.close(m.first);
+}
+
+TEST_CASE("F23 the kernel is told at open(2) how far the file reaches, for mappings of who does not ask") {
+  EnlargedElsewhere m;
+  m.write_and_enlarge();
+  (void)m.read_at(m.first, 0, 4096);
+  m.dropped.clear();
+  SUBCASE("it is longer than the kernel knows") {
+    const auto again = m.open(m.first, O_RDONLY);
+    CHECK(m.lengthened == Storm::Pages{"2:" + std::to_string(2 * kLarge + 1) + "!"});
+    CHECK(m.dropped == Storm::Pages{"2:0+0"});  // a page that ended at the old end would hide what follows
+    m.close(again);
+  }
+  SUBCASE("it is as the kernel knows it") {
+    m.content(m.first).resize(kLarge);
+    m.close(m.open(m.first, O_RDONLY));
+    CHECK(m.lengthened.empty());
+  }
+  SUBCASE("nobody can map it") {
+    m.close(m.first);
+    const auto writer = m.open(m.first, O_WRONLY);
+    CHECK(m.lengthened.empty());
+    m.close(writer);
+    return;
+  }
   m.close(m.first);
 }
 

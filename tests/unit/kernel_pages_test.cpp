@@ -34,4 +34,16 @@ TEST_CASE("F13 kernel pages: those that were dropped are gone, those in front of
   CHECK_FALSE(pages.any());
 }
 
+TEST_CASE("F30 kernel pages: the size that the kernel surely knows falls with whatever may have cut it") {
+  KernelPages pages;
+  CHECK(pages.known_size() == 0);
+  pages.reaches(100);
+  pages.reaches(50);
+  CHECK(pages.known_size() == 100);
+  pages.may_end_at(200);
+  CHECK(pages.known_size() == 100);
+  pages.may_end_at(30);
+  CHECK(pages.known_size() == 30);
+}
+
 }  // namespace nfsrdma::fs

@@ -99,29 +99,30 @@ TEST_CASE(
   m.close();
 }
 
-TEST_CASE("F13 where nobody can have stored anything a lock asks the kernel for nothing") {
+TEST_CASE(
+    "F13 where nobody can have stored anything a lock asks the kernel for nothing, but drops what it may "
+    "have") {
   MappedFile m;
   SUBCASE("the kernel has no pages") {
     m.map(O_RDWR, MappedFile::Pages::none);
     CHECK(m.lock() == 0);
-    CHECK(m.unlock() == 0);
   }
   SUBCASE("the file is open for reading") {
     m.map(O_RDONLY);
     CHECK(m.lock() == 0);
-    CHECK(m.unlock() == 0);
   }
   SUBCASE("the kernel was asked before, and has had nothing since") {
     m.map();
     CHECK(m.lock() == 0);
     m.take_calls();
     CHECK(m.lock() == 0);
-    CHECK(m.unlock() == 0);
   }
   SUBCASE("nobody has locked what is unlocked") {
     m.map();
-    CHECK(m.unlock() == 0);
+    m.calls = "attributes drop";
   }
+  CHECK(m.take_calls() == "attributes drop");  // behind the lock
+  CHECK(m.unlock() == 0);
   CHECK(m.calls.find("drop") == std::string::npos);
   m.close();
 }
@@ -196,6 +197,61 @@ TEST_CASE("F13 rings: who reads while others fetch the kernel's pages waits for 
     CHECK(std::string(reinterpret_cast<const char*>(memory.data.get()), 8) == "NEWStext");
   CHECK(*first.await_resume() == 8);
   CHECK(*second.await_resume() == 8);
+  m.close();
+}
+
+TEST_CASE("F30 a file that another client enlarged reaches as far for the kernel as soon as it is locked") {
+  MappedFile m;
+  m.engine->tells = true;
+  const auto lock = [&] {
+    SUBCASE("at once") {
+      CHECK(m.lock() == 0);
+    }
+    SUBCASE("by a lock that was waited for") {
+      m.engine->grants_waits = true;
+      const auto wait = std::make_shared<locking::LockWait>(m.loop);
+      CHECK(m.error(m.files->lock(m.file.handle, m.request, wait)) == 0);
+    }
+  };
+  const auto enlarge = [&] {
+    m.content() += std::string(9000, 't') + "!";
+    ++m.engine->nodes.at(2).change;
+  };
+  const std::uint64_t size = 8 + 9000 + 1;
+  SUBCASE("which has it open for reading and writing") {
+    m.map();
+    enlarge();
+    lock();
+    CHECK(m.calls == "drop attributes drop read lengthen");
+    CHECK(m.told_end == size);
+    CHECK(m.told_last == '!');
+    m.take_calls();
+    // What it asks for next is known.
+    CHECK(m.get(m.files->attributes(nullptr, m.file.handle->inode().id)).attributes.size == size);
+    CHECK(m.calls.empty());
+    CHECK(m.lock() == 0);
+    CHECK(m.calls.find("lengthen") == std::string::npos);
+  }
+  SUBCASE("which has it open for reading, and has read none of it") {
+    m.map(O_RDONLY, MappedFile::Pages::none);
+    enlarge();
+    lock();
+    CHECK(m.told_end == size);
+  }
+  SUBCASE("which cannot map it") {
+    m.map(O_WRONLY, MappedFile::Pages::none);
+    enlarge();
+    lock();
+    CHECK(m.calls.find("attributes") == std::string::npos);
+    CHECK(m.told_end == 0);
+  }
+  SUBCASE("which the server does not tell the size") {
+    m.map();
+    enlarge();
+    m.engine->fail("attributes", EIO);
+    lock();
+    CHECK(m.told_end == 0);
+  }
   m.close();
 }
 
