@@ -16,6 +16,10 @@ namespace {
 constexpr std::string_view kUser = "user.";
 /// Attributes are asked for again where the size was set meanwhile, but not for ever.
 constexpr int kMostTries = 4;
+/// On a mount for several users the kernel looks a name up for whoever walks through it, reads its attributes, or wants to
+/// make it, and does not say which. Whoever makes a name (mkdir(2), O_EXCL) has to hear whether it is there now. So only
+/// directories that the caller has walked through are believed for as long as attributes are, and other names for a moment.
+constexpr Seconds kLeafBelieved{0.2};
 
 bool changes_nothing(const SetAttributes& changes) {
   return !changes.mode && !changes.uid && !changes.gid && !changes.size && !changes.accessed &&
@@ -148,7 +152,8 @@ Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const 
     out.name_valid = believed;
     return out;
   }
-  inode->name_until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(believed);
+  const Seconds known = told.type == FileType::directory ? believed : std::min(believed, kLeafBelieved);
+  inode->name_until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(known);
   freshness_.keep_told(*inode, told, as_of);
   return out;
 }
@@ -244,6 +249,7 @@ async::Task<Result<std::optional<Entry>>> FileSystem::find_known(Caller caller,
   if (!options_.several_users || !names_believed()) co_return none;
   const auto inode = inodes_.at(directory->id, name);
   if (!inode || loop().now() >= inode->name_until) co_return none;
+  if (inode->type == FileType::directory && !may_search(*inode, caller)) co_return none;
   auto told = co_await attributes(std::move(caller), inode->id);
   if (!told && told.error().errno_value() != ESTALE) co_return told.error();
   if (!told || inodes_.at(directory->id, name) != inode) co_return none;
