@@ -4,8 +4,9 @@
 // Needs /dev/fuse and root; without them every case says that it is skipped. These wait for real time, where
 // that something does *not* happen is what is to be seen.
 //
-// row: F7 F9 F11 F13 F17 F18 F19 F23 F30 S17 S18
+// row: F7 F9 F11 F13 F17 F18 F19 F23 F29 F30 S17 S18
 #define DOCTEST_CONFIG_IMPLEMENT
+#include <dirent.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -26,7 +27,9 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "fs/directory_pages.h"
 #include "fuse/mountinfo.h"
 #include "mount/mounting.h"
 #include "support/nfs_responder.h"
@@ -649,6 +652,39 @@ TEST_CASE("S18 where the server is gone one signal ends it in bounded time") {
   CHECK(reader.ended(3s));
   CHECK_FALSE(m.stands());
   ::close(fd);
+}
+
+namespace {
+/// Memory of a process, in bytes.
+std::size_t resident(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+  std::size_t all = 0, here = 0;
+  file >> all >> here;
+  return here * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+}  // namespace
+
+TEST_CASE("F29 directories that a program has open without reading them take no more than their bound") {
+  Mounting m;
+  for (int i = 0; i < 1000; ++i)
+    m.server.add_file("/many/" + std::to_string(i) + std::string(100, 'n'), std::to_string(i));
+  m.mount();
+  std::vector<DIR*> open;
+  const auto more = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      open.push_back(::opendir(m.path("many").c_str()));
+      REQUIRE(open.back() != nullptr);
+    }
+  };
+  more(50);
+  const std::size_t before = resident(m.daemon->pid());
+  more(500);
+  CHECK(resident(m.daemon->pid()) < before + 2 * fs::DirectoryPages::kMostOfUser);
+  // Those that have lost their names have them all the same.
+  std::size_t names = 0;
+  while (::readdir(open.front()) != nullptr) ++names;
+  CHECK(names == 1002);
+  for (DIR* one : open) ::closedir(one);
 }
 
 TEST_CASE("F18 remount,ro and back; what the daemon has is not changed") {
