@@ -272,6 +272,10 @@ class Engine {
   /// How large the file may be for close(2) to leave its data to the Writers: nobody else sees it before it is written out,
   /// and the server has promised the room. 0: it may not.
   [[nodiscard]] virtual std::uint64_t closes_early(const FileHandle& file) const = 0;
+  /// close(2) of the file has returned before its data was with the server, as closes_early() lets it. If the server's
+  /// promise is lost before it has what was written through `file`, that data is discarded: write() or commit() fails, or
+  /// on_lost_data() says so.
+  virtual void close_is_deferred(const ServerFileRef& /*file*/) {}
   /// How many files at most are kept open for their delegations alone, when nobody has them open any more.
   virtual void keep_delegated(std::size_t most) = 0;
   /// Nobody will ask for the file.

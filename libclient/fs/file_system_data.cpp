@@ -216,7 +216,8 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
   const bool writes = file->file()->access() != Access::read;
   Status done;
   if (writes && may_close_early(*file)) {
-    beside_.spawn(deferred_closes_.save(file));
+    beside_.spawn(deferred_closes_.save(file));  // all of it is on its way then
+    engine_->close_is_deferred(file->file());
   } else if (writes) {
     done = co_await writes_.save(file);
   } else if (file->file()->knows_owner(lock_owner)) {
@@ -249,6 +250,8 @@ void FileSystem::write_out(const FileHandle& handle, std::shared_ptr<void> until
 
 async::Task<void> FileSystem::settle_beside(std::shared_ptr<Inode> inode, std::shared_ptr<void> /*until*/) {
   co_await writes_.settle(*inode);
+  // Deferred data has to be stable by then: it must not be written again once another client may write the file.
+  while (inode->saving != 0) (void)co_await inode->settled.wait_until(async::TimePoint::max());
 }
 
 std::optional<std::uint64_t> FileSystem::written_size(const FileHandle& handle) const {

@@ -332,6 +332,7 @@ void Delegations::leave(Open& open) {
 void Delegations::revoked(Open& open, const stateid4& stateid) {
   if (!open.delegation || open.delegation->stateid.other != stateid.other) return;
   ++around_.counters.delegations_revoked;
+  deferred_data_.ended(open.file, stateid);
   end(open);
 }
 
@@ -355,7 +356,10 @@ std::optional<stateid4> Delegations::return_with_close(Open& open) {
 /// The delegation may have been dropped meanwhile: then the server's answer does not matter. An OPEN that the server
 /// executed after the CLOSE may have been granted another one, which stays.
 void Delegations::returned_with_close(Open& open, const stateid4& stateid, bool gone) {
-  if (gone) expect_no_more(open.file, stateid);
+  if (gone) {
+    deferred_data_.ended(open.file, stateid);
+    expect_no_more(open.file, stateid);
+  }
   const Record held = of_file(open.file);
   const bool replaced = held != nullptr && held->stateid.other != stateid.other;
   if (replaced && !gone) return return_beside({open.file, stateid});
@@ -419,6 +423,7 @@ async::Task<void> Delegations::give_back(Recalled what) {
     if (settled || calls.ending() || epoch != calls.epoch()) break;
     co_await calls.loop().sleep_for(reply ? trouble.take() : kBetweenReturns);
   }
+  deferred_data_.ended(file, stateid);
   std::erase(returning_, std::pair(stateid, epoch));
   expect_no_more(file, stateid);
   hold_connections();

@@ -40,6 +40,7 @@
 #include "engine/statistics.h"
 #include "engine/writers.h"
 #include "nfs4/callback.h"
+#include "nfs4/deferred_data.h"
 #include "nfs4/lease.h"
 #include "nfs4/leftovers.h"
 #include "nfs4/openings.h"
@@ -128,6 +129,8 @@ class Delegations {
   /// The server says that it has revoked something, and it is not known yet what.
   void suspect(bool suspected) { suspected_ = suspected; }
   void hold_connections();
+  /// The permits that data behind close(2) depends on.
+  [[nodiscard]] DeferredData& deferred_data() { return deferred_data_; }
 
  private:
   using Record = std::shared_ptr<Delegation>;
@@ -163,6 +166,7 @@ class Delegations {
   const Around around_;
   EndSink end_sink_;
   engine::Writers* writers_ = nullptr;
+  DeferredData deferred_data_;
   std::map<std::string, Record> held_;  // by the file's handle
   std::vector<Expected> expected_;
   async::Loop::TimerId timer_ = 0;                             // of return_what_is_due()

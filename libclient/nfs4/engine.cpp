@@ -40,7 +40,8 @@ class Nfs4File final : public ServerFile {
                                          std::uint64_t offset, Stability stability,
                                          std::optional<Attributes>* after) override {
     const stable_how4 stable = stability == Stability::unstable ? UNSTABLE4 : FILE_SYNC4;
-    return file_->write(data, offset, stable, after, std::move(memory));
+    if (!origin_) origin_ = std::make_shared<DataOrigin>();
+    return file_->write(data, offset, stable, after, std::move(memory), origin_);
   }
   async::Task<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
   bool has_unstable_data() const override { return file_->has_unstable_data(); }
@@ -80,6 +81,10 @@ class Nfs4File final : public ServerFile {
 
   [[nodiscard]] const std::shared_ptr<OpenFile>& file() const { return file_; }
   [[nodiscard]] OpenRef take_ref() { return std::move(ref_); }
+  /// Data written so far belongs to the delegation; data written later, by a duplicate of the descriptor, does not.
+  void defer_close(std::shared_ptr<DataPermit> permit) {
+    if (const auto origin = std::exchange(origin_, nullptr)) origin->permit = std::move(permit);
+  }
 
  private:
   using File = std::shared_ptr<OpenFile>;
@@ -95,7 +100,8 @@ class Nfs4File final : public ServerFile {
   }
 
   OpenRef ref_;
-  const File file_;  // also when it is closed: tasks may be in it
+  const File file_;                     // also when it is closed: tasks may be in it
+  std::shared_ptr<DataOrigin> origin_;  // of what is written; null: nothing since the last deferred close
   Locks locks_;
 };
 
@@ -299,6 +305,15 @@ std::uint64_t Nfs4Engine::closes_early(const FileHandle& file) const {
   // Nobody needs it any more: it is being closed, and its delegation is returned with that.
   if (open->needed() == 0 && !open->state().parked) return 0;
   return open->state().delegation->most;
+}
+
+void Nfs4Engine::close_is_deferred(const ServerFileRef& file) {
+  Nfs4File& closed = ours(file);
+  const nfs_fh4& handle = closed.file()->handle();
+  const auto open = files_.delegated(handle);
+  if (!open) return;
+  const stateid4& delegation = open->state().delegation->stateid;
+  closed.defer_close(session_.delegations().deferred_data().permit_of(handle, delegation, session_.epoch()));
 }
 
 void Nfs4Engine::on_delegation_end(std::function<void(const FileHandle&)> sink) {

@@ -51,6 +51,7 @@ class Nfs4Engine final : public Objects {
   }
   void writers(engine::Writers* who) override { session_.delegations().writers(who); }
   std::uint64_t closes_early(const FileHandle& file) const override;
+  void close_is_deferred(const ServerFileRef& file) override;
   void keep_delegated(std::size_t most) override { files_.keep_delegated(most); }
   void forget(const FileHandle& file) override { files_.unpark(file); }
   async::Task<void> forget_all() override { return files_.unpark_all(); }

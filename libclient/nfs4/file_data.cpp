@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "nfs4/objects.h"
 #include "nfs4/owners.h"
@@ -63,11 +64,14 @@ async::Task<Result<std::size_t>> FileData::read_on(std::span<std::byte> data, st
   co_return total;
 }
 
-async::Task<Result<writing::Writer::Written>> FileData::write_piece(std::span<const std::byte> data,
-                                                                    std::uint64_t offset, writing::How how,
-                                                                    After* after) {
+/// `origin`: a DataOrigin, or null.
+async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::OriginRef origin,
+                                                                       std::span<const std::byte> data,
+                                                                       std::uint64_t offset, writing::How how,
+                                                                       After* after) {
   Written out;
-  RangeStateid stateid(state_.state(), {offset, data.size()});
+  const auto* const from = static_cast<const DataOrigin*>(origin.get());
+  RangeStateid stateid(state_.state(), {offset, data.size()}, from);
   auto done = co_await state_.call(
       "WRITE",
       [&](Compound& compound) {
@@ -85,6 +89,10 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece(std::span<co
         return take_after(reply, after) && reply.finish();
       },
       nullptr, &stateid);
+  if (!done && stateid.is_discarded() && !std::exchange(from->permit->reported, true)) {
+    Calls& calls = session_;
+    calls.notice(calls.server() + ": " + done.error().text());
+  }
   if (!done) co_return done.error();
   co_return out;
 }

@@ -43,8 +43,9 @@ class FileData : private writing::Writer, private QuickFile {
   /// `after`, `memory`: as UnstableData has them.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
                                          stable_how4 stable = UNSTABLE4, After* after = nullptr,
-                                         async::Memory memory = {}) {
-    return unstable_.write(data, offset, static_cast<writing::How>(stable), after, std::move(memory));
+                                         async::Memory memory = {}, writing::OriginRef origin = nullptr) {
+    return unstable_.write(data, offset, static_cast<writing::How>(stable), after, std::move(memory),
+                           std::move(origin));
   }
   async::Task<Status> commit(After* after = nullptr) { return unstable_.commit(after); }
   [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
@@ -101,7 +102,11 @@ class FileData : private writing::Writer, private QuickFile {
 
   // ---- writing::Writer ----
   async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
-                                           writing::How how, After* after) override;
+                                           writing::How how, After* after) override {
+    return write_piece_of(nullptr, data, offset, how, after);
+  }
+  async::Task<Result<Written>> write_piece_of(writing::OriginRef origin, std::span<const std::byte> data,
+                                              std::uint64_t offset, writing::How how, After* after) override;
   async::Task<Result<verifier4>> commit_file(After* after) override;
   [[nodiscard]] std::size_t most_written() const override { return session_.most_written(); }
   [[nodiscard]] async::TimePoint deadline() override { return session_.default_deadline(); }

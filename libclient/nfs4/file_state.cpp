@@ -42,6 +42,17 @@ std::optional<Error> FileState::useless_for(const char* what) const {
   return std::nullopt;
 }
 
+Error FileState::discarded(nfsstat4 why) const {
+  return {
+      ErrorKind::server,
+      EIO,
+      why,
+      "WRITE",
+      open_.path,
+      "the write delegation was lost before data that was written and closed had reached the server; another "
+      "client may have changed the file since, so the data is discarded"};
+}
+
 // ---- OPEN, and who has the file open ----
 
 void FileState::opened(const OPEN4resok& ok, std::uint32_t access, const Openings::Guard& guard,

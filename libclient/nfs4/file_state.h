@@ -125,6 +125,7 @@ class FileState {
   async::Task<Result<std::optional<nfsstat4>>> close_alone(stateid4 used, async::TimePoint deadline);
   async::Task<Result<std::optional<nfsstat4>>> close_with_others(stateid4 used);
   async::Task<Status> downgrade_once(std::uint32_t access);
+  [[nodiscard]] Error discarded(nfsstat4 why) const;
   [[nodiscard]] bool is_overtaken(const stateid4& used, nfsstat4 status) const;
   async::Task<bool> look_again(stateid4& used, nfsstat4 status, int tries);
   async::Task<void> open_once_more();
@@ -162,10 +163,13 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
       const bool in_time = co_await changed_.wait_until(deadline);
       if (in_time) continue;
     }
-    const bool again = co_await losses.again(Calls::is_lost_state(status));
+    const bool revoked = changed != nullptr && changed->may_be_revoked() && Calls::is_revoked(status);
+    const bool again = co_await losses.again(revoked || Calls::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, what, open_.path);
     if (changed != nullptr && changed->is_to_be_tried_again()) continue;
     if (auto done = co_await reopen(used, status, deadline); !done) co_return done;
+    // Having the open again may have shown that the server restarted, and reclaimed the right to send the data.
+    if (changed != nullptr && changed->is_discarded()) co_return discarded(status);
   }
 }
 

@@ -47,7 +47,7 @@ void Uncommitted::put(Piece piece) {
 }
 
 void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, const Verifier& verifier,
-                      const async::Memory& memory) {
+                      const async::Memory& memory, OriginRef origin) {
   if (data.empty()) return;
   cover(offset, data.size());
   Piece piece;
@@ -56,6 +56,7 @@ void Uncommitted::add(std::uint64_t offset, std::span<const std::byte> data, con
   piece.verifier = verifier;
   piece.memory = memory;
   piece.bytes = data;
+  piece.origin = std::move(origin);
   put(std::move(piece));
 }
 

@@ -23,6 +23,15 @@ namespace nfsrdma::writing {
 /// By which a server says with each unstable WRITE and each COMMIT whether it has restarted in between.
 using Verifier = std::array<std::byte, 8>;
 
+/// The writer of some data, for the Writer of the protocol's version, which may send it differently.
+struct Origin {
+  Origin() = default;
+  virtual ~Origin() = default;
+  Origin(const Origin&) = delete;
+  Origin& operator=(const Origin&) = delete;
+};
+using OriginRef = std::shared_ptr<const Origin>;
+
 class Uncommitted {
  public:
   /// `pool`: of the copies. It must outlive this.
@@ -37,11 +46,12 @@ class Uncommitted {
     Verifier verifier{};
     async::Memory memory;  // shared by what is left of a piece that was cut
     std::span<const std::byte> bytes;
+    OriginRef origin;
   };
 
   /// `memory`: if it holds `data`, and nobody will change it.
   void add(std::uint64_t offset, std::span<const std::byte> data, const Verifier& verifier,
-           const async::Memory& memory = {});
+           const async::Memory& memory = {}, OriginRef origin = nullptr);
   /// Something stable was written there: earlier pieces no longer matter where it covers them.
   void cover(std::uint64_t offset, std::uint64_t length);
   /// A COMMIT that was sent when last_number() was `number` came back with `verifier`: pieces up to it with

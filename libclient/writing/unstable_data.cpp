@@ -91,9 +91,9 @@ void UnstableData::join(std::shared_ptr<Openers> openers, std::weak_ptr<const vo
 
 async::Task<Result<Writer::Written>> UnstableData::write_once(std::span<const std::byte> data,
                                                               std::uint64_t offset, How how, After* after,
-                                                              async::Memory memory) {
+                                                              async::Memory memory, OriginRef origin) {
   const std::uint64_t instance = writer_.server_instance();
-  auto written = co_await writer_.write_piece(data, offset, how, after);
+  auto written = co_await writer_.write_piece_of(origin, data, offset, how, after);
   if (!written) co_return written.error();
   const std::size_t count = written->count;
   if (count == 0 || count > data.size()) {
@@ -108,14 +108,15 @@ async::Task<Result<Writer::Written>> UnstableData::write_once(std::span<const st
     instance_ = instance;
     in_doubt_ = false;
   }
-  uncommitted_.add(offset, data.first(count), written->verifier, memory);
+  uncommitted_.add(offset, data.first(count), written->verifier, memory, std::move(origin));
   // Answers overtake each other: this one may be of before the restart.
   if (restarted) in_doubt_ = true;
   co_return written;
 }
 
 async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> data, std::uint64_t offset,
-                                                     How how, After* after, async::Memory memory) {
+                                                     How how, After* after, async::Memory memory,
+                                                     OriginRef origin) {
   if (after != nullptr) after->reset();
   std::size_t total = 0;
   bool all_stable = true;
@@ -131,8 +132,8 @@ async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> 
     }
     const async::Counted under_way(turns_->writing, turns_->ended);
     const auto piece = data.subspan(total, std::min(data.size() - total, writer_.most_written()));
-    auto written =
-        co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after, memory);
+    auto written = co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after,
+                                       memory, origin);
     // The session that it was made for has been replaced by one with smaller limits.
     if (!written && piece.size() > writer_.most_written()) continue;
     if (!written) co_return written.error();
@@ -282,7 +283,7 @@ async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifie
     }
     // What is left of it, where the limits have become smaller, is found as the next piece.
     const auto part = piece->bytes.first(std::min(piece->bytes.size(), writer_.most_written()));
-    auto written = co_await write_once(part, piece->offset, how, nullptr, piece->memory);
+    auto written = co_await write_once(part, piece->offset, how, nullptr, piece->memory, piece->origin);
     if (written) continue;
     done = written.error();
     if (!gives_up(written.error())) break;

@@ -78,6 +78,11 @@ class Writer {
   /// One WRITE. `after`: filled where it is not null.
   virtual async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
                                                    How how, After* after) = 0;
+  /// write_piece() of data that `origin` wrote. Versions without delegations need not tell origins apart.
+  virtual async::Task<Result<Written>> write_piece_of(OriginRef /*origin*/, std::span<const std::byte> data,
+                                                      std::uint64_t offset, How how, After* after) {
+    return write_piece(data, offset, how, after);
+  }
   /// One COMMIT of the whole file: the server's verifier.
   virtual async::Task<Result<Verifier>> commit_file(After* after) = 0;
   /// The most bytes of one WRITE, as of now.
@@ -189,9 +194,9 @@ class UnstableData {
   [[nodiscard]] const std::shared_ptr<Openers>& openers() const { return openers_; }
 
   /// All of `data`, by as many WRITEs as it takes. `after`: of the last WRITE. `memory`: if it holds `data`, and
-  /// nobody will change it, no copy is made.
+  /// nobody will change it, no copy is made. `origin` goes to the Writer with the data, also when it is written again.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset, How how,
-                                         After* after, async::Memory memory);
+                                         After* after, async::Memory memory, OriginRef origin = nullptr);
   /// `after`: of the last COMMIT; none where nothing was to be committed.
   async::Task<Status> commit(After* after) { return commit_until(Goal::safe, after); }
   /// Makes stable what this opener wrote, like commit(), for a task other than his own: an error that he has yet to hear
@@ -215,7 +220,8 @@ class UnstableData {
     certain,  ///< nothing may be lost
   };
   async::Task<Result<Writer::Written>> write_once(std::span<const std::byte> data, std::uint64_t offset,
-                                                  How how, After* after, async::Memory memory);
+                                                  How how, After* after, async::Memory memory,
+                                                  OriginRef origin);
   async::Task<Status> notified(async::Event& event, async::TimePoint deadline);
   [[nodiscard]] Error too_late() const;
   [[nodiscard]] bool has_too_much() const;

@@ -298,7 +298,8 @@ async::Task<void> TeamWorker::publish() {
   if (!good) co_return;
   auto renamed = co_await fs().rename(kOwn, directory_, fresh, directory_, note_name(name_));
   if (!renamed) {
-    wrong("rename", renamed.error());
+    // The data may be lost with the lease behind close(2): then its name must not be there.
+    failed("rename", renamed.error(), true);
     co_return;
   }
   note.confirmed = version;
@@ -356,7 +357,8 @@ async::Task<void> TeamWorker::draw_ticket() {
   file.inode = made->entry.inode;
   const bool wrote = co_await write(file, name_, 0);
   const bool closed = co_await shut(std::move(file));
-  if (wrote && closed) ticket.in_doubt.erase(name_);
+  // Behind close(2) the data may be lost with the lease.
+  if (wrote && closed && !findings_.leases_end) ticket.in_doubt.erase(name_);
 }
 
 /// F8: what is there all the while is listed once.
