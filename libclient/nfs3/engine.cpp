@@ -190,6 +190,12 @@ bool Nfs3Engine::is_in_doubt(const FileHandle& handle) const {
   return openers && openers->in_doubt();
 }
 
+bool Nfs3Engine::has_something_to_cut(const Object& file) const {
+  if (!file.attributes || file.attributes->size != 0) return true;
+  const auto openers = known_openers(file.handle);
+  return openers && (openers->bytes != 0 || openers->turns->rewriting != 0);
+}
+
 async::Task<Result<Object>> Nfs3Engine::find(Caller caller, Spot spot) {
   auto found = co_await Names::find(caller, std::move(spot));
   if (!found || !found->attributes || !is_in_doubt(found->handle)) co_return found;
@@ -241,7 +247,7 @@ async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHa
   }
   if (const auto now = changes.size ? known_openers(object) : nullptr)
     now->replaced(*changes.size, ~std::uint64_t{0} - *changes.size);
-  *turn = {};
+  turn->end();
   if (after) co_return std::move(*after);
   co_return co_await attributes(std::move(caller), object);
 }
@@ -321,7 +327,7 @@ async::Task<Result<Opened>> Nfs3Engine::open_existing(Caller caller, FileHandle 
   out.object = {handle, std::move(*now)};
   out.directory = std::move(looked->directory);
   out.file = opened(caller, handle, text, access);
-  if (truncate && out.object.attributes->size != 0) {
+  if (truncate && has_something_to_cut(out.object)) {
     SetAttributes cut;
     cut.size = 0;
     auto done = co_await set_attributes(std::move(caller), handle, cut, out.file);
@@ -380,8 +386,7 @@ async::Task<Result<Opened>> Nfs3Engine::open_at(Caller caller, Spot spot, std::s
       out.file = opened(caller, out.object.handle, text, access);
       // Where the answer was lost, what others made may have been taken for our own: other calls of this client change
       // the directory, too (outcome.cpp).
-      const bool is_empty = out.object.attributes && out.object.attributes->size == 0;
-      if (creation->truncate && !creation->exclusive && !is_empty) {
+      if (creation->truncate && !creation->exclusive && has_something_to_cut(out.object)) {
         SetAttributes cut;
         cut.size = 0;
         auto done = co_await set_attributes(std::move(caller), out.object.handle, cut, out.file);

@@ -69,6 +69,9 @@ class Nfs3Engine final : public Names {
   /// Null: nobody has the file open.
   [[nodiscard]] std::shared_ptr<writing::Openers> known_openers(const FileHandle& handle) const;
   [[nodiscard]] bool is_in_doubt(const FileHandle& handle) const;
+  /// Whether an opening that cuts the file has something to cut: what was written here and is not stable counts, too,
+  /// since the server may have lost it, and it would be written again behind that.
+  [[nodiscard]] bool has_something_to_cut(const Object& file) const;
   async::Task<Result<Attributes>> may_open(Caller caller, Object file, std::string label, Access access);
   async::Task<Result<Opened>> open_existing(Caller caller, FileHandle directory, std::string name,
                                             std::string text, Access access, bool truncate);

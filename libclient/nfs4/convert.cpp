@@ -90,9 +90,10 @@ SetAttributes with_mode(std::uint32_t mode) {
   return changes;
 }
 
-fattr4 encode_changes(const SetAttributes& changes, const ids::OwnerNames& names) {
+namespace {
+
+WireChanges to_wire(const SetAttributes& changes, const ids::OwnerNames& names) {
   WireChanges wire;
-  wire.size = changes.size;
   wire.mode = changes.mode;
   if (changes.uid) wire.owner = principal4{names.user.value_or(std::to_string(*changes.uid))};
   if (changes.gid) wire.owner_group = principal4{names.group.value_or(std::to_string(*changes.gid))};
@@ -100,7 +101,20 @@ fattr4 encode_changes(const SetAttributes& changes, const ids::OwnerNames& names
   if (changes.modified) wire.time_modify_set = to_wire(*changes.modified);
   if (changes.accessed_now) wire.time_access_set = server_time();
   if (changes.modified_now) wire.time_modify_set = server_time();
+  return wire;
+}
+
+}  // namespace
+
+fattr4 encode_changes(const SetAttributes& changes, const writing::Resizing& /*resizing*/,
+                      const ids::OwnerNames& names) {
+  WireChanges wire = to_wire(changes, names);
+  wire.size = changes.size;
   return encode_changes(wire);
+}
+
+fattr4 encode_changes_but_size(const SetAttributes& changes, const ids::OwnerNames& names) {
+  return encode_changes(to_wire(changes, names));
 }
 
 Error undecodable_attributes(std::string path) {

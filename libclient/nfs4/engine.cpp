@@ -166,8 +166,8 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
   auto turns = changes.size ? files_.turns(object) : nullptr;
   auto turn = co_await writing::take_turn(std::move(turns), session_.default_deadline(), "SETATTR");
   if (!turn) co_return turn.error();
-  auto got = co_await set_in_turn(caller, object, changes, std::move(file));
-  *turn = {};
+  auto got = co_await set_in_turn(caller, object, changes, std::move(file), *turn);
+  turn->end();
   if (!got) co_return got.error();
   if (*got) co_return std::move(**got);
   co_return co_await attributes(std::move(caller), object);
@@ -176,7 +176,8 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
 /// Gives no attributes where they were set but did not come along.
 async::Task<Result<std::optional<Attributes>>> Nfs4Engine::set_in_turn(Caller caller, FileHandle object,
                                                                        SetAttributes changes,
-                                                                       ServerFileRef file) {
+                                                                       ServerFileRef file,
+                                                                       const writing::Turn& turn) {
   stateid4 stateid{};
   if (changes.size) {
     // The server may want to see that the file is open for writing (RFC 8881 18.30.3).
@@ -184,18 +185,18 @@ async::Task<Result<std::optional<Attributes>>> Nfs4Engine::set_in_turn(Caller ca
         file ? ours(file).file() : files_.find(caller, object, OPEN4_SHARE_ACCESS_WRITE);
     if (open && open->is_open()) stateid = RangeStateid(open->state(), {*changes.size}).now();
   }
-  auto got = co_await set_with_stateid(caller, object, stateid, changes);
+  auto got = co_await set_with_stateid(caller, object, stateid, changes, turn);
   const auto refused = got ? NFS4_OK : static_cast<nfsstat4>(got.error().status());
   const bool overtaken = Calls::is_lost_state(refused) || refused == NFS4ERR_OPENMODE;
   if (stateid != stateid4() && overtaken) {
     // A CLOSE or OPEN_DOWNGRADE came first, or the server has restarted. The file that is given is opened again;
     // without one none is needed.
     if (file) {
-      auto done = co_await ours(file).file()->set_attributes(changes);
+      auto done = co_await ours(file).file()->set_attributes(changes, turn);
       if (!done) co_return done.error();
       got = std::optional<Attributes>();
     } else {
-      got = co_await set_with_stateid(caller, object, stateid4(), changes);
+      got = co_await set_with_stateid(caller, object, stateid4(), changes, turn);
     }
   }
   if (got && changes.size) files_.resized(object, *changes.size);
@@ -223,9 +224,18 @@ async::Task<Result<Opened>> Nfs4Engine::open(Caller caller, FileHandle file, std
 
 async::Task<Result<Opened>> Nfs4Engine::open_at(Caller caller, Spot directory, std::string name,
                                                 Access access, std::optional<Creation> creation) {
-  auto got = co_await files_.open_at(std::move(caller), std::move(directory), std::move(name),
-                                     share_access(access), creation);
-  co_return opened(std::move(got));
+  auto got =
+      co_await files_.open_at(caller, std::move(directory), std::move(name), share_access(access), creation);
+  const bool cuts_again = got && got->to_be_cut_again;
+  auto out = opened(std::move(got));
+  if (!cuts_again) co_return out;
+  SetAttributes cut;
+  cut.size = 0;
+  const ServerFileRef by = access == Access::read ? nullptr : out->file;
+  auto now = co_await set_attributes(std::move(caller), out->object.handle, cut, by);
+  if (!now) co_return now.error();
+  out->object.attributes = std::move(*now);
+  co_return out;
 }
 
 /// By the anonymous stateid (RFC 8881 8.2.3), which has the caller's rights and nothing else. The change attribute is

@@ -61,7 +61,8 @@ class Nfs4Engine final : public Objects {
 
  private:
   async::Task<Result<std::optional<Attributes>>> set_in_turn(Caller caller, FileHandle object,
-                                                             SetAttributes changes, ServerFileRef file);
+                                                             SetAttributes changes, ServerFileRef file,
+                                                             const writing::Turn& turn);
   OpenFiles files_;
   SmallFiles small_files_{session_, files_};
   std::function<void(const FileHandle&)> delegation_end_;

@@ -146,12 +146,19 @@ void FileData::know(const Attributes& attributes, std::uint64_t as_of) {
 }
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes, After* after) {
+  auto of = changes.size ? turns() : nullptr;
+  const auto turn = co_await writing::take_turn(std::move(of), deadline(), "SETATTR");
+  if (!turn) co_return turn.error();
+  co_return co_await set_attributes(std::move(changes), *turn, after);
+}
+
+async::Task<Status> FileData::set_attributes(SetAttributes changes, const writing::Turn& turn, After* after) {
   ids::OwnerNames names;
   // A size that is set once more cuts off what was written behind it.
   RangeStateid stateid(state_.state(), {changes.size.value_or(0)});
   for (;;) {
     // Not captured by value: g++ 12 destroys such captures twice.
-    const fattr4 values = encode_changes(changes, names);
+    const fattr4 values = encode_changes(changes, turn, names);
     auto done = co_await state_.call(
         "SETATTR",
         [&](Compound& compound) {

@@ -240,14 +240,14 @@ class Writing {
     out.kept = kOpenKept + handle_ + write_ + close_ + attributes_;
     return out;
   }
-  void add(Compound& compound, Item& item, bool /*in_stream*/) const {
+  void add(Compound& compound, Item& item, const writing::RewriteWatch& watch) const {
     Open open;
     open.access = OPEN4_SHARE_ACCESS_WRITE;
     open.owner = owner_;
     OPEN4args args = open_arguments(session_, open, OPEN4_SHARE_ACCESS_WANT_NO_DELEG);
     SetAttributes changes = with_mode(item.mode);
     changes.size = 0;
-    args.openhow = openflag4::of<OPEN4_CREATE>(createhow4::of<UNCHECKED4>(encode_changes(changes)));
+    args.openhow = openflag4::of<OPEN4_CREATE>(createhow4::of<UNCHECKED4>(encode_changes(changes, watch)));
     args.claim = open_claim4::of<CLAIM_NULL>(component4{item.file.name});
     compound.add<op::OPEN>(args);
     compound.add<op::GETFH>();
@@ -348,7 +348,7 @@ class Batches {
     const writing::RewriteWatch watch(files_.data());
     Compound compound =
         session_.begin(Kind::kWhat, caller_, session_.crossings().mark_of(*todo_.front()->file.directory));
-    const std::vector<Item*> batch = fill(compound, stream);
+    const std::vector<Item*> batch = fill(compound, stream, watch);
     if (!batch.empty()) {
       auto reply = co_await session_.call(std::move(compound));
       if (reply) {
@@ -364,7 +364,7 @@ class Batches {
   }
 
   /// Takes as many from the front as fit. None: not even the first does, and it is done alone.
-  std::vector<Item*> fill(Compound& compound, bool stream) {
+  std::vector<Item*> fill(Compound& compound, bool stream, const writing::RewriteWatch& watch) {
     std::vector<Item*> out;
     const Spot* at = nullptr;
     const security::Mark mark = compound.mark();
@@ -399,7 +399,11 @@ class Batches {
         compound.add<op::SAVEFH>();
         at = &directory;
       }
-      kind_.add(compound, item, stream);
+      if constexpr (Kind::kOpens) {
+        kind_.add(compound, item, watch);
+      } else {
+        kind_.add(compound, item, stream);
+      }
       used = all;
       out.push_back(&item);
     }

@@ -29,7 +29,8 @@
 // operations where those may do better; the files behind it are sent again.
 //
 // Where a restart may have cost the server data of one of this client's files, what was read or told is asked for again by
-// the ordinary operations, since a COMPOUND that finds files by their names cannot know which file that is.
+// the ordinary operations, since a COMPOUND that finds files by their names cannot know which file that is. So is written
+// what was cut and written while something was written again, which may have come behind it.
 //
 // Exactly once. What a lost session leaves in doubt is executed again (Compound::repeatable()): a file is cut and
 // written twice. A file whose OPEN was executed and whose CLOSE was not is closed beside.

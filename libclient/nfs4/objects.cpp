@@ -183,14 +183,15 @@ async::Task<Result<Attributes>> Objects::attributes(Caller caller, FileHandle ob
 
 async::Task<Result<std::optional<Attributes>>> Objects::set_with_stateid(Caller caller, FileHandle object,
                                                                          stateid4 stateid,
-                                                                         SetAttributes changes) {
+                                                                         SetAttributes changes,
+                                                                         const writing::Turn& turn) {
   Spot spot(object);
   ids::OwnerNames names;
   for (;;) {
     auto done = co_await at<std::optional<Attributes>>(
         caller, spot, "", "SETATTR",
         [&](Compound& compound) {
-          compound.add<op::SETATTR>({stateid, encode_changes(changes, names)});
+          compound.add<op::SETATTR>({stateid, encode_changes(changes, turn, names)});
           add_getattr(compound);
         },
         [](CompoundReply& reply, std::optional<Attributes>& out) {
@@ -277,7 +278,7 @@ async::Task<Result<Made>> Objects::create_once(Caller caller, Spot directory, st
       caller, directory, name, what,
       [&](Compound& compound) {
         compound.add<op::SAVEFH>();
-        compound.add<op::CREATE>({type, {name}, encode_changes(changes)});
+        compound.add<op::CREATE>({type, {name}, encode_changes_but_size(changes)});
         add_object(compound);
         compound.add<op::RESTOREFH>();
         add_getattr(compound);

@@ -79,10 +79,11 @@ class Objects : public Engine {
   async::Task<Result<Looked>> lookup(Caller caller, Spot directory, std::string name,
                                      bool with_attributes = true);
   /// `stateid`: of an open file where the size is set, else zero (RFC 8881 18.30.3). Whoever sets a size here
-  /// tells OpenFiles::resized(): what is not committed behind it must not come back. No attributes: they were
-  /// set, and could not be had behind that.
+  /// tells OpenFiles::resized(): what is not committed behind it must not come back. `turn` is his until then. No
+  /// attributes: they were set, and could not be had behind that.
   async::Task<Result<std::optional<Attributes>>> set_with_stateid(Caller caller, FileHandle object,
-                                                                  stateid4 stateid, SetAttributes changes);
+                                                                  stateid4 stateid, SetAttributes changes,
+                                                                  const writing::Turn& turn);
 
  protected:
   LeaseHolder& session_;

@@ -47,8 +47,8 @@ SetAttributes left_to_set(SetAttributes wanted, const bitmap4& attrset, bool has
 }
 
 bool is_empty(const SetAttributes& changes) {
-  return std::ranges::all_of(encode_changes(changes).attrmask.value,
-                             [](std::uint32_t word) { return word == 0; });
+  return !changes.size && std::ranges::all_of(encode_changes_but_size(changes).attrmask.value,
+                                              [](std::uint32_t word) { return word == 0; });
 }
 
 /// Who makes a file has it open for whatever he likes, once.
@@ -67,18 +67,18 @@ bool take_attributes(OpenResult& out, const OPEN4resok& ok, CompoundReply& reply
   return taken;
 }
 
-openflag4 how_to_create(LeaseHolder& session, bool exclusive, SetAttributes changes) {
+openflag4 how_to_create(LeaseHolder& session, bool exclusive, const SetAttributes& changes,
+                        const writing::RewriteWatch& watch) {
   async::Loop& loop = session.loop();
   createhow4 out;
   if (exclusive && !session.has_sessions()) {
     out.emplace<EXCLUSIVE4>() = std::bit_cast<verifier4>(loop.random<std::uint64_t>());
   } else if (exclusive) {
-    changes.size.reset();  // servers need not take it here (RFC 8881 18.16.3, suppattr_exclcreat)
-    // The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
+    // Servers need not take a size here (RFC 8881 18.16.3, suppattr_exclcreat). The verifier makes a second try after a lost answer find the file its own (RFC 8881 18.16.3).
     out.emplace<EXCLUSIVE4_1>() = {std::bit_cast<verifier4>(loop.random<std::uint64_t>()),
-                                   encode_changes(changes)};
+                                   encode_changes_but_size(changes)};
   } else {
-    out.emplace<UNCHECKED4>() = encode_changes(changes);
+    out.emplace<UNCHECKED4>() = encode_changes(changes, watch);
   }
   return openflag4::of<OPEN4_CREATE>(std::move(out));
 }
@@ -134,7 +134,9 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
     [[nodiscard]] std::uint32_t asked() const { return access | besides; }
   };
   void widen(Opening& what) const;
-  async::Task<Result<OpenResult>> open_at(Opening what, Spot directory, SetAttributes changes);
+  /// `watch`: from before `what` was made.
+  async::Task<Result<OpenResult>> open_at(Opening what, Spot directory, SetAttributes changes,
+                                          writing::RewriteWatch watch);
   async::Task<Result<OpenResult>> open_handle(Opening what, nfs_fh4 handle, std::optional<Place> found_at);
   async::Task<Result<OpenResult>> open_found(Opening what, nfs_fh4 handle);
   async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
@@ -327,7 +329,8 @@ async::Task<Status> look_again(OpenResult& out) {
 
 }  // namespace
 
-async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory, SetAttributes changes) {
+async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory, SetAttributes changes,
+                                                   writing::RewriteWatch watch) {
   const Openings::Guard guard(session_.openings());
   const auto self = shared_from_this();
   std::array<Spot*, 1> spots{&directory};
@@ -363,6 +366,7 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   out.object.handle = handle.get<NFS4_OK>()->object;
   // Before anything is waited for: what is written meanwhile is not cut.
   if (changes.size) resized(out.object.handle, *changes.size);
+  out.to_be_cut_again = changes.size && watch.overtaken();
   if (needs_place) {
     what.place = Place{parent.get<NFS4_OK>()->object, what.claim.get<CLAIM_NULL>()->value};
     auto settled = co_await session_.settle_owner(*reply, ok, out.object.handle, what.caller);
@@ -645,14 +649,15 @@ async::Task<Result<OpenResult>> OpenFiles::open_at(Caller caller, Spot directory
                                                    std::optional<Engine::Creation> creation) {
   OpenTable::Opening what{std::move(caller), directory.text(name), access};
   SetAttributes changes;
+  const writing::RewriteWatch watch(table_->data());
   if (creation) {
     changes = with_mode(creation->mode);
     if (creation->truncate) changes.size = 0;
-    what.how = how_to_create(table_->session(), creation->exclusive, changes);
+    what.how = how_to_create(table_->session(), creation->exclusive, changes, watch);
   }
   what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
   table_->widen(what);
-  return table_->open_at(std::move(what), std::move(directory), changes);
+  return table_->open_at(std::move(what), std::move(directory), changes, watch);
 }
 
 async::Task<Result<OpenResult>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,

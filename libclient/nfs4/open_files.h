@@ -68,6 +68,8 @@ struct OpenResult {
   Object object;
   /// Of the directory that it was opened in; none where it was opened by handle.
   std::optional<Attributes> directory;
+  /// The file was to be cut, and something may have been written again behind that (writing::RewriteWatch).
+  bool to_be_cut_again = false;
 };
 
 class OpenFiles {
@@ -78,7 +80,7 @@ class OpenFiles {
   ~OpenFiles();
 
   /// By name. `creation`: it is made if it is not there; an exclusive one is known for ours across a restart
-  /// of the server (RFC 8881 18.16.3). `access`: OPEN4_SHARE_ACCESS_READ, _WRITE or _BOTH.
+  /// of the server (RFC 8881 18.16.3). Whoever has a file cut looks at OpenResult::to_be_cut_again. `access`: OPEN4_SHARE_ACCESS_READ, _WRITE or _BOTH.
   async::Task<Result<OpenResult>> open_at(Caller caller, Spot directory, std::string name,
                                           std::uint32_t access, std::optional<Engine::Creation> creation);
   /// `label`: what the file is called in errors. With a place it is opened only if that leads to it: ESTALE

@@ -29,8 +29,8 @@ async::Task<Result<Turn>> take_turn(std::shared_ptr<Turns> turns, async::TimePoi
     co_return Error(ErrorKind::timeout, ETIMEDOUT, what, "",
                     "what the server lost of the file could not be written again in time");
   }
-  out.writing = async::Use(turns->writing, turns->ended);
-  out.of = std::move(turns);
+  out.writing_ = async::Use(turns->writing, turns->ended);
+  out.of_ = std::move(turns);
   co_return out;
 }
 

@@ -120,20 +120,48 @@ struct Turns {
   std::uint64_t rewrites = 0;
   async::Event ended;
 };
-/// One of a file, which may be closed meanwhile.
-struct Turn {
-  std::shared_ptr<Turns> of;
-  async::Use writing;
+/// A request that sets the size of a file cannot be made without a Resizing, which sees to it that no lost data is written
+/// again behind the cut.
+class Resizing {
+ public:
+  Resizing(const Resizing&) = default;
+  Resizing(Resizing&&) = default;
+  Resizing& operator=(const Resizing&) = default;
+  Resizing& operator=(Resizing&&) = default;
+
+ protected:
+  Resizing() = default;
+  ~Resizing() = default;
 };
+
+class Turn;
 /// For what changes the file by something else than a WRITE, `what`: it waits as a caller's WRITE does, and is one while
 /// it has what this gives, which is until replaced() has been called. Who has a turn must not wait for another.
 /// `turns`: null where nobody has the file open, so that there is nothing to wait for.
 async::Task<Result<Turn>> take_turn(std::shared_ptr<Turns> turns, async::TimePoint deadline,
                                     const char* what);
 
+/// A turn of a file, which may be closed meanwhile.
+class Turn final : public Resizing {
+ public:
+  void end() {
+    writing_ = {};
+    of_.reset();
+  }
+
+ private:
+  friend async::Task<Result<Turn>> take_turn(std::shared_ptr<Turns> turns, async::TimePoint deadline,
+                                             const char* what);
+  Turn() = default;
+  std::shared_ptr<Turns> of_;
+  async::Use writing_;
+};
+
 /// Tells whether anything that the server lost was being written again, in any file, at some time since this was made. For
-/// what concerns files that are not known before the server answers.
-class RewriteWatch {
+/// what concerns files that are not known before the server answers: an OPEN that cuts the file which it finds by a name
+/// can wait for no turn. Where it was overtaken, old data may have come behind the cut, and the file is to be cut again,
+/// in a turn.
+class RewriteWatch final : public Resizing {
  public:
   explicit RewriteWatch(std::shared_ptr<const AllFiles> all)
       : all_(std::move(all)), begun_(all_->rewrites), under_way_(all_->rewriting != 0) {}

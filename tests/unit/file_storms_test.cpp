@@ -61,7 +61,9 @@ TEST_CASE("S14 what another caller has overwritten or cut is not written again o
   SetAttributes changes;
   changes.size = 6;
   const nfs_fh4 handle = first->handle();
-  CHECK(ok(c.run(c.engine.set_with_stateid(user(2), handle, second->stateid(), changes))));
+  const auto turn = c.run(writing::take_turn(nullptr, c.loop.now(), "SETATTR"));
+  REQUIRE(ok(turn));
+  CHECK(ok(c.run(c.engine.set_with_stateid(user(2), handle, second->stateid(), changes, *turn))));
   c.files.resized(handle, 6);
   m.server.restart();
   CHECK(ok(c.run(second->commit())));

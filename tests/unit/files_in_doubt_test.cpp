@@ -395,4 +395,81 @@ TEST_CASE_TEMPLATE(
   m.close_all();
 }
 
+TEST_CASE_TEMPLATE("S25 a file that is cut while lost data is written again stays cut", World, WorldOf3,
+                   WorldOf4, WorldOfFailover) {
+  TwoCallers<World> m;
+  auto writer = m.open(user(0), "other");
+  CHECK(ok(m.run(writer->write(bytes("old old old"), {}, 0, Stability::unstable, nullptr))));
+  m.lose();
+  // What was lost is under way, and the server executes it late.
+  m.server.hold(OP_WRITE, false);
+  auto commit = writer->commit(nullptr);
+  commit.handle().resume();
+  m.loop_of().end_turn();
+  REQUIRE(m.soon([&] { return m.server.held() == 1; }));
+  std::string expected;
+  engine::Engine::Creation cuts;
+  cuts.truncate = true;
+  const auto opens = [&](engine::Access access) {
+    auto opening = m.all().open_at(user(0, 7), m.handle_of_root(), "other", access, cuts);
+    opening.handle().resume();
+    m.loop_of().end_turn();
+    m.soon([&] { return opening.done(); }, 100ms);
+    m.server.release();
+    REQUIRE(m.soon([&] { return opening.done() && commit.done(); }));
+    auto opened = opening.await_resume();
+    REQUIRE(ok(opened));
+    REQUIRE(opened->object.attributes);
+    CHECK(opened->object.attributes->size == 0);
+    CHECK(m.server.content("/other") == "");
+    return std::move(opened->file);
+  };
+  SUBCASE("by who writes it then") {
+    auto file = opens(engine::Access::write);
+    expected = "new";
+    CHECK(ok(m.run(file->write(bytes(expected), {}, 0, Stability::unstable, nullptr))));
+    CHECK(ok(m.run(m.all().close(std::move(file)))));
+  }
+  SUBCASE("by who only reads it") {
+    auto file = opens(engine::Access::read);
+    CHECK(ok(m.run(m.all().close(std::move(file)))));
+  }
+  SUBCASE("with many others") {
+    expected = "new";
+    const engine::Spot directory(m.handle_of_root());
+    engine::ManyWritten item{{&directory, "other"}, bytes(expected)};
+    std::vector<engine::ManyWritten*> items{&item};
+    auto writing = m.all().write_many(user(0, 7), std::move(items));
+    writing.handle().resume();
+    m.loop_of().end_turn();
+    m.soon([&] { return writing.done(); }, 100ms);
+    m.server.release();
+    REQUIRE(m.soon([&] { return writing.done() && commit.done(); }));
+    writing.await_resume();
+    REQUIRE(item.result);
+    CHECK(ok(*item.result));
+  }
+  CHECK(ok(commit.await_resume()));
+  CHECK(ok(m.run(writer->commit(nullptr))));
+  CHECK(m.server.stable_content("/other") == expected);
+  CHECK(ok(m.run(m.all().close(std::move(writer)))));
+  m.close_all();
+}
+
+TEST_CASE_TEMPLATE("S25 an opening that cuts a file cuts what a restart has cost the server, too", World,
+                   WorldOf3, WorldOf4, WorldOfFailover) {
+  TwoCallers<World> m;
+  auto writer = m.open(user(0), "other");
+  CHECK(ok(m.run(writer->write(bytes("old old old"), {}, 0, Stability::unstable, nullptr))));
+  m.lose();
+  engine::Engine::Creation cuts;
+  cuts.truncate = true;
+  auto file = m.open(user(0, 7), "other", cuts);
+  CHECK(ok(m.run(writer->commit(nullptr))));
+  CHECK(m.server.stable_content("/other") == "");
+  CHECK(ok(m.run(m.all().close(std::move(file)))));
+  CHECK(ok(m.run(m.all().close(std::move(writer)))));
+  m.close_all();
+}
+
 }  // namespace nfsrdma

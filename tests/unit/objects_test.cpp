@@ -126,7 +126,9 @@ TEST_CASE("objects: attributes, access, space, symbolic links") {
   CHECK(c.run(c.engine.read_link(nullptr, a)).error().status() == NFS4ERR_WRONG_TYPE);
   // The SETATTR was done, whatever its GETATTR says.
   m.server.answer(OP_GETATTR, NFS4ERR_DELAY);
-  auto blind = c.run(c.engine.set_with_stateid(nullptr, a, {}, mode(0640)));
+  const auto turn = c.run(writing::take_turn(nullptr, c.loop.now(), "SETATTR"));
+  REQUIRE(ok(turn));
+  auto blind = c.run(c.engine.set_with_stateid(nullptr, a, {}, mode(0640), *turn));
   REQUIRE(ok(blind));
   CHECK_FALSE(*blind);
   CHECK(c.run(c.engine.attributes(nullptr, a))->mode == 0640U);

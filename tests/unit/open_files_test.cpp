@@ -572,7 +572,9 @@ TEST_CASE("open files: unstable data of two users of one file, of which the late
   CHECK(ok(c.run(one.file->write(bytes("zzzz"), 4))));
   SetAttributes cut;
   cut.size = 2;
-  CHECK(ok(c.run(c.engine.set_with_stateid(nullptr, one.object.handle, one.file->stateid(), cut))));
+  const auto turn = c.run(writing::take_turn(nullptr, c.loop.now(), "SETATTR"));
+  REQUIRE(ok(turn));
+  CHECK(ok(c.run(c.engine.set_with_stateid(nullptr, one.object.handle, one.file->stateid(), cut, *turn))));
   c.files.resized(one.object.handle, 2);
   m.server.restart(3s);
   CHECK(ok(c.run(one.file->commit())));
