@@ -93,7 +93,8 @@ nfsstat4 ServerState::run(Execution& at, op::WRITE, const WRITE4args& args, WRIT
   if (const auto bad = check_change(args.stateid, at); bad != NFS4_OK) return plain(res, bad);
   Inode& inode = *current(at);
   std::string_view data = chars(args.data.data).substr(0, habits.short_writes);
-  const stable_how4 committed = habits.stable_writes ? FILE_SYNC4 : args.stable;
+  stable_how4 committed = habits.stable_writes ? FILE_SYNC4 : args.stable;
+  if (habits.ignores_stability) committed = UNSTABLE4;
   std::uint64_t most = ~0ULL;
   const auto bad = make_room(inode, args.offset + data.size(), committed == UNSTABLE4, most);
   if (bad != NFS4_OK) return plain(res, bad);

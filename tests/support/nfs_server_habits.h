@@ -113,7 +113,8 @@ struct Habits {
 
   // ---- data ----
   bool commits_whole_file = true;
-  bool stable_writes = false;  ///< WRITEs are answered FILE_SYNC4
+  bool stable_writes = false;      ///< WRITEs are answered FILE_SYNC4
+  bool ignores_stability = false;  ///< WRITEs are answered UNSTABLE4, whatever was asked for
   std::uint32_t short_reads = ~0U, short_writes = ~0U;
   /// Unstable WRITEs succeed on a full disk; COMMIT or a later WRITE fails and their data is lost.
   bool late_no_space = false;

@@ -246,6 +246,22 @@ TEST_CASE("many: files are made and replaced, and are on the disk, over each ver
   }
 }
 
+TEST_CASE("S14 many: what a server leaves unstable, though it was to be FILE_SYNC, is committed") {
+  Mounted m;
+  m.server.add_file("/d/old", "something longer");
+  m.server.on_server([](Responder& responder) { responder.state.habits.ignores_stability = true; });
+  for (const char* version : {"vers=4.2", "vers=4.0"}) {
+    CAPTURE(version);
+    Client& client = m.connect(version);
+    const std::string text = std::string("data of ") + version;
+    const std::vector<WriteItem> items{{"/d/old", bytes(text), 0644}, {"/d/new", bytes(text), 0644}};
+    for (const auto& one : client.write_many(items)) CHECK(ok(one));
+    CHECK(m.server.stable_content("/d/old") == text);
+    CHECK(m.server.stable_content("/d/new") == text);
+    m.client.reset();
+  }
+}
+
 TEST_CASE("many: attributes, and where links lead") {
   Mounted m;
   const auto paths = names("/a", 50);
