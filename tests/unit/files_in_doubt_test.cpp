@@ -472,4 +472,21 @@ TEST_CASE_TEMPLATE("S25 an opening that cuts a file cuts what a restart has cost
   m.close_all();
 }
 
+TEST_CASE(
+    "S25 nfs3: a file that looks empty, because the server lost what was written, is cut all the same") {
+  TwoCallers<WorldOf3> m;
+  auto writer = m.open(user(0), "other");
+  CHECK(ok(m.run(writer->write(bytes("old old old"), {}, 0, Stability::unstable, nullptr))));
+  // Nothing tells of that yet.
+  m.server.on_server([](Responder& responder) { responder.state.fail_writeback(); });
+  engine::Engine::Creation cuts;
+  cuts.truncate = true;
+  auto file = m.open(user(0, 7), "other", cuts);
+  CHECK(ok(m.run(writer->commit(nullptr))));
+  CHECK(m.server.stable_content("/other") == "");
+  CHECK(ok(m.run(m.all().close(std::move(file)))));
+  CHECK(ok(m.run(m.all().close(std::move(writer)))));
+  m.close_all();
+}
+
 }  // namespace nfsrdma
