@@ -23,6 +23,7 @@ constexpr std::array kKinds{
     Kind{"habits", [](Climate& c) { c.habits = false; }},
     Kind{"whims", [](Climate& c) { c.whims = false; }},
     Kind{"restarts", [](Climate& c) { c.crash_every = {}; }},
+    Kind{"failovers", [](Climate& c) { c.failover_every = {}; }},
     Kind{"standstills", [](Climate& c) { c.freeze_every = {}; }},
     Kind{"forgetting", [](Climate& c) { c.forget_every = {}; }},
     Kind{"sleeps", [](Climate& c) { c.sleep_every = {}; }},
@@ -95,6 +96,7 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
     by_place = exports != 0 && sealed.one_in(2);
   }
   draw_version(aside);
+  if (Random beside = aside; !calm && beside.one_in(4)) failover_every = beside.between(1s, 30s);
   for (std::size_t at = 0; at < without.size();) {
     const std::size_t end = std::min(without.find(',', at), without.size());
     drop(without.substr(at, end - at));
@@ -191,6 +193,7 @@ std::string Climate::text() const {
   if (wakes_late) out += ", late wake-ups";
   if (whims) out += ", whims";
   add("a restart", crash_every, grace);
+  add("a failover", failover_every);
   add("a standstill", freeze_every, longest_freeze);
   add("sessions forgotten", forget_every);
   add("contexts forgotten", unlearn_every);

@@ -21,6 +21,8 @@ struct Climate {
   [[nodiscard]] std::string text() const;
   /// A lease may end, or a server forget it, while its client lives.
   [[nodiscard]] bool leases_end() const;
+  /// The server may lose data that is not on its disk.
+  [[nodiscard]] bool data_is_lost() const { return crash_every.count() != 0 || failover_every.count() != 0; }
 
   unsigned clients = 1, workers = 1, connections = 1, threads = 1;
   bool elsewhere = false;  // the server has another address
@@ -39,6 +41,7 @@ struct Climate {
   bool program = false;        ///< besides the mounts, one that uses the library
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
   Duration fill_every{}, longest_fill{}, clock_every{};
+  Duration failover_every{};  ///< another server takes over: state survives, what was not on the disk does not
   unsigned exports = 0;  ///< besides the root's
   Duration longest_freeze{}, longest_sleep{}, longest_death{}, grace{};
   std::uint32_t lease = 90;

@@ -27,6 +27,7 @@ struct Findings {
   bool has_v42 = true;               ///< extended attributes, and space that is made and taken away
   bool files_outlive_names = true;   ///< while another client has them open
   bool clients_die = false;          ///< what a killed client had confirmed to nobody may be there, or not
+  bool data_is_lost = false;         ///< the server may lose what is not on its disk
   bool closes_promise = true;        ///< what close(2) has confirmed stays so, whatever comes behind it
   /// Whether what was closed has to be on the server: nobody was promised that others do not see it before.
   std::function<bool(const std::string& path)> is_owed;

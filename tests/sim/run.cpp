@@ -45,6 +45,7 @@ class World {
     findings_.disk_fills = climate_.fill_every.count() != 0;
     findings_.leases_end = climate_.leases_end();
     findings_.clients_die = climate_.kill_every.count() != 0;
+    findings_.data_is_lost = climate_.data_is_lost();
     // Not every end of a lease is known to who had a promise until then.
     findings_.closes_promise = !findings_.disk_fills && !findings_.clients_die;
     findings_.is_owed = [this](const std::string& path) {
@@ -267,6 +268,7 @@ class World {
     });
     if (climate_.part_every.count() != 0) schedule_part();
     schedule(climate_.crash_every, [this] { crash(); });
+    schedule(climate_.failover_every, [this] { fail_over(); });
     schedule(climate_.freeze_every,
              [this] { server_->responder().freeze(random_.between(0s, climate_.longest_freeze)); });
     schedule(climate_.unlearn_every, [this] {
@@ -311,6 +313,15 @@ class World {
     simulation_.after(kLockGrace, [this, life = locks_.state] {
       if (locks_.state == life) locks_.grace = false;
     });
+  }
+
+  /// Another server takes over, with all state and all that is on the disk.
+  void fail_over() {
+    simulation_.note(server_host_->number(), "fails over");
+    server_->state().fail_writeback();
+    for (const auto& host : simulation_.hosts()) {
+      if (host.get() != server_host_) network_.cut(*host, *server_host_, any_told());
+    }
   }
 
   /// Somebody's, the server's too, forwards or backwards.

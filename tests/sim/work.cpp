@@ -1,6 +1,7 @@
 #include "sim/work.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -116,7 +117,56 @@ void Worker::delegation_returned() {
   for (const std::string& name : closed_) look_at_closed(name);
 }
 
+/// A file that is held open and appended to, without an fsync(2), and looked at in between.
+async::Task<void> Worker::keep_log() {
+  const std::string name = fresh_name();
+  begin("keep a log", name);
+  auto made = co_await fs().create(kOwn, directory_, name, 0644, O_RDWR | O_CREAT | O_APPEND);
+  if (!made) {
+    refused("create", made.error());
+    disk_was_full_ = false;
+    co_return;
+  }
+  files_[name] = "";
+  for (std::uint64_t left = random_.between(2, 8); left > 0 && !disk_was_full_; --left) {
+    const std::string record = content(name, 1 + random_.below(3000));
+    async::Memory memory = loop().memory().take(record.size());
+    std::memcpy(memory.data.get(), record.data(), record.size());
+    const std::span<const std::byte> data(memory.data.get(), record.size());
+    // Where the kernel believes the end to be is of no account.
+    auto done = co_await fs().write(made->handle, std::move(memory), data, random_.below(1000));
+    if (!done) {
+      refused("append", done.error());
+      break;
+    }
+    files_[name] += record;
+    if (random_.one_in(2)) co_await loop().sleep_for(random_.between(Duration{}, std::chrono::seconds(3)));
+    if (random_.one_in(2)) co_await look_at_log(made->handle, name);
+  }
+  co_await shut(std::move(made->handle), made->entry.inode, name);
+  if (disk_was_full_) co_await give_up(name);
+}
+
+async::Task<void> Worker::look_at_log(File file, std::string name) {
+  const std::string& expected = files_[name];
+  const bool has_holes = findings_.has_v42 && random_.one_in(2);
+  if (has_holes) {
+    auto found = co_await fs().seek(file, random_.below(expected.size()), SEEK_DATA);
+    if (!found && !findings_.disk_fills) wrong("seek", found.error());
+    co_return;
+  }
+  auto got = co_await fs().read(file, 0, expected.size() + 1000);
+  if (!got) {
+    wrong("read", got.error());
+    co_return;
+  }
+  std::string text;
+  for (const iovec& piece : got->pieces) text.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
+  if (text != expected && !findings_.disk_fills) wrong("its log is another: " + difference(expected, text));
+}
+
 async::Task<void> Worker::create() {
+  if (findings_.data_is_lost && random_.one_in(4)) co_return co_await keep_log();
   const std::string name = fresh_name();
   begin("create", name);
   const int flags = O_RDWR | O_CREAT | (random_.one_in(2) ? O_EXCL : 0);

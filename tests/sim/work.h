@@ -29,6 +29,8 @@ class Worker final : public Job {
 
   async::Task<void> one_operation();
   async::Task<void> create();
+  async::Task<void> keep_log();
+  async::Task<void> look_at_log(File file, std::string name);
   async::Task<void> rewrite();
   async::Task<void> read_back(std::string name);
   async::Task<void> rename();
