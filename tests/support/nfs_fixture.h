@@ -47,8 +47,8 @@ inline std::string pattern(std::size_t size, unsigned seed = 1) {
   return out;
 }
 
-/// Waits, in small steps, until it is so.
-inline bool eventually(const std::function<bool()>& so, std::chrono::milliseconds most = 3s) {
+/// Waits, in small steps, until it is so. The time is up where it never is, and long, since the machine may be busy.
+inline bool eventually(const std::function<bool()>& so, std::chrono::milliseconds most = 30s) {
   const auto end = std::chrono::steady_clock::now() + most;
   while (!so()) {
     if (std::chrono::steady_clock::now() > end) return false;
@@ -58,7 +58,7 @@ inline bool eventually(const std::function<bool()>& so, std::chrono::millisecond
 }
 
 /// The same, and callbacks run meanwhile.
-inline bool comes(Client& client, const std::function<bool()>& so, std::chrono::milliseconds most = 3s) {
+inline bool comes(Client& client, const std::function<bool()>& so, std::chrono::milliseconds most = 30s) {
   return eventually(
       [&] {
         client.wait(1ms);

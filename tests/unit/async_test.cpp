@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <memory>
@@ -215,14 +216,19 @@ TEST_CASE("async: the clock stands still in a turn, unless it is asked to be rea
 
 TEST_CASE("async: a timer that is set long after the last turn is on time") {
   Loop loop;
-  loop.turn(TimePoint::min());
-  std::this_thread::sleep_for(250ms);
-  const TimePoint begin = loop.now();
-  bool rung = false;
-  loop.at(begin + 150ms, [&] { rung = true; });
-  while (!rung) loop.turn(TimePoint::max());
-  CHECK(Clock::now() >= begin + 150ms);
-  CHECK(Clock::now() < begin + 350ms);
+  // A busy machine may be late now and then; a loop that counts from its last turn is always late.
+  auto late = Clock::duration::max();
+  for (int i = 0; i < 5 && late >= 200ms; ++i) {
+    loop.turn(TimePoint::min());
+    std::this_thread::sleep_for(250ms);
+    const TimePoint due = loop.now() + 150ms;
+    bool rung = false;
+    loop.at(due, [&] { rung = true; });
+    while (!rung) loop.turn(TimePoint::max());
+    CHECK(Clock::now() >= due);
+    late = std::min(late, Clock::now() - due);
+  }
+  CHECK(late < 200ms);
 }
 
 TEST_CASE("async: the order of a turn is timers, descriptors, posted functions, hooks") {

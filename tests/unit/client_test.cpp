@@ -18,7 +18,7 @@ std::chrono::milliseconds cpu_time() {
 }
 
 /// Waits until the callbacks counted by `done` are `wanted`.
-bool wait_for(Client& client, const int& done, int wanted, std::chrono::milliseconds most = 3s) {
+bool wait_for(Client& client, const int& done, int wanted, std::chrono::milliseconds most = 30s) {
   const Stopwatch watch;
   while (done < wanted && watch.elapsed() < most) client.wait(50ms);
   return done == wanted;

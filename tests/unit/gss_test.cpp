@@ -9,6 +9,7 @@
 #include "rpc/message.h"
 #include "security/sys.h"
 #include "support/toy_mechanism.h"
+#include "support/virtual_world.h"
 
 namespace nfsrdma::testing {
 namespace {
@@ -45,7 +46,8 @@ struct Setup {
     loop.run(sleep(loop, time));
   }
 
-  async::Loop loop;
+  VirtualWorld world;
+  async::Loop loop{world};
   std::shared_ptr<ToyMechanism> mechanism;
   gss::Gss flavor;
 };

@@ -159,7 +159,7 @@ TEST_CASE("F20 what is known ages: those that are there, those that are not, tho
 
 TEST_CASE("F20 a name service that does not answer holds up nobody for longer than the patience") {
   IdNames::Limits limits;
-  limits.patience = 50ms;
+  limits.patience = 500ms;
   Fixture f(limits);
   f.book->set("u:slow", found(5));
   f.book->set("u:quick", found(6));
@@ -168,7 +168,7 @@ TEST_CASE("F20 a name service that does not answer holds up nobody for longer th
   // It is not waited for again, and the others are not behind it.
   const auto begun = async::Clock::now();
   for (int i = 0; i < 100; ++i) CHECK_FALSE(f.user("slow"));
-  CHECK(async::Clock::now() - begun < 50ms);
+  CHECK(async::Clock::now() - begun < 10 * limits.patience);  // of 100, if it were
   CHECK(f.user("quick") == 6);
   CHECK(f.book->count("u:slow") == 1);
   // When it comes, it counts.
@@ -179,7 +179,7 @@ TEST_CASE("F20 a name service that does not answer holds up nobody for longer th
 
 TEST_CASE("F20 where every helper is stuck, a new name is not waited for at all") {
   IdNames::Limits limits;
-  limits.patience = 20ms;
+  limits.patience = 100ms;
   Fixture f(limits);
   std::vector<Principal> many;
   for (unsigned i = 0; i < IdNames::kMostThreads; ++i) {
@@ -187,10 +187,10 @@ TEST_CASE("F20 where every helper is stuck, a new name is not waited for at all"
     f.book->block(many.back().text);
   }
   f.learn(many);
-  f.loop.run([](async::Loop& loop) -> async::Task<void> { co_await loop.sleep_for(25ms); }(f.loop));
+  f.loop.run([](async::Loop& loop) -> async::Task<void> { co_await loop.sleep_for(150ms); }(f.loop));
   const auto begun = async::Clock::now();
-  for (int i = 0; i < 20; ++i) CHECK_FALSE(f.user("new" + std::to_string(i)));
-  CHECK(async::Clock::now() - begun < 20ms);
+  for (int i = 0; i < 100; ++i) CHECK_FALSE(f.user("new" + std::to_string(i)));
+  CHECK(async::Clock::now() - begun < 10 * limits.patience);  // of 100, if they were
 }
 
 TEST_CASE("F20 a server that invents names takes no more than so much memory") {

@@ -15,7 +15,7 @@ using namespace nfs4;
 /// Until so many have ended that were started.
 void wait_for(Client& client, const unsigned& ended, std::size_t count) {
   const Stopwatch watch;
-  while (ended < count && watch.elapsed() < 8s) client.wait(100ms);
+  while (ended < count && watch.elapsed() < 30s) client.wait(100ms);
   CHECK(ended == count);
 }
 

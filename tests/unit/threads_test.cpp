@@ -74,7 +74,7 @@ TEST_SUITE("threads") {
         (void)client.info();
       }
       const Stopwatch watch;
-      while (done < started && watch.elapsed() < 5s) client.wait(5ms);
+      while (done < started && watch.elapsed() < 30s) client.wait(5ms);
       if (done != started) ++wrong;
       for (std::size_t round = 0; round < 10; ++round) {
         if (pieces[round] != pattern(50'000).substr(round * 500, 500)) ++wrong;
@@ -205,7 +205,7 @@ TEST_SUITE("threads") {
         (void)client.stat("/a");
       }
       const Stopwatch watch;
-      while (mine < 20 && watch.elapsed() < 5s) client.wait(2ms);
+      while (mine < 20 && watch.elapsed() < 30s) client.wait(2ms);
     });
     knocking.join();
     interrupt.clear();
