@@ -170,7 +170,7 @@ class FileSystem : private engine::Writers {
   /// case, before the file is let go of. `got`: the bytes that it brought, 0 if it failed; none if it was not started.
   [[nodiscard]] bool begin_plain_read(OpenHandle& file, std::uint64_t offset, std::size_t size);
   void end_plain_read(OpenHandle& file, std::optional<std::size_t> got);
-  /// A read of the kernel's brought less than was asked for: the file ends at `end`, as the kernel will have it.
+  /// Called when a read of the kernel's met the end of the file at `end`: the kernel may cut its i_size to that.
   static void has_ended(OpenHandle& file, std::uint64_t end) { file.inode().pages.may_end_at(end); }
   /// `flags` of a page that the kernel writes back. A descriptor that writes has O_WRONLY or O_RDWR.
   static constexpr int kWrittenBack = 0;

@@ -445,7 +445,8 @@ async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file,
     // takes any open file for this, one that goes past its pages, too.
     inode.pages.put(how.kernels_offset + size);
   } else if (file->uncached) {
-    // It has done neither. Pages in front of what was written stay, and stores in them.
+    // The kernel has done neither for a write that goes past its pages. Those in front of the write stay cached, with
+    // what was stored in them.
     if (inode.pages.any_from(offset)) co_await drop_pages_from(inode, offset);
   } else if (file->direct) {
     // Those that were being read meanwhile may be from before it.

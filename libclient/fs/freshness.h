@@ -103,7 +103,8 @@ class Freshness {
 
   /// open(2) begins: what was asked for before is stale. Gives how things stand for what OPEN brings.
   [[nodiscard]] Asked opening(Inode& inode);
-  /// An OPEN that was sent `as_of` has told which file it is: what was asked for before is stale, as by opening().
+  /// Called where only the answer says which file an OPEN was for: attributes that were asked for before the OPEN, which
+  /// was sent `as_of`, are stale.
   static void opened(Inode& inode, std::uint64_t as_of);
   /// To the contents of a file, by a write that begins or ends.
   void changed(Inode& inode);

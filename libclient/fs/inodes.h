@@ -143,7 +143,7 @@ struct Inode {
   // ---- what the kernel may have cached of the contents ----
   KernelPages pages;
   unsigned dropping = 0;  ///< times that it is being asked to drop pages; `settled` tells of the end of each
-  unsigned lengthening = 0;  ///< times that it is being told of a further end, likewise
+  unsigned lengthening = 0;  ///< FUSE_NOTIFY_STOREs under way that enlarge i_size; `settled` likewise
 };
 
 /// One of an inode's `opening`, `leaving` or `saving`.
