@@ -302,6 +302,10 @@ async::Task<void> TeamWorker::publish() {
     failed("rename", renamed.error(), true);
     co_return;
   }
+  // F25: the data is there when its name is, whatever close(2) left under way.
+  const std::string expected = note_text(name_, version);
+  const auto there = on_server(note_name(name_));
+  if (there != expected) wrong("its name is on the server: " + difference(expected, there.value_or("")));
   note.confirmed = version;
 }
 
