@@ -319,12 +319,13 @@ async::Task<void> OpenTable::settle_doubt() {
 namespace {
 
 /// Asks for the attributes again if the file is in doubt: those of the OPEN may lack data that a restart has cost.
-async::Task<Status> look_again(OpenResult& out) {
-  if (!out.file->in_doubt()) co_return Status();
+async::Task<void> look_again(OpenResult& out) {
+  if (!out.file->in_doubt()) co_return;
   auto now = co_await out.file->attributes();
-  if (!now) co_return now.error();
-  out.object.attributes = std::move(*now);
-  co_return Status();
+  // The file is open all the same where its data or its locks are lost.
+  if (now) out.object.attributes = std::move(*now);
+  if (!now && out.object.attributes)
+    out.object.attributes->size = std::max(out.object.attributes->size, out.file->end_in_doubt());
 }
 
 }  // namespace
@@ -387,7 +388,7 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
       if (!done) co_return done.error();
     }
   }
-  if (auto done = co_await look_again(out); !done) co_return done.error();
+  co_await look_again(out);
   if (!out.object.attributes) {
     auto now = co_await out.file->attributes();
     if (now) out.object.attributes = std::move(*now);
@@ -480,7 +481,7 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   (void)take_attributes(out, *res.get<NFS4_OK>(), *reply);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
-  if (auto done = co_await look_again(out); !done) co_return done.error();
+  co_await look_again(out);
   co_return std::move(out);
 }
 
@@ -519,7 +520,7 @@ async::Task<Result<OpenResult>> OpenTable::open_found(Opening what, nfs_fh4 hand
   (void)take_attributes(out, ok, *reply);
   if (out.object.attributes) out.file->know(*out.object.attributes, as_of);
   if (auto done = co_await out.file->complete(); !done) co_return done.error();
-  if (auto done = co_await look_again(out); !done) co_return done.error();
+  co_await look_again(out);
   co_return std::move(out);
 }
 
