@@ -120,6 +120,8 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
   }
   // NFSv4.0: no sessions to forget, and in these worlds nobody to recall from.
   if (sessionless) forget_every = recall_every = {};
+  // Without sessions a request that the server has kept through a standstill is executed behind what came after it.
+  if (version != 4 || sessionless) failover_every = {};
   if (teams == 0) kill_every = {};
 }
 
