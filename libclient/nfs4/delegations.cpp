@@ -5,6 +5,7 @@
 
 #include "async/backoff.h"
 #include "async/buggify.h"
+#include "nfs4/retries.h"
 #include "nfs4/types/attributes.h"
 #include "nfs4/types/status.h"
 
@@ -411,6 +412,7 @@ async::Task<void> Delegations::give_back(Recalled what) {
   hold_connections();
   if (writes) co_await write_out(file);
   async::Backoff trouble(kBetweenReturns, kMostBetweenReturns);
+  Retries at_the_end(calls.loop(), calls.default_deadline());
   for (;;) {
     Compound compound = calls.begin_on(file, "DELEGRETURN");
     compound.add<op::DELEGRETURN>({stateid});
@@ -420,7 +422,12 @@ async::Task<void> Delegations::give_back(Recalled what) {
     around_.counters.delegations_revoked += revoked ? 1 : 0;
     if (revoked) co_await around_.leftovers.free(stateid);
     const bool settled = reply && !passes(retry_of(reply->status()));
-    if (settled || calls.ending() || epoch != calls.epoch()) break;
+    if (settled || epoch != calls.epoch()) break;
+    if (calls.ending()) {
+      const bool again = co_await at_the_end.again(reply ? reply->status() : NFS4_OK);
+      if (!again) break;
+      continue;
+    }
     co_await calls.loop().sleep_for(reply ? trouble.take() : kBetweenReturns);
   }
   deferred_data_.ended(file, stateid);

@@ -2,6 +2,7 @@
 // they come to in a whole client: delegation_test.cpp.
 #include "nfs4/delegations.h"
 
+#include "nfs4/retries.h"
 #include "support/scripted_calls.h"
 
 namespace nfsrdma {
@@ -300,6 +301,19 @@ TEST_CASE("S23 delegations: DELEGRETURN is made again where its refusal may pass
     m.answer_return();
     CHECK_FALSE(m.held);
   }
+}
+
+TEST_CASE(
+    "S23 delegations: at the end DELEGRETURN is made again as well, some times and without long pauses") {
+  ScriptedRecalls m;
+  m.delegations.start_return(*m.delegated(1));
+  m.calls.phase_now = Calls::Phase::ending;
+  int tries = 0;
+  for (; m.calls.waiting() != 0 && tries < 100; ++tries) {
+    m.calls.answer(Script().ok<op::PUTFH>().refuse<op::DELEGRETURN>(NFS4ERR_SERVERFAULT));
+    m.calls.pass(700ms);
+  }
+  CHECK(tries == 1 + Retries::kMostTroubled);
 }
 
 TEST_CASE("delegations: a DELEGRETURN without an answer ends with the client id, and with the session") {
