@@ -212,6 +212,8 @@ async::Task<Status> Handshake::create_session(async::TimePoint deadline, nfsstat
     if (!done && corrected && ++tries < kMostCorrections) continue;
     const bool again = co_await retries.again(status);
     if (!again) co_return done;
+    // Behind a DELAY, which a server may have counted or not, the csa_sequence is to be found anew.
+    tries = 0;
   }
 }
 

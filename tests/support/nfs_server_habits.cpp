@@ -140,10 +140,8 @@ Habits Habits::drawn(Chance& chance) {
     out.longest_stall = std::chrono::milliseconds(1 + chance.below(3000));
   }
   if (chance.percent(kChange)) out.no_state_protection = true;
-  // By a chance of their own, so that what a seed means otherwise does not change.
+  // By a chance of its own, so that what a seed means otherwise does not change.
   Chance aside = chance;
-  if (aside.percent(kChange)) out.tells_delegations_again = true;
-  if (aside.percent(kChange)) out.delegates_twice = true;
   if (aside.percent(kChange)) out.trouble_percent = static_cast<unsigned>(1 + aside.below(5));
   return out;
 }

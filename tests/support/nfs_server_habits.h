@@ -140,7 +140,7 @@ struct Habits {
   bool lists_with_attributes = true;  ///< READDIRPLUS
 
   // ---- trouble ----
-  /// With this chance SERVERFAULT, RESOURCE or IO is the answer to what binds a connection, gives something back, or
+  /// With this chance SERVERFAULT, RESOURCE or IO is the answer to what binds a connection, frees a stateid, or
   /// recovers a session, an open or a lock. The next time it may go well.
   unsigned trouble_percent = 0;
 
