@@ -101,7 +101,10 @@ template <class Answer>
 void FileSystem::heed_stale(const Inode& inode, const Answer& answer) {
   if (answer || answer.error().errno_value() != ESTALE) return;
   lookups_ahead_.drop(inode.parent);
-  if (const auto known = inodes_.find(inode.id)) known->name_until = {};
+  const auto known = inodes_.find(inode.id);
+  if (!known) return;
+  known->name_until = {};
+  known->fresh.reset();
 }
 
 /// Where the file that somebody opens was found; fresh, if that was just now.
@@ -558,6 +561,7 @@ async::Task<Result<ListedNames>> FileSystem::list(std::shared_ptr<DirectoryHandl
     DirectoryPages::used(at);
   } else {
     auto read = co_await read_page(directory, cookie);
+    heed_stale(*at.inode, read);
     if (!read) co_return read.error();
     page = std::move(*read);
     keep_for_lookups(at);
