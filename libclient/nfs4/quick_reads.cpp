@@ -222,7 +222,7 @@ void QuickReads::completed(One& one, rpcrdma::Complete& how) {
   auto adopted = std::make_unique<Adopted>(
       Adopted{std::move(*one.use), one.sequence, *one.channel, one.sent, one.epoch, one.as_of, one.deadline,
               rpc::Outcome{how.failure, std::move(how.error), std::move(how.reply), std::move(how.message),
-                           how.sends},
+                           how.sends, how.losses},
               std::move(one.in_use)});
   auto rest = one.file->read_on(read.data, read.offset, std::move(adopted));
   give_back(one);

@@ -171,6 +171,8 @@ struct Session::Request {
   /// How many transmissions left, and how many of them the server refused at SEQUENCE, before it looked at the
   /// request. Where the two differ it may have executed it.
   std::uint32_t sent = 0, refused = 0;
+  /// How many connections in a row have ended while the request was in flight on them.
+  unsigned losses = 0;
   void note_doubt() const { attempt.in_doubt = sent > refused; }
 };
 
@@ -218,10 +220,12 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     if (adopted) {
       outcome = std::move(std::exchange(adopted, nullptr)->outcome);
     } else {
-      outcome = co_await rpc::make_call(channel, compound.release(facts().max_response, deadline),
-                                        compound.protection());
+      rpcrdma::Call call = compound.release(facts().max_response, deadline);
+      call.losses = request.losses;
+      outcome = co_await rpc::make_call(channel, std::move(call), compound.protection());
     }
     compound.restore(std::move(outcome.message));
+    request.losses = outcome.losses;
     request.sent += outcome.sends;
     request.note_doubt();
     auto reply = reply_of(channel, compound, outcome);

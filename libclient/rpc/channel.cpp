@@ -105,7 +105,8 @@ void Channel::Awaiter::await_suspend(std::coroutine_handle<> waiting) {
 }
 
 void Channel::Awaiter::on_complete(rpcrdma::Complete& how) {
-  outcome_ = {how.failure, std::move(how.error), std::move(how.reply), std::move(how.message), how.sends};
+  outcome_ = {how.failure, std::move(how.error), std::move(how.reply), std::move(how.message), how.sends,
+              how.losses};
   waiting_.resume();
 }
 

@@ -55,6 +55,7 @@ struct Outcome {
   std::optional<rpcrdma::Reply> reply;
   xdr::Message message;
   std::uint32_t sends = 0;  ///< how often it left; 0: the server cannot know of it
+  unsigned losses = 0;      ///< rpcrdma::Call::losses, for the same call on another connection
 };
 
 /// Serves the Calls that the server makes over the Channel's connection.

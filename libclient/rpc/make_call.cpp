@@ -26,7 +26,8 @@ rpcrdma::Call frame_of(const rpcrdma::Call& call) {
           .reply_max_reduced = call.reply_max_reduced,
           .deadline = call.deadline,
           .health_check = call.health_check,
-          .first = call.first};
+          .first = call.first,
+          .losses = call.losses};
 }
 
 /// Without a Reply.

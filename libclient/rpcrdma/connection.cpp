@@ -3,7 +3,15 @@
 // A connection is replaced when it ends, when a Reply takes longer than it may, when the peer breaks the
 // rules that keep memory safe, and when memory cannot be taken back. Calls without a Reply go back to the
 // head of the queue in their old order, with their xids (RFC 8166 4.5.3). Attempts are spaced by a delay that
-// doubles until a Reply has come: a server that accepts connections and drops them is not hammered.
+// doubles until a call has been answered: a server that accepts connections and drops them is not hammered. What a
+// connection has to begin with (Call::first) does not count for that, since it comes before any real work.
+//
+// A connection that has answered a call is a good one, however short its life: it is replaced at once. If a call is what
+// breaks connections (a request that the server or the path cannot take), the pauses belong to that call. A call that was
+// in flight at two losses in a row is a suspect: it waits in a queue of its own, for a time that doubles with each
+// further loss, while the other calls go on. One suspect is sent at a time, so that a loss shows which of them it was
+// and the others are cleared by their Replies. The count goes with a call that is handed back and made again on another
+// connection (Call::losses).
 #include <algorithm>
 #include <cerrno>
 #include <ranges>
@@ -75,7 +83,6 @@ void Requester::State::on_connected(ConstBytes peer_private_data, TimePoint now)
   if (link != Link::connecting) return;  // closed in the meantime
   reset_connection();
   link = Link::up;
-  connected_at = now;
   wanted = false;
   const auto theirs = find_private_data(peer_private_data);
   const Negotiated agreed = negotiate(config.announce ? std::optional(announcement()) : std::nullopt,
@@ -128,10 +135,15 @@ void Requester::State::on_disconnected(const Error& why, TimePoint now) {
   const bool was_up = link == Link::up || (link == Link::closing && ever_up);
   actions.drop(
       [](const Action& action) { return needs_connection(action) || std::holds_alternative<Close>(action); });
-  if (replied) count_short_life(now);
   last_failure = close_reason ? *close_reason : why;
   link = Link::down;
+  const bool had_trial = on_trial != 0;
   reset_connection();
+  // Silence, and what this side closed for reasons of its own, was not caused by a call.
+  if (last_failure->errno_value() != ETIMEDOUT && last_failure->kind() != ErrorKind::cancelled)
+    count_losses(now);
+  // A suspect has broken the connection, and has a pause of its own: the others do not wait for long.
+  if (had_trial) attempts = std::min(attempts, 1U);
   retry_or_complete_all();
   // One that went for the sake of what we had abandoned is replaced in silence. Should that fail, the calls
   // that wait will lead to Notice::not_responding.
@@ -146,16 +158,25 @@ void Requester::State::on_disconnected(const Error& why, TimePoint now) {
   want_link(now);
 }
 
-/// 4.5.3: a Call that breaks every connection it is sent on must not become a tight loop, although other
-/// calls are answered in between. The first loss is no reason to wait; the next ones in a row are.
-void Requester::State::count_short_life(TimePoint now) {
-  short_lives = now - connected_at < config.reconnect_most ? short_lives + 1 : 0;
-  attempts = short_lives > 1 ? short_lives - 1 : 0;
+/// 4.5.3: a Call that breaks every connection that it is sent on must not become a tight loop.
+void Requester::State::count_losses(TimePoint now) {
+  for (Rpc* rpc : table.active()) {
+    if (rpc->stage != Rpc::Stage::sent) continue;
+    ++rpc->call.losses;
+    rpc->hold_until = end_of_hold(rpc->call, now);
+  }
+}
+
+/// The first loss is no reason to wait.
+TimePoint Requester::State::end_of_hold(const Call& call, TimePoint now) const {
+  if (call.losses < kLossesOfSuspect) return now;
+  return later(now, doubled(config.reconnect_first, call.losses - kLossesOfSuspect, config.reconnect_most));
 }
 
 void Requester::State::reset_connection() {
   replied = zero_grant_seen = oddity_seen = overdue_abandoned = false;
   in_flight = regular_in_flight = posted = 0;
+  on_trial = 0;
   backward.clear();
   facts.granted = 0;
   close_reason.reset();

@@ -80,8 +80,10 @@ bool Requester::State::take_invalidated(Rpc* rpc, std::uint32_t handle) {
 
 void Requester::State::answered(Rpc& rpc, TimePoint now) {
   give_credit_back(rpc);
+  if (rpc.id == on_trial) on_trial = 0;
+  rpc.call.losses = 0;
   take_grant(incoming.rdma_credit);
-  heard(now);
+  heard(rpc, now);
 }
 
 void Requester::State::take_grant(std::uint32_t credits) {
@@ -97,9 +99,10 @@ void Requester::State::take_grant(std::uint32_t credits) {
   replied = true;
 }
 
-void Requester::State::heard(TimePoint now) {
+void Requester::State::heard(const Rpc& rpc, TimePoint now) {
   last_heard = now;
-  attempts = silent_connections = 0;
+  if (!rpc.call.first) attempts = 0;
+  silent_connections = 0;
   told_lost = told_reconnected = false;
   last_failure.reset();
   if (told_silent) notice(Notice::Kind::responding_again, peer + ": responding again");

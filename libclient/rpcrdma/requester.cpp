@@ -55,8 +55,10 @@ CallId Requester::State::submit(Call&& call, TimePoint now) {
     lower_wake(later(now, config.notice_after));
   }
   lower_wake(rpc.call.deadline);
+  rpc.hold_until = end_of_hold(rpc.call, now);
   // Nobody waits, and there is a credit: what pump() would come to.
-  if (link == Link::up && queue.empty() && health_queue.empty() && has_credit(rpc)) {
+  if (link == Link::up && queue.empty() && health_queue.empty() && has_credit(rpc) &&
+      !rpc.call.is_suspect()) {
     send(rpc, now);
     return id;
   }
@@ -142,7 +144,7 @@ bool Requester::State::has_credit(const Rpc& rpc) const {
   return in_flight < limit() && (rpc.call.health_check || regular_in_flight < most_regular());
 }
 
-Rpc* Requester::State::next_to_send() {
+Rpc* Requester::State::next_to_send(TimePoint now) {
   if (in_flight >= limit()) return nullptr;
   const auto take = [](std::deque<Rpc*>& from) {
     Rpc* rpc = from.front();
@@ -150,13 +152,35 @@ Rpc* Requester::State::next_to_send() {
     return rpc;
   };
   if (!health_queue.empty()) return take(health_queue);
-  return !queue.empty() && regular_in_flight < most_regular() ? take(queue) : nullptr;
+  if (regular_in_flight >= most_regular()) return nullptr;
+  if (Rpc* const suspect = next_suspect(now)) return suspect;
+  return queue.empty() ? nullptr : take(queue);
+}
+
+/// The suspect that may be sent now. Another call goes before it on a new connection, so that this has been a good one
+/// even if the suspect breaks it.
+Rpc* Requester::State::next_suspect(TimePoint now) {
+  if (suspects.empty() || (!replied && !queue.empty())) return nullptr;
+  if (on_trial != 0 && now < trial_until) {
+    lower_wake(trial_until);
+    return nullptr;
+  }
+  const auto next = std::ranges::min_element(suspects, std::less<>(), &Rpc::hold_until);
+  Rpc* const rpc = *next;
+  if (now < rpc->hold_until) {
+    lower_wake(rpc->hold_until);
+    return nullptr;
+  }
+  suspects.erase(next);
+  on_trial = rpc->id;
+  trial_until = later(now, config.trial);
+  return rpc;
 }
 
 void Requester::State::pump(TimePoint now) {
-  if (link != Link::up || (queue.empty() && health_queue.empty())) return;
+  if (link != Link::up || nothing_queued()) return;
   while (link == Link::up) {
-    Rpc* const rpc = next_to_send();
+    Rpc* const rpc = next_to_send(now);
     if (rpc == nullptr) break;
     send(*rpc, now);
   }
@@ -304,6 +328,7 @@ void Requester::State::complete(Rpc& rpc) {
   how.reply = std::move(rpc.reply);
   how.message = std::move(rpc.call.message);
   how.sends = rpc.sends;
+  how.losses = rpc.call.losses;
   how.owner = rpc.call.owner;
   rpc.error.reset();
   rpc.reply.reset();

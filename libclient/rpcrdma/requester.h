@@ -150,6 +150,9 @@ class Seal {
 /// From so much on it is bulk.
 inline constexpr std::size_t kBulk = 64U << 10;
 
+/// A call that was in flight at so many losses of connections in a row may be what breaks them (connection.cpp).
+inline constexpr unsigned kLossesOfSuspect = 2;
+
 /// An RPC to make.
 struct Call {
   xdr::Message
@@ -162,8 +165,13 @@ struct Call {
   bool health_check = false;  ///< may use the credit that is kept for such (RFC 8267 4.6)
   /// A health check that goes before all others: what has to be said first on a new connection.
   bool first = false;
+  /// How many connections in a row have ended while the call was in flight on them. The requester counts on from there,
+  /// and says with Complete where it has come to, for whoever makes the call again on another connection.
+  unsigned losses = 0;
   void* owner = nullptr;  ///< comes back with Complete; see disown()
   [[nodiscard]] std::size_t data_size() const { return rpcrdma::data_size(message, results); }
+  /// Nothing could go on where what a connection has to begin with was held back.
+  [[nodiscard]] bool is_suspect() const { return losses >= kLossesOfSuspect && !first; }
 };
 
 /// How long one RPC took, for statistics.
@@ -210,6 +218,8 @@ struct Config {
   Duration notice_after = std::chrono::seconds(3);           ///< unanswered this long: "not responding"
   Duration reconnect_first = std::chrono::milliseconds(50);  ///< doubles up to the next
   Duration reconnect_most = std::chrono::seconds(5);
+  /// A suspect (Call::is_suspect) that has been in flight for so long without a loss lets the next one be sent.
+  Duration trial = std::chrono::seconds(1);
   std::uint32_t reserved_credits = 1;  ///< kept for health checks where more than one is granted
   /// Calls that the server may have under way towards us: that many Receives more are posted on every
   /// connection. 0: no backward service, its Calls are discarded.
@@ -230,7 +240,7 @@ inline constexpr std::uint32_t kSpareReceives = 2;
 
 /// Start a connection; answer with on_connected() or on_connect_failed(). Its private data: private_data().
 struct Connect {
-  unsigned attempt = 0;  ///< 1 for the first of a series; a series ends with a connection that holds
+  unsigned attempt = 0;  ///< 1 for the first of a series; a series ends when a call has been answered
 };
 /// Post this many Receives of Config::receive_size, before any Send that follows.
 struct PostReceives {
@@ -275,6 +285,7 @@ struct Complete {
   std::optional<Reply> reply;  ///< set if failure is none
   xdr::Message message;        ///< the Call's own, for reuse
   std::uint32_t sends = 0;     ///< how often it left, on whatever connection; 0: the peer cannot know of it
+  unsigned losses = 0;         ///< as Call has it
   void* owner = nullptr;       ///< the Call's
 };
 /// Something its user should hear of, at most once for each occasion.

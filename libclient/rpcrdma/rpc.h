@@ -35,6 +35,7 @@ struct Rpc {
   std::uint32_t sends = 0;   ///< more than one: on earlier connections, too
   Call call;
   std::size_t data_size = 0;  ///< the call's, as it was submitted
+  TimePoint hold_until;       ///< of a suspect (Call::is_suspect): no sending before that
   TimePoint submitted_at, sent_at;
   TimePoint revoke_until;                         ///< while `revoking` on a connection that stands
   std::vector<reply_sizing::ResultBound> bounds;  ///< scratch of marshal()

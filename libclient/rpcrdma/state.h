@@ -147,6 +147,7 @@ struct Requester::State {
   RpcTable table;
   std::deque<Rpc*> queue;         // in the order in which they were submitted
   std::deque<Rpc*> health_queue;  // overtakes
+  std::deque<Rpc*> suspects;      // calls that may be what breaks connections, held back (connection.cpp)
   std::size_t pending = 0;
   std::size_t pending_data = 0, pending_bulk = 0;  // bytes; calls
   bool shut = false;
@@ -164,7 +165,8 @@ struct Requester::State {
   std::uint32_t regular_in_flight = 0;
   std::uint32_t posted = 0;        // Receives that nothing has arrived in
   bool overdue_abandoned = false;  // a call that was given up has held its credit for too long
-  TimePoint connected_at = TimePoint::min();
+  CallId on_trial = 0;  // the suspect that was sent last, until its Reply or the end of trial_until
+  TimePoint trial_until = TimePoint::min();
   std::optional<Error> close_reason;
   rdma_msg incoming;  // scratch, so that decoding does not allocate
 
@@ -172,8 +174,7 @@ struct Requester::State {
   bool wanted = false;  // by connect()
   bool held = false;    // by hold()
   bool ever_up = false;
-  unsigned attempts = 0;            // since a Reply came
-  unsigned short_lives = 0;         // connections in a row that brought Replies and ended soon
+  unsigned attempts = 0;            // since a call was answered
   unsigned silent_connections = 0;  // since a Reply came: replaced because the first Call was not answered
   TimePoint connect_at = TimePoint::min();  // no attempt before that
   std::optional<Error> last_failure;        // of connecting, or why the last connection ended
@@ -199,12 +200,17 @@ struct Requester::State {
   void send(Rpc& rpc, TimePoint now);
   void send_later(Rpc& rpc, Error why);
   void count_form(const Rpc& rpc);
-  Rpc* next_to_send();
+  Rpc* next_to_send(TimePoint now);
+  Rpc* next_suspect(TimePoint now);
+  [[nodiscard]] bool nothing_queued() const {
+    return queue.empty() && health_queue.empty() && suspects.empty();
+  }
   [[nodiscard]] std::uint32_t limit() const;
   [[nodiscard]] std::uint32_t most_regular() const;
   [[nodiscard]] bool has_credit(const Rpc& rpc) const;
   void top_up_receives();
   [[nodiscard]] std::deque<Rpc*>& queue_of(const Rpc& rpc) {
+    if (rpc.call.is_suspect()) return suspects;
     return rpc.call.health_check ? health_queue : queue;
   }
   void enqueue(Rpc& rpc);
@@ -230,7 +236,7 @@ struct Requester::State {
   void answered(Rpc& rpc, TimePoint now);
   void take_late_answer(Rpc& rpc, TimePoint now);
   void take_grant(std::uint32_t credits);
-  void heard(TimePoint now);
+  void heard(const Rpc& rpc, TimePoint now);
 
   // ---- backward.cpp ----
   void take_other(fabric::ReceiveBuffer buffer, std::size_t header_size, BackwardForm form);
@@ -252,7 +258,8 @@ struct Requester::State {
   void wait_before_next_attempt(TimePoint now);
   void retry_or_complete_all();
   void reset_connection();
-  void count_short_life(TimePoint now);
+  void count_losses(TimePoint now);
+  [[nodiscard]] TimePoint end_of_hold(const Call& call, TimePoint now) const;
   void lower_wake(TimePoint when) {
     if (when < wake_at) wake_at = when;
   }

@@ -476,6 +476,19 @@ copy_with "link cut for 5 s" cut_for_5s
 copy_with "nfsd restarted" "$lab" restart-nfsd
 "$lab" fast
 
+# Losing a connection that answers costs its reconnect, however often it happens.
+(for _ in 1 2 3 4 5 6 7 8; do sleep 1; "$lab" reset; done) &
+resets=$!
+program "F31 resets a second apart make no pause that grows" << 'PY'
+longest, end, made = 0, time.time() + 9, 0
+while time.time() < end:
+    begin = time.time()
+    open(a + '/reset.%d' % (made % 100), 'w').close()
+    longest, made = max(longest, time.time() - begin), made + 1
+assert longest < 1.5, (longest, made)
+PY
+wait "$resets"
+
 # --- hard and soft ---------------------------------------------------------------------------------------------------
 # A server that is away for longer than timeo, for both; a hard mount waits, and the program can be interrupted.
 start_mount h / timeo=5,actimeo=0
