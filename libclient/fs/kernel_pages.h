@@ -1,6 +1,6 @@
-// What the kernel may have in its page cache of one file, and how far it knows that the file reaches.
+// A record of one file's pages that the kernel may have cached, and of the file size that the kernel knows.
 //
-// The kernel tells nobody what it caches. This part infers it from what the kernel was given: each read and each write
+// The kernel does not report what it caches. This part infers it from what the kernel was given: each read and each write
 // that goes through the page cache puts pages up to its end, and a page stays until the kernel is asked to drop it. So
 // end() is an upper bound: no page begins at or behind it. Dirty pages (stores in mappings, and what a write-back cache
 // has gathered) are among them.
@@ -10,7 +10,7 @@
 // that may cut it: attributes, and reads that are shorter than asked for. A larger size in attributes does not raise the
 // bound, since the kernel ignores attributes that something has overtaken.
 //
-// Whoever has the kernel drop pages says so by begin_drop() before he asks. A plain container, confined to the loop's
+// The code that asks the kernel to drop pages calls begin_drop() first. A plain container, confined to the loop's
 // thread.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Names that the server said do not exist, a moment ago: on a mount for several users, where the kernel believes no name.
+// A cache of names for which the server has just answered NFS4ERR_NOENT, on a mount for several users, where the kernel
+// caches no names.
 //
 // A name is missing for as long as it was added for, unless this mount may have changed its directory since the server
 // was asked. Whether a user may be told is SearchRights' to say.

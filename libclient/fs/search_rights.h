@@ -1,5 +1,5 @@
-// Who may look names up in a directory, as the server has shown: to whoever it has told what a name leads to, or that
-// there is no such name, it has granted that.
+// A record of the users whom the server lets look names up in a directory. The server has shown that for a user if it
+// answered one of his LOOKUPs, be it with a file or with NFS4ERR_NOENT.
 //
 // On a mount for several users the kernel believes no name of its own, and asks for each name of a path in the name of
 // the one who walks it (FileSystem::lookup). What is remembered here lets the names that are known be answered without

@@ -21,7 +21,7 @@
 
 namespace nfsrdma::nfs4 {
 
-/// What data behind close(2) is sent under.
+/// The stateid under which data behind close(2) is sent.
 struct DataPermit {
   stateid4 stateid{};
   std::uint64_t epoch = 0;  // of the client id that it belongs to

@@ -224,7 +224,7 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   const auto same = [&](const stateid4& one) { return one.other == now.stateid.other; };
   const std::uint64_t epoch = around_.calls.epoch();
   const clientid4 client = around_.calls.facts().client_id;
-  // It goes back already, and is not to be believed in.
+  // A delegation that is being returned gives no rights any more.
   if (std::ranges::any_of(returning_,
                           [&](const auto& one) { return one.second == epoch && same(one.first); })) {
     return;

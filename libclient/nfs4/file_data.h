@@ -65,7 +65,8 @@ class FileData : private writing::Writer, private QuickFile {
   /// `after`: the attributes as of just behind it, if the server tells them; null: not wanted.
   async::Task<Status> set_attributes(SetAttributes changes, After* after = nullptr);
   /// For a caller that has a turn of the file already.
-  async::Task<Status> set_attributes(SetAttributes changes, const writing::Turn& turn, After* after = nullptr);
+  async::Task<Status> set_attributes(SetAttributes changes, const writing::Turn& turn,
+                                     After* after = nullptr);
   /// The file was cut by somebody else: data behind it is not to be written again.
   void resized(std::uint64_t size) { openers()->replaced(size, ~std::uint64_t{0} - size); }
 

@@ -33,7 +33,7 @@ class Retries {
     const bool bounded = retry == Retry::some_times && troubled_ >= kMostTroubled;
     return passes(retry) && !bounded && loop_.now() + pause_.next() < deadline_;
   }
-  /// The same, with the pause before the next try.
+  /// Waits for the pause before the next try, and returns whether there is to be one.
   async::Task<bool> again(nfsstat4 status) {
     if (!may_try(status)) co_return false;
     if (retry_of(status) == Retry::some_times) ++troubled_;
