@@ -184,7 +184,10 @@ void Requester::State::pump(TimePoint now) {
     if (rpc == nullptr) break;
     send(*rpc, now);
   }
-  if (overdue_abandoned && !(queue.empty() && health_queue.empty())) {
+  // A suspect may also be waiting for its time; calls that were given up are in its way if no credit is left.
+  const bool no_credit = in_flight >= limit() || regular_in_flight >= most_regular();
+  const bool waits_for_credit = !queue.empty() || !health_queue.empty() || (no_credit && !suspects.empty());
+  if (overdue_abandoned && waits_for_credit) {
     close_link(error(ErrorKind::connection, ETIMEDOUT,
                      "calls that were given up hold the server's credits and are not answered"));
   }

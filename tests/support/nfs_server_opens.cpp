@@ -272,6 +272,11 @@ nfsstat4 ServerState::create(Execution& at, const createhow4& how, Opening& open
     if (verifier != nullptr) keep_verifier(made, *verifier, opening.attrset);
     return NFS4_OK;
   }
+  // Linux (nfsd4_open) names the times for an exclusive create that it has executed before, too.
+  if (verifier != nullptr && habits.verifier_in_times) {
+    set_bit(opening.attrset, FATTR4_TIME_ACCESS);
+    set_bit(opening.attrset, FATTR4_TIME_MODIFY);
+  }
   if (unchecked != nullptr && changes.size == 0U) {
     if (const auto late = recall_others(at, opening.file->id); late != NFS4_OK) return late;
     resize(*opening.file, 0);
