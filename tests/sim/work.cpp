@@ -143,6 +143,11 @@ async::Task<void> Worker::keep_log() {
     if (random_.one_in(2)) co_await loop().sleep_for(random_.between(Duration{}, std::chrono::seconds(3)));
     if (random_.one_in(2)) co_await look_at_log(made->handle, name);
   }
+  // As in write_all(): what close(2) leaves under way is lost with its lease.
+  if (findings_.leases_end && !disk_was_full_) {
+    auto synced = co_await fs().sync(made->handle);
+    if (!synced) refused("fsync", synced.error());
+  }
   co_await shut(std::move(made->handle), made->entry.inode, name);
   if (disk_was_full_) co_await give_up(name);
 }
