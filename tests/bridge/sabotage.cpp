@@ -80,6 +80,8 @@ bool lengthen_a_chunk(rdma_msg& header, const Offer& offer, std::uint64_t how) {
     Chunk* const one = chunks.some(header);
     if (one == nullptr) return false;
     const bool is_write = !chunks.writes.empty() && one == &chunks.writes.front();
+    // A chunk that the fault more_chunks has invented was not offered.
+    if (is_write ? offer.writes.segment_count() == 0 : offer.reply_chunk.empty()) return false;
     const std::uint32_t offered =
         is_write ? offer.writes[0].front().length : offer.reply_chunk.front().length;
     one->front().length = how == 0 ? offered + 4 : 0xffffffffU;

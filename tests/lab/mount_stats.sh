@@ -206,7 +206,7 @@ kill -USR1 "$daemon"
 check "SIGUSR1: once more" eventually 10 said 2
 check "SIGUSR1: the mount goes on" client test -e "$m/data"
 stats
-lines_of() { grep -E '^(options|fuse|nfs|data|connection|credits|rpc|rdma|session|state|memory) ' "$1" | cut -d' ' -f1,2 | cut -d= -f1 | sort -u; }
+lines_of() { sed 's/^nfsrdma-fuse: //' "$1" | grep -E '^(options|fuse|nfs|data|connection|credits|rpc|rdma|session|state|memory) ' | cut -d' ' -f1,2 | cut -d= -f1 | sort -u; }
 same "SIGUSR1: lines that the file has not" "" "$(comm -23 <(lines_of "$work/log") <(lines_of "$work/stats"))"
 same "SIGUSR1: all kinds of lines" 11 "$(lines_of "$work/log" | cut -d' ' -f1 | sort -u | wc -l)"
 
