@@ -71,6 +71,7 @@ void FileSystem::forget(std::uint64_t id, std::uint64_t lookups) {
   if (!forgotten) return;
   freshness_.forgotten(*forgotten);
   deferred_closes_.forget(id);
+  missing_names_.forget(id);
   // It may have been removed: the server should not keep its blocks for us.
   engine_->forget(forgotten->handle);
 }

@@ -2,7 +2,7 @@
 // caches no names.
 //
 // A name is missing for as long as it was added for, unless this mount may have changed its directory since the server
-// was asked. Whether a user may be told is SearchRights' to say.
+// was asked. Inode::altered tells that, so a directory's names are forgotten with its Inode. Whether a user may be told is SearchRights' to say.
 //
 // Bounded: when there are kMost of them all are forgotten. Pure.
 #pragma once
@@ -22,14 +22,24 @@ class MissingNames {
   static constexpr std::size_t kMost = 4096;
 
   [[nodiscard]] bool has(const Inode& directory, const std::string& name, async::TimePoint now) const {
-    const auto found = names_.find(key(directory, name));
-    if (found == names_.end() || now >= found->second.until) return false;
+    const auto names = by_directory_.find(directory.id);
+    if (names == by_directory_.end()) return false;
+    const auto found = names->second.find(name);
+    if (found == names->second.end() || now >= found->second.until) return false;
     return directory.naming == 0 && directory.altered <= found->second.as_of;
   }
   /// `as_of`: Freshness::now() when the server was asked.
   void add(const Inode& directory, const std::string& name, std::uint64_t as_of, async::TimePoint until) {
-    if (names_.size() >= kMost) names_.clear();
-    names_[key(directory, name)] = {as_of, until};
+    if (count_ >= kMost) {
+      by_directory_.clear();
+      count_ = 0;
+    }
+    count_ += by_directory_[directory.id].insert_or_assign(name, Missing{as_of, until}).second ? 1 : 0;
+  }
+  /// The directory's Inode is gone.
+  void forget(std::uint64_t directory) {
+    const auto names = by_directory_.extract(directory);
+    if (!names.empty()) count_ -= names.mapped().size();
   }
 
  private:
@@ -37,10 +47,8 @@ class MissingNames {
     std::uint64_t as_of = 0;
     async::TimePoint until;
   };
-  static std::string key(const Inode& directory, const std::string& name) {
-    return std::to_string(directory.id) + "/" + name;
-  }
-  std::unordered_map<std::string, Missing> names_;
+  std::unordered_map<std::uint64_t, std::unordered_map<std::string, Missing>> by_directory_;
+  std::size_t count_ = 0;  // of all directories
 };
 
 }  // namespace nfsrdma::fs

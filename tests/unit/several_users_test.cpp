@@ -121,6 +121,19 @@ TEST_CASE("F28 a name that is not there is believed for a moment, by whom the se
   CHECK(s.look_up(s.alice, d, "none").inode != 0);
 }
 
+TEST_CASE("F28 a name that was made is there, though the kernel has forgotten the directory meanwhile") {
+  Several s;
+  const Entry d = s.look_up(s.alice, Inodes::kRoot, "d");
+  CHECK(s.look_up(s.alice, d.inode, "none").inode == 0);
+  const Entry made = s.get(s.files->make_directory(s.alice, d.inode, "none", 0755));
+  s.files->forget(made.inode, 1);
+  s.files->forget(d.inode, 1);
+  // The directory has its number again, and nothing is known any more of what was changed in it.
+  CHECK(s.look_up(s.alice, Inodes::kRoot, "d").inode == d.inode);
+  (void)s.look_up(s.alice, d.inode, "f");
+  CHECK(s.look_up(s.alice, d.inode, "none").inode == made.inode);
+}
+
 TEST_CASE("F28 a listing of one user's tells another nothing") {
   Several s;
   const std::uint64_t d = s.look_up(s.root, Inodes::kRoot, "d").inode;
