@@ -82,7 +82,7 @@ async::Task<void> FileSystem::tell_size(std::shared_ptr<OpenHandle> file, std::u
   const auto got = co_await from->read({memory.data.get(), 1}, size - 1);
   if (!got || *got == 0) co_return;  // it has been cut since
   ++counters_.server_bytes_read;
-  co_await tell_length(inode, size, *memory.data.get());
+  co_await tell_length(inode, size, *memory.data);
 }
 
 /// Called behind a lock that was granted, because others may have written the file under theirs. The attributes that it

@@ -234,7 +234,7 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   recalled = recalled || expected;
   const Record held = of_file(open.file);
   if (held != nullptr && held->client == client && same(held->stateid))
-    return told_again(open, held, std::move(now), recalled);
+    return told_again(open, held, now, recalled);
   if (now.writes && writers_ == nullptr) return return_beside({open.file, now.stateid});  // not asked for
   // The server knows nothing of the earlier one, or has granted two. One that a CLOSE under way returns goes with that.
   if (held != nullptr && held->returning && !held->recalled)
@@ -244,7 +244,7 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   ++around_.counters.delegations_granted;
   now.file = open.file;
   now.client = client;
-  const Record record = std::make_shared<Delegation>(std::move(now));
+  const Record record = std::make_shared<Delegation>(now);
   held_.insert_or_assign(key_of(open.file), record);
   open.delegation = DelegationShare(record);
   around_.counters.delegations_recalled += recalled ? 1 : 0;
@@ -302,7 +302,8 @@ void Delegations::forget(Delegation& one) {
 }
 
 void Delegations::end(const Record& one) {
-  const Record kept = one;
+  // `one` may be the entry that forget() removes.
+  const Record kept = one;  // NOLINT(performance-unnecessary-copy-initialization)
   forget(*kept);
   if (end_sink_) end_sink_(kept->file);
 }

@@ -48,7 +48,7 @@ async::Task<Result<std::size_t>> FileData::read_on(std::span<std::byte> data, st
           eof = res.get<NFS4_OK>()->eof;
           return true;
         },
-        std::move(adopted));
+        std::exchange(adopted, nullptr));
     // The session that it was made for has been replaced by one with smaller limits.
     if (!done && rest.size() > session_.most_read()) continue;
     if (!done) co_return done.error();
@@ -149,7 +149,7 @@ async::Task<Status> FileData::set_attributes(SetAttributes changes, After* after
   auto of = changes.size ? turns() : nullptr;
   const auto turn = co_await writing::take_turn(std::move(of), deadline(), "SETATTR");
   if (!turn) co_return turn.error();
-  co_return co_await set_attributes(std::move(changes), *turn, after);
+  co_return co_await set_attributes(changes, *turn, after);
 }
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes, const writing::Turn& turn, After* after) {
