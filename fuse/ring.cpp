@@ -34,7 +34,8 @@ void RingBytes::add(std::uint32_t user, std::uint64_t bytes) {
 
 void RingBytes::remove(std::uint32_t user, std::uint64_t bytes) {
   const auto at = by_user_.find(user);
-  if ((at->second -= bytes) == 0) by_user_.erase(at);
+  at->second -= bytes;
+  if (at->second == 0) by_user_.erase(at);
   all_ -= bytes;
 }
 
