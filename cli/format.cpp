@@ -124,7 +124,8 @@ std::string decimal_time(const Time& time) {
 }
 
 std::string printable(std::string_view name) {
-  return nfsrdma::detail::replaced(name, [](std::string& out, std::string_view /*octets*/) { out += '?'; });
+  return nfsrdma::one_line_parts::replaced(name,
+                                           [](std::string& out, std::string_view /*octets*/) { out += '?'; });
 }
 
 std::string checksum_line(std::string_view sum, std::string_view name) {

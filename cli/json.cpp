@@ -14,7 +14,7 @@ constexpr std::string_view replacement = "\xef\xbf\xbd";  // U+FFFD
 
 /// The length of the well-formed sequence at `at`, 0 where there is none.
 std::size_t sequence_length(std::string_view bytes, std::size_t at) {
-  return nfsrdma::detail::first_utf8(bytes.substr(at)).length;
+  return nfsrdma::one_line_parts::first_utf8(bytes.substr(at)).length;
 }
 
 void append_ascii(std::string& out, char c) {

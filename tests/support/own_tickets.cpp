@@ -108,14 +108,14 @@ class Key {
   krb5_keyblock key_{};
 };
 
-class Principal {
+class KerberosName {
  public:
-  Principal(const Library& library, const std::string& name) : library_(library) {
+  KerberosName(const Library& library, const std::string& name) : library_(library) {
     must(::krb5_parse_name(library_.get(), (name + "@" + kRealm).c_str(), &name_), "krb5_parse_name");
   }
-  ~Principal() { ::krb5_free_principal(library_.get(), name_); }
-  Principal(const Principal&) = delete;
-  Principal& operator=(const Principal&) = delete;
+  ~KerberosName() { ::krb5_free_principal(library_.get(), name_); }
+  KerberosName(const KerberosName&) = delete;
+  KerberosName& operator=(const KerberosName&) = delete;
   [[nodiscard]] krb5_principal get() const { return name_; }
 
  private:
@@ -158,7 +158,7 @@ std::string ticket(const Library& library, const std::string& client, const std:
 
 class Cache {
  public:
-  Cache(const Library& library, const std::string& name, const Principal& client)
+  Cache(const Library& library, const std::string& name, const KerberosName& client)
       : library_(library), client_(client) {
     must(::krb5_cc_resolve(library_.get(), name.c_str(), &cache_), "krb5_cc_resolve");
     must(::krb5_cc_initialize(library_.get(), cache_, client.get()), "krb5_cc_initialize");
@@ -166,7 +166,7 @@ class Cache {
   ~Cache() { (void)::krb5_cc_close(library_.get(), cache_); }
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
-  void store(const Principal& server, const Key& session, std::string sealed, std::time_t now) {
+  void store(const KerberosName& server, const Key& session, std::string sealed, std::time_t now) {
     krb5_creds out{};
     out.client = client_.get();
     out.server = server.get();
@@ -180,12 +180,12 @@ class Cache {
 
  private:
   const Library& library_;
-  const Principal& client_;
+  const KerberosName& client_;
   krb5_ccache cache_ = nullptr;
 };
 
-void write_keytab(const Library& library, const std::string& name, const Principal& service, const Key& key,
-                  std::time_t now) {
+void write_keytab(const Library& library, const std::string& name, const KerberosName& service,
+                  const Key& key, std::time_t now) {
   krb5_keytab keytab = nullptr;
   must(::krb5_kt_resolve(library.get(), name.c_str(), &keytab), "krb5_kt_resolve");
   krb5_keytab_entry entry{};
@@ -214,7 +214,7 @@ OwnTickets::OwnTickets(const std::string& client, const std::string& service) {
   ::setenv("KRB5_KTNAME", keytab.c_str(), 1);
   const Library library;
   const Key session(library), key_of_service(library), key_of_realm(library);
-  const Principal who(library, client), whom(library, service),
+  const KerberosName who(library, client), whom(library, service),
       realm(library, std::string("krbtgt/") + kRealm);
   const std::time_t now = ::time(nullptr);
   write_keytab(library, keytab, whom, key_of_service, now);

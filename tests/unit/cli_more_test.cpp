@@ -536,11 +536,11 @@ TEST_CASE("cli: get replaces a file when it has all of the other, and leaves not
   CHECK(here.names() == "f");
   CHECK(shell.status({"get", "srv:/f", here.path()}) == 0);
   CHECK((here.read("f") == text));
-  CHECK((here.facts("f").st_mode & kPermissions) == 0640);
+  CHECK((here.facts("f").st_mode & cli::kPermissions) == 0640);
   CHECK(shell.status({"get", "srv:/f", here.path("new")}) == 0);
-  CHECK((here.facts("new").st_mode & kPermissions) == (0604 & ~creation_mask()));
+  CHECK((here.facts("new").st_mode & cli::kPermissions) == (0604 & ~creation_mask()));
   CHECK(shell.status({"get", "-p", "srv:/f", here.path("f")}) == 0);
-  CHECK((here.facts("f").st_mode & kPermissions) == 0604);
+  CHECK((here.facts("f").st_mode & cli::kPermissions) == 0604);
   CHECK(here.facts("f").st_mtim.tv_sec == 5);
   CHECK(here.facts("f").st_mtim.tv_nsec == 7);
   CHECK(here.names() == "f new");

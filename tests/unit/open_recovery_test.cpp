@@ -17,7 +17,7 @@ struct Recovering {
   ScriptedCalls calls;
   Lease lease{calls};
   engine::ServerCounters counters;
-  ClientState state;
+  nfs4::ClientState state;
   const ScriptedCalls::Last last{calls};
   explicit Recovering(bool claims_expired_locks = false)
       : state(calls, lease, counters, claims_expired_locks, [](bool) {}) {

@@ -24,7 +24,7 @@ struct Heard {
   /// `then` is done with what it was told.
   template <class Then>
   auto hear(Then then) {
-    return [this, held = held, then](const auto& result) {
+    return [this, kept = held, then](const auto& result) {
       ++times;
       code = errno_of(result);
       then(result);

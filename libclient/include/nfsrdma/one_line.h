@@ -10,7 +10,7 @@
 
 namespace nfsrdma {
 
-namespace detail {
+namespace one_line_parts {
 
 /// A character at the beginning of `text` (not empty) in well-formed UTF-8 (RFC 3629), and how long it is; no length where
 /// there is none.
@@ -60,12 +60,12 @@ std::string replaced(std::string_view text, Replace replace) {
   return out;
 }
 
-}  // namespace detail
+}  // namespace one_line_parts
 
 /// Returns `text` as one line that does nothing to a terminal: control characters and the like become "\n", "\t", "\r" or
 /// "\x1b".
 inline std::string one_line(std::string_view text) {
-  return detail::replaced(text, [](std::string& out, std::string_view octets) {
+  return one_line_parts::replaced(text, [](std::string& out, std::string_view octets) {
     for (const char octet : octets) {
       constexpr std::string_view digits = "0123456789abcdef";
       const auto number = static_cast<unsigned char>(octet);
