@@ -47,10 +47,18 @@ async::Task<void> FileSystem::send_out(Inode& inode) {
   co_await writes_.settle(inode);
 }
 
+namespace {
+/// An open file of the inode that may be read through; null: there is none.
+const OpenHandle* reader_of(const Inode& inode) {
+  const auto reads = [](const OpenHandle* handle) { return handle->file()->access() != Access::write; };
+  const auto found = std::ranges::find_if(inode.open, reads);
+  return found == inode.open.end() ? nullptr : *found;
+}
+}  // namespace
+
 /// The kernel does not say who has mapped a file. It takes one that is open for reading.
 bool FileSystem::may_be_mapped(const Inode& inode) const {
-  const auto maps = [](const OpenHandle* handle) { return handle->file()->access() != Access::write; };
-  return lengthen_ && std::ranges::any_of(inode.open, maps);
+  return lengthen_ && reader_of(inode) != nullptr;
 }
 
 async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::byte last) {
@@ -72,10 +80,9 @@ async::Task<void> FileSystem::tell_size(std::shared_ptr<OpenHandle> file, std::u
     (void)co_await inode.settled.wait_until(async::TimePoint::max());
   // A write that is under way tells the kernel itself.
   if (size <= std::max(inode.pages.known_size(), inode.writes.furthest())) co_return;
-  const auto reads = [](const OpenHandle* handle) { return handle->file()->access() != Access::write; };
-  const auto reader = std::ranges::find_if(inode.open, reads);
-  if (reader == inode.open.end()) co_return;
-  const ServerFileRef from = (*reader)->file();
+  const OpenHandle* const reader = reader_of(inode);
+  if (reader == nullptr) co_return;
+  const ServerFileRef from = reader->file();
   if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
   const async::Memory memory = loop().memory().take(1);
   ++counters_.server_reads;
