@@ -293,27 +293,37 @@ async::Task<void> FileSystem::read_ahead(std::shared_ptr<DirectoryHandle> direct
   }
 }
 
+/// read(2) asks for these before it looks at the kernel's pages and at the size that the kernel believes. The kernel ignores
+/// attributes that it asked for before it was told to drop pages, or of a new size: so both have come to their end then.
 async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
+  while ((*inode)->dropping != 0 || (*inode)->lengthening != 0)
+    (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
+  co_return co_await attributes_now(std::move(caller), std::move(*inode));
+}
+
+/// attributes() for who may not wait until pages are dropped: from within SETATTR, for which the kernel holds back writes
+/// of dirty pages.
+async::Task<Result<Attributed>> FileSystem::attributes_now(Caller caller, std::shared_ptr<Inode> inode) {
   // Who has closed it looks at what stays.
-  if ((*inode)->saving != 0) co_await writes_.settle(**inode);
-  if (!(*inode)->writes.empty()) {
-    if (auto told = freshness_.while_writing(**inode)) co_return *told;
+  if (inode->saving != 0) co_await writes_.settle(*inode);
+  if (!inode->writes.empty()) {
+    if (auto told = freshness_.while_writing(*inode)) co_return *told;
     // Not for all of them: one that ends brings the times of a write, which is what may not be missing.
-    co_await writes_.one_settled(**inode);
-    if (auto told = freshness_.while_writing(**inode)) co_return *told;
+    co_await writes_.one_settled(*inode);
+    if (auto told = freshness_.while_writing(*inode)) co_return *told;
   }
-  const auto known = freshness_.kept(**inode);
-  if (known && !engine_->delegated((*inode)->handle)) co_return *known;
+  const auto known = freshness_.kept(*inode);
+  if (known && !engine_->delegated(inode->handle)) co_return *known;
   for (int tries = 1;; ++tries) {
     const std::uint64_t as_of = freshness_.now();
-    auto got = co_await engine_->attributes(caller, (*inode)->handle);
-    heed_stale(**inode, got);
+    auto got = co_await engine_->attributes(caller, inode->handle);
+    heed_stale(*inode, got);
     if (!got) co_return got.error();
-    if ((*inode)->resized > as_of && tries < kMostTries) continue;
-    if (options_.several_users) freshness_.keep_told(**inode, *got, as_of);
-    co_return freshness_.attributed(**inode, *got, as_of);
+    if (inode->resized > as_of && tries < kMostTries) continue;
+    if (options_.several_users) freshness_.keep_told(*inode, *got, as_of);
+    co_return freshness_.attributed(*inode, *got, as_of);
   }
 }
 
@@ -329,13 +339,13 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
     const bool denied = !allowed && allowed.error().errno_value() == EACCES;
     if (!allowed && !denied) co_return allowed.error();
     if (denied) {
-      auto now = co_await attributes(caller, id);
+      auto now = co_await attributes_now(caller, *inode);
       if (!now || (now->attributes.mode & S_IWUSR) == 0) co_return allowed.error();
     }
   }
   co_await writes_.settle(**inode);
   // Linux: what is left where the kernel would clear set-id bits and leaves that to the server.
-  if (changes_nothing(changes)) co_return co_await attributes(std::move(caller), id);
+  if (changes_nothing(changes)) co_return co_await attributes_now(std::move(caller), *inode);
   const Naming naming(freshness_, *inode);
   (*inode)->searchers.forget();
   const ServerFileRef open = file ? file->file() : nullptr;

@@ -315,9 +315,10 @@ class FileSystem : private engine::Writers {
     [[nodiscard]] bool appends() const;
     [[nodiscard]] bool is_stable() const;
   };
-  async::Task<void> drop_free_pages(Inode& inode);
+  async::Task<void> correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end, std::byte last);
+  async::Task<Result<Attributed>> attributes_now(Caller caller, std::shared_ptr<Inode> inode);
   async::Task<void> drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how, std::uint64_t offset,
-                                     std::size_t size);
+                                     std::size_t size, std::byte last);
   async::Task<void> fetch_pages(Inode& inode, bool gathers);
   async::Task<void> drop_pages_from(Inode& inode, std::uint64_t offset);
   async::Task<void> drop_lost_pages(std::shared_ptr<Inode> inode);

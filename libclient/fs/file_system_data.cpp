@@ -403,40 +403,48 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
   WriteBehind::How sent;
   sent.append = how.appends();
   sent.stable = options_.sync || how.is_stable();
+  const std::byte last = data.empty() ? std::byte{} : data.back();
   auto done = co_await writes_.write(file, std::move(memory), data, offset, sent);
-  if (done) co_await drop_stale_pages(file, how, offset, data.size());
+  if (done) co_await drop_stale_pages(file, how, offset, data.size(), last);
   co_return done;
 }
 
 namespace {
-struct Dropping {
-  explicit Dropping(async::Loop& loop) : ended(loop) {}
+struct Correction {
+  explicit Correction(async::Loop& loop) : ended(loop) {}
   bool done = false;
   async::Event ended;
 };
-async::Task<void> run_dropping(std::shared_ptr<Dropping> dropping, async::Task<void> task) {
-  co_await std::move(task);
-  dropping->done = true;
-  dropping->ended.notify_all();
+async::Task<void> run_correction(std::shared_ptr<Correction> correction, std::shared_ptr<OpenHandle> /*file*/,
+                                 async::Task<void> lengthening, async::Task<void> dropping) {
+  co_await std::move(lengthening);
+  co_await std::move(dropping);
+  correction->done = true;
+  correction->ended.notify_all();
 }
 }  // namespace
 
-/// From inside of a write that the kernel waits for. It keeps one page locked until the answer, if it did not
-/// have all of it; nobody can read that one, nor will it count as whole then. So what takes long is not
-/// waited for.
-async::Task<void> FileSystem::drop_free_pages(Inode& inode) {
-  const auto dropping = std::make_shared<Dropping>(loop());
-  loop().spawn(run_dropping(dropping, drop_pages_(inode.id, 0, 0)));
+/// The kernel has put an append that it waits for in the wrong place, and believes in an end of the file that is wrong,
+/// too. It is told the end, and drops its pages. If the last page of that write was not cached whole, the kernel keeps it
+/// locked until the write is answered, and neither can end before. So they are waited for only for a moment, for the sake
+/// of mappings; read(2) asks for attributes first, and attributes() waits.
+async::Task<void> FileSystem::correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end,
+                                            std::byte last) {
+  const auto correction = std::make_shared<Correction>(loop());
+  Inode& inode = file->inode();
+  auto lengthening = tell_length(inode, end, last);
+  auto dropping = drop_pages_from(inode, 0);
+  loop().spawn(run_correction(correction, std::move(file), std::move(lengthening), std::move(dropping)));
   const auto most = loop().now() + kDropFor;
-  while (!dropping->done) {
-    const bool in_time = co_await dropping->ended.wait_until(most);
+  while (!correction->done) {
+    const bool in_time = co_await correction->ended.wait_until(most);
     if (!in_time) co_return;
   }
 }
 
 /// The kernel keeps pages of what it writes, and drops those in the way of O_DIRECT before it writes.
 async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file, Writing how,
-                                               std::uint64_t offset, std::size_t size) {
+                                               std::uint64_t offset, std::size_t size, std::byte last) {
   Inode& inode = file->inode();
   if (!drop_pages_) co_return;
   if (!how.written_back) inode.pages.reaches(how.kernels_offset + size);
@@ -454,8 +462,7 @@ async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file,
     if (read) co_await drop_pages_(inode.id, offset, size);
   } else {
     inode.pages.put(how.kernels_offset + size);
-    // What it has is in the wrong place.
-    if (offset != how.kernels_offset) co_await drop_free_pages(inode);
+    if (offset != how.kernels_offset) co_await correct_pages(std::move(file), offset + size, last);
   }
 }
 

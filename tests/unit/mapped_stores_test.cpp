@@ -50,6 +50,7 @@ struct MappedFile : Plain {
     auto written = co_await files->write(file.handle, std::move(memory), data, 0, FileSystem::kWrittenBack);
     CHECK(ok(written));
   }
+  async::Task<void> pass(std::chrono::milliseconds time) { co_await loop.sleep_for(time); }
   int lock() { return error(files->lock(file.handle, request, nullptr)); }
   int unlock() { return error(files->unlock(file.handle, request.owner, request.range)); }
   void close() { CHECK(ok(loop.run(files->close(file.handle)))); }
@@ -176,6 +177,34 @@ TEST_CASE("F13 pages in front of an append are remembered, and what was stored i
   SUBCASE("the kernel has read the end") {
     store_in_front_of_an_append(3 * KernelPages::kPage);
   }
+}
+
+TEST_CASE("F13 an append that the kernel put in the wrong place is read as the server has it") {
+  MappedFile m;
+  m.map(O_RDWR | O_APPEND);
+  m.content() += "theirs;";  // by another client, which the kernel has not heard of
+  m.is_slow = true;
+  const std::string text = "ours;";
+  auto write = m.files->write(m.file.handle, {}, std::as_bytes(std::span(text)), 8, std::nullopt);
+  m.start(write);
+  // It is told at once how far the file reaches, and the write does not wait for pages that it may itself hold.
+  CHECK(m.told_end == 20);
+  CHECK(m.told_last == ';');
+  CHECK_FALSE(write.done());
+  m.loop.run(m.pass(std::chrono::milliseconds(20)));
+  REQUIRE(write.done());
+  CHECK(ok(write.await_resume()));
+  // Who reads asks for attributes first, and must not find the pages as they were.
+  auto stat = m.files->attributes(nullptr, m.file.handle->inode().id);
+  m.start(stat);
+  m.loop.run(m.pass(std::chrono::milliseconds(20)));
+  CHECK_FALSE(stat.done());
+  m.is_slow = false;
+  m.less_slow.notify_all();
+  m.turn();
+  REQUIRE(stat.done());
+  CHECK(stat.await_resume()->attributes.size == 20);
+  m.close();
 }
 
 TEST_CASE("F13 rings: who reads while others fetch the kernel's pages waits for them, too") {
