@@ -67,7 +67,7 @@ Delegations::Record Delegations::of_file(const nfs_fh4& file) const {
 
 nfsstat4 Delegations::recall(const Recall& recall) {
   const auto same = [&](const stateid4& one) { return one.other == recall.stateid.other; };
-  if (std::ranges::any_of(returning_, [&](const auto& one) { return same(one.first); })) return NFS4_OK;
+  if (std::ranges::any_of(returning_, [&](const auto& one) { return same(one->stateid); })) return NFS4_OK;
   for (const auto& [key, one] : held_) {
     if (!same(one->stateid)) continue;
     const Record recalled = one;
@@ -155,7 +155,7 @@ void Delegations::on_opening_ended() {
 }
 
 void Delegations::arm(async::TimePoint due) {
-  if (timer_ != 0) return;
+  if (timer_ != 0 || due == async::TimePoint::max()) return;
   timer_ = around_.calls.loop().at(due, [this] {
     timer_ = 0;
     return_what_is_due();
@@ -222,11 +222,10 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
     return;
   }
   const auto same = [&](const stateid4& one) { return one.other == now.stateid.other; };
-  const std::uint64_t epoch = around_.calls.epoch();
   const clientid4 client = around_.calls.facts().client_id;
   // A delegation that is being returned gives no rights any more.
-  if (std::ranges::any_of(returning_,
-                          [&](const auto& one) { return one.second == epoch && same(one.first); })) {
+  if (const auto returning = find_returning(now.stateid)) {
+    returning->file = open.file;
     return;
   }
   const auto expected = take_expected(now.stateid);
@@ -404,26 +403,57 @@ async::Task<void> Delegations::write_out(nfs_fh4 file) {
   while (!awaited->over) (void)co_await awaited->ended.wait_until(async::TimePoint::max());
 }
 
+/// Of those that the server has granted under this client id.
+std::shared_ptr<Delegations::Returning> Delegations::find_returning(const stateid4& stateid) const {
+  const auto found = std::ranges::find_if(returning_, [&](const auto& one) {
+    return one->epoch == around_.calls.epoch() && one->stateid.other == stateid.other;
+  });
+  return found != returning_.end() ? *found : nullptr;
+}
+
+/// An OPEN under way may yet bring it, with a file handle by which the server takes it back.
+void Delegations::not_returned(const stateid4& stateid) {
+  for (Expected& one : expected_) {
+    const bool same = one.epoch == around_.calls.epoch() && one.what.stateid.other == stateid.other;
+    if (!same) continue;
+    one.returned = false;
+    one.due = async::TimePoint::max();
+  }
+}
+
+namespace {
+/// Whether by this answer to DELEGRETURN the server does not hold the delegation for this client any more.
+bool is_over(nfsstat4 status) {
+  return retry_of(status) == Retry::none || retry_of(status) == Retry::with_new_state;
+}
+}  // namespace
+
 async::Task<void> Delegations::give_back(Recalled what) {
-  const auto& [file, stateid, writes] = what;
   Calls& calls = around_.calls;
-  const std::uint64_t epoch = calls.epoch();
+  const stateid4 stateid = what.stateid;
+  const auto returning = std::make_shared<Returning>(stateid, calls.epoch(), what.file);
   const Outstanding::One counted(around_.outstanding);
-  returning_.emplace_back(stateid, epoch);
+  returning_.push_back(returning);
   hold_connections();
-  if (writes) co_await write_out(file);
+  if (what.writes) co_await write_out(what.file);
   async::Backoff trouble(kBetweenReturns, kMostBetweenReturns);
   Retries at_the_end(calls.loop(), calls.default_deadline());
+  bool over = false;
   for (;;) {
+    const nfs_fh4 file = returning->file;
     Compound compound = calls.begin_on(file, "DELEGRETURN");
     compound.add<op::DELEGRETURN>({stateid});
     auto reply = co_await calls.call(std::move(compound));
-    // The server has it back or knows nothing of it, unless its refusal may pass. No answer: it may still wait.
+    // No answer: the server may still wait for it.
     const bool revoked = reply && Calls::is_revoked(reply->status());
     around_.counters.delegations_revoked += revoked ? 1 : 0;
     if (revoked) co_await around_.leftovers.free(stateid);
-    const bool settled = reply && !passes(retry_of(reply->status()));
-    if (settled || epoch != calls.epoch()) break;
+    over = (reply && is_over(reply->status())) || returning->epoch != calls.epoch();
+    if (over) break;
+    if (reply && !passes(retry_of(reply->status()))) {
+      if (file.mark == returning->file.mark) break;
+      continue;  // an OPEN has brought a better handle meanwhile
+    }
     if (calls.ending()) {
       const bool again = co_await at_the_end.again(reply ? reply->status() : NFS4_OK);
       if (!again) break;
@@ -431,9 +461,12 @@ async::Task<void> Delegations::give_back(Recalled what) {
     }
     co_await calls.loop().sleep_for(reply ? trouble.take() : kBetweenReturns);
   }
-  deferred_data_.ended(file, stateid);
-  std::erase(returning_, std::pair(stateid, epoch));
-  expect_no_more(file, stateid);
+  deferred_data_.ended(what.file, stateid);
+  std::erase(returning_, returning);
+  if (over)
+    expect_no_more(what.file, stateid);
+  else
+    not_returned(stateid);
   hold_connections();
 }
 

@@ -144,8 +144,15 @@ class Delegations {
     Recalled what;
     std::uint64_t epoch;    // servers may number stateids anew after a restart
     std::uint64_t until;    // Openings::now() at that time
-    async::TimePoint due;   // when it is returned, whatever is under way
-    bool returned = false;  // DELEGRETURN has been sent
+    async::TimePoint due;   // when it is returned, whatever is under way; max(): not before an OPEN brings it
+    bool returned = false;  // the server has it back, or DELEGRETURN is under way
+  };
+  /// A DELEGRETURN that is under way.
+  struct Returning {
+    stateid4 stateid;
+    std::uint64_t epoch;
+    nfs_fh4
+        file;  // as an OPEN brought it last: that of a recall does not say which security flavour the file wants
   };
   [[nodiscard]] Record of_file(const nfs_fh4& file) const;
   void told_again(Open& open, const Record& held, Delegation now, bool recalled);
@@ -161,6 +168,8 @@ class Delegations {
   void about_to_return(Delegation& one);
   Recalled taken(const Record& one);
   void return_beside(const Recalled& what);
+  [[nodiscard]] std::shared_ptr<Returning> find_returning(const stateid4& stateid) const;
+  void not_returned(const stateid4& stateid);
   async::Task<void> give_back(Recalled what);
 
   const Around around_;
@@ -169,9 +178,9 @@ class Delegations {
   DeferredData deferred_data_;
   std::map<std::string, Record> held_;  // by the file's handle
   std::vector<Expected> expected_;
-  async::Loop::TimerId timer_ = 0;                             // of return_what_is_due()
-  std::vector<Recalled> recalled_;                             // by the Call that is being answered
-  std::vector<std::pair<stateid4, std::uint64_t>> returning_;  // DELEGRETURNs under way, with their epochs
+  async::Loop::TimerId timer_ = 0;  // of return_what_is_due()
+  std::vector<Recalled> recalled_;  // by the Call that is being answered
+  std::vector<std::shared_ptr<Returning>> returning_;
   bool suspected_ = false;
 };
 

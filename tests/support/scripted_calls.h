@@ -89,6 +89,7 @@ class ScriptedCalls final : public nfs4::Calls {
   struct Asked {
     std::string what;
     Way way = Way::normal;
+    security::Mark mark = 0;
     rpc::Channel* over = nullptr;
     async::TimePoint deadline;
     std::uint64_t epoch = 0;
@@ -181,8 +182,8 @@ class ScriptedCalls final : public nfs4::Calls {
   async::Task<bool> ready(async::TimePoint deadline) override {
     return async::until(recovered_, deadline, [this] { return !recovers; });
   }
-  nfs4::Compound begin(const char* what, const nfs4::Caller& /*caller*/, security::Mark /*mark*/) override {
-    return {channel_.take_message(), {credential_, nullptr}, 2, what};
+  nfs4::Compound begin(const char* what, const nfs4::Caller& /*caller*/, security::Mark mark) override {
+    return {channel_.take_message(), {credential_, nullptr}, 2, what, true, mark};
   }
   nfs4::Compound begin_alone(const char* what) override {
     return {channel_.take_message(), {credential_, nullptr}, 2, what, false};
@@ -219,6 +220,7 @@ class ScriptedCalls final : public nfs4::Calls {
     auto asked = std::make_shared<Asked>();
     asked->what = compound.what();
     asked->way = way;
+    asked->mark = compound.mark();
     asked->over = over;
     asked->deadline = deadline;
     const auto bytes = compound.message().stream.bytes();

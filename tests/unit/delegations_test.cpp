@@ -515,6 +515,36 @@ TEST_CASE("S26 delegations: a recall waits for the OPENs of then, and not for th
   CHECK(m.calls.all() == "DELEGRETURN");
 }
 
+TEST_CASE("S26 delegations: what goes not back by the recall's file handle goes back by that of its OPEN") {
+  ScriptedRecalls m;
+  const Openings::Guard opening(m.openings);
+  CHECK(m.recall(101) == NFS4_OK);
+  m.delegations.return_recalled();
+  m.calls.pass(Delegations::kMostPutOff + 1ms);
+  REQUIRE(m.calls.all() == "DELEGRETURN");
+  const auto open = m.opened(1);
+  open->file.mark = 3;  // a security flavour that CB_RECALL does not tell of
+  const auto refuse = [&] { m.calls.answer(Script().refuse<op::PUTFH>(NFS4ERR_WRONGSEC)); };
+  const auto bring = [&] { m.delegations.take(*open, read_delegation(101)); };
+  SUBCASE("which brings it behind the refusal") {
+    refuse();
+    m.calls.pass(1min);
+    CHECK(m.calls.all() == "DELEGRETURN");
+    bring();
+  }
+  SUBCASE("which brings it before") {
+    bring();
+    refuse();
+  }
+  CHECK_FALSE(open->delegated());
+  CHECK(m.calls.all() == "DELEGRETURN DELEGRETURN");
+  CHECK(m.calls.next().mark == 3);
+  m.answer_return();
+  m.calls.pass(1min);
+  CHECK(m.calls.waiting() == 0);
+  CHECK_FALSE(m.held);
+}
+
 TEST_CASE("delegations: while the caller returns one itself a recall is answered and nothing is sent") {
   ScriptedRecalls m;
   const auto open = m.delegated(1);
