@@ -365,13 +365,19 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
   OPEN4resok& ok = *res.get<NFS4_OK>();
   OpenResult out;
   out.object.handle = handle.get<NFS4_OK>()->object;
-  // Before anything is waited for: what is written meanwhile is not cut.
-  if (changes.size) resized(out.object.handle, *changes.size);
+  // Before anything is waited for: what is written meanwhile is not cut. In NFSv4.0 the answer may be that to another
+  // OPEN, of another file, which settle_owner() finds out.
+  if (changes.size && !needs_place) resized(out.object.handle, *changes.size);
   out.to_be_cut_again = changes.size && watch.overtaken();
   if (needs_place) {
     what.place = Place{parent.get<NFS4_OK>()->object, what.claim.get<CLAIM_NULL>()->value};
     auto settled = co_await session_.settle_owner(*reply, ok, out.object.handle, what.caller);
+    if (is_repeated_answer(settled)) {
+      reply.reset();
+      co_return co_await open_at(std::move(what), std::move(directory), changes, watch);
+    }
     if (!settled) co_return settled.error();
+    if (changes.size) resized(out.object.handle, *changes.size);
   }
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
   if (take_attributes(out, ok, *reply) && reply->take<op::RESTOREFH>())
@@ -513,6 +519,7 @@ async::Task<Result<OpenResult>> OpenTable::open_found(Opening what, nfs_fh4 hand
   OpenResult out;
   out.object.handle = found.get<NFS4_OK>()->object;
   auto settled = co_await session_.settle_owner(*reply, ok, out.object.handle, what.caller);
+  if (is_repeated_answer(settled)) co_return co_await open_found(std::move(what), handle);
   if (!settled) co_return settled.error();
   out.file = adopt(what, out.object.handle, ok, guard, *reply);
   // It was opened all the same, and is closed with `out`.

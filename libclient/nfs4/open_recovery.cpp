@@ -116,6 +116,7 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
   const nfs_fh4 file = by_name ? found.get<NFS4_OK>()->object : open->file;
   if (!calls.has_sessions()) {
     auto settled = co_await calls.settle_owner(*reply, ok, file, open->caller);
+    if (is_repeated_answer(settled)) co_return co_await claim(open, how, deadline, status);
     if (!settled) co_return settled;
   }
   if (file != open->file) {

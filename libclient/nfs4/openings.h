@@ -16,9 +16,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "nfs4/calls.h"
@@ -87,5 +90,21 @@ class Openings {
   std::uint64_t last_ = 0;      // so many have begun
   std::optional<std::uint64_t> doubted_epoch_;
 };
+
+/// Returned by settle_owner() if the server has answered an OPEN with its answer to an earlier one: the OPEN is to be sent
+/// again, and the file and the stateid in that answer are the earlier one's.
+inline Error repeated_answer(std::string server) {
+  return {ErrorKind::connection,
+          EAGAIN,
+          NFS4ERR_BAD_SEQID,
+          "OPEN",
+          std::move(server),
+          "the server has repeated its answer to an earlier OPEN; please report this with a capture of the "
+          "traffic"};
+}
+inline bool is_repeated_answer(const Status& settled) {
+  return !settled && settled.error().kind() == ErrorKind::connection &&
+         settled.error().status() == NFS4ERR_BAD_SEQID;
+}
 
 }  // namespace nfsrdma::nfs4

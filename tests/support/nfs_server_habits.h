@@ -136,7 +136,11 @@ struct Habits {
   std::uint32_t recent_calls = 1024;
   unsigned untold_percent = 0;  ///< with this chance attributes or a handle do not come along
   bool creates_exclusively = true;
-  bool confirms_owners = false;       ///< NFSv4.0: OPEN_CONFIRM is wanted of each new owner (Linux)
+  bool confirms_owners = false;  ///< NFSv4.0: OPEN_CONFIRM is wanted of each new owner (Linux)
+  /// NFSv4.0: a request of an owner that comes again over another connection while the first one is being executed is
+  /// executed, too, and counted a second time (Linux). Not drawn: an OPEN that truncates a file is executed twice then, the
+  /// second time over what was written behind the first, which no client can help.
+  bool counts_twice = false;
   bool lists_with_attributes = true;  ///< READDIRPLUS
 
   // ---- trouble ----

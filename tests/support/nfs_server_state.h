@@ -231,6 +231,7 @@ struct Recent {
   std::uint32_t xid = 0, procedure = 0;
   Octets body;
   std::optional<Octets> reply;  // none yet: it is being executed
+  bool twice = false;           // over two connections (Habits::counts_twice)
   [[nodiscard]] bool same(const Recent& other) const;
 };
 
@@ -430,6 +431,7 @@ class ServerState {
 
   // nfs_server_v40.cpp
   bool begin40(Execution& run, const SeenCall& seen);
+  [[nodiscard]] bool is_executed_twice(const Execution& run) const;
   void end40(const Execution& run, bool good);
   nfs4::nfsstat4 name_client(Execution& at, nfs4::clientid4 client);
   nfs4::nfsstat4 client_of_lock(Execution& at, const nfs4::LOCK4args& args);

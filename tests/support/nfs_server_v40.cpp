@@ -51,6 +51,10 @@ bool ServerState::begin40(Execution& run, const SeenCall& seen) {
     keep(*run.recent);
     return false;
   }
+  if (!known->reply && habits.counts_twice) {
+    known->twice = true;
+    return false;
+  }
   if (!known->reply) {
     run.stage = Execution::Stage::dropped;
     return true;
@@ -60,6 +64,13 @@ bool ServerState::begin40(Execution& run, const SeenCall& seen) {
   run.answer->replayed = true;
   xdr::Encoder(run.answer->message).fixed(*known->reply);
   return true;
+}
+
+/// Linux looks at the seqid before it begins, so that both executions find it in order.
+bool ServerState::is_executed_twice(const Execution& run) const {
+  if (!run.recent) return false;
+  const auto known = std::ranges::find_if(recent_, [&](const Recent& one) { return one.same(*run.recent); });
+  return known != recent_.end() && known->twice;
 }
 
 void ServerState::end40(const Execution& run, bool good) {

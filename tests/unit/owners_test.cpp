@@ -160,6 +160,69 @@ TEST_CASE("owners: where no seqid fits the owner goes on under another name") {
   CHECK(m.take().generation() == kName + 1);
 }
 
+namespace {
+
+stateid4 open_stateid(int number, std::uint32_t seqid = 1) {
+  stateid4 out;
+  out.seqid = seqid;
+  out.other[0] = static_cast<std::byte>(number);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("owners: behind a request that was sent twice the next one counts it twice, and then once") {
+  Counted m;
+  CHECK(m.take().seqid(1) == 1);
+  m.turn->answered(NFS4_OK, true, 1);
+  CHECK(m.turn->opened(open_stateid(1)));
+  CHECK(m.take().seqid(1) == 3);
+  SUBCASE("the server has counted it twice") {
+    m.turn->answered(NFS4_OK, false);
+    CHECK(m.take().seqid(1) == 4);
+  }
+  SUBCASE("the server has counted it once") {
+    m.turn->answered(NFS4ERR_BAD_SEQID, false);
+    CHECK(m.turn->try_again());
+    CHECK(m.turn->seqid(1) == 2);
+    m.turn->answered(NFS4_OK, false);
+    CHECK(m.take().seqid(1) == 3);
+  }
+  m.turn->unsent();
+  CHECK(m.take().generation() == kName);
+}
+
+TEST_CASE(
+    "owners: a request that was executed twice, of which the second time was refused, may have been "
+    "counted") {
+  Counted m;
+  CHECK(m.take().seqid(1) == 1);
+  m.turn->answered(NFS4ERR_BAD_STATEID, false, 1);
+  CHECK(m.take().seqid(1) == 2);
+  m.turn->answered(NFS4ERR_BAD_SEQID, false);
+  CHECK(m.turn->try_again());
+  CHECK(m.turn->seqid(1) == 1);
+}
+
+TEST_CASE(
+    "owners: an answer to an OPEN that is the one before once more is found out, as often as it may be one") {
+  Counted m;
+  std::uint32_t sent_again = 0;
+  SUBCASE("nothing was sent twice: the server does not count in its stateids") {}
+  SUBCASE("the OPEN before was sent twice") {
+    sent_again = 1;
+  }
+  CHECK(m.take().seqid(1) == 1);
+  m.turn->answered(NFS4_OK, true, sent_again);
+  CHECK(m.turn->opened(open_stateid(1)));
+  (void)m.take().seqid(1);
+  m.turn->answered(NFS4_OK, true);
+  CHECK(m.turn->opened(open_stateid(1)) == (sent_again == 0));
+  (void)m.take().seqid(1);
+  m.turn->answered(NFS4_OK, true);
+  CHECK(m.turn->opened(open_stateid(1)));
+}
+
 TEST_CASE("owners: another client id counts from the beginning, under another name") {
   Counted m;
   for (seqid4 seqid = 1; seqid < 4; ++seqid) CHECK(m.request(NFS4_OK, 1) == seqid);

@@ -117,6 +117,41 @@ TEST_CASE("sessionless: an OPEN that is refused keeps no turn from the next one 
   }
 }
 
+TEST_CASE(
+    "S1 sessionless: behind an OPEN that the server has executed and counted twice another file is opened") {
+  bool confirms = false;
+  SUBCASE("of an owner that needs no confirmation") {}
+  SUBCASE("of one that does") {
+    confirms = true;
+  }
+  Scene40 m(confirms);
+  m.server.on_server([](Responder& responder) { responder.state.habits.counts_twice = true; });
+  Client40& c = m.connect();
+  const auto open = [&](const char* name) {
+    return c.files.open_at(nullptr, c.root, name, OPEN4_SHARE_ACCESS_BOTH, std::nullopt);
+  };
+  auto before = c.run(open("h"));
+  REQUIRE(ok(before));
+  m.server.on_server([](Responder& responder) { responder.stall(OP_OPEN); });
+  auto first = open("f");
+  c.start(first);
+  c.turn_for(100ms);
+  m.server.drop_connections();
+  c.turn_for(1s);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return first.done(); }));
+  auto f = first.await_resume();
+  REQUIRE(ok(f));
+  auto g = c.run(open("g"));
+  REQUIRE(ok(g));
+  CHECK(g->object.handle != f->object.handle);
+  CHECK(ok(c.run(g->file->write(bytes("of g"), 0, FILE_SYNC4))));
+  CHECK(m.server.content("/f") == "text");
+  CHECK(m.server.content("/g") == "of g");
+  for (auto* one : {&*f, &*g, &*before}) CHECK(ok(c.run(c.files.close(std::move(one->file)))));
+  CHECK(m.server.open_states() == 0);
+}
+
 TEST_CASE("sessionless: whoever waits for a turn keeps no place from calls of others") {
   Scene40 m;
   Client40& c = m.connect(2);

@@ -1,5 +1,6 @@
 #include "nfs4/v40/owners.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace nfsrdma::nfs4 {
@@ -37,6 +38,14 @@ struct Owners::Owner {
   seqid4 doubts = 0;  // it may have counted as many more
   std::uint64_t generation = 0;
   std::uint64_t epoch = 0;  // that `last` is of
+  stateid4 last_opened{};   // by the last OPEN that was answered
+  /// So many answers to OPENs may be those to earlier requests, which the server counted twice.
+  seqid4 repeats = 0;
+
+  void may_be_counted_again(std::uint32_t times) {
+    doubts = std::min<seqid4>(doubts + times, kMostDoubts);
+    repeats = std::min<seqid4>(repeats + times, kMostDoubts);
+  }
 };
 
 Owners::Turn::Turn(std::shared_ptr<Owner> owner, async::Mutex::Lock lock)
@@ -46,7 +55,8 @@ seqid4 Owners::Turn::seqid(std::uint64_t epoch) {
   if (owner_->epoch != epoch) {
     owner_->epoch = epoch;
     owner_->last = 0;
-    owner_->doubts = 0;
+    owner_->doubts = owner_->repeats = 0;
+    owner_->last_opened = {};
   }
   again_ = false;
   sent_ = owner_->last + owner_->doubts + 1;
@@ -57,7 +67,7 @@ std::uint64_t Owners::Turn::generation() const {
   return (owner_->epoch << 32U) + owner_->generation;
 }
 
-void Owners::Turn::answered(nfsstat4 status, bool names_owner) {
+void Owners::Turn::answered(nfsstat4 status, bool names_owner, std::uint32_t sent_again) {
   // Counted for an owner that the server knows still, if it does.
   if (status == NFS4ERR_EXPIRED) {
     doubt();
@@ -67,9 +77,14 @@ void Owners::Turn::answered(nfsstat4 status, bool names_owner) {
   if (advances_seqid(status)) {
     owner_->last = sent;
     owner_->doubts = 0;
+    owner_->may_be_counted_again(sent_again);
     return;
   }
-  if (status != NFS4ERR_BAD_SEQID) return;
+  if (status != NFS4ERR_BAD_SEQID) {
+    // An example is BAD_STATEID for a CLOSE whose first transmission was executed and counted.
+    owner_->may_be_counted_again(sent_again);
+    return;
+  }
   // What was in doubt was not counted; or nothing fits.
   again_ = owner_->doubts != 0;
   if (again_) {
@@ -83,7 +98,14 @@ void Owners::Turn::answered(nfsstat4 status, bool names_owner) {
 
 void Owners::Turn::doubt() {
   sent_ = 0;
+  owner_->repeats = std::min<seqid4>(owner_->repeats + 1, kMostDoubts);
   if (++owner_->doubts > kMostDoubts) be_another();
+}
+
+bool Owners::Turn::opened(const stateid4& stateid) {
+  const bool repeated = std::exchange(owner_->last_opened, stateid) == stateid && owner_->repeats != 0;
+  if (repeated) --owner_->repeats;
+  return !repeated;
 }
 
 void Owners::Turn::be_another() {

@@ -12,6 +12,12 @@
 // counts otherwise than this client; then the owner goes on under another name (its generation), which the server has
 // never heard of.
 //
+// A server may count a request twice that was sent again over another connection while it executed the first one (Linux
+// does), and it may do so after the answer has come. So behind a request that was sent more than once the next one is
+// sent as if it had been counted as often, as above. If the server counts it only later, the next OPEN has the seqid of
+// the last request that the server counted, and is answered with the stateid and the file of that one. A new OPEN never
+// brings the stateid of the one before, since the seqid in it grows: opened() finds that out, and the OPEN is sent again.
+//
 // Counting begins anew, under another name, with each epoch: a turn belongs to the one that its seqid was asked for.
 //
 // Confined to the loop's thread.
@@ -52,13 +58,17 @@ class Owners {
     /// The server has executed the operation that had the seqid, with this status. `names_owner`: it has the owner's
     /// name in it, so that another one can be had by it. The others are of what was opened or locked under a name, and
     /// are of no use where the server counts otherwise.
-    void answered(nfsstat4 status, bool names_owner);
+    /// `sent_again`: how often the request was sent after the first time; the server may have counted it as often again.
+    void answered(nfsstat4 status, bool names_owner, std::uint32_t sent_again = 0);
     /// It may have executed it.
     void doubt();
     /// It has not seen it, or did not come to it.
     void unsent() { sent_ = 0; }
     /// The server has refused the seqid (BAD_SEQID): what was just answered() is to be sent again with another one.
     [[nodiscard]] bool try_again() const { return again_; }
+    /// Called with the stateid that an OPEN has brought. Returns false if the server has repeated its answer to the OPEN
+    /// before, which it can only have done where it may have counted a request twice.
+    [[nodiscard]] bool opened(const stateid4& stateid);
 
    private:
     void be_another();

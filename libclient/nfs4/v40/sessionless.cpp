@@ -283,7 +283,7 @@ void Sessionless::judge(const Compound& compound, const Turns& turns, const Resu
       in_doubt ? turn->doubt() : turn->unsent();
     } else {
       const bool last = one.index + 1 == reply->executed();
-      turn->answered(last ? reply->status() : NFS4_OK, one.generation_at != 0);
+      turn->answered(last ? reply->status() : NFS4_OK, one.generation_at != 0, sends - 1);
     }
   }
 }
@@ -326,12 +326,11 @@ async::Task<void> Sessionless::renew_callback() {
 async::Task<Status> Sessionless::settle_owner(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file,
                                               Caller caller) {
   const bool unconfirmed = (ok.rflags & OPEN4_RESULT_CONFIRM) != 0;
-  if (!unconfirmed || !reply.turn()) {
-    reply.let_go();
-    co_return Status();
-  }
   const Turns turns{std::static_pointer_cast<Owners::Turn>(reply.turn()), nullptr};
   reply.let_go();
+  if (!turns.open) co_return Status();
+  if (!turns.open->opened(ok.stateid)) co_return repeated_answer(channel_.server());
+  if (!unconfirmed) co_return Status();
   const async::TimePoint deadline = default_deadline();
   async::Backoff delay(kFirstDelay, kMostDelay);
   Compound compound = begin_on(file, "OPEN_CONFIRM", caller);
