@@ -188,7 +188,12 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_with_others(statei
   CloseBatch::Closing closing{open_.file, used, open_.caller, urgent, {}, {}, {}};
   closing.wanted = [this] { return needed() == 0 && is_open_; };
   closing.delegation = [this, &returned] {
-    return returned = session_.delegations().return_with_close(open_);
+    Delegations& delegations = session_.delegations();
+    const auto earlier = std::exchange(returned, delegations.return_with_close(open_));
+    // The CLOSE is sent once more, and an OPEN has brought another delegation meanwhile.
+    const bool replaced = earlier && (!returned || returned->other != earlier->other);
+    if (replaced) delegations.returned_with_close(open_, *earlier, false);
+    return returned;
   };
   closing.on_returned = [&gone] { gone = true; };
   auto answer = co_await session_.close_batch().close(std::move(closing));

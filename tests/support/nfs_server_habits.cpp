@@ -89,33 +89,33 @@ Habits Habits::drawn(Chance& chance) {
       out = rfc_strict();
       break;
   }
-  for (bool Habits::* one : {&Habits::uncached_behind_sequence,
-                             &Habits::associates_connections,
-                             &Habits::checks_high_slot,
-                             &Habits::retires_slots,
-                             &Habits::no_sequence_hint,
-                             &Habits::tells_path_down,
-                             &Habits::conflict_purges,
-                             &Habits::grace_ends_early,
-                             &Habits::grace_stops_names,
-                             &Habits::reclaims_delegations,
-                             &Habits::preserves_unlinked,
-                             &Habits::downgrades_to_unions,
-                             &Habits::careless_close,
-                             &Habits::verifier_in_times,
-                             &Habits::delegates_to_writers,
-                             &Habits::delegates_writing,
-                             &Habits::delegates_writing_with_reading,
-                             &Habits::asks_writers,
-                             &Habits::explains_no_delegation,
-                             &Habits::notify_locks,
-                             &Habits::atomic_change_info,
-                             &Habits::tells_rdattr_error,
-                             &Habits::checks_cookie_verifier,
-                             &Habits::commits_whole_file,
-                             &Habits::stable_writes,
-                             &Habits::late_no_space,
-                             &Habits::unstable_copies}) {
+  for (bool Habits::*one : {&Habits::uncached_behind_sequence,
+                            &Habits::associates_connections,
+                            &Habits::checks_high_slot,
+                            &Habits::retires_slots,
+                            &Habits::no_sequence_hint,
+                            &Habits::tells_path_down,
+                            &Habits::conflict_purges,
+                            &Habits::grace_ends_early,
+                            &Habits::grace_stops_names,
+                            &Habits::reclaims_delegations,
+                            &Habits::preserves_unlinked,
+                            &Habits::downgrades_to_unions,
+                            &Habits::careless_close,
+                            &Habits::verifier_in_times,
+                            &Habits::delegates_to_writers,
+                            &Habits::delegates_writing,
+                            &Habits::delegates_writing_with_reading,
+                            &Habits::asks_writers,
+                            &Habits::explains_no_delegation,
+                            &Habits::notify_locks,
+                            &Habits::atomic_change_info,
+                            &Habits::tells_rdattr_error,
+                            &Habits::checks_cookie_verifier,
+                            &Habits::commits_whole_file,
+                            &Habits::stable_writes,
+                            &Habits::late_no_space,
+                            &Habits::unstable_copies}) {
     if (chance.percent(kChange)) out.*one = !(out.*one);
   }
   if (chance.percent(kChange)) out.at_work = chance.coin() ? AtWork::delay : AtWork::hold;
@@ -143,6 +143,8 @@ Habits Habits::drawn(Chance& chance) {
   // By a chance of its own, so that what a seed means otherwise does not change.
   Chance aside = chance;
   if (aside.percent(kChange)) out.trouble_percent = static_cast<unsigned>(1 + aside.below(5));
+  out.tells_delegations_again = aside.percent(kChange);
+  out.delegates_twice = aside.percent(kChange);
   return out;
 }
 

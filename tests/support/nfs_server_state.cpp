@@ -204,7 +204,8 @@ template <class Op>
 std::optional<nfsstat4> ServerState::trouble(const Execution& at, const typename Op::Args& args) {
   if (habits.trouble_percent == 0 || at.minor == 0) return std::nullopt;
   bool recovers = Op::number == OP_BIND_CONN_TO_SESSION || Op::number == OP_RECLAIM_COMPLETE ||
-                  Op::number == OP_EXCHANGE_ID || Op::number == OP_FREE_STATEID;
+                  Op::number == OP_EXCHANGE_ID || Op::number == OP_FREE_STATEID || Op::number == OP_CLOSE ||
+                  Op::number == OP_DELEGRETURN;
   if constexpr (Op::number == OP_OPEN) recovers = args.claim.tag() == CLAIM_PREVIOUS;
   if constexpr (Op::number == OP_LOCK) recovers = args.reclaim;
   if (!recovers || !chance.percent(habits.trouble_percent)) return std::nullopt;

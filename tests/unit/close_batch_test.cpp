@@ -6,6 +6,8 @@
 #include <chrono>
 #include <deque>
 
+#include "support/mounted.h"
+#include "support/nfs_responder.h"
 #include "support/scripted_calls.h"
 
 namespace nfsrdma::nfs4 {
@@ -186,6 +188,39 @@ TEST_CASE("close batch: a delegation goes with its file") {
   CHECK(c.answer(1) == NFS4_OK);
   CHECK(c.answer(2) == NFS4_OK);
   CHECK(c.calls.waiting() == 0);
+}
+
+TEST_CASE(
+    "S24 close batch: a delegation goes back that another has replaced while its file was being closed") {
+  testing::Scene m;
+  for (const char* path : {"/f", "/g"}) m.server.add_file(path, "text");
+  m.server.set_delegations(true);
+  m.server.on_server([](testing::Responder& server) { server.state.habits.delegates_twice = true; });
+  testing::EngineClient& c = m.connect();
+  c.session.close_batch().hold();
+  const Caller who = testing::user(1);
+  const auto open = [&](const char* name) {
+    auto task = c.open(who, c.root, name, OPEN4_SHARE_ACCESS_READ);
+    c.start(task);
+    REQUIRE(c.turn_until([&] { return task.done(); }));
+    return std::move(task.await_resume()->file);
+  };
+  OpenRef f = open("f"), g = open("g");
+  REQUIRE(m.server.delegations() == 2);
+  m.server.hold(OP_CLOSE, false);
+  m.server.answer(OP_CLOSE, NFS4ERR_OLD_STATEID);
+  auto close_f = c.files.close(std::move(f)), close_g = c.files.close(std::move(g));
+  c.start(close_f);
+  c.start(close_g);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  g = open("g");
+  CHECK(m.server.delegations() == 3);
+  auto close_again = c.files.close(std::move(g));
+  c.start(close_again);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return close_f.done() && close_g.done() && close_again.done(); }));
+  CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
+  CHECK(m.server.open_states() == 0);
 }
 
 TEST_CASE("close batch: what is not wanted any more is not sent") {
