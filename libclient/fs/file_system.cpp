@@ -293,8 +293,9 @@ async::Task<void> FileSystem::read_ahead(std::shared_ptr<DirectoryHandle> direct
   }
 }
 
-/// read(2) asks for these before it looks at the kernel's pages and at the size that the kernel believes. The kernel ignores
-/// attributes that it asked for before it was told to drop pages, or of a new size: so both have come to their end then.
+/// GETATTR of the kernel, which a read(2) sends before it looks at the cached pages and the cached size. The kernel ignores
+/// the answer if a notification for the file arrives meanwhile. So the answer is not given before notifications that drop
+/// pages or enlarge the file have come to their end: the cached pages and the cached size are right then by themselves.
 async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();

@@ -424,10 +424,10 @@ async::Task<void> run_correction(std::shared_ptr<Correction> correction, std::sh
 }
 }  // namespace
 
-/// The kernel has put an append that it waits for in the wrong place, and believes in an end of the file that is wrong,
-/// too. It is told the end, and drops its pages. If the last page of that write was not cached whole, the kernel keeps it
-/// locked until the write is answered, and neither can end before. So they are waited for only for a moment, for the sake
-/// of mappings; read(2) asks for attributes first, and attributes() waits.
+/// Corrects what the kernel has cached of an append that it put in the wrong place: it is notified of the new size, and
+/// drops its pages. The kernel waits for the answer to this write; if the last page of the write was not cached whole, it
+/// keeps that page locked until then, and neither notification can end before. So they are awaited here for kDropFor only,
+/// for the sake of mappings. Programs that call read(2) wait in attributes().
 async::Task<void> FileSystem::correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end,
                                             std::byte last) {
   const auto correction = std::make_shared<Correction>(loop());

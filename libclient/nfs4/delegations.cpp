@@ -403,7 +403,7 @@ async::Task<void> Delegations::write_out(nfs_fh4 file) {
   while (!awaited->over) (void)co_await awaited->ended.wait_until(async::TimePoint::max());
 }
 
-/// Of those that the server has granted under this client id.
+/// Searches only delegations that the server has granted under this client id.
 std::shared_ptr<Delegations::Returning> Delegations::find_returning(const stateid4& stateid) const {
   const auto found = std::ranges::find_if(returning_, [&](const auto& one) {
     return one->epoch == around_.calls.epoch() && one->stateid.other == stateid.other;
@@ -452,7 +452,7 @@ async::Task<void> Delegations::give_back(Recalled what) {
     if (over) break;
     if (reply && !passes(retry_of(reply->status()))) {
       if (file.mark == returning->file.mark) break;
-      continue;  // an OPEN has brought a better handle meanwhile
+      continue;  // the answer to an OPEN came meanwhile, with a handle whose security flavour is known
     }
     if (calls.ending()) {
       const bool again = co_await at_the_end.again(reply ? reply->status() : NFS4_OK);

@@ -152,7 +152,7 @@ class Delegations {
     stateid4 stateid;
     std::uint64_t epoch;
     nfs_fh4
-        file;  // as an OPEN brought it last: that of a recall does not say which security flavour the file wants
+        file;  // the recall's, until an OPEN's answer brings one whose security flavour is known
   };
   [[nodiscard]] Record of_file(const nfs_fh4& file) const;
   void told_again(Open& open, const Record& held, Delegation now, bool recalled);

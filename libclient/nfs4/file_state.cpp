@@ -190,7 +190,7 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_with_others(statei
   closing.delegation = [this, &returned] {
     Delegations& delegations = session_.delegations();
     const auto earlier = std::exchange(returned, delegations.return_with_close(open_));
-    // The CLOSE is sent once more, and an OPEN has brought another delegation meanwhile.
+    // The CLOSE is sent once more, and the server has granted another delegation since it was sent first.
     const bool replaced = earlier && (!returned || returned->other != earlier->other);
     if (replaced) delegations.returned_with_close(open_, *earlier, false);
     return returned;

@@ -39,7 +39,7 @@ struct Owners::Owner {
   std::uint64_t generation = 0;
   std::uint64_t epoch = 0;  // that `last` is of
   stateid4 last_opened{};   // by the last OPEN that was answered
-  /// So many answers to OPENs may be those to earlier requests, which the server counted twice.
+  /// How many answers to OPENs may be those to earlier requests, because the server counted a request twice.
   seqid4 repeats = 0;
 
   void may_be_counted_again(std::uint32_t times) {

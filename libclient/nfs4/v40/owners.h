@@ -66,7 +66,7 @@ class Owners {
     void unsent() { sent_ = 0; }
     /// The server has refused the seqid (BAD_SEQID): what was just answered() is to be sent again with another one.
     [[nodiscard]] bool try_again() const { return again_; }
-    /// Called with the stateid that an OPEN has brought. Returns false if the server has repeated its answer to the OPEN
+    /// Called with the stateid in the answer to an OPEN. Returns false if the server has repeated its answer to the OPEN
     /// before, which it can only have done where it may have counted a request twice.
     [[nodiscard]] bool opened(const stateid4& stateid);
 
