@@ -151,8 +151,7 @@ class Delegations {
   struct Returning {
     stateid4 stateid;
     std::uint64_t epoch;
-    nfs_fh4
-        file;  // the recall's, until an OPEN's answer brings one whose security flavour is known
+    nfs_fh4 file;  // the recall's, until an OPEN's answer brings one whose security flavour is known
   };
   [[nodiscard]] Record of_file(const nfs_fh4& file) const;
   void told_again(Open& open, const Record& held, Delegation now, bool recalled);
