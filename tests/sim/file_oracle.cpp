@@ -226,10 +226,25 @@ void FileOracle::settle(Client client, Tick begun, Tick opened) {
   }
 }
 
+/// Whether data was lost is told by fsync(2) and close(2) only.
+void FileOracle::unlocked(Client client, Tick begun) {
+  if (!is_lossy(client)) settle(client, begun);
+}
+
 void FileOracle::doubt(Client client, Tick begun) {
   for (Change& change : changes_) {
     if (change.who.client == client && change.settled == 0 && change.ended != 0 && change.ended < begun)
       change.sure = false;
+  }
+}
+
+void FileOracle::cut_by_open(Client client, Tick begun) {
+  for (Change& change : changes_) {
+    const bool may_come_late = change.what == What::store && change.who.client == client &&
+                               (change.settled == 0 || change.settled > begun);
+    if (!may_come_late) continue;
+    change.sure = false;
+    change.loose = true;
   }
 }
 
@@ -253,7 +268,7 @@ void FileOracle::handed_over(Client from, Client to, Tick released) {
   for (Change& change : changes_) {
     const bool covered = change.who.client == from && change.ended != 0 && change.ended < released;
     if (!covered) continue;
-    if (change.settled == 0) change.settled = now;
+    if (change.settled == 0 && !is_lossy(from)) change.settled = now;
     if (change.known.at(to) == 0) change.known.at(to) = now;
   }
 }
@@ -284,8 +299,9 @@ FileOracle::Reader FileOracle::reader(Client client, Tick begun) const {
 bool FileOracle::is_undone(const Segment& segment, const Change& change) const {
   return std::ranges::any_of(segment, [&](const Acting& one) {
     const Change& store = *one.change;
-    if (one.effect != Effect::undo || store.who.client == change.who.client || in_order(store, change))
-      return false;
+    if (one.effect != Effect::undo || store.id == change.id || in_order(store, change)) return false;
+    if (store.loose) return true;
+    if (store.who.client == change.who.client) return false;
     return !is_seen(change, reader(store.who.client, store.begun));
   });
 }
@@ -379,14 +395,15 @@ std::vector<std::uint64_t> FileOracle::sizes(Client client, Tick begun) {
 // ---- appends ----
 
 /// Whether the file may end where no change begins or ends: parts of another client's write may be on the server, and the
-/// place of an append may not be known.
+/// place of an append not be known, or a part of a write be lost.
 bool FileOracle::may_end_inside(const Reader& reader) const {
   return std::ranges::any_of(segments_, [&](const auto& one) {
     const Permitted here = permitted(one.second, reader, Appends::ended);
     if (!here.absent || !here.present()) return false;
     return std::ranges::any_of(one.second, [&](const Acting& acting) {
       return acting.effect == Effect::set &&
-             (acting.change->who.client != reader.client || acting.change->anything);
+             (acting.change->who.client != reader.client || acting.change->anything || !acting.change->sure ||
+              is_lossy(reader.client));
     });
   });
 }

@@ -118,11 +118,16 @@ class FileOracle {
   void cancel(ChangeId change);
 
   // ---- what makes changes sure ----
-  /// fsync, close or unlock of the client began at `begun` and has succeeded. Where clients may lose data, errors are only
+  /// fsync or close of the client began at `begun` and has succeeded. Where clients may lose data, errors are only
   /// reported to files that were open at the loss: `opened` is when this one was, and what is older becomes doubtful.
   void settle(Client client, Tick begun, Tick opened = 0);
+  /// The client has given a lock back, which it began at `begun`: unless it may have lost data, the server has it all.
+  void unlocked(Client client, Tick begun);
   /// fsync or close of the client, begun at `begun`, has failed: what was not settled may be lost.
   void doubt(Client client, Tick begun);
+  /// open(2) with O_TRUNC of the client, begun at `begun`, has cut the file. Linux does not keep pages that were stored in
+  /// from being written out meanwhile (fuse_open() without a write-back cache), so that they may come behind the cut.
+  void cut_by_open(Client client, Tick begun);
   /// The client was killed: what was not settled may be lost, and may come later.
   void kill(Client client);
   /// The client's open(2), or lock, that began at `begun` has succeeded.
