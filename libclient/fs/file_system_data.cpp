@@ -197,11 +197,25 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   OpenedFile out;
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
+  const bool was_changed = inode->changed > as_of;
   if (how.truncate) freshness_.resized(*inode);  // it may have been there before
   inode->cached_change = out.entry.attributes.change;
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, read_window_, std::move(inode),
                                             std::move(opened->file), caller);
   heed_flags(*out.handle, flags);
+  // The file may have been open here already. Writes that were answered before are cut as well, though they may have
+  // reached the server behind the OPEN.
+  Inode& opened_inode = out.handle->inode();
+  if (how.truncate && (was_changed || !opened_inode.writes.empty())) {
+    SetAttributes changes;
+    changes.size = 0;
+    std::shared_ptr<OpenHandle> writer;
+    if (access_of(flags) != Access::read) writer = out.handle;
+    auto cut = co_await set_attributes(std::move(caller), opened_inode.id, changes, std::move(writer));
+    if (!cut) co_return cut.error();
+    out.entry.attributes = std::move(cut->attributes);
+    out.entry.attributes_valid = cut->valid;
+  }
   co_return out;
 }
 

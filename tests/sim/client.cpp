@@ -121,6 +121,7 @@ async::Task<Status> SimClient::connect() {
   const std::size_t requests = 1 + host_.loop().random<std::uint64_t>() % 32;
   cache.most_ahead = requests * cache.rsize;
   files_ = std::make_unique<fs::FileSystem>(server_->engine(), cache, *root);
+  if (has_kernel_) kernel_ = std::make_unique<KernelModel>(*files_);
   co_return Status();
 }
 
@@ -134,6 +135,7 @@ async::Task<Status> SimClient::finish() {
 void SimClient::kill() {
   network_.vanish(host_);
   host_.loop().drop_tasks();
+  kernel_.reset();
   files_.reset();
   server_.reset();
   host_.renew_loop();

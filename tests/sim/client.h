@@ -16,6 +16,7 @@
 #include "connect/server.h"
 #include "fs/file_system.h"
 #include "sim/fabric/network.h"
+#include "sim/kernel_model.h"
 #include "support/model_locks.h"
 #include "support/toy_mechanism.h"
 
@@ -57,6 +58,10 @@ class SimClient {
   [[nodiscard]] static std::string owner(const Host& host) { return "nfsrdma " + host.name(); }
   [[nodiscard]] Host& host() const { return host_; }
   [[nodiscard]] fs::FileSystem& files() { return *files_; }
+  /// Programs go through a model of the kernel from the next connect() on.
+  void have_kernel() { has_kernel_ = true; }
+  /// Null: there is none.
+  [[nodiscard]] KernelModel* kernel() const { return kernel_.get(); }
   [[nodiscard]] connect::Server& server() { return *server_; }
 
  private:
@@ -71,6 +76,8 @@ class SimClient {
   testing::LockTable* const locks_;  // null: this client's server gives no locks beside NFS
   std::unique_ptr<connect::Server> server_;
   std::unique_ptr<fs::FileSystem> files_;
+  bool has_kernel_ = false;
+  std::unique_ptr<KernelModel> kernel_;
 };
 
 }  // namespace nfsrdma::sim

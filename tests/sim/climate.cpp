@@ -56,6 +56,8 @@ constexpr std::array kKinds{
            c.sessionless = false;
          }},
     Kind{"teams", [](Climate& c) { c.teams = 0; }},
+    Kind{"anything", [](Climate& c) { c.anything = false; }},
+    Kind{"pages", [](Climate& c) { c.pages = false; }},
 };
 
 constexpr auto kNames = [] {
@@ -97,10 +99,19 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
   }
   draw_version(aside);
   if (Random beside = aside; !calm && beside.one_in(4)) failover_every = beside.between(1s, 30s);
+  // By a chance of its own: without it the worlds are what they were before there was such a kind.
+  if (Random own(Random(random).next()); own.one_in(5)) {
+    anything = true;
+    pages = !own.one_in(3);
+  }
   for (std::size_t at = 0; at < without.size();) {
     const std::size_t end = std::min(without.find(',', at), without.size());
     drop(without.substr(at, end - at));
     at = end + 1;
+  }
+  if (anything) {
+    clients = std::max(clients, 2U);
+    teams = clients;
   }
   if (version != 4) {
     // What the versions do not promise is said in one place, nfsrdma-fuse(8), WHAT THE VERSIONS PROMISE. Of it this
@@ -182,7 +193,10 @@ std::string Climate::text() const {
   if (by_place) out += " in exports";
   if (program) out += ", a program";
   if (exports != 0) out += ", " + std::to_string(exports) + " exports";
-  if (teams != 0) out += ", " + std::to_string(teams) + " of them on the same files";
+  if (anything)
+    out += std::string(", all of them at anything") + (pages ? ", with pages" : "");
+  else if (teams != 0)
+    out += ", " + std::to_string(teams) + " of them on the same files";
   const auto add = [&](const char* what, Duration every, Duration longest = {}) {
     if (every.count() == 0) return;
     out += std::string(", ") + what + " every " + ms(every);

@@ -27,6 +27,8 @@ struct Climate {
   unsigned clients = 1, workers = 1, connections = 1, threads = 1;
   bool elsewhere = false;  // the server has another address
   unsigned teams = 0;      ///< of the clients: those whose workers share their files
+  bool anything = false;   ///< all workers do whatever they like to the same files
+  bool pages = false;      ///< and some of them through a model of the kernel
   bool far = false, calm = true;
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;

@@ -20,6 +20,7 @@ namespace nfsrdma::sim {
 struct Findings {
   std::vector<std::string> wrong;
   std::uint64_t operations = 0;
+  std::uint64_t restarts = 0;        ///< of the server, and failovers, so far
   std::vector<std::string> exports;  ///< names in the root
   bool calm = true;                  ///< nothing is in the way of a call
   bool disk_fills = false;           ///< ENOSPC and EDQUOT are answers to be expected
@@ -39,6 +40,8 @@ struct Findings {
   std::function<bool(const std::string& path)> keeps_verifier;
   /// Whether the server has taken locks from it, which EIO says.
   std::function<bool(const SimClient& client)> lost_state;
+  /// Whether a client has a delegation for writing on the file, by the octets of its handle.
+  std::function<bool(const std::string& handle)> delegated;
 };
 
 class Job {
@@ -62,6 +65,8 @@ class Job {
   virtual void check() = 0;
   /// The server has got a delegation for writing back.
   virtual void delegation_returned() {}
+  /// Its client is being killed. Its coroutines go right behind that.
+  virtual void killed() {}
 
   [[nodiscard]] bool done() const { return done_; }
   [[nodiscard]] const std::string& name() const { return name_; }

@@ -4,6 +4,9 @@
 //     nfsrdma_sim --seeds A-B [--ops M]                                     all of them
 //     nfsrdma_sim --long HOURS [--ops M]                                    new ones for so much real time
 //
+// With --coverage it also prints which classes of operations the programs at "anything" (any_work.h) have done, and which
+// they never did (coverage.h).
+//
 // KINDS: kinds of trouble (climate.cpp) that stay away, with commas between them. Of the first seed that
 // fails the last lines of its trace are printed, and the command line of a run that is as small as it can be
 // made and still fails.
@@ -36,6 +39,7 @@ constexpr unsigned kMostFailures = 10;
 struct Arguments {
   std::uint64_t first = 0, last = 0;
   std::optional<double> hours;
+  bool covers = false;
   RunOptions run;
 };
 
@@ -43,6 +47,7 @@ struct Sum {
   std::uint64_t seeds = 0, operations = 0, hash = 0xcbf29ce484222325U;
   Duration time{};
   unsigned failures = 0;
+  Coverage coverage;
   Verdict verdict = Verdict::right;
 };
 
@@ -87,12 +92,14 @@ Arguments parse(int argc, char** argv) {
       out.run.faults = false;
     } else if (word == "--without" && more) {
       out.run.without = argv[++i];
+    } else if (word == "--coverage") {
+      out.covers = true;
     } else if (word == "--trace") {
       out.run.prints = true;
     } else {
       (void)std::fprintf(stderr,
                          "usage: nfsrdma_sim --seed N | --seeds A-B | --long HOURS [--ops M] [--calm] "
-                         "[--without KINDS] [--trace]\n");
+                         "[--without KINDS] [--trace] [--coverage]\n");
       std::exit(2);
     }
   }
@@ -131,6 +138,7 @@ void run_one(const Arguments& arguments, std::uint64_t seed, Sum& sum) {
   }
   ++sum.seeds;
   sum.operations += outcome.operations;
+  sum.coverage.add(outcome.coverage);
   sum.time += outcome.time;
   sum.hash = (sum.hash ^ outcome.hash) * 0x100000001b3U;
   if (outcome.verdict != Verdict::right) report(options, outcome, sum);
@@ -152,6 +160,7 @@ int main(int argc, char** argv) {
     if (is_over()) break;
     run_one(arguments, seed, sum);
   }
+  if (arguments.covers) (void)std::printf("%s", sum.coverage.table().c_str());
   (void)std::printf(
       "%" PRIu64 " seeds, %" PRIu64 " operations, %.1f s of virtual time, %u failed, hash %016" PRIx64 "\n",
       sum.seeds, sum.operations, std::chrono::duration<double>(sum.time).count(), sum.failures, sum.hash);

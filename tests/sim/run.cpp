@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/any_work.h"
 #include "sim/client.h"
 #include "sim/climate.h"
 #include "sim/program.h"
@@ -70,6 +71,14 @@ class World {
     findings_.lost_state = [this](const SimClient& client) {
       return server_->state().lost_state.contains(owner_of(client));
     };
+    findings_.delegated = [this](const std::string& handle) {
+      return std::ranges::any_of(server_->state().delegations, [&](const auto& one) {
+        const nfs4::nfs_fh4 file = testing::handle_of(one.second.inode);
+        return one.second.writes &&
+               handle.compare(0, file.length, reinterpret_cast<const char*>(file.bytes.data()),
+                              file.length) == 0;
+      });
+    };
     for (unsigned i = 0; i < climate_.clients; ++i) add_client(i);
     if (climate_.program) add_program();
   }
@@ -102,6 +111,7 @@ class World {
     out.operations = findings_.operations;
     out.time = simulation_.now().time_since_epoch();
     out.hash = simulation_.trace().hash();
+    out.coverage = commons_.coverage;
     return out;
   }
 
@@ -188,10 +198,14 @@ class World {
     clients_.push_back(std::make_unique<SimClient>(network_, host, *server_host_, options, sealing(),
                                                    climate_.version == 4 ? nullptr : &locks_));
     SimClient& client = *clients_.back();
+    if (climate_.anything && climate_.pages && random_.below(4) != 0) client.have_kernel();
     const unsigned each = options_.operations / (climate_.clients * climate_.workers) + 1;
     for (unsigned i = 0; i < climate_.workers; ++i) {
       std::string name = "c" + std::to_string(number + 1) + "w" + std::to_string(i + 1);
-      if (number < climate_.teams) {
+      if (climate_.anything) {
+        jobs_.push_back(std::make_unique<AnyWorker>(client, std::move(name), team_export_, random_.next(),
+                                                    each, findings_, commons_));
+      } else if (number < climate_.teams) {
         jobs_.push_back(std::make_unique<TeamWorker>(client, std::move(name), team_export_, random_.next(),
                                                      each, findings_, board_));
       } else {
@@ -307,6 +321,7 @@ class World {
   }
 
   void crash() {
+    ++findings_.restarts;
     server_->crash(random_.between(0s, climate_.grace));
     if (climate_.version == 4) return;
     locks_.restart();
@@ -318,6 +333,7 @@ class World {
   /// Another server takes over, with all state and all that is on the disk.
   void fail_over() {
     simulation_.note(server_host_->number(), "fails over");
+    ++findings_.restarts;
     server_->state().fail_writeback();
     for (const auto& host : simulation_.hosts()) {
       if (host.get() != server_host_) network_.cut(*host, *server_host_, any_told());
@@ -343,6 +359,7 @@ class World {
     SimClient& client = *clients_[number];
     if (!client.host().runs() || jobs_of(number).empty() || dead_.contains(number)) return;
     simulation_.note(client.host().number(), "is killed");
+    for (Job* job : jobs_of(number)) job->killed();
     client.kill();
     dead_.insert(number);
     simulation_.after(random_.between(Duration{}, climate_.longest_death),
@@ -490,6 +507,7 @@ class World {
   Host* server_host_ = nullptr;
   std::unique_ptr<SimServer> server_;
   Board board_;
+  Commons commons_{findings_};
   std::string team_export_;
   testing::LockTable locks_;                         // of the service beside NFSv3
   std::vector<std::unique_ptr<Job>> jobs_;           // climate_.workers for each client, in their order

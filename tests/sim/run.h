@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/coverage.h"
 #include "sim/simulation.h"
 
 namespace nfsrdma::sim {
@@ -25,6 +26,7 @@ struct Outcome {
   std::uint64_t operations = 0;
   Duration time{};  ///< virtual
   std::uint64_t hash = 0;
+  Coverage coverage;
 };
 
 [[nodiscard]] Outcome run(const RunOptions& options);

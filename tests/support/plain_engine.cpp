@@ -287,9 +287,13 @@ Answer<Opened> PlainEngine::open_at(Caller /*caller*/, Spot directory, std::stri
     co_return opened(std::move(made->object), access);
   }
   if (!there) co_return failed(ENOENT);
-  const Node& node = nodes.at(found->second);
+  Node& node = nodes.at(found->second);
   if (node.type == FileType::symlink) co_return failed(ELOOP);
   if (node.type == FileType::directory) co_return failed(EISDIR);
+  if (creation && creation->truncate) {
+    node.content.clear();
+    ++node.change;
+  }
   Object object;
   object.handle = handle(found->second);
   co_return opened(std::move(object), access);

@@ -99,6 +99,24 @@ TEST_CASE("F2 whatever tells the size of a file counts the writes that are under
   m.close(file);
 }
 
+TEST_CASE(
+    "F13 what was written before creat(2) cut the file stays cut, though its WRITE comes behind the OPEN") {
+  Storm m;
+  m.engine->tells = true;
+  const auto file = m.create("f");
+  m.write(file, "gathered", 0);
+  // Another client may have given the file this name, so that the kernel believes that the name is not there.
+  const auto again = m.get(m.files->create(nullptr, Inodes::kRoot, "f", 0644, O_WRONLY | O_CREAT | O_TRUNC));
+  CHECK(again.entry.inode == file.entry.inode);
+  CHECK(again.entry.attributes.size == 0);
+  CHECK(m.flush(file) == 0);
+  CHECK(m.engine->nodes.at(2).content.empty());
+  m.write(again, "new", 0);
+  m.close(file);
+  m.close(again);
+  CHECK(m.engine->nodes.at(2).content == "new");
+}
+
 TEST_CASE("F2 a listing tells nothing of a file that was written since it was asked for") {
   Storm m;
   m.engine->tells = true;

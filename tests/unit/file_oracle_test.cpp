@@ -1,0 +1,391 @@
+#include "sim/file_oracle.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace nfsrdma::sim {
+namespace {
+
+using Outcome = FileOracle::Outcome;
+
+/// A file that two clients have open.
+struct SharedFile {
+  explicit SharedFile(bool lossy = false) : file("f", clock, [lossy](FileOracle::Client) { return lossy; }) {
+    open(kA);
+    open(kB);
+  }
+  static constexpr FileOracle::Client kA = 1, kB = 2, kC = 3;
+  static FileOracle::Who who(FileOracle::Client client) { return {client, "c" + std::to_string(client)}; }
+
+  void open(FileOracle::Client client) { file.opened(client, clock.tick()); }
+  FileOracle::ChangeId write(FileOracle::Client client, std::uint64_t offset, const std::string& text,
+                             bool settled = false) {
+    const auto id = file.begin_write(who(client), offset, text);
+    file.end(id, Outcome::done, settled);
+    return id;
+  }
+  FileOracle::ChangeId append(FileOracle::Client client, const std::string& text) {
+    const auto id = file.begin_append(who(client), text);
+    file.end(id, Outcome::done);
+    return id;
+  }
+  void truncate(FileOracle::Client client, std::uint64_t size) {
+    file.end(file.begin_truncate(who(client), size), Outcome::done, true);
+  }
+  void sync(FileOracle::Client client, Tick opened = 0) { file.settle(client, clock.tick(), opened); }
+  std::string why(FileOracle::Client client, const std::string& got, std::uint64_t offset = 0) {
+    return file.check_read(client, clock.tick(), offset, 100'000, got);
+  }
+  bool may_read(FileOracle::Client client, const std::string& got, std::uint64_t offset = 0) {
+    return why(client, got, offset).empty();
+  }
+  bool may_size(FileOracle::Client client, std::uint64_t size) {
+    return file.check_size(client, clock.tick(), size).empty();
+  }
+
+  OracleClock clock;
+  FileOracle file;
+};
+
+}  // namespace
+
+TEST_CASE("sim: file oracle: on one client what was written is read, and nothing older") {
+  SharedFile f;
+  CHECK(f.may_read(f.kA, ""));
+  f.write(f.kA, 0, "first");
+  CHECK(f.may_read(f.kA, "first"));
+  CHECK_FALSE(f.may_read(f.kA, ""));
+  CHECK_FALSE(f.may_read(f.kA, "firs"));
+  CHECK_FALSE(f.may_read(f.kA, "first."));
+  f.write(f.kA, 0, "other");
+  CHECK(f.may_read(f.kA, "other"));
+  CHECK_FALSE(f.may_read(f.kA, "first"));
+  CHECK_FALSE(f.may_read(f.kA, "othet"));
+  CHECK(f.may_size(f.kA, 5));
+  CHECK_FALSE(f.may_size(f.kA, 4));
+  CHECK_FALSE(f.may_size(f.kA, 6));
+  CHECK_FALSE(f.file.check_read(f.kA, f.clock.tick(), 0, 3, "other").empty());
+}
+
+TEST_CASE("sim: file oracle: a write that is under way may be seen or not, also in parts") {
+  SharedFile f;
+  f.write(f.kA, 0, "first");
+  const auto id = f.file.begin_write(f.who(f.kA), 3, "xyz");
+  for (const char* const text : {"first", "firxyz", "firxt", "firsyz"}) CHECK(f.may_read(f.kA, text));
+  CHECK_FALSE(f.may_read(f.kA, "fxrst"));
+  CHECK_FALSE(f.may_read(f.kA, "firx"));
+  CHECK(f.may_size(f.kA, 6));
+  CHECK(f.may_size(f.kA, 5));
+  // A read that began before the write ended.
+  const Tick begun = f.clock.tick();
+  f.file.end(id, Outcome::done);
+  CHECK(f.file.check_read(f.kA, begun, 0, 100, "first").empty());
+  CHECK_FALSE(f.may_read(f.kA, "first"));
+  CHECK(f.may_read(f.kA, "firxyz"));
+}
+
+TEST_CASE("F23 sim: file oracle: who opens behind the other's close sees what it wrote, others may") {
+  SharedFile f;
+  f.write(f.kA, 0, "first");
+  CHECK(f.may_read(f.kB, ""));
+  CHECK(f.may_read(f.kB, "first"));
+  f.open(f.kB);
+  CHECK(f.may_read(f.kB, ""));  // A has closed nothing
+  const Tick early = f.clock.tick();
+  f.sync(f.kA);
+  CHECK(f.may_read(f.kB, ""));
+  SUBCASE("it opens behind that") {
+    f.open(f.kB);
+    CHECK_FALSE(f.may_read(f.kB, ""));
+    CHECK_FALSE(f.may_size(f.kB, 0));
+    CHECK(f.may_read(f.kB, "first"));
+  }
+  SUBCASE("its open began before") {
+    f.file.opened(f.kB, early);
+    CHECK(f.may_read(f.kB, ""));
+    CHECK(f.may_read(f.kB, "first"));
+  }
+  SUBCASE("its read began before its open ended") {
+    const Tick begun = f.clock.tick();
+    f.open(f.kB);
+    CHECK(f.file.check_read(f.kB, begun, 0, 10, "").empty());
+  }
+}
+
+TEST_CASE("sim: file oracle: writes of two clients are in order only if one was settled before the other") {
+  SharedFile f;
+  f.write(f.kA, 0, "aaaa");
+  f.write(f.kB, 0, "bbbb");
+  f.sync(f.kB);
+  f.open(f.kA);
+  CHECK(f.may_read(f.kA, "aaaa"));  // its own may be written behind B's
+  CHECK(f.may_read(f.kA, "bbbb"));
+  f.sync(f.kA);
+  CHECK(f.file.check_final("aaaa").empty());
+  CHECK(f.file.check_final("bbbb").empty());
+  f.write(f.kB, 0, "cccc");
+  f.sync(f.kB);
+  CHECK(f.file.check_final("cccc").empty());
+  CHECK_FALSE(f.file.check_final("aaaa").empty());
+  CHECK(f.may_read(f.kA, "aaaa"));
+  f.open(f.kA);
+  CHECK_FALSE(f.may_read(f.kA, "aaaa"));
+}
+
+TEST_CASE("sim: file oracle: truncate takes bytes away, and zeros stand where nobody wrote") {
+  SharedFile f;
+  f.write(f.kA, 0, "abcdef");
+  f.truncate(f.kA, 2);
+  CHECK(f.may_read(f.kA, "ab"));
+  CHECK_FALSE(f.may_read(f.kA, "abcdef"));
+  f.truncate(f.kA, 4);
+  CHECK(f.may_read(f.kA, std::string("ab\0\0", 4)));
+  CHECK_FALSE(f.may_read(f.kA, "abcd"));
+  f.write(f.kA, 6, "x");
+  CHECK(f.may_read(f.kA, std::string("ab\0\0\0\0x", 7)));
+  CHECK(f.may_size(f.kA, 7));
+  CHECK(f.may_read(f.kA, "", 7));
+  CHECK_FALSE(f.may_read(f.kA, "", 6));
+}
+
+TEST_CASE("sim: file oracle: what is truncated by another client may still be read, until one opens again") {
+  SharedFile f;
+  f.write(f.kA, 0, "abcdef");
+  f.sync(f.kA);
+  f.truncate(f.kB, 3);
+  CHECK(f.may_read(f.kA, "abcdef"));
+  CHECK(f.may_read(f.kA, "abc"));
+  CHECK(f.may_size(f.kA, 3));
+  f.open(f.kA);
+  CHECK_FALSE(f.may_read(f.kA, "abcdef"));
+  CHECK_FALSE(f.may_size(f.kA, 6));
+  CHECK(f.file.check_final("abc").empty());
+}
+
+TEST_CASE("sim: file oracle: a hole is punched within the file, and room allocated behind its end") {
+  SharedFile f;
+  f.write(f.kA, 0, "abcdef");
+  f.file.end(f.file.begin_punch(f.who(f.kA), 1, 2), Outcome::done, true);
+  CHECK(f.may_read(f.kA, std::string("a\0\0def", 6)));
+  CHECK_FALSE(f.may_read(f.kA, "abcdef"));
+  CHECK(f.file.check_hole(f.kA, f.clock.tick(), 1, 3).empty());
+  CHECK_FALSE(f.file.check_hole(f.kA, f.clock.tick(), 0, 3).empty());
+  CHECK(f.file.check_hole(f.kA, f.clock.tick(), 6, 100).empty());
+  f.file.end(f.file.begin_punch(f.who(f.kA), 5, 20), Outcome::done, true);
+  CHECK(f.may_size(f.kA, 6));
+  f.file.end(f.file.begin_allocate(f.who(f.kA), 5, 3), Outcome::done, true);
+  CHECK(f.may_read(f.kA, std::string("a\0\0de\0\0\0", 8)));
+  CHECK_FALSE(f.may_size(f.kA, 6));
+  f.write(f.kA, 1, "xy");
+  CHECK(f.may_read(f.kA, std::string("axyde\0\0\0", 8)));
+}
+
+TEST_CASE("F1 sim: file oracle: appends of one client follow each other") {
+  SharedFile f;
+  f.append(f.kA, "first.");
+  f.append(f.kA, "second");
+  CHECK(f.may_read(f.kA, "first.second"));
+  CHECK_FALSE(f.may_read(f.kA, "secondfirst."));
+  CHECK_FALSE(f.may_read(f.kA, "second"));
+  f.write(f.kA, 12, "write.");
+  f.append(f.kA, "third.");
+  CHECK(f.may_read(f.kA, "first.secondwrite.third."));
+  const std::string why = f.why(f.kA, "first.secondthird.third.");
+  CHECK(why.find("append #4 of c1") != std::string::npos);
+  CHECK(why.find("'w' of write #3 of c1") != std::string::npos);
+}
+
+TEST_CASE(
+    "F1 sim: file oracle: appends of one client at one time stand in either order, and not upon each other") {
+  SharedFile f;
+  const auto first = f.file.begin_append(f.who(f.kA), "first.");
+  const auto second = f.file.begin_append(f.who(f.kA), "second");
+  CHECK(f.may_read(f.kA, ""));
+  CHECK(f.may_read(f.kA, "second"));
+  f.file.end(second, Outcome::done);
+  f.file.end(first, Outcome::done);
+  SUBCASE("the first is first") {
+    CHECK(f.may_read(f.kA, "first.second"));
+    CHECK_FALSE(f.may_read(f.kA, "secondfirst."));
+  }
+  SUBCASE("the second is first") {
+    CHECK(f.may_read(f.kA, "secondfirst."));
+    CHECK_FALSE(f.may_read(f.kA, "first.second"));
+  }
+  SUBCASE("what comes behind is behind both") {
+    f.append(f.kA, "third.");
+    CHECK(f.may_read(f.kA, "secondfirst.third."));
+    CHECK_FALSE(f.may_read(f.kA, "secondthird."));
+  }
+}
+
+TEST_CASE("F1 sim: file oracle: clients that append in turns lose nothing; at one time they may") {
+  SharedFile f;
+  f.append(f.kA, "first.");
+  SUBCASE("in turns") {
+    f.sync(f.kA);
+    f.append(f.kB, "second");
+    f.sync(f.kB);
+    CHECK(f.file.check_final("first.second").empty());
+    CHECK_FALSE(f.file.check_final("second").empty());
+    CHECK(f.may_read(f.kA, "first."));  // it has not opened since
+    f.open(f.kA);
+    CHECK_FALSE(f.may_read(f.kA, "first."));
+  }
+  SUBCASE("at one time") {
+    f.append(f.kB, "second");
+    f.sync(f.kA);
+    f.sync(f.kB);
+    CHECK(f.file.check_final("first.second").empty());
+  }
+  SUBCASE("at one time, upon each other") {
+    f.append(f.kB, "second");
+    f.sync(f.kB);
+    f.sync(f.kA);
+    CHECK(f.file.check_final("second").empty());
+  }
+}
+
+TEST_CASE("F3 sim: file oracle: behind an error data is there or not; unsynced data of a full disk, too") {
+  SharedFile f(true);
+  const Tick opened = f.clock.tick();
+  f.write(f.kA, 0, "first");
+  CHECK(f.may_read(f.kA, ""));
+  SUBCASE("fsync fails") {
+    f.file.doubt(f.kA, f.clock.tick());
+    f.sync(f.kA, opened);
+    CHECK(f.may_read(f.kA, ""));
+    CHECK(f.may_read(f.kA, "first"));
+  }
+  SUBCASE("fsync succeeds") {
+    f.sync(f.kA, opened);
+    CHECK_FALSE(f.may_read(f.kA, ""));
+  }
+  SUBCASE("fsync succeeds of who has opened the file since") {
+    f.sync(f.kA, f.clock.tick());
+    CHECK(f.may_read(f.kA, ""));
+  }
+  SUBCASE("a write fails") {
+    f.sync(f.kA, opened);
+    f.file.end(f.file.begin_write(f.who(f.kA), 2, "xxx"), Outcome::failed);
+    CHECK(f.may_read(f.kA, "first"));
+    CHECK(f.may_read(f.kA, "fixxt"));
+    f.write(f.kA, 2, "yyy");
+    f.sync(f.kA, opened);
+    CHECK_FALSE(f.may_read(f.kA, "fixxx"));
+    CHECK(f.may_read(f.kA, "fiyyy"));
+  }
+}
+
+TEST_CASE("sim: file oracle: what a killed client had not settled may be there, or come, or not") {
+  SharedFile f;
+  f.write(f.kA, 0, "settled");
+  f.sync(f.kA);
+  f.write(f.kA, 0, "lost...");
+  f.file.begin_append(f.who(f.kA), "append");
+  f.file.kill(f.kA);
+  for (const char* const text : {"settled", "lost...", "lost...append", "settledappend"})
+    CHECK(f.file.check_final(text).empty());
+  CHECK_FALSE(f.file.check_final("").empty());
+  f.open(f.kB);
+  f.write(f.kB, 0, "of B...");
+  f.sync(f.kB);
+  CHECK(f.file.check_final("lost...").empty());
+  CHECK_FALSE(f.file.check_final("settled").empty());
+}
+
+TEST_CASE("S16 sim: file oracle: who is granted a lock sees what its last holder had changed") {
+  SharedFile f;
+  f.write(f.kA, 0, "first");
+  const Tick released = f.clock.tick();
+  f.write(f.kA, 5, "more");
+  CHECK(f.may_read(f.kB, ""));
+  f.file.handed_over(f.kA, f.kB, released);
+  CHECK_FALSE(f.may_read(f.kB, ""));
+  CHECK(f.may_read(f.kB, "first"));
+  CHECK(f.may_read(f.kB, "firstmore"));
+}
+
+TEST_CASE("sim: file oracle: a copy has what its source may have had") {
+  SharedFile f;
+  FileOracle to("g", f.clock);
+  to.opened(f.kA, f.clock.tick());
+  f.write(f.kA, 0, "abcdef");
+  const auto under_way = f.file.begin_write(f.who(f.kA), 1, "X");
+  const auto copy = to.begin_copy(f.who(f.kA), 2, 3);
+  CHECK(to.check_read(f.kA, f.clock.tick(), 0, 100, std::string("\0\0???", 5)).empty());
+  to.copied(copy, f.file, 0, 3);
+  to.end(copy, Outcome::done);
+  f.file.end(under_way, Outcome::done);
+  CHECK(to.check_read(f.kA, f.clock.tick(), 0, 100, std::string("\0\0abc", 5)).empty());
+  CHECK(to.check_read(f.kA, f.clock.tick(), 0, 100, std::string("\0\0aXc", 5)).empty());
+  CHECK_FALSE(to.check_read(f.kA, f.clock.tick(), 0, 100, std::string("\0\0aYc", 5)).empty());
+  CHECK_FALSE(to.check_read(f.kA, f.clock.tick(), 0, 100, "").empty());
+}
+
+TEST_CASE(
+    "F30 sim: file oracle: a store in a mapping may undo what others did to its page, and nothing "
+    "elsewhere") {
+  SharedFile f;
+  f.write(f.kA, 0, std::string(4100, 'a'));
+  f.sync(f.kA);
+  f.open(f.kB);
+  f.write(f.kB, 10, "bbb");
+  f.write(f.kB, 4098, "b");
+  f.sync(f.kB);
+  std::string got(4100, 'a');
+  const auto store = [&] {
+    const auto id = f.file.begin_store(f.who(f.kA), 0, "xx");
+    f.file.end(id, Outcome::done);
+    f.sync(f.kA);
+    f.open(f.kB);
+    got.replace(0, 2, "xx");
+  };
+  SUBCASE("A did not know of it") {
+    store();
+    CHECK_FALSE(f.may_read(f.kB, got));  // the second page is nobody's but B's
+    got[4098] = 'b';
+    CHECK(f.may_read(f.kB, got));
+    got.replace(10, 3, "bbb");
+    CHECK(f.may_read(f.kB, got));
+    got.replace(0, 2, "aa");
+    CHECK_FALSE(f.may_read(f.kB, got));
+  }
+  SUBCASE("A knew of it") {
+    f.open(f.kA);
+    store();
+    got[4098] = 'b';
+    CHECK_FALSE(f.may_read(f.kB, got));
+    got.replace(10, 3, "bbb");
+    CHECK(f.may_read(f.kB, got));
+  }
+}
+
+TEST_CASE("sim: file oracle: a change that was surely not made is not seen") {
+  SharedFile f;
+  f.write(f.kA, 0, "abcdef");
+  const auto id = f.file.begin_truncate(f.who(f.kB), 0);
+  CHECK(f.may_read(f.kA, ""));
+  f.file.cancel(id);
+  CHECK_FALSE(f.may_read(f.kA, ""));
+  CHECK(f.may_read(f.kA, "abcdef"));
+}
+
+TEST_CASE("sim: file oracle: many changes stay quick to judge") {
+  SharedFile f;
+  std::string text;
+  for (int i = 0; i < 300; ++i) {
+    const std::string one = "record " + std::to_string(1000 + i) + ".";
+    f.append(f.kA, one);
+    text += one;
+    if (i % 3 == 0) f.sync(f.kA);
+    if (i % 7 == 0) f.open(f.kB);
+    if (i % 5 == 0) CHECK(f.file.check_read(f.kA, f.clock.tick(), 0, 100'000, text).empty());
+  }
+  f.sync(f.kA);
+  CHECK(f.file.check_final(text).empty());
+  CHECK(f.file.sizes(f.kA, f.clock.tick()) == std::vector<std::uint64_t>{text.size()});
+}
+
+}  // namespace nfsrdma::sim
