@@ -93,8 +93,7 @@ async::Task<void> AnyWorker::run() {
   while (left_ > 0) {
     co_await one_operation();
     co_await end_operation();
-    // Some leave their files open while servers come and go.
-    if (random_.one_in(15)) co_await loop().sleep_for(random_.between(Duration{}, 5s));
+    co_await rest();
   }
   while (!open.empty()) {
     if (open.back()->writes()) co_await sync(open.back());
@@ -104,6 +103,17 @@ async::Task<void> AnyWorker::run() {
   co_await released();
   leave();
   done_ = true;
+}
+
+/// Some leave their files open for a while, and some until the server has restarted or failed over.
+async::Task<void> AnyWorker::rest() {
+  if (random_.one_in(15)) co_await loop().sleep_for(random_.between(Duration{}, 5s));
+  const bool awaits =
+      findings_.data_is_lost && !open_->empty() && restarts_to_await_ > 0 && random_.one_in(6);
+  if (!awaits) co_return;
+  --restarts_to_await_;
+  const std::uint64_t before = findings_.restarts;
+  for (auto left = 40s; left > 0s && findings_.restarts == before; left -= 1s) co_await loop().sleep_for(1s);
 }
 
 void AnyWorker::killed() {

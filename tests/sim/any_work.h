@@ -88,6 +88,7 @@ class AnyWorker final : public Job {
   };
 
   async::Task<void> one_operation();
+  async::Task<void> rest();
   async::Task<void> on_open_file(OpenRef file);
   async::Task<void> open();
   async::Task<Result<fs::OpenedFile>> open_by_name(std::string name, int flags, std::uint64_t* inode);
@@ -140,6 +141,7 @@ class AnyWorker final : public Job {
   Commons& commons_;
   const std::uint64_t owner_;  // of locks
   bool has_lock_ = false;
+  unsigned restarts_to_await_ = 4;
   std::vector<OpenRef>* open_ = nullptr;  // belongs to run(), whose frame goes before the file system does
 };
 

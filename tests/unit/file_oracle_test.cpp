@@ -362,6 +362,20 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "sim: file oracle: a page that was stored in may be written out behind O_TRUNC, that of truncate(2) may "
+    "not") {
+  SharedFile f;
+  f.write(f.kA, 0, "abcdef");
+  f.file.end(f.file.begin_store(f.who(f.kA), 1, "X"), Outcome::done);
+  const Tick begun = f.clock.tick();
+  f.truncate(f.kA, 0);
+  CHECK_FALSE(f.may_read(f.kA, "aXcdef"));
+  f.file.cut_by_open(f.kA, begun);
+  CHECK(f.may_read(f.kA, "aXcdef"));
+  CHECK(f.may_read(f.kA, ""));
+}
+
 TEST_CASE("sim: file oracle: a change that was surely not made is not seen") {
   SharedFile f;
   f.write(f.kA, 0, "abcdef");
