@@ -119,6 +119,16 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("S18 a server in trouble is asked again to end the session and the client id") {
+  Orphaning m;
+  m.connect();
+  m.server.answer(OP_DESTROY_SESSION, NFS4ERR_SERVERFAULT, 2);
+  m.server.answer(OP_DESTROY_CLIENTID, NFS4ERR_SERVERFAULT, 2);
+  m.client.reset();  // CHECKs that it ends well
+  CHECK(m.server.clients() == 0);
+  CHECK(m.server.sessions() == 0);
+}
+
 TEST_CASE(
     "S18 what the server has and nobody knows of goes at the end, with another instance of the client") {
   Orphaning m;
