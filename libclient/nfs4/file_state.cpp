@@ -250,8 +250,10 @@ async::Task<Result<bool>> FileState::downgrade(std::uint32_t access) {
   const async::Flagged downgrading(downgrading_, changed_);
   auto done = co_await downgrade_once(access);
   // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
-  // recovery opened; then it keeps more than is needed until CLOSE.
-  if (!done && done.error().status() == NFS4ERR_INVAL) co_return false;
+  // recovery opened; then it keeps more than is needed until CLOSE. So does a server in trouble, which is nothing that a
+  // program that closes the file could act upon.
+  if (!done && (done.error().status() == NFS4ERR_INVAL || retry_of(done.error()) == Retry::some_times))
+    co_return false;
   if (!done) co_return done.error();
   // Of an OPEN that came first, and whose Reply has come since.
   if (auto completed = co_await complete(); !completed) co_return completed.error();
