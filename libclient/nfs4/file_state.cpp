@@ -165,7 +165,7 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 use
   compound.add<op::CLOSE>({0, used});
   // DELEGRETURN comes last: what the server says to it does not keep the file open.
   const auto returned = session_.delegations().return_with_close(open_);
-  if (returned) compound.add<op::DELEGRETURN>({*returned});
+  if (returned) compound.add<op::DELEGRETURN>({session_.to_keep(*returned)});
   auto reply = co_await session_.call(std::move(compound), deadline);
   const bool closed = reply && reply->take<op::PUTFH>() && reply->take<op::CLOSE>();
   if (returned) {

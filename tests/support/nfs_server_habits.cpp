@@ -244,7 +244,7 @@ void Habits::draw_more(Chance chance) {
     longest_failing = std::chrono::milliseconds(1 + own->below(8000));
   }
   // ---- promises ----
-  (void)drawn(kChange);  // upgrades_delegations: a DELEGRETURN that crosses an upgrade leaves the delegation behind
+  upgrades_delegations = drawn(kChange).has_value();
   replaces_delegations = drawn(kChange).has_value();
   delegates_unasked = drawn(kChange).has_value();
   always_delegates_writing = drawn(33).has_value();

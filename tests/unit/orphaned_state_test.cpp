@@ -119,6 +119,33 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("S24 a delegation that the server upgrades while it is returned does not stay behind") {
+  Orphaning m;
+  m.server.on_server([](Responder& responder) {
+    Habits& habits = responder.state.habits;
+    habits.upgrades_delegations = habits.delegates_unasked = habits.delegates_writing = true;
+  });
+  EngineClient& c = m.connect();
+  const nfs_fh4 handle = c.handle("/f");
+  auto reader = c.run(m.opening());
+  REQUIRE(ok(reader));
+  m.server.hold(OP_OPEN);
+  auto writing = c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_BOTH);
+  c.start(writing);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  // The DELEGRETURN cannot know the seqid that the OPEN's answer has.
+  auto recalled = m.server.start_recall("/f");
+  CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
+  CHECK(recalled.get() == NFS4_OK);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return writing.done(); }));
+  auto writer = writing.await_resume();
+  REQUIRE(ok(writer));
+  CHECK(c.session.delegations().count() == 0);
+  m.close(reader->file);
+  m.close(writer->file);
+}
+
 TEST_CASE("S18 a server in trouble is asked again to end the session and the client id") {
   Orphaning m;
   m.connect();
