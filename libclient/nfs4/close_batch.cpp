@@ -74,7 +74,7 @@ async::Task<std::size_t> CloseBatch::send_some(Calls& calls, std::span<const std
     operations += 2;
     // It comes last: what the server says to it does not keep the file open.
     if (const auto delegation = what.delegation()) {
-      compound.add<op::DELEGRETURN>({*delegation});
+      compound.add<op::DELEGRETURN>({calls.to_keep(*delegation)});
       returns.at(sent) = true;
       ++operations;
     }

@@ -442,7 +442,9 @@ async::Task<void> Delegations::give_back(Recalled what) {
   for (;;) {
     const nfs_fh4 file = returning->file;
     Compound compound = calls.begin_on(file, "DELEGRETURN");
-    compound.add<op::DELEGRETURN>({stateid});
+    // Whatever an OPEN under way has made of it: with the seqid of before, a server that has upgraded it would keep it
+    // (OLD_STATEID, RFC 8881 8.2.2).
+    compound.add<op::DELEGRETURN>({calls.to_keep(stateid)});
     auto reply = co_await calls.call(std::move(compound));
     // No answer: the server may still wait for it.
     const bool revoked = reply && Calls::is_revoked(reply->status());

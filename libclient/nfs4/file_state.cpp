@@ -165,7 +165,7 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_alone(stateid4 use
   compound.add<op::CLOSE>({0, used});
   // DELEGRETURN comes last: what the server says to it does not keep the file open.
   const auto returned = session_.delegations().return_with_close(open_);
-  if (returned) compound.add<op::DELEGRETURN>({*returned});
+  if (returned) compound.add<op::DELEGRETURN>({session_.to_keep(*returned)});
   auto reply = co_await session_.call(std::move(compound), deadline);
   const bool closed = reply && reply->take<op::PUTFH>() && reply->take<op::CLOSE>();
   if (returned) {
@@ -250,8 +250,10 @@ async::Task<Result<bool>> FileState::downgrade(std::uint32_t access) {
   const async::Flagged downgrading(downgrading_, changed_);
   auto done = co_await downgrade_once(access);
   // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
-  // recovery opened; then it keeps more than is needed until CLOSE.
-  if (!done && done.error().status() == NFS4ERR_INVAL) co_return false;
+  // recovery opened; then it keeps more than is needed until CLOSE. So does a server in trouble, which is nothing that a
+  // program that closes the file could act upon.
+  if (!done && (done.error().status() == NFS4ERR_INVAL || retry_of(done.error()) == Retry::some_times))
+    co_return false;
   if (!done) co_return done.error();
   // Of an OPEN that came first, and whose Reply has come since.
   if (auto completed = co_await complete(); !completed) co_return completed.error();

@@ -311,14 +311,17 @@ async::Task<Status> Handshake::fetch_limits(async::TimePoint deadline) {
 template <class Op>
 async::Task<Status> Handshake::call_alone(typename Op::Args args, async::TimePoint deadline,
                                           nfsstat4& status) {
-  status = NFS4_OK;
-  Compound compound = around_.calls.begin_alone(Op::name);
-  compound.add<Op>(args);
-  auto reply = co_await around_.lanes.call_alone(std::move(compound), deadline);
-  if (!reply) co_return reply.error();
-  if (reply->template take<Op>()) co_return Status();
-  status = reply->failed_status();
-  co_return around_.calls.error_of(*reply, Op::name, around_.calls.server());
+  for (Retries retries(around_.calls.loop(), deadline);;) {
+    status = NFS4_OK;
+    Compound compound = around_.calls.begin_alone(Op::name);
+    compound.add<Op>(args);
+    auto reply = co_await around_.lanes.call_alone(std::move(compound), deadline);
+    if (!reply) co_return reply.error();
+    if (reply->template take<Op>()) co_return Status();
+    status = reply->failed_status();
+    const bool again = co_await retries.again(status);
+    if (!again) co_return around_.calls.error_of(*reply, Op::name, around_.calls.server());
+  }
 }
 
 async::Task<void> Handshake::destroy_old_session(sessionid4 session, async::TimePoint deadline) {

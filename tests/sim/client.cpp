@@ -1,5 +1,6 @@
 #include "sim/client.h"
 
+#include "nfs4/types/status.h"
 #include "security/choice.h"
 #include "security/sys.h"
 #include "sim/locks.h"
@@ -19,8 +20,9 @@ constexpr auto kRetryAfter = 1s;
 constexpr auto kGoodbye = 45s;
 
 bool may_pass(const Error& error) {
+  // NOSPC: no room for a session (RFC 8881 18.36.3).
   return error.kind() == ErrorKind::connection || error.kind() == ErrorKind::timeout ||
-         error.status() == nfs4::NFS4ERR_DELAY;
+         nfs4::passes(nfs4::retry_of(error)) || error.status() == nfs4::NFS4ERR_NOSPC;
 }
 
 }  // namespace

@@ -58,6 +58,15 @@ constexpr std::array kKinds{
     Kind{"teams", [](Climate& c) { c.teams = 0; }},
     Kind{"anything", [](Climate& c) { c.anything = false; }},
     Kind{"pages", [](Climate& c) { c.pages = false; }},
+    Kind{"verifiers", [](Climate& c) { c.habits_left_out.emplace_back("verifiers"); }},
+    Kind{"survivals", [](Climate& c) { c.habits_left_out.emplace_back("survivals"); }},
+    Kind{"delays", [](Climate& c) { c.habits_left_out.emplace_back("delays"); }},
+    Kind{"failures", [](Climate& c) { c.habits_left_out.emplace_back("failures"); }},
+    Kind{"promises", [](Climate& c) { c.habits_left_out.emplace_back("promises"); }},
+    Kind{"changes", [](Climate& c) { c.habits_left_out.emplace_back("changes"); }},
+    Kind{"limits", [](Climate& c) { c.habits_left_out.emplace_back("limits"); }},
+    Kind{"flags", [](Climate& c) { c.habits_left_out.emplace_back("flags"); }},
+    Kind{"strangers", [](Climate& c) { c.habits_left_out.emplace_back("strangers"); }},
 };
 
 constexpr auto kNames = [] {

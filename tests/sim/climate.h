@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/random.h"
 #include "sim/simulation.h"
@@ -46,6 +47,8 @@ struct Climate {
   Duration
       failover_every{};  ///< another server takes over: state survives, what was not on the disk does not
   unsigned exports = 0;  ///< besides the root's
+  /// Groups of habits that the server does not have (testing::Habits::groups()).
+  std::vector<std::string_view> habits_left_out;
   Duration longest_freeze{}, longest_sleep{}, longest_death{}, grace{};
   std::uint32_t lease = 90;
 

@@ -34,6 +34,7 @@ class World {
       if (chance.percent(20)) state.first_seqid = ~0U - static_cast<std::uint32_t>(chance.below(20));
       if (climate_.version < 4) state.habits.draw_v3(chance);
       if (climate_.sessionless) state.habits.draw_v40(chance);
+      suit(state.habits);
     }
     findings_.has_v42 = climate_.version == 4 && !climate_.sessionless;
     server_->state().lease = climate_.lease;
@@ -44,7 +45,7 @@ class World {
     if (climate_.version < 4) locks_.queues = random_.one_in(2);
     findings_.files_outlive_names = climate_.version == 4;
     findings_.disk_fills = climate_.fill_every.count() != 0;
-    findings_.leases_end = climate_.leases_end();
+    findings_.leases_end = climate_.leases_end() || loses_sessions(server_->state().habits);
     findings_.clients_die = climate_.kill_every.count() != 0;
     findings_.data_is_lost = climate_.data_is_lost();
     // Not every end of a lease is known to who had a promise until then.
@@ -105,7 +106,8 @@ class World {
     for (const std::string& text : findings_.wrong) out.text += text + "\n";
     if (!findings_.wrong.empty() && out.verdict == Verdict::right) out.verdict = Verdict::wrong;
     if (out.verdict != Verdict::right) {
-      out.text += "    climate: " + climate_.text() + "\n" + server_text();
+      out.text += "    climate: " + climate_.text() + "\n    habits: " + server_->state().habits.text() +
+                  "\n" + server_text();
       out.tail = simulation_.trace().tail();
     }
     out.operations = findings_.operations;
@@ -120,6 +122,24 @@ class World {
   static constexpr Duration kHealTime = 5min;
   static constexpr Duration kEndTime = 1min;
   static constexpr Duration kLockGrace = 45s;  // of the lock service beside NFSv3
+
+  /// Leaves out what this world's clients cannot be expected to survive.
+  void suit(testing::Habits& habits) const {
+    for (const std::string_view group : climate_.habits_left_out) habits.leave_out(group);
+    // What a COMMIT has lost the client hears of by its answer. A READ that another connection answers before is older.
+    if (climate_.connections != 1 || habits.stall_percent != 0) habits.lost_at_commit_percent = 0;
+    // NFSv2 has no word for NFS4ERR_DELAY, and sizes of its own.
+    if (climate_.version == 2) {
+      habits.busy_percent = 0;
+      habits.leave_out("limits");
+    }
+    // NFSv3 knows a change by the times alone: two within a grain are one (nfs(5), DATA AND METADATA COHERENCE).
+    if (climate_.version < 4) habits.leave_out("changes");
+  }
+  /// Whether a session may end, with requests under way, although its client and its server live.
+  static bool loses_sessions(const testing::Habits& habits) {
+    return habits.stranger_percent != 0 || (habits.stuck_flags & nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT) != 0;
+  }
 
   Host& add_host(const std::string& name) {
     Host& host = simulation_.add_host(name);
@@ -422,7 +442,7 @@ class World {
     network_.heal();
     server_->responder().thaw();
     server_->state().space.reset();
-    server_->state().habits.stall_percent = 0;
+    server_->state().habits.stall_percent = server_->state().habits.busy_percent = 0;
     for (const std::size_t number : std::set(dead_)) revive(number);
   }
 

@@ -651,7 +651,7 @@ CallbackQueue::Ticket Responder::recall(const std::string& path, Done done) {
   clientid4 client = 0;
   for (const auto& [number, one] : state.delegations) {
     if (inode == nullptr || one.inode != inode->id) continue;
-    args.stateid = state.stateid_of(number, 1);
+    args.stateid = state.stateid_of(number, one.seqid);
     client = one.client;
   }
   return callbacks.add(
@@ -704,7 +704,7 @@ void Responder::demand(std::uint64_t delegation) {
   if (found == state.delegations.end() || found->second.revoked != Revoked::no) return;
   if (!found->second.recalled) found->second.recalled = loop_.now();
   CB_RECALL4args args;
-  args.stateid = state.stateid_of(delegation, 1);
+  args.stateid = state.stateid_of(delegation, found->second.seqid);
   args.fh = handle_of(found->second.inode);
   callbacks.add(
       found->second.client, [args](test::CallbackCall& call) { call.add<cb_op::CB_RECALL>(args); },

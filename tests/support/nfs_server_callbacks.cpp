@@ -30,6 +30,8 @@ void CallbackQueue::drop(Ticket ticket) {
 
 void CallbackQueue::forget() {
   for (const auto& one : std::exchange(queue_, {})) {
+    // Nobody would know whether its slot in the backchannel has been used.
+    if (one->sequence != 0) state_.sessions.erase(one->session);
     if (one->done) one->done(NFS4ERR_BADSESSION);
   }
 }

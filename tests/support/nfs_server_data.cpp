@@ -81,7 +81,8 @@ nfsstat4 ServerState::run(Execution& at, op::READ, const READ4args& args, READ4r
   if (const auto bad = check_regular(inode); bad != NFS4_OK) return plain(res, bad);
   const std::uint64_t size = inode.content.size();
   const std::uint64_t begin = std::min(args.offset, size);
-  const std::uint64_t count = std::min<std::uint64_t>({args.count, size - begin, habits.short_reads});
+  const std::uint64_t most = habits.most_read == 0 ? ~0ULL : habits.most_read;
+  const std::uint64_t count = std::min<std::uint64_t>({args.count, size - begin, habits.short_reads, most});
   if (count == 0) at.answer->empty_results.push_back(at.answer->message.items.size());
   READ4resok& ok = res.emplace<NFS4_OK>();
   ok.eof = begin + count == size;
@@ -93,6 +94,9 @@ nfsstat4 ServerState::run(Execution& at, op::WRITE, const WRITE4args& args, WRIT
   if (const auto bad = check_change(args.stateid, at); bad != NFS4_OK) return plain(res, bad);
   Inode& inode = *current(at);
   std::string_view data = chars(args.data.data).substr(0, habits.short_writes);
+  if (habits.most_written != 0 && args.data.data.size() > habits.most_written)
+    problem("a WRITE over maxwrite");
+  if (chance.percent(habits.new_verifier_percent)) ++verifier_;
   stable_how4 committed = habits.stable_writes ? FILE_SYNC4 : args.stable;
   if (habits.ignores_stability) committed = UNSTABLE4;
   std::uint64_t most = ~0ULL;
@@ -114,6 +118,11 @@ nfsstat4 ServerState::run(Execution& at, op::COMMIT, const COMMIT4args& args, CO
     ++verifier_;
     return plain(res, habits.full_status);
   }
+  if (inode->content.volatile_bytes() != 0 && chance.percent(habits.lost_at_commit_percent)) {
+    drop_unstable(*inode);
+    ++verifier_;
+  }
+  if (chance.percent(habits.new_verifier_percent)) ++verifier_;
   const bool whole = habits.commits_whole_file || args.count == 0;
   inode->content.commit(habits.commits_whole_file ? 0 : args.offset,
                         whole ? ~0ULL : args.offset + args.count);
@@ -257,7 +266,7 @@ nfsstat4 ServerState::run(Execution& at, op::COPY, const COPY4args& args, COPY4r
 // Not as unknown operations, which would be OP_ILLEGAL: a client takes both for the same.
 nfsstat4 ServerState::check_copy(const Execution& at, const stateid4& stateid) const {
   if (!habits.knows_of_copies) return NFS4ERR_NOTSUPP;
-  if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
+  if (boot_of(stateid) != boot) return status_of_old_boot();
   const auto found = copies.find(number_of(stateid));
   return found != copies.end() && found->second.client == at.client ? NFS4_OK : NFS4ERR_BAD_STATEID;
 }

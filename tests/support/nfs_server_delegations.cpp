@@ -38,14 +38,19 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
       (want == OPEN4_SHARE_ACCESS_WANT_ANY_DELEG && for_reading) ||
       (want == OPEN4_SHARE_ACCESS_WANT_NO_PREFERENCE && for_reading && habits.delegates == Delegate::readers);
   bool writes = false;
+  const bool always = habits.always_delegates_writing;
   if (before != nullptr) {
     writes = *before == OPEN_DELEGATE_WRITE;
     wanted = *before != OPEN_DELEGATE_NONE && habits.reclaims_delegations;
-  } else if (habits.delegates_writing && !for_reading && (!habits.delegates_writing_with_reading || reads)) {
+  } else if ((habits.delegates_writing || always) && !for_reading &&
+             (!habits.delegates_writing_with_reading || reads)) {
     writes = want == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG || want == OPEN4_SHARE_ACCESS_WANT_ANY_DELEG ||
              (want == OPEN4_SHARE_ACCESS_WANT_NO_PREFERENCE && habits.delegates == Delegate::readers);
     wanted = wanted || writes;
   }
+  const bool unasked = habits.delegates_unasked && before == nullptr;
+  if (unasked && for_reading) wanted = true;
+  if (unasked && !for_reading && habits.delegates_writing) wanted = writes = true;
   why_no_delegation4 why = WND4_RESOURCE;
   const auto mine = std::ranges::find_if(delegations, [&](const auto& entry) {
     return entry.second.client == at.client && entry.second.inode == inode.id;
@@ -65,22 +70,41 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
     wanted = false;
     why = WND4_CONTENTION;
   }
-  const bool chosen = before != nullptr || chance.percent(habits.delegation_percent);
+  const bool chosen = before != nullptr || (writes && always) || chance.percent(habits.delegation_percent);
   const bool again = had && habits.tells_delegations_again && wanted && mine->second.revoked == Revoked::no &&
                      !mine->second.recalled && mine->second.writes == writes;
-  const bool another = !had || (habits.delegates_twice && !mine->second.recalled);
+  const bool in_order = had && mine->second.revoked == Revoked::no && !mine->second.recalled;
+  const bool upgrade = in_order && habits.upgrades_delegations && wanted && writes && !mine->second.writes;
+  const bool another =
+      !had || (habits.delegates_twice && !mine->second.recalled) || (habits.replaces_delegations && in_order);
   const bool grants = wanted && chosen && another;
-  if (habits.delegates != Delegate::never && (grants || again) && has_backchannel(at.client)) {
-    const std::uint64_t number = again ? mine->first : next_id++;
-    if (!again)
-      delegations[number] = {at.client, inode.id, Revoked::no, std::nullopt, writes, inode.change, {}, false};
+  const bool may_grant = has_backchannel(at.client) || unasked;
+  if ((habits.delegates != Delegate::never || (writes && always)) && (grants || again || upgrade) &&
+      may_grant) {
+    const bool known = again || upgrade;
+    const std::uint64_t number = known ? mine->first : next_id++;
+    if (!known) {
+      if (habits.replaces_delegations && in_order) delegations.erase(mine);
+      delegations[number] = {at.client,    inode.id, Revoked::no,
+                             std::nullopt, writes,   change_told(inode, inode.change),
+                             {},           false,    1};
+    }
+    DelegationState& one = delegations.at(number);
+    if (upgrade) {
+      one.writes = true;
+      one.granted = change_told(inode, inode.change);
+      one.seqid = seqid_behind(one.seqid);
+    }
     if (writes) {
       auto& granted = out.emplace<OPEN_DELEGATE_WRITE>();
-      granted.stateid = stateid_of(number, 1);
+      granted.stateid = stateid_of(number, one.seqid);
       granted.space_limit =
           nfs_space_limit4::of<NFS_LIMIT_SIZE>(std::uint64_t{chance.coin() ? ~0ULL : 65536U});
+      if (habits.room == Habits::Room::none) granted.space_limit = nfs_space_limit4::of<NFS_LIMIT_SIZE>(0U);
+      if (habits.room == Habits::Room::blocks)
+        granted.space_limit = nfs_space_limit4::of<NFS_LIMIT_BLOCKS>(nfs_modified_limit4{4, 4096});
     } else {
-      out.emplace<OPEN_DELEGATE_READ>().stateid = stateid_of(number, 1);
+      out.emplace<OPEN_DELEGATE_READ>().stateid = stateid_of(number, one.seqid);
     }
     return;
   }
@@ -100,10 +124,13 @@ std::optional<std::uint64_t> ServerState::write_delegation(const std::string& pa
 }
 
 nfsstat4 ServerState::delegation_status(const stateid4& stateid, const Execution& at) {
-  if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
+  if (boot_of(stateid) != boot) return status_of_old_boot();
   const auto found = delegations.find(number_of(stateid));
   if (found == delegations.end() || found->second.client != at.client) return NFS4ERR_BAD_STATEID;
-  return status_of_revoked(found->second.revoked, NFS4_OK);
+  const DelegationState& one = found->second;
+  if (one.revoked != Revoked::no) return status_of_revoked(one.revoked, NFS4_OK);
+  if (stateid.seqid == 0 || stateid.seqid == one.seqid) return NFS4_OK;
+  return is_older_seqid(stateid.seqid, one.seqid) ? NFS4ERR_OLD_STATEID : NFS4ERR_BAD_STATEID;
 }
 
 /// 10.4.1: a change by somebody else has to wait until the delegations are back, or revoked.

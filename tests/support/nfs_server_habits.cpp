@@ -1,8 +1,77 @@
 #include "support/nfs_server_habits.h"
 
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "nfs4/types/ops.h"
+
 namespace nfsrdma::testing {
 
 using namespace nfs4;
+
+namespace {
+
+/// Groups of habits with what puts each of them back to its default.
+struct Group {
+  std::string_view name;
+  void (*reset)(Habits& habits, const Habits& plain);
+};
+constexpr std::array kGroups{
+    Group{"verifiers",
+          [](Habits& h, const Habits& plain) {
+            h.new_verifier_percent = plain.new_verifier_percent;
+            h.lost_at_commit_percent = plain.lost_at_commit_percent;
+          }},
+    Group{"survivals",
+          [](Habits& h, const Habits& plain) {
+            h.survives = plain.survives;
+            h.another_owner = plain.another_owner;
+            h.dead_sessions = plain.dead_sessions;
+          }},
+    Group{"delays", [](Habits& h, const Habits& plain) { h.busy_percent = plain.busy_percent; }},
+    Group{"failures", [](Habits& h, const Habits& plain) { h.failing_percent = plain.failing_percent; }},
+    Group{"promises",
+          [](Habits& h, const Habits& plain) {
+            h.upgrades_delegations = plain.upgrades_delegations;
+            h.replaces_delegations = plain.replaces_delegations;
+            h.delegates_unasked = plain.delegates_unasked;
+            h.always_delegates_writing = plain.always_delegates_writing;
+          }},
+    Group{"changes",
+          [](Habits& h, const Habits& plain) {
+            h.change = plain.change;
+            h.time_grain = plain.time_grain;
+          }},
+    Group{"limits",
+          [](Habits& h, const Habits& plain) {
+            h.most_slots = plain.most_slots;
+            h.most_operations = plain.most_operations;
+            h.grants_more = plain.grants_more;
+            h.most_read = plain.most_read;
+            h.most_written = plain.most_written;
+            h.room = plain.room;
+          }},
+    Group{"flags", [](Habits& h, const Habits& plain) { h.stuck_flags = plain.stuck_flags; }},
+    Group{"strangers", [](Habits& h, const Habits& plain) { h.stranger_percent = plain.stranger_percent; }},
+};
+
+constexpr auto kGroupNames = [] {
+  std::array<std::string_view, kGroups.size()> out;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = kGroups[i].name;
+  return out;
+}();
+
+}  // namespace
+
+std::span<const std::string_view> Habits::groups() {
+  return kGroupNames;
+}
+
+void Habits::leave_out(std::string_view group) {
+  const auto found = std::ranges::find(kGroups, group, &Group::name);
+  if (found != kGroups.end()) found->reset(*this, Habits());
+}
 
 std::uint64_t Chance::next() {
   state_ += 0x9e3779b97f4a7c15;
@@ -145,6 +214,115 @@ Habits Habits::drawn(Chance& chance) {
   if (aside.percent(kChange)) out.trouble_percent = static_cast<unsigned>(1 + aside.below(5));
   out.tells_delegations_again = aside.percent(kChange);
   out.delegates_twice = aside.percent(kChange);
+  out.draw_more(aside);
+  return out;
+}
+
+/// Each by a chance of its own, so that what a seed means otherwise does not change when another one is added.
+void Habits::draw_more(Chance chance) {
+  constexpr unsigned kChange = 15;
+  const auto drawn = [&chance](unsigned percent) {
+    const Chance own(chance.next());
+    Chance look = own;
+    return look.percent(percent) ? std::optional(look) : std::nullopt;
+  };
+  // ---- verifiers ----
+  if (auto own = drawn(kChange))
+    new_verifier_percent = own->coin() ? 100 : static_cast<unsigned>(1 + own->below(30));
+  if (auto own = drawn(kChange)) lost_at_commit_percent = static_cast<unsigned>(1 + own->below(30));
+  // ---- survivals ----
+  if (auto own = drawn(2 * kChange)) survives = own->coin() ? Survives::clients : Survives::sessions;
+  another_owner = drawn(kChange).has_value();
+  dead_sessions = drawn(kChange).has_value();
+  // ---- delays, failures ----
+  if (auto own = drawn(kChange)) {
+    busy_percent = static_cast<unsigned>(1 + own->below(3));
+    longest_busy = std::chrono::milliseconds(1 + own->below(3000));
+  }
+  if (auto own = drawn(kChange)) {
+    failing_percent = static_cast<unsigned>(1 + own->below(20));
+    longest_failing = std::chrono::milliseconds(1 + own->below(8000));
+  }
+  // ---- promises ----
+  upgrades_delegations = drawn(kChange).has_value();
+  replaces_delegations = drawn(kChange).has_value();
+  delegates_unasked = drawn(kChange).has_value();
+  always_delegates_writing = drawn(33).has_value();
+  // ---- changes ----
+  if (auto own = drawn(2 * kChange)) {
+    change = static_cast<Change>(1 + own->below(3));
+    if (change == Change::ctime) time_grain = std::chrono::milliseconds(1 + own->below(10));
+  }
+  // ---- limits ----
+  if (auto own = drawn(kChange)) most_slots = static_cast<std::uint32_t>(1 + own->below(3));
+  if (auto own = drawn(kChange)) most_operations = static_cast<std::uint32_t>(8 + own->below(8));
+  grants_more = drawn(kChange).has_value();
+  for (std::uint64_t Habits::* one : {&Habits::most_read, &Habits::most_written}) {
+    auto own = drawn(kChange);
+    if (!own) continue;
+    // Not below what the library's programs give in one piece, which is not cut (File::start_write).
+    const std::array<std::uint64_t, 4> values{0, 3000 + own->below(9000), 1ULL << 40, ~0ULL};
+    this->*one = values.at(own->below(values.size()));
+  }
+  if (auto own = drawn(kChange)) room = own->coin() ? Room::none : Room::blocks;
+  // ---- flags ----
+  if (auto own = drawn(kChange)) {
+    constexpr std::array kFlags{SEQ4_STATUS_CB_PATH_DOWN,
+                                SEQ4_STATUS_CB_PATH_DOWN_SESSION,
+                                SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING,
+                                SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRED,
+                                SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED,
+                                SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED,
+                                SEQ4_STATUS_ADMIN_STATE_REVOKED,
+                                SEQ4_STATUS_RECALLABLE_STATE_REVOKED,
+                                SEQ4_STATUS_LEASE_MOVED,
+                                SEQ4_STATUS_BACKCHANNEL_FAULT,
+                                SEQ4_STATUS_DEVID_CHANGED,
+                                SEQ4_STATUS_DEVID_DELETED};
+    // Not SEQ4_STATUS_RESTART_RECLAIM_NEEDED: RFC 8881 18.46.3 has it end with RECLAIM_COMPLETE, without which a client
+    // reclaims for ever.
+    for (std::uint64_t count = 1 + own->below(2); count > 0; --count)
+      stuck_flags |= static_cast<std::uint32_t>(kFlags.at(own->below(kFlags.size())));
+  }
+  // ---- strangers ----
+  if (auto own = drawn(kChange)) stranger_percent = static_cast<unsigned>(10 + own->below(60));
+}
+
+std::string Habits::text() const {
+  std::string out;
+  const Habits plain;
+  const auto add = [&out](bool differs, const std::string& what) {
+    if (differs) out += (out.empty() ? "" : ", ") + what;
+  };
+  const auto number = [&add](const char* what, auto is, auto was) {
+    add(is != was, std::string(what) + " " + std::to_string(is));
+  };
+  number("new verifiers", new_verifier_percent, plain.new_verifier_percent);
+  number("losses at COMMIT", lost_at_commit_percent, plain.lost_at_commit_percent);
+  add(survives == Survives::clients, "client ids survive");
+  add(survives == Survives::sessions, "sessions survive");
+  add(another_owner, "another owner");
+  add(dead_sessions, "dead sessions");
+  number("delays", busy_percent, plain.busy_percent);
+  number("failures", failing_percent, plain.failing_percent);
+  number("trouble", trouble_percent, plain.trouble_percent);
+  add(tells_delegations_again, "delegations told again");
+  add(delegates_twice, "delegations granted twice");
+  add(always_delegates_writing, "write delegations always");
+  add(upgrades_delegations, "delegations upgraded");
+  add(replaces_delegations, "delegations replaced");
+  add(delegates_unasked, "delegations unasked");
+  add(change == Change::downwards, "changes downwards");
+  add(change == Change::scattered, "changes scattered");
+  add(change == Change::ctime, "changes are times");
+  number("slots", most_slots, plain.most_slots);
+  number("operations", most_operations, plain.most_operations);
+  add(grants_more, "more than asked for");
+  number("maxread", most_read, plain.most_read);
+  number("maxwrite", most_written, plain.most_written);
+  add(room != plain.room, "other space limits");
+  number("flags", stuck_flags, plain.stuck_flags);
+  number("strangers", stranger_percent, plain.stranger_percent);
   return out;
 }
 

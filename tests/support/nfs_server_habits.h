@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "nfs4/types/base.h"
 
@@ -50,6 +52,8 @@ struct Habits {
   /// (18.36.4); `with_delay`: NFS4ERR_DELAY, too.
   enum class Failures : std::uint8_t { forgotten, remembered, remembered_with_delay };
   Failures create_session_failures = Failures::forgotten;
+  /// A session of this boot that the server has ended is answered NFS4ERR_DEADSESSION, not BADSESSION.
+  bool dead_sessions = false;
   nfs4::sequenceid4 first_create_sequence = 1;
   /// EXCHANGE_ID tells a wrong eir_sequenceid where it says CONFIRMED_R, as 18.35.3 allows.
   bool no_sequence_hint = false;
@@ -58,6 +62,18 @@ struct Habits {
   bool grants_backchannel = true;
   /// SEQ4_STATUS_CB_PATH_DOWN_SESSION and CB_PATH_DOWN where there is no backchannel.
   bool tells_path_down = false;
+  /// SEQ4_STATUS flags that each SEQUENCE has, whatever the client does about them.
+  std::uint32_t stuck_flags = 0;
+
+  // ---- limits ----
+  std::uint32_t most_slots = ~0U, most_operations = ~0U;  ///< that CREATE_SESSION grants
+  /// CREATE_SESSION grants more than it was asked for, and SEQUENCE has a target above the slots that there are.
+  bool grants_more = false;
+  /// The attributes maxread and maxwrite. 0 says nothing.
+  std::uint64_t most_read = 1U << 20, most_written = 1U << 20;
+  /// The space_limit of write delegations: as much as the client likes or 64 KiB; or nothing at all; or blocks.
+  enum class Room : std::uint8_t { some, none, blocks };
+  Room room = Room::some;
 
   // ---- leases and restarts (8.3, 8.4) ----
   /// What happens to a client whose lease runs out: its state stays until somebody wants what it has (Linux
@@ -70,6 +86,12 @@ struct Habits {
   bool grace_ends_early = false;
   bool grace_stops_names = false;    ///< REMOVE and RENAME get NFS4ERR_GRACE meanwhile (Linux)
   bool reclaims_delegations = true;  ///< CLAIM_PREVIOUS gives a delegation back
+  /// What a restart leaves of a client beside the name of its owner: nothing; its client id; or its sessions, too, with
+  /// their reply caches (2.10.6.5). Open state is lost in any case, which SEQ4_STATUS_RESTART_RECLAIM_NEEDED says.
+  enum class Survives : std::uint8_t { nothing, clients, sessions };
+  Survives survives = Survives::nothing;
+  /// eir_server_owner is another one after each restart; eir_server_scope is not (2.10.4).
+  bool another_owner = false;
 
   // ---- open files (18.16) ----
   /// A file that was removed is gone although it is open: NFS4ERR_STALE.
@@ -95,6 +117,14 @@ struct Habits {
   bool tells_delegations_again = false;
   /// A client that has a delegation on the file may be granted another one beside it (RFC 8881 10.4 wants one).
   bool delegates_twice = false;
+  /// All who open for writing, want a delegation for that, and may have one are granted it, whatever stands above.
+  bool always_delegates_writing = false;
+  /// An OPEN for writing makes a write delegation of the client's read delegation, under the next seqid.
+  bool upgrades_delegations = false;
+  /// A delegation that is granted takes the place of the one that the client has on the file.
+  bool replaces_delegations = false;
+  /// Delegations are granted to clients that cannot be called, and to those that want none.
+  bool delegates_unasked = false;
   bool notify_locks = true;  ///< CB_NOTIFY_LOCK, promised by OPEN
 
   // ---- chunks (RFC 8267 4.3) ----
@@ -105,6 +135,11 @@ struct Habits {
   unsigned garbled_lookup = 0;
 
   // ---- names and attributes ----
+  /// How the attribute change follows from how often an object was changed (5.8.1.4): it counts up; it counts down; it
+  /// is a number without any order; or it is time_metadata, which goes in steps of time_grain.
+  enum class Change : std::uint8_t { upwards, downwards, scattered, ctime };
+  Change change = Change::upwards;
+  std::chrono::nanoseconds time_grain{1};  ///< of time_metadata and of time_modify where the server sets it
   bool atomic_change_info = true;
   bool tells_rdattr_error = true;  ///< READDIR's entries have it with value 0, where it was asked for (Linux)
   bool checks_cookie_verifier = false;
@@ -119,6 +154,11 @@ struct Habits {
   /// Unstable WRITEs succeed on a full disk; COMMIT or a later WRITE fails and their data is lost.
   bool late_no_space = false;
   nfs4::nfsstat4 full_status = nfs4::NFS4ERR_NOSPC;
+  /// With this chance the write verifier changes in front of a WRITE or COMMIT, and no data is lost (Linux does so for
+  /// all files when the storage of one has failed). 100: it is never the same twice.
+  unsigned new_verifier_percent = 0;
+  /// With this chance a COMMIT finds that the storage has lost the file's unstable data: its verifier says so.
+  unsigned lost_at_commit_percent = 0;
   bool unstable_copies = false;
   /// COPY is done before its answer; or beside, where the client lets it, else OFFLOAD_NO_REQS; or beside,
   /// whatever the client has asked for.
@@ -143,10 +183,23 @@ struct Habits {
   bool counts_twice = false;
   bool lists_with_attributes = true;  ///< READDIRPLUS
 
+  [[nodiscard]] bool calls_clients() const { return grants_backchannel || always_delegates_writing; }
+
   // ---- trouble ----
   /// With this chance SERVERFAULT, RESOURCE or IO is the answer to what binds a connection, frees a stateid, or
   /// recovers a session, an open or a lock. The next time it may go well.
   unsigned trouble_percent = 0;
+  /// With this chance an operation is answered NFS4ERR_DELAY where RFC 8881 15.2 allows it; and half the times so are
+  /// all operations of its kind for a while. JUKEBOX in NFSv3.
+  unsigned busy_percent = 0;
+  std::chrono::milliseconds longest_busy{1};
+  /// The same with statuses that ought to pass, for operations that make, bind, recover and end sessions and state
+  /// (ServerState::trouble).
+  unsigned failing_percent = 0;
+  std::chrono::milliseconds longest_failing{1};
+  /// With this chance a connection leads to another server behind the same address, which does not know the session, for
+  /// as long as another connection of the session is there.
+  unsigned stranger_percent = 0;
 
   // ---- time ----
   /// The execution of a COMPOUND takes a while with this chance; its slot is in use meanwhile.
@@ -158,9 +211,18 @@ struct Habits {
   static Habits rfc_strict();
   /// One of the three, with some of its habits changed. What would make progress impossible is not drawn.
   static Habits drawn(Chance& chance);
+  /// Names of groups of drawn habits that a world can be without, so that a failure can be shrunk.
+  [[nodiscard]] static std::span<const std::string_view> groups();
+  /// As if nothing had been drawn for that group.
+  void leave_out(std::string_view group);
+  /// What was drawn of those groups, for a report.
+  [[nodiscard]] std::string text() const;
   /// Those of NFSv3.
   void draw_v3(Chance& chance);
   void draw_v40(Chance& chance);
+
+ private:
+  void draw_more(Chance chance);
 };
 
 }  // namespace nfsrdma::testing

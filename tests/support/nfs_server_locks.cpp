@@ -111,7 +111,7 @@ void ServerState::unlock_locally(std::uint64_t inode) {
 nfsstat4 ServerState::check_lock(const stateid4& given, Execution& at, std::uint64_t& number) {
   stateid4 stateid;
   if (const auto bad = resolve(given, at, stateid); bad != NFS4_OK) return bad;
-  if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
+  if (boot_of(stateid) != boot) return status_of_old_boot();
   number = number_of(stateid);
   const auto found = locks.find(number);
   if (found == locks.end()) return expired_.contains(number) ? NFS4ERR_EXPIRED : NFS4ERR_BAD_STATEID;

@@ -72,7 +72,7 @@ void ServerState::detach(Inode& directory, const std::string& name) {
 
 void ServerState::touch(Inode& inode) {
   ++inode.change;
-  inode.altered = wall_time();
+  inode.altered_before = std::exchange(inode.altered, wall_time());
 }
 
 /// One of its names is gone.
@@ -175,11 +175,32 @@ bool ServerState::is_descendant(const Inode& directory, std::uint64_t of) const 
 nfstime4 ServerState::wall_time() const {
   const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(now_() - begun_).count();
   constexpr std::int64_t kSecond = 1'000'000'000;
-  return {kWallBegin + clock_ahead.count() + since / kSecond, static_cast<std::uint32_t>(since % kSecond)};
+  const std::int64_t into = since % kSecond / habits.time_grain.count() * habits.time_grain.count();
+  return {kWallBegin + clock_ahead.count() + since / kSecond, static_cast<std::uint32_t>(into)};
 }
 
-change_info4 ServerState::changed(const Inode& inode) const {
-  return {habits.atomic_change_info, inode.change - 1, inode.change};
+changeid4 ServerState::change_told(const Inode& inode, std::uint64_t count) const {
+  using Change = Habits::Change;
+  switch (habits.change) {
+    case Change::downwards:
+      return ~count;
+    case Change::scattered:
+      return Chance(count).next();
+    case Change::ctime: {
+      const nfstime4& time = count == inode.change ? inode.altered : inode.altered_before;
+      return static_cast<changeid4>(time.seconds) * 1'000'000'000 + time.nseconds;
+    }
+    case Change::upwards:
+      break;
+  }
+  return count;
+}
+
+/// By an operation before which it had been changed `before` times. From a time nobody can tell whether something else
+/// came between.
+change_info4 ServerState::changed(const Inode& inode, std::uint64_t before) const {
+  const bool atomic = habits.atomic_change_info && habits.change != Habits::Change::ctime;
+  return {atomic, change_told(inode, before), change_told(inode, inode.change)};
 }
 
 bool ServerState::set_attributes(Inode& inode, const fattr4& wanted) {
@@ -206,7 +227,7 @@ WireAttributes ServerState::attributes(const Inode& inode, bool in_listing) cons
   WireAttributes out;
   const std::uint64_t size = inode.type == NF4LNK ? inode.link.size() : inode.content.size();
   out.type = inode.type;
-  out.change = inode.change;
+  out.change = change_told(inode, inode.change);
   out.size = size;
   out.fsid = fsid4{7, 8 + inode.file_system};
   out.lease_time = lease;
@@ -215,8 +236,8 @@ WireAttributes ServerState::attributes(const Inode& inode, bool in_listing) cons
   out.fileid = inode.fileid;
   out.mounted_on_fileid = inode.mounted_on != 0 ? inode.mounted_on : inode.fileid;
   out.xattr_support = true;
-  out.maxread = 1U << 20;
-  out.maxwrite = 1U << 20;
+  out.maxread = habits.most_read;
+  out.maxwrite = habits.most_written;
   out.mode = inode.mode;
   out.numlinks = inode.links;
   if (habits.has_acls) out.supported_attrs = bitmap_of({FATTR4_SUPPORTED_ATTRS, FATTR4_ACL});
@@ -589,8 +610,7 @@ nfsstat4 ServerState::run(Execution& at, op::RENAME, const RENAME4args& args, RE
   Inode* old = child(*to, args.newname.value);
   if (old == moved) {
     // 18.26.3: two names of one object; nothing happens.
-    res.emplace<NFS4_OK>() = {{habits.atomic_change_info, from.change, from.change},
-                              {habits.atomic_change_info, to->change, to->change}};
+    res.emplace<NFS4_OK>() = {changed(from, from.change), changed(*to, to->change)};
     return NFS4_OK;
   }
   if (moved->type == NF4DIR && is_descendant(*to, moved->id)) return plain(res, NFS4ERR_INVAL);
@@ -609,8 +629,7 @@ nfsstat4 ServerState::run(Execution& at, op::RENAME, const RENAME4args& args, RE
   }
   attach(*to, args.newname.value, id);
   touch(*moved);
-  res.emplace<NFS4_OK>() = {{habits.atomic_change_info, from_before, from.change},
-                            {habits.atomic_change_info, to_before, to->change}};
+  res.emplace<NFS4_OK>() = {changed(from, from_before), changed(*to, to_before)};
   return NFS4_OK;
 }
 

@@ -87,7 +87,7 @@ nfsstat4 ServerState::check_open(const stateid4& given, Execution& at, std::uint
   stateid4 stateid;
   if (const auto bad = resolve(given, at, stateid); bad != NFS4_OK) return bad;
   if (is_anonymous(stateid)) return NFS4ERR_BAD_STATEID;
-  if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
+  if (boot_of(stateid) != boot) return status_of_old_boot();
   number = number_of(stateid);
   if (number >= next_id) problem("a stateid that nobody gave");
   const auto found = opens.find(number);
@@ -114,11 +114,11 @@ nfsstat4 ServerState::check_io(const stateid4& given, Execution& at, std::uint32
     });
     return denied ? NFS4ERR_LOCKED : NFS4_OK;
   }
-  if (boot_of(stateid) != boot) return NFS4ERR_STALE_STATEID;
+  if (boot_of(stateid) != boot) return status_of_old_boot();
   std::uint64_t number = number_of(stateid);
   if (const auto found = delegations.find(number); found != delegations.end()) {
     const DelegationState& one = found->second;
-    const auto bad = check_known(stateid, 1, one.client, one.inode, one.revoked, at);
+    const auto bad = check_known(stateid, one.seqid, one.client, one.inode, one.revoked, at);
     if (bad != NFS4_OK) return bad;
     return (access & OPEN4_SHARE_ACCESS_WRITE) != 0 && !one.writes ? NFS4ERR_OPENMODE : NFS4_OK;
   }
@@ -163,13 +163,13 @@ nfsstat4 ServerState::run(Execution& at, op::TEST_STATEID, const TEST_STATEID4ar
     const std::uint64_t number = number_of(stateid);
     nfsstat4 status = NFS4ERR_BAD_STATEID;
     if (boot_of(stateid) != boot) {
-      status = NFS4ERR_STALE_STATEID;
+      status = status_of_old_boot();
     } else if (const auto open = opens.find(number); open != opens.end()) {
       status = state_of(open->second, stateid, open->second.seqid);
     } else if (const auto lock = locks.find(number); lock != locks.end()) {
       status = state_of(lock->second, stateid, lock->second.seqid);
     } else if (const auto held = delegations.find(number); held != delegations.end()) {
-      status = state_of(held->second, stateid, 1);
+      status = state_of(held->second, stateid, held->second.seqid);
     }
     ok.tsr_status_codes.value.push_back(status);
   }
@@ -180,7 +180,7 @@ nfsstat4 ServerState::run(Execution& at, op::TEST_STATEID, const TEST_STATEID4ar
 nfsstat4 ServerState::run(Execution& at, op::FREE_STATEID, const FREE_STATEID4args& args,
                           FREE_STATEID4res& res) {
   const std::uint64_t number = number_of(args.fsa_stateid);
-  if (boot_of(args.fsa_stateid) != boot) return plain(res, NFS4ERR_STALE_STATEID);
+  if (boot_of(args.fsa_stateid) != boot) return plain(res, status_of_old_boot());
   const auto free = [&](auto& states, bool in_use) {
     const auto found = states.find(number);
     if (found->second.client != at.client) return NFS4ERR_BAD_STATEID;
@@ -360,10 +360,11 @@ nfsstat4 ServerState::run(Execution& at, op::OPEN, const OPEN4args& args, OPEN4r
     const bool had = before != opened_before_.end() && before->second.contains(at.current) &&
                      (access_of(args) & ~before->second.at(at.current)) == 0;
     if (!had && client.v40) return plain(res, NFS4ERR_RECLAIM_BAD);
-    if (!had) problem("an OPEN is reclaimed that never was");
+    if (!had) problem("an OPEN is reclaimed that never was: " + std::to_string(at.current));
   } else if (!client.reclaimed && !client.v40) {
     // 18.51.3: RECLAIM_COMPLETE comes first, also for who has nothing to reclaim.
-    if (!in_grace()) problem("an OPEN before RECLAIM_COMPLETE");
+    // One whose session lives on may not know of the restart yet.
+    if (!in_grace() && !client.survived) problem("an OPEN before RECLAIM_COMPLETE");
     return plain(res, NFS4ERR_GRACE);
   } else if (in_grace()) {
     return plain(res, NFS4ERR_GRACE);
@@ -401,7 +402,7 @@ nfsstat4 ServerState::run(Execution& at, op::OPEN, const OPEN4args& args, OPEN4r
   if (at.minor != 0) delegate(at, args, file, ok.delegation);
   if (opening.directory != 0) {
     const Inode& directory = inodes.at(opening.directory);
-    ok.cinfo = {habits.atomic_change_info, directory.change - (opening.made ? 1 : 0), directory.change};
+    ok.cinfo = changed(directory, directory.change - (opening.made ? 1 : 0));
   }
   at.current = file.id;
   at.current_stateid = ok.stateid;

@@ -140,6 +140,40 @@ nfsstat4 ServerState::status_of_revoked(Revoked why, nfsstat4 otherwise) {
 
 // ---- restarts ----
 
+/// Ends what does not survive (Habits::survives) of clients and sessions. A request that was being executed has left no
+/// trace, so that its slot expects it again.
+void ServerState::outlive_restart() {
+  using Survives = Habits::Survives;
+  std::erase_if(clients, [&](const auto& one) {
+    // A client in the middle of reclaiming could not tell this restart from the one before: the flag is the same.
+    const bool reclaims = one.second.v40 || !one.second.confirmed || !one.second.reclaimed;
+    return habits.survives == Survives::nothing || reclaims;
+  });
+  for (auto& [id, client] : clients) {
+    client.reclaimed = client.has_revoked = false;
+    client.survived = true;
+    client.opened.clear();
+    client.at_work = 0;
+    client.renewed = now_();
+  }
+  std::erase_if(sessions, [&](const auto& one) {
+    return habits.survives != Survives::sessions || !clients.contains(one.second.client);
+  });
+  for (auto& [id, session] : sessions) {
+    for (Slot& slot : session.slots) {
+      if (!slot.at_work) continue;
+      slot.at_work = slot.cached = false;
+      slot.used = --slot.sequence != 0;
+    }
+  }
+}
+
+/// What says that a stateid is of before a restart: RFC 8881 15.1.16.5 has STALE_STATEID for NFSv4.0 only, which shows only
+/// where a session lives on.
+nfsstat4 ServerState::status_of_old_boot() const {
+  return habits.survives == Habits::Survives::nothing ? NFS4ERR_STALE_STATEID : NFS4ERR_BAD_STATEID;
+}
+
 void ServerState::restart(Instant::duration grace) {
   for (auto& [id, client] : clients) {
     if (!client.confirmed) continue;
@@ -152,8 +186,7 @@ void ServerState::restart(Instant::duration grace) {
   if (!grace_is_open_) may_reclaim_.clear();
   may_reclaim_.insert(recorded_.begin(), recorded_.end());
   ++boot;
-  clients.clear();
-  sessions.clear();
+  outlive_restart();
   recent_.clear();
   sequences_.clear();
   closed_.clear();
@@ -227,6 +260,7 @@ void ServerState::on_connection_lost(unsigned connection) {
     session.backchannels.erase(connection);
     session.refused.erase(connection);
   }
+  strangers_.erase(connection);
 }
 
 }  // namespace nfsrdma::testing

@@ -66,10 +66,11 @@ nfsstat4 ServerState::run(Execution& at, op::EXCHANGE_ID, const EXCHANGE_ID4args
   ok.eir_clientid = id;
   ok.eir_sequenceid = known && habits.no_sequence_hint ? 0xdead : clients[id].sequence;
   ok.eir_flags = EXCHGID4_FLAG_USE_NON_PNFS | (known ? EXCHGID4_FLAG_CONFIRMED_R : 0);
-  const std::string name = "test server";
+  std::string name = "test server";
   const auto bytes = std::as_bytes(std::span(name));
   ok.eir_server_owner.so_major_id.value.assign(bytes.begin(), bytes.end());
   ok.eir_server_scope.value = ok.eir_server_owner.so_major_id.value;
+  if (habits.another_owner) ok.eir_server_owner.so_major_id.value.push_back(static_cast<std::byte>(boot));
   nfs_impl_id4 implementation;
   implementation.nii_domain.value = "example.org";
   implementation.nii_name.value = "in memory";
@@ -116,6 +117,11 @@ nfsstat4 ServerState::run(Execution& at, op::CREATE_SESSION, const CREATE_SESSIO
 nfsstat4 ServerState::create_session(Execution& at, ClientState& client, const CREATE_SESSION4args& args,
                                      CREATE_SESSION4res& res) {
   if (const auto forced = injected(OP_CREATE_SESSION)) return plain(res, *forced);
+  if (const auto late = busy(OP_CREATE_SESSION)) return plain(res, *late);
+  static constexpr std::array kFailures{NFS4ERR_SERVERFAULT, NFS4ERR_NOSPC};
+  if (habits.failing_percent != 0) {
+    if (const auto failed = spell(OP_CREATE_SESSION, kFailures, true)) return plain(res, *failed);
+  }
   if (!(client.principal == at.who)) return plain(res, NFS4ERR_CLID_INUSE);
   CREATE_SESSION4resok ok;
   ok.csr_fore_chan_attrs = args.csa_fore_chan_attrs;
@@ -126,12 +132,19 @@ nfsstat4 ServerState::create_session(Execution& at, ClientState& client, const C
   fore.ca_maxresponsesize = std::min(fore.ca_maxresponsesize, max_response);
   fore.ca_maxresponsesize_cached =
       std::min({fore.ca_maxresponsesize_cached, fore.ca_maxresponsesize, habits.max_response_cached});
-  fore.ca_maxoperations = std::min(fore.ca_maxoperations, max_operations);
-  fore.ca_maxrequests = std::min(fore.ca_maxrequests, slots);
+  fore.ca_maxoperations = std::min({fore.ca_maxoperations, max_operations, habits.most_operations});
+  fore.ca_maxrequests = std::min({fore.ca_maxrequests, slots, habits.most_slots});
   if (std::min(args.csa_fore_chan_attrs.ca_maxrequestsize, args.csa_fore_chan_attrs.ca_maxresponsesize) <
           kLeastMessage ||
       args.csa_fore_chan_attrs.ca_maxoperations < kLeastOperations) {
     return plain(res, NFS4ERR_TOOSMALL);
+  }
+  if (habits.grants_more) {
+    fore.ca_maxrequestsize *= 2;
+    fore.ca_maxresponsesize *= 2;
+    fore.ca_maxresponsesize_cached *= 2;
+    fore.ca_maxoperations += 10;
+    fore.ca_maxrequests += 5;
   }
   if (!client.confirmed) {
     const auto old = std::ranges::find_if(
@@ -155,7 +168,7 @@ nfsstat4 ServerState::create_session(Execution& at, ClientState& client, const C
   session.minor = at.minor;
   session.callback_program = args.csa_cb_program;
   session.connections.insert(at.connection);
-  if (habits.grants_backchannel) ok.csr_flags = args.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+  if (habits.calls_clients()) ok.csr_flags = args.csa_flags & CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
   if (ok.csr_flags != 0) session.backchannels.insert(at.connection);
   res.emplace<NFS4_OK>() = ok;
   return NFS4_OK;
@@ -165,7 +178,7 @@ nfsstat4 ServerState::create_session(Execution& at, ClientState& client, const C
 nfsstat4 ServerState::run(Execution& at, op::DESTROY_SESSION, const DESTROY_SESSION4args& args,
                           DESTROY_SESSION4res& res) {
   const auto found = sessions.find(args.dsa_sessionid);
-  if (found == sessions.end()) return plain(res, NFS4ERR_BADSESSION);
+  if (found == sessions.end()) return plain(res, status_of_ended(args.dsa_sessionid));
   const bool own = at.in_session && at.session == args.dsa_sessionid;
   const auto busy = std::ranges::count_if(found->second.slots, &Slot::at_work) - (own ? 1 : 0);
   if (busy > 0) return plain(res, NFS4ERR_DELAY);
@@ -176,9 +189,10 @@ nfsstat4 ServerState::run(Execution& at, op::DESTROY_SESSION, const DESTROY_SESS
 nfsstat4 ServerState::run(Execution& at, op::BIND_CONN_TO_SESSION, const BIND_CONN_TO_SESSION4args& args,
                           BIND_CONN_TO_SESSION4res& res) {
   const auto found = sessions.find(args.bctsa_sessid);
-  if (found == sessions.end()) return plain(res, NFS4ERR_BADSESSION);
+  if (found == sessions.end()) return plain(res, status_of_ended(args.bctsa_sessid));
+  if (is_stranger(found->second, at.connection)) return plain(res, NFS4ERR_BADSESSION);
   const bool fore = args.bctsa_dir != CDFC4_BACK;
-  const bool back = args.bctsa_dir != CDFC4_FORE && habits.grants_backchannel;
+  const bool back = args.bctsa_dir != CDFC4_FORE && habits.calls_clients();
   if (!fore && !back) return plain(res, NFS4ERR_INVAL);
   if (fore) found->second.connections.insert(at.connection);
   if (back) found->second.backchannels.insert(at.connection);
@@ -223,6 +237,21 @@ nfsstat4 ServerState::run(Execution&, op::DESTROY_CLIENTID, const DESTROY_CLIENT
   return plain(res, NFS4_OK);
 }
 
+nfsstat4 ServerState::status_of_ended(const sessionid4& session) const {
+  const bool of_this_boot = xdr::load_u64(session.data()) == boot;
+  return habits.dead_sessions && of_this_boot ? NFS4ERR_DEADSESSION : NFS4ERR_BADSESSION;
+}
+
+/// Whether the connection leads to another server behind the same address. A client that has no other connection finds
+/// its own server by it, as where a load balancer knows it again.
+bool ServerState::is_stranger(const SessionState& session, unsigned connection) {
+  if (habits.stranger_percent == 0 || session.connections.empty() || session.connections.contains(connection))
+    return false;
+  const auto [known, fresh] = strangers_.try_emplace(connection, false);
+  if (fresh) known->second = chance.percent(habits.stranger_percent);
+  return known->second;
+}
+
 // ---- SEQUENCE ----
 
 /// 2.10.3.1: with SP4_NONE a server may associate a connection by itself.
@@ -234,8 +263,10 @@ nfsstat4 ServerState::check_connection(SessionState& session, const Execution& a
     session.connections.insert(at.connection);
     return NFS4_OK;
   }
-  // Before the first of them is told so a request may come in each slot.
-  if (++session.refused[at.connection] > session.slots.size()) {
+  // Before the first of them is told so a request may come in each slot. Where BIND_CONN_TO_SESSION is refused for now there
+  // is nothing better to do than to try.
+  const bool binds = habits.failing_percent == 0 && habits.busy_percent == 0;
+  if (++session.refused[at.connection] > session.slots.size() && binds) {
     problem("connection " + std::to_string(at.connection) + " is used, and is not bound");
   }
   return NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
@@ -280,10 +311,12 @@ void ServerState::retire_slots(SessionState& session, const SEQUENCE4args& args)
 std::uint32_t ServerState::status_flags(const Execution& at, const SessionState& session) const {
   std::uint32_t out = 0;
   if (habits.tells_path_down && session.backchannels.empty() && session.callback_program != 0 &&
-      habits.grants_backchannel) {
+      habits.calls_clients()) {
     out |= SEQ4_STATUS_CB_PATH_DOWN_SESSION;
     if (!has_backchannel(at.client)) out |= SEQ4_STATUS_CB_PATH_DOWN;
   }
+  if (clients.at(at.client).survived) out |= SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
+  out |= habits.stuck_flags;
   if (!clients.at(at.client).has_revoked) return out;
   bool expired = false, left = false;
   const auto look = [&](const auto& states) {
@@ -308,8 +341,9 @@ std::uint32_t ServerState::status_flags(const Execution& at, const SessionState&
 nfsstat4 ServerState::run(Execution& at, op::SEQUENCE, const SEQUENCE4args& args, SEQUENCE4res& res) {
   if (at.in_session) return plain(res, NFS4ERR_SEQUENCE_POS);
   const auto found = sessions.find(args.sa_sessionid);
-  if (found == sessions.end()) return plain(res, NFS4ERR_BADSESSION);
+  if (found == sessions.end()) return plain(res, status_of_ended(args.sa_sessionid));
   SessionState& session = found->second;
+  if (is_stranger(session, at.connection)) return plain(res, NFS4ERR_BADSESSION);
   if (const auto bad = check_connection(session, at); bad != NFS4_OK) return plain(res, bad);
   if (args.sa_slotid >= session.granted) {
     if (args.sa_slotid >= session.slots.size()) problem("a slot that was not granted");
@@ -354,7 +388,8 @@ nfsstat4 ServerState::run(Execution& at, op::SEQUENCE, const SEQUENCE4args& args
         args.sa_sequenceid,
         args.sa_slotid,
         session.granted - 1,
-        std::min(static_cast<std::uint32_t>(session.slots.size() - 1), target_highest),
+        std::min(static_cast<std::uint32_t>(session.slots.size() - 1), target_highest) +
+            (habits.grants_more ? 7 : 0),
         status_flags(at, session)};
   if (flags_times > 0) {
     --flags_times;
@@ -378,6 +413,7 @@ nfsstat4 ServerState::run(Execution& at, op::RECLAIM_COMPLETE, const RECLAIM_COM
   ClientState& client = clients.at(at.client);
   if (client.reclaimed) return plain(res, NFS4ERR_COMPLETE_ALREADY);
   client.reclaimed = true;
+  client.survived = false;
   recorded_.insert(client.owner);
   may_reclaim_.erase(client.owner);
   if (habits.grace_ends_early && in_grace() && may_reclaim_.empty()) end_grace();

@@ -213,6 +213,88 @@ std::optional<nfsstat4> ServerState::trouble(const Execution& at, const typename
   return kTroubles.at(chance.below(kTroubles.size()));
 }
 
+namespace {
+
+constexpr std::array kFault{NFS4ERR_SERVERFAULT};
+constexpr std::array kFaultOrIo{NFS4ERR_SERVERFAULT, NFS4ERR_IO};
+constexpr std::array kFaultOrBusy{NFS4ERR_SERVERFAULT, NFS4ERR_BACK_CHAN_BUSY};
+constexpr std::array kNoReclaim{NFS4ERR_SERVERFAULT, NFS4ERR_NO_GRACE, NFS4ERR_RECLAIM_BAD,
+                                NFS4ERR_RECLAIM_CONFLICT};
+
+/// RFC 8881 15.2: which operations may be answered NFS4ERR_DELAY. Of NFSv4.0's own, RFC 7530 13.2.
+constexpr bool may_delay(nfs_opnum4 op) {
+  switch (op) {
+    case OP_GETFH:
+    case OP_SAVEFH:
+    case OP_RESTOREFH:
+    case OP_ILLEGAL:
+    case OP_RENEW:
+    case OP_OPEN_CONFIRM:
+    case OP_RELEASE_LOCKOWNER:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+std::optional<nfsstat4> ServerState::busy(nfs_opnum4 op) {
+  if (!may_delay(op)) return std::nullopt;
+  if (const auto known = busy_until_.find(op); known != busy_until_.end() && now_() < known->second)
+    return NFS4ERR_DELAY;
+  if (!chance.percent(habits.busy_percent)) return std::nullopt;
+  // SEQUENCE renews the lease: for long it would end it.
+  if (op != OP_SEQUENCE && chance.coin()) {
+    const auto longest = static_cast<std::uint64_t>(habits.longest_busy.count());
+    busy_until_[op] = now_() + std::chrono::milliseconds(chance.below(longest));
+  }
+  return NFS4ERR_DELAY;
+}
+
+std::optional<nfsstat4> ServerState::spell(nfs_opnum4 op, std::span<const nfsstat4> statuses, bool lasts) {
+  Spell& last = spells_[op];
+  if (now_() < last.until) return last.status;
+  if (!chance.percent(habits.failing_percent)) return std::nullopt;
+  last.status = statuses[chance.below(statuses.size())];
+  if (lasts && chance.coin()) {
+    const auto longest = static_cast<std::uint64_t>(habits.longest_failing.count());
+    last.until = now_() + std::chrono::milliseconds(chance.below(longest));
+  }
+  return last.status;
+}
+
+/// What a client has to survive of RFC 8881 15.2 beside NFS4ERR_DELAY. Not drawn: what is a verdict on the object or its
+/// user (ACCESS, STALE, IO of a READ, …), which the programs are told; and what says that an argument is wrong.
+/// CLOSE, DELEGRETURN, DESTROY_SESSION and DESTROY_CLIENTID do not fail for long: who ends asks some times and goes.
+template <class Op>
+std::optional<nfsstat4> ServerState::failing(const Execution& at, const typename Op::Args& args) {
+  if (habits.failing_percent == 0 || at.minor == 0) return std::nullopt;
+  bool reclaims = false;
+  if constexpr (Op::number == OP_OPEN) reclaims = args.claim.tag() == CLAIM_PREVIOUS;
+  if constexpr (Op::number == OP_LOCK) reclaims = args.reclaim;
+  if (reclaims) {
+    const auto refused = spell(Op::number, kNoReclaim, true);
+    // The client may go without it (8.4.2.1).
+    if (refused) lost_state.insert(clients.at(at.client).owner);
+    return refused;
+  }
+  if constexpr (Op::number == OP_GETATTR) {
+    // Of a recovery: the server's limits.
+    if (has_bit(args.attr_request, FATTR4_LEASE_TIME)) return spell(OP_GETATTR, kFaultOrIo, true);
+  } else if constexpr (Op::number == OP_EXCHANGE_ID || Op::number == OP_BIND_CONN_TO_SESSION ||
+                       Op::number == OP_RECLAIM_COMPLETE || Op::number == OP_FREE_STATEID ||
+                       Op::number == OP_TEST_STATEID) {
+    return spell(Op::number, kFault, true);
+  } else if constexpr (Op::number == OP_DESTROY_SESSION) {
+    return spell(OP_DESTROY_SESSION, kFaultOrBusy, false);
+  } else if constexpr (Op::number == OP_DESTROY_CLIENTID || Op::number == OP_CLOSE ||
+                       Op::number == OP_DELEGRETURN || Op::number == OP_OPEN_DOWNGRADE) {
+    return spell(Op::number, kFault, false);
+  }
+  return std::nullopt;
+}
+
 template <class Op>
 bool ServerState::one(Execution& at, Encoder& out) {
   typename Op::Args args{};
@@ -243,9 +325,13 @@ bool ServerState::one(Execution& at, Encoder& out) {
       if (wrong != NFS4_OK) misordered = wrong;
     }
   }
-  // A failed CREATE_SESSION may have used its sequence id: create_session() looks at the rules itself.
+  // A failed CREATE_SESSION may have used its sequence id: create_session() looks at this itself.
   std::optional<nfsstat4> forced;
-  if constexpr (Op::number != OP_CREATE_SESSION) forced = misordered ? misordered : injected(Op::number);
+  if constexpr (Op::number != OP_CREATE_SESSION) {
+    forced = misordered ? misordered : injected(Op::number);
+    if (!forced) forced = failing<Op>(at, args);
+    if (!forced) forced = busy(Op::number);
+  }
   if (!forced) forced = trouble<Op>(at, args);
   if (!forced && is_wrong_flavor(at, Op::number)) forced = NFS4ERR_WRONGSEC;
   if (!forced && !Op::idempotent && length() + kRoomForResult > at.largest) forced = at.too_large;

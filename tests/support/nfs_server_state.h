@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -53,6 +54,7 @@ struct Inode {
   std::uint64_t change = 1;
   nfs4::nfstime4 accessed{1000, 1}, modified{1000, 2}, altered{1000, 2};
   std::optional<nfs4::verifier4> exclusive;
+  nfs4::nfstime4 altered_before{1000, 1};  // what `altered` was before it was set last
   std::map<std::string, std::vector<std::byte>> xattrs;
 };
 
@@ -107,10 +109,11 @@ struct DelegationState {
   Revoked revoked = Revoked::no;
   std::optional<Instant> recalled;  // when
   bool writes = false;
-  nfs4::changeid4 granted = 0;  // the file's change attribute then
+  nfs4::changeid4 granted = 0;  // the file's attribute change then, as clients are told it
   // CB_GETATTR: a question is out, the file's change attribute as of then; and it was answered.
   std::optional<nfs4::changeid4> asked;
   bool told = false;
+  std::uint32_t seqid = 1;
 };
 
 struct Slot {
@@ -170,6 +173,8 @@ struct ClientState {
   std::map<std::uint64_t, std::uint32_t> opened;  // in this boot: inode → share_access
   bool has_revoked = false;                       // it may have state that was revoked and not freed
   bool v40 = false;                               // of NFSv4.0: nobody says when it has reclaimed all
+  bool survived =
+      false;  // the last restart, which took its open state, and has not said RECLAIM_COMPLETE since
 };
 
 // What stands in stateid4::other: the server's boot, and a number.
@@ -400,6 +405,8 @@ class ServerState {
   std::uint64_t boot = 1, next_id = 1;
   Instant grace_until{};
   std::uint64_t used = 0;  // bytes of all files
+  /// The attribute change of an object that was changed `count` times.
+  [[nodiscard]] nfs4::changeid4 change_told(const Inode& inode, std::uint64_t count) const;
 
   // ---- records ----
   std::map<nfs4::nfs_opnum4, unsigned> seen_ops, good_ops;
@@ -422,6 +429,14 @@ class ServerState {
   /// What passes, by Habits::trouble_percent.
   template <class Op>
   std::optional<nfs4::nfsstat4> trouble(const Execution& at, const typename Op::Args& args);
+  /// NFS4ERR_DELAY, by Habits::busy_percent.
+  std::optional<nfs4::nfsstat4> busy(nfs4::nfs_opnum4 op);
+  /// What passes after a while, by Habits::failing_percent.
+  template <class Op>
+  std::optional<nfs4::nfsstat4> failing(const Execution& at, const typename Op::Args& args);
+  /// One of the statuses that a kind of operation may fail with, and whether it may do so for a while.
+  std::optional<nfs4::nfsstat4> spell(nfs4::nfs_opnum4 op, std::span<const nfs4::nfsstat4> statuses,
+                                      bool lasts);
   nfs4::nfsstat4 start(std::uint32_t minor, const std::vector<nfs4::nfs_opnum4>& ops);
   static void conclude(Execution& at);
   void settle(Execution& at);
@@ -467,7 +482,8 @@ class ServerState {
   Inode& fresh(nfs4::nfs_ftype4 type, std::uint32_t file_system);
   bool set_attributes(Inode& inode, const nfs4::fattr4& wanted);
   nfs4::WireAttributes attributes(const Inode& inode, bool in_listing) const;
-  nfs4::change_info4 changed(const Inode& inode) const;
+  nfs4::change_info4 changed(const Inode& inode, std::uint64_t before) const;
+  nfs4::change_info4 changed(const Inode& inode) const { return changed(inode, inode.change - 1); }
   [[nodiscard]] nfs4::nfstime4 wall_time() const;
   [[nodiscard]] bool is_descendant(const Inode& directory, std::uint64_t of) const;
   [[nodiscard]] nfs4::verifier4 cookie_verifier(const Inode& directory) const;
@@ -476,6 +492,8 @@ class ServerState {
   nfs4::nfsstat4 create_session(Execution& at, ClientState& client, const nfs4::CREATE_SESSION4args& args,
                                 nfs4::CREATE_SESSION4res& res);
   nfs4::nfsstat4 check_connection(SessionState& session, const Execution& at);
+  [[nodiscard]] nfs4::nfsstat4 status_of_ended(const nfs4::sessionid4& session) const;
+  bool is_stranger(const SessionState& session, unsigned connection);
   nfs4::nfsstat4 check_retry(Execution& at, Slot& slot, const nfs4::SEQUENCE4args& args);
   [[nodiscard]] std::uint32_t status_flags(const Execution& at, const SessionState& session) const;
   void retire_slots(SessionState& session, const nfs4::SEQUENCE4args& args);
@@ -483,6 +501,8 @@ class ServerState {
 
   // nfs_server_recovery.cpp
   [[nodiscard]] bool is_expired(const ClientState& client) const;
+  void outlive_restart();
+  [[nodiscard]] nfs4::nfsstat4 status_of_old_boot() const;
   void end_grace();
   void expire(nfs4::clientid4 client, bool purges);
   void end_courtesy(nfs4::clientid4 client);
@@ -579,6 +599,13 @@ class ServerState {
   std::set<std::uint64_t> doomed_;  // inodes that may have lost their last user
   std::uint32_t file_systems_ = 0;
   std::map<std::uint32_t, std::uint64_t> next_fileid_;  // of exports
+  std::map<nfs4::nfs_opnum4, Instant> busy_until_;
+  struct Spell {
+    Instant until{};
+    nfs4::nfsstat4 status = nfs4::NFS4_OK;
+  };
+  std::map<nfs4::nfs_opnum4, Spell> spells_;
+  std::map<unsigned, bool> strangers_;  // connections, and whether they lead to another server
 };
 
 }  // namespace nfsrdma::testing

@@ -366,7 +366,12 @@ struct ServerState::Run3 {
     const auto status = select(args.fsroot);
     n3::FSINFO3resok ok;
     ok.obj_attributes = told(args.fsroot);
-    ok.rtmax = ok.rtpref = ok.wtmax = ok.wtpref = server.largest_io;
+    const auto told = [this](std::uint64_t most) {
+      return most == 0 ? server.largest_io
+                       : static_cast<std::uint32_t>(std::min<std::uint64_t>(most, server.largest_io));
+    };
+    ok.rtmax = ok.rtpref = told(server.habits.most_read);
+    ok.wtmax = ok.wtpref = told(server.habits.most_written);
     ok.rtmult = ok.wtmult = 4096;
     ok.dtpref = 32768;
     ok.maxfilesize = server.largest_file;
@@ -519,7 +524,9 @@ bool ServerState::procedure3(Execution& at) {
   const nfs_opnum4 op = operation_of(*at.procedure);
   ++seen_ops[op];
   if constexpr (!std::is_same_v<P, n3::proc::NULL3>) {
-    if (const auto forced = injected(op)) {
+    auto forced = injected(op);
+    if (!forced) forced = busy(op);
+    if (forced) {
       at.status = *forced;
       (void)res.select(to3(*forced));
     } else {

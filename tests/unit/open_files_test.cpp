@@ -136,6 +136,20 @@ TEST_CASE("open files: one state per user and file, upgraded and downgraded as o
   CHECK(m.server.open_states() == 0);
 }
 
+TEST_CASE("S23 close(2) reports nothing of an OPEN_DOWNGRADE that a server in trouble refuses") {
+  Opening m;
+  EngineClient& c = m.connect();
+  OpenResult reader = m.open(user(1), kRead);
+  OpenResult writer = m.open_handle(user(1), kWrite);
+  m.server.answer(OP_OPEN_DOWNGRADE, NFS4ERR_SERVERFAULT, 100);
+  CHECK(ok(m.close(writer)));
+  CHECK(m.server.count(OP_OPEN_DOWNGRADE) == 1);
+  CHECK(m.read(reader) == "text");
+  CHECK(ok(m.close(reader)));
+  CHECK(m.server.open_states() == 0);
+  CHECK(c.files.count() == 0);
+}
+
 TEST_CASE("open files: what a server will not downgrade stays until CLOSE") {
   Opening m;
   EngineClient& c = m.connect();

@@ -119,6 +119,43 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("S24 a delegation that the server upgrades while it is returned does not stay behind") {
+  Orphaning m;
+  m.server.on_server([](Responder& responder) {
+    Habits& habits = responder.state.habits;
+    habits.upgrades_delegations = habits.delegates_unasked = habits.delegates_writing = true;
+  });
+  EngineClient& c = m.connect();
+  const nfs_fh4 handle = c.handle("/f");
+  auto reader = c.run(m.opening());
+  REQUIRE(ok(reader));
+  m.server.hold(OP_OPEN);
+  auto writing = c.files.open_handle(nullptr, handle, "f", OPEN4_SHARE_ACCESS_BOTH);
+  c.start(writing);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  // The DELEGRETURN cannot know the seqid that the OPEN's answer has.
+  auto recalled = m.server.start_recall("/f");
+  CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
+  CHECK(recalled.get() == NFS4_OK);
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return writing.done(); }));
+  auto writer = writing.await_resume();
+  REQUIRE(ok(writer));
+  CHECK(c.session.delegations().count() == 0);
+  m.close(reader->file);
+  m.close(writer->file);
+}
+
+TEST_CASE("S18 a server in trouble is asked again to end the session and the client id") {
+  Orphaning m;
+  m.connect();
+  m.server.answer(OP_DESTROY_SESSION, NFS4ERR_SERVERFAULT, 2);
+  m.server.answer(OP_DESTROY_CLIENTID, NFS4ERR_SERVERFAULT, 2);
+  m.client.reset();  // CHECKs that it ends well
+  CHECK(m.server.clients() == 0);
+  CHECK(m.server.sessions() == 0);
+}
+
 TEST_CASE(
     "S18 what the server has and nobody knows of goes at the end, with another instance of the client") {
   Orphaning m;
