@@ -85,7 +85,7 @@ std::span<const std::string_view> Climate::kinds() {
   return kNames;
 }
 
-Climate::Climate(Random& random, bool faults, std::string_view without)
+Climate::Climate(Random& random, bool faults, std::string_view without, bool at_anything)
     : clients(static_cast<unsigned>(random.between(1, 3))),
       workers(static_cast<unsigned>(random.between(1, 4))),
       connections(static_cast<unsigned>(random.one_in(3) ? 2 : 1)),
@@ -108,11 +108,8 @@ Climate::Climate(Random& random, bool faults, std::string_view without)
   }
   draw_version(aside);
   if (Random beside = aside; !calm && beside.one_in(4)) failover_every = beside.between(1s, 30s);
-  // By a chance of its own: without it the worlds are what they were before there was such a kind.
-  if (Random own(Random(random).next()); own.one_in(5)) {
-    anything = true;
-    pages = !own.one_in(3);
-  }
+  anything = at_anything;
+  if (Random own(Random(random).next()); anything) pages = !own.one_in(3);
   for (std::size_t at = 0; at < without.size();) {
     const std::size_t end = std::min(without.find(',', at), without.size());
     drop(without.substr(at, end - at));

@@ -14,8 +14,8 @@
 namespace nfsrdma::sim {
 
 struct Climate {
-  /// `without`: names of kinds(), with commas between them.
-  Climate(Random& random, bool faults, std::string_view without);
+  /// `without`: names of kinds(), with commas between them. `anything`: all workers do whatever they like to the same files.
+  Climate(Random& random, bool faults, std::string_view without, bool anything);
 
   /// The names of all kinds of trouble.
   [[nodiscard]] static std::span<const std::string_view> kinds();

@@ -521,7 +521,7 @@ class World {
   const RunOptions options_;
   Simulation simulation_;
   Random random_{simulation_.random().split()};
-  const Climate climate_{random_, options_.faults, options_.without};
+  const Climate climate_{random_, options_.faults, options_.without, options_.anything};
   Findings findings_;
   Network network_{simulation_};
   Host* server_host_ = nullptr;

@@ -13,6 +13,7 @@ struct RunOptions {
   std::uint64_t seed = 1;
   unsigned operations = 300;  ///< of all workers together
   bool faults = true;         ///< without: the network and the server are calm
+  bool anything = false;      ///< all programs are those of any_work.h
   bool prints = false;        ///< the trace, as it comes
   std::string without;        ///< kinds of trouble (climate.h), with commas between them
 };

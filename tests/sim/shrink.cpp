@@ -31,7 +31,8 @@ RunOptions shrunk(RunOptions options, unsigned tries) {
 
 std::string command_line(const RunOptions& options) {
   std::string out = "nfsrdma_sim --seed " + std::to_string(options.seed) + " --ops " +
-                    std::to_string(options.operations) + (options.faults ? "" : " --calm");
+                    std::to_string(options.operations) + (options.faults ? "" : " --calm") +
+                    (options.anything ? " --anything" : "");
   if (!options.without.empty()) out += " --without " + options.without;
   return out;
 }
