@@ -28,32 +28,36 @@ class CreateSequence {
   /// CREATE_SESSION with next() was answered so.
   void answered(nfsstat4 status) {
     const bool delayed = status == NFS4ERR_DELAY;
+    bool counted = false;
     switch (status) {
       case NFS4_OK:
         misordered_ = 0;
         ++next_;
         break;
       case NFS4ERR_SEQ_MISORDERED:
-        // A delay that was counted in vain, or the server counts what we did not, or the other way round.
+        // A failure that was counted in vain, or the server counts what we did not, or the other way round.
         ++misordered_;
-        if (counted_delay_) {
+        if (counted_failure_) {
           --next_;
         } else if (misordered_ % 2 == 0) {
           ++next_;
         }
-        counted_delay_ = false;
+        counted_failure_ = false;
         return;
       case NFS4ERR_STALE_CLIENTID:
         break;  // there is no slot
       case NFS4ERR_DELAY:
         // Linux wants the same again. One that gets the same answer again may get it from the cache.
-        counted_delay_ = delayed_;
+        counted = delayed_;
         if (delayed_) ++next_;
         break;
       default:
+        // The server has taken the sequence id for the one that it expects.
+        misordered_ = 0;
+        counted = true;
         ++next_;
     }
-    if (!delayed) counted_delay_ = false;
+    counted_failure_ = counted;
     delayed_ = delayed && !delayed_;
   }
 
@@ -62,9 +66,9 @@ class CreateSequence {
  private:
   static constexpr unsigned kMostMisordered = 6;
   sequenceid4 next_ = 0;
-  unsigned misordered_ = 0;     // answers in a row
-  bool delayed_ = false;        // the last answer was DELAY
-  bool counted_delay_ = false;  // next_ was advanced for a DELAY, and nothing else has come since
+  unsigned misordered_ = 0;       // answers in a row
+  bool delayed_ = false;          // the last answer was DELAY
+  bool counted_failure_ = false;  // next_ was advanced for a failure, and nothing else has come since
 };
 
 }  // namespace nfsrdma::nfs4

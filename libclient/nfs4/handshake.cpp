@@ -172,12 +172,15 @@ async::Task<Result<bool>> Handshake::leads_to_server(rpc::Channel& channel, asyn
 void Handshake::take_client(const EXCHANGE_ID4resok& ok) {
   // After a restart a server may count its client ids from where it began before.
   const bool another = std::exchange(forgotten_, false) || ok.eir_clientid != facts_.client_id;
-  create_sequence_.told(ok.eir_sequenceid, !another && (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0);
+  const bool confirmed = (ok.eir_flags & EXCHGID4_FLAG_CONFIRMED_R) != 0;
+  create_sequence_.told(ok.eir_sequenceid, !another && confirmed);
   facts_.client_id = ok.eir_clientid;
   facts_.protects_state = ok.eir_state_protect.tag() == SP4_MACH_CRED;
   // What was had under this client id is still had, unless the server said that it restarted.
   if (another || reclaim_wanted_) ++facts_.epoch;
-  reclaim_pending_ = true;
+  // For a client id that lives on RECLAIM_COMPLETE was said before. Said again, to a server that keeps client ids through a
+  // restart, it would end the reclaim that SEQUENCE is about to ask for (RFC 8881 18.46.3).
+  reclaim_pending_ = reclaim_pending_ || another || reclaim_wanted_ || !confirmed;
   facts_.server_owner = ok.eir_server_owner;
   facts_.server_scope = ok.eir_server_scope.value;
   if (!ok.eir_server_impl_id.value.empty()) {
@@ -284,6 +287,7 @@ void Handshake::take_session(const CREATE_SESSION4resok& ok, const rpc::Channel&
 }
 
 async::Task<Status> Handshake::reclaim_complete(async::TimePoint deadline) {
+  if (!reclaim_pending_) co_return Status();
   Calls& calls = around_.calls;
   for (Retries retries(calls.loop(), deadline);;) {
     Compound compound = calls.begin("RECLAIM_COMPLETE");

@@ -75,8 +75,9 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
                      !mine->second.recalled && mine->second.writes == writes;
   const bool in_order = had && mine->second.revoked == Revoked::no && !mine->second.recalled;
   const bool upgrade = in_order && habits.upgrades_delegations && wanted && writes && !mine->second.writes;
-  const bool another =
-      !had || (habits.delegates_twice && !mine->second.recalled) || (habits.replaces_delegations && in_order);
+  // Not one for writing: data behind close(2) is written with its stateid, and is discarded where that is gone (10.4.2).
+  const bool replaces = in_order && habits.replaces_delegations && !mine->second.writes;
+  const bool another = !had || (habits.delegates_twice && !mine->second.recalled) || replaces;
   const bool grants = wanted && chosen && another;
   const bool may_grant = has_backchannel(at.client) || unasked;
   if ((habits.delegates != Delegate::never || (writes && always)) && (grants || again || upgrade) &&
@@ -84,7 +85,7 @@ void ServerState::delegate(const Execution& at, const OPEN4args& args, const Ino
     const bool known = again || upgrade;
     const std::uint64_t number = known ? mine->first : next_id++;
     if (!known) {
-      if (habits.replaces_delegations && in_order) delegations.erase(mine);
+      if (replaces) delegations.erase(mine);
       delegations[number] = {at.client,    inode.id, Revoked::no,
                              std::nullopt, writes,   change_told(inode, inode.change),
                              {},           false,    1};

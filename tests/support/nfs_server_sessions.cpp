@@ -120,7 +120,10 @@ nfsstat4 ServerState::create_session(Execution& at, ClientState& client, const C
   if (const auto late = busy(OP_CREATE_SESSION)) return plain(res, *late);
   static constexpr std::array kFailures{NFS4ERR_SERVERFAULT, NFS4ERR_NOSPC};
   if (habits.failing_percent != 0) {
-    if (const auto failed = spell(OP_CREATE_SESSION, kFailures, true)) return plain(res, *failed);
+    auto failed = spell(OP_CREATE_SESSION, kFailures, true);
+    // There is room for a client's first session: without, a mount and an unmount end.
+    if (failed == NFS4ERR_NOSPC && !client.confirmed) failed = NFS4ERR_SERVERFAULT;
+    if (failed) return plain(res, *failed);
   }
   if (!(client.principal == at.who)) return plain(res, NFS4ERR_CLID_INUSE);
   CREATE_SESSION4resok ok;

@@ -257,6 +257,30 @@ TEST_CASE("S5 csa_sequence finds what any server expects") {
   }
 }
 
+TEST_CASE(
+    "S5 csa_sequence is not given up while a server fails for long, whether it counts its failures or not") {
+  for (const bool counts : {true, false}) {
+    for (const bool hints : {true, false}) {
+      CAPTURE(counts);
+      CAPTURE(hints);
+      sequenceid4 expected = 5;
+      CreateSequence one;
+      one.told(5, false);
+      for (int failures = 0; failures < 20;) {
+        const sequenceid4 used = one.next();
+        const bool known = used == expected;
+        failures += known ? 1 : 0;
+        expected += known && counts ? 1 : 0;
+        one.answered(known ? NFS4ERR_SERVERFAULT : NFS4ERR_SEQ_MISORDERED);
+        REQUIRE_FALSE(one.is_hopeless());
+        if (known || one.next() == used) one.told(hints ? expected : 99, true);
+      }
+      if (one.next() != expected) one.answered(NFS4ERR_SEQ_MISORDERED);
+      CHECK(one.next() == expected);
+    }
+  }
+}
+
 // ---- slots, over a connection ----
 
 TEST_CASE("S1 DELAY at SEQUENCE frees nothing: the request is sent again in its own slot") {

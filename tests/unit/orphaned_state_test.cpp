@@ -146,6 +146,22 @@ TEST_CASE("S24 a delegation that the server upgrades while it is returned does n
   m.close(writer->file);
 }
 
+TEST_CASE(
+    "S11 opens are reclaimed where the client id outlives a restart and CREATE_SESSION fails at first") {
+  Orphaning m;
+  m.server.on_server(
+      [](Responder& responder) { responder.state.habits.survives = Habits::Survives::clients; });
+  EngineClient& c = m.connect();
+  auto opened = c.run(m.opening());
+  REQUIRE(ok(opened));
+  m.server.answer(OP_CREATE_SESSION, NFS4ERR_NOSPC, 2);
+  m.server.restart(5s);
+  (void)c.handle("/f");
+  REQUIRE(c.turn_until([&] { return m.server.succeeded(OP_RECLAIM_COMPLETE) == 2; }));
+  CHECK(m.server.open_states() == 1);
+  m.close(opened->file);
+}
+
 TEST_CASE("S18 a server in trouble is asked again to end the session and the client id") {
   Orphaning m;
   m.connect();
