@@ -20,9 +20,10 @@ constexpr auto kRetryAfter = 1s;
 constexpr auto kGoodbye = 45s;
 
 bool may_pass(const Error& error) {
-  // NOSPC: no room for a session (RFC 8881 18.36.3).
+  // NOSPC: no room for a session (RFC 8881 18.36.3). CONN_NOT_BOUND: where BIND_CONN_TO_SESSION is refused for seconds.
   return error.kind() == ErrorKind::connection || error.kind() == ErrorKind::timeout ||
-         nfs4::passes(nfs4::retry_of(error)) || error.status() == nfs4::NFS4ERR_NOSPC;
+         nfs4::passes(nfs4::retry_of(error)) || error.status() == nfs4::NFS4ERR_NOSPC ||
+         error.status() == nfs4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
 }
 
 }  // namespace
