@@ -55,7 +55,7 @@ TEST_CASE("backchannel: what CB_RECALL and CB_RECALL_ANY ask for is returned beh
   recall.fh = file_handle(1);
   m.call<cb_op::CB_RECALL>(recall);
   CHECK_FALSE(first->delegation);
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 0));
   m.calls.answer(Script().ok<op::PUTFH>().ok<op::DELEGRETURN>());
   CB_RECALL_ANY4args any;
   any.craa_objects_to_keep = 1;

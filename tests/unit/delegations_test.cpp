@@ -127,7 +127,7 @@ TEST_CASE("delegations: what is recalled is returned behind the answer, once") {
   m.delegations.return_recalled();
   m.delegations.return_recalled();
   CHECK(m.calls.all() == "DELEGRETURN");
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 0));
   CHECK(m.calls.next_arguments<op::PUTFH>().object == file_handle(1));
   CHECK(m.held);  // the server may recall it again
   CHECK(m.recall(101) == NFS4_OK);
@@ -201,7 +201,7 @@ TEST_CASE("delegations: where the answer to an OPEN was lost, what nobody knows 
     m.openings.doubt();
   }
   CHECK(m.calls.all() == "DELEGRETURN");
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 9));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 0));
   m.answer_return();
   CHECK(m.recall(102) == NFS4_OK);
   m.delegations.return_recalled();
@@ -235,16 +235,16 @@ TEST_CASE("delegations: what was not asked for, or recalled at once, or comes at
   open_write_delegation4 write;
   write.stateid = stateid_of(50);
   m.delegations.take(*open, open_delegation4::of<OPEN_DELEGATE_WRITE>(write));
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(50));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(50, 0));
   m.answer_return();
   CHECK(m.counters.delegations_granted == 0);
   m.delegations.take(*open, read_delegation(51, true));
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(51));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(51, 0));
   m.answer_return();
   CHECK(m.counters.delegations_recalled == 1);
   m.calls.phase_now = Calls::Phase::ending;
   m.delegations.take(*open, read_delegation(52));
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(52));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(52, 0));
   CHECK_FALSE(open->delegation);
   m.answer_return();
   m.delegations.take(*open, open_delegation4());
@@ -260,7 +260,7 @@ TEST_CASE("delegations: those of files that nobody has open are returned, of eit
   m.delegations.return_stray(file_handle(1), open_delegation4());
   CHECK(m.calls.all() == "DELEGRETURN DELEGRETURN");
   m.answer_return();
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(51));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(51, 0));
   m.answer_return();
 }
 
@@ -297,7 +297,7 @@ TEST_CASE("S23 delegations: DELEGRETURN is made again where its refusal may pass
     CHECK(m.calls.waiting() == 0);
     m.calls.pass(500ms);
     REQUIRE(m.calls.waiting() == 1);
-    CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101));
+    CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 0));
     m.answer_return();
     CHECK_FALSE(m.held);
   }
@@ -431,7 +431,7 @@ TEST_CASE("S24 delegations: one that another replaces is returned") {
   }
   CHECK(m.delegations.count() == 1);
   REQUIRE(m.calls.all() == "DELEGRETURN");
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 0));
   m.answer_return();
   CHECK(m.held);
   CHECK(m.recall(102) == NFS4_OK);
@@ -473,7 +473,7 @@ TEST_CASE("S24 delegations: what nobody has open is not returned under those who
   CHECK(m.calls.all().empty());
   CHECK(open->delegated());
   m.delegations.return_stray(file_handle(1), read_delegation(102));
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(102));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(102, 0));
   m.answer_return();
   CHECK(open->delegated());
 }
@@ -489,7 +489,7 @@ TEST_CASE("S26 delegations: the return of what an OPEN may bring is put off for 
   CHECK(m.calls.all().empty());
   m.calls.pass(2ms);
   REQUIRE(m.calls.all() == "DELEGRETURN");
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 9));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 0));
   CHECK(m.recall(101) == NFS4_OK);
   m.answer_return();
   // Should the OPEN bring it yet, it is not believed in.
@@ -630,7 +630,7 @@ TEST_CASE("delegations: what is kept is written out before one for writing is re
   m.keeper.waiting.clear();
   m.calls.settle();
   CHECK(m.calls.all() == "DELEGRETURN");
-  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(50));
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(50, 0));
   m.answer_return();
   CHECK_FALSE(m.held);
 }
