@@ -5,8 +5,8 @@
 //     nfsrdma_sim --long HOURS [--ops M]                                    new ones for so much real time
 //
 // With --anything all workers do whatever they like to a few shared files (any_work.h), in the climate of their seed. Without
-// it nobody does yet: some seeds still fail with it, and are being looked at. The same holds for --failures: servers that fail
-// for a while in requests that recover (the group of that name in nfs_server_habits.cpp).
+// it nobody does yet: some seeds still fail with it, and are being looked at. The same holds for --habits, which
+// draws servers whose restarts, verifiers, statuses and limits move apart (the groups in nfs_server_habits.cpp).
 //
 // With --coverage it also prints which classes of operations the programs at "anything" (any_work.h) have done, and which
 // they never did (coverage.h).
@@ -98,8 +98,8 @@ Arguments parse(int argc, char** argv) {
       out.run.without = argv[++i];
     } else if (word == "--anything") {
       out.run.anything = true;
-    } else if (word == "--failures") {
-      out.run.failures = true;
+    } else if (word == "--habits") {
+      out.run.habits = true;
     } else if (word == "--coverage") {
       out.covers = true;
     } else if (word == "--trace") {
@@ -107,7 +107,7 @@ Arguments parse(int argc, char** argv) {
     } else {
       (void)std::fprintf(stderr,
                          "usage: nfsrdma_sim --seed N | --seeds A-B | --long HOURS [--ops M] [--calm] "
-                         "[--without KINDS] [--trace] [--anything] [--failures] [--coverage]\n");
+                         "[--without KINDS] [--trace] [--anything] [--habits] [--coverage]\n");
       std::exit(2);
     }
   }

@@ -126,7 +126,7 @@ class World {
   /// Leaves out what this world's clients cannot be expected to survive.
   void suit(testing::Habits& habits) const {
     for (const std::string_view group : climate_.habits_left_out) habits.leave_out(group);
-    if (!options_.failures) habits.leave_out("failures");
+    if (!options_.habits) habits.leave_out_all();
     // What a COMMIT has lost the client hears of by its answer. A READ that another connection answers before is older.
     if (climate_.connections != 1 || habits.stall_percent != 0) habits.lost_at_commit_percent = 0;
     // NFSv2 has no word for NFS4ERR_DELAY, and sizes of its own.

@@ -32,7 +32,7 @@ RunOptions shrunk(RunOptions options, unsigned tries) {
 std::string command_line(const RunOptions& options) {
   std::string out = "nfsrdma_sim --seed " + std::to_string(options.seed) + " --ops " +
                     std::to_string(options.operations) + (options.faults ? "" : " --calm") +
-                    (options.anything ? " --anything" : "") + (options.failures ? " --failures" : "");
+                    (options.anything ? " --anything" : "") + (options.habits ? " --habits" : "");
   if (!options.without.empty()) out += " --without " + options.without;
   return out;
 }

@@ -73,6 +73,10 @@ void Habits::leave_out(std::string_view group) {
   if (found != kGroups.end()) found->reset(*this, Habits());
 }
 
+void Habits::leave_out_all() {
+  for (const Group& group : kGroups) group.reset(*this, Habits());
+}
+
 std::uint64_t Chance::next() {
   state_ += 0x9e3779b97f4a7c15;
   std::uint64_t z = state_;

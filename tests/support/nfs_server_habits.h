@@ -215,6 +215,8 @@ struct Habits {
   [[nodiscard]] static std::span<const std::string_view> groups();
   /// As if nothing had been drawn for that group.
   void leave_out(std::string_view group);
+  /// Leaves out all groups.
+  void leave_out_all();
   /// What was drawn of those groups, for a report.
   [[nodiscard]] std::string text() const;
   /// Those of NFSv3.
