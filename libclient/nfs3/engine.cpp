@@ -13,7 +13,6 @@ namespace {
 
 /// Between finding a name taken and finding it gone, how often.
 constexpr int kMostTries = 8;
-constexpr std::size_t kLeastSweep = 64;
 
 Status wrong_type(FileType type, const std::string& text) {
   switch (type) {
@@ -61,7 +60,7 @@ class Nfs3Engine::Open final : public ServerFile {
   }
   async::Task<Status> commit(std::optional<Attributes>* after) override { return file_->commit(after); }
   bool has_unstable_data() const override { return file_->has_unstable_data(); }
-  std::uint64_t end_in_doubt() const override { return file_->openers()->end_in_doubt(); }
+  std::uint64_t end_in_doubt() const override { return file_->record()->end_in_doubt(); }
   async::Task<Result<Attributes>> attributes() override {
     return engine_.attributes(file_->caller(), file_->handle());
   }
@@ -162,38 +161,22 @@ async::Task<void> Nfs3Engine::forget_all() {
 
 // ---- files ----
 
-std::shared_ptr<writing::Openers> Nfs3Engine::openers_of(const FileHandle& handle) {
-  if (openers_.size() >= sweep_at_) {
-    std::erase_if(openers_, [](const auto& one) { return one.second.expired(); });
-    sweep_at_ = std::max(kLeastSweep, 2 * openers_.size());
-  }
-  std::weak_ptr<writing::Openers>& place = openers_[std::string(handle.chars())];
-  auto openers = place.lock();
-  if (!openers) place = openers = std::make_shared<writing::Openers>(all_, handle);
-  return openers;
-}
-
 ServerFileRef Nfs3Engine::opened(Caller caller, const FileHandle& handle, std::string label, Access access) {
   const FileContext context{dialect_, limits_, modifications_};
   auto file = std::make_shared<File>(context, std::move(caller), handle, std::move(label));
-  File::join(file, openers_of(handle));
+  File::join(file, records_.of(handle, [&] { return new writing::WriteRecord(loop(), all_, handle); }));
   return std::make_shared<Open>(*this, std::move(file), access);
 }
 
-std::shared_ptr<writing::Openers> Nfs3Engine::known_openers(const FileHandle& handle) const {
-  const auto at = openers_.find(handle.chars());
-  return at == openers_.end() ? nullptr : at->second.lock();
-}
-
 bool Nfs3Engine::is_in_doubt(const FileHandle& handle) const {
-  const auto openers = known_openers(handle);
-  return openers && openers->in_doubt();
+  const auto record = records_.find(handle);
+  return record && record->in_doubt();
 }
 
 bool Nfs3Engine::has_something_to_cut(const Object& file) const {
   if (!file.attributes || file.attributes->size != 0) return true;
-  const auto openers = known_openers(file.handle);
-  return openers && (openers->bytes != 0 || openers->turns->rewriting != 0);
+  const auto record = records_.find(file.handle);
+  return record && (record->is_unstable() || record->turns.rewriting != 0);
 }
 
 async::Task<Result<Object>> Nfs3Engine::find(Caller caller, Spot spot) {
@@ -206,7 +189,7 @@ async::Task<Result<Object>> Nfs3Engine::find(Caller caller, Spot spot) {
 }
 
 async::Task<Result<Attributes>> Nfs3Engine::attributes(Caller caller, FileHandle object) {
-  for (writing::Question question(known_openers(object));;) {
+  for (writing::Question question(records_.find(object));;) {
     if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
     }
@@ -227,10 +210,8 @@ async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHa
   if (changes.size && *changes.size > limits_.largest_file)
     co_return status_error(NFS3ERR_FBIG, "SETATTR", "");
   // What is written again of the time before must not come behind the cut.
-  const auto openers = changes.size ? known_openers(object) : nullptr;
-  std::shared_ptr<writing::Turns> turns;
-  if (openers) turns = openers->turns;
-  auto turn = co_await writing::take_turn(std::move(turns), dialect_.calls().default_deadline(), "SETATTR");
+  auto record = changes.size ? records_.find(object) : nullptr;
+  auto turn = co_await writing::take_turn(std::move(record), dialect_.calls().default_deadline(), "SETATTR");
   if (!turn) co_return turn.error();
   SETATTR3args args;
   args.object = to_wire(object);
@@ -245,8 +226,7 @@ async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHa
     if (ok == nullptr) co_return status_error(answer->res.tag(), "SETATTR", "");
     after = to_public(ok->obj_wcc.after);
   }
-  if (const auto now = changes.size ? known_openers(object) : nullptr)
-    now->replaced(*changes.size, ~std::uint64_t{0} - *changes.size);
+  if (const auto now = changes.size ? records_.find(object) : nullptr) now->resized(*changes.size);
   turn->end();
   if (after) co_return std::move(*after);
   co_return co_await attributes(std::move(caller), object);
@@ -416,6 +396,7 @@ async::Task<Status> Nfs3Engine::close(ServerFileRef file) {
     auto released = co_await locks_.release(locked, owner);
     if (!released && done) done = released;
   }
+  data->leave();
   co_return done;
 }
 

@@ -5,7 +5,6 @@
 // open for whatever it was made for.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -14,6 +13,7 @@
 #include "nfs3/locks.h"
 #include "nfs3/names.h"
 #include "nfs3/rights.h"
+#include "writing/records.h"
 
 namespace nfsrdma::nfs3 {
 
@@ -65,9 +65,6 @@ class Nfs3Engine final : public Names {
  private:
   class Open;
   ServerFileRef opened(Caller caller, const FileHandle& handle, std::string label, Access access);
-  std::shared_ptr<writing::Openers> openers_of(const FileHandle& handle);
-  /// Null: nobody has the file open.
-  [[nodiscard]] std::shared_ptr<writing::Openers> known_openers(const FileHandle& handle) const;
   [[nodiscard]] bool is_in_doubt(const FileHandle& handle) const;
   /// Whether an opening that cuts the file has something to cut: what was written here and is not stable counts, too,
   /// since the server may have lost it, and it would be written again behind that.
@@ -82,8 +79,7 @@ class Nfs3Engine final : public Names {
 
   const std::uint64_t number_;
   const std::shared_ptr<writing::AllFiles> all_ = std::make_shared<writing::AllFiles>();
-  std::map<std::string, std::weak_ptr<writing::Openers>, std::less<>> openers_;  // by handle; some are gone
-  std::size_t sweep_at_ = 0;                                                     // of them
+  writing::Records<writing::WriteRecord> records_;  // of the files that somebody has open
   std::size_t open_ = 0;
   KnownRights rights_;
   Locks locks_;

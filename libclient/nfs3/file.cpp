@@ -21,7 +21,7 @@ engine::Modifications::Scope File::changing() const {
 
 async::Task<Result<std::size_t>> File::read(std::span<std::byte> data, std::uint64_t offset) {
   std::size_t total = 0;
-  writing::Question question(openers());
+  writing::Question question(record());
   while (total < data.size()) {
     if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();

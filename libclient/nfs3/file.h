@@ -27,9 +27,11 @@ class File final : private writing::Writer {
   /// `label`: what it is called in errors.
   File(FileContext context, Caller caller, const FileHandle& handle, std::string label);
   /// Once, before anything is done with it: it is one of those who have the file open.
-  static void join(const std::shared_ptr<File>& file, std::shared_ptr<writing::Openers> openers) {
-    file->unstable_.join(std::move(openers), file);
+  static void join(const std::shared_ptr<File>& file, std::shared_ptr<writing::WriteRecord> record) {
+    file->unstable_.join(std::move(record), file);
   }
+  /// The file has been closed: UnstableData::leave().
+  void leave() { unstable_.leave(); }
 
   /// Fewer bytes than asked for: the end of the file.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
@@ -37,7 +39,7 @@ class File final : private writing::Writer {
                                          std::uint64_t offset, writing::How how, After* after);
   async::Task<Status> commit(After* after) { return unstable_.commit(after); }
   [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
-  [[nodiscard]] const std::shared_ptr<writing::Openers>& openers() const { return unstable_.openers(); }
+  [[nodiscard]] const std::shared_ptr<writing::WriteRecord>& record() const { return unstable_.record(); }
 
   [[nodiscard]] const Caller& caller() const { return caller_; }
   [[nodiscard]] const FileHandle& handle() const { return handle_; }

@@ -134,8 +134,8 @@ async::Task<Status> Nfs4Engine::ping() {
 async::Task<Result<Object>> Nfs4Engine::find(Caller caller, Spot spot) {
   auto found = co_await Objects::find(caller, std::move(spot));
   if (!found || !found->attributes) co_return found;
-  const auto openers = files_.openers(found->handle);
-  if (!openers || !openers->in_doubt()) co_return found;
+  const auto record = files_.record(found->handle);
+  if (!record || !record->in_doubt()) co_return found;
   auto now = co_await attributes(std::move(caller), found->handle);
   if (!now) co_return now.error();
   found->attributes = std::move(*now);
@@ -147,7 +147,7 @@ async::Task<Result<Attributes>> Nfs4Engine::attributes(Caller caller, FileHandle
     auto known = co_await file->attributes();
     if (known) co_return known;
   }
-  for (writing::Question question(files_.openers(object));;) {
+  for (writing::Question question(files_.record(object));;) {
     if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
     }
@@ -163,8 +163,8 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
                                                            SetAttributes changes, ServerFileRef file) {
   if (changes.mode || changes.uid || changes.gid) session_.delegations().rights_change(object);
   // What is written again of the time before must not come behind the cut.
-  auto turns = changes.size ? files_.turns(object) : nullptr;
-  auto turn = co_await writing::take_turn(std::move(turns), session_.default_deadline(), "SETATTR");
+  auto record = changes.size ? files_.record(object) : nullptr;
+  auto turn = co_await writing::take_turn(std::move(record), session_.default_deadline(), "SETATTR");
   if (!turn) co_return turn.error();
   auto got = co_await set_in_turn(caller, object, changes, std::move(file), *turn);
   turn->end();
@@ -242,7 +242,7 @@ async::Task<Result<Opened>> Nfs4Engine::open_at(Caller caller, Spot directory, s
 /// asked for first: what changes the file in between leaves the bytes newer than that, never older.
 async::Task<Result<Engine::EarlyRead>> Nfs4Engine::read_early(Caller caller, FileHandle file,
                                                               std::span<std::byte> into) {
-  writing::Question question(files_.openers(file));
+  writing::Question question(files_.record(file));
   if (!question.begin()) {
     if (auto done = co_await question.settle(); !done) co_return done.error();
   }

@@ -27,7 +27,7 @@ FileData::FileData(FileState& state)
 async::Task<Result<std::size_t>> FileData::read_on(std::span<std::byte> data, std::uint64_t offset,
                                                    std::unique_ptr<Adopted> adopted) {
   std::size_t total = 0;
-  writing::Question question(openers());
+  writing::Question question(record());
   while (total < data.size()) {
     if (adopted) {
       question.has_begun(adopted->as_of);
@@ -121,7 +121,7 @@ async::Task<Result<Attributes>> FileData::attributes() {
     co_return known_->attributes;
   }
   known_.reset();
-  for (writing::Question question(openers());;) {
+  for (writing::Question question(record());;) {
     if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
     }
@@ -146,7 +146,7 @@ void FileData::know(const Attributes& attributes, std::uint64_t as_of) {
 }
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes, After* after) {
-  auto of = changes.size ? turns() : nullptr;
+  auto of = changes.size ? record() : nullptr;
   const auto turn = co_await writing::take_turn(std::move(of), deadline(), "SETATTR");
   if (!turn) co_return turn.error();
   co_return co_await set_attributes(changes, *turn, after);
@@ -167,7 +167,7 @@ async::Task<Status> FileData::set_attributes(SetAttributes changes, const writin
         },
         [after](CompoundReply& reply) { return reply.take<op::SETATTR>() && take_after(reply, after); },
         nullptr, &stateid);
-    if (done && changes.size) resized(*changes.size);
+    if (done && changes.size) record()->resized(*changes.size);
     if (done) co_return done;
     const bool again = co_await wants_names(session_, done.error(), changes, names);
     if (!again) co_return done;

@@ -49,15 +49,16 @@ class FileData : private writing::Writer, private QuickFile {
   }
   async::Task<Status> commit(After* after = nullptr) { return unstable_.commit(after); }
   [[nodiscard]] bool has_unstable_data() const { return !unstable_.empty(); }
-  [[nodiscard]] bool in_doubt() const { return openers()->in_doubt(); }
-  [[nodiscard]] std::uint64_t end_in_doubt() const { return openers()->end_in_doubt(); }
+  [[nodiscard]] bool in_doubt() const { return record()->in_doubt(); }
+  [[nodiscard]] std::uint64_t end_in_doubt() const { return record()->end_in_doubt(); }
   /// From now on it is one of those who have the file open, and its data is bounded with theirs. `owner`: what this is a
   /// part of.
-  void join(std::shared_ptr<writing::Openers> openers, std::weak_ptr<const void> owner) {
-    unstable_.join(std::move(openers), std::move(owner));
+  void join(std::shared_ptr<writing::WriteRecord> record, std::weak_ptr<const void> owner) {
+    unstable_.join(std::move(record), std::move(owner));
   }
-  [[nodiscard]] const std::shared_ptr<writing::Openers>& openers() const { return unstable_.openers(); }
-  [[nodiscard]] const std::shared_ptr<writing::Turns>& turns() const { return unstable_.turns(); }
+  /// The file has been closed: UnstableData::leave().
+  void leave() { unstable_.leave(); }
+  [[nodiscard]] const std::shared_ptr<writing::WriteRecord>& record() const { return unstable_.record(); }
 
   async::Task<Result<Attributes>> attributes();
   /// What another call has brought, while LeaseHolder::modifications() of it were `as_of`.
@@ -67,8 +68,6 @@ class FileData : private writing::Writer, private QuickFile {
   /// For a caller that has a turn of the file already.
   async::Task<Status> set_attributes(SetAttributes changes, const writing::Turn& turn,
                                      After* after = nullptr);
-  /// The file was cut by somebody else: data behind it is not to be written again.
-  void resized(std::uint64_t size) { openers()->replaced(size, ~std::uint64_t{0} - size); }
 
   // ---- NFSv4.2 (file_v42.cpp; RFC 7862 15). An Error with NFS4ERR_NOTSUPP where there is no such operation,
   // and for what else makes a caller do it by himself: is_unsupported() ----
@@ -98,8 +97,10 @@ class FileData : private writing::Writer, private QuickFile {
  private:
   // ---- QuickFile ----
   FileState& file_state() override { return state_; }
-  std::uint64_t as_of() const override { return turns()->rewrites; }
-  bool is_outdated(std::uint64_t as_of) const override { return turns()->rewrites != as_of || in_doubt(); }
+  std::uint64_t as_of() const override { return record()->turns.rewrites; }
+  bool is_outdated(std::uint64_t as_of) const override {
+    return record()->turns.rewrites != as_of || in_doubt();
+  }
   async::Task<Result<std::size_t>> read_on(std::span<std::byte> data, std::uint64_t offset,
                                            std::unique_ptr<Adopted> adopted) override;
 

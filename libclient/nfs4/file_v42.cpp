@@ -49,7 +49,7 @@ std::optional<Error> FileData::missing(const char* what) const {
 
 async::Task<Result<std::optional<std::uint64_t>>> FileData::seek(std::uint64_t offset, data_content4 what) {
   if (auto error = missing("SEEK")) co_return *std::move(error);
-  for (writing::Question question(openers());;) {
+  for (writing::Question question(record());;) {
     if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
     }
@@ -101,7 +101,7 @@ async::Task<Result<std::size_t>> FileData::read_plus(std::span<std::byte> data, 
   if (auto error = missing("READ_PLUS")) co_return *std::move(error);
   std::size_t total = 0;
   bool eof = false;
-  writing::Question question(openers());
+  writing::Question question(record());
   while (total < data.size() && !eof) {
     if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
@@ -128,14 +128,14 @@ async::Task<Status> FileData::allocate(std::uint64_t offset, std::uint64_t lengt
 
 async::Task<Status> FileData::deallocate(std::uint64_t offset, std::uint64_t length) {
   if (auto error = missing("DEALLOCATE")) co_return *std::move(error);
-  const auto turn = co_await writing::take_turn(turns(), deadline(), "DEALLOCATE");
+  const auto turn = co_await writing::take_turn(record(), deadline(), "DEALLOCATE");
   if (!turn) co_return turn.error();
   auto done = co_await state_.call(
       "DEALLOCATE",
       [&](Compound& compound) { compound.add<op::DEALLOCATE>({state_.stateid(), offset, length}); },
       [](CompoundReply& reply) { return reply.take<op::DEALLOCATE>(); });
   // What was there must not be written again.
-  if (done) openers()->replaced(offset, length);
+  if (done) record()->replaced(offset, length);
   co_return done;
 }
 
@@ -252,7 +252,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
   if (auto error = to.missing("COPY")) co_return *std::move(error);
   if (count == 0) co_return std::uint64_t{0};  // to the server it would mean all of the rest
   // The server copies what it has, and a restart may have cost it what was not stable.
-  if (auto safe = co_await writing::make_stable(from.openers()); !safe) co_return safe.error();
+  if (auto safe = co_await writing::make_stable(from.record()); !safe) co_return safe.error();
   count = std::min(count, async::buggify(to.session_.loop()) ? kLeastBlock : kMostCopied);
   COPY4res res;
   bool synchronous = true;
@@ -271,7 +271,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
   for (int copies = 0; copies < kMostCopies;) {
     beside.is_unknown();
     // Also while the server copies beside: a restart, behind which data is written again, ends that.
-    const auto turn = co_await writing::take_turn(to.turns(), to.deadline(), "COPY");
+    const auto turn = co_await writing::take_turn(to.record(), to.deadline(), "COPY");
     if (!turn) co_return turn.error();
     auto done = co_await between<op::COPY>(from.state_, to.state_, "COPY", arguments, res);
     if (!done) {
@@ -295,7 +295,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
       co_return Error(ErrorKind::protocol, EIO, "COPY", to.path(),
                       "the server says it copied more than it was asked to; please report this");
     }
-    to.openers()->replaced(to_offset, written.wr_count);
+    to.record()->replaced(to_offset, written.wr_count);
     if (written.wr_committed != UNSTABLE4 || written.wr_count == 0) co_return written.wr_count;
     auto verifier = co_await to.commit_file(nullptr);
     if (!verifier) co_return verifier.error();
@@ -310,15 +310,15 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
 async::Task<Status> FileData::clone(FileData& from, std::uint64_t from_offset, FileData& to,
                                     std::uint64_t to_offset, std::uint64_t count) {
   if (auto error = to.missing("CLONE")) co_return *std::move(error);
-  if (auto safe = co_await writing::make_stable(from.openers()); !safe) co_return safe;
-  const auto turn = co_await writing::take_turn(to.turns(), to.deadline(), "CLONE");
+  if (auto safe = co_await writing::make_stable(from.record()); !safe) co_return safe;
+  const auto turn = co_await writing::take_turn(to.record(), to.deadline(), "CLONE");
   if (!turn) co_return turn.error();
   CLONE4res res;
   auto done = co_await between<op::CLONE>(
       from.state_, to.state_, "CLONE",
       [&] { return CLONE4args{from.state_.stateid(), to.state_.stateid(), from_offset, to_offset, count}; },
       res);
-  if (done) to.openers()->replaced(to_offset, count == 0 ? ~std::uint64_t{0} - to_offset : count);
+  if (done) to.record()->replaced(to_offset, count == 0 ? ~std::uint64_t{0} - to_offset : count);
   co_return done;
 }
 

@@ -164,7 +164,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
   [[nodiscard]] LeaseHolder& session() { return session_; }
   [[nodiscard]] std::size_t count() const { return files_.size(); }
   [[nodiscard]] const std::shared_ptr<writing::AllFiles>& data() const { return data_; }
-  [[nodiscard]] std::shared_ptr<writing::Openers> openers(const nfs_fh4& handle) const;
+  [[nodiscard]] std::shared_ptr<writing::WriteRecord> record(const nfs_fh4& handle) const;
   [[nodiscard]] bool any_in_doubt() const;
   async::Task<void> settle_doubt();
   void resized(const nfs_fh4& handle, std::uint64_t size);
@@ -192,7 +192,7 @@ class OpenTable : public std::enable_shared_from_this<OpenTable> {
                 const Openings::Guard& guard, const CompoundReply& reply);
   OpenRef count_in(std::shared_ptr<OpenFile> file, std::uint32_t access);
   void remember(const std::shared_ptr<OpenFile>& file);
-  void forget(const OpenFile& file);
+  void forget(OpenFile& file);
   async::Task<Status> shrink(std::shared_ptr<OpenFile> file, bool may_park = true);
   bool park(const std::shared_ptr<OpenFile>& file);
 
@@ -241,13 +241,15 @@ void OpenTable::add_open(Compound& compound, const Opening& what) {
 
 void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
   const auto others = of_file(file->handle());
-  auto openers = others.empty() ? std::make_shared<writing::Openers>(data_, file->handle())
-                                : others.begin()->second->openers();
-  file->join(std::move(openers), file);
+  auto record = others.empty()
+                    ? std::make_shared<writing::WriteRecord>(session_.loop(), data_, file->handle())
+                    : others.begin()->second->record();
+  file->join(std::move(record), file);
   files_[{std::string(file->handle().chars()), file->state().owner}] = file;
 }
 
-void OpenTable::forget(const OpenFile& file) {
+void OpenTable::forget(OpenFile& file) {
+  file.leave();
   const auto found = files_.find({std::string(file.handle().chars()), file.state().owner});
   if (found != files_.end() && found->second.get() == &file) files_.erase(found);
 }
@@ -275,10 +277,10 @@ OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4
   return count_in(std::move(file), what.access);
 }
 
-std::shared_ptr<writing::Openers> OpenTable::openers(const nfs_fh4& handle) const {
+std::shared_ptr<writing::WriteRecord> OpenTable::record(const nfs_fh4& handle) const {
   if (files_.empty()) return nullptr;
   const auto found = of_file(handle);
-  return found.empty() ? nullptr : found.begin()->second->openers();
+  return found.empty() ? nullptr : found.begin()->second->record();
 }
 
 bool OpenTable::any_in_doubt() const {
@@ -287,8 +289,7 @@ bool OpenTable::any_in_doubt() const {
 }
 
 void OpenTable::resized(const nfs_fh4& handle, std::uint64_t size) {
-  const auto found = of_file(handle);
-  if (!found.empty()) found.begin()->second->resized(size);
+  if (const auto found = record(handle)) found->resized(size);
 }
 
 std::shared_ptr<OpenFile> OpenTable::find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access) {
@@ -302,12 +303,12 @@ std::shared_ptr<OpenFile> OpenTable::find(const Caller& caller, const nfs_fh4& h
 }
 
 async::Task<void> OpenTable::settle_doubt() {
-  std::vector<std::shared_ptr<writing::Openers>> doubtful;
+  std::vector<std::shared_ptr<writing::WriteRecord>> doubtful;
   for (const auto& [key, file] : files_) {
-    if (file->in_doubt()) doubtful.push_back(file->openers());
+    if (file->in_doubt()) doubtful.push_back(file->record());
   }
-  for (auto& openers : doubtful) {
-    writing::Question question(std::move(openers));
+  for (auto& record : doubtful) {
+    writing::Question question(std::move(record));
     if (question.begin()) continue;
     auto done = co_await question.settle();
     if (!done) co_return;  // the server does not answer
@@ -690,8 +691,8 @@ void OpenFiles::on_lost_data(std::function<void(const nfs_fh4&, const Error&)> s
   table_->data()->lost = std::move(sink);
 }
 
-std::shared_ptr<writing::Openers> OpenFiles::openers(const nfs_fh4& file) const {
-  return table_->openers(file);
+std::shared_ptr<writing::WriteRecord> OpenFiles::record(const nfs_fh4& file) const {
+  return table_->record(file);
 }
 
 bool OpenFiles::any_in_doubt() const {

@@ -94,12 +94,7 @@ class OpenFiles {
   /// Told of a file, and why, where unstable data of it is lost (writing/unstable_data.h).
   void on_lost_data(std::function<void(const nfs_fh4&, const Error&)> sink);
   /// Returns null if the file is not open here.
-  [[nodiscard]] std::shared_ptr<writing::Openers> openers(const nfs_fh4& file) const;
-  /// For whoever is about to set the size; null: nobody has the file open.
-  [[nodiscard]] std::shared_ptr<writing::Turns> turns(const nfs_fh4& file) const {
-    const auto found = openers(file);
-    return found ? found->turns : nullptr;
-  }
+  [[nodiscard]] std::shared_ptr<writing::WriteRecord> record(const nfs_fh4& file) const;
   /// Whether that is so of any file: what is asked of files by their names may then be of before a restart.
   [[nodiscard]] bool any_in_doubt() const;
   /// Ends all doubt, as far as the server lets that be done.

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "writing/unstable_data.h"
+
 namespace nfsrdma::writing {
 namespace {
 
@@ -13,9 +15,9 @@ struct Held {
 };
 
 template <class Wanted>
-std::vector<Held> those(const Openers& file, Wanted wanted) {
+std::vector<Held> those(const WriteRecord& file, Wanted wanted) {
   std::vector<Held> out;
-  for (const Openers::Opener& one : file.data) {
+  for (const WriteRecord::Opener& one : file.openers) {
     if (!wanted(*one.data)) continue;
     if (auto owner = one.owner.lock()) out.push_back({std::move(owner), one.data});
   }
@@ -37,7 +39,7 @@ async::Task<Status> Question::settle() {
   co_return Status();
 }
 
-async::Task<Status> make_stable(std::shared_ptr<Openers> file) {
+async::Task<Status> make_stable(std::shared_ptr<WriteRecord> file) {
   Status out;
   if (!file) co_return out;
   const auto unstable = those(*file, [](const UnstableData& data) { return !data.empty(); });

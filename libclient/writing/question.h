@@ -1,7 +1,7 @@
 // Every question about a file whose answer depends on its data passes this gate: READ, READ_PLUS, SEEK, sizes, the end that
-// an append goes behind. While the file is in doubt (unstable_data.h) the server's answer may lack data that it has lost.
+// an append goes behind. While the file is in doubt (write_record.h) the server's answer may lack data that it has lost.
 //
-//     for (writing::Question question(openers, deadline);;) {
+//     for (writing::Question question(record);;) {
 //       if (!question.begin()) {
 //         if (auto done = co_await question.settle(); !done) co_return done.error();
 //       }
@@ -25,20 +25,20 @@
 #include <memory>
 #include <utility>
 
-#include "writing/unstable_data.h"
+#include "writing/write_record.h"
 
 namespace nfsrdma::writing {
 
 class Question {
  public:
   /// `file`: null if the file is not open here, so that it has no unstable data.
-  explicit Question(std::shared_ptr<Openers> file) : file_(std::move(file)) {}
+  explicit Question(std::shared_ptr<WriteRecord> file) : file_(std::move(file)) {}
 
   /// To be called before each time the server is asked. False: settle() is to be awaited first.
   [[nodiscard]] bool begin() {
     if (!file_) return true;
     end_ = file_->end();
-    rewrites_ = file_->turns->rewrites;
+    rewrites_ = file_->turns.rewrites;
     return refused_ || !file_->in_doubt();
   }
   /// In place of begin(), where the server was asked before this was made, when Turns::rewrites was `rewrites`.
@@ -47,7 +47,7 @@ class Question {
   /// Whether the answer may be of before what was written: it does not count, and the server is to be asked again.
   [[nodiscard]] bool again() {
     if (!file_) return false;
-    const bool stale = file_->turns->rewrites != rewrites_ || (!refused_ && file_->in_doubt());
+    const bool stale = file_->turns.rewrites != rewrites_ || (!refused_ && file_->in_doubt());
     return stale && tries_++ < kMostTries;
   }
   /// For an answer by which the file ends at `size`. Where unstable data reached further before the question was
@@ -65,14 +65,14 @@ class Question {
   /// An answer counts after so many, so that a question ends whatever else goes on with the file.
   static constexpr unsigned kMostTries = 8;
 
-  const std::shared_ptr<Openers> file_;
+  const std::shared_ptr<WriteRecord> file_;
   std::uint64_t rewrites_ = 0;  // Turns::rewrites as the server was asked
-  std::uint64_t end_ = 0;       // Openers::end() as the server was asked
+  std::uint64_t end_ = 0;       // WriteRecord::end() as the server was asked
   unsigned tries_ = 0;
   bool refused_ = false;
 };
 
 /// Commits the unstable data of all openers of the file. `file` may be null.
-async::Task<Status> make_stable(std::shared_ptr<Openers> file);
+async::Task<Status> make_stable(std::shared_ptr<WriteRecord> file);
 
 }  // namespace nfsrdma::writing

@@ -14,18 +14,15 @@ bool is_worth_it(const Uncommitted::Piece& piece) {
 
 void Uncommitted::more(std::size_t bytes) {
   bytes_ += bytes;
-  if (file_) *file_ += bytes;
   if (all_) *all_ += bytes;
 }
 void Uncommitted::fewer(std::size_t bytes) {
   bytes_ -= bytes;
-  if (file_) *file_ -= bytes;
   if (all_) *all_ -= bytes;
 }
-void Uncommitted::count_into(std::shared_ptr<std::size_t> file, std::shared_ptr<std::size_t> all) {
+void Uncommitted::count_into(std::shared_ptr<std::size_t> all) {
   const std::size_t bytes = bytes_;
   fewer(bytes);
-  file_ = std::move(file);
   all_ = std::move(all);
   more(bytes);
 }

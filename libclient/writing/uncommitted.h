@@ -65,9 +65,8 @@ class Uncommitted {
 
   [[nodiscard]] std::uint64_t last_number() const { return last_number_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  /// From now on the bytes also count in `file`, which is of all who have the file open, and in `all`, which is of all
-  /// files.
-  void count_into(std::shared_ptr<std::size_t> file, std::shared_ptr<std::size_t> all);
+  /// From now on the bytes also count in `all`, which is of all files.
+  void count_into(std::shared_ptr<std::size_t> all);
   /// Whether a piece has another verifier.
   [[nodiscard]] bool has_other(const Verifier& verifier) const;
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
@@ -86,7 +85,7 @@ class Uncommitted {
   std::map<std::uint64_t, Piece> pieces_;  // by offset
   std::uint64_t last_number_ = 0;
   std::size_t bytes_ = 0;
-  std::shared_ptr<std::size_t> file_, all_;
+  std::shared_ptr<std::size_t> all_;
 };
 
 }  // namespace nfsrdma::writing

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "async/buggify.h"
-#include "async/until.h"
 
 namespace nfsrdma::writing {
 namespace {
@@ -19,72 +18,23 @@ constexpr unsigned kMostMismatches = 3;
 
 }  // namespace
 
-async::Task<Result<Turn>> take_turn(std::shared_ptr<Turns> turns, async::TimePoint deadline,
-                                    const char* what) {
-  Turn out;
-  if (!turns) co_return out;
-  const bool in_time =
-      co_await async::until(turns->ended, deadline, [&turns] { return turns->rewriting == 0; });
-  if (!in_time) {
-    co_return Error(ErrorKind::timeout, ETIMEDOUT, what, "",
-                    "what the server lost of the file could not be written again in time");
-  }
-  out.writing_ = async::Use(turns->writing, turns->ended);
-  out.of_ = std::move(turns);
-  co_return out;
-}
-
-// ---- the openers of a file ----
-
-bool Openers::any_may_be_lost() const {
-  return std::ranges::any_of(data, [](const Opener& one) { return one.data->may_be_lost(); });
-}
-
-std::uint64_t Openers::end_in_doubt() const {
-  std::uint64_t out = 0;
-  if (bytes == 0) return out;
-  for (const Opener& one : data) {
-    if (one.data->may_be_lost()) out = std::max(out, one.data->uncommitted_.end());
-  }
-  return out;
-}
-
-std::uint64_t Openers::end() const {
-  std::uint64_t out = 0;
-  if (bytes == 0) return out;
-  for (const Opener& one : data) out = std::max(out, one.data->uncommitted_.end());
-  return out;
-}
-
-void Openers::doubt() {
-  for (const Opener& one : data) one.data->in_doubt_ = !one.data->empty();
-}
-
-bool Openers::tells_restart(const Verifier& told) {
-  const bool differs = verifier_ != told && bytes != 0;
-  verifier_ = told;
-  if (differs) doubt();
-  return differs;
-}
-
-void Openers::replaced(std::uint64_t offset, std::uint64_t length) {
-  for (const Opener& one : data) one.data->uncommitted_.cover(offset, length);
-}
-
 UnstableData::UnstableData(async::Loop& loop, Writer& writer)
     : loop_(loop), writer_(writer), uncommitted_(loop.memory()), committed_(loop) {}
 
 UnstableData::~UnstableData() {
   loop_.drop(commit_task_);
-  if (openers_) std::erase_if(openers_->data, [this](const auto& one) { return one.data == this; });
+  leave();
 }
 
-void UnstableData::join(std::shared_ptr<Openers> openers, std::weak_ptr<const void> owner) {
-  openers_ = std::move(openers);
-  if (!openers_->turns) openers_->turns = std::make_shared<Turns>(loop_);
-  turns_ = openers_->turns;
-  openers_->data.push_back({this, std::move(owner)});
-  uncommitted_.count_into({openers_, &openers_->bytes}, {openers_->all, &openers_->all->bytes});
+void UnstableData::join(std::shared_ptr<WriteRecord> record, std::weak_ptr<const void> owner) {
+  record_ = std::move(record);
+  record_->openers.push_back({this, std::move(owner)});
+  uncommitted_.count_into({record_->all, &record_->all->bytes});
+}
+
+void UnstableData::leave() {
+  uncommitted_.give_up(uncommitted_.last_number());
+  if (record_) std::erase_if(record_->openers, [this](const auto& one) { return one.data == this; });
 }
 
 // ---- writing ----
@@ -101,8 +51,8 @@ async::Task<Result<Writer::Written>> UnstableData::write_once(std::span<const st
                     "the server says it wrote " + std::to_string(count) + " of " +
                         std::to_string(data.size()) + " bytes; please report this");
   }
-  openers_->replaced(offset, count);
-  const bool restarted = openers_->tells_restart(written->verifier);
+  record_->replaced(offset, count);
+  const bool restarted = record_->tells_restart(written->verifier);
   if (written->stable) co_return written;
   if (uncommitted_.empty()) {
     instance_ = instance;
@@ -126,11 +76,11 @@ async::Task<Result<std::size_t>> UnstableData::write(std::span<const std::byte> 
       auto done = co_await make_room();
       if (!done) co_return done.error();
     }
-    while (turns_->rewriting != 0) {
-      auto done = co_await notified(turns_->ended, writer_.deadline());
+    while (record_->turns.rewriting != 0) {
+      auto done = co_await notified(record_->turns.ended, writer_.deadline());
       if (!done) co_return done.error();
     }
-    const async::Counted under_way(turns_->writing, turns_->ended);
+    const async::Counted under_way(record_->turns.writing, record_->turns.ended);
     const auto piece = data.subspan(total, std::min(data.size() - total, writer_.most_written()));
     auto written = co_await write_once(piece, offset + total, has_too_much() ? How::file_sync : how, after,
                                        memory, origin);
@@ -162,13 +112,13 @@ Error UnstableData::too_late() const {
 }
 
 bool UnstableData::has_too_much() const {
-  return openers_->all->bytes > kMostOfAll;
+  return record_->all->bytes > kMostOfAll;
 }
 
 bool UnstableData::commit_is_due() const {
   const std::size_t mine = uncommitted_.bytes();
   return mine > kCommitAt || (mine != 0 && async::buggify(loop_)) ||
-         (mine >= kWorthCommit && openers_->all->bytes > kCommitAllAt);
+         (mine >= kWorthCommit && record_->all->bytes > kCommitAllAt);
 }
 
 /// Waits while much too much is unstable, and something of it is ours to commit.
@@ -217,7 +167,7 @@ async::Task<Status> UnstableData::commit_once(After* after, async::TimePoint dea
     }
     co_return verifier.error();
   }
-  (void)openers_->tells_restart(*verifier);
+  (void)record_->tells_restart(*verifier);
   uncommitted_.committed(number, *verifier);
   Status done;
   if (uncommitted_.lost(number, *verifier, 0)) {
@@ -243,22 +193,20 @@ namespace {
 /// A rewrite, for those who have to know that one is or was under way.
 class Rewriting {
  public:
-  Rewriting(AllFiles& all, Turns& turns)
-      : all_(all), turns_(turns), under_way_(turns.rewriting, turns.ended) {
-    ++all_.rewriting;
-    ++all_.rewrites;
-    ++turns_.rewrites;
+  explicit Rewriting(WriteRecord& file) : file_(file), under_way_(file.turns.rewriting, file.turns.ended) {
+    ++file_.all->rewriting;
+    ++file_.all->rewrites;
+    ++file_.turns.rewrites;
   }
   ~Rewriting() {
-    --all_.rewriting;
-    ++turns_.rewrites;
+    --file_.all->rewriting;
+    ++file_.turns.rewrites;
   }
   Rewriting(const Rewriting&) = delete;
   Rewriting& operator=(const Rewriting&) = delete;
 
  private:
-  AllFiles& all_;
-  Turns& turns_;
+  WriteRecord& file_;
   const async::Counted under_way_;
 };
 
@@ -268,10 +216,10 @@ class Rewriting {
 /// than a piece must not reach the server before the piece.
 async::Task<Status> UnstableData::rewrite(std::uint64_t number, Verifier verifier,
                                           async::TimePoint deadline) {
-  const Rewriting under_way(*openers_->all, *turns_);
+  const Rewriting under_way(*record_);
   const How how = mismatches_ < kMostMismatches ? How::unstable : How::file_sync;
-  while (turns_->writing != 0) {
-    auto done = co_await notified(turns_->ended, deadline);
+  while (record_->turns.writing != 0) {
+    auto done = co_await notified(record_->turns.ended, deadline);
     if (!done) co_return done;
   }
   Status done;

@@ -9,8 +9,8 @@
 // goes out beside the writes, and where all files that share one AllFiles have more than kMostOfAll, writes wait for it. A
 // file that has nothing to commit of its own writes stably while the others fill that.
 //
-// Several may have one file open, each with data of its own (Openers): what one of them writes replaces what
-// the others wrote there before, so that none of them writes old data again.
+// Several may have one file open, each with data of its own, in the file's record (write_record.h): what one of them
+// writes replaces what the others wrote there before, so that none of them writes old data again.
 //
 // commit() makes stable what was written when commit() began; what comes later does not prolong it. One COMMIT
 // is under way at a time.
@@ -18,11 +18,8 @@
 // A restart of the server shows in the verifier of a COMMIT. Each piece that was lost is then written again in
 // place of itself, while WRITEs of callers stand aside, whichever of the openers they are made by.
 //
-// Until then the server gives what was there before. A file is in doubt (Openers::in_doubt()) while one of its openers has
-// unstable data of which the server may not know any more: since it was written a connection was made or the server's
-// state was lost (Writer::server_instance()), or an answer to any opener's WRITE or COMMIT had another verifier. A COMMIT
-// that matches, or the rewrite behind one that does not, ends the doubt. Every question about the file passes the gate in
-// question.h, which has that done first.
+// Until then the server gives what was there before, and the file is in doubt. Every question about the file passes the
+// gate in question.h, which has the doubt ended first.
 //
 // Termination. A verifier that differs each time would have data written again for ever: after three COMMITs in a row
 // that did not match, lost data is written with FILE_SYNC. A deadline covers all of a commit(), with every WRITE and
@@ -38,21 +35,17 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "async/event.h"
 #include "async/loop.h"
-#include "async/under_way.h"
 #include "nfsrdma/result.h"
 #include "nfsrdma/types.h"
-#include "writing/uncommitted.h"
-#include "xdr/xdr.h"
+#include "writing/write_record.h"
 
 namespace nfsrdma::writing {
 
@@ -96,119 +89,6 @@ class Writer {
   [[nodiscard]] virtual std::uint64_t server_instance() const = 0;
 };
 
-/// As in engine/spot.h, which stands above this layer.
-using FileHandle = xdr::ShortOpaque<128>;
-
-/// What the files of one engine have in common.
-struct AllFiles {
-  std::size_t bytes = 0;       ///< kept for all of them
-  unsigned rewriting = 0;      ///< rewrites under way, of any file
-  std::uint64_t rewrites = 0;  ///< rewrites that were begun
-  /// Told of a file, and why, where unstable data of it is lost; none: commit() says it.
-  std::function<void(const FileHandle&, const Error&)> lost;
-};
-
-class UnstableData;
-
-/// Who may change one file now: what is written again comes before what callers write, since it is older.
-struct Turns {
-  explicit Turns(async::Loop& loop) : ended(loop) {}
-  unsigned writing = 0;    ///< WRITEs of callers under way
-  unsigned rewriting = 0;  ///< those who write again what the server lost: callers' WRITEs wait for them
-  /// A counter that increases when a rewrite begins, and again when it ends. What the server was asked between two
-  /// readings that differ may be of before.
-  std::uint64_t rewrites = 0;
-  async::Event ended;
-};
-/// A request that sets the size of a file cannot be made without a Resizing, which sees to it that no lost data is written
-/// again behind the cut.
-class Resizing {
- public:
-  Resizing(const Resizing&) = default;
-  Resizing(Resizing&&) = default;
-  Resizing& operator=(const Resizing&) = default;
-  Resizing& operator=(Resizing&&) = default;
-
- protected:
-  Resizing() = default;
-  ~Resizing() = default;
-};
-
-class Turn;
-/// For what changes the file by something else than a WRITE, `what`: it waits as a caller's WRITE does, and is one while
-/// it has what this gives, which is until replaced() has been called. Who has a turn must not wait for another.
-/// `turns`: null where nobody has the file open, so that there is nothing to wait for.
-async::Task<Result<Turn>> take_turn(std::shared_ptr<Turns> turns, async::TimePoint deadline,
-                                    const char* what);
-
-/// A turn of a file, which may be closed meanwhile.
-class Turn final : public Resizing {
- public:
-  void end() {
-    writing_ = {};
-    of_.reset();
-  }
-
- private:
-  friend async::Task<Result<Turn>> take_turn(std::shared_ptr<Turns> turns, async::TimePoint deadline,
-                                             const char* what);
-  Turn() = default;
-  std::shared_ptr<Turns> of_;
-  async::Use writing_;
-};
-
-/// Tells whether anything that the server lost was being written again, in any file, at some time since this was made. For
-/// what concerns files that are not known before the server answers: an OPEN that cuts the file which it finds by a name
-/// can wait for no turn. Where it was overtaken, old data may have come behind the cut, and the file is to be cut again,
-/// in a turn.
-class RewriteWatch final : public Resizing {
- public:
-  explicit RewriteWatch(std::shared_ptr<const AllFiles> all)
-      : all_(std::move(all)), begun_(all_->rewrites), under_way_(all_->rewriting != 0) {}
-  [[nodiscard]] bool overtaken() const { return under_way_ || all_->rewrites != begun_; }
-
- private:
-  std::shared_ptr<const AllFiles> all_;
-  std::uint64_t begun_;
-  bool under_way_;
-};
-
-/// The record of one file: its openers, and the data that the server may still lose.
-struct Openers {
-  Openers(std::shared_ptr<AllFiles> among, const FileHandle& handle) : all(std::move(among)), file(handle) {}
-
-  struct Opener {
-    UnstableData* data;
-    /// Keeps `data` for as long as a task uses it.
-    std::weak_ptr<const void> owner;
-  };
-  /// Whether unstable data of any opener may be lost.
-  [[nodiscard]] bool in_doubt() const { return bytes != 0 && any_may_be_lost(); }
-  /// The end of the last unstable byte that may be lost; 0 if there is none. The file is as large as that, whatever the
-  /// server says before the data is written again.
-  [[nodiscard]] std::uint64_t end_in_doubt() const;
-  /// The end of the last unstable byte; 0 if there is none.
-  [[nodiscard]] std::uint64_t end() const;
-  /// Puts all unstable data of the file in doubt.
-  void doubt();
-  /// Whether the verifier of an answer to a WRITE or COMMIT differs from that of the answer before, so that what is not
-  /// stable of the file is in doubt.
-  bool tells_restart(const Verifier& told);
-  /// Something other than UnstableData::write() changed the file there, or a newer write did: no opener writes what it
-  /// has there again.
-  void replaced(std::uint64_t offset, std::uint64_t length);
-
-  const std::shared_ptr<AllFiles> all;
-  const FileHandle file;
-  std::vector<Opener> data;
-  std::size_t bytes = 0;  ///< unstable, of all of them
-  std::shared_ptr<Turns> turns;
-
- private:
-  [[nodiscard]] bool any_may_be_lost() const;
-  std::optional<Verifier> verifier_;  // of the last answer
-};
-
 class UnstableData {
  public:
   /// `writer` must outlive it.
@@ -217,9 +97,13 @@ class UnstableData {
   UnstableData(const UnstableData&) = delete;
   UnstableData& operator=(const UnstableData&) = delete;
 
-  /// From now on it is one of these. Called once, before anything is written. `owner`: what this is a part of.
-  void join(std::shared_ptr<Openers> openers, std::weak_ptr<const void> owner);
-  [[nodiscard]] const std::shared_ptr<Openers>& openers() const { return openers_; }
+  /// From now on it is one of the file's openers. Called once, before anything is written. `owner`: what this is a part
+  /// of.
+  void join(std::shared_ptr<WriteRecord> record, std::weak_ptr<const void> owner);
+  /// The file has been closed, so that nothing can be committed or written again: gives up all data that is not stable.
+  /// close() has returned the error.
+  void leave();
+  [[nodiscard]] const std::shared_ptr<WriteRecord>& record() const { return record_; }
 
   /// All of `data`, by as many WRITEs as it takes. `after`: of the last WRITE. `memory`: if it holds `data`, and
   /// nobody will change it, no copy is made. `origin` goes to the Writer with the data, also when it is written again.
@@ -237,10 +121,14 @@ class UnstableData {
   [[nodiscard]] bool may_be_lost() const {
     return !uncommitted_.empty() && (in_doubt_ || instance_ != writer_.server_instance());
   }
-  [[nodiscard]] const std::shared_ptr<Turns>& turns() const { return turns_; }
+
+  // ---- for the WriteRecord ----
+  /// The end of the last unstable byte; 0 if there is none.
+  [[nodiscard]] std::uint64_t end() const { return uncommitted_.end(); }
+  void doubt() { in_doubt_ = !uncommitted_.empty(); }
+  void cover(std::uint64_t offset, std::uint64_t length) { uncommitted_.cover(offset, length); }
 
  private:
-  friend struct Openers;
   /// The state in which commit_until() ends.
   enum class Goal : std::uint8_t {
     safe,     ///< all that was written before is stable, and no earlier error is left to be returned
@@ -254,9 +142,9 @@ class UnstableData {
   [[nodiscard]] Error too_late() const;
   [[nodiscard]] bool has_too_much() const;
   [[nodiscard]] bool commit_is_due() const;
-  [[nodiscard]] bool tells_lost() const { return openers_->all->lost != nullptr; }
+  [[nodiscard]] bool tells_lost() const { return record_->all->lost != nullptr; }
   [[nodiscard]] bool gives_up(const Error& error) const;
-  void tell_lost(const Error& error) { openers_->all->lost(openers_->file, error); }
+  void tell_lost(const Error& error) { record_->all->lost(record_->file, error); }
   void start_commit();
   async::Task<Status> make_room();
   async::Task<void> commit_beside();
@@ -267,7 +155,7 @@ class UnstableData {
 
   async::Loop& loop_;
   Writer& writer_;
-  std::shared_ptr<Openers> openers_;  // null: join() has yet to be called
+  std::shared_ptr<WriteRecord> record_;  // null: join() has yet to be called
   Uncommitted uncommitted_;
   bool committing_ = false;
   std::uint64_t commit_task_ = 0;  // commit_beside(), for Loop::drop()
@@ -277,7 +165,6 @@ class UnstableData {
   // Writer::server_instance() when the server was last known to have all unstable data of this opener.
   std::uint64_t instance_ = 0;
   bool in_doubt_ = false;            // a verifier has shown a restart since the data was written
-  std::shared_ptr<Turns> turns_;     // in common with all openers of the file
   std::optional<Error> late_error_;  // of commit_beside(), where nobody was told that the data is lost
 };
 

@@ -106,7 +106,7 @@ struct Ground {
   async::Loop loop{world};
   Scripted server{loop};
   std::shared_ptr<AllFiles> all = std::make_shared<AllFiles>();
-  std::shared_ptr<Openers> openers = std::make_shared<Openers>(all, FileHandle{});
+  std::shared_ptr<WriteRecord> record = std::make_shared<WriteRecord>(loop, all, FileHandle{});
   std::vector<Error> told;
 
   void has_sink() {
@@ -123,7 +123,7 @@ struct Ground {
 
 /// Who has the file open.
 struct Opener {
-  explicit Opener(Ground* g) : ground(*g) { data->join(g->openers, data); }
+  explicit Opener(Ground* g) : ground(*g) { data->join(g->record, data); }
   Result<std::size_t> write(std::uint64_t offset, std::string_view text, How how = How::unstable) {
     return ground.run(data->write(std::as_bytes(std::span(text)), offset, how, nullptr, {}));
   }
@@ -149,15 +149,14 @@ std::string much(std::size_t bytes, char with = 'x') {
 
 TEST_CASE("unstable data: what changes the file otherwise takes turns with what is written again") {
   Machine m;
-  const auto turns = m.openers->turns;
   // A cut of the file, as a SETATTR is.
-  const auto cut = [&m, turns]() -> async::Task<bool> {
-    const auto turn = co_await take_turn(turns, m.loop.now() + 10s, "SETATTR");
+  const auto cut = [&m]() -> async::Task<bool> {
+    const auto turn = co_await take_turn(m.record, m.loop.now() + 10s, "SETATTR");
     if (!turn) co_return false;
     co_await m.loop.sleep_for(1ms);
     m.server.memory.clear();
     co_await m.loop.sleep_for(1ms);
-    m.openers->replaced(0, ~std::uint64_t{0});
+    m.record->replaced(0, ~std::uint64_t{0});
     co_return true;
   };
   const auto cut_beside = [&cut]() -> async::Task<void> {
@@ -181,9 +180,9 @@ TEST_CASE("unstable data: what changes the file otherwise takes turns with what 
     CHECK(m.server.writes == 1);
   }
   SUBCASE("for no longer than it may take") {
-    ++turns->rewriting;
+    ++m.record->turns.rewriting;
     CHECK_FALSE(m.run(cut()));
-    --turns->rewriting;
+    --m.record->turns.rewriting;
     CHECK(m.run(cut()));
     return;
   }
@@ -300,7 +299,7 @@ TEST_CASE("unstable data: a restart puts in doubt what is not stable, until a CO
   REQUIRE(committed);
   CHECK(*committed);
   CHECK(m.server.disk.starts_with("textmore"));
-  CHECK(m.openers->turns->rewrites == 2);  // one has begun, and ended
+  CHECK(m.record->turns.rewrites == 2);  // one has begun, and ended
   CHECK_FALSE(m.data->empty());
   CHECK_FALSE(m.data->may_be_lost());
   m.server.restart();
@@ -317,19 +316,19 @@ TEST_CASE("unstable data: what a restart may have cost makes the file as large a
   Opener other(&m);
   REQUIRE(m.write(0, "text"));
   REQUIRE(other.write(4, "more"));
-  CHECK(m.openers->end_in_doubt() == 0);
+  CHECK(m.record->end_in_doubt() == 0);
   m.server.restart();
-  CHECK(m.openers->end_in_doubt() == 8);
-  CHECK(m.openers->end() == 8);
+  CHECK(m.record->end_in_doubt() == 8);
+  CHECK(m.record->end() == 8);
   CHECK(other.commit());
-  CHECK(m.openers->end_in_doubt() == 4);
+  CHECK(m.record->end_in_doubt() == 4);
   SUBCASE("until it is stable") {
     CHECK(m.commit());
   }
   SUBCASE("until it is cut") {
-    m.openers->replaced(0, ~std::uint64_t{0});
+    m.record->replaced(0, ~std::uint64_t{0});
   }
-  CHECK(m.openers->end_in_doubt() == 0);
+  CHECK(m.record->end_in_doubt() == 0);
 }
 
 TEST_CASE("unstable data: a server that leaves unstable what was to be stable is asked for a COMMIT") {
@@ -486,7 +485,7 @@ TEST_CASE("unstable data: stable writes replace what is not stable") {
 TEST_CASE("unstable data: what was replaced otherwise is not written again") {
   Machine m;
   REQUIRE(m.write(0, "aaaabbbb"));
-  m.openers->replaced(4, ~std::uint64_t{0} - 4);
+  m.record->replaced(4, ~std::uint64_t{0} - 4);
   m.server.restart();
   CHECK(m.commit());
   CHECK(m.server.disk == "aaaa");
@@ -504,7 +503,7 @@ TEST_CASE("unstable data: of several openers of a file the last to write counts"
   CHECK(m.commit());
   CHECK(m.server.disk == "aabbAaaa");
   REQUIRE(m.write(0, "aaaaaaaa"));
-  m.openers->replaced(0, 8);
+  m.record->replaced(0, 8);
   CHECK(m.data->empty());
 }
 
@@ -527,6 +526,27 @@ TEST_CASE("unstable data: what is written again for one opener keeps no other's 
   CHECK(m.commit());
   CHECK(other.commit());
   CHECK(m.server.disk == "oldNEWold");
+}
+
+TEST_CASE("unstable data: what could not be committed before the file was closed leaves no doubt behind") {
+  Machine m;
+  Opener other(&m);
+  REQUIRE(m.write(0, "text"));
+  REQUIRE(other.write(100, "more"));
+  m.server.restart();
+  m.server.commit_errors.emplace_back(ErrorKind::server, EIO, "COMMIT", "a file", "scripted");
+  CHECK_FALSE(other.commit());
+  CHECK(m.record->end_in_doubt() == 104);
+  other.data->leave();
+  CHECK(other.data->empty());
+  CHECK(m.record->end_in_doubt() == 4);
+  CHECK(m.all->bytes == 4);
+  CHECK(m.commit());
+  CHECK_FALSE(m.record->in_doubt());
+  m.server.restart();
+  REQUIRE(m.write(0, "text"));
+  CHECK_FALSE(m.record->in_doubt());
+  CHECK(m.record->end() == 4);
 }
 
 TEST_CASE("unstable data: two openers' data is written again at the same time, and callers wait for both") {
@@ -712,7 +732,7 @@ TEST_CASE("unstable data: it may go while a COMMIT beside is under way") {
   }
   m.data.reset();
   CHECK(m.all->bytes == 7);
-  CHECK(m.openers->data.empty());
+  CHECK(m.record->openers.empty());
   m.pass(5min);
   CHECK(m.server.commits == 1);
 }
