@@ -1,7 +1,7 @@
 // What a client has of the server, and what it does about it: the parts that belong to a client id rather than
 // to a session or a connection (RFC 8881 2.4, 8), put together.
 //
-//   opens         the registry of open files, which are reclaimed after a restart
+//   opens         the registry of open files, which are reclaimed after a restart, and the records of files
 //   openings      OPENs under way
 //   leftovers     what is given back beside, because nobody has a use for it
 //   delegations   taken, recalled, returned
@@ -23,6 +23,7 @@ struct ClientState {
   ClientState(Calls& calls, const Lease& lease, engine::ServerCounters& counters, bool claims_expired_locks,
               Delegations::HoldSink hold)
       : outstanding(calls.loop()),
+        opens(calls.loop()),
         openings(calls, outstanding),
         leftovers(calls, outstanding),
         delegations({calls, lease, opens, openings, leftovers, outstanding, counters, std::move(hold)}),

@@ -12,9 +12,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
 
 #include "nfs4/types/ops.h"
 #include "writing/uncommitted.h"
@@ -33,41 +31,33 @@ struct DataOrigin final : writing::Origin {
   std::shared_ptr<DataPermit> permit;  ///< null: no close(2) that returned early has followed
 };
 
+/// The permit of one file (file_record.h), as long as there is data that depends on it.
 class DeferredData {
  public:
   /// Data of the file belongs to the delegation with this stateid from now on.
-  std::shared_ptr<DataPermit> permit_of(const nfs_fh4& file, const stateid4& delegation,
-                                        std::uint64_t epoch) {
-    std::erase_if(all_, [](const auto& one) { return one.second.expired(); });
-    auto& known = all_[std::string(file.chars())];
-    auto out = known.lock();
+  std::shared_ptr<DataPermit> permit_of(const stateid4& delegation, std::uint64_t epoch) {
+    auto out = permit_.lock();
     if (out && out->stateid.other == delegation.other) return out;
     out = std::make_shared<DataPermit>(DataPermit{delegation, epoch});
-    known = out;
+    permit_ = out;
     return out;
   }
   /// The server has reclaimed an open of the file after a restart, with this stateid, under the client id of `epoch`.
   /// `delegation`: the stateid is that of a write delegation, which is preferred to an open's.
-  void reclaimed(const nfs_fh4& file, const stateid4& stateid, bool delegation, std::uint64_t epoch) {
-    const auto known = find(file);
+  void reclaimed(const stateid4& stateid, bool delegation, std::uint64_t epoch) {
+    const auto known = permit_.lock();
     if (!known || (known->epoch == epoch && !delegation)) return;
     known->stateid = stateid;
     known->epoch = epoch;
   }
   /// The delegation has been returned or revoked: a later reclaim of the file does not renew what depends on it.
-  void ended(const nfs_fh4& file, const stateid4& delegation) {
-    const auto known = find(file);
-    if (known && known->stateid.other == delegation.other) all_.erase(std::string(file.chars()));
+  void ended(const stateid4& delegation) {
+    const auto known = permit_.lock();
+    if (known && known->stateid.other == delegation.other) permit_.reset();
   }
 
  private:
-  [[nodiscard]] std::shared_ptr<DataPermit> find(const nfs_fh4& file) const {
-    if (all_.empty()) return nullptr;
-    const auto found = all_.find(std::string(file.chars()));
-    return found != all_.end() ? found->second.lock() : nullptr;
-  }
-
-  std::map<std::string, std::weak_ptr<DataPermit>> all_;  // by file handle
+  std::weak_ptr<DataPermit> permit_;
 };
 
 }  // namespace nfsrdma::nfs4

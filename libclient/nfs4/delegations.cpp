@@ -19,15 +19,17 @@ constexpr std::size_t kMostReturned =
     1000;  // of which it is remembered that they were, while OPENs are under way
 constexpr async::Clock::duration kBetweenReturns = 500ms, kMostBetweenReturns = 4s;
 
-std::string key_of(const nfs_fh4& file) {
-  return std::string(file.chars());
-}
-
 /// How large a file may get without the server being asked for room. Blocks are those that it may have at most.
 std::uint64_t room_of(const nfs_space_limit4& limit) {
   if (const auto* size = limit.get<NFS_LIMIT_SIZE>()) return *size;
   const auto* blocks = limit.get<NFS_LIMIT_BLOCKS>();
   return blocks != nullptr ? std::uint64_t{blocks->num_blocks} * blocks->bytes_per_block : 0;
+}
+
+/// Other opens of the file share its delegation, too.
+bool is_shared(const Open& open) {
+  return open.delegation() != nullptr &&
+         std::ranges::count(open.record->opens, true, &Open::shares_delegation) > 1;
 }
 
 }  // namespace
@@ -36,8 +38,8 @@ Delegations::Delegations(Around around) : around_(std::move(around)) {
   around_.openings.on_ended = [this] { on_opening_ended(); };
   around_.opens.on_release = [this](Open& open) {
     // The delegation of the file's last open cannot be returned any more: it goes with the client id.
-    if (open.delegation && !open.delegation.is_shared()) held_.erase(key_of(open.file));
-    open.delegation.reset();
+    if (open.delegation() != nullptr && !is_shared(open)) forget(*open.record);
+    open.shares_delegation = false;
     hold_connections();
   };
 }
@@ -49,18 +51,14 @@ Delegations::~Delegations() {
 }
 
 std::size_t Delegations::count() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(held_, [](const auto& one) { return !one.second->returning; }));
+  std::size_t out = 0;
+  around_.opens.files().each(
+      [&](const auto& file) { out += file->delegation && !file->delegation->returning ? 1 : 0; });
+  return out;
 }
 
 void Delegations::hold_connections() {
-  around_.hold(!returning_.empty() || !held_.empty());
-}
-
-Delegations::Record Delegations::of_file(const nfs_fh4& file) const {
-  if (held_.empty()) return nullptr;
-  const auto found = held_.find(key_of(file));
-  return found != held_.end() ? found->second : nullptr;
+  around_.hold(!returning_.empty() || held_ != 0);
 }
 
 // ---- recalls ----
@@ -68,10 +66,10 @@ Delegations::Record Delegations::of_file(const nfs_fh4& file) const {
 nfsstat4 Delegations::recall(const Recall& recall) {
   const auto same = [&](const stateid4& one) { return one.other == recall.stateid.other; };
   if (std::ranges::any_of(returning_, [&](const auto& one) { return same(one->stateid); })) return NFS4_OK;
-  for (const auto& [key, one] : held_) {
-    if (!same(one->stateid)) continue;
-    const Record recalled = one;
-    if (!recalled->returning) set_recalled(recalled);
+  const auto held = around_.opens.files().find_if(
+      [&](const auto& file) { return file->delegation && same(file->delegation->stateid); });
+  if (held) {
+    if (!held->delegation->returning) set_recalled(*held);
     return NFS4_OK;
   }
   const auto expected =
@@ -98,34 +96,33 @@ void Delegations::recall_any(std::uint32_t objects_to_keep, const bitmap4& types
   const bool reading = has_bit(types, RCA4_TYPE_MASK_RDATA_DLG),
              writing = has_bit(types, RCA4_TYPE_MASK_WDATA_DLG);
   const auto meant = [&](const Delegation& one) {
-    return !one.over && !one.returning && (one.writes ? writing : reading);
+    return !one.returning && (one.writes ? writing : reading);
   };
-  auto held = std::ranges::count_if(held_, [&](const auto& one) { return meant(*one.second); });
+  std::ptrdiff_t held = 0;
+  around_.opens.files().each(
+      [&](const auto& file) { held += file->delegation && meant(*file->delegation) ? 1 : 0; });
   for (const auto& [number, open] : around_.opens.all()) {
     if (held <= static_cast<std::ptrdiff_t>(objects_to_keep)) return;
-    const Record one = of_file(open->file);
-    if (!open->delegation || one == nullptr || !meant(*one)) continue;
-    set_recalled(one);
+    if (open->delegation() == nullptr || !meant(*open->delegation())) continue;
+    set_recalled(*open->record);
     --held;
   }
 }
 
-void Delegations::set_recalled(const Record& one) {
+void Delegations::set_recalled(FileRecord& file) {
   ++around_.counters.delegations_recalled;
-  const bool in_use = std::ranges::any_of(around_.opens.all(), [&](const auto& other) {
-    const Open& open = *other.second;
-    return open.delegation && &*open.delegation == one.get() && !open.parked;
-  });
+  const bool in_use = std::ranges::any_of(
+      file.opens, [](const Open* open) { return open->shares_delegation && !open->parked; });
   if (in_use) {
-    recalled_.push_back(taken(one));
+    recalled_.push_back(taken(file));
     return;
   }
-  one->recalled = true;
-  about_to_return(*one);
+  file.delegation->recalled = true;
+  about_to_return(file);
 }
 
 void Delegations::finish_recall(Open& open) {
-  if (open.delegation && std::exchange(open.delegation->recalled, false)) start_return(open);
+  if (Delegation* one = open.delegation(); one && std::exchange(one->recalled, false)) start_return(open);
 }
 
 void Delegations::return_recalled() {
@@ -133,12 +130,15 @@ void Delegations::return_recalled() {
 }
 
 std::optional<DelegatedAttributes> Delegations::attributes(const nfs_fh4& file) {
-  const Record one = of_file(file);
-  if (one == nullptr || !one->writes || one->returning) return std::nullopt;
+  const auto record = around_.opens.file(file);
+  const bool held =
+      record && record->delegation && record->delegation->writes && !record->delegation->returning;
+  if (!held) return std::nullopt;
   const auto size = writers_ != nullptr ? writers_->written_size(file) : std::nullopt;
   // 10.4.3: as it was granted, since there is nothing that the server does not have.
-  if (one->change && size) return DelegatedAttributes{*one->change, *size};
-  return_beside(taken(one));
+  if (const auto& change = record->delegation->change; change && size)
+    return DelegatedAttributes{*change, *size};
+  return_beside(taken(*record));
   return std::nullopt;
 }
 
@@ -231,21 +231,21 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
   const auto expected = take_expected(now.stateid);
   if (expected && expected->returned) return;
   recalled = recalled || expected;
-  const Record held = of_file(open.file);
-  if (held != nullptr && held->client == client && same(held->stateid))
-    return told_again(open, held, now, recalled);
+  FileRecord& file = *open.record;
+  std::optional<Delegation>& held = file.delegation;
+  if (held && held->client == client && same(held->stateid)) return told_again(open, now, recalled);
   if (now.writes && writers_ == nullptr) return return_beside({open.file, now.stateid});  // not asked for
   // The server knows nothing of the earlier one, or has granted two. One that a CLOSE under way returns goes with that.
-  if (held != nullptr && held->returning && !held->recalled)
-    forget(*held);
-  else if (held != nullptr)
-    end_of_before(held);
+  if (held && held->returning && !held->recalled)
+    forget(file);
+  else if (held)
+    end_of_before(file);
   ++around_.counters.delegations_granted;
-  now.file = open.file;
   now.client = client;
-  const Record record = std::make_shared<Delegation>(now);
-  held_.insert_or_assign(key_of(open.file), record);
-  open.delegation = DelegationShare(record);
+  file.file = open.file;
+  held = now;
+  ++held_;
+  open.shares_delegation = true;
   around_.counters.delegations_recalled += recalled ? 1 : 0;
   if (recalled || around_.calls.ending() || async::buggify(around_.calls.loop())) {
     start_return(open);
@@ -255,35 +255,37 @@ void Delegations::take(Open& open, const open_delegation4& delegation) {
 }
 
 /// Gives the open a share in the delegation that this client holds of the file already.
-void Delegations::told_again(Open& open, const Record& held, Delegation now, bool recalled) {
-  if (held->returning) return;
-  if (!open.delegation) open.delegation = DelegationShare(held);
-  if (is_later(now.stateid, held->stateid)) {
-    held->stateid = now.stateid;
-    held->writes = now.writes;
-    held->most = now.most;
+void Delegations::told_again(Open& open, const Delegation& now, bool recalled) {
+  Delegation& held = *open.record->delegation;
+  if (held.returning) return;
+  open.shares_delegation = true;
+  if (is_later(now.stateid, held.stateid)) {
+    held.stateid = now.stateid;
+    held.writes = now.writes;
+    held.most = now.most;
   }
   if (!recalled) return;
   ++around_.counters.delegations_recalled;
-  return_beside(taken(held));
+  return_beside(taken(*open.record));
 }
 
 void Delegations::granted_with(Open& open, const open_delegation4& delegation, const Attributes& attributes) {
   const stateid4* const granted = stateid_in(delegation);
-  const bool held = granted != nullptr && open.writes_delegated() && open.delegation->stateid == *granted;
+  const bool held = granted != nullptr && open.writes_delegated() && open.delegation()->stateid == *granted;
   // A later OPEN that returns the delegation again does not change the attributes as of the grant.
-  if (held && !open.delegation->change) open.delegation->change = attributes.change;
+  if (held && !open.delegation()->change) open.delegation()->change = attributes.change;
 }
 
 void Delegations::rights_change(const nfs_fh4& file) {
-  if (const Record one = of_file(file)) one->rights_unknown = true;
+  const auto record = around_.opens.file(file);
+  if (record && record->delegation) record->delegation->rights_unknown = true;
 }
 
 void Delegations::return_stray(const nfs_fh4& file, const open_delegation4& delegation) {
   const stateid4* const stray = stateid_in(delegation);
   if (stray == nullptr) return;
-  const Record held = of_file(file);
-  const bool known = held != nullptr && held->stateid.other == stray->other;
+  const auto record = around_.opens.file(file);
+  const bool known = record && record->delegation && record->delegation->stateid.other == stray->other;
   if (!known) return_beside({file, *stray});
 }
 
@@ -294,79 +296,78 @@ const stateid4* Delegations::stateid_in(const open_delegation4& delegation) {
 }
 
 /// For all opens that share it, without a word to those who rely on it.
-void Delegations::forget(Delegation& one) {
-  one.over = true;
-  const auto found = held_.find(key_of(one.file));
-  if (found != held_.end() && found->second.get() == &one) held_.erase(found);
+void Delegations::forget(FileRecord& file) {
+  if (!file.delegation) return;
+  for (Open* open : file.opens) open->shares_delegation = false;
+  file.delegation.reset();
+  --held_;
 }
 
-void Delegations::end(const Record& one) {
-  // `one` may be the entry that forget() removes.
-  const Record kept = one;  // NOLINT(performance-unnecessary-copy-initialization)
-  forget(*kept);
-  if (end_sink_) end_sink_(kept->file);
+void Delegations::end(FileRecord& file) {
+  forget(file);
+  if (end_sink_) end_sink_(file.file);
 }
 
 void Delegations::end(Open& open) {
-  if (open.delegation) end(of_file(open.file));
+  if (open.delegation() != nullptr) end(*open.record);
 }
 
-void Delegations::end_of_before(const Record& one) {
-  if (one->client == around_.calls.facts().client_id) {
-    return_beside(taken(one));
+void Delegations::end_of_before(FileRecord& file) {
+  if (file.delegation->client == around_.calls.facts().client_id) {
+    return_beside(taken(file));
   } else {
-    end(one);
+    end(file);
   }
 }
 
 void Delegations::end_of_before(Open& open) {
-  if (open.delegation) end_of_before(of_file(open.file));
+  if (open.delegation() != nullptr) end_of_before(*open.record);
 }
 
 void Delegations::leave(Open& open) {
-  if (open.delegation.is_shared())
-    open.delegation.reset();
+  if (is_shared(open))
+    open.shares_delegation = false;
   else
     end_of_before(open);
 }
 
 void Delegations::revoked(Open& open, const stateid4& stateid) {
-  if (!open.delegation || open.delegation->stateid.other != stateid.other) return;
+  if (open.delegation() == nullptr || open.delegation()->stateid.other != stateid.other) return;
   ++around_.counters.delegations_revoked;
-  deferred_data_.ended(open.file, stateid);
+  open.record->deferred.ended(stateid);
   end(open);
 }
 
 // ---- returning ----
 
-void Delegations::about_to_return(Delegation& one) {
-  if (std::exchange(one.returning, true)) return;
-  if (end_sink_) end_sink_(one.file);
+void Delegations::about_to_return(FileRecord& file) {
+  if (std::exchange(file.delegation->returning, true)) return;
+  if (end_sink_) end_sink_(file.file);
 }
 
 std::optional<stateid4> Delegations::return_with_close(Open& open) {
-  if (!open.delegation) return std::nullopt;
-  if (open.delegation.is_shared()) {
-    open.delegation.reset();
+  if (open.delegation() == nullptr) return std::nullopt;
+  if (is_shared(open)) {
+    open.shares_delegation = false;
     return std::nullopt;
   }
-  about_to_return(*open.delegation);
-  return open.delegation->stateid;
+  about_to_return(*open.record);
+  return open.delegation()->stateid;
 }
 
 /// The delegation may have been dropped meanwhile: then the server's answer does not matter. An OPEN that the server
 /// executed after the CLOSE may have been granted another one, which stays.
 void Delegations::returned_with_close(Open& open, const stateid4& stateid, bool gone) {
   if (gone) {
-    deferred_data_.ended(open.file, stateid);
+    open.record->deferred.ended(stateid);
     expect_no_more(open.file, stateid);
   }
-  const Record held = of_file(open.file);
-  const bool replaced = held != nullptr && held->stateid.other != stateid.other;
+  const std::optional<Delegation>& held = open.record->delegation;
+  const bool replaced = held && held->stateid.other != stateid.other;
   if (replaced && !gone) return return_beside({open.file, stateid});
-  if (replaced || !open.delegation || !open.delegation->returning) return;
+  if (replaced || open.delegation() == nullptr || !held->returning) return;
   if (gone) {
-    forget(*open.delegation);
+    forget(*open.record);
     hold_connections();
   } else {
     start_return(open);
@@ -374,13 +375,13 @@ void Delegations::returned_with_close(Open& open, const stateid4& stateid, bool 
 }
 
 void Delegations::start_return(Open& open) {
-  return_beside(taken(of_file(open.file)));
+  return_beside(taken(*open.record));
 }
 
 /// The delegation, which is over for this client.
-Delegations::Recalled Delegations::taken(const Record& one) {
-  Recalled out{one->file, one->stateid, one->writes};
-  end(one);
+Delegations::Recalled Delegations::taken(FileRecord& file) {
+  Recalled out{file.file, file.delegation->stateid, file.delegation->writes};
+  end(file);
   return out;
 }
 
@@ -463,7 +464,7 @@ async::Task<void> Delegations::give_back(Recalled what) {
     }
     co_await calls.loop().sleep_for(reply ? trouble.take() : kBetweenReturns);
   }
-  deferred_data_.ended(what.file, stateid);
+  if (const auto record = around_.opens.file(what.file)) record->deferred.ended(stateid);
   std::erase(returning_, returning);
   if (over)
     expect_no_more(what.file, stateid);

@@ -1,9 +1,9 @@
 // Delegations (RFC 8881 10.4): while this client has one, nobody else changes the file, nor, if it is one for writing,
 // sees what is in it.
 //
-// A server grants a delegation to the client, not to an open owner: there is one for a file (of_file()), even if several
-// OPENs of different owners return it, and the opens concerned share it (Open::delegation). A recall or revocation ends it
-// for all of them. If the server grants another one for the file, which it should not, the earlier one is returned.
+// A server grants a delegation to the client, not to an open owner: there is one in a file's record (file_record.h), even
+// if several OPENs of different owners return it, and the opens concerned share it. A recall or revocation ends it for all
+// of them. If the server grants another one for the file, which it should not, the earlier one is returned.
 //
 // A delegation stands beside the open state of its file, which goes on without it. So one
 // that is recalled is returned at once: recall() and recall_any() say what is to be returned, and
@@ -30,17 +30,14 @@
 
 #include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/statistics.h"
 #include "engine/writers.h"
 #include "nfs4/callback.h"
-#include "nfs4/deferred_data.h"
 #include "nfs4/lease.h"
 #include "nfs4/leftovers.h"
 #include "nfs4/openings.h"
@@ -129,11 +126,8 @@ class Delegations {
   /// The server says that it has revoked something, and it is not known yet what.
   void suspect(bool suspected) { suspected_ = suspected; }
   void hold_connections();
-  /// The permits that data behind close(2) depends on.
-  [[nodiscard]] DeferredData& deferred_data() { return deferred_data_; }
 
  private:
-  using Record = std::shared_ptr<Delegation>;
   struct Recalled {
     nfs_fh4 file;
     stateid4 stateid;
@@ -153,19 +147,18 @@ class Delegations {
     std::uint64_t epoch;
     nfs_fh4 file;  // the recall's, until an OPEN's answer brings one whose security flavour is known
   };
-  [[nodiscard]] Record of_file(const nfs_fh4& file) const;
-  void told_again(Open& open, const Record& held, Delegation now, bool recalled);
+  void told_again(Open& open, const Delegation& now, bool recalled);
   void on_opening_ended();
   void arm(async::TimePoint due);
   void return_what_is_due();
   std::optional<Expected> take_expected(const stateid4& stateid);
   void expect_no_more(const nfs_fh4& file, const stateid4& stateid);
-  void set_recalled(const Record& one);
-  void forget(Delegation& one);
-  void end(const Record& one);
-  void end_of_before(const Record& one);
-  void about_to_return(Delegation& one);
-  Recalled taken(const Record& one);
+  void set_recalled(FileRecord& file);
+  void forget(FileRecord& file);
+  void end(FileRecord& file);
+  void end_of_before(FileRecord& file);
+  void about_to_return(FileRecord& file);
+  Recalled taken(FileRecord& file);
   void return_beside(const Recalled& what);
   [[nodiscard]] std::shared_ptr<Returning> find_returning(const stateid4& stateid) const;
   void not_returned(const stateid4& stateid);
@@ -174,8 +167,7 @@ class Delegations {
   const Around around_;
   EndSink end_sink_;
   engine::Writers* writers_ = nullptr;
-  DeferredData deferred_data_;
-  std::map<std::string, Record> held_;  // by the file's handle
+  std::size_t held_ = 0;  // records of files that have one
   std::vector<Expected> expected_;
   async::Loop::TimerId timer_ = 0;  // of return_what_is_due()
   std::vector<Recalled> recalled_;  // by the Call that is being answered

@@ -111,10 +111,11 @@ Nfs4File& ours(const ServerFileRef& file) {
 
 }  // namespace
 
-Nfs4Engine::Nfs4Engine(LeaseHolder& session) : Objects(session), files_(session) {
+Nfs4Engine::Nfs4Engine(LeaseHolder& session)
+    : Objects(session), files_(std::make_shared<OpenFiles>(session)) {
   session_.delegations().on_end([this](const nfs_fh4& handle) {
     if (delegation_end_) delegation_end_(handle);
-    files_.unpark(handle);
+    files_->unpark(handle);
   });
 }
 
@@ -134,7 +135,7 @@ async::Task<Status> Nfs4Engine::ping() {
 async::Task<Result<Object>> Nfs4Engine::find(Caller caller, Spot spot) {
   auto found = co_await Objects::find(caller, std::move(spot));
   if (!found || !found->attributes) co_return found;
-  const auto record = files_.record(found->handle);
+  const auto record = files_->record(found->handle);
   if (!record || !record->in_doubt()) co_return found;
   auto now = co_await attributes(std::move(caller), found->handle);
   if (!now) co_return now.error();
@@ -143,11 +144,11 @@ async::Task<Result<Object>> Nfs4Engine::find(Caller caller, Spot spot) {
 }
 
 async::Task<Result<Attributes>> Nfs4Engine::attributes(Caller caller, FileHandle object) {
-  if (const auto file = files_.delegated(object)) {
+  if (const auto file = files_->delegated(object)) {
     auto known = co_await file->attributes();
     if (known) co_return known;
   }
-  for (writing::Question question(files_.record(object));;) {
+  for (writing::Question question(files_->record(object));;) {
     if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
     }
@@ -163,7 +164,7 @@ async::Task<Result<Attributes>> Nfs4Engine::set_attributes(Caller caller, FileHa
                                                            SetAttributes changes, ServerFileRef file) {
   if (changes.mode || changes.uid || changes.gid) session_.delegations().rights_change(object);
   // What is written again of the time before must not come behind the cut.
-  auto record = changes.size ? files_.record(object) : nullptr;
+  auto record = changes.size ? files_->record(object) : nullptr;
   auto turn = co_await writing::take_turn(std::move(record), session_.default_deadline(), "SETATTR");
   if (!turn) co_return turn.error();
   auto got = co_await set_in_turn(caller, object, changes, std::move(file), *turn);
@@ -182,7 +183,7 @@ async::Task<Result<std::optional<Attributes>>> Nfs4Engine::set_in_turn(Caller ca
   if (changes.size) {
     // The server may want to see that the file is open for writing (RFC 8881 18.30.3).
     const std::shared_ptr<OpenFile> open =
-        file ? ours(file).file() : files_.find(caller, object, OPEN4_SHARE_ACCESS_WRITE);
+        file ? ours(file).file() : files_->find(caller, object, OPEN4_SHARE_ACCESS_WRITE);
     if (open && open->is_open()) stateid = RangeStateid(open->state(), {*changes.size}).now();
   }
   auto got = co_await set_with_stateid(caller, object, stateid, changes, turn);
@@ -199,7 +200,7 @@ async::Task<Result<std::optional<Attributes>>> Nfs4Engine::set_in_turn(Caller ca
       got = co_await set_with_stateid(caller, object, stateid4(), changes, turn);
     }
   }
-  if (got && changes.size) files_.resized(object, *changes.size);
+  if (got && changes.size) files_->resized(object, *changes.size);
   co_return got;
 }
 
@@ -217,15 +218,15 @@ Result<Opened> opened(Result<OpenResult> from) {
 
 async::Task<Result<Opened>> Nfs4Engine::open(Caller caller, FileHandle file, std::string label, Access access,
                                              std::optional<Place> found_at) {
-  auto got = co_await files_.open_handle(std::move(caller), file, std::move(label), share_access(access),
-                                         std::move(found_at));
+  auto got = co_await files_->open_handle(std::move(caller), file, std::move(label), share_access(access),
+                                          std::move(found_at));
   co_return opened(std::move(got));
 }
 
 async::Task<Result<Opened>> Nfs4Engine::open_at(Caller caller, Spot directory, std::string name,
                                                 Access access, std::optional<Creation> creation) {
   auto got =
-      co_await files_.open_at(caller, std::move(directory), std::move(name), share_access(access), creation);
+      co_await files_->open_at(caller, std::move(directory), std::move(name), share_access(access), creation);
   const bool cuts_again = got && got->to_be_cut_again;
   auto out = opened(std::move(got));
   if (!cuts_again) co_return out;
@@ -242,7 +243,7 @@ async::Task<Result<Opened>> Nfs4Engine::open_at(Caller caller, Spot directory, s
 /// asked for first: what changes the file in between leaves the bytes newer than that, never older.
 async::Task<Result<Engine::EarlyRead>> Nfs4Engine::read_early(Caller caller, FileHandle file,
                                                               std::span<std::byte> into) {
-  writing::Question question(files_.record(file));
+  writing::Question question(files_->record(file));
   if (!question.begin()) {
     if (auto done = co_await question.settle(); !done) co_return done.error();
   }
@@ -266,7 +267,7 @@ async::Task<Result<Engine::EarlyRead>> Nfs4Engine::read_early(Caller caller, Fil
 }
 
 async::Task<Status> Nfs4Engine::close(ServerFileRef file) {
-  return files_.close(ours(file).take_ref());
+  return files_->close(ours(file).take_ref());
 }
 
 async::Task<Result<std::uint64_t>> Nfs4Engine::copy(ServerFileRef from, std::uint64_t from_offset,
@@ -310,20 +311,20 @@ std::chrono::seconds Nfs4Engine::delegated_for() const {
 }
 
 std::uint64_t Nfs4Engine::closes_early(const FileHandle& file) const {
-  const auto open = files_.delegated(file);
-  if (!open || !open->state().delegation->writes) return 0;
+  const auto open = files_->delegated(file);
+  if (!open || !open->state().delegation()->writes) return 0;
   // Nobody needs it any more: it is being closed, and its delegation is returned with that.
-  if (open->needed() == 0 && !open->state().parked) return 0;
-  return open->state().delegation->most;
+  if (open->needed() == 0 && open->state().parked == 0) return 0;
+  return open->state().delegation()->most;
 }
 
 void Nfs4Engine::close_is_deferred(const ServerFileRef& file) {
   Nfs4File& closed = ours(file);
   const nfs_fh4& handle = closed.file()->handle();
-  const auto open = files_.delegated(handle);
+  const auto open = files_->delegated(handle);
   if (!open) return;
-  const stateid4& delegation = open->state().delegation->stateid;
-  closed.defer_close(session_.delegations().deferred_data().permit_of(handle, delegation, session_.epoch()));
+  const stateid4& delegation = open->state().delegation()->stateid;
+  closed.defer_close(open->state().record->deferred.permit_of(delegation, session_.epoch()));
 }
 
 void Nfs4Engine::on_delegation_end(std::function<void(const FileHandle&)> sink) {

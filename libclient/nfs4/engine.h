@@ -43,28 +43,28 @@ class Nfs4Engine final : public Objects {
 
   std::uint64_t modifications(const FileHandle& object) const override;
   std::uint64_t modifications_after_call(const FileHandle& object) const override;
-  bool delegated(const FileHandle& file) const override { return files_.delegated(file) != nullptr; }
+  bool delegated(const FileHandle& file) const override { return files_->delegated(file) != nullptr; }
   std::chrono::seconds delegated_for() const override;
   void on_delegation_end(std::function<void(const FileHandle&)> sink) override;
   void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override {
-    files_.on_lost_data(std::move(sink));
+    files_->data()->lost = std::move(sink);
   }
   void writers(engine::Writers* who) override { session_.delegations().writers(who); }
   std::uint64_t closes_early(const FileHandle& file) const override;
   void close_is_deferred(const ServerFileRef& file) override;
-  void keep_delegated(std::size_t most) override { files_.keep_delegated(most); }
-  void forget(const FileHandle& file) override { files_.unpark(file); }
-  async::Task<void> forget_all() override { return files_.unpark_all(); }
-  std::size_t open_files() const override { return files_.count(); }
-  std::size_t kept_files() const override { return files_.parked(); }
-  std::size_t uncommitted_bytes() const override { return files_.uncommitted_bytes(); }
+  void keep_delegated(std::size_t most) override { files_->keep_delegated(most); }
+  void forget(const FileHandle& file) override { files_->unpark(file); }
+  async::Task<void> forget_all() override { return files_->unpark_all(); }
+  std::size_t open_files() const override { return files_->count(); }
+  std::size_t kept_files() const override { return files_->parked(); }
+  std::size_t uncommitted_bytes() const override { return files_->uncommitted_bytes(); }
 
  private:
   async::Task<Result<std::optional<Attributes>>> set_in_turn(Caller caller, FileHandle object,
                                                              SetAttributes changes, ServerFileRef file,
                                                              const writing::Turn& turn);
-  OpenFiles files_;
-  SmallFiles small_files_{session_, files_};
+  const std::shared_ptr<OpenFiles> files_;
+  SmallFiles small_files_{session_, *files_};
   std::function<void(const FileHandle&)> delegation_end_;
 };
 

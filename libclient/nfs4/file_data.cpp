@@ -116,7 +116,7 @@ async::Task<Result<verifier4>> FileData::commit_file(After* after) {
 }
 
 async::Task<Result<Attributes>> FileData::attributes() {
-  if (known_ && state_.relies_on_delegation() && known_->delegation == state_.state().delegation->stateid &&
+  if (known_ && state_.relies_on_delegation() && known_->delegation == state_.state().delegation()->stateid &&
       known_->modifications == session_.modifications().of(state_.handle())) {
     co_return known_->attributes;
   }
@@ -142,7 +142,7 @@ async::Task<Result<Attributes>> FileData::attributes() {
 void FileData::know(const Attributes& attributes, std::uint64_t as_of) {
   if (in_doubt()) return;
   if (!state_.state().delegated() || as_of != session_.modifications().of(state_.handle())) return;
-  known_.emplace(Known{state_.state().delegation->stateid, as_of, attributes});
+  known_.emplace(Known{state_.state().delegation()->stateid, as_of, attributes});
 }
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes, After* after) {

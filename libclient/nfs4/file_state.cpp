@@ -184,7 +184,7 @@ async::Task<Result<std::optional<nfsstat4>>> FileState::close_with_others(statei
   bool gone = false;
   std::optional<stateid4> returned;
   // Whoever wants the delegation back may want the file closed as well: Linux runs no program that is open for writing.
-  const bool urgent = open_.delegation && open_.delegation->recalled;
+  const bool urgent = open_.delegation() && open_.delegation()->recalled;
   CloseBatch::Closing closing{open_.file, used, open_.caller, urgent, {}, {}, {}};
   closing.wanted = [this] { return needed() == 0 && is_open_; };
   closing.delegation = [this, &returned] {
@@ -207,7 +207,7 @@ async::Task<Status> FileState::close_once() {
   Retries retries(session_.loop(), deadline);
   for (int tries = 0;; ++tries) {
     if (open_.lost) co_return *open_.lost;
-    if (open_.delegation && open_.delegation->writes) {
+    if (open_.delegation() && open_.delegation()->writes) {
       co_await session_.delegations().write_out(open_.file);
       if (needed() != 0) co_return Status();
     }

@@ -2,8 +2,8 @@
 // 18.18): calls that use its stateid, who of this client needs it, and how it is given back.
 //
 // Ownership. There is one for each file and open owner. It has the stateid from its first OPEN on, registered
-// with the LeaseHolder, which recovers it after a restart of the server, until close_state(). OpenTable
-// (open_files.cpp) makes it, counts who has the file open, and decides when state is given back.
+// with the LeaseHolder, which recovers it after a restart of the server, until close_state(). OpenFiles
+// (open_files.h) makes it, counts who has the file open, and decides when state is given back.
 //
 // Several calls may use the stateid at the same time, beside an OPEN. CLOSE and OPEN_DOWNGRADE come one at a
 // time (Changing); LOCK waits until none is under way (settled()).
@@ -60,8 +60,8 @@ class FileState {
 
   /// And nobody else has to be asked to open it for this access, if it is open for that.
   [[nodiscard]] bool is_delegated_for(std::uint32_t access) const {
-    return relies_on_delegation() && !open_.delegation->rights_unknown &&
-           (access == OPEN4_SHARE_ACCESS_READ || open_.delegation->writes);
+    return relies_on_delegation() && !open_.delegation()->rights_unknown &&
+           (access == OPEN4_SHARE_ACCESS_READ || open_.delegation()->writes);
   }
 
   // ---- calls with the stateid ----

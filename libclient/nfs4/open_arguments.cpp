@@ -19,7 +19,7 @@ OPEN4args open_arguments(const Calls& calls, const Open& open, std::uint32_t wan
 OPEN4args open_previous(const Calls& calls, const Open& open) {
   OPEN4args args = open_arguments(calls, open, 0);
   auto had = OPEN_DELEGATE_NONE;
-  if (open.delegation) had = open.delegation->writes ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
+  if (const Delegation* one = open.delegation()) had = one->writes ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
   args.claim = open_claim4::of<CLAIM_PREVIOUS>(had);
   return args;
 }

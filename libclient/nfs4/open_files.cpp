@@ -7,8 +7,6 @@
 #include <bit>
 #include <cerrno>
 #include <initializer_list>
-#include <list>
-#include <map>
 #include <utility>
 
 #include "async/all.h"
@@ -85,150 +83,28 @@ openflag4 how_to_create(LeaseHolder& session, bool exclusive, const SetAttribute
 
 }  // namespace
 
-/// The files that nobody has open and that are kept for their delegations, those that were used longest ago
-/// first.
-class ParkedFiles {
- public:
-  void put_last(const std::shared_ptr<OpenFile>& file) {
-    take_out(*file);
-    places_[file.get()] = files_.insert(files_.end(), file);
-    file->state().parked = true;
-  }
-  /// False if it is not there.
-  bool take_out(OpenFile& file) {
-    const auto place = places_.extract(&file);
-    if (place.empty()) return false;
-    file.state().parked = false;
-    files_.erase(place.mapped());
-    return true;
-  }
-  /// The one that was used longest ago; null if there is none.
-  std::shared_ptr<OpenFile> take_first() {
-    if (files_.empty()) return nullptr;
-    const auto first = files_.front();
-    take_out(*first);
-    return first;
-  }
-  [[nodiscard]] std::size_t size() const { return files_.size(); }
-
- private:
-  using Files = std::list<std::shared_ptr<OpenFile>>;
-  Files files_;
-  std::map<const OpenFile*, Files::iterator> places_;
-};
-
-/// What OpenFiles and the OpenRefs share. Its tasks hold on to it.
-class OpenTable : public std::enable_shared_from_this<OpenTable> {
- public:
-  explicit OpenTable(LeaseHolder& session) : session_(session), given_(session.loop()) {}
-
-  /// An OPEN and what comes back of it, wherever the file was found.
-  struct Opening {
-    Caller caller;
-    std::string label;
-    std::uint32_t access = 0;
-    openflag4 how = openflag4::of<OPEN4_NOCREATE>();
-    open_claim4 claim = open_claim4::of<CLAIM_FH>();
-    std::optional<Place> place = {};  ///< the name that it is opened by, for Open::place
-    std::uint32_t besides = 0;        ///< access that is asked for, too, and not needed
-    [[nodiscard]] std::uint32_t asked() const { return access | besides; }
-  };
-  void widen(Opening& what) const;
-  /// `watch`: from before `what` was made.
-  async::Task<Result<OpenResult>> open_at(Opening what, Spot directory, SetAttributes changes,
-                                          writing::RewriteWatch watch);
-  async::Task<Result<OpenResult>> open_handle(Opening what, nfs_fh4 handle, std::optional<Place> found_at);
-  async::Task<Result<OpenResult>> open_found(Opening what, nfs_fh4 handle);
-  async::Task<Status> close(std::shared_ptr<OpenFile> file, std::uint32_t access);
-  static async::Task<void> close_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file,
-                                        std::uint32_t access) {
-    auto done = co_await self->close(std::move(file), access);
-  }
-
-  static async::Task<void> shrink_beside(std::shared_ptr<OpenTable> self, std::shared_ptr<OpenFile> file) {
-    (void)co_await self->shrink(file, false);
-    self->session_.delegations().finish_recall(file->state());
-  }
-  /// In the loop's next turn: not from inside of what ends a delegation.
-  static async::Task<void> unpark_soon(std::shared_ptr<OpenTable> self, nfs_fh4 handle) {
-    const async::Counted under_way(self->giving_, self->given_);
-    co_await self->session_.loop().sleep_for({});
-    self->unpark(handle);
-  }
-  void keep_delegated(std::size_t most) { most_parked_ = most; }
-  void unpark(const nfs_fh4& handle);
-  async::Task<void> unpark_all();
-  std::shared_ptr<OpenFile> delegated(const nfs_fh4& handle);
-  [[nodiscard]] std::size_t parked() const { return parked_.size(); }
-
-  [[nodiscard]] LeaseHolder& session() { return session_; }
-  [[nodiscard]] std::size_t count() const { return files_.size(); }
-  [[nodiscard]] const std::shared_ptr<writing::AllFiles>& data() const { return data_; }
-  [[nodiscard]] std::shared_ptr<writing::WriteRecord> record(const nfs_fh4& handle) const;
-  [[nodiscard]] bool any_in_doubt() const;
-  async::Task<void> settle_doubt();
-  void resized(const nfs_fh4& handle, std::uint64_t size);
-  std::shared_ptr<OpenFile> find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access);
-
- private:
-  using Key = std::pair<std::string, std::uint64_t>;  // of the handle and the open owner
-  /// Those of one file stand next to each other.
-  [[nodiscard]] auto of_file(const nfs_fh4& handle) const {
-    const std::string key(handle.chars());
-    const auto begin = files_.lower_bound({key, 0});
-    const auto end =
-        std::find_if(begin, files_.end(), [&](const auto& one) { return one.first.first != key; });
-    return std::ranges::subrange(begin, end);
-  }
-  std::uint64_t owner_of(const Caller& caller);
-  /// What this owner has of the file; null if nothing.
-  [[nodiscard]] std::shared_ptr<OpenFile> known(const nfs_fh4& handle, std::uint64_t owner) const {
-    const auto found = files_.find({std::string(handle.chars()), owner});
-    return found != files_.end() ? found->second : nullptr;
-  }
-  static bool narrows(Opening& what, const CompoundReply& reply);
-  void add_open(Compound& compound, const Opening& what);
-  OpenRef adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
-                const Openings::Guard& guard, const CompoundReply& reply);
-  OpenRef count_in(std::shared_ptr<OpenFile> file, std::uint32_t access);
-  void remember(const std::shared_ptr<OpenFile>& file);
-  void forget(OpenFile& file);
-  async::Task<Status> shrink(std::shared_ptr<OpenFile> file, bool may_park = true);
-  bool park(const std::shared_ptr<OpenFile>& file);
-
-  LeaseHolder& session_;
-  std::map<std::optional<security::Identity>, std::uint64_t> owners_;  // none: no caller
-  std::map<Key, std::shared_ptr<OpenFile>> files_;
-  ParkedFiles parked_;
-  std::size_t most_parked_ = 0;
-  /// What is being given back to the server, or about to be: unpark_all() waits for it.
-  unsigned giving_ = 0;
-  async::Event given_;
-  const std::shared_ptr<writing::AllFiles> data_ = std::make_shared<writing::AllFiles>();
-};
-
 // ---- who has what ----
 
-std::uint64_t OpenTable::owner_of(const Caller& caller) {
+std::uint64_t OpenFiles::owner_of(const Caller& caller) {
   auto [at, fresh] = owners_.try_emplace(caller ? std::optional(*caller) : std::nullopt);
   if (fresh) at->second = session_.opens().next_owner();
   return at->second;
 }
 
 /// There are servers that grant a delegation for writing to those alone who read as well (Linux before 6.16).
-void OpenTable::widen(Opening& what) const {
+void OpenFiles::widen(Opening& what) const {
   const bool wants = session_.delegations().wanted_for(what.access) == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG;
   if (wants) what.besides = OPEN4_SHARE_ACCESS_READ & ~what.access;
 }
 
 /// What is asked for besides may be what is refused.
-bool OpenTable::narrows(Opening& what, const CompoundReply& reply) {
+bool OpenFiles::narrows(Opening& what, const CompoundReply& reply) {
   const nfsstat4 refused = reply.failed_status();
   if (refused != NFS4ERR_ACCESS && refused != NFS4ERR_SHARE_DENIED) return false;
   return std::exchange(what.besides, 0) != 0;
 }
 
-void OpenTable::add_open(Compound& compound, const Opening& what) {
+void OpenFiles::add_open(Compound& compound, const Opening& what) {
   Open open;
   open.access = what.asked();
   open.owner = owner_of(what.caller);
@@ -239,23 +115,8 @@ void OpenTable::add_open(Compound& compound, const Opening& what) {
   compound.add<op::OPEN>(args);
 }
 
-void OpenTable::remember(const std::shared_ptr<OpenFile>& file) {
-  const auto others = of_file(file->handle());
-  auto record = others.empty()
-                    ? std::make_shared<writing::WriteRecord>(session_.loop(), data_, file->handle())
-                    : others.begin()->second->record();
-  file->join(std::move(record), file);
-  files_[{std::string(file->handle().chars()), file->state().owner}] = file;
-}
-
-void OpenTable::forget(OpenFile& file) {
-  file.leave();
-  const auto found = files_.find({std::string(file.handle().chars()), file.state().owner});
-  if (found != files_.end() && found->second.get() == &file) files_.erase(found);
-}
-
-OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access) {
-  parked_.take_out(*file);
+OpenRef OpenFiles::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access) {
+  take_out(*file);
   file->count_in(access);
   return {shared_from_this(), std::move(file), access};
 }
@@ -263,50 +124,50 @@ OpenRef OpenTable::count_in(std::shared_ptr<OpenFile> file, std::uint32_t access
 /// Puts what the server said of its state where it belongs: with what is known of the file already, if the
 /// same caller has it open. Where that state is there no more, FileState::complete() has the file opened again,
 /// if nothing newer is known.
-OpenRef OpenTable::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
+OpenRef OpenFiles::adopt(const Opening& what, const nfs_fh4& handle, const OPEN4resok& ok,
                          const Openings::Guard& guard, const CompoundReply& reply) {
   const std::uint64_t owner = owner_of(what.caller);
   std::shared_ptr<OpenFile> file = known(handle, owner);
   if (!file || !file->is_open()) {
     const FileState::Whose whose{handle, owner, what.caller, what.label};
     file = std::make_shared<OpenFile>(session_, whose, ok.stateid);
-    remember(file);
+    file->join(writes_of(file->state().record), file);
+    file->state().user = file;
   }
   if (what.place) file->state().place = what.place;
   file->opened(ok, what.asked(), guard, reply);
   return count_in(std::move(file), what.access);
 }
 
-std::shared_ptr<writing::WriteRecord> OpenTable::record(const nfs_fh4& handle) const {
-  if (files_.empty()) return nullptr;
-  const auto found = of_file(handle);
-  return found.empty() ? nullptr : found.begin()->second->record();
+bool OpenFiles::any_in_doubt() const {
+  const auto in_doubt = [](const auto& file) { return file->writes.in_doubt(); };
+  return data()->bytes != 0 && session_.opens().files().find_if(in_doubt) != nullptr;
 }
 
-bool OpenTable::any_in_doubt() const {
-  if (data_->bytes == 0) return false;
-  return std::ranges::any_of(files_, [](const auto& one) { return one.second->in_doubt(); });
+std::shared_ptr<OpenFile> OpenFiles::known(const nfs_fh4& handle, std::uint64_t owner) const {
+  const auto record = session_.opens().file(handle);
+  if (!record) return nullptr;
+  const auto found = std::ranges::find(record->opens, owner, &Open::owner);
+  return found != record->opens.end() ? (*found)->user : nullptr;
 }
 
-void OpenTable::resized(const nfs_fh4& handle, std::uint64_t size) {
-  if (const auto found = record(handle)) found->resized(size);
-}
-
-std::shared_ptr<OpenFile> OpenTable::find(const Caller& caller, const nfs_fh4& handle, std::uint32_t access) {
+std::shared_ptr<OpenFile> OpenFiles::find(const Caller& caller, const nfs_fh4& file, std::uint32_t access) {
   const std::uint64_t owner = owner_of(caller);
+  const auto record = session_.opens().file(file);
+  if (!record) return nullptr;
   std::shared_ptr<OpenFile> out;
-  for (const auto& [key, file] : of_file(handle)) {
-    if (!file->serves(access)) continue;
-    if (!out || key.second == owner) out = file;
+  for (const Open* open : record->opens) {
+    if (!open->user || !open->user->serves(access)) continue;
+    if (!out || open->owner == owner) out = open->user;
   }
   return out;
 }
 
-async::Task<void> OpenTable::settle_doubt() {
+async::Task<void> OpenFiles::settle_doubt() {
   std::vector<std::shared_ptr<writing::WriteRecord>> doubtful;
-  for (const auto& [key, file] : files_) {
-    if (file->in_doubt()) doubtful.push_back(file->record());
-  }
+  session_.opens().files().each([&](const auto& file) {
+    if (file->writes.in_doubt()) doubtful.push_back(writes_of(file));
+  });
   for (auto& record : doubtful) {
     writing::Question question(std::move(record));
     if (question.begin()) continue;
@@ -316,6 +177,29 @@ async::Task<void> OpenTable::settle_doubt() {
 }
 
 // ---- opening ----
+
+async::Task<Result<OpenResult>> OpenFiles::open_at(Caller caller, Spot directory, std::string name,
+                                                   std::uint32_t access,
+                                                   std::optional<Engine::Creation> creation) {
+  Opening what{std::move(caller), directory.text(name), access};
+  SetAttributes changes;
+  const writing::RewriteWatch watch(data());
+  if (creation) {
+    changes = with_mode(creation->mode);
+    if (creation->truncate) changes.size = 0;
+    what.how = how_to_create(session_, creation->exclusive, changes, watch);
+  }
+  what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
+  widen(what);
+  return open_name(std::move(what), std::move(directory), changes, watch);
+}
+
+async::Task<Result<OpenResult>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,
+                                                       std::uint32_t access, std::optional<Place> found_at) {
+  Opening what{std::move(caller), std::move(label), access};
+  widen(what);
+  return open_known(std::move(what), file, std::move(found_at));
+}
 
 namespace {
 
@@ -331,8 +215,8 @@ async::Task<void> look_again(OpenResult& out) {
 
 }  // namespace
 
-async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory, SetAttributes changes,
-                                                   writing::RewriteWatch watch) {
+async::Task<Result<OpenResult>> OpenFiles::open_name(Opening what, Spot directory, SetAttributes changes,
+                                                     writing::RewriteWatch watch) {
   const Openings::Guard guard(session_.openings());
   const auto self = shared_from_this();
   std::array<Spot*, 1> spots{&directory};
@@ -375,7 +259,7 @@ async::Task<Result<OpenResult>> OpenTable::open_at(Opening what, Spot directory,
     auto settled = co_await session_.settle_owner(*reply, ok, out.object.handle, what.caller);
     if (is_repeated_answer(settled)) {
       reply.reset();
-      co_return co_await open_at(std::move(what), std::move(directory), changes, watch);
+      co_return co_await open_name(std::move(what), std::move(directory), changes, watch);
     }
     if (!settled) co_return settled.error();
     if (changes.size) resized(out.object.handle, *changes.size);
@@ -441,8 +325,8 @@ NameCheck take_name_check(CompoundReply& reply, const nfs_fh4& handle) {
 
 }  // namespace
 
-async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 handle,
-                                                       std::optional<Place> found_at) {
+async::Task<Result<OpenResult>> OpenFiles::open_known(Opening what, nfs_fh4 handle,
+                                                      std::optional<Place> found_at) {
   const auto self = shared_from_this();
   OpenResult out;
   out.object.handle = handle;
@@ -475,10 +359,10 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
   if (!reply) co_return reply.error();
   const NameCheck check = found_at ? take_name_check(*reply, handle) : NameCheck::leads_here;
   // Whoever got the file from somebody else may open it where he may not look around.
-  if (check == NameCheck::not_allowed) co_return co_await open_handle(std::move(what), handle, std::nullopt);
+  if (check == NameCheck::not_allowed) co_return co_await open_known(std::move(what), handle, std::nullopt);
   OPEN4res res;
   if (check == NameCheck::failed || !reply->take<op::PUTFH>() || !reply->take<op::OPEN>(res)) {
-    if (narrows(what, *reply)) co_return co_await open_handle(std::move(what), handle, std::move(found_at));
+    if (narrows(what, *reply)) co_return co_await open_known(std::move(what), handle, std::move(found_at));
     if (check != NameCheck::leads_elsewhere) co_return session_.error_of(*reply, "open", what.label);
     co_return status_error(NFS4ERR_STALE, "open", what.label);
   }
@@ -493,7 +377,7 @@ async::Task<Result<OpenResult>> OpenTable::open_handle(Opening what, nfs_fh4 han
 }
 
 /// In NFSv4.0: by the name at `what.place`, if that leads to the file.
-async::Task<Result<OpenResult>> OpenTable::open_found(Opening what, nfs_fh4 handle) {
+async::Task<Result<OpenResult>> OpenFiles::open_found(Opening what, nfs_fh4 handle) {
   if (!what.place) {
     co_return Error(ErrorKind::server, ESTALE, "open", what.label,
                     "NFSv4.0 opens files by their names, and none is known of this one; look it up again");
@@ -536,7 +420,7 @@ async::Task<Result<OpenResult>> OpenTable::open_found(Opening what, nfs_fh4 hand
 
 /// Gives back what nobody needs any more, one such task at a time for a file. What is needed may change while
 /// the server is asked.
-async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_park) {
+async::Task<Status> OpenFiles::shrink(std::shared_ptr<OpenFile> file, bool may_park) {
   const auto self = shared_from_this();
   const async::Counted under_way(giving_, given_);
   const bool settled = co_await file->settled(session_.default_deadline());
@@ -568,60 +452,98 @@ async::Task<Status> OpenTable::shrink(std::shared_ptr<OpenFile> file, bool may_p
     }
     auto done = co_await file->close_state();
     if (file->is_open()) continue;
-    forget(*file);
+    file->leave();
+    file->state().user.reset();
     co_return done;
   }
 }
 
 // ---- parking ----
 
-bool OpenTable::park(const std::shared_ptr<OpenFile>& file) {
-  const Open& open = file->state();
+bool OpenFiles::park(const std::shared_ptr<OpenFile>& file) {
+  Open& open = file->state();
   if (most_parked_ == 0 || async::buggify(session_.loop()) || session_.ending() ||
       !file->serves(open.access) || !file->is_delegated_for(open.access) || file->has_unstable_data()) {
     return false;
   }
-  parked_.put_last(file);
-  if (parked_.size() > most_parked_) {
-    session_.beside().spawn(shrink_beside(shared_from_this(), parked_.take_first()));
-  }
+  take_out(*file);
+  open.parked = ++last_parked_;
+  parked_.emplace_hint(parked_.end(), open.parked, file);
+  if (parked_.size() > most_parked_) session_.beside().spawn(shrink_beside(shared_from_this(), take_first()));
   return true;
 }
 
-void OpenTable::unpark(const nfs_fh4& handle) {
+/// False if it is not parked.
+bool OpenFiles::take_out(OpenFile& file) {
+  const auto at = parked_.find(file.state().parked);
+  if (at == parked_.end() || at->second.get() != &file) return false;
+  file.state().parked = 0;
+  parked_.erase(at);
+  return true;
+}
+
+/// The one that was used longest ago; null if there is none.
+std::shared_ptr<OpenFile> OpenFiles::take_first() {
+  if (parked_.empty()) return nullptr;
+  const auto first = parked_.begin()->second;
+  take_out(*first);
+  return first;
+}
+
+void OpenFiles::unpark(const nfs_fh4& file) {
+  if (!parked_.empty()) session_.beside().spawn(unpark_soon(shared_from_this(), file));
+}
+
+/// In the loop's next turn: not from inside of what ends a delegation.
+async::Task<void> OpenFiles::unpark_soon(std::shared_ptr<OpenFiles> self, nfs_fh4 handle) {
+  const async::Counted under_way(self->giving_, self->given_);
+  co_await self->session_.loop().sleep_for({});
+  self->unpark_now(handle);
+}
+
+void OpenFiles::unpark_now(const nfs_fh4& handle) {
+  const auto record = session_.opens().file(handle);
+  if (!record) return;
   std::vector<std::shared_ptr<OpenFile>> found;
-  for (const auto& [key, file] : of_file(handle)) {
-    if (parked_.take_out(*file)) {
-      found.push_back(file);
-    } else {
-      session_.delegations().finish_recall(file->state());  // it was opened meanwhile
+  for (Open* open : record->opens) {
+    if (!open->user) continue;
+    if (take_out(*open->user)) {
+      found.push_back(open->user);
+    } else if (open->parked == 0) {
+      session_.delegations().finish_recall(*open);  // it was opened meanwhile
     }
   }
   for (const auto& file : found) session_.beside().spawn(shrink_beside(shared_from_this(), file));
 }
 
-async::Task<void> OpenTable::unpark_all() {
+async::Task<void> OpenFiles::shrink_beside(std::shared_ptr<OpenFiles> self, std::shared_ptr<OpenFile> file) {
+  (void)co_await self->shrink(file, false);
+  self->session_.delegations().finish_recall(file->state());
+}
+
+async::Task<void> OpenFiles::unpark_all() {
   most_parked_ = 0;
   const auto self = shared_from_this();
   std::vector<async::Task<Status>> tasks;
-  while (auto file = parked_.take_first()) tasks.push_back(shrink(std::move(file), false));
+  while (auto file = take_first()) tasks.push_back(shrink(std::move(file), false));
   session_.close_batch().hurry();
   (void)co_await async::all(session_.loop(), std::move(tasks));
   session_.close_batch().hurry();
   while (giving_ != 0) (void)co_await given_.wait_until(async::TimePoint::max());
 }
 
-std::shared_ptr<OpenFile> OpenTable::delegated(const nfs_fh4& handle) {
-  if (files_.empty()) return nullptr;  // as mostly while a tree is listed
-  for (const auto& [key, file] : of_file(handle)) {
-    if (file->serves(0) && file->state().delegated()) {
-      return file->relies_on_delegation() ? file : nullptr;
-    }
+std::shared_ptr<OpenFile> OpenFiles::delegated(const nfs_fh4& file) const {
+  const auto record = session_.opens().file(file);
+  if (!record || !record->delegation) return nullptr;
+  for (const Open* open : record->opens) {
+    const auto& user = open->user;
+    if (user && user->serves(0) && open->delegated()) return user->relies_on_delegation() ? user : nullptr;
   }
   return nullptr;
 }
 
-async::Task<Status> OpenTable::close(std::shared_ptr<OpenFile> file, std::uint32_t access) {
+async::Task<Status> OpenFiles::close(std::shared_ptr<OpenFile> file, std::uint32_t access) {
+  const auto self = shared_from_this();
   Status synced;
   if (file->is_last_writer(access)) synced = co_await file->commit();  // while it may still be written
   file->count_out(access);
@@ -629,119 +551,46 @@ async::Task<Status> OpenTable::close(std::shared_ptr<OpenFile> file, std::uint32
   co_return synced ? done : synced;
 }
 
-// ---- the public face ----
+async::Task<Status> OpenFiles::close(OpenRef ref) {
+  const auto self = shared_from_this();
+  if (!ref) co_return Status();
+  Status synced;
+  // While the OpenRef is there: a task that is destroyed here closes it beside.
+  if (ref->is_last_writer(ref.access())) synced = co_await ref->commit();
+  auto file = ref.take();
+  auto done = co_await close(std::move(file), ref.access());
+  co_return synced ? done : synced;
+}
+
+async::Task<void> OpenFiles::close_beside(std::shared_ptr<OpenFiles> self, std::shared_ptr<OpenFile> file,
+                                          std::uint32_t access) {
+  auto done = co_await self->close(std::move(file), access);
+}
+
+void OpenFiles::dropped(std::shared_ptr<OpenFile> file, std::uint32_t access) {
+  if (session_.ending())
+    file->count_out(access);
+  else
+    session_.beside().spawn(close_beside(shared_from_this(), std::move(file), access));
+}
+
+/// An open in the registry and its OpenFile hold each other.
+OpenFiles::~OpenFiles() {
+  std::vector<std::shared_ptr<OpenFile>> left;
+  for (const auto& [number, open] : session_.opens().all()) left.push_back(std::move(open->user));
+}
 
 OpenRef& OpenRef::operator=(OpenRef&& other) noexcept {
   if (this == &other) return *this;
   const OpenRef dropped = std::move(*this);
-  table_ = std::move(other.table_);
+  files_ = std::move(other.files_);
   file_ = std::move(other.file_);
   access_ = other.access_;
   return *this;
 }
 
 OpenRef::~OpenRef() {
-  if (!file_) return;
-  if (table_->session().ending()) {
-    file_->count_out(access_);
-    return;
-  }
-  async::Tasks& beside = table_->session().beside();
-  beside.spawn(OpenTable::close_beside(std::move(table_), std::move(file_), access_));
-}
-
-OpenFiles::OpenFiles(LeaseHolder& session) : table_(std::make_shared<OpenTable>(session)) {}
-OpenFiles::~OpenFiles() = default;
-
-async::Task<Result<OpenResult>> OpenFiles::open_at(Caller caller, Spot directory, std::string name,
-                                                   std::uint32_t access,
-                                                   std::optional<Engine::Creation> creation) {
-  OpenTable::Opening what{std::move(caller), directory.text(name), access};
-  SetAttributes changes;
-  const writing::RewriteWatch watch(table_->data());
-  if (creation) {
-    changes = with_mode(creation->mode);
-    if (creation->truncate) changes.size = 0;
-    what.how = how_to_create(table_->session(), creation->exclusive, changes, watch);
-  }
-  what.claim = open_claim4::of<CLAIM_NULL>(component4{std::move(name)});
-  table_->widen(what);
-  return table_->open_at(std::move(what), std::move(directory), changes, watch);
-}
-
-async::Task<Result<OpenResult>> OpenFiles::open_handle(Caller caller, nfs_fh4 file, std::string label,
-                                                       std::uint32_t access, std::optional<Place> found_at) {
-  OpenTable::Opening what{std::move(caller), std::move(label), access};
-  table_->widen(what);
-  return table_->open_handle(std::move(what), file, std::move(found_at));
-}
-
-async::Task<Status> OpenFiles::close(OpenRef ref) {
-  const auto table = table_;
-  if (!ref) co_return Status();
-  Status synced;
-  // While the OpenRef is there: a task that is destroyed here closes it beside.
-  if (ref->is_last_writer(ref.access())) synced = co_await ref->commit();
-  auto file = ref.take();
-  auto done = co_await table->close(std::move(file), ref.access());
-  co_return synced ? done : synced;
-}
-
-void OpenFiles::on_lost_data(std::function<void(const nfs_fh4&, const Error&)> sink) {
-  table_->data()->lost = std::move(sink);
-}
-
-std::shared_ptr<writing::WriteRecord> OpenFiles::record(const nfs_fh4& file) const {
-  return table_->record(file);
-}
-
-bool OpenFiles::any_in_doubt() const {
-  return table_->any_in_doubt();
-}
-
-async::Task<void> OpenFiles::settle_doubt() {
-  return table_->settle_doubt();
-}
-
-const std::shared_ptr<writing::AllFiles>& OpenFiles::data() const {
-  return table_->data();
-}
-
-void OpenFiles::resized(const nfs_fh4& file, std::uint64_t size) {
-  table_->resized(file, size);
-}
-
-std::shared_ptr<OpenFile> OpenFiles::find(const Caller& caller, const nfs_fh4& file,
-                                          std::uint32_t access) const {
-  return table_->find(caller, file, access);
-}
-
-void OpenFiles::keep_delegated(std::size_t most) {
-  table_->keep_delegated(most);
-}
-
-void OpenFiles::unpark(const nfs_fh4& file) {
-  if (table_->parked() == 0) return;
-  table_->session().beside().spawn(OpenTable::unpark_soon(table_, file));
-}
-
-async::Task<void> OpenFiles::unpark_all() {
-  return table_->unpark_all();
-}
-
-std::shared_ptr<OpenFile> OpenFiles::delegated(const nfs_fh4& file) const {
-  return table_->delegated(file);
-}
-
-std::size_t OpenFiles::parked() const {
-  return table_->parked();
-}
-
-std::size_t OpenFiles::count() const {
-  return table_->count();
-}
-std::size_t OpenFiles::uncommitted_bytes() const {
-  return table_->data()->bytes;
+  if (file_) files_->dropped(std::move(file_), access_);
 }
 
 }  // namespace nfsrdma::nfs4

@@ -151,8 +151,8 @@ void OpenRecovery::take(Open& open, const OPEN4resok& ok, std::uint32_t asked, C
   if (how == Claim::reclaim) {
     // Data behind close(2) depends on this stateid now: no other client can have changed the file in the grace period.
     const auto* const write = ok.delegation.get<OPEN_DELEGATE_WRITE>();
-    around_.delegations.deferred_data().reclaimed(open.file, write != nullptr ? write->stateid : open.stateid,
-                                                  write != nullptr, around_.calls.epoch());
+    open.record->deferred.reclaimed(write != nullptr ? write->stateid : open.stateid, write != nullptr,
+                                    around_.calls.epoch());
   }
   // A delegation from before is gone unless this brought it back.
   if (how == Claim::reclaim || open.epoch != around_.calls.epoch()) {

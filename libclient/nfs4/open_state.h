@@ -1,5 +1,5 @@
-// State that the server keeps for an open file, and what it takes to have it again: the open itself, its
-// delegation, its byte-range locks (RFC 8881 8.2, 9, 10.4).
+// State that the server keeps for an open file on behalf of one open owner, and what it takes to have it again: the open
+// itself and its byte-range locks (RFC 8881 8.2, 9). What all owners share is in the file's record (file_record.h).
 //
 // Plain values. Their owner (file.h) registers them with the Session, which holds on to them while it
 // recovers them. Confined to the loop's thread.
@@ -17,6 +17,7 @@
 #include "locking/held_locks.h"
 #include "nfs4/access_order.h"
 #include "nfs4/compound.h"
+#include "nfs4/file_record.h"
 #include "nfsrdma/result.h"
 
 namespace nfsrdma::nfs4 {
@@ -24,54 +25,7 @@ namespace nfsrdma::nfs4 {
 using locking::HeldLock;
 using locking::HeldLocks;
 
-/// A delegation: until it is returned no other client changes the file, nor, if it is one for writing, reads it. A server
-/// grants it to the client (RFC 8881 10.4), so there is one for a file. Opens whose OPEN returned it share it.
-struct Delegation {
-  nfs_fh4 file;
-  stateid4 stateid{};
-  bool over = false;     // the promise has ended for all who shared it
-  unsigned shares = 0;   // DelegationShares in it
-  clientid4 client = 0;  // that it was granted to
-  bool returning = false;
-  bool recalled = false;  // it goes back with the CLOSE of a file that was parked
-  bool writes = false;
-  bool rights_unknown = false;  // who may open the file is the server's to say
-  // Of one for writing:
-  std::uint64_t most = 0;  // how large the file may get without the server being asked for room
-  std::optional<changeid4>
-      change;  // the change attribute as it was granted (RFC 8881 10.4.3), if that is known
-};
-
-/// An open's share in the delegation of its file. Empty where there is none, or none any more.
-class DelegationShare {
- public:
-  DelegationShare() = default;
-  explicit DelegationShare(std::shared_ptr<Delegation> of) : of_(std::move(of)) { ++of_->shares; }
-  DelegationShare(DelegationShare&& other) noexcept : of_(std::move(other.of_)) {}
-  DelegationShare& operator=(DelegationShare&& other) noexcept {
-    if (this == &other) return *this;
-    reset();
-    of_ = std::move(other.of_);
-    return *this;
-  }
-  DelegationShare(const DelegationShare&) = delete;
-  DelegationShare& operator=(const DelegationShare&) = delete;
-  ~DelegationShare() { reset(); }
-
-  explicit operator bool() const { return of_ != nullptr && !of_->over; }
-  Delegation* operator->() const { return of_.get(); }
-  Delegation& operator*() const { return *of_; }
-  /// The open has it no more; others may.
-  void reset() {
-    if (of_ != nullptr) --of_->shares;
-    of_.reset();
-  }
-  /// Other opens of the file share it.
-  [[nodiscard]] bool is_shared() const { return of_ != nullptr && of_->shares > 1; }
-
- private:
-  std::shared_ptr<Delegation> of_;
-};
+class OpenFile;
 
 /// What one lock owner has on one open file.
 struct LockState {
@@ -99,18 +53,23 @@ struct Open {
   bool reopening = false;       // reopen() is under way
   bool claiming_locks = false;  // not all of its locks have been asked for under the client id of `epoch`
   bool notifies_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK
-  DelegationShare delegation;
-  std::uint64_t number = 0;  // in the Session's registry
-  bool held = false;         // it is registered there
-  bool reclaimable = true;   // the server had it when this client last heard of it
-  bool parked = false;       // nobody has it open; kept for its delegation, as long as that lasts
+  std::shared_ptr<FileRecord> record;  // of the file; null: it was never registered
+  bool shares_delegation = false;      // an OPEN of this owner was granted record->delegation, or told of it
+  std::shared_ptr<OpenFile> user;      // while OpenFiles knows of it
+  std::uint64_t number = 0;            // in the Session's registry
+  bool held = false;                   // it is registered there
+  bool reclaimable = true;             // the server had it when this client last heard of it
+  /// The open has no OpenRef and is kept for its delegation: the key in OpenFiles::parked_.
+  std::uint64_t parked = 0;                                   // 0: it is not parked
   std::map<std::uint64_t, std::shared_ptr<LockState>> locks;  // by lock owner
   /// Lock owners whose locks could not be had again. Until they let go of the file its use gives EIO:
   /// somebody else may have written under a lock of his.
   std::map<std::uint64_t, Error> lost_locks;
-  [[nodiscard]] bool delegated() const { return delegation && !delegation->returning; }
+  /// The file's delegation if this open shares it; null if not.
+  [[nodiscard]] Delegation* delegation() const { return shares_delegation ? &*record->delegation : nullptr; }
+  [[nodiscard]] bool delegated() const { return shares_delegation && !record->delegation->returning; }
   /// For writing.
-  [[nodiscard]] bool writes_delegated() const { return delegated() && delegation->writes; }
+  [[nodiscard]] bool writes_delegated() const { return delegated() && record->delegation->writes; }
   /// Takes what an OPEN for `asked` brought, or not: its Reply may have been overtaken by another's.
   void opened(const stateid4& now, std::uint32_t asked);
   /// The same for OPEN_DOWNGRADE.

@@ -35,7 +35,7 @@ class RangeStateid {
     if (const DataPermit* const permit = permit_of_data()) return used_ = current(permit->stateid);
     if (origin_ != nullptr && open_.writes_delegated() && !gave_up_delegation_) {
       used_delegation_ = true;
-      return used_ = current(open_.delegation->stateid);
+      return used_ = current(open_.delegation()->stateid);
     }
     lock_ = open_.exact && !gave_up_ ? lock() : nullptr;
     return used_ = lock_ ? *lock_->stateid : open_.current();
@@ -46,7 +46,7 @@ class RangeStateid {
     if (const DataPermit* const permit = permit_of_data()) return used_ != current(permit->stateid);
     if (used_delegation_) {
       // A delegation that was reclaimed has another stateid; else the open tells whether all is lost.
-      gave_up_delegation_ = !open_.writes_delegated() || used_.other == open_.delegation->stateid.other;
+      gave_up_delegation_ = !open_.writes_delegated() || used_.other == open_.delegation()->stateid.other;
       return true;
     }
     if (!lock_) return false;

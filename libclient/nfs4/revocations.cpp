@@ -29,8 +29,8 @@ std::vector<Revocations::Suspect> Revocations::suspects() const {
   std::set<const Delegation*> seen;  // opens of a file share one
   for (const auto& [number, open] : opens_.all()) {
     if (open->lost) continue;
-    if (open->delegated() && seen.insert(&*open->delegation).second)
-      out.push_back({Suspect::Kind::delegation, open, open->delegation->stateid});
+    if (open->delegated() && seen.insert(open->delegation()).second)
+      out.push_back({Suspect::Kind::delegation, open, open->delegation()->stateid});
     for (const auto& [owner, state] : open->locks) {
       if (state->stateid) out.push_back({Suspect::Kind::lock, open, *state->stateid, owner});
     }

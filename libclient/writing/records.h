@@ -41,12 +41,22 @@ class Records {
     at->second = out;
     return out;
   }
-  /// In the order of the handles. `fn` may not change which there are.
+  /// The first that `pred` is true of, in the order of the handles; null if there is none. `pred` must not change which
+  /// records there are.
+  template <class Pred>
+  [[nodiscard]] Found find_if(Pred pred) const {
+    for (const auto& [handle, record] : *all_) {
+      if (auto there = record.lock(); there && pred(there)) return there;
+    }
+    return nullptr;
+  }
+  /// Calls `fn` with each. `fn` must not change which there are.
   template <class Fn>
   void each(Fn fn) const {
-    for (const auto& [handle, record] : *all_) {
-      if (const auto there = record.lock()) fn(there);
-    }
+    (void)find_if([&fn](const Found& record) {
+      fn(record);
+      return false;
+    });
   }
 
  private:

@@ -159,7 +159,8 @@ struct EngineClient : OnLoop {
   rpc::Channel channel;
   nfs4::Session session;
   nfs4::Nfs4Engine engine{session};  // with files of its own
-  nfs4::OpenFiles files{session};
+  const std::shared_ptr<nfs4::OpenFiles> open_files = std::make_shared<nfs4::OpenFiles>(session);
+  nfs4::OpenFiles& files = *open_files;
   nfs4::Locks locks{session};
   nfs4::nfs_fh4 root;
   bool closes = true;

@@ -54,17 +54,17 @@ TEST_CASE("backchannel: what CB_RECALL and CB_RECALL_ANY ask for is returned beh
   recall.stateid = stateid_of(101);
   recall.fh = file_handle(1);
   m.call<cb_op::CB_RECALL>(recall);
-  CHECK_FALSE(first->delegation);
+  CHECK_FALSE(first->delegation());
   CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 0));
   m.calls.answer(Script().ok<op::PUTFH>().ok<op::DELEGRETURN>());
   CB_RECALL_ANY4args any;
   any.craa_objects_to_keep = 1;
   any.craa_type_mask.value.push_back(1U << RCA4_TYPE_MASK_RDATA_DLG);
   m.call<cb_op::CB_RECALL_ANY>(any);
-  CHECK(second->delegation);
+  CHECK(second->delegation());
   any.craa_objects_to_keep = 0;
   m.call<cb_op::CB_RECALL_ANY>(any);
-  CHECK_FALSE(second->delegation);
+  CHECK_FALSE(second->delegation());
   m.calls.answer(Script().ok<op::PUTFH>().ok<op::DELEGRETURN>());
 }
 

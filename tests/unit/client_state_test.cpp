@@ -127,7 +127,7 @@ TEST_CASE(
 
 TEST_CASE("opens: in the order of their registration, each until it is released") {
   ScriptedCalls calls;
-  Opens opens;
+  Opens opens(calls.loop());
   unsigned released = 0;
   opens.on_release = [&](Open&) { ++released; };
   const auto a = open_of(1, calls), b = open_of(2, calls), c = open_of(3, calls);
@@ -148,7 +148,7 @@ TEST_CASE("opens: in the order of their registration, each until it is released"
 
 TEST_CASE("opens: locked ranges are counted over files and owners") {
   ScriptedCalls calls;
-  Opens opens;
+  Opens opens(calls.loop());
   for (unsigned file = 1; file <= 2; ++file) {
     const auto open = open_of(file, calls);
     for (std::uint64_t owner = 1; owner <= 2; ++owner) {

@@ -207,36 +207,32 @@ TEST_CASE("S15 S26 what is left behind close(2) is stable before its delegation 
 }
 
 TEST_CASE("deferred data: a permit is that of its delegation until a restart gives another, or none") {
-  DeferredData all;
-  nfs_fh4 file, other;
-  file.length = 1;
+  DeferredData file;
   const auto stateid = [](unsigned char number) {
     stateid4 out;
     out.other[0] = std::byte{number};
     return out;
   };
-  auto permit = all.permit_of(file, stateid(1), 1);
-  CHECK(all.permit_of(file, stateid(1), 1) == permit);
-  all.reclaimed(other, stateid(9), true, 2);
-  CHECK(permit->stateid == stateid(1));
+  auto permit = file.permit_of(stateid(1), 1);
+  CHECK(file.permit_of(stateid(1), 1) == permit);
   SUBCASE("the open, then the delegation") {
-    all.reclaimed(file, stateid(2), false, 2);
+    file.reclaimed(stateid(2), false, 2);
     CHECK(permit->stateid == stateid(2));
-    all.reclaimed(file, stateid(3), false, 2);  // another open of it
+    file.reclaimed(stateid(3), false, 2);  // another open of it
     CHECK(permit->stateid == stateid(2));
-    all.reclaimed(file, stateid(4), true, 2);
+    file.reclaimed(stateid(4), true, 2);
     CHECK(permit->stateid == stateid(4));
   }
   SUBCASE("the delegation has been returned before") {
-    all.ended(file, stateid(5));
-    all.ended(file, stateid(1));
-    all.reclaimed(file, stateid(2), true, 2);
+    file.ended(stateid(5));
+    file.ended(stateid(1));
+    file.reclaimed(stateid(2), true, 2);
     CHECK(permit->stateid == stateid(1));
   }
   SUBCASE("another delegation was granted meanwhile") {
-    const auto later = all.permit_of(file, stateid(6), 1);
+    const auto later = file.permit_of(stateid(6), 1);
     CHECK(later != permit);
-    all.reclaimed(file, stateid(2), true, 2);
+    file.reclaimed(stateid(2), true, 2);
     CHECK(permit->stateid == stateid(1));
     CHECK(later->stateid == stateid(2));
   }

@@ -17,7 +17,7 @@ struct ScriptedRecalls {
   Lease lease{calls};
   engine::ServerCounters counters;
   Outstanding outstanding{calls.loop()};
-  Opens opens;
+  Opens opens{calls.loop()};
   Openings openings{calls, outstanding};
   Leftovers leftovers{calls, outstanding};
   bool held = false;
@@ -105,9 +105,9 @@ bitmap4 read_delegations() {
 TEST_CASE("delegations: a read delegation is kept, and the connections with it, until its file is closed") {
   ScriptedRecalls m;
   const auto open = m.delegated(1);
-  REQUIRE(open->delegation);
-  CHECK(open->delegation->stateid == stateid_of(101));
-  CHECK(open->delegation->client == 7);
+  REQUIRE(open->delegation());
+  CHECK(open->delegation()->stateid == stateid_of(101));
+  CHECK(open->delegation()->client == 7);
   CHECK(m.delegations.count() == 1);
   CHECK(m.counters.delegations_granted == 1);
   CHECK(m.held);
@@ -121,7 +121,7 @@ TEST_CASE("delegations: what is recalled is returned behind the answer, once") {
   ScriptedRecalls m;
   const auto open = m.delegated(1);
   CHECK(m.recall(101) == NFS4_OK);
-  CHECK_FALSE(open->delegation);
+  CHECK_FALSE(open->delegation());
   CHECK(m.ended == std::vector{file_handle(1)});
   CHECK(m.calls.all().empty());
   m.delegations.return_recalled();
@@ -147,7 +147,7 @@ TEST_CASE("delegations: of a file that nobody has open it goes back with the CLO
   m.delegations.return_recalled();
   CHECK(m.calls.waiting() == 0);
   CHECK(m.ended.size() == 1);  // whoever has parked the file hears of it
-  REQUIRE(open->delegation);
+  REQUIRE(open->delegation());
   CHECK_FALSE(open->delegated());
   CHECK(m.recall(101) == NFS4_OK);
   m.delegations.finish_recall(*open);
@@ -155,7 +155,7 @@ TEST_CASE("delegations: of a file that nobody has open it goes back with the CLO
   m.delegations.finish_recall(*open);
   m.answer_return();
   CHECK(m.calls.waiting() == 0);
-  CHECK_FALSE(open->delegation);
+  CHECK_FALSE(open->delegation());
   CHECK(m.counters.delegations_recalled == 1);
 }
 
@@ -169,11 +169,11 @@ TEST_CASE("delegations: a recall that overtakes the OPEN is remembered for it") 
     CHECK(m.calls.all().empty());
     open = m.delegated(1);
   }
-  CHECK_FALSE(open->delegation);
+  CHECK_FALSE(open->delegation());
   CHECK(m.calls.all() == "DELEGRETURN");
   CHECK(m.counters.delegations_recalled == 1);
   m.answer_return();
-  CHECK(m.delegated(1)->delegation);  // another one, of the same name
+  CHECK(m.delegated(1)->delegation());  // another one, of the same name
 }
 
 TEST_CASE("delegations: an early recall is forgotten with the last OPEN that it could be meant for") {
@@ -183,7 +183,7 @@ TEST_CASE("delegations: an early recall is forgotten with the last OPEN that it 
     CHECK(m.recall(101) == NFS4_OK);
   }
   CHECK(m.calls.all().empty());
-  CHECK(m.delegated(1)->delegation);
+  CHECK(m.delegated(1)->delegation());
 }
 
 TEST_CASE("delegations: only so many early recalls are remembered") {
@@ -220,7 +220,7 @@ TEST_CASE("delegations: CB_RECALL_ANY leaves as many as the server lets there be
   CHECK(m.delegations.count() == 3);
   m.delegations.recall_any(1, read_delegations());
   CHECK(m.delegations.count() == 1);
-  CHECK(all[0]->delegation);
+  CHECK(all[0]->delegation());
   CHECK(all[3]->delegated());
   m.delegations.return_recalled();
   CHECK(m.calls.all() == "DELEGRETURN DELEGRETURN");
@@ -245,7 +245,7 @@ TEST_CASE("delegations: what was not asked for, or recalled at once, or comes at
   m.calls.phase_now = Calls::Phase::ending;
   m.delegations.take(*open, read_delegation(52));
   CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(52, 0));
-  CHECK_FALSE(open->delegation);
+  CHECK_FALSE(open->delegation());
   m.answer_return();
   m.delegations.take(*open, open_delegation4());
   CHECK(m.calls.waiting() == 0);
@@ -348,7 +348,7 @@ TEST_CASE("S24 delegations: one that two users of a file are told of ends for bo
   ScriptedRecalls m;
   const auto first = m.delegated(1), second = m.opened(2, 1);
   m.delegations.take(*second, read_delegation(101));
-  REQUIRE(second->delegation);
+  REQUIRE(second->delegation());
   CHECK(m.delegations.count() == 1);
   CHECK(m.counters.delegations_granted == 1);
   SUBCASE("while both have the file open") {}
@@ -356,8 +356,8 @@ TEST_CASE("S24 delegations: one that two users of a file are told of ends for bo
     first->parked = true;
   }
   CHECK(m.recall(101) == NFS4_OK);
-  CHECK_FALSE(first->delegation);
-  CHECK_FALSE(second->delegation);
+  CHECK_FALSE(first->delegation());
+  CHECK_FALSE(second->delegation());
   CHECK(m.ended == std::vector{file_handle(1)});
   m.delegations.return_recalled();
   CHECK(m.calls.all() == "DELEGRETURN");
@@ -376,7 +376,7 @@ TEST_CASE("S24 delegations: one that two users have parked goes back with the la
   CHECK_FALSE(m.delegations.return_with_close(*second));
   CHECK(m.delegations.return_with_close(*first) == stateid_of(101));
   m.delegations.returned_with_close(*first, stateid_of(101), true);
-  CHECK_FALSE(first->delegation);
+  CHECK_FALSE(first->delegation());
   CHECK_FALSE(m.held);
   CHECK(m.calls.all().empty());
 }
@@ -394,13 +394,13 @@ TEST_CASE("S24 delegations: one that others have, too, stays with them when one 
   SUBCASE("without a word") {
     m.opens.release(*first);
   }
-  CHECK_FALSE(first->delegation);
+  CHECK_FALSE(first->delegation());
   CHECK(second->delegated());
   CHECK(m.ended.empty());
   CHECK(m.held);
   CHECK(m.calls.all().empty());
   CHECK(m.recall(101) == NFS4_OK);
-  CHECK_FALSE(second->delegation);
+  CHECK_FALSE(second->delegation());
   m.delegations.return_recalled();
   m.answer_return();
 }
@@ -410,8 +410,8 @@ TEST_CASE("S24 delegations: one that was revoked has ended for all who were told
   const auto first = m.delegated(1), second = m.opened(2, 1);
   m.delegations.take(*second, read_delegation(101));
   m.delegations.revoked(*first, stateid_of(101));
-  CHECK_FALSE(first->delegation);
-  CHECK_FALSE(second->delegation);
+  CHECK_FALSE(first->delegation());
+  CHECK_FALSE(second->delegation());
   m.delegations.revoked(*second, stateid_of(101));
   CHECK(m.counters.delegations_revoked == 1);
 }
@@ -421,13 +421,13 @@ TEST_CASE("S24 delegations: one that another replaces is returned") {
   const auto first = m.delegated(1);
   SUBCASE("of the same open") {
     m.delegations.take(*first, read_delegation(102));
-    CHECK(first->delegation->stateid == stateid_of(102));
+    CHECK(first->delegation()->stateid == stateid_of(102));
   }
   SUBCASE("of another open of the file") {
     const auto second = m.opened(2, 1);
     m.delegations.take(*second, read_delegation(102));
-    CHECK(second->delegation->stateid == stateid_of(102));
-    CHECK_FALSE(first->delegation);
+    CHECK(second->delegation()->stateid == stateid_of(102));
+    CHECK_FALSE(first->delegation());
   }
   CHECK(m.delegations.count() == 1);
   REQUIRE(m.calls.all() == "DELEGRETURN");
@@ -446,7 +446,7 @@ TEST_CASE("S24 delegations: what was recalled or is returned is not had again by
   SUBCASE("by DELEGRETURN, which is under way") {
     m.delegations.start_return(*first);
     m.delegations.take(*second, read_delegation(101));
-    CHECK_FALSE(second->delegation);
+    CHECK_FALSE(second->delegation());
     m.answer_return();
   }
   SUBCASE("by DELEGRETURN, which has overtaken the answer to the OPEN") {
@@ -457,11 +457,11 @@ TEST_CASE("S24 delegations: what was recalled or is returned is not had again by
   SUBCASE("with CLOSE") {
     REQUIRE(m.delegations.return_with_close(*first));
     m.delegations.take(*second, read_delegation(101));
-    CHECK_FALSE(second->delegation);
+    CHECK_FALSE(second->delegation());
     m.delegations.returned_with_close(*first, stateid_of(101), true);
     m.delegations.take(*second, read_delegation(101));
   }
-  CHECK_FALSE(second->delegation);
+  CHECK_FALSE(second->delegation());
   CHECK(m.delegations.count() == 0);
   CHECK(m.calls.waiting() == 0);
 }
@@ -494,7 +494,7 @@ TEST_CASE("S26 delegations: the return of what an OPEN may bring is put off for 
   m.answer_return();
   // Should the OPEN bring it yet, it is not believed in.
   const auto open = m.delegated(1);
-  CHECK_FALSE(open->delegation);
+  CHECK_FALSE(open->delegation());
   stuck.reset();
   m.calls.pass(1min);
   CHECK(m.calls.all() == "DELEGRETURN");
@@ -568,7 +568,7 @@ TEST_CASE(
   m.calls.facts_now.client_id = 8;
   m.delegations.end_of_before(*second);
   CHECK(m.calls.all().empty());
-  CHECK_FALSE(second->delegation);
+  CHECK_FALSE(second->delegation());
   CHECK(m.ended == std::vector{file_handle(1), file_handle(2)});
 }
 
@@ -576,9 +576,9 @@ TEST_CASE("delegations: the one that was revoked ends, not one that has taken it
   ScriptedRecalls m;
   const auto open = m.delegated(1);
   m.delegations.revoked(*open, stateid_of(55));
-  CHECK(open->delegation);
+  CHECK(open->delegation());
   m.delegations.revoked(*open, stateid_of(101));
-  CHECK_FALSE(open->delegation);
+  CHECK_FALSE(open->delegation());
   CHECK(m.counters.delegations_revoked == 1);
   CHECK(m.ended.size() == 1);
 }
@@ -607,14 +607,14 @@ TEST_CASE("delegations: one for writing is wanted where somebody keeps data, and
   CHECK(w.delegations.wanted_for(OPEN4_SHARE_ACCESS_WRITE) == OPEN4_SHARE_ACCESS_WANT_WRITE_DELEG);
   CHECK(w.delegations.wanted_for(OPEN4_SHARE_ACCESS_READ) == OPEN4_SHARE_ACCESS_WANT_READ_DELEG);
   REQUIRE(w.open->writes_delegated());
-  CHECK(w.open->delegation->most == 1000);
+  CHECK(w.open->delegation()->most == 1000);
   CHECK(w.counters.delegations_granted == 1);
   CHECK(w.held);
   CHECK(w.calls.all().empty());
   const auto blocks = nfs_space_limit4::of<NFS_LIMIT_BLOCKS>(nfs_modified_limit4{1U << 31, 512});
   const auto other = w.opened(2);
   w.delegations.take(*other, write_delegation(51, blocks));
-  CHECK(other->delegation->most == std::uint64_t{1} << 40);
+  CHECK(other->delegation()->most == std::uint64_t{1} << 40);
 }
 
 TEST_CASE("delegations: what is kept is written out before one for writing is returned") {
@@ -659,7 +659,7 @@ TEST_CASE("delegations: CB_GETATTR is told what was granted, and how large the f
     return;
   }
   CHECK_FALSE(m.delegations.attributes(file_handle(1)));
-  CHECK_FALSE(m.open->delegation);
+  CHECK_FALSE(m.open->delegation());
   CHECK(m.ended == std::vector{file_handle(1)});
   m.keeper.waiting.clear();
   m.calls.settle();

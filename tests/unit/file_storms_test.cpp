@@ -179,7 +179,7 @@ TEST_CASE("F3 F4 the error of a COMMIT that nobody waited for is told at once, a
   m.server.add_file("/f", "");
   EngineClient& c = m.connect();
   std::vector<int> lost;
-  c.files.on_lost_data([&](const nfs_fh4&, const Error& error) { lost.push_back(error.errno_value()); });
+  c.files.data()->lost = [&](const nfs_fh4&, const Error& error) { lost.push_back(error.errno_value()); };
   OpenRef file = m.open("f");
   const std::string text = text_of(kMiB);
   m.server.answer(OP_COMMIT, NFS4ERR_IO);

@@ -84,8 +84,8 @@ TEST_CASE("open recovery: after a restart every open is reclaimed, with its dele
   m.opened(12, read_delegation(112));
   REQUIRE(done.done());
   CHECK(done.await_resume());
-  CHECK(with_delegation->delegation->stateid == stateid_of(112));
-  CHECK(with_delegation->delegation->client == 8);
+  CHECK(with_delegation->delegation()->stateid == stateid_of(112));
+  CHECK(with_delegation->delegation()->client == 8);
   // Nothing is left to be reclaimed under this client id.
   auto again = m.reclaiming();
   m.calls.start(again);
@@ -102,7 +102,7 @@ TEST_CASE("open recovery: a file that is only parked is not reclaimed, but lost"
   m.calls.start(done);
   CHECK(done.done());
   CHECK(open->lost);
-  CHECK_FALSE(open->delegation);
+  CHECK_FALSE(open->delegation());
 }
 
 TEST_CASE(
@@ -496,7 +496,7 @@ TEST_CASE("open recovery: an OPEN that was undone before its answer came is made
   m.opened(11, read_delegation(111));
   CHECK(m.calls.all() == "OPEN OPEN");
   CHECK(open->stateid == stateid_of(1));
-  CHECK(open->delegation);  // that is another state
+  CHECK(open->delegation());  // that is another state
   m.opened(12);
   REQUIRE(done.done());
   CHECK(open->stateid == stateid_of(12));
@@ -533,7 +533,7 @@ TEST_CASE("open recovery: an open under a new epoch loses its delegation unless 
   m.calls.start(done);
   m.opened(11);
   REQUIRE(done.done());
-  CHECK_FALSE(open->delegation);
+  CHECK_FALSE(open->delegation());
   CHECK(m.calls.all() == "OPEN DELEGRETURN");
   m.calls.answer(Script().ok<op::PUTFH>().ok<op::DELEGRETURN>());
 }

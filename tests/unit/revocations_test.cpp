@@ -58,7 +58,7 @@ TEST_CASE("revocations: all stateids are tested, and those that were revoked giv
   CHECK_FALSE(m.state.delegations.good());
   CHECK(m.tested() == std::vector{stateid_of(101), stateid_of(204), stateid_of(205), stateid_of(1)});
   m.answer({NFS4ERR_DELEG_REVOKED, NFS4_OK, NFS4ERR_ADMIN_REVOKED, NFS4ERR_OLD_STATEID});
-  CHECK_FALSE(open->delegation);
+  CHECK_FALSE(open->delegation());
   CHECK(m.calls.next_arguments<op::FREE_STATEID>().fsa_stateid == stateid_of(101));
   CHECK_FALSE(m.state.delegations.good());
   m.calls.answer(Script().ok<op::FREE_STATEID>());

@@ -67,7 +67,8 @@ struct Client40 : OnLoop {
   rpc::Channel channel;
   nfs4::Sessionless session;
   nfs4::Nfs4Engine engine{session};
-  nfs4::OpenFiles files{session};
+  const std::shared_ptr<nfs4::OpenFiles> open_files = std::make_shared<nfs4::OpenFiles>(session);
+  nfs4::OpenFiles& files = *open_files;
   nfs4::Locks locks{session};
   nfs4::nfs_fh4 root;
 };

@@ -482,7 +482,7 @@ TEST_CASE(
     CHECK(m.server.count(OP_FREE_STATEID) == 5);
     CHECK(m.server.succeeded(OP_FREE_STATEID) == 5);
     CHECK(m.server.count(OP_DELEGRETURN) == 0);
-    CHECK_FALSE(delegated->state().delegation);
+    CHECK_FALSE(delegated->state().delegation());
     CHECK(c.notices.find("lock") != std::string::npos);
     // What nobody relied upon is had again; who had a lock hears of it each time.
     CHECK(ok(m.read(delegated)));
