@@ -116,11 +116,13 @@ async::Task<Result<verifier4>> FileData::commit_file(After* after) {
 }
 
 async::Task<Result<Attributes>> FileData::attributes() {
-  if (known_ && state_.relies_on_delegation() && known_->delegation == state_.state().delegation()->stateid &&
-      known_->modifications == session_.modifications().of(state_.handle())) {
-    co_return known_->attributes;
+  if (state_.relies_on_delegation()) {
+    const auto& known = state_.state().delegation()->known;
+    if (known && known->modifications == session_.modifications().of(state_.handle()))
+      co_return known->attributes;
   }
-  known_.reset();
+  // Also where the delegation cannot be relied upon now, and may be later.
+  if (Delegation* const one = state_.state().delegation()) one->known.reset();
   for (writing::Question question(record());;) {
     if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
@@ -142,7 +144,7 @@ async::Task<Result<Attributes>> FileData::attributes() {
 void FileData::know(const Attributes& attributes, std::uint64_t as_of) {
   if (in_doubt()) return;
   if (!state_.state().delegated() || as_of != session_.modifications().of(state_.handle())) return;
-  known_.emplace(Known{state_.state().delegation()->stateid, as_of, attributes});
+  state_.state().delegation()->known = Delegation::Known{as_of, attributes};
 }
 
 async::Task<Status> FileData::set_attributes(SetAttributes changes, After* after) {

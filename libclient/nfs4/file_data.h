@@ -9,7 +9,8 @@
 // All calls go through the FileState, which has a lost stateid again and repeats them, so that nothing here
 // knows of reconnects. An Error of the FileState is what every call gives from then on.
 //
-// While the file is delegated to this client nobody else changes it: its attributes are asked for once.
+// While the file is delegated to this client nobody else changes it: its attributes are asked for once, by whichever open
+// (Delegation::known).
 //
 // Confined to the loop's thread. The FileState must outlive it. Must not be destroyed while one of its tasks
 // runs, but for a COMMIT beside.
@@ -130,16 +131,8 @@ class FileData : private writing::Writer, private QuickFile {
   async::Task<Status> ask_of_copy(stateid4 stateid, Beside& out);
   async::Task<void> cancel_copy(stateid4 stateid);
 
-  /// Attributes that hold for as long as the delegation does and this client changes nothing.
-  struct Known {
-    stateid4 delegation;
-    std::uint64_t modifications = 0;
-    Attributes attributes;
-  };
-
   FileState& state_;
   LeaseHolder& session_;
-  std::optional<Known> known_;
   bool clones_ = true;              // as far as the server has said: of what is to be written here
   writing::UnstableData unstable_;  // the last: its COMMIT beside uses the others
 };

@@ -10,6 +10,8 @@
 //                                   another delegation replaces it. A recall, a revocation, a restart after which it is
 //                                   not reclaimed, and the CLOSE of the last open that shares it end it, for all opens.
 //                                   Between, it counts while Delegations::good() holds.
+//   What are its attributes?        Delegation::known, from a GETATTR while the delegation counts, until this client begins or
+//                                   ends what may change them. Else the server is asked, through writing/question.h.
 //   What may the server lose, and
 //   who may change the file now?    `writes` (writing/write_record.h), through writing/question.h.
 //   May data behind close(2) still
@@ -26,6 +28,7 @@
 
 #include "nfs4/deferred_data.h"
 #include "nfs4/types/ops.h"
+#include "nfsrdma/types.h"
 #include "writing/write_record.h"
 
 namespace nfsrdma::nfs4 {
@@ -34,12 +37,18 @@ struct Open;
 
 /// A delegation: until it is returned no other client changes the file, nor, if it is one for writing, reads it.
 struct Delegation {
+  /// The file's attributes while LeaseHolder::modifications() of it were this.
+  struct Known {
+    std::uint64_t modifications = 0;
+    Attributes attributes;
+  };
   stateid4 stateid{};
   clientid4 client = 0;  // that it was granted to
   bool returning = false;
   bool recalled = false;  // it goes back with the CLOSE of a file that was parked
   bool writes = false;
   bool rights_unknown = false;  // who may open the file is the server's to say
+  std::optional<Known> known;   // whichever open has asked
   // For a write delegation only:
   std::uint64_t most = 0;  // how large the file may get without the server being asked for room
   std::optional<changeid4>

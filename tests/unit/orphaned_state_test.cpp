@@ -119,6 +119,32 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "S24 the attributes of a delegated file that one user was told serve another who shares the delegation") {
+  Orphaning m;
+  m.server.on_server([](Responder& responder) { responder.state.habits.tells_delegations_again = true; });
+  EngineClient& c = m.connect();
+  const nfs_fh4 handle = c.handle("/f");
+  auto first = c.run(c.files.open_handle(user(1), handle, "f", OPEN4_SHARE_ACCESS_READ));
+  auto second = c.run(c.files.open_handle(user(2), handle, "f", OPEN4_SHARE_ACCESS_READ));
+  REQUIRE(ok(first));
+  REQUIRE(ok(second));
+  const auto asked = [&](const OpenRef& file) {
+    const std::size_t before = m.server.count(OP_GETATTR);
+    CHECK(ok(c.run(file->attributes())));
+    return m.server.count(OP_GETATTR) - before;
+  };
+  CHECK(ok(c.run(c.engine.set_attributes(user(0), handle, mode(0604), nullptr))));
+  CHECK(asked(first->file) == 1);
+  CHECK(asked(second->file) == 0);
+  CHECK(asked(first->file) == 0);
+  CHECK(ok(c.run(c.engine.set_attributes(user(0), handle, mode(0644), nullptr))));
+  CHECK(asked(second->file) == 1);
+  CHECK(asked(first->file) == 0);
+  m.close(first->file);
+  m.close(second->file);
+}
+
 TEST_CASE("S24 a delegation that the server upgrades while it is returned does not stay behind") {
   Orphaning m;
   m.server.on_server([](Responder& responder) {
