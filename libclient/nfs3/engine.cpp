@@ -137,7 +137,8 @@ class Nfs3Engine::Open final : public ServerFile {
 Nfs3Engine::Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks, unsigned version)
     : Names(calls, roots, version),
       number_(calls.loop().random<std::uint64_t>()),
-      locks_(calls.loop(), locks, calls.default_deadline() - calls.loop().now(),
+      records_(calls.loop()),
+      locks_(calls.loop(), records_, locks, calls.default_deadline() - calls.loop().now(),
              [&calls] { return calls.connections(); }),
       beside_(calls.loop()) {}
 
@@ -164,7 +165,7 @@ async::Task<void> Nfs3Engine::forget_all() {
 ServerFileRef Nfs3Engine::opened(Caller caller, const FileHandle& handle, std::string label, Access access) {
   const FileContext context{dialect_, limits_, modifications_};
   auto file = std::make_shared<File>(context, std::move(caller), handle, std::move(label));
-  File::join(file, records_.of(handle, [&] { return new writing::WriteRecord(loop(), all_, handle); }));
+  File::join(file, records_.of(handle));
   return std::make_shared<Open>(*this, std::move(file), access);
 }
 

@@ -10,10 +10,10 @@
 
 #include "async/tasks.h"
 #include "nfs3/file.h"
+#include "nfs3/file_record.h"
 #include "nfs3/locks.h"
 #include "nfs3/names.h"
 #include "nfs3/rights.h"
-#include "writing/records.h"
 
 namespace nfsrdma::nfs3 {
 
@@ -57,10 +57,10 @@ class Nfs3Engine final : public Names {
   std::size_t kept_files() const override { return 0; }
 
   void on_lost_data(std::function<void(const FileHandle&, const Error&)> sink) override {
-    all_->lost = std::move(sink);
+    records_.data()->lost = std::move(sink);
   }
   std::size_t open_files() const override { return open_; }
-  std::size_t uncommitted_bytes() const override { return all_->bytes; }
+  std::size_t uncommitted_bytes() const override { return records_.data()->bytes; }
 
  private:
   class Open;
@@ -78,8 +78,7 @@ class Nfs3Engine final : public Names {
                                                std::string text, std::uint32_t mode);
 
   const std::uint64_t number_;
-  const std::shared_ptr<writing::AllFiles> all_ = std::make_shared<writing::AllFiles>();
-  writing::Records<writing::WriteRecord> records_;  // of the files that somebody has open
+  FileRecords records_;
   std::size_t open_ = 0;
   KnownRights rights_;
   Locks locks_;

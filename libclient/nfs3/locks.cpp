@@ -44,8 +44,10 @@ Error lock_lost(const std::string& path) {
 }  // namespace
 
 /// What one owner has on one file.
-struct Locks::State {
-  State(async::Loop& loop, LockedFile of, std::uint64_t by) : file(std::move(of)), owner(by), turn(loop) {}
+struct LockState {
+  LockState(async::Loop& loop, std::shared_ptr<FileRecord> in, LockedFile of, std::uint64_t by)
+      : record(std::move(in)), file(std::move(of)), owner(by), turn(loop) {}
+  const std::shared_ptr<FileRecord> record;  // which has this, until tidy() takes it out
   LockedFile file;
   const std::uint64_t owner;
   locking::HeldLocks held;
@@ -83,27 +85,50 @@ struct Locks::Attempt {
 };
 
 std::shared_ptr<Locks::State> Locks::state_of(const LockedFile& file, std::uint64_t owner) {
-  auto& state = states_[key_of(file.handle, owner)];
-  if (!state) state = std::make_shared<State>(loop_, file, owner);
+  const auto record = files_.of(file.handle);
+  auto& state = record->locks[owner];
+  if (!state) state = std::make_shared<State>(loop_, record, file, owner);
   return state;
 }
 
+/// Null: the owner has nothing on the file.
+std::shared_ptr<Locks::State> Locks::known(const FileHandle& file, std::uint64_t owner) const {
+  const auto record = files_.find(file);
+  if (!record) return nullptr;
+  const auto found = record->locks.find(owner);
+  return found != record->locks.end() ? found->second : nullptr;
+}
+
+std::vector<std::shared_ptr<Locks::State>> Locks::all() const {
+  std::vector<std::shared_ptr<State>> out;
+  files_.each([&out](const auto& file) {
+    std::ranges::copy(std::views::values(file->locks), std::back_inserter(out));
+  });
+  return out;
+}
+
+/// A state and its record hold each other.
+Locks::~Locks() {
+  beside_.drop();
+  for (const auto& state : all()) state->record->locks.clear();
+}
+
 bool Locks::knows(const FileHandle& file, std::uint64_t owner) const {
-  return states_.contains(key_of(file, owner));
+  return known(file, owner) != nullptr;
 }
 
 std::optional<Error> Locks::lost(const FileHandle& file) const {
-  if (states_.empty()) return std::nullopt;
-  for (auto at = states_.lower_bound(key_of(file, 0)); at != states_.end() && at->first.first == file.chars();
-       ++at) {
-    if (at->second->lost) return at->second->lost;
+  const auto record = files_.find(file);
+  if (!record) return std::nullopt;
+  for (const auto& [owner, state] : record->locks) {
+    if (state->lost) return state->lost;
   }
   return std::nullopt;
 }
 
 std::size_t Locks::held() const {
   std::size_t out = 0;
-  for (const auto& [key, state] : states_) out += state->held.list().size();
+  for (const auto& state : all()) out += state->held.list().size();
   return out;
 }
 
@@ -184,18 +209,20 @@ async::Task<void> Locks::run(LockedFile file, std::shared_ptr<Attempt> one) {
   // To the program they are write locks still. Those of an owner who has lost some are not taken up again.
   if (one->weakened && one->unasked && !state->lost) co_await undo_later(file, one);
   state.reset();
-  tidy(key_of(file.handle, one->request.owner));
+  tidy(file.handle, one->request.owner);
 }
 
 /// Forgets whoever has nothing, and whom nobody is asking for.
-void Locks::tidy(const Key& key) {
-  const auto found = states_.find(key);
-  if (found == states_.end()) return;
+void Locks::tidy(const FileHandle& file, std::uint64_t owner) {
+  const auto record = files_.find(file);
+  if (!record) return;
+  const auto found = record->locks.find(owner);
+  if (found == record->locks.end()) return;
   const State& state = *found->second;
   const bool has_something = !state.held.empty() || state.doubtful || state.lost;
   if (has_something || found->second.use_count() != 1) return;
   manager_->forget(state.file.handle, state.owner);
-  states_.erase(found);
+  record->locks.erase(found);
 }
 
 // ---- what nobody wants ----
@@ -256,7 +283,7 @@ async::Task<void> Locks::undo_later(LockedFile file, std::shared_ptr<Attempt> on
   }
   one->queued.reset();
   state.reset();
-  tidy(key_of(file.handle, one->request.owner));
+  tidy(file.handle, one->request.owner);
 }
 
 /// What the program has as it is, and the server may have as something else. False: the server could not be asked.
@@ -395,9 +422,8 @@ async::Task<Result<std::optional<LockHolder>>> Locks::test(LockedFile file, Lock
 // ---- to unlock ----
 
 async::Task<Status> Locks::clear(LockedFile file, std::uint64_t owner, LockRange range) {
-  const auto found = states_.find(key_of(file.handle, owner));
-  if (found == states_.end()) co_return Status();
-  const auto state = found->second;
+  const auto state = known(file.handle, owner);
+  if (!state) co_return Status();
   const async::TimePoint until = deadline();
   bool asked = false, doubtful = false;  // whether something else of this owner's was in doubt before
   for (async::Backoff pause(kFirstGracePause, kLongestGracePause);;) {
@@ -428,14 +454,13 @@ async::Task<Status> Locks::clear(LockedFile file, std::uint64_t owner, LockRange
 }
 
 async::Task<Status> Locks::release(LockedFile file, std::uint64_t owner) {
-  const auto known = states_.find(key_of(file.handle, owner));
-  if (known != states_.end()) known->second->released = true;
+  if (const auto state = known(file.handle, owner)) state->released = true;
   auto done = co_await clear(file, owner, LockRange());
-  const auto found = states_.find(key_of(file.handle, owner));
-  if (found == states_.end()) co_return done;
-  found->second->lost.reset();
-  if (done) found->second->released = false;
-  tidy(found->first);
+  if (const auto state = known(file.handle, owner)) {
+    state->lost.reset();
+    if (done) state->released = false;
+  }
+  tidy(file.handle, owner);
   co_return done;
 }
 
@@ -449,28 +474,25 @@ void Locks::release_beside(LockedFile file, std::uint64_t owner) {
 
 /// The owner asks for locks again, and will release those with what an earlier release has left.
 void Locks::back_again(const LockedFile& file, std::uint64_t owner) {
-  const auto found = states_.find(key_of(file.handle, owner));
-  if (found != states_.end()) found->second->released = false;
+  if (const auto state = known(file.handle, owner)) state->released = false;
 }
 
 /// Another try at what release() has left, where nothing else is under way for its owner.
 void Locks::release_left() {
-  std::vector<Key> all;
-  std::ranges::copy(std::views::keys(states_), std::back_inserter(all));
-  for (const Key& key : all) {
-    tidy(key);  // reclaim() may have been at it when the last of it went
-    const auto found = states_.find(key);
-    if (found == states_.end()) continue;
-    const bool left = found->second->released && found->second.use_count() == 1;
-    if (left) beside_.spawn(release_again(key));
+  std::vector<std::pair<FileHandle, std::uint64_t>> all_keys;
+  for (const auto& state : all()) all_keys.emplace_back(state->file.handle, state->owner);
+  for (const auto& [file, owner] : all_keys) {
+    tidy(file, owner);  // reclaim() may have been at it when the last of it went
+    const auto state = known(file, owner);
+    const bool left = state && state->released && state.use_count() == 2;  // the record's, and this one
+    if (left) beside_.spawn(release_again(file, owner));
   }
 }
 
 /// One question, in a turn that is free: what the owner asks for next comes behind it, and is not unlocked by it.
-async::Task<void> Locks::release_again(Key key) {
-  const auto found = states_.find(key);
-  if (found == states_.end()) co_return;
-  auto state = found->second;
+async::Task<void> Locks::release_again(FileHandle file, std::uint64_t owner) {
+  auto state = known(file, owner);
+  if (!state) co_return;
   {
     const async::TimePoint until = deadline();
     const async::Mutex::Lock turn = co_await state->turn.lock(until);
@@ -487,7 +509,7 @@ async::Task<void> Locks::release_again(Key key) {
     state->released = false;
   }
   state.reset();
-  tidy(key);
+  tidy(file, owner);
 }
 
 // ---- restarts of the server ----
@@ -522,7 +544,7 @@ async::Task<void> Locks::watch() {
     if (reclaimed_ == async::TimePoint::min()) continue;
     server_state_ = state;
     connections_seen_ = connections;
-  } while (!states_.empty());
+  } while (!all().empty());
   watching_ = false;
 }
 
@@ -538,10 +560,9 @@ async::Task<void> Locks::reclaim() {
     bool& flag;
   };
   const Flag reclaiming(reclaiming_);
-  std::vector<std::shared_ptr<State>> all;
-  std::ranges::copy(std::views::values(states_), std::back_inserter(all));
   bool done = true;
-  for (const auto& state : all) {
+  const auto states = all();
+  for (const auto& state : states) {
     const bool one = co_await reclaim_of(state);
     done = done && one;
   }

@@ -1,8 +1,8 @@
 // Byte-range locks on NFSv3 files, by the lock service beside NFS, with POSIX semantics: a lock owner's own locks
 // never conflict, later ones replace earlier ones, parts can be unlocked.
 //
-// A lock is of a file and an owner, whatever it was opened for. What is held is remembered here: to be claimed again,
-// and to be unlocked at the end.
+// A lock is of a file and an owner, whatever it was opened for. What is held is remembered in the file's record
+// (file_record.h): to be claimed again, and to be unlocked at the end.
 //
 // Waiting. Where the service queues whoever waits, and calls when the lock is theirs, it is asked again then, and now
 // and then without a call, which may have got lost. Where it does not it is asked again and again, with pauses that
@@ -26,17 +26,18 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "async/mutex.h"
 #include "async/tasks.h"
 #include "engine/lock_manager.h"
 #include "locking/held_locks.h"
 #include "locking/lock_wait.h"
+#include "nfs3/file_record.h"
 
 namespace nfsrdma::nfs3 {
 
@@ -53,16 +54,20 @@ struct LockedFile {
 
 class Locks {
  public:
-  /// `manager` may be null: ENOLCK. `patience`: how long each question is tried. `connections`: a number that is another
+  /// `files` must outlive it. `manager` may be null: ENOLCK. `patience`: how long each question is tried. `connections`: a number that is another
   /// one when a connection of the file protocol's has been lost.
-  Locks(async::Loop& loop, LockManager* manager, async::Clock::duration patience,
+  Locks(async::Loop& loop, FileRecords& files, LockManager* manager, async::Clock::duration patience,
         std::function<std::uint64_t()> connections)
       : loop_(loop),
+        files_(files),
         manager_(manager),
         patience_(patience),
         connections_(std::move(connections)),
         watch_turn_(loop),
         beside_(loop) {}
+  ~Locks();
+  Locks(const Locks&) = delete;
+  Locks& operator=(const Locks&) = delete;
 
   async::Task<Result<std::optional<LockHolder>>> test(LockedFile file, LockRequest request);
   /// Gives who is in the way; then it was not locked.
@@ -80,14 +85,12 @@ class Locks {
   [[nodiscard]] std::size_t held() const;
 
  private:
-  struct State;
+  using State = LockState;
   struct Attempt;
   class Queued;
-  using Key = std::pair<std::string, std::uint64_t>;
-  static Key key_of(const FileHandle& file, std::uint64_t owner) {
-    return {std::string(file.chars()), owner};
-  }
   std::shared_ptr<State> state_of(const LockedFile& file, std::uint64_t owner);
+  [[nodiscard]] std::shared_ptr<State> known(const FileHandle& file, std::uint64_t owner) const;
+  [[nodiscard]] std::vector<std::shared_ptr<State>> all() const;
   [[nodiscard]] async::TimePoint deadline() const { return loop_.now() + patience_; }
   static LockManager::Question question_of(const LockedFile& file, const LockRequest& request);
   async::Task<Status> attempt(LockedFile file, std::shared_ptr<Attempt> one);
@@ -98,11 +101,11 @@ class Locks {
   async::Task<void> undo(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one);
   async::Task<void> undo_later(LockedFile file, std::shared_ptr<Attempt> one);
   async::Task<bool> give_again(LockedFile file, std::shared_ptr<State> state, locking::HeldLock piece);
-  void tidy(const Key& key);
+  void tidy(const FileHandle& file, std::uint64_t owner);
   async::Task<void> release_quietly(LockedFile file, std::uint64_t owner);
   void back_again(const LockedFile& file, std::uint64_t owner);
   void release_left();
-  async::Task<void> release_again(Key key);
+  async::Task<void> release_again(FileHandle file, std::uint64_t owner);
   async::Task<void> begin_watch();
   async::Task<void> watch();
   async::Task<void> reclaim();
@@ -112,12 +115,12 @@ class Locks {
   async::Task<Result<bool>> is_there(LockManager::Question question, async::TimePoint until);
 
   async::Loop& loop_;
+  FileRecords& files_;
   LockManager* const manager_;
   const async::Clock::duration patience_;
   const std::function<std::uint64_t()> connections_;
-  std::map<Key, std::shared_ptr<State>> states_;  // by file and owner
-  std::optional<std::uint32_t> server_state_;     // as of the watch's last question
-  std::uint64_t connections_seen_ = 0;            // then, too
+  std::optional<std::uint32_t> server_state_;  // as of the watch's last question
+  std::uint64_t connections_seen_ = 0;         // then, too
   bool watching_ = false;
   async::Mutex watch_turn_;  // held while it begins
   bool reclaiming_ = false;

@@ -69,7 +69,8 @@ struct FarScene {
   async::Loop loop{world};
   LockTable table;
   FarLocks service{loop, table, 1};
-  Locks locks{loop, &service, kPatience, [] { return std::uint64_t{0}; }};
+  FileRecords files{loop};
+  Locks locks{loop, files, &service, kPatience, [] { return std::uint64_t{0}; }};
   LockedFile file;
 
   FarScene() {

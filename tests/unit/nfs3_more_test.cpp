@@ -289,7 +289,8 @@ TEST_CASE("v3 locks: a restarted lock service that has none to give yet is asked
   async::Loop loop(world);
   LockTable table;
   LateLocks service(loop, table);
-  Locks locks(loop, &service, 5s, [] { return std::uint64_t{0}; });
+  FileRecords files(loop);
+  Locks locks(loop, files, &service, 5s, [] { return std::uint64_t{0}; });
   LockedFile file;
   file.handle.length = 3;
   file.label = "f";
