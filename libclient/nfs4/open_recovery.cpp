@@ -148,9 +148,10 @@ async::Task<Status> OpenRecovery::claim(std::shared_ptr<Open> open, Claim how, a
 /// What an OPEN for `asked` brought.
 void OpenRecovery::take(Open& open, const OPEN4resok& ok, std::uint32_t asked, Claim how) {
   open.opened(ok.stateid, asked);
-  if (how == Claim::reclaim) {
-    // Data behind close(2) depends on this stateid now: no other client can have changed the file in the grace period.
-    const auto* const write = ok.delegation.get<OPEN_DELEGATE_WRITE>();
+  const auto* const write = ok.delegation.get<OPEN_DELEGATE_WRITE>();
+  if (how == Claim::reclaim && (write != nullptr || (open.access & OPEN4_SHARE_ACCESS_WRITE) != 0)) {
+    // Data behind close(2) depends on this stateid now: no other client can have changed the file in the grace period. With
+    // the stateid of an open for reading the server would refuse the data (NFS4ERR_OPENMODE).
     open.record->deferred.reclaimed(write != nullptr ? write->stateid : open.stateid, write != nullptr,
                                     around_.calls.epoch());
   }

@@ -92,6 +92,24 @@ TEST_CASE("open recovery: after a restart every open is reclaimed, with its dele
   CHECK(again.done());
 }
 
+TEST_CASE("open recovery: data behind close(2) is sent under what was reclaimed for writing") {
+  Recovering m;
+  const auto reader = m.held(1), writer = open_of(2, m.calls);
+  writer->file = reader->file;
+  writer->access = OPEN4_SHARE_ACCESS_BOTH;
+  m.state.opens.hold(writer);
+  const auto permit = writer->record->deferred.permit_of(stateid_of(101), m.calls.epoch());
+  m.restart();
+  auto done = m.reclaiming();
+  m.calls.start(done);
+  m.opened(11);
+  CHECK(permit->stateid == stateid_of(101));
+  m.opened(12);
+  CHECK(permit->stateid == stateid_of(12));
+  REQUIRE(done.done());
+  CHECK(done.await_resume());
+}
+
 TEST_CASE("open recovery: a file that is only parked is not reclaimed, but lost") {
   Recovering m;
   const auto open = m.held(1);
