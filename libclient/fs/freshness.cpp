@@ -276,8 +276,14 @@ void Freshness::written(Inode& inode, const Sent& sent, const Attributes& after,
 }
 
 void Freshness::is_as_written(Inode& inode, const Attributes& after, const Asked& asked) {
-  // Once data was lost the next open begins anew, which has the kernel drop its pages.
-  if (inode.cached_change || inode.errors.count() == 0) inode.cached_change = after.change;
+  // A change attribute does not tell who made the changes before it: without a delegation another client may have written
+  // between this mount's writes, so the kernel may have old pages. Once data was lost, too, the next open drops them.
+  const bool alone = engine_.delegated(inode.handle);
+  if (!alone) {
+    inode.cached_change.reset();
+  } else if (inode.cached_change || inode.errors.count() == 0) {
+    inode.cached_change = after.change;
+  }
   inode.synced = inode.changed;
   keep(inode, after, asked);
 }
