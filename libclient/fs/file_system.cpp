@@ -299,8 +299,7 @@ async::Task<void> FileSystem::read_ahead(std::shared_ptr<DirectoryHandle> direct
 async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  while ((*inode)->dropping != 0 || (*inode)->lengthening != 0)
-    (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
+  while ((*inode)->pages.is_changing()) (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
   co_return co_await attributes_now(std::move(caller), std::move(*inode));
 }
 

@@ -140,10 +140,8 @@ struct Inode {
   /// Why data was lost behind a close(2) that returned early, until a later fsync(2) or close(2) goes well.
   std::optional<Error> lost_behind_close;
 
-  // ---- what the kernel may have cached of the contents ----
-  KernelPages pages;
-  unsigned dropping = 0;  ///< times that it is being asked to drop pages; `settled` tells of the end of each
-  unsigned lengthening = 0;  ///< FUSE_NOTIFY_STOREs under way that enlarge i_size; `settled` likewise
+  /// What the kernel may have cached of the contents, and the size that it knows.
+  KernelPages pages{settled};
 };
 
 /// One of an inode's `opening`, `leaving` or `saving`.
