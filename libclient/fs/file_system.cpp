@@ -104,7 +104,7 @@ void FileSystem::heed_stale(const Inode& inode, const Answer& answer) {
   lookups_ahead_.drop(inode.parent);
   const auto known = inodes_.find(inode.id);
   if (!known) return;
-  known->name_until = {};
+  known->names.doubt();
   known->fresh.reset();
 }
 
@@ -113,18 +113,6 @@ std::optional<Place> FileSystem::place_of(const Inode& inode, bool fresh) const 
   const auto directory = inodes_.find(inode.parent);
   if (!directory) return std::nullopt;
   return Place{directory->handle, inode.label, fresh || !options_.close_to_open || !names_believed()};
-}
-
-/// Whether this open() is the second try of somebody who was refused.
-bool FileSystem::is_second_try(Inode& inode, std::uint32_t thread) {
-  return std::erase(inode.excused, thread) != 0;
-}
-
-void FileSystem::refused_by_name(Inode& inode, std::uint32_t thread) {
-  constexpr std::size_t kMost = 64;  // most of them walk the path again and never come back
-  if (inode.excused.size() >= kMost) inode.excused.erase(inode.excused.begin());
-  inode.excused.push_back(thread);
-  inode.name_until = {};
 }
 
 std::optional<std::string> FileSystem::known_path(std::uint64_t directory, const std::string& name) const {
@@ -157,7 +145,7 @@ Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const 
     return out;
   }
   const Seconds known = told.type == FileType::directory ? believed : std::min(believed, kLeafBelieved);
-  inode->name_until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(known);
+  inode->names.believe(loop().now() + std::chrono::duration_cast<async::Clock::duration>(known));
   freshness_.keep_told(*inode, told, as_of);
   return out;
 }
@@ -252,14 +240,14 @@ async::Task<Result<std::optional<Entry>>> FileSystem::find_known(Caller caller,
   const std::optional<Entry> none;
   if (!options_.several_users || !names_believed()) co_return none;
   const auto inode = inodes_.at(directory->id, name);
-  if (!inode || loop().now() >= inode->name_until) co_return none;
+  if (!inode || !inode->names.is_believed(loop().now())) co_return none;
   if (inode->type == FileType::directory && !may_search(*inode, caller)) co_return none;
   auto told = co_await attributes(std::move(caller), inode->id);
   if (!told && told.error().errno_value() != ESTALE) co_return told.error();
   if (!told || inodes_.at(directory->id, name) != inode) co_return none;
   Entry out;
   out.inode = inodes_.look_up(inode->handle, name, told->attributes.type)->id;
-  inode->excused.clear();  // as behind every LOOKUP
+  inode->names.found();  // as behind every LOOKUP
   out.attributes = std::move(told->attributes);
   out.attributes_valid = told->valid;
   co_return out;
@@ -533,7 +521,7 @@ async::Task<Result<std::shared_ptr<const ReadPage>>> FileSystem::read_page(
   const auto read = std::make_shared<ReadPage>();
   read->begin = cookie;
   read->as_of = freshness_.now();
-  read->names_as_of = at.inode->names.now();
+  read->names_as_of = at.inode->entries.now();
   const ListVerifier verifier = cookie == 0 ? ListVerifier() : at.read->page.verifier;
   auto page = co_await engine_->list(at.caller, at.inode->handle, cookie, verifier);
   if (!page) co_return page.error();
@@ -589,12 +577,13 @@ Attributes FileSystem::brief_of(const Listed& listed) {
 }
 
 bool FileSystem::is_gone(const DirectoryHandle& directory, const Listed& listed) {
-  return directory.inode->names.judge(listed.name, directory.read->names_as_of) == NameChanges::Verdict::gone;
+  return directory.inode->entries.judge(listed.name, directory.read->names_as_of) ==
+         NameChanges::Verdict::gone;
 }
 
 /// Whether this mount has changed what the page says of the entry, or told the kernel something newer.
 bool FileSystem::is_outdated(const DirectoryHandle& directory, const Listed& listed) const {
-  const auto verdict = directory.inode->names.judge(listed.name, directory.read->names_as_of);
+  const auto verdict = directory.inode->entries.judge(listed.name, directory.read->names_as_of);
   if (verdict != NameChanges::Verdict::as_listed) return true;
   return freshness_.is_outdated(listed.attributes, inodes_.find(*listed.handle).get(), directory.read->as_of);
 }
@@ -616,7 +605,7 @@ Entry FileSystem::entry_in_page(const DirectoryHandle& directory, const Listed& 
   out.name_valid = std::max(Seconds(0), out.name_valid - age);
   if (options_.several_users) {
     const auto inode = inodes_.find(out.inode);
-    inode->name_until -= passed;
+    inode->names.believe_less(passed);
     if (inode->fresh) inode->fresh->until -= passed;
   }
   return out;

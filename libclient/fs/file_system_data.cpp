@@ -127,8 +127,9 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
                                                  std::uint32_t thread) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  const bool must_wait = (*inode)->leaving != 0;
-  while ((*inode)->leaving != 0) (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
+  const bool must_wait = (*inode)->names.is_being_left();
+  while ((*inode)->names.is_being_left())
+    (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
   const Removal::Opening opening(removal_, **inode);
   if (must_wait) {
     removal_.retries().expect(thread);
@@ -136,7 +137,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
     removal_.retries().arrived(thread);
   }
   const Freshness::Asked asked = freshness_.opening(**inode);
-  std::optional<Place> found_at = place_of(**inode, is_second_try(**inode, thread));
+  std::optional<Place> found_at = place_of(**inode, (*inode)->names.is_second_try(thread));
   const bool by_name = found_at && !found_at->fresh;
   const std::shared_ptr<Early> early = begin_early(caller, **inode, flags);
   auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
@@ -144,7 +145,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   if (opened) removal_.retries().arrived(thread);
   if (!opened) {
     if (by_name && opened.error().errno_value() == ESTALE) {
-      refused_by_name(**inode, thread);
+      (*inode)->names.refused(thread);
       lookups_ahead_.drop((*inode)->parent);  // the kernel looks the name up again
     }
     co_return opened.error();

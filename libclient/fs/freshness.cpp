@@ -115,7 +115,7 @@ void Freshness::keep(Inode& inode, const Attributes& told, const Asked& asked) {
 }
 
 void Freshness::keep_told(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  const bool changed = std::max({inode.changed, inode.altered, inode.unlinked}) > as_of;
+  const bool changed = std::max({inode.changed, inode.altered, inode.names.lost()}) > as_of;
   if (inode.naming == 0 && !changed) keep(inode, told, {as_of, version(inode)});
 }
 
@@ -185,7 +185,7 @@ void Freshness::others_may_have_changed(Inode& inode) {
 
 void Freshness::unlinked(Inode* inode) {
   unlinked_ = count();
-  if (inode != nullptr) inode->unlinked = unlinked_;
+  if (inode != nullptr) inode->names.lost_one(unlinked_);
 }
 
 /// A name that it has lost need not be remembered: with that is_outdated() does not believe what says that a file has
@@ -201,7 +201,7 @@ bool Freshness::is_outdated(const Attributes& listed, const Inode* inode, std::u
   // What has been written has another size by now than the server said.
   if (!inode->writes.empty() || inode->naming != 0) return true;
   return stale(*inode, as_of) ||
-         std::max({inode->changed, inode->altered, inode->unlinked, inode->told}) > as_of;
+         std::max({inode->changed, inode->altered, inode->names.lost(), inode->told}) > as_of;
 }
 
 Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory)
@@ -223,7 +223,7 @@ Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory, cons
 }
 
 Freshness::Naming::~Naming() {
-  for (const Name& name : names_) directory_->names.end(name.name, name.gone);
+  for (const Name& name : names_) directory_->entries.end(name.name, name.gone);
   directory_->altered = all_.count();
   --directory_->naming;
   ++all_.namings_;
@@ -231,7 +231,7 @@ Freshness::Naming::~Naming() {
 
 void Freshness::Naming::changes(const std::string& name) {
   names_.push_back({name, false});
-  directory_->names.begin(name);
+  directory_->entries.begin(name);
 }
 
 void Freshness::Naming::gone(const std::string& name) {

@@ -83,7 +83,7 @@ std::optional<std::uint64_t> Inodes::Remembered::take(const FileHandle& handle) 
 }
 
 void Inodes::place(Inode& inode, std::uint64_t directory, const std::string& name) {
-  inode.excused.clear();
+  inode.names.found();
   if (inode.parent == directory && inode.label == name) return;
   displace(inode);
   inode.parent = directory;

@@ -24,6 +24,7 @@
 
 #include "async/event.h"
 #include "engine/engine.h"
+#include "fs/file_names.h"
 #include "fs/kernel_pages.h"
 #include "fs/late_errors.h"
 #include "fs/name_changes.h"
@@ -45,13 +46,14 @@ struct Inode {
   /// more; then the name serves messages only.
   std::uint64_t parent = 0;
   std::string label;
-  /// For how long the name is believed to lead here, on a mount for several users, where the kernel believes none.
-  async::TimePoint name_until{};
-  SearchRights searchers;  ///< of a directory, on such a mount
-  /// Threads whose open() was refused because the name leads elsewhere, the last few of them. One that opens
-  /// the file again without a LOOKUP in between does not open it by name.
-  std::vector<std::uint32_t> excused;
   FileType type = FileType::unknown;
+  SearchRights searchers;  ///< of a directory, on a mount for several users
+  NameChanges entries;     ///< of a directory: what this mount does to the names in it
+
+  /// Open files of it.
+  std::vector<OpenHandle*> open;
+  /// Notified when one of `open` was closed, and when what its parts say is under way has come to its end.
+  async::Event settled;
 
   // ---- attributes: what Freshness knows of it ----
   // As the kernel was told last:
@@ -82,11 +84,9 @@ struct Inode {
   async::TimePoint wanted_at{};  ///< when a WRITE was last sent that is to bring some
   unsigned naming = 0;           // operations of this mount under way that change a directory
   std::uint64_t named = 0;       // and all that there were
-  NameChanges names;             // which names they change
   /// Freshness::now() as of when this mount changed the attributes last, and as of when the kernel was told
   /// newer ones: a page of a directory that was asked for before has older ones.
   std::uint64_t altered = 0, told = 0;
-  std::uint64_t unlinked = 0;  // and as of when it took a name from it
   /// The same count as of the last change of the contents: attributes that were asked for before are old.
   std::uint64_t changed = 0;
   /// The same count, as of when the size was last set or lost, by something else than a write.
@@ -110,28 +110,11 @@ struct Inode {
   /// as they begin and end, locks, sizes that are set, delegations that end, and changes of others as they become known.
   std::uint64_t contents = 0;
 
-  // ---- open files, and names that they were left (Removal) ----
-  std::vector<OpenHandle*> open;
-  /// Opens under way, and removals and renamings that take a name away from it. They do not overlap: an open that began
-  /// behind a removal's question whether anybody has the file would be left with a file that is gone.
-  unsigned opening = 0, leaving = 0;
-  /// Names to remove when the last of `open` is closed, since the file was removed while open (a "silly
-  /// rename"): by the rights of who removed it, since he may write the directory.
-  struct Hidden {
-    FileHandle directory;
-    std::string name;
-    Caller caller;
-    bool sure = true;  // false: the server's answer was lost, and the name may not be there
-  };
-  std::vector<Hidden> hidden;
-  [[nodiscard]] bool is_hidden() const { return std::ranges::any_of(hidden, &Hidden::sure); }
+  FileNames names{settled};
 
   // ---- writes: WriteBehind's. Freshness reads how far they reach, and forgets it where the size was set ----
   PendingWrites writes;
-  // One of them ended, one of `open` was closed, or one of `opening`, `leaving` and `saving` has come to its
-  // end.
-  async::Event settled;
-  std::uint64_t ended = 0;  // how many of them did
+  std::uint64_t ended = 0;  // how many of them ended
   LateErrors errors;
   /// Data was lost since the last fsync or close that went well: writes are answered when they are on disk.
   bool failing = false;
@@ -144,7 +127,7 @@ struct Inode {
   KernelPages pages{settled};
 };
 
-/// One of an inode's `opening`, `leaving` or `saving`.
+/// One of an inode's `saving`.
 class UnderWay {
  public:
   UnderWay(Inode& inode, unsigned Inode::* count) : inode_(inode), count_(count) { ++(inode_.*count_); }

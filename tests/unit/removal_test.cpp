@@ -83,18 +83,18 @@ TEST_CASE("F8 removal: nobody is asked what the name leads to while no file is o
 TEST_CASE("F8 removal: what becomes of a name is told to listings, after a refusal that it is still there") {
   Removing m;
   const auto root = m.root();
-  root->names.join();
-  const auto then = root->names.now();
-  const auto verdict = [&](const char* name) { return root->names.judge(name, then); };
+  root->entries.join();
+  const auto then = root->entries.now();
+  const auto verdict = [&](const char* name) { return root->entries.judge(name, then); };
   const auto file = m.open("a");
   m.engine.fail("rename", EACCES);
   CHECK(m.remove("a") == EACCES);
   CHECK(verdict("a") == NameChanges::Verdict::doubtful);
   CHECK(m.inodes.at(Inodes::kRoot, "a") != nullptr);
-  CHECK_FALSE(file->inode().is_hidden());
+  CHECK_FALSE(file->inode().names.is_hidden());
   CHECK(m.remove("a") == 0);
   CHECK(verdict("a") == NameChanges::Verdict::gone);
-  root->names.leave();
+  root->entries.leave();
 }
 
 TEST_CASE(
@@ -106,7 +106,7 @@ TEST_CASE(
   CHECK(m.names() == "*");
   CHECK(m.counters.hidden == 0);
   CHECK(m.inodes.at(Inodes::kRoot, "a") == nullptr);  // nothing is believed of it
-  CHECK_FALSE(file->inode().is_hidden());             // nor is this
+  CHECK_FALSE(file->inode().names.is_hidden());       // nor is this
   m.close(file);
   CHECK(m.names().empty());
 }
@@ -251,7 +251,7 @@ TEST_CASE("F8 removal: a hidden file that is given a name again is as any other"
   const std::string hidden = m.engine.nodes[1].names.begin()->first;
   m.inode(file->inode().handle, hidden);  // somebody looks it up
   CHECK(m.rename(hidden, "c") == 0);
-  CHECK_FALSE(file->inode().is_hidden());
+  CHECK_FALSE(file->inode().names.is_hidden());
   std::string left;
   SUBCASE("closed") {
     left = "c";
@@ -372,7 +372,7 @@ TEST_CASE("F8 removal: an open file that is replaced has its hidden name first, 
     m.engine.lose("link", true);
     CHECK(m.rename("from", "to") == ETIMEDOUT);
     CHECK(m.names() == "*fromto");
-    CHECK_FALSE(to->inode().is_hidden());
+    CHECK_FALSE(to->inode().names.is_hidden());
     m.close(to);
     CHECK(m.names() == "fromto");
   }
