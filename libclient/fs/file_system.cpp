@@ -295,7 +295,7 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
 /// of dirty pages.
 async::Task<Result<Attributed>> FileSystem::attributes_now(Caller caller, std::shared_ptr<Inode> inode) {
   // Who has closed it looks at what stays.
-  if (inode->saving != 0) co_await writes_.settle(*inode);
+  if (inode->writes.is_saving()) co_await writes_.settle(*inode);
   if (!inode->writes.empty()) {
     if (auto told = freshness_.while_writing(*inode)) co_return *told;
     // Not for all of them: one that ends brings the times of a write, which is what may not be missing.

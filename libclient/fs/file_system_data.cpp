@@ -252,7 +252,7 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
 bool FileSystem::may_close_early(const OpenHandle& file) const {
   const Inode& inode = file.inode();
   const auto locked = [](const OpenHandle* handle) { return handle->file()->has_locks(); };
-  if (options_.sync || inode.failing || loop_.now() < closes_early_from_ ||
+  if (options_.sync || inode.writes.errors().failing() || loop_.now() < closes_early_from_ ||
       std::ranges::any_of(inode.open, locked) || async::buggify(loop_))
     return false;
   const std::uint64_t most = engine_->closes_early(inode.handle);
@@ -266,7 +266,7 @@ void FileSystem::write_out(const FileHandle& handle, std::shared_ptr<void> until
 async::Task<void> FileSystem::settle_beside(std::shared_ptr<Inode> inode, std::shared_ptr<void> /*until*/) {
   co_await writes_.settle(*inode);
   // Deferred data has to be stable by then: it must not be written again once another client may write the file.
-  while (inode->saving != 0) (void)co_await inode->settled.wait_until(async::TimePoint::max());
+  while (inode->writes.is_saving()) (void)co_await inode->settled.wait_until(async::TimePoint::max());
 }
 
 std::optional<std::uint64_t> FileSystem::written_size(const FileHandle& handle) const {

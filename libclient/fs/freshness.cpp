@@ -134,8 +134,7 @@ const Attributes* Freshness::unchanged(const Inode& inode) const {
 }
 
 std::uint64_t Freshness::end_of(const Inode& inode, std::uint64_t size, std::uint64_t as_of) {
-  const std::uint64_t written = inode.writes.written_since(as_of).value_or(0);
-  return std::max({size, written, inode.writes.furthest(), end_in_doubt(inode)});
+  return std::max(inode.writes.end_of(size, as_of), end_in_doubt(inode));
 }
 
 std::optional<std::uint64_t> Freshness::known_end(const Inode& inode) {
@@ -277,7 +276,7 @@ void Freshness::written(Inode& inode, const Sent& sent, const Attributes& after,
 
 void Freshness::is_as_written(Inode& inode, const Attributes& after, const Asked& asked) {
   // Once data was lost the next open begins anew, which has the kernel drop its pages.
-  if (inode.cached_change || inode.errors.count() == 0) inode.cached_change = after.change;
+  if (inode.cached_change || inode.writes.errors().count() == 0) inode.cached_change = after.change;
   inode.synced = inode.changed;
   keep(inode, after, asked);
 }

@@ -25,10 +25,9 @@
 #include "async/event.h"
 #include "engine/engine.h"
 #include "fs/file_names.h"
+#include "fs/file_writes.h"
 #include "fs/kernel_pages.h"
-#include "fs/late_errors.h"
 #include "fs/name_changes.h"
-#include "fs/pending_writes.h"
 #include "fs/search_rights.h"
 
 namespace nfsrdma::fs {
@@ -112,35 +111,9 @@ struct Inode {
 
   FileNames names{settled};
 
-  // ---- writes: WriteBehind's. Freshness reads how far they reach, and forgets it where the size was set ----
-  PendingWrites writes;
-  std::uint64_t ended = 0;  // how many of them ended
-  LateErrors errors;
-  /// Data was lost since the last fsync or close that went well: writes are answered when they are on disk.
-  bool failing = false;
-  bool finding_end = false;  ///< the server is being asked for the size, for an append
-  unsigned saving = 0;       ///< saves under way for close(2) that returned early (DeferredCloses)
-  /// Why data was lost behind a close(2) that returned early, until a later fsync(2) or close(2) goes well.
-  std::optional<Error> lost_behind_close;
-
+  FileWrites writes{settled};
   /// What the kernel may have cached of the contents, and the size that it knows.
   KernelPages pages{settled};
-};
-
-/// One of an inode's `saving`.
-class UnderWay {
- public:
-  UnderWay(Inode& inode, unsigned Inode::* count) : inode_(inode), count_(count) { ++(inode_.*count_); }
-  ~UnderWay() {
-    --(inode_.*count_);
-    inode_.settled.notify_all();
-  }
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
-
- private:
-  Inode& inode_;
-  unsigned Inode::* const count_;
 };
 
 class Inodes {

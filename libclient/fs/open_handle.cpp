@@ -30,7 +30,7 @@ class Asked {
 OpenHandle::OpenHandle(async::Loop& loop, Counters& counters, ReadWindow& window,
                        std::shared_ptr<Inode> inode, ServerFileRef file, Caller caller)
     : Reader(window),
-      errors(inode->errors),
+      errors(inode->writes.errors()),
       loop_(loop),
       counters_(counters),
       inode_(std::move(inode)),

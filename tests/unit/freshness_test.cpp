@@ -28,7 +28,7 @@ struct Knowing : FileParts {
   /// A write of `size` bytes that was answered.
   PendingWrites::Place write(Inode& to, std::uint64_t offset, std::size_t size) {
     const auto out = to.writes.begin(offset, size);
-    out->answered = true;
+    to.writes.accept(out);
     freshness.changed(to);
     return out;
   }
@@ -201,7 +201,7 @@ TEST_CASE("F8 freshness: what was listed is outdated by whatever this mount did 
     CHECK(outdated());
   }
   SUBCASE("a write is under way") {
-    m.at.writes.begin(0, 1)->answered = true;
+    m.at.writes.accept(m.at.writes.begin(0, 1));
     CHECK(outdated());
   }
   SUBCASE("newer attributes were told") {
@@ -282,7 +282,7 @@ TEST_CASE("F2 freshness: what a WRITE brought is kept if it was the only change 
 
 TEST_CASE("F4 freshness: once data was lost the kernel's pages go with nothing before the next open") {
   Knowing m;
-  m.at.errors.add(Error(ErrorKind::server, ENOSPC, "WRITE", "a", "no"));
+  m.at.writes.errors().add(Error(ErrorKind::server, ENOSPC, "WRITE", "a", "no"));
   m.freshness.is_as_written(m.at, m.said(9), m.freshness.asking(m.at));
   CHECK_FALSE(m.at.cached_change);
   m.at.cached_change = 8;  // it was opened again

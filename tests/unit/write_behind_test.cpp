@@ -301,12 +301,12 @@ TEST_CASE("F3 F4 write-behind: after a late error writes are stable until an fsy
   CHECK(m.error(m.writing(m.file, "a", 0)) == 0);
   CHECK(m.take_calls() == "write!");
   CHECK(m.error(WriteBehind::told_at_fsync(*m.file, m.loop.run(m.behind.save(m.file)))) == ENOSPC);
-  CHECK(m.at.failing);
+  CHECK(m.at.writes.errors().failing());
   CHECK(m.error(WriteBehind::told_at_fsync(*m.file, Error(ErrorKind::server, EIO, "COMMIT", "a", "no"))) ==
         EIO);
-  CHECK(m.at.failing);
+  CHECK(m.at.writes.errors().failing());
   CHECK(m.error(WriteBehind::told_at_fsync(*m.file, Status())) == 0);
-  CHECK_FALSE(m.at.failing);
+  CHECK_FALSE(m.at.writes.errors().failing());
   m.take_calls();
   m.write(m.file, "b", 0);
   CHECK(m.take_calls().empty());  // gathered again
@@ -318,12 +318,12 @@ TEST_CASE("F3 write-behind: close tells each process of a late error, and then i
   m.write(m.file, m.large, 0);
   CHECK(m.error(WriteBehind::told_at_close(*m.file, 7, Status())) == EDQUOT);
   CHECK(m.error(WriteBehind::told_at_close(*m.file, 8, Status())) == EDQUOT);
-  CHECK(m.at.failing);
+  CHECK(m.at.writes.errors().failing());
   CHECK(m.error(WriteBehind::told_at_close(*m.file, 7, Error(ErrorKind::server, EIO, "x", "a", "no"))) ==
         EIO);
-  CHECK(m.at.failing);
+  CHECK(m.at.writes.errors().failing());
   CHECK(m.error(WriteBehind::told_at_close(*m.file, 7, Status())) == 0);
-  CHECK_FALSE(m.at.failing);
+  CHECK_FALSE(m.at.writes.errors().failing());
 }
 
 TEST_CASE("F13 write-behind: all of a small file goes out stable when it is saved, without a COMMIT") {
