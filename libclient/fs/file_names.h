@@ -46,7 +46,7 @@ class FileNames {
   [[nodiscard]] async::Counted leaving() { return {leaving_, settled_}; }
   [[nodiscard]] bool is_being_opened() const { return opening_ != 0; }
   [[nodiscard]] bool is_being_left() const { return leaving_ != 0; }
-  /// This mount took a name from it, or tried to. `when`, `as_of`: Freshness::now().
+  /// This mount took a name from it, or tried to. `when`, `as_of`: Freshness::count().
   void lost_one(std::uint64_t when) { lost_ = when; }
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
   /// For the only task that takes a name now: whether a link count that was asked for `as_of` is not older than a loss.
@@ -63,8 +63,8 @@ class FileNames {
   [[nodiscard]] bool is_hidden_at(const engine::FileHandle& directory, const std::string& name) const {
     return std::ranges::any_of(hidden_, [&](const HiddenName& one) { return is_at(one, directory, name); });
   }
-  /// Somebody has given a hidden file a name again. It stays behind the close, and if it is removed while it is open it
-  /// is hidden again. Unless `sure` the hidden name may still be there.
+  /// A rename has given a hidden file a name again, so the file stays after its close. Unless `sure` the hidden name may
+  /// still exist.
   void unhide(const engine::FileHandle& directory, const std::string& name, bool sure) {
     const auto found =
         std::ranges::find_if(hidden_, [&](const HiddenName& one) { return is_at(one, directory, name); });

@@ -50,7 +50,7 @@ struct FileSystem::Early {
   async::Memory memory;
   const std::size_t wanted;
   const async::TimePoint begun;
-  std::uint64_t changed = 0;  ///< Inode::changed, as it was then
+  std::uint64_t changed = 0;  ///< KnownAttributes::changed(), as it was then
   bool done = false;
   std::optional<Engine::EarlyRead> got;
   async::Event ended;
@@ -63,12 +63,13 @@ std::shared_ptr<FileSystem::Early> FileSystem::begin_early(const Caller& caller,
   constexpr std::size_t kMost = 16U << 10, kPage = 4096;
   constexpr unsigned kNowAndThen = 16;
   const bool plain = access_of(flags) == Access::read && (flags & (O_TRUNC | O_DIRECT)) == 0;
-  if (!plain || inode.size == 0 || inode.size > kMost || inode.type != FileType::regular) return nullptr;
-  if (inode.cached_change || !inode.open.empty() || !inode.writes.empty()) return nullptr;
+  const std::uint64_t size = inode.end();
+  if (!plain || size == 0 || size > kMost || inode.type != FileType::regular) return nullptr;
+  if (inode.attributes.is_cached() || !inode.open.empty() || !inode.writes.empty()) return nullptr;
   if (engine_->delegated(inode.handle)) return nullptr;
   if (early_worth_ <= 0 && ++early_tries_ % kNowAndThen != 0) return nullptr;
-  const auto out = std::make_shared<Early>(loop(), (inode.size + kPage - 1) / kPage * kPage);
-  out->changed = inode.changed;
+  const auto out = std::make_shared<Early>(loop(), (size + kPage - 1) / kPage * kPage);
+  out->changed = inode.attributes.changed();
   beside_.spawn(read_early(engine_, caller, inode.handle, out));
   return out;
 }
@@ -91,7 +92,8 @@ async::Task<void> FileSystem::take_early(std::shared_ptr<Early> early, std::shar
     if (!in_time) co_return;
   }
   const Inode& inode = file->inode();
-  const bool same = early->got && early->got->change == told.change && inode.changed == early->changed;
+  const bool same =
+      early->got && early->got->change == told.change && inode.attributes.changed() == early->changed;
   if (same && inode.writes.empty())
     file->has_read(std::move(early->memory), early->wanted, early->got->size, early->begun);
 }
@@ -170,10 +172,9 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   }
   const auto change = told ? std::optional(told->change) : std::nullopt;
   // Also where the file is open here already: what somebody else wrote may be what has changed it.
-  out.keep_cache = !options_.close_to_open || (change && (*inode)->cached_change == change);
-  (*inode)->cached_change = change;
-  out.keep_attributes = out.keep_cache || (change && (*inode)->told_change == change);
-  if (!out.keep_attributes) (*inode)->told_change.reset();
+  out.keep_cache = (*inode)->attributes.cache(change) || !options_.close_to_open;
+  out.keep_attributes = out.keep_cache || (change && (*inode)->attributes.is_told(*change));
+  if (!out.keep_attributes) (*inode)->attributes.tell_no_state();
   if (!out.keep_attributes && told) co_await tell_size(out.handle, told->size);
   co_return out;
 }
@@ -192,15 +193,15 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   if (!opened) co_return opened.error();
   naming.brought(opened->directory);
   naming.granted(caller);
-  if (const auto known = inodes_.find(opened->object.handle)) Freshness::opened(*known, as_of);
+  if (const auto known = inodes_.find(opened->object.handle)) known->attributes.valid_from(as_of);
   auto entered = co_await made(std::move(opened->object), *parent, std::move(name), as_of);
   if (!entered) co_return entered.error();
   OpenedFile out;
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
-  const bool was_changed = inode->changed > as_of;
+  const bool was_changed = inode->attributes.changed() > as_of;
   if (how.truncate) freshness_.resized(*inode);  // it may have been there before
-  inode->cached_change = out.entry.attributes.change;
+  inode->attributes.cache(out.entry.attributes.change);
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, read_window_, std::move(inode),
                                             std::move(opened->file), caller);
   heed_flags(*out.handle, flags);
@@ -256,7 +257,7 @@ bool FileSystem::may_close_early(const OpenHandle& file) const {
       std::ranges::any_of(inode.open, locked) || async::buggify(loop_))
     return false;
   const std::uint64_t most = engine_->closes_early(inode.handle);
-  return most != 0 && std::max(inode.size, inode.writes.furthest()) <= most;
+  return most != 0 && std::max(inode.attributes.size(), inode.writes.furthest()) <= most;
 }
 
 void FileSystem::write_out(const FileHandle& handle, std::shared_ptr<void> until) {

@@ -98,7 +98,7 @@ async::Task<void> FileSystem::see_as_locked(std::shared_ptr<OpenHandle> file) {
     auto now = co_await file->file()->attributes();
     if (now) {
       freshness_.keep(inode, *now, asked);
-      if (inode.told_change != now->change) size = now->size;
+      if (!inode.attributes.is_told(now->change)) size = now->size;
     }
   }
   if (drop_pages_) co_await drop_pages_from(inode, 0);

@@ -1,4 +1,4 @@
-// What this mount writes into one file, and what became of it.
+// A record of this mount's writes to one file, and of their errors.
 //
 // Rules:
 //   What is dirty here?            The writes that are answered and have not ended (PendingWrites). What the server has and
@@ -29,7 +29,7 @@ class FileWrites : public PendingWrites {
   /// `settled`: notified when a write has ended, and when what the guards below stand for has.
   explicit FileWrites(async::Event& settled) : settled_(settled) {}
 
-  /// PendingWrites::end(), which whoever waits is told of.
+  /// PendingWrites::end(), then notifies `settled`.
   void end(Place write, bool written, std::uint64_t changes) {
     PendingWrites::end(write, written, changes);
     settled_.notify_all();

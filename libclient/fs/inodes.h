@@ -27,6 +27,7 @@
 #include "fs/file_names.h"
 #include "fs/file_writes.h"
 #include "fs/kernel_pages.h"
+#include "fs/known_attributes.h"
 #include "fs/name_changes.h"
 #include "fs/search_rights.h"
 
@@ -54,66 +55,20 @@ struct Inode {
   /// Notified when one of `open` was closed, and when what its parts say is under way has come to its end.
   async::Event settled;
 
-  // ---- attributes: what Freshness knows of it ----
-  // As the kernel was told last:
-  std::uint64_t number = 0;  // st_ino
-  std::uint64_t size = 0;
-  bool sticky = false;  // a directory where only a file's owner may remove it
-  bool set_id = false;  // who may write it has the server clear these bits
-  /// The change attribute that goes with them; none: they may be of several states.
-  std::optional<std::uint64_t> told_change;
-  /// Its attributes were given out for as long as its delegation lasts.
-  bool lifted = false;
-  /// Attributes that came along with something else, for whoever asks next (Freshness::keep).
-  struct Fresh {
-    Attributes attributes;
-    async::TimePoint until;
-    std::uint64_t as_of = 0;  ///< Freshness::now() when the server was asked for them
-    std::uint64_t version = 0;
-  };
-  std::optional<Fresh> fresh;
-  /// What came along with a WRITE, for whoever asks while others are under way.
-  struct Brought {
-    Attributes attributes;
-    async::TimePoint when;
-    std::uint64_t as_of = 0;    ///< Freshness::now() when it was sent
-    std::uint64_t namings = 0;  ///< and its count of changes of names
-  };
-  std::optional<Brought> brought;
-  async::TimePoint wanted_at{};  ///< when a WRITE was last sent that is to bring some
-  unsigned naming = 0;           // operations of this mount under way that change a directory
-  std::uint64_t named = 0;       // and all that there were
-  /// Freshness::now() as of when this mount changed the attributes last, and as of when the kernel was told
-  /// newer ones: a page of a directory that was asked for before has older ones.
-  std::uint64_t altered = 0, told = 0;
-  /// The same count as of the last change of the contents: attributes that were asked for before are old.
-  std::uint64_t changed = 0;
-  /// The same count, as of when the size was last set or lost, by something else than a write.
-  std::uint64_t resized = 0;
-  /// Freshness::now() when the file was last opened, locked or resized, or a write of it failed. Attributes are stale if
-  /// the server was asked for them before that.
-  std::uint64_t valid_from = 0;
-  /// The same count, as of which `cached_change` goes with what was written here.
-  std::uint64_t synced = 0;
-  /// The change attribute that goes with what the kernel has cached of the contents.
-  std::optional<std::uint64_t> cached_change;
-  /// The server's latest answer, in the order of asking: an answer to an older question does not replace it.
-  struct Said {
-    std::uint64_t as_of = 0;  ///< Freshness::now() when it was asked
-    std::optional<std::uint64_t> change;
-    std::uint64_t size = 0;
-    async::TimePoint came{};
-  };
-  Said said;
-  /// Counts whatever may make bytes that were read before differ from those that are there now: own writes
-  /// as they begin and end, locks, sizes that are set, delegations that end, and changes of others as they become known.
-  std::uint64_t contents = 0;
-
+  // Four parts. The head of each class lists the questions that it answers, their sources, and who writes there.
+  KnownAttributes attributes;
   FileNames names{settled};
-
   FileWrites writes{settled};
-  /// What the kernel may have cached of the contents, and the size that it knows.
   KernelPages pages{settled};
+
+  /// The end of the file by the server's newest answer, this mount's later writes, and data that the server may have lost.
+  [[nodiscard]] std::uint64_t end() const;
+  /// The end of the data that the server may have lost.
+  [[nodiscard]] std::uint64_t end_in_doubt() const;
+  /// Returns true if this mount may have changed the attributes since the server was asked for them.
+  [[nodiscard]] bool changed_since(std::uint64_t as_of) const {
+    return attributes.changed_since(as_of) || names.lost() > as_of;
+  }
 };
 
 class Inodes {

@@ -65,8 +65,8 @@ class KernelPages {
   [[nodiscard]] std::uint64_t known_size() const { return known_size_; }
   /// The kernel's i_size is `size` or more now.
   void reaches(std::uint64_t size) { known_size_ = std::max(known_size_, size); }
-  /// The kernel is told, while the guard lives, that the file reaches to `end`, with the last byte in front of that. A page
-  /// of which the byte is all counts as whole in the kernel, which caches it.
+  /// A FUSE_NOTIFY_STORE enlarges the file to `end` while the guard lives. It carries the last byte. If that is the only
+  /// byte of its page, the kernel takes the page for complete and caches it.
   [[nodiscard]] async::Counted lengthening(std::uint64_t end) {
     reaches(end);
     if (end % kPage == 1) put(end);

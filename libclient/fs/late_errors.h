@@ -33,7 +33,7 @@ class LateErrors {
     failing_ = true;
   }
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  /// Nobody was told of the error before the file was closed, because the close(2) had returned early.
+  /// The file is closed, and neither fsync(2) nor close(2) reported the error, because close(2) had returned early.
   void add_behind_close(const Error& error) {
     behind_close_ = error;
     failing_ = true;

@@ -35,7 +35,7 @@ class PendingWrites {
   using Place = std::list<PendingWrite>::const_iterator;
 
   Place begin(std::uint64_t offset, std::size_t size, bool append = false);
-  /// Whoever wrote is told that it is written.
+  /// The write becomes "answered".
   void accept(Place write) { at(write).answered = true; }
   /// It goes on behind its end, by bytes that are as young as the youngest.
   void extend(Place write, std::size_t size, bool append = false);

@@ -84,7 +84,7 @@ async::Task<Result<Removal::Target>> Removal::open_target(Caller caller, FileHan
     none.unseen = std::make_shared<Unseen>(*this);
     co_return none;
   }
-  const std::uint64_t as_of = freshness_.now();
+  const std::uint64_t as_of = freshness_.count();
   auto found = co_await find_name(engine_, std::move(caller), directory, std::move(name));
   if (!found) co_return found.error();
   if (!*found) co_return none;
@@ -317,7 +317,8 @@ async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr
   // Two links of one file: POSIX has rename() do nothing then, and so do servers.
   if ((*source)->handle == replaced->handle) co_return co_await rename_now(std::move(what));
   // In a sticky directory the caller might make a link of somebody else's file and could not remove it.
-  if (what.target->sticky) co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
+  if (what.target->attributes.is_sticky())
+    co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
   HiddenName where = hiding_place(*what.target, *replaced, what.caller);
   auto linked = co_await engine_.link(what.caller, replaced->handle, where.directory, where.name);
   if (linked) co_return co_await rename_over_linked(std::move(what), std::move(replaced), std::move(where));

@@ -157,7 +157,7 @@ class Removal {
   std::uint64_t opening_ = 0;  // opens under way
   unsigned unseen_ =
       0;  // removals and renamings under way of which it is not known what they take a name from
-  std::uint64_t unseen_at_ = 0;  // Freshness::now() at the end of the last of them
+  std::uint64_t unseen_at_ = 0;  // Freshness::count() at the end of the last of them
   std::uint64_t last_hidden_ = 0;
   std::vector<std::weak_ptr<Inode>> with_hidden_;  // those that have hidden names, or had
   std::vector<FileHandle> going_;                  // directories of hidden names that are being removed

@@ -134,7 +134,7 @@ void WriteBehind::ended(Inode& inode, Pending pending, bool written) {
     // The next append is not to leave a hole where one has failed: the server says where the end is.
     freshness_.others_may_have_changed(inode);
   }
-  inode.writes.end(pending, written, inode.changed);
+  inode.writes.end(pending, written, inode.attributes.changed());
 }
 
 async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory,
@@ -245,15 +245,15 @@ async::Task<void> WriteBehind::send_old_gathered() {
 async::Task<Result<std::uint64_t>> WriteBehind::place_append(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
   while (inode.writes.is_finding_end()) co_await inode.settled.wait_until(async::TimePoint::max());
-  const auto known = inode.writes.any_append() ? Freshness::known_end(inode) : std::nullopt;
-  if (known) co_return *known;
+  if (inode.writes.any_append() && inode.attributes.is_current()) co_return inode.end();
   const auto finding = inode.writes.finding_end();
   for (;;) {
-    const std::uint64_t as_of = freshness_.now();
+    const std::uint64_t as_of = freshness_.count();
     auto now = co_await file->file()->attributes();
     if (!now) co_return now.error();
     freshness_.learn(inode, *now, as_of);
-    if (inode.resized <= as_of) co_return Freshness::end_of(inode, now->size, as_of);
+    if (!inode.attributes.resized_since(as_of))
+      co_return std::max(inode.writes.end_of(now->size, as_of), inode.end_in_doubt());
   }
 }
 
@@ -305,18 +305,19 @@ async::Task<Status> WriteBehind::save(std::shared_ptr<OpenHandle> file) {
   const bool all = inode.writes.answered() == 1 && !file->file()->has_unstable_data();
   send_gathered(inode, all ? Stability::on_disk : Stability::unstable);
   co_await settle(inode);
-  const std::uint64_t as_of = inode.changed;
+  const std::uint64_t as_of = inode.attributes.changed();
   const Freshness::Asked asked = freshness_.asking(inode);
   std::optional<Attributes> after;
   auto committed = co_await commit_all(file, &after);
   if (!committed) co_return committed;
   // What this mount wrote is what its kernel has: the next open need not drop it. Not where some was lost.
-  if (inode.writes.errors().failing() || inode.synced == as_of || inode.changed != as_of) co_return Status();
+  if (inode.writes.errors().failing() || inode.attributes.is_saved() || inode.attributes.changed() != as_of)
+    co_return Status();
   if (!after) {
     auto now = co_await file->file()->attributes();
     if (now) after = std::move(*now);
   }
-  if (inode.changed == as_of && after) freshness_.is_as_written(inode, *after, asked);
+  if (inode.attributes.changed() == as_of && after) freshness_.is_as_written(inode, *after, asked);
   co_return Status();
 }
 
@@ -331,7 +332,7 @@ async::Task<Status> WriteBehind::make_safe(std::shared_ptr<OpenHandle> file) {
 
 void WriteBehind::lost(Inode& inode, const Error& error) {
   inode.writes.errors().add(error);
-  inode.cached_change.reset();
+  inode.attributes.cache(std::nullopt);
   freshness_.resized(inode);
   if (lost_) lost_(inode);
 }

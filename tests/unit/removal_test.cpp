@@ -2,6 +2,7 @@
 #include "fs/removal.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 
@@ -51,13 +52,13 @@ struct Removing : FileParts {
 TEST_CASE("F8 removal: an open file gets a hidden name until its last close; others just go") {
   Removing m;
   const auto file = m.open("a"), again = m.open("a");
-  const auto as_of = m.freshness.now();
+  const auto as_of = m.freshness.count();
   CHECK(m.remove("a") == 0);
   CHECK(m.take_calls() == "lookup rename");
   CHECK(m.names() == "*");
   CHECK(m.counters.hidden == 1);
   CHECK(m.inodes.at(Inodes::kRoot, "a") == nullptr);
-  CHECK(file->inode().altered > as_of);
+  CHECK(file->inode().attributes.altered_since(as_of));
   m.close(file);
   CHECK(m.names() == "*");
   m.close(again);
@@ -127,7 +128,7 @@ TEST_CASE("F8 removal: a name of an open file that keeps another one just goes")
   m.engine.tells = true;
   const auto file = m.open("a"), other = m.open("c");
   m.engine.nodes[1].names["b"] = m.number("a");
-  const auto as_of = m.freshness.now();
+  const auto as_of = m.freshness.count();
   SUBCASE("removed") {
     CHECK(m.remove("b") == 0);
     CHECK(m.take_calls() == "lookup remove");
@@ -139,7 +140,7 @@ TEST_CASE("F8 removal: a name of an open file that keeps another one just goes")
     CHECK(m.names() == "ab");
     CHECK(m.inodes.at(Inodes::kRoot, "b") == other->shared_inode());
   }
-  CHECK(file->inode().altered > as_of);
+  CHECK(file->inode().attributes.altered_since(as_of));
   CHECK(m.counters.hidden == 0);
   // The other name is the last one, and goes as ever.
   CHECK(m.remove("a") == 0);
@@ -391,7 +392,10 @@ TEST_CASE("F8 removal: without links an open file that is replaced is renamed, a
     CHECK(m.names() == "to");
   }
   SUBCASE("in a sticky directory a link might be one that its maker could not remove") {
-    m.root()->sticky = true;
+    Attributes sticky;
+    sticky.type = FileType::directory;
+    sticky.mode = S_ISVTX | 0777U;
+    m.freshness.learn(*m.root(), sticky, m.freshness.count());
     CHECK(m.rename("from", "to") == 0);
     CHECK(m.names() == "*to");
     CHECK(m.take_calls() == "lookup lookup rename rename");

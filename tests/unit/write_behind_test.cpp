@@ -290,12 +290,13 @@ TEST_CASE("F22 write-behind: a large write goes out in pieces, and one that fail
 
 TEST_CASE("F3 F4 write-behind: after a late error writes are stable until an fsync has gone well") {
   Writing m;
-  m.at.cached_change = 1;
+  m.at.attributes.cache(1);
   m.engine.fail("write", ENOSPC, 2);
   m.write(m.file, m.large, 0);
   CHECK(m.lost == std::vector{m.at.id});
-  CHECK_FALSE(m.at.cached_change);
-  CHECK(m.at.resized == m.at.changed);  // the size is not what the write made of it
+  CHECK_FALSE(m.at.attributes.is_cached());
+  CHECK(m.at.attributes.resized_since(m.at.attributes.changed() -
+                                      1));  // the size is not what the write made of it
   CHECK(m.error(m.writing(m.file, "a", 0)) == ENOSPC);
   m.take_calls();
   CHECK(m.error(m.writing(m.file, "a", 0)) == 0);
@@ -331,7 +332,7 @@ TEST_CASE("F13 write-behind: all of a small file goes out stable when it is save
   m.write(m.file, "small", 0);
   CHECK(m.error(m.behind.save(m.file)) == 0);
   CHECK(m.take_calls() == "write! attributes");
-  CHECK(m.at.cached_change == m.node(m.file->shared_inode()).change);
+  CHECK(m.at.attributes.cache(m.node(m.file->shared_inode()).change));
   CHECK(m.freshness.kept(m.at));
   CHECK(m.error(m.behind.save(m.file)) == 0);  // nothing to do
   CHECK(m.take_calls().empty());
@@ -343,7 +344,7 @@ TEST_CASE("F13 write-behind: what a WRITE to the disk brought need not be asked 
   m.write(m.file, "small", 0);
   CHECK(m.error(m.behind.save(m.file)) == 0);
   CHECK(m.take_calls() == "write!");
-  CHECK(m.at.cached_change == m.node(m.file->shared_inode()).change);
+  CHECK(m.at.attributes.cache(m.node(m.file->shared_inode()).change));
   CHECK(m.freshness.kept(m.at)->attributes.size == 5);
 }
 
@@ -372,7 +373,7 @@ TEST_CASE("F3 write-behind: an error of anybody's COMMIT is the answer of all") 
 
 TEST_CASE("F13 write-behind: the kernel's pages do not go with what came while attributes were asked for") {
   Writing m;
-  m.at.cached_change = 77;
+  m.at.attributes.cache(77);
   m.write(m.file, m.large, 0);
   m.turn();
   m.engine.hold_answer("attributes");
@@ -382,7 +383,7 @@ TEST_CASE("F13 write-behind: the kernel's pages do not go with what came while a
   m.write(m.file, "more", 0);
   m.engine.release("attributes");
   CHECK(m.finish(saved));
-  CHECK(m.at.cached_change == 77);
+  CHECK(m.at.attributes.cache(77));
   CHECK_FALSE(m.freshness.kept(m.at));
 }
 
