@@ -252,8 +252,7 @@ async::Task<Result<std::uint64_t>> WriteBehind::place_append(std::shared_ptr<Ope
     auto now = co_await file->file()->attributes();
     if (!now) co_return now.error();
     freshness_.learn(inode, *now, as_of);
-    if (!inode.attributes.resized_since(as_of))
-      co_return std::max(inode.writes.end_of(now->size, as_of), inode.end_in_doubt());
+    if (!inode.attributes.resized_since(inode.attributes.newest()->as_of)) co_return inode.end();
   }
 }
 

@@ -438,6 +438,24 @@ TEST_CASE("F1 write-behind: the end is asked for again where the size was set me
   CHECK(m.calls.starts_with("attributes"));
 }
 
+TEST_CASE("F1 write-behind: an append goes behind the end that the server said when it was asked later") {
+  Writing m;
+  m.content() = "others";
+  m.engine.hold_answer("attributes");
+  auto place = m.behind.place_append(m.file);
+  m.start(place);
+  m.content() = "others have appended";
+  const std::uint64_t as_of = m.freshness.count();
+  Attributes said;
+  said.change = 100;
+  said.size = m.content().size();
+  m.freshness.learn(m.at, said, as_of);  // overtakes the answer that is held
+  m.engine.release("attributes");
+  m.turn();
+  REQUIRE(place.done());
+  CHECK(*place.await_resume() == m.content().size());
+}
+
 TEST_CASE("F1 write-behind: an append that failed leaves no hole in front of the next one") {
   Writing m;
   WriteBehind::How how;
