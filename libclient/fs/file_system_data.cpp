@@ -257,7 +257,7 @@ bool FileSystem::may_close_early(const OpenHandle& file) const {
       std::ranges::any_of(inode.open, locked) || async::buggify(loop_))
     return false;
   const std::uint64_t most = engine_->closes_early(inode.handle);
-  return most != 0 && std::max(inode.attributes.size(), inode.writes.furthest()) <= most;
+  return most != 0 && inode.end() <= most;
 }
 
 void FileSystem::write_out(const FileHandle& handle, std::shared_ptr<void> until) {
