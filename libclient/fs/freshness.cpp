@@ -216,7 +216,10 @@ void Freshness::written(Inode& inode, const Sent& sent, const Attributes& after,
 }
 
 void Freshness::is_as_written(Inode& inode, const Attributes& after, const Asked& asked) {
-  inode.attributes.saved(after.change, inode.writes.errors().count() != 0);
+  // A change attribute does not tell who made the changes before it: without a delegation another client may have written
+  // between this mount's writes, so the kernel may have old pages. Once data was lost, too, the next open drops them.
+  const auto change = engine_.delegated(inode.handle) ? std::optional(after.change) : std::nullopt;
+  inode.attributes.saved(change, inode.writes.errors().count() != 0);
   keep(inode, after, asked);
 }
 

@@ -133,9 +133,9 @@ class KnownAttributes {
     cached_change_ = change;
     return same;
   }
-  /// Called when all written data is on the server's disk, which gave the file this state. After data was `lost` the pages
+  /// Called when all written data is on the server's disk, which gave the file this state, if the pages can show it. After data was `lost` the pages
   /// show no known state until the next open.
-  void saved(Change change, bool lost) {
+  void saved(std::optional<Change> change, bool lost) {
     if (cached_change_ || !lost) cached_change_ = change;
     saved_ = changed_;
   }

@@ -2,8 +2,10 @@
 //
 // An AnyWorker has several files open at a time, with any flags of open(2), some of them for minutes; it reads, writes,
 // appends, truncates, punches, allocates, seeks, copies, locks, syncs, renames, links, removes and lists at random. What it is
-// told is judged by oracles (file_oracle.h, name_oracle.h), which all workers share as Commons: the simulation sees what no
-// single program can.
+// told is judged by oracles (file_oracle.h, name_oracle.h), which all workers share as Commons (any_commons.h).
+//
+// any_work.cpp draws the operations, judges errors and looks at the end; any_opens.cpp, any_data.cpp, any_locks.cpp and
+// any_names.cpp carry out one kind of them each.
 //
 // On some clients a model of the kernel (kernel_model.h) stands between them and the file layer: there they also have mappings.
 // On the others every read(2) and fstat(2) asks the file layer.
@@ -11,53 +13,14 @@
 // row: F1 F4 F10 F13 F23 S14 S16 S25
 #pragma once
 
-#include <list>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "sim/coverage.h"
-#include "sim/file_oracle.h"
-#include "sim/job.h"
+#include "sim/any_commons.h"
 #include "sim/kernel_model.h"
-#include "sim/name_oracle.h"
 
 namespace nfsrdma::sim {
-
-/// What all AnyWorkers of a world know.
-struct Commons {
-  explicit Commons(const Findings& findings);
-  Commons(const Commons&) = delete;
-  Commons& operator=(const Commons&) = delete;
-
-  /// By the file's handle on the server; made where it was not known.
-  FileOracle& file(const std::string& key);
-  NameOracle& name(const std::string& name) { return names.at(name); }
-  /// Called when the client was killed.
-  void kill(FileOracle::Client client);
-
-  struct Lock {
-    FileOracle::Client client = 0;
-    std::uint64_t owner = 0;
-    std::string file;
-    LockRange range;
-    bool write = false;
-    Tick released = 0;  ///< when its holder began to release it; 0: it has it
-  };
-  OracleClock clock;
-  const Findings& findings;
-  std::map<std::string, std::unique_ptr<FileOracle>> files;
-  std::map<std::string, NameOracle> names;
-  std::set<std::string> unnamed;  ///< files that have lost a name
-  std::vector<Lock> locks;
-  /// How many descriptors of the file each client has.
-  std::map<std::string, std::map<FileOracle::Client, unsigned>> opens;
-  Coverage coverage;
-  std::set<FileOracle::Client> lost_state;  ///< clients that the server has taken state from
-  std::uint64_t members = 0, records = 0;
-};
 
 class AnyWorker final : public Job {
  public:
@@ -82,16 +45,11 @@ class AnyWorker final : public Job {
     [[nodiscard]] bool writes() const;
   };
   using OpenRef = std::shared_ptr<Open>;
-  struct Named {
-    std::string name;
-    NameOracle::ChangeId change = 0;
-  };
 
   async::Task<void> one_operation();
   async::Task<void> rest();
   async::Task<void> on_open_file(OpenRef file);
   async::Task<void> open();
-  async::Task<Result<fs::OpenedFile>> open_by_name(std::string name, int flags, std::uint64_t* inode);
   async::Task<void> read(OpenRef file);
   async::Task<Result<std::string>> read_some(OpenRef file, std::uint64_t offset, std::size_t most);
   async::Task<void> load(OpenRef file);
@@ -113,8 +71,6 @@ class AnyWorker final : public Job {
   async::Task<void> look_once_more();
 
   void last_close_failed(const Error& error) override;
-  [[nodiscard]] KernelModel* kernel() const { return client_.kernel(); }
-  void forget(std::uint64_t inode);
   /// Says that something is wrong, if it is.
   void judge(const std::string& verdict, const Open& file);
   /// Whether the program may get this error in this climate, for a file with this key or none; if not it is said.

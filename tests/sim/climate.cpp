@@ -57,6 +57,7 @@ constexpr std::array kKinds{
          }},
     Kind{"teams", [](Climate& c) { c.teams = 0; }},
     Kind{"anything", [](Climate& c) { c.anything = false; }},
+    Kind{"odd", [](Climate& c) { c.odd = false; }},
     Kind{"pages", [](Climate& c) { c.pages = false; }},
     Kind{"verifiers", [](Climate& c) { c.habits_left_out.emplace_back("verifiers"); }},
     Kind{"survivals", [](Climate& c) { c.habits_left_out.emplace_back("survivals"); }},
@@ -85,7 +86,7 @@ std::span<const std::string_view> Climate::kinds() {
   return kNames;
 }
 
-Climate::Climate(Random& random, bool faults, std::string_view without, bool at_anything)
+Climate::Climate(Random& random, bool faults, std::string_view without, Always always)
     : clients(static_cast<unsigned>(random.between(1, 3))),
       workers(static_cast<unsigned>(random.between(1, 4))),
       connections(static_cast<unsigned>(random.one_in(3) ? 2 : 1)),
@@ -108,13 +109,18 @@ Climate::Climate(Random& random, bool faults, std::string_view without, bool at_
   }
   draw_version(aside);
   if (Random beside = aside; !calm && beside.one_in(4)) failover_every = beside.between(1s, 30s);
-  anything = at_anything;
-  if (Random own(Random(random).next()); anything) pages = !own.one_in(3);
+  if (Random own(Random(random).next()); true) {
+    pages = !own.one_in(3);
+    if (own.one_in(2)) names = 2;
+    anything = always.anything;
+    odd = always.odd;
+  }
   for (std::size_t at = 0; at < without.size();) {
     const std::size_t end = std::min(without.find(',', at), without.size());
     drop(without.substr(at, end - at));
     at = end + 1;
   }
+  pages = pages && anything;
   if (anything) {
     clients = std::max(clients, 2U);
     teams = clients;
@@ -200,7 +206,8 @@ std::string Climate::text() const {
   if (program) out += ", a program";
   if (exports != 0) out += ", " + std::to_string(exports) + " exports";
   if (anything)
-    out += std::string(", all of them at anything") + (pages ? ", with pages" : "");
+    out += std::string(", all of them at anything") + (pages ? ", with pages" : "") + ", with " +
+           std::to_string(names) + " names";
   else if (teams != 0)
     out += ", " + std::to_string(teams) + " of them on the same files";
   const auto add = [&](const char* what, Duration every, Duration longest = {}) {

@@ -14,8 +14,12 @@
 namespace nfsrdma::sim {
 
 struct Climate {
-  /// `without`: names of kinds(), with commas between them. `anything`: all workers do whatever they like to the same files.
-  Climate(Random& random, bool faults, std::string_view without, bool anything);
+  /// What every world has, although no seed draws it.
+  struct Always {
+    bool anything = false, odd = false;
+  };
+  /// `without`: names of kinds(), with commas between them.
+  Climate(Random& random, bool faults, std::string_view without, Always always);
 
   /// The names of all kinds of trouble.
   [[nodiscard]] static std::span<const std::string_view> kinds();
@@ -30,6 +34,8 @@ struct Climate {
   unsigned teams = 0;      ///< of the clients: those whose workers share their files
   bool anything = false;   ///< all workers do whatever they like to the same files
   bool pages = false;      ///< and some of them through a model of the kernel
+  unsigned names = 4;      ///< of the files that they share
+  bool odd = false;        ///< the server has the habits of testing::Habits::groups()
   bool far = false, calm = true;
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;

@@ -238,6 +238,23 @@ void FileOracle::doubt(Client client, Tick begun) {
   }
 }
 
+void FileOracle::leave_behind(Client client, Tick begun) {
+  for (Change& change : changes_) {
+    const bool covered =
+        change.who.client == client && change.settled == 0 && change.ended != 0 && change.ended < begun;
+    if (!covered) continue;
+    change.sure = false;
+    change.behind = true;
+  }
+}
+
+void FileOracle::end_left_behind(Client client) {
+  const Tick now = clock_.tick();
+  for (Change& change : changes_) {
+    if (change.behind && change.settled == 0 && change.who.client != client) change.settled = now;
+  }
+}
+
 void FileOracle::cut_by_open(Client client, Tick begun) {
   for (Change& change : changes_) {
     const bool may_come_late = change.what == What::store && change.who.client == client &&

@@ -121,6 +121,12 @@ class FileOracle {
   /// fsync or close of the client began at `begun` and has succeeded. Where clients may lose data, errors are only
   /// reported to files that were open at the loss: `opened` is when this one was, and what is older becomes doubtful.
   void settle(Client client, Tick begun, Tick opened = 0);
+  /// close(2) of the client, begun at `begun`, has succeeded, and what was not settled may be under way behind it, under a
+  /// delegation: it may be lost with that, or come until the server lets another client open the file.
+  void leave_behind(Client client, Tick begun);
+  /// The server has let the client open the file, for which it took back what others had of it: what they had left behind
+  /// comes no more (RFC 8881 10.4.2 lets them write it with the delegation's stateid alone).
+  void end_left_behind(Client client);
   /// The client has given a lock back, which it began at `begun`: unless it may have lost data, the server has it all.
   void unlocked(Client client, Tick begun);
   /// fsync or close of the client, begun at `begun`, has failed: what was not settled may be lost.
@@ -161,6 +167,7 @@ class FileOracle {
     Tick begun = 0, ended = 0, settled = 0;  // 0: not yet
     bool sure = true;                        // false: it may not have been made, or be lost
     bool loose = false;                      // it may be made at any time since it began
+    bool behind = false;                     // close(2) has left it behind
     bool anything = false;                   // its octets, or its place, are not known
     std::uint64_t offset = 0, length = 0;
     std::string octets;

@@ -1,11 +1,14 @@
 #include "sim/job.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 
 namespace nfsrdma::sim {
 namespace {
 
 constexpr std::size_t kMostWrong = 20;
+constexpr unsigned kLooks = 10;  // at a name that leads elsewhere each time
 
 }  // namespace
 
@@ -69,6 +72,45 @@ std::optional<std::string> Job::on_server(const std::string& name) const {
   return findings_.on_server(path_of(name));
 }
 
+async::Task<Result<fs::OpenedFile>> Job::open_by_name(std::string name, int flags, Opening how,
+                                                      std::uint64_t* inode) {
+  const bool creates = (flags & O_CREAT) != 0;
+  for (unsigned looks = 0;; ++looks) {
+    const std::uint64_t version = kernel() != nullptr ? kernel()->version() : 0;
+    Result<fs::Entry> found = fs::Entry();
+    if (!creates || !how.believed_absent) found = co_await fs().lookup(kOwn, directory_, name);
+    if (!found) co_return found.error();
+    if (found->inode == 0 && !creates) co_return fs::refusal(ENOENT, "LOOKUP", name, "there is no such file");
+    if (found->inode == 0) {
+      auto made = co_await fs().create(kOwn, directory_, name, 0666, flags);
+      if (!made) co_return made;
+      *inode = made->entry.inode;
+      if (kernel() != nullptr) co_await kernel()->entered(made->entry, version);
+      if (kernel() != nullptr) co_await kernel()->opened(*made, *inode, flags);
+      co_return made;
+    }
+    if (kernel() != nullptr) co_await kernel()->entered(*found, version);
+    if (creates && (flags & O_EXCL) != 0) {
+      forget(found->inode);
+      co_return fs::refusal(EEXIST, "LOOKUP", name, "the file is there");
+    }
+    auto opened = co_await fs().open(kOwn, found->inode, flags & ~(O_CREAT | O_EXCL), how.thread);
+    if (opened) {
+      *inode = found->inode;
+      if (kernel() != nullptr) co_await kernel()->opened(*opened, *inode, flags);
+      co_return opened;
+    }
+    forget(found->inode);
+    if (opened.error().errno_value() != ESTALE || looks == kLooks) co_return opened;
+  }
+}
+
+void Job::forget(std::uint64_t inode) {
+  if (kernel() == nullptr) return fs().forget(inode, 1);
+  kernel()->let_go(inode);
+  if (random_.one_in(4)) kernel()->forget_unused(inode);
+}
+
 async::Task<Status> Job::release(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode) {
   if (findings_.closes_promise && random_.one_in(2)) {
     ++releasing_;
@@ -106,6 +148,11 @@ std::string any_name(const std::map<std::string, std::string>& files, Random& ra
   auto at = files.begin();
   std::advance(at, random.below(files.size()));
   return at->first;
+}
+
+std::string key_of(const fs::OpenHandle& file) {
+  const fs::FileHandle& handle = file.inode().handle;
+  return {reinterpret_cast<const char*>(handle.bytes.data()), handle.length};
 }
 
 std::string lines_of(const std::string& owner, std::size_t size) {

@@ -29,6 +29,7 @@ struct Findings {
   bool files_outlive_names = true;   ///< while another client has them open
   bool clients_die = false;          ///< what a killed client had confirmed to nobody may be there, or not
   bool data_is_lost = false;         ///< the server may lose what is not on its disk
+  bool delegations_exclude = false;  ///< the server lets nobody open what another client has a delegation on
   bool closes_promise = true;        ///< what close(2) has confirmed stays so, whatever comes behind it
   /// Whether what was closed has to be on the server: nobody was promised that others do not see it before.
   std::function<bool(const std::string& path)> is_owed;
@@ -36,8 +37,8 @@ struct Findings {
   std::function<void(const std::string& path)> recall;
   /// What the server has under a path.
   std::function<std::optional<std::string>(const std::string& path)> on_server;
-  /// Whether the times of the file hold the verifier of the exclusive create that made it.
-  std::function<bool(const std::string& path)> keeps_verifier;
+  /// Whether the times of the file hold the verifier of the exclusive create that made it, by the octets of its handle.
+  std::function<bool(const std::string& handle)> keeps_verifier;
   /// Whether the server has taken locks from it, which EIO says.
   std::function<bool(const SimClient& client)> lost_state;
   /// Whether a client has a delegation for writing on the file, by the octets of its handle.
@@ -80,6 +81,17 @@ class Job {
   [[nodiscard]] bool is_full(const Error& error) const {
     return findings_.disk_fills && (error.errno_value() == ENOSPC || error.errno_value() == EDQUOT);
   }
+  struct Opening {
+    bool believed_absent = false;  ///< the kernel does not look for the name before it creates it
+    std::uint32_t thread = 0;      ///< that opens it
+  };
+  /// open(2) as the kernel does it: a lookup, then the inode that the name leads to; and the name again if that is gone by
+  /// then. `inode` is set on success.
+  async::Task<Result<fs::OpenedFile>> open_by_name(std::string name, int flags, Opening how,
+                                                   std::uint64_t* inode);
+  /// One lookup of the inode is not needed any more. A kernel keeps inodes for as long as it likes.
+  void forget(std::uint64_t inode);
+  [[nodiscard]] KernelModel* kernel() const { return client_.kernel(); }
   /// The last close of what close(2) has confirmed, as the kernel has it: nobody waits for it, mostly.
   async::Task<Status> release(std::shared_ptr<fs::OpenHandle> file, std::uint64_t inode);
   virtual void last_close_failed(const Error& error) = 0;
@@ -120,6 +132,9 @@ inline const fs::Caller kOwn;
 
 /// One of the names of files that are known with their contents; "" if there is none.
 [[nodiscard]] std::string any_name(const std::map<std::string, std::string>& files, Random& random);
+
+/// The octets of the handle that the server gave the open file, by which Findings know it.
+[[nodiscard]] std::string key_of(const fs::OpenHandle& file);
 
 /// Lines that say whose they are and where they stand: the fewest that have `size` bytes.
 [[nodiscard]] std::string lines_of(const std::string& owner, std::size_t size);

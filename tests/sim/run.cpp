@@ -47,6 +47,7 @@ class World {
     findings_.disk_fills = climate_.fill_every.count() != 0;
     findings_.leases_end = climate_.leases_end() || loses_sessions(server_->state().habits);
     findings_.clients_die = climate_.kill_every.count() != 0;
+    findings_.delegations_exclude = server_->state().habits.recalls_on_conflict;
     findings_.data_is_lost = climate_.data_is_lost();
     // Not every end of a lease is known to who had a promise until then.
     findings_.closes_promise = !findings_.disk_fills && !findings_.clients_die;
@@ -64,9 +65,12 @@ class World {
       for (const auto& job : jobs_) job->delegation_returned();
     };
     findings_.on_server = [this](const std::string& path) { return content(path); };
-    findings_.keeps_verifier = [this](const std::string& path) {
-      const testing::Inode* const file = server_->state().find(path);
-      return file != nullptr && file->exclusive.has_value() && server_->state().habits.verifier_in_times;
+    findings_.keeps_verifier = [this](const std::string& handle) {
+      const auto& inodes = server_->state().inodes;
+      const auto file =
+          std::ranges::find_if(inodes, [&](const auto& one) { return is_handle_of(handle, one.first); });
+      return file != inodes.end() && file->second.exclusive.has_value() &&
+             server_->state().habits.verifier_in_times;
     };
     team_export_ = any_export();
     findings_.lost_state = [this](const SimClient& client) {
@@ -74,10 +78,7 @@ class World {
     };
     findings_.delegated = [this](const std::string& handle) {
       return std::ranges::any_of(server_->state().delegations, [&](const auto& one) {
-        const nfs4::nfs_fh4 file = testing::handle_of(one.second.inode);
-        return one.second.writes &&
-               handle.compare(0, file.length, reinterpret_cast<const char*>(file.bytes.data()),
-                              file.length) == 0;
+        return one.second.writes && is_handle_of(handle, one.second.inode);
       });
     };
     for (unsigned i = 0; i < climate_.clients; ++i) add_client(i);
@@ -126,7 +127,7 @@ class World {
   /// Leaves out what this world's clients cannot be expected to survive.
   void suit(testing::Habits& habits) const {
     for (const std::string_view group : climate_.habits_left_out) habits.leave_out(group);
-    if (!options_.habits) habits.leave_out_all();
+    if (!climate_.odd) habits.leave_out_all();
     // What a COMMIT has lost the client hears of by its answer. A READ that another connection answers before is older.
     if (climate_.connections != 1 || habits.stall_percent != 0) habits.lost_at_commit_percent = 0;
     // NFSv2 has no word for NFS4ERR_DELAY, and sizes of its own.
@@ -140,6 +141,11 @@ class World {
   /// Whether a session may end, with requests under way, although its client and its server live.
   static bool loses_sessions(const testing::Habits& habits) {
     return habits.stranger_percent != 0 || (habits.stuck_flags & nfs4::SEQ4_STATUS_BACKCHANNEL_FAULT) != 0;
+  }
+
+  /// NFSv2 has octets behind it, so that all handles are of one size.
+  static bool is_handle_of(const std::string& handle, std::uint64_t inode) {
+    return handle.starts_with(testing::handle_of(inode).chars());
   }
 
   Host& add_host(const std::string& name) {
@@ -522,13 +528,13 @@ class World {
   const RunOptions options_;
   Simulation simulation_;
   Random random_{simulation_.random().split()};
-  const Climate climate_{random_, options_.faults, options_.without, options_.anything};
+  const Climate climate_{random_, options_.faults, options_.without, {options_.anything, options_.habits}};
   Findings findings_;
   Network network_{simulation_};
   Host* server_host_ = nullptr;
   std::unique_ptr<SimServer> server_;
   Board board_;
-  Commons commons_{findings_};
+  Commons commons_{findings_, climate_.names};
   std::string team_export_;
   testing::LockTable locks_;                         // of the service beside NFSv3
   std::vector<std::unique_ptr<Job>> jobs_;           // climate_.workers for each client, in their order

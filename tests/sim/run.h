@@ -14,7 +14,7 @@ struct RunOptions {
   unsigned operations = 300;  ///< of all workers together
   bool faults = true;         ///< without: the network and the server are calm
   bool anything = false;      ///< all programs are those of any_work.h
-  bool habits = false;        ///< servers have the habits of Habits::leave_out()'s groups
+  bool habits = false;        ///< servers have the habits of Habits::groups()
   bool prints = false;        ///< the trace, as it comes
   std::string without;        ///< kinds of trouble (climate.h), with commas between them
 };

@@ -13,9 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kDigits = 8;    // of a counter
-constexpr std::size_t kRecord = 32;   // bytes
-constexpr unsigned kQuickTries = 10;  // of a file that is replaced again and again
+constexpr std::size_t kDigits = 8;   // of a counter
+constexpr std::size_t kRecord = 32;  // bytes
 
 std::string number(std::uint64_t value) {
   std::string out = std::to_string(value);
@@ -95,35 +94,15 @@ bool TeamWorker::failed(const char* what, const Error& error, bool locked) {
 /// Nothing, and said, if it is not there.
 async::Task<TeamWorker::File> TeamWorker::open(std::string name, int flags) {
   File out;
-  if ((flags & O_CREAT) != 0) {
-    auto made = co_await fs().create(kOwn, directory_, name, 0666, flags);
-    if (!made) {
-      failed("open with O_CREAT", made.error(), false);
-      co_return out;
-    }
-    out.handle = made->handle;
-    out.inode = made->entry.inode;
-    co_return out;
-  }
-  for (unsigned tries = 0;; ++tries) {
-    auto found = co_await fs().lookup(kOwn, directory_, name);
-    if (!found || found->inode == 0) {
-      if (found) wrong("it is not there");
-      if (!found) wrong("lookup", found.error());
-      co_return out;
-    }
-    out.inode = found->inode;
-    auto opened = co_await fs().open(kOwn, out.inode, flags);
-    if (opened) {
-      out.handle = opened->handle;
-      co_return out;
-    }
-    fs().forget(out.inode, 1);
-    // Replaced since it was looked up: as the kernel does, look again.
-    if (opened.error().errno_value() == ESTALE && tries < kQuickTries) continue;
+  const bool creates = (flags & O_CREAT) != 0;
+  auto opened = co_await open_by_name(name, flags, {creates, 0}, &out.inode);
+  if (opened)
+    out.handle = opened->handle;
+  else if (creates)
+    failed("open with O_CREAT", opened.error(), false);
+  else
     wrong("open", opened.error());
-    co_return out;
-  }
+  co_return out;
 }
 
 async::Task<bool> TeamWorker::write(File file, std::string text, std::uint64_t offset) {

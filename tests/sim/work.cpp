@@ -182,7 +182,7 @@ async::Task<void> Worker::create() {
     co_return;
   }
   // F24
-  if ((flags & O_EXCL) != 0 && findings_.keeps_verifier(path_of(name)))
+  if ((flags & O_EXCL) != 0 && findings_.keeps_verifier(key_of(*made->handle)))
     wrong(name + " has a verifier for times");
   files_[name] = content(name, random_.below(random_.one_in(3) ? kLargest : 2000));
   co_await write_all(made->handle, name, 0);

@@ -295,6 +295,27 @@ TEST_CASE("sim: file oracle: what a killed client had not settled may be there, 
   CHECK_FALSE(f.file.check_final("settled").empty());
 }
 
+TEST_CASE("S26 sim: file oracle: what close(2) left behind may come until another client may open the file") {
+  SharedFile f;
+  f.write(f.kA, 0, "left");
+  f.file.leave_behind(f.kA, f.clock.tick());
+  CHECK(f.may_read(f.kA, ""));
+  SUBCASE("it comes behind what others write who were not asked about it") {
+    f.write(f.kB, 0, "over", true);
+    CHECK(f.file.check_final("left").empty());
+    CHECK(f.file.check_final("over").empty());
+  }
+  SUBCASE("it does not come behind what they write when the delegation is gone") {
+    f.file.end_left_behind(f.kB);
+    f.open(f.kB);
+    CHECK(f.may_read(f.kB, "left"));
+    CHECK(f.may_read(f.kB, ""));
+    f.write(f.kB, 0, "over", true);
+    CHECK_FALSE(f.file.check_final("left").empty());
+    CHECK(f.file.check_final("over").empty());
+  }
+}
+
 TEST_CASE("S16 sim: file oracle: who is granted a lock sees what its last holder had changed") {
   SharedFile f;
   f.write(f.kA, 0, "first");

@@ -643,6 +643,31 @@ TEST_CASE(
   m.close(m.first);
 }
 
+// The change attribute behind a write covers whatever happened before it, also what another client wrote in between.
+TEST_CASE(
+    "F23 an open behind writes of this mount keeps pages only if no other client could write meanwhile") {
+  Storm m;
+  m.engine->tells = true;
+  bool delegated = false;
+  SUBCASE("no delegation") {}
+  SUBCASE("a delegation") {
+    delegated = true;
+    m.engine->delegation = std::chrono::seconds(90);
+  }
+  const auto file = m.create("shared");
+  m.write(file, "here ", 0);
+  m.write(file, "there", 5);
+  CHECK(m.flush(file) == 0);
+  m.close(file);
+  const auto again = m.open(file, O_RDONLY);
+  CHECK(again.keep_cache == delegated);
+  // What was read behind that open goes with the change attribute that it brought.
+  const auto third = m.open(file, O_RDONLY);
+  CHECK(third.keep_cache);
+  m.close(third);
+  m.close(again);
+}
+
 TEST_CASE(
     "F23 an append by a descriptor that was opened behind another client's close goes behind its bytes") {
   EnlargedElsewhere m;

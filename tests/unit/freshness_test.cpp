@@ -270,6 +270,7 @@ TEST_CASE("F2 freshness: what a WRITE brought is kept if it was the only change 
     CHECK_FALSE(m.freshness.kept(m.at));
   }
   SUBCASE("it was all that there was to write") {
+    m.engine.delegation = 90s;
     m.freshness.changed(m.at);
     m.freshness.written(m.at, sent, m.said(change, 5), true);
     CHECK(m.freshness.kept(m.at));
@@ -280,6 +281,7 @@ TEST_CASE("F2 freshness: what a WRITE brought is kept if it was the only change 
 
 TEST_CASE("F4 freshness: once data was lost the kernel's pages go with nothing before the next open") {
   Knowing m;
+  m.engine.delegation = 90s;
   m.at.writes.errors().add(Error(ErrorKind::server, ENOSPC, "WRITE", "a", "no"));
   m.freshness.is_as_written(m.at, m.said(9), m.freshness.asking(m.at));
   CHECK_FALSE(m.at.attributes.is_cached());

@@ -329,6 +329,7 @@ TEST_CASE("F3 write-behind: close tells each process of a late error, and then i
 
 TEST_CASE("F13 write-behind: all of a small file goes out stable when it is saved, without a COMMIT") {
   Writing m;
+  m.engine.delegation = std::chrono::seconds(90);
   m.write(m.file, "small", 0);
   CHECK(m.error(m.behind.save(m.file)) == 0);
   CHECK(m.take_calls() == "write! attributes");
@@ -340,6 +341,7 @@ TEST_CASE("F13 write-behind: all of a small file goes out stable when it is save
 
 TEST_CASE("F13 write-behind: what a WRITE to the disk brought need not be asked for") {
   Writing m;
+  m.engine.delegation = std::chrono::seconds(90);
   m.engine.tells = true;
   m.write(m.file, "small", 0);
   CHECK(m.error(m.behind.save(m.file)) == 0);

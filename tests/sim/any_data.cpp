@@ -1,0 +1,239 @@
+// AnyWorkers read, write, and change what a file holds in other ways.
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "engine/quick_read.h"
+#include "sim/any_work.h"
+
+namespace nfsrdma::sim {
+
+async::Task<Result<std::string>> AnyWorker::read_some(OpenRef file, std::uint64_t offset, std::size_t most) {
+  if (kernel() != nullptr) co_return co_await kernel()->read(file->handle, file->inode, offset, most);
+  std::string out;
+  if (random_.one_in(2) && fs().begin_plain_read(*file->handle, offset, most)) {
+    const async::Memory memory = loop().memory().take(most);
+    auto quick = co_await engine::QuickWait(*file->handle->file(), {memory.data.get(), most}, offset);
+    Result<std::size_t> got = quick.count;
+    if (quick.rest) got = co_await std::move(*quick.rest);
+    fs().end_plain_read(*file->handle, got ? *got : 0);
+    if (!got) co_return got.error();
+    co_return std::string(reinterpret_cast<const char*>(memory.data.get()), *got);
+  }
+  auto got = co_await fs().read(file->handle, offset, most);
+  if (!got) co_return got.error();
+  for (const iovec& piece : got->pieces) out.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
+  co_return out;
+}
+
+async::Task<void> AnyWorker::read(OpenRef file) {
+  const std::uint64_t offset = random_.one_in(3) ? 0 : any_offset(*file);
+  const std::size_t most = random_.one_in(3) ? 200'000 : any_size();
+  begin("read", oracle(*file).name() + " " + range_text(offset, most));
+  count(Coverage::Operation::read, *file, most);
+  const Operation operation(commons_.clock);
+  // Where more is wanted than one READ of the server's brings it is done by pieces, each of which is judged.
+  constexpr std::size_t kPiece = 16'384;
+  for (std::size_t at = 0; at < most; at += kPiece) {
+    const std::size_t size = std::min(kPiece, most - at);
+    const Operation piece(commons_.clock);
+    auto got = co_await read_some(file, offset + at, size);
+    if (!got) {
+      may_fail("read", got.error(), file->key);
+      co_return;
+    }
+    judge(oracle(*file).check_read(client(), piece.begun(), offset + at, size, *got), *file);
+    if (got->size() < size) co_return;
+  }
+}
+
+async::Task<void> AnyWorker::write(OpenRef file) {
+  const bool appends = (file->flags & O_APPEND) != 0;
+  const std::uint64_t offset = any_offset(*file);
+  std::string octets = fresh_octets(any_size());
+  begin(appends ? "append" : "write", oracle(*file).name() + " " + range_text(offset, octets.size()));
+  count(appends ? Coverage::Operation::append : Coverage::Operation::write, *file, octets.size());
+  const Operation operation(commons_.clock);
+  FileOracle& contents = oracle(*file);
+  const FileOracle::ChangeId change =
+      appends ? contents.begin_append(who(), octets) : contents.begin_write(who(), offset, octets);
+  Status done;
+  if (kernel() != nullptr) {
+    done = co_await kernel()->write(file->handle, file->inode, std::move(octets), offset, file->flags);
+  } else {
+    async::Memory memory = loop().memory().take(octets.size());
+    std::memcpy(memory.data.get(), octets.data(), octets.size());
+    const std::span<const std::byte> data(memory.data.get(), octets.size());
+    done = co_await fs().write(file->handle, std::move(memory), data, offset, file->flags);
+  }
+  contents.end(change, outcome_of(done), (file->flags & O_SYNC) == O_SYNC);
+  if (!done) may_fail("write", done.error(), file->key);
+}
+
+/// F30: a mapping reaches to the end of the file, as far as the program has to know it.
+async::Task<void> AnyWorker::load(OpenRef file) {
+  const std::uint64_t offset = any_offset(*file);
+  begin("load", oracle(*file).name() + " " + std::to_string(offset));
+  count_whole(Coverage::Operation::load, *file);
+  const Operation operation(commons_.clock);
+  auto got = co_await kernel()->load(file->handle, file->inode, offset);
+  if (!got) {
+    may_fail("load", got.error(), file->key);
+    co_return;
+  }
+  std::string text = got->value_or("");
+  // Behind the end of a file that another client has cut there may be zeros.
+  text.erase(text.find_last_not_of('\0') + 1);
+  const std::uint64_t asked = *got ? text.size() : 1;
+  const std::string verdict = oracle(*file).check_read(client(), operation.begun(), offset, asked, text);
+  judge(verdict.empty() || *got ? verdict : "SIGBUS: " + verdict, *file);
+}
+
+async::Task<void> AnyWorker::store(OpenRef file) {
+  const std::uint64_t offset = random_.below(a_size(*file) + 1);
+  const std::size_t size = kernel()->room(file->inode, offset, 1 + random_.below(300));
+  if (size == 0) co_return;
+  begin("store", oracle(*file).name() + " " + range_text(offset, size));
+  count(Coverage::Operation::store, *file, size);
+  const Operation operation(commons_.clock);
+  FileOracle& contents = oracle(*file);
+  std::string octets = fresh_octets(size);
+  const FileOracle::ChangeId change = contents.begin_store(who(), offset, octets);
+  auto done = co_await kernel()->store(file->handle, file->inode, offset, std::move(octets));
+  if (done && *done != 0) co_return contents.end(change, Outcome::done);
+  contents.cancel(change);
+  if (!done) may_fail("store", done.error(), file->key);
+}
+
+async::Task<void> AnyWorker::stat(OpenRef file) {
+  begin("fstat", oracle(*file).name());
+  count_whole(Coverage::Operation::stat, *file);
+  const Operation operation(commons_.clock);
+  Result<std::uint64_t> size = 0;
+  if (kernel() != nullptr) {
+    size = co_await kernel()->size(file->inode);
+  } else {
+    auto told = co_await fs().attributes(kOwn, file->inode);
+    if (told)
+      size = told->attributes.size;
+    else
+      size = told.error();
+  }
+  if (size)
+    judge(oracle(*file).check_size(client(), operation.begun(), *size), *file);
+  else
+    may_fail("fstat", size.error(), file->key);
+}
+
+async::Task<void> AnyWorker::truncate(OpenRef file) {
+  SetAttributes changes;
+  changes.size = any_offset(*file);
+  const bool by_handle = random_.one_in(2);
+  begin("truncate", oracle(*file).name() + " to " + std::to_string(*changes.size));
+  count(Coverage::Operation::truncate, *file, *changes.size);
+  const Operation operation(commons_.clock);
+  FileOracle& contents = oracle(*file);
+  const FileOracle::ChangeId change = contents.begin_truncate(who(), *changes.size);
+  Result<std::uint64_t> size = 0;
+  if (kernel() != nullptr) {
+    size = co_await kernel()->truncate(file->handle, file->inode, *changes.size, by_handle);
+  } else {
+    std::shared_ptr<fs::OpenHandle> handle;
+    if (by_handle) handle = file->handle;
+    auto done = co_await fs().set_attributes(kOwn, file->inode, changes, std::move(handle));
+    if (done)
+      size = done->attributes.size;
+    else
+      size = done.error();
+  }
+  contents.end(change, size ? Outcome::done : outcome_of(size.error()), true);
+  if (size)
+    judge(contents.check_size(client(), operation.begun(), *size), *file);
+  else
+    may_fail("truncate", size.error(), file->key);
+}
+
+async::Task<void> AnyWorker::allocate(OpenRef file, bool punches) {
+  const std::uint64_t offset = any_offset(*file);
+  const std::size_t length = any_size();
+  begin(punches ? "punch" : "allocate", oracle(*file).name() + " " + range_text(offset, length));
+  count(punches ? Coverage::Operation::punch : Coverage::Operation::allocate, *file, length);
+  const Operation operation(commons_.clock);
+  FileOracle& contents = oracle(*file);
+  const FileOracle::ChangeId change =
+      punches ? contents.begin_punch(who(), offset, length) : contents.begin_allocate(who(), offset, length);
+  const int mode = punches ? FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE : 0;
+  Status done;
+  if (kernel() != nullptr)
+    done = co_await kernel()->allocate(file->handle, file->inode, mode, offset, length);
+  else
+    done = co_await fs().allocate(file->handle, mode, offset, length);
+  if (!done && done.error().errno_value() == EOPNOTSUPP) {
+    contents.cancel(change);
+    co_return;
+  }
+  contents.end(change, outcome_of(done), true);
+  if (!done) may_fail("fallocate", done.error(), file->key);
+}
+
+async::Task<void> AnyWorker::seek(OpenRef file) {
+  const std::uint64_t offset = any_offset(*file);
+  const bool for_hole = random_.one_in(2);
+  begin(for_hole ? "seek to a hole" : "seek to data", oracle(*file).name() + " " + std::to_string(offset));
+  count_whole(Coverage::Operation::seek, *file);
+  const Operation operation(commons_.clock);
+  const int whence = for_hole ? SEEK_HOLE : SEEK_DATA;
+  auto found = co_await fs().seek(file->handle, offset, whence);
+  FileOracle& contents = oracle(*file);
+  const Tick begun = operation.begun();
+  if (found && for_hole) {
+    judge(contents.check_hole(client(), begun, *found, *found + 1), *file);
+  } else if (found) {
+    judge(contents.check_hole(client(), begun, offset, *found), *file);
+  } else if (found.error().errno_value() == ENXIO) {
+    judge(contents.check_hole(client(), begun, offset, for_hole ? offset + 1 : FileOracle::kEnd), *file);
+  } else {
+    may_fail("lseek", found.error(), file->key);
+  }
+}
+
+async::Task<void> AnyWorker::copy(OpenRef from, OpenRef to) {
+  const std::uint64_t at = any_offset(*from), offset = any_offset(*to);
+  const std::size_t length = any_size();
+  begin("copy", oracle(*from).name() + " " + range_text(at, length) + " to " + oracle(*to).name() + " " +
+                    std::to_string(offset));
+  count(Coverage::Operation::copy, *to, length);
+  const Operation operation(commons_.clock);
+  FileOracle& contents = oracle(*to);
+  const FileOracle::ChangeId change = contents.begin_copy(who(), offset, length);
+  Result<std::uint64_t> done = 0;
+  if (kernel() != nullptr)
+    done = co_await kernel()->copy(from->handle, from->inode, at, to->handle, to->inode, offset, length);
+  else
+    done = co_await fs().copy(from->handle, at, to->handle, offset, length);
+  const int code = done ? 0 : done.error().errno_value();
+  if (code == EOPNOTSUPP) {
+    contents.cancel(change);
+    co_return;
+  }
+  if (!done) {
+    contents.end(change, outcome_of(done.error()));
+    // The source may be shorter than what is to be copied, which the kernel looks at before it asks.
+    if (code != EINVAL) {
+      const bool is_source = commons_.unnamed.contains(from->key);
+      may_fail("copy_file_range", done.error(), is_source ? from->key : to->key);
+    }
+    co_return;
+  }
+  if (*done > length)
+    wrong("copy_file_range says " + std::to_string(*done) + " of " + std::to_string(length));
+  contents.copied(change, oracle(*from), at, *done);
+  contents.end(change, Outcome::done);
+}
+
+}  // namespace nfsrdma::sim

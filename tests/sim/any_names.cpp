@@ -1,0 +1,124 @@
+// AnyWorkers rename, link, remove and list.
+#include <algorithm>
+#include <cerrno>
+#include <set>
+
+#include "sim/any_work.h"
+
+namespace nfsrdma::sim {
+
+async::Task<void> AnyWorker::rename() {
+  const std::string from = any_name(), to = any_name();
+  if (from == to) co_return;
+  begin("rename", from + " " + to);
+  count_name(Coverage::Operation::rename);
+  const Operation operation(commons_.clock);
+  NameOracle& source = commons_.name(from);
+  NameOracle& target = commons_.name(to);
+  const auto moved = source.files(operation.begun());
+  for (const std::string& key : target.files(operation.begun())) commons_.unnamed.insert(key);
+  commons_.unnamed.insert(moved.begin(), moved.end());
+  const auto leaving = source.begin({""});
+  const auto coming = target.begin({});
+  auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
+  const Outcome outcome = outcome_of(done);
+  for (const std::string& key : target.files(operation.begun())) commons_.unnamed.insert(key);
+  // Where both are names of one file nothing is done.
+  const auto replaced = target.files(operation.begun());
+  const bool sure = std::ranges::none_of(
+      moved, [&](const std::string& key) { return std::ranges::find(replaced, key) != replaced.end(); });
+  const bool may_be_missing = source.may_lead_to("", operation.begun());
+  auto arrived = source.files(operation.begun());
+  arrived.insert(arrived.end(), moved.begin(), moved.end());
+  source.end(leaving, outcome, {""}, sure);
+  target.end(coming, outcome, arrived, sure);
+  if (done) co_return;
+  if (done.error().errno_value() == ENOENT) {
+    if (!may_be_missing) wrong(from + " is said not to be there");
+    co_return;
+  }
+  may_fail("rename", done.error(), "");
+}
+
+async::Task<void> AnyWorker::link() {
+  const std::string from = any_name(), to = any_name();
+  if (from == to) co_return;
+  begin("link", from + " " + to);
+  count_name(Coverage::Operation::link);
+  const Operation operation(commons_.clock);
+  NameOracle& source = commons_.name(from);
+  NameOracle& target = commons_.name(to);
+  const std::uint64_t version = kernel() != nullptr ? kernel()->version() : 0;
+  auto found = co_await fs().lookup(kOwn, directory_, from);
+  if (kernel() != nullptr && found) co_await kernel()->entered(*found, version);
+  if (!found || found->inode == 0) {
+    if (!found) may_fail("lookup", found.error(), "");
+    co_return;
+  }
+  const auto coming = target.begin({});
+  const std::uint64_t linked = kernel() != nullptr ? kernel()->version() : 0;
+  auto done = co_await fs().link(kOwn, found->inode, directory_, to);
+  if (kernel() != nullptr && done) co_await kernel()->entered(*done, linked);
+  if (done) forget(done->inode);
+  forget(found->inode);
+  const bool may_be_there = target.may_lead_somewhere(operation.begun());
+  target.end(coming, done ? Outcome::done : outcome_of(done.error()), source.files(operation.begun()));
+  if (done) co_return;
+  const int code = done.error().errno_value();
+  if (code == EEXIST && may_be_there) co_return;
+  // What it led to may be gone by now.
+  if (code != ENOENT) may_fail("link", done.error(), "");
+}
+
+async::Task<void> AnyWorker::remove() {
+  const std::string name = any_name();
+  begin("remove", name);
+  count_name(Coverage::Operation::remove);
+  const Operation operation(commons_.clock);
+  NameOracle& names = commons_.name(name);
+  for (const std::string& key : names.files(operation.begun())) commons_.unnamed.insert(key);
+  const auto change = names.begin({""});
+  auto done = co_await fs().remove_file(kOwn, directory_, name);
+  for (const std::string& key : names.files(operation.begun())) commons_.unnamed.insert(key);
+  names.end(change, outcome_of(done), {""});
+  if (done) co_return;
+  if (done.error().errno_value() == ENOENT) {
+    if (!names.may_lead_to("", operation.begun())) wrong("it is said not to be there");
+    co_return;
+  }
+  may_fail("remove", done.error(), "");
+}
+
+async::Task<void> AnyWorker::list() {
+  begin("list", "any");
+  count_name(Coverage::Operation::list);
+  const Operation operation(commons_.clock);
+  auto opened = co_await fs().open_directory(kOwn, directory_, 0);
+  if (!opened) {
+    may_fail("opendir", opened.error(), "");
+    co_return;
+  }
+  std::multiset<std::string> got;
+  for (std::uint64_t cookie = 0;;) {
+    auto page = co_await fs().list(*opened, cookie);
+    if (!page) {
+      may_fail("readdir", page.error(), "");
+      co_return;
+    }
+    if (page->empty()) break;
+    for (const fs::Listed& one : *page) {
+      if (!fs::FileSystem::is_gone(**opened, one)) got.insert(one.name);
+      cookie = one.cookie;
+    }
+  }
+  for (const auto& [name, oracle] : commons_.names) {
+    if (!oracle.is_quiet_since(operation.begun())) continue;
+    const std::size_t count = got.count(name);
+    if (count > 1) wrong(name + " is listed " + std::to_string(count) + " times");
+    if (count == 0 && !oracle.may_lead_to("", operation.begun())) wrong(name + " is not listed");
+    if (count != 0 && !oracle.may_lead_somewhere(operation.begun()))
+      wrong(name + " is listed, and is not there");
+  }
+}
+
+}  // namespace nfsrdma::sim
