@@ -349,7 +349,7 @@ bool Mount::is_at_mountpoint() const {
 bool Mount::write_back_by_inode() {
   std::set<std::uint64_t> inodes;
   for (const auto& [number, handle] : open_) {
-    if (handle->file()->access() != engine::Access::read) inodes.insert(handle->inode().number);
+    if (handle->file()->access() != engine::Access::read) inodes.insert(handle->inode().attributes.number());
   }
   for (const std::uint64_t inode : inodes) loop_.spawn(drop_cached(inode));
   loop_.end_turn();

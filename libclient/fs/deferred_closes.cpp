@@ -10,7 +10,7 @@ namespace nfsrdma::fs {
 
 async::Task<void> DeferredCloses::save(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
-  const UnderWay saving(inode, &Inode::saving);
+  const auto saving = inode.writes.saving();
   deferred_[inode.id] = file->shared_inode();
   file->deferred = true;
   ++file->deferred_saves;
@@ -24,13 +24,12 @@ async::Task<void> DeferredCloses::save(std::shared_ptr<OpenHandle> file) {
 Status DeferredCloses::closed(OpenHandle& file) {
   auto untold = file.errors.untold();
   if (untold) return untold;
-  file.inode().lost_behind_close = untold.error();
-  file.inode().failing = true;  // until then no close(2) of the file returns early
+  file.inode().writes.errors().add_behind_close(untold.error());
   return untold;
 }
 
 bool DeferredCloses::is_deferred(const Inode& inode) {
-  return inode.lost_behind_close || std::ranges::any_of(inode.open, &OpenHandle::deferred);
+  return inode.writes.errors().behind_close() || std::ranges::any_of(inode.open, &OpenHandle::deferred);
 }
 
 void DeferredCloses::review(const Inode& inode) {
@@ -48,7 +47,7 @@ async::Task<Status> DeferredCloses::make_safe(std::shared_ptr<Inode> inode) {
     auto untold = file->errors.untold();
     if (!untold) co_return untold;
   }
-  if (inode->lost_behind_close) co_return *inode->lost_behind_close;
+  if (const auto& lost = inode->writes.errors().behind_close()) co_return *lost;
   co_return Status();
 }
 

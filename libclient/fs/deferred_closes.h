@@ -4,7 +4,7 @@
 // client sees the file meanwhile, but a rename or link of it would outlast a crash of this client, and the data would
 // not. So make_safe() comes before either: it saves what a deferred close left, and reports a failure, so that the
 // caller leaves the names as they are. Data that was lost stays lost: make_safe() of that file fails until the file
-// has been written again and a later fsync(2) or close(2) of it went well (Inode::lost_behind_close).
+// has been written again and a later fsync(2) or close(2) of it went well (LateErrors::behind_close).
 //
 // A renamed directory makes every file below it visible: the places where the mount found its files
 // (Inodes::place()) tell which of them those are.

@@ -37,9 +37,9 @@ class ListedNames : public std::span<const Listed> {
 struct DirectoryHandle final : DirectoryPages::Holder {
   DirectoryHandle(std::shared_ptr<Inode> directory, Caller opener)
       : inode(std::move(directory)), caller(std::move(opener)) {
-    inode->names.join();
+    inode->entries.join();
   }
-  ~DirectoryHandle() override { inode->names.leave(); }
+  ~DirectoryHandle() override { inode->entries.leave(); }
   DirectoryHandle(const DirectoryHandle&) = delete;
   DirectoryHandle& operator=(const DirectoryHandle&) = delete;
 

@@ -46,8 +46,7 @@ FileSystem::FileSystem(std::shared_ptr<Engine> engine, CacheOptions options, con
       lookups_ahead_(loop_),
       none_closing_(loop_),
       beside_(loop_) {
-  if (root.attributes)
-    freshness_.tell(*inodes_.find(Inodes::kRoot), numbering_.numbered(*root.attributes), 0);
+  if (root.attributes) freshness_.learn(*inodes_.find(Inodes::kRoot), *root.attributes, 0);
   engine_->keep_delegated(options_.most_delegated);
   engine_->writers(this);
   engine_->hold_closes();
@@ -104,8 +103,8 @@ void FileSystem::heed_stale(const Inode& inode, const Answer& answer) {
   lookups_ahead_.drop(inode.parent);
   const auto known = inodes_.find(inode.id);
   if (!known) return;
-  known->name_until = {};
-  known->fresh.reset();
+  known->names.doubt();
+  known->attributes.forget();
 }
 
 /// Where the file that somebody opens was found; fresh, if that was just now.
@@ -113,18 +112,6 @@ std::optional<Place> FileSystem::place_of(const Inode& inode, bool fresh) const 
   const auto directory = inodes_.find(inode.parent);
   if (!directory) return std::nullopt;
   return Place{directory->handle, inode.label, fresh || !options_.close_to_open || !names_believed()};
-}
-
-/// Whether this open() is the second try of somebody who was refused.
-bool FileSystem::is_second_try(Inode& inode, std::uint32_t thread) {
-  return std::erase(inode.excused, thread) != 0;
-}
-
-void FileSystem::refused_by_name(Inode& inode, std::uint32_t thread) {
-  constexpr std::size_t kMost = 64;  // most of them walk the path again and never come back
-  if (inode.excused.size() >= kMost) inode.excused.erase(inode.excused.begin());
-  inode.excused.push_back(thread);
-  inode.name_until = {};
 }
 
 std::optional<std::string> FileSystem::known_path(std::uint64_t directory, const std::string& name) const {
@@ -146,7 +133,7 @@ Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const 
   const auto inode = inodes_.look_up(handle, name, told.type);
   out.inode = inode->id;
   inodes_.place(*inode, directory.id, name);
-  inode->fresh.reset();  // older than these
+  inode->attributes.forget();  // older than these
   Attributed now = freshness_.attributed(*inode, told, as_of, when);
   out.attributes = std::move(now.attributes);
   out.attributes_valid = now.valid;
@@ -157,7 +144,7 @@ Entry FileSystem::entry(const FileHandle& handle, const Inode& directory, const 
     return out;
   }
   const Seconds known = told.type == FileType::directory ? believed : std::min(believed, kLeafBelieved);
-  inode->name_until = loop().now() + std::chrono::duration_cast<async::Clock::duration>(known);
+  inode->names.believe(loop().now() + std::chrono::duration_cast<async::Clock::duration>(known));
   freshness_.keep_told(*inode, told, as_of);
   return out;
 }
@@ -188,7 +175,7 @@ Entry FileSystem::found_again(const FileHandle& handle, const Attributes& told, 
 async::Task<Result<Entry>> FileSystem::find_again(Caller caller, std::uint64_t id) {
   const auto handle = inodes_.handle_of(id);
   if (!handle) co_return refusal(ESTALE, "LOOKUP", std::to_string(id), "no such inode is remembered");
-  const std::uint64_t as_of = freshness_.now();
+  const std::uint64_t as_of = freshness_.count();
   auto got = co_await engine_->attributes(std::move(caller), *handle);
   if (!got) co_return got.error();
   co_return found_again(*handle, *got, as_of);
@@ -197,7 +184,7 @@ async::Task<Result<Entry>> FileSystem::find_again(Caller caller, std::uint64_t i
 async::Task<Result<Entry>> FileSystem::find_above(Caller caller, std::uint64_t directory) {
   auto inode = find(directory);
   if (!inode) co_return inode.error();
-  const std::uint64_t as_of = freshness_.now();
+  const std::uint64_t as_of = freshness_.count();
   auto got = co_await engine_->parent(caller, (*inode)->handle);
   if (!got) co_return got.error();
   if (got->attributes) co_return found_again(got->handle, *got->attributes, as_of);
@@ -218,7 +205,7 @@ async::Task<Result<Entry>> FileSystem::lookup(Caller caller, std::uint64_t direc
     if (!known) co_return known.error();
     if (*known) co_return std::move(**known);
   }
-  const std::uint64_t as_of = freshness_.now();
+  const std::uint64_t as_of = freshness_.count();
   const async::TimePoint asked = loop().now();
   auto found = co_await find_name(*engine_, caller, (*parent)->handle, name);
   heed_stale(**parent, found);
@@ -241,8 +228,7 @@ bool FileSystem::may_search(const Inode& directory, const Caller& caller) const 
 /// The server has let the caller look a name up, when it was `asked`.
 void FileSystem::may_search_from_now(Inode& directory, const Caller& caller, std::uint64_t as_of,
                                      async::TimePoint asked) {
-  if (directory.naming == 0 && directory.altered <= as_of)
-    freshness_.search_granted(directory, caller, asked);
+  if (!directory.attributes.altered_since(as_of)) freshness_.search_granted(directory, caller, asked);
 }
 
 /// Returns what the name led to a while ago, with attributes that are valid now, or none: then the server has to be asked.
@@ -252,14 +238,14 @@ async::Task<Result<std::optional<Entry>>> FileSystem::find_known(Caller caller,
   const std::optional<Entry> none;
   if (!options_.several_users || !names_believed()) co_return none;
   const auto inode = inodes_.at(directory->id, name);
-  if (!inode || loop().now() >= inode->name_until) co_return none;
+  if (!inode || !inode->names.is_believed(loop().now())) co_return none;
   if (inode->type == FileType::directory && !may_search(*inode, caller)) co_return none;
   auto told = co_await attributes(std::move(caller), inode->id);
   if (!told && told.error().errno_value() != ESTALE) co_return told.error();
   if (!told || inodes_.at(directory->id, name) != inode) co_return none;
   Entry out;
   out.inode = inodes_.look_up(inode->handle, name, told->attributes.type)->id;
-  inode->excused.clear();  // as behind every LOOKUP
+  inode->names.found();  // as behind every LOOKUP
   out.attributes = std::move(told->attributes);
   out.attributes_valid = told->valid;
   co_return out;
@@ -299,8 +285,7 @@ async::Task<void> FileSystem::read_ahead(std::shared_ptr<DirectoryHandle> direct
 async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint64_t id) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  while ((*inode)->dropping != 0 || (*inode)->lengthening != 0)
-    (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
+  while ((*inode)->pages.is_changing()) (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
   co_return co_await attributes_now(std::move(caller), std::move(*inode));
 }
 
@@ -308,7 +293,7 @@ async::Task<Result<Attributed>> FileSystem::attributes(Caller caller, std::uint6
 /// of dirty pages.
 async::Task<Result<Attributed>> FileSystem::attributes_now(Caller caller, std::shared_ptr<Inode> inode) {
   // Who has closed it looks at what stays.
-  if (inode->saving != 0) co_await writes_.settle(*inode);
+  if (inode->writes.is_saving()) co_await writes_.settle(*inode);
   if (!inode->writes.empty()) {
     if (auto told = freshness_.while_writing(*inode)) co_return *told;
     // Not for all of them: one that ends brings the times of a write, which is what may not be missing.
@@ -318,11 +303,11 @@ async::Task<Result<Attributed>> FileSystem::attributes_now(Caller caller, std::s
   const auto known = freshness_.kept(*inode);
   if (known && !engine_->delegated(inode->handle)) co_return *known;
   for (int tries = 1;; ++tries) {
-    const std::uint64_t as_of = freshness_.now();
+    const std::uint64_t as_of = freshness_.count();
     auto got = co_await engine_->attributes(caller, inode->handle);
     heed_stale(*inode, got);
     if (!got) co_return got.error();
-    if (inode->resized > as_of && tries < kMostTries) continue;
+    if (inode->attributes.resized_since(as_of) && tries < kMostTries) continue;
     if (options_.several_users) freshness_.keep_told(*inode, *got, as_of);
     co_return freshness_.attributed(*inode, *got, as_of);
   }
@@ -350,13 +335,13 @@ async::Task<Result<Attributed>> FileSystem::set_attributes(Caller caller, std::u
   const Naming naming(freshness_, *inode);
   (*inode)->searchers.forget();
   const ServerFileRef open = file ? file->file() : nullptr;
-  std::uint64_t as_of = freshness_.now();
+  std::uint64_t as_of = freshness_.count();
   // ftruncate(2): whoever opened the file for writing may cut it, whoever he is by now.
   if (file) caller = file->caller();
   auto got = co_await engine_->set_attributes(std::move(caller), (*inode)->handle, changes, open);
   if (changes.size) {
     freshness_.resized(**inode);
-    as_of = freshness_.now();
+    as_of = freshness_.count();
   }
   if (!got) co_return got.error();
   co_return freshness_.attributed(**inode, *got, as_of);
@@ -396,11 +381,11 @@ async::Task<Result<Entry>> FileSystem::made(Object object, std::shared_ptr<Inode
                                             std::uint64_t as_of) {
   const auto known = inodes_.find(object.handle);
   for (int tries = 1;; ++tries) {
-    const bool old = known && known->resized > as_of && tries < kMostTries;
+    const bool old = known && known->attributes.resized_since(as_of) && tries < kMostTries;
     if (object.attributes && !old) {
       co_return entry(object.handle, *directory, name, *object.attributes, as_of, freshness_.count());
     }
-    as_of = freshness_.now();
+    as_of = freshness_.count();
     auto got = co_await engine_->attributes(nullptr, object.handle);
     if (!got) co_return got.error();
     object.attributes = std::move(*got);
@@ -533,8 +518,8 @@ async::Task<Result<std::shared_ptr<const ReadPage>>> FileSystem::read_page(
   DirectoryHandle& at = *directory;
   const auto read = std::make_shared<ReadPage>();
   read->begin = cookie;
-  read->as_of = freshness_.now();
-  read->names_as_of = at.inode->names.now();
+  read->as_of = freshness_.count();
+  read->names_as_of = at.inode->entries.now();
   const ListVerifier verifier = cookie == 0 ? ListVerifier() : at.read->page.verifier;
   auto page = co_await engine_->list(at.caller, at.inode->handle, cookie, verifier);
   if (!page) co_return page.error();
@@ -590,12 +575,13 @@ Attributes FileSystem::brief_of(const Listed& listed) {
 }
 
 bool FileSystem::is_gone(const DirectoryHandle& directory, const Listed& listed) {
-  return directory.inode->names.judge(listed.name, directory.read->names_as_of) == NameChanges::Verdict::gone;
+  return directory.inode->entries.judge(listed.name, directory.read->names_as_of) ==
+         NameChanges::Verdict::gone;
 }
 
 /// Whether this mount has changed what the page says of the entry, or told the kernel something newer.
 bool FileSystem::is_outdated(const DirectoryHandle& directory, const Listed& listed) const {
-  const auto verdict = directory.inode->names.judge(listed.name, directory.read->names_as_of);
+  const auto verdict = directory.inode->entries.judge(listed.name, directory.read->names_as_of);
   if (verdict != NameChanges::Verdict::as_listed) return true;
   return freshness_.is_outdated(listed.attributes, inodes_.find(*listed.handle).get(), directory.read->as_of);
 }
@@ -617,22 +603,22 @@ Entry FileSystem::entry_in_page(const DirectoryHandle& directory, const Listed& 
   out.name_valid = std::max(Seconds(0), out.name_valid - age);
   if (options_.several_users) {
     const auto inode = inodes_.find(out.inode);
-    inode->name_until -= passed;
-    if (inode->fresh) inode->fresh->until -= passed;
+    inode->names.believe_less(passed);
+    inode->attributes.keep_less(passed);
   }
   return out;
 }
 
 async::Task<FileSystem::Dots> FileSystem::dots(std::shared_ptr<DirectoryHandle> directory) {
   const std::shared_ptr<Inode>& inode = directory->inode;
-  if (inode->number == 0) (void)co_await attributes(directory->caller, inode->id);
+  if (inode->attributes.number() == 0) (void)co_await attributes(directory->caller, inode->id);
   Dots out;
-  out.self = out.parent = inode->number;
+  out.self = out.parent = inode->attributes.number();
   // The kernel knows what is above the mount, and nobody else does.
   if (inode->id == Inodes::kRoot) co_return out;
   const auto parent = inodes_.find(inode->parent);
-  if (parent && parent->number != 0) {
-    out.parent = parent->number;
+  if (parent && parent->attributes.number() != 0) {
+    out.parent = parent->attributes.number();
     co_return out;
   }
   auto found = co_await engine_->parent(directory->caller, inode->handle);

@@ -260,9 +260,7 @@ class FileSystem : private engine::Writers {
                                                        std::string name);
   async::Task<Status> may_read(Caller caller, std::uint64_t id, int flags,
                                const std::optional<Attributes>& told);
-  static bool is_second_try(Inode& inode, std::uint32_t thread);
-  static void refused_by_name(Inode& inode, std::uint32_t thread);
-  /// `as_of`: Freshness::now() as it was when the attributes were asked for, here and below. `when`: as it was
+  /// `as_of`: Freshness::count() as it was when the attributes were asked for, here and below. `when`: as it was
   /// when they came.
   async::Task<Result<Entry>> find_again(Caller caller, std::uint64_t id);
   async::Task<Result<Entry>> find_above(Caller caller, std::uint64_t directory);

@@ -50,7 +50,7 @@ struct FileSystem::Early {
   async::Memory memory;
   const std::size_t wanted;
   const async::TimePoint begun;
-  std::uint64_t changed = 0;  ///< Inode::changed, as it was then
+  std::uint64_t changed = 0;  ///< KnownAttributes::changed(), as it was then
   bool done = false;
   std::optional<Engine::EarlyRead> got;
   async::Event ended;
@@ -63,12 +63,13 @@ std::shared_ptr<FileSystem::Early> FileSystem::begin_early(const Caller& caller,
   constexpr std::size_t kMost = 16U << 10, kPage = 4096;
   constexpr unsigned kNowAndThen = 16;
   const bool plain = access_of(flags) == Access::read && (flags & (O_TRUNC | O_DIRECT)) == 0;
-  if (!plain || inode.size == 0 || inode.size > kMost || inode.type != FileType::regular) return nullptr;
-  if (inode.cached_change || !inode.open.empty() || !inode.writes.empty()) return nullptr;
+  const std::uint64_t size = inode.end();
+  if (!plain || size == 0 || size > kMost || inode.type != FileType::regular) return nullptr;
+  if (inode.attributes.is_cached() || !inode.open.empty() || !inode.writes.empty()) return nullptr;
   if (engine_->delegated(inode.handle)) return nullptr;
   if (early_worth_ <= 0 && ++early_tries_ % kNowAndThen != 0) return nullptr;
-  const auto out = std::make_shared<Early>(loop(), (inode.size + kPage - 1) / kPage * kPage);
-  out->changed = inode.changed;
+  const auto out = std::make_shared<Early>(loop(), (size + kPage - 1) / kPage * kPage);
+  out->changed = inode.attributes.changed();
   beside_.spawn(read_early(engine_, caller, inode.handle, out));
   return out;
 }
@@ -91,7 +92,8 @@ async::Task<void> FileSystem::take_early(std::shared_ptr<Early> early, std::shar
     if (!in_time) co_return;
   }
   const Inode& inode = file->inode();
-  const bool same = early->got && early->got->change == told.change && inode.changed == early->changed;
+  const bool same =
+      early->got && early->got->change == told.change && inode.attributes.changed() == early->changed;
   if (same && inode.writes.empty())
     file->has_read(std::move(early->memory), early->wanted, early->got->size, early->begun);
 }
@@ -127,8 +129,9 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
                                                  std::uint32_t thread) {
   auto inode = find(id);
   if (!inode) co_return inode.error();
-  const bool must_wait = (*inode)->leaving != 0;
-  while ((*inode)->leaving != 0) (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
+  const bool must_wait = (*inode)->names.is_being_left();
+  while ((*inode)->names.is_being_left())
+    (void)co_await (*inode)->settled.wait_until(async::TimePoint::max());
   const Removal::Opening opening(removal_, **inode);
   if (must_wait) {
     removal_.retries().expect(thread);
@@ -136,7 +139,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
     removal_.retries().arrived(thread);
   }
   const Freshness::Asked asked = freshness_.opening(**inode);
-  std::optional<Place> found_at = place_of(**inode, is_second_try(**inode, thread));
+  std::optional<Place> found_at = place_of(**inode, (*inode)->names.is_second_try(thread));
   const bool by_name = found_at && !found_at->fresh;
   const std::shared_ptr<Early> early = begin_early(caller, **inode, flags);
   auto opened = co_await engine_->open(caller, (*inode)->handle, (*inode)->label, access_of(flags),
@@ -144,7 +147,7 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   if (opened) removal_.retries().arrived(thread);
   if (!opened) {
     if (by_name && opened.error().errno_value() == ESTALE) {
-      refused_by_name(**inode, thread);
+      (*inode)->names.refused(thread);
       lookups_ahead_.drop((*inode)->parent);  // the kernel looks the name up again
     }
     co_return opened.error();
@@ -169,10 +172,9 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   }
   const auto change = told ? std::optional(told->change) : std::nullopt;
   // Also where the file is open here already: what somebody else wrote may be what has changed it.
-  out.keep_cache = !options_.close_to_open || (change && (*inode)->cached_change == change);
-  (*inode)->cached_change = change;
-  out.keep_attributes = out.keep_cache || (change && (*inode)->told_change == change);
-  if (!out.keep_attributes) (*inode)->told_change.reset();
+  out.keep_cache = (*inode)->attributes.cache(change) || !options_.close_to_open;
+  out.keep_attributes = out.keep_cache || (change && (*inode)->attributes.is_told(*change));
+  if (!out.keep_attributes) (*inode)->attributes.tell_no_state();
   if (!out.keep_attributes && told) co_await tell_size(out.handle, told->size);
   co_return out;
 }
@@ -191,15 +193,15 @@ async::Task<Result<OpenedFile>> FileSystem::create(Caller caller, std::uint64_t 
   if (!opened) co_return opened.error();
   naming.brought(opened->directory);
   naming.granted(caller);
-  if (const auto known = inodes_.find(opened->object.handle)) Freshness::opened(*known, as_of);
+  if (const auto known = inodes_.find(opened->object.handle)) known->attributes.valid_from(as_of);
   auto entered = co_await made(std::move(opened->object), *parent, std::move(name), as_of);
   if (!entered) co_return entered.error();
   OpenedFile out;
   out.entry = std::move(*entered);
   auto inode = inodes_.find(out.entry.inode);
-  const bool was_changed = inode->changed > as_of;
+  const bool was_changed = inode->attributes.changed() > as_of;
   if (how.truncate) freshness_.resized(*inode);  // it may have been there before
-  inode->cached_change = out.entry.attributes.change;
+  inode->attributes.cache(out.entry.attributes.change);
   out.handle = std::make_shared<OpenHandle>(loop(), counters_, read_window_, std::move(inode),
                                             std::move(opened->file), caller);
   heed_flags(*out.handle, flags);
@@ -251,11 +253,11 @@ async::Task<Status> FileSystem::flush(std::shared_ptr<OpenHandle> file, std::uin
 bool FileSystem::may_close_early(const OpenHandle& file) const {
   const Inode& inode = file.inode();
   const auto locked = [](const OpenHandle* handle) { return handle->file()->has_locks(); };
-  if (options_.sync || inode.failing || loop_.now() < closes_early_from_ ||
+  if (options_.sync || inode.writes.errors().failing() || loop_.now() < closes_early_from_ ||
       std::ranges::any_of(inode.open, locked) || async::buggify(loop_))
     return false;
   const std::uint64_t most = engine_->closes_early(inode.handle);
-  return most != 0 && std::max(inode.size, inode.writes.furthest()) <= most;
+  return most != 0 && inode.end() <= most;
 }
 
 void FileSystem::write_out(const FileHandle& handle, std::shared_ptr<void> until) {
@@ -265,7 +267,7 @@ void FileSystem::write_out(const FileHandle& handle, std::shared_ptr<void> until
 async::Task<void> FileSystem::settle_beside(std::shared_ptr<Inode> inode, std::shared_ptr<void> /*until*/) {
   co_await writes_.settle(*inode);
   // Deferred data has to be stable by then: it must not be written again once another client may write the file.
-  while (inode->saving != 0) (void)co_await inode->settled.wait_until(async::TimePoint::max());
+  while (inode->writes.is_saving()) (void)co_await inode->settled.wait_until(async::TimePoint::max());
 }
 
 std::optional<std::uint64_t> FileSystem::written_size(const FileHandle& handle) const {

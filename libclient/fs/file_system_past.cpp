@@ -20,15 +20,14 @@ namespace nfsrdma::fs {
 
 /// The kernel writes out those that are dirty before it drops them.
 async::Task<void> FileSystem::drop_pages_from(Inode& inode, std::uint64_t offset) {
-  const UnderWay dropping(inode, &Inode::dropping);
-  inode.pages.begin_drop(offset);
+  const auto dropping = inode.pages.dropping(offset);
   co_await drop_pages_(inode.id, offset, 0);
 }
 
 async::Task<void> FileSystem::fetch_pages(Inode& inode, bool gathers) {
   if (!drop_pages_) co_return;
   // Who comes while others fetch them has to see them, too.
-  while (inode.dropping != 0) (void)co_await inode.settled.wait_until(async::TimePoint::max());
+  while (inode.pages.is_dropping()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   const auto writes = [](OpenHandle* handle) { return handle->file()->access() != Access::read; };
   if (gathers || (inode.pages.any() && std::ranges::any_of(inode.open, writes)))
     co_await drop_pages_from(inode, 0);
@@ -37,7 +36,7 @@ async::Task<void> FileSystem::fetch_pages(Inode& inode, bool gathers) {
 /// A store in a mapping takes an open file that may be read and written, and pages of the kernel's.
 bool FileSystem::may_have_stores(const Inode& inode) const {
   const auto stores = [](OpenHandle* handle) { return handle->file()->access() == Access::both; };
-  return drop_pages_ && (inode.pages.any() || inode.dropping != 0) && std::ranges::any_of(inode.open, stores);
+  return drop_pages_ && inode.pages.may_hold_stores() && std::ranges::any_of(inode.open, stores);
 }
 
 /// What programs have written of the file, and stored in mappings of it, is with the server then. The kernel writes
@@ -63,10 +62,7 @@ bool FileSystem::may_be_mapped(const Inode& inode) const {
 
 async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::byte last) {
   if (end <= inode.pages.known_size() || !may_be_mapped(inode)) co_return;
-  const UnderWay lengthening(inode, &Inode::lengthening);
-  inode.pages.reaches(end);
-  // The kernel counts the byte's page as whole where the byte is all of it.
-  if (end % KernelPages::kPage == 1) inode.pages.put(end);
+  const auto lengthening = inode.pages.lengthening(end);
   co_await lengthen_(inode.id, end, last);
 }
 
@@ -76,8 +72,7 @@ async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::
 async::Task<void> FileSystem::tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
   Inode& inode = file->inode();
   if (!may_be_mapped(inode)) co_return;
-  while (inode.dropping != 0 || inode.lengthening != 0)
-    (void)co_await inode.settled.wait_until(async::TimePoint::max());
+  while (inode.pages.is_changing()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   // A write that is under way tells the kernel itself.
   if (size <= std::max(inode.pages.known_size(), inode.writes.furthest())) co_return;
   const OpenHandle* const reader = reader_of(inode);
@@ -103,7 +98,7 @@ async::Task<void> FileSystem::see_as_locked(std::shared_ptr<OpenHandle> file) {
     auto now = co_await file->file()->attributes();
     if (now) {
       freshness_.keep(inode, *now, asked);
-      if (inode.told_change != now->change) size = now->size;
+      if (!inode.attributes.is_told(now->change)) size = now->size;
     }
   }
   if (drop_pages_) co_await drop_pages_from(inode, 0);
@@ -154,7 +149,7 @@ async::Task<Result<std::size_t>> FileSystem::read_past(std::shared_ptr<OpenHandl
                                                        std::span<std::byte> data, std::uint64_t offset,
                                                        Past how) {
   Inode& inode = file->inode();
-  if (how.gathers || inode.pages.any() || inode.dropping != 0) co_await fetch_pages(inode, how.gathers);
+  if (how.gathers || inode.pages.may_hold_stores()) co_await fetch_pages(inode, how.gathers);
   // Not only the range: a write behind it says that the file does not end there.
   if (!inode.writes.empty()) co_await writes_.settle(inode);
   ++counters_.reads;
@@ -188,7 +183,7 @@ async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHa
                                                           std::uint64_t offset, int flags) {
   Inode& inode = file->inode();
   // A page that was stored in before would be written back over this.
-  if (inode.pages.any() || inode.dropping != 0) co_await fetch_pages(inode, false);
+  if (inode.pages.may_hold_stores()) co_await fetch_pages(inode, false);
   Writing how;
   how.flags = flags;
   if (how.appends()) {
@@ -204,7 +199,7 @@ async::Task<Result<std::uint64_t>> FileSystem::write_past(std::shared_ptr<OpenHa
   const std::byte last = data.back();
   auto done = co_await writes_.write(file, std::move(memory), data, offset, sent);
   if (!done) co_return done.error();
-  while (inode.dropping != 0) (void)co_await inode.settled.wait_until(async::TimePoint::max());
+  while (inode.pages.is_dropping()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
   if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
   co_await tell_length(inode, offset + data.size(), last);
   freshness_.doubt(inode);

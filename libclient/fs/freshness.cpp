@@ -1,7 +1,5 @@
 #include "fs/freshness.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 
 #include "async/buggify.h"
@@ -15,11 +13,6 @@ constexpr auto kBringEvery = std::chrono::milliseconds(100);
 
 bool is_earlier(const Time& a, const Time& b) {
   return a.seconds != b.seconds ? a.seconds < b.seconds : a.nanoseconds < b.nanoseconds;
-}
-
-/// Whoever has the file open knows of all who have.
-std::uint64_t end_in_doubt(const Inode& inode) {
-  return inode.open.empty() ? 0 : inode.open.front()->file()->end_in_doubt();
 }
 
 }  // namespace
@@ -50,98 +43,67 @@ Seconds Freshness::valid(const Attributes& attributes) const {
 Seconds Freshness::valid(Inode& inode, const Attributes& attributes) {
   const Seconds plain = valid(attributes);
   if (plain == Seconds(0) || !engine_.delegated(inode.handle)) return plain;
-  inode.lifted = true;
+  inode.attributes.lift();
   return std::max(plain, Seconds(engine_.delegated_for()));
 }
 
-void Freshness::tell(Inode& inode, const Attributes& attributes, std::uint64_t when) {
-  inode.number = attributes.file_id;
-  inode.size = attributes.size;
-  inode.pages.may_end_at(attributes.size);
-  inode.sticky = attributes.type == FileType::directory && (attributes.mode & S_ISVTX) != 0;
-  inode.set_id = attributes.type == FileType::regular && (attributes.mode & (S_ISUID | S_ISGID)) != 0;
-  inode.told = std::max(inode.told, when);
-  inode.searchers.heed(attributes.changed);
+bool Freshness::learn(Inode& inode, const Attributes& told, std::uint64_t as_of) {
+  const bool is_newest = inode.attributes.learn(numbering_.numbered(told), as_of, loop_.now());
+  if (is_newest) inode.searchers.heed(told.changed);
+  return is_newest;
+}
+
+void Freshness::tell(Inode& inode, std::uint64_t size, std::uint64_t when) {
+  inode.pages.may_end_at(size);
+  inode.attributes.tell(when);
 }
 
 Attributed Freshness::attributed(Inode& inode, const Attributes& told, std::uint64_t as_of,
                                  std::uint64_t when) {
   learn(inode, told, as_of);
-  Attributed out = corrected(inode, told, as_of);
-  tell(inode, out.attributes, when);
-  // Answers overtake each other on their way to the kernel, too: of two states it is not known which it believes in.
-  const bool one_state = !inode.told_change || inode.told_change == told.change;
-  inode.told_change = one_state && out.valid > Seconds(0) ? std::optional(told.change) : std::nullopt;
+  Attributed out = corrected(inode);
+  tell(inode, out.attributes.size, when);
+  inode.attributes.tell_state(out.attributes.change, out.valid > Seconds(0));
   return out;
 }
 
-/// Where writes were under way since they were asked for, or lost by a restart of the server, the file is as large as
-/// these say at least, and the rest is not believed for longer than it takes to tell it.
-Attributed Freshness::corrected(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  Attributed out;
-  out.attributes = numbering_.numbered(told);
-  out.valid = valid(inode, out.attributes);
-  if (const std::uint64_t end = end_in_doubt(inode); end > out.attributes.size) {
+/// The newest answer. Where writes were under way since it was asked for, or lost by a restart of the server, the file is
+/// as large as these say at least, and the rest is not believed for longer than it takes to tell it.
+Attributed Freshness::corrected(Inode& inode) {
+  const KnownAttributes::Answer& newest = *inode.attributes.newest();
+  Attributed out{newest.attributes, valid(inode, newest.attributes)};
+  if (const std::uint64_t end = inode.end_in_doubt(); end > out.attributes.size) {
     out.attributes.size = end;
     out.valid = Seconds(0);
   }
-  if (inode.writes.empty() && inode.changed <= as_of && !stale(inode, as_of)) return out;
+  if (inode.writes.empty() && inode.attributes.changed() <= newest.as_of && inode.attributes.is_current())
+    return out;
   out.valid = Seconds(0);
-  out.attributes.size = std::max(out.attributes.size, inode.writes.written_since(as_of).value_or(0));
+  out.attributes.size = std::max(out.attributes.size, inode.writes.written_since(newest.as_of).value_or(0));
   return out;
-}
-
-/// What was read ahead of another state of the file is not given out any more.
-void Freshness::learn(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  if (as_of < inode.said.as_of) return;
-  if (inode.said.change != told.change) ++inode.contents;
-  inode.said = {as_of, told.change, told.size, loop_.now()};
 }
 
 /// FUSE drops attributes whenever it changes a file or a directory, and asks for them again at once.
 void Freshness::keep(Inode& inode, const Attributes& told, const Asked& asked) {
-  learn(inode, told, asked.as_of);
-  if (stale(inode, asked.as_of) || (inode.fresh && asked.as_of < inode.fresh->as_of)) return;
-  if (version(inode) != asked.version || !inode.writes.empty() || end_in_doubt(inode) > told.size) return;
-  Inode::Fresh fresh;
-  fresh.attributes = numbering_.numbered(told);
-  tell(inode, fresh.attributes, count());
-  const Seconds time = valid(fresh.attributes);
+  if (!learn(inode, told, asked.as_of) || !inode.attributes.is_current()) return;
+  if (version(inode) != asked.version || !inode.writes.empty() || inode.end_in_doubt() > told.size) return;
+  tell(inode, told.size, count());
+  const Seconds time = valid(told);
   if (time == Seconds(0)) return;
-  fresh.until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(time);
-  fresh.as_of = asked.as_of;
-  fresh.version = asked.version;
-  inode.fresh = std::move(fresh);
+  inode.attributes.keep(loop_.now() + std::chrono::duration_cast<async::Clock::duration>(time),
+                        asked.version);
 }
 
 void Freshness::keep_told(Inode& inode, const Attributes& told, std::uint64_t as_of) {
-  const bool changed = std::max({inode.changed, inode.altered, inode.unlinked}) > as_of;
-  if (inode.naming == 0 && !changed) keep(inode, told, {as_of, version(inode)});
+  if (!inode.changed_since(as_of)) keep(inode, told, {as_of, version(inode)});
 }
 
 std::optional<Attributed> Freshness::kept(const Inode& inode) const {
   const Attributes* const attributes = unchanged(inode);
   if (attributes == nullptr) return std::nullopt;
-  const Seconds left = inode.fresh->until - loop_.now();
+  const Seconds left = inode.attributes.kept_until() - loop_.now();
   if (left <= Seconds(0)) return std::nullopt;
   return Attributed{*attributes, left};
-}
-
-const Attributes* Freshness::unchanged(const Inode& inode) const {
-  const bool is_known =
-      inode.fresh && inode.fresh->version == version(inode) && !stale(inode, inode.fresh->as_of);
-  return is_known ? &inode.fresh->attributes : nullptr;
-}
-
-std::uint64_t Freshness::end_of(const Inode& inode, std::uint64_t size, std::uint64_t as_of) {
-  const std::uint64_t written = inode.writes.written_since(as_of).value_or(0);
-  return std::max({size, written, inode.writes.furthest(), end_in_doubt(inode)});
-}
-
-std::optional<std::uint64_t> Freshness::known_end(const Inode& inode) {
-  const Inode::Said& said = inode.said;
-  if (!said.change || stale(inode, said.as_of)) return std::nullopt;
-  return end_of(inode, said.size, said.as_of);
 }
 
 void Freshness::search_granted(Inode& directory, const Caller& caller, async::TimePoint asked) {
@@ -153,45 +115,38 @@ void Freshness::search_granted(Inode& directory, const Caller& caller, async::Ti
 // ---- what this mount does ----
 
 Freshness::Asked Freshness::opening(Inode& inode) {
-  opened(inode, count());
+  inode.attributes.valid_from(count());
   return asking(inode);
 }
 
-void Freshness::opened(Inode& inode, std::uint64_t as_of) {
-  inode.valid_from = std::max(inode.valid_from, as_of);
-  inode.wanted_at = {};  // the next WRITE brings what is not stale
-}
-
 void Freshness::changed(Inode& inode) {
-  inode.fresh.reset();
   for (OpenHandle* handle : inode.open) handle->drop_ahead();
-  ++inode.contents;
-  inode.changed = count();
+  inode.attributes.changed(count());
   // The server clears set-id bits of a file that is written: a kernel that believed in them would still run
   // it with them. Whoever asks waits for the write.
-  if (std::exchange(inode.set_id, false)) doubt(inode);
+  if (inode.attributes.take_set_id()) doubt(inode);
 }
 
 void Freshness::resized(Inode& inode) {
   others_may_have_changed(inode);
-  inode.resized = inode.changed;
+  inode.attributes.resized();
   inode.writes.forget_ended();
 }
 
 void Freshness::others_may_have_changed(Inode& inode) {
   changed(inode);
-  opened(inode, inode.changed);
+  inode.attributes.valid_from(inode.attributes.changed());
 }
 
 void Freshness::unlinked(Inode* inode) {
   unlinked_ = count();
-  if (inode != nullptr) inode->unlinked = unlinked_;
+  if (inode != nullptr) inode->names.lost_one(unlinked_);
 }
 
 /// A name that it has lost need not be remembered: with that is_outdated() does not believe what says that a file has
 /// several, and a page that says that this was the only one has no other.
 void Freshness::forgotten(const Inode& inode) {
-  forgotten_ = std::max({forgotten_, inode.altered, inode.changed});
+  forgotten_ = std::max(forgotten_, inode.attributes.last_change());
 }
 
 bool Freshness::is_outdated(const Attributes& listed, const Inode* inode, std::uint64_t as_of) const {
@@ -199,23 +154,17 @@ bool Freshness::is_outdated(const Attributes& listed, const Inode* inode, std::u
   if (listed.links > 1 && listed.type != FileType::directory && unlinked_ > as_of) return true;
   if (inode == nullptr) return forgotten_ > as_of;
   // What has been written has another size by now than the server said.
-  if (!inode->writes.empty() || inode->naming != 0) return true;
-  return stale(*inode, as_of) ||
-         std::max({inode->changed, inode->altered, inode->unlinked, inode->told}) > as_of;
+  return !inode->writes.empty() || inode->changed_since(as_of) || inode->attributes.is_stale(as_of) ||
+         inode->attributes.told() > as_of;
 }
 
 Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory)
     : all_(all),
       directory_(std::move(directory)),
-      number_(++directory_->named),
-      as_of_(all.changes_),
+      as_of_(all.count()),
       begun_(all.loop_.now()),
-      alone_(directory_->naming == 0) {
-  ++directory_->naming;
-  ++all_.namings_;
-  directory_->fresh.reset();
-  directory_->altered = all_.count();
-}
+      alone_(!directory_->attributes.is_being_altered()),
+      number_(directory_->attributes.begin_altering(all.count())) {}
 
 Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory, const std::string& name)
     : Naming(all, std::move(directory)) {
@@ -223,15 +172,13 @@ Freshness::Naming::Naming(Freshness& all, std::shared_ptr<Inode> directory, cons
 }
 
 Freshness::Naming::~Naming() {
-  for (const Name& name : names_) directory_->names.end(name.name, name.gone);
-  directory_->altered = all_.count();
-  --directory_->naming;
-  ++all_.namings_;
+  for (const Name& name : names_) directory_->entries.end(name.name, name.gone);
+  directory_->attributes.end_altering(all_.count());
 }
 
 void Freshness::Naming::changes(const std::string& name) {
   names_.push_back({name, false});
-  directory_->names.begin(name);
+  directory_->entries.begin(name);
 }
 
 void Freshness::Naming::gone(const std::string& name) {
@@ -240,62 +187,57 @@ void Freshness::Naming::gone(const std::string& name) {
 }
 
 void Freshness::Naming::brought(const std::optional<Attributes>& attributes) {
-  if (!attributes || directory_->naming != 1 || directory_->named != number_) return;
+  if (!attributes || !directory_->attributes.is_last_altering(number_)) return;
   all_.keep(*directory_, *attributes, {as_of_, all_.version(*directory_)});
 }
 
 void Freshness::Naming::granted(const Caller& caller) {
-  if (alone_ && directory_->naming == 1 && directory_->named == number_)
+  if (alone_ && directory_->attributes.is_last_altering(number_))
     all_.search_granted(*directory_, caller, begun_);
 }
 
 // ---- what WRITEs bring ----
 
 Freshness::Sent Freshness::sending(Inode& inode, bool must) {
-  Sent out;
-  out.version = engine_.modifications_after_call(inode.handle);
-  out.as_of = changes_;
-  out.namings = namings_;
-  out.asks = must || loop_.now() - inode.wanted_at >= kBringEvery;
-  if (out.asks) inode.wanted_at = loop_.now();
-  return out;
+  const std::uint64_t version = engine_.modifications_after_call(inode.handle);
+  return {{count(), version}, inode.attributes.wants(loop_.now(), kBringEvery, must)};
 }
 
 void Freshness::written(Inode& inode, const Sent& sent, const Attributes& after, bool all) {
+  // WRITEs overtake each other: times do not go back, unless somebody set them.
+  const KnownAttributes::Answer* const known = times_of_write(inode);
+  if (known != nullptr && is_earlier(after.modified, known->attributes.modified)) return;
   if (all) {
-    is_as_written(inode, after, {sent.as_of, sent.version});
+    is_as_written(inode, after, sent.asked);
   } else {
-    keep(inode, after, {sent.as_of, sent.version});
+    keep(inode, after, sent.asked);
   }
-  // Answers overtake each other: times do not go back, unless somebody set them.
-  const auto& known = inode.brought;
-  if (known && !stale(inode, known->as_of) && known->namings >= sent.namings &&
-      is_earlier(after.modified, known->attributes.modified))
-    return;
-  inode.brought = Inode::Brought{after, loop_.now(), sent.as_of, sent.namings};
+  inode.attributes.came_with_write(sent.asked.as_of);
 }
 
 void Freshness::is_as_written(Inode& inode, const Attributes& after, const Asked& asked) {
   // A change attribute does not tell who made the changes before it: without a delegation another client may have written
   // between this mount's writes, so the kernel may have old pages. Once data was lost, too, the next open drops them.
-  const bool alone = engine_.delegated(inode.handle);
-  if (!alone) {
-    inode.cached_change.reset();
-  } else if (inode.cached_change || inode.errors.count() == 0) {
-    inode.cached_change = after.change;
-  }
-  inode.synced = inode.changed;
+  const auto change = engine_.delegated(inode.handle) ? std::optional(after.change) : std::nullopt;
+  inode.attributes.saved(change, inode.writes.errors().count() != 0);
   keep(inode, after, asked);
 }
 
+/// Returns the newest answer if a WRITE carried it and this mount has altered nothing since, or null.
+const KnownAttributes::Answer* Freshness::times_of_write(const Inode& inode) {
+  const KnownAttributes& known = inode.attributes;
+  if (!known.is_of_write() || !known.is_current()) return nullptr;
+  const std::uint64_t as_of = known.newest()->as_of;
+  return known.altered_since(as_of) || inode.names.lost() > as_of ? nullptr : known.newest();
+}
+
 std::optional<Attributed> Freshness::while_writing(Inode& inode) {
-  const auto& known = inode.brought;
-  if (!known || inode.writes.empty()) return std::nullopt;
-  const Seconds age = loop_.now() - known->when;
-  const bool old = age >= std::min(options_.file_min, Seconds(1));
-  if (old || known->namings != namings_ || stale(inode, known->as_of)) return std::nullopt;
-  inode.told_change.reset();  // of no one state: what the writes will make of it is put in
-  Attributed out = corrected(inode, known->attributes, known->as_of);
+  const KnownAttributes::Answer* const known = times_of_write(inode);
+  if (known == nullptr || inode.writes.empty()) return std::nullopt;
+  const Seconds age = loop_.now() - known->came;
+  if (age >= std::min(options_.file_min, Seconds(1))) return std::nullopt;
+  inode.attributes.tell_no_state();  // what the writes will make of it is put in
+  Attributed out = corrected(inode);
   inode.pages.may_end_at(out.attributes.size);
   return out;
 }
@@ -308,9 +250,9 @@ void Freshness::doubt(const Inode& inode) const {
 
 /// Whoever it ends for may change the file next, and would not be noticed in what was read ahead.
 void Freshness::delegation_ended(Inode& inode) {
-  ++inode.contents;
-  inode.fresh.reset();
-  if (std::exchange(inode.lifted, false)) doubt(inode);
+  inode.attributes.contents_may_differ();
+  inode.attributes.forget();
+  if (inode.attributes.take_lifted()) doubt(inode);
 }
 
 }  // namespace nfsrdma::fs

@@ -8,8 +8,8 @@
 // They are kept for the kernel, which drops its own then and asks again (keep(), kept()).
 //
 // Two counts say whether an answer of the server is older than what this mount has done:
-//   now()           counts what this mount changes, as it begins and as it ends, and what it tells the kernel.
-//                   Whoever asks the server takes now() before he asks, and hands it in with the answer, as
+//   count()         goes on with what this mount changes, as it begins and as it ends, with what it tells the kernel, and
+//                   with what it asks. Whoever asks the server takes it before he asks, and hands it in with the answer, as
 //                   `as_of`.
 //   version(inode)  differs once something may have changed the attributes of this inode. Attributes are kept
 //                   for as long as it stays the same.
@@ -18,12 +18,11 @@
 // believed for longer than it takes to tell them (attributed()).
 //
 // Close-to-open: what the server was asked for before an open(2), or before a lock was had, may be from before another
-// client's close(2) or unlock. So both raise Inode::valid_from to the count as of then, and every place that remembers
-// attributes (Inode::fresh, brought and said, and pages of directories) remembers the count as of which they were asked
-// for, too: those with a lower count are stale(). Two things are never compared by when they came.
+// client's close(2) or unlock. So both make it stale (KnownAttributes::valid_from). Two things are never compared by when
+// they came.
 //
-// It owns the counts and the sink of doubt. What it knows of an inode stands in the Inode, below "attributes"
-// there, and goes with it; nothing here waits or fails. Confined to the loop's thread.
+// It owns the counts and the sink of doubt. What it knows of an inode stands in Inode::attributes (known_attributes.h, with
+// the rules) and goes with it; nothing here waits or fails. Confined to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +53,7 @@ class Freshness {
   Freshness(const Freshness&) = delete;
   Freshness& operator=(const Freshness&) = delete;
 
-  [[nodiscard]] std::uint64_t now() const { return changes_; }
-  /// now(), later than all that was before.
+  /// Later than all that was before, earlier than all that comes.
   std::uint64_t count() { return ++changes_; }
   [[nodiscard]] std::uint64_t version(const Inode& inode) const;
 
@@ -63,38 +61,29 @@ class Freshness {
 
   /// For how long the attributes are believed where nothing else is known.
   [[nodiscard]] Seconds valid(const Attributes& attributes) const;
-  /// The kernel is told the attributes, which came at `when`.
-  void tell(Inode& inode, const Attributes& attributes, std::uint64_t when);
   /// How things stood when the server was asked for attributes of an inode.
   struct Asked {
-    std::uint64_t as_of = 0;    ///< now()
+    std::uint64_t as_of = 0;    ///< count()
     std::uint64_t version = 0;  ///< version() that the answer goes with
   };
-  [[nodiscard]] Asked asking(const Inode& inode) const { return {changes_, version(inode)}; }
-  /// Attributes that were asked for `as_of` may be from before what has to be seen by now.
-  [[nodiscard]] static bool stale(const Inode& inode, std::uint64_t as_of) {
-    return as_of < inode.valid_from;
-  }
-  /// What the server said of it, as it is to be told: nothing else is.
+  [[nodiscard]] Asked asking(const Inode& inode) { return {count(), version(inode)}; }
+  /// Records an answer of the server. Returns false if the answer to a later question is known.
+  bool learn(Inode& inode, const Attributes& told, std::uint64_t as_of);
+  /// Records an answer and returns what the kernel is to be told: the newest answer, corrected by this mount's writes.
   [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of) {
     return attributed(inode, told, as_of, count());
   }
   [[nodiscard]] Attributed attributed(Inode& inode, const Attributes& told, std::uint64_t as_of,
                                       std::uint64_t when);
-  /// The server says so, whether anybody is told or not.
-  void learn(Inode& inode, const Attributes& told, std::uint64_t as_of);
   /// For kept(), if version() is still what it was when they were had, and they are not stale.
   void keep(Inode& inode, const Attributes& told, const Asked& asked);
   /// keep() of attributes that came with something else, where nothing of this mount's may have changed them since `as_of`.
   void keep_told(Inode& inode, const Attributes& told, std::uint64_t as_of);
   [[nodiscard]] std::optional<Attributed> kept(const Inode& inode) const;
   /// Of kept(), for however long they are true; null if that is not known.
-  [[nodiscard]] const Attributes* unchanged(const Inode& inode) const;
-  /// Where a file ends whose size the server gave, as of then, and in which this mount has written since, is writing, or
-  /// has what the server may have lost.
-  [[nodiscard]] static std::uint64_t end_of(const Inode& inode, std::uint64_t size, std::uint64_t as_of);
-  /// Where the file ends by what the server said last, and by what this mount has written since; none: that is stale.
-  [[nodiscard]] static std::optional<std::uint64_t> known_end(const Inode& inode);
+  [[nodiscard]] const Attributes* unchanged(const Inode& inode) const {
+    return inode.attributes.kept(version(inode));
+  }
 
   /// On a mount for several users: the server, asked at `asked`, has let the caller look a name up in the directory.
   void search_granted(Inode& directory, const Caller& caller, async::TimePoint asked);
@@ -103,9 +92,6 @@ class Freshness {
 
   /// open(2) begins: what was asked for before is stale. Gives how things stand for what OPEN brings.
   [[nodiscard]] Asked opening(Inode& inode);
-  /// Called where only the answer says which file an OPEN was for: attributes that were asked for before the OPEN, which
-  /// was sent `as_of`, are stale.
-  static void opened(Inode& inode, std::uint64_t as_of);
   /// To the contents of a file, by a write that begins or ends.
   void changed(Inode& inode);
   /// By something else than a write: what writes have made of the size is no more.
@@ -150,10 +136,10 @@ class Freshness {
     };
     Freshness& all_;
     const std::shared_ptr<Inode> directory_;
-    const std::uint64_t number_;
     const std::uint64_t as_of_;
     const async::TimePoint begun_;
     const bool alone_;  // it was the only one when it began
+    const std::uint64_t number_;
     std::vector<Name> names_;
   };
 
@@ -161,9 +147,8 @@ class Freshness {
 
   /// How things stood when a WRITE was sent.
   struct Sent {
+    Asked asked;        ///< with what version() is behind it, if it was the only change
     bool asks = false;  ///< it is to bring attributes
-    std::uint64_t as_of = 0, namings = 0;
-    std::uint64_t version = 0;  ///< what version() is behind it, if it was the only change
   };
   /// A WRITE is about to be sent, as one call. It brings attributes if it `must`, or if it is time.
   [[nodiscard]] Sent sending(Inode& inode, bool must);
@@ -185,16 +170,17 @@ class Freshness {
 
  private:
   Seconds valid(Inode& inode, const Attributes& attributes);
-  [[nodiscard]] Attributed corrected(Inode& inode, const Attributes& told, std::uint64_t as_of);
+  static void tell(Inode& inode, std::uint64_t size, std::uint64_t when);
+  [[nodiscard]] Attributed corrected(Inode& inode);
+  [[nodiscard]] static const KnownAttributes::Answer* times_of_write(const Inode& inode);
 
   Engine& engine_;
   async::Loop& loop_;
   Numbering& numbering_;
   const CacheOptions& options_;
   std::function<void(std::uint64_t)> doubt_;
-  std::uint64_t changes_ = 0;    // by this mount, and of what it knows: tells what came before what
+  std::uint64_t changes_ = 0;    // by this mount, and questions of it: tells what came before what
   std::uint64_t renames_ = 0;    // begun and ended
-  std::uint64_t namings_ = 0;    // Namings begun and ended
   std::uint64_t unlinked_ = 0;   // of changes_, the last that took a name from a file
   std::uint64_t forgotten_ = 0;  // and the last to an inode that nobody knows any more
 };

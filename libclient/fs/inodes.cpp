@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "fs/open_handle.h"
+
 namespace nfsrdma::fs {
 namespace {
 std::size_t hash_of(std::uint64_t directory, const std::string& name) {
@@ -11,6 +13,18 @@ std::size_t hash_of(std::uint64_t directory, const std::string& name) {
   return std::hash<std::string>()(name) ^ static_cast<std::size_t>(directory * kOdd);
 }
 }  // namespace
+
+std::uint64_t Inode::end() const {
+  const KnownAttributes::Answer* const newest = attributes.newest();
+  const std::uint64_t end =
+      newest ? writes.end_of(newest->attributes.size, newest->as_of) : writes.furthest();
+  return std::max(end, end_in_doubt());
+}
+
+/// Any open file knows the unstable data of all open files of the inode.
+std::uint64_t Inode::end_in_doubt() const {
+  return open.empty() ? 0 : open.front()->file()->end_in_doubt();
+}
 
 Inodes::Inodes(async::Loop& loop, const FileHandle& root) : loop_(loop) {
   auto inode = std::make_shared<Inode>(loop);
@@ -83,7 +97,7 @@ std::optional<std::uint64_t> Inodes::Remembered::take(const FileHandle& handle) 
 }
 
 void Inodes::place(Inode& inode, std::uint64_t directory, const std::string& name) {
-  inode.excused.clear();
+  inode.names.found();
   if (inode.parent == directory && inode.label == name) return;
   displace(inode);
   inode.parent = directory;

@@ -24,10 +24,11 @@
 
 #include "async/event.h"
 #include "engine/engine.h"
+#include "fs/file_names.h"
+#include "fs/file_writes.h"
 #include "fs/kernel_pages.h"
-#include "fs/late_errors.h"
+#include "fs/known_attributes.h"
 #include "fs/name_changes.h"
-#include "fs/pending_writes.h"
 #include "fs/search_rights.h"
 
 namespace nfsrdma::fs {
@@ -45,121 +46,29 @@ struct Inode {
   /// more; then the name serves messages only.
   std::uint64_t parent = 0;
   std::string label;
-  /// For how long the name is believed to lead here, on a mount for several users, where the kernel believes none.
-  async::TimePoint name_until{};
-  SearchRights searchers;  ///< of a directory, on such a mount
-  /// Threads whose open() was refused because the name leads elsewhere, the last few of them. One that opens
-  /// the file again without a LOOKUP in between does not open it by name.
-  std::vector<std::uint32_t> excused;
   FileType type = FileType::unknown;
+  SearchRights searchers;  ///< of a directory, on a mount for several users
+  NameChanges entries;     ///< of a directory: what this mount does to the names in it
 
-  // ---- attributes: what Freshness knows of it ----
-  // As the kernel was told last:
-  std::uint64_t number = 0;  // st_ino
-  std::uint64_t size = 0;
-  bool sticky = false;  // a directory where only a file's owner may remove it
-  bool set_id = false;  // who may write it has the server clear these bits
-  /// The change attribute that goes with them; none: they may be of several states.
-  std::optional<std::uint64_t> told_change;
-  /// Its attributes were given out for as long as its delegation lasts.
-  bool lifted = false;
-  /// Attributes that came along with something else, for whoever asks next (Freshness::keep).
-  struct Fresh {
-    Attributes attributes;
-    async::TimePoint until;
-    std::uint64_t as_of = 0;  ///< Freshness::now() when the server was asked for them
-    std::uint64_t version = 0;
-  };
-  std::optional<Fresh> fresh;
-  /// What came along with a WRITE, for whoever asks while others are under way.
-  struct Brought {
-    Attributes attributes;
-    async::TimePoint when;
-    std::uint64_t as_of = 0;    ///< Freshness::now() when it was sent
-    std::uint64_t namings = 0;  ///< and its count of changes of names
-  };
-  std::optional<Brought> brought;
-  async::TimePoint wanted_at{};  ///< when a WRITE was last sent that is to bring some
-  unsigned naming = 0;           // operations of this mount under way that change a directory
-  std::uint64_t named = 0;       // and all that there were
-  NameChanges names;             // which names they change
-  /// Freshness::now() as of when this mount changed the attributes last, and as of when the kernel was told
-  /// newer ones: a page of a directory that was asked for before has older ones.
-  std::uint64_t altered = 0, told = 0;
-  std::uint64_t unlinked = 0;  // and as of when it took a name from it
-  /// The same count as of the last change of the contents: attributes that were asked for before are old.
-  std::uint64_t changed = 0;
-  /// The same count, as of when the size was last set or lost, by something else than a write.
-  std::uint64_t resized = 0;
-  /// Freshness::now() when the file was last opened, locked or resized, or a write of it failed. Attributes are stale if
-  /// the server was asked for them before that.
-  std::uint64_t valid_from = 0;
-  /// The same count, as of which `cached_change` goes with what was written here.
-  std::uint64_t synced = 0;
-  /// The change attribute that goes with what the kernel has cached of the contents.
-  std::optional<std::uint64_t> cached_change;
-  /// The server's latest answer, in the order of asking: an answer to an older question does not replace it.
-  struct Said {
-    std::uint64_t as_of = 0;  ///< Freshness::now() when it was asked
-    std::optional<std::uint64_t> change;
-    std::uint64_t size = 0;
-    async::TimePoint came{};
-  };
-  Said said;
-  /// Counts whatever may make bytes that were read before differ from those that are there now: own writes
-  /// as they begin and end, locks, sizes that are set, delegations that end, and changes of others as they become known.
-  std::uint64_t contents = 0;
-
-  // ---- open files, and names that they were left (Removal) ----
+  /// Open files of it.
   std::vector<OpenHandle*> open;
-  /// Opens under way, and removals and renamings that take a name away from it. They do not overlap: an open that began
-  /// behind a removal's question whether anybody has the file would be left with a file that is gone.
-  unsigned opening = 0, leaving = 0;
-  /// Names to remove when the last of `open` is closed, since the file was removed while open (a "silly
-  /// rename"): by the rights of who removed it, since he may write the directory.
-  struct Hidden {
-    FileHandle directory;
-    std::string name;
-    Caller caller;
-    bool sure = true;  // false: the server's answer was lost, and the name may not be there
-  };
-  std::vector<Hidden> hidden;
-  [[nodiscard]] bool is_hidden() const { return std::ranges::any_of(hidden, &Hidden::sure); }
-
-  // ---- writes: WriteBehind's. Freshness reads how far they reach, and forgets it where the size was set ----
-  PendingWrites writes;
-  // One of them ended, one of `open` was closed, or one of `opening`, `leaving` and `saving` has come to its
-  // end.
+  /// Notified when one of `open` was closed, and when what its parts say is under way has come to its end.
   async::Event settled;
-  std::uint64_t ended = 0;  // how many of them did
-  LateErrors errors;
-  /// Data was lost since the last fsync or close that went well: writes are answered when they are on disk.
-  bool failing = false;
-  bool finding_end = false;  ///< the server is being asked for the size, for an append
-  unsigned saving = 0;       ///< saves under way for close(2) that returned early (DeferredCloses)
-  /// Why data was lost behind a close(2) that returned early, until a later fsync(2) or close(2) goes well.
-  std::optional<Error> lost_behind_close;
 
-  // ---- what the kernel may have cached of the contents ----
-  KernelPages pages;
-  unsigned dropping = 0;  ///< times that it is being asked to drop pages; `settled` tells of the end of each
-  unsigned lengthening = 0;  ///< FUSE_NOTIFY_STOREs under way that enlarge i_size; `settled` likewise
-};
+  // Four parts. The head of each class lists the questions that it answers, their sources, and who writes there.
+  KnownAttributes attributes;
+  FileNames names{settled};
+  FileWrites writes{settled};
+  KernelPages pages{settled};
 
-/// One of an inode's `opening`, `leaving` or `saving`.
-class UnderWay {
- public:
-  UnderWay(Inode& inode, unsigned Inode::* count) : inode_(inode), count_(count) { ++(inode_.*count_); }
-  ~UnderWay() {
-    --(inode_.*count_);
-    inode_.settled.notify_all();
+  /// The end of the file by the server's newest answer, this mount's later writes, and data that the server may have lost.
+  [[nodiscard]] std::uint64_t end() const;
+  /// The end of the data that the server may have lost.
+  [[nodiscard]] std::uint64_t end_in_doubt() const;
+  /// Returns true if this mount may have changed the attributes since the server was asked for them.
+  [[nodiscard]] bool changed_since(std::uint64_t as_of) const {
+    return attributes.changed_since(as_of) || names.lost() > as_of;
   }
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
-
- private:
-  Inode& inode_;
-  unsigned Inode::* const count_;
 };
 
 class Inodes {

@@ -10,18 +10,32 @@
 // that may cut it: attributes, and reads that are shorter than asked for. A larger size in attributes does not raise the
 // bound, since the kernel ignores attributes that something has overtaken.
 //
-// The code that asks the kernel to drop pages calls begin_drop() first. A plain container, confined to the loop's
-// thread.
+// Rules:
+//   Which pages may be cached?  Those before end(). The source is what the kernel was given; a drop takes pages away when
+//                               it begins, unless pages are being read, which may come behind the drop.
+//   May stores be unwritten?    If any page may be cached, or pages are being dropped: the kernel writes dirty ones back
+//                               before the drop ends (may_hold_stores()).
+//   Where ends a mapping?       At known_size() or behind it.
+//   May attributes be given?    Not while pages are being dropped or the size is being told (is_changing()): the kernel
+//                               ignores attributes that such a notification overtakes.
+//
+// The code that asks the kernel for a change holds a guard while it does (dropping(), lengthening()). A plain container,
+// confined to the loop's thread.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+
+#include "async/under_way.h"
 
 namespace nfsrdma::fs {
 
 class KernelPages {
  public:
   static constexpr std::uint64_t kPage = 4096;
+
+  /// `settled`: notified when the kernel has made the last change that it was asked for.
+  explicit KernelPages(async::Event& settled) : settled_(settled) {}
 
   /// The kernel caches what lies before `end`, or a part of it.
   void put(std::uint64_t end) { end_ = std::max(end_, end); }
@@ -40,23 +54,36 @@ class KernelPages {
   /// Whether the page of `offset` may be cached, or one behind it.
   [[nodiscard]] bool any_from(std::uint64_t offset) const { return end_ > page_of(offset); }
   [[nodiscard]] std::uint64_t end() const { return end_; }
-  /// The kernel is asked to drop the page of `offset` and all behind it. Those that are being read may come after that.
-  void begin_drop(std::uint64_t offset) {
+  /// The kernel is asked to drop the page of `offset` and all behind it, while the guard lives.
+  [[nodiscard]] async::Counted dropping(std::uint64_t offset) {
     if (reading_ == 0) end_ = std::min(end_, page_of(offset));
+    return {dropping_, settled_};
   }
+  [[nodiscard]] bool is_dropping() const { return dropping_ != 0; }
+  [[nodiscard]] bool may_hold_stores() const { return any() || is_dropping(); }
 
   [[nodiscard]] std::uint64_t known_size() const { return known_size_; }
   /// The kernel's i_size is `size` or more now.
   void reaches(std::uint64_t size) { known_size_ = std::max(known_size_, size); }
+  /// A FUSE_NOTIFY_STORE enlarges the file to `end` while the guard lives. It carries the last byte. If that is the only
+  /// byte of its page, the kernel takes the page for complete and caches it.
+  [[nodiscard]] async::Counted lengthening(std::uint64_t end) {
+    reaches(end);
+    if (end % kPage == 1) put(end);
+    return {lengthening_, settled_};
+  }
+  [[nodiscard]] bool is_changing() const { return is_dropping() || lengthening_ != 0; }
   /// The kernel was given an answer by which the file may be as short as this.
   void may_end_at(std::uint64_t size) { known_size_ = std::min(known_size_, size); }
 
  private:
   static std::uint64_t page_of(std::uint64_t offset) { return offset / kPage * kPage; }
+  async::Event& settled_;
   std::uint64_t end_ = 0;
   std::uint64_t known_size_ = 0;
   std::uint64_t reads_ = 0;
   unsigned reading_ = 0;
+  unsigned dropping_ = 0, lengthening_ = 0;
 };
 
 }  // namespace nfsrdma::fs

@@ -30,8 +30,23 @@ class LateErrors {
   void add(const Error& error) {
     ++count_;
     last_ = error;
+    failing_ = true;
   }
   [[nodiscard]] std::uint64_t count() const { return count_; }
+  /// The file is closed, and neither fsync(2) nor close(2) reported the error, because close(2) had returned early.
+  void add_behind_close(const Error& error) {
+    behind_close_ = error;
+    failing_ = true;
+  }
+  /// An fsync(2) or close(2) has gone well.
+  void went_well() {
+    failing_ = false;
+    behind_close_.reset();
+  }
+  /// Data was lost since the last fsync(2) or close(2) that went well.
+  [[nodiscard]] bool failing() const { return failing_; }
+  /// Why data was lost behind a close(2), until an fsync(2) or close(2) goes well.
+  [[nodiscard]] const std::optional<Error>& behind_close() const { return behind_close_; }
 
   /// What one open file description has been told.
   class Listener {
@@ -51,7 +66,8 @@ class LateErrors {
 
  private:
   std::uint64_t count_ = 0;
-  std::optional<Error> last_;
+  std::optional<Error> last_, behind_close_;
+  bool failing_ = false;
 };
 
 }  // namespace nfsrdma::fs

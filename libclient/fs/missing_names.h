@@ -2,7 +2,7 @@
 // caches no names.
 //
 // A name is missing for as long as it was added for, unless this mount may have changed its directory since the server
-// was asked. Inode::altered tells that, so a directory's names are forgotten with its Inode. Whether a user may be told is SearchRights' to say.
+// was asked. KnownAttributes::altered_since() tells that, so a directory's names are forgotten with its Inode. Whether a user may be told is SearchRights' to say.
 //
 // Bounded: when there are kMost of them all are forgotten. Pure.
 #pragma once
@@ -26,9 +26,9 @@ class MissingNames {
     if (names == by_directory_.end()) return false;
     const auto found = names->second.find(name);
     if (found == names->second.end() || now >= found->second.until) return false;
-    return directory.naming == 0 && directory.altered <= found->second.as_of;
+    return !directory.attributes.altered_since(found->second.as_of);
   }
-  /// `as_of`: Freshness::now() when the server was asked.
+  /// `as_of`: Freshness::count() when the server was asked.
   void add(const Inode& directory, const std::string& name, std::uint64_t as_of, async::TimePoint until) {
     if (count_ >= kMost) {
       by_directory_.clear();

@@ -30,7 +30,7 @@ class Asked {
 OpenHandle::OpenHandle(async::Loop& loop, Counters& counters, ReadWindow& window,
                        std::shared_ptr<Inode> inode, ServerFileRef file, Caller caller)
     : Reader(window),
-      errors(inode->errors),
+      errors(inode->writes.errors()),
       loop_(loop),
       counters_(counters),
       inode_(std::move(inode)),
@@ -60,8 +60,9 @@ void OpenHandle::is_used_up(const ChunkRef& chunk) {
 }
 
 void OpenHandle::drop_stale(async::TimePoint oldest) {
-  if (std::exchange(contents_, inode_->contents) != inode_->contents) ahead_.clear();
-  if (inode_->said.came >= oldest) return;
+  if (std::exchange(contents_, inode_->attributes.contents()) != inode_->attributes.contents())
+    ahead_.clear();
+  if (inode_->attributes.is_confirmed(oldest)) return;
   std::erase_if(ahead_, [&](const auto& one) { return one.second->begun < oldest; });
 }
 
@@ -98,7 +99,7 @@ void OpenHandle::has_read(async::Memory memory, std::size_t wanted, std::size_t 
   chunk->begun = begun;
   chunk->got = got;
   chunk->done = chunk->as_opened = true;
-  contents_ = inode_->contents;
+  contents_ = inode_->attributes.contents();
   ahead_.emplace(0, std::move(chunk));
 }
 
@@ -150,8 +151,9 @@ void OpenHandle::read_ahead(std::uint64_t end) {
   const std::size_t share = window_.share();
   if (share <= asked_) return;
   const std::size_t rsize = window_.rsize();
-  const std::uint64_t known_end = inode_->size == 0 ? ~std::uint64_t{0} : inode_->size;
-  const std::uint64_t until = std::min(next_ + (share - asked_), known_end);
+  const std::uint64_t file_end = inode_->end();
+  const std::uint64_t until =
+      std::min(next_ + (share - asked_), file_end == 0 ? ~std::uint64_t{0} : file_end);
   std::uint64_t from = end;
   if (!ahead_.empty()) {
     const Chunk& last = *ahead_.rbegin()->second;

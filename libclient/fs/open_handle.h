@@ -3,7 +3,7 @@
 // Reading ahead. Reads that follow each other begin READs of what comes next, each rsize long, until as much is asked
 // for ahead of the reader as read_window.h says; a read that finds its bytes there is answered from that memory. They
 // are for one reader in one go: the kernel's page cache is what keeps data. Whatever may have changed the contents
-// since they were begun (Inode::contents) throws them away, and so does their age, unless the server has said
+// since they were begun (KnownAttributes::contents) throws them away, and so does their age, unless the server has said
 // meanwhile that the file is the same. O_DIRECT gets none, nor does a file while it is being written here.
 //
 // Confined to the loop's thread.
@@ -114,7 +114,7 @@ class OpenHandle final : public std::enable_shared_from_this<OpenHandle>, privat
   const Caller caller_;  // who opened it
   ReadWindow& window_;
   std::map<std::uint64_t, ChunkRef> ahead_;  // by offset, without overlaps
-  std::uint64_t contents_ = 0;               // Inode::contents, as it was when they were begun
+  std::uint64_t contents_ = 0;               // KnownAttributes::contents(), as it was when they were begun
   std::uint64_t next_ = 0;                   // behind the last read
   unsigned streak_ = 0;                      // reads that followed one another
   std::size_t asked_ = 0;                    // bytes, by reads that are not over

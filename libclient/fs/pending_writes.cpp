@@ -9,22 +9,26 @@ namespace {
 constexpr std::size_t kMostEnded = 64;
 }  // namespace
 
-PendingWrites::Place PendingWrites::begin(std::uint64_t offset, std::size_t size) {
+PendingWrites::Place PendingWrites::begin(std::uint64_t offset, std::size_t size, bool append) {
   PendingWrite write;
   write.offset = offset;
   write.end = offset + size;
   write.first = write.number = ++last_;
+  write.append = append;
   return writes_.insert(writes_.end(), write);
 }
 
-void PendingWrites::extend(Place write, std::size_t size) {
-  write->end += size;
-  write->number = ++last_;
+void PendingWrites::extend(Place write, std::size_t size, bool append) {
+  PendingWrite& longer = at(write);
+  longer.end += size;
+  longer.number = ++last_;
+  longer.append |= append;
 }
 
 void PendingWrites::end(Place write, bool written, std::uint64_t changes) {
   const std::uint64_t end = write->end;
   writes_.erase(write);
+  ++count_ended_;
   if (!written) return;
   while (!ended_.empty() && ended_.back().end <= end) ended_.pop_back();
   ended_.push_back({changes, end});

@@ -13,6 +13,7 @@
 // A plain container, confined to the loop's thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -31,16 +32,20 @@ struct PendingWrite {
 
 class PendingWrites {
  public:
-  using Place = std::list<PendingWrite>::iterator;
+  using Place = std::list<PendingWrite>::const_iterator;
 
-  Place begin(std::uint64_t offset, std::size_t size);
+  Place begin(std::uint64_t offset, std::size_t size, bool append = false);
+  /// The write becomes "answered".
+  void accept(Place write) { at(write).answered = true; }
   /// It goes on behind its end, by bytes that are as young as the youngest.
-  void extend(Place write, std::size_t size);
+  void extend(Place write, std::size_t size, bool append = false);
   /// `changes`: the file system's count as of now, in which the end is counted. A write that failed has left
   /// nothing to be seen.
   void end(Place write, bool written, std::uint64_t changes);
 
   [[nodiscard]] std::uint64_t last_number() const { return last_; }
+  /// How many have ended. Compare two readings to learn whether one did in between.
+  [[nodiscard]] std::uint64_t ended() const { return count_ended_; }
   /// Whether one that is answered, of which some bytes have a number up to this one, touches the range.
   [[nodiscard]] bool any_answered(std::uint64_t up_to, std::uint64_t from, std::uint64_t to) const;
   /// Whether one that came before this one touches its range.
@@ -55,6 +60,10 @@ class PendingWrites {
   [[nodiscard]] std::uint64_t furthest() const;
   /// The furthest end of those that are answered, or ended behind this count of changes.
   [[nodiscard]] std::optional<std::uint64_t> written_since(std::uint64_t changes) const;
+  /// Where the file ends, of which the server said the size when it was asked at this count of changes.
+  [[nodiscard]] std::uint64_t end_of(std::uint64_t size, std::uint64_t changes) const {
+    return std::max({size, written_since(changes).value_or(0), furthest()});
+  }
   /// The size was set, or is not known: what ended says nothing of it any more.
   void forget_ended() { ended_.clear(); }
 
@@ -62,8 +71,10 @@ class PendingWrites {
   struct Ended {
     std::uint64_t changes, end;
   };
+  PendingWrite& at(Place write) { return *writes_.erase(write, write); }  // erases nothing
+
   std::list<PendingWrite> writes_;
-  std::uint64_t last_ = 0;
+  std::uint64_t last_ = 0, count_ended_ = 0;
   std::vector<Ended> ended_;  // later ones end before earlier ones: others would say nothing more
 };
 

@@ -24,13 +24,6 @@ bool is_not_empty(const Error& error) {
   return error.errno_value() == EEXIST || error.errno_value() == ENOTEMPTY;
 }
 
-auto hidden_at(auto& inode, const FileHandle& directory, const std::string& name) {
-  const auto is_it = [&](const Inode::Hidden& one) { return one.name == name && one.directory == directory; };
-  return std::ranges::find_if(inode.hidden, is_it);
-}
-bool is_hidden_at(const Inode& inode, const FileHandle& directory, const std::string& name) {
-  return hidden_at(inode, directory, name) != inode.hidden.end();
-}
 /// Without that name the server would take the file away from those who have it open. Linux's client says the same.
 Error busy(const char* operation, const std::string& name) {
   return {ErrorKind::usage, EBUSY, operation, name, "a file that was removed is open here by this name"};
@@ -55,7 +48,7 @@ async::Task<Result<std::optional<Object>>> find_name(Engine& engine, Caller call
 /// The inode is about to lose a name. No open of it is under way from here on.
 async::Task<std::shared_ptr<Removal::Leaving>> Removal::leave(std::shared_ptr<Inode> inode) {
   auto out = std::make_shared<Leaving>(freshness_, inode);
-  while (inode->opening != 0) (void)co_await inode->settled.wait_until(async::TimePoint::max());
+  while (inode->names.is_being_opened()) (void)co_await inode->settled.wait_until(async::TimePoint::max());
   co_return out;
 }
 /// The same of what is known to have the name; null: nothing is.
@@ -91,7 +84,7 @@ async::Task<Result<Removal::Target>> Removal::open_target(Caller caller, FileHan
     none.unseen = std::make_shared<Unseen>(*this);
     co_return none;
   }
-  const std::uint64_t as_of = freshness_.now();
+  const std::uint64_t as_of = freshness_.count();
   auto found = co_await find_name(engine_, std::move(caller), directory, std::move(name));
   if (!found) co_return found.error();
   if (!*found) co_return none;
@@ -106,7 +99,7 @@ async::Task<Result<Removal::Target>> Removal::open_target(Caller caller, FileHan
   if (inode->open.empty()) co_return none;
   // The link count is of the time of the look. Another task of this mount may take the other name meanwhile, or may
   // have taken it before the server answered.
-  const bool counted = inode->leaving == 1 && inode->unlinked <= as_of && unseen_ == 0 && unseen_at_ <= as_of;
+  const bool counted = inode->names.counts_links(as_of) && unseen_ == 0 && unseen_at_ <= as_of;
   const std::optional<Attributes>& told = (*found)->attributes;
   Target out;
   out.keeps_name = counted && told && told->links > 1;
@@ -120,7 +113,7 @@ async::Task<Status> Removal::remove_file(Caller caller, std::shared_ptr<Inode> d
   auto target = co_await open_target(caller, directory->handle, name, leaving);
   if (!target) co_return target.error();
   const std::shared_ptr<Inode>& inode = target->inode;
-  if (inode && is_hidden_at(*inode, directory->handle, name)) co_return busy("remove", name);
+  if (inode && inode->names.is_hidden_at(directory->handle, name)) co_return busy("remove", name);
   if (target->needs_hidden_name()) {
     auto done = co_await hide(std::move(caller), directory, name, inode);
     if (done) naming.gone(name);
@@ -158,8 +151,7 @@ async::Task<bool> Removal::await_emptying(std::shared_ptr<Inode> parent, std::st
 bool Removal::is_being_emptied(const FileHandle& directory) const {
   const auto is_last_closing = [&](const std::weak_ptr<Inode>& one) {
     const auto inode = one.lock();
-    const auto is_here = [&](const Inode::Hidden& hidden) { return hidden.directory == directory; };
-    return inode && std::ranges::any_of(inode->hidden, is_here) &&
+    return inode && inode->names.is_hidden_in(directory) &&
            std::ranges::all_of(inode->open, &OpenHandle::closing);
   };
   return std::ranges::find(going_, directory) != going_.end() ||
@@ -181,19 +173,19 @@ async::Task<Status> Removal::remove_name(Naming& naming, Caller caller, std::sha
 // ---- hidden names ----
 
 /// A name for the inode that nobody else has: the client id is in it, and the inode's number.
-Inode::Hidden Removal::hiding_place(const Inode& directory, const Inode& inode, const Caller& caller) {
+HiddenName Removal::hiding_place(const Inode& directory, const Inode& inode, const Caller& caller) {
   char name[64];
   std::snprintf(name, sizeof name, ".nfs%016llx%08llx",
                 static_cast<unsigned long long>(engine_.client_number() ^ inode.id),
                 static_cast<unsigned long long>(++last_hidden_));
-  Inode::Hidden out;
+  HiddenName out;
   out.directory = directory.handle;
   out.name = name;
   out.caller = caller;
   return out;
 }
 
-async::Task<void> Removal::remove_hidden(Inode::Hidden where) {
+async::Task<void> Removal::remove_hidden(HiddenName where) {
   std::optional<Naming> naming;
   if (auto directory = inodes_.find(where.directory))
     naming.emplace(freshness_, std::move(directory), where.name);
@@ -203,28 +195,28 @@ async::Task<void> Removal::remove_hidden(Inode::Hidden where) {
 }
 
 /// The inode has the name until it is closed.
-async::Task<void> Removal::hidden(std::shared_ptr<Inode> inode, Inode::Hidden where) {
+async::Task<void> Removal::hidden(std::shared_ptr<Inode> inode, HiddenName where) {
   // The last one was closed meanwhile: nobody else would remove it.
   if (inode->open.empty()) {
     co_await remove_hidden(std::move(where));
   } else {
     std::erase_if(with_hidden_, [](const auto& one) {
       const auto known = one.lock();
-      return !known || known->hidden.empty();
+      return !known || !known->names.any_hidden();
     });
-    inode->hidden.push_back(std::move(where));
-    if (inode->hidden.size() == 1) with_hidden_.push_back(inode);
+    if (!inode->names.any_hidden()) with_hidden_.push_back(inode);
+    inode->names.hide(std::move(where));
   }
 }
 
 /// Hidden names that are being removed, while it lives.
 class Removal::Going {
  public:
-  Going(Removal& of, std::span<const Inode::Hidden> names) : of_(of), names_(names) {
-    for (const Inode::Hidden& one : names_) of_.going_.push_back(one.directory);
+  Going(Removal& of, std::span<const HiddenName> names) : of_(of), names_(names) {
+    for (const HiddenName& one : names_) of_.going_.push_back(one.directory);
   }
   ~Going() {
-    for (const Inode::Hidden& one : names_) of_.going_.erase(std::ranges::find(of_.going_, one.directory));
+    for (const HiddenName& one : names_) of_.going_.erase(std::ranges::find(of_.going_, one.directory));
     of_.gone_.notify_all();
   }
   Going(const Going&) = delete;
@@ -232,7 +224,7 @@ class Removal::Going {
 
  private:
   Removal& of_;
-  const std::span<const Inode::Hidden> names_;
+  const std::span<const HiddenName> names_;
 };
 
 /// The name leads to nothing any more, as far as is known.
@@ -245,7 +237,7 @@ void Removal::unlinked(const Inode& directory, const std::string& name) {
 async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                                   std::shared_ptr<Inode> inode) {
   const Naming hiding(freshness_, inode);
-  Inode::Hidden where = hiding_place(*directory, *inode, caller);
+  HiddenName where = hiding_place(*directory, *inode, caller);
   auto renamed =
       co_await engine_.rename(std::move(caller), directory->handle, name, directory->handle, where.name);
   if (!renamed && is_refusal(renamed.error())) co_return renamed.error();
@@ -258,13 +250,13 @@ async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> director
 }
 
 async::Task<void> Removal::closed(std::shared_ptr<Inode> inode) {
-  if (inode->hidden.empty()) co_return;
+  if (!inode->names.any_hidden()) co_return;
   const auto leaving = co_await leave(inode);
   // Somebody has it again, whose close is the last then.
   if (!inode->open.empty()) co_return;
-  const auto hidden = std::exchange(inode->hidden, {});
+  const auto hidden = inode->names.take_hidden();
   const Going going(*this, hidden);
-  for (const Inode::Hidden& where : hidden) co_await remove_hidden(where);
+  for (const HiddenName& where : hidden) co_await remove_hidden(where);
 }
 
 // ---- renaming ----
@@ -283,7 +275,7 @@ async::Task<Status> Removal::rename(Renaming what) {
   if (!replaced) co_return replaced.error();
   std::optional<Naming> losing;
   if (replaced->inode) {
-    if (is_hidden_at(*replaced->inode, what.target->handle, what.new_name))
+    if (replaced->inode->names.is_hidden_at(what.target->handle, what.new_name))
       co_return busy("rename", what.new_name);
     losing.emplace(freshness_, replaced->inode);
   }
@@ -312,33 +304,22 @@ async::Task<Result<Renamed>> Removal::rename_now(Renaming what) {
   unlinked(*what.target, what.new_name);
   unlinked(*what.source, what.old_name);
   if (renamed && moved) inodes_.place(*moved, what.target->id, what.new_name);
-  if (moved) unhide(*moved, what.source->handle, what.old_name, renamed.has_value());
+  if (moved) moved->names.unhide(what.source->handle, what.old_name, renamed.has_value());
   co_return renamed;
-}
-
-/// Somebody has given a hidden file a name again. It stays behind the close, and if it is removed while it is open it
-/// is hidden again. Unless `sure` the hidden name may still be there.
-void Removal::unhide(Inode& inode, const FileHandle& directory, const std::string& name, bool sure) {
-  const auto at = hidden_at(inode, directory, name);
-  if (at == inode.hidden.end()) return;
-  if (sure) {
-    inode.hidden.erase(at);
-  } else {
-    at->sure = false;
-  }
 }
 
 /// `replaced`, if there is one, is open here and needs a hidden name when it loses the new one.
 async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr<Inode> replaced) {
-  if (!replaced || replaced->is_hidden()) co_return co_await rename_now(std::move(what));
+  if (!replaced || replaced->names.is_hidden()) co_return co_await rename_now(std::move(what));
   auto source = co_await find_name(engine_, what.caller, what.source->handle, what.old_name);
   if (!source) co_return source.error();
   if (!*source) co_return Error(ErrorKind::usage, ENOENT, "rename", what.old_name, "there is no such name");
   // Two links of one file: POSIX has rename() do nothing then, and so do servers.
   if ((*source)->handle == replaced->handle) co_return co_await rename_now(std::move(what));
   // In a sticky directory the caller might make a link of somebody else's file and could not remove it.
-  if (what.target->sticky) co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
-  Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);
+  if (what.target->attributes.is_sticky())
+    co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
+  HiddenName where = hiding_place(*what.target, *replaced, what.caller);
   auto linked = co_await engine_.link(what.caller, replaced->handle, where.directory, where.name);
   if (linked) co_return co_await rename_over_linked(std::move(what), std::move(replaced), std::move(where));
   if (is_refusal(linked.error()))
@@ -350,7 +331,7 @@ async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr
 
 /// The replaced file has its hidden name already, beside the one that it loses.
 async::Task<Result<Renamed>> Removal::rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
-                                                         Inode::Hidden where) {
+                                                         HiddenName where) {
   auto renamed = co_await rename_now(std::move(what));
   if (!renamed && is_refusal(renamed.error())) {
     co_await remove_hidden(std::move(where));
@@ -364,7 +345,7 @@ async::Task<Result<Renamed>> Removal::rename_over_linked(Renaming what, std::sha
 
 /// For servers without hard links: others find the name absent for a moment.
 async::Task<Result<Renamed>> Removal::rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced) {
-  Inode::Hidden where = hiding_place(*what.target, *replaced, what.caller);
+  HiddenName where = hiding_place(*what.target, *replaced, what.caller);
   auto away =
       co_await engine_.rename(what.caller, where.directory, what.new_name, where.directory, where.name);
   if (!away) co_return away.error();

@@ -93,7 +93,7 @@ class Removal {
   /// An open of the inode is under way: nothing takes a name from it meanwhile. While something does, none is begun.
   class Opening {
    public:
-    Opening(Removal& removal, Inode& inode) : removal_(removal), under_way_(inode, &Inode::opening) {
+    Opening(Removal& removal, Inode& inode) : removal_(removal), under_way_(inode.names.opening()) {
       ++removal_.opening_;
     }
     ~Opening() { --removal_.opening_; }
@@ -102,7 +102,7 @@ class Removal {
 
    private:
     Removal& removal_;
-    const UnderWay under_way_;
+    const async::Counted under_way_;
   };
   [[nodiscard]] Retries& retries() { return retries_; }
   /// The inode's last open file is closed: its hidden names go.
@@ -111,19 +111,19 @@ class Removal {
  private:
   async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
                                   std::string name, Engine::Removed what);
-  Inode::Hidden hiding_place(const Inode& directory, const Inode& inode, const Caller& caller);
+  HiddenName hiding_place(const Inode& directory, const Inode& inode, const Caller& caller);
   async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                            std::shared_ptr<Inode> inode);
   /// A task that takes a name from the inode, while it lives.
   struct Leaving {
     Leaving(Freshness& all, std::shared_ptr<Inode> of)
-        : freshness(all), inode(std::move(of)), under_way(*inode, &Inode::leaving) {}
+        : freshness(all), inode(std::move(of)), under_way(inode->names.leaving()) {}
     ~Leaving() { freshness.unlinked(inode.get()); }
     Leaving(const Leaving&) = delete;
     Leaving& operator=(const Leaving&) = delete;
     Freshness& freshness;
     const std::shared_ptr<Inode> inode;
-    const UnderWay under_way;
+    const async::Counted under_way;
   };
   class Unseen;
   /// The file that loses a name by a removal or renaming.
@@ -131,20 +131,19 @@ class Removal {
     std::shared_ptr<Inode> inode;  ///< null: no file of it is open here
     bool keeps_name = false;       ///< the file has another name, which stays
     std::shared_ptr<const Unseen> unseen;
-    [[nodiscard]] bool needs_hidden_name() const { return inode && !keeps_name && !inode->is_hidden(); }
+    [[nodiscard]] bool needs_hidden_name() const { return inode && !keeps_name && !inode->names.is_hidden(); }
   };
   async::Task<std::shared_ptr<Leaving>> leave(std::shared_ptr<Inode> inode);
   async::Task<std::shared_ptr<Leaving>> leave_name(const Inode& directory, std::string name);
   async::Task<Result<Target>> open_target(Caller caller, FileHandle directory, std::string name,
                                           std::shared_ptr<Leaving>& leaving);
-  async::Task<void> hidden(std::shared_ptr<Inode> inode, Inode::Hidden where);
-  async::Task<void> remove_hidden(Inode::Hidden where);
+  async::Task<void> hidden(std::shared_ptr<Inode> inode, HiddenName where);
+  async::Task<void> remove_hidden(HiddenName where);
   async::Task<Result<Renamed>> rename_over(Renaming what, std::shared_ptr<Inode> replaced);
   async::Task<Result<Renamed>> rename_over_linked(Renaming what, std::shared_ptr<Inode> replaced,
-                                                  Inode::Hidden where);
+                                                  HiddenName where);
   async::Task<Result<Renamed>> rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced);
   async::Task<Result<Renamed>> rename_now(Renaming what);
-  static void unhide(Inode& inode, const FileHandle& directory, const std::string& name, bool sure);
   void unlinked(const Inode& directory, const std::string& name);
   class Going;
   async::Task<bool> await_emptying(std::shared_ptr<Inode> parent, std::string name);
@@ -158,7 +157,7 @@ class Removal {
   std::uint64_t opening_ = 0;  // opens under way
   unsigned unseen_ =
       0;  // removals and renamings under way of which it is not known what they take a name from
-  std::uint64_t unseen_at_ = 0;  // Freshness::now() at the end of the last of them
+  std::uint64_t unseen_at_ = 0;  // Freshness::count() at the end of the last of them
   std::uint64_t last_hidden_ = 0;
   std::vector<std::weak_ptr<Inode>> with_hidden_;  // those that have hidden names, or had
   std::vector<FileHandle> going_;                  // directories of hidden names that are being removed

@@ -7,7 +7,6 @@
 
 #include "async/all.h"
 #include "async/buggify.h"
-#include "async/under_way.h"
 
 namespace nfsrdma::fs {
 namespace {
@@ -59,12 +58,11 @@ WriteBehind::~WriteBehind() {
 async::Task<Status> WriteBehind::write(std::shared_ptr<OpenHandle> file, async::Memory memory, Bytes data,
                                        std::uint64_t offset, How how) {
   Inode& inode = file->inode();
-  const bool stable = how.stable || inode.failing;
+  const bool stable = how.stable || inode.writes.errors().failing();
   const bool through = stable || file->direct || async::buggify(loop_);
   counters_.writes_behind += through ? 0 : 1;
   if (!through && add_to_gathered(file, data, offset, how)) co_return Status();
-  const Pending pending = inode.writes.begin(offset, data.size());
-  pending->append = how.append;
+  const Pending pending = inode.writes.begin(offset, data.size(), how.append);
   freshness_.changed(inode);
   if (inode.writes.any_before(pending)) co_await wait_for_turn(inode, pending);
   if (through) {
@@ -123,7 +121,7 @@ void WriteBehind::send_behind(const std::shared_ptr<OpenHandle>& file, async::Me
 }
 
 void WriteBehind::accept(Inode& inode, Pending pending, std::size_t size) {
-  pending->answered = true;
+  inode.writes.accept(pending);
   behind_ += size;
   // What was read ahead while it waited is from before it.
   freshness_.changed(inode);
@@ -136,9 +134,7 @@ void WriteBehind::ended(Inode& inode, Pending pending, bool written) {
     // The next append is not to leave a hole where one has failed: the server says where the end is.
     freshness_.others_may_have_changed(inode);
   }
-  inode.writes.end(pending, written, inode.changed);
-  ++inode.ended;
-  inode.settled.notify_all();
+  inode.writes.end(pending, written, inode.attributes.changed());
 }
 
 async::Task<void> WriteBehind::write_behind(std::shared_ptr<OpenHandle> file, async::Memory memory,
@@ -203,8 +199,7 @@ bool WriteBehind::add_to_gathered(const std::shared_ptr<OpenHandle>& file, Bytes
     return false;
   }
   gathered.data.insert(gathered.data.end(), data.begin(), data.end());
-  file->inode().writes.extend(gathered.pending, data.size());
-  gathered.pending->append |= how.append;
+  file->inode().writes.extend(gathered.pending, data.size(), how.append);
   accept(file->inode(), gathered.pending, data.size());
   if (gathered.data.size() == most) send_gathered(file->inode());
   return true;
@@ -249,16 +244,15 @@ async::Task<void> WriteBehind::send_old_gathered() {
 /// Those who want the same wait for it, first come first served.
 async::Task<Result<std::uint64_t>> WriteBehind::place_append(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
-  while (inode.finding_end) co_await inode.settled.wait_until(async::TimePoint::max());
-  const auto known = inode.writes.any_append() ? Freshness::known_end(inode) : std::nullopt;
-  if (known) co_return *known;
-  const async::Flagged finding(inode.finding_end, inode.settled);
+  while (inode.writes.is_finding_end()) co_await inode.settled.wait_until(async::TimePoint::max());
+  if (inode.writes.any_append() && inode.attributes.is_current()) co_return inode.end();
+  const auto finding = inode.writes.finding_end();
   for (;;) {
-    const std::uint64_t as_of = freshness_.now();
+    const std::uint64_t as_of = freshness_.count();
     auto now = co_await file->file()->attributes();
     if (!now) co_return now.error();
     freshness_.learn(inode, *now, as_of);
-    if (inode.resized <= as_of) co_return Freshness::end_of(inode, now->size, as_of);
+    if (!inode.attributes.resized_since(inode.attributes.newest()->as_of)) co_return inode.end();
   }
 }
 
@@ -280,8 +274,8 @@ async::Task<void> WriteBehind::settle(Inode& inode, std::uint64_t last) {
 /// One of the writes that are under way has ended.
 async::Task<void> WriteBehind::one_settled(Inode& inode) {
   send_gathered(inode);
-  const std::uint64_t before = inode.ended;
-  while (inode.ended == before && !inode.writes.empty()) {
+  const std::uint64_t before = inode.writes.ended();
+  while (inode.writes.ended() == before && !inode.writes.empty()) {
     co_await inode.settled.wait_until(async::TimePoint::max());
   }
 }
@@ -310,18 +304,19 @@ async::Task<Status> WriteBehind::save(std::shared_ptr<OpenHandle> file) {
   const bool all = inode.writes.answered() == 1 && !file->file()->has_unstable_data();
   send_gathered(inode, all ? Stability::on_disk : Stability::unstable);
   co_await settle(inode);
-  const std::uint64_t as_of = inode.changed;
+  const std::uint64_t as_of = inode.attributes.changed();
   const Freshness::Asked asked = freshness_.asking(inode);
   std::optional<Attributes> after;
   auto committed = co_await commit_all(file, &after);
   if (!committed) co_return committed;
   // What this mount wrote is what its kernel has: the next open need not drop it. Not where some was lost.
-  if (inode.failing || inode.synced == as_of || inode.changed != as_of) co_return Status();
+  if (inode.writes.errors().failing() || inode.attributes.is_saved() || inode.attributes.changed() != as_of)
+    co_return Status();
   if (!after) {
     auto now = co_await file->file()->attributes();
     if (now) after = std::move(*now);
   }
-  if (inode.changed == as_of && after) freshness_.is_as_written(inode, *after, asked);
+  if (inode.attributes.changed() == as_of && after) freshness_.is_as_written(inode, *after, asked);
   co_return Status();
 }
 
@@ -335,31 +330,23 @@ async::Task<Status> WriteBehind::make_safe(std::shared_ptr<OpenHandle> file) {
 // ---- errors ----
 
 void WriteBehind::lost(Inode& inode, const Error& error) {
-  inode.errors.add(error);
-  inode.failing = true;
-  inode.cached_change.reset();
+  inode.writes.errors().add(error);
+  inode.attributes.cache(std::nullopt);
   freshness_.resized(inode);
   if (lost_) lost_(inode);
 }
 
-namespace {
-void went_well(Inode& inode) {
-  inode.failing = false;
-  inode.lost_behind_close.reset();
-}
-}  // namespace
-
 Status WriteBehind::told_at_fsync(OpenHandle& file, Status saved) {
   auto done = file.errors.at_fsync();
   if (done) done = std::move(saved);
-  if (done) went_well(file.inode());
+  if (done) file.inode().writes.errors().went_well();
   return done;
 }
 
 Status WriteBehind::told_at_close(OpenHandle& file, std::uint64_t lock_owner, Status saved) {
   auto late = file.errors.at_close(lock_owner);
   if (!late) return late;
-  if (saved) went_well(file.inode());
+  if (saved) file.inode().writes.errors().went_well();
   return saved;
 }
 

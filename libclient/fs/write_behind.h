@@ -15,7 +15,7 @@
 // and loses again is the engine's to write again, until it is committed.
 //
 // It owns the gathered data, and holds the OpenHandle of each write until that has ended. What it knows of a
-// file stands in the Inode, below "writes" there. Any of its tasks may run at the same time, of one file, too;
+// file stands in Inode::writes (file_writes.h). Any of its tasks may run at the same time, of one file, too;
 // their caller holds on to the Inode or the OpenHandle. None may outlive it. Confined to the loop's thread.
 #pragma once
 

@@ -66,6 +66,31 @@ struct ClosedEarly : Plain {
 
 }  // namespace
 
+TEST_CASE(
+    "F6 a file that is longer than a close may leave behind is not closed early, whoever made it long") {
+  ClosedEarly m;
+  const OpenedFile file = m.create("f");
+  m.engine->owed = 1000;
+  m.write(file, "a", 0);
+  CHECK(plain::ok(m.loop.run(m.files->sync(file.handle))));
+  CHECK(m.leaves_early(file));
+  const std::string text = "b";
+  const auto data = std::as_bytes(std::span(text));
+  SUBCASE("a write that has ended, behind which nobody asked for the size") {
+    CHECK(plain::ok(m.loop.run(m.files->write(file.handle, {}, data, 1500, O_RDWR | O_SYNC))));
+  }
+  SUBCASE("somebody else: an append that failed asked for the size, which nobody was told") {
+    m.engine->nodes.at(plain::PlainEngine::id_of(file.handle->inode().handle)).content.resize(2000);
+    m.engine->fail("write", ENOSPC);
+    CHECK_FALSE(plain::ok(m.loop.run(m.files->write(file.handle, {}, data, 1, O_RDWR | O_APPEND | O_SYNC))));
+  }
+  m.engine->hold("attributes");  // which close(2) asks for behind the data
+  CHECK_FALSE(m.leaves_early(file));
+  m.engine->release("attributes");
+  m.turn();
+  m.close(file);
+}
+
 // ---- what the kernel has forgotten ----
 
 TEST_CASE("F22 an inode that is forgotten stays while a file of it is open, and goes then") {

@@ -28,13 +28,13 @@ struct Knowing : FileParts {
   /// A write of `size` bytes that was answered.
   PendingWrites::Place write(Inode& to, std::uint64_t offset, std::size_t size) {
     const auto out = to.writes.begin(offset, size);
-    out->answered = true;
+    to.writes.accept(out);
     freshness.changed(to);
     return out;
   }
   void end(Inode& to, PendingWrites::Place write) {
     freshness.changed(to);
-    to.writes.end(write, true, to.changed);
+    to.writes.end(write, true, to.attributes.changed());
   }
   const File file = open("a");
   Inode& at = file->inode();
@@ -62,36 +62,36 @@ TEST_CASE("F2 freshness: attributes are believed for a tenth of their age, withi
 
 TEST_CASE("F2 freshness: a file is as large as writes say that the server's answer may not count") {
   Knowing m;
-  const auto before = m.freshness.now();
+  const auto before = m.freshness.count();
   const auto write = m.write(m.at, 0, 100);
-  const auto during = m.freshness.now();
-  CHECK(m.freshness.attributed(m.at, m.said(1, 7), during).attributes.size == 100);
-  CHECK(m.freshness.attributed(m.at, m.said(1, 7), during).valid == 0s);
-  CHECK(m.freshness.attributed(m.at, m.said(1, 700), during).attributes.size == 700);
-  m.end(m.at, write);
   CHECK(m.freshness.attributed(m.at, m.said(1, 7), before).attributes.size == 100);
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), m.freshness.count()).attributes.size == 100);
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), m.freshness.count()).valid == 0s);
+  CHECK(m.freshness.attributed(m.at, m.said(1, 700), m.freshness.count()).attributes.size == 700);
+  const auto during = m.freshness.count();
+  m.end(m.at, write);
   CHECK(m.freshness.attributed(m.at, m.said(1, 7), during).attributes.size == 100);
   CHECK(m.freshness.attributed(m.at, m.said(1, 7), during).valid == 0s);
-  const auto now = m.freshness.attributed(m.at, m.said(2, 7), m.freshness.now());
+  const auto now = m.freshness.attributed(m.at, m.said(2, 7), m.freshness.count());
   CHECK(now.attributes.size == 7);  // somebody else cut it
   CHECK(now.valid != 0s);
   m.freshness.resized(m.at);
   CHECK(m.freshness.attributed(m.at, m.said(2, 7), during).attributes.size == 7);
+  CHECK(m.freshness.attributed(m.at, m.said(2, 5), m.freshness.count()).attributes.size == 5);
 }
 
 TEST_CASE(
     "F2 S14 freshness: a file is as large as it was before a restart that has cost the server its end") {
   Knowing m;
   m.engine.end_in_doubt = 100;
-  const auto asked = m.freshness.asking(m.at);
-  m.freshness.keep(m.at, m.said(1, 7), asked);
+  m.freshness.keep(m.at, m.said(1, 7), m.freshness.asking(m.at));
   CHECK_FALSE(m.freshness.kept(m.at));
-  CHECK(m.freshness.attributed(m.at, m.said(1, 7), m.freshness.now()).attributes.size == 100);
-  CHECK(m.freshness.attributed(m.at, m.said(1, 7), m.freshness.now()).valid == 0s);
-  const auto larger = m.freshness.attributed(m.at, m.said(1, 700), m.freshness.now());
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), m.freshness.count()).attributes.size == 100);
+  CHECK(m.freshness.attributed(m.at, m.said(1, 7), m.freshness.count()).valid == 0s);
+  const auto larger = m.freshness.attributed(m.at, m.said(1, 700), m.freshness.count());
   CHECK(larger.attributes.size == 700);
   CHECK(larger.valid != 0s);
-  m.freshness.keep(m.at, m.said(1, 700), asked);
+  m.freshness.keep(m.at, m.said(1, 700), m.freshness.asking(m.at));
   CHECK(m.freshness.kept(m.at));
 }
 
@@ -147,11 +147,11 @@ TEST_CASE(
   const auto root = m.root();
   root->type = FileType::directory;
   m.freshness.keep(*root, m.said(), m.freshness.asking(*root));
-  const auto before = m.freshness.now();
+  const auto before = m.freshness.count();
   {
     Naming one(m.freshness, root, "a");
-    CHECK(one.as_of() == before);
-    CHECK(root->altered > before);
+    CHECK(one.as_of() > before);
+    CHECK(root->attributes.altered_since(before));
     CHECK_FALSE(m.freshness.kept(*root));
     {
       Naming other(m.freshness, root, "b");
@@ -168,32 +168,32 @@ TEST_CASE(
     CHECK_FALSE(m.freshness.kept(*root));
     last.brought(m.said());
     CHECK(m.freshness.kept(*root));
-    during = m.freshness.now();
+    during = m.freshness.count();
   }
-  CHECK(root->altered > during);
+  CHECK(root->attributes.altered_since(during));
   CHECK(m.freshness.kept(*root));
 }
 
 TEST_CASE("F8 freshness: a naming tells what became of its names") {
   Knowing m;
   const auto root = m.root();
-  root->names.join();
-  const auto then = root->names.now();
+  root->entries.join();
+  const auto then = root->entries.now();
   {
     Naming naming(m.freshness, root, "a");
     naming.changes("b");
     naming.gone("b");
-    CHECK(root->names.judge("b", then) == NameChanges::Verdict::doubtful);
+    CHECK(root->entries.judge("b", then) == NameChanges::Verdict::doubtful);
   }
-  CHECK(root->names.judge("a", then) == NameChanges::Verdict::doubtful);
-  CHECK(root->names.judge("b", then) == NameChanges::Verdict::gone);
-  CHECK(root->names.judge("c", then) == NameChanges::Verdict::as_listed);
-  root->names.leave();
+  CHECK(root->entries.judge("a", then) == NameChanges::Verdict::doubtful);
+  CHECK(root->entries.judge("b", then) == NameChanges::Verdict::gone);
+  CHECK(root->entries.judge("c", then) == NameChanges::Verdict::as_listed);
+  root->entries.leave();
 }
 
 TEST_CASE("F8 freshness: what was listed is outdated by whatever this mount did or told since") {
   Knowing m;
-  const auto as_of = m.freshness.now();
+  const auto as_of = m.freshness.count();
   const auto outdated = [&] { return m.freshness.is_outdated(m.said(), &m.at, as_of); };
   CHECK_FALSE(outdated());
   SUBCASE("a write ended") {
@@ -201,7 +201,7 @@ TEST_CASE("F8 freshness: what was listed is outdated by whatever this mount did 
     CHECK(outdated());
   }
   SUBCASE("a write is under way") {
-    m.at.writes.begin(0, 1)->answered = true;
+    m.at.writes.accept(m.at.writes.begin(0, 1));
     CHECK(outdated());
   }
   SUBCASE("newer attributes were told") {
@@ -213,11 +213,9 @@ TEST_CASE("F8 freshness: what was listed is outdated by whatever this mount did 
     CHECK_FALSE(outdated());
   }
   SUBCASE("something else was done to it, or is") {
-    m.at.naming = 1;
-    CHECK(outdated());
-    m.at.naming = 0;
     {
       const Naming naming(m.freshness, m.file->shared_inode());
+      CHECK(outdated());
     }
     CHECK(outdated());
   }
@@ -264,7 +262,7 @@ TEST_CASE("F2 freshness: what a WRITE brought is kept if it was the only change 
     m.freshness.written(m.at, sent, m.said(change, 5), false);
     REQUIRE(m.freshness.kept(m.at));
     CHECK(m.freshness.kept(m.at)->attributes.size == 5);
-    CHECK_FALSE(m.at.cached_change);  // not all of it is there yet
+    CHECK_FALSE(m.at.attributes.is_cached());  // not all of it is there yet
   }
   SUBCASE("there was another") {
     ++change;
@@ -272,22 +270,24 @@ TEST_CASE("F2 freshness: what a WRITE brought is kept if it was the only change 
     CHECK_FALSE(m.freshness.kept(m.at));
   }
   SUBCASE("it was all that there was to write") {
+    m.engine.delegation = 90s;
     m.freshness.changed(m.at);
     m.freshness.written(m.at, sent, m.said(change, 5), true);
     CHECK(m.freshness.kept(m.at));
-    CHECK(m.at.cached_change == change);
-    CHECK(m.at.synced == m.at.changed);
+    CHECK(m.at.attributes.is_saved());
+    CHECK(m.at.attributes.cache(change));
   }
 }
 
 TEST_CASE("F4 freshness: once data was lost the kernel's pages go with nothing before the next open") {
   Knowing m;
-  m.at.errors.add(Error(ErrorKind::server, ENOSPC, "WRITE", "a", "no"));
+  m.engine.delegation = 90s;
+  m.at.writes.errors().add(Error(ErrorKind::server, ENOSPC, "WRITE", "a", "no"));
   m.freshness.is_as_written(m.at, m.said(9), m.freshness.asking(m.at));
-  CHECK_FALSE(m.at.cached_change);
-  m.at.cached_change = 8;  // it was opened again
+  CHECK_FALSE(m.at.attributes.is_cached());
+  CHECK_FALSE(m.at.attributes.cache(8));  // it was opened again
   m.freshness.is_as_written(m.at, m.said(9), m.freshness.asking(m.at));
-  CHECK(m.at.cached_change == 9);
+  CHECK(m.at.attributes.cache(9));
 }
 
 TEST_CASE("F6 freshness: while writes are under way the last one's attributes are told, for a second") {
@@ -335,7 +335,7 @@ TEST_CASE("F6 freshness: while writes are under way the last one's attributes ar
       (void)m.freshness.opening(m.at);
     }
     CHECK_FALSE(m.freshness.while_writing(m.at));
-    CHECK_FALSE(Freshness::known_end(m.at));
+    CHECK_FALSE(m.at.attributes.is_current());
     // The next WRITE brings what may be told, whatever times it has.
     sent = m.freshness.sending(m.at, false);
     CHECK(sent.asks);
@@ -349,58 +349,89 @@ TEST_CASE("F23 freshness: nothing that was asked for before an open is believed 
   const auto before = m.freshness.asking(m.at);
   m.freshness.keep(m.at, m.said(1, 10), before);
   (void)m.freshness.attributed(m.at, m.said(1, 10), before.as_of, before.as_of);
-  CHECK(Freshness::known_end(m.at) == 10);
-  CHECK_FALSE(m.freshness.is_outdated(m.said(), &m.at, m.at.told));
+  CHECK(m.at.end() == 10);
+  CHECK_FALSE(m.freshness.is_outdated(m.said(), &m.at, m.at.attributes.told()));
   const auto opening = m.freshness.opening(m.at);
   CHECK_FALSE(m.freshness.kept(m.at));
-  CHECK_FALSE(Freshness::known_end(m.at));
-  CHECK(m.freshness.is_outdated(m.said(), &m.at, m.at.told));  // a page of its directory
+  CHECK_FALSE(m.at.attributes.is_current());
+  CHECK(m.freshness.is_outdated(m.said(), &m.at, m.at.attributes.told()));  // a page of its directory
   CHECK(m.freshness.attributed(m.at, m.said(1, 10), before.as_of).valid == 0s);
   m.freshness.keep(m.at, m.said(1, 10), before);  // on its way when the file was opened
   CHECK_FALSE(m.freshness.kept(m.at));
   m.freshness.keep(m.at, m.said(2, 20), opening);
   REQUIRE(m.freshness.kept(m.at));
   CHECK(m.freshness.kept(m.at)->attributes.size == 20);
-  CHECK(Freshness::known_end(m.at) == 20);
+  CHECK(m.at.end() == 20);
   const auto later = m.freshness.count();
   m.freshness.keep(m.at, m.said(3, 30), {later, opening.version});
   m.freshness.keep(m.at, m.said(2, 20), opening);  // overtaken by what was asked for later
   CHECK(m.freshness.kept(m.at)->attributes.size == 30);
-  CHECK(Freshness::known_end(m.at) == 30);
+  CHECK(m.at.end() == 30);
+}
+
+TEST_CASE("F23 freshness: an older answer is neither kept nor told behind a newer one") {
+  Knowing m;
+  const auto asked = m.freshness.asking(m.at);
+  SUBCASE("the newer one was told") {
+    CHECK(m.freshness.attributed(m.at, m.said(2, 20), m.freshness.count()).attributes.change == 2);
+    m.freshness.keep(m.at, m.said(1, 10), asked);
+    CHECK_FALSE(m.freshness.kept(m.at));
+  }
+  SUBCASE("the older one was kept before") {
+    m.freshness.keep(m.at, m.said(1, 10), asked);
+    REQUIRE(m.freshness.kept(m.at));
+    m.freshness.learn(m.at, m.said(2, 20), m.freshness.count());
+    CHECK_FALSE(m.freshness.kept(m.at));
+  }
+  const Attributed told = m.freshness.attributed(m.at, m.said(1, 10), asked.as_of);
+  CHECK(told.attributes.change == 2);
+  CHECK(told.attributes.modified.seconds == 2);
+  CHECK(told.attributes.size == 20);
+}
+
+TEST_CASE("F6 freshness: what a WRITE brought is not told behind the answer to a later question") {
+  Knowing m;
+  m.freshness.written(m.at, m.freshness.sending(m.at, true), m.said(5, 10), false);
+  m.freshness.learn(m.at, m.said(6, 20), m.freshness.count());  // of a WRITE that brought nothing
+  m.write(m.at, 20, 80);
+  CHECK_FALSE(m.freshness.while_writing(m.at));  // the time would go back
+  m.freshness.written(m.at, m.freshness.sending(m.at, true), m.said(7, 30), false);
+  REQUIRE(m.freshness.while_writing(m.at));
+  CHECK(m.freshness.while_writing(m.at)->attributes.change == 7);
 }
 
 TEST_CASE("F1 freshness: the end is where the server says, or further, where this mount has written since") {
   Knowing m;
-  CHECK_FALSE(Freshness::known_end(m.at));  // nobody has asked
+  CHECK_FALSE(m.at.attributes.is_current());  // nobody has asked
   const auto asked = m.freshness.count();
   m.freshness.learn(m.at, m.said(1, 10), asked);
-  CHECK(Freshness::known_end(m.at) == 10);
+  CHECK(m.at.end() == 10);
   m.at.writes.begin(90, 10);  // not answered yet
-  CHECK(Freshness::known_end(m.at) == 100);
+  CHECK(m.at.end() == 100);
   m.end(m.at, m.write(m.at, 100, 50));
-  CHECK(Freshness::known_end(m.at) == 150);
+  CHECK(m.at.end() == 150);
   m.engine.end_in_doubt = 200;
-  CHECK(Freshness::known_end(m.at) == 200);
-  m.freshness.learn(m.at, m.said(2, 500), m.freshness.now());
-  CHECK(Freshness::known_end(m.at) == 500);
+  CHECK(m.at.end() == 200);
+  m.freshness.learn(m.at, m.said(2, 500), m.freshness.count());
+  CHECK(m.at.end() == 500);
 }
 
 TEST_CASE("F13 freshness: contents that others have changed are another state of the file") {
   Knowing m;
   const auto as_of = m.freshness.count();
   m.freshness.learn(m.at, m.said(1), as_of);
-  const auto contents = m.at.contents;
+  const auto contents = m.at.attributes.contents();
   m.pass(1s);
   m.freshness.learn(m.at, m.said(1), as_of);
-  CHECK(m.at.contents == contents);
-  CHECK(m.at.said.came == m.loop.now());
+  CHECK(m.at.attributes.contents() == contents);
+  CHECK(m.at.attributes.is_confirmed(m.loop.now()));
   m.freshness.learn(m.at, m.said(2), as_of);
-  CHECK(m.at.contents == contents + 1);
+  CHECK(m.at.attributes.contents() == contents + 1);
   m.freshness.learn(m.at, m.said(1), as_of - 1);  // an answer to an older question
-  CHECK(m.at.contents == contents + 1);
-  CHECK(m.at.said.change == 2);
+  CHECK(m.at.attributes.contents() == contents + 1);
+  CHECK(m.at.attributes.newest()->attributes.change == 2);
   m.freshness.changed(m.at);
-  CHECK(m.at.contents == contents + 2);
+  CHECK(m.at.attributes.contents() == contents + 2);
 }
 
 TEST_CASE("F2 freshness: a kernel that believes in set-id bits is told once that a write has cleared them") {
@@ -409,7 +440,7 @@ TEST_CASE("F2 freshness: a kernel that believes in set-id bits is told once that
     Knowing m;
     Attributes of = m.said();
     of.mode = bit | 0755U;
-    (void)m.freshness.attributed(m.at, of, m.freshness.now());
+    (void)m.freshness.attributed(m.at, of, m.freshness.count());
     m.freshness.changed(m.at);
     CHECK(m.doubted == std::vector{m.at.id});
     m.freshness.changed(m.at);
@@ -419,7 +450,7 @@ TEST_CASE("F2 freshness: a kernel that believes in set-id bits is told once that
 
 TEST_CASE("F9 freshness: a delegation lifts the times, and its end takes them back once") {
   Knowing m;
-  const auto valid = [&] { return m.freshness.attributed(m.at, m.said(), m.freshness.now()).valid; };
+  const auto valid = [&] { return m.freshness.attributed(m.at, m.said(), m.freshness.count()).valid; };
   const Seconds plain = valid();
   m.freshness.delegation_ended(m.at);
   CHECK(m.doubted.empty());  // nobody was told so
@@ -435,8 +466,8 @@ TEST_CASE("F9 freshness: whoever wants no caching gets none with a delegation, e
   options.file_min = options.file_max = Seconds(0);
   Knowing m(options);
   m.engine.delegation = 90s;
-  CHECK(m.freshness.attributed(m.at, m.said(), m.freshness.now()).valid == 0s);
-  CHECK_FALSE(m.at.lifted);
+  CHECK(m.freshness.attributed(m.at, m.said(), m.freshness.count()).valid == 0s);
+  CHECK_FALSE(m.at.attributes.take_lifted());
   m.freshness.keep(m.at, m.said(), m.freshness.asking(m.at));
   CHECK_FALSE(m.freshness.kept(m.at));
 }

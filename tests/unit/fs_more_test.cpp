@@ -379,12 +379,12 @@ TEST_CASE("F9 a lock that somebody else has is refused, and changes nothing of w
   m.engine->locker = 7;
   LockRequest request;
   request.owner = 5;
-  const std::uint64_t contents = file.handle->inode().contents;
+  const std::uint64_t contents = file.handle->inode().attributes.contents();
   CHECK(m.error(m.files->lock(file.handle, request, nullptr)) == EAGAIN);
-  CHECK(file.handle->inode().contents == contents);
+  CHECK(file.handle->inode().attributes.contents() == contents);
   m.engine->locker = 0;
   CHECK(m.error(m.files->lock(file.handle, request, nullptr)) == 0);
-  CHECK(file.handle->inode().contents != contents);
+  CHECK(file.handle->inode().attributes.contents() != contents);
   m.close(file);
 }
 

@@ -13,7 +13,7 @@ TEST_CASE("F6 pending writes: who waits for whom is a matter of numbers and rang
   PendingWrites writes;
   const auto first = writes.begin(0, 100);
   CHECK(writes.empty());  // nobody has been told of it
-  first->answered = true;
+  writes.accept(first);
   const std::uint64_t then = writes.last_number();
   const auto second = writes.begin(50, 100);
   CHECK_FALSE(writes.any_before(first));
@@ -22,7 +22,7 @@ TEST_CASE("F6 pending writes: who waits for whom is a matter of numbers and rang
   CHECK_FALSE(writes.any_answered(then, 100, 200));
   CHECK_FALSE(writes.any_answered(then - 1, 0, 100));
   CHECK_FALSE(writes.any_answered(writes.last_number(), 100, 200));
-  second->answered = true;
+  writes.accept(second);
   CHECK(writes.any_answered(writes.last_number(), 100, 200));
   CHECK(writes.any_other(first, 149, 150));
   CHECK_FALSE(writes.any_other(second, 149, 150));
@@ -49,7 +49,7 @@ TEST_CASE("F2 pending writes: the end that is told is never nearer than that of 
       // Further and further to the front: each of them says something of its own.
       const std::uint64_t end = seed % 2 != 0 ? 1000 - changes : random() % 1000 + 1;
       const auto write = writes.begin(end - 1, 1);
-      write->answered = true;
+      writes.accept(write);
       const bool written = random() % 8 != 0;
       writes.end(write, written, changes);
       if (written) done.push_back({changes, end});

@@ -2,6 +2,7 @@
 #include "fs/removal.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 
@@ -51,13 +52,13 @@ struct Removing : FileParts {
 TEST_CASE("F8 removal: an open file gets a hidden name until its last close; others just go") {
   Removing m;
   const auto file = m.open("a"), again = m.open("a");
-  const auto as_of = m.freshness.now();
+  const auto as_of = m.freshness.count();
   CHECK(m.remove("a") == 0);
   CHECK(m.take_calls() == "lookup rename");
   CHECK(m.names() == "*");
   CHECK(m.counters.hidden == 1);
   CHECK(m.inodes.at(Inodes::kRoot, "a") == nullptr);
-  CHECK(file->inode().altered > as_of);
+  CHECK(file->inode().attributes.altered_since(as_of));
   m.close(file);
   CHECK(m.names() == "*");
   m.close(again);
@@ -83,18 +84,18 @@ TEST_CASE("F8 removal: nobody is asked what the name leads to while no file is o
 TEST_CASE("F8 removal: what becomes of a name is told to listings, after a refusal that it is still there") {
   Removing m;
   const auto root = m.root();
-  root->names.join();
-  const auto then = root->names.now();
-  const auto verdict = [&](const char* name) { return root->names.judge(name, then); };
+  root->entries.join();
+  const auto then = root->entries.now();
+  const auto verdict = [&](const char* name) { return root->entries.judge(name, then); };
   const auto file = m.open("a");
   m.engine.fail("rename", EACCES);
   CHECK(m.remove("a") == EACCES);
   CHECK(verdict("a") == NameChanges::Verdict::doubtful);
   CHECK(m.inodes.at(Inodes::kRoot, "a") != nullptr);
-  CHECK_FALSE(file->inode().is_hidden());
+  CHECK_FALSE(file->inode().names.is_hidden());
   CHECK(m.remove("a") == 0);
   CHECK(verdict("a") == NameChanges::Verdict::gone);
-  root->names.leave();
+  root->entries.leave();
 }
 
 TEST_CASE(
@@ -106,7 +107,7 @@ TEST_CASE(
   CHECK(m.names() == "*");
   CHECK(m.counters.hidden == 0);
   CHECK(m.inodes.at(Inodes::kRoot, "a") == nullptr);  // nothing is believed of it
-  CHECK_FALSE(file->inode().is_hidden());             // nor is this
+  CHECK_FALSE(file->inode().names.is_hidden());       // nor is this
   m.close(file);
   CHECK(m.names().empty());
 }
@@ -127,7 +128,7 @@ TEST_CASE("F8 removal: a name of an open file that keeps another one just goes")
   m.engine.tells = true;
   const auto file = m.open("a"), other = m.open("c");
   m.engine.nodes[1].names["b"] = m.number("a");
-  const auto as_of = m.freshness.now();
+  const auto as_of = m.freshness.count();
   SUBCASE("removed") {
     CHECK(m.remove("b") == 0);
     CHECK(m.take_calls() == "lookup remove");
@@ -139,7 +140,7 @@ TEST_CASE("F8 removal: a name of an open file that keeps another one just goes")
     CHECK(m.names() == "ab");
     CHECK(m.inodes.at(Inodes::kRoot, "b") == other->shared_inode());
   }
-  CHECK(file->inode().altered > as_of);
+  CHECK(file->inode().attributes.altered_since(as_of));
   CHECK(m.counters.hidden == 0);
   // The other name is the last one, and goes as ever.
   CHECK(m.remove("a") == 0);
@@ -251,7 +252,7 @@ TEST_CASE("F8 removal: a hidden file that is given a name again is as any other"
   const std::string hidden = m.engine.nodes[1].names.begin()->first;
   m.inode(file->inode().handle, hidden);  // somebody looks it up
   CHECK(m.rename(hidden, "c") == 0);
-  CHECK_FALSE(file->inode().is_hidden());
+  CHECK_FALSE(file->inode().names.is_hidden());
   std::string left;
   SUBCASE("closed") {
     left = "c";
@@ -372,7 +373,7 @@ TEST_CASE("F8 removal: an open file that is replaced has its hidden name first, 
     m.engine.lose("link", true);
     CHECK(m.rename("from", "to") == ETIMEDOUT);
     CHECK(m.names() == "*fromto");
-    CHECK_FALSE(to->inode().is_hidden());
+    CHECK_FALSE(to->inode().names.is_hidden());
     m.close(to);
     CHECK(m.names() == "fromto");
   }
@@ -391,7 +392,10 @@ TEST_CASE("F8 removal: without links an open file that is replaced is renamed, a
     CHECK(m.names() == "to");
   }
   SUBCASE("in a sticky directory a link might be one that its maker could not remove") {
-    m.root()->sticky = true;
+    Attributes sticky;
+    sticky.type = FileType::directory;
+    sticky.mode = S_ISVTX | 0777U;
+    m.freshness.learn(*m.root(), sticky, m.freshness.count());
     CHECK(m.rename("from", "to") == 0);
     CHECK(m.names() == "*to");
     CHECK(m.take_calls() == "lookup lookup rename rename");

@@ -290,23 +290,24 @@ TEST_CASE("F22 write-behind: a large write goes out in pieces, and one that fail
 
 TEST_CASE("F3 F4 write-behind: after a late error writes are stable until an fsync has gone well") {
   Writing m;
-  m.at.cached_change = 1;
+  m.at.attributes.cache(1);
   m.engine.fail("write", ENOSPC, 2);
   m.write(m.file, m.large, 0);
   CHECK(m.lost == std::vector{m.at.id});
-  CHECK_FALSE(m.at.cached_change);
-  CHECK(m.at.resized == m.at.changed);  // the size is not what the write made of it
+  CHECK_FALSE(m.at.attributes.is_cached());
+  CHECK(m.at.attributes.resized_since(m.at.attributes.changed() -
+                                      1));  // the size is not what the write made of it
   CHECK(m.error(m.writing(m.file, "a", 0)) == ENOSPC);
   m.take_calls();
   CHECK(m.error(m.writing(m.file, "a", 0)) == 0);
   CHECK(m.take_calls() == "write!");
   CHECK(m.error(WriteBehind::told_at_fsync(*m.file, m.loop.run(m.behind.save(m.file)))) == ENOSPC);
-  CHECK(m.at.failing);
+  CHECK(m.at.writes.errors().failing());
   CHECK(m.error(WriteBehind::told_at_fsync(*m.file, Error(ErrorKind::server, EIO, "COMMIT", "a", "no"))) ==
         EIO);
-  CHECK(m.at.failing);
+  CHECK(m.at.writes.errors().failing());
   CHECK(m.error(WriteBehind::told_at_fsync(*m.file, Status())) == 0);
-  CHECK_FALSE(m.at.failing);
+  CHECK_FALSE(m.at.writes.errors().failing());
   m.take_calls();
   m.write(m.file, "b", 0);
   CHECK(m.take_calls().empty());  // gathered again
@@ -318,20 +319,21 @@ TEST_CASE("F3 write-behind: close tells each process of a late error, and then i
   m.write(m.file, m.large, 0);
   CHECK(m.error(WriteBehind::told_at_close(*m.file, 7, Status())) == EDQUOT);
   CHECK(m.error(WriteBehind::told_at_close(*m.file, 8, Status())) == EDQUOT);
-  CHECK(m.at.failing);
+  CHECK(m.at.writes.errors().failing());
   CHECK(m.error(WriteBehind::told_at_close(*m.file, 7, Error(ErrorKind::server, EIO, "x", "a", "no"))) ==
         EIO);
-  CHECK(m.at.failing);
+  CHECK(m.at.writes.errors().failing());
   CHECK(m.error(WriteBehind::told_at_close(*m.file, 7, Status())) == 0);
-  CHECK_FALSE(m.at.failing);
+  CHECK_FALSE(m.at.writes.errors().failing());
 }
 
 TEST_CASE("F13 write-behind: all of a small file goes out stable when it is saved, without a COMMIT") {
   Writing m;
+  m.engine.delegation = std::chrono::seconds(90);
   m.write(m.file, "small", 0);
   CHECK(m.error(m.behind.save(m.file)) == 0);
   CHECK(m.take_calls() == "write! attributes");
-  CHECK(m.at.cached_change == m.node(m.file->shared_inode()).change);
+  CHECK(m.at.attributes.cache(m.node(m.file->shared_inode()).change));
   CHECK(m.freshness.kept(m.at));
   CHECK(m.error(m.behind.save(m.file)) == 0);  // nothing to do
   CHECK(m.take_calls().empty());
@@ -339,11 +341,12 @@ TEST_CASE("F13 write-behind: all of a small file goes out stable when it is save
 
 TEST_CASE("F13 write-behind: what a WRITE to the disk brought need not be asked for") {
   Writing m;
+  m.engine.delegation = std::chrono::seconds(90);
   m.engine.tells = true;
   m.write(m.file, "small", 0);
   CHECK(m.error(m.behind.save(m.file)) == 0);
   CHECK(m.take_calls() == "write!");
-  CHECK(m.at.cached_change == m.node(m.file->shared_inode()).change);
+  CHECK(m.at.attributes.cache(m.node(m.file->shared_inode()).change));
   CHECK(m.freshness.kept(m.at)->attributes.size == 5);
 }
 
@@ -372,7 +375,7 @@ TEST_CASE("F3 write-behind: an error of anybody's COMMIT is the answer of all") 
 
 TEST_CASE("F13 write-behind: the kernel's pages do not go with what came while attributes were asked for") {
   Writing m;
-  m.at.cached_change = 77;
+  m.at.attributes.cache(77);
   m.write(m.file, m.large, 0);
   m.turn();
   m.engine.hold_answer("attributes");
@@ -382,7 +385,7 @@ TEST_CASE("F13 write-behind: the kernel's pages do not go with what came while a
   m.write(m.file, "more", 0);
   m.engine.release("attributes");
   CHECK(m.finish(saved));
-  CHECK(m.at.cached_change == 77);
+  CHECK(m.at.attributes.cache(77));
   CHECK_FALSE(m.freshness.kept(m.at));
 }
 
@@ -435,6 +438,24 @@ TEST_CASE("F1 write-behind: the end is asked for again where the size was set me
   REQUIRE(first.done());
   CHECK(*first.await_resume() == 3);
   CHECK(m.calls.starts_with("attributes"));
+}
+
+TEST_CASE("F1 write-behind: an append goes behind the end that the server said when it was asked later") {
+  Writing m;
+  m.content() = "others";
+  m.engine.hold_answer("attributes");
+  auto place = m.behind.place_append(m.file);
+  m.start(place);
+  m.content() = "others have appended";
+  const std::uint64_t as_of = m.freshness.count();
+  Attributes said;
+  said.change = 100;
+  said.size = m.content().size();
+  m.freshness.learn(m.at, said, as_of);  // overtakes the answer that is held
+  m.engine.release("attributes");
+  m.turn();
+  REQUIRE(place.done());
+  CHECK(*place.await_resume() == m.content().size());
 }
 
 TEST_CASE("F1 write-behind: an append that failed leaves no hole in front of the next one") {

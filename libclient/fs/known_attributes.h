@@ -1,0 +1,200 @@
+// A record of one object's attributes as the server gave them last, and of how far they may be used.
+//
+// Counts are readings of Freshness::count(), which grows with each change and each question of this mount. A question with
+// a lower count was asked earlier; "since a count" means with a higher one.
+//
+// Rules:
+//   Which attributes are valid?   newest(): the answer to the latest question, whatever operation carried it. learn() drops
+//                                 an answer to an earlier question, whenever it arrives. Exception: this mount has altered
+//                                 the object since the earlier question. The server may have answered the later one before
+//                                 the change, so the answer that arrives last wins; mostly it is that of the change.
+//   Are they older than another   Yes (is_stale()) if the server was asked before the last open(2), lock, change of the size
+//   client's close or unlock?     or failed write by this mount.
+//   Did this mount change them?   changed_since() by any operation, altered_since() by one that is not a write. A removed
+//                                 name changes the link count, too (FileNames::lost()).
+//   May they answer the kernel's  If keep() allowed that. A change by this mount, another change attribute, the time limit,
+//   next GETATTR?                 or another version ends it.
+//   May stat(2) get them while    If a WRITE carried them (is_of_write()): others may lack the time of a write.
+//   writes are in flight?
+//   Which state does the kernel   The change attribute that it was told, unless it was told two: replies overtake each
+//   believe in?                   other on the way to the kernel (is_told()).
+//   Which state do the kernel's   The one of the last open(2), or of what this mount has saved since; unknown if data was
+//   pages show?                   lost (cache(), saved()).
+//   Did the file's bytes change?  contents() differs if they may have changed: own writes that begin and end, locks, sizes
+//                                 that were set, delegations that end, and other clients' changes as they become known.
+//
+// Freshness alone writes here. A plain container, confined to the loop's thread.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "async/world.h"
+#include "nfsrdma/types.h"
+
+namespace nfsrdma::fs {
+
+class KnownAttributes {
+ public:
+  using Count = std::uint64_t;
+  using Change = std::uint64_t;
+
+  // ---- what the server said ----
+
+  struct Answer {
+    Attributes attributes;  ///< with the mount's numbers
+    Count as_of = 0;        ///< when the server was asked
+    async::TimePoint came{};
+  };
+  /// The answer to the latest question; null: none has come.
+  [[nodiscard]] const Answer* newest() const { return newest_ ? &*newest_ : nullptr; }
+  /// Records the answer to a question of `as_of`. Returns false if the answer to a later question is known.
+  bool learn(Attributes said, Count as_of, async::TimePoint came) {
+    if (newest_ && as_of < newest_->as_of && !altered_since(as_of)) return false;
+    const bool same = newest_ && newest_->attributes.change == said.change;
+    if (!same) ++contents_;
+    if (!same || is_stale(newest_->as_of)) kept_.reset();
+    of_write_ = of_write_ && same && !is_stale(newest_->as_of);
+    newest_ = Answer{std::move(said), as_of, came};
+    return true;
+  }
+  [[nodiscard]] bool is_stale(Count as_of) const { return as_of < valid_from_; }
+  /// Returns true if an answer is known that is not stale.
+  [[nodiscard]] bool is_current() const { return newest_ && !is_stale(newest_->as_of); }
+  /// Returns true if the newest answer arrived after `since`.
+  [[nodiscard]] bool is_confirmed(async::TimePoint since) const { return newest_ && newest_->came >= since; }
+  [[nodiscard]] std::uint64_t size() const { return newest_ ? newest_->attributes.size : 0; }
+  /// st_ino, or 0 if no answer is known.
+  [[nodiscard]] std::uint64_t number() const { return newest_ ? newest_->attributes.file_id : 0; }
+  /// Returns true for a directory in which only a file's owner may remove the file.
+  [[nodiscard]] bool is_sticky() const {
+    return newest_ && newest_->attributes.type == FileType::directory &&
+           (newest_->attributes.mode & S_ISVTX) != 0;
+  }
+
+  // ---- kept for the kernel's next question ----
+
+  /// Lets the newest answer be given to the kernel until `until`, as long as Freshness::version() equals `version`.
+  void keep(async::TimePoint until, std::uint64_t version) { kept_ = Kept{until, version}; }
+  void keep_less(async::Clock::duration time) {
+    if (kept_) kept_->until -= time;
+  }
+  void forget() { kept_.reset(); }
+  /// Returns the attributes that keep() allowed, without regard to the time limit, or null.
+  [[nodiscard]] const Attributes* kept(std::uint64_t version) const {
+    return kept_ && kept_->version == version && is_current() ? &newest_->attributes : nullptr;
+  }
+  [[nodiscard]] async::TimePoint kept_until() const { return kept_->until; }
+
+  // ---- brought by WRITEs ----
+
+  /// Returns true if a WRITE sent now should carry attributes: it `must`, or none has for the time `every`.
+  bool wants(async::TimePoint now, async::Clock::duration every, bool must) {
+    if (!must && now - wanted_at_ < every) return false;
+    wanted_at_ = now;
+    return true;
+  }
+  /// Marks the newest answer as carried by a WRITE, if it is that of `as_of`.
+  void came_with_write(Count as_of) { of_write_ = of_write_ || (newest_ && newest_->as_of == as_of); }
+  [[nodiscard]] bool is_of_write() const { return of_write_; }
+
+  // ---- what the kernel was told ----
+
+  /// Called when the kernel is told the newest answer, corrected by Freshness.
+  void tell(Count when) {
+    told_ = std::max(told_, when);
+    constexpr std::uint32_t kSetId = S_ISUID | S_ISGID;
+    set_id_ = newest_->attributes.type == FileType::regular && (newest_->attributes.mode & kSetId) != 0;
+  }
+  [[nodiscard]] Count told() const { return told_; }
+  /// `lasts`: the kernel may believe in the state for some time.
+  void tell_state(Change change, bool lasts) {
+    const bool one_state = !told_change_ || told_change_ == change;
+    told_change_ = one_state && lasts ? std::optional(change) : std::nullopt;
+  }
+  void tell_no_state() { told_change_.reset(); }
+  [[nodiscard]] bool is_told(Change change) const { return told_change_ == change; }
+  /// Returns true once if the kernel was told of set-id bits, which the server clears when the file is written.
+  [[nodiscard]] bool take_set_id() { return std::exchange(set_id_, false); }
+  /// Called when the kernel is told attributes that hold as long as a delegation.
+  void lift() { lifted_ = true; }
+  [[nodiscard]] bool take_lifted() { return std::exchange(lifted_, false); }
+
+  // ---- what the kernel has cached of the contents ----
+
+  [[nodiscard]] bool is_cached() const { return cached_change_.has_value(); }
+  /// Called when the file is opened in a state, if known. Returns true if the kernel's pages show that state.
+  bool cache(std::optional<Change> change) {
+    const bool same = change && cached_change_ == change;
+    cached_change_ = change;
+    return same;
+  }
+  /// Called when all written data is on the server's disk, which gave the file this state, if the pages can show it. After data was `lost` the pages
+  /// show no known state until the next open.
+  void saved(std::optional<Change> change, bool lost) {
+    if (cached_change_ || !lost) cached_change_ = change;
+    saved_ = changed_;
+  }
+  [[nodiscard]] bool is_saved() const { return saved_ == changed_; }
+  [[nodiscard]] std::uint64_t contents() const { return contents_; }
+  void contents_may_differ() { ++contents_; }
+
+  // ---- what this mount does ----
+
+  /// Makes answers to questions before `as_of` stale.
+  void valid_from(Count as_of) {
+    valid_from_ = std::max(valid_from_, as_of);
+    wanted_at_ = {};  // the next WRITE brings what is not stale
+  }
+  /// Called when a write begins or ends, and when the contents may have changed otherwise.
+  void changed(Count when) {
+    forget();
+    contents_may_differ();
+    changed_ = when;
+  }
+  [[nodiscard]] Count changed() const { return changed_; }
+  /// Called after changed() if something else than a write set the size, or made it unknown.
+  void resized() { resized_ = changed_; }
+  [[nodiscard]] bool resized_since(Count as_of) const { return resized_ > as_of; }
+  /// Called when an operation that is no write begins to change the attributes. Returns a number for it.
+  std::uint64_t begin_altering(Count when) {
+    ++altering_;
+    forget();
+    altered_ = when;
+    return ++begun_;
+  }
+  void end_altering(Count when) {
+    altered_ = when;
+    --altering_;
+  }
+  [[nodiscard]] bool is_being_altered() const { return altering_ != 0; }
+  /// Returns true if no other such operation is left, and none began after the one with this number.
+  [[nodiscard]] bool is_last_altering(std::uint64_t number) const {
+    return altering_ == 1 && begun_ == number;
+  }
+  [[nodiscard]] bool altered_since(Count as_of) const { return is_being_altered() || altered_ > as_of; }
+  /// The count of the last change of either kind.
+  [[nodiscard]] Count last_change() const { return std::max(changed_, altered_); }
+  [[nodiscard]] bool changed_since(Count as_of) const { return is_being_altered() || last_change() > as_of; }
+
+ private:
+  struct Kept {
+    async::TimePoint until;
+    std::uint64_t version;
+  };
+  std::optional<Answer> newest_;
+  std::optional<Kept> kept_;
+  bool of_write_ = false;
+  async::TimePoint wanted_at_{};
+  bool set_id_ = false, lifted_ = false;
+  std::optional<Change> told_change_, cached_change_;
+  std::uint64_t contents_ = 0, begun_ = 0;
+  unsigned altering_ = 0;
+  Count told_ = 0, valid_from_ = 0, changed_ = 0, resized_ = 0, altered_ = 0, saved_ = 0;
+};
+
+}  // namespace nfsrdma::fs
