@@ -131,7 +131,12 @@ async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePo
   // In NFSv4.0 an OPEN may overtake what goes on with the same file. To open it again by its name would find another
   // file there, where it has just been replaced.
   const auto latest = std::min(deadline, session_.loop().now() + kOpenOvertakesAtMost);
-  while (is_overtaken(used, why) && session_.loop().now() < latest)
+  // So may an OPEN_DOWNGRADE, whose Reply brings the newer stateid: the open is as good as before, and another OPEN would
+  // be one more that the server has to have closed.
+  const auto is_downgraded = [&] {
+    return why == NFS4ERR_OLD_STATEID && open_.stateid == used && downgrading_;
+  };
+  while ((is_overtaken(used, why) || is_downgraded()) && session_.loop().now() < latest)
     (void)co_await changed_.wait_until(session_.loop().now() + kOpenOvertakes);
   co_return co_await session_.open_recovery().reopen(state_, used, why, deadline);
 }

@@ -188,6 +188,10 @@ struct FileData::Beside {
 /// cancelled: the caller's own data must not be written over by it later.
 async::Task<Status> FileData::copied_beside(CopiesBeside::One& copy, stateid4 stateid, Beside& out) {
   copy.is(stateid);
+  // The file changes until the copy is over, which is long after COPY was answered: attributes that OPEN or GETATTR bring
+  // meanwhile are not believed behind it.
+  const engine::Modifications::Scope changing(session_.modifications(),
+                                              {.any = false, .handle = engine::hash_of(state_.handle())});
   async::Loop& loop = session_.loop();
   // OFFLOAD_STATUS does not tell a verifier. Where this is what COMMIT says afterwards, too, the server has
   // not restarted in between.

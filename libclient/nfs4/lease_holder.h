@@ -69,6 +69,7 @@ class LeaseHolder : public Calls {
   [[nodiscard]] LockRecovery& lock_recovery() { return state_.locks; }
   [[nodiscard]] Leftovers& leftovers() { return state_.leftovers; }
   [[nodiscard]] const engine::Modifications& modifications() const { return modifications_; }
+  [[nodiscard]] engine::Modifications& modifications() { return modifications_; }
   [[nodiscard]] CloseBatch& close_batch() { return close_batch_; }
   [[nodiscard]] LockWaits& lock_waits() { return lock_waits_; }
   [[nodiscard]] CopiesBeside& copies() { return copies_; }

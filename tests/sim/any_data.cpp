@@ -62,6 +62,7 @@ async::Task<void> AnyWorker::write(OpenRef file) {
   FileOracle& contents = oracle(*file);
   const FileOracle::ChangeId change =
       appends ? contents.begin_append(who(), octets) : contents.begin_write(who(), offset, octets);
+  if (kernel() != nullptr && (file->flags & O_DIRECT) != 0) contents.passes_pages_by(change);
   Status done;
   if (kernel() != nullptr) {
     done = co_await kernel()->write(file->handle, file->inode, std::move(octets), offset, file->flags);
@@ -217,8 +218,13 @@ async::Task<void> AnyWorker::copy(OpenRef from, OpenRef to) {
   else
     done = co_await fs().copy(from->handle, at, to->handle, offset, length);
   const int code = done ? 0 : done.error().errno_value();
+  // The server has COPY in NFSv4.2: there the client says so where each time the verifier told that what was copied may be
+  // lost. So the octets may be there. The kernel then reads and writes, which is not modelled here.
   if (code == EOPNOTSUPP) {
-    contents.cancel(change);
+    if (findings_.has_v42)
+      contents.end(change, Outcome::failed);
+    else
+      contents.cancel(change);
     co_return;
   }
   if (!done) {

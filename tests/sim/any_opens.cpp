@@ -83,6 +83,8 @@ async::Task<void> AnyWorker::open() {
   const bool may_be_absent = names.may_lead_to("", operation.begun());
   const bool may_be_it = names.may_lead_to(file->key, operation.begun());
   if (making) names.end(*making, Outcome::done, {file->key}, is_new || (flags & O_EXCL) != 0);
+  // Who takes the name away, or gives it to another file, could not know that it led to this one.
+  if (!names.is_quiet_since(operation.begun(), making)) commons_.unnamed.insert(file->key);
   if (!is_new && !may_be_it)
     wrong("another file is opened than " + name + " leads to: " + oracle(*file).name());
   if (creates && (flags & O_EXCL) != 0 && !may_be_absent) wrong("it is made with O_EXCL, and was there");

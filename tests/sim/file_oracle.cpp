@@ -312,13 +312,14 @@ FileOracle::Reader FileOracle::reader(Client client, Tick begun) const {
   return out;
 }
 
-/// By a page that another client had stored in, and wrote out without knowing of the change.
+/// By a page that another client had stored in, and wrote out without knowing of the change. On one client this happens only
+/// to what passed the pages by while the store was made.
 bool FileOracle::is_undone(const Segment& segment, const Change& change) const {
   return std::ranges::any_of(segment, [&](const Acting& one) {
     const Change& store = *one.change;
     if (one.effect != Effect::undo || store.id == change.id || in_order(store, change)) return false;
     if (store.loose) return true;
-    if (store.who.client == change.who.client) return false;
+    if (store.who.client == change.who.client) return change.direct && !in_order(change, store);
     return !is_seen(change, reader(store.who.client, store.begun));
   });
 }

@@ -104,6 +104,9 @@ class FileOracle {
   // ---- changes ----
   ChangeId begin_write(Who who, std::uint64_t offset, std::string octets);
   ChangeId begin_append(Who who, std::string octets);
+  /// Called for a write or an append that has begun with O_DIRECT. It passes the kernel's pages by, and of those that are read
+  /// and stored in meanwhile Linux drops none before it has written it out as it was.
+  void passes_pages_by(ChangeId change) { changes_[change].direct = true; }
   /// `begun`: when it began, if that was before now.
   ChangeId begin_truncate(Who who, std::uint64_t size, Tick begun = 0);
   ChangeId begin_punch(Who who, std::uint64_t offset, std::uint64_t length);
@@ -168,6 +171,7 @@ class FileOracle {
     bool sure = true;                        // false: it may not have been made, or be lost
     bool loose = false;                      // it may be made at any time since it began
     bool behind = false;                     // close(2) has left it behind
+    bool direct = false;                     // passes_pages_by()
     bool anything = false;                   // its octets, or its place, are not known
     std::uint64_t offset = 0, length = 0;
     std::string octets;

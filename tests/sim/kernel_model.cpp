@@ -284,7 +284,12 @@ Task<Status> KernelModel::write(Handle file, std::uint64_t inode, std::string da
   const NodeRef known = node(inode);
   co_await lock(known);
   const Exclusive exclusive(known);
-  if ((flags & O_APPEND) != 0) offset = known->size;
+  if ((flags & O_APPEND) != 0) {
+    // Linux does not do this. It puts the octets behind the end that it knows of before the mount tells it where they went,
+    // and if the page there is dirty by a mapping's store writes them out there, too. The mount cannot tell them apart.
+    co_await write_out(known, known->size, kNoEnd);
+    offset = known->size;
+  }
   const std::uint64_t end = offset + data.size();
   Status done;
   if (file->uncached) {
@@ -347,6 +352,25 @@ Task<void> KernelModel::drop(NodeRef node, std::uint64_t from, std::uint64_t to)
       co_await write_page(node, index, page);
     } else {
       node->pages.erase(at);
+    }
+  }
+}
+
+/// truncate_pagecache_range(): what was stored in these bytes meanwhile goes with them.
+Task<void> KernelModel::punch(NodeRef node, std::uint64_t from, std::uint64_t to) {
+  for (std::uint64_t index = page_at(from);;) {
+    const auto at = node->pages.lower_bound(index);
+    if (at == node->pages.end() || at->first >= page_behind(to)) co_return;
+    index = at->first;
+    Page& page = *at->second;
+    const std::uint64_t begin = std::max(from, index * kPage), end = std::min(to, (index + 1) * kPage);
+    if (page.locked || page.writing) {
+      (void)co_await node->changed.wait_until(async::TimePoint::max());
+    } else if (end - begin == kPage) {
+      node->pages.erase(at);
+    } else {
+      page.data.replace(begin % kPage, end - begin, end - begin, '\0');
+      ++index;
     }
   }
 }
@@ -464,7 +488,7 @@ Task<Status> KernelModel::allocate(Handle file, std::uint64_t inode, int mode, s
   if (punches) co_await write_out(known, offset, offset + length);
   auto done = co_await files_.allocate(std::move(file), mode, offset, length);
   if (done && !punches) known->size = std::max(known->size, offset + length);
-  if (done && punches) co_await drop(known, offset, offset + length);
+  if (done && punches) co_await punch(known, offset, offset + length);
   forget_attributes(*known);
   co_return done;
 }

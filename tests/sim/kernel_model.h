@@ -112,6 +112,7 @@ class KernelModel {
   async::Task<void> write_out(NodeRef node, std::uint64_t from, std::uint64_t to);
   async::Task<void> write_page(NodeRef node, std::uint64_t index, PageRef page);
   async::Task<void> drop(NodeRef node, std::uint64_t from, std::uint64_t to);
+  async::Task<void> punch(NodeRef node, std::uint64_t from, std::uint64_t to);
   async::Task<void> stale(std::uint64_t inode, std::uint64_t offset, std::uint64_t length);
   async::Task<void> lengthen(std::uint64_t inode, std::uint64_t end, std::byte last);
   async::Task<Status> write_cached(NodeRef node, Handle file, std::string data, std::uint64_t offset,

@@ -65,9 +65,9 @@ std::vector<NameOracle::File> NameOracle::files(Tick begun) const {
   return out;
 }
 
-bool NameOracle::is_quiet_since(Tick begun) const {
+bool NameOracle::is_quiet_since(Tick begun, std::optional<ChangeId> but) const {
   return std::ranges::all_of(changes_, [&](const Change& change) {
-    return !change.loose && change.ended != 0 && change.ended < begun;
+    return change.id == but || (!change.loose && change.ended != 0 && change.ended < begun);
   });
 }
 

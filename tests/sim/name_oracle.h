@@ -8,6 +8,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,8 @@ class NameOracle {
   [[nodiscard]] bool may_lead_somewhere(Tick begun) const;
   /// As far as they are known.
   [[nodiscard]] std::vector<File> files(Tick begun) const;
-  /// No change was under way since then.
-  [[nodiscard]] bool is_quiet_since(Tick begun) const;
+  /// No change was under way since then, but this one.
+  [[nodiscard]] bool is_quiet_since(Tick begun, std::optional<ChangeId> but = std::nullopt) const;
 
  private:
   struct Change {

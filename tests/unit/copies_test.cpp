@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "engine/writers.h"
 #include "nfs4/copies_beside.h"
 #include "support/mounted.h"
 #include "support/nfs_responder.h"
@@ -27,8 +28,14 @@ struct Copying : Scene {
       if (*one) CHECK(ok(client->run(client->files.close(std::move(*one)))));
     }
   }
-  EngineClient& begin(SessionOptions options = {}) {
+  EngineClient& begin(SessionOptions options = {}, std::size_t delegated = 0) {
     EngineClient& c = client.emplace(server, "engine", std::move(options));
+    if (delegated != 0) {
+      server.set_delegations(true);
+      server.set_write_delegations(false);
+      c.session.delegations().writers(&keeper);
+      c.files.keep_delegated(delegated);
+    }
     const auto open = [&](const char* name, std::uint32_t access) {
       auto made = c.run(c.open(user(1), c.root, name, access));
       if (!made) FAIL(made.error().text());
@@ -61,6 +68,14 @@ struct Copying : Scene {
     on_state([&](ServerState& state) { out = state.copies.size(); });
     return out;
   }
+  /// With it the client wants delegations for writing.
+  struct KeepsNothing final : engine::Writers {
+    void write_out(const engine::FileHandle& /*file*/, std::shared_ptr<void> /*until*/) override {}
+    std::optional<std::uint64_t> written_size(const engine::FileHandle& /*file*/) const override {
+      return std::nullopt;
+    }
+  };
+  KeepsNothing keeper;
   OpenRef from, to;
 };
 
@@ -201,6 +216,32 @@ TEST_CASE("F21 a copy that the server makes beside is waited for until CB_OFFLOA
     CHECK(m.server.count(OP_OFFLOAD_CANCEL) == 0);
     CHECK(c.turn_until([&] { return m.copies() == 0; }));
   }
+}
+
+TEST_CASE(
+    "F21 S26 what is asked of a file while the server copies into it beside is not believed behind the "
+    "copy") {
+  Copying m;
+  m.beside(800ms);
+  EngineClient& c = m.begin({}, 2);
+  REQUIRE(m.to.file()->state().delegated());
+  auto task = m.copying();
+  c.start(task);
+  REQUIRE(c.turn_until([&] { return m.copies() == 1; }));
+  c.turn_for(100ms);
+  const auto asked = c.run(m.to.file()->attributes());
+  REQUIRE(ok(asked));
+  CHECK(asked->size == 0);
+  REQUIRE(c.turn_until([&] { return task.done(); }));
+  CHECK(*task.await_resume() == kSize);
+  const auto told = c.run(m.to.file()->attributes());
+  REQUIRE(ok(told));
+  CHECK(told->size == kSize);
+  c.files.keep_delegated(0);
+  CHECK(ok(c.run(c.files.close(std::move(m.from)))));
+  CHECK(ok(c.run(c.files.close(std::move(m.to)))));
+  c.session.delegations().writers(nullptr);
+  CHECK(c.turn_until([&] { return m.server.delegations() == 0; }));
 }
 
 TEST_CASE("F21 CB_OFFLOAD may overtake the Reply to COPY") {

@@ -260,6 +260,30 @@ TEST_CASE("S13 a write waits for an OPEN_DOWNGRADE that came behind its OPEN, an
   CHECK(m.server.open_states() == 0);
 }
 
+TEST_CASE("S13 a READ whose stateid an OPEN_DOWNGRADE has overtaken waits for its Reply, and opens nothing") {
+  Stateids m;
+  EngineClient& c = m.begin();
+  OpenRef reader = m.open(kForReading);
+  OpenRef writer = m.open(kForWriting);
+  auto closing = c.files.close(std::move(writer));
+  m.keep_answer(OP_OPEN_DOWNGRADE, closing);
+  m.server.answer(OP_READ, NFS4ERR_OLD_STATEID);
+  m.server.clear_calls();
+  std::array<std::byte, 4> data{};
+  auto reading = reader->read(data, 0);
+  c.start(reading);
+  CHECK(c.turn_until([&] { return m.server.count(OP_READ) == 1; }));
+  c.turn_for(500ms);
+  CHECK_FALSE(reading.done());
+  m.server.release();
+  CHECK(*result_of(c, reading) == 4);
+  CHECK(ok(result_of(c, closing)));
+  CHECK(m.server.count(OP_READ) == 2);
+  CHECK(m.server.count(OP_OPEN) == 0);
+  CHECK(ok(m.close(reader)));
+  CHECK(m.server.open_states() == 0);
+}
+
 TEST_CASE("S13 the Reply to an OPEN that comes behind its CLOSE replaces nothing, and loses no lock") {
   for (const bool open_again : {true, false}) {
     CAPTURE(open_again);
