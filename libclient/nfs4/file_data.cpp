@@ -121,7 +121,7 @@ async::Task<Result<Attributes>> FileData::attributes() {
     if (known && known->modifications == session_.modifications().of(state_.handle()))
       co_return known->attributes;
   }
-  // Also where the delegation cannot be relied upon now, and may be later.
+  // Attributes known under a delegation that cannot be relied upon now must not count when it can be again.
   if (Delegation* const one = state_.state().delegation()) one->known.reset();
   for (writing::Question question(record());;) {
     if (!question.begin()) {

@@ -131,8 +131,8 @@ async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePo
   // In NFSv4.0 an OPEN may overtake what goes on with the same file. To open it again by its name would find another
   // file there, where it has just been replaced.
   const auto latest = std::min(deadline, session_.loop().now() + kOpenOvertakesAtMost);
-  // So may an OPEN_DOWNGRADE, whose Reply brings the newer stateid: the open is as good as before, and another OPEN would
-  // be one more that the server has to have closed.
+  // An OPEN_DOWNGRADE that is under way may have overtaken the call as well. Its Reply brings the newer stateid, so the
+  // open is as good as before; another OPEN would be one more that the server has to have closed.
   const auto is_downgraded = [&] {
     return why == NFS4ERR_OLD_STATEID && open_.stateid == used && downgrading_;
   };

@@ -54,7 +54,7 @@ struct Open {
   bool claiming_locks = false;  // not all of its locks have been asked for under the client id of `epoch`
   bool notifies_locks = false;  // OPEN4_RESULT_MAY_NOTIFY_LOCK
   std::shared_ptr<FileRecord> record;  // of the file; null: it was never registered
-  bool shares_delegation = false;      // an OPEN of this owner was granted record->delegation, or told of it
+  bool shares_delegation = false;      // an OPEN of this owner brought record->delegation
   std::shared_ptr<OpenFile> user;      // while OpenFiles knows of it
   std::uint64_t number = 0;            // in the Session's registry
   bool held = false;                   // it is registered there
