@@ -20,11 +20,12 @@ the clients to is close-to-open consistency, as nfsrdma-fuse(8), SEMANTICS, prom
  - Behind a lock, numbers that both count up, and records that both append, are all there.
 
 --fixed leaves out whatever changes a file's size and keeps clients apart by whole pages: for write-back caches, which
-promise no more. --kernel NAME: that client is Linux's own, for which an open(2) drops no pages while it has the file
-open or mapped for writing, and which takes the change attribute behind its own write for that of its cache. So it takes a lock
-before it is asked what it sees by an open of such a file. It also writes a whole page where it has that page and a part
-of it was changed, so the two keep apart by whole pages; and its open(2) goes to the file that it last saw under a name,
-so no file is replaced.
+promise no more. --kernel NAME: that client is Linux's own. An open(2) of it drops no pages while it has the file open for
+writing, and it takes the change attribute behind its own write for that of its cache. So it is held to close-to-open
+consistency only where it has the file neither open nor mapped and opens it for reading; otherwise it takes a lock first.
+It also writes a whole page where it has that page and a part of it was changed, so the two keep apart by whole pages; and
+its open(2) goes to the file that it last saw under a name, so no file is replaced. It uses no O_DIRECT, which does not
+see what was stored in a mapping, and is refused together with O_APPEND.
 """
 import argparse
 import collections
@@ -390,12 +391,6 @@ class Run:
 
     def open(self, client, file, flags=None):
         fd = client.new_name('d')
-        if client.is_kernel and (self.writers(client, file) or client.maps[file]) and file not in client.current:
-            self.note(file, client, 'lock and unlock')
-            client.do('open', 'locked', file, os.O_RDWR)
-            client.do('lock', 'locked', fcntl.F_WRLCK)
-            client.do('lock', 'locked', fcntl.F_UNLCK)
-            client.do('close', 'locked')
         if flags is None:
             flags = self.random.choices((os.O_RDWR, os.O_RDONLY, os.O_WRONLY), (6, 1, 1))[0]
             if self.chance(0.2):
@@ -405,8 +400,15 @@ class Run:
                     flags |= os.O_APPEND
                 if self.chance(0.08):
                     flags |= os.O_TRUNC
-            if client.is_kernel and flags & os.O_APPEND:
-                flags &= ~os.O_DIRECT  # Linux's client refuses both together
+            if client.is_kernel:
+                flags &= ~os.O_DIRECT
+        has_it = client.open[file] or client.maps[file] or flags & os.O_ACCMODE != os.O_RDONLY
+        if client.is_kernel and has_it and file not in client.current:
+            self.note(file, client, 'lock and unlock')
+            client.do('open', 'locked', file, os.O_RDWR)
+            client.do('lock', 'locked', fcntl.F_WRLCK)
+            client.do('lock', 'locked', fcntl.F_UNLCK)
+            client.do('close', 'locked')
         client.do('open', fd, file, flags)
         client.open[file][fd] = flags
         client.current.add(file)
@@ -707,7 +709,7 @@ class Run:
         unit = PAGE
         fds = {}
         for client in self.clients:
-            flags = os.O_RDWR | (os.O_DIRECT if self.chance(0.2) else 0)
+            flags = os.O_RDWR | (os.O_DIRECT if self.chance(0.2) and not client.is_kernel else 0)
             fds[client] = self.open(client, file, flags)
         aligned = (self.options.fixed or self.options.kernel or any(client.maps[file] for client in self.clients) or
                    self.chance(0.5))
