@@ -10,7 +10,8 @@
 # directories stay his. Without sudo it works with what is installed, and says loudly what it skips.
 # Environment: NFSRDMA_BUILD_DIR (build; the other trees are its neighbours build-asan, build-tsan, build-tidy),
 # NFSRDMA_LAB_KERNEL (see tests/lab/lab), NFSRDMA_FUZZ_SECONDS (for each target, 40), NFSRDMA_LONG
-# (1: the tests at their full size, and tests/mutants; hours).
+# (1: the tests at their full size, and tests/mutants; hours), NFSRDMA_TESTS_UNTIL (seconds since 1970: from then on tests of
+# what others test too, and fuzzing, are skipped).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=../packaging/root.sh
@@ -192,6 +193,7 @@ fuzz_one() {
   fi
 }
 stage_fuzz() {
+  [ "$(date +%s)" -lt "${NFSRDMA_TESTS_UNTIL:-9999999999}" ] || skip "fuzz: a slow machine, no time is left (NFSRDMA_TESTS_UNTIL)"
   have clang++-19 || skip "fuzz: no clang++-19"
   [ -e "$root/tests/fuzz/CMakeLists.txt" ] || skip "fuzz: no tests/fuzz"
   asan_tree
