@@ -130,13 +130,20 @@ async::Task<bool> FileState::look_again(stateid4& used, nfsstat4 status, int tri
 async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline) {
   // In NFSv4.0 an OPEN may overtake what goes on with the same file. To open it again by its name would find another
   // file there, where it has just been replaced.
-  const auto latest = std::min(deadline, session_.loop().now() + kOpenOvertakesAtMost);
+  // So in NFSv4.0 the call waits for the end of every OPEN that is under way now, which may take until there is another
+  // connection. With sessions the file is opened by its handle, and a longer wait would gain nothing.
+  const bool by_name = !session_.has_sessions();
+  const std::uint64_t begun = session_.openings().now();
+  const auto latest = by_name ? deadline : std::min(deadline, session_.loop().now() + kOpenOvertakesAtMost);
+  const auto is_opened = [&] {
+    return is_overtaken(used, why) && !(by_name && session_.openings().have_ended(begun));
+  };
   // An OPEN_DOWNGRADE that is under way may have overtaken the call as well. Its Reply brings the newer stateid, so the
   // open is as good as before; another OPEN would be one more that the server has to have closed.
   const auto is_downgraded = [&] {
     return why == NFS4ERR_OLD_STATEID && open_.stateid == used && downgrading_;
   };
-  while ((is_overtaken(used, why) || is_downgraded()) && session_.loop().now() < latest)
+  while ((is_opened() || is_downgraded()) && session_.loop().now() < latest)
     (void)co_await changed_.wait_until(session_.loop().now() + kOpenOvertakes);
   co_return co_await session_.open_recovery().reopen(state_, used, why, deadline);
 }
