@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
+#include <utility>
 
 #include "async/until.h"
 #include "nfs4/retries.h"
@@ -98,7 +100,15 @@ bool FileState::is_last_writer(std::uint32_t access) const {
 }
 
 async::Task<Status> FileState::complete() {
+  const async::TimePoint deadline = session_.default_deadline();
+  bool in_time = true;
+  while (in_time && (needed() & ~open_.access) != 0 && downgrading_)
+    in_time = co_await changed_.wait_until(deadline);
   if ((needed() & ~open_.access) == 0) co_return Status();
+  // Calls of those who need more than the stateid gives now are refused with OPENMODE until this OPEN is answered, and wait
+  // for its end as they do for that of an OPEN_DOWNGRADE.
+  std::optional<async::Flagged> completing;
+  if (!downgrading_) completing.emplace(downgrading_, changed_);
   open_.access |= needed();
   co_return co_await session_.open_recovery().renew(state_);
 }
@@ -259,8 +269,16 @@ async::Task<Status> FileState::close_once() {
 async::Task<Result<bool>> FileState::downgrade(std::uint32_t access) {
   // A delegation for writing lets nobody mind what the file is open for, and serves whoever opens it next.
   if ((open_.access & ~access) == 0 || open_.lost || open_.writes_delegated()) co_return false;
-  const async::Flagged downgrading(downgrading_, changed_);
+  const async::TimePoint deadline = session_.default_deadline();
+  bool in_time = true;
+  while (in_time && downgrading_) in_time = co_await changed_.wait_until(deadline);
+  // The file may have been opened meanwhile, so the caller looks again what is needed. If the wait takes too long, CLOSE
+  // gives the access back.
+  if (!in_time) co_return false;
+  if (needed() != access) co_return true;
+  std::optional<async::Flagged> downgrading(std::in_place, downgrading_, changed_);
   auto done = co_await downgrade_once(access);
+  downgrading.reset();
   // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
   // recovery opened; then it keeps more than is needed until CLOSE. So does a server in trouble, which is nothing that a
   // program that closes the file could act upon.
