@@ -109,7 +109,6 @@ async::Task<Status> FileState::complete() {
   // for its end as they do for that of an OPEN_DOWNGRADE.
   std::optional<async::Flagged> completing;
   if (!downgrading_) completing.emplace(downgrading_, changed_);
-  open_.access |= needed();
   co_return co_await session_.open_recovery().renew(state_);
 }
 
