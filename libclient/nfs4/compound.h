@@ -116,6 +116,8 @@ class Compound {
   [[nodiscard]] std::size_t sequence_at() const { return sequence_at_; }
   /// Has an operation that must not run twice.
   [[nodiscard]] bool modifies() const { return first_modifying_ < count_; }
+  /// May change something on the server, if only to what it was before.
+  [[nodiscard]] bool has_effect() const { return modifies() || changes_.any || changes_.handle; }
   /// Whether it leads to the same state when the server executes it a second time, as a new request, after a
   /// first time of which nobody knows: not so for what makes, removes or replaces names. (What modifies state
   /// of this client only, an OPEN or a LOCK, is had again so.)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
+#include <utility>
 
 #include "async/until.h"
 #include "nfs4/retries.h"
@@ -98,8 +100,15 @@ bool FileState::is_last_writer(std::uint32_t access) const {
 }
 
 async::Task<Status> FileState::complete() {
+  const async::TimePoint deadline = session_.default_deadline();
+  bool in_time = true;
+  while (in_time && (needed() & ~open_.access) != 0 && downgrading_)
+    in_time = co_await changed_.wait_until(deadline);
   if ((needed() & ~open_.access) == 0) co_return Status();
-  open_.access |= needed();
+  // Calls of those who need more than the stateid gives now are refused with OPENMODE until this OPEN is answered, and wait
+  // for its end as they do for that of an OPEN_DOWNGRADE.
+  std::optional<async::Flagged> completing;
+  if (!downgrading_) completing.emplace(downgrading_, changed_);
   co_return co_await session_.open_recovery().renew(state_);
 }
 
@@ -130,13 +139,20 @@ async::Task<bool> FileState::look_again(stateid4& used, nfsstat4 status, int tri
 async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline) {
   // In NFSv4.0 an OPEN may overtake what goes on with the same file. To open it again by its name would find another
   // file there, where it has just been replaced.
-  const auto latest = std::min(deadline, session_.loop().now() + kOpenOvertakesAtMost);
+  // So in NFSv4.0 the call waits for the end of every OPEN that is under way now, which may take until there is another
+  // connection. With sessions the file is opened by its handle, and a longer wait would gain nothing.
+  const bool by_name = !session_.has_sessions();
+  const std::uint64_t begun = session_.openings().now();
+  const auto latest = by_name ? deadline : std::min(deadline, session_.loop().now() + kOpenOvertakesAtMost);
+  const auto is_opened = [&] {
+    return is_overtaken(used, why) && !(by_name && session_.openings().have_ended(begun));
+  };
   // An OPEN_DOWNGRADE that is under way may have overtaken the call as well. Its Reply brings the newer stateid, so the
   // open is as good as before; another OPEN would be one more that the server has to have closed.
   const auto is_downgraded = [&] {
     return why == NFS4ERR_OLD_STATEID && open_.stateid == used && downgrading_;
   };
-  while ((is_overtaken(used, why) || is_downgraded()) && session_.loop().now() < latest)
+  while ((is_opened() || is_downgraded()) && session_.loop().now() < latest)
     (void)co_await changed_.wait_until(session_.loop().now() + kOpenOvertakes);
   co_return co_await session_.open_recovery().reopen(state_, used, why, deadline);
 }
@@ -252,8 +268,16 @@ async::Task<Status> FileState::close_once() {
 async::Task<Result<bool>> FileState::downgrade(std::uint32_t access) {
   // A delegation for writing lets nobody mind what the file is open for, and serves whoever opens it next.
   if ((open_.access & ~access) == 0 || open_.lost || open_.writes_delegated()) co_return false;
-  const async::Flagged downgrading(downgrading_, changed_);
+  const async::TimePoint deadline = session_.default_deadline();
+  bool in_time = true;
+  while (in_time && downgrading_) in_time = co_await changed_.wait_until(deadline);
+  // The file may have been opened meanwhile, so the caller looks again what is needed. If the wait takes too long, CLOSE
+  // gives the access back.
+  if (!in_time) co_return false;
+  if (needed() != access) co_return true;
+  std::optional<async::Flagged> downgrading(std::in_place, downgrading_, changed_);
   auto done = co_await downgrade_once(access);
+  downgrading.reset();
   // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
   // recovery opened; then it keeps more than is needed until CLOSE. So does a server in trouble, which is nothing that a
   // program that closes the file could act upon.

@@ -196,6 +196,11 @@ async::Task<Status> OpenRecovery::reopen(std::shared_ptr<Open> held, stateid4 us
   const Retry retry = retry_of(status);
   if (Calls::is_revoked(why) && (!done || open.stateid.other != used.other))
     around_.leftovers.free_beside(used);
+  // While this OPEN was under way another OPEN, or an OPEN_DOWNGRADE, got a newer stateid. The file is open under that one,
+  // although in NFSv4.0 this OPEN may have found another file at the name. It does not help if it gives less than is needed:
+  // calls would be refused with OPENMODE.
+  const bool renewed = open.held && open.stateid != used && (open.needed & ~open.access) == 0;
+  if (!done && status != NFS4_OK && renewed) co_return Status();
   // Else the next use of the file tries again.
   if (!done && (retry == Retry::never || retry == Retry::otherwise)) {
     open.lost = done.error();

@@ -46,21 +46,31 @@ async::Task<void> Recovery::run(bool works) {
   if (around_.slots.table().is_spent()) start(kSpent, true);
 }
 
+void Recovery::start_destroying(sessionid4 old, async::TimePoint deadline) {
+  ++destroying_;
+  around_.calls.beside().spawn(destroy(old, deadline));
+}
+
+async::Task<void> Recovery::destroy(sessionid4 old, async::TimePoint deadline) {
+  co_await around_.handshake.destroy_old_session(old, deadline);
+  --destroying_;
+  ended_.notify_all();
+}
+
 async::Task<Status> Recovery::try_once(async::TimePoint deadline) {
   Handshake& handshake = around_.handshake;
   nfsstat4 status = NFS4_OK;
   const sessionid4 old = handshake.facts().session_id;
   if (handshake.keeps_client()) {
     auto done = co_await handshake.create_session(deadline, status);
-    if (done) around_.calls.beside().spawn(handshake.destroy_old_session(old, deadline));
+    if (done) start_destroying(old, deadline);
     if (done || status == NFS4_OK) co_return done;  // no answer: nothing was learnt
   }
   const clientid4 old_client = handshake.facts().client_id;
   handshake.start_over_if_hopeless();
   if (auto done = co_await handshake.exchange_id(deadline); !done) co_return done;
   if (auto done = co_await handshake.create_session(deadline, status); !done) co_return done;
-  if (handshake.facts().client_id == old_client)
-    around_.calls.beside().spawn(handshake.destroy_old_session(old, deadline));
+  if (handshake.facts().client_id == old_client) start_destroying(old, deadline);
   if (auto done = co_await around_.state.open_recovery.reclaim_all(deadline); !done) co_return done;
   if (auto done = co_await handshake.reclaim_complete(deadline); !done) co_return done;
   // Another server program may have come up, with another configuration. One that does not say keeps what it

@@ -95,18 +95,24 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     asks_caching = attempt.asks_caching;
     in_doubt = in_doubt || attempt.in_doubt;
     if (attempt.in_doubt) state_.openings.doubt();
+    if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
+    const bool recovers = recovering();
+    const bool ended = attempt.verdict == Verdict::recover || attempt.verdict == Verdict::again;
+    // RFC 8881 18.37.3: until the lost session is destroyed the server may be executing the request, and might undo what
+    // comes after it. Linux makes no new session before that (nfs4_reset_session).
+    bool in_time = true;
+    if (ended && attempt.in_doubt && compound.has_effect()) in_time = co_await recovery_.old_ended(deadline);
     if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
-      if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
       const Error why =
           unknown_outcome(compound, reply ? status_error(reply->status(), compound.what(), channel_.server())
                                           : reply.error());
       channel_.give_back(compound.take_message());
       co_return why;
     }
-    if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
+    if (!in_time) co_return not_recovered(compound, recovery_.last_error());
     bool again = attempt.verdict == Verdict::again;
     // At the beginning and end of the session there is no recovery.
-    if (attempt.verdict == Verdict::recover) again = recovering();
+    if (attempt.verdict == Verdict::recover) again = recovers;
     bool pause = again && ++tries > kQuickTries;
     if (attempt.verdict == Verdict::answered) {
       // What stands before the operation that failed would run again: harmless unless it changes something.

@@ -11,7 +11,8 @@
 // goes) retires the slot: it is given to nobody else. Where the session itself is lost while a request is
 // under way, nobody can tell any more whether the server executed it. A request that does no harm the second
 // time is made again then. One that may do harm (Compound::repeatable() is false) ends with
-// ErrorKind::unknown_outcome, and its caller looks (objects.cpp).
+// ErrorKind::unknown_outcome, and its caller looks (objects.cpp). Both happen when the server has destroyed the lost
+// session, since until then it may still be executing the request (recovery.h).
 //
 // The session is the call loop. What it has to do besides is done by its parts, which it owns and gives out;
 // they call by it, as a Calls, and know nothing else of it:

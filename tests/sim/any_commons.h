@@ -38,6 +38,28 @@ struct Commons {
   /// Called when the client was killed.
   void kill(FileOracle::Client client);
 
+  /// An open(2) with O_TRUNC under way, and its truncation of each file that the name may lead to meanwhile. It ends with its
+  /// scope.
+  class Cutting {
+   public:
+    Cutting(Commons& all, FileOracle::Who who, std::string name, Tick begun);
+    ~Cutting() { std::erase(all_.cutting_, this); }
+    Cutting(const Cutting&) = delete;
+    Cutting& operator=(const Cutting&) = delete;
+    [[nodiscard]] const std::map<std::string, FileOracle::ChangeId>& changes() const { return changes_; }
+
+   private:
+    friend Commons;
+    void add(const std::string& key);
+    Commons& all_;
+    const FileOracle::Who who_;
+    const std::string name_;
+    const Tick begun_;
+    std::map<std::string, FileOracle::ChangeId> changes_;
+  };
+  /// Called when a change of names may have made the name lead to these files: whoever is opening it with O_TRUNC may cut them.
+  void led_to(const std::string& name, const std::vector<std::string>& keys);
+
   struct Lock {
     FileOracle::Client client = 0;
     std::uint64_t owner = 0;
@@ -57,6 +79,9 @@ struct Commons {
   Coverage coverage;
   std::set<FileOracle::Client> lost_state;  ///< clients that the server has taken state from
   std::uint64_t members = 0, records = 0;
+
+ private:
+  std::vector<Cutting*> cutting_;
 };
 
 }  // namespace nfsrdma::sim

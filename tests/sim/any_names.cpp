@@ -20,6 +20,7 @@ async::Task<void> AnyWorker::rename() {
   commons_.unnamed.insert(moved.begin(), moved.end());
   const auto leaving = source.begin({""});
   const auto coming = target.begin({});
+  commons_.led_to(to, moved);
   auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
   const Outcome outcome = outcome_of(done);
   for (const std::string& key : target.files(operation.begun())) commons_.unnamed.insert(key);
@@ -32,6 +33,7 @@ async::Task<void> AnyWorker::rename() {
   arrived.insert(arrived.end(), moved.begin(), moved.end());
   source.end(leaving, outcome, {""}, sure);
   target.end(coming, outcome, arrived, sure);
+  commons_.led_to(to, arrived);
   if (done) co_return;
   if (done.error().errno_value() == ENOENT) {
     if (!may_be_missing) wrong(from + " is said not to be there");
@@ -62,7 +64,9 @@ async::Task<void> AnyWorker::link() {
   if (done) forget(done->inode);
   forget(found->inode);
   const bool may_be_there = target.may_lead_somewhere(operation.begun());
-  target.end(coming, done ? Outcome::done : outcome_of(done.error()), source.files(operation.begun()));
+  const auto arrived = source.files(operation.begun());
+  target.end(coming, done ? Outcome::done : outcome_of(done.error()), arrived);
+  commons_.led_to(to, arrived);
   if (done) co_return;
   const int code = done.error().errno_value();
   if (code == EEXIST && may_be_there) co_return;

@@ -324,8 +324,19 @@ bool FileOracle::is_undone(const Segment& segment, const Change& change) const {
   });
 }
 
+/// With its page, by the kernel of its client, which learns only then that another client has cut the file there.
+bool FileOracle::is_dropped(const Segment& segment, const Change& store) const {
+  return store.what == What::store && std::ranges::any_of(segment, [&](const Acting& one) {
+           const Change& cut = *one.change;
+           return one.effect == Effect::cut && cut.what == What::truncate &&
+                  cut.who.client != store.who.client && !in_order(store, cut) &&
+                  !is_seen(cut, reader(store.who.client, store.begun));
+         });
+}
+
 bool FileOracle::is_seen(const Segment& segment, const Acting& acting, const Reader& reader) const {
-  return acting.sure && is_seen(*acting.change, reader) && !is_undone(segment, *acting.change);
+  return acting.sure && is_seen(*acting.change, reader) && !is_undone(segment, *acting.change) &&
+         !is_dropped(segment, *acting.change);
 }
 
 bool FileOracle::is_seen(const Change& change, const Reader& reader) const {

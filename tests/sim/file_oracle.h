@@ -14,7 +14,9 @@
 //     allocate        puts zeros where bytes are absent
 //     copy            sets any of the octets that the source may have had
 //     store           sets octets through a mapping. Its pages are written as a whole: what other clients changed there, and
-//                     this one did not know of when it stored, may be undone
+//                     this one did not know of when it stored, may be undone. Where another client had cut the file, and
+//                     this one did not know of it when it stored, the store may be lost: its kernel drops the pages behind
+//                     the new end, dirty or not, when it learns of that (fuse_change_attributes(), truncate_pagecache())
 //
 // The file may have size N if byte N-1 may be present and byte N may be absent.
 //
@@ -214,6 +216,7 @@ class FileOracle {
   [[nodiscard]] bool is_lossy(Client client) const { return lossy_ && lossy_(client); }
   [[nodiscard]] bool known_to_all(const Segment& segment, const Acting& acting) const;
   [[nodiscard]] bool is_undone(const Segment& segment, const Change& change) const;
+  [[nodiscard]] bool is_dropped(const Segment& segment, const Change& store) const;
   [[nodiscard]] static bool in_order(const Change& first, const Change& second);
   /// The change, and what it does in this segment.
   [[nodiscard]] bool is_seen(const Change& change, const Reader& reader) const;

@@ -269,8 +269,6 @@ void Habits::draw_more(Chance chance) {
     this->*one = values.at(own->below(values.size()));
   }
   if (auto own = drawn(kChange)) room = own->coin() ? Room::none : Room::blocks;
-  // Not yet with two delegations of a file: one of them was left behind at the end (seed 2344), and why is not known.
-  if (delegates_twice) room = Room::some;
   // ---- flags ----
   if (auto own = drawn(kChange)) {
     constexpr std::array kFlags{SEQ4_STATUS_CB_PATH_DOWN,

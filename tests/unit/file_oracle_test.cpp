@@ -397,6 +397,29 @@ TEST_CASE(
   CHECK(f.may_read(f.kA, ""));
 }
 
+TEST_CASE(
+    "F30 sim: file oracle: a store may be lost behind another client's truncation that its client did not "
+    "know "
+    "of") {
+  for (const bool knows : {true, false}) {
+    CAPTURE(knows);
+    SharedFile f;
+    f.write(f.kA, 0, "abcdef");
+    f.sync(f.kA);
+    f.truncate(f.kB, 3);
+    if (knows) f.open(f.kA);
+    f.file.end(f.file.begin_store(f.who(f.kA), 1, "X"), Outcome::done);
+    CHECK_FALSE(f.may_read(f.kA, "abc"));  // it is before the new end, so its page stays
+    f.file.end(f.file.begin_store(f.who(f.kA), 4, "Y"), Outcome::done);
+    CHECK(f.may_read(f.kA, std::string("aXc\0Y", 5)));
+    CHECK(f.may_read(f.kA, "aXc") == !knows);
+    f.sync(f.kA);
+    CHECK(f.may_read(f.kA, "aXc") == !knows);
+    f.write(f.kA, 4, "Z");
+    CHECK_FALSE(f.may_read(f.kA, "aXc"));
+  }
+}
+
 TEST_CASE("sim: file oracle: a change that was surely not made is not seen") {
   SharedFile f;
   f.write(f.kA, 0, "abcdef");

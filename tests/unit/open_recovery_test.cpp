@@ -412,6 +412,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("open recovery: an OPEN in vain loses nothing that another OPEN's answer has brought meanwhile") {
+  for (const bool another : {true, false}) {
+    CAPTURE(another);
+    Recovering m;
+    const auto open = m.held(1);
+    auto done = m.reopening(open, NFS4ERR_OLD_STATEID);
+    m.calls.start(done);
+    if (another) open->opened(stateid_of(1, 2), open->access);
+    m.refused(NFS4ERR_STALE);
+    REQUIRE(done.done());
+    CHECK(done.await_resume().has_value() == another);
+    CHECK(open->lost.has_value() != another);
+  }
+}
+
 TEST_CASE("open recovery: two calls that find their stateid gone share one OPEN") {
   Recovering m;
   const auto open = m.held(1);

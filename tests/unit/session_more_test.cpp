@@ -147,6 +147,87 @@ TEST_CASE("S2 a session is not used any more while it is made anew, nor is a slo
 
 namespace {
 
+/// A server that executes a request slowly, and tells the client meanwhile that its session is gone: its connection ended,
+/// and the next one leads to another server behind the same address.
+struct LostWhileExecuted {
+  Scene m;
+  EngineClient& c;
+
+  explicit LostWhileExecuted(SessionOptions options = {})
+      : c(m.client.emplace(m.server, "engine", std::move(options))) {
+    m.server.add_file("/f", "text");
+  }
+  /// Returns when the client has begun to destroy its lost session, in which the server is still at work.
+  template <class T>
+  void lose_in(nfs_opnum4 op, async::Task<Result<T>>& task) {
+    m.server.on_server([op](Responder& responder) { responder.stall(op); });
+    c.start(task);
+    REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+    m.server.on_server([](Responder& responder) { responder.stall(OP_NVERIFY); });  // which nobody sends
+    m.server.clear_calls();
+    m.server.answer(OP_SEQUENCE, NFS4ERR_BADSESSION);
+    m.server.drop_connections();
+    REQUIRE(c.turn_until([&] { return m.server.count(OP_DESTROY_SESSION) > 1; }));
+    CHECK(m.server.succeeded(OP_DESTROY_SESSION) == 0);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("S2 S10 a request that may be executed in a lost session is not made again while it may be") {
+  LostWhileExecuted s;
+  Scene& m = s.m;
+  EngineClient& c = s.c;
+  const nfs_fh4 file = c.handle("/f");
+  SUBCASE("one that may be executed twice") {
+    auto task = c.engine.set_attributes(nullptr, file, mode(0600), nullptr);
+    s.lose_in(OP_SETATTR, task);
+    // Other calls go on, and what they do stays behind what was sent before.
+    CHECK(c.handle("/f") == file);
+    CHECK_FALSE(task.done());
+    CHECK(m.server.count(OP_SETATTR) == 0);  // the first try was refused at SEQUENCE
+    m.server.release();
+    REQUIRE(c.turn_until([&] { return task.done(); }));
+    CHECK(ok(task.await_resume()));
+    CHECK(m.server.succeeded(OP_SETATTR) == 2);
+  }
+  SUBCASE("one that may not, whose caller looks what has become of it") {
+    auto task = c.engine.make_directory(nullptr, c.root, "d", 0700);
+    s.lose_in(OP_CREATE, task);
+    CHECK(c.handle("/f") == file);
+    CHECK_FALSE(task.done());
+    m.server.release();
+    REQUIRE(c.turn_until([&] { return task.done(); }));
+    CHECK(ok(task.await_resume()));
+    CHECK(m.server.succeeded(OP_CREATE) == 1);
+  }
+  SUBCASE("one that reads is made again at once") {
+    auto task = c.engine.attributes(nullptr, file);
+    s.lose_in(OP_GETATTR, task);
+    REQUIRE(task.done());
+    CHECK(ok(task.await_resume()));
+    m.server.release();
+    CHECK(c.turn_until([&] { return m.server.sessions() == 1; }));
+  }
+  CHECK(m.server.sessions() == 1);
+}
+
+TEST_CASE(
+    "S2 a request that hangs in a lost session for good does not stop others longer than a call may take") {
+  SessionOptions options;
+  options.timeout = 2s;
+  options.patience = 60s;
+  LostWhileExecuted s(options);
+  const nfs_fh4 file = s.c.handle("/f");
+  auto task = s.c.engine.set_attributes(nullptr, file, mode(0600), nullptr);
+  s.lose_in(OP_SETATTR, task);
+  REQUIRE(s.c.turn_until([&] { return task.done(); }, 10s));
+  CHECK(ok(task.await_resume()));
+  s.m.server.release();
+}
+
+namespace {
+
 struct AnsweredCompound {
   ScriptedCalls calls;
   const ScriptedCalls::Last last{calls};

@@ -27,10 +27,11 @@ struct KeeperOfNothing final : engine::Writers {
 
 /// As EngineClient (support/engine_fixture.h), of version 4.0.
 struct Client40 : OnLoop {
-  Client40(const NfsServer& server, std::uint32_t slots)
+  Client40(const NfsServer& server, std::uint32_t slots,
+           std::optional<std::chrono::milliseconds> patience = std::nullopt)
       : OnLoop(server, "client40"),
         channel(loop, EngineClient::channel_options(server, place.host()), {}),
-        session(std::vector<rpc::Channel*>{&channel}, session_options(slots),
+        session(std::vector<rpc::Channel*>{&channel}, session_options(slots, patience),
                 [this](const std::string& text) { notices += text + "\n"; }) {
     REQUIRE(ok(run(channel.connect(loop.now() + 5s))));
     REQUIRE(ok(run(session.open(loop.now() + 5s))));
@@ -55,9 +56,11 @@ struct Client40 : OnLoop {
   }
   void close(OpenRef& file) { CHECK(ok(run(files.close(std::move(file))))); }
 
-  static nfs4::SessionOptions session_options(std::uint32_t slots) {
+  static nfs4::SessionOptions session_options(std::uint32_t slots,
+                                              std::optional<std::chrono::milliseconds> patience) {
     nfs4::SessionOptions out = EngineClient::session_options({}, "client40");
     out.slots = slots;
+    out.patience = patience;
     out.callback.netid = "tcp";
     out.callback.address = "127.0.0.1.3.255";
     return out;
@@ -116,6 +119,34 @@ TEST_CASE("sessionless: an OPEN that is refused keeps no turn from the next one 
     c.close(by_handle->file);
     CHECK(m.server.open_states() == 0);
   }
+}
+
+TEST_CASE(
+    "S13 sessionless: a call that an OPEN has overtaken waits for its late answer, and opens nothing by the "
+    "name") {
+  Scene40 m(false);
+  Client40& c = m.client.emplace(m.server, 64U, 60s);
+  OpenRef writer = c.opened("f", OPEN4_SHARE_ACCESS_WRITE);
+  m.server.on_server([](Responder& responder) { responder.stall(OP_OPEN); });
+  auto late = c.open("f", OPEN4_SHARE_ACCESS_BOTH);
+  c.start(late);
+  REQUIRE(c.turn_until([&] { return m.server.held() == 1; }));
+  m.server.answer(OP_WRITE, NFS4ERR_OLD_STATEID);
+  const std::string text = "TEXT";
+  auto writing = writer->write(bytes(text), 0, FILE_SYNC4);
+  c.start(writing);
+  c.turn_for(6s);
+  CHECK_FALSE(writing.done());
+  m.server.release();
+  REQUIRE(c.turn_until([&] { return late.done() && writing.done(); }));
+  CHECK(ok(writing.await_resume()));
+  CHECK(m.server.content("/f") == "TEXT");
+  CHECK(m.server.succeeded(OP_OPEN) == 2);
+  auto opened = late.await_resume();
+  REQUIRE(ok(opened));
+  c.close(opened->file);
+  c.close(writer);
+  CHECK(m.server.open_states() == 0);
 }
 
 TEST_CASE(

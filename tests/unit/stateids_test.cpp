@@ -284,6 +284,25 @@ TEST_CASE("S13 a READ whose stateid an OPEN_DOWNGRADE has overtaken waits for it
   CHECK(m.server.open_states() == 0);
 }
 
+TEST_CASE(
+    "S13 a WRITE waits where an OPEN for reading has shown that the file is to be opened for writing again") {
+  Stateids m;
+  EngineClient& c = m.begin();
+  OpenRef writer = m.open(kForWriting);
+  m.server.forget_stateids();
+  m.server.answer(OP_OPEN, NFS4ERR_DELAY, 3, 1);  // not the one for reading, but those behind it
+  auto reading = m.opening(kForReading);
+  c.start(reading);
+  REQUIRE(c.turn_until([&] { return m.server.count(OP_OPEN) == 3; }));
+  CHECK(ok(m.write(writer)));
+  CHECK(m.server.content("/f") == "TEXT");
+  auto reader = result_of(c, reading);
+  REQUIRE(ok(reader));
+  CHECK(ok(m.close(reader->file)));
+  CHECK(ok(m.close(writer)));
+  CHECK(m.server.open_states() == 0);
+}
+
 TEST_CASE("S13 the Reply to an OPEN that comes behind its CLOSE replaces nothing, and loses no lock") {
   for (const bool open_again : {true, false}) {
     CAPTURE(open_again);
