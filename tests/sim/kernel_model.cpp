@@ -105,8 +105,8 @@ Task<void> KernelModel::believe(NodeRef node, Attributes told, fs::Seconds valid
   node->believed_until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(valid);
   changed_here(*node);
   const bool same_size = node->size == told.size;
-  const bool same = same_size && node->change == told.change;
-  node->change = told.change;
+  const bool same = same_size && node->modified == told.modified;
+  node->modified = told.modified;
   if (!same_size) co_await cut(node, told.size);
   if (!same) co_await drop(node, 0, kNoEnd);
 }
@@ -119,7 +119,7 @@ Task<void> KernelModel::entered(fs::Entry entry, std::uint64_t version) {
   ++known->held;
   if (is_new) {
     known->size = entry.attributes.size;
-    known->change = entry.attributes.change;
+    known->modified = entry.attributes.modified;
   }
   co_await believe(known, entry.attributes, entry.attributes_valid, version);
 }
@@ -133,8 +133,8 @@ Task<void> KernelModel::opened(fs::OpenedFile file, std::uint64_t inode, int fla
     known->believed_until = {};
     co_await cut(known, 0);
   }
-  if (file.entry.inode != 0) co_return;  // create(): it is as it was entered
-  if (!file.keep_attributes) forget_attributes(*known);
+  const bool is_created = file.entry.inode != 0;  // FUSE_CREATE: its attributes are those that were entered
+  if (!is_created && !file.keep_attributes) forget_attributes(*known);
   if (!file.keep_cache && !file.handle->uncached) co_await drop(known, 0, kNoEnd);
 }
 
@@ -473,7 +473,7 @@ Task<Result<std::uint64_t>> KernelModel::truncate(Handle file, std::uint64_t ino
   }
   changed_here(*known);
   known->believed_until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(done->valid);
-  known->change = done->attributes.change;
+  known->modified = done->attributes.modified;
   co_await cut(known, done->attributes.size);
   co_await drop(known, 0, kNoEnd);
   co_return done->attributes.size;
