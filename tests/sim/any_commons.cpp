@@ -1,6 +1,7 @@
 #include "sim/any_commons.h"
 
 #include <span>
+#include <utility>
 
 namespace nfsrdma::sim {
 
@@ -19,9 +20,24 @@ FileOracle& Commons::file(const std::string& key) {
   return *out;
 }
 
+Commons::CutRef Commons::begin_cut(const std::string& name, FileOracle::Who who, Tick begun) {
+  const CutRef out = cuts.insert(cuts.end(), {name, std::move(who), begun, {}});
+  for (const std::string& key : names.at(name).files(begun)) may_lead(name, key);
+  return out;
+}
+
+void Commons::may_lead(const std::string& name, const std::string& key) {
+  for (Cut& cut : cuts) {
+    if (cut.name != name || cut.changes.contains(key)) continue;
+    cut.changes[key] = file(key).begin_truncate(cut.who, 0, cut.begun);
+  }
+}
+
 void Commons::kill(FileOracle::Client client) {
   for (const auto& [key, file] : files) file->kill(client);
+  std::erase_if(cuts, [&](const Cut& one) { return one.who.client == client; });
   std::erase_if(locks, [&](const Lock& one) { return one.client == client; });
   for (auto& [key, by_client] : opens) by_client.erase(client);
 }
+
 }  // namespace nfsrdma::sim

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
@@ -35,6 +36,18 @@ struct Commons {
   /// By the file's handle on the server; made where it was not known.
   FileOracle& file(const std::string& key);
   NameOracle& name(const std::string& name) { return names.at(name); }
+  /// An open(2) with O_TRUNC under way. It cuts whichever file the name leads to when the server executes it.
+  struct Cut {
+    std::string name;
+    FileOracle::Who who;
+    Tick begun = 0;
+    std::map<std::string, FileOracle::ChangeId> changes;  ///< by the file's handle
+  };
+  using CutRef = std::list<Cut>::iterator;
+  /// Called when open(2) begins; the entry goes by cuts.erase(), or by kill().
+  CutRef begin_cut(const std::string& name, FileOracle::Who who, Tick begun);
+  /// Called when the name has been given to the file, or may be soon: those who cut that name may cut the file.
+  void may_lead(const std::string& name, const std::string& key);
   /// Called when the client was killed.
   void kill(FileOracle::Client client);
 
@@ -52,6 +65,7 @@ struct Commons {
   std::map<std::string, NameOracle> names;
   std::set<std::string> unnamed;  ///< files that have lost a name
   std::vector<Lock> locks;
+  std::list<Cut> cuts;
   /// How many descriptors of the file each client has.
   std::map<std::string, std::map<FileOracle::Client, unsigned>> opens;
   Coverage coverage;

@@ -20,6 +20,7 @@ async::Task<void> AnyWorker::rename() {
   commons_.unnamed.insert(moved.begin(), moved.end());
   const auto leaving = source.begin({""});
   const auto coming = target.begin({});
+  for (const std::string& key : moved) commons_.may_lead(to, key);
   auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
   const Outcome outcome = outcome_of(done);
   for (const std::string& key : target.files(operation.begun())) commons_.unnamed.insert(key);
@@ -56,6 +57,7 @@ async::Task<void> AnyWorker::link() {
     co_return;
   }
   const auto coming = target.begin({});
+  for (const std::string& key : source.files(operation.begun())) commons_.may_lead(to, key);
   const std::uint64_t linked = kernel() != nullptr ? kernel()->version() : 0;
   auto done = co_await fs().link(kOwn, found->inode, directory_, to);
   if (kernel() != nullptr && done) co_await kernel()->entered(*done, linked);

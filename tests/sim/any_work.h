@@ -13,7 +13,9 @@
 // row: F1 F4 F10 F13 F23 S14 S16 S25
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,6 +89,7 @@ class AnyWorker final : public Job {
     commons_.coverage.count(operation, 0, 0, Coverage::kPlain);
   }
   void keep_open(const OpenRef& file);
+  std::map<std::string, FileOracle::ChangeId> end_cut(const std::optional<Commons::CutRef>& cut);
   [[nodiscard]] OpenRef any_open(bool reads, bool writes);
   [[nodiscard]] std::string any_name();
   [[nodiscard]] std::uint64_t a_size(const Open& file);
