@@ -5,7 +5,8 @@
 
 namespace nfsrdma::sim {
 
-Commons::Commons(const Findings& all, std::size_t how_many) : findings(all) {
+Commons::Commons(const Findings& all, std::size_t how_many, bool in_stripes)
+    : findings(all), stripes(in_stripes) {
   for (const char* const name : std::span(kSharedNames).first(how_many))
     names.emplace(name, NameOracle(clock));
 }

@@ -28,8 +28,8 @@ inline constexpr std::array kSharedNames{"a", "b", "c", "d"};
 }
 
 struct Commons {
-  /// `names`: how many of kSharedNames there are.
-  Commons(const Findings& findings, std::size_t names);
+  /// `names`: how many of kSharedNames there are. `stripes`: workers write stripes of the first one now and then.
+  Commons(const Findings& findings, std::size_t names, bool stripes);
   Commons(const Commons&) = delete;
   Commons& operator=(const Commons&) = delete;
 
@@ -61,6 +61,7 @@ struct Commons {
   };
   OracleClock clock;
   const Findings& findings;
+  const bool stripes;
   std::map<std::string, std::unique_ptr<FileOracle>> files;
   std::map<std::string, NameOracle> names;
   std::set<std::string> unnamed;  ///< files that have lost a name

@@ -36,6 +36,10 @@ async::Task<void> AnyWorker::open() {
   if (random_.one_in(4)) flags |= O_APPEND;
   if (random_.one_in(6)) flags |= O_DIRECT;
   if (random_.one_in(8)) flags |= O_SYNC;
+  (void)co_await open(name, flags);
+}
+
+async::Task<AnyWorker::OpenRef> AnyWorker::open(std::string name, int flags) {
   begin("open", name + " " + flags_text(flags));
   const Operation operation(commons_.clock);
   NameOracle& names = commons_.name(name);
@@ -68,7 +72,7 @@ async::Task<void> AnyWorker::open() {
     } else {
       may_fail("open", error, "");
     }
-    co_return;
+    co_return nullptr;
   }
   const auto file = std::make_shared<Open>();
   file->handle = std::move(opened->handle);
@@ -101,6 +105,7 @@ async::Task<void> AnyWorker::open() {
   contents.opened(client(), operation.begun());
   if (cuts && kernel() != nullptr) contents.cut_by_open(client(), operation.begun());
   keep_open(file);
+  co_return file;
 }
 
 /// What an open(2) with O_TRUNC that is over has begun, by the file's handle.

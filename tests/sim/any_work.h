@@ -52,11 +52,16 @@ class AnyWorker final : public Job {
   async::Task<void> rest();
   async::Task<void> on_open_file(OpenRef file);
   async::Task<void> open();
+  /// Returns the open file, or null where it could not be opened.
+  async::Task<OpenRef> open(std::string name, int flags);
   async::Task<void> read(OpenRef file);
+  async::Task<void> read(OpenRef file, std::uint64_t offset, std::size_t most);
   async::Task<Result<std::string>> read_some(OpenRef file, std::uint64_t offset, std::size_t most);
   async::Task<void> load(OpenRef file);
   async::Task<void> store(OpenRef file);
   async::Task<void> write(OpenRef file);
+  async::Task<void> write(OpenRef file, std::uint64_t offset, std::size_t size);
+  async::Task<void> stripes();
   async::Task<void> stat(OpenRef file);
   async::Task<void> truncate(OpenRef file);
   async::Task<void> allocate(OpenRef file, bool punches);
