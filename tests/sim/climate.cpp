@@ -114,11 +114,12 @@ Climate::Climate(Random& random, bool faults, std::string_view without, Always a
   if (Random own(Random(random).next()); true) {
     pages = !own.one_in(3);
     if (own.one_in(2)) names = 2;
-    anything = always.anything;
-    odd = always.odd;
+    anything = own.one_in(4) || always.anything;
+    odd = own.one_in(3) || always.odd;
     stripes = own.one_in(3);
     time_step = own.between(1ms, 10ms);
   }
+  if (!always.odd) habits_left_out.emplace_back("strangers");
   for (std::size_t at = 0; at < without.size();) {
     const std::size_t end = std::min(without.find(',', at), without.size());
     drop(without.substr(at, end - at));

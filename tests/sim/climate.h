@@ -14,7 +14,7 @@
 namespace nfsrdma::sim {
 
 struct Climate {
-  /// What every world has, although no seed draws it.
+  /// What every world has, whatever its seed draws.
   struct Always {
     bool anything = false, odd = false;
   };
@@ -36,7 +36,7 @@ struct Climate {
   bool pages = false;      ///< and some of them through a model of the kernel
   bool stripes = false;    ///< and now and then write stripes of one file, each his own
   unsigned names = 4;      ///< of the files that they share
-  bool odd = false;        ///< the server has the habits of testing::Habits::groups()
+  bool odd = false;        ///< the server has the habits of testing::Habits::groups() but habits_left_out
   bool far = false, calm = true;
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;

@@ -4,9 +4,9 @@
 //     nfsrdma_sim --seeds A-B [--ops M]                                     all of them
 //     nfsrdma_sim --long HOURS [--ops M]                                    new ones for so much real time
 //
-// With --anything all workers do whatever they like to a few shared files (any_work.h), in the climate of their seed. Without
-// it nobody does yet: some seeds still fail with it, and are being looked at. The same holds for --habits, which
-// draws servers whose restarts, verifiers, statuses and limits move apart (the groups in nfs_server_habits.cpp).
+// In one of four worlds all workers do whatever they like to a few shared files (any_work.h). In one of three the server's
+// restarts, verifiers, statuses and limits move apart (the groups in nfs_server_habits.cpp), but for the group "strangers",
+// which fails in some seeds. --anything and --habits have every world so, --habits with "strangers".
 //
 // With --coverage it also prints which classes of operations the programs at "anything" (any_work.h) have done, and which
 // they never did (coverage.h).
