@@ -265,6 +265,7 @@ Task<Status> KernelModel::write_cached(NodeRef node, Handle file, std::string da
     const std::uint64_t from = std::max(offset, index * kPage), to = std::min(end, (index + 1) * kPage);
     page->data.replace(from % kPage, to - from, data, from - offset, to - from);
     if (to - from == kPage) page->filled = true;
+    page->appended = page->appended || (flags & O_APPEND) != 0;
     page->locked = !page->filled;
     pages.push_back(page);
   }
@@ -405,6 +406,12 @@ Task<Result<std::size_t>> KernelModel::store(Handle file, std::uint64_t inode, s
     if (!page) co_return page.error();
     const auto now = known->pages.find(page_at(offset));
     const bool is_there = now != known->pages.end() && now->second == *page;
+    // Linux does not do this. A store into the page of an append that the mount has put elsewhere, before the mount has had
+    // the page dropped, has all of it written out. The mount cannot tell the octets apart.
+    if (is_there && now->second->appended && !now->second->dirty && !now->second->writing) {
+      known->pages.erase(now);
+      continue;
+    }
     if (is_there && room(inode, offset, data.size()) == data.size() && !now->second->writing) {
       now->second->data.replace(offset % kPage, data.size(), data);
       now->second->dirty = true;

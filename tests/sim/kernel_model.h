@@ -83,6 +83,7 @@ class KernelModel {
   struct Page {
     std::string data = std::string(kPage, '\0');
     bool filled = false, dirty = false, locked = false, writing = false;
+    bool appended = false;  // an append has filled it, which may stand elsewhere in the file
   };
   using PageRef = std::shared_ptr<Page>;
   struct Node {
