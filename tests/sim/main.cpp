@@ -9,7 +9,7 @@
 // which fails in some seeds. --anything and --habits have every world so, --habits with "strangers".
 //
 // With --coverage it also prints which classes of operations the programs at "anything" (any_work.h) have done, and which
-// they never did (coverage.h).
+// they never did (coverage.h). The exit status is 4 if there are such, and no seed failed.
 //
 // KINDS: kinds of trouble (climate.cpp) that stay away, with commas between them. Of the first seed that
 // fails the last lines of its trace are printed, and the command line of a run that is as small as it can be
@@ -172,5 +172,7 @@ int main(int argc, char** argv) {
   (void)std::printf(
       "%" PRIu64 " seeds, %" PRIu64 " operations, %.1f s of virtual time, %u failed, hash %016" PRIx64 "\n",
       sum.seeds, sum.operations, std::chrono::duration<double>(sum.time).count(), sum.failures, sum.hash);
+  constexpr int kNotCovered = 4;
+  if (arguments.covers && sum.verdict == Verdict::right && sum.coverage.missing() != 0) return kNotCovered;
   return static_cast<int>(sum.verdict);
 }
