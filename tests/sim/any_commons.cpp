@@ -5,7 +5,8 @@
 
 namespace nfsrdma::sim {
 
-Commons::Commons(const Findings& all, std::size_t how_many) : findings(all) {
+Commons::Commons(const Findings& all, std::size_t how_many, bool in_stripes)
+    : findings(all), stripes(in_stripes) {
   for (const char* const name : std::span(kSharedNames).first(how_many))
     names.emplace(name, NameOracle(clock));
 }
@@ -20,26 +21,24 @@ FileOracle& Commons::file(const std::string& key) {
   return *out;
 }
 
-Commons::Cutting::Cutting(Commons& all, FileOracle::Who who, std::string name, Tick begun)
-    : all_(all), who_(std::move(who)), name_(std::move(name)), begun_(begun) {
-  for (const std::string& key : all_.name(name_).files(begun_)) add(key);
-  all_.cutting_.push_back(this);
+Commons::CutRef Commons::begin_cut(const std::string& name, FileOracle::Who who, Tick begun) {
+  const CutRef out = cuts.insert(cuts.end(), {name, std::move(who), begun, {}});
+  for (const std::string& key : names.at(name).files(begun)) may_lead(name, key);
+  return out;
 }
 
-void Commons::Cutting::add(const std::string& key) {
-  if (!key.empty() && !changes_.contains(key)) changes_[key] = all_.file(key).begin_truncate(who_, 0, begun_);
-}
-
-void Commons::led_to(const std::string& name, const std::vector<std::string>& keys) {
-  for (Cutting* const one : cutting_) {
-    if (one->name_ != name) continue;
-    for (const std::string& key : keys) one->add(key);
+void Commons::may_lead(const std::string& name, const std::string& key) {
+  for (Cut& cut : cuts) {
+    if (cut.name != name || cut.changes.contains(key)) continue;
+    cut.changes[key] = file(key).begin_truncate(cut.who, 0, cut.begun);
   }
 }
 
 void Commons::kill(FileOracle::Client client) {
   for (const auto& [key, file] : files) file->kill(client);
+  std::erase_if(cuts, [&](const Cut& one) { return one.who.client == client; });
   std::erase_if(locks, [&](const Lock& one) { return one.client == client; });
   for (auto& [key, by_client] : opens) by_client.erase(client);
 }
+
 }  // namespace nfsrdma::sim

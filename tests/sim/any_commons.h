@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
@@ -27,38 +28,28 @@ inline constexpr std::array kSharedNames{"a", "b", "c", "d"};
 }
 
 struct Commons {
-  /// `names`: how many of kSharedNames there are.
-  Commons(const Findings& findings, std::size_t names);
+  /// `names`: how many of kSharedNames there are. `stripes`: workers write stripes of the first one now and then.
+  Commons(const Findings& findings, std::size_t names, bool stripes);
   Commons(const Commons&) = delete;
   Commons& operator=(const Commons&) = delete;
 
   /// By the file's handle on the server; made where it was not known.
   FileOracle& file(const std::string& key);
   NameOracle& name(const std::string& name) { return names.at(name); }
+  /// An open(2) with O_TRUNC under way. It cuts whichever file the name leads to when the server executes it.
+  struct Cut {
+    std::string name;
+    FileOracle::Who who;
+    Tick begun = 0;
+    std::map<std::string, FileOracle::ChangeId> changes;  ///< by the file's handle
+  };
+  using CutRef = std::list<Cut>::iterator;
+  /// Called when open(2) begins; the entry goes by cuts.erase(), or by kill().
+  CutRef begin_cut(const std::string& name, FileOracle::Who who, Tick begun);
+  /// Called when the name has been given to the file, or may be soon: those who cut that name may cut the file.
+  void may_lead(const std::string& name, const std::string& key);
   /// Called when the client was killed.
   void kill(FileOracle::Client client);
-
-  /// An open(2) with O_TRUNC under way, and its truncation of each file that the name may lead to meanwhile. It ends with its
-  /// scope.
-  class Cutting {
-   public:
-    Cutting(Commons& all, FileOracle::Who who, std::string name, Tick begun);
-    ~Cutting() { std::erase(all_.cutting_, this); }
-    Cutting(const Cutting&) = delete;
-    Cutting& operator=(const Cutting&) = delete;
-    [[nodiscard]] const std::map<std::string, FileOracle::ChangeId>& changes() const { return changes_; }
-
-   private:
-    friend Commons;
-    void add(const std::string& key);
-    Commons& all_;
-    const FileOracle::Who who_;
-    const std::string name_;
-    const Tick begun_;
-    std::map<std::string, FileOracle::ChangeId> changes_;
-  };
-  /// Called when a change of names may have made the name lead to these files: whoever is opening it with O_TRUNC may cut them.
-  void led_to(const std::string& name, const std::vector<std::string>& keys);
 
   struct Lock {
     FileOracle::Client client = 0;
@@ -70,18 +61,17 @@ struct Commons {
   };
   OracleClock clock;
   const Findings& findings;
+  const bool stripes;
   std::map<std::string, std::unique_ptr<FileOracle>> files;
   std::map<std::string, NameOracle> names;
   std::set<std::string> unnamed;  ///< files that have lost a name
   std::vector<Lock> locks;
+  std::list<Cut> cuts;
   /// How many descriptors of the file each client has.
   std::map<std::string, std::map<FileOracle::Client, unsigned>> opens;
   Coverage coverage;
   std::set<FileOracle::Client> lost_state;  ///< clients that the server has taken state from
   std::uint64_t members = 0, records = 0;
-
- private:
-  std::vector<Cutting*> cutting_;
 };
 
 }  // namespace nfsrdma::sim

@@ -12,6 +12,13 @@
 #include "sim/any_work.h"
 
 namespace nfsrdma::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kWhole = 200'000;  // as much as no file has
+
+}  // namespace
 
 async::Task<Result<std::string>> AnyWorker::read_some(OpenRef file, std::uint64_t offset, std::size_t most) {
   if (kernel() != nullptr) co_return co_await kernel()->read(file->handle, file->inode, offset, most);
@@ -33,7 +40,11 @@ async::Task<Result<std::string>> AnyWorker::read_some(OpenRef file, std::uint64_
 
 async::Task<void> AnyWorker::read(OpenRef file) {
   const std::uint64_t offset = random_.one_in(3) ? 0 : any_offset(*file);
-  const std::size_t most = random_.one_in(3) ? 200'000 : any_size();
+  const std::size_t most = random_.one_in(3) ? kWhole : any_size();
+  co_await read(std::move(file), offset, most);
+}
+
+async::Task<void> AnyWorker::read(OpenRef file, std::uint64_t offset, std::size_t most) {
   begin("read", oracle(*file).name() + " " + range_text(offset, most));
   count(Coverage::Operation::read, *file, most);
   const Operation operation(commons_.clock);
@@ -53,9 +64,14 @@ async::Task<void> AnyWorker::read(OpenRef file) {
 }
 
 async::Task<void> AnyWorker::write(OpenRef file) {
-  const bool appends = (file->flags & O_APPEND) != 0;
   const std::uint64_t offset = any_offset(*file);
-  std::string octets = fresh_octets(any_size());
+  const std::size_t size = any_size();
+  co_await write(std::move(file), offset, size);
+}
+
+async::Task<void> AnyWorker::write(OpenRef file, std::uint64_t offset, std::size_t size) {
+  const bool appends = (file->flags & O_APPEND) != 0;
+  std::string octets = fresh_octets(size);
   begin(appends ? "append" : "write", oracle(*file).name() + " " + range_text(offset, octets.size()));
   count(appends ? Coverage::Operation::append : Coverage::Operation::write, *file, octets.size());
   const Operation operation(commons_.clock);
@@ -74,6 +90,26 @@ async::Task<void> AnyWorker::write(OpenRef file) {
   }
   contents.end(change, outcome_of(done), (file->flags & O_SYNC) == O_SYNC);
   if (!done) may_fail("write", done.error(), file->key);
+}
+
+/// F23: all writers of the world agree who writes which stripe of a file, so that they need no locks. Each opens the file,
+/// writes in his stripe, and closes it, several times; behind each open he reads what the others have closed by then.
+async::Task<void> AnyWorker::stripes() {
+  constexpr std::uint64_t kStripe = 2500;  // pages have parts of several stripes
+  constexpr std::uint64_t kMostRounds = 5;
+  const std::uint64_t own = owner_ * kStripe;
+  for (std::uint64_t left = random_.between(2, kMostRounds); left > 0; --left) {
+    const OpenRef file = co_await open(kSharedNames.front(), O_RDWR | O_CREAT);
+    if (!file) co_return;
+    co_await read(file, 0, kWhole);
+    for (std::uint64_t writes = random_.between(1, 3); writes > 0; --writes) {
+      const std::uint64_t within = random_.below(kStripe);
+      co_await write(file, own + within, 1 + random_.below(kStripe - within));
+      if (random_.one_in(2)) co_await loop().sleep_for(random_.between(Duration{}, 5ms));
+      if (random_.one_in(2)) co_await read(file, 0, kWhole);
+    }
+    co_await close(file);
+  }
 }
 
 /// F30: a mapping reaches to the end of the file, as far as the program has to know it.

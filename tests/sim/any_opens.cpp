@@ -24,10 +24,6 @@ std::string flags_text(int flags) {
   return out;
 }
 
-std::map<std::string, FileOracle::ChangeId> cut_by(const std::optional<Commons::Cutting>& cutting) {
-  return cutting ? cutting->changes() : std::map<std::string, FileOracle::ChangeId>();
-}
-
 }  // namespace
 
 async::Task<void> AnyWorker::open() {
@@ -40,14 +36,18 @@ async::Task<void> AnyWorker::open() {
   if (random_.one_in(4)) flags |= O_APPEND;
   if (random_.one_in(6)) flags |= O_DIRECT;
   if (random_.one_in(8)) flags |= O_SYNC;
+  (void)co_await open(name, flags);
+}
+
+async::Task<AnyWorker::OpenRef> AnyWorker::open(std::string name, int flags) {
   begin("open", name + " " + flags_text(flags));
   const Operation operation(commons_.clock);
   NameOracle& names = commons_.name(name);
   const bool creates = (flags & O_CREAT) != 0;
   const bool cuts = (flags & O_TRUNC) != 0;
   const std::optional<NameOracle::ChangeId> making = creates ? std::optional(names.begin({})) : std::nullopt;
-  std::optional<Commons::Cutting> cutting;
-  if (cuts) cutting.emplace(commons_, who(), name, operation.begun());
+  std::optional<Commons::CutRef> cut;
+  if (cuts) cut = commons_.begin_cut(name, who(), operation.begun());
   std::uint64_t inode = 0;
   const Opening how{creates && random_.one_in(2), static_cast<std::uint32_t>(owner_)};
   auto opened = co_await open_by_name(name, flags, how, &inode);
@@ -57,7 +57,7 @@ async::Task<void> AnyWorker::open() {
     if (making) names.end(*making, outcome_of(error), {});
     // Nobody has cut what was not found. Else a file may have been cut before it could not be opened.
     const bool is_found = code != ENOENT && code != EEXIST && code != ESTALE;
-    for (const auto& [key, change] : cut_by(cutting)) {
+    for (const auto& [key, change] : end_cut(cut)) {
       if (is_found)
         commons_.file(key).end(change, outcome_of(error));
       else
@@ -72,7 +72,7 @@ async::Task<void> AnyWorker::open() {
     } else {
       may_fail("open", error, "");
     }
-    co_return;
+    co_return nullptr;
   }
   const auto file = std::make_shared<Open>();
   file->handle = std::move(opened->handle);
@@ -92,22 +92,28 @@ async::Task<void> AnyWorker::open() {
   // F24
   if ((flags & O_EXCL) != 0 && findings_.keeps_verifier(file->key)) wrong("it has a verifier for times");
   FileOracle& contents = oracle(*file);
-  if (making) commons_.led_to(name, {file->key});
-  const auto cut = cut_by(cutting);
-  for (const auto& [key, change] : cut) {
+  commons_.may_lead(name, file->key);
+  for (const auto& [key, change] : end_cut(cut)) {
     if (key == file->key)
       contents.end(change, Outcome::done, true);
     else
       commons_.file(key).cancel(change);
   }
-  if (cuts && !cut.contains(file->key))
-    contents.end(contents.begin_truncate(who(), 0, operation.begun()), Outcome::done, true);
   // A client whose state the server has lost may open files by itself that it believes to have open.
   const bool asked_server = !findings_.lost_state(client_) && findings_.restarts == 0;
   if (asked_server && findings_.delegations_exclude) contents.end_left_behind(client());
   contents.opened(client(), operation.begun());
   if (cuts && kernel() != nullptr) contents.cut_by_open(client(), operation.begun());
   keep_open(file);
+  co_return file;
+}
+
+/// What an open(2) with O_TRUNC that is over has begun, by the file's handle.
+std::map<std::string, FileOracle::ChangeId> AnyWorker::end_cut(const std::optional<Commons::CutRef>& cut) {
+  if (!cut) return {};
+  auto out = std::move((*cut)->changes);
+  commons_.cuts.erase(*cut);
+  return out;
 }
 
 async::Task<void> AnyWorker::close(OpenRef file) {

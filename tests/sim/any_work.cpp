@@ -71,6 +71,7 @@ void AnyWorker::killed() {
 async::Task<void> AnyWorker::one_operation() {
   // Of a client that the server has taken state from, what is not synced may be lost before it hears of it.
   if (findings_.lost_state(client_)) commons_.lost_state.insert(client());
+  if (commons_.stripes && random_.one_in(12)) co_return co_await stripes();
   const std::uint64_t kind = random_.below(40);
   if (open_->empty() || (kind < 5 && open_->size() < kMostOpen)) co_return co_await open();
   if (kind == 5) co_return co_await rename();
@@ -264,8 +265,9 @@ void AnyWorker::check() {
       continue;
     }
     std::string verdict = "it leads to no file that is known";
-    for (const std::string& key : oracle.files(now)) {
-      verdict = commons_.file(key).check_final(*there);
+    for (const auto& [key, file] : commons_.files) {
+      if (!oracle.may_lead_to(key, now)) continue;
+      verdict = file->check_final(*there);
       if (verdict.empty()) break;
     }
     if (!verdict.empty()) wrong(name + " on the server: " + verdict);

@@ -13,7 +13,9 @@
 // row: F1 F4 F10 F13 F23 S14 S16 S25
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,11 +52,16 @@ class AnyWorker final : public Job {
   async::Task<void> rest();
   async::Task<void> on_open_file(OpenRef file);
   async::Task<void> open();
+  /// Returns the open file, or null where it could not be opened.
+  async::Task<OpenRef> open(std::string name, int flags);
   async::Task<void> read(OpenRef file);
+  async::Task<void> read(OpenRef file, std::uint64_t offset, std::size_t most);
   async::Task<Result<std::string>> read_some(OpenRef file, std::uint64_t offset, std::size_t most);
   async::Task<void> load(OpenRef file);
   async::Task<void> store(OpenRef file);
   async::Task<void> write(OpenRef file);
+  async::Task<void> write(OpenRef file, std::uint64_t offset, std::size_t size);
+  async::Task<void> stripes();
   async::Task<void> stat(OpenRef file);
   async::Task<void> truncate(OpenRef file);
   async::Task<void> allocate(OpenRef file, bool punches);
@@ -87,6 +94,7 @@ class AnyWorker final : public Job {
     commons_.coverage.count(operation, 0, 0, Coverage::kPlain);
   }
   void keep_open(const OpenRef& file);
+  std::map<std::string, FileOracle::ChangeId> end_cut(const std::optional<Commons::CutRef>& cut);
   [[nodiscard]] OpenRef any_open(bool reads, bool writes);
   [[nodiscard]] std::string any_name();
   [[nodiscard]] std::uint64_t a_size(const Open& file);

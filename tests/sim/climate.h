@@ -14,7 +14,7 @@
 namespace nfsrdma::sim {
 
 struct Climate {
-  /// What every world has, although no seed draws it.
+  /// What every world has, whatever its seed draws.
   struct Always {
     bool anything = false, odd = false;
   };
@@ -34,8 +34,9 @@ struct Climate {
   unsigned teams = 0;      ///< of the clients: those whose workers share their files
   bool anything = false;   ///< all workers do whatever they like to the same files
   bool pages = false;      ///< and some of them through a model of the kernel
+  bool stripes = false;    ///< and now and then write stripes of one file, each his own
   unsigned names = 4;      ///< of the files that they share
-  bool odd = false;        ///< the server has the habits of testing::Habits::groups()
+  bool odd = false;        ///< the server has the habits of testing::Habits::groups() but habits_left_out
   bool far = false, calm = true;
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;
@@ -57,6 +58,7 @@ struct Climate {
   std::vector<std::string_view> habits_left_out;
   Duration longest_freeze{}, longest_sleep{}, longest_death{}, grace{};
   std::uint32_t lease = 90;
+  Duration time_step{};  ///< of the server's clock for times of files; 0: as its habits have it
 
  private:
   void draw(Random& random);

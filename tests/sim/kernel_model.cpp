@@ -105,8 +105,8 @@ Task<void> KernelModel::believe(NodeRef node, Attributes told, fs::Seconds valid
   node->believed_until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(valid);
   changed_here(*node);
   const bool same_size = node->size == told.size;
-  const bool same = same_size && node->change == told.change;
-  node->change = told.change;
+  const bool same = same_size && node->modified == told.modified;
+  node->modified = told.modified;
   if (!same_size) co_await cut(node, told.size);
   if (!same) co_await drop(node, 0, kNoEnd);
 }
@@ -119,7 +119,7 @@ Task<void> KernelModel::entered(fs::Entry entry, std::uint64_t version) {
   ++known->held;
   if (is_new) {
     known->size = entry.attributes.size;
-    known->change = entry.attributes.change;
+    known->modified = entry.attributes.modified;
   }
   co_await believe(known, entry.attributes, entry.attributes_valid, version);
 }
@@ -133,8 +133,8 @@ Task<void> KernelModel::opened(fs::OpenedFile file, std::uint64_t inode, int fla
     known->believed_until = {};
     co_await cut(known, 0);
   }
-  if (file.entry.inode != 0) co_return;  // create(): it is as it was entered
-  if (!file.keep_attributes) forget_attributes(*known);
+  const bool is_created = file.entry.inode != 0;  // FUSE_CREATE: its attributes are those that were entered
+  if (!is_created && !file.keep_attributes) forget_attributes(*known);
   if (!file.keep_cache && !file.handle->uncached) co_await drop(known, 0, kNoEnd);
 }
 
@@ -265,6 +265,7 @@ Task<Status> KernelModel::write_cached(NodeRef node, Handle file, std::string da
     const std::uint64_t from = std::max(offset, index * kPage), to = std::min(end, (index + 1) * kPage);
     page->data.replace(from % kPage, to - from, data, from - offset, to - from);
     if (to - from == kPage) page->filled = true;
+    page->appended = page->appended || (flags & O_APPEND) != 0;
     page->locked = !page->filled;
     pages.push_back(page);
   }
@@ -405,6 +406,12 @@ Task<Result<std::size_t>> KernelModel::store(Handle file, std::uint64_t inode, s
     if (!page) co_return page.error();
     const auto now = known->pages.find(page_at(offset));
     const bool is_there = now != known->pages.end() && now->second == *page;
+    // Linux does not do this. A store into the page of an append that the mount has put elsewhere, before the mount has had
+    // the page dropped, has all of it written out. The mount cannot tell the octets apart.
+    if (is_there && now->second->appended && !now->second->dirty && !now->second->writing) {
+      known->pages.erase(now);
+      continue;
+    }
     if (is_there && room(inode, offset, data.size()) == data.size() && !now->second->writing) {
       now->second->data.replace(offset % kPage, data.size(), data);
       now->second->dirty = true;
@@ -473,7 +480,7 @@ Task<Result<std::uint64_t>> KernelModel::truncate(Handle file, std::uint64_t ino
   }
   changed_here(*known);
   known->believed_until = loop_.now() + std::chrono::duration_cast<async::Clock::duration>(done->valid);
-  known->change = done->attributes.change;
+  known->modified = done->attributes.modified;
   co_await cut(known, done->attributes.size);
   co_await drop(known, 0, kNoEnd);
   co_return done->attributes.size;

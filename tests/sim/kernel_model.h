@@ -10,8 +10,9 @@
 //     fsync(2), close(2) and the end of a page (FileSystem::on_stale_pages) write dirty pages out
 //     open(2)     drops pages or attributes where the mount does not say that they are still good
 //
-// Every answer that is not older than what this kernel did sets i_size, and another size or change time drops all pages
-// (FUSE_AUTO_INVAL_DATA). Pages are locked while they are read, and until the answer to a write of a part of one that was not
+// Every answer that is not older than what this kernel did sets i_size, and another size or modification time drops all pages
+// (FUSE_AUTO_INVAL_DATA). Linux does not see the change attribute, so two changes within one step of the server's clock are
+// one to it: then only the mount can tell it to drop pages. Pages are locked while they are read, and until the answer to a write of a part of one that was not
 // there. A page is written out through any descriptor that may write.
 //
 // What it does not model: read-ahead, more than one page size, dentries, memory that runs short.
@@ -82,6 +83,7 @@ class KernelModel {
   struct Page {
     std::string data = std::string(kPage, '\0');
     bool filled = false, dirty = false, locked = false, writing = false;
+    bool appended = false;  // an append has filled it, which may stand elsewhere in the file
   };
   using PageRef = std::shared_ptr<Page>;
   struct Node {
@@ -90,7 +92,7 @@ class KernelModel {
     unsigned held = 0;      // by entered()
     unsigned resizing = 0;  // SETATTRs of the size under way
     async::TimePoint believed_until{};
-    std::optional<std::uint64_t> change;
+    std::optional<Time> modified;
     std::map<std::uint64_t, PageRef> pages;
     std::vector<Handle> open;
     std::map<const fs::OpenHandle*, Error>

@@ -36,6 +36,7 @@ class World {
       if (climate_.sessionless) state.habits.draw_v40(chance);
       suit(state.habits);
     }
+    if (climate_.time_step.count() != 0) server_->state().habits.time_grain = climate_.time_step;
     findings_.has_v42 = climate_.version == 4 && !climate_.sessionless;
     server_->state().lease = climate_.lease;
     if (climate_.service != 0 && !climate_.by_place) server_->responder().guard.demand();
@@ -534,7 +535,7 @@ class World {
   Host* server_host_ = nullptr;
   std::unique_ptr<SimServer> server_;
   Board board_;
-  Commons commons_{findings_, climate_.names};
+  Commons commons_{findings_, climate_.names, climate_.stripes};
   std::string team_export_;
   testing::LockTable locks_;                         // of the service beside NFSv3
   std::vector<std::unique_ptr<Job>> jobs_;           // climate_.workers for each client, in their order

@@ -420,6 +420,129 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("F13 sim: file oracle: a store beside an O_DIRECT write may undo it, and no other write") {
+  SharedFile f;
+  f.write(f.kA, 0, "abcdefghij");
+  const auto write = f.file.begin_write(f.who(f.kA), 4, "XY");
+  bool is_direct = false, is_beside = true;
+  SUBCASE("O_DIRECT") {
+    is_direct = true;
+  }
+  SUBCASE("through pages") {}
+  SUBCASE("O_DIRECT, and answered before the store") {
+    is_direct = true;
+    is_beside = false;
+  }
+  if (is_direct) f.file.passes_pages_by(write);
+  if (!is_beside) f.file.end(write, Outcome::done);
+  f.file.end(f.file.begin_store(f.who(f.kA), 0, "s"), Outcome::done);
+  if (is_beside) f.file.end(write, Outcome::done);
+  CHECK(f.may_read(f.kA, "sbcdXYghij"));
+  CHECK(f.may_read(f.kA, "sbcdefghij") == (is_direct && is_beside));
+  CHECK_FALSE(f.may_read(f.kA, "abcdXYghij"));  // the store itself is not lost
+}
+
+TEST_CASE("F1 sim: file oracle: an append does not land at an end that another client's close has moved") {
+  SharedFile f;
+  f.append(f.kA, "first.");
+  f.sync(f.kA);
+  bool is_told = true;
+  SUBCASE("the other client has closed the file") {
+    f.append(f.kB, "second");
+    f.sync(f.kB);
+  }
+  SUBCASE("the other client has not") {
+    is_told = false;
+    f.append(f.kB, "second");
+  }
+  f.open(f.kA);
+  f.append(f.kA, "third.");
+  const std::string why = f.why(f.kA, "first.third.");
+  CHECK(why.empty() == !is_told);
+  if (!is_told) return;
+  CHECK(why.find("append #3 of c1") != std::string::npos);
+  CHECK(f.may_read(f.kA, "first.secondthird."));
+}
+
+TEST_CASE(
+    "F23 sim: file oracle: fstat is not smaller than what this client wrote, nor what it must know of") {
+  SharedFile f;
+  f.write(f.kA, 0, "aaaa");
+  f.write(f.kB, 6, "bb");
+  CHECK(f.may_size(f.kA, 4));
+  CHECK_FALSE(f.may_size(f.kA, 0));
+  CHECK_FALSE(f.may_size(f.kB, 4));
+  CHECK(f.may_size(f.kB, 8));
+  CHECK(f.may_size(f.kA, 8));  // it may know of B's
+  f.sync(f.kB);
+  CHECK(f.may_size(f.kA, 4));
+  f.open(f.kA);
+  CHECK_FALSE(f.may_size(f.kA, 4));
+  CHECK(f.file.check_size(f.kA, f.clock.tick(), 6).find("write #2 of c2") != std::string::npos);
+  // What is being cut may be seen, and from then on has to be.
+  const auto cut = f.file.begin_truncate(f.who(f.kB), 2);
+  CHECK(f.may_size(f.kA, 2));
+  f.file.end(cut, Outcome::done, true);
+  CHECK_FALSE(f.may_size(f.kB, 8));
+  CHECK(f.may_size(f.kB, 2));
+}
+
+TEST_CASE("S14 sim: file oracle: a COPY that was answered stays, one that failed may be there in part") {
+  SharedFile f;
+  FileOracle to("g", f.clock);
+  to.opened(f.kA, f.clock.tick());
+  f.write(f.kA, 0, "new");
+  to.end(to.begin_write(f.who(f.kA), 0, "old..."), Outcome::done);
+  to.settle(f.kA, f.clock.tick());
+  const auto may_read = [&](const std::string& got) {
+    return to.check_read(f.kA, f.clock.tick(), 0, 100, got).empty();
+  };
+  const auto copy = to.begin_copy(f.who(f.kA), 1, 3);
+  SUBCASE("it succeeds") {
+    to.copied(copy, f.file, 0, 3);
+    to.end(copy, Outcome::done);
+    CHECK(may_read("onew.."));
+    CHECK_FALSE(may_read("old..."));
+    // The server has lost it, and fsync(2) says so.
+    to.doubt(f.kA, f.clock.tick());
+    CHECK(may_read("old..."));
+    CHECK(may_read("onew.."));
+    CHECK_FALSE(may_read("onex.."));
+  }
+  SUBCASE("it succeeds, and fsync(2) does") {
+    to.copied(copy, f.file, 0, 3);
+    to.end(copy, Outcome::done);
+    to.settle(f.kA, f.clock.tick());
+    CHECK_FALSE(to.check_final("old...").empty());
+    CHECK(to.check_final("onew..").empty());
+  }
+  SUBCASE("it fails") {
+    to.end(copy, Outcome::failed);
+    CHECK(may_read("old..."));
+    CHECK(may_read("onew.."));
+    CHECK_FALSE(may_read("xld..."));
+    CHECK_FALSE(may_read("old.x."));
+  }
+}
+
+TEST_CASE("S26 sim: file oracle: data that close(2) did not leave behind does not come late") {
+  SharedFile f;
+  f.write(f.kA, 0, "left");
+  bool is_left = true;
+  SUBCASE("it was under way behind close(2)") {
+    f.file.leave_behind(f.kA, f.clock.tick());
+  }
+  SUBCASE("close(2) waited for it") {
+    f.sync(f.kA);
+    is_left = false;
+  }
+  CHECK(f.file.check_final("left").empty());
+  CHECK(f.file.check_final("").empty() == is_left);
+  f.write(f.kB, 0, "over", true);
+  CHECK(f.file.check_final("over").empty());
+  CHECK(f.file.check_final("left").empty() == is_left);
+}
+
 TEST_CASE("sim: file oracle: a change that was surely not made is not seen") {
   SharedFile f;
   f.write(f.kA, 0, "abcdef");

@@ -63,4 +63,35 @@ TEST_CASE("S10 sim: name oracle: a change of unknown outcome may have been made,
   }
 }
 
+TEST_CASE("F10 sim: name oracle: a file that was unlinked is found only by who asked before that had ended") {
+  OracleClock clock;
+  NameOracle name(clock);
+  name.end(name.begin({}), NameOutcome::done, {"one"});
+  const OracleClock::Operation early(clock);
+  const auto removing = name.begin({""});
+  const OracleClock::Operation beside(clock);
+  name.end(removing, NameOutcome::done, {""});
+  for (const Tick begun : {early.begun(), beside.begun()}) {
+    CHECK(name.may_lead_to("one", begun));
+    CHECK(name.may_lead_to("", begun));
+    CHECK(name.may_lead_somewhere(begun));
+  }
+  const Tick late = clock.tick();
+  CHECK_FALSE(name.may_lead_to("one", late));
+  CHECK_FALSE(name.may_lead_somewhere(late));
+  CHECK(name.may_lead_to("", late));
+  SUBCASE("a file that is made by that name is another one") {
+    name.end(name.begin({}), NameOutcome::done, {"two"});
+    CHECK(name.may_lead_to("two", clock.tick()));
+    CHECK_FALSE(name.may_lead_to("one", clock.tick()));
+    CHECK_FALSE(name.may_lead_to("", clock.tick()));
+  }
+  SUBCASE("a file whose maker was killed is not known") {
+    name.begin({});
+    CHECK(name.may_lead_to("any", clock.tick()));
+    CHECK(name.may_lead_to("", clock.tick()));
+    CHECK(name.files(clock.tick()).empty());
+  }
+}
+
 }  // namespace nfsrdma::sim
