@@ -366,7 +366,7 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
   std::optional<Paging> paging;
   if (!goes_past_pages(*file)) paging.emplace(inode.pages, offset + size);
   // Not only the range: a write behind it says that the file does not end there.
-  co_await writes_.settle(inode);
+  co_await writes_.settle_for_read(inode, offset, offset + size);
   const auto age = std::max(options_.file_max, Seconds(1));
   auto got = co_await file->read(offset, size,
                                  loop().now() - std::chrono::duration_cast<async::Clock::duration>(age));
@@ -379,7 +379,8 @@ async::Task<Result<ReadData>> FileSystem::read(std::shared_ptr<OpenHandle> file,
 
 bool FileSystem::begin_plain_read(OpenHandle& file, std::uint64_t offset, std::size_t size) {
   Inode& inode = file.inode();
-  if (!inode.writes.empty() || !file.begin_plain_read(offset, size)) return false;
+  if (!WriteBehind::may_read_at_once(inode, offset, offset + size)) return false;
+  if (!file.begin_plain_read(offset, size)) return false;
   if (!goes_past_pages(file)) inode.pages.begin_read(offset + size);
   return true;
 }

@@ -151,7 +151,9 @@ async::Task<Result<std::size_t>> FileSystem::read_past(std::shared_ptr<OpenHandl
   Inode& inode = file->inode();
   if (how.gathers || inode.pages.may_hold_stores()) co_await fetch_pages(inode, how.gathers);
   // Not only the range: a write behind it says that the file does not end there.
-  if (!inode.writes.empty()) co_await writes_.settle(inode);
+  const std::uint64_t end = offset + data.size();
+  if (!WriteBehind::may_read_at_once(inode, offset, end))
+    co_await writes_.settle_for_read(inode, offset, end);
   ++counters_.reads;
   Result<std::size_t> got = std::size_t{0};
   if (how.ahead && !file->direct) {

@@ -43,6 +43,11 @@ bool PendingWrites::any_answered(std::uint64_t up_to, std::uint64_t from, std::u
   });
 }
 
+bool PendingWrites::any(std::uint64_t up_to, std::uint64_t from, std::uint64_t to) const {
+  return std::ranges::any_of(
+      writes_, [&](const PendingWrite& write) { return write.first <= up_to && write.touches(from, to); });
+}
+
 bool PendingWrites::any_before(Place write) const {
   return std::ranges::any_of(writes_, [&](const PendingWrite& other) {
     return other.number < write->number && other.touches(write->offset, write->end);

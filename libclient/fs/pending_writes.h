@@ -48,6 +48,8 @@ class PendingWrites {
   [[nodiscard]] std::uint64_t ended() const { return count_ended_; }
   /// Whether one that is answered, of which some bytes have a number up to this one, touches the range.
   [[nodiscard]] bool any_answered(std::uint64_t up_to, std::uint64_t from, std::uint64_t to) const;
+  /// Whether one of which some bytes have a number up to this one touches the range, answered or not.
+  [[nodiscard]] bool any(std::uint64_t up_to, std::uint64_t from, std::uint64_t to) const;
   /// Whether one that came before this one touches its range.
   [[nodiscard]] bool any_before(Place write) const;
   /// Whether one but this one touches the range.

@@ -271,6 +271,16 @@ async::Task<void> WriteBehind::settle(Inode& inode, std::uint64_t last) {
   }
 }
 
+bool WriteBehind::may_read_at_once(const Inode& inode, std::uint64_t from, std::uint64_t to) {
+  return inode.writes.empty() && !inode.writes.any(inode.writes.last_number(), from, to);
+}
+
+async::Task<void> WriteBehind::settle_for_read(Inode& inode, std::uint64_t from, std::uint64_t to) {
+  const std::uint64_t last = inode.writes.last_number();
+  co_await settle(inode, last);
+  while (inode.writes.any(last, from, to)) co_await inode.settled.wait_until(async::TimePoint::max());
+}
+
 /// One of the writes that are under way has ended.
 async::Task<void> WriteBehind::one_settled(Inode& inode) {
   send_gathered(inode);

@@ -778,12 +778,14 @@ TEST_CASE("F13 a direct write drops pages that were being read meanwhile, and no
   (void)m.read_at(reader, 0, 4096);
   CHECK(m.write_error(direct, std::string(4096, 'n'), 0) == 0);
   CHECK(m.dropped.empty());  // the kernel drops those itself before it writes
-  m.engine->hold_answer("write");
+  m.engine->hold_answer("read");
+  auto reading = m.files->read(reader.handle, 8192, 4096);
+  m.start(reading);
   auto write = m.writing(direct, "new", 8192);
   m.start(write);
-  (void)m.read_at(reader, 8192, 4096);
-  m.engine->release("write");
+  m.engine->release("read");
   m.turn();
+  REQUIRE(reading.done());
   REQUIRE(write.done());
   CHECK(m.dropped == Storm::Pages{"2:8192+3"});
   m.close(reader);

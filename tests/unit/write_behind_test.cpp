@@ -116,6 +116,36 @@ TEST_CASE("F6 write-behind: what does not follow is sent by itself, in order") {
   CHECK(m.take_calls() == "write");  // the rest
 }
 
+TEST_CASE("F13 write-behind: a READ waits for what it would overtake, and for nothing that comes later") {
+  Writing m;
+  m.engine.hold("write");
+  // Nobody has been told of it before it is on the disk.
+  auto stable = m.writing(m.file, m.large, 100, true);
+  m.start(stable);
+  m.turn();
+  REQUIRE_FALSE(stable.done());
+  CHECK(m.at.writes.empty());
+  CHECK(WriteBehind::may_read_at_once(m.at, 0, 100));
+  CHECK_FALSE(WriteBehind::may_read_at_once(m.at, 99, 101));
+  auto beside = m.behind.settle_for_read(m.at, 0, 100);
+  m.start(beside);
+  m.turn();
+  CHECK(beside.done());
+  auto of_it = m.behind.settle_for_read(m.at, 0, 101);
+  m.start(of_it);
+  m.turn();
+  CHECK_FALSE(of_it.done());
+  auto later = m.writing(m.file, m.large, 0, true);
+  m.start(later);
+  m.engine.release_one("write");
+  m.turn();
+  CHECK(of_it.done());
+  m.engine.release("write");
+  CHECK(m.finish(stable));
+  CHECK(m.finish(later));
+  CHECK(WriteBehind::may_read_at_once(m.at, 0, ~std::uint64_t{0}));
+}
+
 TEST_CASE("F6 write-behind: a write that touches an earlier one waits for it, others do not") {
   Writing m;
   m.engine.hold("write");
