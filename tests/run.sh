@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that can be tested, on a fresh Debian 12: tests/run.sh
 #
-#   tests/run.sh                  install packages, build, and run all tests; at most 30 minutes on 2 cores
+#   tests/run.sh                  install packages, build, and run all tests; half an hour on 2 idle cores
 #   tests/run.sh --quick          build and run unit, conformance and format checks only
 #   tests/run.sh --stage NAME     one stage by itself: format, tidy, man, asan, tsan, fuzz, mutants
 #
