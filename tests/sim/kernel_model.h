@@ -92,7 +92,7 @@ class KernelModel {
     unsigned held = 0;      // by entered()
     unsigned resizing = 0;  // SETATTRs of the size under way
     async::TimePoint believed_until{};
-    std::optional<Time> modified;
+    std::optional<nfsrdma::Time> modified;
     std::map<std::uint64_t, PageRef> pages;
     std::vector<Handle> open;
     std::map<const fs::OpenHandle*, Error>
