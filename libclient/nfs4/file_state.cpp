@@ -100,15 +100,15 @@ bool FileState::is_last_writer(std::uint32_t access) const {
 }
 
 async::Task<Status> FileState::complete() {
-  const async::TimePoint deadline = session_.default_deadline();
-  bool in_time = true;
-  while (in_time && (needed() & ~open_.access) != 0 && downgrading_)
-    in_time = co_await changed_.wait_until(deadline);
-  if ((needed() & ~open_.access) == 0) co_return Status();
+  const auto is_complete = [this] { return (needed() & ~open_.access) == 0; };
+  if (is_complete()) co_return Status();
+  (void)co_await async::until(changed_, session_.default_deadline(),
+                              [&] { return is_complete() || !access_changing_; });
+  if (is_complete()) co_return Status();
   // Calls of those who need more than the stateid gives now are refused with OPENMODE until this OPEN is answered, and wait
   // for its end as they do for that of an OPEN_DOWNGRADE.
   std::optional<async::Flagged> completing;
-  if (!downgrading_) completing.emplace(downgrading_, changed_);
+  if (!access_changing_) completing.emplace(access_changing_, changed_);
   co_return co_await session_.open_recovery().renew(state_);
 }
 
@@ -150,7 +150,7 @@ async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePo
   // An OPEN_DOWNGRADE that is under way may have overtaken the call as well. Its Reply brings the newer stateid, so the
   // open is as good as before; another OPEN would be one more that the server has to have closed.
   const auto is_downgraded = [&] {
-    return why == NFS4ERR_OLD_STATEID && open_.stateid == used && downgrading_;
+    return why == NFS4ERR_OLD_STATEID && open_.stateid == used && access_changing_;
   };
   while ((is_opened() || is_downgraded()) && session_.loop().now() < latest)
     (void)co_await changed_.wait_until(session_.loop().now() + kOpenOvertakes);
@@ -268,16 +268,13 @@ async::Task<Status> FileState::close_once() {
 async::Task<Result<bool>> FileState::downgrade(std::uint32_t access) {
   // A delegation for writing lets nobody mind what the file is open for, and serves whoever opens it next.
   if ((open_.access & ~access) == 0 || open_.lost || open_.writes_delegated()) co_return false;
-  const async::TimePoint deadline = session_.default_deadline();
-  bool in_time = true;
-  while (in_time && downgrading_) in_time = co_await changed_.wait_until(deadline);
+  const bool in_time =
+      co_await async::until(changed_, session_.default_deadline(), [this] { return !access_changing_; });
   // The file may have been opened meanwhile, so the caller looks again what is needed. If the wait takes too long, CLOSE
   // gives the access back.
   if (!in_time) co_return false;
   if (needed() != access) co_return true;
-  std::optional<async::Flagged> downgrading(std::in_place, downgrading_, changed_);
   auto done = co_await downgrade_once(access);
-  downgrading.reset();
   // The server gives back only what was had by an OPEN of its own (Linux), which is not so for what
   // recovery opened; then it keeps more than is needed until CLOSE. So does a server in trouble, which is nothing that a
   // program that closes the file could act upon.
@@ -290,6 +287,7 @@ async::Task<Result<bool>> FileState::downgrade(std::uint32_t access) {
 }
 
 async::Task<Status> FileState::downgrade_once(std::uint32_t access) {
+  const async::Flagged downgrading(access_changing_, changed_);
   const async::TimePoint deadline = session_.default_deadline();
   stateid4 used = open_.stateid;
   for (int tries = 0;; ++tries) {

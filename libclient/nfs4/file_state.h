@@ -134,11 +134,11 @@ class FileState {
   const std::shared_ptr<Open> state_ = std::make_shared<Open>();  // recovery holds on to it, too
   Open& open_ = *state_;
   bool is_open_ = true;
-  unsigned counts_[4] = {};   // who has it open, by OPEN4_SHARE_ACCESS_*
-  bool changing_ = false;     // Changing
-  bool downgrading_ = false;  // OPEN_DOWNGRADE is under way, or what makes up for it
-  unsigned uses_ = 0;         // calls with its stateid under way: CLOSE waits for them
-  async::Event changed_;      // any of these, or the stateid
+  unsigned counts_[4] = {};       // who has it open, by OPEN4_SHARE_ACCESS_*
+  bool changing_ = false;         // Changing
+  bool access_changing_ = false;  // an OPEN_DOWNGRADE, or an OPEN for more, is under way
+  unsigned uses_ = 0;             // calls with its stateid under way: CLOSE waits for them
+  async::Event changed_;          // any of these, or the stateid
 };
 
 template <class Add, class Take>
@@ -158,7 +158,7 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
     if (!reply) co_return reply.error();
     if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
     const nfsstat4 status = reply->failed_status();
-    if (status == NFS4ERR_OPENMODE && downgrading_) {
+    if (status == NFS4ERR_OPENMODE && access_changing_) {
       // An OPEN_DOWNGRADE that came behind the OPEN for this: whoever is at it has the file opened again.
       const bool in_time = co_await changed_.wait_until(deadline);
       if (in_time) continue;
