@@ -23,14 +23,16 @@ FileOracle& Commons::file(const std::string& key) {
 
 Commons::CutRef Commons::begin_cut(const std::string& name, FileOracle::Who who, Tick begun) {
   const CutRef out = cuts.insert(cuts.end(), {name, std::move(who), begun, {}});
-  for (const std::string& key : names.at(name).files(begun)) may_lead(name, key);
+  may_lead(name, names.at(name).files(begun));
   return out;
 }
 
-void Commons::may_lead(const std::string& name, const std::string& key) {
+void Commons::may_lead(const std::string& name, const std::vector<std::string>& keys) {
   for (Cut& cut : cuts) {
-    if (cut.name != name || cut.changes.contains(key)) continue;
-    cut.changes[key] = file(key).begin_truncate(cut.who, 0, cut.begun);
+    if (cut.name != name) continue;
+    for (const std::string& key : keys) {
+      if (!cut.changes.contains(key)) cut.changes[key] = file(key).begin_truncate(cut.who, 0, cut.begun);
+    }
   }
 }
 

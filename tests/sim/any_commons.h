@@ -46,8 +46,8 @@ struct Commons {
   using CutRef = std::list<Cut>::iterator;
   /// Called when open(2) begins; the entry goes by cuts.erase(), or by kill().
   CutRef begin_cut(const std::string& name, FileOracle::Who who, Tick begun);
-  /// Called when the name has been given to the file, or may be soon: those who cut that name may cut the file.
-  void may_lead(const std::string& name, const std::string& key);
+  /// Called when the name has been given to the files, or may be soon: those who cut that name may cut them.
+  void may_lead(const std::string& name, const std::vector<std::string>& keys);
   /// Called when the client was killed.
   void kill(FileOracle::Client client);
 

@@ -20,7 +20,7 @@ async::Task<void> AnyWorker::rename() {
   commons_.unnamed.insert(moved.begin(), moved.end());
   const auto leaving = source.begin({""});
   const auto coming = target.begin({});
-  for (const std::string& key : moved) commons_.may_lead(to, key);
+  commons_.may_lead(to, moved);
   auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
   const Outcome outcome = outcome_of(done);
   for (const std::string& key : target.files(operation.begun())) commons_.unnamed.insert(key);
@@ -33,7 +33,7 @@ async::Task<void> AnyWorker::rename() {
   arrived.insert(arrived.end(), moved.begin(), moved.end());
   source.end(leaving, outcome, {""}, sure);
   target.end(coming, outcome, arrived, sure);
-  for (const std::string& key : arrived) commons_.may_lead(to, key);
+  commons_.may_lead(to, arrived);
   if (done) co_return;
   if (done.error().errno_value() == ENOENT) {
     if (!may_be_missing) wrong(from + " is said not to be there");
@@ -58,7 +58,7 @@ async::Task<void> AnyWorker::link() {
     co_return;
   }
   const auto coming = target.begin({});
-  for (const std::string& key : source.files(operation.begun())) commons_.may_lead(to, key);
+  commons_.may_lead(to, source.files(operation.begun()));
   const std::uint64_t linked = kernel() != nullptr ? kernel()->version() : 0;
   auto done = co_await fs().link(kOwn, found->inode, directory_, to);
   if (kernel() != nullptr && done) co_await kernel()->entered(*done, linked);
@@ -67,7 +67,7 @@ async::Task<void> AnyWorker::link() {
   const bool may_be_there = target.may_lead_somewhere(operation.begun());
   const auto arrived = source.files(operation.begun());
   target.end(coming, done ? Outcome::done : outcome_of(done.error()), arrived);
-  for (const std::string& key : arrived) commons_.may_lead(to, key);
+  commons_.may_lead(to, arrived);
   if (done) co_return;
   const int code = done.error().errno_value();
   if (code == EEXIST && may_be_there) co_return;

@@ -92,7 +92,7 @@ async::Task<AnyWorker::OpenRef> AnyWorker::open(std::string name, int flags) {
   // F24
   if ((flags & O_EXCL) != 0 && findings_.keeps_verifier(file->key)) wrong("it has a verifier for times");
   FileOracle& contents = oracle(*file);
-  commons_.may_lead(name, file->key);
+  commons_.may_lead(name, {file->key});
   for (const auto& [key, change] : end_cut(cut)) {
     if (key == file->key)
       contents.end(change, Outcome::done, true);
