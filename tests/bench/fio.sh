@@ -101,8 +101,8 @@ measured() {
 # One line of JSON, as compare.py takes it.
 # shellcheck disable=SC2016  # jq's variables
 report='.jobs[0] | (.read.total_ios + .write.total_ios) as $ops | ((.usr_cpu + .sys_cpu) / 100 * .job_runtime / 1000) as $cpu |
-  if .error != 0 or $ops == 0 then error("nothing done") else
-  { tool: $name, ops_per_second: (.read.iops + .write.iops), mb_per_second: ((.read.bw_bytes + .write.bw_bytes) / 1e6),
+  ([.job_runtime, 1] | max) as $ms | if .error != 0 or $ops == 0 then error("nothing done") else
+  { tool: $name, ops_per_second: ($ops * 1000 / $ms), mb_per_second: ((.read.bw_bytes + .write.bw_bytes) / 1e6),
     cpu_seconds: $cpu, cpu_us_per_op: ($cpu * 1e6 / $ops),
     p50: ([.read, .write] | map(.clat_ns.percentile."50.000000" // 0) | max / 1000) } end'
 
