@@ -15,6 +15,8 @@ namespace {
 using async::Task;
 
 constexpr std::uint64_t kNoEnd = ~std::uint64_t{0};
+/// How long a mapping may have the octets of an append in the wrong place, once that is answered.
+constexpr auto kMisplaced = std::chrono::milliseconds(20);
 
 std::uint64_t page_at(std::uint64_t offset) {
   return offset / KernelModel::kPage;
@@ -265,13 +267,14 @@ Task<Status> KernelModel::write_cached(NodeRef node, Handle file, std::string da
     const std::uint64_t from = std::max(offset, index * kPage), to = std::min(end, (index + 1) * kPage);
     page->data.replace(from % kPage, to - from, data, from - offset, to - from);
     if (to - from == kPage) page->filled = true;
-    page->appended = page->appended || (flags & O_APPEND) != 0;
+    if ((flags & O_APPEND) != 0) page->misplaced_until = async::TimePoint::max();
     page->locked = !page->filled;
     pages.push_back(page);
   }
   auto done = co_await write_file(std::move(file), std::move(data), offset, flags);
   for (const PageRef& page : pages) {
     page->locked = false;
+    if ((flags & O_APPEND) != 0) page->misplaced_until = loop_.now() + kMisplaced;
     if (!done) page->filled = false;
   }
   // A part of a page that was not there is not kept.
@@ -378,12 +381,25 @@ Task<void> KernelModel::punch(NodeRef node, std::uint64_t from, std::uint64_t to
 
 // ---- mappings ----
 
+/// Linux does not fetch the page again. It puts an append where it believes the end to be, and the mount, which puts it
+/// elsewhere, can have it drop the page only when the append is answered. A mapping has the wrong octets until then, and a
+/// store writes all of them out. The mount cannot tell them apart; so it is asked only that the page is gone soon.
+Task<Result<KernelModel::PageRef>> KernelModel::mapped(NodeRef node, Handle file, std::uint64_t index) {
+  for (;;) {
+    auto page = co_await fetch(node, file, index, 1);
+    if (!page || loop_.now() >= (*page)->misplaced_until || (*page)->dirty || (*page)->writing)
+      co_return page;
+    const auto now = node->pages.find(index);
+    if (now != node->pages.end() && now->second == *page) node->pages.erase(now);
+  }
+}
+
 Task<Result<std::optional<std::string>>> KernelModel::load(Handle file, std::uint64_t inode,
                                                            std::uint64_t offset) {
   const NodeRef known = node(inode);
   const std::optional<std::string> none;
   if (page_at(offset) >= page_behind(known->size)) co_return none;
-  auto page = co_await fetch(known, std::move(file), page_at(offset), 1);
+  auto page = co_await mapped(known, std::move(file), page_at(offset));
   if (!page) co_return page.error();
   if (page_at(offset) >= page_behind(known->size)) co_return none;
   const std::uint64_t end = std::min((page_at(offset) + 1) * kPage, known->size);
@@ -402,16 +418,10 @@ Task<Result<std::size_t>> KernelModel::store(Handle file, std::uint64_t inode, s
   const NodeRef known = node(inode);
   for (;;) {
     if (room(inode, offset, data.size()) < data.size()) co_return 0;
-    auto page = co_await fetch(known, file, page_at(offset), 1);
+    auto page = co_await mapped(known, file, page_at(offset));
     if (!page) co_return page.error();
     const auto now = known->pages.find(page_at(offset));
     const bool is_there = now != known->pages.end() && now->second == *page;
-    // Linux does not do this. A store into the page of an append that the mount has put elsewhere, before the mount has had
-    // the page dropped, has all of it written out. The mount cannot tell the octets apart.
-    if (is_there && now->second->appended && !now->second->dirty && !now->second->writing) {
-      known->pages.erase(now);
-      continue;
-    }
     if (is_there && room(inode, offset, data.size()) == data.size() && !now->second->writing) {
       now->second->data.replace(offset % kPage, data.size(), data);
       now->second->dirty = true;

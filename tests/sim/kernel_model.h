@@ -83,7 +83,7 @@ class KernelModel {
   struct Page {
     std::string data = std::string(kPage, '\0');
     bool filled = false, dirty = false, locked = false, writing = false;
-    bool appended = false;  // an append has filled it, which may stand elsewhere in the file
+    async::TimePoint misplaced_until{};  // an append has filled it, which may stand elsewhere in the file
   };
   using PageRef = std::shared_ptr<Page>;
   struct Node {
@@ -109,6 +109,7 @@ class KernelModel {
   void forget_attributes(Node& node);
   async::Task<void> believe(NodeRef node, Attributes told, fs::Seconds valid, std::uint64_t version);
   async::Task<Status> update(NodeRef node);
+  async::Task<Result<PageRef>> mapped(NodeRef node, Handle file, std::uint64_t index);
   async::Task<Result<std::string>> read_file(Handle file, std::uint64_t offset, std::size_t size);
   async::Task<Result<PageRef>> fetch(NodeRef node, Handle file, std::uint64_t index, std::uint64_t wanted);
   async::Task<void> write_out(NodeRef node, std::uint64_t from, std::uint64_t to);
