@@ -312,17 +312,22 @@ Task<Status> KernelModel::write(Handle file, std::uint64_t inode, std::string da
 
 Task<void> KernelModel::write_page(NodeRef node, std::uint64_t index, PageRef page) {
   page->dirty = false;
+  page->writing = true;
+  // fuse_set_nowrite(): no page is sent while the size is being set, and what is beyond it then is not sent at all.
+  while (node->resizing != 0) (void)co_await node->changed.wait_until(async::TimePoint::max());
   const std::uint64_t begin = index * kPage;
   const auto writes = [](const Handle& one) { return one->file()->access() != engine::Access::read; };
   const auto through = std::ranges::find_if(node->open, writes);
-  if (begin >= node->size || through == node->open.end()) co_return;
-  page->writing = true;
-  std::string data = page->data.substr(0, std::min<std::uint64_t>(kPage, node->size - begin));
-  auto done = co_await write_file(*through, std::move(data), begin, fs::FileSystem::kWrittenBack);
-  page->writing = false;
-  for (const Handle& one : node->open) {
-    if (!done) node->lost.insert_or_assign(one.get(), done.error());
+  if (begin < node->size && through != node->open.end()) {
+    ++node->writing;
+    std::string data = page->data.substr(0, std::min<std::uint64_t>(kPage, node->size - begin));
+    auto done = co_await write_file(*through, std::move(data), begin, fs::FileSystem::kWrittenBack);
+    --node->writing;
+    for (const Handle& one : node->open) {
+      if (!done) node->lost.insert_or_assign(one.get(), done.error());
+    }
   }
+  page->writing = false;
   node->changed.notify_all();
 }
 
@@ -481,9 +486,12 @@ Task<Result<std::uint64_t>> KernelModel::truncate(Handle file, std::uint64_t ino
   SetAttributes changes;
   changes.size = size;
   ++known->resizing;
+  while (known->writing != 0) (void)co_await known->changed.wait_until(async::TimePoint::max());
   if (!by_handle) file = nullptr;
   auto done = co_await files_.set_attributes(nullptr, inode, changes, std::move(file));
+  if (done) known->size = done->attributes.size;
   --known->resizing;
+  known->changed.notify_all();
   if (!done) {
     forget_attributes(*known);
     co_return done.error();

@@ -91,6 +91,7 @@ class KernelModel {
     std::uint64_t inode = 0, size = 0, version = 0, lookups = 0;
     unsigned held = 0;      // by entered()
     unsigned resizing = 0;  // SETATTRs of the size under way
+    unsigned writing = 0;   // pages that the mount has been given to write
     async::TimePoint believed_until{};
     std::optional<nfsrdma::Time> modified;
     std::map<std::uint64_t, PageRef> pages;
