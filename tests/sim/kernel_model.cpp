@@ -527,7 +527,7 @@ Task<Result<std::uint64_t>> KernelModel::copy(Handle from, std::uint64_t from_in
   const Exclusive exclusive(target);
   co_await write_out(target, to_offset, to_offset + count);
   auto done = co_await files_.copy(std::move(from), from_offset, std::move(to), to_offset, count);
-  if (done) {
+  if (done && *done != 0) {
     co_await drop(target, to_offset, to_offset + *done);
     target->size = std::max(target->size, to_offset + *done);
   }
