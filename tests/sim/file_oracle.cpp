@@ -505,12 +505,29 @@ void FileOracle::decide(Change& append, std::uint64_t place) {
   set_octets(append, place, true);
 }
 
+/// Whether nothing but the append can have put all its octets there: they may have been copied from where it is.
+bool FileOracle::tells_place(const Change& append, std::uint64_t place) const {
+  for (std::uint64_t at = place; at < place + append.length; ++at) {
+    const bool by_others = std::ranges::any_of(segment_of(at), [&](const Acting& one) {
+      if (one.change == &append || one.effect != Effect::set) return false;
+      Permitted other;
+      other.anything = one.change->anything;
+      other.sets = {&one};
+      return other.has(at, append.octets[at - place]);
+    });
+    if (!by_others) return true;
+  }
+  return false;
+}
+
 /// A read has brought the octets of appends that might have been elsewhere.
 void FileOracle::decide_by(std::uint64_t offset, std::string_view got) {
   for (Change& change : changes_) {
     if (change.what != What::append || change.ended == 0 || change.length < kTelling) continue;
     if (change.anything) {
-      const std::size_t found = got.find(change.octets);
+      std::size_t found = got.find(change.octets);
+      while (found != std::string_view::npos && !tells_place(change, offset + found))
+        found = got.find(change.octets, found + 1);
       if (found != std::string_view::npos) decide(change, offset + found);
       continue;
     }
@@ -518,6 +535,7 @@ void FileOracle::decide_by(std::uint64_t offset, std::string_view got) {
     for (const std::uint64_t place : std::vector(change.places)) {
       const bool inside = place >= offset && place + change.length <= offset + got.size();
       if (!inside || got.substr(place - offset, change.length) != change.octets) continue;
+      if (!tells_place(change, place)) continue;
       decide(change, place);
       break;
     }

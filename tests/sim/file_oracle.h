@@ -211,6 +211,7 @@ class FileOracle {
            bool sure = true);
   void set_octets(const Change& change, std::uint64_t from, bool sure);
   Segments::iterator split(std::uint64_t at);
+  [[nodiscard]] bool tells_place(const Change& append, std::uint64_t place) const;
   void erase(const Change& change);
   void prune(Segment& segment) const;
   [[nodiscard]] bool is_lossy(Client client) const { return lossy_ && lossy_(client); }

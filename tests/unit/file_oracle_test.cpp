@@ -553,6 +553,24 @@ TEST_CASE("sim: file oracle: a change that was surely not made is not seen") {
   CHECK(f.may_read(f.kA, "abcdef"));
 }
 
+TEST_CASE("sim: file oracle: octets of an append do not tell its place where a copy may have brought them") {
+  SharedFile f;
+  FileOracle from("from", f.clock, [](FileOracle::Client) { return false; });
+  for (FileOracle::Client client : {f.kA, f.kB}) from.opened(client, f.clock.tick());
+  f.write(f.kA, 0, "twelve octets", true);
+  // Another client has one of its own under way, so that the place is not sure.
+  const auto other = f.file.begin_append(f.who(f.kB), "others");
+  f.append(f.kA, "mine..");
+  f.file.end(other, Outcome::done);
+  from.end(from.begin_write(f.who(f.kA), 0, "mine.."), Outcome::done, true);
+  const auto copy = f.file.begin_copy(f.who(f.kA), 19, 6);
+  f.file.copied(copy, from, 0, 6);
+  f.file.end(copy, Outcome::done);
+  CHECK(f.file.check_read(f.kA, f.clock.tick(), 19, 6, "mine..").empty());
+  CHECK(f.may_read(f.kA, "twelve octetsmine..mine.."));
+  CHECK_FALSE(f.may_read(f.kA, "twelve octetsmine.."));
+}
+
 TEST_CASE("sim: file oracle: many changes stay quick to judge") {
   SharedFile f;
   std::string text;
