@@ -45,9 +45,15 @@ async::Task<Status> DeferredCloses::make_safe(std::shared_ptr<Inode> inode) {
     auto saved = co_await writes_.save(file);
     if (!saved) co_return saved;
     auto untold = file->errors.untold();
-    if (!untold) co_return untold;
+    if (!untold) {
+      inode->writes.errors().was_told();
+      co_return untold;
+    }
   }
-  if (const auto& lost = inode->writes.errors().behind_close()) co_return *lost;
+  if (const auto& lost = inode->writes.errors().behind_close()) {
+    inode->writes.errors().was_told();
+    co_return *lost;
+  }
   co_return Status();
 }
 

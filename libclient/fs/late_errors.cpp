@@ -9,10 +9,15 @@ namespace {
 constexpr std::size_t kMostOwners = 64;
 }  // namespace
 
+Status LateErrors::Listener::tell() {
+  errors_.told_ = true;
+  return *errors_.last_;
+}
+
 Status LateErrors::Listener::at_fsync() {
   owners_.clear();
   if (std::exchange(told_, errors_.count_) == errors_.count_) return {};
-  return *errors_.last_;
+  return tell();
 }
 
 Status LateErrors::Listener::at_close(std::uint64_t owner) {
@@ -20,11 +25,11 @@ Status LateErrors::Listener::at_close(std::uint64_t owner) {
   const auto known = std::ranges::find(owners_, owner, &std::pair<std::uint64_t, std::uint64_t>::first);
   if (known != owners_.end()) {
     if (std::exchange(known->second, errors_.count_) == errors_.count_) return {};
-    return *errors_.last_;
+    return tell();
   }
   if (owners_.size() == kMostOwners) owners_.pop_front();
   owners_.emplace_back(owner, errors_.count_);
-  return *errors_.last_;
+  return tell();
 }
 
 Status LateErrors::Listener::untold() const {

@@ -2,7 +2,8 @@
 //
 // A file counts its late errors, as Linux's errseq_t does. Every open file description remembers the count as
 // of when it was opened: it is told of a later error once, by its next fsync() or close(), and nobody takes
-// that away from another one.
+// that away from another one. It is told of an earlier one, too, if nobody had been told by then: else its fsync()
+// would say that the file is as all have written it.
 //
 // A description may be shared by processes (fork) and by descriptors (dup). Each close() of one comes here,
 // with an owner that stands for the process; so does the exit of a child that never wrote. Hence:
@@ -30,9 +31,12 @@ class LateErrors {
   void add(const Error& error) {
     ++count_;
     last_ = error;
+    told_ = false;
     failing_ = true;
   }
   [[nodiscard]] std::uint64_t count() const { return count_; }
+  /// A call by name has failed with the last one, rename(2) for example.
+  void was_told() { told_ = true; }
   /// The file is closed, and neither fsync(2) nor close(2) reported the error, because close(2) had returned early.
   void add_behind_close(const Error& error) {
     behind_close_ = error;
@@ -51,14 +55,17 @@ class LateErrors {
   /// What one open file description has been told.
   class Listener {
    public:
-    explicit Listener(const LateErrors& errors) : errors_(errors), told_(errors.count_) {}
+    explicit Listener(LateErrors& errors)
+        : errors_(errors), told_(errors.told_ ? errors.count_ : errors.count_ - 1) {}
     Status at_fsync();
     Status at_close(std::uint64_t owner);
     /// The last one, if nobody has been told of it.
     [[nodiscard]] Status untold() const;
 
    private:
-    const LateErrors& errors_;
+    Status tell();
+
+    LateErrors& errors_;
     std::uint64_t told_;  // the count as of the last fsync(), or open()
     /// And as of its last close(), by owner: those that were told something since.
     std::deque<std::pair<std::uint64_t, std::uint64_t>> owners_;
@@ -67,6 +74,7 @@ class LateErrors {
  private:
   std::uint64_t count_ = 0;
   std::optional<Error> last_, behind_close_;
+  bool told_ = true;  // the last one was reported, to whomever
   bool failing_ = false;
 };
 

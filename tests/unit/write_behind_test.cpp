@@ -343,6 +343,30 @@ TEST_CASE("F3 F4 write-behind: after a late error writes are stable until an fsy
   CHECK(m.take_calls().empty());  // gathered again
 }
 
+TEST_CASE(
+    "F3 late errors: who opens the file before anybody is told of an error is told, who opens it later is "
+    "not") {
+  LateErrors errors;
+  const auto told = [](const Status& status) { return status ? 0 : status.error().errno_value(); };
+  LateErrors::Listener writer(errors);
+  errors.add(Error(ErrorKind::server, EDQUOT, "WRITE", "a", "no"));
+  LateErrors::Listener reopened(errors);
+  CHECK(told(reopened.untold()) == EDQUOT);
+  SUBCASE("at fsync") {
+    CHECK(told(reopened.at_fsync()) == EDQUOT);
+    CHECK(told(reopened.at_fsync()) == 0);
+  }
+  SUBCASE("at close") {
+    CHECK(told(reopened.at_close(1)) == EDQUOT);
+    CHECK(told(reopened.at_close(1)) == 0);
+  }
+  LateErrors::Listener late(errors);
+  CHECK(told(late.untold()) == 0);
+  CHECK(told(late.at_close(1)) == 0);
+  CHECK(told(late.at_fsync()) == 0);
+  CHECK(told(writer.at_fsync()) == EDQUOT);  // nobody takes it away from another one
+}
+
 TEST_CASE("F3 write-behind: close tells each process of a late error, and then it has gone well") {
   Writing m;
   m.engine.fail("write", EDQUOT);
