@@ -146,6 +146,7 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
                                     RangeStateid* changed) {
   const async::TimePoint deadline = adopted ? adopted->deadline : session_.default_deadline();
   const async::Counted under_way(uses_, changed_);
+  bool sent_before = adopted != nullptr;  // with a stateid that is not known here
   for (LossLimit losses(session_.loop(), deadline);;) {
     // Recovery has the file opened again before it claims its locks. What was made ready in between would be sent behind
     // the loss of a lock that it needs.
@@ -162,6 +163,10 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
       // An OPEN_DOWNGRADE that came behind the OPEN for this: whoever is at it has the file opened again.
       const bool in_time = co_await changed_.wait_until(deadline);
       if (in_time) continue;
+    } else if (status == NFS4ERR_OPENMODE && (sent_before || open_.stateid != used)) {
+      // The answer to the OPEN for this has overtaken this refusal, and brought a newer stateid.
+      sent_before = false;
+      continue;
     }
     const bool revoked = changed != nullptr && changed->may_be_revoked() && Calls::is_revoked(status);
     const bool again = co_await losses.again(revoked || Calls::is_lost_state(status));

@@ -303,6 +303,42 @@ TEST_CASE(
   CHECK(m.server.open_states() == 0);
 }
 
+TEST_CASE("S13 a WRITE is made again if the answer to the OPEN for it has overtaken its OPENMODE") {
+  Stateids m;
+  EngineClient& c = m.begin();
+  OpenRef writer = m.open(kForWriting);
+  m.server.forget_stateids();
+  m.server.answer(OP_OPEN, NFS4ERR_DELAY, 3, 1);  // not the one for reading, but those behind it
+  auto reading = m.opening(kForReading);
+  c.start(reading);
+  REQUIRE(c.turn_until([&] { return m.server.count(OP_OPEN) == 3; }));
+  const std::string text = "TEXT";
+  auto writing = writer->write(bytes(text), 0, FILE_SYNC4);
+  m.keep_answer(OP_WRITE, writing);
+  auto reader = result_of(c, reading);
+  REQUIRE(ok(reader));
+  CHECK_FALSE(writing.done());
+  m.server.release();
+  CHECK(ok(result_of(c, writing)));
+  CHECK(m.server.content("/f") == "TEXT");
+  CHECK(m.server.count(OP_WRITE) == 2);
+  CHECK(ok(m.close(reader->file)));
+  CHECK(ok(m.close(writer)));
+  CHECK(m.server.open_states() == 0);
+}
+
+TEST_CASE("S13 a WRITE that is refused for its OPENMODE with the newest stateid fails") {
+  Stateids m;
+  m.begin();
+  OpenRef writer = m.open(kForWriting);
+  m.server.answer(OP_WRITE, NFS4ERR_OPENMODE);
+  const Status done = m.write(writer);
+  REQUIRE_FALSE(done);
+  CHECK(done.error().errno_value() == EBADF);
+  CHECK(m.server.count(OP_WRITE) == 1);
+  CHECK(ok(m.close(writer)));
+}
+
 TEST_CASE("S13 the Reply to an OPEN that comes behind its CLOSE replaces nothing, and loses no lock") {
   for (const bool open_again : {true, false}) {
     CAPTURE(open_again);
