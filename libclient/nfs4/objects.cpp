@@ -383,6 +383,8 @@ async::Task<Result<Made>> Objects::link_once(Caller caller, Spot object, Spot di
       },
       [&](CompoundReply& reply, Made& out) {
         if (!reply.take<op::LINK>()) return false;
+        // The link is made, whatever becomes of the operations behind it.
+        if (object.is_handle()) out.object.handle = *object.from;
         if (take_getattr(reply, out.directory) && reply.take<op::RESTOREFH>() &&
             take_walked(reply, object, out.object.handle)) {
           (void)take_getattr(reply, out.object.attributes);

@@ -438,6 +438,22 @@ TEST_CASE("objects: what is no symbolic link is EINVAL, however the server says 
   CHECK(errno_of(c.run(c.engine.read_link(nullptr, handle))) == EACCES);
 }
 
+TEST_CASE("objects: a link is made although the server gives no attributes behind it") {
+  for (const unsigned skipped : {0U, 1U}) {  // the directory's, the file's
+    CAPTURE(skipped);
+    SeveralAtOnce m;
+    m.server.add_file("/f", "text");
+    EngineClient& c = m.connect();
+    const nfs_fh4 handle = c.handle("/f");
+    m.server.answer(OP_GETATTR, NFS4ERR_DELAY, 1, skipped);
+    auto made = c.run(c.engine.link(nullptr, handle, c.root, "new"));
+    REQUIRE(ok(made));
+    CHECK(made->object.handle == handle);
+    CHECK_FALSE(made->object.attributes);
+    CHECK(m.server.content("/new") == "text");
+  }
+}
+
 TEST_CASE("xattrs: a list that is longer than any program can take does not fill the memory") {
   SeveralAtOnce m;
   m.server.add_file("/f", "");
