@@ -38,6 +38,9 @@ class FileWrites : public PendingWrites {
   /// The server is being asked for the size, for an append, while the guard lives.
   [[nodiscard]] async::Flagged finding_end() { return {finding_end_, settled_}; }
   [[nodiscard]] bool is_finding_end() const { return finding_end_; }
+  /// An append has begun and is not among the writes yet, because its place is not known, while the guard lives.
+  [[nodiscard]] async::Counted placing() { return {placing_, settled_}; }
+  [[nodiscard]] bool is_placing() const { return placing_ != 0; }
   /// Data of a close(2) that returned early is being saved while the guard lives.
   [[nodiscard]] async::Counted saving() { return {saving_, settled_}; }
   [[nodiscard]] bool is_saving() const { return saving_ != 0; }
@@ -48,6 +51,7 @@ class FileWrites : public PendingWrites {
  private:
   async::Event& settled_;
   bool finding_end_ = false;
+  unsigned placing_ = 0;
   unsigned saving_ = 0;
   LateErrors errors_;
 };

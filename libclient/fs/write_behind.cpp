@@ -244,6 +244,7 @@ async::Task<void> WriteBehind::send_old_gathered() {
 /// Those who want the same wait for it, first come first served.
 async::Task<Result<std::uint64_t>> WriteBehind::place_append(std::shared_ptr<OpenHandle> file) {
   Inode& inode = file->inode();
+  const auto placing = inode.writes.placing();
   while (inode.writes.is_finding_end()) co_await inode.settled.wait_until(async::TimePoint::max());
   if (inode.writes.any_append() && inode.attributes.is_current()) co_return inode.end();
   const auto finding = inode.writes.finding_end();
@@ -272,10 +273,12 @@ async::Task<void> WriteBehind::settle(Inode& inode, std::uint64_t last) {
 }
 
 bool WriteBehind::may_read_at_once(const Inode& inode, std::uint64_t from, std::uint64_t to) {
-  return inode.writes.empty() && !inode.writes.any(inode.writes.last_number(), from, to);
+  return inode.writes.empty() && !inode.writes.is_placing() &&
+         !inode.writes.any(inode.writes.last_number(), from, to);
 }
 
 async::Task<void> WriteBehind::settle_for_read(Inode& inode, std::uint64_t from, std::uint64_t to) {
+  while (inode.writes.is_placing()) co_await inode.settled.wait_until(async::TimePoint::max());
   const std::uint64_t last = inode.writes.last_number();
   co_await settle(inode, last);
   while (inode.writes.any(last, from, to)) co_await inode.settled.wait_until(async::TimePoint::max());

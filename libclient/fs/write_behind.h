@@ -60,8 +60,9 @@ class WriteBehind {
   async::Task<void> settle(Inode& inode);
   /// Those with numbers up to `last`.
   async::Task<void> settle(Inode& inode, std::uint64_t last);
-  /// For a READ of these bytes: settles, and waits for writes of them that began before and are not answered yet. A READ
-  /// that overtakes such a write would bring bytes from before it into a page that stays behind its answer.
+  /// For a READ of these bytes: settles, and waits for writes of them that began before and are not answered yet, and for
+  /// appends whose place is being found, which may be there. A READ that overtakes such a write would bring bytes from
+  /// before it into a page that stays behind its answer.
   async::Task<void> settle_for_read(Inode& inode, std::uint64_t from, std::uint64_t to);
   /// Whether it would have to wait.
   [[nodiscard]] static bool may_read_at_once(const Inode& inode, std::uint64_t from, std::uint64_t to);

@@ -146,6 +146,37 @@ TEST_CASE("F13 write-behind: a READ waits for what it would overtake, and for no
   CHECK(WriteBehind::may_read_at_once(m.at, 0, ~std::uint64_t{0}));
 }
 
+TEST_CASE("F13 write-behind: a READ waits for an append whose place is being found") {
+  Writing m;
+  m.content() = "old text";
+  m.engine.hold_answer("attributes");
+  WriteBehind::How appends = Writing::how(true);
+  appends.append = true;
+  const std::string text = "appended";
+  const auto append = [&]() -> Writing::Task {
+    auto end = co_await m.behind.place_append(m.file);
+    if (!end) co_return end.error();
+    co_return co_await m.behind.write(m.file, {}, std::as_bytes(std::span(text)), *end, appends);
+  };
+  auto first = append(), second = append();
+  m.start(first);
+  m.start(second);
+  CHECK_FALSE(WriteBehind::may_read_at_once(m.at, 0, 100));
+  auto read = m.behind.settle_for_read(m.at, 0, 100);
+  m.start(read);
+  CHECK_FALSE(read.done());
+  m.engine.hold("write");
+  m.engine.release("attributes");
+  m.turn();
+  CHECK_FALSE(read.done());
+  m.engine.release("write");
+  CHECK(m.finish(first));
+  CHECK(m.finish(second));
+  m.turn();
+  CHECK(read.done());
+  CHECK(m.content() == "old textappendedappended");
+}
+
 TEST_CASE("F6 write-behind: a write that touches an earlier one waits for it, others do not") {
   Writing m;
   m.engine.hold("write");
