@@ -324,6 +324,7 @@ class FileSystem : private engine::Writers {
   async::Task<void> send_out(Inode& inode);
   [[nodiscard]] bool may_be_mapped(const Inode& inode) const;
   async::Task<void> tell_length(Inode& inode, std::uint64_t end, std::byte last);
+  async::Task<void> tell_appended(Inode& inode, std::uint64_t end, std::byte last);
   async::Task<void> tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size);
   async::Task<void> see_as_locked(std::shared_ptr<OpenHandle> file);
   async::Task<Result<std::size_t>> read_pieces(std::shared_ptr<OpenHandle> file, async::Memory memory,

@@ -473,10 +473,12 @@ async::Task<void> FileSystem::drop_stale_pages(std::shared_ptr<OpenHandle> file,
     // The kernel has done neither for a write that goes past its pages. Those in front of the write stay cached, with
     // what was stored in them.
     if (inode.pages.any_from(offset)) co_await drop_pages_from(inode, offset);
+    if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size, last);
   } else if (file->direct) {
     // Those that were being read meanwhile may be from before it.
     const bool read = how.paging || inode.pages.reads() != how.page_reads;
     if (read) co_await drop_pages_(inode.id, offset, size);
+    if (offset != how.kernels_offset) co_await tell_appended(inode, offset + size, last);
   } else {
     inode.pages.put(how.kernels_offset + size);
     if (offset != how.kernels_offset) co_await correct_pages(std::move(file), offset + size, last);

@@ -66,6 +66,15 @@ async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::
   co_await lengthen_(inode.id, end, last);
 }
 
+/// An append that the kernel has no pages of has gone elsewhere than the kernel believes, so that the file is longer than the
+/// kernel knows. The page that ends at the old end goes before: it would show zeros behind that end, and be written back with
+/// them.
+async::Task<void> FileSystem::tell_appended(Inode& inode, std::uint64_t end, std::byte last) {
+  if (end <= inode.pages.known_size() || !may_be_mapped(inode)) co_return;
+  if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
+  co_await tell_length(inode, end, last);
+}
+
 /// The server has said how large the file is. Where that is further than the kernel knows, a mapping would end in SIGBUS
 /// there. The kernel takes a new end with the byte in front of it (FUSE_NOTIFY_STORE). Its pages go before: one that ends
 /// at the old end would show zeros behind it, and be written back with them.

@@ -36,7 +36,7 @@ struct MappedFile : Plain {
     take_calls();
   }
   /// The kernel reads the page.
-  void fault() { CHECK(read(file, 100).size() == 8); }
+  void fault() { CHECK(read(file, 100).size() >= 8); }
   std::string& content() { return engine->nodes.at(2).content; }
   static async::Task<void> nothing() { co_return; }
   /// `stored` is in the first page.
@@ -141,9 +141,9 @@ void store_in_front_of_an_append(std::uint64_t read) {
   const OpenedFile log = m.get(m.files->open(nullptr, m.file.handle->inode().id, O_WRONLY | O_APPEND));
   (void)m.read(m.file, read);
   m.take_calls();
-  m.write(log, "appended", 0);
+  m.write(log, "appended", kEnd);
   CHECK((m.take_calls().find("drop") != std::string::npos) == (read > kEnd));
-  m.write(log, "appended", 0);
+  m.write(log, "appended", kEnd + 8);
   CHECK(m.take_calls().find("drop") == std::string::npos);
   m.stored = true;
   SUBCASE("before an unlock") {
@@ -204,6 +204,37 @@ TEST_CASE("F13 an append that the kernel put in the wrong place is read as the s
   m.turn();
   REQUIRE(stat.done());
   CHECK(stat.await_resume()->attributes.size == 20);
+  m.close();
+}
+
+TEST_CASE(
+    "F30 an append that the kernel has no pages of, and believes elsewhere, tells it how far the file "
+    "reaches") {
+  MappedFile m;
+  m.map();
+  int flags = O_WRONLY | O_APPEND;
+  SUBCASE("as it is open for appending only") {}
+  SUBCASE("as it is O_DIRECT") {
+    flags = O_RDWR | O_APPEND | O_DIRECT;
+  }
+  const OpenedFile log = m.get(m.files->open(nullptr, m.file.handle->inode().id, flags));
+  m.write(log, "1;", 8);  // as the kernel believes
+  CHECK(m.error(m.files->sync(log.handle)) == 0);
+  CHECK(m.take_calls().find("lengthen") == std::string::npos);
+  m.content() += std::string(9000, 't');  // by another client, which the kernel has not heard of
+  m.fault();
+  m.stored = true;
+  m.take_calls();
+  m.write(log, "2;", 10);
+  CHECK(m.told_end == 8 + 2 + 9000 + 2);
+  CHECK(m.told_last == ';');
+  // The page that ended at the old end went before.
+  CHECK_FALSE(m.stored);
+  const std::string calls = m.take_calls();
+  CHECK(calls.find("drop") < calls.find("lengthen"));
+  m.write(log, "3;", m.told_end);
+  CHECK(m.take_calls().find("lengthen") == std::string::npos);
+  CHECK(ok(m.loop.run(m.files->close(log.handle))));
   m.close();
 }
 
