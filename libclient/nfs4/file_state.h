@@ -147,6 +147,7 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
   const async::TimePoint deadline = adopted ? adopted->deadline : session_.default_deadline();
   const async::Counted under_way(uses_, changed_);
   bool sent_before = adopted != nullptr;  // with a stateid that is not known here
+  bool completed = false;                 // the file was opened again for all that is needed
   for (LossLimit losses(session_.loop(), deadline);;) {
     // Recovery has the file opened again before it claims its locks. What was made ready in between would be sent behind
     // the loss of a lock that it needs.
@@ -166,6 +167,12 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
     } else if (status == NFS4ERR_OPENMODE && (sent_before || open_.stateid != used)) {
       // The answer to the OPEN for this has overtaken this refusal, and brought a newer stateid.
       sent_before = false;
+      continue;
+    } else if (status == NFS4ERR_OPENMODE && !completed && (needed() & ~open_.access) != 0) {
+      // The server has lost what the file was open for, and had it opened again for somebody who needed less. An attempt to
+      // have the rest again may have failed: by a name that was just changing, say.
+      completed = true;
+      if (auto done = co_await complete(); !done) co_return done;
       continue;
     }
     const bool revoked = changed != nullptr && changed->may_be_revoked() && Calls::is_revoked(status);

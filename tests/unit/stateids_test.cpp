@@ -327,6 +327,32 @@ TEST_CASE("S13 a WRITE is made again if the answer to the OPEN for it has overta
   CHECK(m.server.open_states() == 0);
 }
 
+TEST_CASE(
+    "S13 a WRITE that is refused for its OPENMODE has the file opened again for writing if that failed "
+    "before") {
+  Stateids m;
+  m.begin();
+  OpenRef writer = m.open(kForWriting);
+  m.server.forget_stateids();
+  m.server.answer(OP_OPEN, NFS4ERR_ACCESS, 1,
+                  1);  // the OPEN for reading is done, the one for the writer refused
+  CHECK_FALSE(m.client->run(m.opening(kForReading)));
+  SUBCASE("and goes on") {
+    CHECK(ok(m.write(writer)));
+    CHECK(m.server.content("/f") == "TEXT");
+    CHECK(m.server.count(OP_WRITE) == 2);
+  }
+  SUBCASE("and fails with why not") {
+    m.server.answer(OP_OPEN, NFS4ERR_ACCESS);
+    const Status done = m.write(writer);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().errno_value() == EACCES);
+    CHECK(m.server.count(OP_WRITE) == 1);
+  }
+  CHECK(ok(m.close(writer)));
+  CHECK(m.server.open_states() == 0);
+}
+
 TEST_CASE("S13 a WRITE that is refused for its OPENMODE with the newest stateid fails") {
   Stateids m;
   m.begin();
