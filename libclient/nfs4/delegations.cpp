@@ -355,17 +355,18 @@ std::optional<stateid4> Delegations::return_with_close(Open& open) {
   return open.delegation()->stateid;
 }
 
-/// The delegation may have been dropped meanwhile: then the server's answer does not matter. An OPEN that the server
-/// executed after the CLOSE may have been granted another one, which stays.
+/// `stateid` is the delegation that the CLOSE was to return. Meanwhile an OPEN may have been granted another one, which is kept,
+/// or has been returned already. Where the CLOSE did not return its own, it is returned here, since the record of the file
+/// does not know of it any more.
 void Delegations::returned_with_close(Open& open, const stateid4& stateid, bool gone) {
   if (gone) {
     open.record->deferred.ended(stateid);
     expect_no_more(open.file, stateid);
   }
   const std::optional<Delegation>& held = open.record->delegation;
-  const bool replaced = held && held->stateid.other != stateid.other;
-  if (replaced && !gone) return return_beside({open.file, stateid});
-  if (replaced || open.delegation() == nullptr || !held->returning) return;
+  const bool is_held = held && held->stateid.other == stateid.other;
+  if (!is_held && !gone) return return_beside({open.file, stateid});
+  if (!is_held || open.delegation() == nullptr || !held->returning) return;
   if (gone) {
     forget(*open.record);
     hold_connections();

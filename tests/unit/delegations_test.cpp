@@ -439,6 +439,29 @@ TEST_CASE("S24 delegations: one that another replaces is returned") {
   m.answer_return();
 }
 
+TEST_CASE(
+    "S24 delegations: one that a refused CLOSE was to return is returned, though another came and went "
+    "since") {
+  ScriptedRecalls m;
+  const auto open = m.delegated(1);
+  REQUIRE(m.delegations.return_with_close(*open) == stateid_of(101));
+  m.delegations.take(*open, read_delegation(102));
+  CHECK(m.calls.all().empty());  // the CLOSE returns the one before
+  m.delegations.start_return(*open);
+  CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(102, 0));
+  m.answer_return();
+  CHECK(m.delegations.count() == 0);
+  SUBCASE("refused") {
+    m.delegations.returned_with_close(*open, stateid_of(101), false);
+    CHECK(m.calls.next_arguments<op::DELEGRETURN>().deleg_stateid == stateid_of(101, 0));
+    m.answer_return();
+  }
+  SUBCASE("done") {
+    m.delegations.returned_with_close(*open, stateid_of(101), true);
+  }
+  CHECK(m.calls.waiting() == 0);
+}
+
 TEST_CASE("S24 delegations: what was recalled or is returned is not had again by an OPEN that tells of it") {
   ScriptedRecalls m;
   const auto first = m.delegated(1), second = m.opened(2, 1);
