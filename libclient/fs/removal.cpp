@@ -172,11 +172,13 @@ async::Task<Status> Removal::remove_name(Naming& naming, Caller caller, std::sha
 
 // ---- hidden names ----
 
-/// A name for the inode that nobody else has: the client id is in it, and the inode's number.
-HiddenName Removal::hiding_place(const Inode& directory, const Inode& inode, const Caller& caller) {
+/// A name that no other client gives, and this one only once: its client id, and behind that a number that counts up. The two
+/// stand side by side. Client ids of one server often differ in a few low bits only, so combining them with another number
+/// could give two clients one name, and the second rename to it would destroy the first client's file.
+HiddenName Removal::hiding_place(const Inode& directory, const Caller& caller) {
   char name[64];
   std::snprintf(name, sizeof name, ".nfs%016llx%08llx",
-                static_cast<unsigned long long>(engine_.client_number() ^ inode.id),
+                static_cast<unsigned long long>(engine_.client_number()),
                 static_cast<unsigned long long>(++last_hidden_));
   HiddenName out;
   out.directory = directory.handle;
@@ -237,7 +239,7 @@ void Removal::unlinked(const Inode& directory, const std::string& name) {
 async::Task<Status> Removal::hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                                   std::shared_ptr<Inode> inode) {
   const Naming hiding(freshness_, inode);
-  HiddenName where = hiding_place(*directory, *inode, caller);
+  HiddenName where = hiding_place(*directory, caller);
   auto renamed =
       co_await engine_.rename(std::move(caller), directory->handle, name, directory->handle, where.name);
   if (!renamed && is_refusal(renamed.error())) co_return renamed.error();
@@ -319,7 +321,7 @@ async::Task<Result<Renamed>> Removal::rename_over(Renaming what, std::shared_ptr
   // In a sticky directory the caller might make a link of somebody else's file and could not remove it.
   if (what.target->attributes.is_sticky())
     co_return co_await rename_over_renamed(std::move(what), std::move(replaced));
-  HiddenName where = hiding_place(*what.target, *replaced, what.caller);
+  HiddenName where = hiding_place(*what.target, what.caller);
   auto linked = co_await engine_.link(what.caller, replaced->handle, where.directory, where.name);
   if (linked) co_return co_await rename_over_linked(std::move(what), std::move(replaced), std::move(where));
   if (is_refusal(linked.error()))
@@ -345,7 +347,7 @@ async::Task<Result<Renamed>> Removal::rename_over_linked(Renaming what, std::sha
 
 /// For servers without hard links: others find the name absent for a moment.
 async::Task<Result<Renamed>> Removal::rename_over_renamed(Renaming what, std::shared_ptr<Inode> replaced) {
-  HiddenName where = hiding_place(*what.target, *replaced, what.caller);
+  HiddenName where = hiding_place(*what.target, what.caller);
   auto away =
       co_await engine_.rename(what.caller, where.directory, what.new_name, where.directory, where.name);
   if (!away) co_return away.error();

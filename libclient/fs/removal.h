@@ -111,7 +111,7 @@ class Removal {
  private:
   async::Task<Status> remove_name(Naming& naming, Caller caller, std::shared_ptr<Inode> directory,
                                   std::string name, Engine::Removed what);
-  HiddenName hiding_place(const Inode& directory, const Inode& inode, const Caller& caller);
+  HiddenName hiding_place(const Inode& directory, const Caller& caller);
   async::Task<Status> hide(Caller caller, std::shared_ptr<Inode> directory, std::string name,
                            std::shared_ptr<Inode> inode);
   /// A task that takes a name from the inode, while it lives.

@@ -73,6 +73,7 @@ class PlainEngine final : public Engine {
   std::chrono::seconds delegation{0};  ///< every file is delegated for so long; 0: none is
   /// What read_early() answers; none: it is not to be had.
   std::function<Result<EarlyRead>(const Node&, std::span<std::byte>)> early;
+  std::uint64_t client_is = 0xc11e47;         ///< client_number()
   std::size_t circle = 0;                     ///< of so many names, in which a listing ends; 0: it has an end
   std::uint64_t largest = ~std::uint64_t{0};  ///< no file gets larger; of a write what fits is written
 
@@ -83,7 +84,7 @@ class PlainEngine final : public Engine {
   // ---- Engine ----
 
   async::Loop& loop() override { return loop_; }
-  std::uint64_t client_number() const override { return 0xc11e47; }
+  std::uint64_t client_number() const override { return client_is; }
   const ServerCounters& counters() const override { return counters_; }
   ServerHoldings holdings() const override { return {}; }
   async::Task<Status> ping() override;

@@ -245,6 +245,22 @@ TEST_CASE("F8 removal: a hidden name is neither removed nor replaced while the f
   CHECK(m.names() == "b");
 }
 
+TEST_CASE("F8 removal: two clients whose numbers differ in one bit do not hide files by one name") {
+  const auto hide_last = [](std::uint64_t number, std::size_t files) {
+    Removing m;
+    m.engine.client_is = number;
+    std::vector<Removing::File> open;
+    for (std::size_t i = 0; i < files; ++i) open.push_back(m.open(std::to_string(i)));
+    REQUIRE(m.remove(std::to_string(files - 1)) == 0);
+    return m.engine.nodes[1].names.begin()->first;
+  };
+  // The root is inode 1, the files are 2 and 3: these numbers differ as the clients' do.
+  const std::string one = hide_last(0x10, 1), other = hide_last(0x11, 2);
+  REQUIRE(one.starts_with(".nfs"));
+  REQUIRE(other.starts_with(".nfs"));
+  CHECK(one != other);
+}
+
 TEST_CASE("F8 removal: a hidden file that is given a name again is as any other") {
   Removing m;
   const auto file = m.open("a");
