@@ -26,6 +26,10 @@ std::uint64_t ProcedureCalls::connections() const {
   return out;
 }
 
+void ProcedureCalls::hold(bool on) {
+  for (rpc::Channel* channel : channels_) channel->hold(on);
+}
+
 std::uint64_t ProcedureCalls::connections_made() const {
   std::uint64_t out = 0;
   for (const rpc::Channel* channel : channels_) out += channel->generation();

@@ -73,6 +73,8 @@ class ProcedureCalls {
   [[nodiscard]] const engine::ServerCounters& counters() const { return counters_; }
   /// Another number when a connection has been lost, or made.
   [[nodiscard]] std::uint64_t connections() const;
+  /// While on, a connection that was lost is made anew without a call that needs it.
+  void hold(bool on);
   /// Since the beginning. While it is the same the server has not restarted: that ends all connections.
   [[nodiscard]] std::uint64_t connections_made() const;
   [[nodiscard]] std::uint32_t most() const { return options_.most; }

@@ -139,7 +139,7 @@ Nfs3Engine::Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks, 
       number_(calls.loop().random<std::uint64_t>()),
       records_(calls.loop()),
       locks_(calls.loop(), records_, locks, calls.default_deadline() - calls.loop().now(),
-             [&calls] { return calls.connections(); }),
+             {[&calls] { return calls.connections(); }, [&calls](bool on) { calls.hold(on); }}),
       beside_(calls.loop()) {}
 
 Nfs3Engine::~Nfs3Engine() = default;

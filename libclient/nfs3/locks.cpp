@@ -523,7 +523,8 @@ async::Task<void> Locks::begin_watch() {
   auto now = co_await manager_->server_state(loop_.now() + kWatchTime);
   server_state_.reset();
   if (now) server_state_ = *now;
-  connections_seen_ = connections_();
+  connections_seen_ = connections_.number();
+  connections_.hold(true);
   beside_.spawn(watch());
 }
 
@@ -536,7 +537,7 @@ async::Task<void> Locks::watch() {
       auto now = co_await manager_->server_state(loop_.now() + kWatchTime);
       if (now) state = *now;
     }
-    const std::uint64_t connections = connections_();
+    const std::uint64_t connections = connections_.number();
     if (state == server_state_ && connections == connections_seen_) continue;
     reclaimed_ = async::TimePoint::min();
     co_await reclaim();
@@ -545,6 +546,7 @@ async::Task<void> Locks::watch() {
     server_state_ = state;
     connections_seen_ = connections;
   } while (!all().empty());
+  connections_.hold(false);
   watching_ = false;
 }
 

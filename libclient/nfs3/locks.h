@@ -17,7 +17,8 @@
 //
 // Recovery. A restart of the server forgets all locks. It is noticed by the server's state number, which is asked for
 // while locks are held, and by an answer that says that the server is in its grace period; and it may have come to pass
-// where the file protocol's connection was lost. Then everything that is held is claimed again. Where the server takes
+// where the file protocol's connection was lost. Then everything that is held is claimed again, and once more when there is
+// another connection: behind the loss the lock service may go on for a while before it forgets. Where the server takes
 // no claims it is asked whether it has the lock still. What it refuses, or has no more, is lost: reads and writes of the
 // file, and new locks of its owner, give EIO until the owner has called release().
 //
@@ -54,10 +55,15 @@ struct LockedFile {
 
 class Locks {
  public:
-  /// `files` must outlive it. `manager` may be null: ENOLCK. `patience`: how long each question is tried. `connections`: a number that is another
-  /// one when a connection of the file protocol's has been lost.
+  /// The file protocol's connections, as far as locks depend on them.
+  struct Connections {
+    std::function<std::uint64_t()> number;  ///< another one when a connection has been lost, or made
+    std::function<void(bool on)>
+        hold;  ///< while on, one that was lost is made anew without a call that needs it
+  };
+  /// `files` must outlive it. `manager` may be null: ENOLCK. `patience`: how long each question is tried.
   Locks(async::Loop& loop, FileRecords& files, LockManager* manager, async::Clock::duration patience,
-        std::function<std::uint64_t()> connections)
+        Connections connections)
       : loop_(loop),
         files_(files),
         manager_(manager),
@@ -118,7 +124,7 @@ class Locks {
   FileRecords& files_;
   LockManager* const manager_;
   const async::Clock::duration patience_;
-  const std::function<std::uint64_t()> connections_;
+  const Connections connections_;
   std::optional<std::uint32_t> server_state_;  // as of the watch's last question
   std::uint64_t connections_seen_ = 0;         // then, too
   bool watching_ = false;

@@ -70,7 +70,7 @@ struct FarScene {
   LockTable table;
   FarLocks service{loop, table, 1};
   FileRecords files{loop};
-  Locks locks{loop, files, &service, kPatience, [] { return std::uint64_t{0}; }};
+  Locks locks{loop, files, &service, kPatience, {[] { return std::uint64_t{0}; }, [](bool) {}}};
   LockedFile file;
 
   FarScene() {

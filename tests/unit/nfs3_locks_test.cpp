@@ -403,6 +403,24 @@ TEST_CASE("v3 locks: where the connection was lost the server is asked whether i
   }
 }
 
+TEST_CASE(
+    "v3 locks: one that the lock service forgets some time behind the loss of the connection is claimed "
+    "again") {
+  LockScene l;
+  l.table.tells_state = false;
+  CHECK(l.locks(l.file, request(7, true, 0, 10)));
+  l.s.server.go_away();
+  l.s.pass(20s);  // it is asked, and has the lock still
+  l.table.restart();
+  l.s.pass(20s);
+  CHECK(l.table.count() == 0);
+  l.s.server.come_back();
+  l.s.pass(60s);  // no program calls
+  CHECK(l.table.count() == 1);
+  l.table.grace = false;
+  CHECK_FALSE(l.locks(l.others, request(1, true, 5, 1)));
+}
+
 TEST_CASE("v3 locks: a server that restarts while it is asked whether it has them still") {
   LockScene l;
   CHECK(l.locks(l.file, request(7, true, 0, 10)));

@@ -290,7 +290,7 @@ TEST_CASE("v3 locks: a restarted lock service that has none to give yet is asked
   LockTable table;
   LateLocks service(loop, table);
   FileRecords files(loop);
-  Locks locks(loop, files, &service, 5s, [] { return std::uint64_t{0}; });
+  Locks locks(loop, files, &service, 5s, {[] { return std::uint64_t{0}; }, [](bool) {}});
   LockedFile file;
   file.handle.length = 3;
   file.label = "f";
