@@ -7,7 +7,7 @@
 //     }
 //
 // The table of statuses decides (Retry in types/status.h): what the server asks to wait for is tried until the
-// deadline, and a server's own trouble kMostTroubled times. The pauses grow (pacing.h).
+// deadline, and a server's own trouble kMostTroubled times in a row. The pauses grow (pacing.h).
 //
 // Confined to the loop's thread.
 #pragma once
@@ -36,7 +36,7 @@ class Retries {
   /// Waits for the pause before the next try, and returns whether there is to be one.
   async::Task<bool> again(nfsstat4 status) {
     if (!may_try(status)) co_return false;
-    if (retry_of(status) == Retry::some_times) ++troubled_;
+    troubled_ = retry_of(status) == Retry::some_times ? troubled_ + 1 : 0;
     co_await loop_.sleep_for(pause_.take());
     co_return true;
   }
@@ -45,7 +45,7 @@ class Retries {
   async::Loop& loop_;
   const async::TimePoint deadline_;
   async::Backoff pause_{kFirstDelay, kMostDelay};
-  int troubled_ = 0;
+  int troubled_ = 0;  ///< in a row
 };
 
 }  // namespace nfsrdma::nfs4

@@ -632,6 +632,21 @@ TEST_CASE("S23 open files: CLOSE is made again where the server's refusal may pa
   }
 }
 
+TEST_CASE("S23 open files: a CLOSE that the server cannot do for a long time is no error of the program's") {
+  using Refused = std::pair<nfsstat4, unsigned>;
+  for (const auto& [status, times] :
+       {Refused{NFS4ERR_SERVERFAULT, 12}, Refused{NFS4ERR_IO, 12}, Refused{NFS4ERR_DELAY, 20}}) {
+    Opening m;
+    EngineClient& c = m.connect();
+    OpenResult file = m.open(user(1), kRead);
+    m.server.answer(OP_CLOSE, status, times);
+    CHECK(ok(m.close(file)));
+    CHECK(c.files.count() == 0);
+    CHECK(m.server.open_states() == 1);
+    CHECK(c.turn_until([&] { return m.server.open_states() == 0; }));  // closed beside
+  }
+}
+
 TEST_CASE("S18 open files: CLOSE waits for a READ that nobody waits for, and leaves nothing open behind it") {
   Opening m;
   EngineClient& c = m.connect();
