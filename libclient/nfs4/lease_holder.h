@@ -101,6 +101,13 @@ class LeaseHolder : public Calls {
   /// `hold`: told whether there is something that the server may recall (delegations.h).
   LeaseHolder(rpc::Channel& first, SessionOptions options, NoticeSink notices, Delegations::HoldSink hold);
 
+  /// Time until which close() waits for what is under way, such as a DELEGRETURN that the server puts off or a request that
+  /// hangs in a lost session. The other half of the time up to `deadline` stays for the end itself, which makes the server
+  /// drop whatever it still has of this client.
+  [[nodiscard]] async::TimePoint end_of_waiting(async::TimePoint deadline) {
+    const async::TimePoint now = loop().now();
+    return now + (deadline - now) / 2;
+  }
   /// Counts the connections that all channels have made.
   [[nodiscard]] virtual std::uint64_t connections_made() const = 0;
   void notice(const std::string& text) override { notices_(text); }

@@ -60,9 +60,12 @@ async::Task<Status> Session::close(async::TimePoint deadline) {
   state_.delegations.hold_connections();
   // A recovery that is under way makes a session, which has to go, too.
   (void)co_await recovery_.ended(deadline);
+  const async::TimePoint waits_until = end_of_waiting(deadline);
   // What an OPEN that is under way brings has to be given back, too.
-  (void)co_await state_.outstanding.none(deadline);
+  (void)co_await state_.outstanding.none(waits_until);
   lease_.stop();
+  // RFC 8881 18.50.3: the server keeps the client id (CLIENTID_BUSY) for as long as it has any session of it.
+  (void)co_await recovery_.old_ended(waits_until);
   co_return co_await handshake_.end(deadline);
 }
 

@@ -227,8 +227,10 @@ nfsstat4 ServerState::run(Execution&, op::DESTROY_CLIENTID, const DESTROY_CLIENT
   if (!clients.contains(args.dca_clientid)) return plain(res, NFS4ERR_STALE_CLIENTID);
   // Where a session was lost it may not know of them: the answer to an OPEN was lost with it.
   const bool knows = clients.at(args.dca_clientid).sessions == 1;
+  // A client that ends does not have to ask for ever where its DELEGRETURNs were refused.
   if (knows && std::ranges::any_of(delegations, [&](const auto& entry) {
-        return entry.second.client == args.dca_clientid && entry.second.revoked == Revoked::no;
+        const DelegationState& one = entry.second;
+        return one.client == args.dca_clientid && one.revoked == Revoked::no && !one.return_refused;
       })) {
     problem("delegations are out when their client goes");
   }

@@ -335,6 +335,10 @@ bool ServerState::one(Execution& at, Encoder& out) {
   if (!forced) forced = trouble<Op>(at, args);
   if (!forced && is_wrong_flavor(at, Op::number)) forced = NFS4ERR_WRONGSEC;
   if (!forced && !Op::idempotent && length() + kRoomForResult > at.largest) forced = at.too_large;
+  if constexpr (Op::number == OP_DELEGRETURN) {
+    const auto returned = delegations.find(number_of(args.deleg_stateid));
+    if (forced && returned != delegations.end()) returned->second.return_refused = true;
+  }
   if (forced) {
     at.status = plain(res, *forced);
   } else {

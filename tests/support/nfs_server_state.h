@@ -114,6 +114,7 @@ struct DelegationState {
   std::optional<nfs4::changeid4> asked;
   bool told = false;
   std::uint32_t seqid = 1;
+  bool return_refused = false;  // a DELEGRETURN of it was answered with an error without being executed
 };
 
 struct Slot {

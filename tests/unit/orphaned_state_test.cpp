@@ -211,6 +211,23 @@ TEST_CASE(
   CHECK(m.server.sessions() == 0);
 }
 
+TEST_CASE(
+    "S18 a delegation whose return the server puts off goes with its client, for whose end there is time") {
+  Orphaning m;
+  EngineClient& c = m.connect();
+  auto opened = c.run(m.opening());
+  REQUIRE(ok(opened));
+  m.server.answer(OP_DELEGRETURN, NFS4ERR_DELAY, 1000);
+  auto recalled = m.server.start_recall("/f");
+  CHECK(c.turn_until([&] { return m.server.count(OP_DELEGRETURN) > 1; }));
+  CHECK(recalled.get() == NFS4_OK);
+  m.close(opened->file);
+  m.client.reset();  // CHECKs that it ends well
+  CHECK(m.server.delegations() == 0);
+  CHECK(m.server.clients() == 0);
+  CHECK(m.server.sessions() == 0);
+}
+
 namespace {
 
 /// A file whose CLOSE is still to come to a server that takes with it what an OPEN has brought since.

@@ -226,6 +226,29 @@ TEST_CASE(
   s.m.server.release();
 }
 
+TEST_CASE(
+    "S18 the end of a session waits for half of its time until the session that it replaced is destroyed") {
+  Scene m;
+  EngineClient& c = m.connect();
+  unsigned refusals = 1;
+  SUBCASE("a server that destroys it soon") {}
+  SUBCASE("a server that puts it off for longer") {
+    refusals = 8;
+  }  // with pauses of 5 s altogether
+  const bool soon = refusals == 1;
+  m.server.clear_calls();
+  m.server.answer(OP_DESTROY_SESSION, NFS4ERR_DELAY, refusals);
+  m.server.answer(OP_SEQUENCE, NFS4ERR_BADSESSION);
+  CHECK(ok(c.run(c.engine.find(nullptr, {}))));
+  REQUIRE(c.turn_until([&] { return m.server.count(OP_DESTROY_SESSION) == 1; }));
+  m.client.reset();  // CHECKs that it ends well
+  // A server that has the lost session still keeps the client id, and drops it for another instance of the client.
+  CHECK(m.server.count(OP_DESTROY_CLIENTID) == (soon ? 1 : 2));
+  CHECK(m.server.count(OP_EXCHANGE_ID) == (soon ? 0 : 1));
+  CHECK(m.server.clients() == 0);
+  CHECK(m.server.sessions() == 0);
+}
+
 namespace {
 
 struct AnsweredCompound {

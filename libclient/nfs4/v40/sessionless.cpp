@@ -75,9 +75,9 @@ async::Task<Status> Sessionless::open(async::TimePoint deadline) {
 async::Task<Status> Sessionless::close(async::TimePoint deadline) {
   phase_ = Phase::ending;
   (void)co_await ready(deadline);
-  (void)co_await state_.outstanding.none(deadline);
+  const bool all_returned = co_await state_.outstanding.none(end_of_waiting(deadline));
   lease_.stop();
-  if (!in_doubt_ && state_.opens.empty()) co_return Status();
+  if (all_returned && !in_doubt_ && state_.opens.empty()) co_return Status();
   registration_.be_another_instance();
   co_return co_await registration_.set_client(deadline);
 }
