@@ -418,6 +418,44 @@ TEST_CASE("sessionless: an owner is confirmed although the server puts that off"
   CHECK(m.server.open_states() == 0);
 }
 
+TEST_CASE("sessionless: a request may meet BAD_SEQID any number of times while it waits, but not in a row") {
+  Scene40 m(false);
+  Client40& c = m.connect();
+  const auto refuse_often = [&m] {
+    for (int i = 0; i < 7; ++i) {
+      m.server.answer(OP_OPEN, NFS4ERR_DELAY);
+      m.server.answer(OP_OPEN, NFS4ERR_BAD_SEQID);
+    }
+    m.server.clear_calls();
+  };
+  SUBCASE("a call") {
+    refuse_often();
+    auto file = c.opened("f", OPEN4_SHARE_ACCESS_READ);
+    CHECK(m.server.count(OP_OPEN) == 15);
+    c.close(file);
+  }
+  SUBCASE("a call in recovery") {
+    auto file = c.opened("f", OPEN4_SHARE_ACCESS_READ);
+    m.server.restart(60s);
+    refuse_often();
+    CHECK(ok(c.run(c.session.call(c.session.renewal()), 60s)));
+    CHECK(m.server.count(OP_OPEN) == 15);
+    CHECK(c.session.counters().recoveries == 1);
+    std::array<std::byte, 4> data{};
+    CHECK(ok(c.run(file->read(data, 0))));
+    c.close(file);
+  }
+  SUBCASE("a server that accepts no seqid at all") {
+    m.server.clear_calls();
+    m.server.answer(OP_OPEN, NFS4ERR_BAD_SEQID, 100);
+    const auto opened = c.run(c.open("f", OPEN4_SHARE_ACCESS_READ));
+    REQUIRE_FALSE(opened);
+    CHECK(opened.error().status() == NFS4ERR_BAD_SEQID);
+    CHECK(m.server.count(OP_OPEN) == 6);
+  }
+  CHECK(m.server.open_states() == 0);
+}
+
 TEST_CASE("sessionless: a lease that has expired shows when it is renewed, and the client id is had again") {
   Scene40 m;
   Client40& c = m.connect();

@@ -16,8 +16,23 @@ namespace {
 using namespace std::chrono_literals;
 using Room = Compound::Room;
 
-/// What doubts take (owners.h), and one more with another name.
-constexpr int kMostSeqids = 6;
+/// Decides whether a request that was refused with BAD_SEQID is sent again with the next seqid that the server may expect.
+class SeqidSearch {
+ public:
+  /// Called once for each answer. `other_seqid`: the answer is BAD_SEQID, and there is another seqid to try.
+  bool goes_on(bool other_seqid) {
+    // Any other answer ends the search, because the server has then accepted a seqid, or counts anew under another
+    // client id. A request that waits for GRACE or DELAY begins a new search whenever a connection breaks meanwhile, so
+    // a limit over all of its answers would fail a request that only has to wait.
+    refused_in_a_row_ = other_seqid ? refused_in_a_row_ + 1 : 0;
+    return other_seqid && refused_in_a_row_ < kMostInARow;
+  }
+
+ private:
+  /// This covers the doubts that an owner may have (owners.h), and some tries under the owner's next name.
+  static constexpr int kMostInARow = 6;
+  int refused_in_a_row_ = 0;
+};
 
 /// Whether EXPIRED is said of the client id itself: the operation that ended with it has no stateid.
 bool is_of_client(const Compound& compound, const CompoundReply& reply) {
@@ -107,7 +122,8 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
   const engine::Modifications::Scope scope(modifications_, compound.changes());
   async::Backoff delay(kFirstDelay, kMostDelay);
   std::uint32_t sends = 0;  // without those that the server asked to wait for
-  int tries = 0, seqids = 0;
+  int tries = 0;
+  SeqidSearch seqids;
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".
     bool is_ready = true;
@@ -126,7 +142,7 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
     }
     const nfsstat4 status = reply->status();
     if (compound.is_renewal() && (status == NFS4_OK || status == NFS4ERR_CB_PATH_DOWN)) lease_.renewed(sent);
-    bool again = attempt.other_seqid && ++seqids < kMostSeqids;
+    bool again = seqids.goes_on(attempt.other_seqid);
     bool pause = false;
     // The stateid may be one of before a restart that is known already. Who was told that it is stale finds another
     // one when it is over.
@@ -160,10 +176,10 @@ async::Task<Result<CompoundReply>> Sessionless::call(Compound compound, async::T
 async::Task<Result<CompoundReply>> Sessionless::call_in_recovery(Compound compound,
                                                                  async::TimePoint deadline) {
   async::Backoff delay(kFirstDelay, kMostDelay);
-  for (int seqids = 0;;) {
+  for (SeqidSearch seqids;;) {
     Attempt attempt;
     auto reply = co_await call_once(compound, deadline, attempt, true);
-    if (reply && attempt.other_seqid && ++seqids < kMostSeqids) continue;
+    if (seqids.goes_on(reply && attempt.other_seqid)) continue;
     const nfsstat4 status = reply ? reply->status() : NFS4_OK;
     if (retry_of(status) == Retry::later && loop().now() + delay.next() < deadline) {
       co_await loop().sleep_for(delay.take());
@@ -335,11 +351,11 @@ async::Task<Status> Sessionless::settle_owner(CompoundReply& reply, OPEN4resok& 
   async::Backoff delay(kFirstDelay, kMostDelay);
   Compound compound = begin_on(file, "OPEN_CONFIRM", caller);
   compound.add<op::OPEN_CONFIRM>({ok.stateid, 0});
-  for (int seqids = 0;;) {
+  for (SeqidSearch seqids;;) {
     std::uint32_t sends = 0;
     auto confirmed = co_await transmit(rpc::route(channels_, 0), compound, deadline, turns, sends);
     if (!confirmed) co_return confirmed.error();
-    if (turns.try_again() && ++seqids < kMostSeqids) continue;
+    if (seqids.goes_on(turns.try_again())) continue;
     if (confirmed->status() == NFS4ERR_DELAY && loop().now() + delay.next() < deadline) {
       co_await loop().sleep_for(delay.take());
       continue;
