@@ -148,6 +148,17 @@ TEST_CASE("revocations: where the server restarts in the middle of it the rest o
   CHECK(state->stateid == stateid_of(205));
 }
 
+TEST_CASE("revocations: an answer that says that the server has restarted says nothing of what was revoked") {
+  Searching m;
+  const auto open = m.held(1);
+  m.lock(*open, 4);
+  m.search();
+  m.calls.recovers = true;  // as by SEQ4_STATUS_RESTART_RECLAIM_NEEDED in a session that outlived the restart
+  m.answer({NFS4ERR_BAD_STATEID, NFS4ERR_BAD_STATEID});
+  CHECK(open->lost_locks.empty());
+  CHECK(m.calls.all() == "TEST_STATEID");
+}
+
 TEST_CASE("revocations: so many are tested in one call, and no more after one without an answer") {
   Searching m;
   std::vector<std::shared_ptr<Open>> all;
