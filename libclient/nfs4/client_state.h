@@ -20,13 +20,14 @@ namespace nfsrdma::nfs4 {
 
 struct ClientState {
   /// `hold`: told whether there is something that the server may recall (delegations.h).
-  ClientState(Calls& calls, const Lease& lease, engine::ServerCounters& counters, bool claims_expired_locks,
-              Delegations::HoldSink hold)
+  ClientState(Calls& calls, const Lease& lease, const engine::Modifications& modifications,
+              engine::ServerCounters& counters, bool claims_expired_locks, Delegations::HoldSink hold)
       : outstanding(calls.loop()),
         opens(calls.loop()),
         openings(calls, outstanding),
         leftovers(calls, outstanding),
-        delegations({calls, lease, opens, openings, leftovers, outstanding, counters, std::move(hold)}),
+        delegations({calls, lease, opens, openings, leftovers, outstanding, modifications, counters,
+                     std::move(hold)}),
         locks(calls, leftovers),
         open_recovery({calls, opens, openings, delegations, locks, leftovers, claims_expired_locks}),
         revocations(calls, opens, delegations, locks, leftovers) {}

@@ -134,7 +134,8 @@ std::optional<DelegatedAttributes> Delegations::attributes(const nfs_fh4& file) 
   const bool held =
       record && record->delegation && record->delegation->writes && !record->delegation->returning;
   if (!held) return std::nullopt;
-  const auto size = writers_ != nullptr ? writers_->written_size(file) : std::nullopt;
+  const bool changes = around_.modifications.is_under_way(file);
+  const auto size = writers_ != nullptr && !changes ? writers_->written_size(file) : std::nullopt;
   // 10.4.3: as it was granted, since there is nothing that the server does not have.
   if (const auto& change = record->delegation->change; change && size)
     return DelegatedAttributes{*change, *size};
@@ -259,6 +260,7 @@ void Delegations::told_again(Open& open, const Delegation& now, bool recalled) {
   Delegation& held = *open.record->delegation;
   if (held.returning) return;
   open.shares_delegation = true;
+  held.may_learn_change = false;
   if (is_later(now.stateid, held.stateid)) {
     held.stateid = now.stateid;
     held.writes = now.writes;
@@ -272,8 +274,8 @@ void Delegations::told_again(Open& open, const Delegation& now, bool recalled) {
 void Delegations::granted_with(Open& open, const open_delegation4& delegation, const Attributes& attributes) {
   const stateid4* const granted = stateid_in(delegation);
   const bool held = granted != nullptr && open.writes_delegated() && open.delegation()->stateid == *granted;
-  // A later OPEN that returns the delegation again does not change the attributes as of the grant.
-  if (held && !open.delegation()->change) open.delegation()->change = attributes.change;
+  if (held && std::exchange(open.delegation()->may_learn_change, false))
+    open.delegation()->change = attributes.change;
 }
 
 void Delegations::rights_change(const nfs_fh4& file) {

@@ -35,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/modifications.h"
 #include "engine/statistics.h"
 #include "engine/writers.h"
 #include "nfs4/callback.h"
@@ -58,6 +59,7 @@ class Delegations {
     Openings& openings;
     Leftovers& leftovers;
     Outstanding& outstanding;
+    const engine::Modifications& modifications;
     engine::ServerCounters& counters;
     HoldSink hold;  ///< told whether there is something that the server may recall
   };

@@ -51,8 +51,10 @@ struct Delegation {
   std::optional<Known> known;   // whichever open has asked
   // For a write delegation only:
   std::uint64_t most = 0;  // how large the file may get without the server being asked for room
-  std::optional<changeid4>
-      change;  // the change attribute as it was granted (RFC 8881 10.4.3), if that is known
+  // The change attribute as of the grant (RFC 8881 10.4.3), if that is known. Only the OPEN that granted it can tell: one that
+  // tells of the delegation again comes behind changes of this client's own.
+  std::optional<changeid4> change;
+  bool may_learn_change = true;
 };
 
 struct FileRecord {

@@ -21,7 +21,7 @@ LeaseHolder::LeaseHolder(rpc::Channel& first, SessionOptions options, NoticeSink
       options_(std::move(options)),
       notices_(std::move(notices)),
       lease_(*this),
-      state_(*this, lease_, counters_, options_.recover_expired_locks, std::move(hold)),
+      state_(*this, lease_, modifications_, counters_, options_.recover_expired_locks, std::move(hold)),
       beside_(first.loop()) {}
 
 Compound LeaseHolder::begin(const char* what, const Caller& caller, security::Mark mark) {

@@ -125,9 +125,9 @@ class LeaseHolder : public Calls {
   engine::ServerCounters counters_;
   Phase phase_ = Phase::beginning;
   Lease lease_;
+  engine::Modifications modifications_;
   ClientState state_;
   CloseBatch close_batch_{*this};
-  engine::Modifications modifications_;
   LockWaits lock_waits_;
   CopiesBeside copies_;
   Crossings crossings_;

@@ -18,10 +18,11 @@ constexpr sessionid4 kCalledSession{std::byte{7}};
 struct CalledBack {
   ScriptedCalls calls;
   rpc::Channel channel{calls.loop(), {}, {}};  // never connected: answers go nowhere
+  engine::Modifications modifications;
   engine::ServerCounters counters;
   SlotQueue slots{calls.loop(), counters};
   Lease lease{calls};
-  ClientState state{calls, lease, counters, false, [](bool) {}};
+  ClientState state{calls, lease, modifications, counters, false, [](bool) {}};
   LockWaits lock_waits;
   CopiesBeside copies;
   Backchannel backchannel{state.delegations, lock_waits, copies, slots, lease};

@@ -236,12 +236,15 @@ TEST_CASE("modifications: a call counts when it begins and when it ends") {
     const engine::Modifications::Scope scope(modifications, changes);
     meanwhile = modifications.of(file);
     CHECK(meanwhile != before);
+    CHECK(modifications.is_under_way(file));
   }
+  CHECK_FALSE(modifications.is_under_way(file));
   CHECK(modifications.of(file) != meanwhile);
   changes.handle = hash_of(file) + 1;  // another file's
   const auto now = modifications.of(file);
   {
     const engine::Modifications::Scope scope(modifications, changes);
+    CHECK_FALSE(modifications.is_under_way(file));
   }
   CHECK(modifications.of(file) == now);
   changes.handle.reset();
@@ -250,6 +253,7 @@ TEST_CASE("modifications: a call counts when it begins and when it ends") {
   {
     const engine::Modifications::Scope scope(modifications, changes);
     CHECK(modifications.of(file) != only);
+    CHECK(modifications.is_under_way(file));
   }
   CHECK(modifications.of(file) == only);
 }

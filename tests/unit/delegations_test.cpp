@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 struct ScriptedRecalls {
   ScriptedCalls calls;
   Lease lease{calls};
+  engine::Modifications modifications;
   engine::ServerCounters counters;
   Outstanding outstanding{calls.loop()};
   Opens opens{calls.loop()};
@@ -22,8 +23,8 @@ struct ScriptedRecalls {
   Leftovers leftovers{calls, outstanding};
   bool held = false;
   std::vector<nfs_fh4> ended;
-  Delegations delegations{
-      {calls, lease, opens, openings, leftovers, outstanding, counters, [this](bool on) { held = on; }}};
+  Delegations delegations{{calls, lease, opens, openings, leftovers, outstanding, modifications, counters,
+                           [this](bool on) { held = on; }}};
   const ScriptedCalls::Last last{calls};
 
   ScriptedRecalls() {
@@ -666,13 +667,29 @@ TEST_CASE("delegations: CB_GETATTR is told what was granted, and how large the f
   SUBCASE("nobody knows its state as it was granted") {
     m.keeper.size = 12;
   }
+  std::optional<engine::Modifications::Scope> changing;
+  SUBCASE("a call that may change it is under way") {
+    Delegations::granted_with(*m.open, m.grant, m.attributes());
+    m.keeper.size = 12;
+    changing.emplace(m.modifications, engine::Changes{.handle = engine::hash_of(file_handle(1))});
+  }
   SUBCASE("what came along is of another grant") {
     m.keeper.size = 12;
     Delegations::granted_with(*m.open, write_delegation(49), m.attributes());
   }
+  SUBCASE("the OPEN that was granted it asked for no attributes, and a later one is told of it again") {
+    m.keeper.size = 12;
+    m.delegations.take(*m.open, m.grant);
+    Delegations::granted_with(*m.open, m.grant, m.attributes());
+  }
   SUBCASE("all of it is with the server") {
     Delegations::granted_with(*m.open, m.grant, m.attributes());
     m.keeper.size = 12;
+    // A later OPEN changes nothing of that.
+    Attributes later = m.attributes();
+    later.change = 71;
+    m.delegations.take(*m.open, m.grant);
+    Delegations::granted_with(*m.open, m.grant, later);
     const auto told = m.delegations.attributes(file_handle(1));
     REQUIRE(told);
     CHECK(told->change == 70);

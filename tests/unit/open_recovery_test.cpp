@@ -16,11 +16,12 @@ using Way = ScriptedCalls::Way;
 struct Recovering {
   ScriptedCalls calls;
   Lease lease{calls};
+  engine::Modifications modifications;
   engine::ServerCounters counters;
   nfs4::ClientState state;
   const ScriptedCalls::Last last{calls};
   explicit Recovering(bool claims_expired_locks = false)
-      : state(calls, lease, counters, claims_expired_locks, [](bool) {}) {
+      : state(calls, lease, modifications, counters, claims_expired_locks, [](bool) {}) {
     calls.facts_now.client_id = 7;
     calls.facts_now.epoch = 1;
     calls.facts_now.backchannel = true;

@@ -46,6 +46,7 @@ struct Beginning {
   ScriptedCalls calls;
   rpc::Channel channel{calls.loop(), {}, {}};  // never connected: what is sent goes to the script
   SessionOptions options;
+  engine::Modifications modifications;
   engine::ServerCounters counters;
   SlotQueue slots{calls.loop(), counters};
   Lanes lanes{calls, channel, 2, [](rpc::Channel&, rpcrdma::BackwardId, fabric::ConstBytes) {}};
@@ -53,7 +54,7 @@ struct Beginning {
   CallbackService backchannel{nobody, {}};
   Handshake handshake{{calls, lanes, slots, backchannel, options}};
   Lease lease{calls};
-  nfs4::ClientState state{calls, lease, counters, false, [](bool) {}};
+  nfs4::ClientState state{calls, lease, modifications, counters, false, [](bool) {}};
   Recovery recovery{{calls, handshake, state, slots, lease, counters, 20s}};
 
   const ScriptedCalls::Last last{calls};

@@ -14,9 +14,10 @@ using namespace std::chrono_literals;
 struct Searching {
   ScriptedCalls calls;
   Lease lease{calls};
+  engine::Modifications modifications;
   engine::ServerCounters counters;
   unsigned told = 0;
-  nfs4::ClientState state{calls, lease, counters, false, [this](bool) { ++told; }};
+  nfs4::ClientState state{calls, lease, modifications, counters, false, [this](bool) { ++told; }};
   const ScriptedCalls::Last last{calls};
   Searching() {
     calls.facts_now.lease_seconds = 300;
