@@ -157,6 +157,20 @@ async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePo
   co_return co_await session_.open_recovery().reopen(state_, used, why, deadline);
 }
 
+async::Task<Result<bool>> FileState::regain_access(stateid4 used, bool& completed,
+                                                   async::TimePoint deadline) {
+  // An OPEN_DOWNGRADE came behind the OPEN for the call: whoever is at it has the file opened again.
+  if (access_changing_) co_return co_await changed_.wait_until(deadline);
+  // The answer to the OPEN for the call has overtaken this refusal, and brought a newer stateid.
+  if (open_.stateid != used) co_return true;
+  if (completed || (needed() & ~open_.access) == 0) co_return false;
+  // The server has lost what the file was open for, and had it opened again for somebody who needed less. An attempt to
+  // have the rest again may have failed: by a name that was just changing, say.
+  completed = true;
+  if (auto done = co_await complete(); !done) co_return done.error();
+  co_return true;
+}
+
 /// The server closed what an OPEN before its CLOSE had already brought up to date, where it should have said
 /// OLD_STATEID (RFC 8881 8.2.2; Ganesha 4 does). If this OPEN is refused, whoever uses the file hears of it.
 async::Task<void> FileState::open_once_more() {

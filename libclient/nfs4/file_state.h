@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "async/under_way.h"
 #include "nfs4/adopted.h"
@@ -79,6 +80,11 @@ class FileState {
                            RangeStateid* changed = nullptr);
   /// OpenRecovery::reopen() of it, unless an OPEN under way tells what there is now.
   async::Task<Status> reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline);
+  /// Called when the server refused a call with the stateid `used` because the file is not open for such a call
+  /// (NFS4ERR_OPENMODE). Returns true if the call is to be made again: its stateid has changed meanwhile, or the file has been
+  /// opened again here for all who need it, which sets `completed` and is tried once for each call. An Error says why it could
+  /// not be opened again.
+  async::Task<Result<bool>> regain_access(stateid4 used, bool& completed, async::TimePoint deadline);
 
   // ---- OPEN, and who has the file open ----
 
@@ -147,7 +153,7 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
   const async::TimePoint deadline = adopted ? adopted->deadline : session_.default_deadline();
   const async::Counted under_way(uses_, changed_);
   bool sent_before = adopted != nullptr;  // with a stateid that is not known here
-  bool completed = false;                 // the file was opened again for all that is needed
+  bool completed = false;                 // see regain_access()
   for (LossLimit losses(session_.loop(), deadline);;) {
     // Recovery has the file opened again before it claims its locks. What was made ready in between would be sent behind
     // the loss of a lock that it needs.
@@ -160,20 +166,11 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
     if (!reply) co_return reply.error();
     if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
     const nfsstat4 status = reply->failed_status();
-    if (status == NFS4ERR_OPENMODE && access_changing_) {
-      // An OPEN_DOWNGRADE that came behind the OPEN for this: whoever is at it has the file opened again.
-      const bool in_time = co_await changed_.wait_until(deadline);
-      if (in_time) continue;
-    } else if (status == NFS4ERR_OPENMODE && (sent_before || open_.stateid != used)) {
-      // The answer to the OPEN for this has overtaken this refusal, and brought a newer stateid.
-      sent_before = false;
-      continue;
-    } else if (status == NFS4ERR_OPENMODE && !completed && (needed() & ~open_.access) != 0) {
-      // The server has lost what the file was open for, and had it opened again for somebody who needed less. An attempt to
-      // have the rest again may have failed: by a name that was just changing, say.
-      completed = true;
-      if (auto done = co_await complete(); !done) co_return done;
-      continue;
+    if (status == NFS4ERR_OPENMODE) {
+      const stateid4 sent = std::exchange(sent_before, false) ? stateid4() : used;
+      auto regained = co_await regain_access(sent, completed, deadline);
+      if (!regained) co_return regained.error();
+      if (*regained) continue;
     }
     const bool revoked = changed != nullptr && changed->may_be_revoked() && Calls::is_revoked(status);
     const bool again = co_await losses.again(revoked || Calls::is_lost_state(status));

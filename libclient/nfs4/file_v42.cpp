@@ -147,6 +147,7 @@ async::Task<Status> FileData::between(FileState& from, FileState& to, const char
                                       typename Op::Res& res) {
   LeaseHolder& session = to.session();
   const async::TimePoint deadline = session.default_deadline();
+  bool completed_from = false, completed_to = false;  // see FileState::regain_access()
   for (LossLimit losses(session.loop(), deadline);;) {
     for (const FileState* file : {&from, &to}) {
       if (auto error = file->useless_for(what)) co_return *std::move(error);
@@ -163,10 +164,17 @@ async::Task<Status> FileData::between(FileState& from, FileState& to, const char
         reply->template take<op::PUTFH>() && reply->template take<Op>(res)) {
       co_return Status();
     }
+    // The server does not say which of the two files it has refused.
     const nfsstat4 status = reply->failed_status();
+    if (status == NFS4ERR_OPENMODE) {
+      auto source = co_await from.regain_access(used_from, completed_from, deadline);
+      if (!source) co_return source.error();
+      auto target = co_await to.regain_access(used_to, completed_to, deadline);
+      if (!target) co_return target.error();
+      if (*source || *target) continue;
+    }
     const bool again = co_await losses.again(Calls::is_lost_state(status));
     if (!again) co_return session.error_of(*reply, what, to.path());
-    // The server does not say which of the two it was.
     auto first = co_await from.reopen(used_from, status, deadline);
     if (!first) co_return first;
     if (&from == &to) continue;

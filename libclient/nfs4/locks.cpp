@@ -110,6 +110,7 @@ async::Task<Status> Locks::lock_in_turn(std::shared_ptr<FileState> file, std::sh
   Open& open = file->state();
   // In the turn, since whoever had it before may have given up the one before.
   if (state->unique == 0 && !session_.has_sessions()) state->unique = session_.opens().next_owner();
+  bool completed = false;  // see FileState::regain_access()
   for (LossLimit losses(session_.loop(), deadline);;) {
     // Whoever closes the file waits for the turn, to unlock: he must not be waited for where nothing new is locked.
     bool settled = true;
@@ -150,6 +151,11 @@ async::Task<Status> Locks::lock_in_turn(std::shared_ptr<FileState> file, std::sh
     if (const LOCK4denied* denied = res.get<NFS4ERR_DENIED>()) {
       attempt->refused = holder_of(session_, *denied);
       co_return Status();
+    }
+    if (status == NFS4ERR_OPENMODE) {
+      auto regained = co_await file->regain_access(used_open, completed, deadline);
+      if (!regained) co_return regained.error();
+      if (*regained) continue;
     }
     const bool again = co_await losses.again(Calls::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, "LOCK", open.path);

@@ -327,30 +327,41 @@ TEST_CASE("S13 a WRITE is made again if the answer to the OPEN for it has overta
   CHECK(m.server.open_states() == 0);
 }
 
-TEST_CASE(
-    "S13 a WRITE that is refused for its OPENMODE has the file opened again for writing if that failed "
-    "before") {
-  Stateids m;
-  m.begin();
-  OpenRef writer = m.open(kForWriting);
-  m.server.forget_stateids();
-  m.server.answer(OP_OPEN, NFS4ERR_ACCESS, 1,
-                  1);  // the OPEN for reading is done, the one for the writer refused
-  CHECK_FALSE(m.client->run(m.opening(kForReading)));
-  SUBCASE("and goes on") {
-    CHECK(ok(m.write(writer)));
-    CHECK(m.server.content("/f") == "TEXT");
-    CHECK(m.server.count(OP_WRITE) == 2);
+TEST_CASE("S13 a call refused for its OPENMODE has the file opened again for writing if that failed before") {
+  for (const nfs_opnum4 op : {OP_WRITE, OP_LOCK, OP_COPY}) {
+    for (const bool fails : {false, true}) {
+      CAPTURE(op);
+      CAPTURE(fails);
+      Stateids m;
+      m.begin();
+      OpenRef writer = m.open(kForWriting), source = m.open(kForReading, "g");
+      const auto change = [&]() -> Status {
+        if (op == OP_WRITE) return m.write(writer);
+        if (op == OP_COPY) {
+          auto copied = m.client->run(OpenFile::copy(*source.file(), 0, *writer.file(), 4, 4));
+          return copied ? Status() : copied.error();
+        }
+        const LockRequest request{kFirstOwner, true, {0, 10}};
+        auto refused = m.client->run(m.client->locks.set(writer.file(), request));
+        return refused ? Status() : refused.error();
+      };
+      m.server.forget_stateids();
+      // `source` is opened again for its READ. Of /f the OPEN for reading is done, the one for the writer refused.
+      CHECK(ok(m.read(source)));
+      m.server.answer(OP_OPEN, NFS4ERR_ACCESS, 1, 1);
+      CHECK_FALSE(m.client->run(m.opening(kForReading)));
+      m.server.clear_calls();
+      if (fails) m.server.answer(OP_OPEN, NFS4ERR_ACCESS);
+      const Status done = change();
+      CHECK(bool(done) != fails);
+      if (!done) CHECK(done.error().errno_value() == EACCES);
+      CHECK(m.server.count(op) == (fails ? 1 : 2));
+      CHECK(ok(m.release(writer, kFirstOwner)));
+      CHECK(ok(m.close(writer)));
+      CHECK(ok(m.close(source)));
+      CHECK(m.server.open_states() == 0);
+    }
   }
-  SUBCASE("and fails with why not") {
-    m.server.answer(OP_OPEN, NFS4ERR_ACCESS);
-    const Status done = m.write(writer);
-    REQUIRE_FALSE(done);
-    CHECK(done.error().errno_value() == EACCES);
-    CHECK(m.server.count(OP_WRITE) == 1);
-  }
-  CHECK(ok(m.close(writer)));
-  CHECK(m.server.open_states() == 0);
 }
 
 TEST_CASE("S13 a WRITE that is refused for its OPENMODE with the newest stateid fails") {
