@@ -3,23 +3,23 @@
 #include <sys/epoll.h>
 
 #include <system_error>
+#include <utility>
 
 namespace nfsrdma::fuse {
 
 CacheDropper::CacheDropper(async::Loop& loop, fuse_session* session)
-    : loop_(loop), session_(session), ended_(loop) {
+    : loop_(loop), session_(session), changed_(loop) {
   loop_.watch(wakeup_.descriptor(), EPOLLIN, [this](std::uint32_t) { take_done(); });
 }
 
 CacheDropper::~CacheDropper() {
   loop_.unwatch(wakeup_.descriptor());
-  if (!thread_.joinable()) return;
   {
     const std::lock_guard guard(mutex_);
     ending_ = true;
   }
-  more_.notify_one();
-  thread_.join();
+  more_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 async::Task<void> CacheDropper::drop(fuse_ino_t inode, off_t offset, off_t length) {
@@ -31,25 +31,36 @@ async::Task<void> CacheDropper::lengthen(fuse_ino_t inode, off_t end, std::byte 
 }
 
 async::Task<void> CacheDropper::ask(Range range) {
-  const std::uint64_t mine = ++asked_;
+  range.id = ++last_id_;
+  asked_.insert(range.id);
+  bool wants_thread = false;
   {
     const std::lock_guard guard(mutex_);
     ranges_.push_back(range);
+    wants_thread = ranges_.size() > idle_threads_ && threads_.size() < kMostThreads;
   }
-  more_.notify_one();
-  while (!start()) co_await loop_.sleep_for(kTryAgain);
-  while (done_ < mine) co_await ended_.wait_until(async::TimePoint::max());
+  // Without another thread those that are there get to it.
+  if (!wants_thread || !start_thread()) more_.notify_one();
+  while (threads_.empty() && !start_thread()) co_await loop_.sleep_for(kTryAgain);
+  (void)co_await async::until(changed_, async::TimePoint::max(), [&] { return !asked_.contains(range.id); });
 }
 
 /// False: there is no thread left in this process or for this user.
-bool CacheDropper::start() {
-  if (thread_.joinable()) return true;
+bool CacheDropper::start_thread() {
   try {
-    thread_ = std::thread([this] { work(); });
+    threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
     return false;
   }
   return true;
+}
+
+async::Task<bool> CacheDropper::begun(async::TimePoint deadline) {
+  return async::until(changed_, deadline, [this, last = last_id_] {
+    const std::lock_guard guard(mutex_);
+    begin_is_awaited_ = last_begun_ < last;
+    return !begin_is_awaited_;
+  });
 }
 
 /// ENOENT: the kernel has nothing of it.
@@ -67,14 +78,18 @@ void CacheDropper::do_one(const Range& range) {
 void CacheDropper::work() {
   std::unique_lock guard(mutex_);
   for (;;) {
+    ++idle_threads_;
     more_.wait(guard, [this] { return ending_ || !ranges_.empty(); });
+    --idle_threads_;
     if (ending_) return;
     const Range range = ranges_.front();
     ranges_.pop_front();
+    last_begun_ = range.id;
+    if (std::exchange(begin_is_awaited_, false)) wakeup_.set();
     guard.unlock();
     do_one(range);
     guard.lock();
-    ++dropped_;
+    done_.push_back(range.id);
     wakeup_.set();
   }
 }
@@ -83,9 +98,10 @@ void CacheDropper::take_done() {
   wakeup_.clear();
   {
     const std::lock_guard guard(mutex_);
-    done_ = dropped_;
+    for (const std::uint64_t id : done_) asked_.erase(id);
+    done_.clear();
   }
-  ended_.notify_all();
+  changed_.notify_all();
 }
 
 }  // namespace nfsrdma::fuse

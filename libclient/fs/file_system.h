@@ -237,6 +237,10 @@ class FileSystem : private engine::Writers {
   using DropPages =
       std::function<async::Task<void>(std::uint64_t inode, std::uint64_t offset, std::uint64_t length)>;
   void on_stale_pages(DropPages sink) { drop_pages_ = std::move(sink); }
+  /// `sink`: ends when the kernel has begun with all that on_stale_pages() asked for so far, or at the deadline. From then on
+  /// it takes no attributes for new that it had asked for before.
+  using DropsBegun = std::function<async::Task<bool>(async::TimePoint deadline)>;
+  void on_drops_begun(DropsBegun sink) { drops_begun_ = std::move(sink); }
   /// `sink`: ends when the kernel knows that the file reaches to `end`, and that this is its last byte.
   using Lengthen = std::function<async::Task<void>(std::uint64_t inode, std::uint64_t end, std::byte last)>;
   void on_lengthened(Lengthen sink) { lengthen_ = std::move(sink); }
@@ -349,6 +353,7 @@ class FileSystem : private engine::Writers {
   /// The handles hold it, too: the kernel's may outlive the file system.
   const std::shared_ptr<DirectoryPages> directory_pages_ = std::make_shared<DirectoryPages>();
   DropPages drop_pages_;
+  DropsBegun drops_begun_;
   Lengthen lengthen_;
   int early_worth_ = kMostEarlyWorth;  // how often lately early bytes were wanted
   unsigned early_tries_ = 0;

@@ -10,12 +10,14 @@
 
 #include "async/buggify.h"
 #include "async/under_way.h"
+#include "async/until.h"
 #include "fs/file_system.h"
 
 namespace nfsrdma::fs {
 namespace {
 
 constexpr auto kDropFor = std::chrono::milliseconds(10);
+constexpr auto kBeginWithin = std::chrono::seconds(1);
 constexpr auto kEarlyWait = std::chrono::milliseconds(5);
 // Behind a loss, close(2) waits again.
 constexpr auto kCarefulFor = std::chrono::seconds(60);
@@ -428,23 +430,28 @@ async::Task<Status> FileSystem::write(std::shared_ptr<OpenHandle> file, async::M
 
 namespace {
 struct Correction {
-  explicit Correction(async::Loop& loop) : ended(loop) {}
+  explicit Correction(async::Loop& loop) : changed(loop) {}
+  bool drops = false;
   bool done = false;
-  async::Event ended;
+  async::Event changed;
 };
 async::Task<void> run_correction(std::shared_ptr<Correction> correction, std::shared_ptr<OpenHandle> /*file*/,
                                  async::Task<void> lengthening, async::Task<void> dropping) {
   co_await std::move(lengthening);
+  correction->drops = true;
+  correction->changed.notify_all();
   co_await std::move(dropping);
   correction->done = true;
-  correction->ended.notify_all();
+  correction->changed.notify_all();
 }
 }  // namespace
 
 /// Corrects what the kernel has cached of an append that it put in the wrong place: it is notified of the new size, and
 /// drops its pages. The kernel waits for the answer to this write; if the last page of the write was not cached whole, it
-/// keeps that page locked until then, and neither notification can end before. So they are awaited here for kDropFor only,
-/// for the sake of mappings. Programs that call read(2) wait in attributes().
+/// keeps that page locked until then, and neither notification can end before. So their ends are awaited here for kDropFor
+/// only, for the sake of mappings. Programs that call read(2) wait in attributes(). But that the pages' dropping begins is
+/// awaited: where the file is shorter than the kernel believes, only the next GETATTR corrects that, and the kernel would
+/// ignore one that it has sent before.
 async::Task<void> FileSystem::correct_pages(std::shared_ptr<OpenHandle> file, std::uint64_t end,
                                             std::byte last) {
   const auto correction = std::make_shared<Correction>(loop());
@@ -452,11 +459,13 @@ async::Task<void> FileSystem::correct_pages(std::shared_ptr<OpenHandle> file, st
   auto lengthening = tell_length(inode, end, last);
   auto dropping = drop_pages_from(inode, 0);
   loop().spawn(run_correction(correction, std::move(file), std::move(lengthening), std::move(dropping)));
-  const auto most = loop().now() + kDropFor;
-  while (!correction->done) {
-    const bool in_time = co_await correction->ended.wait_until(most);
-    if (!in_time) co_return;
-  }
+  const auto until = [&](bool& happened) {
+    return async::until(correction->changed, loop().now() + kDropFor, [&happened] { return happened; });
+  };
+  const bool drops = co_await until(correction->drops);
+  if (!drops) co_return;
+  if (drops_begun_) (void)co_await drops_begun_(loop().now() + kBeginWithin);
+  (void)co_await until(correction->done);
 }
 
 /// The kernel keeps pages of what it writes, and drops those in the way of O_DIRECT before it writes.

@@ -483,6 +483,30 @@ TEST_CASE(
   CHECK(child.ended(5s) == 0);
 }
 
+TEST_CASE("F23 behind an append to a file that another client has cut lseek(2) goes to its end") {
+  Mounting m;
+  m.server.add_file("/f", "");
+  m.mount();
+  const int appending = ::open(m.path("f").c_str(), O_RDWR | O_APPEND);
+  const std::string before(20'100, 'a');
+  const std::string behind(65'536, 'b');
+  REQUIRE(::write(appending, before.data(), before.size()) == 20'100);
+  REQUIRE(::fsync(appending) == 0);
+  const Elsewhere other(m);
+  SetAttributes cut;
+  cut.size = 12'288;
+  for (int i = 0; i < 5; ++i) {
+    CAPTURE(i);
+    REQUIRE(other.file->set_attributes(cut));
+    const int fd = m.open("f");
+    // The kernel takes the file for longer, and sends what it has for the last page there by itself.
+    REQUIRE(::write(appending, behind.data(), behind.size()) == 65'536);
+    CHECK(::lseek(fd, 0, SEEK_END) == 12'288 + 65'536);
+    ::close(fd);
+  }
+  ::close(appending);
+}
+
 TEST_CASE("F11 truncate(2) of a file that may not be written is refused on a mount of one's own") {
   Mounting m;
   m.server.add_file("/f", "text");
