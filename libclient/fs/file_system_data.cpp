@@ -175,9 +175,11 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   const auto change = told ? std::optional(told->change) : std::nullopt;
   // Also where the file is open here already: what somebody else wrote may be what has changed it.
   out.keep_cache = (*inode)->attributes.cache(change) || !options_.close_to_open;
-  out.keep_attributes = out.keep_cache || (change && (*inode)->attributes.is_told(*change));
+  const bool is_told = change && (*inode)->attributes.is_told(*change);
+  out.keep_attributes = out.keep_cache || is_told;
   if (!out.keep_attributes) (*inode)->attributes.tell_no_state();
-  if (!out.keep_attributes && told) co_await tell_size(out.handle, told->size);
+  // Kept pages do not mean that the kernel knows the size: tell_size() does nothing while a file is open only for writing.
+  if (told && !is_told && options_.close_to_open) co_await tell_size(out.handle, told->size);
   co_return out;
 }
 

@@ -263,6 +263,30 @@ TEST_CASE("F13 rings: who reads while others fetch the kernel's pages waits for 
   m.close();
 }
 
+TEST_CASE(
+    "F30 a file that another client enlarged reaches as far for the kernel as soon as it is open to be "
+    "read") {
+  MappedFile m;
+  m.engine->tells = true;
+  m.map();
+  const std::uint64_t inode = m.file.handle->inode().id;
+  m.close();
+  m.content() += std::string(9000, 't') + "!";
+  ++m.engine->nodes.at(2).change;
+  m.told_end = 0;
+  std::optional<OpenedFile> writer;
+  SUBCASE("at once") {}
+  SUBCASE("behind an open for writing only, which is of no use to tell it") {
+    writer = m.get(m.files->open(nullptr, inode, O_WRONLY));
+    CHECK(m.told_end == 0);
+  }
+  m.file = m.get(m.files->open(nullptr, inode, O_RDWR));
+  CHECK(m.told_end == 8 + 9000 + 1);
+  CHECK(m.told_last == '!');
+  if (writer) CHECK(ok(m.loop.run(m.files->close(writer->handle))));
+  m.close();
+}
+
 TEST_CASE("F30 a file that another client enlarged reaches as far for the kernel as soon as it is locked") {
   MappedFile m;
   m.engine->tells = true;
