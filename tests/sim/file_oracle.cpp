@@ -334,6 +334,16 @@ bool FileOracle::is_dropped(const Segment& segment, const Change& store) const {
          });
 }
 
+/// Whether zeros may be read behind the end that the truncation `cut` has set. A kernel puts them into a page of which READ
+/// brought less than all, and shows them up to the end of the file that it believes in. It does not take the new end from the
+/// READ if it was told attributes while that was under way, which may be from before the truncation
+/// (fuse_read_update_size()). A store writes the page out as it is.
+bool FileOracle::is_hidden(const Segment& segment, const Change& cut, const Reader& reader) const {
+  if (cut.what != What::truncate) return false;
+  const bool is_elsewhere = reader.client != kServer && reader.client != cut.who.client;
+  return is_undone(segment, cut) || (is_elsewhere && !is_seen(cut, reader));
+}
+
 bool FileOracle::is_seen(const Segment& segment, const Acting& acting, const Reader& reader) const {
   return acting.sure && is_seen(*acting.change, reader) && !is_undone(segment, *acting.change) &&
          !is_dropped(segment, *acting.change);
@@ -375,13 +385,17 @@ FileOracle::Permitted FileOracle::permitted(const Segment& segment, const Reader
   const auto is_left_out = [&](const Acting& one) {
     return appends == Appends::ended && one.change->what == What::append && one.change->ended == 0;
   };
+  bool hides_cut = false;
   for (const Acting& setter : segment) {
     if (!setter.sets() || is_left_out(setter) || excluder(segment, setter, reader) != nullptr) continue;
     bool may_zero = false, must_zero = false, may_fill = false, must_fill = false;
+    const bool is_sure = reader.client == setter.change->who.client || is_seen(segment, setter, reader);
     for (const Acting& one : segment) {
       const bool acts = one.effect == Effect::zero || one.effect == Effect::fill;
       if (!acts || one.change == setter.change || is_left_out(one)) continue;
-      if (in_order(*one.change, *setter.change)) continue;
+      // Elsewhere an older change may still arrive behind the setter, as long as nobody is sure to see the setter.
+      const bool was_settled = one.change->settled != 0 && one.change->settled < setter.change->begun;
+      if (in_order(*one.change, *setter.change) && (is_sure || was_settled)) continue;
       const bool must = in_order(*setter.change, *one.change) && is_seen(segment, one, reader);
       (one.effect == Effect::zero ? may_zero : may_fill) = true;
       if (must) (one.effect == Effect::zero ? must_zero : must_fill) = true;
@@ -389,6 +403,7 @@ FileOracle::Permitted FileOracle::permitted(const Segment& segment, const Reader
     if (setter.effect == Effect::cut) {
       out.absent = out.absent || !must_fill;
       out.zero = out.zero || may_fill;
+      hides_cut = hides_cut || is_hidden(segment, *setter.change, reader);
       continue;
     }
     out.zero = out.zero || may_zero;
@@ -398,6 +413,7 @@ FileOracle::Permitted FileOracle::permitted(const Segment& segment, const Reader
     else
       out.sets.push_back(&setter);
   }
+  out.zero = out.zero || (hides_cut && out.present());
   return out;
 }
 
@@ -424,15 +440,22 @@ std::vector<std::uint64_t> FileOracle::sizes(Client client, Tick begun) {
 // ---- appends ----
 
 /// Whether the file may end where no change begins or ends: parts of another client's write may be on the server, and the
-/// place of an append not be known, or a part of a write be lost.
+/// place of an append not be known, or a part of a write be lost, or cut off by another client before the rest came.
 bool FileOracle::may_end_inside(const Reader& reader) const {
   return std::ranges::any_of(segments_, [&](const auto& one) {
-    const Permitted here = permitted(one.second, reader, Appends::ended);
+    const Segment& segment = one.second;
+    const Permitted here = permitted(segment, reader, Appends::ended);
     if (!here.absent || !here.present()) return false;
-    return std::ranges::any_of(one.second, [&](const Acting& acting) {
-      return acting.effect == Effect::set &&
-             (acting.change->who.client != reader.client || acting.change->anything || !acting.change->sure ||
-              is_lossy(reader.client));
+    return std::ranges::any_of(segment, [&](const Acting& acting) {
+      const Change& change = *acting.change;
+      if (acting.effect != Effect::set) return false;
+      if (change.who.client != reader.client || change.anything || !change.sure || is_lossy(reader.client))
+        return true;
+      return std::ranges::any_of(segment, [&](const Acting& other) {
+        const Change& cut = *other.change;
+        return other.effect == Effect::cut && cut.who.client != change.who.client && !in_order(cut, change) &&
+               !in_order(change, cut);
+      });
     });
   });
 }

@@ -9,7 +9,8 @@
 // ranges of registers:
 //
 //     write, append   set octets, and put zeros in front of them where the file was shorter
-//     truncate        makes everything behind the new end absent, and puts zeros in front of it where the file was shorter
+//     truncate        makes everything behind the new end absent, and puts zeros in front of it where the file was shorter.
+//                     Another client whose kernel does not know of it yet may read zeros behind the new end
 //     punch           puts zeros where bytes are present
 //     allocate        puts zeros where bytes are absent
 //     copy            sets any of the octets that the source may have had
@@ -218,6 +219,7 @@ class FileOracle {
   [[nodiscard]] bool known_to_all(const Segment& segment, const Acting& acting) const;
   [[nodiscard]] bool is_undone(const Segment& segment, const Change& change) const;
   [[nodiscard]] bool is_dropped(const Segment& segment, const Change& store) const;
+  [[nodiscard]] bool is_hidden(const Segment& segment, const Change& cut, const Reader& reader) const;
   [[nodiscard]] static bool in_order(const Change& first, const Change& second);
   /// The change, and what it does in this segment.
   [[nodiscard]] bool is_seen(const Change& change, const Reader& reader) const;

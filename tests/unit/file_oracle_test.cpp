@@ -163,6 +163,44 @@ TEST_CASE("sim: file oracle: what is truncated by another client may still be re
   CHECK(f.file.check_final("abc").empty());
 }
 
+TEST_CASE("sim: file oracle: an older write may be seen behind a cut that nobody else is sure to see") {
+  SharedFile f;
+  f.write(f.kA, 0, "abcdef", true);
+  f.write(f.kA, 8, "late");
+  f.truncate(f.kA, 0);
+  const std::string between = std::string(8, '\0') + "late";
+  CHECK(f.may_read(f.kB, between));
+  CHECK_FALSE(f.may_read(f.kA, between));
+  f.open(f.kB);
+  CHECK_FALSE(f.may_read(f.kB, between));
+  CHECK_FALSE(f.file.check_final(between).empty());
+}
+
+TEST_CASE(
+    "sim: file oracle: zeros may stand behind the end that another client has set, until one opens again") {
+  SharedFile f;
+  const std::string zeros("ab\0\0\0\0", 6);
+  f.write(f.kA, 0, "abcdef", true);
+  f.open(f.kB);
+  CHECK_FALSE(f.may_read(f.kB, zeros));
+  f.truncate(f.kA, 2);
+  for (const std::string& text : {std::string("abcdef"), std::string("ab"), zeros})
+    CHECK(f.may_read(f.kB, text));
+  CHECK_FALSE(f.may_read(f.kB, zeros + '\0'));
+  CHECK_FALSE(f.may_read(f.kA, zeros));
+  SUBCASE("nor has the server them") {
+    CHECK_FALSE(f.file.check_final(zeros).empty());
+    f.open(f.kB);
+    CHECK_FALSE(f.may_read(f.kB, zeros));
+    CHECK(f.may_read(f.kB, "ab"));
+  }
+  SUBCASE("unless a mapping's page is written out with them") {
+    f.file.end(f.file.begin_store(f.who(f.kB), 0, "A"), Outcome::done);
+    f.sync(f.kB);
+    CHECK(f.file.check_final("A" + zeros.substr(1)).empty());
+  }
+}
+
 TEST_CASE("sim: file oracle: a hole is punched within the file, and room allocated behind its end") {
   SharedFile f;
   f.write(f.kA, 0, "abcdef");
@@ -440,6 +478,28 @@ TEST_CASE("F13 sim: file oracle: a store beside an O_DIRECT write may undo it, a
   CHECK(f.may_read(f.kA, "sbcdXYghij"));
   CHECK(f.may_read(f.kA, "sbcdefghij") == (is_direct && is_beside));
   CHECK_FALSE(f.may_read(f.kA, "abcdXYghij"));  // the store itself is not lost
+}
+
+TEST_CASE("F1 sim: file oracle: an append may land where another client has cut a write that came in parts") {
+  SharedFile f;
+  f.write(f.kA, 0, "abcdef");
+  bool is_cut = true;
+  SUBCASE("before the last part came") {
+    f.truncate(f.kB, 0);
+    f.sync(f.kA);
+  }
+  SUBCASE("not at all") {
+    f.sync(f.kA);
+    is_cut = false;
+  }
+  SUBCASE("when all of it was there") {
+    f.sync(f.kA);
+    f.truncate(f.kB, 0);
+    f.open(f.kA);
+    is_cut = false;
+  }
+  f.append(f.kA, "behind it");
+  CHECK(f.may_read(f.kA, "abcdbehind it") == is_cut);
 }
 
 TEST_CASE("F1 sim: file oracle: an append does not land at an end that another client's close has moved") {
