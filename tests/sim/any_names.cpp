@@ -24,16 +24,23 @@ async::Task<void> AnyWorker::rename() {
   auto done = co_await fs().rename(kOwn, directory_, from, directory_, to);
   const Outcome outcome = outcome_of(done);
   for (const std::string& key : target.files(operation.begun())) commons_.unnamed.insert(key);
+  // What another program is making by one of the names may be there before its maker has said which file it is.
+  const bool moved_unknown = source.may_lead_to_unknown(operation.begun());
+  const bool replaced_unknown = target.may_lead_to_unknown(operation.begun(), coming);
   // Where both are names of one file nothing is done.
   const auto replaced = target.files(operation.begun());
-  const bool sure = std::ranges::none_of(
-      moved, [&](const std::string& key) { return std::ranges::find(replaced, key) != replaced.end(); });
+  const auto is_replaced = [&](const std::string& key) {
+    return replaced_unknown || std::ranges::find(replaced, key) != replaced.end();
+  };
+  const bool may_be_same =
+      std::ranges::any_of(moved, is_replaced) || (moved_unknown && (replaced_unknown || !replaced.empty()));
   const bool may_be_missing = source.may_lead_to("", operation.begun());
   auto arrived = source.files(operation.begun());
   arrived.insert(arrived.end(), moved.begin(), moved.end());
-  source.end(leaving, outcome, {""}, sure);
-  target.end(coming, outcome, arrived, sure);
+  source.end(leaving, outcome, {""}, !may_be_same);
   commons_.may_lead(to, arrived);
+  if (moved_unknown) arrived.clear();
+  target.end(coming, outcome, std::move(arrived), !may_be_same);
   if (done) co_return;
   if (done.error().errno_value() == ENOENT) {
     if (!may_be_missing) wrong(from + " is said not to be there");
@@ -57,17 +64,25 @@ async::Task<void> AnyWorker::link() {
     if (!found) may_fail("lookup", found.error(), "");
     co_return;
   }
+  // link(2) takes the file that this client believes the name to lead to, as Linux does. Another client may have given the
+  // name to another file since.
+  const auto believed = commons_.inodes.find({client(), found->inode});
+  const auto linked_files = [&] {
+    return believed != commons_.inodes.end() ? std::vector{believed->second}
+                                             : source.files(operation.begun());
+  };
   const auto coming = target.begin({});
-  commons_.may_lead(to, source.files(operation.begun()));
+  commons_.may_lead(to, linked_files());
   const std::uint64_t linked = kernel() != nullptr ? kernel()->version() : 0;
   auto done = co_await fs().link(kOwn, found->inode, directory_, to);
   if (kernel() != nullptr && done) co_await kernel()->entered(*done, linked);
   if (done) forget(done->inode);
   forget(found->inode);
   const bool may_be_there = target.may_lead_somewhere(operation.begun());
-  const auto arrived = source.files(operation.begun());
-  target.end(coming, done ? Outcome::done : outcome_of(done.error()), arrived);
+  auto arrived = linked_files();
   commons_.may_lead(to, arrived);
+  if (believed == commons_.inodes.end() && source.may_lead_to_unknown(operation.begun())) arrived.clear();
+  target.end(coming, done ? Outcome::done : outcome_of(done.error()), std::move(arrived));
   if (done) co_return;
   const int code = done.error().errno_value();
   if (code == EEXIST && may_be_there) co_return;

@@ -152,6 +152,7 @@ void AnyWorker::count_whole(Coverage::Operation operation, const Open& file) {
 
 void AnyWorker::keep_open(const OpenRef& file) {
   file->restarts = findings_.restarts;
+  commons_.inodes[{client(), file->inode}] = file->key;
   open_->push_back(file);
   ++commons_.opens[file->key][client()];
   count_whole(Coverage::Operation::open, *file);

@@ -65,6 +65,12 @@ std::vector<NameOracle::File> NameOracle::files(Tick begun) const {
   return out;
 }
 
+bool NameOracle::may_lead_to_unknown(Tick begun, std::optional<ChangeId> but) const {
+  return std::ranges::any_of(changes_, [&](const Change& change) {
+    return change.id != but && change.to.empty() && is_permitted(change, begun);
+  });
+}
+
 bool NameOracle::is_quiet_since(Tick begun, std::optional<ChangeId> but) const {
   return std::ranges::all_of(changes_, [&](const Change& change) {
     return change.id == but || (!change.loose && change.ended != 0 && change.ended < begun);

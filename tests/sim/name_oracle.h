@@ -34,6 +34,8 @@ class NameOracle {
   [[nodiscard]] bool may_lead_somewhere(Tick begun) const;
   /// As far as they are known.
   [[nodiscard]] std::vector<File> files(Tick begun) const;
+  /// Whether it may lead to a file that is not known yet, by a change that is not `but`.
+  [[nodiscard]] bool may_lead_to_unknown(Tick begun, std::optional<ChangeId> but = std::nullopt) const;
   /// No change was under way since then, but this one.
   [[nodiscard]] bool is_quiet_since(Tick begun, std::optional<ChangeId> but = std::nullopt) const;
 
