@@ -88,7 +88,8 @@ async::Task<AnyWorker::OpenRef> AnyWorker::open(std::string name, int flags) {
   if (!names.is_quiet_since(operation.begun(), making)) commons_.unnamed.insert(file->key);
   if (!is_new && !may_be_it)
     wrong("another file is opened than " + name + " leads to: " + oracle(*file).name());
-  if (creates && (flags & O_EXCL) != 0 && !may_be_absent) wrong("it is made with O_EXCL, and was there");
+  if (creates && (flags & O_EXCL) != 0 && !may_be_absent && findings_.creates_exclusively)
+    wrong("it is made with O_EXCL, and was there");
   // F24
   if ((flags & O_EXCL) != 0 && findings_.keeps_verifier(file->key)) wrong("it has a verifier for times");
   FileOracle& contents = oracle(*file);

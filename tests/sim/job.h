@@ -29,6 +29,9 @@ struct Findings {
   bool files_outlive_names = true;   ///< while another client has them open
   bool clients_die = false;          ///< what a killed client had confirmed to nobody may be there, or not
   bool data_is_lost = false;         ///< the server may lose what is not on its disk
+  /// A file that was made with O_EXCL is surely the program's own: not so where the server knows no exclusive creation and a
+  /// call was sent twice (nfs3/outcome.cpp).
+  bool creates_exclusively = true;
   bool delegations_exclude = false;  ///< the server lets nobody open what another client has a delegation on
   bool closes_promise = true;        ///< what close(2) has confirmed stays so, whatever comes behind it
   /// Whether what was closed has to be on the server: nobody was promised that others do not see it before.

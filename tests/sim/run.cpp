@@ -48,6 +48,7 @@ class World {
     findings_.disk_fills = climate_.fill_every.count() != 0;
     findings_.leases_end = climate_.leases_end() || loses_sessions(server_->state().habits);
     findings_.clients_die = climate_.kill_every.count() != 0;
+    findings_.creates_exclusively = climate_.version == 4 || server_->state().habits.creates_exclusively;
     findings_.delegations_exclude = server_->state().habits.recalls_on_conflict;
     findings_.data_is_lost = climate_.data_is_lost();
     // Not every end of a lease is known to who had a promise until then.
