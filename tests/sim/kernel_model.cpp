@@ -526,6 +526,9 @@ Task<Result<std::uint64_t>> KernelModel::copy(Handle from, std::uint64_t from_in
   co_await lock(target);
   const Exclusive exclusive(target);
   co_await write_out(target, to_offset, to_offset + count);
+  // Behind the end that it knows it does not ask (generic_copy_file_checks()).
+  count = std::min(count, source->size - std::min(source->size, from_offset));
+  if (count == 0) co_return std::uint64_t{0};
   auto done = co_await files_.copy(std::move(from), from_offset, std::move(to), to_offset, count);
   if (done && *done != 0) {
     co_await drop(target, to_offset, to_offset + *done);
