@@ -242,6 +242,12 @@ void Worker::refused(const char* what, const Error& error) {
   }
 }
 
+/// What close(2) leaves under way is lost with its lease. A file that the disk had no room for was not synced before
+/// (write_all()).
+void Worker::last_close_failed(const Error& error) {
+  if (!disk_was_full_ || !findings_.leases_end) refused("the last close", error);
+}
+
 async::Task<void> Worker::read_back(std::string name) {
   begin("read", name);
   const std::uint64_t inode = co_await find(name);

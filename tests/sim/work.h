@@ -45,7 +45,7 @@ class Worker final : public Job {
   async::Task<void> write_all(File file, std::string name, std::size_t begin);
   /// `wrote`: the file's name, if it was written.
   async::Task<void> shut(File file, std::uint64_t inode, std::string wrote = "");
-  void last_close_failed(const Error& error) override { refused("the last close", error); }
+  void last_close_failed(const Error& error) override;
   void look_at_closed(const std::string& name);
   async::Task<void> change_holes();
   async::Task<void> copy();
