@@ -27,7 +27,13 @@ verifier4 ServerState::write_verifier() const {
   return out;
 }
 
+std::uint64_t ServerState::writer_of(const Execution& at) {
+  constexpr std::uint64_t kConnections = std::uint64_t{1} << 63;
+  return at.client != 0 ? at.client : kConnections | at.connection;
+}
+
 void ServerState::drop_unstable(Inode& inode) {
+  inode.unstable_of.clear();
   if (inode.content.volatile_bytes() == 0) return;
   used -= inode.content.size();
   inode.content.lose();
@@ -105,6 +111,7 @@ nfsstat4 ServerState::run(Execution& at, op::WRITE, const WRITE4args& args, WRIT
   if (most <= args.offset && !data.empty()) return plain(res, habits.full_status);
   data = data.substr(0, most - args.offset);
   put(at.who, inode, args.offset, data, committed != UNSTABLE4);
+  if (committed == UNSTABLE4) inode.unstable_of.insert(writer_of(at));
   res.emplace<NFS4_OK>() = {static_cast<count4>(data.size()), committed, write_verifier()};
   return NFS4_OK;
 }
@@ -118,7 +125,9 @@ nfsstat4 ServerState::run(Execution& at, op::COMMIT, const COMMIT4args& args, CO
     ++verifier_;
     return plain(res, habits.full_status);
   }
-  if (inode->content.volatile_bytes() != 0 && chance.percent(habits.lost_at_commit_percent)) {
+  // Not what another client wrote, too: it could not know before its own COMMIT.
+  const bool is_own = inode->unstable_of == std::set{writer_of(at)};
+  if (inode->content.volatile_bytes() != 0 && is_own && chance.percent(habits.lost_at_commit_percent)) {
     drop_unstable(*inode);
     ++verifier_;
   }
@@ -126,6 +135,7 @@ nfsstat4 ServerState::run(Execution& at, op::COMMIT, const COMMIT4args& args, CO
   const bool whole = habits.commits_whole_file || args.count == 0;
   inode->content.commit(habits.commits_whole_file ? 0 : args.offset,
                         whole ? ~0ULL : args.offset + args.count);
+  if (inode->content.volatile_bytes() == 0) inode->unstable_of.clear();
   res.emplace<NFS4_OK>().writeverf = write_verifier();
   return NFS4_OK;
 }
@@ -219,6 +229,7 @@ nfsstat4 ServerState::copy(const CopyState& one, std::uint64_t& copied) {
   if (most <= one.to_offset && !text.empty()) return habits.full_status;
   text.resize(std::min<std::uint64_t>(text.size(), most - one.to_offset));
   put(one.who, to, one.to_offset, text, !habits.unstable_copies);
+  if (habits.unstable_copies) to.unstable_of.insert(one.client);
   copied = text.size();
   return NFS4_OK;
 }

@@ -44,6 +44,7 @@ struct Inode {
   std::uint64_t fileid = 0, mounted_on = 0;  // mounted_on: of an export's root; else 0
   std::uint64_t parent = 0;                  // of a directory
   Content content;                           // of a file
+  std::set<std::uint64_t> unstable_of;       // who wrote what is not committed: writer_of()
   std::string link;                          // of a symbolic link
   nfs4::specdata4 device{};                  // of a device
   std::map<std::uint64_t, std::pair<std::string, std::uint64_t>> entries;  // by cookie
@@ -549,6 +550,8 @@ class ServerState {
   void put(const Principal& who, Inode& inode, std::uint64_t offset, std::string_view data, bool stable);
   void resize(Inode& inode, std::uint64_t size);
   [[nodiscard]] bool is_full() const { return space && used >= *space; }
+  /// A number for the client that sent it; where the request has no client id one for its connection.
+  static std::uint64_t writer_of(const Execution& at);
   void drop_unstable(Inode& inode);
   nfs4::nfsstat4 copy(const CopyState& one, std::uint64_t& copied);
   [[nodiscard]] nfs4::nfsstat4 check_copy(const Execution& at, const nfs4::stateid4& stateid) const;

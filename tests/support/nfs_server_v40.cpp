@@ -40,11 +40,13 @@ verifier4 confirm_of(clientid4 id) {
 
 /// True: there is nothing to execute.
 bool ServerState::begin40(Execution& run, const SeenCall& seen) {
-  const bool harmful = std::ranges::any_of(seen.ops, [](nfs_opnum4 number) {
+  // Linux remembers WRITE, too (nfsd4_ops, OP_CACHEME). Otherwise a WRITE that takes long would be executed behind the data
+  // that the client wrote in its place after the retransmission had been answered.
+  const bool remembered = std::ranges::any_of(seen.ops, [](nfs_opnum4 number) {
     const OperationRow* row = find_operation(number);
-    return row != nullptr && row->repeat == Repeat::modifies;
+    return number == OP_WRITE || (row != nullptr && row->repeat == Repeat::modifies);
   });
-  if (!harmful) return false;
+  if (!remembered) return false;
   run.recent = Recent{seen.xid, kCompound, Octets(run.body.begin(), run.body.end()), {}};
   const auto known = std::ranges::find_if(recent_, [&](const Recent& one) { return one.same(*run.recent); });
   if (known == recent_.end()) {

@@ -49,6 +49,32 @@ TEST_CASE("model: COMMIT of a range, and of all") {
   CHECK(left_after(true) == "bbbbbbbb");
 }
 
+TEST_CASE("model: a WRITE of NFSv4.0 that comes again while it is being executed is not executed twice") {
+  ModelWorld world;
+  const std::uint64_t file = add_file(world.state, "/f", "");
+  const auto begin = [&world, file](std::uint32_t xid, const std::string& text) {
+    const auto data = std::as_bytes(std::span(text.data(), text.size()));
+    Request request;
+    request.add<op::PUTFH>({handle_of(file)}).add<op::WRITE>({stateid4{}, 0, FILE_SYNC4, {data}});
+    Begun out{request.bytes(), nullptr};
+    out.bytes[7] = std::byte{0};  // the minor version
+    SeenCall seen;
+    seen.xid = xid;
+    out.execution = world.state.begin(out.bytes, out.bytes.size(), Principal(), seen);
+    return out;
+  };
+  const Begun first = begin(1, "one");
+  CHECK(first.execution->stage == Execution::Stage::ready);
+  CHECK(begin(1, "one").execution->stage == Execution::Stage::dropped);
+  CHECK(Results(*world.state.finish(*first.execution)).status == NFS4_OK);
+  const Begun next = begin(2, "two");
+  CHECK(Results(*world.state.finish(*next.execution)).status == NFS4_OK);
+  const Begun late = begin(1, "one");
+  REQUIRE(late.execution->stage == Execution::Stage::answered);
+  CHECK(late.execution->answer->replayed);
+  CHECK(content_of(world.state, file) == "two");
+}
+
 TEST_CASE("model: contents against two plain strings") {
   Chance chance(7);
   for (int round = 0; round < 200; ++round) {
