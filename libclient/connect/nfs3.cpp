@@ -136,6 +136,7 @@ class Nfs3 final : public Protocol {
     aux::MountOptions options = mount_options(ground_.target, std::move(addresses));
     options.version = version_ == 2 ? 1 : 3;
     options.flavor = ground_.flavor;
+    options.rpcbind_port = ground_.surroundings.rpcbind_port;
     auto mountd = std::make_shared<aux::Mountd>(calls_.loop(), std::move(options));
     mountd_ = mountd.get();
     roots_ = std::move(mountd);
@@ -161,6 +162,7 @@ class Nfs3 final : public Protocol {
     out.identity = own_identity(ground_.target.options);
     out.listens = ground_.surroundings.listens;
     out.records = ground_.surroundings.lock_records;
+    out.rpcbind_port = ground_.surroundings.rpcbind_port;
     return out;
   }
   [[nodiscard]] nfs3::Nfs3Engine& nfs3() const { return static_cast<nfs3::Nfs3Engine&>(*engine_); }

@@ -183,22 +183,31 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
                   "there is no such version of NFS; known are 2, 3, 4.0, 4.1 and 4.2");
 }
 
-/// Where the server's rpcbind knows another port than the usual one (RFC 8166 9), it is that.
-async::Task<void> Server::find_port(const Version& version, async::TimePoint deadline) {
-  if (version.number >= 4 || target_.options.port_fixed) co_return;
+/// Asks the rpcbind of each address for the port of versions 2 and 3 (RFC 8166 9); the port stays where rpcbind knows none.
+/// True: the port of an address has changed.
+async::Task<bool> Server::find_port(const Version& version, async::TimePoint deadline) {
+  if (version.number >= 4 || target_.options.port_fixed) co_return false;
   const aux::Service service{rpc::kNfsProgram, version.number, aux::Wire::rdma};
+  bool changed = false;
   for (rpc::Address& address : addresses_) {
-    auto port = co_await aux::find_port(loop_, address, target_.host, service,
-                                        std::min(deadline, loop_.now() + kRpcbindTime));
-    if (port && *port) address = aux::with_port(address, **port);
+    auto port =
+        co_await aux::find_port(loop_, address, target_.host, service,
+                                std::min(deadline, loop_.now() + kRpcbindTime), surroundings_.rpcbind_port);
     if (!port && notices_) notices_("rpcbind of " + target_.host + ": " + port.error().message());
+    if (!port || !*port || **port == fabric::port_of(address.storage)) continue;
+    address = aux::with_port(address, **port);
+    changed = true;
   }
+  co_return changed;
 }
 
-/// The first connection, if there is none yet.
+/// Makes the first connection, unless one leads to the version's port already. Version 4 may have been tried before, at
+/// another port.
 async::Task<Status> Server::dial(const Version& version, async::TimePoint deadline) {
-  if (!channels_.empty()) co_return Status();
-  co_await find_port(version, deadline);
+  const bool elsewhere = co_await find_port(version, deadline);
+  if (!channels_.empty() && !elsewhere) co_return Status();
+  shut_down();
+  channels_.clear();
   // This loop has the first connection, and the threads one each, and so on.
   const std::uint32_t threads = std::max(target_.options.threads, 1U);
   std::vector<std::shared_ptr<fabric::Carrier>> carriers{nullptr};

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "aux/programs.h"
 #include "engine/engine.h"
 #include "engine/lock_manager.h"
 #include "engine/roots.h"
@@ -54,6 +55,8 @@ struct Surroundings {
   std::shared_ptr<engine::Roots> roots = nullptr;
   /// Who gives locks in NFSv3; null: the server's lock service.
   std::shared_ptr<engine::LockManager> locks = nullptr;
+  /// The port at which the server's rpcbind is asked.
+  std::uint16_t rpcbind_port = aux::kRpcbindPort;
   [[nodiscard]] static Surroundings system(std::string owner_id = {});
 };
 
@@ -100,7 +103,7 @@ class Server {
   [[nodiscard]] bool is_wanted(const Version& version) const;
   async::Task<Status> dial(const Version& version, async::TimePoint deadline);
   async::Task<Status> begin(const Version& version, async::TimePoint deadline);
-  async::Task<void> find_port(const Version& version, async::TimePoint deadline);
+  async::Task<bool> find_port(const Version& version, async::TimePoint deadline);
 
   async::Loop& loop_;
   const Target target_;

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
+#include "fabric/address.h"
 #include "support/loopback.h"
 
 namespace nfsrdma::testing {
@@ -33,23 +35,39 @@ bool read_all(int fd, std::byte* to, std::size_t size) {
   return true;
 }
 
+rpc::Address loopback_of(int family, std::uint16_t port) {
+  rpc::Address out;
+  if (family == AF_INET6) {
+    sockaddr_in6 in{};
+    in.sin6_family = AF_INET6;
+    in.sin6_port = htons(port);
+    in.sin6_addr = in6addr_loopback;
+    std::memcpy(&out.storage, &in, sizeof in);
+    out.length = sizeof in;
+  } else {
+    out.storage = loopback(port);
+    out.length = sizeof(sockaddr_in);
+  }
+  return out;
+}
+
 }  // namespace
 
-RpcPrograms::RpcPrograms() {
+RpcPrograms::RpcPrograms(int family) : family_(family) {
   // One port for both: whichever TCP gives that UDP has, too.
   for (int tries = 0; tries < 100 && datagrams_ < 0; ++tries) {
     if (listening_ >= 0) ::close(listening_);
-    listening_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    listening_ = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listening_ < 0) std::abort();
-    sockaddr_storage any = loopback(0);
-    socklen_t size = sizeof(sockaddr_in);
-    if (::bind(listening_, reinterpret_cast<sockaddr*>(&any), size) != 0 || ::listen(listening_, 5) != 0)
-      std::abort();
-    (void)::getsockname(listening_, reinterpret_cast<sockaddr*>(&any), &size);
-    port_ = ntohs(reinterpret_cast<sockaddr_in&>(any).sin_port);
-    datagrams_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    rpc::Address any = loopback_of(family, 0);
+    auto* const address = reinterpret_cast<sockaddr*>(&any.storage);
+    socklen_t size = any.length;
+    if (::bind(listening_, address, size) != 0 || ::listen(listening_, 5) != 0) std::abort();
+    (void)::getsockname(listening_, address, &size);
+    port_ = fabric::port_of(any.storage);
+    datagrams_ = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (datagrams_ < 0) std::abort();
-    if (::bind(datagrams_, reinterpret_cast<sockaddr*>(&any), size) == 0) continue;
+    if (::bind(datagrams_, address, size) == 0) continue;
     ::close(std::exchange(datagrams_, -1));
   }
   stop_ = ::eventfd(0, EFD_CLOEXEC);
@@ -65,11 +83,16 @@ RpcPrograms::~RpcPrograms() {
   }
 }
 
-rpc::Address RpcPrograms::address() const {
-  rpc::Address out;
-  out.storage = loopback(port_);
-  out.length = sizeof(sockaddr_in);
+bool RpcPrograms::possible(int family) {
+  const rpc::Address any = loopback_of(family, 0);
+  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool out = fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&any.storage), any.length) == 0;
+  if (fd >= 0) ::close(fd);
   return out;
+}
+
+rpc::Address RpcPrograms::address() const {
+  return loopback_of(family_, port_);
 }
 
 void RpcPrograms::serve(std::uint32_t program, std::uint32_t version, std::uint32_t procedure,

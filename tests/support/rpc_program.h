@@ -9,6 +9,8 @@
 // Any thread; serve() before the first call comes.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -31,12 +33,14 @@ class RpcPrograms {
   /// Arguments in, results out; none: no answer at all.
   using Handler = std::function<std::optional<Octets>(xdr::ConstBytes arguments)>;
 
-  RpcPrograms();
+  /// AF_INET: on 127.0.0.1, AF_INET6: on ::1; for TCP and UDP.
+  explicit RpcPrograms(int family = AF_INET);
+  /// Whether this machine has that address.
+  [[nodiscard]] static bool possible(int family);
   ~RpcPrograms();
   RpcPrograms(const RpcPrograms&) = delete;
   RpcPrograms& operator=(const RpcPrograms&) = delete;
 
-  /// On 127.0.0.1, for TCP and UDP.
   [[nodiscard]] rpc::Address address() const;
   [[nodiscard]] std::uint16_t port() const { return port_; }
   void serve(std::uint32_t program, std::uint32_t version, std::uint32_t procedure, Handler handler);
@@ -71,6 +75,7 @@ class RpcPrograms {
   void take_connection();
   bool take_record(int fd);
 
+  const int family_;
   std::uint16_t port_ = 0;
   int listening_ = -1, datagrams_ = -1, stop_ = -1;
   std::atomic<bool> no_udp_ = false, hangs_up_ = false;

@@ -30,9 +30,11 @@
 #include "fabric/verbs/library.h"
 #include "security/sys.h"
 #include "support/loopback.h"
-#include "support/nfs_server.h"
+#include "support/nfs_fixture.h"
+#include "support/nfs_responder.h"
 #include "support/no_locks.h"
 #include "support/rpc_program.h"
+#include "support/skipped.h"
 #include "support/virtual_world.h"
 
 namespace nfsrdma::connect {
@@ -315,6 +317,137 @@ TEST_CASE("connect: as many connections as are wanted, to further addresses in t
       const unsigned by = row.carried_by[i];
       CHECK((m.asked[i].carrier == (by == 0 ? nullptr : m.carriers[by - 1])));
     }
+  }
+}
+
+namespace {
+
+/// An entry of rpcbind's list.
+aux::rpcb entry(std::uint32_t program, std::uint32_t version, const std::string& netid, std::uint16_t port) {
+  const std::string any = netid.ends_with('6') ? "::" : "0.0.0.0";
+  const std::string where = any + "." + std::to_string(port / 256) + "." + std::to_string(port % 256);
+  return {program, version, {netid}, {where}, {"superuser"}};
+}
+
+void list(testing::RpcPrograms& rpcbind, const std::vector<aux::rpcb>& entries) {
+  rpcbind.serve<aux::RPCB4_DUMP>([entries](const xdr::Void&) {
+    aux::rpcblist out;
+    out.list.value.assign(entries.begin(), entries.end());
+    return out;
+  });
+}
+
+/// A machine where nobody takes a connection, with an rpcbind that has several services.
+struct Registry {
+  explicit Registry(int family = AF_INET) : rpcbind(family) {
+    list(rpcbind,
+         {entry(100003, 3, "tcp", 2049), entry(100003, 4, "rdma", 21040), entry(100003, 4, "rdma6", 21041),
+          entry(100003, 3, "rdma", 21030), entry(100003, 3, "rdma6", 21031), entry(100003, 2, "rdma6", 21021),
+          entry(100003, 2, "rdma", 21020), entry(100005, 3, "rdma", 21050)});
+  }
+  /// The ports that connections were tried to, by a client with these options.
+  std::vector<std::uint16_t> dialled(const std::string& options) {
+    Target target{fabric::host_text(rpcbind.address().storage), "/", {}};
+    REQUIRE(target.options.set_all("sec=sys"));
+    if (!options.empty()) REQUIRE(target.options.set_all(options));
+    const auto addresses = resolve(target.host, target.options.port, soon(), -1);
+    REQUIRE(addresses);
+    std::vector<std::uint16_t> out;
+    Surroundings around = Surroundings::system();
+    around.rpcbind_port = rpcbind.port();
+    around.dial = [&out](async::Loop& there, const fabric::DialOptions& how, fabric::Handler& handler) {
+      out.push_back(fabric::port_of(how.address));
+      return std::make_unique<Unmade>(there, handler, ECONNREFUSED);
+    };
+    async::Loop loop;
+    Server client(loop, target, *addresses, unheard, std::nullopt, around);
+    CHECK_FALSE(loop.run(client.connect(loop.now() + 30s)));
+    client.shut_down();
+    loop.drop_tasks();
+    return out;
+  }
+  testing::RpcPrograms rpcbind;
+};
+
+using Ports = std::vector<std::uint16_t>;
+
+}  // namespace
+
+TEST_CASE("T33 connect: versions 3 and 2 go to the port that rpcbind has for them, under rdma and rdma6") {
+  {
+    Registry m(AF_INET);
+    CHECK(m.dialled("vers=3") == Ports{21030});
+    CHECK(m.dialled("vers=2") == Ports{21020});
+    CHECK(m.rpcbind.calls() == std::vector<std::string>(2, "100000.4.4/tcp"));
+  }
+  if (!testing::RpcPrograms::possible(AF_INET6)) return testing::skip("there is no IPv6 here");
+  Registry m(AF_INET6);
+  CHECK(m.dialled("vers=3") == Ports{21031});
+  CHECK(m.dialled("vers=2") == Ports{21021});
+  CHECK(m.rpcbind.calls() == std::vector<std::string>(2, "100000.4.4/tcp"));
+}
+
+TEST_CASE("T33 connect: port= wins, version 4 goes to 20049, and neither asks rpcbind") {
+  Registry m;
+  CHECK(m.dialled("vers=3,port=20123") == Ports{20123});
+  CHECK(m.dialled("vers=2,port=20123") == Ports{20123});
+  CHECK(m.dialled("vers=3,port=20049") == Ports{20049});
+  CHECK(m.dialled("vers=4.2,port=20123") == Ports{20123});
+  for (const char* options : {"vers=4.2", "vers=4.1", "vers=4.0", "vers=4", ""}) {
+    CAPTURE(options);
+    CHECK(m.dialled(options) == Ports{20049});
+  }
+  CHECK(m.rpcbind.calls().empty());
+}
+
+TEST_CASE("T33 connect: version 3 goes to 20049 where rpcbind does not have it, or does not answer") {
+  Registry m;
+  list(m.rpcbind, {entry(100003, 3, "tcp", 2049), entry(100003, 4, "rdma", 21040)});
+  CHECK(m.dialled("vers=3") == Ports{20049});
+  m.rpcbind.close_tcp();
+  m.rpcbind.close_udp();
+  CHECK(m.dialled("vers=3") == Ports{20049});
+}
+
+TEST_CASE("T33 connect: version 3 is found at its own port, also where version 4 was tried at another") {
+  testing::NfsServer old, server;
+  old.on_server([](testing::Responder& responder) { responder.highest_version = 2; });
+  server.on_server(
+      [](testing::Responder& responder) { responder.lowest_version = responder.highest_version = 3; });
+  testing::RpcPrograms programs;
+  list(programs, {entry(100003, 3, "rdma", server.port()), entry(100005, 3, "tcp", programs.port())});
+  programs.serve<aux::MNT3>([](const aux::dirpath&) {
+    aux::mountres3 res;
+    const engine::FileHandle root = testing::handle_of(1);
+    auto& handle = res.emplace<aux::MNT3_OK>().fhandle;
+    handle.length = root.length;
+    std::ranges::copy(root.bytes, handle.bytes.begin());
+    return res;
+  });
+  programs.serve<aux::UMNT3>([](const aux::dirpath&) { return xdr::Void(); });
+  for (const char* options : {"sec=sys", "vers=3,sec=sys", "sec=sys,nconnect=3"}) {
+    CAPTURE(options);
+    async::Loop loop;
+    Target target = old.target(options);  // its port stands for the usual one
+    target.path = "/srv";
+    rpc::Address address;
+    address.storage = testing::loopback(target.options.port);
+    address.length = sizeof(sockaddr_in);
+    Surroundings around = Surroundings::system();
+    around.locks = std::make_shared<testing::NoLocks>();
+    around.rpcbind_port = programs.port();
+    const unsigned before = server.connections();
+    Server client(loop, target, {address}, unheard, std::nullopt, around);
+    const Status done = loop.run(client.connect(loop.now() + 30s));
+    if (!done) FAIL(done.error().text());
+    const Info info = client.info();
+    CHECK(info.version == "3");
+    CHECK(info.address == "127.0.0.1:" + std::to_string(server.port()));
+    CHECK(server.connections() - before == target.options.connections);
+    CHECK(testing::eventually([&] { return old.open_connections() == 0; }));
+    CHECK(loop.run(client.close(loop.now() + 30s)));
+    client.shut_down();
+    loop.drop_tasks();
   }
 }
 
