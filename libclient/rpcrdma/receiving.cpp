@@ -2,8 +2,8 @@
 //
 // Every message uses up a Receive, whatever it is. One that is nobody's, or cannot be read, changes nothing
 // else (4.5: MUST silently discard; a requester MUST NOT answer with RDMA_ERROR, 4.2.4): the RPC that it may
-// have been meant for lives on until its own time-out. What is recognisably a Call of the server's goes its
-// own way: backward.h.
+// have been meant for lives on until its own time-out. Which faults end an RPC instead: reply_check.h. What is
+// recognisably a Call of the server's goes its own way: backward.h.
 #include <cerrno>
 
 #include "rpcrdma/reply_check.h"
@@ -39,13 +39,24 @@ void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<
     take_other(std::move(buffer), header.size, form);
     return;
   }
+  const char* const fault = what == Sort::reply
+                                ? reply_fault(rpc->header, incoming, buffer.message().size() - header.size)
+                                : nullptr;
   answered(*rpc, now);
+  ++arrivals;
+  // The message of a Long Reply is looked at in complete(), when its memory is out of the server's reach. It is gone where
+  // the caller has gone.
+  const bool is_long = what == Sort::reply && incoming.proc == rdma_proc::RDMA_NOMSG;
+  if (is_long) rpc->grant = {incoming.rdma_credit, arrivals};
+  if (fault == nullptr && !is_long) take_grant({incoming.rdma_credit, arrivals});
   if (rpc->stage != Rpc::Stage::sent) {
     take_late_answer(*rpc, now);
     return;
   }
   if (what == Sort::error) {
     take_error(*rpc);
+  } else if (fault != nullptr) {
+    take_bad_reply(*rpc, fault);
   } else {
     take_reply(*rpc, std::move(buffer), header.size, now);
   }
@@ -78,15 +89,18 @@ bool Requester::State::take_invalidated(Rpc* rpc, std::uint32_t handle) {
   return true;
 }
 
+/// The server has answered the RPC, for good or ill.
 void Requester::State::answered(Rpc& rpc, TimePoint now) {
   give_credit_back(rpc);
   if (rpc.id == on_trial) on_trial = 0;
   rpc.call.losses = 0;
-  take_grant(incoming.rdma_credit);
   heard(rpc, now);
 }
 
-void Requester::State::take_grant(std::uint32_t credits) {
+void Requester::State::take_grant(Grant grant) {
+  if (grant.arrival <= newest_grant) return;
+  newest_grant = grant.arrival;
+  std::uint32_t credits = grant.credits;
   if (credits == 0) {
     // 3.3.1: MUST NOT be, since it would be a deadlock; so it is taken for the least that is not.
     if (!zero_grant_seen) {
@@ -127,20 +141,16 @@ void Requester::State::take_error(Rpc& rpc) {
           : "the server could not use the memory chunks of this call (ERR_CHUNK); try smaller requests");
 }
 
+void Requester::State::take_bad_reply(Rpc& rpc, const char* fault) {
+  rpc.failure = Failure::bad_reply;
+  rpc.error = error(
+      ErrorKind::protocol, EPROTO,
+      std::string("the server's reply breaks the protocol: ") + fault + "; report it to the server's maker");
+}
+
 void Requester::State::take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::size_t header_size,
                                   TimePoint now) {
   const bool is_long = incoming.proc == rdma_proc::RDMA_NOMSG;
-  const char* fault = check_chunks(rpc.header, incoming);
-  if (fault == nullptr && !is_long && buffer.message().size() - header_size < kMinRpcReply) {
-    fault = "it is shorter than any RPC reply";
-  }
-  if (fault != nullptr) {
-    rpc.failure = Failure::bad_reply;
-    rpc.error = error(ErrorKind::protocol, EPROTO,
-                      std::string("the server's reply breaks the protocol: ") + fault +
-                          "; report it to the server's maker");
-    return;
-  }
   Reply& reply = rpc.reply.emplace();
   reply.trip = {rpc.sent_at - rpc.submitted_at, now - rpc.sent_at, rpc.sends};
   facts.bytes_received += buffer.message().size();

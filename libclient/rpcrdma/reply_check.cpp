@@ -94,7 +94,7 @@ Sort sort(const rdma_msg& header, fabric::ConstBytes payload, const rdma_msg* of
   return call ? Sort::backward_call : Sort::foreign;
 }
 
-const char* check_chunks(const rdma_msg& offered, const rdma_msg& returned) {
+const char* reply_fault(const rdma_msg& offered, const rdma_msg& returned, std::size_t inline_size) {
   if (!returned.rdma_reads.empty()) return "it has a Read list, which no reply may have";  // 4.3.1
   if (returned.rdma_writes.size() != offered.rdma_writes.size())
     return write_chunk_text(ChunkFault::other_segments);
@@ -105,7 +105,9 @@ const char* check_chunks(const rdma_msg& offered, const rdma_msg& returned) {
     if (const char* text = write_chunk_text(compare(offered.rdma_writes[i], returned.rdma_writes[i])))
       return text;
   }
-  return check_reply_chunk(offered, returned);
+  if (const char* text = check_reply_chunk(offered, returned)) return text;
+  const bool is_short = returned.proc == rdma_proc::RDMA_MSG && inline_size < kMinRpcReply;
+  return is_short ? "it is shorter than any RPC reply" : nullptr;
 }
 
 }  // namespace nfsrdma::rpcrdma

@@ -1,8 +1,31 @@
 // Private to the requester: is this message the Reply of that RPC, and does it keep to what was offered?
 //
-// Two kinds of wrong. What is not recognisably the Reply of an RPC is discarded, and the RPC lives on (4.2.1,
-// 4.5): sort() tells. What is, and claims things about the offered memory that cannot be, ends the RPC: its
-// Reply has come, there will be no other, and it cannot be trusted (3.4.6, 4.3): check_chunks() tells.
+// What becomes of an answer with a fault, and the row of tests/conformance/rows.txt:
+//
+//   fault                                                  fate           found by          row
+//   it has under 28 bytes                                  discarded      decode()          T19
+//   its header has another version, an unknown procedure,
+//   lists that cannot be decoded, or RDMA_NOMSG and none   discarded      decode()          T20
+//   RDMA_MSGP, RDMA_DONE                                   discarded      sort()            T22
+//   it has no xid of ours, or another one behind its
+//   header, or is no RPC Reply                             discarded      sort()            T23
+//   a Read list                                            ends its RPC   reply_fault()     T18
+//   a Write list or Reply chunk that was not offered so    ends its RPC   reply_fault()     T12 T17
+//   it is shorter than any RPC Reply                       ends its RPC   reply_fault()
+//   another xid in the Reply chunk                         ends its RPC   complete()        T23
+//   a result in the wrong place, or not of the length of
+//   its Write chunk                                        ends its RPC   xdr::Decoder      T12 T25
+//
+// Discarded: RFC 8166 4.5 demands it of errors in the transport header. Such a message does not show whose answer it is,
+// so its RPC waits on for the real one, up to its own deadline.
+//
+// Ends its RPC: the header can be read, and its xid is that of an RPC that waits for its answer. The server has answered
+// and will not do so again, so that waiting would only make a caller learn later, and cost a healthy connection (silence
+// replaces it). RFC 8166 has no word for what a header says wrongly of the memory that was offered; it demands the end
+// with a permanent error for results in the wrong place (6.1).
+//
+// A grant of credits is taken only from an answer in which neither its header nor, in a Reply chunk, its xid is wrong.
+// Results are decoded later, by the layer above, and say nothing about credits.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +51,9 @@ enum class Sort : std::uint8_t {
 /// Whether `message` begins as the RPC Reply with this xid.
 [[nodiscard]] bool is_rpc_reply(fabric::ConstBytes message, std::uint32_t xid);
 
-/// What is wrong with the chunk lists of a Reply, for people; nullptr if nothing is.
-[[nodiscard]] const char* check_chunks(const rdma_msg& offered, const rdma_msg& returned);
+/// Why the Reply cannot be, for people; nullptr if it can. `offered`: the header of its Call. `inline_size`: bytes
+/// behind its own.
+[[nodiscard]] const char* reply_fault(const rdma_msg& offered, const rdma_msg& returned,
+                                      std::size_t inline_size);
 
 }  // namespace nfsrdma::rpcrdma

@@ -312,8 +312,11 @@ void Requester::State::on_revoked(CallId cookie, bool ok, TimePoint now) {
 
 void Requester::State::complete(Rpc& rpc) {
   assert(rpc.stage != Rpc::Stage::completed && pending > 0);
-  if (rpc.reply && rpc.reply->long_reply && !is_rpc_reply(rpc.reply->message, rpc.xid)) {
-    // 4.2.1, seen only now: memory is not looked at while the peer can change it (4.4.1).
+  // 4.2.1, seen only now: memory is not looked at while the peer can change it (4.4.1).
+  const bool is_long = rpc.reply && rpc.reply->long_reply;
+  if (is_long && is_rpc_reply(rpc.reply->message, rpc.xid)) {
+    if (link == Link::up) take_grant(rpc.grant);
+  } else if (is_long) {
     rpc.reply.reset();
     rpc.failure = Failure::bad_reply;
     rpc.error = error(ErrorKind::protocol, EPROTO,

@@ -20,6 +20,12 @@
 
 namespace nfsrdma::rpcrdma {
 
+/// The credits that an answer grants (RFC 8166 3.3), and the answer's number in order of arrival.
+struct Grant {
+  std::uint32_t credits = 0;
+  std::uint64_t arrival = 0;
+};
+
 struct Rpc {
   enum class Stage : std::uint8_t {
     queued,     ///< waits for a connection and a credit; nothing exposed
@@ -51,6 +57,7 @@ struct Rpc {
   Failure failure = Failure::none;
   std::optional<Error> error;
   std::optional<Reply> reply;
+  Grant grant;  ///< of a Long Reply
 
   [[nodiscard]] bool finished() const { return stage == Stage::completed && !unanswered && !send_posted; }
   /// Whether `handle` was exposed for this RPC when it was last sent.

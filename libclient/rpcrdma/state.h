@@ -159,6 +159,8 @@ struct Requester::State {
   Link link = Link::down;
   bool bears_invalidation = config.remote_invalidation;  // what was announced for it (RFC 8797 4.1)
   bool replied = false;                                  // a valid Reply came over it: the grant is known
+  std::uint64_t arrivals = 0;                            // number of the newest answer
+  std::uint64_t newest_grant = 0;                        // number of the answer whose grant holds
   bool zero_grant_seen = false;
   bool oddity_seen = false;
   std::uint32_t in_flight = 0;  // all that hold a credit
@@ -233,9 +235,11 @@ struct Requester::State {
   bool take_invalidated(Rpc* rpc, std::uint32_t handle);
   void take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::size_t header_size, TimePoint now);
   void take_error(Rpc& rpc);
+  void take_bad_reply(Rpc& rpc, const char* fault);
   void answered(Rpc& rpc, TimePoint now);
   void take_late_answer(Rpc& rpc, TimePoint now);
-  void take_grant(std::uint32_t credits);
+  /// Takes the credits of an answer that was checked, unless those of a later answer hold already.
+  void take_grant(Grant grant);
   void heard(const Rpc& rpc, TimePoint now);
 
   // ---- backward.cpp ----

@@ -1,4 +1,5 @@
 // Credits and Receives (RFC 8166 3.3).
+#include "rpcrdma/reply_check.h"
 #include "support/rpcrdma_driver.h"
 
 namespace nfsrdma::rpcrdma::testing {
@@ -13,6 +14,13 @@ Config asking_for(std::uint32_t credits, std::uint32_t reserved = 0) {
 
 void submit(Driver& driver, int count) {
   for (int i = 0; i < count; ++i) driver.submit(plain_call());
+}
+
+/// The only one of five Calls that is out on a new connection.
+CallView first_of_five(Driver& driver) {
+  submit(driver, 5);
+  driver.connect();
+  return driver.take_sent();
 }
 
 Call health_check() {
@@ -61,9 +69,7 @@ TEST_CASE("T2 one Call is out until the first Reply of each connection") {
 
 TEST_CASE("T2 a message that is not a valid Reply brings no grant") {
   Driver driver(asking_for(8));
-  submit(driver, 5);
-  driver.connect();
-  const CallView first = driver.take_sent();
+  const CallView first = first_of_five(driver);
   ReplyMaker stranger(first, 8);
   stranger.header.rdma_xid += 1000;
   driver.receive(stranger.bytes());
@@ -71,6 +77,81 @@ TEST_CASE("T2 a message that is not a valid Reply brings no grant") {
   broken.header.rdma_vers = 2;
   driver.receive(broken.bytes());
   CHECK(driver.sent.empty());
+}
+
+TEST_CASE("T2 a Reply that breaks the protocol brings no grant, in time or late") {
+  Driver driver(asking_for(8));
+  const CallView first = first_of_five(driver);
+  ReplyMaker bad(first, 8);
+  SUBCASE("it claims a chunk that was not offered") {
+    bad.header.rdma_writes.add_chunk(std::vector<RemoteSegment>{{1, 2, 3}});
+  }
+  SUBCASE("it has a Read list") {
+    bad.header.rdma_reads.push_back({0, {0x77, 100, 0}});
+  }
+  SUBCASE("it is shorter than any Reply") {
+    bad.payload.resize(kMinRpcReply - kWord);
+  }
+  SUBCASE("and its caller has gone") {
+    bad.payload.resize(kMinRpcReply - kWord);
+    driver.cancel(first.cookie);
+  }
+  driver.completed.clear();
+  driver.reply(bad);
+  CHECK(driver.requester.facts().granted == 0);
+  // One Call is out, still for the first grant of the connection.
+  REQUIRE(driver.sent.size() == 1);
+  driver.reply(ReplyMaker(driver.take_sent(), 8));
+  CHECK(driver.requester.facts().granted == 8);
+  CHECK(driver.sent.size() == 3);
+}
+
+TEST_CASE("T2 a Long Reply brings its grant when its memory has been looked at and is its own") {
+  for (const bool good : {true, false}) {
+    CAPTURE(good);
+    Driver driver(asking_for(8));
+    Call call = plain_call();
+    call.reply_max_inline = call.reply_max_reduced = 5000;
+    driver.submit(std::move(call));
+    submit(driver, 4);
+    driver.connect();
+    const CallView first = driver.take_sent();
+    const Octets message = ReplyMaker::rpc_reply(good ? first.xid() : first.xid() + 1, pattern(2000));
+    REQUIRE(driver.memory.write(first.header.rdma_reply[0], message));
+    driver.answer_revokes = false;
+    ReplyMaker reply(first, 8);
+    reply.long_reply(first, message.size());
+    driver.reply(reply);
+    CHECK(driver.requester.facts().granted == 0);
+    REQUIRE(driver.revokes.size() == 1);
+    driver.answer(driver.revokes[0]);
+    driver.run();
+    CHECK(driver.requester.facts().granted == (good ? 8 : 0));
+    CHECK(driver.take_completed().failure == (good ? Failure::none : Failure::bad_reply));
+    CHECK(driver.sent.size() == (good ? 4 : 1));
+  }
+}
+
+TEST_CASE("T4 the grant of a Long Reply does not replace that of a Reply that came behind it") {
+  Driver driver(asking_for(8));
+  driver.establish(8);
+  Call call = plain_call();
+  call.reply_max_inline = call.reply_max_reduced = 5000;
+  driver.submit(std::move(call));
+  const CallView with_chunk = driver.take_sent();
+  driver.submit(plain_call());
+  const CallView other = driver.take_sent();
+  const Octets message = ReplyMaker::rpc_reply(with_chunk.xid(), pattern(2000));
+  REQUIRE(driver.memory.write(with_chunk.header.rdma_reply[0], message));
+  driver.answer_revokes = false;
+  ReplyMaker reply(with_chunk, 6);
+  reply.long_reply(with_chunk, message.size());
+  driver.reply(reply);
+  driver.reply(ReplyMaker(other, 3));
+  CHECK(driver.requester.facts().granted == 3);
+  driver.answer(driver.revokes[0]);
+  driver.run();
+  CHECK(driver.requester.facts().granted == 3);
 }
 
 TEST_CASE("T3 a grant of zero is taken for one, said once, and stops nothing") {

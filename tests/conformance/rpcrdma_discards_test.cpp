@@ -213,9 +213,10 @@ TEST_CASE("T23 a Long Reply that is not this RPC's ends it: its memory is gone, 
   Asked asked(expecting(3000));
   const Octets message = ReplyMaker::rpc_reply(asked.call.xid() + 1, pattern(1000));
   REQUIRE(asked.driver.memory.write(asked.call.header.rdma_reply[0], message));
-  ReplyMaker reply(asked.call);
+  ReplyMaker reply(asked.call, 7);
   reply.long_reply(asked.call, message.size());
   asked.driver.reply(reply);
+  CHECK(asked.driver.requester.facts().granted == 32);  // nothing in it was believed
   asked.check_ended(Failure::bad_reply);
 }
 

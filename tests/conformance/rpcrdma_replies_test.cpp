@@ -7,7 +7,7 @@ TEST_CASE("T12 a returned Write list that is not the one offered ends the RPC") 
   Octets first(3000);
   Octets second(3000);
   Asked asked(large_call(first, second), 1000);  // two chunks of three segments
-  ReplyMaker reply(asked.call);
+  ReplyMaker reply(asked.call, 7);
   reply.fill(asked.call, 0, 3000);
   WriteList& list = reply.header.rdma_writes;
   const auto changed = [&](std::size_t chunk, std::size_t segment, auto change) {
@@ -52,6 +52,7 @@ TEST_CASE("T12 a returned Write list that is not the one offered ends the RPC") 
     changed(0, 0, [](RemoteSegment& one) { one.length = 999; });
   }
   asked.driver.reply(reply);
+  CHECK(asked.driver.requester.facts().granted == 32);  // the grant before it
   CHECK(asked.check_ended(Failure::bad_reply).error->kind() == ErrorKind::protocol);
 }
 
@@ -217,7 +218,7 @@ TEST_CASE("T17 a Long Reply is as long as the returned Reply chunk says, within 
   const Octets message = ReplyMaker::rpc_reply(asked.call.xid(), pattern(4976));
   const auto& offered = asked.call.header.rdma_reply;
   REQUIRE(asked.driver.memory.write(offered[0], ConstBytes(message).first(2000)));
-  ReplyMaker reply(asked.call);
+  ReplyMaker reply(asked.call, 7);
   SUBCASE("longer than offered") {
     reply.long_reply(asked.call, 5000);
     reply.header.rdma_reply.back().length = offered.back().length + 4;
@@ -242,9 +243,11 @@ TEST_CASE("T17 a Long Reply is as long as the returned Reply chunk says, within 
     const Complete done = asked.answered(reply);
     REQUIRE(done.reply);
     CHECK(done.reply->message.size() == 1032);
+    CHECK(asked.driver.requester.facts().granted == 7);
     return;
   }
   asked.driver.reply(reply);
+  CHECK(asked.driver.requester.facts().granted == 32);
   asked.check_ended(Failure::bad_reply);
 }
 
@@ -261,9 +264,10 @@ TEST_CASE("T17 a Long Reply where no Reply chunk was offered ends the RPC") {
 
 TEST_CASE("T18 a Reply with a Read list is refused") {
   Asked asked(plain_call());
-  ReplyMaker reply(asked.call);
+  ReplyMaker reply(asked.call, 7);
   reply.header.rdma_reads.push_back({0, {0x77, 100, 0}});
   asked.driver.reply(reply);
+  CHECK(asked.driver.requester.facts().granted == 32);
   const Complete done = asked.check_ended(Failure::bad_reply);
   CHECK(done.error->message().find("Read list") != std::string::npos);
 }

@@ -256,18 +256,19 @@ class Simulation {
       case Fault::kinds:
         break;
     }
-    deliver(call, reply);
+    deliver(call, reply, fault != Fault::wrong_chunks);
     if (fault == Fault::repeat) receive(reply.bytes());
   }
 
-  void deliver(const CallView& call, const ReplyMaker& reply) {
+  /// `sound`: of a Reply that is not, the requester takes no grant.
+  void deliver(const CallView& call, const ReplyMaker& reply, bool sound) {
     std::optional<std::uint32_t> invalidate;
     if (driver_.requester.facts().remote_invalidation && !call.header.rdma_writes.empty() &&
         !call.header.rdma_writes[0].empty() &&
         driver_.memory.live.contains(call.header.rdma_writes[0][0].handle)) {
       invalidate = call.header.rdma_writes[0][0].handle;
     }
-    known_grant_ = std::max(reply.header.rdma_credit, 1U);
+    if (sound) known_grant_ = std::max(reply.header.rdma_credit, 1U);
     driver_.unanswered.erase(call.xid());
     receive(reply.bytes(), invalidate);
   }
