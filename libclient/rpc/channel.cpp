@@ -163,6 +163,11 @@ void Channel::answer(rpcrdma::BackwardId id, xdr::Message reply) {
   pump();
 }
 
+void Channel::decline(rpcrdma::BackwardId id) {
+  requester_.decline(id);
+  pump();
+}
+
 void Channel::hold(bool on) {
   requester_.hold(on, loop_.now());
   pump();

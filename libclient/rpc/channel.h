@@ -128,7 +128,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   /// `reply`: the whole RPC Reply, its xid (the first four bytes) yet to be filled in. take_message() has one
   /// to encode into. Goes nowhere if the Call's connection has ended in the meantime.
   void answer(rpcrdma::BackwardId id, xdr::Message reply);
-  void decline(rpcrdma::BackwardId id) { requester_.decline(id); }
+  void decline(rpcrdma::BackwardId id);
   /// While on, a lost connection is made anew without a call that needs it (RFC 8167 5.4): for as long as
   /// there is state that the server may recall.
   void hold(bool on);

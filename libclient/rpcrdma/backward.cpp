@@ -125,11 +125,7 @@ void Requester::State::take_other(fabric::ReceiveBuffer buffer, std::size_t head
 }
 
 void Requester::State::deliver(fabric::ReceiveBuffer buffer, std::size_t header_size) {
-  if (!backward.accepts_call()) {
-    ++facts.discarded;
-    oddity("the server sends more calls than it was granted; the rest are dropped");
-    return;
-  }
+  if (!backward.accepts_call()) return end_unanswered("the server sends more calls than it was granted");
   ++facts.backward_calls;
   const ConstBytes message = buffer.message().subspan(header_size);
   actions.push(Deliver{backward.add_call(incoming.rdma_xid), message, std::move(buffer)});
@@ -137,10 +133,7 @@ void Requester::State::deliver(fabric::ReceiveBuffer buffer, std::size_t header_
 
 /// RDMA_ERROR with the Call's xid and version (RFC 8166 4.5).
 void Requester::State::refuse(std::uint32_t xid, rpc_rdma_errcode err, BackwardId id) {
-  if (!backward.accepts_answer()) {
-    ++facts.discarded;
-    return;
-  }
+  if (!backward.accepts_answer()) return end_unanswered("the server calls and does not take the answers");
   rdma_msg header;
   header.rdma_xid = xid;
   header.rdma_vers = err == rpc_rdma_errcode::ERR_VERS ? incoming.rdma_vers : kRpcRdmaVersion;
@@ -188,7 +181,13 @@ void Requester::State::answer(BackwardId id, const xdr::Message& reply) {
 }
 
 void Requester::State::decline(BackwardId id) {
-  if (backward.take_call(id)) ++facts.discarded;
+  const std::optional<std::uint32_t> xid = backward.take_call(id);
+  if (xid && link == Link::up) refuse(*xid, rpc_rdma_errcode::ERR_CHUNK, id);
+}
+
+void Requester::State::end_unanswered(const char* why) {
+  ++facts.discarded;
+  close_link(error(ErrorKind::protocol, EPROTO, std::string(why) + "; report it to the server's maker"));
 }
 
 }  // namespace nfsrdma::rpcrdma

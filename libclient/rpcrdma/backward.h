@@ -1,10 +1,11 @@
 // Private to the requester: the backward direction (RFC 8167). The server calls, and we answer.
 //
 // What is served. A backward Call that is an RDMA_MSG without chunks is delivered to the layer above, which
-// answers it, now or later, or declines to. There are no chunks in this direction: one that has any is
-// answered with RDMA_ERROR, ERR_CHUNK (RFC 8167 5.3), and so is one whose transport header cannot be read
-// (RFC 8166 4.5.2); one of another version gets ERR_VERS (4.5.1). Config::backward_credits of 0 means no
-// backward service: then every such message is discarded, and nothing of this costs anything.
+// answers it, now or later, or declines to: then RDMA_ERROR, ERR_CHUNK, says that no answer is possible (RFC 8166
+// 4.5.3). There are no chunks in this direction: a Call that has any is answered with ERR_CHUNK (RFC 8167 5.3), and
+// so is one whose transport header cannot be read (RFC 8166 4.5.2); one of another version gets ERR_VERS (4.5.1).
+// Config::backward_credits of 0 means no backward service: then every such message is discarded, and nothing of this
+// costs anything.
 //
 // Whose message is it? Its RPC message type says so (2.4), never its xid, which may be under way both ways.
 // RFC 8166 asks for opposite things: a responder MUST answer an error in a Call's transport header, a
@@ -25,9 +26,10 @@
 // says nothing about its direction and is discarded.
 //
 // Credits (4.1). The server may have backward_credits Calls unanswered; each answer grants that many. Its own
-// credit field is a request, and changes nothing: least of all the forward grant. Calls beyond that are
-// discarded, and told once. Receives: one for each credit is posted on top of those for forward Replies,
-// whether Calls are waiting for their answers or not (4.3.1).
+// credit field is a request, and changes nothing: least of all the forward grant. A Call beyond that ends the
+// connection, as does any for whose answer or error there is no room: so the server learns that no answer will come
+// (RFC 8166 4.5.4). Receives: one for each credit is posted on top of those for forward Replies, whether Calls are
+// waiting for their answers or not (4.3.1).
 //
 // Answers leave as SendAnswer. Their bytes are owned here until on_answer_sent() or the end of the
 // connection; a server that calls without ever taking its answers finds room for two windows of them and a

@@ -366,7 +366,7 @@ class Requester {
   /// (28 bytes of header and the Reply over Facts::call_threshold) becomes ERR_CHUNK. Nothing is sent to a
   /// Call of an earlier connection.
   void answer(BackwardId id, const xdr::Message& reply);
-  /// Drops a Call of the server's without an answer: the server waits for one until it gives up.
+  /// No RPC Reply is possible for a Call of the server's: it gets RDMA_ERROR.
   void decline(BackwardId id);
   void on_answer_sent(BackwardId cookie);
   void on_connected(ConstBytes peer_private_data, TimePoint now);

@@ -248,6 +248,7 @@ struct Requester::State {
   void refuse(std::uint32_t xid, rpc_rdma_errcode err, BackwardId id = 0);
   void answer(BackwardId id, const xdr::Message& reply);
   void decline(BackwardId id);
+  void end_unanswered(const char* why);
 
   // ---- connection.cpp ----
   void connect(TimePoint now);

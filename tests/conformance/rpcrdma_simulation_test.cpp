@@ -364,8 +364,8 @@ class Simulation {
     REQUIRE(found->second == Due::reply);
     const BackwardId id = call.id;
     if (!behaves_ && roll(20) == 0) {
+      found->second = Due::err_chunk;
       driver_.requester.decline(id);
-      due_.erase(found);  // as if the server had given it up
       return;
     }
     const bool too_large = !behaves_ && roll(10) == 0;

@@ -196,11 +196,13 @@ TEST_CASE("channel: Calls are answered later, in any order, with calls of ours i
   for (std::uint32_t i = 0; i < kCredits; ++i) f.check_answer(i, 200 + 2 * i);
 }
 
-TEST_CASE("channel: without a service a Call of the server's is dropped, and the connection goes on") {
+TEST_CASE("channel: without a service a Call of the server's is refused, and the connection goes on") {
   Fixture f;
   f.channel.set_backward(nullptr);
   for (std::uint32_t i = 0; i < 10; ++i) f.server.call(i, i);
-  f.until([&] { return f.channel.facts().backward_calls == 10; });
+  f.until([&] { return f.server.answers.size() == 10; });
+  CHECK(f.channel.facts().backward_refused == 10);
+  f.server.answers.clear();
   f.channel.set_backward(&f.doubler);
   f.server.call(100, 21);
   f.check_answer(100, 42);
