@@ -73,6 +73,11 @@ class Marshaller {
     if (Status done = finish_message(); !done) return done;
     if (const auto chunk = simple_chunk()) return write_simple(credits, *chunk);
     plan_reply();
+    if (reply_part_ > limits_.reply_threshold) {
+      return failure(EMSGSIZE,
+                     "the memory for the results needs more segments than the server's answer can name; use "
+                     "smaller requests (rsize)");
+    }
     const Form form = choose_form();
     if (form == Form::none) {
       return failure(EMSGSIZE,
@@ -155,14 +160,14 @@ class Marshaller {
     }
     plan_ = reply_sizing::plan_reply({rpc_.call.reply_max_inline, rpc_.call.reply_max_reduced, results},
                                      limits_.reply_threshold, kHeaderSizes);
+    reply_part_ = size_of_reply_part();
   }
 
   [[nodiscard]] std::size_t segments_for(std::uint64_t length) const {
     return length == 0 ? 0 : memory_.segments_for(static_cast<std::size_t>(length));
   }
 
-  /// The header without a Read list, at most.
-  [[nodiscard]] std::size_t reply_part() const {
+  [[nodiscard]] std::size_t size_of_reply_part() const {
     std::size_t size = kMinHeader;
     if (plan_.write_list)
       size += static_cast<std::size_t>(reply_sizing::write_list_size(rpc_.bounds, kHeaderSizes));
@@ -178,7 +183,7 @@ class Marshaller {
 
   [[nodiscard]] Form choose_form() const {
     const std::size_t room = limits_.call_threshold;
-    const std::size_t base = reply_part();
+    const std::size_t base = reply_part_;
     const std::size_t stream = message_->stream.size();
     const std::size_t whole = message_->unreduced_size();
     const std::size_t items = item_segments() * kReadSegment;
@@ -312,9 +317,8 @@ class Marshaller {
     const std::size_t payload = is_long(form)           ? 0
                                 : form == Form::reduced ? message_->stream.size()
                                                         : message_->unreduced_size();
-    if (header + payload > limits_.call_threshold) {
-      return too_many_segments();
-    }
+    const std::size_t returned = header - rpc_.header.rdma_reads.size() * kReadSegment;
+    if (header + payload > limits_.call_threshold || returned > reply_part_) return too_many_segments();
     rpc_.bytes.clear();
     encode(rpc_.header, rpc_.bytes);
     if (payload == 0) return {};
@@ -366,6 +370,8 @@ class Marshaller {
   Exposer& memory_;
   const std::string& peer_;
   ReplyPlan plan_;
+  std::size_t reply_part_ =
+      0;  // the header without a Read list, at most: what a Reply returns of it, too (3.3.2)
 };
 
 }  // namespace

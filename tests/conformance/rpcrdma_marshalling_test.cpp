@@ -194,6 +194,42 @@ TEST_CASE("T8 the requester offers a Reply chunk exactly when the plan says so, 
   CHECK(larger.header.rdma_writes.size() == 1);
 }
 
+TEST_CASE("T37 no more is offered than a Reply can return within its threshold, and else the Call fails") {
+  Config config;
+  config.send_size = 8192;  // the Call has more room than the Reply
+  config.receive_size = 1024;
+  Driver driver(config);
+  driver.establish(32, sizes(8192, 8192));
+  REQUIRE(driver.requester.facts().call_threshold == 8192);
+  REQUIRE(driver.requester.facts().reply_threshold == 1024);
+  // 28 of header, a Write chunk of 8 and so many segments, a Reply chunk of 4 and one segment.
+  constexpr std::size_t kSegments = (1024 - 28 - 8 - 4 - 16) / 16;
+  const auto of = [](Octets& destination) {
+    return [&destination] {
+      Call call = read_call(destination);
+      call.reply_max_reduced = 1000;
+      call.reply_max_inline = 1000 + destination.size();
+      return call;
+    };
+  };
+  driver.memory.segment_size = 1000;
+  Octets most(kSegments * 1000);
+  const CallView fits = send(driver, of(most));
+  CHECK(fits.header.rdma_writes.segment_count() == kSegments);
+  CHECK(fits.header.has_rdma_reply);
+  CHECK(fits.header_size == 1016);
+  const std::size_t exposed = driver.memory.live.size();
+  Octets more(kSegments * 1000 + 1);
+  driver.submit(of(more)());
+  CHECK(driver.sent.empty());
+  const Complete done = driver.take_completed();
+  CHECK(done.failure == Failure::cannot_construct);
+  REQUIRE(done.error);
+  CHECK(done.error->errno_value() == EMSGSIZE);
+  CHECK(done.error->message().find("smaller requests") != std::string::npos);
+  CHECK(driver.memory.live.size() == exposed);
+}
+
 TEST_CASE(
     "T9 a Read chunk's Position is that in the unreduced stream, aligned, the same in all its segments") {
   Driver driver;
