@@ -36,10 +36,8 @@ std::optional<PrivateData> find_private_data(fabric::ConstBytes received) {
   const auto found = std::ranges::search(received, identifier);  // RFC 8797 5.2: at any offset, unaligned
   const auto message = received.subspan(static_cast<std::size_t>(found.begin() - received.begin()));
   if (message.size() < kPrivateDataSize || message[4] != kVersion) return std::nullopt;
-  // RFC 8797 4 would have the reserved flags ignored; draft 06 4.1.2 takes a message that sets one for
-  // another format. The cautious reading costs speed at worst, where the other might misread the sizes.
-  if ((message[5] & ~kR) != std::byte{0}) return std::nullopt;
-  return PrivateData{message[5] == kR, size_said(message[6]), size_said(message[7])};
+  // RFC 8797 4: a receiver ignores the reserved flags.
+  return PrivateData{(message[5] & kR) == kR, size_said(message[6]), size_said(message[7])};
 }
 
 Negotiated negotiate(const std::optional<PrivateData>& mine, const std::optional<PrivateData>& peer) {
