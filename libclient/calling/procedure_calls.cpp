@@ -1,6 +1,7 @@
 #include "calling/procedure_calls.h"
 
 #include <cerrno>
+#include <string>
 
 #include "rpc/make_call.h"
 #include "rpc/route.h"
@@ -141,9 +142,10 @@ Error ProcedureCalls::in_doubt(const Request& request, const Error& why) const {
           why.message() + "; whether the server did it is not known: look before it is done again"};
 }
 
-Error ProcedureCalls::undecodable(const Request& request) const {
+Error ProcedureCalls::undecodable(const Request& request, xdr::Fault fault) const {
   const Error why(ErrorKind::protocol, EPROTO, request.what, server(),
-                  "the server's answer cannot be decoded; please report this with a capture of the traffic");
+                  std::string("the server's answer cannot be decoded (") + xdr::to_string(fault) +
+                      "); please report this with a capture of the traffic");
   return request.idempotent ? why : in_doubt(request, why);
 }
 

@@ -101,7 +101,7 @@ class ProcedureCalls {
   async::Task<Result<rpc::ReplyInHand>> send(Request& request);
   async::Task<Result<rpc::ReplyInHand>> send_once(Request& request);
   async::Task<bool> waits(Request& request);
-  [[nodiscard]] Error undecodable(const Request& request) const;
+  [[nodiscard]] Error undecodable(const Request& request, xdr::Fault fault) const;
   [[nodiscard]] Error in_doubt(const Request& request, const Error& why) const;
   [[nodiscard]] Error still_busy(const Request& request) const;
   /// By an earlier sending, whatever the last one came to.
@@ -152,7 +152,7 @@ async::Task<Result<Answer<P>>> ProcedureCalls::call(Caller caller, typename P::A
     if (again) again = co_await waits(request);
     if (again) continue;
     end(request);
-    if (!decoded) co_return undecodable(request);
+    if (!decoded) co_return undecodable(request, in.fault());
     if (asked_to_wait && may_have_been_done(request)) co_return in_doubt(request, still_busy(request));
     co_return std::move(answer);
   }

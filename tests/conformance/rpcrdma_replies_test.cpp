@@ -299,4 +299,23 @@ TEST_CASE(
   CHECK(decoder.fault() == xdr::Fault::ddp_violation);
 }
 
+TEST_CASE("T25 a Long Reply may have in it no result that has a chunk") {
+  Octets destination(3000);
+  Call call = read_call(destination);
+  call.reply_max_reduced = 2000;
+  call.reply_max_inline = 5000;
+  Asked asked(std::move(call));
+  REQUIRE(asked.call.header.rdma_writes.size() == 1);
+  REQUIRE(asked.call.header.has_rdma_reply);
+  const Octets message = ReplyMaker::rpc_reply(asked.call.xid(), results_of({8, 1, 2}));
+  REQUIRE(asked.driver.memory.write(asked.call.header.rdma_reply[0], message));
+  ReplyMaker reply(asked.call);
+  reply.long_reply(asked.call, message.size());
+  const Complete done = asked.answered(reply);
+  xdr::Decoder decoder = decoder_of(done);
+  ConstBytes data;
+  CHECK_FALSE(decoder.eligible(4096, data));
+  CHECK(decoder.fault() == xdr::Fault::ddp_violation);
+}
+
 }  // namespace nfsrdma::rpcrdma::testing

@@ -287,6 +287,9 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     header.rdma_credit = server.credits;
     const rpcrdma::WriteList& offered = work->header.rdma_writes;
     std::vector<std::size_t> lengths;
+    const auto misplacement = server.next_misplacement(work->seen);
+    const bool is_long = misplacement == Misplacement::left_inline_long;
+    const bool reduces = !is_long && misplacement != Misplacement::left_inline;
     add_words(work->payload, {header.rdma_xid, 1, 0, 0, 0, 0});
     const xdr::Message& results = work->answer->message;
     std::size_t from = 0, chunk = 0;
@@ -299,7 +302,7 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
       }
       add_bytes(work->payload, results.stream.bytes().subspan(from, item.stream_offset - from));
       from = item.stream_offset;
-      if (chunk < offered.size() && !offered[chunk].empty()) {
+      if (reduces && chunk < offered.size() && !offered[chunk].empty()) {
         if (work->pass && work->pass->service != gss::Service::none)
           server.state.problem("a Write chunk for a result that cannot travel by itself");
         if (rpcrdma::chunk_length(offered[chunk]) < item.data.size()) {
@@ -320,10 +323,14 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     }
     add_bytes(work->payload, results.stream.bytes().subspan(from));
     if (work->pass) server.guard.seal(work->payload, *work->pass);
+    if (misplacement == Misplacement::filled_for_none) {
+      lengths.resize(std::max<std::size_t>(lengths.size(), 1));
+      lengths[0] = 8;
+    }
     header.rdma_writes = returned(offered, lengths);
     header.has_rdma_reply = work->header.has_rdma_reply;
     header.rdma_reply = work->header.rdma_reply;
-    if (rpcrdma::encoded_size(header) + work->payload.size() > reply_threshold) {
+    if (is_long || rpcrdma::encoded_size(header) + work->payload.size() > reply_threshold) {
       if (!header.has_rdma_reply || rpcrdma::chunk_length(header.rdma_reply) < work->payload.size()) {
         // RFC 8267 4.2.1: of NFSv4.0 it may ask again.
         if (!work->seen.unbounded || work->seen.minor != 0) {
@@ -577,6 +584,15 @@ std::optional<Responder::Trick> Responder::next_trick(const SeenCall& seen, bool
   const Trick trick = found->first;
   tricks_.erase(found);
   return trick;
+}
+
+std::optional<Responder::Misplacement> Responder::next_misplacement(const SeenCall& seen) {
+  const auto found =
+      std::ranges::find_if(misplacements_, [&](const auto& one) { return is_in(one.second, seen); });
+  if (found == misplacements_.end()) return std::nullopt;
+  const Misplacement how = found->first;
+  misplacements_.erase(found);
+  return how;
 }
 
 void Responder::hold(nfs_opnum4 op, bool execute) {

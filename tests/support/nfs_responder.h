@@ -68,6 +68,14 @@ class Responder {
   enum class Trick : std::uint8_t { drop_before, drop_after, err_chunk, garbage_args };
   /// Befalls the next COMPOUND with `op` in it.
   void play(Trick trick, nfs4::nfs_opnum4 op) { tricks_.emplace_back(trick, op); }
+  /// What a Reply may do against the binding, which says what is reduced (RFC 8166 6.1).
+  enum class Misplacement : std::uint8_t {
+    left_inline,       ///< results that have Write chunks come in the stream
+    left_inline_long,  ///< the same, and all of it in the Reply chunk
+    filled_for_none,   ///< the first Write chunk is filled, and the result that it is for brings nothing
+  };
+  /// Befalls the Reply to the next Call with `op` in it.
+  void misplace(Misplacement how, nfs4::nfs_opnum4 op) { misplacements_.emplace_back(how, op); }
   /// COMPOUNDs with `op` in them (OP_ILLEGAL: all) are kept until release(): executed, and their answers
   /// kept; or not even looked at.
   void hold(nfs4::nfs_opnum4 op, bool execute);
@@ -121,6 +129,7 @@ class Responder {
   void note(Work& work);
   static bool is_in(nfs4::nfs_opnum4 op, const SeenCall& seen);
   std::optional<Trick> next_trick(const SeenCall& seen, bool executed);
+  std::optional<Misplacement> next_misplacement(const SeenCall& seen);
   Duration stall_of(const SeenCall& seen);
   [[nodiscard]] bool is_frozen() const { return loop_.now() < frozen_until_; }
 
@@ -134,6 +143,7 @@ class Responder {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::vector<std::shared_ptr<Peer>> peers_;
   std::vector<std::pair<Trick, nfs4::nfs_opnum4>> tricks_;
+  std::vector<std::pair<Misplacement, nfs4::nfs_opnum4>> misplacements_;
   std::optional<nfs4::nfs_opnum4> holding_, stalling_;
   bool hold_executes_ = true;
   std::vector<Stall> stalls_;
