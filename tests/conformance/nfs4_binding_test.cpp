@@ -1,6 +1,7 @@
 // The binding of NFSv4 to RPC-over-RDMA (RFC 8267), as the engine's own Calls show it: what is reduced, what
 // is provided for each Reply, in which chunk each result goes, what becomes of slots and of leases.
 #include <algorithm>
+#include <cerrno>
 
 #include "nfsrdma/options.h"
 #include "support/engine_fixture.h"
@@ -223,6 +224,29 @@ TEST_CASE("U6 nfs4: a READ_PLUS with more than two elements, or with a gap, is a
   m.close(file);
 }
 
+TEST_CASE("U8 nfs4: call() sends no COMPOUND that changes something and has an answer of any length") {
+  Binding m;
+  m.server.add_file("/f", "text");
+  EngineClient& c = m.connect();
+  m.server.clear_calls();
+  const auto call = [&](bool changes, bool unbounded) {
+    Compound compound = c.session.begin("both");
+    compound.add<op::PUTFH>({c.root});
+    if (changes) compound.add<op::REMOVE>({{"f"}});
+    compound.add<op::GETATTR>({bitmap_of({unbounded ? FATTR4_ACL : FATTR4_SIZE})});
+    return c.run(c.session.call(std::move(compound)));
+  };
+  const auto refused = call(true, true);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind() == ErrorKind::usage);
+  CHECK(refused.error().errno_value() == EINVAL);
+  CHECK(m.server.calls().empty());
+  CHECK(m.server.content("/f") == "text");
+  CHECK(ok(call(false, true)));
+  CHECK(ok(call(true, false)));
+  CHECK(m.server.calls().size() == 2);
+}
+
 TEST_CASE("U9 nfs4: no Reply chunk exceeds ca_maxresponsesize") {
   Binding m;
   m.server.set_limits(70'000, 12'000, 50);
@@ -261,6 +285,32 @@ TEST_CASE(
   CHECK(many.link.starts_with("over there"));
   CHECK((many.second == data.substr(7000, 6000)));
   CHECK(m.only(OP_READLINK).write_chunks == std::vector<std::uint64_t>{5000, 0, 6000});
+  m.close(file);
+}
+
+TEST_CASE("U10 nfs4: a link text of 4 KiB comes inline, in a Long Reply, between READs that have chunks") {
+  Binding m;
+  const std::string data = pattern(20'000), text = pattern(4096, 3);
+  m.server.add_file("/f", data);
+  m.server.add_symlink("/l", text);
+  EngineClient& c = m.connect();
+  OpenRef file = m.open("f");
+  const nfs_fh4 link = c.handle("/l");
+  m.server.clear_calls();
+  Several many;
+  many.link = std::string(4096, '?');
+  const std::uint64_t before = c.channel.facts().long_replies;
+  CHECK(ok(c.run(read_many(c, *file.file(), link, 7000, many))));
+  CHECK(many.counts == std::vector<std::size_t>{5000, 4096, 6000});
+  CHECK((many.first == data.substr(0, 5000)));
+  CHECK((many.link == text));
+  CHECK((many.second == data.substr(7000, 6000)));
+  const SeenCall seen = m.only(OP_READLINK);
+  CHECK(seen.write_chunks == std::vector<std::uint64_t>{5000, 0, 6000});
+  // For the text and what stands around it, and not for the data of the READs.
+  CHECK(seen.reply_chunk > text.size());
+  CHECK(seen.reply_chunk < text.size() + 1024);
+  CHECK(c.channel.facts().long_replies == before + 1);
   m.close(file);
 }
 

@@ -194,6 +194,46 @@ TEST_CASE("T8 the requester offers a Reply chunk exactly when the plan says so, 
   CHECK(larger.header.rdma_writes.size() == 1);
 }
 
+TEST_CASE("T8 the Reply chunk's bytes count when the form of a Call is chosen") {
+  // 28 of header, 4 + 16 more for a Reply chunk of one segment, and the Call itself: up to 1024.
+  constexpr std::size_t kRoom = 1024 - 28 - 4 - 16;
+  Driver driver;
+  driver.establish();
+  const auto of = [](std::size_t size) {
+    return [size] {
+      Call call = plain_call(size);
+      call.reply_max_inline = call.reply_max_reduced = 2000;
+      return call;
+    };
+  };
+  const CallView fits = send(driver, of(kRoom));
+  CHECK(fits.header.proc == rdma_proc::RDMA_MSG);
+  CHECK(fits.header.has_rdma_reply);
+  CHECK(fits.bytes.size() == 1024);
+  const CallView larger = send(driver, of(kRoom + 4));
+  CHECK(larger.header.proc == rdma_proc::RDMA_NOMSG);
+  CHECK(larger.header.has_rdma_reply);
+}
+
+TEST_CASE("T8 the Reply chunk's bytes count when the items of a Call are taken out of it") {
+  // Header, Reply chunk, one Read segment: what is left is for the Call without its item.
+  constexpr std::size_t kRoom = 1024 - 28 - (4 + 16) - 24;
+  const Octets data = pattern(4000);
+  Driver driver;
+  driver.establish();
+  const auto of = [&](std::size_t before) {
+    return [&, before] {
+      Call call = write_call(before, data, 0);
+      call.reply_max_inline = call.reply_max_reduced = 2000;
+      return call;
+    };
+  };
+  const CallView fits = send(driver, of(kRoom - 4));  // and the item's count
+  CHECK(fits.header.proc == rdma_proc::RDMA_MSG);
+  CHECK(fits.bytes.size() == 1024);
+  CHECK(send(driver, of(kRoom)).header.proc == rdma_proc::RDMA_NOMSG);
+}
+
 TEST_CASE("T37 no more is offered than a Reply can return within its threshold, and else the Call fails") {
   Config config;
   config.send_size = 8192;  // the Call has more room than the Reply

@@ -73,6 +73,42 @@ TEST_CASE("T26 memory is exposed for one RPC and taken back before its caller se
   }
 }
 
+/// Protects the results as well, as Kerberos' privacy does.
+struct Cover final : Seal {
+  Result<const xdr::Message*> seal(const xdr::Message& message) override { return &message; }
+  [[nodiscard]] bool covers_data() const override { return true; }
+};
+
+TEST_CASE(
+    "T40 a protected Reply can be opened when its memory is out of the server's reach, and not before") {
+  Driver driver;
+  driver.establish();
+  driver.answer_revokes = false;
+  Cover cover;
+  Call call = plain_call(2000);
+  call.seal = &cover;
+  call.reply_max_inline = call.reply_max_reduced = 5000;
+  driver.submit(std::move(call));
+  const CallView sent = driver.take_sent();
+  REQUIRE(sent.header.has_rdma_reply);
+  REQUIRE(sent.header.rdma_writes.empty());
+  const Octets wire = ReplyMaker::rpc_reply(sent.xid(), pattern(3000));
+  const RemoteSegment& chunk = sent.header.rdma_reply[0];
+  REQUIRE(driver.memory.write(chunk, wire));
+  driver.reply(ReplyMaker(sent).long_reply(sent, wire.size()));
+  // Who opens it gets it with Complete.
+  CHECK(driver.completed.empty());
+  REQUIRE(driver.revokes.size() == 1);
+  CHECK(driver.revokes[0].segments == Driver::segments_of(sent.header));
+  driver.answer(driver.revokes[0]);
+  driver.run();
+  const Complete done = driver.take_completed();
+  // Nor can the server change now what is about to be verified.
+  CHECK_FALSE(driver.memory.write(chunk, pattern(3000, 2)));
+  REQUIRE(done.reply);
+  CHECK(Octets(done.reply->message.begin(), done.reply->message.end()) == wire);
+}
+
 TEST_CASE("T26 a call that needs no memory of its caller's exposes none") {
   Driver driver;
   driver.establish();

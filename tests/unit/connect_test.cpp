@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -317,6 +318,94 @@ TEST_CASE("connect: as many connections as are wanted, to further addresses in t
       const unsigned by = row.carried_by[i];
       CHECK((m.asked[i].carrier == (by == 0 ? nullptr : m.carriers[by - 1])));
     }
+  }
+}
+
+namespace {
+
+/// A connection of the system's, and how many Receives were posted before the first Send on it.
+class Watched final : public fabric::Connection {
+ public:
+  Watched(std::unique_ptr<fabric::Connection> of, unsigned& receives)
+      : of_(std::move(of)), receives_(receives) {}
+  void post_receive(fabric::ReceiveBuffer buffer) override {
+    if (!has_sent_) ++receives_;
+    of_->post_receive(std::move(buffer));
+  }
+  void post_send(const fabric::SendWork& work) override {
+    has_sent_ = true;
+    of_->post_send(work);
+  }
+  bool send_copy(fabric::ConstBytes message) override {
+    has_sent_ = true;
+    return of_->send_copy(message);
+  }
+  Status expose(fabric::Bytes memory, fabric::Reach reach, std::vector<fabric::RemoteSegment>& to) override {
+    return of_->expose(memory, reach, to);
+  }
+  Status revoke(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override {
+    return of_->revoke(segments, cookie);
+  }
+  bool revoke_now(std::span<const fabric::RemoteSegment> segments) override {
+    return of_->revoke_now(segments);
+  }
+  Status abandon(std::span<const fabric::RemoteSegment> segments, std::uint64_t cookie) override {
+    return of_->abandon(segments, cookie);
+  }
+  bool settle() override { return of_->settle(); }
+  void forget(std::span<const fabric::RemoteSegment> segments) override { of_->forget(segments); }
+  void post_rdma_write(fabric::ConstBytes local, const fabric::RemoteSegment& remote,
+                       std::uint64_t cookie) override {
+    of_->post_rdma_write(local, remote, cookie);
+  }
+  void post_rdma_read(fabric::Bytes local, const fabric::RemoteSegment& remote,
+                      std::uint64_t cookie) override {
+    of_->post_rdma_read(local, remote, cookie);
+  }
+  void flush() override { of_->flush(); }
+  [[nodiscard]] std::size_t segments_for(std::size_t length) const override {
+    return of_->segments_for(length);
+  }
+  void close() override { of_->close(); }
+  [[nodiscard]] std::string peer_name() const override { return of_->peer_name(); }
+
+ private:
+  std::unique_ptr<fabric::Connection> of_;
+  unsigned& receives_;
+  bool has_sent_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("B11 connect: Receives are posted for all callbacks that are announced, whatever the options are") {
+  for (const char* options :
+       {"vers=4.2,sec=sys", "vers=4.1,sec=sys,credits=1", "vers=4.1,sec=sys,nconnect=2"}) {
+    CAPTURE(options);
+    testing::NfsServer server;
+    async::Loop loop;
+    const Target target = server.target(options);
+    rpc::Address address;
+    address.storage = testing::loopback(server.port());
+    address.length = sizeof(sockaddr_in);
+    std::deque<unsigned> receives;  // by connection
+    Surroundings around = Surroundings::system();
+    around.dial = [&receives, dial = around.dial](async::Loop& there, const fabric::DialOptions& how,
+                                                  fabric::Handler& handler) {
+      receives.push_back(0);
+      return std::make_unique<Watched>(dial(there, how, handler), receives.back());
+    };
+    Server client(loop, target, {address}, unheard, std::nullopt, around);
+    REQUIRE(loop.run(client.connect(loop.now() + 30s)));
+    const auto created = server.last_create_session();
+    REQUIRE(created);
+    const std::uint32_t announced = created->csa_back_chan_attrs.ca_maxrequests;
+    CHECK(announced > 0);
+    REQUIRE(receives.size() == target.options.connections);
+    // And one for the Reply to that Send.
+    for (const unsigned one : receives) CHECK(one >= announced + 1);
+    CHECK(loop.run(client.close(loop.now() + 30s)));
+    client.shut_down();
+    loop.drop_tasks();
   }
 }
 

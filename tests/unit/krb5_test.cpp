@@ -23,6 +23,10 @@
 
 #include "async/loop.h"
 #include "aux/record_server.h"
+#include "aux/rpcbind.h"
+#include "connect/flavors.h"
+#include "connect/server.h"
+#include "fabric/address.h"
 #include "krb5/context.h"
 #include "krb5/kerberos.h"
 #include "rpc/message.h"
@@ -51,17 +55,19 @@ enum class Lie : std::uint8_t { none, verifier, window, undecodable, skew, token
 /// The server's side of RPCSEC_GSS_INIT, over TCP.
 class Acceptor {
  public:
-  explicit Acceptor(async::Loop& loop) {
-    auto made = aux::RecordServer::listen(
-        loop, {.local = loopback_port(0)},
-        [this](xdr::ConstBytes call, xdr::Message& reply) { return answer(call, reply); });
-    REQUIRE(made);
-    server_ = std::move(*made);
-  }
+  explicit Acceptor(async::Loop& loop) { REQUIRE(listen(loop, loopback_port(0))); }
   ~Acceptor() { forget(); }
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
+  /// From now on there. False: somebody else listens there.
+  bool listen(async::Loop& loop, const rpc::Address& where) {
+    auto made = aux::RecordServer::listen(
+        loop, {.local = where},
+        [this](xdr::ConstBytes call, xdr::Message& reply) { return answer(call, reply); });
+    if (made) server_ = std::move(*made);
+    return made.has_value();
+  }
   [[nodiscard]] rpc::Address address() const { return server_->address(); }
   [[nodiscard]] gss_ctx_id_t context() const { return context_; }
   [[nodiscard]] const std::string& principal() const { return principal_; }
@@ -290,6 +296,54 @@ TEST_CASE("T36 krb5: a context is made over TCP, and what it signs and wraps the
   }
   CHECK_FALSE(context.unwrap(std::span(token).first(20)));
   CHECK_FALSE(context.unwrap({}));
+}
+
+namespace {
+
+/// A security context as connect/ has it made, by a client that reaches the server's NFS/RDMA at `address`.
+Status establish_as_connected(async::Loop& loop, const rpc::Address& address, const std::string& options) {
+  Target target{"server.test", "/", {}};
+  REQUIRE(target.options.set_all(options));
+  const auto flavor = connect::make_flavor(loop, target, {address}, connect::Surroundings::system(), {});
+  const security::Voucher voucher = flavor->vouch(nullptr);
+  REQUIRE(voucher.protection);
+  return loop.run(voucher.protection->ready(loop.now() + 10s));
+}
+
+}  // namespace
+
+TEST_CASE("T36 krb5: contexts are made at TCP port 2049 of the server, or at gssport=") {
+  Ticketed m;
+  // An address that no other process of this machine listens at, unless it listens at all of them.
+  rpc::Address nfs = loopback_port(20049);
+  const auto own = static_cast<std::uint32_t>(::getpid());
+  reinterpret_cast<sockaddr_in&>(nfs.storage).sin_addr.s_addr = htonl(0x7f240001U | (own & 0xffffU) << 1U);
+  SUBCASE("gssport=") {
+    REQUIRE(m.acceptor.listen(m.loop, aux::with_port(nfs, 0)));
+    const std::string port = std::to_string(fabric::port_of(m.acceptor.address().storage));
+    for (const char* security : {"krb5", "krb5i", "krb5p"}) {
+      CAPTURE(security);
+      m.acceptor.forget();
+      const Status done =
+          establish_as_connected(m.loop, nfs, std::string("sec=") + security + ",gssport=" + port);
+      CHECK_MESSAGE(done, done.error().text());
+    }
+    CHECK(m.acceptor.calls() == 3);
+    return;
+  }
+  SUBCASE("the usual port") {
+    if (!m.acceptor.listen(m.loop, aux::with_port(nfs, 2049))) return skip("TCP port 2049 is taken here");
+  }
+  unsigned calls = 0;
+  for (const char* options :
+       {"sec=krb5", "sec=krb5i", "sec=krb5p", "sec=krb5,vers=3", "sec=krb5,port=20123"}) {
+    CAPTURE(options);
+    m.acceptor.forget();
+    const Status done = establish_as_connected(m.loop, nfs, options);
+    CHECK_MESSAGE(done, done.error().text());
+    CHECK(m.acceptor.calls() == ++calls);
+    CHECK(m.acceptor.principal() == "alice@TEST.LAB");
+  }
 }
 
 TEST_CASE("krb5: a wrapped message that is signed and not encrypted is refused") {

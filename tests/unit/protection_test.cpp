@@ -221,6 +221,52 @@ TEST_CASE("T35 protection: a long Call and a Reply chunk go together") {
   m.scene.close(file);
 }
 
+TEST_CASE("T35 protection: one Call has a long Call's Read chunk and a Reply chunk, and nothing is reduced") {
+  for (const gss::Service service : kServices) {
+    CAPTURE(static_cast<int>(service));
+    Protected m(service);
+    m.scene.server.add_file("/f", text(60'000));
+    auto file = m.scene.open("f");
+    m.scene.server.clear_calls();
+    // 9,000 bytes to write and as many to read in one COMPOUND.
+    const std::string data = text(9'003);
+    std::vector<std::byte> read(9'001);
+    nfs4::Compound compound = m.client.session.begin("WRITE");
+    compound.add<nfs4::op::PUTFH>({file->handle()});
+    compound.add<nfs4::op::WRITE>(
+        {file.file()->stateid(), 100, nfs4::FILE_SYNC4, xdr::DdpOpaque<>{std::as_bytes(std::span(data))}});
+    compound.read(file.file()->stateid(), 20'000, read);
+    auto reply = m.client.run(m.client.session.call(std::move(compound)));
+    REQUIRE(ok(reply));
+    nfs4::WRITE4res written;
+    nfs4::READ4res got;
+    REQUIRE(reply->take<nfs4::op::PUTFH>());
+    REQUIRE(reply->take<nfs4::op::WRITE>(written));
+    REQUIRE(reply->take<nfs4::op::READ>(got));
+    CHECK(reply->finish());
+    CHECK(written.get<nfs4::NFS4_OK>()->count == data.size());
+    CHECK(std::string(reinterpret_cast<const char*>(read.data()), read.size()) ==
+          text(60'000).substr(20'000, read.size()));
+    CHECK(m.scene.server.content("/f")->substr(100, data.size()) == data);
+    const SeenCall seen = m.call_with(nfs4::OP_WRITE);
+    if (service == gss::Service::none) {
+      CHECK(seen.write_chunks == std::vector<std::uint64_t>{read.size()});
+      CHECK(std::ranges::count(seen.read_positions, 0U) == 0);
+      CHECK(seen.reply_chunk == 0);
+    } else {
+      CHECK_FALSE(seen.read_positions.empty());
+      CHECK(std::ranges::count(seen.read_positions, 0U) ==
+            static_cast<std::ptrdiff_t>(seen.read_positions.size()));
+      CHECK(seen.write_chunks.empty());
+      CHECK(seen.reply_chunk > read.size());
+      CHECK(m.client.channel.facts().long_replies != 0);
+    }
+    m.scene.close(file);
+    m.client.end();
+    CHECK(m.mechanism->sendings() == m.opened());
+  }
+}
+
 TEST_CASE("protection: the session is nobody else's, where that can be proven and the server sees to it") {
   for (const gss::Service service : kServices) {
     for (const bool can : {true, false}) {
