@@ -68,10 +68,7 @@ void Stream::let_go(const Region& region) {
     in_.target = nullptr;
   }
   if (next_.valid && next_.stag == region.stag) next_ = {};
-  if (responses_ == 0) return;
-  for (Work& work : queue_) {
-    if (work.source == region.stag) privatise(work);
-  }
+  if (responses_ > 0) privatise(region);
 }
 
 bool Stream::mid_message() const {

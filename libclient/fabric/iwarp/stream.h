@@ -27,8 +27,8 @@
 //
 // Who owns what. Posted receives are the stream's until delivered. Memory to send and memory exposed is
 // the caller's, but for short Sends, which are copied (post_copy()); the stream holds addresses only.
-// revoke() makes it forget them at once: a payload that is being received goes nowhere, and a Read
-// Response that is being sent continues from a private copy (RFC 8166 8.1.3).
+// revoke() makes it forget them at once: a payload that is being received goes nowhere, and the Read
+// Responses that are being sent continue from a private copy, which they share (RFC 8166 8.1.3).
 //
 // abandon() does the same for memory whose owner gave up waiting, and remembers the handle: the peer, which
 // cannot know, is in the right when it goes on (fabric.h). RDMA Writes to it are checked as ever and their
@@ -39,9 +39,10 @@
 //
 // Failure. Whatever a peer sends leads to events or to failure(); nothing here trusts a length, a number or
 // an STag before it was checked, and all storage is bounded: one buffer, the posted receives, and for Read
-// Responses at most IRD queued. After a violation every region is gone, input is ignored, and fill() yields
-// the rest of the FPDU that was under way and the Terminate message. With CRC on, a violation found in a
-// header is reported only once the FPDU's CRC has shown that the header is the peer's.
+// Responses at most IRD queued, with one copy of what they need of each region that was revoked. After a
+// violation every region is gone, input is ignored, and fill() yields the rest of the FPDU that was under way
+// and the Terminate message. With CRC on, a violation found in a header is reported only once the FPDU's CRC
+// has shown that the header is the peer's. RFC5042.md traces the security requirements one by one.
 //
 // Confined to the connection's thread.
 #pragma once
@@ -275,10 +276,10 @@ class Stream {
     std::uint32_t msn = 0;
     Pieces pieces;
     std::size_t length = 0;
-    std::size_t offset = 0;                              ///< of the FPDU being sent, in the payload
-    Cursor cursor;                                       ///< the same place in the pieces
-    std::uint32_t source = 0;                            ///< a Read Response's region, 0: private
-    std::unique_ptr<std::byte[]> copy;                   ///< its rest, once the region was revoked
+    std::size_t offset = 0;                   ///< of the FPDU being sent, in the payload
+    Cursor cursor;                            ///< the same place in the pieces
+    std::uint32_t source = 0;                 ///< a Read Response's region, 0: private
+    std::shared_ptr<const std::byte[]> copy;  ///< holds what is still to be sent, once the region was revoked
     std::array<std::byte, read_request_size> request{};  ///< a Read Request's payload
     [[nodiscard]] bool tagged() const {
       return opcode == Opcode::rdma_write || opcode == Opcode::read_response;
@@ -311,7 +312,7 @@ class Stream {
   void let_go(const Region& region);
   void release_reads();
   void queue_read_response(const ReadRequest& request, ConstBytes source);
-  void privatise(Work& work);
+  void privatise(const Region& region);
   void prepare_last_words(const Terminate* terminate);
 
   Events& events_;

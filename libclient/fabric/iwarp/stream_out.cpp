@@ -133,15 +133,33 @@ void Stream::queue_read_response(const ReadRequest& request, ConstBytes source) 
   ++inbound_reads_;
 }
 
-/// The region is about to go: the response goes on from a copy of what is still to be sent.
-void Stream::privatise(Work& work) {
-  const std::size_t rest = work.length - work.offset;
-  work.copy.reset(new std::byte[rest]);
-  std::memcpy(work.copy.get(), work.pieces[work.cursor.piece].data() + work.cursor.offset, rest);
-  work.pieces.assign({work.copy.get(), rest});
-  work.cursor = {};
-  work.source = 0;
-  --responses_;
+/// The region is about to go: its Read Responses go on from a copy of what they have not sent yet. They share one copy,
+/// because a peer may have asked for the same octets in every Read that IRD allows, and take none of the answers.
+void Stream::privatise(const Region& region) {
+  const auto unsent = [](const Work& work) {
+    return work.pieces[work.cursor.piece].subspan(work.cursor.offset, work.length - work.offset);
+  };
+  const std::byte* begin = region.memory.data() + region.memory.size();
+  const std::byte* end = region.memory.data();
+  for (const Work& work : queue_) {
+    if (work.source != region.stag) continue;
+    const ConstBytes rest = unsent(work);
+    begin = std::min(begin, rest.data());
+    end = std::max(end, rest.data() + rest.size());
+  }
+  if (begin >= end) return;  // no Response has anything of it
+  const auto size = static_cast<std::size_t>(end - begin);
+  const std::shared_ptr<std::byte[]> copy(new std::byte[size]);
+  std::memcpy(copy.get(), begin, size);
+  for (Work& work : queue_) {
+    if (work.source != region.stag) continue;
+    const ConstBytes rest = unsent(work);
+    work.pieces.assign({copy.get() + (rest.data() - begin), rest.size()});
+    work.cursor = {};
+    work.copy = copy;
+    work.source = 0;
+    --responses_;
+  }
 }
 
 // ---- FPDUs ----
