@@ -68,6 +68,7 @@ constexpr std::array kKinds{
     Kind{"promises", [](Climate& c) { c.habits_left_out.emplace_back("promises"); }},
     Kind{"changes", [](Climate& c) { c.habits_left_out.emplace_back("changes"); }},
     Kind{"limits", [](Climate& c) { c.habits_left_out.emplace_back("limits"); }},
+    Kind{"holes", [](Climate& c) { c.habits_left_out.emplace_back("holes"); }},
     Kind{"flags", [](Climate& c) { c.habits_left_out.emplace_back("flags"); }},
     Kind{"strangers", [](Climate& c) { c.habits_left_out.emplace_back("strangers"); }},
 };

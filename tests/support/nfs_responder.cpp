@@ -302,6 +302,14 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
       }
       add_bytes(work->payload, results.stream.bytes().subspan(from, item.stream_offset - from));
       from = item.stream_offset;
+      const auto is_among = [number = &item - results.items.data()](const std::vector<std::size_t>& list) {
+        return std::ranges::count(list, static_cast<std::size_t>(number)) != 0;
+      };
+      if (is_among(work->answer->kept_inline)) {
+        add_bytes(work->payload, item.data);
+        work->payload.resize(work->payload.size() + xdr::padding(item.data.size()));
+        continue;
+      }
       if (reduces && chunk < offered.size() && !offered[chunk].empty()) {
         if (work->pass && work->pass->service != gss::Service::none)
           server.state.problem("a Write chunk for a result that cannot travel by itself");
@@ -314,6 +322,8 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
         }
         write(item.data, offered[chunk]);
         lengths.push_back(item.data.size());
+        if (is_among(work->answer->doubled))
+          work->payload.resize(work->payload.size() + xdr::padded(item.data.size()), std::byte{0xee});
       } else {
         add_bytes(work->payload, item.data);
         work->payload.resize(work->payload.size() + xdr::padding(item.data.size()));

@@ -151,4 +151,10 @@ std::uint64_t Content::end_of_piece(std::uint64_t offset) const {
   return after == holes_.end() ? size() : after->first;
 }
 
+std::uint64_t Content::space_used() const {
+  std::uint64_t out = size();
+  for (const auto& [begin, end] : holes_) out -= end - begin;
+  return out;
+}
+
 }  // namespace nfsrdma::testing

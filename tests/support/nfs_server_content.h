@@ -36,6 +36,8 @@ class Content {
   [[nodiscard]] bool is_data(std::uint64_t offset) const;
   /// Where the data or the hole at `offset`, which is before the end, ends.
   [[nodiscard]] std::uint64_t end_of_piece(std::uint64_t offset) const;
+  /// Bytes that are not in holes.
+  [[nodiscard]] std::uint64_t space_used() const;
 
  private:
   using Ranges = std::map<std::uint64_t, std::uint64_t>;  // begin → end, apart from each other

@@ -159,26 +159,42 @@ nfsstat4 ServerState::run(Execution& at, op::SEEK, const SEEK4args& args, SEEK4r
 }
 
 nfsstat4 ServerState::run(Execution& at, op::READ_PLUS, const READ_PLUS4args& args, READ_PLUS4res& res) {
+  using enum Habits::Elements;
+  if (!habits.has_read_plus) return plain(res, NFS4ERR_NOTSUPP);
   if (const auto bad = check_io(args.rpa_stateid, at, OPEN4_SHARE_ACCESS_READ); bad != NFS4_OK) {
     return plain(res, bad);
   }
-  const Content& content = current(at)->content;
+  const Inode& inode = *current(at);
+  if (const auto bad = check_regular(inode); bad != NFS4_OK) return plain(res, bad);
+  const Content& content = inode.content;
   const std::uint64_t size = content.size();
+  const std::uint64_t most = habits.most_read == 0 ? ~0ULL : habits.most_read;
   std::uint64_t next = std::min(args.rpa_offset, size);
-  const std::uint64_t end = std::min<std::uint64_t>(size, next + args.rpa_count);
+  const std::uint64_t end =
+      next + std::min<std::uint64_t>({args.rpa_count, size - next, habits.short_reads, most});
   read_plus_res4& ok = res.emplace<NFS4_OK>();
-  while (next < end && ok.rpr_contents.value.size() < kReadPlusElements) {
-    const std::uint64_t stop = std::min(end, content.end_of_piece(next));
-    if (content.is_data(next)) {
+  auto& elements = ok.rpr_contents.value;
+  const std::size_t wanted = habits.elements == one ? 1 : kReadPlusElements;
+  const std::size_t items = at.answer->message.items.size();
+  std::size_t with_data = 0;
+  while (next < end && elements.size() < wanted) {
+    std::uint64_t stop = habits.elements == data_only ? end : std::min(end, content.end_of_piece(next));
+    if (habits.elements == data_only || content.is_data(next)) {
+      if (habits.elements == split && stop - next > 1 && elements.empty()) stop = next + (stop - next) / 2;
       const std::string& text = at.answer->storage.emplace_back(content.data(), next, stop - next);
-      ok.rpr_contents.value.push_back(
-          read_plus_content::of<NFS4_CONTENT_DATA>(data4{next, {bytes_of(text)}}));
+      elements.push_back(read_plus_content::of<NFS4_CONTENT_DATA>(data4{next, {bytes_of(text)}}));
+      const bool first = with_data++ == 0;
+      if (!first || habits.plus_chunk == Habits::PlusChunk::unused)
+        at.answer->kept_inline.push_back(items + with_data - 1);
+      if (first && habits.plus_chunk == Habits::PlusChunk::doubled) at.answer->doubled.push_back(items);
     } else {
-      ok.rpr_contents.value.push_back(read_plus_content::of<NFS4_CONTENT_HOLE>(
-          data_info4{next + (gap ? 1 : 0), content.end_of_piece(next) - next}));
+      const std::uint64_t told = habits.elements == within ? stop : content.end_of_piece(next);
+      elements.push_back(
+          read_plus_content::of<NFS4_CONTENT_HOLE>(data_info4{next + (gap ? 1 : 0), told - next}));
     }
     next = stop;
   }
+  if (with_data == 0) at.answer->empty_results.push_back(items);
   ok.rpr_eof = next == size;
   return NFS4_OK;
 }

@@ -52,6 +52,12 @@ constexpr std::array kGroups{
             h.most_written = plain.most_written;
             h.room = plain.room;
           }},
+    Group{"holes",
+          [](Habits& h, const Habits& plain) {
+            h.elements = plain.elements;
+            h.plus_chunk = plain.plus_chunk;
+            h.has_read_plus = plain.has_read_plus;
+          }},
     Group{"flags", [](Habits& h, const Habits& plain) { h.stuck_flags = plain.stuck_flags; }},
     Group{"strangers", [](Habits& h, const Habits& plain) { h.stranger_percent = plain.stranger_percent; }},
 };
@@ -290,6 +296,12 @@ void Habits::draw_more(Chance chance) {
   }
   // ---- strangers ----
   if (auto own = drawn(kChange)) stranger_percent = static_cast<unsigned>(10 + own->below(60));
+  // ---- holes ----
+  if (auto own = drawn(60)) {
+    elements = static_cast<Elements>(own->below(5));
+    if (own->percent(30)) plus_chunk = own->coin() ? PlusChunk::doubled : PlusChunk::unused;
+    has_read_plus = !own->percent(10);
+  }
 }
 
 std::string Habits::text() const {
@@ -325,6 +337,10 @@ std::string Habits::text() const {
   number("maxread", most_read, plain.most_read);
   number("maxwrite", most_written, plain.most_written);
   add(room != plain.room, "other space limits");
+  number("elements", static_cast<unsigned>(elements), static_cast<unsigned>(plain.elements));
+  add(plus_chunk == PlusChunk::doubled, "READ_PLUS doubles data");
+  add(plus_chunk == PlusChunk::unused, "READ_PLUS uses no chunk");
+  add(!has_read_plus, "no READ_PLUS");
   number("flags", stuck_flags, plain.stuck_flags);
   number("strangers", stranger_percent, plain.stranger_percent);
   return out;

@@ -244,7 +244,7 @@ WireAttributes ServerState::attributes(const Inode& inode, bool in_listing) cons
   out.owner = principal4{inode.owner};
   out.owner_group = principal4{inode.group};
   out.rawdev = inode.device;
-  out.space_used = size;
+  out.space_used = inode.type == NF4LNK ? size : inode.content.space_used();
   out.space_total = space ? *space : 1'000'000;
   out.space_free = space ? *space - std::min(*space, used) : 600'000;
   out.space_avail = space ? *out.space_free : 500'000;

@@ -228,6 +228,8 @@ struct Answer {
   std::deque<std::string> storage;  // what message.items refer to
   /// For each eligible result of no bytes, how many of message.items are in front of it.
   std::vector<std::size_t> empty_results;
+  /// Of message.items: those that no Write chunk is for, and those whose length the Reply is longer by.
+  std::vector<std::size_t> kept_inline, doubled;
   bool replayed = false;
 };
 
