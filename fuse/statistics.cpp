@@ -318,6 +318,7 @@ void add_state(Lines& out, const Picture& p) {
   out.set("delegations_granted", p.server.delegations_granted);
   out.set("delegations_recalled", p.server.delegations_recalled);
   out.set("delegations_revoked", p.server.delegations_revoked).set("hidden_files", p.data.hidden);
+  out.line("holes").set("bytes_not_sent", p.server.hole_bytes);
   out.line("memory").set("write_behind_bytes", p.data_holdings.bytes_behind);
   out.set("write_window_bytes", p.data_holdings.write.bytes);
   out.set("uncommitted_bytes", p.data_holdings.uncommitted_bytes);

@@ -134,6 +134,12 @@ bool set_wsize(Options& options, std::string_view text) {
   return assign(options.wsize, io_size(text));
 }
 
+bool set_read_plus(Options& options, std::string_view text) {
+  if (text != "auto" && text != "yes" && text != "no") return false;
+  options.read_plus = text == "auto" ? ReadPlus::automatic : text == "yes" ? ReadPlus::yes : ReadPlus::no;
+  return true;
+}
+
 bool set_timeo(Options& options, std::string_view text) {
   return assign(options.timeout, duration(text, milliseconds(100)));  // bare: tenths of a second, as nfs(5)
 }
@@ -284,6 +290,10 @@ constexpr auto rows = std::to_array<Row>({
      set_fabric},
     {{"rsize", "bytes from 1024 to 16M", "most bytes of one READ (default 1M)"}, set_rsize},
     {{"wsize", "bytes from 1024 to 16M", "most bytes of one WRITE (default 1M)"}, set_wsize},
+    {{"read_plus", "auto, yes or no",
+      "with version 4.2, have the server report holes of files that are read, and not send them (default "
+      "auto: of sparse files, if the server does)"},
+     set_read_plus},
     {{"timeo", "tenths of a second, or a time such as 30s or 500ms",
       "fail an operation that got no answer for so long (default 60s)"},
      set_timeo},

@@ -44,6 +44,8 @@ class Nfs4 final : public Protocol {
     const nfs4::SessionFacts& session = session_.facts();
     out.version = "4." + std::to_string(session.minor_version);
     out.minor_version = session.minor_version;
+    out.read_plus = session_.hole_reads().text();
+    out.hole_bytes = session_.counters().hole_bytes;
     out.ping_call = "SEQUENCE";
     out.slots = session.slots;
     out.max_request = session.max_request;

@@ -24,6 +24,7 @@ nfs4::SessionOptions session_options(const Ground& ground) {
   out.minor_version_fixed = options.minor_version_fixed;
   out.rsize = options.rsize;
   out.wsize = options.wsize;
+  out.read_plus = options.read_plus;
   out.slots = most_calls(options, channel.established());
   out.callback_slots = kCallbackSlots;
   out.flavor = ground.flavor;

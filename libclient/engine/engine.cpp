@@ -8,6 +8,10 @@
 namespace nfsrdma::engine {
 
 ServerFile::~ServerFile() = default;
+async::Task<Result<std::size_t>> ServerFile::read_with_holes(std::span<std::byte> data, std::uint64_t offset,
+                                                             ReportedHoles& /*holes*/) {
+  return read(data, offset);
+}
 Engine::~Engine() = default;
 Roots::~Roots() = default;
 LockManager::~LockManager() = default;

@@ -79,6 +79,12 @@ struct Page {
   FileHandle directory;  ///< to go on from
 };
 
+/// The holes that the server reported when it was read.
+struct ReportedHoles {
+  bool any = false;             ///< some of the bytes are in holes
+  std::uint64_t hole_ends = 0;  ///< end of a hole that reaches beyond the bytes; 0: there is none
+};
+
 enum class Access : unsigned char { read = 1, write = 2, both = 3 };
 
 /// A file that the server has open for one caller. Destroyed without Engine::close(), it is closed beside,
@@ -93,6 +99,9 @@ class ServerFile {
   [[nodiscard]] virtual Access access() const = 0;
   /// Fewer bytes than asked for: the end of the file.
   virtual async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) = 0;
+  /// read() that also gives what the server reports of holes. It need not report any.
+  virtual async::Task<Result<std::size_t>> read_with_holes(std::span<std::byte> data, std::uint64_t offset,
+                                                           ReportedHoles& holes);
   /// The same for little (quick_read.h). False: not now, or never; then there is read().
   virtual bool start(QuickRead& /*read*/) { return false; }
   /// What is unstable is this file's to write again until it is committed. `memory` holds `data`, and may be

@@ -36,6 +36,7 @@ struct ServerCounters {
   std::uint64_t slot_waited_us = 0;
   std::uint32_t highest_slot = 0;
   std::uint64_t recoveries = 0;
+  std::uint64_t hole_bytes = 0;  ///< bytes read in holes that the server reported and did not send
   std::uint64_t delegations_granted = 0, delegations_recalled = 0, delegations_revoked = 0;
 };
 

@@ -93,6 +93,11 @@ Status CompoundReply::begin(rpc::Protection* protection, const char* what, const
   return rpc::refusal_error({.refusal = rpc::Refusal::undecodable}, called, what, peer);
 }
 
+bool CompoundReply::pass_over(std::size_t count) {
+  xdr::ConstBytes passed;
+  return in().remaining() == xdr::padded(count) && in().view(count, passed);
+}
+
 bool CompoundReply::next(nfs_opnum4 expected) {
   if (failed_status_ != nfsstat4::NFS4_OK) return false;
   current_ = expected;

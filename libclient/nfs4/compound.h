@@ -94,10 +94,11 @@ class Compound {
     return add<op::READ>({stateid, offset, static_cast<count4>(destination.size())});
   }
   /// READ_PLUS: what `destination` gets is the data of the first element that has some; the others' stands in
-  /// the Reply (RFC 8267 4.1.1). It may have a Write chunk, and never gets one: Linux (6.1,
-  /// nfsd4_encode_read_plus) then sends the data there, and as many zeros in the stream.
-  Compound& read_plus(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination) {
-    results_.push_back({destination, true});
+  /// the Reply (RFC 8267 4.1.1). It is the last operation that reads: a Write chunk that it leaves unused, as an answer
+  /// without data does, some servers fill with the next result (RFC 8166 4.3.2.2), others return in its place.
+  Compound& read_plus(const stateid4& stateid, std::uint64_t offset, std::span<std::byte> destination,
+                      bool in_stream = false) {
+    results_.push_back({destination, in_stream});
     return add<op::READ_PLUS>({stateid, offset, static_cast<count4>(destination.size())});
   }
   /// READLINK, with its text copied into `destination`. It is eligible for a Write chunk, and never gets one:
@@ -288,6 +289,8 @@ class CompoundReply {
   }
   /// The status of the operation that take() refused last; NFS4_OK where the Reply itself is at fault.
   [[nodiscard]] nfsstat4 failed_status() const { return failed_status_; }
+  /// Behind the last result: passes over `count` bytes and their padding, if that is all that is left.
+  bool pass_over(std::size_t count);
   /// To be called when every result has been taken.
   bool finish() { return in().finish(); }
 

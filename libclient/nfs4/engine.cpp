@@ -35,6 +35,10 @@ class Nfs4File final : public ServerFile {
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) override {
     return file_->read(data, offset);
   }
+  async::Task<Result<std::size_t>> read_with_holes(std::span<std::byte> data, std::uint64_t offset,
+                                                   engine::ReportedHoles& holes) override {
+    return file_->read(data, offset, &holes);
+  }
   bool start(engine::QuickRead& read) override { return file_->start(read); }
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
                                          std::uint64_t offset, Stability stability,

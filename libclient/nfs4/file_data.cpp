@@ -24,8 +24,10 @@ bool take_after(CompoundReply& reply, writing::After* after) {
 FileData::FileData(FileState& state)
     : state_(state), session_(state.session()), unstable_(session_.loop(), *this) {}
 
-async::Task<Result<std::size_t>> FileData::read_on(std::span<std::byte> data, std::uint64_t offset,
-                                                   std::unique_ptr<Adopted> adopted) {
+/// `holes` may be null.
+async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, std::uint64_t offset,
+                                                    std::unique_ptr<Adopted> adopted,
+                                                    engine::ReportedHoles* holes) {
   std::size_t total = 0;
   writing::Question question(record());
   while (total < data.size()) {
@@ -34,34 +36,45 @@ async::Task<Result<std::size_t>> FileData::read_on(std::span<std::byte> data, st
     } else if (!question.begin()) {
       if (auto done = co_await question.settle(); !done) co_return done.error();
     }
-    std::size_t count = 0;
-    bool eof = false;
     // What has left asks for all of it.
     const std::size_t most = adopted ? data.size() : session_.most_read();
     const auto rest = data.subspan(total, std::min(data.size() - total, most));
-    auto done = co_await state_.call(
-        "READ", [&](Compound& compound) { compound.read(state_.stateid(), offset + total, rest); },
-        [&](CompoundReply& reply) {
-          READ4res res;
-          if (!reply.take<op::READ>(res) || !reply.finish()) return false;
-          count = res.get<NFS4_OK>()->data.data.size();
-          eof = res.get<NFS4_OK>()->eof;
-          return true;
-        },
-        std::exchange(adopted, nullptr));
+    Piece piece;
+    const bool by_read_plus = !adopted && asks_for_holes();
+    if (!by_read_plus && !adopted) passed_over_holes();
+    auto task = by_read_plus ? read_plus(rest, offset + total, piece)
+                             : read_piece(rest, offset + total, piece, std::exchange(adopted, nullptr));
+    const Status done = co_await std::move(task);
     // The session that it was made for has been replaced by one with smaller limits.
     if (!done && rest.size() > session_.most_read()) continue;
     if (!done) co_return done.error();
+    if (piece.otherwise) continue;
     // A restart that shows only now may have cost the server data, so the bytes may be older than what was written.
-    if (eof ? question.again(offset + total + count) : question.again()) continue;
-    total += count;
-    if (eof) break;
-    if (count == 0) {
+    if (piece.eof ? question.again(offset + total + piece.count) : question.again()) continue;
+    total += piece.count;
+    if (holes != nullptr) *holes = {holes->any || piece.holes.any, piece.holes.hole_ends};
+    if (piece.eof) break;
+    if (piece.count == 0) {
       co_return Error(ErrorKind::protocol, EIO, "READ", state_.path(),
                       "the server gives no data and no end of the file; please report this");
     }
   }
   co_return total;
+}
+
+/// By one READ.
+async::Task<Status> FileData::read_piece(std::span<std::byte> data, std::uint64_t offset, Piece& out,
+                                         std::unique_ptr<Adopted> adopted) {
+  co_return co_await state_.call(
+      "READ", [&](Compound& compound) { compound.read(state_.stateid(), offset, data); },
+      [&out](CompoundReply& reply) {
+        READ4res res;
+        if (!reply.take<op::READ>(res) || !reply.finish()) return false;
+        out.count = res.get<NFS4_OK>()->data.data.size();
+        out.eof = res.get<NFS4_OK>()->eof;
+        return true;
+      },
+      std::move(adopted));
 }
 
 /// `origin`: a DataOrigin, or null.
@@ -135,6 +148,7 @@ async::Task<Result<Attributes>> FileData::attributes() {
     auto attributes = to_public(res.get<NFS4_OK>()->obj_attributes);
     if (!attributes) co_return undecodable_attributes(state_.path());
     if (question.again(attributes->size)) continue;
+    if (FileRecord* const file = state_.state().record.get()) file->holes.know(*attributes);
     attributes->size = question.corrected(attributes->size);
     know(*attributes, before);
     co_return std::move(*attributes);

@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 
+#include "engine/engine.h"
 #include "nfs4/convert.h"
 #include "nfs4/copies_beside.h"
 #include "nfs4/file_state.h"
@@ -33,13 +34,19 @@ class FileData : private writing::Writer, private QuickFile {
 
   explicit FileData(FileState& state);
 
-  /// One READ, or more where the server gives fewer bytes than are there. Fewer than asked: the end of the
-  /// file. What was written here and a restart of the server has lost is written again before.
-  async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset) {
-    return read_on(data, offset, nullptr);
+  /// Sends a READ or READ_PLUS (hole_reads.h), and more if the server gives fewer bytes than are there. Fewer than asked:
+  /// the end of the file. What was written here and a restart of the server has lost is written again before. `holes`: what
+  /// the server reported of them; may be null.
+  async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset,
+                                        engine::ReportedHoles* holes = nullptr) {
+    return read_all(data, offset, nullptr, holes);
   }
   /// As ServerFile has it.
-  bool start(engine::QuickRead& read) { return !in_doubt() && session_.start_read(*this, read); }
+  bool start(engine::QuickRead& read) {
+    if (in_doubt() || asks_for_holes()) return false;
+    passed_over_holes();
+    return session_.start_read(*this, read);  // the file may be gone behind it
+  }
   /// `stable`: UNSTABLE4 leaves it to commit(); with DATA_SYNC4 or FILE_SYNC4 it is safe when this returns.
   /// `after`, `memory`: as UnstableData has them.
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, std::uint64_t offset,
@@ -75,8 +82,6 @@ class FileData : private writing::Writer, private QuickFile {
 
   /// The next byte of the kind at or behind `offset`; none: there is none behind it.
   async::Task<Result<std::optional<std::uint64_t>>> seek(std::uint64_t offset, data_content4 what);
-  /// READ that is told where holes are, which come as zeros (RFC 8267 4.1.1). Otherwise as read().
-  async::Task<Result<std::size_t>> read_plus(std::span<std::byte> data, std::uint64_t offset);
   async::Task<Status> allocate(std::uint64_t offset, std::uint64_t length);
   async::Task<Status> deallocate(std::uint64_t offset, std::uint64_t length);
   /// Within the server, and stable when it returns: how much of `count` was copied, which may be less. Both
@@ -103,7 +108,9 @@ class FileData : private writing::Writer, private QuickFile {
     return record()->turns.rewrites != as_of || in_doubt();
   }
   async::Task<Result<std::size_t>> read_on(std::span<std::byte> data, std::uint64_t offset,
-                                           std::unique_ptr<Adopted> adopted) override;
+                                           std::unique_ptr<Adopted> adopted) override {
+    return read_all(data, offset, std::move(adopted), nullptr);
+  }
 
   // ---- writing::Writer ----
   async::Task<Result<Written>> write_piece(std::span<const std::byte> data, std::uint64_t offset,
@@ -120,8 +127,25 @@ class FileData : private writing::Writer, private QuickFile {
 
   // file_v42.cpp
   [[nodiscard]] std::optional<Error> missing(const char* what) const;
-  async::Task<Status> read_plus_once(std::span<std::byte> data, std::uint64_t offset, std::size_t& count,
-                                     bool& eof);
+  /// Whether the next read is to be made by READ_PLUS.
+  [[nodiscard]] bool asks_for_holes() const {
+    const FileRecord* const file = state_.state().record.get();
+    return file != nullptr && session_.hole_reads().wanted(file->holes);
+  }
+  void passed_over_holes() {
+    if (FileRecord* const file = state_.state().record.get()) file->holes.passed_over();
+  }
+  async::Task<Result<std::size_t>> read_all(std::span<std::byte> data, std::uint64_t offset,
+                                            std::unique_ptr<Adopted> adopted, engine::ReportedHoles* holes);
+  struct Piece {
+    std::size_t count = 0;
+    bool eof = false;
+    bool otherwise = false;  ///< nothing was read: the server is to be asked another way
+    engine::ReportedHoles holes;
+  };
+  async::Task<Status> read_piece(std::span<std::byte> data, std::uint64_t offset, Piece& out,
+                                 std::unique_ptr<Adopted> adopted);
+  async::Task<Status> read_plus(std::span<std::byte> data, std::uint64_t offset, Piece& out);
   template <class Op, class Make>
   static async::Task<Status> between(FileState& from, FileState& to, const char* what, Make make,
                                      typename Op::Res& res);

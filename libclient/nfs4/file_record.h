@@ -14,6 +14,7 @@
 //                                   ends what may change them. Else the server is asked, through writing/question.h.
 //   What may the server lose, and
 //   who may change the file now?    `writes` (writing/write_record.h), through writing/question.h.
+//   Has it holes?                   `holes` (hole_hint.h), by whatever attributes came last and by READ_PLUS.
 //   May data behind close(2) still
 //   be sent, and by which stateid?  `deferred` (deferred_data.h).
 //
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "nfs4/deferred_data.h"
+#include "nfs4/hole_hint.h"
 #include "nfs4/types/ops.h"
 #include "nfsrdma/types.h"
 #include "writing/write_record.h"
@@ -65,6 +67,7 @@ struct FileRecord {
   std::vector<Open*> opens;  // those that are registered (opens.h), in the order of their owners
   std::optional<Delegation> delegation;
   DeferredData deferred;
+  HoleHint holes;
   writing::WriteRecord writes;
 };
 

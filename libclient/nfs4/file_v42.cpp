@@ -76,45 +76,43 @@ async::Task<Result<std::optional<std::uint64_t>>> FileData::seek(std::uint64_t o
 
 // ---- READ_PLUS (RFC 7862 15.10, RFC 8267 4.1.1) ----
 
-async::Task<Status> FileData::read_plus_once(std::span<std::byte> data, std::uint64_t offset,
-                                             std::size_t& count, bool& eof) {
-  bool sound = true;
+/// By one READ_PLUS, which brings two elements at most.
+async::Task<Status> FileData::read_plus(std::span<std::byte> data, std::uint64_t offset, Piece& out) {
+  HoleReads& holes = session_.hole_reads();
+  const HoleReads::Way way = holes.way();
+  std::optional<Filled> filled;
+  bool eof = false, doubled = false;
   auto done = co_await state_.call(
-      "READ_PLUS", [&](Compound& compound) { compound.read_plus(state_.stateid(), offset, data); },
+      "READ_PLUS",
+      [&](Compound& compound) {
+        compound.read_plus(state_.stateid(), offset, data, way == HoleReads::Way::stream);
+      },
       [&](CompoundReply& reply) {
         READ_PLUS4res res;
-        if (!reply.take<op::READ_PLUS>(res) || !reply.finish()) return false;
+        if (!reply.take<op::READ_PLUS>(res)) return false;
         const read_plus_res4& ok = *res.get<NFS4_OK>();
+        const std::size_t placed = first_data_of(ok);
+        doubled = way == HoleReads::Way::chunk && placed != 0 && reply.pass_over(placed);
+        if (!reply.finish()) return false;
         eof = ok.rpr_eof;
-        sound = put_together(ok, data, offset, count);
+        filled = put_together(ok, data, offset);
         return true;
       });
+  if (done && (!filled || (filled->count == 0 && !eof))) {
+    done = Error(ErrorKind::protocol, EPROTO, "READ_PLUS", path(),
+                 "the server's data and holes do not follow each other; please report this");
+  }
+  if (!done && holes.is_to_be_read_otherwise(done.error(), way)) {
+    out.otherwise = true;
+    co_return Status();
+  }
   if (!done) co_return done;
-  if (!sound || (count == 0 && !eof)) {
-    co_return Error(ErrorKind::protocol, EIO, "READ_PLUS", path(),
-                    "the server's data and holes do not follow each other; please report this");
-  }
+  out.count = filled->count;
+  out.eof = eof;
+  out.holes = {filled->holes != 0, filled->hole_ends};
+  const bool has_zeros = holes.is_open() && filled->holes == 0 && has_long_zeros(data.first(filled->count));
+  holes.answered(state_.state().record->holes, {filled->holes, has_zeros, doubled});
   co_return Status();
-}
-
-async::Task<Result<std::size_t>> FileData::read_plus(std::span<std::byte> data, std::uint64_t offset) {
-  if (auto error = missing("READ_PLUS")) co_return *std::move(error);
-  std::size_t total = 0;
-  bool eof = false;
-  writing::Question question(record());
-  while (total < data.size() && !eof) {
-    if (!question.begin()) {
-      if (auto done = co_await question.settle(); !done) co_return done.error();
-    }
-    std::size_t count = 0;
-    bool ends = false;
-    auto done = co_await read_plus_once(data.subspan(total), offset + total, count, ends);
-    if (!done) co_return done.error();
-    if (ends ? question.again(offset + total + count) : question.again()) continue;
-    total += count;
-    eof = ends;
-  }
-  co_return total;
 }
 
 // ---- space ----

@@ -13,6 +13,7 @@
 //   leftovers()      state that nobody has a use for
 //   modifications()  what this client does that may change attributes
 //   crossings()      where the server wants another flavour
+//   hole_reads()     which reads are made by READ_PLUS
 //   close_batch()    CLOSEs that leave together
 //   lock_waits()     who waits for CB_NOTIFY_LOCK; copies(): who waits for CB_OFFLOAD
 //
@@ -31,6 +32,7 @@
 #include "nfs4/close_batch.h"
 #include "nfs4/copies_beside.h"
 #include "nfs4/crossing.h"
+#include "nfs4/hole_reads.h"
 #include "nfs4/lease.h"
 #include "nfs4/lock_waits.h"
 
@@ -70,6 +72,8 @@ class LeaseHolder : public Calls {
   [[nodiscard]] Leftovers& leftovers() { return state_.leftovers; }
   [[nodiscard]] const engine::Modifications& modifications() const { return modifications_; }
   [[nodiscard]] engine::Modifications& modifications() { return modifications_; }
+  [[nodiscard]] HoleReads& hole_reads() { return hole_reads_; }
+  [[nodiscard]] const HoleReads& hole_reads() const { return hole_reads_; }
   [[nodiscard]] CloseBatch& close_batch() { return close_batch_; }
   [[nodiscard]] LockWaits& lock_waits() { return lock_waits_; }
   [[nodiscard]] CopiesBeside& copies() { return copies_; }
@@ -127,6 +131,7 @@ class LeaseHolder : public Calls {
   Lease lease_;
   engine::Modifications modifications_;
   ClientState state_;
+  HoleReads hole_reads_{*this, counters_, options_.read_plus};
   CloseBatch close_batch_{*this};
   LockWaits lock_waits_;
   CopiesBeside copies_;

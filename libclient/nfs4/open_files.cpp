@@ -60,8 +60,11 @@ bool owner_may(const std::optional<Attributes>& attributes, std::uint32_t access
 /// Of the GETATTR behind OPEN; what take_getattr() says.
 bool take_attributes(OpenResult& out, const OPEN4resok& ok, CompoundReply& reply) {
   const bool taken = take_getattr(reply, out.object.attributes);
-  if (out.object.attributes)
-    Delegations::granted_with(out.file->state(), ok.delegation, *out.object.attributes);
+  if (out.object.attributes) {
+    Open& open = out.file->state();
+    Delegations::granted_with(open, ok.delegation, *out.object.attributes);
+    open.record->holes.know(*out.object.attributes);
+  }
   return taken;
 }
 

@@ -9,6 +9,7 @@
 
 #include "nfs4/types/types.h"
 #include "nfsrdma/client.h"
+#include "nfsrdma/options.h"
 #include "security/flavor.h"
 
 namespace nfsrdma::nfs4 {
@@ -17,6 +18,7 @@ struct SessionOptions {
   unsigned minor_version = 2;
   bool minor_version_fixed = false;
   std::uint32_t rsize = 1U << 20, wsize = 1U << 20;
+  ReadPlus read_plus = ReadPlus::automatic;
   std::uint32_t slots = 64;
   std::uint32_t callback_slots = 0;  // at most the channels' backward credits; 0: no backchannel
   std::shared_ptr<security::Flavor> flavor;

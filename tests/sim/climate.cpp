@@ -68,7 +68,11 @@ constexpr std::array kKinds{
     Kind{"promises", [](Climate& c) { c.habits_left_out.emplace_back("promises"); }},
     Kind{"changes", [](Climate& c) { c.habits_left_out.emplace_back("changes"); }},
     Kind{"limits", [](Climate& c) { c.habits_left_out.emplace_back("limits"); }},
-    Kind{"holes", [](Climate& c) { c.habits_left_out.emplace_back("holes"); }},
+    Kind{"holes",
+         [](Climate& c) {
+           c.reads_holes = false;
+           c.habits_left_out.emplace_back("holes");
+         }},
     Kind{"flags", [](Climate& c) { c.habits_left_out.emplace_back("flags"); }},
     Kind{"strangers", [](Climate& c) { c.habits_left_out.emplace_back("strangers"); }},
 };
@@ -119,6 +123,7 @@ Climate::Climate(Random& random, bool faults, std::string_view without, Always a
     odd = own.one_in(3) || always.odd;
     stripes = own.one_in(3);
     time_step = own.between(1ms, 10ms);
+    reads_holes = own.one_in(2);
   }
   if (!always.odd) habits_left_out.emplace_back("strangers");
   for (std::size_t at = 0; at < without.size();) {
@@ -213,6 +218,7 @@ std::string Climate::text() const {
   if (threads != 1) out += ", " + std::to_string(threads) + " threads";
   if (version != 4) out += ", NFSv" + std::to_string(version);
   if (sessionless) out += ", NFSv4.0";
+  if (reads_holes) out += ", READ_PLUS";
   if (service != 0) out += ", protected by service " + std::to_string(service);
   if (by_place) out += " in exports";
   if (program) out += ", a program";

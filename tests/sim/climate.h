@@ -30,13 +30,14 @@ struct Climate {
   [[nodiscard]] bool data_is_lost() const { return crash_every.count() != 0 || failover_every.count() != 0; }
 
   unsigned clients = 1, workers = 1, connections = 1, threads = 1;
-  bool elsewhere = false;  // the server has another address
-  unsigned teams = 0;      ///< of the clients: those whose workers share their files
-  bool anything = false;   ///< all workers do whatever they like to the same files
-  bool pages = false;      ///< and some of them through a model of the kernel
-  bool stripes = false;    ///< and now and then write stripes of one file, each his own
-  unsigned names = 4;      ///< of the files that they share
-  bool odd = false;        ///< the server has the habits of testing::Habits::groups() but habits_left_out
+  bool elsewhere = false;    // the server has another address
+  unsigned teams = 0;        ///< of the clients: those whose workers share their files
+  bool anything = false;     ///< all workers do whatever they like to the same files
+  bool pages = false;        ///< and some of them through a model of the kernel
+  bool stripes = false;      ///< and now and then write stripes of one file, each his own
+  unsigned names = 4;        ///< of the files that they share
+  bool reads_holes = false;  ///< all files are read by READ_PLUS, where the version has it
+  bool odd = false;          ///< the server has the habits of testing::Habits::groups() but habits_left_out
   bool far = false, calm = true;
   Duration cut_every{}, part_every{}, longest_part{};
   unsigned dials_fail = 0, revokes_late = 0;

@@ -203,6 +203,7 @@ class World {
     if (climate_.sessionless) out.minor_version = 0;
     out.minor_version_fixed = climate_.sessionless;
     out.port_fixed = true;
+    if (climate_.reads_holes) out.read_plus = ReadPlus::yes;
     return out;
   }
 

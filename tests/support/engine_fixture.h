@@ -178,7 +178,11 @@ struct Scene {
     client.reset();
     CHECK(server.problems() == "");
   }
-  EngineClient& connect() { return client.emplace(server); }
+  EngineClient& connect(ReadPlus read_plus = ReadPlus::automatic) {
+    nfs4::SessionOptions options;
+    options.read_plus = read_plus;
+    return client.emplace(server, "engine", std::move(options));
+  }
   /// A file in the root, for reading and writing.
   nfs4::OpenRef open(const std::string& name, std::uint32_t uid = 1) {
     auto made = client->run(client->open(user(uid), client->root, name, nfs4::OPEN4_SHARE_ACCESS_BOTH));

@@ -207,7 +207,7 @@ TEST_CASE("options: empty items in a list are harmless, and what stands before a
 }
 
 TEST_CASE("options: the help names every option once") {
-  CHECK(option_help().size() == 24);
+  CHECK(option_help().size() == 25);
   for (const OptionHelp& help : option_help()) {
     Options o;
     const std::string text = message_of(o.set(help.name, "\x01"));

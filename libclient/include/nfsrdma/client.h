@@ -84,11 +84,13 @@ struct Info {
   bool remote_invalidation = false;   ///< agreed on by both sides' private data
   bool invalidation_offered = false;  ///< by ours: a server may invalidate our handles
   std::uint32_t credits_wanted = 0, credits_granted = 0;
-  std::string version;         ///< of NFS: "4.2", "3"
-  unsigned minor_version = 0;  ///< of version 4
-  std::string ping_call;       ///< what Client::ping() asks the server
-  std::string locks;           ///< how locks are done, where not by NFS itself
-  std::uint32_t slots = 0;     ///< calls under way at most
+  std::string version;           ///< of NFS: "4.2", "3"
+  unsigned minor_version = 0;    ///< of version 4
+  std::string ping_call;         ///< what Client::ping() asks the server
+  std::string locks;             ///< how locks are done, where not by NFS itself
+  std::string read_plus;         ///< what the server does with READ_PLUS; empty if it was not used yet
+  std::uint64_t hole_bytes = 0;  ///< bytes read so far in holes that the server reported and did not send
+  std::uint32_t slots = 0;       ///< calls under way at most
   std::uint32_t max_request = 0, max_response = 0, max_response_cached = 0, max_operations = 0;
   std::uint32_t rsize = 0, wsize = 0;
   std::uint32_t lease_seconds = 0;

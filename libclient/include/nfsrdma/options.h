@@ -26,6 +26,13 @@ enum class Crc : unsigned char {
   off,
 };
 
+/// Whether files are read by READ_PLUS (RFC 7862 15.10), so that holes are not sent (`read_plus=`).
+enum class ReadPlus : unsigned char {
+  automatic,  ///< of files that take much less space than their size, if the server reports holes
+  yes,        ///< of every file, from a server that supports it
+  no,
+};
+
 /// What callers prove who they are with, and what is protected (`sec=`).
 enum class Security : unsigned char {
   sys,    ///< numbers that the server believes (AUTH_SYS)
@@ -65,6 +72,7 @@ struct Options {
   Fabric fabric = Fabric::automatic;
   std::uint32_t rsize = 1U << 20;  ///< most bytes of one READ; lowered to what the server takes
   std::uint32_t wsize = 1U << 20;  ///< most bytes of one WRITE
+  ReadPlus read_plus = ReadPlus::automatic;
   /// `timeo`: an operation that got no answer for so long fails. Connections are replaced well before.
   std::chrono::milliseconds timeout{60000};
   std::chrono::milliseconds connect_timeout{10000};
