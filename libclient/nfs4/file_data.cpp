@@ -29,6 +29,8 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
                                                     std::unique_ptr<Adopted> adopted,
                                                     engine::ReportedHoles* holes) {
   std::size_t total = 0;
+  // READ_PLUS has brought nothing but an end of the file, which READ has to confirm.
+  bool is_end_to_confirm = false;
   writing::Question question(record());
   while (total < data.size()) {
     if (adopted) {
@@ -40,7 +42,7 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
     const std::size_t most = adopted ? data.size() : session_.most_read();
     const auto rest = data.subspan(total, std::min(data.size() - total, most));
     Piece piece;
-    const bool by_read_plus = !adopted && asks_for_holes();
+    const bool by_read_plus = !adopted && !is_end_to_confirm && asks_for_holes();
     if (!by_read_plus && !adopted) passed_over_holes();
     auto task = by_read_plus ? read_plus(rest, offset + total, piece)
                              : read_piece(rest, offset + total, piece, std::exchange(adopted, nullptr));
@@ -51,6 +53,11 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
     if (piece.otherwise) continue;
     // A restart that shows only now may have cost the server data, so the bytes may be older than what was written.
     if (piece.eof ? question.again(offset + total + piece.count) : question.again()) continue;
+    if (std::exchange(is_end_to_confirm, false) && piece.count != 0) session_.hole_reads().gave_a_wrong_end();
+    // A file that is dense by its attributes is read by READ_PLUS only if the user has forced that.
+    if (by_read_plus && piece.eof && piece.count == 0 && !session_.hole_reads().knows_ends())
+      is_end_to_confirm = state_.state().record->holes.pays();
+    if (is_end_to_confirm) continue;
     total += piece.count;
     if (holes != nullptr) *holes = {holes->any || piece.holes.any, piece.holes.hole_ends};
     if (piece.eof) break;

@@ -8,6 +8,7 @@
 //                   Linux since 6.1 answers with data only.
 //   not_supported   NFS4ERR_NOTSUPP or the like: READ, with a notice
 //   wrong           answers contradict themselves, however their data was asked for (Way): READ, with a notice.
+//                   Ganesha 4.3 gives no data, and now and then an end of the file.
 //
 // The first data of an answer may come by a Write chunk (RFC 8267 4.1.1). A server that gets this wrong is asked for all data
 // in the stream from then on. So is one whose Reply is as much longer as the data in the Write chunk: Linux 6.1 writes the data
@@ -53,6 +54,14 @@ class HoleReads {
   /// A READ_PLUS whose data was asked for by `sent` ended with `error`. Returns true if the same bytes are to be read again:
   /// by READ, or the other way.
   [[nodiscard]] bool is_to_be_read_otherwise(const Error& error, Way sent);
+
+  /// Whether the end of the file is believed that a READ_PLUS gives: only of a server that reports holes. Ganesha 4.3 gives an
+  /// end, and no data, for files that go on.
+  [[nodiscard]] bool knows_ends() const { return found_ == Found::reports_holes; }
+  /// READ has brought data behind the end that a READ_PLUS gave.
+  void gave_a_wrong_end() {
+    give_up(Found::wrong, "READ_PLUS gives a wrong end of the file, so READ is used");
+  }
 
   [[nodiscard]] Found found() const { return found_; }
   /// For people: what the server does with READ_PLUS; empty if it was not used.

@@ -173,6 +173,11 @@ nfsstat4 ServerState::run(Execution& at, op::READ_PLUS, const READ_PLUS4args& ar
   const std::uint64_t end =
       next + std::min<std::uint64_t>({args.rpa_count, size - next, habits.short_reads, most});
   read_plus_res4& ok = res.emplace<NFS4_OK>();
+  ok.rpr_eof = habits.elements == nothing;
+  if (ok.rpr_eof) {
+    at.answer->empty_results.push_back(at.answer->message.items.size());
+    return NFS4_OK;
+  }
   auto& elements = ok.rpr_contents.value;
   const std::size_t wanted = habits.elements == one ? 1 : kReadPlusElements;
   const std::size_t items = at.answer->message.items.size();

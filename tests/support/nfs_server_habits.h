@@ -131,8 +131,9 @@ struct Habits {
   /// A READ that gives no bytes takes no Write chunk: what follows is placed one chunk too early (Linux).
   bool skips_empty_results = false;
   /// Which elements an answer to READ_PLUS has (RFC 7862 15.10): what is there, with a hole in full even where that reaches
-  /// over what was asked for; or not beyond that; or one element only; or data in two parts; or all as data (Linux).
-  enum class Elements : std::uint8_t { in_full, within, one, split, data_only };
+  /// over what was asked for; or not beyond that; or one element only; or data in two parts; or all as data (Linux);
+  /// or nothing, and that it is the end (Ganesha 4.3).
+  enum class Elements : std::uint8_t { in_full, within, one, split, data_only, nothing };
   Elements elements = Elements::in_full;
   /// What becomes of READ_PLUS's Write chunk: the first data is written there (RFC 8267 4.1.1); and the Reply is longer by as
   /// many bytes of anything (Linux 6.1); or all data does, and the chunk comes back unused.

@@ -121,6 +121,19 @@ TEST_CASE("U6 read_plus: every way to answer it that the specifications allow gi
   }
 }
 
+TEST_CASE("U6 read_plus: an end of the file that is none is not believed, and the user is told once") {
+  Holes m;
+  m.habits([](Habits& h) { h.elements = Habits::Elements::nothing; });
+  EngineClient& c = m.connect(ReadPlus::yes);
+  OpenRef file = m.open("sparse");
+  CHECK((m.read(file, 0, kSize) == m.content));
+  CHECK((m.read(file, kSize - 10, 20) == m.content.substr(kSize - 10)));
+  CHECK(m.used() == 1);
+  CHECK(m.holes().text() == "wrong answers; READ is used");
+  CHECK(c.notices == "test server: READ_PLUS gives a wrong end of the file, so READ is used\n");
+  m.close(file);
+}
+
 TEST_CASE("U6 read_plus: short answers are asked for their rest") {
   Holes m;
   m.habits([](Habits& h) { h.short_reads = 10'000; });
