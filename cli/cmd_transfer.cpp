@@ -42,13 +42,13 @@ Result<RemoteSource> open_remote(const Remote& remote) {
   return RemoteSource{*std::move(file), *std::move(attributes)};
 }
 
-Result<Download> make_download(const Remote& remote, RemoteSource source, bool sparse) {
+Result<Download> make_download(const Remote& remote, RemoteSource source, Download::Holes holes) {
   const Info info = remote.client->info();
   const Depth depth = choose_depth(info.rsize, slots_of(info), source.attributes.size);
   Result<Ring> ring = Ring::create(depth.places, depth.places, info.rsize);
   if (!ring) return ring.error();
   return Download(*remote.client, std::move(source.file), *std::move(ring), depth.requests,
-                  source.attributes.size, sparse);
+                  source.attributes.size, holes);
 }
 
 /// What is printed at the end with --json.
@@ -68,7 +68,7 @@ Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress) {
   if (!call.out.flush()) return {};
   Result<RemoteSource> source = open_remote(remote);
   if (!source) return source.error();
-  Result<Download> download = make_download(remote, *std::move(source), false);
+  Result<Download> download = make_download(remote, *std::move(source), Download::Holes::read);
   if (!download) return download.error();
   StreamSink sink(STDOUT_FILENO);
   const Result<std::uint64_t> size = download->run(sink, stdout_name, progress);
@@ -110,22 +110,20 @@ Result<std::uint64_t> get_to_stream(const Remote& remote, RemoteSource source, c
                                     Progress& progress) {
   const Descriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
   if (fd.get() < 0) return interrupt::raised() ? interrupted() : local_error(errno, "open", path);
-  Result<Download> download = make_download(remote, std::move(source), false);
+  Result<Download> download = make_download(remote, std::move(source), Download::Holes::read);
   if (!download) return download.error();
   StreamSink sink(fd.get());
   return download->run(sink, path, progress);
 }
 
-/// Holes are asked for where the server can tell them; where it cannot, blocks of zeros of a file that takes
-/// less space than its size are taken for holes.
-struct Holes {
-  bool ask = false, punch = false;
-};
-Result<Holes> find_holes(const RemoteSource& source) {
+/// How the holes of a file are found that is to keep them. If the server cannot say where they are, blocks of zeros in a file
+/// that takes less space than its size become holes.
+Result<Download::Holes> find_holes(const RemoteSource& source) {
+  if (source.attributes.space_used < source.attributes.size) return Download::Holes::reported_or_sought;
   const Result<std::optional<Extent>> first = source.file->next_extent(0);
-  if (first) return Holes{true, false};
+  if (first) return Download::Holes::sought;
   if (first.error().kind() == ErrorKind::cancelled) return first.error();
-  return Holes{false, source.attributes.space_used < source.attributes.size};
+  return Download::Holes::read;
 }
 
 Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, const Destination& to,
@@ -133,11 +131,11 @@ Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, con
   Result<TemporaryFile> file = TemporaryFile::create(to.path);
   if (!file) return file.error();
   const Attributes attributes = source.attributes;
-  const Result<Holes> holes = preserve ? find_holes(source) : Holes{};
+  const Result<Download::Holes> holes = preserve ? find_holes(source) : Download::Holes::read;
   if (!holes) return holes.error();
-  Result<Download> download = make_download(remote, std::move(source), holes->ask);
+  Result<Download> download = make_download(remote, std::move(source), *holes);
   if (!download) return download.error();
-  FileSink sink(file->fd(), holes->punch);
+  FileSink sink(file->fd());
   const Result<std::uint64_t> size = download->run(sink, to.path, progress);
   if (!size) return size.error();
   Finished finished;

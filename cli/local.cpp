@@ -111,7 +111,7 @@ int FileSink::write_without_zeros(std::span<const std::byte> data, std::uint64_t
 int FileSink::run(Chunk& chunk, const StopFlag& stop) {
   const std::span<const std::byte> data = chunk.memory.first(chunk.length);
   const int fault =
-      punch_ ? write_without_zeros(data, chunk.offset, stop) : write_at(data, chunk.offset, stop);
+      chunk.punch ? write_without_zeros(data, chunk.offset, stop) : write_at(data, chunk.offset, stop);
   if (fault != 0) return fault;
   pending_ += chunk.length;
   if (pending_ >= flush_step) {

@@ -53,8 +53,7 @@ class StreamSink : public LocalEnd {
 /// that the fsync at the end finds little to do.
 class FileSink : public LocalEnd {
  public:
-  /// `punch`: leave blocks of zeros out, where the server cannot tell what is a hole.
-  FileSink(int fd, bool punch) : fd_(fd), punch_(punch) {}
+  explicit FileSink(int fd) : fd_(fd) {}
   int run(Chunk& chunk, const StopFlag& stop) override;
 
  private:
@@ -62,7 +61,6 @@ class FileSink : public LocalEnd {
   int write_without_zeros(std::span<const std::byte> data, std::uint64_t offset, const StopFlag& stop) const;
 
   int fd_;
-  bool punch_;
   std::uint64_t flush_from_ = 0, pending_ = 0;
 };
 

@@ -35,6 +35,7 @@ struct Chunk {
       0;                ///< bytes that are valid; 0 after the local stage of an upload is the end of the file
   bool ready = false;   ///< the network stage is through with it
   bool gained = false;  ///< its last answer brought bytes
+  bool punch = false;   ///< blocks of zeros are to become holes
 };
 
 class Ring {

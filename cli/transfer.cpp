@@ -48,12 +48,12 @@ Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint6
 }
 
 Download::Download(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests,
-                   std::uint64_t size, bool sparse)
+                   std::uint64_t size, Holes holes)
     : client_(client),
       ring_(std::move(ring)),
       most_requests_(most_requests),
       size_(size),
-      sparse_(sparse),
+      holes_(holes),
       file_(std::move(file)) {}
 
 Result<std::optional<Download::Range>> Download::next_data() {
@@ -76,7 +76,7 @@ Result<std::optional<Download::Range>> Download::next_data() {
 /// What to ask for next: all within the size that is known with as many requests as there may be, and then
 /// one at a time until one comes back short, since the file may have grown, or its size mean nothing.
 Result<std::optional<Download::Range>> Download::next_range() {
-  if (sparse_) return next_data();
+  if (holes_ == Holes::sought) return next_data();
   if (next_offset_ < size_ || under_way_ == 0) return std::optional(Range{next_offset_, ring_.chunk_size()});
   return std::optional<Range>();
 }
@@ -86,25 +86,55 @@ void Download::start(std::uint64_t number) {
   const auto rest = chunk.memory.subspan(chunk.length, chunk.wanted - chunk.length);
   chunk.ready = false;
   ++under_way_;
-  file_->start_read(rest, chunk.offset + chunk.length, [this, number](Result<std::size_t> count) {
-    Chunk& done = ring_[number];
-    --under_way_;
-    done.ready = true;
-    if (count) {
-      done.length += *count;
-      done.gained = *count != 0;
-    } else if (!error_) {
-      error_ = count.error();
-    }
-  });
+  const std::uint64_t offset = chunk.offset + chunk.length;
+  if (holes_ == Holes::read || holes_ == Holes::sought) {
+    file_->start_read(rest, offset, [this, number](const Result<std::size_t>& count) {
+      heard(number, count ? Result<File::Stretch>({*count, false, 0}) : Result<File::Stretch>(count.error()));
+    });
+  } else {
+    file_->start_read_with_holes(
+        rest, offset, [this, number](const Result<File::Stretch>& stretch) { heard(number, stretch); });
+  }
+}
+
+void Download::heard(std::uint64_t number, const Result<File::Stretch>& stretch) {
+  Chunk& done = ring_[number];
+  --under_way_;
+  done.ready = true;
+  if (!stretch) {
+    if (!error_) error_ = stretch.error();
+    return;
+  }
+  done.length += stretch->count;
+  done.gained = stretch->count != 0;
+  reported_ = reported_ || stretch->has_holes;
+  // Everything up to there is in the hole, but not what the file may have grown by since its size was asked for.
+  next_offset_ = std::max(next_offset_, std::min(stretch->hole_ends, size_));
+}
+
+/// The first answer of a sparse file is there, which decides how its holes are skipped.
+Status Download::decide() {
+  if (reported_) {
+    holes_ = Holes::reported;
+    return {};
+  }
+  const Result<std::optional<Extent>> extent = file_->next_extent(next_offset_);
+  if (!extent && extent.error().kind() == ErrorKind::cancelled) return extent.error();
+  holes_ = extent ? Holes::sought : Holes::read;
+  punches_ = !extent;
+  return {};
 }
 
 Status Download::issue(const LocalStage& local) {
   while (!ended_ && !error_ && under_way_ < most_requests_ && issued_ - local.passed() < ring_.count()) {
+    if (holes_ == Holes::reported_or_sought && issued_ != 0) {
+      if (!ring_[0].ready) return {};
+      if (Status status = decide(); !status) return status;
+    }
     const Result<std::optional<Range>> range = next_range();
     if (!range) return range.error();
     if (!*range) {
-      ended_ = sparse_;
+      ended_ = holes_ == Holes::sought;
       return {};
     }
     Chunk& chunk = ring_[issued_];
@@ -112,6 +142,7 @@ Status Download::issue(const LocalStage& local) {
     chunk.offset = (*range)->offset;
     chunk.wanted = (*range)->length;
     chunk.length = 0;
+    chunk.punch = punches_;
     next_offset_ = chunk.offset + chunk.wanted;
     start(issued_++);
   }

@@ -30,10 +30,13 @@ Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint6
 /// From a file of the server's to a local end, in the file's order.
 class Download {
  public:
-  /// `size`: as the server said; what is there beyond is read too. `sparse`: ask for holes, and leave them
-  /// out; only for ends that write at offsets.
+  /// Holes are read as zeros; or skipped by asking where data is (SEEK); or, with reported_or_sought, skipped as the server
+  /// reports them with what is read. Then the first answer decides: it leads to `reported`, or, without a hole in it, to
+  /// `sought`. Only a local end that writes at offsets can skip.
+  enum class Holes : std::uint8_t { read, sought, reported_or_sought, reported };
+  /// `size`: as the server said; what is there beyond is read too.
   Download(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests,
-           std::uint64_t size, bool sparse);
+           std::uint64_t size, Holes holes);
 
   /// Gives the size that the local file must have.
   Result<std::uint64_t> run(LocalEnd& sink, const std::string& sink_name, Progress& progress);
@@ -47,6 +50,8 @@ class Download {
   Result<std::optional<Range>> next_data();
   Status issue(const LocalStage& local);
   void start(std::uint64_t number);
+  void heard(std::uint64_t number, const Result<File::Stretch>& stretch);
+  Status decide();
   void take_in_order();
   [[nodiscard]] bool finished(const LocalStage& local) const;
 
@@ -54,7 +59,10 @@ class Download {
   Ring ring_;
   std::size_t most_requests_;
   std::uint64_t size_;
-  bool sparse_;
+  Holes holes_;
+  /// Chunk::punch
+  bool punches_ = holes_ == Holes::reported_or_sought;
+  bool reported_ = false;  ///< an answer reported a hole
   std::uint64_t next_offset_ = 0, data_end_ = 0;
   bool ended_ = false;                ///< there is nothing more to ask for
   std::optional<std::uint64_t> end_;  ///< where the file turned out to end

@@ -202,6 +202,7 @@ class FileImpl final : public File {
   Result<std::size_t> write(std::span<const std::byte> data, std::uint64_t offset,
                             Stability stability) override;
   void start_read(std::span<std::byte> data, std::uint64_t offset, Done done) override;
+  void start_read_with_holes(std::span<std::byte> data, std::uint64_t offset, Heard done) override;
   void start_write(std::span<const std::byte> data, std::uint64_t offset, Done done,
                    std::shared_ptr<const void> keeper, Stability stability) override;
   Status sync() override;

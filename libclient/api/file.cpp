@@ -17,6 +17,14 @@ async::Task<Status> commit(engine::ServerFile& file) {
   return file.commit(nullptr);
 }
 
+async::Task<Result<File::Stretch>> read_stretch(engine::ServerFile& file, std::span<std::byte> data,
+                                                std::uint64_t offset) {
+  engine::ReportedHoles holes;
+  auto count = co_await file.read_with_holes(data, offset, holes);
+  if (!count) co_return count.error();
+  co_return File::Stretch{*count, holes.any, holes.hole_ends};
+}
+
 auto allocating(std::uint64_t offset, std::uint64_t length) {
   return [offset, length](engine::ServerFile& file) { return file.allocate(offset, length); };
 }
@@ -173,6 +181,14 @@ void FileImpl::start_read(std::span<std::byte> data, std::uint64_t offset, Done 
     return refused<Result<std::size_t>>(too_large("READ", data.size(), client_.rsize()));
   };
   start<Result<std::size_t>>(engine::Access::read, read, std::move(done));
+}
+
+void FileImpl::start_read_with_holes(std::span<std::byte> data, std::uint64_t offset, Heard done) {
+  const auto read = [&](engine::ServerFile& file) {
+    if (data.size() <= client_.rsize()) return read_stretch(file, data, offset);
+    return refused<Result<Stretch>>(too_large("READ", data.size(), client_.rsize()));
+  };
+  start<Result<Stretch>>(engine::Access::read, read, std::move(done));
 }
 
 void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset, Done done,

@@ -43,6 +43,16 @@ class NFSRDMA_API File {
   /// Starts a READ or WRITE of at most rsize/wsize bytes (more is an Error); `done` hears how many bytes
   /// went. A READ that gives fewer bytes has reached the end of the file. `data` must stay until then.
   virtual void start_read(std::span<std::byte> data, std::uint64_t offset, Done done) = 0;
+  /// Bytes that were read, and the holes that the server reported, if it does that (Options::read_plus).
+  struct Stretch {
+    std::size_t count = 0;
+    bool has_holes = false;  ///< some of the bytes are in holes
+    std::uint64_t hole_ends =
+        0;  ///< end of a hole that reaches beyond the bytes, all zeros to there; 0: there is none
+  };
+  using Heard = std::function<void(Result<Stretch>)>;
+  /// start_read for a program that can skip holes.
+  virtual void start_read_with_holes(std::span<std::byte> data, std::uint64_t offset, Heard done) = 0;
   /// As start_read. After `done` the bytes are the library's duty: it keeps a copy until they are stable and
   /// writes them again if the server lost them, so `data` is free. An error of a later rewrite comes from
   /// sync(). With a `keeper`, which holds `data`, no copy is made: the library holds on to it until the bytes
