@@ -107,18 +107,31 @@ constexpr std::array<Row, sizeof...(Op)> rows(std::tuple<Op...>*) {
 }
 constexpr auto kRows = rows(static_cast<op::All*>(nullptr));
 
-void walk_v4(Walk& walk, std::size_t most) {
+/// Up to the result of the operation `last`, which is not passed: true if there is one.
+bool walk_v4(Walk& walk, std::size_t most, std::optional<nfs_opnum4> last = {}) {
   COMPOUND4res_head head;
-  if (!xdr::decode(walk.in, head)) return;
+  if (!xdr::decode(walk.in, head)) return false;
   for (std::uint32_t i = 0; i < head.resarray_count && walk.found.size() < most; ++i) {
     std::uint32_t number = 0;
-    if (!walk.in.u32(number)) return;
+    if (!walk.in.u32(number)) return false;
+    if (last && number == *last) return true;
     const auto* row = std::ranges::find(kRows, number, &Row::number);
-    if (row == kRows.end() || !row->pass(walk)) return;
+    if (row == kRows.end() || !row->pass(walk)) return false;
   }
+  return false;
 }
 
 }  // namespace
+
+std::optional<std::size_t> find_read_plus(const Route& route, ConstBytes reply) {
+  const bool is_compound =
+      route.program == rpc::kNfsProgram && route.version == 4 && route.procedure == kProcCompound;
+  if (!is_compound || !route.may_reduce) return std::nullopt;
+  Walk walk{reply, xdr::Decoder(reply), {}};
+  if (rpc::read_reply(walk.in).refusal != rpc::Refusal::none) return std::nullopt;
+  const bool found = walk_v4(walk, ~std::size_t{0}, OP_READ_PLUS);
+  return found ? std::optional(reply.size() - walk.in.remaining()) : std::nullopt;
+}
 
 std::vector<Eligible> find_eligible(const Route& route, ConstBytes reply, std::size_t most) {
   if (most == 0 || !route.may_reduce || route.program != rpc::kNfsProgram) return {};
@@ -127,7 +140,7 @@ std::vector<Eligible> find_eligible(const Route& route, ConstBytes reply, std::s
   const bool one_item = route.procedure == kProcReadlink || route.procedure == kProcRead;
   if (route.version == 2 && one_item) walk_v2(walk, route.procedure);
   if (route.version == 3 && one_item) walk_v3(walk, route.procedure);
-  if (route.version == 4 && route.procedure == kProcCompound) walk_v4(walk, most);
+  if (route.version == 4 && route.procedure == kProcCompound) (void)walk_v4(walk, most);
   return std::move(walk.found);
 }
 

@@ -77,6 +77,8 @@ po::options_description described(Settings& s, std::string& listen, std::string&
   add("no-private-data", po::bool_switch(&no_private_data), "announce nothing (RFC 8797): 1024 bytes inline");
   add("remote-invalidation", po::bool_switch(&session.remote_invalidation),
       "offer it, and do it where the client agrees");
+  add("report-holes", po::bool_switch(&session.reports_holes),
+      "report blocks of zeros in READ_PLUS's data as holes");
   add("fault", po::value(&faults)->value_name("NAME[=RATE|N]")->composing(),
       "commit this fault (below); may be given several times");
   add("seed", po::value(&s.bridge.seed)->value_name("N")->default_value(1), "of the faults' dice");

@@ -28,6 +28,9 @@ struct Eligible {
 /// to the n-th of them (RFC 8267 4.3), whether it has an item or not.
 [[nodiscard]] std::vector<Eligible> find_eligible(const Route& route, ConstBytes reply, std::size_t most);
 
+/// Where the result of the COMPOUND's READ_PLUS begins, behind its number; none where there is no such result.
+[[nodiscard]] std::optional<std::size_t> find_read_plus(const Route& route, ConstBytes reply);
+
 /// What is needed of a Call until its Reply has been sent.
 struct Offer {
   std::uint32_t xid = 0;

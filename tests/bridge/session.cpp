@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "bridge/holes.h"
+
 namespace nfsrdma::bridge {
 namespace {
 
@@ -236,6 +238,9 @@ void Session::take_reply(xdr::Buffer message) {
   const Offer offer = std::move(found->second);
   waiting_.erase(found);
   const Limits limits{agreed_.call_threshold, options_.credits, agreed_.remote_invalidation, true};
+  if (options_.reports_holes) {
+    if (auto changed = with_holes(offer.route, message.bytes())) message = *std::move(changed);
+  }
   const auto reply = std::make_shared<xdr::Buffer>(std::move(message));
   const auto ready = std::make_shared<Delivery>(
       plan_delivery(offer, reply->bytes(), limits, ++replies_, client_receives_, faults_));

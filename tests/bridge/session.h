@@ -39,6 +39,7 @@ struct SessionOptions {
   std::uint32_t inline_send = 4096, inline_receive = 4096;
   bool announce = true;  ///< send private data
   bool remote_invalidation = false;
+  bool reports_holes = false;               ///< holes.h
   std::size_t largest_message = 16U << 20;  ///< an RPC message, either way
 };
 /// For fabrics whose queues are made before the Session is.

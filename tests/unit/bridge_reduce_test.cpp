@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "bridge/holes.h"
 #include "bridge/reduce.h"
 #include "bridge_messages.h"
 #include "nfs4/types/ops.h"
@@ -211,6 +212,43 @@ TEST_CASE("bridge: the handle to invalidate is one of the Call's") {
   CHECK(plan_reply(offer(kV4, {}, {64}), reply, invalidating).invalidate == 100);
   CHECK_FALSE(plan_reply(offer(kV4, {}), reply, invalidating).invalidate);
   CHECK_FALSE(plan_reply(offer(kV4, {{64}}), reply, kLimits).invalidate);
+}
+
+TEST_CASE("bridge: READ_PLUS's zeros reported as holes") {
+  constexpr std::size_t kBlock = 4096;
+  const auto data = [](std::uint64_t offset, const std::string& text, bool eof) {
+    return joined({words({nfs4::OP_READ_PLUS, 0, eof ? 1U : 0U, 1, 0, 0, static_cast<std::uint32_t>(offset)}),
+                   words({static_cast<std::uint32_t>(text.size())}),
+                   Octets(std::as_bytes(std::span(text)).begin(), std::as_bytes(std::span(text)).end())});
+  };
+  const auto reported = [&](const std::string& text, bool eof) {
+    const Octets reply = compound({putfh4(), data(kBlock, text, eof)});
+    const auto out = with_holes(kV4, reply);
+    return out ? std::optional(Octets(out->bytes().begin(), out->bytes().end())) : std::nullopt;
+  };
+  const std::string zeros(kBlock, '\0'), text(kBlock, 'x');
+  CHECK_FALSE(reported(text, true));
+  CHECK_FALSE(reported("short", true));
+  const auto hole = [](std::uint32_t offset, std::uint32_t length) {
+    return words({1, 0, offset, 0, length});
+  };
+  const auto some = [](std::uint32_t offset, std::size_t length) {
+    return joined({words({0, 0, offset}), opaque(length, std::byte{'x'})});
+  };
+  const auto answer = [](bool eof, const std::vector<Octets>& elements) {
+    Octets out = words({nfs4::OP_READ_PLUS, 0, eof ? 1U : 0U, static_cast<std::uint32_t>(elements.size())});
+    for (const Octets& one : elements) testing::append(out, one);
+    return compound({putfh4(), out});
+  };
+  CHECK(*reported(zeros, true) == answer(true, {hole(kBlock, kBlock)}));
+  CHECK(*reported(zeros + text, true) == answer(true, {hole(kBlock, kBlock), some(2 * kBlock, kBlock)}));
+  CHECK(*reported(text + text + zeros, true) ==
+        answer(true, {some(kBlock, 2 * kBlock), hole(3 * kBlock, kBlock)}));
+  // What two elements do not hold is asked for again.
+  CHECK(*reported(text + zeros + text, true) ==
+        answer(false, {some(kBlock, kBlock), hole(2 * kBlock, kBlock)}));
+  CHECK_FALSE(with_holes({100003, 4, 1, false}, compound({putfh4(), data(0, zeros, true)})));
+  CHECK_FALSE(with_holes(kV4, compound({putfh4(), read4(10, std::byte{0})})));
 }
 
 }  // namespace nfsrdma::bridge
