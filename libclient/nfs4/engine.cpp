@@ -188,7 +188,14 @@ async::Task<Result<std::optional<Attributes>>> Nfs4Engine::set_in_turn(Caller ca
     // The server may want to see that the file is open for writing (RFC 8881 18.30.3).
     const std::shared_ptr<OpenFile> open =
         file ? ours(file).file() : files_->find(caller, object, OPEN4_SHARE_ACCESS_WRITE);
-    if (open && open->is_open()) stateid = RangeStateid(open->state(), {*changes.size}).now();
+    if (open && open->is_open()) stateid = open->stateid();
+    // A size that is set by name belongs to no descriptor, and so to no lock.
+    if (file && open->is_open()) {
+      if (auto claimed = co_await open->locks_claimed("SETATTR", session_.default_deadline()); !claimed)
+        co_return claimed.error();
+      if (auto error = open->useless_for("SETATTR")) co_return *std::move(error);
+      stateid = RangeStateid(open->state(), {*changes.size}, RangeStateid::Use::write).now();
+    }
   }
   auto got = co_await set_with_stateid(caller, object, stateid, changes, turn);
   const auto refused = got ? NFS4_OK : static_cast<nfsstat4>(got.error().status());

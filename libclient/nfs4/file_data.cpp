@@ -72,8 +72,9 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
 /// By one READ.
 async::Task<Status> FileData::read_piece(std::span<std::byte> data, std::uint64_t offset, Piece& out,
                                          std::unique_ptr<Adopted> adopted) {
+  RangeStateid stateid(state_.state(), {offset, data.size()}, RangeStateid::Use::read);
   co_return co_await state_.call(
-      "READ", [&](Compound& compound) { compound.read(state_.stateid(), offset, data); },
+      "READ", [&](Compound& compound) { compound.read(stateid.now(), offset, data); },
       [&out](CompoundReply& reply) {
         READ4res res;
         if (!reply.take<op::READ>(res) || !reply.finish()) return false;
@@ -81,7 +82,7 @@ async::Task<Status> FileData::read_piece(std::span<std::byte> data, std::uint64_
         out.eof = res.get<NFS4_OK>()->eof;
         return true;
       },
-      std::move(adopted));
+      std::move(adopted), &stateid);
 }
 
 /// `origin`: a DataOrigin, or null.
@@ -91,7 +92,7 @@ async::Task<Result<writing::Writer::Written>> FileData::write_piece_of(writing::
                                                                        After* after) {
   Written out;
   const auto* const from = static_cast<const DataOrigin*>(origin.get());
-  RangeStateid stateid(state_.state(), {offset, data.size()}, from);
+  RangeStateid stateid(state_.state(), {offset, data.size()}, RangeStateid::Use::write, from);
   auto done = co_await state_.call(
       "WRITE",
       [&](Compound& compound) {
@@ -178,7 +179,7 @@ async::Task<Status> FileData::set_attributes(SetAttributes changes, After* after
 async::Task<Status> FileData::set_attributes(SetAttributes changes, const writing::Turn& turn, After* after) {
   ids::OwnerNames names;
   // A size that is set once more cuts off what was written behind it.
-  RangeStateid stateid(state_.state(), {changes.size.value_or(0)});
+  RangeStateid stateid(state_.state(), {changes.size.value_or(0)}, RangeStateid::Use::write);
   for (;;) {
     // Not captured by value: g++ 12 destroys such captures twice.
     const fattr4 values = encode_changes(changes, turn, names);

@@ -147,8 +147,8 @@ class FileData : private writing::Writer, private QuickFile {
                                  std::unique_ptr<Adopted> adopted);
   async::Task<Status> read_plus(std::span<std::byte> data, std::uint64_t offset, Piece& out);
   template <class Op, class Make>
-  static async::Task<Status> between(FileState& from, FileState& to, const char* what, Make make,
-                                     typename Op::Res& res);
+  static async::Task<Status> between(FileState& from, FileState& to, RangeStateid& stateid, const char* what,
+                                     Make make, typename Op::Res& res);
   /// Why a copy is over, or goes on.
   struct Beside;
   async::Task<Status> copied_beside(CopiesBeside::One& copy, stateid4 stateid, Beside& out);

@@ -44,6 +44,17 @@ std::optional<Error> FileState::useless_for(const char* what) const {
   return std::nullopt;
 }
 
+async::Task<Status> FileState::locks_claimed(const char* what, async::TimePoint deadline) {
+  const bool claimed = co_await session_.lock_recovery().claimed(open_, deadline);
+  if (claimed) co_return Status();
+  co_return Error(ErrorKind::timeout, ETIMEDOUT, what, open_.path,
+                  "the locks on the file were not all claimed again in time");
+}
+
+void FileState::lose_lock_of(const RangeStateid& range, const Error& why) {
+  if (const auto owner = range.lost_lock()) session_.lock_recovery().lose(open_, *owner, why);
+}
+
 Error FileState::discarded(nfsstat4 why) const {
   return {
       ErrorKind::server,

@@ -9,8 +9,8 @@
 // time (Changing); LOCK waits until none is under way (settled()).
 //
 // Failure. A call whose stateid the server does not know any more has the file opened again
-// (OpenRecovery::reopen) and is repeated. What it cannot be opened again for, and locks that were lost
-// (locks.h), are what every further use gives.
+// (OpenRecovery::reopen) and is repeated. If the stateid was a lock's and the open is good, the lock is lost. What the file
+// cannot be opened again for, and locks that were lost (locks.h), are what every further use gives.
 //
 // Confined to the loop's thread. Must not be destroyed while one of its tasks runs.
 #pragma once
@@ -74,10 +74,15 @@ class FileState {
   [[nodiscard]] async::Use use() { return {uses_, changed_}; }
   /// A COMPOUND of PUTFH and what `add(compound)` adds, which may use stateid(); `take(reply)` takes those
   /// results. Repeated after a lost stateid was had again. `adopted`: the first time, where that has left already.
-  /// `changed`: what `add` uses in place of stateid().
+  /// `range`: what `add` uses in place of stateid().
   template <class Add, class Take>
   async::Task<Status> call(const char* what, Add add, Take take, std::unique_ptr<Adopted> adopted = nullptr,
-                           RangeStateid* changed = nullptr);
+                           RangeStateid* range = nullptr);
+  /// Waits until no lock of the file is being claimed again. A call that is sent before then could change data whose lock
+  /// turns out to be lost.
+  async::Task<Status> locks_claimed(const char* what, async::TimePoint deadline);
+  /// The server has refused the stateid of `range`, and the open is good. If that was a lock's, the lock is lost.
+  void lose_lock_of(const RangeStateid& range, const Error& why);
   /// OpenRecovery::reopen() of it, unless an OPEN under way tells what there is now.
   async::Task<Status> reopen(stateid4 used, nfsstat4 why, async::TimePoint deadline);
   /// Called when the server refused a call with the stateid `used` because the file is not open for such a call
@@ -149,7 +154,7 @@ class FileState {
 
 template <class Add, class Take>
 async::Task<Status> FileState::call(const char* what, Add add, Take take, std::unique_ptr<Adopted> adopted,
-                                    RangeStateid* changed) {
+                                    RangeStateid* range) {
   const async::TimePoint deadline = adopted ? adopted->deadline : session_.default_deadline();
   const async::Counted under_way(uses_, changed_);
   bool sent_before = adopted != nullptr;  // with a stateid that is not known here
@@ -158,10 +163,14 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
     // Recovery has the file opened again before it claims its locks. What was made ready in between would be sent behind
     // the loss of a lock that it needs.
     if (session_.recovering() && !adopted) (void)co_await session_.ready(deadline);
+    if (open_.claiming_locks && !adopted) {
+      if (auto claimed = co_await locks_claimed(what, deadline); !claimed) co_return claimed;
+    }
     if (auto error = useless_for(what); error && !adopted) co_return *std::move(error);
     const stateid4 used = open_.stateid;
     Compound compound = session_.begin_on(open_.file, what, open_.caller);
     add(compound);
+    if (adopted && range != nullptr) range->was_another();
     auto reply = co_await session_.call(std::move(compound), deadline, std::move(adopted));
     if (!reply) co_return reply.error();
     if (reply->template take<op::PUTFH>() && take(*reply)) co_return Status();
@@ -172,13 +181,15 @@ async::Task<Status> FileState::call(const char* what, Add add, Take take, std::u
       if (!regained) co_return regained.error();
       if (*regained) continue;
     }
-    const bool revoked = changed != nullptr && changed->may_be_revoked() && Calls::is_revoked(status);
+    const bool revoked = range != nullptr && range->may_be_revoked() && Calls::is_revoked(status);
     const bool again = co_await losses.again(revoked || Calls::is_lost_state(status));
     if (!again) co_return session_.error_of(*reply, what, open_.path);
-    if (changed != nullptr && changed->is_to_be_tried_again()) continue;
+    if (range != nullptr && range->is_to_be_tried_again(status)) continue;
     if (auto done = co_await reopen(used, status, deadline); !done) co_return done;
+    if (range == nullptr) continue;
+    lose_lock_of(*range, session_.error_of(*reply, what, open_.path));
     // Having the open again may have shown that the server restarted, and reclaimed the right to send the data.
-    if (changed != nullptr && changed->is_discarded()) co_return discarded(status);
+    if (range->is_discarded()) co_return discarded(status);
   }
 }
 

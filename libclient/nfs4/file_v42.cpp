@@ -82,10 +82,11 @@ async::Task<Status> FileData::read_plus(std::span<std::byte> data, std::uint64_t
   const HoleReads::Way way = holes.way();
   std::optional<Filled> filled;
   bool eof = false, doubled = false;
+  RangeStateid stateid(state_.state(), {offset, data.size()}, RangeStateid::Use::read);
   auto done = co_await state_.call(
       "READ_PLUS",
       [&](Compound& compound) {
-        compound.read_plus(state_.stateid(), offset, data, way == HoleReads::Way::stream);
+        compound.read_plus(stateid.now(), offset, data, way == HoleReads::Way::stream);
       },
       [&](CompoundReply& reply) {
         READ_PLUS4res res;
@@ -97,7 +98,8 @@ async::Task<Status> FileData::read_plus(std::span<std::byte> data, std::uint64_t
         eof = ok.rpr_eof;
         filled = put_together(ok, data, offset);
         return true;
-      });
+      },
+      nullptr, &stateid);
   if (done && (!filled || (filled->count == 0 && !eof))) {
     done = Error(ErrorKind::protocol, EPROTO, "READ_PLUS", path(),
                  "the server's data and holes do not follow each other; please report this");
@@ -119,19 +121,21 @@ async::Task<Status> FileData::read_plus(std::span<std::byte> data, std::uint64_t
 
 async::Task<Status> FileData::allocate(std::uint64_t offset, std::uint64_t length) {
   if (auto error = missing("ALLOCATE")) co_return *std::move(error);
+  RangeStateid stateid(state_.state(), {offset, length}, RangeStateid::Use::write);
   co_return co_await state_.call(
-      "ALLOCATE", [&](Compound& compound) { compound.add<op::ALLOCATE>({state_.stateid(), offset, length}); },
-      [](CompoundReply& reply) { return reply.take<op::ALLOCATE>(); });
+      "ALLOCATE", [&](Compound& compound) { compound.add<op::ALLOCATE>({stateid.now(), offset, length}); },
+      [](CompoundReply& reply) { return reply.take<op::ALLOCATE>(); }, nullptr, &stateid);
 }
 
 async::Task<Status> FileData::deallocate(std::uint64_t offset, std::uint64_t length) {
   if (auto error = missing("DEALLOCATE")) co_return *std::move(error);
   const auto turn = co_await writing::take_turn(record(), deadline(), "DEALLOCATE");
   if (!turn) co_return turn.error();
+  RangeStateid stateid(state_.state(), {offset, length}, RangeStateid::Use::write);
   auto done = co_await state_.call(
       "DEALLOCATE",
-      [&](Compound& compound) { compound.add<op::DEALLOCATE>({state_.stateid(), offset, length}); },
-      [](CompoundReply& reply) { return reply.take<op::DEALLOCATE>(); });
+      [&](Compound& compound) { compound.add<op::DEALLOCATE>({stateid.now(), offset, length}); },
+      [](CompoundReply& reply) { return reply.take<op::DEALLOCATE>(); }, nullptr, &stateid);
   // What was there must not be written again.
   if (done) record()->replaced(offset, length);
   co_return done;
@@ -139,14 +143,17 @@ async::Task<Status> FileData::deallocate(std::uint64_t offset, std::uint64_t len
 
 // ---- from file to file ----
 
-/// One operation with the source in the saved and the target in the current filehandle.
+/// Makes a call of one operation, with the source in the saved and the target in the current filehandle. `make` uses
+/// `stateid` for the target and the open's stateid for the source, because the server does not say which of two stateids it
+/// has refused.
 template <class Op, class Make>
-async::Task<Status> FileData::between(FileState& from, FileState& to, const char* what, Make make,
-                                      typename Op::Res& res) {
+async::Task<Status> FileData::between(FileState& from, FileState& to, RangeStateid& stateid, const char* what,
+                                      Make make, typename Op::Res& res) {
   LeaseHolder& session = to.session();
   const async::TimePoint deadline = session.default_deadline();
   bool completed_from = false, completed_to = false;  // see FileState::regain_access()
   for (LossLimit losses(session.loop(), deadline);;) {
+    if (auto claimed = co_await to.locks_claimed(what, deadline); !claimed) co_return claimed;
     for (const FileState* file : {&from, &to}) {
       if (auto error = file->useless_for(what)) co_return *std::move(error);
     }
@@ -172,12 +179,17 @@ async::Task<Status> FileData::between(FileState& from, FileState& to, const char
       if (*source || *target) continue;
     }
     const bool again = co_await losses.again(Calls::is_lost_state(status));
-    if (!again) co_return session.error_of(*reply, what, to.path());
+    const Error error = session.error_of(*reply, what, to.path());
+    if (!again) co_return error;
+    if (stateid.is_to_be_tried_again(status)) continue;
     auto first = co_await from.reopen(used_from, status, deadline);
     if (!first) co_return first;
-    if (&from == &to) continue;
-    auto second = co_await to.reopen(used_to, status, deadline);
-    if (!second) co_return second;
+    if (&from != &to) {
+      auto second = co_await to.reopen(used_to, status, deadline);
+      if (!second) co_return second;
+    }
+    // If the source was opened again, the server may have refused the source's stateid alone.
+    if (from.state().stateid.other == used_from.other) to.lose_lock_of(stateid, error);
   }
 }
 
@@ -266,11 +278,12 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
   count = std::min(count, async::buggify(to.session_.loop()) ? kLeastBlock : kMostCopied);
   COPY4res res;
   bool synchronous = true;
+  RangeStateid target(to.state_.state(), {to_offset, count}, RangeStateid::Use::write);
   CopiesBeside::One beside(to.session_.copies(), to.session_.loop());
   const auto arguments = [&] {
     COPY4args args;
     args.ca_src_stateid = from.state_.stateid();
-    args.ca_dst_stateid = to.state_.stateid();
+    args.ca_dst_stateid = target.now();
     args.ca_src_offset = from_offset;
     args.ca_dst_offset = to_offset;
     args.ca_count = count;
@@ -283,7 +296,7 @@ async::Task<Result<std::uint64_t>> FileData::copy(FileData& from, std::uint64_t 
     // Also while the server copies beside: a restart, behind which data is written again, ends that.
     const auto turn = co_await writing::take_turn(to.record(), to.deadline(), "COPY");
     if (!turn) co_return turn.error();
-    auto done = co_await between<op::COPY>(from.state_, to.state_, "COPY", arguments, res);
+    auto done = co_await between<op::COPY>(from.state_, to.state_, target, "COPY", arguments, res);
     if (!done) {
       // RFC 7862 15.2.3: what the server cannot do of what was asked.
       const auto* able = res.get<NFS4ERR_OFFLOAD_NO_REQS>();
@@ -324,10 +337,11 @@ async::Task<Status> FileData::clone(FileData& from, std::uint64_t from_offset, F
   const auto turn = co_await writing::take_turn(to.record(), to.deadline(), "CLONE");
   if (!turn) co_return turn.error();
   CLONE4res res;
+  RangeStateid target(to.state_.state(), {to_offset, count == 0 ? LockRange::kToTheEnd : count},
+                      RangeStateid::Use::write);
   auto done = co_await between<op::CLONE>(
-      from.state_, to.state_, "CLONE",
-      [&] { return CLONE4args{from.state_.stateid(), to.state_.stateid(), from_offset, to_offset, count}; },
-      res);
+      from.state_, to.state_, target, "CLONE",
+      [&] { return CLONE4args{from.state_.stateid(), target.now(), from_offset, to_offset, count}; }, res);
   if (done) to.record()->replaced(to_offset, count == 0 ? ~std::uint64_t{0} - to_offset : count);
   co_return done;
 }

@@ -26,7 +26,8 @@
 // Recovery. After a restart of the server the locks of every owner are claimed again before new ones are
 // given to anybody. What cannot be had again (the lease had expired and somebody took it) is lost: every use
 // of that file gives EIO until the owner has called release(). Who unlocks while they are claimed waits until
-// they have been (lock_recovery.h).
+// they have been (lock_recovery.h). READs, WRITEs and sizes carry the lock's stateid (range_stateid.h), so that a lock that
+// the server has taken away is found by the first of them, and nothing is written.
 //
 // Confined to the loop's thread. Tasks hold on to their file.
 #pragma once

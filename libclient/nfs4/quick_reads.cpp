@@ -124,6 +124,7 @@ bool QuickReads::start(QuickFile& file, engine::QuickRead& read) {
   LeaseHolder& session = around_.session;
   FileState& state = file.file_state();
   if (read.data.empty() || read.data.size() > session.most_read() || !state.is_useful()) return false;
+  if (state.state().claiming_locks) return false;
   if (async::buggify(session.loop())) return false;
   if (!prepare(session, file)) return false;
   rpc::Channel& channel = around_.lanes.route(read.data.size());
@@ -152,7 +153,8 @@ bool QuickReads::start(QuickFile& file, engine::QuickRead& read) {
   std::byte* const stream = call.message.stream.extend(made.call.size());
   std::memcpy(stream, made.call.data(), made.call.size());
   put_sequence(stream + made.sequence_at, one.sequence);
-  put_read(stream + made.read_at, state.stateid(), read.offset, read.data.size());
+  RangeStateid stateid(state.state(), {read.offset, read.data.size()}, RangeStateid::Use::read);
+  put_read(stream + made.read_at, stateid.now(), read.offset, read.data.size());
   call.results.push_back({read.data, false});
   // RFC 8267 4.2.2: ca_maxresponsesize bounds every Reply.
   call.reply_max_inline =

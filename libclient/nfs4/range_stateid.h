@@ -1,22 +1,37 @@
-// The stateid under which bytes of an open file are changed.
+// The stateid under which bytes of an open file are read or changed: that of a delegation, else that of a byte-range
+// lock, else the open's (RFC 8881 8.2.5, RFC 7530 9.1.4.4).
 //
-// Where nothing but its stateid tells a request that comes late from one that is meant (NFSv4.0, over a connection whose
-// source port is not the one before, by which servers know calls again), a WRITE that was sent once more over another
-// connection may be executed a second time long after its answer: behind the unlocking, and over what the next owner of
-// the lock has written. So whoever has locked these bytes for writing writes them under the lock's stateid, which
-// LOCKU makes old. The locks being advisory, it does as well for the others of this client who write there.
+// A lock's stateid makes the server the judge of whether the lock still stands. If the server has taken the lock away, and
+// this client has not heard of it yet, the server refuses the WRITE, so nothing is written on the strength of a lost lock.
+// Under the open's stateid the server would execute it.
 //
-// A write delegation stands above both (8.2.5): WRITE carries its stateid, so that a server that has taken it away
-// refuses what comes late. Data behind close(2) is sent under nothing else (deferred_data.h).
+// The RFC has the stateid of the lock owner that reads or writes. This client cannot tell which owner that is, because the
+// kernel sends the contents of its page cache, and stores into mappings, without the process that they come from. So a lock
+// counts for every use of the file through this open, that is, for all descriptors of one user. If there are several locks,
+// one that covers the bytes is preferred. Any other lock is used as well, because programs protect a file by locking bytes
+// elsewhere in it (SQLite does).
 //
-//     RangeStateid stateid(open, {offset, length});
+// In NFSv4.0 the stateid also tells a request that comes late from one that is meant. A WRITE that was sent once more over
+// another connection, whose source port is not that of the first, may be executed a second time long after its answer:
+// after the unlocking, and over what the next owner of the lock has written. LOCKU makes the lock's stateid old, so that
+// the server refuses such a WRITE.
+//
+// A READ goes under a delegation for reading only: Ganesha refuses it under one for writing (nfs4_op_read, BAD_STATEID).
+//
+// Data behind close(2) is sent under the stateid that its permit names, and under nothing else (deferred_data.h).
+//
+//     RangeStateid stateid(open, {offset, length}, RangeStateid::Use::write);
 //     … compound.add<op::WRITE>({stateid.now(), …})
-//     … the server does not know it: if (stateid.is_to_be_tried_again()) once more, by now()
+//     … the server refuses the stateid: if (stateid.is_to_be_tried_again(status)) once more, by now()
+//     … else the file is opened again, and then lost_lock() and is_discarded() say what else is lost
 //
 // Confined to the loop's thread; the Open must outlive it.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "nfs4/deferred_data.h"
 #include "nfs4/open_state.h"
@@ -25,34 +40,46 @@ namespace nfsrdma::nfs4 {
 
 class RangeStateid {
  public:
-  /// `origin`: of the data of a WRITE; it must outlive this. Null: a write delegation is of no account.
-  RangeStateid(const Open& open, const LockRange& range, const DataOrigin* origin = nullptr)
-      : open_(open), range_(range), origin_(origin) {}
+  enum class Use : std::uint8_t { read, write };
+
+  /// `origin`: of the data of a WRITE, null for everything else; it must outlive this.
+  RangeStateid(const Open& open, const LockRange& range, Use use, const DataOrigin* origin = nullptr)
+      : open_(open), range_(range), use_(use), origin_(origin) {}
 
   [[nodiscard]] stateid4 now() {
+    given_ = true;
     lock_ = nullptr;
     used_delegation_ = false;
     if (const DataPermit* const permit = permit_of_data()) return used_ = current(permit->stateid);
-    if (origin_ != nullptr && open_.writes_delegated() && !gave_up_delegation_) {
+    if (is_delegated() && !gave_up_delegation_) {
       used_delegation_ = true;
       return used_ = current(open_.delegation()->stateid);
     }
-    lock_ = open_.exact && !gave_up_ ? lock() : nullptr;
+    if (!gave_up_locks_) choose_lock();
     return used_ = lock_ ? *lock_->stateid : open_.current();
   }
-  /// The stateid of now() was refused. False: it was the open's, so the file is to be opened again first; or it was that
-  /// of data behind close(2), so is_discarded() is to be asked after that.
-  [[nodiscard]] bool is_to_be_tried_again() {
+  /// The request has left by the quick way (quick_reads.h) under a stateid that is not known here, instead of now()'s.
+  void was_another() { given_ = false; }
+  /// The server has refused the stateid of now() with `status`. Returns false if the file is to be opened again first,
+  /// which shows whether the open is lost, too.
+  [[nodiscard]] bool is_to_be_tried_again(nfsstat4 status) {
+    if (!given_) return true;
     if (const DataPermit* const permit = permit_of_data()) return used_ != current(permit->stateid);
     if (used_delegation_) {
-      // A delegation that was reclaimed has another stateid; else the open tells whether all is lost.
-      gave_up_delegation_ = !open_.writes_delegated() || used_.other == open_.delegation()->stateid.other;
+      // A delegation that was reclaimed has another stateid; else the lock or the open tells whether all is lost.
+      gave_up_delegation_ = !is_delegated() || used_.other == open_.delegation()->stateid.other;
       return true;
     }
     if (!lock_) return false;
-    // A LOCK or LOCKU beside has made another one of it; else it is the open's that tells what is lost.
-    gave_up_ = lock_->stateid == used_;
-    return true;
+    // NFSv4.0: a LOCK or LOCKU under way has made the stateid old, so the server knows the lock.
+    if (status == NFS4ERR_OLD_STATEID && lock_->stateid == used_) return gave_up_locks_ = true;
+    return !lost_lock();
+  }
+  /// The owner of the lock whose stateid the server has refused; none if the lock has been unlocked, claimed again or lost
+  /// since. To be asked when the open is known to be good.
+  [[nodiscard]] std::optional<std::uint64_t> lost_lock() const {
+    if (lock_ && lock_->stateid == used_ && !lock_->held.empty()) return lock_owner_;
+    return std::nullopt;
   }
   /// The data is behind close(2), and the server has refused the stateid that it depends on.
   [[nodiscard]] bool is_discarded() const {
@@ -63,14 +90,24 @@ class RangeStateid {
   [[nodiscard]] bool may_be_revoked() const { return used_delegation_ || permit_of_data() != nullptr; }
 
  private:
-  [[nodiscard]] std::shared_ptr<const LockState> lock() const {
+  [[nodiscard]] bool is_delegated() const {
+    if (!open_.delegated()) return false;
+    return open_.delegation()->writes == (use_ == Use::write);
+  }
+
+  [[nodiscard]] bool covers(const LockState& lock) const {
+    return std::ranges::any_of(lock.held.within(range_),
+                               [this](const HeldLock& held) { return held.write || use_ == Use::read; });
+  }
+  void choose_lock() {
     for (const auto& [owner, state] : open_.locks) {
-      if (!state->stateid) continue;
-      for (const HeldLock& held : state->held.within(range_)) {
-        if (held.write) return state;
-      }
+      if (!state->stateid || state->held.empty()) continue;
+      const bool covered = covers(*state);
+      if (lock_ && !covered) continue;
+      lock_ = state;
+      lock_owner_ = owner;
+      if (covered) return;
     }
-    return nullptr;
   }
 
   [[nodiscard]] DataPermit* permit_of_data() const {
@@ -83,12 +120,15 @@ class RangeStateid {
 
   const Open& open_;
   const LockRange range_;
+  const Use use_;
   const DataOrigin* const origin_;
   std::shared_ptr<const LockState> lock_;  // whose stateid now() gave; null: another's
+  std::uint64_t lock_owner_ = 0;
   stateid4 used_{};
+  bool given_ = false;            // now() has been called, and what it gave was sent
   bool used_delegation_ = false;  // now() gave the delegation's
   bool gave_up_delegation_ = false;
-  bool gave_up_ = false;  // on locks
+  bool gave_up_locks_ = false;
 };
 
 }  // namespace nfsrdma::nfs4

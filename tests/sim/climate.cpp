@@ -31,6 +31,7 @@ constexpr std::array kKinds{
     Kind{"kills", [](Climate& c) { c.kill_every = {}; }},
     Kind{"full-disks", [](Climate& c) { c.fill_every = {}; }},
     Kind{"clocks", [](Climate& c) { c.clock_every = {}; }},
+    Kind{"lost-locks", [](Climate& c) { c.unlock_every = {}; }},
     Kind{"exports",
          [](Climate& c) {
            c.exports = 0;
@@ -125,6 +126,8 @@ Climate::Climate(Random& random, bool faults, std::string_view without, Always a
     time_step = own.between(1ms, 10ms);
     reads_holes = own.one_in(2);
   }
+  if (Random locks(Random(random).next() + 1); !calm && locks.one_in(4))
+    unlock_every = locks.between(200ms, 10s);
   if (!always.odd) habits_left_out.emplace_back("strangers");
   for (std::size_t at = 0; at < without.size();) {
     const std::size_t end = std::min(without.find(',', at), without.size());
@@ -158,6 +161,9 @@ Climate::Climate(Random& random, bool faults, std::string_view without, Always a
     const bool restarts = crash_every.count() != 0;
     if (teams != 0 && restarts) crash_every = std::max<Duration>(crash_every, kLeastLifeWithLocks);
   }
+  // The model server could not tell a WRITE that was sent before the lock was granted, and comes late over another connection,
+  // from one that is sent on the strength of it.
+  if (version != 4 || sessionless || connections != 1 || threads != 1 || elsewhere) unlock_every = {};
   // NFSv4.0: no sessions to forget, and in these worlds nobody to recall from.
   if (sessionless) forget_every = recall_every = {};
   // Without sessions a request that the server has kept through a standstill is executed behind what came after it.
@@ -208,7 +214,7 @@ bool Climate::leases_end() const {
   constexpr std::uint32_t kShort = 45;
   if (cut_every.count() != 0 && (dials_fail != 0 || lease < kShort)) return true;
   return part_every.count() != 0 || freeze_every.count() != 0 || sleep_every.count() != 0 ||
-         crash_every.count() != 0 || forget_every.count() != 0;
+         crash_every.count() != 0 || forget_every.count() != 0 || unlock_every.count() != 0;
 }
 
 std::string Climate::text() const {
@@ -251,6 +257,7 @@ std::string Climate::text() const {
   add("a kill", kill_every, longest_death);
   add("a full disk", fill_every, longest_fill);
   add("a clock set", clock_every);
+  add("a lock taken away", unlock_every);
   if (time_step.count() != 0) out += ", times in steps of " + std::to_string(time_step.count()) + " ns";
   return out + ", a lease of " + std::to_string(lease) + " s";
 }

@@ -52,6 +52,7 @@ struct Climate {
   bool program = false;        ///< besides the mounts, one that uses the library
   Duration crash_every{}, freeze_every{}, forget_every{}, sleep_every{}, recall_every{}, kill_every{};
   Duration fill_every{}, longest_fill{}, clock_every{};
+  Duration unlock_every{};  ///< the server's administrator takes a lock away from its owner
   Duration
       failover_every{};  ///< another server takes over: state survives, what was not on the disk does not
   unsigned exports = 0;  ///< besides the root's

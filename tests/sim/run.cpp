@@ -337,6 +337,7 @@ class World {
                         [&state] { state.space.reset(); });
     });
     schedule(climate_.clock_every, [this] { set_clock(); });
+    schedule(climate_.unlock_every, [this] { take_lock_away(); });
     schedule(climate_.recall_every, [this] {
       const auto& out = server_->state().delegations;
       if (out.empty()) return;
@@ -368,6 +369,20 @@ class World {
     for (const auto& host : simulation_.hosts()) {
       if (host.get() != server_host_) network_.cut(*host, *server_host_, any_told());
     }
+  }
+
+  /// S27: of a client that has had it for a while, and whose open stands.
+  void take_lock_away() {
+    testing::ServerState& state = server_->state();
+    std::vector<std::uint64_t> held;
+    for (const auto& [number, one] : state.locks) {
+      const bool settled = state.now() - one.granted > 1s;
+      if (one.client != 0 && one.revoked == testing::Revoked::no && !one.pieces.empty() && settled)
+        held.push_back(number);
+    }
+    if (held.empty()) return;
+    simulation_.note(server_host_->number(), "takes a lock away");
+    state.revoke_lock(held[random_.below(held.size())], testing::Revoked::by_admin);
   }
 
   /// Somebody's, the server's too, forwards or backwards.

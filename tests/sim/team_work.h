@@ -6,7 +6,7 @@
 // server's back. A thing is confirmed when its close() (or rename() …) has said yes; what was begun and is
 // not confirmed may be there or not: its client was killed, or an error said so.
 //
-// row: F1 F5 F10 F13 S1 S10 S11 S15 S16 S17
+// row: F1 F5 F10 F13 S1 S10 S11 S15 S16 S17 S27
 #pragma once
 
 #include <array>

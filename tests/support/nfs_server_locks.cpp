@@ -115,8 +115,10 @@ nfsstat4 ServerState::check_lock(const stateid4& given, Execution& at, std::uint
   number = number_of(stateid);
   const auto found = locks.find(number);
   if (found == locks.end()) return expired_.contains(number) ? NFS4ERR_EXPIRED : NFS4ERR_BAD_STATEID;
-  const LockOwnerState& one = found->second;
-  return check_known(stateid, one.seqid, one.client, one.inode, one.revoked, at);
+  LockOwnerState& one = found->second;
+  const nfsstat4 status = check_known(stateid, one.seqid, one.client, one.inode, one.revoked, at);
+  one.told = one.told || (one.revoked != Revoked::no && one.client == at.client);
+  return status;
 }
 
 /// The lock owner's state on the file, made if it is new.
@@ -135,7 +137,11 @@ nfsstat4 ServerState::find_lock_owner(Execution& at, const LOCK4args& args, std:
     }
   }
   number = next_id++;
-  locks[number] = {at.client, at.current, open, 0, asked.lock_owner.owner.value, {}, Revoked::no};
+  LockOwnerState& made = locks[number];
+  made.client = at.client;
+  made.inode = at.current;
+  made.open = open;
+  made.owner = asked.lock_owner.owner.value;
   return NFS4_OK;
 }
 
@@ -169,6 +175,12 @@ nfsstat4 ServerState::run(Execution& at, op::LOCK, const LOCK4args& args, LOCK4r
     if (status != NFS4ERR_DENIED) return plain(res, status);
     res.emplace<NFS4ERR_DENIED>() = denied;
     return status;
+  }
+  if (mine.seqid == 0) {
+    mine.granted = now_();
+    mine.session = at.session;
+    mine.slot = at.slot;
+    mine.sequence = at.sequence;
   }
   join(mine.pieces, wanted);
   mine.seqid = mine.seqid == 0 ? first_seqid : seqid_behind(mine.seqid);

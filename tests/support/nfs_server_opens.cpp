@@ -106,6 +106,7 @@ nfsstat4 ServerState::check_io(const stateid4& given, Execution& at, std::uint32
   stateid4 stateid;
   if (const auto bad = resolve(given, at, stateid); bad != NFS4_OK) return bad;
   if (is_anonymous(stateid)) {
+    note_stateid('a');
     // 8.4.2.1: somebody may still reclaim what denies it.
     if (access != 0 && in_grace()) return NFS4ERR_GRACE;
     const bool denied = std::ranges::any_of(opens, [&](const auto& entry) {
@@ -118,18 +119,38 @@ nfsstat4 ServerState::check_io(const stateid4& given, Execution& at, std::uint32
   std::uint64_t number = number_of(stateid);
   if (const auto found = delegations.find(number); found != delegations.end()) {
     const DelegationState& one = found->second;
+    note_stateid('d');
     const auto bad = check_known(stateid, one.seqid, one.client, one.inode, one.revoked, at);
     if (bad != NFS4_OK) return bad;
     return (access & OPEN4_SHARE_ACCESS_WRITE) != 0 && !one.writes ? NFS4ERR_OPENMODE : NFS4_OK;
   }
   if (const auto found = locks.find(number); found != locks.end()) {
+    note_stateid('l');
     if (const auto bad = check_lock(stateid, at, number); bad != NFS4_OK) return bad;
     number = found->second.open;
     if (!opens.contains(number)) return NFS4ERR_BAD_STATEID;
-  } else if (const auto bad = check_open(stateid, at, number); bad != NFS4_OK) {
-    return bad;
+  } else {
+    note_stateid('o');
+    if (const auto bad = check_open(stateid, at, number); bad != NFS4_OK) return bad;
+    if ((access & OPEN4_SHARE_ACCESS_WRITE) != 0) look_for_lost_locks(number, at);
   }
   return (opens.at(number).access & access) == access ? NFS4_OK : NFS4ERR_OPENMODE;
+}
+
+void ServerState::note_stateid(char kind) {
+  if (keeps_stateids) seen_stateids += kind;
+}
+
+/// The client knows of the lock and not of its loss, so it writes on the strength of a lock that somebody else may have by
+/// now.
+void ServerState::look_for_lost_locks(std::uint64_t open, const Execution& at) {
+  for (const auto& [number, one] : locks) {
+    if (one.open != open || one.client != at.client || !one.was_lost || one.told) continue;
+    const auto session = sessions.find(one.session);
+    if (session == sessions.end()) continue;
+    if (session->second.slots.at(one.slot).sequence != one.sequence)
+      problem("a change under the open's stateid behind the loss of a lock");
+  }
 }
 
 /// For what changes a file's data.
@@ -168,6 +189,7 @@ nfsstat4 ServerState::run(Execution& at, op::TEST_STATEID, const TEST_STATEID4ar
       status = state_of(open->second, stateid, open->second.seqid);
     } else if (const auto lock = locks.find(number); lock != locks.end()) {
       status = state_of(lock->second, stateid, lock->second.seqid);
+      if (lock->second.client == at.client) lock->second.told = lock->second.revoked != Revoked::no;
     } else if (const auto held = delegations.find(number); held != delegations.end()) {
       status = state_of(held->second, stateid, held->second.seqid);
     }

@@ -66,7 +66,8 @@ void ServerState::revoke_all(clientid4 id, Revoked why) {
   };
   for (auto& [number, one] : locks) {
     if (one.client != id || one.revoked != Revoked::no) continue;
-    if (!one.pieces.empty()) unlocked.insert(one.inode);
+    one.was_lost = !one.pieces.empty();
+    if (one.was_lost) unlocked.insert(one.inode);
     one.pieces.clear();
   }
   revoke(opens);
@@ -99,6 +100,17 @@ void ServerState::revoke_delegation(std::uint64_t number, Revoked why) {
   if (client == clients.end()) return;
   client->second.has_revoked = true;
   lost_state.insert(client->second.owner);
+}
+
+void ServerState::revoke_lock(std::uint64_t number, Revoked why) {
+  LockOwnerState& one = locks.at(number);
+  one.revoked = why;
+  one.was_lost = !one.pieces.empty();
+  one.pieces.clear();
+  ClientState& client = clients.at(one.client);
+  client.has_revoked = true;
+  lost_state.insert(client.owner);
+  wake_waiters(one.inode);
 }
 
 /// Somebody wants what a client has whose lease has run out.

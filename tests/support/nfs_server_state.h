@@ -102,6 +102,13 @@ struct LockOwnerState {
   Octets owner;
   std::vector<LockPiece> pieces;
   Revoked revoked = Revoked::no;
+  // The request that was granted the first lock. Once its slot has been used again the client knows of the lock.
+  nfs4::sessionid4 session{};
+  nfs4::slotid4 slot = 0;
+  nfs4::sequenceid4 sequence = 0;
+  Instant granted{};      // the first lock
+  bool was_lost = false;  // something was locked when it was revoked
+  bool told = false;      // an answer has told the client that it was revoked
 };
 
 struct DelegationState {
@@ -326,6 +333,8 @@ class ServerState {
   void discard_client(nfs4::clientid4 client);
   void revoke_all(nfs4::clientid4 client, Revoked why);
   void revoke_delegation(std::uint64_t number, Revoked why);
+  /// One lock owner's locks on one file, and nothing else.
+  void revoke_lock(std::uint64_t number, Revoked why);
   /// Makes the copy, as far as there is room; it is known of until it is taken out of `copies`.
   void end_copy(std::uint64_t number);
   /// A lock of somebody else's, on the server itself.
@@ -380,7 +389,8 @@ class ServerState {
   std::uint32_t flags = 0;             // of SEQUENCE, for `flags_times`
   unsigned flags_times = 0;
   std::vector<Rule> rules;
-  bool keeps_opens = false;  // whether seen_opens is written
+  bool keeps_opens = false;     // whether seen_opens is written
+  bool keeps_stateids = false;  // whether seen_stateids is written
 
   // ---- what it asks of its owner; may be empty ----
   /// CB_NOTIFY_LOCK to whoever waits.
@@ -418,6 +428,8 @@ class ServerState {
   std::optional<nfs4::CREATE_SESSION4args> last_create_session;
   std::optional<nfs4::SETCLIENTID4args> last_setclientid;
   std::vector<nfs4::OPEN4args> seen_opens;
+  /// What each READ, WRITE, size and the like was asked under: d(elegation), l(ock), o(pen), a(nonymous).
+  std::string seen_stateids;
   std::vector<Executed> executed;
   std::string problems;
 
@@ -522,6 +534,9 @@ class ServerState {
   nfs4::nfsstat4 check_open(const nfs4::stateid4& given, Execution& at, std::uint64_t& number);
   /// For READ, WRITE and their like: any stateid that allows `access`.
   nfs4::nfsstat4 check_io(const nfs4::stateid4& given, Execution& at, std::uint32_t access);
+  void note_stateid(char kind);
+  /// RFC 8881 8.2.5: a change under the stateid of the open with that number.
+  void look_for_lost_locks(std::uint64_t open, const Execution& at);
   nfs4::nfsstat4 check_change(const nfs4::stateid4& given, Execution& at);
   nfs4::nfsstat4 check_claim(Execution& at, const nfs4::OPEN4args& args, Opening& opening);
   nfs4::nfsstat4 create(Execution& at, const nfs4::createhow4& how, Opening& opening);

@@ -469,7 +469,8 @@ TEST_CASE("xattrs: a list that is longer than any program can take does not fill
 
 // ---- parts by themselves ----
 
-TEST_CASE("range stateid: v4.0 writes under the lock that is held for writing there, else under the open's") {
+TEST_CASE("S27 range stateid: the lock on these bytes, else any lock, else the open's") {
+  using Use = RangeStateid::Use;
   LonelyLoop l;
   Open open;
   open.exact = true;
@@ -481,25 +482,40 @@ TEST_CASE("range stateid: v4.0 writes under the lock that is held for writing th
     open.locks[owner] = state;
     return state;
   };
-  (void)add(1, 10, {0, 10}, false);
+  CHECK(RangeStateid(open, {0, 5}, Use::write).now() == stateid_of(1, 5));
+  const auto reading = add(1, 10, {0, 10}, false);
   const auto writing = add(2, 20, {20, 10}, true);
-  CHECK(RangeStateid(open, {0, 5}).now() == stateid_of(1, 5));
-  CHECK(RangeStateid(open, {10, 10}).now() == stateid_of(1, 5));
-  RangeStateid last(open, {29, 5});
+  CHECK(RangeStateid(open, {0, 5}, Use::write).now() == stateid_of(10));
+  CHECK(RangeStateid(open, {25, 5}, Use::write).now() == stateid_of(20));
+  CHECK(RangeStateid(open, {25, 5}, Use::read).now() == stateid_of(20));
+  CHECK(RangeStateid(open, {5, 100}, Use::read).now() == stateid_of(10));
+  CHECK(RangeStateid(open, {5, 100}, Use::write).now() == stateid_of(20));
+  RangeStateid last(open, {29, 5}, Use::write);
+  CHECK(last.is_to_be_tried_again(NFS4ERR_BAD_STATEID));  // it was asked under another's
   CHECK(last.now() == stateid_of(20));
   // What is unlocked beside makes another one of it.
   writing->stateid = stateid_of(20, 2);
-  CHECK(last.is_to_be_tried_again());
+  CHECK(last.is_to_be_tried_again(NFS4ERR_OLD_STATEID));
   CHECK(last.now() == stateid_of(20, 2));
-  // It is refused as it is: then the open's has to tell.
-  CHECK(last.is_to_be_tried_again());
+  // It is refused as it is: the open tells whether it is lost, too.
+  CHECK_FALSE(last.is_to_be_tried_again(NFS4ERR_BAD_STATEID));
+  CHECK(last.lost_lock() == 2U);
+  // A LOCK or LOCKU has overtaken it, whose answer is still to come.
+  CHECK(last.is_to_be_tried_again(NFS4ERR_OLD_STATEID));
   CHECK(last.now() == stateid_of(1, 5));
-  CHECK_FALSE(last.is_to_be_tried_again());
-  writing->stateid.reset();
-  CHECK(RangeStateid(open, {20, 10}).now() == stateid_of(1, 5));
-  writing->stateid = stateid_of(20, 2);
+  CHECK_FALSE(last.is_to_be_tried_again(NFS4ERR_OLD_STATEID));
+  CHECK_FALSE(last.lost_lock());
+  // All of it is unlocked meanwhile: nothing is lost.
+  RangeStateid unlocked(open, {20, 1}, Use::write);
+  CHECK(unlocked.now() == stateid_of(20, 2));
+  writing->held.clear();
+  CHECK(unlocked.is_to_be_tried_again(NFS4ERR_BAD_STATEID));
+  CHECK_FALSE(unlocked.lost_lock());
+  CHECK(unlocked.now() == stateid_of(10));
+  reading->stateid.reset();
+  CHECK(unlocked.now() == stateid_of(1, 5));
   open.exact = false;
-  CHECK(RangeStateid(open, {20, 10}).now() == stateid_of(1, 0));
+  CHECK(unlocked.now() == stateid_of(1, 0));
 }
 
 TEST_CASE("loss limit: some at once, then behind pauses that grow, and an end of what is always lost") {
