@@ -41,6 +41,8 @@ aux::MountOptions mount_options(const Target& target, std::vector<rpc::Address> 
 namespace {
 
 constexpr async::Clock::duration kSettleTime = std::chrono::seconds(3);
+/// NFSv3 has no lease by which a dead peer has to be found.
+constexpr std::chrono::seconds kHealthCheck(30);
 
 class Nfs3 final : public Protocol {
  public:
@@ -72,6 +74,7 @@ class Nfs3 final : public Protocol {
     for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
       if (auto done = co_await ground_.channels[i]->connect(deadline); !done) co_return done;
     }
+    for (const auto& channel : ground_.channels) channel->check_health(kHealthCheck, version_);
     auto path = engine::Path::parse(ground_.target.path);
     if (!path) co_return path.error();
     auto root = co_await roots_->find(path->names());

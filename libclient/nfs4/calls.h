@@ -11,6 +11,7 @@
 // Confined to the loop's thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -98,6 +99,9 @@ class Calls {
   [[nodiscard]] virtual security::Mark root_mark() const { return 0; }
   virtual async::Task<Status> cross_root(async::TimePoint deadline);
 
+  /// From now on each connection on which nothing was heard for the time `every` has a health check, and is replaced if
+  /// nothing is heard for as long again (rpc::Channel::check_health).
+  virtual void check_connections(std::chrono::milliseconds /*every*/) {}
   /// What renews the lease and does nothing else.
   virtual Compound renewal() { return begin("SEQUENCE"); }
   /// To be called with the answer to an OPEN in hand, once that is known to be good and before anything else is asked

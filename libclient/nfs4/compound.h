@@ -108,6 +108,11 @@ class Compound {
     return add<op::READLINK>();
   }
 
+  /// Has the call sent over this connection, unless that is down by then.
+  void over(rpc::Channel& channel) { over_ = &channel; }
+  /// Returns null if any connection will do.
+  [[nodiscard]] rpc::Channel* over() const { return over_ != nullptr && over_->up() ? over_ : nullptr; }
+
   /// Of what READs bring and WRITEs take.
   [[nodiscard]] std::size_t data_size() const { return rpcrdma::data_size(message_, results_); }
   [[nodiscard]] const char* what() const { return what_; }
@@ -230,6 +235,7 @@ class Compound {
   reply_sizing::ReplySize size_;
   const char* what_;
   const security::Mark mark_;
+  rpc::Channel* over_ = nullptr;
   std::size_t count_at_ = 0;     // where the count of operations stands in the stream
   std::size_t sequence_at_ = 0;  // where SEQUENCE's arguments stand; 0 if there is none
   std::uint32_t count_ = 0;

@@ -37,6 +37,7 @@ Lanes::~Lanes() {
     lane->channel.set_link_sink(nullptr);
     lane->channel.set_backward(nullptr);
     lane->channel.hold(false);
+    lane->channel.check_health({}, 4);
   }
 }
 
@@ -45,6 +46,7 @@ Lanes::Lane& Lanes::add_lane(rpc::Channel& channel) {
   channel.set_link_sink([this, &lane](bool up) { on_link(lane, up); });
   channel.set_backward(&lane);
   hold_all();
+  check_health(lane);
   return lane;
 }
 
@@ -299,6 +301,17 @@ void Lanes::mend_backchannel(bool by_new_session) {
 void Lanes::hold(bool recallable) {
   recallable_ = recallable;
   hold_all();
+}
+
+void Lanes::check_health(std::chrono::milliseconds every, HealthCheck by) {
+  check_every_ = every;
+  check_ = std::move(by);
+  for (const auto& lane : lanes_) check_health(*lane);
+}
+
+void Lanes::check_health(Lane& lane) {
+  if (check_every_.count() == 0) return;
+  lane.channel.check_health(check_every_, 4, [this, &lane] { return lane.usable() && check_(lane.channel); });
 }
 
 void Lanes::hold_all() {

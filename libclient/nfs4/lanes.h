@@ -26,6 +26,7 @@
 // Owns none of the channels: they must outlive this. Confined to the loop's thread.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -91,6 +92,11 @@ class Lanes {
   /// Whether there is state that the server may recall.
   void hold(bool recallable);
 
+  /// Makes a health check of the connection, which the server knows to be the session's; false if that cannot be now.
+  using HealthCheck = std::function<bool(rpc::Channel& over)>;
+  /// Calls::check_connections().
+  void check_health(std::chrono::milliseconds every, HealthCheck by);
+
  private:
   /// A server that cannot bind a connection for long is asked twice in a minute.
   static constexpr async::Clock::duration kMostBindingPause = std::chrono::seconds(30);
@@ -129,6 +135,7 @@ class Lanes {
   async::Task<Result<CompoundReply>> call_patiently(Compound compound, async::TimePoint deadline,
                                                     rpc::Channel* by, rpc::Channel** over = nullptr);
   void hold_all();
+  void check_health(Lane& lane);
 
   Calls& calls_;
   const std::uint32_t callback_slots_;
@@ -137,6 +144,8 @@ class Lanes {
   Proof proof_;
   async::Event bind_ended_;
   bool recallable_ = false;
+  std::chrono::milliseconds check_every_{};  // 0: not yet
+  HealthCheck check_;
   async::TimePoint last_mended_{};
 };
 

@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace nfsrdma::nfs4 {
+namespace {
+
+/// No server has a lease for which this would be too long; a server that is merely busy needs time to answer.
+constexpr std::chrono::milliseconds kLeastCheck(1000);
+
+}  // namespace
 
 void Lease::renewed(const Sent& sent) {
   last_ = std::max(last_, sent.when);
@@ -12,6 +18,8 @@ void Lease::renewed(const Sent& sent) {
 
 void Lease::arm() {
   stop();
+  const std::chrono::milliseconds check(std::int64_t{calls_.facts().lease_seconds} * 375);
+  calls_.check_connections(std::max(check, kLeastCheck));
   const auto third = std::chrono::milliseconds(std::int64_t{calls_.facts().lease_seconds} * 1000 / 3 + 1);
   timer_ = calls_.loop().at(last_ + third, [this, third] {
     timer_ = 0;

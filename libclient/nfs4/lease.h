@@ -5,6 +5,11 @@
 // SEQUENCE was sent: the server may have counted from then on. A renewal that fails shows in the calls that
 // people make; the next one tries again.
 //
+// A dead peer is found before the lease ends, on every connection: a connection on which nothing was heard for 3/8 of the
+// lease has a health check, which has as long to be answered (RFC 8267 4.6). A quarter of the lease is left then to renew it
+// over another connection. 3/8 is more than the third after which the lease is renewed, so that a single idle connection
+// needs no check of its own.
+//
 // On reconnect nothing changes: the lease belongs to the client id. After a recovery arm() takes the server's
 // lease time of then.
 //

@@ -54,6 +54,22 @@ std::size_t LeaseHolder::most_written() const {
       std::min<std::uint64_t>(facts().max_write, facts().max_request - kDataEnvelope));
 }
 
+bool LeaseHolder::renew_over(rpc::Channel& channel) {
+  if (phase_ != Phase::open || recovering()) return false;
+  Compound compound = renewal();
+  compound.over(channel);
+  rpc::Protection* const protection = compound.protection();
+  // Without a ticket it would wait, and nothing would be sent.
+  const bool is_ready = protection == nullptr || protection->is_ready();
+  if (is_ready) beside_.spawn(ask_beside(std::move(compound)));
+  return is_ready;
+}
+
+async::Task<void> LeaseHolder::ask_beside(Compound compound) {
+  const auto deadline = loop().now() + std::chrono::seconds(facts().lease_seconds);
+  auto reply = co_await call(std::move(compound), deadline);
+}
+
 Result<CompoundReply> LeaseHolder::reply_of(rpc::Channel& channel, const Compound& compound,
                                             rpc::Outcome& outcome) {
   engine::CallCounters& counted = counters_.of(compound.what());

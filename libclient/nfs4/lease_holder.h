@@ -115,6 +115,8 @@ class LeaseHolder : public Calls {
   /// Counts the connections that all channels have made.
   [[nodiscard]] virtual std::uint64_t connections_made() const = 0;
   void notice(const std::string& text) override { notices_(text); }
+  /// Starts a renewal of the lease over that connection, in the background. Returns false if that is not possible now.
+  bool renew_over(rpc::Channel& channel);
   /// What became of one transmission: its Reply with the RPC and COMPOUND headers read, or why there is none.
   Result<CompoundReply> reply_of(rpc::Channel& channel, const Compound& compound, rpc::Outcome& outcome);
   /// The error of a Compound that is_a_gamble().
@@ -122,6 +124,8 @@ class LeaseHolder : public Calls {
   [[nodiscard]] Error unknown_outcome(const Compound& compound, const Error& why) const;
   /// A recovery has not come to its end in time. `last`: why its last try failed.
   [[nodiscard]] Error not_recovered(const Compound& compound, const std::optional<Error>& last) const;
+
+  async::Task<void> ask_beside(Compound compound);
 
   rpc::Channel& channel_;  // the first
   const SessionOptions options_;

@@ -223,7 +223,10 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
   Request request{compound, std::move(*use), sequence, deadline, attempt, for_recovery};
   const std::uint64_t epoch = adopted ? adopted->epoch : facts().epoch;
   for (;;) {
-    rpc::Channel& channel = adopted ? adopted->channel : lanes_.route(compound.data_size());
+    rpc::Channel* const only = compound.over();
+    rpc::Channel& channel = adopted           ? adopted->channel
+                            : only != nullptr ? *only
+                                              : lanes_.route(compound.data_size());
     const Lease::Sent sent = adopted ? adopted->sent : lease_.now();
     rpc::Outcome outcome;
     if (adopted) {

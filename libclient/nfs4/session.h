@@ -80,6 +80,11 @@ class Session final : public LeaseHolder {
   void start_recovery(const char* why, bool works) override { recovery_.start(why, works); }
   async::Task<bool> ready(async::TimePoint deadline) override { return recovery_.ended(deadline); }
   async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline) override;
+  /// By a SEQUENCE where a slot is free. Else calls without an answer may hold all slots.
+  void check_connections(std::chrono::milliseconds every) override {
+    lanes_.check_health(every,
+                        [this](rpc::Channel& over) { return slots_.table().has_free() && renew_over(over); });
+  }
   Compound begin_alone(const char* what) override;
   async::Task<Result<CompoundReply>> call_over(rpc::Channel& channel, Compound& compound,
                                                async::TimePoint deadline) override;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fabric/address.h"
+#include "rpc/message.h"
 
 namespace nfsrdma::rpc {
 namespace {
@@ -113,6 +114,7 @@ void Channel::Awaiter::on_complete(rpcrdma::Complete& how) {
 void Channel::perform(rpcrdma::Complete& action) {
   if (action.owner == nullptr) {
     give_back(std::move(action.message));
+    if (action.reply) give_back(std::move(*action.reply));
     return;
   }
   Waiter& waiter = *static_cast<Waiter*>(action.owner);
@@ -186,12 +188,16 @@ void Channel::pump() {
 }
 
 void Channel::arm_timer() {
-  // A timer that finds nothing to do wakes an idle process: where calls are seldom it goes with the answer.
+  auto next = requester_.next_deadline();
+  // A timer that finds nothing to do wakes an idle process: where calls are seldom it goes with the answer. Only the next
+  // health check is left then.
   if (lonely_ && up_ && requester_.pending() == 0) {
+    const async::TimePoint check = requester_.next_health_check();
+    if (timer_ != 0 && timer_at_ == check) return;
     if (timer_ != 0) loop_.cancel(std::exchange(timer_, 0));
-    return;
+    if (check == async::TimePoint::max()) return;
+    next = check;
   }
-  const auto next = requester_.next_deadline();
   // Where they are not, an armed timer that is too early only finds nothing to do and is armed anew; that is cheaper than
   // moving it with every call.
   if (!next || (timer_ != 0 && timer_at_ <= *next)) return;
@@ -208,8 +214,30 @@ void Channel::arm_timer() {
     timer_ = 0;
     lonely_ = requester_.pending() == 0 && requester_.facts().calls - calls_when_armed_ <= 1;
     requester_.on_time(loop_.now());
+    if (requester_.wants_health_check(loop_.now())) check_now();
     pump();
   });
+}
+
+void Channel::check_health(std::chrono::milliseconds every, std::uint32_t version, HealthCheck by) {
+  check_every_ = every;
+  check_version_ = version;
+  check_ = std::move(by);
+  requester_.check_health(every.count() == 0 ? rpcrdma::Duration::max() : every, loop_.now());
+  pump();
+}
+
+void Channel::check_now() {
+  if (check_ && check_()) return;
+  rpcrdma::Call call;
+  call.message = take_message();
+  const Credential nobody = Credential::none();
+  begin_call(call.message, kNfsProgram, check_version_, 0, nobody);
+  call.reply_max_inline = call.reply_max_reduced = nobody.largest_reply_header() + kMostAuthBytes;
+  call.health_check = true;
+  // Later than the end of the connection that does not answer it, and so that nothing is left behind for good.
+  call.deadline = loop_.now() + 3 * check_every_;
+  requester_.submit(std::move(call), loop_.now());
 }
 
 void Channel::perform(rpcrdma::PostReceives& action) {

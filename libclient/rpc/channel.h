@@ -133,6 +133,13 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   /// there is state that the server may recall.
   void hold(bool on);
 
+  /// Makes a health check of the connection in its own way, or returns false.
+  using HealthCheck = std::function<bool()>;
+  /// From now on a connection on which nothing was heard for the time `every` has a health check, whatever fabric it is of,
+  /// and is replaced if nothing is heard for as long again (RFC 8267 4.6). The check is `by`'s; if there is none, or it
+  /// returns false, the NULL procedure of NFS's `version` is called, which takes nothing but a credit. 0: no more checks.
+  void check_health(std::chrono::milliseconds every, std::uint32_t version, HealthCheck by = nullptr);
+
   /// A message to encode a Call into; Outcome::message and give_back() feed the store.
   xdr::Message take_message();
   void give_back(xdr::Message message);
@@ -180,6 +187,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
 
   void take_memory_back(rpcrdma::CallId id);
   void pump();
+  void check_now();
   void perform(rpcrdma::Connect&);
   void perform(rpcrdma::PostReceives& action);
   void perform(rpcrdma::Send& action);
@@ -216,6 +224,9 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   std::vector<fabric::ReceiveBuffer> spare_buffers_;
   std::vector<xdr::Message> spare_messages_;
   bool pumping_ = false;
+  std::chrono::milliseconds check_every_{};
+  std::uint32_t check_version_ = 0;
+  HealthCheck check_;
   async::Loop::TimerId timer_ = 0;
   async::TimePoint timer_at_ = async::TimePoint::max();
   async::TimePoint armed_at_{};

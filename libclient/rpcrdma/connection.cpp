@@ -84,6 +84,8 @@ void Requester::State::on_connected(ConstBytes peer_private_data, TimePoint now)
   reset_connection();
   link = Link::up;
   wanted = false;
+  heard_at = now;
+  lower_wake(next_health_check());
   const auto theirs = find_private_data(peer_private_data);
   const Negotiated agreed = negotiate(config.announce ? std::optional(announcement()) : std::nullopt,
                                       theirs);  // 8797 4: anew each time
@@ -177,6 +179,7 @@ void Requester::State::reset_connection() {
   replied = zero_grant_seen = oddity_seen = overdue_abandoned = false;
   in_flight = regular_in_flight = posted = 0;
   on_trial = 0;
+  checked_at = TimePoint::min();
   backward.clear();
   facts.granted = 0;
   close_reason.reset();
@@ -227,6 +230,7 @@ void Requester::State::scan(TimePoint now) {
   scan_revocations(now);
   scan_silence(now);
   scan_notices(now);
+  lower_wake(std::max(next_health_check(), now));
   pump(now);
 }
 
@@ -271,22 +275,48 @@ Duration Requester::State::patience() const {
   return doubled(config.first_reply_timeout, silent_connections, config.reply_timeout);
 }
 
+/// When the RPC, if it has no answer by then, shows that the peer is dead. A health check is answered in less time than a
+/// call that has work to do, and is no sign of death while the peer answers other calls.
+TimePoint Requester::State::silent_from(const Rpc& rpc) const {
+  const bool checks = rpc.call.health_check && !rpc.call.first && replied;
+  if (!checks || check_every >= patience()) return later(rpc.sent_at, patience());
+  return later(std::max(rpc.sent_at, heard_at), check_every);
+}
+
+TimePoint Requester::State::next_health_check() const {
+  if (link != Link::up) return TimePoint::max();
+  return later(std::max(heard_at, checked_at), check_every);
+}
+
+bool Requester::State::wants_health_check(TimePoint now) {
+  if (now < next_health_check()) return false;
+  checked_at = now;
+  lower_wake(next_health_check());
+  return true;
+}
+
 void Requester::State::scan_silence(TimePoint now) {
   if (link != Link::up) return;
   overdue_abandoned = false;
-  bool overdue = false;
+  bool overdue = false, checked = false;
   for (const Rpc* rpc : table.active()) {
     if (!rpc->unanswered) continue;
-    const TimePoint until = later(rpc->sent_at, patience());
+    const TimePoint until = silent_from(*rpc);
     if (until > now) {
       lower_wake(until);
     } else if (rpc->stage == Rpc::Stage::sent) {
       overdue = true;
+      checked = checked || later(rpc->sent_at, patience()) > now;
     } else {
       overdue_abandoned = true;  // matters when somebody wants its credit: pump()
     }
   }
   if (!overdue) return;
+  if (checked) {
+    return close_link(error(
+        ErrorKind::connection, ETIMEDOUT,
+        "nothing was heard for " + seconds_text(now - heard_at) + ", and a health check was not answered"));
+  }
   const std::string waited = seconds_text(patience());
   if (!replied) {
     ++silent_connections;

@@ -14,6 +14,7 @@ namespace nfsrdma::rpcrdma {
 void Requester::State::on_received(fabric::ReceiveBuffer buffer, std::optional<std::uint32_t> invalidated,
                                    TimePoint now) {
   if (link != Link::up) return;
+  heard_at = now;
   if (posted > 0) --posted;
   take_message(std::move(buffer), invalidated, now);
   if (link != Link::up) return;

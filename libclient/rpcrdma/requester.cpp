@@ -446,6 +446,16 @@ std::optional<Action> Requester::poll() {
   if (action == nullptr) return std::nullopt;
   return std::move(*action);
 }
+void Requester::check_health(Duration every, TimePoint now) {
+  state_->check_every = every;
+  state_->lower_wake(std::max(state_->next_health_check(), now));
+}
+bool Requester::wants_health_check(TimePoint now) {
+  return state_->wants_health_check(now);
+}
+TimePoint Requester::next_health_check() const {
+  return state_->next_health_check();
+}
 std::optional<TimePoint> Requester::next_deadline() const {
   if (state_->wake_at == TimePoint::max()) return std::nullopt;
   return state_->wake_at;

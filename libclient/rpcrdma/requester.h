@@ -361,6 +361,14 @@ class Requester {
   /// While on, a lost connection is made anew even if there is no RPC to send, without end: the layer above
   /// holds state that the server may recall by a Call of its own (RFC 8167 5.4).
   void hold(bool on, TimePoint now);
+  /// From now on each connection on which nothing was heard for the time `every` needs a health check (RFC 8267 4.6):
+  /// wants_health_check() says so. A health check that is not answered for so long ends the connection, if nothing else was
+  /// heard meanwhile. Duration::max(): never.
+  void check_health(Duration every, TimePoint now);
+  /// True if it is time for one, which the caller submits (Call::health_check). To be asked after on_time().
+  bool wants_health_check(TimePoint now);
+  /// When the next one may be due; TimePoint::max(): never.
+  [[nodiscard]] TimePoint next_health_check() const;
   /// Answers a Call of the server's. `reply`: the whole RPC Reply; its first four bytes (the xid) are the
   /// requester's to fill in, its items go inline; it is copied. One that is too large for this connection
   /// (28 bytes of header and the Reply over Facts::call_threshold) becomes ERR_CHUNK. Nothing is sent to a

@@ -161,6 +161,8 @@ struct Requester::State {
   bool replied = false;                                  // a valid Reply came over it: the grant is known
   std::uint64_t arrivals = 0;                            // number of the newest answer
   std::uint64_t newest_grant = 0;                        // number of the answer whose grant holds
+  TimePoint heard_at = TimePoint::min();    // when the last message came over it; before that, when it began
+  TimePoint checked_at = TimePoint::min();  // when a health check was asked for last
   bool zero_grant_seen = false;
   bool oddity_seen = false;
   std::uint32_t in_flight = 0;  // all that hold a credit
@@ -173,8 +175,9 @@ struct Requester::State {
   rdma_msg incoming;  // scratch, so that decoding does not allocate
 
   // ---- from connection to connection ----
-  bool wanted = false;  // by connect()
-  bool held = false;    // by hold()
+  bool wanted = false;                     // by connect()
+  bool held = false;                       // by hold()
+  Duration check_every = Duration::max();  // check_health()
   bool ever_up = false;
   unsigned attempts = 0;            // since a call was answered
   unsigned silent_connections = 0;  // since a Reply came: replaced because the first Call was not answered
@@ -274,6 +277,9 @@ struct Requester::State {
   void scan_silence(TimePoint now);
   void scan_notices(TimePoint now);
   [[nodiscard]] Duration patience() const;
+  [[nodiscard]] TimePoint silent_from(const Rpc& rpc) const;
+  [[nodiscard]] TimePoint next_health_check() const;
+  bool wants_health_check(TimePoint now);
   [[nodiscard]] Error timed_out(const Rpc& rpc, TimePoint now) const;
   [[nodiscard]] PrivateData announcement() const;
 };

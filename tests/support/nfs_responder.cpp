@@ -185,7 +185,9 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
     add_bytes(server.credential, body);
     if (procedure == 0) {
       work->answer = std::make_unique<Answer>();
-      return reply(work);
+      if (!server.is_frozen()) return reply(work);
+      server.frozen_.emplace_back([work, &all = server] { all.reply(work); });
+      return;
     }
     work->body = work->message.size() - in.remaining();
     work->seen.xid = xid;

@@ -93,7 +93,7 @@ class ToyGuard {
   void forget_always(bool on) { forgets_ = on; }
   /// Protects the Reply to it: the header of an executed Call, and results.
   void seal(Octets& reply, const Pass& pass);
-  /// From now on nothing comes in clear.
+  /// From now on nothing comes in clear but the NULL procedure.
   void demand() { demands_ = true; }
   /// Of the next `count` Calls nothing can be made, as if something had changed them on the way.
   void garble(unsigned count) { garbled_ = count; }

@@ -76,6 +76,7 @@ Sessionless::Sessionless(std::vector<rpc::Channel*> channels, SessionOptions opt
 
 Sessionless::~Sessionless() {
   phase_ = Phase::ending;
+  for (rpc::Channel* const one : channels_) one->check_health({}, 4);
   beside_.drop();
 }
 
@@ -224,8 +225,9 @@ async::Task<Result<CompoundReply>> Sessionless::call_once(Compound& compound, as
     attempt.too_late = true;
     co_return too_late(compound, channel_.server());
   }
-  auto reply = co_await transmit(rpc::route(channels_, compound.data_size()), compound, deadline, turns,
-                                 attempt.sends);
+  rpc::Channel* const only = compound.over();
+  rpc::Channel& channel = only != nullptr ? *only : rpc::route(channels_, compound.data_size());
+  auto reply = co_await transmit(channel, compound, deadline, turns, attempt.sends);
   attempt.other_seqid = turns.try_again();
   // Not of an OPEN that was refused: whoever has the Reply in hand may ask again, and would wait for himself.
   if (reply && has_opened(compound, *reply)) reply->keep_turn(turns.open);
@@ -372,6 +374,11 @@ async::Task<Status> Sessionless::settle_owner(CompoundReply& reply, OPEN4resok& 
     if (is_lost_state(status)) co_return Status();
     co_return error_of(*confirmed, "OPEN_CONFIRM", channel_.server());
   }
+}
+
+void Sessionless::check_connections(std::chrono::milliseconds every) {
+  for (rpc::Channel* const one : channels_)
+    one->check_health(every, 4, [this, one] { return renew_over(*one); });
 }
 
 Compound Sessionless::renewal() {

@@ -49,6 +49,8 @@ class Sessionless final : public LeaseHolder {
   async::Task<Status> settle_owner(CompoundReply& reply, OPEN4resok& ok, nfs_fh4 file,
                                    Caller caller) override;
   Compound renewal() override;
+  /// By RENEW.
+  void check_connections(std::chrono::milliseconds every) override;
   void forget_lock_owner(std::uint64_t unique) override;
 
   [[nodiscard]] bool has_sessions() const override { return false; }

@@ -81,8 +81,9 @@ struct Passing {
   fabric::ConstBytes bytes;  ///< the piece's
   bool last = true;          ///< of its message
 };
-/// What becomes of it: it arrives; the connection ends just before it does, or just behind it.
-enum class Fate : std::uint8_t { arrives, cut_before, cut_after };
+/// What becomes of it: it arrives; the connection ends just before it does, or just behind it; nobody ever hears of it, and
+/// the connection stands.
+enum class Fate : std::uint8_t { arrives, cut_before, cut_after, vanishes };
 
 /// Who is told that a connection has ended, and when. One who is not hears of it when it sends something:
 /// the other side's machine knows of no such connection.

@@ -106,6 +106,7 @@ void Pair::drain(Side side) {
     const Passing passing{
         end(other(side)).host->number(), to.host->number(), number_, piece.kind, piece.bytes, piece.last};
     const Fate fate = network_.watch_ && !cut_ ? network_.watch_(passing) : Fate::arrives;
+    if (fate == Fate::vanishes) continue;
     if (fate != Fate::cut_before) take_in(side, piece);
     if (fate == Fate::arrives) continue;
     cut({});
