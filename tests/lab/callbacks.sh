@@ -11,15 +11,21 @@ delegated() { states "$1" | grep -q 'type: deleg'; }
 fresh() {
   on_server "head -c $1 /dev/urandom > '$export/$2'; chmod 644 '$export/$2'; cp '$export/$2' '/mnt/host$work/$2'"
 }
-# read_slowly NAME SECONDS: a cat whose reader stops in the middle for so long.
-read_slowly() {
+# read_in_part NAME: a cat whose reader stops in the middle until read_on NAME.
+read_in_part() {
+  mkfifo "$work/$1.gate"
   { "$lab" user "$cli_binary" cat "$(url "$1")" 2> "$work/$1.err"; echo $? > "$work/$1.status"; } |
-    { head -c 4096; sleep "$2"; cat; } > "$work/$1.read" &
+    { head -c 4096; timeout 60 cat "$work/$1.gate"; cat; } > "$work/$1.read" &
   reader=$!
   children=("$reader")
 }
-finished() {
+read_on() {
+  timeout 60 bash -c ': > "$0"' "$work/$1.gate"
   wait "$reader"
+  rm "$work/$1.gate"
+}
+finished() {
+  read_on "$2"
   same "$1: the reader ends well" 0 "$(cat "$work/$2.status")"
   # The writer appends: what was there before is read as it was.
   check "$1: it read what is there" cmp -n "$(stat -c %s "$work/$2")" "$work/$2" "$work/$2.read"
@@ -34,10 +40,10 @@ none_left() { [ -z "$(clients | comm -13 "$work/clients" -)" ]; }
 fresh $((8 * MiB)) probe
 grace() {
   "$lab" user "$cli_binary" cat "$(url probe)" > /dev/null 2>&1
-  read_slowly probe 2
+  read_in_part probe
   local got=1
   eventually 1 delegated probe && got=0
-  wait "$reader"
+  read_on probe
   return $got
 }
 check "the server grants a delegation" eventually 30 grace
@@ -47,7 +53,7 @@ same "info: the server can call back" true "$(json .backchannel)"
 waits=()
 for i in 1 2 3 4 5; do
   fresh $((8 * MiB)) "f$i"
-  read_slowly "f$i" 4
+  read_in_part "f$i"
   check "$i: the open file is delegated" eventually 5 delegated "f$i"
   # Inside the guest and by its own clock, so that starting the command does not count.
   ms=$(on_server "a=\$(date +%s%N); echo x >> '$export/f$i'; b=\$(date +%s%N); echo \$(((b - a) / 1000000))")
@@ -63,7 +69,7 @@ check "a writer does not wait long (${waits[*]} ms)" test "$median" -lt 1000
 
 # While recalling, the session answers as before.
 fresh $((8 * MiB)) pinged
-read_slowly pinged 3
+read_in_part pinged
 check "pinged: delegated" eventually 5 delegated pinged
 on_server "echo x >> '$export/pinged'" &
 expect_exit 0 "ping while a recall is under way" cli ping -c 5 -i 0.05 "$(url)"
@@ -72,7 +78,7 @@ finished "ping beside a recall" pinged
 
 # The recall comes while the link is away: it is answered after the reconnect, before the server revokes anything.
 fresh $((8 * MiB)) cut
-read_slowly cut 6
+read_in_part cut
 check "cut: delegated" eventually 5 delegated cut
 "$lab" cut
 on_server "{ echo x >> '$export/cut'; date +%s > /tmp/cut.done; } > /dev/null 2>&1 < /dev/null &"

@@ -77,7 +77,9 @@ start_mount two "$remote"
 expect_exit 0 "info" client "$cli_binary" info -o "vers=$NFSRDMA_VERS" "nfs://$server$export"
 nlm=4
 [ "$NFSRDMA_VERS" = 3 ] || nlm=1
-check "info: the server calls" grep -q "locks: *NLM $nlm; the server calls" "$work/out"
+# What it has not found out by the time it ends it does not say.
+info_says() { client "$cli_binary" info -o "vers=$NFSRDMA_VERS" "nfs://$server$export" | grep -q "$1"; }
+check "info: the server calls" eventually 10 info_says "locks: *NLM $nlm; the server calls"
 ours one try first
 check "one locks" eventually 10 says locked first
 ours two try second
@@ -91,8 +93,6 @@ client rpcinfo -p > "$work/rpcinfo"
 check "two's mount is called" grep -q "100021 *$nlm *tcp" "$work/rpcinfo"
 end first
 check "two has it, by the server's call" eventually 4 says locked second
-# What it has not found out by the time it ends it does not say.
-info_says() { client "$cli_binary" info -o "vers=$NFSRDMA_VERS" "nfs://$server$export" | grep -q "$1"; }
 check "info, of another mount: the place is taken" eventually 10 info_says "locks: .*asks again: another program"
 ours one wait first
 sleep 1

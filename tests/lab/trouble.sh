@@ -5,7 +5,8 @@
 . "$(dirname "$0")/lib.sh"
 MiB=1048576
 size=$((120 * MiB))
-rate=100mbit # 12 MB/s each way: ten seconds
+crawl=30mbit # a transfer takes half a minute: longer than what happens in the middle of it, on a slow machine as well
+rate=100mbit # 12 MB/s each way: ten seconds, and what is on its way when a signal comes is soon sent
 limit=120    # seconds: longer than any transfer takes after what happens to it, short enough for a hang to be one
 
 head -c "$size" /dev/urandom > "$work/put.src"
@@ -14,8 +15,11 @@ on_server "head -c $size /dev/urandom > '$export/get.src'; chmod 644 '$export/ge
 put_sum=$(local_sum "$work/put.src")
 get_sum=$(server_sum get.src)
 
-# Starts a get into $work/get/$1 and a put to $1 at once; their outputs are in $work/{get,put}.{out,err}.
+slow_down() { "$lab" slow "$1" || fail "the link cannot be slowed down"; }
+# Starts a get into $work/get/$1 and a put to $1 at once; their outputs are in $work/{get,put}.{out,err}. They crawl until
+# finished() lets them go.
 transfers() {
+  slow_down $crawl
   mkdir -p "$work/get"
   chmod 777 "$work/get"
   timeout -s KILL "$limit" "$lab" user "$cli_binary" get "$(url get.src)" "$work/get/$1" > "$work/get.out" 2> "$work/get.err" &
@@ -26,6 +30,7 @@ transfers() {
 }
 finished() {
   local what=$1 name=$2 get_status=0 put_status=0
+  "$lab" fast
   wait "$get_pid" || get_status=$?
   wait "$put_pid" || put_status=$?
   same "$what: get finishes" 0 "$get_status"
@@ -45,8 +50,6 @@ under_way() {
   check "$what: the transfers were under way" kill -0 "$get_pid" "$put_pid"
 }
 
-"$lab" slow $rate || fail "the link cannot be slowed down"
-
 transfers cut
 sleep 3
 under_way "link cut"
@@ -64,6 +67,7 @@ under_way "after the restart"
 finished "nfsd restarted" restart
 
 # --- SIGINT ----------------------------------------------------------------------------------------------------------
+slow_down $rate
 listing() { ls -A "$work/get"; on_server "ls -A '$export'"; }
 mkdir -p "$work/get"
 chmod 777 "$work/get"
