@@ -23,7 +23,9 @@ the clients to is close-to-open consistency, as nfsrdma-fuse(8), SEMANTICS, prom
 promise no more. --kernel NAME: that client is Linux's own. An open(2) of it drops no pages while it has the file open for
 writing, and it takes the change attribute behind its own write for that of its cache. So it is held to close-to-open
 consistency only where it has the file neither open nor mapped and opens it for reading; otherwise it takes a lock first.
-It also writes a whole page where it has that page and a part of it was changed, so the two keep apart by whole pages; and
+That lock goes through a descriptor that was open already, or all that could write is closed before: an open(2) beside one
+that can write may bring a read delegation, and with a delegation a lock does not drop pages from before it either. It
+also writes a whole page where it has that page and a part of it was changed, so the two keep apart by whole pages; and
 its open(2) goes to the file that it last saw under a name, so no file is replaced. It uses no O_DIRECT, which does not
 see what was stored in a mapping, and is refused together with O_APPEND.
 """
@@ -404,11 +406,7 @@ class Run:
                 flags &= ~os.O_DIRECT
         has_it = client.open[file] or client.maps[file] or flags & os.O_ACCMODE != os.O_RDONLY
         if client.is_kernel and has_it and file not in client.current:
-            self.note(file, client, 'lock and unlock')
-            client.do('open', 'locked', file, os.O_RDWR)
-            client.do('lock', 'locked', fcntl.F_WRLCK)
-            client.do('lock', 'locked', fcntl.F_UNLCK)
-            client.do('close', 'locked')
+            self.refresh_by_lock(client, file)
         client.do('open', fd, file, flags)
         client.open[file][fd] = flags
         client.current.add(file)
@@ -418,6 +416,21 @@ class Run:
             del self.data[file][:]
             self.changed(client, file)
         return fd
+
+    def refresh_by_lock(self, client, file):
+        """A client of Linux's own drops the pages that it has of the file, unless it has a delegation."""
+        held = next((fd for fd, flags in client.open[file].items() if flags & os.O_ACCMODE == os.O_RDWR), None)
+        fd = held or 'locked'
+        if held is None:
+            self.unmap_all(client, file)
+            for writer in self.writers(client, file):
+                self.close(client, file, writer)
+            client.do('open', fd, file, os.O_RDWR)
+        self.note(file, client, 'lock and unlock %s' % (held or 'a new descriptor'))
+        client.do('lock', fd, fcntl.F_WRLCK)
+        client.do('lock', fd, fcntl.F_UNLCK)
+        if held is None:
+            client.do('close', fd)
 
     @staticmethod
     def spell(flags):
@@ -570,6 +583,12 @@ class Run:
             client.do('unmap', name)
             del client.maps[file][name]
 
+    @staticmethod
+    def unmap_all(client, file):
+        for name in list(client.maps[file]):
+            client.do('unmap', name)
+            del client.maps[file][name]
+
     def sync(self, client, file):
         fd = self.random.choice(list(client.open[file]))
         way = self.random.choice(('fsync', 'fdatasync'))
@@ -658,7 +677,8 @@ class Run:
         if file not in client.unsynced:
             return
         fds = list(client.open[file])
-        if fds and self.chance(0.5):
+        # Linux's own client writes what was stored in a mapping at the close of a descriptor that is open for writing.
+        if fds and (self.chance(0.5) or client.is_kernel and not self.writers(client, file)):
             fd = self.random.choice(fds)
             self.note(file, client, 'fsync %s' % fd)
             client.do('fsync', fd)
@@ -771,9 +791,7 @@ class Run:
         if self.options.fixed or self.options.kernel:
             return
         for one in self.clients:
-            for name in list(one.maps[file]):
-                one.do('unmap', name)
-                del one.maps[file][name]
+            self.unmap_all(one, file)
             for fd in list(one.open[file]):
                 self.close(one, file, fd)
         data = self.fresh(client, 0, self.length())
@@ -915,7 +933,7 @@ def connect(spec, options):
                     raise
                 time.sleep(0.2)
         connection.send(directory)
-    return Client(name, connection, name == options.kernel)
+    return Client(name, connection, name in options.kernel)
 
 
 def serve(port, key):
@@ -934,8 +952,8 @@ def main():
     parser.add_argument('--seed', type=int, default=int(time.time()))
     parser.add_argument('--ring', help='libnfsrdma-ring.so: clients that are not Linux\'s use it, too')
     parser.add_argument('--fixed', action='store_true')
-    parser.add_argument('--kernel', metavar='NAME')
-    parser.add_argument('--key', default='')
+    parser.add_argument('--kernel', metavar='NAME', action='append', default=[])
+    parser.add_argument('--key', default='', help='of the processes that serve clients elsewhere')
     options = parser.parse_args()
     return Run(options, [connect(spec, options) for spec in options.clients]).run()
 

@@ -2,17 +2,18 @@
 # Two clients and the same few files: two mounts of ours, or one of ours beside Linux's own client. two_clients.py
 # chooses what they do and knows what each must see.
 #
-#   two_clients.sh [SECONDS [CONFIGURATION ...]]     each pair of clients for so long; 30 s of defaults.ours
+#   two_clients.sh [SECONDS [CONFIGURATION ...]]     each pair of clients for so long; 30 s of both pairs of defaults
 #                                                    by default, with NFSRDMA_LONG=1 1800 s in all configurations
 #
 # Configurations: defaults, v3, v40, noac, nconnect, small (rsize and wsize), writeback, restarts (nfsd every 20 s);
-# with .ours or .linux behind it for one pair only.
+# with .ours or .linux behind it for one pair only. The pair .linuxes has Linux's client twice: what it shows as well is no
+# fault of ours.
 # With writeback and v3 both mounts are ours: Linux's client would not keep apart by whole pages, and its locks over
 # NFSv3 and those of the server beside it are one kernel's.
 #
 # row: F13 F23 F30 S16
 #
-# Environment: mount_lib.sh's; TWO_CLIENTS_SEED (the time).
+# Environment: mount_lib.sh's; TWO_CLIENTS_SEED (the time); TWO_CLIENTS_LINUX_VERS (4.2), by which Linux's client mounts.
 #
 # A server that hangs or panics (see soak.sh) is no fault of ours: the configuration is then left out, loudly.
 # shellcheck source=mount_lib.sh
@@ -23,8 +24,7 @@ seconds=${seconds:-30}
 shift || true
 configurations=("$@")
 if [ ${#configurations[@]} = 0 ]; then
-  # Two mounts only: now and then Linux's client has old pages behind a lock, and that is no fault of ours.
-  configurations=(defaults.ours)
+  configurations=(defaults)
   [ -z "${NFSRDMA_LONG:-}" ] || configurations=(defaults v3 v40 noac nconnect small writeback restarts)
 fi
 ring=${NFSRDMA_RING:-$root/build/libclient/libnfsrdma-ring.so}
@@ -52,16 +52,20 @@ keep_restarting() {
 }
 server_died() { "$lab" panicked > "$work/panic" || ! "$lab" run true > /dev/null 2>&1; }
 
-# linux_client DIRECTORY: Linux's client in the guest has the export there, and a process of two_clients.py works on it.
+# linux_client DIRECTORY NAME ADDRESS: Linux's client in the guest mounts the export there, and a process of
+# two_clients.py works on it. By its host's name, which is the mount's alone, and the server's address it is a client of its
+# own for the server, which grants it delegations and recalls them.
 linux_client() {
-  key=$RANDOM$RANDOM$RANDOM
   port=$((port + 1))
-  on_server "mkdir -p '$1' && mount -t nfs -o vers=4.2,proto=tcp,port=2049 $server:/xfs '$1' &&
+  local options=vers=${TWO_CLIENTS_LINUX_VERS:-4.2},proto=tcp,port=2049,nosharecache
+  on_server "mkdir -p '$1' && ip addr replace $3/24 dev vec0 &&
+    unshare --uts sh -c \"hostname '$2' && mount -t nfs -o $options $3:/xfs '$1'\" &&
     { setsid python3 '/mnt/host$program' serve $port $key > '/mnt/host$work/linux.log' 2>&1 < /dev/null & }"
 }
-# pair CONFIGURATION ours|linux
+# pair CONFIGURATION ours|linux|linuxes
 pair() {
-  local configuration=$1 other=$2 options directory arguments=() status=0 name restarting='' key=''
+  local configuration=$1 other=$2 options directory clients=() arguments=() status=0 name restarting='' mount
+  key=$RANDOM$RANDOM$RANDOM
   options=$(options_of "$configuration") || exit 2
   local NFSRDMA_VERS=${NFSRDMA_VERS:-}
   case $configuration in
@@ -71,15 +75,22 @@ pair() {
   directory=two/$configuration.$other
   on_server "rm -rf '$xfs_export/$directory'; mkdir -p '$xfs_export/$directory'; chmod -R 777 '$xfs_export/two'"
   name=$configuration.$other
-  start_mount "$name.a" /xfs "$options"
-  arguments=("A=$work/$name.a$remote/$directory")
-  if [ "$other" = ours ]; then
-    start_mount "$name.b" /xfs "$options"
-    arguments+=("B=$work/$name.b$remote/$directory")
-  else
-    check "Linux's client in the guest ($configuration)" linux_client "/tmp/$name"
-    arguments+=("L=$server:$port:/tmp/$name$remote/$directory" --kernel L --key "$key")
-  fi
+  local ours=(a b) linux=()
+  case $other in
+    linux) ours=(a) linux=(l) ;;
+    linuxes) ours=() linux=(l m) ;;
+  esac
+  for mount in "${ours[@]}"; do
+    start_mount "$name.$mount" /xfs "$options"
+    clients+=("${mount^}=$work/$name.$mount$remote/$directory")
+  done
+  local address=$server
+  for mount in "${linux[@]}"; do
+    check "Linux's client in the guest ($configuration)" linux_client "/tmp/$name.$mount" "$mount" "$address"
+    address=10.77.0.3
+    clients+=("${mount^}=$server:$port:/tmp/$name.$mount$remote/$directory")
+    arguments+=(--kernel "${mount^}" --key "$key")
+  done
   # Files that are open for writing on a mount with a write-back cache cannot be attached to a ring.
   if [ "$configuration" = writeback ]; then arguments+=(--fixed); else arguments+=(--ring "$ring"); fi
   if [ "$configuration" = restarts ]; then
@@ -89,7 +100,7 @@ pair() {
     children+=("$restarting")
   fi
   client timeout $((seconds + 300)) python3 "$program" run --seconds "$seconds" --seed "$seed" \
-    "${arguments[@]}" > "$work/report" 2>&1 || status=$?
+    "${clients[@]}" "${arguments[@]}" > "$work/report" 2>&1 || status=$?
   if [ -n "$restarting" ]; then
     touch "$work/calm"
     wait "$restarting"
@@ -102,12 +113,8 @@ pair() {
   fi
   checks=$((checks + 1))
   if [ $status = 0 ]; then say "ok: $name: $(cat "$work/report")"; else fail "$name (status $status): $(tail -n 70 "$work/report")"; fi
-  if [ "$other" = linux ]; then
-    on_server "umount '/tmp/$name' || umount -l '/tmp/$name'" > /dev/null 2>&1
-  else
-    leave "$name.b"
-  fi
-  leave "$name.a"
+  for mount in "${linux[@]}"; do on_server "umount '/tmp/$name.$mount' || umount -l '/tmp/$name.$mount'" > /dev/null 2>&1; done
+  for mount in "${ours[@]}"; do leave "$name.$mount"; done
 }
 leave() {
   check "umount of $1" client timeout 60 umount "$work/$1"
@@ -117,7 +124,7 @@ leave() {
 dead=0
 for configuration in "${configurations[@]}"; do
   case $configuration in
-    *.ours | *.linux) pair "${configuration%.*}" "${configuration#*.}" ;;
+    *.ours | *.linux | *.linuxes) pair "${configuration%.*}" "${configuration#*.}" ;;
     writeback | v3) pair "$configuration" ours ;;
     *)
       pair "$configuration" ours
