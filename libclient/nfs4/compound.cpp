@@ -4,8 +4,6 @@
 
 namespace nfsrdma::nfs4 {
 namespace {
-constexpr std::uint32_t kProcedureCompound = 1;  // RFC 8881 16.2
-constexpr std::uint32_t kVersion = 4;
 constexpr std::uint32_t kMostResults = 1024;  // of a Reply; ours are far below
 constexpr std::uint32_t kMostTag = 1024;
 }  // namespace
@@ -13,7 +11,7 @@ constexpr std::uint32_t kMostTag = 1024;
 Compound::Compound(xdr::Message message, security::Voucher voucher, unsigned minor_version, const char* what,
                    bool with_sequence, security::Mark mark)
     : message_(std::move(message)), protection_(std::move(voucher.protection)), what_(what), mark_(mark) {
-  rpc::begin_call(message_, rpc::kNfsProgram, kVersion, kProcedureCompound, voucher.credential);
+  rpc::begin_call(message_, rpc::kNfsProgram, NFS_V4, NFSPROC4_COMPOUND, voucher.credential);
   xdr::Encoder out(message_);
   out.u32(0);  // no tag: it would come back in every Reply
   out.u32(minor_version);
@@ -82,7 +80,7 @@ rpcrdma::Call Compound::release(std::uint64_t max_response, async::TimePoint dea
 }
 
 Status CompoundReply::begin(rpc::Protection* protection, const char* what, const std::string& peer) {
-  const rpc::Called called{"NFS", kVersion};
+  const rpc::Called called{"NFS", NFS_V4};
   if (auto begun = reply_.begin(protection, called, what, peer); !begun) return begun;
   xdr::ConstBytes tag;
   std::uint32_t status = 0;

@@ -37,7 +37,7 @@ Lanes::~Lanes() {
     lane->channel.set_link_sink(nullptr);
     lane->channel.set_backward(nullptr);
     lane->channel.hold(false);
-    lane->channel.check_health({}, 4);
+    lane->channel.end_health_checks();
   }
 }
 
@@ -311,7 +311,8 @@ void Lanes::check_health(std::chrono::milliseconds every, HealthCheck by) {
 
 void Lanes::check_health(Lane& lane) {
   if (check_every_.count() == 0) return;
-  lane.channel.check_health(check_every_, 4, [this, &lane] { return lane.usable() && check_(lane.channel); });
+  lane.channel.check_health(check_every_, NFS_V4,
+                            [this, &lane] { return lane.usable() && check_(lane.channel); });
 }
 
 void Lanes::hold_all() {

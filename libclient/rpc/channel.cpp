@@ -223,7 +223,13 @@ void Channel::check_health(std::chrono::milliseconds every, std::uint32_t versio
   check_every_ = every;
   check_version_ = version;
   check_ = std::move(by);
-  requester_.check_health(every.count() == 0 ? rpcrdma::Duration::max() : every, loop_.now());
+  requester_.check_health(every, loop_.now());
+  pump();
+}
+
+void Channel::end_health_checks() {
+  check_ = nullptr;
+  requester_.check_health(rpcrdma::Duration::max(), loop_.now());
   pump();
 }
 

@@ -137,8 +137,9 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   using HealthCheck = std::function<bool()>;
   /// From now on a connection on which nothing was heard for the time `every` has a health check, whatever fabric it is of,
   /// and is replaced if nothing is heard for as long again (RFC 8267 4.6). The check is `by`'s; if there is none, or it
-  /// returns false, the NULL procedure of NFS's `version` is called, which takes nothing but a credit. 0: no more checks.
+  /// returns false, the NULL procedure of NFS's `version` is called, which takes nothing but a credit.
   void check_health(std::chrono::milliseconds every, std::uint32_t version, HealthCheck by = nullptr);
+  void end_health_checks();
 
   /// A message to encode a Call into; Outcome::message and give_back() feed the store.
   xdr::Message take_message();

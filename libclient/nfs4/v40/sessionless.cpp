@@ -76,7 +76,7 @@ Sessionless::Sessionless(std::vector<rpc::Channel*> channels, SessionOptions opt
 
 Sessionless::~Sessionless() {
   phase_ = Phase::ending;
-  for (rpc::Channel* const one : channels_) one->check_health({}, 4);
+  for (rpc::Channel* const one : channels_) one->end_health_checks();
   beside_.drop();
 }
 
@@ -378,7 +378,7 @@ async::Task<Status> Sessionless::settle_owner(CompoundReply& reply, OPEN4resok& 
 
 void Sessionless::check_connections(std::chrono::milliseconds every) {
   for (rpc::Channel* const one : channels_)
-    one->check_health(every, 4, [this, one] { return renew_over(*one); });
+    one->check_health(every, NFS_V4, [this, one] { return renew_over(*one); });
 }
 
 Compound Sessionless::renewal() {
