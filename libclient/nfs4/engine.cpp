@@ -12,7 +12,7 @@ namespace {
 
 /// What the server does not do, whatever it says about that.
 Error judged(const Error& error) {
-  if (!OpenFile::is_unsupported(error)) return error;
+  if (!is_unsupported(error)) return error;
   return {ErrorKind::server, EOPNOTSUPP, error.operation(), error.peer(), "the server does not do it"};
 }
 Status judged(Status status) {

@@ -97,8 +97,6 @@ class FileData : private writing::Writer, private QuickFile {
   static async::Task<Result<std::uint64_t>> clone_or_copy(FileData& from, std::uint64_t from_offset,
                                                           FileData& to, std::uint64_t to_offset,
                                                           std::uint64_t count);
-  /// Whether the operation is not to be had here, and the caller's own way should be gone.
-  static bool is_unsupported(const Error& error);
 
  private:
   // ---- QuickFile ----

@@ -27,20 +27,6 @@ constexpr std::uint64_t kLeastBlock = 512;
 
 }  // namespace
 
-bool FileData::is_unsupported(const Error& error) {
-  switch (error.status()) {
-    case NFS4ERR_NOTSUPP:
-    case NFS4ERR_OP_ILLEGAL:
-    case NFS4ERR_UNION_NOTSUPP:
-    case NFS4ERR_OFFLOAD_NO_REQS:
-    case NFS4ERR_OFFLOAD_DENIED:
-    case NFS4ERR_MINOR_VERS_MISMATCH:
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// The Error of an operation that the session's minor version does not have.
 std::optional<Error> FileData::missing(const char* what) const {
   if (session_.facts().minor_version >= 2) return std::nullopt;

@@ -5,14 +5,6 @@
 #include "nfs4/types/status.h"
 
 namespace nfsrdma::nfs4 {
-namespace {
-
-bool is_not_supported(const Error& error) {
-  const unsigned status = error.status();
-  return status == NFS4ERR_NOTSUPP || status == NFS4ERR_OP_ILLEGAL || status == NFS4ERR_UNION_NOTSUPP;
-}
-
-}  // namespace
 
 bool HoleReads::wanted(const HoleHint& file) const {
   if (wish_ == ReadPlus::no || calls_.facts().minor_version < 2) return false;
@@ -34,7 +26,7 @@ void HoleReads::answered(HoleHint& file, const Answer& answer) {
 }
 
 bool HoleReads::is_to_be_read_otherwise(const Error& error, Way sent) {
-  if (is_not_supported(error)) {
+  if (is_unsupported(error)) {
     give_up(Found::not_supported, "READ_PLUS is not supported, so holes are read as zeros");
     return true;
   }

@@ -367,7 +367,7 @@ TEST_CASE("F21 a copy that does not get on is cancelled in bounded time, and the
     const auto begun = c.loop.now();
     const auto refused = m.copy();
     REQUIRE_FALSE(refused);
-    CHECK(OpenFile::is_unsupported(refused.error()));
+    CHECK(is_unsupported(refused.error()));
     CHECK(c.loop.now() - begun < 10s);  // the session's patience is five seconds here
     CHECK(m.server.count(OP_OFFLOAD_CANCEL) == 1);
     CHECK(m.copies() == (knows ? 0 : 1));

@@ -70,7 +70,7 @@ TEST_CASE("v4.2: ALLOCATE and DEALLOCATE; unstable data that is cut out is not w
   m.server.answer(OP_ALLOCATE, NFS4ERR_NOTSUPP);
   const auto refused = c.run(file->allocate(0, 100));
   REQUIRE_FALSE(refused);
-  CHECK(OpenFile::is_unsupported(refused.error()));
+  CHECK(is_unsupported(refused.error()));
   m.server.answer(OP_ALLOCATE, NFS4ERR_NOSPC);
   CHECK(errno_of(c.run(file->allocate(0, 100))) == ENOSPC);
   m.close(file);
@@ -101,10 +101,10 @@ TEST_CASE("v4.2: COPY within the server, stable, and what makes a caller copy by
     const auto refused = copy(0, 10);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().status() == status);
-    CHECK(OpenFile::is_unsupported(refused.error()) == (status != NFS4ERR_XDEV));
+    CHECK(is_unsupported(refused.error()) == (status != NFS4ERR_XDEV));
   }
   m.server.set_synchronous_copies(false);
-  CHECK(OpenFile::is_unsupported(copy(0, 10).error()));
+  CHECK(is_unsupported(copy(0, 10).error()));
   m.server.set_synchronous_copies(true);
   m.server.forget_stateids();
   CHECK(*copy(0, 10) == 10);
@@ -124,7 +124,7 @@ TEST_CASE("v4.2: CLONE") {
   CHECK(ok(c.run(OpenFile::clone(*from.file(), 0, *to.file(), 0, 0))));
   CHECK((m.server.content("/to") == pattern(8192)));
   m.server.answer(OP_CLONE, NFS4ERR_NOTSUPP);
-  CHECK(OpenFile::is_unsupported(c.run(OpenFile::clone(*from.file(), 0, *to.file(), 0, 0)).error()));
+  CHECK(is_unsupported(c.run(OpenFile::clone(*from.file(), 0, *to.file(), 0, 0)).error()));
   CHECK(errno_of(c.run(OpenFile::clone(*from.file(), 8000, *to.file(), 0, 1000))) == EINVAL);
   m.close(from);
   m.close(to);
@@ -151,10 +151,10 @@ TEST_CASE("v4.2: SEEK, and none of all this with NFSv4.1") {
   for (const Status& done : {c.run(file->allocate(0, 1)), c.run(file->deallocate(0, 1)),
                              c.run(OpenFile::clone(*file.file(), 0, *file.file(), 0, 1))}) {
     REQUIRE_FALSE(done);
-    CHECK(OpenFile::is_unsupported(done.error()));
+    CHECK(is_unsupported(done.error()));
   }
-  CHECK(OpenFile::is_unsupported(c.run(file->seek(0, NFS4_CONTENT_DATA)).error()));
-  CHECK(OpenFile::is_unsupported(c.run(OpenFile::copy(*file.file(), 0, *file.file(), 0, 1)).error()));
+  CHECK(is_unsupported(c.run(file->seek(0, NFS4_CONTENT_DATA)).error()));
+  CHECK(is_unsupported(c.run(OpenFile::copy(*file.file(), 0, *file.file(), 0, 1)).error()));
   CHECK(m.server.calls().empty());
   m.close(file);
 }

@@ -190,6 +190,24 @@ const char* explain(nfsstat4 status) {
   return row != nullptr ? row->explanation : "the server answered with a status that NFSv4 does not have";
 }
 
+bool is_unsupported(nfsstat4 status) {
+  switch (status) {
+    case NFS4ERR_NOTSUPP:
+    case NFS4ERR_OP_ILLEGAL:
+    case NFS4ERR_UNION_NOTSUPP:
+    case NFS4ERR_OFFLOAD_NO_REQS:
+    case NFS4ERR_OFFLOAD_DENIED:
+    case NFS4ERR_MINOR_VERS_MISMATCH:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_unsupported(const Error& error) {
+  return error.kind() == ErrorKind::server && is_unsupported(static_cast<nfsstat4>(error.status()));
+}
+
 Error status_error(nfsstat4 status, std::string operation, std::string peer) {
   std::string message = std::string(explain(status)) + " (" + to_string(status);
   if (find_status(status) == nullptr) message += " " + std::to_string(static_cast<unsigned>(status));

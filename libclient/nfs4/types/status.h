@@ -52,6 +52,10 @@ Retry retry_of(const Error& error);
 /// Whether the same request may be accepted after a pause.
 bool passes(Retry retry);
 const char* explain(nfsstat4 status);
+/// Whether the server does not have the operation, or not for what was asked, so that the caller should do it in another way.
+bool is_unsupported(nfsstat4 status);
+/// Judges an Error of status_error().
+bool is_unsupported(const Error& error);
 
 /// The server's refusal of `operation` on `peer` (a server or a path) as an Error, whose status() it becomes.
 Error status_error(nfsstat4 status, std::string operation, std::string peer);
