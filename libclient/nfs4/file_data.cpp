@@ -54,9 +54,7 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
     // A restart that shows only now may have cost the server data, so the bytes may be older than what was written.
     if (piece.eof ? question.again(offset + total + piece.count) : question.again()) continue;
     if (std::exchange(is_end_to_confirm, false) && piece.count != 0) session_.hole_reads().gave_a_wrong_end();
-    // A file that is dense by its attributes is read by READ_PLUS only if the user has forced that.
-    if (by_read_plus && piece.eof && piece.count == 0 && !session_.hole_reads().knows_ends())
-      is_end_to_confirm = state_.state().record->holes.pays();
+    is_end_to_confirm = by_read_plus && piece.eof && piece.count == 0 && !session_.hole_reads().knows_ends();
     if (is_end_to_confirm) continue;
     total += piece.count;
     if (holes != nullptr) *holes = {holes->any || piece.holes.any, piece.holes.hole_ends};
@@ -156,7 +154,7 @@ async::Task<Result<Attributes>> FileData::attributes() {
     auto attributes = to_public(res.get<NFS4_OK>()->obj_attributes);
     if (!attributes) co_return undecodable_attributes(state_.path());
     if (question.again(attributes->size)) continue;
-    if (FileRecord* const file = state_.state().record.get()) file->holes.know(*attributes);
+    if (HoleHint* const hint = hole_hint()) hint->know(*attributes);
     attributes->size = question.corrected(attributes->size);
     know(*attributes, before);
     co_return std::move(*attributes);

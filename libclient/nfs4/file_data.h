@@ -127,11 +127,16 @@ class FileData : private writing::Writer, private QuickFile {
   [[nodiscard]] std::optional<Error> missing(const char* what) const;
   /// Whether the next read is to be made by READ_PLUS.
   [[nodiscard]] bool asks_for_holes() const {
-    const FileRecord* const file = state_.state().record.get();
-    return file != nullptr && session_.hole_reads().wanted(file->holes);
+    const HoleHint* const hint = hole_hint();
+    return hint != nullptr && session_.hole_reads().wanted(*hint);
   }
   void passed_over_holes() {
-    if (FileRecord* const file = state_.state().record.get()) file->holes.passed_over();
+    if (HoleHint* const hint = hole_hint()) hint->passed_over();
+  }
+  /// Null for an open that was never registered, whose file has no record.
+  [[nodiscard]] HoleHint* hole_hint() const {
+    FileRecord* const file = state_.state().record.get();
+    return file != nullptr ? &file->holes : nullptr;
   }
   async::Task<Result<std::size_t>> read_all(std::span<std::byte> data, std::uint64_t offset,
                                             std::unique_ptr<Adopted> adopted, engine::ReportedHoles* holes);

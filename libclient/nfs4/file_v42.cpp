@@ -99,7 +99,7 @@ async::Task<Status> FileData::read_plus(std::span<std::byte> data, std::uint64_t
   out.eof = eof;
   out.holes = {filled->holes != 0, filled->hole_ends};
   const bool has_zeros = holes.is_open() && filled->holes == 0 && has_long_zeros(data.first(filled->count));
-  holes.answered(state_.state().record->holes, {filled->holes, has_zeros, doubled});
+  holes.answered(*hole_hint(), {filled->holes, has_zeros, doubled});
   co_return Status();
 }
 

@@ -8,7 +8,7 @@ namespace nfsrdma::nfs4 {
 
 bool HoleReads::wanted(const HoleHint& file) const {
   if (wish_ == ReadPlus::no || calls_.facts().minor_version < 2) return false;
-  if (found_ == Found::not_supported || found_ == Found::wrong) return false;
+  if (is_given_up()) return false;
   if (wish_ == ReadPlus::yes) return true;
   return found_ != Found::reports_none && file.pays();
 }
@@ -18,6 +18,7 @@ void HoleReads::answered(HoleHint& file, const Answer& answer) {
   counters_.hole_bytes += answer.holes;
   file.answered(answer.holes != 0);
   if (answer.doubled) way_ = Way::stream;
+  if (is_given_up()) return;  // this read was under way already
   if (answer.holes != 0) found_ = Found::reports_holes;
   if (found_ != Found::nothing) return;
   ++dense_;

@@ -55,8 +55,8 @@ class HoleReads {
   /// by READ, or the other way.
   [[nodiscard]] bool is_to_be_read_otherwise(const Error& error, Way sent);
 
-  /// Whether the end of the file is believed that a READ_PLUS gives: only of a server that reports holes. Ganesha 4.3 gives an
-  /// end, and no data, for files that go on.
+  /// Whether an end of the file is believed that a READ_PLUS gives without a byte: only if the server reports holes. Ganesha 4.3
+  /// gives such an end for files that go on.
   [[nodiscard]] bool knows_ends() const { return found_ == Found::reports_holes; }
   /// READ has brought data behind the end that a READ_PLUS gave.
   void gave_a_wrong_end() {
@@ -68,6 +68,8 @@ class HoleReads {
   [[nodiscard]] std::string text() const;
 
  private:
+  [[nodiscard]] bool is_given_up() const { return found_ == Found::not_supported || found_ == Found::wrong; }
+  /// For good.
   void give_up(Found why, const std::string& text);
 
   static constexpr unsigned kMostZeros = 3;

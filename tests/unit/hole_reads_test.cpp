@@ -122,15 +122,32 @@ TEST_CASE("U6 read_plus: every way to answer it that the specifications allow gi
 }
 
 TEST_CASE("U6 read_plus: an end of the file that is none is not believed, and the user is told once") {
+  for (const bool dense : {false, true}) {
+    Holes m;
+    m.habits([](Habits& h) { h.elements = Habits::Elements::nothing; });
+    EngineClient& c = m.connect(ReadPlus::yes);
+    const std::string content = dense ? pattern(kSize, 2) : m.content;
+    OpenRef file = m.open(dense ? "dense" : "sparse");
+    CHECK((m.read(file, 0, kSize) == content));
+    CHECK((m.read(file, kSize - 10, 20) == content.substr(kSize - 10)));
+    CHECK(m.used() == 1);
+    CHECK(m.holes().text() == "wrong answers; READ is used");
+    CHECK(c.notices == "test server: READ_PLUS gives a wrong end of the file, so READ is used\n");
+    m.close(file);
+  }
+}
+
+TEST_CASE("U6 read_plus: what was given up stays so, whatever a read brings that was under way") {
   Holes m;
-  m.habits([](Habits& h) { h.elements = Habits::Elements::nothing; });
-  EngineClient& c = m.connect(ReadPlus::yes);
+  EngineClient& c = m.connect();
+  m.server.answer(OP_READ_PLUS, NFS4ERR_NOTSUPP);
   OpenRef file = m.open("sparse");
   CHECK((m.read(file, 0, kSize) == m.content));
-  CHECK((m.read(file, kSize - 10, 20) == m.content.substr(kSize - 10)));
+  HoleHint hint;
+  c.session.hole_reads().answered(hint, {.holes = kPiece});
+  CHECK((m.read(file, 0, kSize) == m.content));
   CHECK(m.used() == 1);
-  CHECK(m.holes().text() == "wrong answers; READ is used");
-  CHECK(c.notices == "test server: READ_PLUS gives a wrong end of the file, so READ is used\n");
+  CHECK(m.holes().text() == "not supported; READ is used");
   m.close(file);
 }
 
