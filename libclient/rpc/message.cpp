@@ -177,8 +177,9 @@ Error refusal_error(const ReplyHeader& header, const Called& what, std::string o
     case Refusal::rpc_version:
       return make(EPROTO, "the server speaks RPC versions " + range + ", not 2");
     case Refusal::authentication:
-      return make(EACCES, "the server refused the credential (auth_stat " + std::to_string(header.detail) +
-                              "); check that the export allows sec=sys for this client");
+      return make(EACCES,
+                  "the server refused the credential (auth_stat " + std::to_string(header.detail) +
+                      "); check that the export allows this client the security flavour in use (sec=)");
     case Refusal::none:
     case Refusal::undecodable:
       break;
