@@ -141,7 +141,7 @@ void Requester::State::on_disconnected(const Error& why, TimePoint now) {
   link = Link::down;
   const bool had_trial = on_trial != 0;
   reset_connection();
-  // Silence, and what this side closed for reasons of its own, was not caused by a call.
+  // Silence was not caused by a call, nor was what this side closed because of a call that it had given up.
   if (last_failure->errno_value() != ETIMEDOUT && last_failure->kind() != ErrorKind::cancelled)
     count_losses(now);
   // A suspect has broken the connection, and has a pause of its own: the others do not wait for long.
