@@ -5,6 +5,8 @@
 # row: U6
 # shellcheck source=mount_lib.sh
 . "$(dirname "$0")/mount_lib.sh"
+# shellcheck source=capture_lib.sh
+. "$(dirname "$0")/capture_lib.sh"
 bridge_binary=${NFSRDMA_BRIDGE:-$root/build/tests/bridge/nfsrdma-bridge}
 need_built NFSRDMA_BRIDGE "$bridge_binary"
 
@@ -41,8 +43,10 @@ mkdir -m 777 "$work/copy"
 # ---- Linux's server ----
 sparse=$server:$remote/sparse
 sparse=${sparse/"$remote"//xfs/t-$test_name}
-check "get, holes by SEEK" moved "$tap" cli get -q -p -o read_plus=no "$sparse" "$work/copy/sparse"
+get_by_seek() { check "get, holes by SEEK" moved "$tap" cli get -q -p -o read_plus=no "$sparse" "$work/copy/sparse"; }
+record by_seek get_by_seek
 arrived "get, holes by SEEK"
+judge by_seek --need read-with-write-chunk:$pieces
 say "of $((size >> 20)) MiB with $data MiB of data $mib MiB came over the wire"
 check "get, holes by SEEK: hardly more than the data is moved" [ "$mib" -le $((data + data / 4 + 4)) ]
 check "get, as it is by default" moved "$tap" cli get -q -p "$sparse" "$work/copy/sparse"
@@ -58,12 +62,14 @@ say "$(grep READ_PLUS "$work/out")"
 check "info with READ_PLUS forced: data in the stream" grep -q 'READ_PLUS: *reports no holes; data in the stream' "$work/out"
 
 # ---- a server that reports holes ----
-"$lab" ns "$bridge_binary" --report-holes --listen 127.0.0.1:20050 --server "$server:2049" > "$work/bridge.out" 2> "$work/bridge.err" &
+"$lab" ns "$bridge_binary" --report-holes --listen 127.0.0.1:20049 --server "$server:2049" > "$work/bridge.out" 2> "$work/bridge.err" &
 children+=($!)
 check "the bridge listens" eventually 10 grep -q listening "$work/bridge.out"
-sparse="nfs://127.0.0.1:20050/xfs/t-$test_name/sparse"
-check "get, holes reported" moved lo cli get -q -p "$sparse" "$work/copy/sparse"
+sparse="nfs://127.0.0.1/xfs/t-$test_name/sparse"
+get_reported() { check "get, holes reported" moved lo cli get -q -p "$sparse" "$work/copy/sparse"; }
+capture_on=lo record reported get_reported
 arrived "get, holes reported"
+judge reported --need read-plus-with-write-chunk:$pieces --need hole:$pieces
 # The bridge itself is served over the other interface.
 say "of $((size >> 20)) MiB with $data MiB of data $mib MiB came over the wire"
 check "get, holes reported: hardly more than the data is moved" [ "$mib" -le $((data + data / 4 + 4)) ]
@@ -78,7 +84,7 @@ check "info, holes reported: it says so" grep -q 'READ_PLUS: *reports holes; dat
 
 # ---- a mount of it ----
 mkdir "$work/m"
-nsenter -t "$holder" -m -n -- "$fuse_binary" -f 127.0.0.1:/xfs/t-$test_name "$work/m" -o port=20050 > "$work/m.log" 2>&1 &
+nsenter -t "$holder" -m -n -- "$fuse_binary" -f 127.0.0.1:/xfs/t-$test_name "$work/m" > "$work/m.log" 2>&1 &
 daemon[m]=$!
 children+=("${daemon[m]}")
 check "it is mounted" eventually 20 mounted "$work/m"

@@ -8,7 +8,8 @@ program compares what tshark found. Two passes (-2) are what makes tshark put a 
 reduced; in one pass it calls every READ malformed, the kernel client's too.
 
 --need demands that at least COUNT exchanges of a kind were seen, so that an empty capture does not pass:
-calls, read-with-write-chunk, write-with-read-chunk, reply-chunk, no-reply-chunk, long-call, connection.
+calls, read-with-write-chunk, read-plus-with-write-chunk, hole, write-with-read-chunk, reply-chunk, no-reply-chunk,
+long-call, connection.
 """
 import argparse
 import collections
@@ -19,12 +20,13 @@ FIELDS = """frame.number tcp.stream tcp.dstport frame.protocols iwarp_mpa.rej_fl
 iwarp_ddp.last_flag iwarp_ddp.msn iwarp_rdma.opcode rpcordma.xid rpcordma.msg_type rpcordma.flow_control rpcordma.reads_count
 rpcordma.writes_count rpcordma.reply_count rpcordma.segment_count rpcordma.position rpcordma.rdma_handle
 rpcordma.rdma_length rpc.xid rpc.msgtyp rpc.program rpc.procedure nfs.opcode nfs.count4 nfs.maxcount nfs.attr
-nfs.write.data_length nfs.read.data_length""".split()
+nfs.write.data_length nfs.read.data_length nfs.content.type""".split()
 
 SENDS = (3, 4, 5, 6)
 RDMA_MSG, RDMA_NOMSG = 0, 1
 OP_GETATTR, OP_GETFH, OP_OPEN, OP_READ, OP_READDIR, OP_READLINK, OP_SECINFO, OP_WRITE = 9, 10, 18, 25, 26, 27, 33, 38
-OP_EXCHANGE_ID, OP_SECINFO_NO_NAME = 42, 52
+OP_EXCHANGE_ID, OP_SECINFO_NO_NAME, OP_READ_PLUS = 42, 52, 68
+HOLE = 1  # nfs.content.type
 ATTR_ACL, ATTR_FS_LOCATIONS, ATTR_OWNER = 12, 24, 36
 
 # RFC 8166 3.3.2: without private data, 1024 bytes each way.
@@ -60,6 +62,13 @@ def wants_padding(message, opcodes, length, chunk):
     and equals what the chunk says."""
     return (message == "Malformed Packet (Exception occurred)" and opcodes.split(",")[-1] == str(OP_READ)
             and length.isdigit() and int(length) % 4 != 0 and chunk == length)
+
+
+def looks_inline(message, opcodes, length, chunk):
+    """tshark 4.0 looks for the data of a READ_PLUS in the Reply alone. Only that: a READ_PLUS, last in its COMPOUND, whose
+    first data is as long as what the Write chunk returned."""
+    return (message == "Malformed Packet (Exception occurred)" and opcodes.split(",")[-1] == str(OP_READ_PLUS)
+            and length != "" and length.split(",")[0] == chunk.split(",")[0])
 
 
 def tshark(*arguments):
@@ -121,6 +130,10 @@ class Call:
                 inline = 0 if self.writes else max(counts, default=0)
                 low += 16 + inline
                 high += 20 + inline
+            elif op == OP_READ_PLUS:
+                # Of two elements, the second one's data is in the Reply.
+                low += 24 + max(counts, default=0)
+                high += 64 + max(counts, default=0)
             elif op == OP_READLINK:
                 low += 12
                 high += 12 if self.writes else 64 * 1024
@@ -190,6 +203,9 @@ def main():
         frame, info, message, opcodes, length, chunk = line.split("\t")
         if wants_padding(message, opcodes, length, chunk):
             seen["padding-not-sent"] += 1
+            continue
+        if looks_inline(message, opcodes, length, chunk):
+            seen["data-looked-for-inline"] += 1
             continue
         complain(f"frame {frame}", f"tshark: {info} {message}")
 
@@ -315,6 +331,20 @@ def main():
                 returned = sum(split_lengths(call.reply)[1])
                 if got != returned:
                     complain(call.reply.id, f"READ returned {got} bytes, its Write chunks {returned}")
+        elif OP_READ_PLUS in ops:
+            # RFC 8267 4.1.1: one Write chunk of the bytes asked for, in which the first data comes.
+            wanted = sum(call.body.all("nfs.count4"))
+            if ops[-1] != OP_READ_PLUS:
+                complain(where, f"READ_PLUS is not the last of {names}")
+            if call.writes:
+                seen["read-plus-with-write-chunk"] += 1
+                if call.writes != 1 or sum(writes) != wanted:
+                    complain(where, f"READ_PLUS of {wanted} bytes with {call.writes} Write chunks of {sum(writes)}")
+                data = call.reply.all("nfs.read.data_length")[:1]
+                returned = sum(split_lengths(call.reply)[1])
+                if sum(data) != returned:
+                    complain(call.reply.id, f"READ_PLUS returned {data} bytes first, its Write chunk {returned}")
+            seen["hole"] += call.reply.all("nfs.content.type").count(HOLE)
         elif call.writes and OP_READLINK not in ops:
             complain(where, f"a Write chunk for {names}")
         if call.reads and OP_WRITE not in ops and call.frame.one("rpcordma.msg_type") == RDMA_MSG and 6 not in ops:

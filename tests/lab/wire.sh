@@ -4,7 +4,8 @@
 # judge_wire.py holds the rules, split_fpdus.py says why the capture is rewritten for tshark first.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-need_tools tshark python3
+# shellcheck source=capture_lib.sh
+. "$(dirname "$0")/capture_lib.sh"
 
 on_server "mkdir '$export/many' '$export/tree' && chown 65534:65534 '$export/tree' && cd '$export/many' && seq -f 'a-rather-long-name-%05g' 1 1500 | xargs touch"
 head -c $((5 * 1048576 + 4321)) /dev/urandom > "$work/large"
@@ -14,22 +15,6 @@ chmod 644 "$work"/*
 # With the options that each command is given.
 with=()
 cli() { "$lab" "$side" ${cli_wrap[@]+"${cli_wrap[@]}"} "$cli_binary" "$1" ${with[@]+"${with[@]}"} "${@:2}"; }
-
-# $1: a name; the rest: the session's commands are in session().
-record() {
-  local name=$1
-  shift
-  "$lab" capture start "$work/$name.pcap" || { fail "$name: no capture"; return; }
-  "$@"
-  check "$name: the capture dropped nothing" "$lab" capture stop
-  check "$name: every byte belongs to a complete FPDU" "$here/split_fpdus.py" "$work/$name.pcap" "$work/$name.split.pcap"
-}
-judge() {
-  local name=$1
-  shift
-  check "$name: tshark's judgement" "$here/judge_wire.py" "$work/$name.split.pcap" "$@"
-  tail -1 "$work/check.out"
-}
 
 bulk() {
   expect_exit 0 "put" cli put "$work/large" "$(url large)"
