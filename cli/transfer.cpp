@@ -108,13 +108,16 @@ void Download::heard(std::uint64_t number, const Result<File::Stretch>& stretch)
   done.length += stretch->count;
   done.gained = stretch->count != 0;
   reported_ = reported_ || stretch->has_holes;
+  at_once_ = stretch->hole_ends != 0 ? 1 : std::min(at_once_ + 1, most_requests_);
+  const std::uint64_t reached = done.offset + done.length;
+  if (stretch->hole_ends == reached && done.length == done.wanted && reached < size_) reports_parts_ = true;
   // Everything up to there is in the hole, but not what the file may have grown by since its size was asked for.
   next_offset_ = std::max(next_offset_, std::min(stretch->hole_ends, size_));
 }
 
-/// The first answer of a sparse file is there, which decides how its holes are skipped.
+/// An answer has shown what the server reports of holes, which decides how those of a sparse file are skipped.
 Status Download::decide() {
-  if (reported_) {
+  if (reported_ && !reports_parts_) {
     holes_ = Holes::reported;
     return {};
   }
@@ -126,11 +129,13 @@ Status Download::decide() {
 }
 
 Status Download::issue(const LocalStage& local) {
-  while (!ended_ && !error_ && under_way_ < most_requests_ && issued_ - local.passed() < ring_.count()) {
-    if (holes_ == Holes::reported_or_sought && issued_ != 0) {
-      if (!ring_[0].ready) return {};
+  while (!ended_ && !error_ && issued_ - local.passed() < ring_.count()) {
+    if (holes_ == Holes::reported_or_sought && issued_ != 0 && !ring_[0].ready) return {};
+    if ((holes_ == Holes::reported_or_sought && issued_ != 0) ||
+        (holes_ == Holes::reported && reports_parts_)) {
       if (Status status = decide(); !status) return status;
     }
+    if (under_way_ >= (holes_ == Holes::reported ? at_once_ : most_requests_)) return {};
     const Result<std::optional<Range>> range = next_range();
     if (!range) return range.error();
     if (!*range) {

@@ -32,7 +32,8 @@ class Download {
  public:
   /// Holes are read as zeros; or skipped by asking where data is (SEEK); or, with reported_or_sought, skipped as the server
   /// reports them with what is read. Then the first answer decides: it leads to `reported`, or, without a hole in it, to
-  /// `sought`. Only a local end that writes at offsets can skip.
+  /// `sought`. A server that reports of a hole only what lies within the bytes asked for leads to `sought`, too, since SEEK
+  /// passes over the hole at once. Only a local end that writes at offsets can skip.
   enum class Holes : std::uint8_t { read, sought, reported_or_sought, reported };
   /// `size`: as the server said; what is there beyond is read too.
   Download(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests,
@@ -62,7 +63,11 @@ class Download {
   Holes holes_;
   /// Chunk::punch
   bool punches_ = holes_ == Holes::reported_or_sought;
-  bool reported_ = false;  ///< an answer reported a hole
+  bool reported_ = false;       ///< an answer reported a hole
+  bool reports_parts_ = false;  ///< and of one that goes on, only the part that was asked for
+  /// So many requests may be under way while holes are `reported`. It is one behind a hole, and one more with each answer that
+  /// ends in data: what is asked for far ahead may turn out to be in the next hole.
+  std::size_t at_once_ = 1;
   std::uint64_t next_offset_ = 0, data_end_ = 0;
   bool ended_ = false;                ///< there is nothing more to ask for
   std::optional<std::uint64_t> end_;  ///< where the file turned out to end

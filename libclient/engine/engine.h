@@ -81,8 +81,9 @@ struct Page {
 
 /// The holes that the server reported when it was read.
 struct ReportedHoles {
-  bool any = false;             ///< some of the bytes are in holes
-  std::uint64_t hole_ends = 0;  ///< end of a hole that reaches beyond the bytes; 0: there is none
+  bool any = false;  ///< some of the bytes are in holes
+  std::uint64_t hole_ends =
+      0;  ///< end of the hole that the last byte is in, as far as it is known; 0: that is data
 };
 
 enum class Access : unsigned char { read = 1, write = 2, both = 3 };

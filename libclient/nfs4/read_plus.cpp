@@ -51,7 +51,7 @@ std::optional<Filled> put_together(const read_plus_res4& result, std::span<std::
     const std::span<std::byte> rest = data.subspan(filled);
     if (!piece.hole && piece.length > rest.size()) return std::nullopt;
     const auto here = static_cast<std::size_t>(std::min<std::uint64_t>(end - next, rest.size()));
-    out.hole_ends = piece.hole && end - next > here ? end : 0;
+    if (here != 0) out.hole_ends = piece.hole ? end : 0;
     if (piece.hole) {
       zeros.push_back(rest.first(here));
       out.holes += here;

@@ -11,9 +11,10 @@
 namespace nfsrdma::nfs4 {
 
 struct Filled {
-  std::size_t count = 0;        ///< bytes from the beginning of the memory
-  std::uint64_t holes = 0;      ///< of these, bytes in holes
-  std::uint64_t hole_ends = 0;  ///< end of a hole that reaches beyond these bytes; 0: there is none
+  std::size_t count = 0;    ///< bytes from the beginning of the memory
+  std::uint64_t holes = 0;  ///< of these, bytes in holes
+  std::uint64_t hole_ends =
+      0;  ///< end of the hole that the last byte is in, as far as the server tells; 0: that is data
 };
 /// Puts what the result says into `data`, which begins at `offset`. The first element with data may stand at
 /// the beginning of `data` whatever its offset is: its Write chunk does. None for a result that contradicts

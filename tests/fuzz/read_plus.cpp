@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!filled) return 0;
   FUZZ_CHECK(filled->count <= memory.size());
   FUZZ_CHECK(filled->holes <= filled->count);
-  FUZZ_CHECK(filled->hole_ends == 0 || filled->hole_ends > offset + filled->count);
+  FUZZ_CHECK(filled->hole_ends == 0 || filled->hole_ends >= offset + filled->count);
   for (std::size_t i = 0; i < filled->count; ++i)
     FUZZ_CHECK(byte_at(result, first_data, offset + i) == memory[i]);
   (void)has_long_zeros(memory);

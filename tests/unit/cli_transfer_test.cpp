@@ -1,4 +1,5 @@
-// The buffers of a transfer, and uploads whose buffers the library keeps until the server has them on its disk.
+// The buffers of a transfer; uploads whose buffers the library keeps until the server has them on its disk; downloads that
+// skip holes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "cli/transfer.h"
 #include "support/nfs_fixture.h"
+#include "support/nfs_responder.h"
 
 namespace nfsrdma::cli {
 
@@ -59,6 +61,58 @@ struct Uploading : Mounted {
     if (auto synced = upload.file().sync(); !synced) return synced.error();
     return bytes;
   }
+};
+
+/// Takes chunks into a text that has a hole wherever nobody writes.
+class TextSink final : public LocalEnd {
+ public:
+  explicit TextSink(std::size_t size) : text(size, '\0') {}
+  int run(Chunk& chunk, const StopFlag& /*stop*/) override {
+    written += chunk.length;
+    punched = punched || chunk.punch;
+    std::ranges::copy(chunk.memory.first(chunk.length), room(text).subspan(chunk.offset).begin());
+    return 0;
+  }
+  [[nodiscard]] bool immediate() const override { return true; }
+
+  std::string text;
+  std::size_t written = 0;
+  bool punched = false;  ///< a chunk came in which zeros are to become holes
+};
+
+/// "/f" has 64 chunks, of which every 16th has data in its second half.
+struct Downloading : Mounted {
+  static constexpr std::size_t kChunks = 64, kPieces = 4;
+  using Elements = Habits::Elements;
+
+  explicit Downloading(Elements elements) : content(kChunks * kChunk, '\0') {
+    for (std::size_t i = 0; i < kPieces; ++i) {
+      const std::size_t begin = i * kChunks / kPieces * kChunk + kChunk / 2;
+      content.replace(begin, kChunk / 2, pattern(kChunk / 2, static_cast<unsigned>(i)));
+    }
+    server.add_file("/f", content);
+    for (std::size_t i = 0; i < kPieces; ++i) {
+      const std::size_t begin = i * kChunks / kPieces * kChunk + kChunk / 2;
+      server.add_extent("/f", begin, begin + kChunk / 2);
+    }
+    server.on_server([elements](Responder& responder) { responder.state.habits.elements = elements; });
+  }
+  void run(TextSink& sink) {
+    connect("rsize=16K");
+    server.clear_calls();
+    Download download(*client, open("/f", OpenMode::read), ring_of(12, 12, kChunk), 8, content.size(),
+                      Download::Holes::reported_or_sought);
+    Progress silent("", {}, false);
+    const auto size = download.run(sink, "text", silent);
+    REQUIRE(ok(size));
+    CHECK(*size == content.size());
+    CHECK(sink.text == content);
+  }
+  [[nodiscard]] unsigned reads() const {
+    return server.count(nfs4::OP_READ) + server.count(nfs4::OP_READ_PLUS);
+  }
+
+  std::string content;
 };
 
 }  // namespace
@@ -145,6 +199,44 @@ TEST_CASE("upload: a source that fails ends it") {
   REQUIRE_FALSE(sent);
   CHECK(sent.error().errno_value() == EIO);
   CHECK(sent.error().peer() == "text");
+}
+
+TEST_CASE("download: where the server says how far a hole reaches, one request finds the data behind it") {
+  Downloading m(Habits::Elements::in_full);
+  TextSink sink(m.content.size());
+  m.run(sink);
+  CHECK(m.server.count(nfs4::OP_SEEK) == 0);
+  // Each piece of data is in a chunk of its own, and the hole before it in another one at most.
+  CHECK(m.reads() <= 3 * Downloading::kPieces);
+  CHECK(sink.written <= 3 * Downloading::kPieces * kChunk);
+}
+
+TEST_CASE(
+    "download: where the server reports the part of a hole that was asked for, SEEK passes over the rest") {
+  Downloading m(Habits::Elements::within);
+  TextSink sink(m.content.size());
+  m.run(sink);
+  CHECK(m.server.count(nfs4::OP_SEEK) != 0);
+  CHECK(m.reads() <= 3 * Downloading::kPieces);
+}
+
+TEST_CASE("download: where the server sends holes as zeros, SEEK finds the data") {
+  Downloading m(Habits::Elements::data_only);
+  TextSink sink(m.content.size());
+  m.run(sink);
+  CHECK(m.server.count(nfs4::OP_SEEK) != 0);
+  CHECK(m.reads() <= 3 * Downloading::kPieces);
+}
+
+TEST_CASE("download: where nothing says how far a hole reaches, all is read, and zeros become holes") {
+  for (const Habits::Elements elements : {Habits::Elements::within, Habits::Elements::data_only}) {
+    Downloading m(elements);
+    m.server.answer(nfs4::OP_SEEK, nfs4::NFS4ERR_NOTSUPP, 100);
+    TextSink sink(m.content.size());
+    m.run(sink);
+    CHECK(sink.written == m.content.size());
+    CHECK(sink.punched);
+  }
 }
 
 }  // namespace nfsrdma::cli

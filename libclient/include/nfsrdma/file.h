@@ -47,8 +47,9 @@ class NFSRDMA_API File {
   struct Stretch {
     std::size_t count = 0;
     bool has_holes = false;  ///< some of the bytes are in holes
-    std::uint64_t hole_ends =
-        0;  ///< end of a hole that reaches beyond the bytes, all zeros to there; 0: there is none
+    /// The end of the hole that the last byte is in; 0: that is data. Some servers say how far the hole reaches, others say it
+    /// for the bytes that were asked for only.
+    std::uint64_t hole_ends = 0;
   };
   using Heard = std::function<void(Result<Stretch>)>;
   /// start_read for a program that can skip holes.
