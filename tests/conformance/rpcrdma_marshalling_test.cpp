@@ -356,6 +356,70 @@ TEST_CASE("T14 one of several results is forced inline with an empty Write chunk
   CHECK_FALSE(call.header.has_rdma_reply);
 }
 
+TEST_CASE(
+    "T8 T14 U10 a result that is wanted inline takes no room for the segments that it would have needed") {
+  // 28 of header, 8 + 16 for the chunk of one segment, 8 for the empty chunk: the rest is for the Reply itself.
+  constexpr std::size_t kRoom = 1024 - 28 - (8 + 16) - 8;
+  Driver driver;
+  driver.establish();
+  driver.memory.segment_size = 400;
+  Octets first(400);
+  Octets second(900);  // of three segments, if it had a chunk
+  const auto of = [&](std::size_t reduced) {
+    return [&, reduced] {
+      Call call = plain_call(128);
+      call.results = {{first, false}, {second, true}};
+      call.reply_max_reduced = reduced;
+      call.reply_max_inline = reduced + first.size();
+      return call;
+    };
+  };
+  const CallView fits = send(driver, of(kRoom));
+  REQUIRE(fits.header.rdma_writes.size() == 2);
+  CHECK(fits.header.rdma_writes[0].size() == 1);
+  CHECK(fits.header.rdma_writes[1].empty());
+  CHECK_FALSE(fits.header.has_rdma_reply);
+  CHECK(fits.header_size + kRoom == 1024);  // which the Reply returns
+  const CallView larger = send(driver, of(kRoom + 4));
+  CHECK(larger.header.has_rdma_reply);
+  CHECK(chunk_length(larger.header.rdma_reply) == kRoom + 4);
+}
+
+TEST_CASE(
+    "T35 a protected Call's text lies in one page where it goes apart from the data, else all is copied") {
+  constexpr std::uint64_t kPage = 4096;
+  Driver driver;
+  driver.establish();
+  Cover cover;
+  const Octets data = pattern(8000);
+  const auto of = [&](std::size_t text) {
+    return [&, text] {
+      constexpr std::size_t kCount = 4, kBehind = 20;
+      Call call = write_call(text - kCount - kBehind, data, kBehind);
+      call.seal = &cover;
+      return call;
+    };
+  };
+  // The server reads the text before the data and the text behind it as a segment each. Linux's siw (6.1) sends wrong bytes
+  // of a short segment that crosses a page boundary, so both lie in one page.
+  for (const std::size_t text : {std::size_t{1200}, std::size_t{kPage}}) {
+    CAPTURE(text);
+    const CallView call = send(driver, of(text));
+    CHECK(call.header.proc == rdma_proc::RDMA_NOMSG);
+    REQUIRE(call.header.rdma_reads.size() == 3);
+    const RemoteSegment& before = call.header.rdma_reads[0].target;
+    const RemoteSegment& behind = call.header.rdma_reads[2].target;
+    CHECK(before.length + behind.length == text);
+    CHECK(before.offset / kPage == (behind.offset + behind.length - 1) / kPage);
+    CHECK(call.header.rdma_reads[1].target.length == data.size());
+  }
+  // Text of more than a page crosses a boundary wherever it lies, so text and data are copied into one long segment.
+  const CallView whole = send(driver, of(kPage + 4));
+  CHECK(whole.header.proc == rdma_proc::RDMA_NOMSG);
+  REQUIRE(whole.header.rdma_reads.size() == 1);
+  CHECK(whole.header.rdma_reads[0].target.length == kPage + 4 + data.size());
+}
+
 TEST_CASE("a Reply that fits with its results in it gets no chunk") {
   Driver driver;
   driver.establish();

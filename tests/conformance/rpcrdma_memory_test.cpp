@@ -73,12 +73,6 @@ TEST_CASE("T26 memory is exposed for one RPC and taken back before its caller se
   }
 }
 
-/// Protects the results as well, as Kerberos' privacy does.
-struct Cover final : Seal {
-  Result<const xdr::Message*> seal(const xdr::Message& message) override { return &message; }
-  [[nodiscard]] bool covers_data() const override { return true; }
-};
-
 TEST_CASE(
     "T40 a protected Reply can be opened when its memory is out of the server's reach, and not before") {
   Driver driver;

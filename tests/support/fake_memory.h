@@ -69,7 +69,10 @@ class FakeMemory : public Exposer {
   [[nodiscard]] std::optional<Octets> read(const RemoteSegment& from) const {
     const auto found = live.find(from.handle);
     if (found == live.end() || found->second.reach != fabric::Reach::remote_read) return std::nullopt;
-    const Bytes bytes = found->second.bytes.first(from.length);
+    const Bytes exposed = found->second.bytes;
+    const std::uint64_t skipped = from.offset - reinterpret_cast<std::uintptr_t>(exposed.data());
+    if (skipped > exposed.size() || from.length > exposed.size() - skipped) return std::nullopt;
+    const Bytes bytes = exposed.subspan(static_cast<std::size_t>(skipped), from.length);
     return Octets(bytes.begin(), bytes.end());
   }
 };
