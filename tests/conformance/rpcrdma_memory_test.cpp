@@ -469,6 +469,55 @@ TEST_CASE("P6 a handle that the Reply invalidated is not taken back again, the o
   CHECK(driver.notices.empty());
 }
 
+TEST_CASE("P6 a Reply may invalidate a handle of any chunk of its RPC: Linux takes the first that it finds") {
+  Driver driver(with_invalidation());
+  driver.establish(8, sizes(4096, 4096, true));
+  const Octets data = pattern(5000);
+  Octets destination(5000);
+  enum class Chunk : std::uint8_t { read, write, reply };
+  const auto handle_in = [](const CallView& call, Chunk chunk) {
+    switch (chunk) {
+      case Chunk::read:
+        return call.header.rdma_reads.at(0).target.handle;
+      case Chunk::write:
+        return call.header.rdma_writes[0][0].handle;
+      case Chunk::reply:
+        break;
+    }
+    return call.header.rdma_reply.at(0).handle;
+  };
+  for (const Chunk chunk : {Chunk::read, Chunk::write, Chunk::reply}) {
+    CAPTURE(static_cast<int>(chunk));
+    // One of three chunks.
+    Call busy = busy_call(data, destination);
+    busy.reply_max_reduced = 5000;
+    driver.submit(std::move(busy));
+    const CallView one_of_three = driver.take_sent();
+    REQUIRE(driver.memory.live.size() == 3);
+    const std::uint32_t gone = handle_in(one_of_three, chunk);
+    driver.reply(ReplyMaker(one_of_three), gone);
+    CHECK(driver.closes.empty());
+    CHECK(driver.take_completed().failure == Failure::none);
+    REQUIRE(driver.revokes.size() == 1);
+    CHECK(driver.revokes[0].segments.size() == 2);
+    for (const RemoteSegment& one : driver.revokes[0].segments) CHECK(one.handle != gone);
+    CHECK(driver.memory.live.empty());
+    driver.revokes.clear();
+    // The only chunk that there is: nothing is left to be revoked.
+    driver.submit(chunk == Chunk::read    ? write_call(100, data, 4)
+                  : chunk == Chunk::write ? read_call(destination)
+                                          : expecting(5000));
+    const CallView single = driver.take_sent();
+    REQUIRE(driver.memory.live.size() == 1);
+    driver.reply(ReplyMaker(single), handle_in(single, chunk));
+    CHECK(driver.closes.empty());
+    CHECK(driver.take_completed().failure == Failure::none);
+    CHECK(driver.revokes.empty());
+    CHECK(driver.memory.live.empty());
+  }
+  CHECK(driver.notices.empty());
+}
+
 TEST_CASE("P6 a Reply that invalidates the handle of another RPC ends the connection") {
   Driver driver(with_invalidation());
   driver.establish(8, sizes(4096, 4096, true));

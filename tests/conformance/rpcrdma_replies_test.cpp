@@ -262,6 +262,39 @@ TEST_CASE("T17 a Long Reply where no Reply chunk was offered ends the RPC") {
   asked.check_ended(Failure::bad_reply);
 }
 
+TEST_CASE("T16 T17 a short Reply that returns another Reply chunk than the one offered ends the RPC") {
+  Asked asked(expecting(5000), 2000);
+  const auto& offered = asked.call.header.rdma_reply;
+  REQUIRE(offered.size() == 3);
+  ReplyMaker reply(asked.call, 7);
+  SUBCASE("another handle") {
+    reply.header.rdma_reply[1].handle ^= 1;
+  }
+  SUBCASE("another offset") {
+    ++reply.header.rdma_reply[0].offset;
+  }
+  SUBCASE("a segment too few") {
+    reply.header.rdma_reply.pop_back();
+  }
+  SUBCASE("longer than offered") {
+    reply.header.rdma_reply.back().length = offered.back().length + 4;
+  }
+  asked.driver.reply(reply);
+  CHECK(asked.driver.requester.facts().granted == 32);  // the grant before it
+  CHECK(asked.check_ended(Failure::bad_reply).error->kind() == ErrorKind::protocol);
+}
+
+TEST_CASE("T16 T17 a short Reply that returns a Reply chunk where none was offered ends the RPC") {
+  Asked asked(plain_call());
+  REQUIRE_FALSE(asked.call.header.has_rdma_reply);
+  ReplyMaker reply(asked.call, 7);
+  reply.header.has_rdma_reply = true;
+  reply.header.rdma_reply = {{0x1234, 0, 0}};
+  asked.driver.reply(reply);
+  CHECK(asked.driver.requester.facts().granted == 32);
+  asked.check_ended(Failure::bad_reply);
+}
+
 TEST_CASE("T18 a Reply with a Read list is refused") {
   Asked asked(plain_call());
   ReplyMaker reply(asked.call, 7);
