@@ -252,6 +252,31 @@ TEST_CASE("F31 what is known of a call that breaks connections goes with it to a
   CHECK(driver.take_completed().losses == 0);
 }
 
+TEST_CASE("F31 a connection that ends for reasons of this side's own makes no call a suspect") {
+  Driver driver;
+  driver.establish(8);
+  const CallId id = driver.submit(due(driver.now + 300s));
+  const Error own(ErrorKind::cancelled, ECANCELED, "", "server", "memory that was given up is in use");
+  for (int i = 0; i < 5; ++i) {
+    CAPTURE(i);
+    REQUIRE(driver.sent.size() == 1);
+    CHECK(driver.take_sent().cookie == id);
+    driver.connects.clear();
+    driver.disconnect(own);
+    REQUIRE(driver.connects.size() == 1);
+    // A health check is answered first, so that attempts to connect need no pause either.
+    Call check = plain_call();
+    check.health_check = true;
+    driver.submit(std::move(check));
+    driver.connect();
+    driver.reply(ReplyMaker(driver.take_sent(), 8));
+    CHECK(driver.take_completed().failure == Failure::none);
+    // The call has gone out again at once, which the next turn of the loop checks. A suspect would be held back.
+  }
+  driver.cancel(id);
+  CHECK(driver.take_completed().losses == 0);
+}
+
 TEST_CASE("a connection is started when there is something to do, or when it is wanted") {
   Driver driver;
   driver.run();

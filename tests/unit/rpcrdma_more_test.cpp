@@ -108,6 +108,49 @@ TEST_CASE("T28 what was cancelled before its Send was seen never left, and its c
   CHECK(driver.sent[0].cookie == next);
 }
 
+TEST_CASE(
+    "S2 S10 requester: a call that ends while there is no connection says how often it was sent before") {
+  enum class End : std::uint8_t { time_is_over, given_up, unreachable };
+  for (const End end : {End::time_is_over, End::given_up, End::unreachable}) {
+    for (const std::uint32_t sends : {1U, 2U}) {
+      CAPTURE(static_cast<int>(end));
+      CAPTURE(sends);
+      Driver driver;
+      driver.establish(8);
+      const auto submit = [&driver] {
+        Call call = plain_call();
+        call.deadline = driver.now + 10s;
+        return driver.submit(std::move(call));
+      };
+      const CallId sent = submit();
+      driver.disconnect();
+      if (sends == 2) {
+        driver.connect();
+        driver.disconnect();
+      }
+      REQUIRE(driver.sent.size() == sends);
+      const CallId unsent = submit();
+      if (end == End::time_is_over) {
+        driver.pass(10s);
+      } else if (end == End::given_up) {
+        driver.cancel(sent);
+        driver.cancel(unsent);
+      } else {
+        driver.pass(1s);
+        driver.connect_fails(true);
+      }
+      // The server may have executed the first one, and cannot know of the second.
+      const Complete first = driver.take_completed();
+      CHECK(first.id == sent);
+      CHECK(first.failure != Failure::none);
+      CHECK(first.sends == sends);
+      const Complete second = driver.take_completed();
+      CHECK(second.id == unsent);
+      CHECK(second.sends == 0);
+    }
+  }
+}
+
 TEST_CASE("T30 nothing that was meant for a connection is done on the next one") {
   Config config;
   config.backward_credits = 4;
