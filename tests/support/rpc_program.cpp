@@ -164,7 +164,7 @@ bool RpcPrograms::take_record(int fd) {
   Octets call(xdr::load_u32(mark.data()) & ~kLast);
   if (!read_all(fd, call.data(), call.size())) return false;
   const auto reply = answer(call, "tcp");
-  if (!reply) return true;
+  if (!reply || silent_tcp_) return true;
   Octets record;
   put(record, {kLast | static_cast<std::uint32_t>(reply->size())});
   record.insert(record.end(), reply->begin(), reply->end());

@@ -64,6 +64,8 @@ class RpcPrograms {
   /// TCP connections are refused, or datagrams are not looked at, from now on.
   void close_tcp();
   void close_udp() { no_udp_ = true; }
+  /// From now on TCP connections are taken, and calls over them get no answer.
+  void silence_tcp() { silent_tcp_ = true; }
   /// Ends the TCP connections that there are.
   void hang_up();
   /// How many there have been.
@@ -78,7 +80,7 @@ class RpcPrograms {
   const int family_;
   std::uint16_t port_ = 0;
   int listening_ = -1, datagrams_ = -1, stop_ = -1;
-  std::atomic<bool> no_udp_ = false, hangs_up_ = false;
+  std::atomic<bool> no_udp_ = false, silent_tcp_ = false, hangs_up_ = false;
   std::atomic<unsigned> accepted_ = 0;
   std::vector<int> connections_;  // the thread's
   mutable std::mutex mutex_;      // guards what follows

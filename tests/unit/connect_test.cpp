@@ -35,6 +35,7 @@
 #include "support/nfs_responder.h"
 #include "support/no_locks.h"
 #include "support/rpc_program.h"
+#include "support/silent_helpers.h"
 #include "support/skipped.h"
 #include "support/virtual_world.h"
 
@@ -273,6 +274,28 @@ TEST_CASE("connect: each address is tried, has its share of the time, and the la
   }
 }
 
+TEST_CASE("connect: over the fabric that is named, with room for as many calls as credits are wanted") {
+  struct Row {
+    Fabric named;
+    fabric::Choice dialled;
+  };
+  for (const Row& row :
+       {Row{Fabric::automatic, fabric::Choice::automatic}, Row{Fabric::iwarp, fabric::Choice::iwarp},
+        Row{Fabric::verbs, fabric::Choice::verbs}}) {
+    CAPTURE(static_cast<int>(row.named));
+    Nobody m;
+    m.target.options.fabric = row.named;
+    m.target.options.credits = 5;
+    Server server(m.loop, m.target, {address_of("10.0.0.1")}, unheard, std::nullopt, m.around);
+    CHECK_FALSE(m.loop.run(server.connect(m.loop.now() + 1s)));
+    REQUIRE(m.asked.size() == 1);
+    CHECK(m.asked[0].choice == row.dialled);
+    // Sends: the calls, and as many answers to the server's calls. Receives: the replies, and the server's calls.
+    CHECK(m.asked[0].queues.send_count == 2 * 5);
+    CHECK(m.asked[0].queues.receive_count == 5 + kCallbackSlots + rpcrdma::kSpareReceives);
+  }
+}
+
 TEST_CASE("connect: as many connections as are wanted, to further addresses in turn, shared by the threads") {
   const std::vector<std::string> two{"10.0.0.2", "10.0.0.3"};
   struct Row {
@@ -496,6 +519,34 @@ TEST_CASE("T33 connect: version 3 goes to 20049 where rpcbind does not have it, 
   m.rpcbind.close_tcp();
   m.rpcbind.close_udp();
   CHECK(m.dialled("vers=3") == Ports{20049});
+}
+
+TEST_CASE("T33 connect: a silent rpcbind costs a few seconds, and the usual port has the rest of the time") {
+  testing::RpcPrograms rpcbind;
+  rpcbind.serve(aux::kRpcbindProgram, 4, 4, [](xdr::ConstBytes) { return std::nullopt; });
+  testing::SilentHelpers world;
+  async::Loop loop(world);
+  Target target{"127.0.0.1", "/", {}};
+  REQUIRE(target.options.set_all("vers=3,sec=sys"));
+  const async::TimePoint begun = loop.now();
+  Ports dialled;
+  async::Clock::duration waited{}, left{};
+  Surroundings around = Surroundings::system();
+  around.rpcbind_port = rpcbind.port();
+  around.dial = [&](async::Loop& there, const fabric::DialOptions& how, fabric::Handler& handler) {
+    dialled.push_back(fabric::port_of(how.address));
+    waited = there.now() - begun;
+    left = how.deadline - there.now();
+    return std::make_unique<Unmade>(there, handler, ECONNREFUSED);
+  };
+  target.options.connect_timeout = 60s;
+  Server client(loop, target, {address_of("127.0.0.1")}, unheard, std::nullopt, around);
+  CHECK_FALSE(loop.run(client.connect(begun + 60s)));
+  CHECK(dialled == Ports{kPort});
+  CHECK(waited < 10s);
+  CHECK(left > 45s);
+  client.shut_down();
+  loop.drop_tasks();
 }
 
 TEST_CASE("T33 connect: version 3 is found at its own port, also where version 4 was tried at another") {

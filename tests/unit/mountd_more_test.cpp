@@ -17,6 +17,7 @@
 #include "aux/rpcbind.h"
 #include "support/nfs_fixture.h"
 #include "support/rpc_program.h"
+#include "support/silent_helpers.h"
 
 namespace nfsrdma::aux {
 namespace {
@@ -218,6 +219,25 @@ TEST_CASE("rpcbind: what stands for a socket of the file system may have a long 
                                         loop.now() + 10s, programs.port()));
   REQUIRE(ok(found));
   CHECK(*found == 635);
+}
+
+TEST_CASE("T33 rpcbind: one that says nothing over TCP is asked over UDP while there is time for that") {
+  RpcPrograms programs;
+  programs.serve<RPCB4_DUMP>([](const xdr::Void& /*args*/) {
+    rpcblist out;
+    out.list.value = {{100003, 3, {"rdma"}, {"0.0.0.0.78.81"}, {"superuser"}}};
+    return out;
+  });
+  programs.silence_tcp();
+  testing::SilentHelpers world(1);  // the first asks over TCP
+  async::Loop loop(world);
+  const auto begun = loop.now();
+  const auto found = loop.run(
+      find_port(loop, programs.address(), "server", {100003, 3, Wire::rdma}, begun + 60s, programs.port()));
+  REQUIRE(ok(found));
+  CHECK(*found == 20049);
+  CHECK(loop.now() - begun < 60s);
+  CHECK(std::ranges::count(programs.calls(), std::string("100000.4.4/udp")) != 0);
 }
 
 }  // namespace nfsrdma::aux
