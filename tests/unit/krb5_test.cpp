@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -300,11 +301,16 @@ TEST_CASE("T36 krb5: a context is made over TCP, and what it signs and wraps the
 
 namespace {
 
-/// A security context as connect/ has it made, by a client that reaches the server's NFS/RDMA at `address`.
-Status establish_as_connected(async::Loop& loop, const rpc::Address& address, const std::string& options) {
+/// The flavour as connect/ has it made, of a client that reaches the server's NFS/RDMA at `address`.
+std::shared_ptr<security::Flavor> flavor_as_connected(async::Loop& loop, const rpc::Address& address,
+                                                      const std::string& options) {
   Target target{"server.test", "/", {}};
   REQUIRE(target.options.set_all(options));
-  const auto flavor = connect::make_flavor(loop, target, {address}, connect::Surroundings::system(), {});
+  return connect::make_flavor(loop, target, {address}, connect::Surroundings::system(), {});
+}
+/// A security context of that flavour.
+Status establish_as_connected(async::Loop& loop, const rpc::Address& address, const std::string& options) {
+  const auto flavor = flavor_as_connected(loop, address, options);
   const security::Voucher voucher = flavor->vouch(nullptr);
   REQUIRE(voucher.protection);
   return loop.run(voucher.protection->ready(loop.now() + 10s));
@@ -343,6 +349,43 @@ TEST_CASE("T36 krb5: contexts are made at TCP port 2049 of the server, or at gss
     CHECK_MESSAGE(done, done.error().text());
     CHECK(m.acceptor.calls() == ++calls);
     CHECK(m.acceptor.principal() == "alice@TEST.LAB");
+  }
+}
+
+TEST_CASE("krb5: sec=krb5p encrypts what is sent, the others do not, and each call says what protects it") {
+  Ticketed m;
+  struct Row {
+    const char* security;
+    gss::Service service;
+  };
+  const std::string port = std::to_string(fabric::port_of(m.acceptor.address().storage));
+  const std::string secret = "for the server's eyes only";
+  for (const Row& row : {Row{"krb5", gss::Service::none}, Row{"krb5i", gss::Service::integrity},
+                         Row{"krb5p", gss::Service::privacy}}) {
+    CAPTURE(row.security);
+    m.acceptor.forget();
+    const auto flavor = flavor_as_connected(m.loop, m.acceptor.address(),
+                                            std::string("sec=") + row.security + ",gssport=" + port);
+    CHECK(flavor->name_of(0) == row.security);
+    const security::Voucher voucher = flavor->vouch(nullptr);
+    REQUIRE(voucher.protection);
+    const Status ready = m.loop.run(voucher.protection->ready(m.loop.now() + 10s));
+    REQUIRE_MESSAGE(ready, ready.error().text());
+    xdr::Message call;
+    rpc::begin_call(call, rpc::kNfsProgram, 4, 1, voucher.credential);
+    xdr::Encoder arguments(call);
+    arguments.opaque(octets(secret));
+    const auto sealed = voucher.protection->seal(call);
+    REQUIRE(sealed);
+    const xdr::ConstBytes sent = (*sealed)->stream.bytes();
+    xdr::Decoder in(sent);
+    const rpc::CallHeader header = rpc::read_call(in);
+    CHECK(header.flavor == gss::kRpcsecGss);
+    // RFC 2203 5: version, procedure, sequence number, service.
+    REQUIRE(header.credential.size() >= 16);
+    CHECK(xdr::load_u32(&header.credential[12]) == static_cast<std::uint32_t>(row.service));
+    const bool is_legible = !std::ranges::search(sent, octets(secret)).empty();
+    CHECK(is_legible == (row.service != gss::Service::privacy));
   }
 }
 
