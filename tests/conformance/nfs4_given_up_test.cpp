@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "support/engine_fixture.h"
+#include "support/nfs_responder.h"
 
 namespace nfsrdma {
 namespace {
@@ -89,6 +90,29 @@ TEST_CASE("U13 nfs4: a new session's backchannel is what the connection of then 
     REQUIRE(ok(c.run(c.engine.attributes(nullptr, c.root))));
     CHECK(c.channel.facts().reply_threshold == (announce ? 4096 : 1024));
     CHECK(sizes() == (announce ? std::pair(4068U, 4068U) : std::pair(996U, 996U)));
+  }
+}
+
+TEST_CASE(
+    "U13 nfs4: a callback is as large as what the server may send inline, its answer as what it takes") {
+  struct Sizes {
+    std::uint32_t from_server, to_server;
+  };
+  for (const Sizes& sizes : {Sizes{2048, 4096}, Sizes{4096, 2048}}) {
+    CAPTURE(sizes.from_server);
+    Scene m;
+    m.server.on_server([&sizes](Responder& responder) {
+      responder.send_size = sizes.from_server;
+      responder.receive_size = sizes.to_server;
+    });
+    const EngineClient& c = m.connect();
+    REQUIRE(c.channel.facts().reply_threshold == sizes.from_server);
+    REQUIRE(c.channel.facts().call_threshold == sizes.to_server);
+    const auto created = m.server.last_create_session();
+    REQUIRE(created);
+    const channel_attrs4& announced = created->csa_back_chan_attrs;
+    CHECK(announced.ca_maxrequestsize == sizes.from_server - 28);
+    CHECK(announced.ca_maxresponsesize == sizes.to_server - 28);
   }
 }
 

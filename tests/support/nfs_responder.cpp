@@ -334,6 +334,7 @@ struct Responder::Peer : fabric::Handler, std::enable_shared_from_this<Peer> {
       ++chunk;
     }
     add_bytes(work->payload, results.stream.bytes().subspan(from));
+    if (server.on_reply) server.on_reply(work->seen, work->payload);
     if (work->pass) server.guard.seal(work->payload, *work->pass);
     if (misplacement == Misplacement::filled_for_none) {
       lengths.resize(std::max<std::size_t>(lengths.size(), 1));
@@ -449,7 +450,7 @@ void Responder::post(std::function<void()> fn) {
 void Responder::accept(std::unique_ptr<fabric::Incoming> incoming) {
   auto peer = std::make_shared<Peer>(*this, ++connections);
   std::optional<rpcrdma::PrivateData> mine;
-  if (announce) mine = rpcrdma::PrivateData{false, kReceiveSize, kReceiveSize};
+  if (announce) mine = rpcrdma::PrivateData{false, send_size, receive_size};
   const auto theirs = rpcrdma::find_private_data(incoming->private_data());
   peer->reply_threshold = rpcrdma::negotiate(mine, theirs).call_threshold;
   std::vector<std::byte> private_data;

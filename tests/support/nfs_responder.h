@@ -99,12 +99,17 @@ class Responder {
   ToyGuard guard;  ///< takes what is of its flavour; the rest comes in clear
   std::uint32_t credits = 64;
   bool announce = true;  ///< whether private data (RFC 8797) is sent
+  /// Announced there: the largest message that this server sends, and the largest that it takes; both at most 4096.
+  std::uint32_t send_size = 4096, receive_size = 4096;
   /// Versions of NFS that are served.
   std::uint32_t lowest_version = 2, highest_version = 4;
   Duration reply_delay{0};   ///< between the execution of a request and its answer
   bool keeps_calls = false;  ///< whether `calls` is written
   /// Hears of each COMPOUND when it has been executed, or answered from the reply cache.
   std::function<void(const SeenCall&)> on_call;
+  /// May change the RPC message of each Reply, from its xid on, before that is protected and sent. What goes by Write
+  /// chunks is not in it.
+  std::function<void(const SeenCall&, Octets&)> on_reply;
 
   // ---- what it saw ----
   std::vector<SeenCall> calls;

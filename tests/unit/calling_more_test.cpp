@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "gss/flavor.h"
+#include "rpc/message.h"
 #include "support/toy_mechanism.h"
 #include "support/v3_fixture.h"
 
@@ -39,6 +42,23 @@ struct Sealed {
   ProcedureCalls calls;
   nfs3::Nfs3Engine sealed{calls, s.roots, nullptr, 3};
 };
+
+/// Starts a task beside the others.
+template <class T>
+void start(Scene3& s, async::Task<T>& task) {
+  task.handle().resume();
+  s.loop.end_turn();
+}
+/// What a task that was started comes to.
+template <class T>
+T end_of(Scene3& s, async::Task<T>& task, std::chrono::milliseconds most = 60s) {
+  const auto end = s.loop.now() + most;
+  while (!task.done()) {
+    if (s.loop.now() > end) FAIL("a task does not end");
+    s.loop.turn(s.loop.now() + 5ms);
+  }
+  return task.await_resume();
+}
 
 /// The last call with `op` in it.
 SeenCall last_with(const Scene3& s, nfs4::nfs_opnum4 op) {
@@ -74,6 +94,89 @@ TEST_CASE("S10 nfs3: a refusal of what was sent again says nothing of the first 
   CHECK(refused.error().kind() == ErrorKind::server);
   CHECK(s.server.content("/g") == "text");
   s.server.on_server([](Responder& responder) { responder.on_call = nullptr; });
+}
+
+TEST_CASE("S10 nfs3: that a call may have been done is not forgotten while it waits for its place, in vain") {
+  Scene3 s;
+  s.habits([](Habits& habits) { habits.recent_calls = 0; });
+  s.server.add_file("/f", "text");
+  s.server.add_file("/g", "text");
+  CallOptions options = Scene3::options();
+  options.most = 1;
+  ProcedureCalls calls({&s.channel}, options);
+  nfs3::Nfs3Engine narrow(calls, s.roots, nullptr, 3);
+  REQUIRE(ok(s.run(narrow.learn_limits(s.root))));
+  // The server removes the file, the answer is lost, and the next time the server asks to wait.
+  s.server.drop_after(nfs4::OP_REMOVE);
+  s.server.answer(nfs4::OP_REMOVE, nfs4::NFS4ERR_DELAY, 1000, 1);
+  auto removing = narrow.remove(s.who, s.root, "f", Engine::Removed::file);
+  start(s, removing);
+  s.pass(5ms);
+  // During that pause another call takes the only place, and keeps it.
+  s.server.hold(nfs4::OP_LOOKUP);
+  auto finding = narrow.find(s.who, Spot(std::nullopt, {"g"}));
+  start(s, finding);
+  const auto removed = end_of(s, removing);
+  REQUIRE_FALSE(removed);
+  CHECK(removed.error().message().find("no other call came to its end") != std::string::npos);
+  CHECK(removed.error().kind() == ErrorKind::unknown_outcome);
+  CHECK_FALSE(s.server.content("/f"));
+  s.server.release();
+  (void)end_of(s, finding);
+}
+
+TEST_CASE("S10 nfs3: an answer that cannot be decoded leaves open what must not be done twice") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  s.server.on_server([](Responder& responder) {
+    responder.on_reply = [](const SeenCall& call, Octets& reply) {
+      if (call.has(nfs4::OP_REMOVE) || call.has(nfs4::OP_GETATTR)) reply.resize(rpc::kReplyHeaderSize);
+    };
+  });
+  const auto told = s.run(s.engine->attributes(s.who, s.root));
+  REQUIRE_FALSE(told);
+  CHECK(told.error().kind() == ErrorKind::protocol);
+  const auto removed = s.run(s.engine->remove(s.who, s.root, "f", Engine::Removed::file));
+  REQUIRE_FALSE(removed);
+  CHECK(removed.error().kind() == ErrorKind::unknown_outcome);
+  CHECK(removed.error().errno_value() == EPROTO);
+  CHECK(s.server.count(nfs4::OP_REMOVE) == 1);  // it was sent once only
+  CHECK_FALSE(s.server.content("/f"));
+}
+
+TEST_CASE("nfs3: an answer with more behind its end is none") {
+  Scene3 s;
+  REQUIRE(ok(s.run(s.engine->attributes(s.who, s.root))));
+  s.server.on_server([](Responder& responder) {
+    responder.on_reply = [](const SeenCall& call, Octets& reply) {
+      if (call.has(nfs4::OP_GETATTR)) reply.resize(reply.size() + 4);
+    };
+  });
+  const auto told = s.run(s.engine->attributes(s.who, s.root));
+  REQUIRE_FALSE(told);
+  CHECK(told.error().kind() == ErrorKind::protocol);
+  CHECK(told.error().errno_value() == EPROTO);
+}
+
+TEST_CASE("S19 nfs3: a call is tried for as long as the mount is patient, else for its time-out") {
+  for (const bool patient : {true, false}) {
+    CAPTURE(patient);
+    Scene3 s;
+    CallOptions options = Scene3::options();
+    options.timeout = 1s;
+    if (patient) options.patience = std::chrono::hours(1);
+    ProcedureCalls calls({&s.channel}, options);
+    nfs3::Nfs3Engine engine(calls, s.roots, nullptr, 3);
+    s.server.hold(nfs4::OP_GETATTR);
+    auto asking = engine.attributes(s.who, s.root);
+    start(s, asking);
+    s.pass(20s);
+    CHECK(asking.done() != patient);
+    s.server.release();
+    const auto told = end_of(s, asking);
+    CHECK(told.has_value() == patient);
+    if (!told) CHECK(told.error().kind() == ErrorKind::timeout);
+  }
 }
 
 TEST_CASE("nfs3: no more calls are under way than may be, and who waits has his turn") {

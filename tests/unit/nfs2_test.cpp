@@ -120,6 +120,16 @@ TEST_CASE("nfs2: objects of every kind, made, looked at and removed") {
   CHECK(s.error(s.engine->make_symlink(s.who, root, "long", std::string(1025, 't'))) == ENAMETOOLONG);
 }
 
+TEST_CASE("nfs2: a link's text may have 1024 octets, and no more") {
+  Scene3 s(2);
+  const std::string longest = pattern(1024);
+  const auto link = s.get(s.engine->make_symlink(s.who, s.root, "l", longest));
+  CHECK(s.get(s.engine->read_link(s.who, link.object.handle)) == longest);
+  s.server.clear_calls();
+  CHECK(s.error(s.engine->make_symlink(s.who, s.root, "longer", longest + "x")) == ENAMETOOLONG);
+  CHECK(s.server.calls().empty());
+}
+
 TEST_CASE("nfs2: data goes in pieces of 8 KiB, is stable at once, and ends where the file does") {
   Scene3 s(2);
   const std::string text = pattern(50'001);

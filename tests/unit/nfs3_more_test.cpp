@@ -17,6 +17,7 @@
 #include "nfs3/engine.h"
 #include "nfs3/locks.h"
 #include "nfs3/rights.h"
+#include "rpc/message.h"
 #include "support/model_locks.h"
 #include "support/nfs_responder.h"
 #include "support/v3_fixture.h"
@@ -176,6 +177,29 @@ TEST_CASE("nfs3: a server that gives neither data nor the end of the file ends a
   CHECK(s.error(file.file->read(memory, 0)) == EIO);
   // Where the file ends nothing is an answer.
   CHECK(s.get(file.file->read(memory, 4)) == 0);
+}
+
+TEST_CASE("nfs3: a READ that says another count than it brings bytes is refused") {
+  Scene3 s;
+  s.server.add_file("/f", "text");
+  const auto file = s.open("f");
+  // Behind the RPC header, the status, and attributes that are there (RFC 1813 3.3.6).
+  constexpr std::size_t kCountAt = rpc::kReplyHeaderSize + 4 + 4 + 84;
+  for (const std::uint32_t told : {3U, 5U}) {
+    CAPTURE(told);
+    s.server.on_server([told](Responder& responder) {
+      responder.on_reply = [told](const SeenCall& call, Octets& reply) {
+        if (!call.has(nfs4::OP_READ)) return;
+        CHECK(xdr::load_u32(&reply.at(kCountAt)) == 4);
+        xdr::store_u32(&reply.at(kCountAt), told);
+      };
+    });
+    std::array<std::byte, 8> memory{};
+    const auto read = s.run(file.file->read(memory, 0));
+    REQUIRE_FALSE(read);
+    CHECK(read.error().kind() == ErrorKind::protocol);
+    CHECK(read.error().errno_value() == EPROTO);
+  }
 }
 
 TEST_CASE(
