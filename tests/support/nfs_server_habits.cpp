@@ -298,8 +298,7 @@ void Habits::draw_more(Chance chance) {
   if (auto own = drawn(kChange)) stranger_percent = static_cast<unsigned>(10 + own->below(60));
   // ---- holes ----
   if (auto own = drawn(60)) {
-    // Not the last, for which READ_PLUS cannot be forced (FileData::read_all()).
-    elements = static_cast<Elements>(own->below(5));
+    elements = static_cast<Elements>(own->below(6));
     if (own->percent(30)) plus_chunk = own->coin() ? PlusChunk::doubled : PlusChunk::unused;
     has_read_plus = !own->percent(10);
   }
