@@ -151,6 +151,9 @@ nfsstat4 ServerState::run(Execution& at, op::LOCK, const LOCK4args& args, LOCK4r
   }
   if (args.reclaim) {
     if (const auto bad = check_reclaim(at); bad != NFS4_OK) return plain(res, bad);
+    // 8.4.3: somebody else may have had the lock since.
+    if (taken_before_.contains({clients.at(at.client).owner, at.current}))
+      return plain(res, NFS4ERR_RECLAIM_BAD);
   } else if (in_grace()) {
     return plain(res, NFS4ERR_GRACE);
   }

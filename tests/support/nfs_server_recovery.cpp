@@ -194,6 +194,10 @@ void ServerState::restart(Instant::duration grace) {
     if (client.reclaimed || (client.v40 && !grace_is_open_)) before.clear();
     for (const auto& [inode, access] : client.opened) before[inode] |= access;
   }
+  for (const auto& [number, one] : locks) {
+    if (one.revoked == Revoked::by_admin && one.was_lost)
+      taken_before_.emplace(clients.at(one.client).owner, one.inode);
+  }
   // Who had not reclaimed yet when a grace period was cut short may still do so (8.4.2.1).
   if (!grace_is_open_) may_reclaim_.clear();
   may_reclaim_.insert(recorded_.begin(), recorded_.end());
@@ -240,6 +244,7 @@ void ServerState::end_grace() {
     }
   }
   may_reclaim_.clear();
+  taken_before_.clear();
   for (const auto& [id, inode] : inodes) {
     if (inode.links == 0) doomed_.insert(id);
   }

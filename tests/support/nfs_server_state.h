@@ -616,6 +616,9 @@ class ServerState {
   std::map<std::uint64_t, OwnerKey> closed_;     // opens of NFSv4.0, by the number in their stateid
   std::set<Octets> recorded_;                    // on stable storage: owners that may have state
   std::set<Octets> may_reclaim_;                 // in this grace period
+  /// On stable storage: owners, and files of which an administrator has taken a lock away from them. They had not freed it when
+  /// the server restarted, so they may not know of it.
+  std::set<std::pair<Octets, std::uint64_t>> taken_before_;
   std::map<Octets, std::map<std::uint64_t, std::uint32_t>> opened_before_;  // the last boot's: owner → inodes
   std::set<std::uint64_t> doomed_;  // inodes that may have lost their last user
   std::uint32_t file_systems_ = 0;

@@ -343,6 +343,20 @@ TEST_CASE("S27 a WRITE that a restart overtakes goes under the lock that was rec
   CHECK(m.release(kOwner) == 0);
 }
 
+TEST_CASE("S27 a lock that was taken away is not reclaimed from a server that has restarted since") {
+  LockStateids m;
+  EngineClient& c = m.begin();
+  CHECK(m.lock(kOwner, 0, 10));
+  // The server restarts before this client hears of it, as in RFC 8881 8.4.3.
+  m.revoke_locks();
+  m.server.restart(500ms);
+  CHECK(LockStateids::write(c, m.file) == EIO);
+  CHECK(m.server.content("/f") == "old text");
+  CHECK(m.server.locks("/f") == "");
+  CHECK(m.release(kOwner) == 0);
+  CHECK(LockStateids::write(c, m.file) == 0);
+}
+
 TEST_CASE(
     "S27 while a lost lock is claimed again nothing is written, and nothing behind it where somebody has "
     "it") {
