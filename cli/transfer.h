@@ -65,8 +65,8 @@ class Download {
   bool punches_ = holes_ == Holes::reported_or_sought;
   bool reported_ = false;       ///< an answer reported a hole
   bool reports_parts_ = false;  ///< and of one that goes on, only the part that was asked for
-  /// So many requests may be under way while holes are `reported`. It is one behind a hole, and one more with each answer that
-  /// ends in data: what is asked for far ahead may turn out to be in the next hole.
+  /// The number of requests that may be under way while holes are `reported`. It is 1 behind a hole, and grows by 1 with each
+  /// answer that ends in data, because what is asked for far ahead may turn out to be in the next hole.
   std::size_t at_once_ = 1;
   std::uint64_t next_offset_ = 0, data_end_ = 0;
   bool ended_ = false;                ///< there is nothing more to ask for

@@ -29,7 +29,7 @@ async::Task<Result<std::size_t>> FileData::read_all(std::span<std::byte> data, s
                                                     std::unique_ptr<Adopted> adopted,
                                                     engine::ReportedHoles* holes) {
   std::size_t total = 0;
-  // READ_PLUS has brought nothing but an end of the file, which READ has to confirm.
+  // The last READ_PLUS returned no byte but an end of the file, which READ has to confirm.
   bool is_end_to_confirm = false;
   writing::Question question(record());
   while (total < data.size()) {

@@ -170,9 +170,9 @@ async::Task<Status> FileState::reopen(stateid4 used, nfsstat4 why, async::TimePo
 
 async::Task<Result<bool>> FileState::regain_access(stateid4 used, bool& completed,
                                                    async::TimePoint deadline) {
-  // An OPEN_DOWNGRADE came behind the OPEN for the call: whoever is at it has the file opened again.
+  // An OPEN_DOWNGRADE was executed after the OPEN for this call. The task that sent it opens the file again.
   if (access_changing_) co_return co_await changed_.wait_until(deadline);
-  // The answer to the OPEN for the call has overtaken this refusal, and brought a newer stateid.
+  // The OPEN for this call was answered before the refusal arrived, so the stateid is a newer one by now.
   if (open_.stateid != used) co_return true;
   if (completed || (needed() & ~open_.access) == 0) co_return false;
   // The server has lost what the file was open for, and had it opened again for somebody who needed less. An attempt to

@@ -58,7 +58,7 @@ class HoleReads {
   /// Whether an end of the file is believed that a READ_PLUS gives without a byte: only if the server reports holes. Ganesha 4.3
   /// gives such an end for files that go on.
   [[nodiscard]] bool knows_ends() const { return found_ == Found::reports_holes; }
-  /// READ has brought data behind the end that a READ_PLUS gave.
+  /// Called when READ returned data behind the end that a READ_PLUS gave.
   void gave_a_wrong_end() {
     give_up(Found::wrong, "READ_PLUS gives a wrong end of the file, so READ is used");
   }
