@@ -78,7 +78,10 @@ async::Task<void> AnyWorker::write(OpenRef file, std::uint64_t offset, std::size
   FileOracle& contents = oracle(*file);
   const FileOracle::ChangeId change =
       appends ? contents.begin_append(who(), octets) : contents.begin_write(who(), offset, octets);
-  if (kernel() != nullptr && (file->flags & O_DIRECT) != 0) contents.passes_pages_by(change);
+  if (kernel() == nullptr)
+    contents.may_be_divided(change);
+  else if ((file->flags & O_DIRECT) != 0)
+    contents.passes_pages_by(change);
   Status done;
   if (kernel() != nullptr) {
     done = co_await kernel()->write(file->handle, file->inode, std::move(octets), offset, file->flags);

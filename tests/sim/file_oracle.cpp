@@ -440,7 +440,8 @@ std::vector<std::uint64_t> FileOracle::sizes(Client client, Tick begun) {
 // ---- appends ----
 
 /// Whether the file may end where no change begins or ends: parts of another client's write may be on the server, and the
-/// place of an append not be known, or a part of a write be lost, or cut off by another client before the rest came.
+/// place of an append not be known, or a part of a write be lost, or cut off by another client before the rest came; also by
+/// the same client, if no kernel is there to keep it from that.
 bool FileOracle::may_end_inside(const Reader& reader) const {
   return std::ranges::any_of(segments_, [&](const auto& one) {
     const Segment& segment = one.second;
@@ -453,8 +454,8 @@ bool FileOracle::may_end_inside(const Reader& reader) const {
         return true;
       return std::ranges::any_of(segment, [&](const Acting& other) {
         const Change& cut = *other.change;
-        return other.effect == Effect::cut && cut.who.client != change.who.client && !in_order(cut, change) &&
-               !in_order(change, cut);
+        return other.effect == Effect::cut && (cut.who.client != change.who.client || change.divided) &&
+               !in_order(cut, change) && !in_order(change, cut);
       });
     });
   });

@@ -110,6 +110,9 @@ class FileOracle {
   /// Called for a write or an append that has begun with O_DIRECT. It passes the kernel's pages by, and of those that are read
   /// and stored in meanwhile Linux drops none before it has written it out as it was.
   void passes_pages_by(ChangeId change) { changes_[change].direct = true; }
+  /// Called for a write or an append of a program without a kernel, whose lock of the file would keep other programs of the
+  /// same client from cutting the file between two parts of it.
+  void may_be_divided(ChangeId change) { changes_[change].divided = true; }
   /// `begun`: when it began, if that was before now.
   ChangeId begin_truncate(Who who, std::uint64_t size, Tick begun = 0);
   ChangeId begin_punch(Who who, std::uint64_t offset, std::uint64_t length);
@@ -175,6 +178,7 @@ class FileOracle {
     bool loose = false;                      // it may be made at any time since it began
     bool behind = false;                     // close(2) has left it behind
     bool direct = false;                     // passes_pages_by()
+    bool divided = false;                    // may_be_divided()
     bool anything = false;                   // its octets, or its place, are not known
     std::uint64_t offset = 0, length = 0;
     std::string octets;

@@ -502,6 +502,20 @@ TEST_CASE("F1 sim: file oracle: an append may land where another client has cut 
   CHECK(f.may_read(f.kA, "abcdbehind it") == is_cut);
 }
 
+TEST_CASE(
+    "F1 sim: file oracle: of one client's programs, only those without a kernel cut each other's writes in "
+    "two") {
+  for (const bool has_kernel : {false, true}) {
+    SharedFile f;
+    const auto id = f.file.begin_write(f.who(f.kA), 0, "abcdef");
+    if (!has_kernel) f.file.may_be_divided(id);
+    f.truncate(f.kA, 0);
+    f.file.end(id, FileOracle::Outcome::done);
+    f.append(f.kA, "behind it");
+    CHECK(f.may_read(f.kA, "abcdbehind it") == !has_kernel);
+  }
+}
+
 TEST_CASE("F1 sim: file oracle: an append does not land at an end that another client's close has moved") {
   SharedFile f;
   f.append(f.kA, "first.");
