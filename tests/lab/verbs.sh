@@ -78,7 +78,7 @@ attempt() {
   same "$what: get" 0 $?
   wait "$put"
   same "$what: put" 0 $?
-  check "$what: the same" on_server "cmp $local/big $local/got && cmp $local/big '$export/big2'; s=\$?; rm -f $local/{got,go,get,put} '$export/big2'; exit \$s"
+  check "$what: the same" on_server "'$here/differ.py' $local/big $local/got && '$here/differ.py' $local/big '$export/big2'; s=\$?; rm -f $local/{got,go,get,put} '$export/big2'; exit \$s"
   same "$what: nothing held" 0 "$(settled)"
   say "$(tr '\r\n' '  ' < "$work/get.err") $(tr '\r\n' '  ' < "$work/put.err")"
   grep -qE 'connection lost|not responding' "$work/get.err" "$work/put.err"
