@@ -256,6 +256,22 @@ TEST_CASE("lanes: the first connection is kept nearly free of bulk, so that what
   CHECK(m.first.bulk_calls() == 0);
 }
 
+TEST_CASE("lanes: a call goes where the fewest bytes are to be moved, not where the fewest calls are") {
+  Laned m;
+  m.add_second();
+  std::vector<std::byte> room(1 << 20);
+  Compound compound = m.calls.begin_alone("READ");
+  compound.read({}, 0, room);
+  auto bulk = call_once_over(m.second, std::move(compound), m.deadline());
+  auto small = call_once_over(m.first, m.calls.begin_alone("NULL"), m.deadline());
+  auto other = call_once_over(m.first, m.calls.begin_alone("NULL"), m.deadline());
+  m.calls.start(bulk);
+  m.calls.start(small);
+  m.calls.start(other);
+  CHECK(&m.lanes.route() == &m.first);
+  m.calls.pass(10s);
+}
+
 TEST_CASE("lanes: a call goes to the connection with the least to do") {
   Laned m;
   m.add_second();
