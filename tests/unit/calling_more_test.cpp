@@ -96,6 +96,29 @@ TEST_CASE("S10 nfs3: a refusal of what was sent again says nothing of the first 
   s.server.on_server([](Responder& responder) { responder.on_call = nullptr; });
 }
 
+TEST_CASE("S10 nfs3: a call that was sent once, and not answered in time, may have been done") {
+  for (const bool executes : {false, true}) {
+    Scene3 s;
+    s.server.add_file("/f", "text");
+    CallOptions options = Scene3::options();
+    options.timeout = 2s;  // no connection is taken for dead by then, so nothing is sent again
+    ProcedureCalls calls({&s.channel}, options);
+    nfs3::Nfs3Engine brief(calls, s.roots, nullptr, 3);
+    REQUIRE(ok(s.run(brief.learn_limits(s.root))));
+    s.server.hold(nfs4::OP_REMOVE, executes);
+    const auto removed = s.run(brief.remove(s.who, s.root, "f", Engine::Removed::file));
+    REQUIRE_FALSE(removed);
+    CHECK(removed.error().kind() == ErrorKind::unknown_outcome);
+    CHECK(s.server.content("/f").has_value() != executes);
+    // What changes nothing leaves nothing open.
+    s.server.hold(nfs4::OP_LOOKUP);
+    const auto found = s.run(brief.find(s.who, Spot(std::nullopt, {"f"})));
+    REQUIRE_FALSE(found);
+    CHECK(found.error().kind() == ErrorKind::timeout);
+    s.server.release();
+  }
+}
+
 TEST_CASE("S10 nfs3: that a call may have been done is not forgotten while it waits for its place, in vain") {
   Scene3 s;
   s.habits([](Habits& habits) { habits.recent_calls = 0; });
