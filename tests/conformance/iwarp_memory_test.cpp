@@ -110,10 +110,6 @@ testing::End with_crc(bool crc, unsigned seed) {
   return testing::End(seed, {.crc = crc, .peer = {}});
 }
 
-bool all_are(std::span<const std::byte> memory, int value) {
-  return std::ranges::all_of(memory, [value](std::byte b) { return b == std::byte(value); });
-}
-
 }  // namespace
 
 TEST_CASE("T28 RDMA Writes for a call that was given up go nowhere, and the connection lives") {
@@ -145,7 +141,7 @@ TEST_CASE("T28 RDMA Writes for a call that was given up go nowhere, and the conn
         at += taken;
       }
       REQUIRE_FALSE(client.stream.failure());
-      CHECK(all_are(memory, 7));
+      CHECK(testing::all_are(memory, 7));
       CHECK(other == more);
       REQUIRE(client.messages.size() == 1);
       CHECK(client.messages[0].bytes == text);
@@ -156,7 +152,7 @@ TEST_CASE("T28 RDMA Writes for a call that was given up go nowhere, and the conn
       client.give_all(server.take_all());
       REQUIRE(client.stream.failure());
       CHECK(client.stream.failure()->kind() == ErrorKind::protocol);
-      CHECK(all_are(memory, 7));
+      CHECK(testing::all_are(memory, 7));
     }
   }
 }
@@ -213,7 +209,7 @@ TEST_CASE("T28 an RDMA Read of a call that was given up ends the connection and 
   std::ranges::fill(memory, std::byte{7});
   // What was asked for before is answered with what was there then.
   server.give_all(client.take_all());
-  CHECK(all_are(std::span(fetched).first(2000), 9));
+  CHECK(testing::all_are(std::span(fetched).first(2000), 9));
   RemoteSegment rest = segment;
   rest.offset += 2000;
   rest.length -= 2000;
@@ -229,7 +225,7 @@ TEST_CASE("T28 an RDMA Read of a call that was given up ends the connection and 
   REQUIRE(server.stream.failure());
   CHECK(server.stream.failure()->message().find("invalid STag") != std::string::npos);
   CHECK(server.completed == std::vector<std::uint64_t>{1});
-  CHECK(all_are(std::span(fetched).last(3000), 0));
+  CHECK(testing::all_are(std::span(fetched).last(3000), 0));
 }
 
 TEST_CASE("T28 P6 a late Reply may invalidate a handle that was given up") {

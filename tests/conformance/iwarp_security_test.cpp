@@ -24,6 +24,7 @@ namespace nfsrdma::fabric::iwarp {
 namespace {
 
 using Octets = std::vector<std::byte>;
+using testing::all_are;
 using testing::End;
 using testing::fpdu;
 using testing::noise;
@@ -45,10 +46,6 @@ void check_refused(const End& end, Reason reason) {
   CAPTURE(end.stream.failure()->message());
   CHECK(end.stream.failure()->kind() == ErrorKind::protocol);
   CHECK(end.stream.failure()->message().find(text(reason)) != std::string::npos);
-}
-
-bool all_are(std::span<const std::byte> octets, int value) {
-  return std::ranges::all_of(octets, [value](std::byte one) { return one == std::byte(value); });
 }
 
 struct Found {

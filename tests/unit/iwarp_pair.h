@@ -148,6 +148,10 @@ inline std::vector<std::byte> fpdu(const DdpHeader& header, ConstBytes payload, 
   return out;
 }
 
+inline bool all_are(std::span<const std::byte> octets, int value) {
+  return std::ranges::all_of(octets, [value](std::byte one) { return one == std::byte(value); });
+}
+
 inline DdpHeader tagged(Opcode opcode, std::uint32_t stag, std::uint64_t to, bool last) {
   DdpHeader h;
   h.tagged = true;
