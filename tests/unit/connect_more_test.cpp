@@ -95,7 +95,7 @@ struct WithMountService {
       aux::mountres3 res;
       auto& mounted = res.emplace<aux::MNT3_OK>();
       mounted.fhandle.length = root.length;
-      std::ranges::copy(root.bytes, mounted.fhandle.bytes.begin());
+      std::ranges::copy_n(root.bytes.begin(), root.length, mounted.fhandle.bytes.begin());
       mounted.auth_flavors.value = offered;
       return res;
     });

@@ -561,7 +561,7 @@ TEST_CASE("T33 connect: version 3 is found at its own port, also where version 4
     const engine::FileHandle root = testing::handle_of(1);
     auto& handle = res.emplace<aux::MNT3_OK>().fhandle;
     handle.length = root.length;
-    std::ranges::copy(root.bytes, handle.bytes.begin());
+    std::ranges::copy_n(root.bytes.begin(), root.length, handle.bytes.begin());
     return res;
   });
   programs.serve<aux::UMNT3>([](const aux::dirpath&) { return xdr::Void(); });
