@@ -58,14 +58,14 @@ Download::Download(Client& client, std::unique_ptr<File> file, Ring ring, std::s
 
 Result<std::optional<Download::Range>> Download::next_data() {
   if (next_offset_ >= data_end_) {
-    Result<std::optional<Extent>> extent = file_->next_extent(next_offset_);
-    while (extent && *extent && (*extent)->hole) {
-      extent = file_->next_extent((*extent)->offset + (*extent)->length);
-    }
-    if (!extent) return extent.error();
-    if (!*extent) return std::optional<Range>();
-    next_offset_ = std::max(next_offset_, (*extent)->offset);
-    data_end_ = (*extent)->offset + (*extent)->length;
+    const Result<std::optional<std::uint64_t>> data = file_->seek(next_offset_, false);
+    if (!data) return data.error();
+    if (!*data) return std::optional<Range>();
+    const Result<std::optional<std::uint64_t>> hole = file_->seek(**data, true);
+    if (!hole) return hole.error();
+    next_offset_ = std::max(next_offset_, **data);
+    // The end of the file is a hole, so there is one, unless the file has become shorter meanwhile, which reading shows.
+    data_end_ = *hole && **hole > **data ? **hole : size_;
     if (data_end_ <= next_offset_) return std::optional<Range>();  // an extent behind us: no end of it
   }
   const auto length =
