@@ -12,7 +12,7 @@
 //
 // The first data of an answer may come by a Write chunk (RFC 8267 4.1.1). A server that gets this wrong is asked for all data
 // in the stream from then on. So is one whose Reply is as much longer as the data in the Write chunk: Linux 6.1 writes the data
-// there, and counts it in the length of the Reply chunk, too, where it writes nothing in its place.
+// there, and counts it in the length of the Reply chunk, too, where it writes nothing in its place. So does Linux 6.12.
 //
 // read_plus=yes uses READ_PLUS for every file, unless it is not supported or wrong; read_plus=no never does.
 //
