@@ -116,14 +116,10 @@ Result<std::uint64_t> get_to_stream(const Remote& remote, RemoteSource source, c
   return download->run(sink, path, progress);
 }
 
-/// How the holes of a file are found that is to keep them. If the server cannot say where they are, blocks of zeros in a file
-/// that takes less space than its size become holes.
-Result<Download::Holes> find_holes(const RemoteSource& source) {
-  if (source.attributes.space_used < source.attributes.size) return Download::Holes::reported_or_sought;
-  const Result<std::optional<Extent>> first = source.file->next_extent(0);
-  if (first) return Download::Holes::sought;
-  if (first.error().kind() == ErrorKind::cancelled) return first.error();
-  return Download::Holes::read;
+/// How the holes of a file are found that is to keep them.
+Download::Holes find_holes(const Attributes& attributes) {
+  const bool is_sparse = attributes.space_used < attributes.size;
+  return is_sparse ? Download::Holes::reported_or_sought : Download::Holes::sought;
 }
 
 Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, const Destination& to,
@@ -131,9 +127,8 @@ Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, con
   Result<TemporaryFile> file = TemporaryFile::create(to.path);
   if (!file) return file.error();
   const Attributes attributes = source.attributes;
-  const Result<Download::Holes> holes = preserve ? find_holes(source) : Download::Holes::read;
-  if (!holes) return holes.error();
-  Result<Download> download = make_download(remote, std::move(source), *holes);
+  const Download::Holes holes = preserve ? find_holes(attributes) : Download::Holes::read;
+  Result<Download> download = make_download(remote, std::move(source), holes);
   if (!download) return download.error();
   FileSink sink(file->fd());
   const Result<std::uint64_t> size = download->run(sink, to.path, progress);

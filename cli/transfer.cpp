@@ -59,7 +59,13 @@ Download::Download(Client& client, std::unique_ptr<File> file, Ring ring, std::s
 Result<std::optional<Download::Range>> Download::next_data() {
   if (next_offset_ >= data_end_) {
     const Result<std::optional<std::uint64_t>> data = file_->seek(next_offset_, false);
+    if (!data && data_end_ == 0 && data.error().kind() != ErrorKind::cancelled) {
+      // The server has no SEEK.
+      holes_ = Holes::read;
+      return next_range();
+    }
     if (!data) return data.error();
+    punches_ = false;
     if (!*data) return std::optional<Range>();
     const Result<std::optional<std::uint64_t>> hole = file_->seek(**data, true);
     if (!hole) return hole.error();
@@ -87,7 +93,7 @@ void Download::start(std::uint64_t number) {
   chunk.ready = false;
   ++under_way_;
   const std::uint64_t offset = chunk.offset + chunk.length;
-  if (holes_ == Holes::read || holes_ == Holes::sought) {
+  if (!takes_reports()) {
     file_->start_read(rest, offset, [this, number](const Result<std::size_t>& count) {
       heard(number, count ? Result<File::Stretch>({*count, false, 0}) : Result<File::Stretch>(count.error()));
     });
@@ -107,35 +113,18 @@ void Download::heard(std::uint64_t number, const Result<File::Stretch>& stretch)
   }
   done.length += stretch->count;
   done.gained = stretch->count != 0;
-  reported_ = reported_ || stretch->has_holes;
   at_once_ = stretch->hole_ends != 0 ? 1 : std::min(at_once_ + 1, most_requests_);
+  if (holes_ == Holes::reported_or_sought) holes_ = stretch->has_holes ? Holes::reported : Holes::sought;
   const std::uint64_t reached = done.offset + done.length;
-  if (stretch->hole_ends == reached && done.length == done.wanted && reached < size_) reports_parts_ = true;
+  const bool is_part = stretch->hole_ends == reached && done.length == done.wanted && reached < size_;
+  if (holes_ == Holes::reported && is_part) holes_ = Holes::sought;
   // Everything up to there is in the hole, but not what the file may have grown by since its size was asked for.
   next_offset_ = std::max(next_offset_, std::min(stretch->hole_ends, size_));
 }
 
-/// An answer has shown what the server reports of holes, which decides how those of a sparse file are skipped.
-Status Download::decide() {
-  if (reported_ && !reports_parts_) {
-    holes_ = Holes::reported;
-    return {};
-  }
-  const Result<std::optional<Extent>> extent = file_->next_extent(next_offset_);
-  if (!extent && extent.error().kind() == ErrorKind::cancelled) return extent.error();
-  holes_ = extent ? Holes::sought : Holes::read;
-  punches_ = !extent;
-  return {};
-}
-
 Status Download::issue(const LocalStage& local) {
   while (!ended_ && !error_ && issued_ - local.passed() < ring_.count()) {
-    if (holes_ == Holes::reported_or_sought && issued_ != 0 && !ring_[0].ready) return {};
-    if ((holes_ == Holes::reported_or_sought && issued_ != 0) ||
-        (holes_ == Holes::reported && reports_parts_)) {
-      if (Status status = decide(); !status) return status;
-    }
-    if (under_way_ >= (holes_ == Holes::reported ? at_once_ : most_requests_)) return {};
+    if (under_way_ >= (takes_reports() ? at_once_ : most_requests_)) return {};
     const Result<std::optional<Range>> range = next_range();
     if (!range) return range.error();
     if (!*range) {

@@ -33,7 +33,8 @@ class Download {
   /// Holes are read as zeros; or skipped by asking where data is (SEEK); or, with reported_or_sought, skipped as the server
   /// reports them with what is read. Then the first answer decides: it leads to `reported`, or, without a hole in it, to
   /// `sought`. A server that reports of a hole only what lies within the bytes asked for leads to `sought`, too, since SEEK
-  /// passes over the hole at once. Only a local end that writes at offsets can skip.
+  /// passes over the hole at once. If the server has no SEEK, `sought` leads to `read`; blocks of zeros of a file for which
+  /// reported_or_sought was asked then become holes. Only a local end that writes at offsets can skip.
   enum class Holes : std::uint8_t { read, sought, reported_or_sought, reported };
   /// `size`: as the server said; what is there beyond is read too.
   Download(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests,
@@ -52,7 +53,10 @@ class Download {
   Status issue(const LocalStage& local);
   void start(std::uint64_t number);
   void heard(std::uint64_t number, const Result<File::Stretch>& stretch);
-  Status decide();
+  /// Whether the next read is to bring what the server reports of holes.
+  [[nodiscard]] bool takes_reports() const {
+    return holes_ == Holes::reported || holes_ == Holes::reported_or_sought;
+  }
   void take_in_order();
   [[nodiscard]] bool finished(const LocalStage& local) const;
 
@@ -61,12 +65,10 @@ class Download {
   std::size_t most_requests_;
   std::uint64_t size_;
   Holes holes_;
-  /// Chunk::punch
+  /// Chunk::punch: of a sparse file, until SEEK says where its holes are.
   bool punches_ = holes_ == Holes::reported_or_sought;
-  bool reported_ = false;       ///< an answer reported a hole
-  bool reports_parts_ = false;  ///< and of one that goes on, only the part that was asked for
-  /// The number of requests that may be under way while holes are `reported`. It is 1 behind a hole, and grows by 1 with each
-  /// answer that ends in data, because what is asked for far ahead may turn out to be in the next hole.
+  /// The number of requests that may be under way while takes_reports(). It is 1 at first and behind a hole, and grows by 1 with
+  /// each answer that ends in data, because what is asked for far ahead may turn out to be in the next hole.
   std::size_t at_once_ = 1;
   std::uint64_t next_offset_ = 0, data_end_ = 0;
   bool ended_ = false;                ///< there is nothing more to ask for
