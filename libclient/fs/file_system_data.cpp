@@ -179,7 +179,12 @@ async::Task<Result<OpenedFile>> FileSystem::open(Caller caller, std::uint64_t id
   out.keep_attributes = out.keep_cache || is_told;
   if (!out.keep_attributes) (*inode)->attributes.tell_no_state();
   // Kept pages do not mean that the kernel knows the size: tell_size() does nothing while a file is open only for writing.
-  if (told && !is_told && options_.close_to_open) co_await tell_size(out.handle, told->size);
+  // Nor does the state that the kernel was told, if a write past the kernel has enlarged the file since.
+  std::uint64_t size = 0;
+  if ((*inode)->pages.lags()) size = (*inode)->writes.written_since(asked.as_of).value_or(0);
+  if (told && options_.close_to_open && (!is_told || (*inode)->pages.lags()))
+    size = std::max(size, told->size);
+  if (size != 0) co_await tell_size(out.handle, size);
   co_return out;
 }
 

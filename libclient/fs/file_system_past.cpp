@@ -61,7 +61,8 @@ bool FileSystem::may_be_mapped(const Inode& inode) const {
 }
 
 async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::byte last) {
-  if (end <= inode.pages.known_size() || !may_be_mapped(inode)) co_return;
+  if (end <= inode.pages.known_size()) co_return;
+  if (!may_be_mapped(inode)) co_return inode.pages.lag();
   const auto lengthening = inode.pages.lengthening(end);
   co_await lengthen_(inode.id, end, last);
 }
@@ -70,20 +71,23 @@ async::Task<void> FileSystem::tell_length(Inode& inode, std::uint64_t end, std::
 /// kernel knows. The page that ends at the old end goes before: it would show zeros behind that end, and be written back with
 /// them.
 async::Task<void> FileSystem::tell_appended(Inode& inode, std::uint64_t end, std::byte last) {
-  if (end <= inode.pages.known_size() || !may_be_mapped(inode)) co_return;
-  if (inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
+  if (end <= inode.pages.known_size()) co_return;
+  if (may_be_mapped(inode) && inode.pages.any() && drop_pages_) co_await drop_pages_from(inode, 0);
   co_await tell_length(inode, end, last);
 }
 
-/// The server has said how large the file is. Where that is further than the kernel knows, a mapping would end in SIGBUS
-/// there. The kernel takes a new end with the byte in front of it (FUSE_NOTIFY_STORE). Its pages go before: one that ends
-/// at the old end would show zeros behind it, and be written back with them.
+/// Tells the kernel that the file has `size` bytes, which the server has said or a write of this mount has reached. If the
+/// kernel knows fewer, a mapping ends in SIGBUS there, and copy_file_range(2) copies nothing from behind. The kernel takes a
+/// new end with the byte in front of it (FUSE_NOTIFY_STORE). Its pages go before, because one that ends at the old end would
+/// show zeros behind it, and be written back with them.
 async::Task<void> FileSystem::tell_size(std::shared_ptr<OpenHandle> file, std::uint64_t size) {
   Inode& inode = file->inode();
   if (!may_be_mapped(inode)) co_return;
   while (inode.pages.is_changing()) (void)co_await inode.settled.wait_until(async::TimePoint::max());
-  // A write that is under way tells the kernel itself.
-  if (size <= std::max(inode.pages.known_size(), inode.writes.furthest())) co_return;
+  // A write that is not answered yet tells the kernel its end itself. One that was answered has done so only if the file
+  // could be mapped then.
+  if (size <= std::max(inode.pages.known_size(), inode.writes.furthest_unanswered())) co_return;
+  co_await writes_.settle_for_read(inode, size - 1, size);
   const OpenHandle* const reader = reader_of(inode);
   if (reader == nullptr) co_return;
   const ServerFileRef from = reader->file();

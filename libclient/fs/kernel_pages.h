@@ -16,6 +16,8 @@
 //   May stores be unwritten?    If any page may be cached, or pages are being dropped: the kernel writes dirty ones back
 //                               before the drop ends (may_hold_stores()).
 //   Where ends a mapping?       At known_size() or behind it.
+//   Was the kernel not told?    lags(): a write past the kernel ended behind known_size() while nobody could map the file.
+//                               The next open(2) for reading tells the kernel the size, whatever it was told before.
 //   May attributes be given?    Not while pages are being dropped or the size is being told (is_changing()): the kernel
 //                               ignores attributes that such a notification overtakes.
 //
@@ -69,10 +71,14 @@ class KernelPages {
   /// byte of its page, the kernel takes the page for complete and caches it.
   [[nodiscard]] async::Counted lengthening(std::uint64_t end) {
     reaches(end);
+    lags_ = false;
     if (end % kPage == 1) put(end);
     return {lengthening_, settled_};
   }
   [[nodiscard]] bool is_changing() const { return is_dropping() || lengthening_ != 0; }
+  /// The file was enlarged, and the kernel is not told yet.
+  void lag() { lags_ = true; }
+  [[nodiscard]] bool lags() const { return lags_; }
   /// The kernel was given an answer by which the file may be as short as this.
   void may_end_at(std::uint64_t size) { known_size_ = std::min(known_size_, size); }
 
@@ -84,6 +90,7 @@ class KernelPages {
   std::uint64_t reads_ = 0;
   unsigned reading_ = 0;
   unsigned dropping_ = 0, lengthening_ = 0;
+  bool lags_ = false;
 };
 
 }  // namespace nfsrdma::fs

@@ -77,6 +77,14 @@ std::uint64_t PendingWrites::furthest() const {
   return out;
 }
 
+std::uint64_t PendingWrites::furthest_unanswered() const {
+  std::uint64_t out = 0;
+  for (const PendingWrite& write : writes_) {
+    if (!write.answered) out = std::max(out, write.end);
+  }
+  return out;
+}
+
 std::optional<std::uint64_t> PendingWrites::written_since(std::uint64_t changes) const {
   std::optional<std::uint64_t> out;
   const auto reaches = [&](std::uint64_t end) { out = std::max(out.value_or(0), end); };

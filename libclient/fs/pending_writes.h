@@ -60,6 +60,8 @@ class PendingWrites {
   [[nodiscard]] bool empty() const;
   /// The furthest end of those that are there; 0: there are none.
   [[nodiscard]] std::uint64_t furthest() const;
+  /// The furthest end of those that are not answered; 0: there are none.
+  [[nodiscard]] std::uint64_t furthest_unanswered() const;
   /// The furthest end of those that are answered, or ended behind this count of changes.
   [[nodiscard]] std::optional<std::uint64_t> written_since(std::uint64_t changes) const;
   /// Where the file ends, of which the server said the size when it was asked at this count of changes.

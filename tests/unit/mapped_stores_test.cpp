@@ -287,6 +287,43 @@ TEST_CASE(
   m.close();
 }
 
+TEST_CASE(
+    "F30 what rings wrote while nobody could map the file counts for the kernel as soon as somebody can") {
+  MappedFile m;
+  m.engine->tells = true;
+  m.map();
+  const std::uint64_t inode = m.file.handle->inode().id;
+  m.close();
+  const OpenedFile writer = m.get(m.files->open(nullptr, inode, O_WRONLY));
+  const auto write_100 = [&](std::uint64_t offset) {
+    async::Memory memory = m.loop.memory().take(100);
+    std::memset(memory.data.get(), 'r', 100);
+    const std::span<const std::byte> data(memory.data.get(), 100);
+    CHECK(m.get(m.files->write_past(writer.handle, std::move(memory), data, offset, 0)) == offset);
+  };
+  write_100(8);
+  CHECK(ok(m.loop.run(m.files->sync(writer.handle))));
+  // The kernel asks for attributes, as fstat(2) does, and is told the file's end as of now.
+  CHECK(m.get(m.files->attributes(nullptr, inode)).attributes.size == 108);
+  write_100(108);
+  SUBCASE("and the server does not have it yet") {}
+  SUBCASE("and the server has it, and did not count the change, being so close to another") {
+    const std::uint64_t change = m.engine->nodes.at(2).change;
+    CHECK(ok(m.loop.run(m.files->sync(writer.handle))));
+    CHECK(m.content().size() == 208);
+    m.engine->nodes.at(2).change = change;
+  }
+  CHECK(m.told_end == 0);
+  m.file = m.get(m.files->open(nullptr, inode, O_RDWR));
+  CHECK(m.told_end == 208);
+  CHECK(m.told_last == 'r');
+  m.told_end = 0;
+  const OpenedFile again = m.get(m.files->open(nullptr, inode, O_RDWR));
+  CHECK(m.told_end == 0);
+  for (const OpenedFile& one : {again, writer}) CHECK(ok(m.loop.run(m.files->close(one.handle))));
+  m.close();
+}
+
 TEST_CASE("F30 a file that another client enlarged reaches as far for the kernel as soon as it is locked") {
   MappedFile m;
   m.engine->tells = true;
