@@ -347,10 +347,14 @@ class Run:
         content[offset:offset + len(data)] = data
 
     def look_past_caches(self, file):
-        """What each client reads with O_DIRECT through a descriptor that is opened now: whose fault it is, mostly."""
+        """The sizes that each client's descriptors show now, and what it reads with O_DIRECT through a descriptor that is
+        opened now: whose fault it is, mostly."""
         wanted = bytes(self.data[file])
         for client in self.clients:
             try:
+                for fd in client.open[file]:
+                    yield '%s: %s has %d bytes by SEEK_END, %d by fstat' % (
+                        client.name, fd, client.do('seek', fd, 0, os.SEEK_END), client.do('size', fd))
                 client.do('open', 'look', file, os.O_RDONLY | os.O_DIRECT)
                 found = client.do('pread', 'look', len(wanted) + PAGE, 0)
                 client.do('close', 'look')
@@ -677,8 +681,8 @@ class Run:
         if file not in client.unsynced:
             return
         fds = list(client.open[file])
-        # Linux's own client writes what was stored in a mapping at the close of a descriptor that is open for writing.
-        if fds and (self.chance(0.5) or client.is_kernel and not self.writers(client, file)):
+        # What was stored in a mapping is on the server behind the close of a descriptor that is open for writing.
+        if fds and (self.chance(0.5) or not self.writers(client, file)):
             fd = self.random.choice(fds)
             self.note(file, client, 'fsync %s' % fd)
             client.do('fsync', fd)
