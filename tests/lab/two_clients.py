@@ -514,9 +514,16 @@ class Run:
     def size_of(self, client, file):
         fd = self.random.choice(list(client.open[file]))
         way = self.random.choice(('fstat', 'SEEK_END'))
-        found = client.do('size', fd) if way == 'fstat' else client.do('seek', fd, 0, os.SEEK_END)
+        ask = (lambda: client.do('size', fd)) if way == 'fstat' else lambda: client.do('seek', fd, 0, os.SEEK_END)
+        found = ask()
         self.covered[way] += 1
         self.note(file, client, '%s %s' % (way, fd))
+        # A kernel with FUSE that believes the file to be longer may read ahead of a mapping from a page behind its end. It
+        # takes the 0 bytes that it gets for an end of the file at that page, and ignores the answer to a question about
+        # the size that was under way then (fuse_read_update_size()). The next question has the right answer.
+        if found > len(self.data[file]) and found % PAGE == 0 and client.maps[file] and not client.is_kernel:
+            self.covered['size that read-ahead of a mapping got wrong'] += 1
+            found = ask()
         if found != len(self.data[file]):
             raise Fault('%s: %s of %s gives %s, not %d' % (client.name, way, file, found, len(self.data[file])))
 
