@@ -20,11 +20,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr const char* stdout_name = "standard output";
 
-std::size_t slots_of(const Info& info) {
-  const std::uint32_t slots = std::min(info.slots, info.credits_granted);
-  return slots == 0 ? 1 : slots;
-}
-
 bool is_dash(const std::string& operand) {
   return operand == "-";
 }
@@ -42,13 +37,8 @@ Result<RemoteSource> open_remote(const Remote& remote) {
   return RemoteSource{*std::move(file), *std::move(attributes)};
 }
 
-Result<Download> make_download(const Remote& remote, RemoteSource source, Download::Holes holes) {
-  const Info info = remote.client->info();
-  const Depth depth = choose_depth(info.rsize, slots_of(info), source.attributes.size);
-  Result<Ring> ring = Ring::create(depth.places, depth.places, info.rsize);
-  if (!ring) return ring.error();
-  return Download(*remote.client, std::move(source.file), *std::move(ring), depth.requests,
-                  source.attributes.size, holes);
+Moved shown_by(Progress& progress) {
+  return [&progress](std::uint64_t bytes) { progress.update(bytes); };
 }
 
 /// What is printed at the end with --json.
@@ -68,10 +58,11 @@ Status copy_to_stdout(Call& call, const Remote& remote, Progress& progress) {
   if (!call.out.flush()) return {};
   Result<RemoteSource> source = open_remote(remote);
   if (!source) return source.error();
-  Result<Download> download = make_download(remote, *std::move(source), Download::Holes::read);
+  Result<Download> download =
+      make_download(*remote.client, std::move(source->file), source->attributes, Download::Holes::read);
   if (!download) return download.error();
   StreamSink sink(STDOUT_FILENO);
-  const Result<std::uint64_t> size = download->run(sink, stdout_name, progress);
+  const Result<std::uint64_t> size = download->run(sink, stdout_name, shown_by(progress));
   if (size) {
     progress.finish(*size);
     return {};
@@ -110,28 +101,23 @@ Result<std::uint64_t> get_to_stream(const Remote& remote, RemoteSource source, c
                                     Progress& progress) {
   const Descriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
   if (fd.get() < 0) return interrupt::raised() ? interrupted() : local_error(errno, "open", path);
-  Result<Download> download = make_download(remote, std::move(source), Download::Holes::read);
+  Result<Download> download =
+      make_download(*remote.client, std::move(source.file), source.attributes, Download::Holes::read);
   if (!download) return download.error();
   StreamSink sink(fd.get());
-  return download->run(sink, path, progress);
-}
-
-/// How the holes of a file are found that is to keep them.
-Download::Holes find_holes(const Attributes& attributes) {
-  const bool is_sparse = attributes.space_used < attributes.size;
-  return is_sparse ? Download::Holes::reported_or_sought : Download::Holes::sought;
+  return download->run(sink, path, shown_by(progress));
 }
 
 Result<std::uint64_t> get_to_file(const Remote& remote, RemoteSource source, const Destination& to,
                                   bool preserve, Progress& progress) {
   Result<TemporaryFile> file = TemporaryFile::create(to.path);
   if (!file) return file.error();
-  const Attributes attributes = source.attributes;
+  const Attributes& attributes = source.attributes;
   const Download::Holes holes = preserve ? find_holes(attributes) : Download::Holes::read;
-  Result<Download> download = make_download(remote, std::move(source), holes);
+  Result<Download> download = make_download(*remote.client, std::move(source.file), attributes, holes);
   if (!download) return download.error();
   FileSink sink(file->fd());
-  const Result<std::uint64_t> size = download->run(sink, to.path, progress);
+  const Result<std::uint64_t> size = download->run(sink, to.path, shown_by(progress));
   if (!size) return size.error();
   Finished finished;
   finished.size = *size;
@@ -183,7 +169,7 @@ Result<Local> open_local(const std::string& path) {
 /// Everything up to the rename: the bytes, stable, and with -p what goes with them.
 Result<std::uint64_t> fill(Upload& upload, const Local& local, bool preserve, Progress& progress) {
   Source source(local.fd.get(), local.regular, preserve);
-  const Result<std::uint64_t> bytes = upload.run(source, local.name, progress);
+  const Result<std::uint64_t> bytes = upload.run(source, local.name, shown_by(progress));
   if (!bytes) return bytes.error();
   std::uint64_t size = *bytes;
   if (preserve) {
@@ -204,20 +190,14 @@ Result<std::uint64_t> put_to_file(const Remote& to, const Local& local, std::uin
                                   Progress& progress) {
   Result<RemoteTemporary> temporary = create_temporary(to, mode);
   if (!temporary) return temporary.error();
-  const Info info = to.client->info();
   const auto total = local.regular ? std::optional<std::uint64_t>(local.facts.st_size) : std::nullopt;
-  const Depth depth = choose_depth(info.wsize, slots_of(info), total);
   Result<std::uint64_t> size = 0;
   std::optional<interrupt::Grace> grace;
-  {
-    Result<Ring> ring = Ring::create(depth.places, depth.buffers, info.wsize);
-    if (ring) {
-      Upload upload(*to.client, std::move(temporary->file), *std::move(ring), depth.requests);
-      size = fill(upload, local, preserve, progress);
-      if (!size) grace.emplace();  // closing the file is the first part of cleaning up
-    } else {
-      size = ring.error();
-    }
+  if (Result<Upload> upload = make_upload(*to.client, std::move(temporary->file), total)) {
+    size = fill(*upload, local, preserve, progress);
+    if (!size) grace.emplace();  // closing the file is the first part of cleaning up
+  } else {
+    size = upload.error();
   }
   if (size && interrupt::raised()) size = interrupted();
   if (size) {

@@ -11,6 +11,7 @@
 #include "cli/format.h"
 #include "cli/json.h"
 #include "cli/sha256.h"
+#include "cli/transfer.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -162,6 +163,19 @@ class Counter {
 
 // ---- sum ----
 
+/// Adds what a download brings to a checksum.
+class SumSink final : public LocalEnd {
+ public:
+  int run(Chunk& chunk, const StopFlag& /*stop*/) override {
+    sum_.add(chunk.memory.first(chunk.length));
+    return 0;
+  }
+  [[nodiscard]] Sha256& sum() { return sum_; }
+
+ private:
+  Sha256 sum_;
+};
+
 class Summer {
  public:
   Summer(Call& call, Tree& tree, Crowd& crowd)
@@ -228,16 +242,14 @@ class Summer {
     if (!tree_.going()) return;
     auto file = remote.client->open(remote.path, OpenMode::read);
     if (!file) return tree_.failed(file.error());
-    std::vector<std::byte> memory(large_piece);
-    Sha256 sum;
-    std::uint64_t offset = 0;
-    while (tree_.going()) {
-      const auto count = (*file)->read(memory, offset);
-      if (!count) return tree_.failed(count.error());
-      sum.add(std::span(memory).first(*count));
-      offset += *count;
-      if (*count < memory.size()) return show(remote, sum, offset);
-    }
+    const auto attributes = (*file)->attributes();
+    if (!attributes) return tree_.failed(attributes.error());
+    auto download = make_download(*remote.client, *std::move(file), *attributes, Download::Holes::read);
+    if (!download) return tree_.failed(download.error());
+    SumSink sink;
+    const auto size = download->run(sink, remote.text(), tree_.progress_of_one());
+    if (!size) return tree_.failed(size.error());
+    show(remote, sink.sum(), *size);
   }
   void show(const Remote& remote, Sha256& sum, std::uint64_t size) {
     if (!json_) {

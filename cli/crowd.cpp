@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 namespace nfsrdma::cli {
 namespace {
@@ -66,6 +67,12 @@ void Tree::moved(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   bytes_ += bytes;
   progress_.update(bytes_);
+}
+
+std::function<void(std::uint64_t)> Tree::progress_of_one() {
+  return [this, before = std::uint64_t{0}](std::uint64_t bytes) mutable {
+    if (bytes != before) moved(bytes - std::exchange(before, bytes));
+  };
 }
 
 Result<std::vector<TreeEntry>> Tree::list(const Remote& directory) {

@@ -52,6 +52,8 @@ class Tree {
   /// False: there is no use in going on.
   bool line(const std::string& text);
   void moved(std::uint64_t bytes);
+  /// Returns a function that is called with the bytes that one transfer has moved so far, for the sum of all.
+  [[nodiscard]] std::function<void(std::uint64_t)> progress_of_one();
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] std::uint64_t files() const { return files_; }
   void count_file() {
@@ -79,8 +81,6 @@ class Tree {
 
 /// Files up to this size are read and written by read_many and write_many.
 inline constexpr std::uint64_t small_file = 64U << 10;
-/// Others are moved in pieces of this size.
-inline constexpr std::size_t large_piece = 4U << 20;
 inline constexpr std::size_t most_together = 128;
 inline constexpr std::uint64_t most_bytes_together = 1U << 20;
 

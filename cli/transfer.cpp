@@ -20,10 +20,21 @@ constexpr std::uint64_t bytes_held = 64U << 20;
 constexpr std::chrono::milliseconds longest_wait{200};  // redraws the progress bar meanwhile
 
 /// Runs the client until something happened there, on the local side, or to us.
-void wait(Client& client, LocalStage& local) {
-  const std::array also = {interrupt::fd(), local.event_fd()};
-  client.wait(longest_wait, std::span(also).first(local.event_fd() < 0 ? 1 : 2));
+template <class Answer>
+void wait(Client& client, LocalStage& local, Inbox<Answer>& answers) {
+  if (!answers.empty()) return;
+  std::array<int, 3> also{interrupt::fd()};
+  std::size_t count = 1;
+  for (const int fd : {local.event_fd(), answers.event_fd()}) {
+    if (fd >= 0) also.at(count++) = fd;
+  }
+  client.wait(longest_wait, std::span(also).first(count));
   local.clear_event();
+}
+
+/// How many requests a session lets be under way.
+std::size_t slots_of(const Info& info) {
+  return std::max<std::uint32_t>(1, std::min(info.slots, info.credits_granted));
 }
 
 }  // namespace
@@ -94,17 +105,21 @@ void Download::start(std::uint64_t number) {
   ++under_way_;
   const std::uint64_t offset = chunk.offset + chunk.length;
   if (!takes_reports()) {
-    file_->start_read(rest, offset, [this, number](const Result<std::size_t>& count) {
-      heard(number, count ? Result<File::Stretch>({*count, false, 0}) : Result<File::Stretch>(count.error()));
+    file_->start_read(rest, offset, [&answers = *answers_, number](const Result<std::size_t>& count) {
+      answers.put(
+          {number, count ? Result<File::Stretch>({*count, false, 0}) : Result<File::Stretch>(count.error())});
     });
   } else {
-    file_->start_read_with_holes(
-        rest, offset, [this, number](const Result<File::Stretch>& stretch) { heard(number, stretch); });
+    file_->start_read_with_holes(rest, offset,
+                                 [&answers = *answers_, number](const Result<File::Stretch>& stretch) {
+                                   answers.put({number, stretch});
+                                 });
   }
 }
 
-void Download::heard(std::uint64_t number, const Result<File::Stretch>& stretch) {
-  Chunk& done = ring_[number];
+void Download::heard(const Answer& answer) {
+  Chunk& done = ring_[answer.number];
+  const Result<File::Stretch>& stretch = answer.stretch;
   --under_way_;
   done.ready = true;
   if (!stretch) {
@@ -167,20 +182,36 @@ bool Download::finished(const LocalStage& local) const {
   return ended_ && under_way_ == 0 && in_order_ == issued_ && local.passed() == issued_;
 }
 
-Result<std::uint64_t> Download::run(LocalEnd& sink, const std::string& sink_name, Progress& progress) {
+Result<std::uint64_t> Download::run(LocalEnd& sink, const std::string& sink_name, const Moved& moved) {
   LocalStage local(ring_, sink);
   while (true) {
     if (interrupt::raised()) return interrupted();
+    for (const Answer& answer : answers_->take()) heard(answer);
     take_in_order();
     local.allow(in_order_);
     if (error_) return *error_;
     if (local.error() != 0) return local_error(local.error(), "write", sink_name);
     if (Status status = issue(local); !status) return status.error();
     if (finished(local)) break;
-    progress.update(bytes_);
-    wait(client_, local);
+    moved(bytes_);
+    wait(client_, local, *answers_);
   }
+  moved(bytes_);
   return end_.value_or(size_);
+}
+
+Download::Holes find_holes(const Attributes& attributes) {
+  const bool is_sparse = attributes.space_used < attributes.size;
+  return is_sparse ? Download::Holes::reported_or_sought : Download::Holes::sought;
+}
+
+Result<Download> make_download(Client& client, std::unique_ptr<File> file, const Attributes& attributes,
+                               Download::Holes holes) {
+  const Info info = client.info();
+  const Depth depth = choose_depth(info.rsize, slots_of(info), attributes.size);
+  Result<Ring> ring = Ring::create(depth.places, depth.places, info.rsize);
+  if (!ring) return ring.error();
+  return Download(client, std::move(file), *std::move(ring), depth.requests, attributes.size, holes);
 }
 
 Upload::Upload(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests)
@@ -190,18 +221,23 @@ void Upload::start(std::uint64_t number) {
   Chunk& chunk = ring_[number];
   const std::span<const std::byte> rest = chunk.memory.subspan(chunk.wanted, chunk.length - chunk.wanted);
   ++under_way_;
-  const auto done = [this, number](Result<std::size_t> count) {
-    Chunk& written = ring_[number];
-    --under_way_;
-    if (!count || *count == 0) {
-      if (!error_) error_ = count ? local_error(EIO, "WRITE", "the server took no bytes") : count.error();
-      return;
-    }
-    written.wanted += *count;
-    written.ready = written.wanted >= written.length;
-    if (!written.ready) start(number);  // a short write (RFC 8881 18.32.3): the rest again
+  const auto done = [&answers = *answers_, number](Result<std::size_t> count) {
+    answers.put({number, std::move(count)});
   };
   file_->start_write(rest, chunk.offset + chunk.wanted, done, chunk.keeper);
+}
+
+void Upload::heard(const Answer& answer) {
+  const Result<std::size_t>& count = answer.count;
+  Chunk& written = ring_[answer.number];
+  --under_way_;
+  if (!count || *count == 0) {
+    if (!error_) error_ = count ? local_error(EIO, "WRITE", "the server took no bytes") : count.error();
+    return;
+  }
+  written.wanted += *count;
+  written.ready = written.wanted >= written.length;
+  if (!written.ready) start(answer.number);  // a short write (RFC 8881 18.32.3): the rest again
 }
 
 /// Lets the local side fill as many chunks as there are places and buffers for.
@@ -239,10 +275,11 @@ void Upload::release() {
   }
 }
 
-Result<std::uint64_t> Upload::run(LocalEnd& source, const std::string& source_name, Progress& progress) {
+Result<std::uint64_t> Upload::run(LocalEnd& source, const std::string& source_name, const Moved& moved) {
   LocalStage local(ring_, source);
   while (true) {
     if (interrupt::raised()) return interrupted();
+    for (const Answer& answer : answers_->take()) heard(answer);
     release();
     provide(local);
     send(local);
@@ -254,10 +291,19 @@ Result<std::uint64_t> Upload::run(LocalEnd& source, const std::string& source_na
     }
     // What was read before the failure need not be sent: the transfer fails as a whole.
     if (local.error() != 0) return local_error(local.error(), "read", source_name);
-    progress.update(written_);
-    wait(client_, local);
+    moved(written_);
+    wait(client_, local, *answers_);
   }
+  moved(written_);
   return bytes_;
+}
+
+Result<Upload> make_upload(Client& client, std::unique_ptr<File> file, std::optional<std::uint64_t> total) {
+  const Info info = client.info();
+  const Depth depth = choose_depth(info.wsize, slots_of(info), total);
+  Result<Ring> ring = Ring::create(depth.places, depth.buffers, info.wsize);
+  if (!ring) return ring.error();
+  return Upload(client, std::move(file), *std::move(ring), depth.requests);
 }
 
 }  // namespace nfsrdma::cli

@@ -1,7 +1,8 @@
-// The pipelines of get, cat and put: many requests in flight on one side, a local file on the other.
+// The pipelines of get, cat, put and cp: many requests in flight on one side, a local file on the other.
 //
-// Who runs: everything but the local stage (ring.h) is on the main thread. The library's callbacks only note
-// in a chunk what came; the loops here draw the conclusions.
+// Threads: run() works on the thread that calls it, and several transfers may run on one Client at a time, each on a
+// thread of its own (crowd.h). The local stage (ring.h) has a further thread. The library's callbacks may come on any of
+// these threads, so they only put their results into an Inbox, and the loop in run() draws the conclusions.
 //
 // On failure or interruption run() returns at once. The destructors then cancel what is under way (client.h,
 // File) before the buffers go, in the order of the members.
@@ -13,7 +14,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/progress.h"
+#include "cli/inbox.h"
 #include "cli/ring.h"
 #include "nfsrdma/client.h"
 
@@ -26,6 +27,9 @@ struct Depth {
 };
 /// `slots`: what the session and the credits allow. `total`: bytes to move, absent if unknown.
 Depth choose_depth(std::size_t size, std::size_t slots, std::optional<std::uint64_t> total);
+
+/// Called with the number of bytes that a transfer has moved so far.
+using Moved = std::function<void(std::uint64_t)>;
 
 /// From a file of the server's to a local end, in the file's order.
 class Download {
@@ -40,8 +44,10 @@ class Download {
   Download(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests,
            std::uint64_t size, Holes holes);
 
+  /// Leaves out what lies before `offset`. Before run().
+  void begin_at(std::uint64_t offset) { next_offset_ = offset; }
   /// Gives the size that the local file must have.
-  Result<std::uint64_t> run(LocalEnd& sink, const std::string& sink_name, Progress& progress);
+  Result<std::uint64_t> run(LocalEnd& sink, const std::string& sink_name, const Moved& moved);
 
  private:
   struct Range {
@@ -52,7 +58,12 @@ class Download {
   Result<std::optional<Range>> next_data();
   Status issue(const LocalStage& local);
   void start(std::uint64_t number);
-  void heard(std::uint64_t number, const Result<File::Stretch>& stretch);
+  /// The result of a read for the chunk with this number.
+  struct Answer {
+    std::uint64_t number;
+    Result<File::Stretch> stretch;
+  };
+  void heard(const Answer& answer);
   /// Whether the next read is to bring what the server reports of holes.
   [[nodiscard]] bool takes_reports() const {
     return holes_ == Holes::reported || holes_ == Holes::reported_or_sought;
@@ -78,8 +89,15 @@ class Download {
   std::size_t under_way_ = 0;
   std::uint64_t bytes_ = 0;
   std::optional<Error> error_;
+  std::unique_ptr<Inbox<Answer>> answers_ = std::make_unique<Inbox<Answer>>();
   std::unique_ptr<File> file_;  ///< last: goes first, and ends the requests that use the rest
 };
+
+/// The way to find the holes of a file with these attributes, for a copy that is to have them, too.
+Download::Holes find_holes(const Attributes& attributes);
+/// A Download of the file with the buffers and the number of requests that suit its size and the session.
+Result<Download> make_download(Client& client, std::unique_ptr<File> file, const Attributes& attributes,
+                               Download::Holes holes);
 
 /// From a local end to a file of the server's.
 class Upload {
@@ -87,12 +105,20 @@ class Upload {
   Upload(Client& client, std::unique_ptr<File> file, Ring ring, std::size_t most_requests);
 
   /// Gives the number of bytes read; they are not stable before File::sync().
-  Result<std::uint64_t> run(LocalEnd& source, const std::string& source_name, Progress& progress);
+  Result<std::uint64_t> run(LocalEnd& source, const std::string& source_name, const Moved& moved);
   [[nodiscard]] File& file() { return *file_; }
+  /// Gives the file back. Only when run() has succeeded, because nothing is under way then.
+  [[nodiscard]] std::unique_ptr<File> take_file() { return std::move(file_); }
   /// Where the last byte was written, plus one.
   [[nodiscard]] std::uint64_t end() const { return end_; }
 
  private:
+  /// The result of a write for the chunk with this number: how many bytes the server took.
+  struct Answer {
+    std::uint64_t number;
+    Result<std::size_t> count;
+  };
+  void heard(const Answer& answer);
   void provide(LocalStage& local);
   void send(const LocalStage& local);
   void start(std::uint64_t number);
@@ -111,8 +137,12 @@ class Upload {
   std::uint64_t written_ = 0;  ///< that the server took
   std::uint64_t end_ = 0;
   std::optional<Error> error_;
+  std::unique_ptr<Inbox<Answer>> answers_ = std::make_unique<Inbox<Answer>>();
   std::unique_ptr<File> file_;  ///< last, as above
 };
+
+/// An Upload to the file with the buffers and the number of requests that suit `total` bytes and the session.
+Result<Upload> make_upload(Client& client, std::unique_ptr<File> file, std::optional<std::uint64_t> total);
 
 /// The Error that ends a transfer after a signal; it is not shown.
 Error interrupted();

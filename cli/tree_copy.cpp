@@ -3,24 +3,48 @@
 #include <optional>
 
 #include "cli/remote_file.h"
+#include "cli/transfer.h"
 #include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
 namespace {
 
-/// By reading and writing, where the server does not copy.
-Status pump(Tree& tree, File& source, File& target, std::uint64_t offset) {
-  std::vector<std::byte> memory(large_piece);
-  while (tree.going()) {
-    const auto count = source.read(memory, offset);
-    if (!count) return count.error();
-    if (*count == 0) return {};
-    if (const auto put = target.write(std::span(memory).first(*count), offset); !put) return put.error();
-    offset += *count;
-    tree.moved(*count);
-    if (*count < memory.size()) return {};
+/// Writes what a download brings to another file of the server.
+class RemoteSink final : public LocalEnd {
+ public:
+  explicit RemoteSink(File& target) : target_(target) {}
+  int run(Chunk& chunk, const StopFlag& /*stop*/) override {
+    for (std::size_t at = 0; at < chunk.length;) {
+      const auto put = target_.write(chunk.memory.subspan(at, chunk.length - at), chunk.offset + at);
+      if (!put) {
+        error_ = put.error();
+        return put.error().errno_value() != 0 ? put.error().errno_value() : EIO;
+      }
+      at += *put;
+    }
+    return 0;
   }
-  return Error(ErrorKind::cancelled, EINTR, "cp", "", "interrupted");
+  /// The server's reason for refusing a write, if it refused one. Call it when the download has ended.
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+
+ private:
+  File& target_;
+  std::optional<Error> error_;
+};
+
+/// Copies from `offset` on by reading and writing.
+Status pump(Tree& tree, const Remote& from, File& target, std::uint64_t offset) {
+  auto source = from.client->open(from.path, OpenMode::read);
+  if (!source) return source.error();
+  const auto attributes = (*source)->attributes();
+  if (!attributes) return attributes.error();
+  auto download = make_download(*from.client, *std::move(source), *attributes, Download::Holes::read);
+  if (!download) return download.error();
+  download->begin_at(offset);
+  RemoteSink sink(target);
+  const auto size = download->run(sink, from.text(), tree.progress_of_one());
+  if (sink.error()) return *sink.error();
+  return size ? Status() : Status(size.error());
 }
 
 /// The server does not copy, or not these two files (RFC 7862 15.2.3): if it may not be read and written, that says so.
@@ -29,11 +53,11 @@ bool is_declined(const Error& error) {
   return code == EOPNOTSUPP || (error.kind() == ErrorKind::server && (code == EXDEV || code == EPERM));
 }
 
-Status copy_data(Tree& tree, File& source, File& target) {
+Status copy_data(Tree& tree, const Remote& from, File& source, File& target) {
   constexpr std::uint64_t step = 64U << 20;  // so that progress shows
   for (std::uint64_t offset = 0; tree.going();) {
     const auto copied = target.copy_from(source, offset, offset, step);
-    if (!copied && is_declined(copied.error())) return pump(tree, source, target, offset);
+    if (!copied && is_declined(copied.error())) return pump(tree, from, target, offset);
     if (!copied) return copied.error();
     if (*copied == 0) return {};
     offset += *copied;
@@ -46,7 +70,7 @@ class TreeCopy {
  public:
   TreeCopy(Call& call, Tree& tree, Crowd& crowd) : tree_(tree), crowd_(crowd), exact_(call.has("preserve")) {}
   void directory(const Remote& from, const Remote& to, const Attributes& traits,
-                 const std::shared_ptr<void>& above);
+                 const RemoteDirectory::Ref& above);
 
  private:
   void together(const Remote& from, const Remote& to, const std::vector<TreeEntry>& files);
@@ -66,12 +90,11 @@ void TreeCopy::symlink(const Remote& from, const Remote& to) {
 }
 
 void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes& traits,
-                         const std::shared_ptr<void>& above) {
+                         const RemoteDirectory::Ref& above) {
   if (!tree_.going()) return;
   const std::uint32_t mode = traits.mode & kPermissions & ~creation_mask();
   const Status made = to.client->make_directory(to.path, mode | 0300U);
-  if (Status there = accept_existing(to, made, above.use_count() == 0); !there)
-    return tree_.failed(there.error());
+  if (Status there = accept_existing(to, made, above == nullptr); !there) return tree_.failed(there.error());
   std::function<Status()> finish;
   if (exact_) {
     finish = [to, exact = traits_of(traits)] { return apply_traits(to, exact); };
@@ -80,10 +103,7 @@ void TreeCopy::directory(const Remote& from, const Remote& to, const Attributes&
     changes.mode = mode;
     finish = [to, changes] { return to.client->set_attributes(to.path, changes); };
   }
-  // When nothing is in work any more below it.
-  const std::shared_ptr<void> here(nullptr, [this, finish, above](void*) {
-    if (finish) tree_.complete(finish);
-  });
+  const auto here = std::make_shared<RemoteDirectory>(tree_, to, std::move(finish), above);
   if (!copy_) {
     const auto there = to.client->stat(to.path);
     if (!there) return tree_.failed(there.error());
@@ -190,7 +210,10 @@ Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attribu
     if (are_same(*there, attributes))
       return Error(ErrorKind::usage, EINVAL, "cp", to.text(), "is the file that is to be copied");
   }
-  const auto fill = [&](File& target) { return copy_data(tree, **source, target); };
+  const auto fill = [&](std::unique_ptr<File> target) -> Result<std::unique_ptr<File>> {
+    if (Status copied = copy_data(tree, from, **source, *target); !copied) return copied.error();
+    return target;
+  };
   Status done;
   if (preserve && need_a_handle(traits_of(attributes))) {
     const Result<Remote> replaced = without_links(to);
@@ -201,9 +224,9 @@ Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attribu
     flags.create = flags.truncate = true;
     flags.mode = attributes.mode & kPermissions & ~creation_mask();
     auto target = to.client->open(to.path, OpenMode::read_write, flags);
+    if (target) target = fill(*std::move(target));
     if (!target) return target.error();
-    done = fill(**target);
-    if (done) done = (*target)->sync();
+    done = (*target)->sync();
     if (done) done = preserve ? apply_traits(**target, traits_of(attributes)) : clear_set_ids(**target);
     const Status closed = (*target)->close();
     if (done) done = closed;

@@ -6,6 +6,7 @@
 #include "cli/format.h"
 #include "cli/json.h"
 #include "cli/local_tree.h"
+#include "cli/transfer.h"
 #include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
@@ -22,6 +23,8 @@ class TreeGet {
              std::vector<TreeEntry>& small);
   void together(const Remote& from, const LocalDirectory::Ref& to, const std::vector<TreeEntry>& files);
   void large(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry);
+  Status download(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry,
+                  LocalDirectory::New& file);
   Status save(const LocalDirectory::Ref& to, const TreeEntry& entry, std::span<const std::byte> data);
 
   Tree& tree_;
@@ -110,23 +113,28 @@ void TreeGet::together(const Remote& from, const LocalDirectory::Ref& to,
   tree_.moved(bytes);
 }
 
+Status TreeGet::download(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry,
+                         LocalDirectory::New& file) {
+  auto source = from.client->open(from.path, OpenMode::read);
+  if (!source) return source.error();
+  const auto holes = exact_ ? find_holes(entry.attributes) : Download::Holes::read;
+  auto download = make_download(*from.client, *std::move(source), entry.attributes, holes);
+  if (!download) return download.error();
+  FileSink sink(file.fd.get());
+  const std::string path = to->path(entry.name);
+  const auto size = download->run(sink, path, tree_.progress_of_one());
+  if (!size) return size.error();
+  // The file may end in a hole.
+  if (::ftruncate(file.fd.get(), static_cast<off_t>(*size)) != 0)
+    return local_error(errno, "set the size", path);
+  return {};
+}
+
 void TreeGet::large(const Remote& from, const LocalDirectory::Ref& to, const TreeEntry& entry) {
   if (!tree_.going()) return;
-  auto source = from.client->open(from.path, OpenMode::read);
-  if (!source) return tree_.failed(source.error());
   auto file = to->create(entry.name, exact_ ? kPrivateFile : entry.attributes.mode);
   if (!file) return tree_.failed(file.error());
-  std::vector<std::byte> memory(large_piece);
-  Status done;
-  for (std::uint64_t offset = 0; done;) {
-    const auto count = (*source)->read(memory, offset);
-    if (!count) done = count.error();
-    if (!count || *count == 0) break;
-    done = write_all(file->fd.get(), std::span(memory).first(*count), to->path(entry.name));
-    offset += *count;
-    tree_.moved(*count);
-    if (*count < memory.size()) break;
-  }
+  Status done = download(from, to, entry, *file);
   if (done) {
     done = to->finish(*file, entry.attributes, exact_);
   } else {

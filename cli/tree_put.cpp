@@ -9,6 +9,7 @@
 #include "cli/json.h"
 #include "cli/local_tree.h"
 #include "cli/remote_file.h"
+#include "cli/transfer.h"
 #include "cli/tree_transfer.h"
 
 namespace nfsrdma::cli {
@@ -27,27 +28,6 @@ bool has_changed(int fd, const struct stat& before) {
          now.st_mtim.tv_nsec != before.st_mtim.tv_nsec;
 }
 
-/// Is finished when nothing is in work any more below it.
-class RemoteDirectory {
- public:
-  using Ref = std::shared_ptr<RemoteDirectory>;
-  /// `finish`: what gives it its mode, and more; may be empty.
-  RemoteDirectory(Tree& tree, Remote remote, std::function<Status()> finish, Ref above)
-      : tree_(tree), remote_(std::move(remote)), finish_(std::move(finish)), above_(std::move(above)) {}
-  ~RemoteDirectory() {
-    if (finish_) tree_.complete(std::move(finish_));
-  }
-  RemoteDirectory(const RemoteDirectory&) = delete;
-  RemoteDirectory& operator=(const RemoteDirectory&) = delete;
-  [[nodiscard]] const Remote& remote() const { return remote_; }
-
- private:
-  Tree& tree_;
-  const Remote remote_;
-  std::function<Status()> finish_;
-  const Ref above_;
-};
-
 class TreePut {
  public:
   TreePut(Call& call, Tree& tree, Crowd& crowd) : tree_(tree), crowd_(crowd), exact_(call.has("preserve")) {}
@@ -64,7 +44,8 @@ class TreePut {
   void alone(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, LocalEntry entry);
   void symlink(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, const LocalEntry& entry);
   Result<Descriptor> open(const LocalDirectory::Ref& from, LocalEntry& entry);
-  Status send(int fd, File& file, const LocalEntry& entry, const std::string& path);
+  Result<std::unique_ptr<File>> send(int fd, std::unique_ptr<File> file, const LocalEntry& entry,
+                                     const Remote& to, const std::string& path);
   /// The file takes the place of what is there, under its name only when owner and mode are as they stay.
   [[nodiscard]] bool is_replaced(const LocalEntry& entry) const {
     return exact_ && need_a_handle(traits_of(entry.facts));
@@ -225,22 +206,26 @@ void TreePut::together(const LocalDirectory::Ref& from, const RemoteDirectory::R
   tree_.moved(bytes);
 }
 
-Status TreePut::send(int fd, File& file, const LocalEntry& entry, const std::string& path) {
-  std::vector<std::byte> memory(large_piece);
-  for (std::uint64_t offset = 0; tree_.going();) {
-    const ssize_t count = ::pread(fd, memory.data(), memory.size(), static_cast<off_t>(offset));
-    if (count < 0) return local_error(errno, "read", path);
-    if (count == 0) {
-      if (Status synced = file.sync(); !synced || !has_changed(fd, entry.facts)) return synced;
-      return Error(ErrorKind::local, EBUSY, "put", path,
-                   "changed while it was read, and the copy may be of neither state; copy it again");
-    }
-    const auto put = file.write(std::span(memory).first(static_cast<std::size_t>(count)), offset);
-    if (!put) return put.error();
-    offset += static_cast<std::uint64_t>(count);
-    tree_.moved(static_cast<std::uint64_t>(count));
+Result<std::unique_ptr<File>> TreePut::send(int fd, std::unique_ptr<File> file, const LocalEntry& entry,
+                                            const Remote& to, const std::string& path) {
+  const auto size = static_cast<std::uint64_t>(entry.facts.st_size);
+  auto upload = make_upload(*to.client, std::move(file), size);
+  if (!upload) return upload.error();
+  Source source(fd, true, exact_);
+  if (auto done = upload->run(source, path, tree_.progress_of_one()); !done) return done.error();
+  const std::uint64_t end = upload->end();
+  file = upload->take_file();
+  if (Status synced = file->sync(); !synced) return synced.error();
+  if (has_changed(fd, entry.facts)) {
+    return Error(ErrorKind::local, EBUSY, "put", path,
+                 "changed while it was read, and the copy may be of neither state; copy it again");
   }
-  return Error(ErrorKind::cancelled, EINTR, "put", path, "interrupted");
+  if (end < size) {  // the file ends in a hole
+    SetAttributes longer;
+    longer.size = size;
+    if (Status done = file->set_attributes(longer); !done) return done.error();
+  }
+  return file;
 }
 
 void TreePut::alone(const LocalDirectory::Ref& from, const RemoteDirectory::Ref& to, LocalEntry entry) {
@@ -248,7 +233,9 @@ void TreePut::alone(const LocalDirectory::Ref& from, const RemoteDirectory::Ref&
   const auto fd = open(from, entry);
   if (!fd) return tree_.failed(fd.error());
   const Remote remote = to->remote().child(entry.name);
-  const auto fill = [&](File& file) { return send(fd->get(), file, entry, from->path(entry.name)); };
+  const auto fill = [&](std::unique_ptr<File> file) {
+    return send(fd->get(), std::move(file), entry, remote, from->path(entry.name));
+  };
   Status done;
   if (is_replaced(entry)) {
     done = replace_exactly(tree_, remote, traits_of(entry.facts), fill);
@@ -257,9 +244,9 @@ void TreePut::alone(const LocalDirectory::Ref& from, const RemoteDirectory::Ref&
     flags.create = flags.truncate = true;
     flags.mode = mode_of(entry);
     auto file = remote.client->open(remote.path, OpenMode::write, flags);
+    if (file) file = fill(*std::move(file));
     if (!file) return tree_.failed(file.error());
-    done = fill(**file);
-    if (done) done = exact_ ? apply_traits(**file, traits_of(entry.facts)) : clear_set_ids(**file);
+    done = exact_ ? apply_traits(**file, traits_of(entry.facts)) : clear_set_ids(**file);
     const Status closed = (*file)->close();
     if (done) done = closed;
   }
@@ -287,16 +274,18 @@ Status accept_existing(const Remote& directory, const Status& made, bool follow)
   return there->type == FileType::directory ? Status() : made;
 }
 
-Status replace_exactly(Tree& tree, const Remote& to, const Traits& traits,
-                       const std::function<Status(File&)>& fill) {
+Status replace_exactly(Tree& tree, const Remote& to, const Traits& traits, const Fill& fill) {
   Result<RemoteTemporary> temporary = create_temporary(to, kPrivateFile, OpenMode::read_write);
   if (!temporary) return temporary.error();
-  File& file = *temporary->file;
-  Status done = fill(file);
-  if (done) done = file.sync();
-  if (done) done = apply_traits(file, traits);
-  const Status closed = file.close();
-  if (done) done = closed;
+  Status done;
+  if (Result<std::unique_ptr<File>> file = fill(std::move(temporary->file))) {
+    done = (*file)->sync();
+    if (done) done = apply_traits(**file, traits);
+    const Status closed = (*file)->close();
+    if (done) done = closed;
+  } else {
+    done = file.error();
+  }
   if (done) done = to.client->rename(temporary->remote.path, to.path);
   if (done) return done;
   tree.complete([remote = temporary->remote] {

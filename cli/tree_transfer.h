@@ -5,8 +5,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cli/crowd.h"
 #include "cli/traits.h"
@@ -26,12 +28,35 @@ Status copy_file(Tree& tree, const Remote& from, const Remote& to, const Attribu
 
 // What put and cp have in common. Run again, they find what an earlier one has made.
 
+/// A directory on the server that gets its mode, with -p also its owner and times, when all tasks below it are done. Each of
+/// these holds a reference.
+class RemoteDirectory {
+ public:
+  using Ref = std::shared_ptr<RemoteDirectory>;
+  /// `finish` does it; it may be empty.
+  RemoteDirectory(Tree& tree, Remote remote, std::function<Status()> finish, Ref above)
+      : tree_(tree), remote_(std::move(remote)), finish_(std::move(finish)), above_(std::move(above)) {}
+  ~RemoteDirectory() {
+    if (finish_) tree_.complete(std::move(finish_));
+  }
+  RemoteDirectory(const RemoteDirectory&) = delete;
+  RemoteDirectory& operator=(const RemoteDirectory&) = delete;
+  [[nodiscard]] const Remote& remote() const { return remote_; }
+
+ private:
+  Tree& tree_;
+  const Remote remote_;
+  std::function<Status()> finish_;
+  const Ref above_;
+};
+
 /// `made`: what became of making this directory. EEXIST is well where one is there. `follow`: or a symbolic link to one, as
 /// in what the user named; a link inside of a tree may be somebody else's, and lead anywhere.
 Status accept_existing(const Remote& directory, const Status& made, bool follow = true);
-/// A new file that replaces `to` when it is complete, with `traits`: `fill` gets it open for reading and writing.
-Status replace_exactly(Tree& tree, const Remote& to, const Traits& traits,
-                       const std::function<Status(File&)>& fill);
+/// Writes the data of an open file and gives the file back. A failure closes it.
+using Fill = std::function<Result<std::unique_ptr<File>>(std::unique_ptr<File> file)>;
+/// A new file, written by `fill`, that replaces `to` when it is complete, with `traits`.
+Status replace_exactly(Tree& tree, const Remote& to, const Traits& traits, const Fill& fill);
 /// Clears the set-id bits of a file that was written in place. `after`: its attributes after that, if the server gave them.
 Status clear_set_ids(const Remote& file, const std::optional<Attributes>& after);
 /// A symbolic link; one that is there with this text is as good.

@@ -177,6 +177,9 @@ check_trees_got() {
   check "put -r and get -r: the same" diff -r --no-dereference "$work/src" "$work/cwd/back"
   expect_exit 0 "get -rp" cli get -rpq "$(url exact)" "$work/cwd/exact"
   same "put -rp and get -rp: modes and times" "$(traits "$work/src")" "$(traits "$work/cwd/exact")"
+  check "put -rp and get -rp: the same" diff -r --no-dereference "$work/src" "$work/cwd/exact"
+  blocks=$(stat -c %b "$work/cwd/exact/a/holes")
+  check "get -rp: holes stay holes ($blocks blocks)" test "$blocks" -lt $((2 * MiB / 512))
   expect_exit 0 "get -r over what is there" cli get -rq "$(url trees)/a" "$work/cwd/back"
 }
 # Trees: there and back, copied there, and what find, du and sum say of them. The sizes are those of small files, of which
@@ -187,6 +190,8 @@ check_trees() {
   mkdir -p "$work/src/a/b/c" "$work/src/empty"
   for i in $(seq 150); do head -c $((i * i * 3)) /dev/urandom > "$work/src/a/f$i"; done
   for i in 4 4096 65536 65537 3000000; do head -c "$i" /dev/urandom > "$work/src/a/b/$i"; done
+  truncate -s $((8 * MiB)) "$work/src/a/holes"
+  printf data | dd of="$work/src/a/holes" conv=notrunc status=none bs=1 seek=$((5 * MiB))
   : > "$work/src/a/f75"
   printf x > "$work/src/a/f76"
   ln -s ../f1 "$work/src/a/b/link"
@@ -196,6 +201,8 @@ check_trees() {
   chmod -R a+rX "$work/src"
   expect_exit 0 "put -r" cli put -rq "$work/src" "$(url trees)"
   expect_exit 0 "put -rp" cli put -rpq "$work/src" "$(url exact)"
+  blocks=$(on_server "stat -c %b '$export/exact/a/holes'")
+  [ "${side:-}" = guest ] || check "put -rp: holes stay holes ($blocks blocks)" test "$blocks" -lt $((2 * MiB / 512))
   # Inside the guest a directory that a program makes on this machine's file system belongs to another user.
   if [ "${NFSRDMA_LAB_SIDE:-}" != guest ]; then check_trees_got; fi
   expect_exit 0 "cp -r" cli cp -rq "$(url trees)" "$(url copied)"

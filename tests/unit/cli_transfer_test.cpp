@@ -1,9 +1,11 @@
 // The buffers of a transfer; uploads whose buffers the library keeps until the server has them on its disk; downloads that
 // skip holes.
 #include <doctest/doctest.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 
 #include "cli/transfer.h"
 #include "support/nfs_fixture.h"
@@ -55,8 +57,7 @@ struct Uploading : Mounted {
     return {*client, open("/f", OpenMode::write, {.create = true}), ring_of(places, buffers, kChunk), places};
   }
   Result<std::uint64_t> run(Upload& upload, TextSource& source) {
-    Progress silent("", {}, false);
-    auto bytes = upload.run(source, "text", silent);
+    auto bytes = upload.run(source, "text", [](std::uint64_t) {});
     if (!bytes) return bytes;
     if (auto synced = upload.file().sync(); !synced) return synced.error();
     return bytes;
@@ -102,8 +103,7 @@ struct Downloading : Mounted {
     server.clear_calls();
     Download download(*client, open("/f", OpenMode::read), ring_of(12, 12, kChunk), 8, content.size(),
                       Download::Holes::reported_or_sought);
-    Progress silent("", {}, false);
-    const auto size = download.run(sink, "text", silent);
+    const auto size = download.run(sink, "text", [](std::uint64_t) {});
     REQUIRE(ok(size));
     CHECK(*size == content.size());
     CHECK(sink.text == content);
@@ -239,6 +239,67 @@ TEST_CASE("download: where nothing says how far a hole reaches, all is read, and
     CHECK(sink.written == m.content.size());
     CHECK(sink.punched);
   }
+}
+
+// A callback may come on the thread of another transfer. Under ThreadSanitizer this shows that it touches no transfer's state.
+TEST_CASE("transfers: several at a time on one client, each on a thread of its own, bring what is theirs") {
+  constexpr std::size_t kTransfers = 4;
+  Mounted m;
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < kTransfers; ++i) {
+    texts.push_back(pattern(50 * kChunk + i, static_cast<unsigned>(i)));
+    m.server.add_file("/from" + std::to_string(i), texts[i]);
+  }
+  m.connect("rsize=16K,wsize=16K");
+  std::vector<std::string> got(kTransfers), failures(kTransfers);
+  const auto transfer = [&](std::size_t i) -> Status {
+    auto from = m.client->open("/from" + std::to_string(i), OpenMode::read);
+    if (!from) return from.error();
+    TextSink sink(texts[i].size());
+    Download download(*m.client, *std::move(from), ring_of(6, 6, kChunk), 4, texts[i].size(),
+                      Download::Holes::read);
+    auto size = download.run(sink, "sink", [](std::uint64_t) {});
+    if (!size) return size.error();
+    got[i] = sink.text;
+    auto to = m.client->open("/to" + std::to_string(i), OpenMode::write, {.create = true});
+    if (!to) return to.error();
+    TextSource source(texts[i]);
+    Upload upload(*m.client, *std::move(to), ring_of(6, 8, kChunk), 4);
+    size = upload.run(source, "source", [](std::uint64_t) {});
+    if (!size) return size.error();
+    return upload.file().sync();
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < kTransfers; ++i) {
+      threads.emplace_back([&, i] {
+        if (const Status done = transfer(i); !done) failures[i] = done.error().text();
+      });
+    }
+  }
+  for (std::size_t i = 0; i < kTransfers; ++i) {
+    CHECK(failures[i].empty());
+    CHECK((got[i] == texts[i]));
+    CHECK((m.server.stable_content("/to" + std::to_string(i)) == texts[i]));
+  }
+}
+
+TEST_CASE("inbox: what another thread puts in makes it readable until it is taken") {
+  Inbox<int> inbox;
+  CHECK(inbox.take().empty());
+  pollfd look{inbox.event_fd(), POLLIN, 0};
+  inbox.put(1);  // on the thread that reads: it looks here before it waits
+  CHECK(::poll(&look, 1, 0) == 0);
+  CHECK_FALSE(inbox.empty());
+  CHECK(inbox.take() == std::vector<int>{1});
+  std::jthread([&] {
+    inbox.put(2);
+    inbox.put(3);
+  }).join();
+  CHECK(::poll(&look, 1, 0) == 1);
+  CHECK(inbox.take() == std::vector<int>{2, 3});
+  CHECK(::poll(&look, 1, 0) == 0);
+  CHECK(inbox.empty());
 }
 
 }  // namespace nfsrdma::cli
