@@ -1,3 +1,3 @@
-// Marks what the shared library shows.
+// The macro that makes a declaration visible outside the shared library.
 #pragma once
 #define NFSRDMA_API __attribute__((visibility("default")))

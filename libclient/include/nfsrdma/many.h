@@ -1,5 +1,5 @@
-// Many small files at once: read_many, write_many and stat_many of a Client or Directory (names.h), and what they
-// are given and give.
+// Many small files at once: the items and results of read_many, write_many and stat_many of a Client or
+// Directory (names.h).
 //
 //     std::vector<std::byte> room(names.size() * 4096);
 //     std::vector<nfsrdma::ReadItem> items;
@@ -13,18 +13,20 @@
 //       else use(items[i].data.first(results[i]->count));
 //     }
 //
-// With NFSv4.1 and 4.2 as many files go into one request as the session takes, a dozen or more, and several such
-// requests are in flight at the same time: an open file costs at least three round trips, here a dozen files cost
-// one. With the older versions the files are opened, read or written, and closed by themselves, several of them in
-// flight. The result is the same.
+// With NFSv4.1 and 4.2 one request carries as many files as the session allows, a dozen or more, and several
+// such requests are in flight at the same time: a file that is opened costs at least three round trips, but
+// here a dozen files cost one. With older versions each file is opened, read or written, and closed
+// separately, several files at a time. The result is the same.
 //
-// Each item has a result of its own: a file that fails holds up no other. Results come in the order of the items;
-// what is done on the server has no order. Where a call is interrupted (client.h), or its Client disconnected, items
-// that were not done have that Error, and the others what became of them.
+// Each item has a result of its own: a file that fails does not delay the others. Results come in the order
+// of the items; the server may process the items in any order. If a call is interrupted (client.h) or its
+// Client is disconnected, items that were not done have that Error, and the others keep their results.
 //
-// Paths are those of names.h. Symbolic links are followed, which costs such an item some round trips of its own.
+// Paths are those of names.h. Symbolic links are followed; an item whose path has one takes some round trips
+// of its own.
 //
-// Thread-safety and deadlines: as client.h says it for all calls. The deadline is each request's, not that of all.
+// Thread-safety and deadlines: see client.h. The deadline applies to each request, not to the call as a
+// whole.
 #pragma once
 
 #include <cstddef>
@@ -37,34 +39,34 @@
 
 namespace nfsrdma {
 
-/// A file to read from its beginning. `data` is the caller's, exposed to the server for the call. Where the item
-/// fails, nothing is known of what is in it.
+/// A file to read from its beginning. `data` is the caller's, and is exposed to the server during the call.
+/// If the item fails, the contents of `data` are undefined.
 struct ReadItem {
   std::string path;
   std::span<std::byte> data;
 };
 
-/// The file is read without being opened where the server lets that be: a lock or share reservation that is in the
-/// way makes it an ordinary open. Whose file it is may read it then although its mode says otherwise, as with any
-/// other client of NFS that has it open.
+/// The result of a read. If the server permits it, the file is read without being opened; if a lock or share
+/// reservation conflicts, it is opened as usual. Without the open the file's owner can read it even if its
+/// mode forbids that, as with any NFS client that has the file open.
 struct FileRead {
   std::size_t count = 0;  ///< bytes that were read
   bool eof = false;       ///< the file ends there; false: it is longer than `data`
-  /// Of just behind the reading, without owner and group; none where the server did not tell them.
+  /// The attributes just after the read, without owner and group; absent if the server did not report them.
   std::optional<Attributes> attributes;
 };
 
-/// A file to make, or whose content to replace: when its result has come, `data` is all that is in it, on the
-/// server's disk. `data` is the caller's, exposed to the server for the call.
+/// A file to create or whose content to replace. When the item has succeeded, `data` is the file's whole
+/// content and is on the server's disk. `data` is the caller's, and is exposed to the server during the call.
 struct WriteItem {
   std::string path;
   std::span<const std::byte> data;
   std::uint32_t mode = 0666;  ///< permissions of a file that is made; the server applies no umask
 };
 
-/// Where a write fails, the file may be there and be empty, or have a part of the data.
+/// The result of a write. If the write fails, the file may exist and be empty, or hold a part of the data.
 struct FileWritten {
-  /// Of just behind the writing, without owner and group; none where the server did not tell them.
+  /// The attributes just after the write, without owner and group; absent if the server did not report them.
   std::optional<Attributes> attributes;
 };
 

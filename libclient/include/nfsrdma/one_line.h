@@ -1,7 +1,9 @@
-// Text of others for a log or a terminal: names of files, and what contains them, such as Error::text().
+// Makes text from others safe for a log or a terminal: file names, and text that contains them, such as
+// Error::text().
 //
-// A file's name may have any bytes but "/" and zero. Written as it is, one with an end of a line makes a second line, which
-// looks like another message, and one with control characters moves a terminal's cursor, or does worse.
+// A file's name may have any bytes but "/" and zero. If a name is written as it is, a newline in it begins a
+// second line that looks like another message, and control characters in it move the terminal's cursor, or do
+// worse.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +14,8 @@ namespace nfsrdma {
 
 namespace one_line_parts {
 
-/// A character at the beginning of `text` (not empty) in well-formed UTF-8 (RFC 3629), and how long it is; no length where
-/// there is none.
+/// The first character of a text, if it is well-formed UTF-8 (RFC 3629), and its length in bytes; length 0 if
+/// it is malformed. first_utf8() needs a `text` that is not empty.
 struct Utf8 {
   char32_t character = 0;
   std::size_t length = 0;
@@ -35,14 +37,15 @@ inline Utf8 first_utf8(std::string_view text) {
   return {character, length};
 }
 
-/// Neither a control character (C0, DEL, C1), nor one that ends a line or turns the direction of what follows.
+/// Returns false for a control character (C0, DEL, C1), a line or paragraph separator, and a character that
+/// changes the direction of the text after it.
 inline bool is_harmless(char32_t c) {
   if (c < 0x20 || (c >= 0x7f && c < 0xa0)) return false;
   return c != 0x2028 && c != 0x2029 && (c < 0x202a || c > 0x202e) && (c < 0x2066 || c > 0x2069);
 }
 
-/// `text` with what `replace(out, octets)` appends in place of each character that is not harmless, and of each octet that
-/// belongs to none.
+/// Returns `text` in which each character that is not harmless, and each byte that is not part of a
+/// character, is replaced by what `replace(out, octets)` appends to `out`.
 template <class Replace>
 std::string replaced(std::string_view text, Replace replace) {
   std::string out;
@@ -62,8 +65,8 @@ std::string replaced(std::string_view text, Replace replace) {
 
 }  // namespace one_line_parts
 
-/// Returns `text` as one line that does nothing to a terminal: control characters and the like become "\n", "\t", "\r" or
-/// "\x1b".
+/// Returns `text` as one line that does nothing to a terminal: control characters and similar ones become
+/// "\n", "\t", "\r" or "\x1b".
 inline std::string one_line(std::string_view text) {
   return one_line_parts::replaced(text, [](std::string& out, std::string_view octets) {
     for (const char octet : octets) {

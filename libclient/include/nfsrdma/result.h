@@ -1,9 +1,10 @@
-// A value or an Error: what every fallible call of libnfsrdma returns.
+// Result and Error. Every fallible call of libnfsrdma returns a value or an Error.
 //
 // Thread-safety: as any value type. Nothing here throws; reading the value of a failed Result is a
 // programming error and aborts.
 //
-// Own code because std::expected needs C++23 of everybody who includes these headers; they ask for C++20.
+// This is own code because std::expected would require C++23 of every program that includes these headers;
+// they require C++20.
 #pragma once
 
 #include <cstdlib>
@@ -14,29 +15,29 @@
 
 namespace nfsrdma {
 
-/// Whose fault a failure is, which is what a program decides on. The text is for people.
+/// Which side caused a failure. A program decides by this; the text is for people.
 enum class ErrorKind : unsigned char {
   usage,       ///< a wrong option, target or argument: nothing was sent
   local,       ///< this machine could not do it: memory, files, limits
-  connection,  ///< the peer was not reached, or the connection was lost and could not be had again
+  connection,  ///< the peer was not reached, or the connection was lost and could not be made again
   timeout,     ///< the deadline passed
   protocol,    ///< the peer broke a protocol
   server,      ///< the server answered, and its answer was no
-  cancelled,   ///< the caller asked for it
-  /// The answer was lost for good: it may have been done or not. Look before it is done again.
+  cancelled,   ///< the caller cancelled the operation
+  /// The reply was lost for good, so the operation may or may not have been done. Check before repeating it.
   unknown_outcome,
 };
 
-/// What failed, for whom, and what to do about it. Cheap to move and to copy.
+/// An error: what failed, on which server or file, and what to do about it. Cheap to move and to copy.
 class [[nodiscard]] Error {
  public:
-  /// `errno_value`: the nearest errno. `operation`: what was being done ("OPEN", "connect").
-  /// `peer`: the server or file it was done to. `message`: one sentence that ends in the next step.
+  /// `errno_value`: the nearest errno. `operation`: what was being done ("OPEN", "connect"). `peer`: the
+  /// server or file concerned. `message`: one sentence that ends with the next step.
   Error(ErrorKind kind, int errno_value, std::string operation, std::string peer, std::string message)
       : details_(std::make_shared<Details>(
             Details{kind, errno_value, 0, std::move(operation), std::move(peer), std::move(message)})) {}
 
-  /// The same, with the status that the server's protocol gave (an nfsstat4, an accept_stat).
+  /// An Error that also carries the status from the server's protocol (an nfsstat4, an accept_stat).
   Error(ErrorKind kind, int errno_value, unsigned status, std::string operation, std::string peer,
         std::string message)
       : details_(std::make_shared<Details>(
@@ -44,16 +45,16 @@ class [[nodiscard]] Error {
 
   [[nodiscard]] ErrorKind kind() const { return details_->kind; }
   [[nodiscard]] int errno_value() const { return details_->errno_value; }
-  /// The protocol's own number for the refusal (nfsstat4), 0 where there is none.
+  /// The status number from the server's protocol (nfsstat4), or 0 if there is none.
   [[nodiscard]] unsigned status() const { return details_->status; }
   [[nodiscard]] const std::string& operation() const { return details_->operation; }
   [[nodiscard]] const std::string& peer() const { return details_->peer; }
   [[nodiscard]] const std::string& message() const { return details_->message; }
-  /// The same, as what became of another operation on another peer.
+  /// Returns a copy of this Error that names another operation and another peer.
   [[nodiscard]] Error about(std::string operation, std::string peer) const {
     return {kind(), errno_value(), status(), std::move(operation), std::move(peer), message()};
   }
-  /// "peer: operation: message", without the parts that are empty.
+  /// Returns "peer: operation: message", without the parts that are empty.
   [[nodiscard]] std::string text() const {
     std::string out;
     for (const std::string* part : {&details_->peer, &details_->operation}) {

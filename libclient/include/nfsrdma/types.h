@@ -1,4 +1,6 @@
-// What files and directories are made of: plain values, of which each thread may have its own.
+// Attributes, flags, ranges and locks: the values that describe files and directories.
+//
+// Thread-safety: plain values; each thread may have its own copies.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +21,9 @@ struct Attributes {
   FileType type = FileType::unknown;
   std::uint32_t mode = 0;  ///< permission bits, 07777
   std::uint32_t links = 0;
-  std::string owner, group;               ///< as the server says: a number or name@domain
-  std::optional<std::uint32_t> uid, gid;  ///< where owner and group are, or map to, numbers
+  std::string owner, group;  ///< as the server reports them: a number or name@domain
+  /// Numeric ids. Absent if the server's owner or group is a name without a number on this machine.
+  std::optional<std::uint32_t> uid, gid;
   std::uint64_t size = 0, space_used = 0, file_id = 0, change = 0;
   std::uint64_t filesystem_major = 0, filesystem_minor = 0;
   std::uint32_t device_major = 0, device_minor = 0;
@@ -32,13 +35,14 @@ struct SetAttributes {
   std::optional<std::uint32_t> uid, gid;
   std::optional<std::uint64_t> size;
   std::optional<Time> accessed, modified;
-  bool accessed_now = false, modified_now = false;  ///< the server's clock
+  bool accessed_now = false, modified_now = false;  ///< set the time to the server's clock
 };
 
 struct DirectoryEntry {
   std::string name;
   std::uint64_t cookie = 0;
-  /// Absent where the server could not tell (a mount point that fails, a permission).
+  /// Absent if the server could not report the attributes, for example of a mount point that fails or for
+  /// lack of permission.
   std::optional<Attributes> attributes;
 };
 
@@ -51,18 +55,19 @@ enum class OpenMode : unsigned char { read, write, read_write };
 
 struct OpenFlags {
   bool create = false;
-  bool exclusive = false;  ///< with create: fail with EEXIST if it is there
+  bool exclusive = false;  ///< with create: fail with EEXIST if the file exists
   bool truncate = false;
   std::uint32_t mode = 0666;  ///< permissions of a file that is created; the server applies no umask
 };
 
-/// When a write is over.
+/// When a write counts as done.
 enum class Stability : unsigned char {
-  unstable,  ///< the server has it; sync() makes it last
-  on_disk,   ///< it is on the server's disk
+  unstable,  ///< the server has the data; sync() makes it stable
+  on_disk,   ///< the data is on the server's disk
 };
 
-/// The name that `length` bytes at `offset` fall under: data or a hole (RFC 7862 SEEK).
+/// A stretch of a file, `length` bytes from `offset`, that is entirely data or entirely a hole (RFC 7862
+/// SEEK).
 struct Extent {
   std::uint64_t offset = 0, length = 0;
   bool hole = false;
@@ -73,7 +78,7 @@ struct Extent {
 struct LockRange {
   static constexpr std::uint64_t kToTheEnd = ~std::uint64_t{0};
   std::uint64_t offset = 0;
-  std::uint64_t length = kToTheEnd;  ///< not 0; kToTheEnd: whatever is or comes behind the offset
+  std::uint64_t length = kToTheEnd;  ///< not 0; kToTheEnd: up to the end of the file, however far it grows
   [[nodiscard]] std::uint64_t end() const {
     return length > kToTheEnd - offset ? kToTheEnd : offset + length;
   }
@@ -84,28 +89,30 @@ struct LockRange {
 };
 
 struct LockRequest {
-  /// A number of the program's choice: a thread, a task. Locks of one owner are never in each other's way,
-  /// and later ones replace earlier ones.
+  /// A number that the program chooses for each party that locks, for example a thread or a task. Locks of
+  /// one owner never conflict with each other: a later lock replaces an earlier one where they overlap.
   std::uint64_t owner = 0;
-  bool write = false;  ///< exclusive; the file has to be open for writing. Else shared, and for reading
+  /// True: an exclusive lock, for which the file must be open for writing. False: a shared lock, for which
+  /// the file must be open for reading.
+  bool write = false;
   LockRange range;
 };
 
-/// Who has a lock that is in the way.
+/// The holder of a lock that conflicts with a requested one.
 struct LockHolder {
   LockRange range;
   bool write = false;
-  bool ours = false;        ///< a lock owner of this Client …
-  std::uint64_t owner = 0;  ///< … namely this one
+  bool ours = false;        ///< the holder is a lock owner of this Client, namely `owner`
+  std::uint64_t owner = 0;  ///< LockRequest::owner of the holder, if `ours`
 };
 
 // ---- extended attributes (RFC 8276): those that Linux calls "user.NAME" ----
 
-/// What to do with one that is there, or is not.
+/// Whether setting an extended attribute may create it, replace it, or do either.
 enum class XattrMode : unsigned char {
   either,
-  create,   ///< EEXIST if it is there
-  replace,  ///< ENODATA if it is not
+  create,   ///< EEXIST if it exists
+  replace,  ///< ENODATA if it does not exist
 };
 
 }  // namespace nfsrdma

@@ -1,9 +1,9 @@
-// The version of the library that is linked, which may be newer than these headers.
+// The version of the linked library, which may be newer than these headers.
 #pragma once
 
 #include "nfsrdma/export.h"
 
 namespace nfsrdma {
-/// "0.1.0"
+/// Returns the version as text, such as "0.1.0". The text is static. May be called from any thread.
 NFSRDMA_API const char* version();
 }  // namespace nfsrdma
