@@ -21,7 +21,8 @@ Client::~Client() = default;
 
 namespace {
 
-/// With times that can be added to a clock's, and multiplied: a program may say milliseconds::max() for ever.
+/// Returns the target with its timeouts limited to a year, because they are added to clock times and
+/// multiplied, and a program may pass milliseconds::max() for ever.
 Target bounded(const Target& target) {
   constexpr std::chrono::milliseconds longest = std::chrono::years(1);
   Target out = target;
@@ -30,8 +31,8 @@ Target bounded(const Target& target) {
   return out;
 }
 
-/// What `make` gives for the target, within bounds. Where a thread or a descriptor is wanted for it and none is left, the
-/// exception that says so ends here.
+/// Returns what `make` returns for the bounded target. If no thread or descriptor is left, `make` throws; the
+/// exception ends here and becomes an Error.
 template <class R, class Make>
 R within_limits(const Target& target, Make make) {
   try {
@@ -87,9 +88,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kGoodbye = 2s;
-constexpr auto kClosings = 1s;  // before it, for files that nobody waits for
+// Time for files that are being closed in the background, before kGoodbye begins.
+constexpr auto kClosings = 1s;
 constexpr std::chrono::milliseconds kKeeperLook = 20ms;
-constexpr unsigned kMostTurns = 64;  // of one service()
+constexpr unsigned kMostTurns = 64;  // in one service()
 }  // namespace
 
 ClientImpl::ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
@@ -128,7 +130,7 @@ void ClientImpl::operator delete(ClientImpl* client, std::destroying_delete_t) {
 }
 
 void ClientImpl::notice(const std::string& text) {
-  // Until there is a connection the Error that connect() returns says it all.
+  // Before the first connection, the Error that connect() returns says everything.
   if (!connected_) return;
   if (observer_ != nullptr) observer_->notice(text);
 }
@@ -162,7 +164,7 @@ void ClientImpl::tell_later(std::weak_ptr<const void> unless_gone, std::function
   refused_.push_back({std::move(unless_gone), std::move(callback)});
 }
 
-/// Returns whether a callback ran.
+/// Returns true if a callback ran.
 bool ClientImpl::tell_refused() {
   std::vector<Refused> all;
   {
@@ -172,7 +174,7 @@ bool ClientImpl::tell_refused() {
   bool told = false;
   for (const Refused& one : all) {
     if (one.unless_gone.expired()) continue;
-    one.callback();  // which may delete what the next was started on
+    one.callback();  // the callback may delete the object that the next one was started on
     told = true;
   }
   return told;
@@ -195,7 +197,7 @@ Status ClientImpl::start(async::TimePoint deadline) {
 
 async::Task<Status> ClientImpl::say_goodbye() {
   Status first;
-  // Looked up anew each time: callbacks run meanwhile, which open files and destroy them.
+  // The list is searched again each time, because callbacks run meanwhile, which open files and destroy them.
   const auto is_open = [](const FileImpl* file) { return !file->is_closing(); };
   for (;;) {
     const auto at = std::ranges::find_if(files_, is_open);
@@ -203,7 +205,8 @@ async::Task<Status> ClientImpl::say_goodbye() {
     auto done = co_await (*at)->end();
     if (!done && first) first = done;
   }
-  // Those that are being closed already: start_close(), destroyed in a callback, close() interrupted.
+  // Files may be closing already: by start_close(), by a File destroyed in a callback, or by a close() that
+  // was interrupted.
   const auto deadline = loop_.now() + kClosings;
   bool in_time = true;
   while (in_time && closing_files_ != 0) in_time = co_await files_closed_.wait_until(deadline);
@@ -245,10 +248,11 @@ void ClientImpl::stop_keeper() {
   if (keeper_.joinable()) keeper_.join();
 }
 
-/// A user leaves who may have left a timer that is due before the keeper looks.
+/// Called when a user's thread leaves. Wakes the keeper if no other thread leads and a timer is due before
+/// the keeper looks next.
 void ClientImpl::tell_keeper() {
   if (crew_.led() || loop_.next_timer() >= keeper_looks_) return;
-  keeper_looks_ = {};  // told once is enough
+  keeper_looks_ = {};  // one wake-up is enough
   keeper_wake_.set();
 }
 
@@ -257,7 +261,8 @@ void ClientImpl::keep() {
   std::array<pollfd, 3> fds{{{keeper_stop_.descriptor(), POLLIN, 0},
                              {keeper_wake_.descriptor(), POLLIN, 0},
                              {loop_.descriptor(), POLLIN, 0}}};
-  // While users are inside they run the loop, and its descriptor is theirs: a look now and then is enough.
+  // While users are inside, they run the loop and may be polling its descriptor, so the keeper only looks now
+  // and then.
   bool users_inside = false;
   for (milliseconds pause = kKeeperLook;;) {
     ::poll(fds.data(), users_inside ? 1 : fds.size(), static_cast<int>(pause.count()));
@@ -267,15 +272,15 @@ void ClientImpl::keep() {
     pause = kKeeperLook;
     if (users_inside) continue;
     keeper_wake_.clear();
-    keeping_ = true;  // callbacks wait for a user's thread
+    keeping_ = true;  // callbacks wait for a user's thread meanwhile
     interrupted_ = false;
     while (loop_.turn(async::TimePoint::min())) {
-      if (interrupted_) break;  // its descriptor stays readable
+      if (interrupted_) break;  // the interrupt descriptor stays readable
     }
     keeping_ = false;
-    if (interrupted_) users_inside = true;  // do not spin on it
+    if (interrupted_) users_inside = true;  // do not spin on the interrupt descriptor
     const auto due = std::chrono::ceil<milliseconds>(loop_.next_timer() - loop_.now());
-    // After a restart of the server the lease may be another one.
+    // The lease is read each time, because a restarted server may have another one.
     const milliseconds lease = server_.lease();
     pause = std::clamp(due, kKeeperLook, std::max(kKeeperLook, lease / 8));
     keeper_looks_ = loop_.now() + pause;
@@ -285,7 +290,7 @@ void ClientImpl::keep() {
 // ---- asynchronous calls ----
 
 void Started::drop() {
-  // What a callback holds may go with it, and drop others.
+  // Destroying a callback destroys what it holds, which may call drop() on other tasks.
   for (auto all = std::exchange(under_way_, {}); const auto& [key, task] : all) client_.loop().drop(task);
 }
 
@@ -299,7 +304,7 @@ async::Task<void> ClientImpl::callback_time() {
   }
 }
 
-/// `most` from now on; where the clock ends before that, for ever.
+/// Returns the time `most` from now, or TimePoint::max() if the clock ends before that.
 async::TimePoint ClientImpl::later(std::chrono::milliseconds most) const {
   const async::TimePoint now = loop_.now();
   const auto left = std::chrono::floor<std::chrono::milliseconds>(async::TimePoint::max() - now);
@@ -312,14 +317,15 @@ bool ClientImpl::wait(std::chrono::milliseconds most, std::span<const int> also)
   if (inside.nested()) return false;
   const UserScope scope(*this);
   std::vector<int> others(also.begin(), also.end());
-  std::erase(others, interrupt_fd_);  // that one the loop watches already
+  std::erase(others, interrupt_fd_);  // the loop itself watches this one
   const std::uint64_t before = delivered_;
   loop_.end_turn();
   const auto delivered = [&] { return delivered_ != before; };
   return crew_.wait(delivered, later(most), others);
 }
 
-/// Of a program that polls. One that is not back after twice as long has its keeper do what it should.
+/// Longest pause between the service() calls of a program that polls. If the program stays away for twice as
+/// long, the keeper runs the loop.
 std::chrono::milliseconds ClientImpl::longest_pause() {
   const std::chrono::milliseconds lease = server_.lease();
   return std::min<std::chrono::milliseconds>(500ms, lease / 8);
@@ -343,7 +349,7 @@ std::chrono::milliseconds ClientImpl::service() {
   if (inside.nested()) return milliseconds(0);
   const UserScope scope(*this);
   loop_.end_turn();
-  // Where a thread waits it runs the loop.
+  // If a thread waits in the crew, that thread runs the loop.
   for (unsigned i = 0; i < kMostTurns && !crew_.led() && loop_.turn(async::TimePoint::min()); ++i) {
   }
   serviced_ = loop_.now();
@@ -354,7 +360,7 @@ std::chrono::milliseconds ClientImpl::service() {
 // ---- operations ----
 
 Result<std::chrono::nanoseconds> ClientImpl::ping() {
-  const auto before = async::Clock::now();  // the loop's is for who is inside
+  const auto before = async::Clock::now();  // not loop_.now(), which only a thread that is inside may call
   if (auto done = run<Status>([this] { return engine().ping(); }); !done) return done.error();
   return async::Clock::now() - before;
 }
@@ -367,7 +373,7 @@ std::vector<ids::Principal> wanted_by(std::span<const Attributes> all) {
   return out;
 }
 
-/// Names that cannot be had in time have no numbers.
+/// Looks up the numbers of these names. Names that cannot be resolved in time get no numbers.
 async::Task<Status> learn(async::Loop& loop, std::vector<ids::Principal> wanted) {
   if (!wanted.empty()) co_await ids::IdNames::system().learn(loop, std::move(wanted));
   co_return Status();

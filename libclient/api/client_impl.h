@@ -1,12 +1,13 @@
-// The public Client on an engine: one loop, one server, and a Crew of threads (crew.h).
+// The public Client on top of an engine: one loop, one server, and a Crew of threads (crew.h).
 //
-// Whoever calls starts the call on its own thread; one of those who wait runs the loop for all. The keeper
-// thread takes its turn when nobody waits: it answers the server's calls, renews the lease, notices a dead
-// connection.
+// A calling thread starts its call itself; one of the threads that wait runs the loop for all of them. The
+// keeper, a thread of the library, runs the loop while no other thread waits: it answers the server's calls,
+// renews the lease, and notices a dead connection.
 //
-// In a child of fork(2) calls are refused before they come inside. A ClientImpl or FileImpl that is deleted there stays in
-// memory: its destructor would undo what the parent still uses, and may find lists that another thread was changing at
-// the time of the fork. Its descriptors have been closed by then (async/descriptor.h).
+// In a child of fork(2) calls are refused before they come inside. A ClientImpl or FileImpl that is deleted
+// in the child stays in memory, because its destructor would undo what the parent still uses, and might read
+// lists that another thread was changing at the time of the fork. Its descriptors have been closed by then
+// (async/descriptor.h).
 #pragma once
 
 #include <atomic>
@@ -32,11 +33,13 @@ namespace nfsrdma::api {
 
 class FileImpl;
 
-/// Where a client is. As it is by default: in this process, with a loop and a keeper of its own.
+/// The environment of a client. By default: this process, with a loop and a keeper of its own.
 struct Setup {
-  async::Loop* loop = nullptr;  ///< one that others run, too, and that keeps the lease: no keeper then
+  /// A loop that others run, too, and that keeps the lease; then there is no keeper.
+  async::Loop* loop = nullptr;
   connect::Surroundings surroundings = connect::Surroundings::system();
-  std::optional<std::chrono::milliseconds> patience;  ///< as Server has it
+  /// See Server: overrides how long an operation is tried.
+  std::optional<std::chrono::milliseconds> patience;
 };
 
 class ClientImpl final : public NamesImpl<Client> {
@@ -44,7 +47,8 @@ class ClientImpl final : public NamesImpl<Client> {
   ClientImpl(const Target& target, const std::vector<rpc::Address>& addresses, Observer* observer,
              int interrupt, Setup setup = {});
   ~ClientImpl() override;
-  // Chosen by whoever deletes one (C++20, "destroying delete"); the other is for constructors that throw.
+  // The first overload is chosen by a delete expression (C++20, "destroying delete"); the second serves
+  // constructors that throw.
   static void operator delete(ClientImpl* client, std::destroying_delete_t);
   static void operator delete(void* memory) { ::operator delete(memory); }
   Status start(async::TimePoint deadline);
@@ -56,7 +60,8 @@ class ClientImpl final : public NamesImpl<Client> {
   int descriptor() override;
   std::chrono::milliseconds service() override;
 
-  /// Runs the task that `make` makes, inside, to its end. R is a Result or a Status.
+  /// Starts the task that `make` returns, and waits inside until it ends. R is a Result or a Status. Fails in
+  /// a callback, if interrupted, and in a child of fork(2).
   template <class R, class Make>
   R run(Make make) {
     if (is_inherited()) return inherited();
@@ -68,18 +73,18 @@ class ClientImpl final : public NamesImpl<Client> {
     loop_.end_turn();
     (void)crew_.wait([&task] { return task.done(); });
     if (task.done()) return task.await_resume();
-    if (is_inherited()) {  // one of the callbacks has forked, and this is the child
+    if (is_inherited()) {  // a callback has called fork(2), and this is the child
       (void)new async::Task<R>(std::move(task));
       return inherited();
     }
-    // Ends what the task had under way, and takes its memory out of the server's reach.
+    // Destroying the task ends what it had under way, and takes its memory out of the server's reach.
     {
       const async::Task<R> dropped = std::move(task);
     }
     loop_.end_turn();
     return interrupted();
   }
-  // for FileImpl and NamesImpl
+  // ---- for FileImpl and NamesImpl ----
   [[nodiscard]] engine::Paths& paths() { return *paths_; }
   [[nodiscard]] engine::Engine& engine() { return *server_.engine(); }
   [[nodiscard]] Crew& crew() { return crew_; }
@@ -87,36 +92,40 @@ class ClientImpl final : public NamesImpl<Client> {
   [[nodiscard]] async::TimePoint later(std::chrono::milliseconds most) const;
   [[nodiscard]] std::uint32_t rsize() const { return server_.rsize(); }
   [[nodiscard]] std::uint32_t wsize() const { return server_.wsize(); }
-  /// Waits until a callback may run: not from inside the call that started it, and on a user's thread.
+  /// Waits until a callback may run: not inside the call that started it, and not on the keeper's thread.
   async::Task<void> callback_time();
   [[nodiscard]] bool is_callback_time() const { return starting_ == 0 && !keeping_; }
-  /// When it is time. The callback may destroy what it was started on.
+  /// Runs the callback. Called only while is_callback_time(). The callback may destroy the object that the
+  /// call was started on.
   template <class R>
   void call_back(const std::function<void(R)>& done, R result) {
-    if (is_inherited()) return;  // another callback has forked, and this is the child
+    if (is_inherited()) return;  // another callback has called fork(2), and this is the child
     ++delivered_;
     done(std::move(result));
     loop_.time_passed();
   }
-  /// This is a child of the process that made the client. From anywhere.
+  /// Returns true in a child of the process that made the client. May be called from any thread.
   [[nodiscard]] bool is_inherited() const { return crew_.is_inherited(); }
-  /// The error that every call ends with there.
+  /// Returns the error of every call in such a child.
   [[nodiscard]] Error inherited() const;
-  /// wait() or service() calls it in such a child, if it is not dropped before.
+  /// Registers a callback that wait() or service() will run in a child of fork(2), unless `unless_gone` has
+  /// expired by then.
   void tell_later(std::weak_ptr<const void> unless_gone, std::function<void()> callback);
-  /// Of calls by path, which are the Client's.
+  /// The calls by path, which belong to the Client itself.
   [[nodiscard]] Started& started() { return started_; }
-  /// The numbers of owners that the server gives as names. From outside, as with run().
+  /// Fills in the numeric ids of owners that the server reported by name. Called from outside, as run() is.
   void add_ids(std::span<Attributes> all);
-  /// `asked` with those numbers.
+  /// Runs `asked`, and fills in those ids in its result.
   static async::Task<Result<Attributes>> with_ids(async::Loop& loop, async::Task<Result<Attributes>> asked);
   [[nodiscard]] bool connected() const { return connected_; }
-  /// A file is being closed while it lives: disconnect() waits for that.
+  /// Counts a file that is being closed for as long as the returned value lives; disconnect() waits for all
+  /// of them.
   [[nodiscard]] async::Use closes_file() { return {closing_files_, files_closed_}; }
-  /// Files register themselves for disconnect().
+  /// Each FileImpl registers itself, so that disconnect() can close it.
   void add(FileImpl& file) { files_.push_back(&file); }
   void remove(FileImpl& file) { std::erase(files_, &file); }
-  /// Counts those who start an asynchronous call, so that callback_time() knows.
+  /// Marks a call that starts an asynchronous call, for as long as the scope lives: callback_time() waits for
+  /// its end.
   class StartScope {
    public:
     explicit StartScope(ClientImpl& client) : client_(client) { ++client_.starting_; }
@@ -132,7 +141,8 @@ class ClientImpl final : public NamesImpl<Client> {
   };
 
  private:
-  /// A user's thread waits, and may run the loop.
+  /// Marks a user's thread that waits and may run the loop, so that callbacks held back by the keeper may run
+  /// on it.
   class UserScope {
    public:
     explicit UserScope(ClientImpl& client) : client_(client) { client_.user_here_.notify_all(); }
@@ -162,18 +172,19 @@ class ClientImpl final : public NamesImpl<Client> {
   const int interrupt_fd_;
   std::unique_ptr<async::Loop> own_loop_;
   async::Loop& loop_;
-  Crew crew_;  // whoever is inside has everything below to itself
+  Crew crew_;  // the thread that is inside has exclusive use of everything below
   async::Event user_here_{loop_};
-  bool keeping_ = false;             // the keeper runs the loop
-  bool polled_ = false;              // descriptor() was called
-  async::TimePoint serviced_{};      // when service() was
-  async::TimePoint keeper_looks_{};  // when it will next; the past: soon
+  bool keeping_ = false;         // the keeper runs the loop
+  bool polled_ = false;          // descriptor() was called: the program polls
+  async::TimePoint serviced_{};  // time at which descriptor() or service() was called last
+  // Time at which the keeper will look next; in the past: soon.
+  async::TimePoint keeper_looks_{};
   std::vector<FileImpl*> files_;
   connect::Server server_;
-  std::optional<engine::Paths> paths_;  // once connected
+  std::optional<engine::Paths> paths_;  // set once connected
   bool connected_ = false;
-  bool interrupted_ = false;  // since the keeper looked
-  int starting_ = 0;          // depth of calls that start one
+  bool interrupted_ = false;  // the interrupt descriptor was readable since the keeper looked last
+  int starting_ = 0;          // nesting depth of calls that start an asynchronous call
   std::uint64_t delivered_ = 0;
   Started started_{*this};
   unsigned closing_files_ = 0;
@@ -182,7 +193,7 @@ class ClientImpl final : public NamesImpl<Client> {
   async::Wakeup keeper_stop_, keeper_wake_;
   std::thread keeper_;
 
-  // Used in a child of fork(2) only. The parent never locks the mutex, so that it is free in the child.
+  // Used in a child of fork(2) only. The parent never locks the mutex, so the mutex is free in the child.
   struct Refused {
     std::weak_ptr<const void> unless_gone;
     std::function<void()> callback;
@@ -195,7 +206,7 @@ class FileImpl final : public File {
  public:
   FileImpl(ClientImpl& client, engine::Opened opened, std::string path);
   ~FileImpl() override;
-  // As ClientImpl's.
+  // See ClientImpl.
   static void operator delete(FileImpl* file, std::destroying_delete_t);
   static void operator delete(void* memory) { ::operator delete(memory); }
   Result<std::size_t> read(std::span<std::byte> data, std::uint64_t offset) override;
@@ -224,23 +235,24 @@ class FileImpl final : public File {
   Status close() override;
   void start_close(Ended done) override;
 
-  // for ClientImpl
+  // ---- for ClientImpl ----
   [[nodiscard]] bool is_closing() const { return closing_ != nullptr; }
-  /// Commits what is unstable, and closes. That goes on if the task is destroyed, and the file may be, too.
+  /// Commits unstable data and closes the file. Closing continues if the task or the FileImpl is destroyed.
   async::Task<Status> end();
 
  private:
   class Pieces;
   class Reading;
   struct Closing;
-  /// The call that `make` makes on the file, if that may be used so.
+  /// Returns the call that `make` makes on the file, or a refused call if the file was not opened for
+  /// `access`, or is closing.
   template <class R, class Make>
   async::Task<R> begin(engine::Access access, Make& make);
   template <class R, class Make>
   R run(engine::Access access, Make make);
   template <class R, class Make>
   void start(engine::Access access, Make make, std::function<void(R)> done);
-  /// Why it cannot be used so, if it cannot.
+  /// Returns the reason if the file cannot be used with this access.
   [[nodiscard]] std::optional<Error> unusable(engine::Access access) const;
   void begin_closing();
   static async::Task<void> close_file(engine::Engine& engine, engine::ServerFileRef file,
@@ -255,22 +267,22 @@ class FileImpl final : public File {
   async::Task<Status> lock_task(engine::ServerFile& file, LockRequest request,
                                 std::chrono::milliseconds most);
   async::Task<Status> unlock_task(engine::ServerFile& file, std::uint64_t owner, LockRange range);
-  /// Why so much cannot be written there, if it cannot.
+  /// Returns an error if the range would end beyond the largest possible offset.
   [[nodiscard]] std::optional<Error> too_far(std::size_t size, std::uint64_t offset) const;
   [[nodiscard]] Error too_large(const char* what, std::size_t size, std::uint32_t most) const;
 
-  /// Calls back at once, if it is time.
+  /// Runs the callback at once if callbacks may run now, else as soon as they may.
   void tell_quickly(std::size_t count, Done done);
   bool start_quickly(std::span<std::byte> data, std::uint64_t offset, Done& done);
   Done give_back(Reading& one);
 
   ClientImpl& client_;
   engine::ServerFileRef file_;
-  std::shared_ptr<Closing> closing_;  // once it has begun
+  std::shared_ptr<Closing> closing_;  // set once closing has begun
   const engine::FileHandle handle_;
   const std::string path_;
   Started started_;
-  // READs by the quick way (engine/quick_read.h), under way or kept for the next.
+  // READs on the fast path (engine/quick_read.h): in flight, or kept for reuse.
   async::Reused<Reading> readings_;
 };
 
@@ -282,7 +294,7 @@ async::Task<void> Started::run(std::uint64_t key, async::Task<R> call, std::func
   R result = co_await std::move(call);
   if (!client.is_callback_time()) co_await client.callback_time();
   under_way_.erase(key);
-  client.call_back(done, std::move(result));  // `this` may be gone behind it
+  client.call_back(done, std::move(result));  // the callback may have destroyed `this`
 }
 
 template <class R, class Make>
@@ -295,9 +307,9 @@ void Started::start(Make make, std::function<void(R)> done) {
   const ClientImpl::StartScope scope(client_);
   const std::uint64_t key = ++last_key_;
   const auto entry = under_way_.emplace(key, 0).first;
-  // It does not end in here: callback_time().
+  // The call's callback does not run inside here: see callback_time().
   entry->second = client_.loop().spawn(run<R>(key, make(), std::move(done)));
-  // Those who wait do not know that there is something to send.
+  // Threads that wait do not know that there is something to send.
   if (!inside.nested() && client_.crew().led()) client_.loop().end_turn();
 }
 

@@ -15,13 +15,13 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// How often a thread looks at its descriptors that cannot sleep on them.
+/// Interval at which a thread polls its descriptors if it has no wake-up descriptor to sleep on.
 constexpr milliseconds kLookEvery(50);
 
 }  // namespace
 
-/// A thread's, which outlives its waits: it is woken when the mutex is free again, and may be gone from the
-/// waiters by then.
+/// The semaphore on which a thread sleeps. It belongs to the thread and outlives its waits, because the
+/// thread is woken only after the mutex has been released, and may have left the list of waiters by then.
 struct Crew::Sleeper {
   std::counting_semaphore<> woken{0};
   static const std::shared_ptr<Sleeper>& own() {
@@ -35,10 +35,10 @@ struct Crew::Waiter {
   const async::TimePoint deadline;
   std::span<const int> also;
   const std::shared_ptr<Sleeper> sleeper = Sleeper::own();
-  bool told = false;  // to look again: it is over, or its turn to lead
+  bool told = false;  // asked to look again: its wait is over, or it is to lead
   bool interrupted = false;
-  bool ready = false;  // a descriptor of `also` is
-  // In place of the sleeper for one that polls; none where no descriptor is left for it.
+  bool ready = false;  // a descriptor of `also` is readable
+  // Replaces the sleeper of a thread that polls descriptors; empty if no descriptor was left for it.
   std::optional<async::Wakeup> wake = std::nullopt;
 
   [[nodiscard]] bool is_over() const { return ready || interrupted || over(); }
@@ -51,7 +51,7 @@ struct Crew::Waiter {
   }
 };
 
-/// The mutex is free while one lives.
+/// While an Outside lives and has left, the mutex is free.
 class Crew::Outside final : public async::Loop::WaitGuard {
  public:
   explicit Outside(Crew& crew) : crew_(crew) {}
@@ -110,26 +110,26 @@ void Crew::leave() {
   end();
   waking.swap(woken_);
   mutex_.unlock();
-  // Now, and not before: they want the mutex.
+  // The sleepers are woken only now, because each of them locks the mutex.
   for (const auto& sleeper : waking) sleeper->woken.release();
   waking.clear();
 }
 
-/// The mutex has just been had.
+/// Called when the mutex has just been locked.
 void Crew::begin() {
   owner_ = std::this_thread::get_id();
   loop_.begin_visit();
 }
 
-/// It is about to be let go of.
+/// Called just before the mutex is unlocked.
 void Crew::end() {
   tell();
   loop_.end_visit();
   owner_ = std::thread::id();
 }
 
-/// Wakes those who are to look again: whose call is over, and the leader, if there is something for it to do
-/// earlier than it knows.
+/// Wakes the waiters that have to look again: those whose wait is over, and the leader if the loop has
+/// something to do before the leader would wake up.
 void Crew::tell() {
   for (Waiter* waiter : waiters_) {
     if (waiter != leader_ && waiter->is_over()) tell(*waiter);
@@ -138,7 +138,7 @@ void Crew::tell() {
     if (!waiters_.empty()) tell(*waiters_.front());
   } else if (asleep_ && (loop_.due() < sleeps_until_ || leader_->is_over())) {
     if (wake_) wake_->set();
-    sleeps_until_ = async::TimePoint::min();  // told once is enough
+    sleeps_until_ = async::TimePoint::min();  // one wake-up is enough
   }
 }
 
@@ -162,7 +162,7 @@ bool Crew::wait(const std::function<bool()>& over, async::TimePoint deadline, st
   if (!also.empty()) me.make_wake();
   const auto place = waiters_.insert(waiters_.end(), &me);
   const auto late = [&] { return deadline != async::TimePoint::max() && loop_.now() >= deadline; };
-  // Also who has no time to wait has the loop do what is to be done.
+  // Even a caller that does not wait (a deadline in the past) has the loop do what is due.
   while (!is_inherited() && !me.is_over()) {
     if (leader_ != nullptr) {
       follow(me);
@@ -174,12 +174,12 @@ bool Crew::wait(const std::function<bool()>& over, async::TimePoint deadline, st
     }
     if (late()) break;
   }
-  if (is_inherited()) return false;  // a callback has forked, and this is the child
+  if (is_inherited()) return false;  // a callback has called fork(2), and this is the child
   waiters_.erase(place);
   return me.is_over();
 }
 
-/// One turn of the loop.
+/// Runs one turn of the loop.
 void Crew::turn(Waiter& leader) {
   Outside outside(*this);
   if (leader.also.empty()) {
@@ -194,14 +194,14 @@ void Crew::turn(Waiter& leader) {
   if (!is_inherited()) tell();
 }
 
-/// While somebody else leads.
+/// Sleeps while another thread leads.
 void Crew::follow(Waiter& waiter) {
   leave();
   bool ready = false;
   if (waiter.wake) {
     ready = poll(waiter, waiter.deadline, waiter.wake->descriptor());
   } else if (!waiter.also.empty()) {
-    ready = poll(waiter, async::TimePoint::min(), -1);  // which poll(2) passes over
+    ready = poll(waiter, async::TimePoint::min(), -1);  // poll(2) ignores the descriptor -1
     const auto step = std::min(waiter.deadline, async::Clock::now() + kLookEvery);
     if (!ready) (void)waiter.sleeper->woken.try_acquire_until(step);
   } else if (waiter.deadline == async::TimePoint::max()) {
@@ -215,7 +215,7 @@ void Crew::follow(Waiter& waiter) {
   waiter.ready = ready;
 }
 
-/// Outside the mutex. Whether one of `also` is ready; returns also where `wake` is.
+/// Called without the mutex. Returns whether one of `also` is ready; also returns when `wake` is ready.
 bool Crew::poll(const Waiter& waiter, async::TimePoint until, int wake) {
   constexpr milliseconds kLongest(60'000);
   std::vector<pollfd> fds;

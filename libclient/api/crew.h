@@ -1,19 +1,21 @@
 // The threads of a program that are inside one Client, and the loop that they share.
 //
 // A thread that is inside holds the mutex and has the loop to itself. Of the threads that wait for an answer
-// one leads: it runs the loop, and lets go of the mutex while the loop waits for something to happen.
-// Meanwhile others come in, start their calls on the loop and send them off, each on its own thread; then
-// they sleep. The leader wakes each of them when its call has ended. When the leader's own call has ended, it
-// makes the thread that has waited longest the leader, and leaves.
+// one is the leader: it runs the loop, and releases the mutex while the loop waits for something to happen.
+// Meanwhile other threads come in, start their calls on the loop and send them, each on its own thread; then
+// they sleep. The leader wakes each of them when its call has ended. When the leader's own call has ended,
+// the leader makes the thread that has waited longest the next leader, and leaves.
 //
-// A callback of the Client's runs on the thread that is inside. It may come inside again, and must not wait.
+// A callback of the Client runs on the thread that is inside. It may come inside again (nested), and must not
+// wait.
 //
-// A child of fork(2) has none of the other threads, and whoever was inside then has left the loop in the middle of
-// something. So nobody comes inside there any more: an Inside is empty, and wait() returns at once.
+// A child of fork(2) has none of its parent's other threads, and the thread that was inside at the time of
+// the fork has left the loop in the middle of a change. Therefore no thread comes inside in the child: an
+// Inside is empty, and wait() returns at once.
 //
-// Lost wake-ups. The leader waits for as long as the loop had nothing to do when it let go of the mutex.
-// Whoever gives the loop something to do before that, from outside a turn, ends the leader's wait when it
-// leaves.
+// No lost wake-ups: when the leader releases the mutex, it knows until when the loop has nothing to do, and
+// sleeps until then. A thread that gives the loop something to do before that time, outside a turn, ends the
+// leader's sleep when it leaves.
 #pragma once
 
 #include <atomic>
@@ -34,23 +36,23 @@ namespace nfsrdma::api {
 
 class Crew {
  public:
-  /// `threads`: there may be more than one. A loop without descriptors serves one only.
+  /// `threads`: whether several threads may use the loop. A loop without descriptors serves one thread only.
   Crew(async::Loop& loop, bool threads);
   ~Crew();
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// While one lives this thread is inside.
+  /// The thread that creates an Inside is inside for as long as the Inside lives.
   class Inside {
    public:
     explicit Inside(Crew& crew);
-    /// Not if another thread is inside: then it is false.
+    /// Does not wait: if another thread is inside, the Inside is false.
     Inside(Crew& crew, std::try_to_lock_t);
     ~Inside();
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
     explicit operator bool() const { return entered_; }
-    /// The thread was inside before: this is a callback.
+    /// Returns true if the thread was inside before, that is, in a callback.
     [[nodiscard]] bool nested() const { return nested_; }
 
    private:
@@ -59,16 +61,16 @@ class Crew {
     bool entered_ = false;
   };
 
-  /// Returns when `over` says so, at `deadline`, when a descriptor of `also` is readable (that counts as
-  /// over), or when interrupt() was called. False if it was the deadline. The thread is inside, and not
-  /// nested.
+  /// Waits until `over` returns true, `deadline` has come, a descriptor of `also` is readable (which counts
+  /// as over), or interrupt() was called. Returns false if the deadline came first. The calling thread is
+  /// inside, and not nested.
   bool wait(const std::function<bool()>& over, async::TimePoint deadline = async::TimePoint::max(),
             std::span<const int> also = {});
-  /// Ends the wait of everybody who waits now. From inside.
+  /// Ends the waits of all threads that wait now. The calling thread is inside.
   void interrupt();
-  /// Returns true in a child of the process that made the crew. From anywhere.
+  /// Returns true in a child of the process that made the crew. May be called from any thread.
   [[nodiscard]] bool is_inherited() const { return birth_.is_inherited(); }
-  /// Somebody waits, and so runs the loop. From inside.
+  /// Returns true if a thread waits, and so runs the loop. The calling thread is inside.
   [[nodiscard]] bool led() const { return leader_ != nullptr; }
 
  private:
@@ -89,15 +91,16 @@ class Crew {
   const async::Birth birth_;
   async::Loop& loop_;
   std::mutex mutex_;
-  std::atomic<std::thread::id> owner_;  // of the mutex
+  std::atomic<std::thread::id> owner_;  // the thread that holds the mutex
   std::optional<async::Wakeup> wake_;   // ends the leader's wait
 
   // Guarded by mutex_.
-  std::list<Waiter*> waiters_;                   // in the order in which they came; the leader, too
-  std::vector<std::shared_ptr<Sleeper>> woken_;  // by whoever leaves next, as soon as he has left
+  std::list<Waiter*> waiters_;  // in the order in which they came, including the leader
+  // Sleepers that the next thread to leave wakes, after it has released the mutex.
+  std::vector<std::shared_ptr<Sleeper>> woken_;
   Waiter* leader_ = nullptr;
-  bool asleep_ = false;              // the leader waits, and has let go of the mutex
-  async::TimePoint sleeps_until_{};  // if it does
+  bool asleep_ = false;              // the leader waits and has released the mutex
+  async::TimePoint sleeps_until_{};  // how long the leader sleeps at most, while asleep_
 };
 
 }  // namespace nfsrdma::api

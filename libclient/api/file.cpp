@@ -9,9 +9,9 @@
 namespace nfsrdma::api {
 namespace {
 
-constexpr engine::Access kAny{};  // whatever the file was opened for
+constexpr engine::Access kAny{};  // allowed whatever the file was opened for
 
-// Bodies of calls that can be made both ways.
+// ---- bodies of calls that exist in a blocking and in a started form ----
 
 async::Task<Status> commit(engine::ServerFile& file) {
   return file.commit(nullptr);
@@ -35,14 +35,14 @@ auto deallocating(std::uint64_t offset, std::uint64_t length) {
 
 }  // namespace
 
-/// A READ by the quick way.
+/// A READ on the fast path.
 class FileImpl::Reading final : public engine::QuickRead {
  public:
   explicit Reading(FileImpl& file) : file_(file) {}
   Done done;
 
  private:
-  // Either may destroy the file.
+  // Each of these two may destroy the file.
   void ended(std::size_t count) override {
     FileImpl& file = file_;
     file.tell_quickly(count, file.give_back(*this));
@@ -55,7 +55,7 @@ class FileImpl::Reading final : public engine::QuickRead {
   FileImpl& file_;
 };
 
-/// The end of an open file, which goes on when nobody waits for it any more.
+/// The closing of a file, which continues when no caller waits for it any more.
 struct FileImpl::Closing {
   explicit Closing(async::Loop& loop) : ended(loop) {}
   async::Event ended;
@@ -100,7 +100,8 @@ Error FileImpl::too_large(const char* what, std::size_t size, std::uint32_t most
               " (Info::rsize, wsize)"};
 }
 
-/// No file reaches so far: behind it offsets begin anew, at the file's begin.
+/// Returns an error if the range ends beyond 2^64 - 1, because offsets would wrap around to the begin of the
+/// file.
 std::optional<Error> FileImpl::too_far(std::size_t size, std::uint64_t offset) const {
   if (size <= std::numeric_limits<std::uint64_t>::max() - offset) return std::nullopt;
   return Error(ErrorKind::usage, EFBIG, "WRITE", path_,
@@ -123,7 +124,7 @@ async::Task<R> FileImpl::begin(engine::Access access, Make& make) {
   return make(*file_);
 }
 
-/// ClientImpl::run() for a call on the file, which stays until the call ends.
+/// Like ClientImpl::run(), for a call on the file. Holds on to the server's file until the call ends.
 template <class R, class Make>
 R FileImpl::run(engine::Access access, Make make) {
   engine::ServerFileRef file;
@@ -133,20 +134,20 @@ R FileImpl::run(engine::Access access, Make make) {
   });
 }
 
-/// The same for a call that is only started. It is dropped before the file goes.
+/// Like run(), for a call that is only started. The destructor drops the call before the file goes.
 template <class R, class Make>
 void FileImpl::start(engine::Access access, Make make, std::function<void(R)> done) {
   started_.start<R>([&] { return begin<R>(access, make); }, std::move(done));
 }
 
-// ---- READs by the quick way ----
+// ---- READs on the fast path ----
 
 File::Done FileImpl::give_back(Reading& one) {
   readings_.give_back(one);
   return std::exchange(one.done, nullptr);
 }
 
-/// Takes `done` if it has begun.
+/// Returns true, and takes `done`, if the READ has begun on the fast path.
 bool FileImpl::start_quickly(std::span<std::byte> data, std::uint64_t offset, Done& done) {
   if (client_.is_inherited()) return false;
   const Crew::Inside inside(client_.crew());
@@ -160,7 +161,7 @@ bool FileImpl::start_quickly(std::span<std::byte> data, std::uint64_t offset, Do
     done = give_back(one);
     return false;
   }
-  // Those who wait do not know that there is something to send.
+  // Threads that wait do not know that there is something to send.
   if (!inside.nested() && client_.crew().led()) client_.loop().end_turn();
   return true;
 }
@@ -208,20 +209,22 @@ void FileImpl::start_write(std::span<const std::byte> data, std::uint64_t offset
   start<Result<std::size_t>>(engine::Access::write, write, std::move(done));
 }
 
-// ---- blocking: in pieces that the server takes, several of them in flight ----
+// ---- blocking calls, split into pieces that the server accepts, several of them in flight ----
 
-/// Ends with the first piece that fails or that is short, when nothing is under way any more.
+/// A transfer in pieces. It ends at the first piece that fails or is short, once no piece is in flight any
+/// more.
 class FileImpl::Pieces {
  public:
   using Move = std::function<async::Task<Result<std::size_t>>(std::size_t begin, std::size_t size)>;
 
-  /// As many as keep a server busy that is some milliseconds away.
+  /// Enough pieces to keep a server busy that is some milliseconds away.
   static constexpr std::size_t kInFlight = 8;
 
   Pieces(async::Loop& loop, std::size_t size, std::size_t most, Move move)
       : size_(size), most_(most), move_(std::move(move)), ended_(loop), tasks_(loop) {}
 
-  /// Begins with so many; each piece that went whole brings one more.
+  /// Starts with `at_first` pieces in flight; each piece that is moved whole starts one more, up to
+  /// kInFlight.
   async::Task<Result<std::size_t>> run(std::size_t at_first) {
     while (running_ < at_first && next_ < end_) begin_one();
     while (running_ != 0) co_await ended_.wait_until(async::TimePoint::max());
@@ -240,7 +243,7 @@ class FileImpl::Pieces {
       const std::size_t size = std::min(most_, size_ - begin);
       next_ += size;
       auto moved = co_await move_(begin, size);
-      // The first of them counts: behind it nothing does.
+      // The lowest piece that failed or was short decides: pieces behind it do not count.
       const std::size_t done = moved ? *moved : 0;
       if (done == size && running_ < kInFlight && next_ < end_) begin_one();
       if (done == size || begin + done >= end_) continue;
@@ -254,10 +257,10 @@ class FileImpl::Pieces {
   const std::size_t size_, most_;
   const Move move_;
   std::size_t next_ = 0, end_ = size_;
-  std::optional<Error> error_;  // at end_
+  std::optional<Error> error_;  // the error of the piece that ends at end_
   std::size_t running_ = 0;
   async::Event ended_;
-  async::Tasks tasks_;  // the last: they use the others
+  async::Tasks tasks_;  // last, because the tasks use the members above
 };
 
 async::Task<Result<std::size_t>> FileImpl::read_all(engine::ServerFile& file, std::span<std::byte> data,
@@ -270,7 +273,7 @@ async::Task<Result<std::size_t>> FileImpl::read_all(engine::ServerFile& file, st
   Pieces pieces(client_.loop(), data.size(), client_.rsize(), [&](std::size_t begin, std::size_t size) {
     return file.read(data.subspan(begin, size), offset + begin);
   });
-  co_return co_await pieces.run(1);  // a small file needs no more
+  co_return co_await pieces.run(1);  // one in flight at first, because a small file needs no more
 }
 
 async::Task<Result<std::size_t>> FileImpl::write_all(engine::ServerFile& file,
@@ -297,7 +300,7 @@ Result<std::size_t> FileImpl::write(std::span<const std::byte> data, std::uint64
   });
 }
 
-// ---- the rest ----
+// ---- attributes, extents, space, copies ----
 
 async::Task<Result<std::optional<Extent>>> FileImpl::find_extent(engine::ServerFile& file,
                                                                  std::uint64_t offset) {
@@ -423,11 +426,11 @@ Status FileImpl::lock(const LockRequest& request, std::chrono::milliseconds most
   return run<Status>(kAny, [&](engine::ServerFile& file) { return lock_task(file, request, most); });
 }
 
-/// One that has nothing any more is forgotten, here and by the server.
+/// Releases the range. If the range is the whole file, the engine and the server forget the owner, too.
 async::Task<Status> FileImpl::unlock_task(engine::ServerFile& file, std::uint64_t owner, LockRange range) {
   if (!file.knows_owner(owner)) co_return Status();
-  // On the disk before it goes: what a restart of the server loses is written again, and the lock may be somebody
-  // else's by then.
+  // The data is committed before the lock goes: what a restart of the server loses is written again, and by
+  // then somebody else may hold the lock.
   Status safe;
   if (file.has_unstable_data()) safe = co_await file.commit(nullptr);
   auto unlocking = range == LockRange() ? file.release_locks(owner) : file.unlock(owner, range);
@@ -455,7 +458,7 @@ void FileImpl::begin_closing() {
   client_.loop().spawn(close_file(client_.engine(), file_, closing_, client_.closes_file()));
 }
 
-/// Whoever is the first to hear how it went is the only one.
+/// Waits for the end of the closing. Only the first caller to arrive here receives its error.
 async::Task<Status> FileImpl::closed(std::shared_ptr<Closing> closing) {
   while (!closing->outcome) (void)co_await closing->ended.wait_until(async::TimePoint::max());
   co_return std::exchange(*closing->outcome, Status());

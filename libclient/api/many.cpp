@@ -9,7 +9,8 @@ using engine::ManyTold;
 using engine::ManyWritten;
 using engine::Path;
 
-/// With fewer items in a directory its names are walked with each of them: to find it first would be a round trip.
+/// Least number of items in a directory for which the directory is looked up first. With fewer items each
+/// request walks the directory's names itself, because the look-up would cost a round trip of its own.
 constexpr std::size_t kWorthFinding = 3;
 constexpr std::size_t kFindBeside = 8;
 
@@ -19,7 +20,8 @@ const engine::Spot* ManyPlaces::find(std::string_view path, std::string& name) {
   const std::size_t slash = path.rfind('/');
   const std::string_view last = slash == std::string_view::npos ? path : path.substr(slash + 1);
   if (last.empty() || last == "." || last == "..") return nullptr;
-  // With its slash: the root is another one than where a relative path begins.
+  // The key keeps its trailing slash, because "/" (the server's root) and "" (where relative paths begin) are
+  // different directories.
   const std::string_view above = slash == std::string_view::npos ? "" : path.substr(0, slash + 1);
   Place*& place = known_[above];
   if (place == nullptr) {
@@ -35,7 +37,8 @@ const engine::Spot* ManyPlaces::find(std::string_view path, std::string& name) {
 
 async::Task<void> ManyPlaces::look_up_one(engine::Paths& paths, Place& place) {
   auto found = co_await paths.find(place.path, true);
-  // Where it is not to be had its items say so.
+  // If the directory cannot be found, its items keep the path as their spot, and each of them reports the
+  // error.
   if (found) place.spot = engine::Spot(found->handle);
 }
 
@@ -71,7 +74,8 @@ async::Task<Result<Attributes>> stat_by_path(ClientImpl& client, Path path, bool
   co_return co_await client.engine().attributes(nullptr, object->handle);
 }
 
-/// What was found is a symbolic link, and it is what that leads to which is asked for.
+/// Takes the result back from items that are symbolic links, so that they are done again by path, which
+/// follows the links.
 void follow_links(std::vector<ManyTold*>& items) {
   for (ManyTold* item : items) {
     if (*item->result && (**item->result).type == FileType::symlink) item->result.reset();

@@ -1,9 +1,11 @@
-// Many files by their paths, for read_many, write_many and stat_many of a Client or Directory (nfsrdma/many.h).
+// read_many, write_many and stat_many of a Client or Directory (nfsrdma/many.h): many files by their paths.
 //
-// The directories that paths have in common are found once, and the engine gets names in them. Items that a symbolic
-// link is in the way of, or whose path ends in no name, are done by themselves (engine/paths.h).
+// Directories that several paths have in common are looked up once, and the engine gets names in them. An
+// item whose path leads through a symbolic link, or does not end in a name, is done by its path alone
+// (engine/paths.h).
 //
-// The items stay here while the task runs, so that those that were done keep their results where it is interrupted.
+// The items are kept here while the task runs, so that if the task is interrupted, the items that were done
+// keep their results.
 #pragma once
 
 #include <cerrno>
@@ -19,14 +21,16 @@
 
 namespace nfsrdma::api {
 
-/// The directories of many paths.
+/// The directories that contain the files of many paths.
 class ManyPlaces {
  public:
   explicit ManyPlaces(const PathBegin& begin) : begin_(begin) {}
 
-  /// Null: the path is to be looked at by itself. `path` must stay.
+  /// Returns the directory of `path` and sets `name`, or returns null if the path has to be done by itself.
+  /// `path` must stay valid.
   const engine::Spot* find(std::string_view path, std::string& name);
-  /// Finds those that several items are in, and those that can be told by a handle only.
+  /// Looks up the directories that several items are in, and those whose path leads above a directory's
+  /// handle ("..").
   async::Task<void> look_up(async::Loop& loop, engine::Paths& paths);
 
  private:
@@ -38,11 +42,11 @@ class ManyPlaces {
   static async::Task<void> look_up_one(engine::Paths& paths, Place& place);
 
   const PathBegin& begin_;
-  std::deque<Place> places_;  // they stay where they are
+  std::deque<Place> places_;  // a deque, because known_ points to its elements
   std::unordered_map<std::string_view, Place*> known_;
 };
 
-/// `Item`: of engine/many.h. `T`: what its result is.
+/// `Item`: an item of engine/many.h. `T`: its result's value.
 template <class T, class Item>
 class ManyFiles {
  public:
@@ -51,13 +55,14 @@ class ManyFiles {
     entries_.reserve(count);
   }
 
-  /// `path` must stay.
+  /// `path` must stay valid.
   void add(std::string_view path, Item item) {
     item.file.directory = places_.find(path, item.file.name);
     entries_.push_back({path, std::move(item)});
   }
 
-  /// `together(engine, items)` does those that are names in directories; `by_path(path, item)` one of the others.
+  /// `together(engine, items)` does all items that are names in directories; `by_path(path, item)` does one
+  /// of the remaining items.
   template <class Together, class ByPath>
   std::vector<Result<T>> run(Together together, ByPath by_path) {
     const Status ended = client_.run<Status>([&] { return task(together, by_path); });

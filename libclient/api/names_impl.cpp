@@ -38,7 +38,7 @@ std::optional<Engine::Creation> creation_of(const OpenFlags& flags) {
   return out;
 }
 
-/// A file that is open, and its path.
+/// An open file, and its path.
 struct Found {
   engine::Opened opened;
   std::string path;
@@ -49,7 +49,7 @@ async::Task<Result<Found>> open_task(Engine& engine, Paths& paths, Path path, Op
   std::string text = path.text();
   auto opened = co_await paths.open(std::move(path), access_of(mode), creation_of(flags));
   if (!opened) co_return opened.error();
-  // With `create` the server has cut it already.
+  // With `create` the server has truncated the file already.
   if (!flags.truncate || flags.create) co_return Found{std::move(*opened), std::move(text)};
   SetAttributes changes;
   changes.size = 0;
@@ -139,7 +139,7 @@ R NamesImpl<Face>::on_object(std::string_view text, bool follow, Call call) {
   });
 }
 
-// ---- what is there ----
+// ---- reading attributes and names ----
 
 template <class Face>
 Result<Attributes> NamesImpl<Face>::stat(std::string_view path, bool follow) {

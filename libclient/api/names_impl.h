@@ -1,6 +1,6 @@
-// What a Client and a Directory have in common: calls by path. They differ in where a path begins.
+// The implementation that Client and Directory share: calls by path. They differ only in where a path begins.
 //
-// Thread-safety: as the Client's (crew.h).
+// Thread-safety: that of the Client (crew.h).
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace nfsrdma::api {
 
 class ClientImpl;
 
-/// Where paths begin, and whose they are.
+/// The Client that paths belong to, and the directory where relative paths begin.
 class PathBegin {
  public:
   PathBegin(ClientImpl& client, std::optional<engine::FileHandle> directory)
@@ -34,7 +34,7 @@ class PathBegin {
   const std::optional<engine::FileHandle> directory_;  // none: the server's root
 };
 
-// many.cpp
+// Defined in many.cpp.
 std::vector<Result<FileRead>> read_files(ClientImpl& client, const PathBegin& begin,
                                          std::span<const ReadItem> items);
 std::vector<Result<FileWritten>> write_files(ClientImpl& client, const PathBegin& begin,
@@ -42,7 +42,7 @@ std::vector<Result<FileWritten>> write_files(ClientImpl& client, const PathBegin
 std::vector<Result<Attributes>> stat_files(ClientImpl& client, const PathBegin& begin,
                                            std::span<const std::string> paths, bool follow);
 
-/// `Face`: Client or Directory.
+/// `Face`: the public class, Client or Directory.
 template <class Face>
 class NamesImpl : public Face, public PathBegin {
  public:
@@ -89,18 +89,18 @@ class NamesImpl : public Face, public PathBegin {
   Status set_acl(std::string_view path, const Acl& acl, bool follow) override;
 
  private:
-  /// The task that `make(path, paths)` makes, if there is such a path.
+  /// Returns the task that `make(path, paths)` makes, or one that fails if `text` is not a valid path.
   template <class R, class Make>
   async::Task<R> begin(std::string_view text, Make& make);
-  /// Runs it.
+  /// Runs that task to its end.
   template <class R, class Make>
   R on_path(std::string_view text, Make make);
-  /// Starts it. Nothing of it is this object's.
+  /// Starts that task. The task uses nothing of this object, which may be destroyed meanwhile.
   template <class R, class Make>
   void start_on_path(std::string_view text, Make make, std::function<void(R)> done);
   template <class Make>
   Status on_paths(std::string_view first, Names& target, std::string_view second, Make make);
-  /// Runs `call(engine, handle)` on what the path leads to.
+  /// Finds the object that the path leads to, and runs `call(engine, handle)` on it.
   template <class R, class Call>
   R on_object(std::string_view text, bool follow, Call call);
 };

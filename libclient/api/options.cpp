@@ -1,7 +1,8 @@
-// Options from text: one row per option with its name, what it takes, and how it is set.
+// Options from text: one row per option with its name, the values that it takes, and the function that sets
+// it.
 //
-// Used by -o on a command line, by the query of an nfs:// URL and, later, by a mount helper, so that all of
-// them know the same names and give the same sentences. Nothing here touches the network.
+// Used by -o on a command line, by the query of an nfs:// URL and by the mount helper, so that all of them
+// accept the same names and print the same messages. No function here uses the network.
 #include "nfsrdma/options.h"
 
 #include <arpa/inet.h>
@@ -21,8 +22,9 @@ using std::chrono::milliseconds;
 constexpr std::uint32_t smallest_io = 1024;      // as nfs(5)
 constexpr std::uint32_t largest_io = 16U << 20;  // beyond what any server takes; bounds a typing error
 constexpr std::uint32_t largest_credits = 1024;
-constexpr std::uint32_t most_connections = 16;          // as nfs(5)
-constexpr std::uint32_t longest_busy_poll_us = 10'000;  // nothing else of the client's runs meanwhile
+constexpr std::uint32_t most_connections = 16;  // as nfs(5)
+// Bounded, because the client does nothing else while it polls.
+constexpr std::uint32_t longest_busy_poll_us = 10'000;
 constexpr std::int64_t longest_wait_ms = 24LL * 3600 * 1000;
 
 template <class T>
@@ -34,7 +36,7 @@ std::optional<T> number(std::string_view text, T least, T most) {
   return value;
 }
 
-/// "65536", "64K", "1M".
+/// Parses a size such as "65536", "64K" or "1M".
 std::optional<std::uint32_t> io_size(std::string_view text) {
   unsigned shift = 0;
   if (!text.empty()) {
@@ -54,7 +56,7 @@ bool ends_with(std::string_view text, std::string_view suffix, std::string_view&
   return true;
 }
 
-/// "30s", "500ms"; a bare number counts units of `bare`, and is refused where `bare` is zero.
+/// Parses "30s" or "500ms". A bare number counts units of `bare`, and is refused if `bare` is zero.
 std::optional<milliseconds> duration(std::string_view text, milliseconds bare) {
   std::int64_t unit = bare.count();
   std::string_view digits = text;
@@ -107,7 +109,7 @@ bool set_mountproto(Options& options, std::string_view text) {
 }
 
 bool is_address(const std::string& text) {
-  in6_addr any{};  // as large as either
+  in6_addr any{};  // large enough for either family
   return ::inet_pton(AF_INET, text.c_str(), &any) == 1 || ::inet_pton(AF_INET6, text.c_str(), &any) == 1;
 }
 
@@ -141,7 +143,8 @@ bool set_read_plus(Options& options, std::string_view text) {
 }
 
 bool set_timeo(Options& options, std::string_view text) {
-  return assign(options.timeout, duration(text, milliseconds(100)));  // bare: tenths of a second, as nfs(5)
+  // A bare number counts tenths of a second, as in nfs(5).
+  return assign(options.timeout, duration(text, milliseconds(100)));
 }
 
 bool set_connect_timeout(Options& options, std::string_view text) {
@@ -150,7 +153,7 @@ bool set_connect_timeout(Options& options, std::string_view text) {
 
 constexpr std::array kSecurities{Security::sys, Security::krb5, Security::krb5i, Security::krb5p};
 
-/// The items of a list; where nothing stands between separators, that is one, too.
+/// Splits a list at `separator`. An empty string between separators is an item, too.
 std::vector<std::string_view> items_of(std::string_view text, char separator) {
   std::vector<std::string_view> out;
   for (;;) {
@@ -161,7 +164,7 @@ std::vector<std::string_view> items_of(std::string_view text, char separator) {
   }
 }
 
-/// A list, as in exports(5).
+/// Takes a list with ':' between the flavors, as in exports(5).
 bool set_sec(Options& options, std::string_view text) {
   std::vector<Security> list;
   for (const std::string_view name : items_of(text, ':')) {
@@ -180,7 +183,7 @@ bool set_keytab(Options& options, std::string_view text) {
 }
 
 bool set_ccache(Options& options, std::string_view text) {
-  // "TYPE:the rest", or a file's path.
+  // The value is "TYPE:rest" or a file's path.
   const std::size_t colon = text.find(':');
   const bool has_type =
       colon != std::string_view::npos && colon + 1 < text.size() &&
@@ -221,7 +224,8 @@ bool set_nconnect(Options& options, std::string_view text) {
   return assign(options.connections, number<std::uint32_t>(text, 1, most_connections));
 }
 
-/// "10.0.0.1-10.0.0.4": all of them. False: that is none, or they are too many.
+/// Adds all addresses of a range such as "10.0.0.1-10.0.0.4". Returns false if the range is malformed or has
+/// too many addresses.
 bool add_range(std::vector<std::string>& to, const std::string& first, const std::string& last) {
   in_addr from{}, until{};
   if (::inet_pton(AF_INET, first.c_str(), &from) != 1 || ::inet_pton(AF_INET, last.c_str(), &until) != 1)
@@ -236,7 +240,7 @@ bool add_range(std::vector<std::string>& to, const std::string& first, const std
   return true;
 }
 
-/// Separated by ~, since a comma ends an option.
+/// The addresses are separated by '~', because a comma ends an option.
 bool set_remoteports(Options& options, std::string_view text) {
   std::vector<std::string> all;
   for (const std::string_view item : items_of(text, '~')) {
@@ -334,7 +338,7 @@ constexpr auto rows = std::to_array<Row>({
      set_busy_poll},
 });
 
-/// Levenshtein's distance.
+/// Returns the Levenshtein distance.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -355,7 +359,8 @@ Error usage(std::string message) {
 }
 
 Error unknown(std::string_view name) {
-  constexpr std::size_t longest_name = 64;  // of what is compared and shown: the text may be anything
+  // Bounds the comparison and the message, because the text may be anything.
+  constexpr std::size_t longest_name = 64;
   name = name.substr(0, longest_name);
   const auto nearest =
       std::ranges::min_element(rows, {}, [name](const Row& row) { return distance(name, row.help.name); });

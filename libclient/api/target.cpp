@@ -1,8 +1,8 @@
-// Targets from text: "nfs://host[:port]/path?opt=val&opt=val" (after RFC 2224, with an absolute path) and
-// "host:/path" as mount(8) has it.
+// Parses targets: "nfs://host[:port]/path?opt=val&opt=val" (after RFC 2224, with an absolute path) and
+// "host:/path", the form of mount(8).
 //
-// Only the URL is percent-decoded (RFC 3986 2.1); "host:/path" is taken as it stands, so that any byte that a
-// file's name may have can be typed. An IPv6 address stands in brackets in both, with its zone after '%'
+// Only the URL is percent-decoded (RFC 3986 2.1). "host:/path" is taken literally, so that any byte that a
+// file name may have can be typed. In both forms an IPv6 address stands in brackets, with its zone after '%'
 // ("%25" in a URL, RFC 6874).
 #include <algorithm>
 #include <cerrno>
@@ -25,7 +25,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-/// Absent where a '%' is not followed by two digits, or stands for a NUL, which no name can have.
+/// Returns nothing if a '%' is not followed by two digits, or stands for a NUL, which no name can have.
 std::optional<std::string> percent_decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -43,7 +43,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
-/// Takes "[address]" off the front of `rest`.
+/// Removes "[address]" from the front of `rest` and returns the address.
 std::optional<std::string_view> take_bracketed(std::string_view& rest) {
   const std::size_t end = rest.find(']');
   if (end == std::string_view::npos || end == 1) return std::nullopt;
@@ -132,7 +132,8 @@ Result<Target> parse_mount_form(std::string_view text, const Options& base) {
     if (!address) return usage(text, "the IPv6 address is not complete; write [::1]:/path");
     host = *address;
   } else {
-    // The last colon before the first slash: a file's name may have colons, a host may not.
+    // Split at the last colon before the first slash, because a file's name may have colons and a host may
+    // not.
     const std::size_t colon = rest.substr(0, rest.find('/')).rfind(':');
     if (colon == std::string_view::npos)
       return usage(text, "that is no target; write host:/path or nfs://host/path");
