@@ -1,4 +1,4 @@
-// What a server exports, as its mount service lists it (RFC 1813 appendix I): no NFS is spoken for that.
+// Lists a server's exports by asking its mount service (RFC 1813 appendix I). No NFS is spoken for this.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,11 @@
 
 namespace nfsrdma::connect {
 
-/// Waits; any thread. `interrupt`: a descriptor that ends the wait when it is readable, or -1.
+/// Blocks until the answer has come. May be called from any thread. `interrupt`: a descriptor that ends the
+/// wait when it is readable, or -1.
 Result<std::vector<aux::Export>> list_exports(const Target& target, async::TimePoint deadline, int interrupt);
-/// Who has mounted them, as far as the service knows.
+/// Lists the clients that have mounted the exports, as far as the mount service knows. Blocks as
+/// list_exports() does.
 Result<std::vector<aux::MountedBy>> list_mounts(const Target& target, async::TimePoint deadline,
                                                 int interrupt);
 

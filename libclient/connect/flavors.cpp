@@ -35,7 +35,7 @@ std::shared_ptr<security::Flavor> make_one(Security security, async::Loop& loop,
     return std::make_shared<security::Sys>(surroundings.host, own_identity(options), notices);
   krb5::KerberosOptions how;
   how.server = target.host;
-  // RFC 8166 8.2.2.1: contexts are made over TCP.
+  // Contexts are made over TCP (RFC 8166 8.2.2.1).
   for (const rpc::Address& address : addresses)
     how.addresses.push_back(aux::with_port(address, options.gss_port));
   how.version = options.version.value_or(how.version);
@@ -47,7 +47,8 @@ std::shared_ptr<security::Flavor> make_one(Security security, async::Loop& loop,
   how.many_users = surroundings.many_users;
   const bool is_machine = surroundings.many_users && ::geteuid() == 0;
   if (how.keytab.empty() && how.ccache.empty() && is_machine) how.keytab = krb5::system_keytab();
-  // Calls that wait for it still have time to say why it could not be had.
+  // Less than the calls' timeout, so that calls waiting for a context still have time to report why there is
+  // none.
   how.patience = options.timeout * 3 / 4;
   return std::make_shared<gss::Gss>(loop, how.service, krb5::make_kerberos(loop, how), target.host, notices);
 }
@@ -56,7 +57,7 @@ std::shared_ptr<security::Flavor> make_one(Security security, async::Loop& loop,
 
 std::vector<Security> permitted(const Options& options) {
   if (!options.security.empty()) return options.security;
-  // Who names an identity means that which is said by numbers.
+  // A user who names a uid or gid means an identity given by numbers.
   if (options.uid || options.gid) return {Security::sys};
   return {Security::krb5p, Security::krb5i, Security::krb5, Security::sys};
 }

@@ -1,4 +1,4 @@
-// What callers prove who they are with, as the options say.
+// Makes the security flavors with which callers prove who they are, as the options say.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -11,16 +11,17 @@
 
 namespace nfsrdma::connect {
 
-/// All of these outlive it. Where the options leave a choice it is one.
+/// Makes the flavor, or a security::Choice if the options permit several. All arguments must outlive it.
 std::shared_ptr<security::Flavor> make_flavor(async::Loop& loop, const Target& target,
                                               const std::vector<rpc::Address>& addresses,
                                               const Surroundings& surroundings,
                                               const Server::NoticeSink& notices);
 
-/// What the options let be used, the one that is liked best first.
+/// Returns the flavors that the options permit, the preferred one first.
 std::vector<Security> permitted(const Options& options);
 
-/// Tells the server what it need not keep any more; nothing is waited for beyond the deadline.
+/// Tells the server, with procedure NULL, that it may discard this client's security contexts. Gives up at
+/// the deadline.
 async::Task<void> say_farewell(security::Flavor& flavor, rpc::Channel& channel, std::uint32_t version,
                                async::TimePoint deadline);
 

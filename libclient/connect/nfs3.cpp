@@ -1,4 +1,4 @@
-// NFSv3 and NFSv2: the root of what is asked for by MOUNT, and calls on all connections.
+// NFSv3 and NFSv2: the root of the target comes from MOUNT, and calls go over all connections.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -41,7 +41,7 @@ aux::MountOptions mount_options(const Target& target, std::vector<rpc::Address> 
 namespace {
 
 constexpr async::Clock::duration kSettleTime = std::chrono::seconds(3);
-/// NFSv3 has no lease by which a dead peer has to be found.
+/// Interval of health checks. NFSv3 has no lease that would set one.
 constexpr std::chrono::seconds kHealthCheck(30);
 
 class Nfs3 final : public Protocol {
@@ -55,7 +55,8 @@ class Nfs3 final : public Protocol {
 
   async::Task<Status> begin(async::TimePoint deadline) override {
     auto begun = co_await begin_all(deadline);
-    // Neither its mount service nor this machine's rpcbind knows what comes of it.
+    // Undo the registrations, because neither the server's mount service nor this machine's rpcbind would
+    // notice that this client gave up.
     if (!begun) (void)co_await close(calls_.loop().now() + kFarewell);
     co_return begun;
   }
@@ -69,7 +70,7 @@ class Nfs3 final : public Protocol {
       co_await settle(deadline);
     }
     engine_ = std::make_shared<nfs3::Nfs3Engine>(calls_, *roots_, locks_.get(), version_);
-    // Whether it speaks the version.
+    // The first call shows whether the server speaks the version.
     if (auto answered = co_await engine_->ping(); !answered) co_return answered;
     for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
       if (auto done = co_await ground_.channels[i]->connect(deadline); !done) co_return done;
@@ -79,13 +80,13 @@ class Nfs3 final : public Protocol {
     if (!path) co_return path.error();
     auto root = co_await roots_->find(path->names());
     if (!root) {
-      // "/" stands for the server as a whole where it is no export: each path has a root of its own.
+      // If "/" is not an export, it stands for the server as a whole: each path then has a root of its own.
       const bool whole = path->is_begin() && root.error().kind() == ErrorKind::server &&
                          root.error().errno_value() != EPROTONOSUPPORT;
       if (!whole) co_return root.error();
       co_return Status();
     }
-    if (root->handle.length == 0) co_return Status();  // above the exports
+    if (root->handle.length == 0) co_return Status();  // the target is above the exports
     target_ = root->handle.mark;
     for (;;) {
       auto learned = co_await nfs3().learn_limits(root->handle);
@@ -145,7 +146,7 @@ class Nfs3 final : public Protocol {
     roots_ = std::move(mountd);
     co_return Status();
   }
-  /// What a mount that was killed has left.
+  /// Releases the locks that a mount left behind when it was killed.
   async::Task<void> settle(async::TimePoint deadline) {
     auto settled = co_await lockd_->settle(std::min(deadline, calls_.loop().now() + kSettleTime));
     if (!ground_.notices) co_return;
@@ -171,14 +172,14 @@ class Nfs3 final : public Protocol {
   [[nodiscard]] nfs3::Nfs3Engine& nfs3() const { return static_cast<nfs3::Nfs3Engine&>(*engine_); }
 
   const Ground ground_;
-  const unsigned version_;     // of NFS: 3 or 2
-  security::Mark target_ = 0;  // of the root that is asked for
+  const unsigned version_;     // NFS version: 3 or 2
+  security::Mark target_ = 0;  // mark of the target's root
   calling::ProcedureCalls calls_;
   std::shared_ptr<engine::Roots> roots_;
-  aux::Mountd* mountd_ = nullptr;  // roots_, where it is one
+  aux::Mountd* mountd_ = nullptr;  // roots_, if it is the server's mount service
   std::shared_ptr<engine::LockManager> locks_;
-  aux::Lockd* lockd_ = nullptr;             // locks_, where it is one
-  std::shared_ptr<engine::Engine> engine_;  // on the others
+  aux::Lockd* lockd_ = nullptr;             // locks_, if it is the server's lock service
+  std::shared_ptr<engine::Engine> engine_;  // uses the members above
 };
 
 }  // namespace

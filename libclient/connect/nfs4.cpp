@@ -1,4 +1,4 @@
-// NFSv4.1 and 4.2: a session on all connections.
+// NFSv4.1 and 4.2: one session on all connections.
 #include <utility>
 
 #include "connect/nfs4_options.h"
@@ -27,7 +27,8 @@ class Nfs4 final : public Protocol {
 
   async::Task<Status> begin(async::TimePoint deadline) override {
     auto begun = co_await begin_all(deadline);
-    // Not left to the lease, where there is one already.
+    // If the server has a session for this client already, end it now rather than leave it until the lease
+    // expires.
     if (!begun && session_.facts().slots != 0)
       (void)co_await session_.close(session_.loop().now() + kFarewell);
     co_return begun;
@@ -70,13 +71,13 @@ class Nfs4 final : public Protocol {
   }
 
  private:
-  /// The session, on all connections, and the engine on it.
+  /// Opens the session, adds all connections to it, and makes the engine.
   async::Task<Status> begin_all(async::TimePoint deadline) {
     if (auto done = co_await session_.open(deadline); !done) co_return done;
     for (std::size_t i = 1; i < ground_.channels.size(); ++i) {
       rpc::Channel& channel = *ground_.channels[i];
       auto done = co_await session_.lanes().add(channel, deadline);
-      // An address more may be away for a while: it is tried again and again.
+      // A further address (remoteports=) may be unreachable for a while: the lane tries it again and again.
       if (!done && !channel.elsewhere()) co_return done;
       if (!done && ground_.notices) ground_.notices(done.error().text());
     }

@@ -1,4 +1,4 @@
-// NFSv4.0: a client id on all connections.
+// NFSv4.0: one client id on all connections.
 #include <utility>
 
 #include "aux/local_address.h"
@@ -21,7 +21,8 @@ class Nfs40 final : public Protocol {
 
   async::Task<Status> begin(async::TimePoint deadline) override {
     auto begun = co_await begin_all(deadline);
-    // Not left to the lease, where there is one already.
+    // If the server has a client id for this client already, end it now rather than leave it until the lease
+    // expires.
     if (!begun && state_.facts().client_id != 0) (void)co_await state_.close(state_.loop().now() + kFarewell);
     co_return begun;
   }
@@ -64,7 +65,8 @@ class Nfs40 final : public Protocol {
   }
 
  private:
-  /// For the server's calls. Null where nobody can be called, which costs delegations and nothing else.
+  /// Listens for the server's callbacks. Returns null if the server cannot call this machine; then there are
+  /// no delegations, and nothing else is lost.
   std::unique_ptr<aux::RecordServer> listen() {
     const Options& options = ground_.target.options;
     if (!ground_.surroundings.listens || ground_.addresses.empty()) return nullptr;
@@ -97,7 +99,8 @@ class Nfs40 final : public Protocol {
   }
 
   const Ground ground_;
-  const std::unique_ptr<aux::RecordServer> callbacks_;  // no Call comes before the loop turns
+  // No callback comes before the loop turns, so state_ is ready by then.
+  const std::unique_ptr<aux::RecordServer> callbacks_;
   nfs4::Sessionless state_;
   std::shared_ptr<engine::Engine> engine_;
 };

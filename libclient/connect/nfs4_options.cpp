@@ -28,13 +28,15 @@ nfs4::SessionOptions session_options(const Ground& ground) {
   out.slots = most_calls(options, channel.established());
   out.callback_slots = kCallbackSlots;
   out.flavor = ground.flavor;
-  // RFC 8881 2.4: unique among clients. A Client is one of its own, and leaves nothing to reclaim.
+  // The owner id must be unique among clients (RFC 8881 2.4). Each Client without a given id uses one of its
+  // own, and leaves nothing to reclaim.
   out.owner_id = surroundings.owner_id;
   if (out.owner_id.empty()) {
     out.owner_id =
         "nfsrdma " + surroundings.host + " " + surroundings.process + " " + random_hex(channel.loop());
   }
-  // Another each time: of a client that is known already the server drops all that it had (18.35.4, case 5).
+  // The verifier differs each time, so that a server which knows the client already drops all state of its
+  // previous instance (RFC 8881 18.35.4, case 5).
   channel.loop().random(out.verifier);
   out.timeout = options.timeout;
   out.patience = ground.patience;

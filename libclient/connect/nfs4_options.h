@@ -1,4 +1,4 @@
-// What NFSv4 of any minor version is begun with.
+// The parameters with which a client of any NFSv4 minor version begins.
 #pragma once
 
 #include "connect/protocol.h"
@@ -6,7 +6,8 @@
 
 namespace nfsrdma::connect {
 
-/// From the target's options and what is around: who the client is, how much at once, how long.
+/// Derives them from the target's options and the surroundings: the client's owner id and flavor, its limits,
+/// and its timeouts.
 nfs4::SessionOptions session_options(const Ground& ground);
 
 }  // namespace nfsrdma::connect

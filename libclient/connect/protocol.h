@@ -1,7 +1,10 @@
-// One version of NFS on a server's connections: how its engine is begun and ended, and what it says of itself.
+// The seam between Server and one version of NFS: how the version's engine is started and ended, and what the
+// version reports about itself.
 //
-// Server (server.h) tries the versions in their order, and keeps the one that the server speaks. To add a version
-// is to add a function to the end of this file. Confined to the loop's thread.
+// Server (server.h) tries the versions in their order, and keeps the first one that the server speaks. To add
+// a version, add a function at the end of this file.
+//
+// Confined to the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -20,10 +23,10 @@
 
 namespace nfsrdma::connect {
 
-/// For what a server need not be told.
+/// Time limit for messages at the end that the server can do without.
 inline constexpr std::chrono::seconds kFarewell{2};
 
-/// What a Protocol stands on: the Server's, which outlives it.
+/// The objects that a Protocol uses. All of them belong to the Server, which outlives the Protocol.
 struct Ground {
   const Target& target;
   const std::vector<rpc::Address>& addresses;
@@ -41,33 +44,35 @@ class Protocol {
   Protocol(const Protocol&) = delete;
   Protocol& operator=(const Protocol&) = delete;
 
-  /// EPROTONOSUPPORT: the server does not speak the version. After any Error nothing is left on the server.
+  /// Starts the version. EPROTONOSUPPORT: the server does not speak it. After any Error the server keeps no
+  /// state of this client.
   virtual async::Task<Status> begin(async::TimePoint deadline) = 0;
-  /// Nothing of the engine is used any more.
+  /// Ends the version on the server. The engine must no longer be in use.
   virtual async::Task<Status> close(async::TimePoint deadline) = 0;
 
-  /// Of the NFS program.
+  /// The version of the NFS program.
   [[nodiscard]] virtual unsigned number() const = 0;
 
-  // ---- once begin() has gone well ----
+  // ---- valid once begin() has succeeded ----
   [[nodiscard]] virtual const std::shared_ptr<engine::Engine>& engine() const = 0;
-  /// The most bytes of one READ and of one WRITE that the server takes.
+  /// The largest READ and the largest WRITE that the server accepts, in bytes.
   [[nodiscard]] virtual std::size_t most_read() const = 0;
   [[nodiscard]] virtual std::size_t most_written() const = 0;
-  /// How long the server keeps what this client has there without hearing of it; long, where it keeps nothing.
+  /// How long the server keeps this client's state without hearing from it; a long time if the server keeps
+  /// no state.
   [[nodiscard]] virtual std::chrono::seconds lease() const = 0;
-  /// What is of this version in it.
+  /// Fills in the fields of `info` that depend on the version.
   virtual void describe(Info& info) const = 0;
 };
 
-/// How many calls may be under way where each pins its buffer in memory. Beyond that the system would refuse
-/// to register another.
+/// Returns how many calls may be in flight. On the verbs fabric each call pins its buffer in memory, and the
+/// system refuses to register more than its limit on locked memory.
 std::uint32_t most_calls(const Options& options, const fabric::Established& established);
-/// What the target's options say of version 3's mount service.
+/// Returns how to reach the mount service, as the target's options say.
 aux::MountOptions mount_options(const Target& target, std::vector<rpc::Address> addresses);
 
-/// All channels, in their order; without those that lead elsewhere: of version 4.0, where nothing proves that it is the
-/// same server.
+/// all_of() returns all channels in their order. those_here() leaves out those that lead to other addresses;
+/// NFSv4.0 uses it because nothing proves that another address belongs to the same server.
 std::vector<rpc::Channel*> all_of(const Ground& ground);
 std::vector<rpc::Channel*> those_here(const Ground& ground);
 

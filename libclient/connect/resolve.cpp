@@ -19,13 +19,15 @@
 namespace nfsrdma::connect {
 namespace {
 
-/// What the look-up and its caller share; whoever ends last frees it.
+/// State shared by the look-up and its caller. The one that ends last frees it.
 struct LookUp {
   std::string host, service;
   addrinfo* found = nullptr;
   int rc = 0;
   std::atomic<bool> ended =
-      false;  // orders `found` and `rc` before their reader, which a descriptor does not
+      // The order of `found` and `rc` before their reader depends on this flag; the descriptor does not
+      // provide it.
+      false;
   int done = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ~LookUp() {
     if (found != nullptr) ::freeaddrinfo(found);
@@ -41,7 +43,7 @@ struct LookUp {
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_ADDRCONFIG;
     rc = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &found);
-    // "::1" on a machine without IPv6 addresses, and the like. glibc says EAI_ADDRFAMILY to that.
+    // The name may be "::1" on a machine without IPv6 addresses, for which glibc returns EAI_ADDRFAMILY.
     if (rc == EAI_NONAME || rc == EAI_FAMILY || rc == EAI_ADDRFAMILY) {
       hints.ai_flags = AI_NUMERICHOST;
       if (::getaddrinfo(host.c_str(), service.c_str(), &hints, &found) == 0) rc = 0;
@@ -82,7 +84,7 @@ Result<std::vector<rpc::Address>> resolve(const std::string& host, std::uint16_t
   }
   pollfd fds[2] = {{look_up->done, POLLIN, 0}, {interrupt, POLLIN, 0}};
   int ready = 0;
-  do {  // poll(2) ends with each signal that the program takes, whatever its handler was installed with
+  do {  // poll(2) ends at each signal that the program handles, even with SA_RESTART
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     ready = ::poll(fds, 2, static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX)));

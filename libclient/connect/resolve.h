@@ -1,6 +1,7 @@
-// Names to addresses, with a deadline: getaddrinfo() itself has none.
+// Resolves host names to addresses with a deadline, because getaddrinfo() has none.
 //
-// A look-up that does not end in time is left behind on its own thread, which holds nothing of its caller's.
+// A look-up that does not end in time continues on a thread of its own, which uses nothing that belongs to
+// the caller.
 #pragma once
 
 #include <chrono>

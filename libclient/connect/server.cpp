@@ -19,11 +19,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What rpcbind gets of the time: most servers of NFS over RDMA are on the usual port.
+/// Time limit for asking rpcbind. Short, because most servers of NFS over RDMA use the standard port.
 constexpr auto kRpcbindTime = 5s;
-/// A call without an answer is sent again on a fresh connection while its time-out still leaves room for
-/// that, and the credit of one that was given up is had back so (options.h: "Connections are replaced well
-/// before"). Not sooner than a server that is merely busy may need.
+/// How long a reply may take before the connection is replaced: half of the call's timeout, so that the call
+/// can be sent again on a fresh connection within its timeout. Replacing the connection also recovers the
+/// credit of a call that was given up (options.h: "replaced well before that"). The lower bound is what a
+/// server that is merely busy may need.
 constexpr std::chrono::milliseconds kLeastPatience = 1s;
 std::chrono::milliseconds patience(std::chrono::milliseconds timeout) {
   return std::clamp<std::chrono::milliseconds>(timeout / 2, kLeastPatience, 60s);
@@ -45,10 +46,10 @@ rpc::ChannelOptions channel_options(const Target& target, const std::vector<rpc:
   return options;
 }
 
-/// The port is the same everywhere.
+/// Makes a connection lead to another address of the server, at the same port.
 void lead_elsewhere(rpc::ChannelOptions& options, const std::string& where) {
   const auto address = aux::address_in(where);
-  if (!address) return;  // which its text was looked at for
+  if (!address) return;  // cannot happen: the option was checked when it was set
   options.addresses = {aux::with_port(*address, fabric::port_of(options.addresses.front().storage))};
   options.server = where;
   options.elsewhere = true;
@@ -60,7 +61,8 @@ std::string host_name() {
   return name;
 }
 
-/// Linux 6.1.192, Debian 12's, looks for the arguments at a wrong place in what it has decrypted, whoever has sent it.
+/// Adds advice to an Error that a known fault may have caused: for krb5p, Linux 6.1.192 (Debian 12) looks for
+/// the arguments at a wrong place in a decrypted request, whichever client sent it.
 Error with_advice(const Error& why, const Options& options) {
   const bool is_undecodable = why.kind() == ErrorKind::server && why.status() == rpc::kGarbageArgs;
   if (!is_undecodable || std::ranges::count(options.security, Security::krb5p) == 0) return why;
@@ -80,7 +82,7 @@ security::Identity own_identity(const Options& options) {
   std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
   const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
   groups.resize(static_cast<std::size_t>(std::max(count, 0)));
-  // Somebody else's identity does not come with this process's groups.
+  // An identity given by uid= or gid= does not get this process's groups.
   if (options.uid || options.gid) groups.clear();
   return {
       options.uid.value_or(::geteuid()), options.gid.value_or(::getegid()), {groups.begin(), groups.end()}};
@@ -99,8 +101,8 @@ Surroundings Surroundings::system(std::string owner_id) {
 
 std::uint32_t most_calls(const Options& options, const fabric::Established& established) {
   if (established.fabric != "verbs") return options.credits;
-  constexpr std::uint64_t kMessages = 2U << 20;  // the connection's own
-  constexpr std::uint64_t kEdges = 64U << 10;    // pages begun, and a Reply chunk
+  constexpr std::uint64_t kMessages = 2U << 20;  // the connection's own messages
+  constexpr std::uint64_t kEdges = 64U << 10;    // partial pages at both ends, and a Reply chunk
   const std::uint64_t most = fabric::verbs::lockable_memory();
   const std::uint64_t each = std::max(options.rsize, options.wsize) + kEdges;
   const std::uint64_t count = (most - std::min(most, kMessages)) / each;
@@ -137,14 +139,14 @@ std::vector<rpc::Channel*> those_here(const Ground& ground) {
   return out;
 }
 
-/// What there is a Protocol for.
+/// A row of the table of versions, one for each Protocol.
 struct Server::Version {
-  unsigned number;                      ///< of the program
-  unsigned least_minor, highest_minor;  ///< of those that the Protocol chooses from
+  unsigned number;                      ///< of the NFS program
+  unsigned least_minor, highest_minor;  ///< the minor versions that the Protocol chooses from
   std::unique_ptr<Protocol> (*make)(const Ground& ground);
 };
 
-/// In the order in which they are tried.
+/// The rows, in the order in which they are tried.
 const Server::Version Server::kVersions[] = {
     {4, 1, 2, nfs4_protocol}, {4, 0, 0, nfs40_protocol}, {3, 0, 0, nfs3_protocol}, {2, 0, 0, nfs2_protocol}};
 
@@ -172,7 +174,7 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
     if (begun) co_return begun;
     protocol_.reset();
     if (!begun) begun = with_advice(begun.error(), target_.options);
-    // Only a server that says so does not speak a version.
+    // The next version is tried only if the server says that it does not speak this one.
     const bool other =
         begun.error().kind() == ErrorKind::server && begun.error().errno_value() == EPROTONOSUPPORT;
     if (!other) co_return begun;
@@ -183,8 +185,8 @@ async::Task<Status> Server::connect(async::TimePoint deadline) {
                   "there is no such version of NFS; known are 2, 3, 4.0, 4.1 and 4.2");
 }
 
-/// Asks the rpcbind of each address for the port of versions 2 and 3 (RFC 8166 9); the port stays where rpcbind knows none.
-/// True: the port of an address has changed.
+/// Asks the rpcbind of each address for the port of versions 2 and 3 (RFC 8166 9). The port stays if rpcbind
+/// knows none. Returns true if the port of an address has changed.
 async::Task<bool> Server::find_port(const Version& version, async::TimePoint deadline) {
   if (version.number >= 4 || target_.options.port_fixed) co_return false;
   const aux::Service service{rpc::kNfsProgram, version.number, aux::Wire::rdma};
@@ -201,14 +203,15 @@ async::Task<bool> Server::find_port(const Version& version, async::TimePoint dea
   co_return changed;
 }
 
-/// Makes the first connection, unless one leads to the version's port already. Version 4 may have been tried before, at
-/// another port.
+/// Makes the first connection, unless there is one to the version's port already. There may be one to another
+/// port, because version 4 was tried before.
 async::Task<Status> Server::dial(const Version& version, async::TimePoint deadline) {
   const bool elsewhere = co_await find_port(version, deadline);
   if (!channels_.empty() && !elsewhere) co_return Status();
   shut_down();
   channels_.clear();
-  // This loop has the first connection, and the threads one each, and so on.
+  // Connections are shared out in turn: the first stays on this loop, the next go to the threads, one each,
+  // and so on.
   const std::uint32_t threads = std::max(target_.options.threads, 1U);
   std::vector<std::shared_ptr<fabric::Carrier>> carriers{nullptr};
   if (threads > 1 && surroundings_.carriers) {

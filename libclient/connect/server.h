@@ -1,11 +1,13 @@
-// From a target to an engine: connections, the version, and the engine that speaks it.
+// From a target to an engine: makes the connections, finds the version, and starts the engine that speaks it.
 //
 //     Server server(loop, target, addresses, notices);
 //     auto done = co_await server.connect(deadline);
 //     … server.engine() …
 //     co_await server.close(deadline);
 //
-// What the public Client and a mount have in common; they know no version. Confined to the loop's thread.
+// This is what the public Client and a mount have in common; neither knows NFS versions.
+//
+// Confined to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -33,65 +35,66 @@ class Flavor;
 
 namespace nfsrdma::connect {
 
-/// What a client shows of the machine and the process that it runs in, and who makes its connections. As it
-/// is by default, that is the system's; tests have their own.
+/// The environment of a client: what it reports about the machine and the process that it runs in, and how
+/// its connections are made. system() fills this in from the operating system; tests make their own.
 struct Surroundings {
   std::string host;     ///< the machine's name
   std::string process;  ///< tells the clients of one machine apart
   fabric::Dialer dial;
-  /// Who does the work of connections where there is more than one thread for it (fabric/carrier.h).
+  /// Makes the threads that share the work of connections, if there is more than one thread for it
+  /// (fabric/carrier.h).
   fabric::MakeCarriers carriers;
-  /// Who it is to the server, across restarts of the program (RFC 8881 2.4); empty: a client of its own, like
-  /// no other.
+  /// The client's identity towards the server, which stays the same when the program restarts (RFC 8881 2.4).
+  /// Empty: an identity that no other client has.
   std::string owner_id;
   std::shared_ptr<security::Flavor> flavor = nullptr;  ///< null: as the options say
-  /// Callers are users of this machine, with tickets of their own where there are any.
+  /// True if callers are users of this machine, who may have Kerberos tickets of their own.
   bool many_users = false;
   /// Whether a server of NFSv4.0 may call back over TCP.
   bool listens = false;
-  /// A directory for aux/lock_records.h; empty: locks of NFSv3 are on record nowhere.
+  /// The directory for aux/lock_records.h. Empty: locks of NFSv3 are not recorded.
   std::string lock_records = {};
-  /// Where the server's names begin in NFSv3; null: as its mount service says.
+  /// Finds where the server's names begin in NFSv3; null: its mount service does.
   std::shared_ptr<engine::Roots> roots = nullptr;
-  /// Who gives locks in NFSv3; null: the server's lock service.
+  /// Grants locks in NFSv3; null: the server's lock service does.
   std::shared_ptr<engine::LockManager> locks = nullptr;
-  /// The port at which the server's rpcbind is asked.
+  /// The port on which the server's rpcbind is asked.
   std::uint16_t rpcbind_port = aux::kRpcbindPort;
   [[nodiscard]] static Surroundings system(std::string owner_id = {});
 };
 
-/// Calls that a server may have under way towards us.
+/// Callbacks that a server may have in flight towards this client.
 inline constexpr std::uint32_t kCallbackSlots = 4;
 
 class Protocol;
 
-/// This process's, but for what the options say.
+/// Returns the identity of this process, with the uid and gid from the options if they are set.
 security::Identity own_identity(const Options& options);
 
 class Server {
  public:
   using NoticeSink = std::function<void(const std::string&)>;
 
-  /// `patience`: how long an operation is tried, where that is not the target's timeo.
+  /// `patience`: how long an operation is tried; by default the target's timeo.
   Server(async::Loop& loop, const Target& target, const std::vector<rpc::Address>& addresses,
          const NoticeSink& notices, std::optional<std::chrono::milliseconds> patience = std::nullopt,
          Surroundings surroundings = Surroundings::system());
 
   ~Server();
 
-  /// Connections, the version, an engine, and what the server takes in one READ and WRITE. Where the options
-  /// name no version: the highest that the server speaks.
+  /// Makes the first connection, finds the version, starts the engine, and learns the limits of READ and
+  /// WRITE. If the options name no version, the highest that the server speaks is used.
   async::Task<Status> connect(async::TimePoint deadline);
-  /// Tells the server that this client is gone. Nothing of the engine is used any more.
+  /// Tells the server that this client is leaving. The engine must no longer be in use.
   async::Task<Status> close(async::TimePoint deadline);
-  /// Ends the connections; close() comes before.
+  /// Ends the connections. Call close() first.
   void shut_down();
 
-  /// Once connect() has gone well.
+  /// engine(), rsize(), wsize(), lease() and info() are valid once connect() has succeeded.
   [[nodiscard]] const std::shared_ptr<engine::Engine>& engine();
   [[nodiscard]] std::uint32_t rsize() const { return rsize_; }
   [[nodiscard]] std::uint32_t wsize() const { return wsize_; }
-  /// After a restart of the server it may be another one.
+  /// Read this each time: after a restart the server may have another lease.
   [[nodiscard]] std::chrono::seconds lease() const;
   [[nodiscard]] Info info() const;
 
@@ -113,7 +116,7 @@ class Server {
   const Surroundings surroundings_;
   std::shared_ptr<security::Flavor> flavor_;
   std::vector<std::unique_ptr<rpc::Channel>> channels_;
-  std::unique_ptr<Protocol> protocol_;  // its engine is on the channels
+  std::unique_ptr<Protocol> protocol_;  // its engine uses the channels above
   std::uint32_t rsize_ = 0, wsize_ = 0;
 };
 
