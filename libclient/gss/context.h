@@ -1,5 +1,5 @@
-// A security context: what a caller and a server have agreed on, by whatever mechanism (RFC 2743). The framing that stands
-// on it is flavor.h's.
+// A security context: the keys and the state on which a caller and a server have agreed, by any mechanism
+// (RFC 2743). flavor.h frames RPC messages with it.
 //
 // Confined to one thread.
 #pragma once
@@ -20,7 +20,7 @@
 namespace nfsrdma::gss {
 
 using Octets = std::vector<std::byte>;
-/// What stands one behind the other.
+/// Consecutive pieces of one message.
 using Pieces = std::span<const xdr::ConstBytes>;
 
 class Context {
@@ -30,21 +30,22 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /// The server's name for it.
+  /// Returns the server's name for the context.
   [[nodiscard]] virtual xdr::ConstBytes handle() const = 0;
-  /// How far behind the highest sequence number that the server has seen it takes another one.
+  /// Returns the size of the sequence window: how far below the highest sequence number that the server has
+  /// seen it still accepts a number.
   [[nodiscard]] virtual std::uint32_t window() const = 0;
-  /// It is time to have another one, while this one still serves.
+  /// Returns true if it is time to establish another context, while this one can still be used.
   [[nodiscard]] virtual bool ends_soon() const = 0;
-  /// It cannot be used any more.
+  /// Returns true if the context cannot be used any more.
   [[nodiscard]] virtual bool has_ended() const = 0;
 
-  /// A Message Integrity Code. An Error of EKEYEXPIRED: the context has come to its end.
+  /// Returns a Message Integrity Code. EKEYEXPIRED: the context has expired.
   virtual Result<Octets> sign(Pieces message) = 0;
   [[nodiscard]] virtual bool is_signed(Pieces message, xdr::ConstBytes code) = 0;
-  /// Encrypted and signed, at the end of `out`.
+  /// Appends the message to `out`, encrypted and signed.
   virtual Status wrap(Pieces message, xdr::Buffer& out) = 0;
-  /// Decrypts where it stands, and gives what is in it. An Error: it is not what the server wrapped.
+  /// Decrypts in place and returns the content. An Error means that this is not what the server wrapped.
   virtual Result<xdr::ConstBytes> unwrap(std::span<std::byte> wrapped) = 0;
 };
 
@@ -56,12 +57,13 @@ class Mechanism {
   Mechanism(const Mechanism&) = delete;
   Mechanism& operator=(const Mechanism&) = delete;
 
-  /// An Error says what the caller can do, such as to call kinit. One of kind connection or timeout: later it may be had.
-  /// Comes to its end by itself.
+  /// Establishes a context for the caller. An Error says what the caller can do, such as to run kinit; kind
+  /// connection or timeout means that a later attempt may succeed. The task ends by itself: it has a time
+  /// limit of its own.
   virtual async::Task<Result<std::shared_ptr<Context>>> establish(security::Caller caller) = 0;
-  /// The caller, for messages.
+  /// Returns a name for the caller, for messages.
   [[nodiscard]] virtual std::string name_of(const security::Caller& caller) const = 0;
-  /// Of all its contexts: how long a code is at most, and how much longer wrapping makes a message.
+  /// Upper bounds for all contexts: the length of a code, and how many bytes wrapping adds to a message.
   [[nodiscard]] virtual std::size_t longest_code() const = 0;
   [[nodiscard]] virtual std::size_t wrapping_adds() const = 0;
 };

@@ -17,12 +17,12 @@ namespace {
 using namespace std::chrono_literals;
 using xdr::ConstBytes;
 
-constexpr std::size_t kCallHead = 6 * 4;  // xid to procedure
+constexpr std::size_t kCallHead = 6 * 4;  // from xid to procedure
 constexpr std::size_t kMostBody = 1U << 30;
-/// So many numbers before the last one another context is had.
+/// When so few sequence numbers are left, another context is established.
 constexpr std::uint32_t kNumbersLeft = 1U << 20;
 constexpr async::Clock::duration kFirstPause = 200ms, kLongestPause = 5s;
-/// A Call that was sent so long ago has arrived, or is lost.
+/// A Call that was sent this long ago has arrived, or is lost.
 constexpr async::Clock::duration kArrived = 1s;
 constexpr async::Clock::duration kRenewAgain = 1s, kTellAgain = 60s;
 
@@ -32,7 +32,7 @@ std::array<std::byte, 4> word(std::uint32_t value) {
   return out;
 }
 
-/// A message as it stands: the stream, with its items between.
+/// Returns the message from stream position `from` on, with its data items and their padding in place.
 std::vector<ConstBytes> pieces_of(const xdr::Message& message, std::size_t from) {
   static constexpr std::array<std::byte, 4> kPadding{};
   std::vector<ConstBytes> out;
@@ -53,7 +53,7 @@ std::size_t size_of(Pieces pieces) {
   return out;
 }
 
-/// Messages that are not in use, whose memory need not be had anew.
+/// Messages that are not in use, kept so that their memory is reused.
 class Spares {
  public:
   xdr::Message take() {
@@ -81,16 +81,16 @@ struct Gss::Shared {
   const std::shared_ptr<Mechanism> mechanism;
   const std::string server;
   const NoticeSink notices;
-  const rpc::Credential credential;  // of a Call that is not sealed yet
+  const rpc::Credential credential;  // for a Call that is not sealed yet
   mutable Spares spares;
 };
 
-/// A context in use: its numbers.
+/// A context in use, with its sequence numbers.
 struct Gss::Use {
   explicit Use(std::shared_ptr<Context> with) : context(std::move(with)) {}
   const std::shared_ptr<Context> context;
-  std::uint32_t number = 0;  // the last one
-  /// When those were used to which no Reply has come.
+  std::uint32_t number = 0;  // the last number used
+  /// The numbers to which no Reply has come, and when each was used.
   std::map<std::uint32_t, async::TimePoint> open;
 
   [[nodiscard]] bool serves() const { return !context->has_ended() && number < kHighestNumber - 1; }
@@ -99,24 +99,25 @@ struct Gss::Use {
   }
 };
 
-/// What one caller has.
+/// The state of one caller.
 struct Gss::Entry {
   Entry(async::Loop& loop, security::Caller of) : caller(std::move(of)), tried(loop), settled(loop) {}
   const security::Caller caller;
   std::shared_ptr<Use> use;    // null: there is no context
-  std::uint32_t expected = 0;  // numbers that calls which are ready will use
-  // Establishing another one.
+  std::uint32_t expected = 0;  // how many numbers the calls that have their turn are going to use
+  // Fields for establishing another context.
   bool establishing = false;
-  std::uint64_t tries = 0;        // that have come to their end
-  std::optional<Error> failure;   // of the last one
-  async::TimePoint try_again{};   // not sooner, while there is one that serves
-  async::TimePoint tell_again{};  // the user
-  unsigned asking = 0;            // whether it can be had, which is no reason to tell the user
+  std::uint64_t tries = 0;        // attempts that have ended
+  std::optional<Error> failure;   // error of the last attempt
+  async::TimePoint try_again{};   // earliest time of the next attempt, while the present context serves
+  async::TimePoint tell_again{};  // earliest time of the next notice to the user
+  unsigned asking = 0;            // can_vouch() calls under way, whose failures are not reported to the user
   async::Event tried;
-  async::Event settled;  // a number
+  async::Event settled;  // notified when a number has been settled
 
   [[nodiscard]] bool serves() const { return use && use->serves(); }
-  /// Until when another number may be the one that pushes an earlier one out of the window; none: it is not.
+  /// Returns nothing if another number may be used now. Otherwise that number could push an unanswered one
+  /// out of the window; returns the time at which the lowest unanswered number counts as arrived.
   [[nodiscard]] std::optional<async::TimePoint> must_wait(async::TimePoint now) const {
     auto& open = use->open;
     while (!open.empty() && open.begin()->second + kArrived <= now) open.erase(open.begin());
@@ -127,7 +128,7 @@ struct Gss::Entry {
   }
 
  private:
-  /// Less than the window, for those that are sent again.
+  /// Returns less than the window, which leaves room for Calls that are sent again with new numbers.
   static std::uint32_t most_apart(std::uint32_t window) { return std::max(window - window / 4, 1U); }
 };
 
@@ -167,7 +168,7 @@ class Gss::Protection final : public rpc::Protection {
     return have_context(shared_, entry_, deadline);
   }
   [[nodiscard]] bool takes_turn() override {
-    // Without a context it is seal() that says so.
+    // If there is no context, seal() reports it.
     if (is_expected_ || !entry_->serves()) return true;
     if (entry_->must_wait(shared_->loop.now())) return false;
     ++entry_->expected;
@@ -180,7 +181,8 @@ class Gss::Protection final : public rpc::Protection {
     if (procedure_ != Procedure::data) return false;
     if (!auth_stat) return !entry_->serves();
     if (*auth_stat != kCredProblem && *auth_stat != kContextProblem) return false;
-    // Unless there is another one by now.
+    // The context is dropped only if it is still the one that this Call used: there may be another one by
+    // now.
     if (entry_->use == use_) entry_->use.reset();
     settle();
     return true;
@@ -189,7 +191,8 @@ class Gss::Protection final : public rpc::Protection {
   [[nodiscard]] bool was_illegible(const rpc::ReplyHeader& header, ConstBytes results) const override {
     if (procedure_ != Procedure::data) return false;
     if (header.refusal != rpc::Refusal::none) return header.refusal == rpc::Refusal::garbage_args;
-    // As Linux says it of a Call with integrity: behind the room that it had left for a body's length and number.
+    // Linux reports this for a Call with integrity: the status stands behind the eight bytes that Linux had
+    // reserved for the body's length and sequence number.
     return shared_->service == Service::integrity && results.size() == 8 &&
            xdr::load_u32(results.data()) == 0 && xdr::load_u32(results.data() + 4) == rpc::kGarbageArgs;
   }
@@ -205,7 +208,7 @@ class Gss::Protection final : public rpc::Protection {
   [[nodiscard]] Error refused(const char* text) const {
     return {ErrorKind::protocol, EPROTO, "RPC", shared_->server, text};
   }
-  /// Its number stands in nobody's way any more.
+  /// Releases the number, so that it no longer delays other Calls.
   void settle() {
     if (is_expected_) --entry_->expected;
     is_expected_ = false;
@@ -216,9 +219,9 @@ class Gss::Protection final : public rpc::Protection {
   const std::shared_ptr<const Shared> shared_;
   const std::shared_ptr<Entry> entry_;
   const Procedure procedure_;
-  bool is_expected_ = false;  // to use a number
-  std::shared_ptr<Use> use_;  // that it was sealed with, and
-  std::uint32_t number_ = 0;  // the number of that sending
+  bool is_expected_ = false;  // this Call has its turn and is going to use a number
+  std::shared_ptr<Use> use_;  // the context that sealed the last sending
+  std::uint32_t number_ = 0;  // sequence number of the last sending
   xdr::Message sealed_;
 };
 
@@ -257,7 +260,7 @@ async::Task<Status> Gss::Protection::have_context(std::shared_ptr<const Shared> 
   }
 }
 
-/// For whoever waits for it. Nobody's deadline ends it.
+/// Establishes a context for all calls that wait for one. No call's deadline ends this.
 async::Task<void> Gss::Protection::establish(std::shared_ptr<const Shared> shared,
                                              std::shared_ptr<Entry> entry) {
   async::Loop& loop = shared->loop;
@@ -325,8 +328,8 @@ Result<const xdr::Message*> Gss::Protection::seal(const xdr::Message& message) {
   return &sealed_;
 }
 
-/// Behind the header: the number and the arguments, which stay where they stand under integrity, and are copied by the
-/// cipher alone under privacy.
+/// Appends the number and the arguments after the header. Under integrity the data items of the arguments
+/// stay where they are; under privacy the cipher's copy is the only one.
 Status Gss::Protection::seal_arguments(const xdr::Message& message, std::size_t from) {
   xdr::Encoder out(sealed_);
   const std::array<std::byte, 4> number = word(number_);
@@ -433,7 +436,7 @@ bool Gss::is_tamper_proof() const {
 async::Task<Status> Gss::can_vouch(security::Caller caller, async::TimePoint deadline) {
   const auto entry = entry_of(caller);
   Protection asked(shared_, entry);
-  // Also where whoever asks is gone before it is known.
+  // A scope object, so that the count is right even if the caller of can_vouch() is gone before the answer.
   struct Asking {
     explicit Asking(Entry& of) : whose(of) { ++whose.asking; }
     ~Asking() { --whose.asking; }

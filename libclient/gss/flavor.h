@@ -1,19 +1,24 @@
-// RPCSEC_GSS (RFC 2203): each caller has a context with the server, and each Call a sequence number of its own and a
-// verifier. With integrity its arguments are signed, with privacy they are wrapped; so are the results.
+// RPCSEC_GSS (RFC 2203). Each caller has a context with the server, and each Call has a sequence number of
+// its own and a verifier. With integrity the arguments are signed, with privacy they are wrapped; so are the
+// results.
 //
 //     Gss flavor(loop, Service::integrity, mechanism, "server");
 //     security::Voucher voucher = flavor.vouch(caller);     // for one Call
 //
-// A context is made when the first Call of its caller is ready to be sent, and where the server does not know it any more
-// (CREDPROBLEM, CTXPROBLEM); whoever comes meanwhile waits for it. Before it ends another one is made, while calls go on.
-// Where it cannot be had the calls of that caller end with the reason, and nobody else's; where the reason may pass (a
-// KDC that does not answer), it is tried until their deadlines. The user is told once a minute.
+// Contexts. A context is established when the first Call of its caller is to be sent, and again when the
+// server does not know it any more (CREDPROBLEM, CTXPROBLEM); other Calls of the caller wait for it. Before a
+// context expires, another one is established while calls go on.
 //
-// A number is used once: a server drops what it has seen, so that a Call that is sent again gets another one. It drops
-// what is further behind than its window, too, so that a Call is not ready while its number would push out one to which
-// no Reply has come, unless that was sent a while ago.
+// Failure. If no context can be established, the calls of that caller end with the reason, and calls of other
+// callers are not affected. If the reason may be temporary (a KDC that does not answer), attempts go on until
+// the calls' deadlines. The user gets a notice at most once a minute.
 //
-// Confined to the loop's thread. What it has vouched for may outlive it.
+// Sequence numbers. A number is used once, because a server drops a number that it has seen; therefore a Call
+// that is sent again gets another number. A server also drops numbers below its window. Therefore a Call is
+// not sent while its number would push an unanswered number out of the window, unless that number was sent a
+// while ago.
+//
+// Confined to the loop's thread. Vouchers may outlive the Gss.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +47,7 @@ class Gss final : public security::Flavor {
  public:
   using NoticeSink = std::function<void(const std::string&)>;
 
-  /// `server`: for messages.
+  /// `server`: the server's name, for messages.
   Gss(async::Loop& loop, Service service, const std::shared_ptr<Mechanism>& mechanism, std::string server,
       NoticeSink notices = {});
   ~Gss() override;
@@ -63,8 +68,8 @@ class Gss final : public security::Flavor {
   std::shared_ptr<Entry> entry_of(const security::Caller& caller);
 
   const std::shared_ptr<const Shared> shared_;
-  std::shared_ptr<Entry> own_;  // where there is no caller
-  /// By uid: it is the tickets that say in which groups somebody is.
+  std::shared_ptr<Entry> own_;  // used if there is no caller
+  /// By uid only, because the ticket, not the caller's group list, determines the groups.
   std::map<std::uint32_t, std::shared_ptr<Entry>> entries_;
 };
 

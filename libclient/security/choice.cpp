@@ -7,7 +7,7 @@
 namespace nfsrdma::security {
 namespace {
 
-/// How long one is tried while there is another.
+/// How long one flavor is tried while there are others to try.
 constexpr async::Clock::duration kWhileOthers = std::chrono::seconds(5);
 
 }  // namespace

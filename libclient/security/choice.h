@@ -1,11 +1,14 @@
-// Several flavours, of which each place on a server gets the one that it wants: those that `sec=` lists, or all of them.
+// Several flavors, of which each part of a server gets the one that it requires: those that `sec=` lists, or
+// all of them.
 //
 //     auto flavor = std::make_shared<Choice>(permitted, Security::sys, make);
 //     co_await flavor->settle(deadline);
 //     auto mark = co_await flavor->choose(what_the_server_offers, caller, deadline);
-//     … flavor->vouch_by(*mark, caller) …
+//     ... flavor->vouch_by(*mark, caller) ...
 //
-// A flavour is made when it is first used. Confined to the loop's thread.
+// A flavor is made when it is first used.
+//
+// Confined to the loop's thread.
 #pragma once
 
 #include <array>
@@ -21,8 +24,8 @@ class Choice final : public Flavor {
  public:
   using Make = std::function<std::shared_ptr<Flavor>(Security)>;
 
-  /// `permitted`: the one that is liked best first. `standard`: what is used where nothing else is said; none: the first
-  /// of those permitted that can be had.
+  /// `permitted`: the flavors that may be used, the preferred one first. `standard`: the flavor for Calls
+  /// without a mark; none: settle() takes the first permitted flavor that works.
   Choice(async::Loop& loop, std::vector<Security> permitted, std::optional<Security> standard, Make make);
   ~Choice() override;
 

@@ -1,5 +1,5 @@
-// How an identity is said on the wire (RFC 5531 8), and what protects Calls and Replies. One Flavor serves all
-// callers of a client.
+// A Flavor expresses an identity on the wire (RFC 5531 8), and protects Calls and Replies. One Flavor serves
+// all callers of a client.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -21,14 +21,15 @@
 
 namespace nfsrdma::security {
 
-/// What one Call says of its caller.
+/// The part of a Call that identifies its caller.
 struct Voucher {
-  const rpc::Credential& credential;            ///< the flavor's, until it is asked again
-  std::unique_ptr<rpc::Protection> protection;  ///< null: the Call goes out as it stands
+  const rpc::Credential& credential;  ///< owned by the flavor; valid until the flavor is asked again
+  std::unique_ptr<rpc::Protection> protection;  ///< null: the Call is sent as it is
 };
 
-/// One of the flavours that a client may use; 0: that which it uses where nothing else is said. A file handle has it as
-/// its mark (xdr::ShortOpaque): what is found below a directory is asked about as the directory is.
+/// Names one of the flavors that a client may use; 0 is the client's standard flavor. A file handle carries
+/// its flavor as a mark (xdr::ShortOpaque): an object found in a directory inherits the directory's mark, so
+/// calls about both use the same flavor.
 using Mark = std::uint8_t;
 
 class Flavor {
@@ -39,29 +40,31 @@ class Flavor {
   Flavor& operator=(const Flavor&) = delete;
 
   [[nodiscard]] virtual Voucher vouch(const Caller& caller) = 0;
-  /// By the one with that mark, of those that choose() has given.
+  /// Like vouch(), with the flavor of `mark`, which choose() has returned before.
   [[nodiscard]] virtual Voucher vouch_by(Mark /*mark*/, const Caller& caller) { return vouch(caller); }
-  /// As in `sec=`.
+  /// Returns the flavor's name as `sec=` takes it.
   [[nodiscard]] virtual std::string_view name_of(Mark mark) const = 0;
-  /// Nobody else can say what the client says on its own behalf (SP4_MACH_CRED, RFC 8881 2.4.3).
+  /// Returns true if only this client can send Calls in the client's own name (SP4_MACH_CRED, RFC 8881
+  /// 2.4.3).
   [[nodiscard]] virtual bool is_tamper_proof() const { return false; }
-  /// How many Calls each has vouched for, where there are several.
+  /// Returns how many Calls each flavor has vouched for, if there are several.
   [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> uses() const { return {}; }
-  /// Whether there is anything to choose from.
+  /// Returns true if there are several flavors to choose from.
   [[nodiscard]] virtual bool has_choice() const { return false; }
-  /// Before the first Call: an Error where there is none that the client could use for itself.
+  /// Called before the first Call. Fails if there is no flavor that the client could use for itself.
   virtual async::Task<Status> settle(async::TimePoint deadline);
-  /// Which of those that a server offers is to be used there: the one that is liked best, and that the caller has what
-  /// it takes for. An Error says what the user can do.
+  /// Returns the mark of the flavor to use where a server offers `offers`: the most preferred one for which
+  /// the caller has credentials. An Error says what the user can do.
   virtual async::Task<Result<Mark>> choose(std::vector<Security> offers, Caller caller,
                                            async::TimePoint deadline);
-  /// Whether there is what it takes to vouch for the caller; an Error says why not. The user is not told.
+  /// Returns success if the caller can be vouched for; an Error says why not. No notice is given to the user.
   virtual async::Task<Status> can_vouch(Caller caller, async::TimePoint deadline);
-  /// For one Call of procedure NULL each, at the end of the client: what the server then need not keep any more.
+  /// Called at the end of the client. Each voucher returned is for one Call of procedure NULL, which tells
+  /// the server what it need not keep any longer.
   [[nodiscard]] virtual std::vector<Voucher> farewells();
 };
 
-/// What choose() says where none of them may be used.
+/// The Error of choose() if none of the offers may be used.
 Error not_offered(const std::vector<Security>& offers);
 
 }  // namespace nfsrdma::security

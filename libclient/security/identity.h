@@ -1,7 +1,7 @@
-// Who asks: a user and his groups, as the operating system counts them. What a server is shown of that is a
-// flavor's business (flavor.h).
+// Identity: a user and the user's groups, as the operating system numbers them. Flavors decide how much of
+// this a server sees (flavor.h).
 //
-// Plain values; any thread.
+// Plain values; for use from any thread.
 #pragma once
 
 #include <compare>
@@ -13,11 +13,11 @@ namespace nfsrdma::security {
 
 struct Identity {
   std::uint32_t uid = 0, gid = 0;
-  std::vector<std::uint32_t> groups;  ///< the supplementary ones
+  std::vector<std::uint32_t> groups;  ///< supplementary groups
   friend auto operator<=>(const Identity&, const Identity&) = default;
 };
 
-/// On whose behalf something is done; null: on that of whoever set the client up.
+/// The user on whose behalf something is done; null: the one who set the client up.
 using Caller = std::shared_ptr<const Identity>;
 
 }  // namespace nfsrdma::security

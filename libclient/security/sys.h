@@ -1,8 +1,8 @@
-// AUTH_SYS (RFC 5531 appendix A): numbers that the server believes.
+// AUTH_SYS (RFC 5531 appendix A): numbers that the server trusts.
 //
-// It has room for 16 groups. Of a caller who is in more of them the first 16 are said, and whoever has a
-// right by another one only is refused, unless the server looks the groups up by itself (Linux: manage-gids
-// in nfs.conf). That is said once for each user.
+// The credential has room for 16 groups. If a caller is in more, only the first 16 are sent, and access that
+// another group would grant is refused, unless the server looks up the groups itself (Linux: manage-gids in
+// nfs.conf). A notice says so once for each user.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -21,7 +21,7 @@ class Sys final : public Flavor {
   static constexpr std::size_t kMostGroups = 16;
   using NoticeSink = std::function<void(const std::string&)>;
 
-  /// `own`: whose rights count where there is no caller. `machine`: its name in every credential.
+  /// `own`: the identity used if there is no caller. `machine`: the machine name in every credential.
   Sys(std::string machine, const Identity& own, NoticeSink notices = {});
 
   [[nodiscard]] Voucher vouch(const Caller& caller) override { return {credential(caller), nullptr}; }
@@ -31,17 +31,18 @@ class Sys final : public Flavor {
   [[nodiscard]] const rpc::Credential& credential(const Caller& caller);
 
  private:
-  /// What one of many users costs; those of all are made anew when there are more.
+  /// Bounds the memory for credentials: when there are more callers, all are encoded again.
   static constexpr std::size_t kMostKnown = 1000;
 
   [[nodiscard]] rpc::Credential encode(const Identity& identity);
 
   const std::string machine_;
   const NoticeSink notices_;
-  std::set<std::uint32_t> told_;  // users whose groups are too many
+  std::set<std::uint32_t> told_;  // users who got the notice about too many groups
   const rpc::Credential own_;
   std::map<Identity, rpc::Credential> known_;
-  // The caller before, who mostly is the next one, too. Kept alive, so that no other has his address.
+  // The previous caller, who is usually the next one, too. Kept alive, so that no other caller can have its
+  // address.
   Caller last_;
   const rpc::Credential* last_credential_ = nullptr;
 };
