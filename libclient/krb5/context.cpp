@@ -71,7 +71,7 @@ class Context final : public gss::Context {
                                 static_cast<int>(iov.size())) == GSS_S_COMPLETE;
   }
 
-  // What is encrypted is encrypted where it stands, so that is copied first.
+  // The message is copied into `out` first, because GSSAPI encrypts in place.
   nfsrdma::Status wrap(gss::Pieces message, xdr::Buffer& out) override {
     std::size_t size = 0;
     for (const ConstBytes& piece : message) size += piece.size();
@@ -116,7 +116,7 @@ class Context final : public gss::Context {
   }
 
  private:
-  /// Over the pieces; `code`: none where it is to be made.
+  /// Lists the pieces and the code for GSSAPI. `code`: empty if GSSAPI is to make it.
   static std::vector<gss_iov_buffer_desc>& signed_by(gss::Pieces message, ConstBytes code) {
     thread_local std::vector<gss_iov_buffer_desc> iov;
     iov.clear();

@@ -1,6 +1,7 @@
-// A context of GSSAPI's, for the framing of RPCSEC_GSS: signs and wraps what stands in pieces.
+// An established context of GSSAPI, for the framing of RPCSEC_GSS: signs and wraps messages that stand in
+// pieces.
 //
-// Confined to one thread at a time; it may be made on another.
+// Confined to one thread at a time; it may be made on another thread.
 #pragma once
 
 #include <gssapi/gssapi.h>
@@ -18,19 +19,19 @@ struct DeleteContext {
 };
 using GssContext = std::unique_ptr<gss_ctx_id_struct, DeleteContext>;
 
-/// What a context's server has said, and how long it lasts.
+/// A context made with a server, the server's data about it, and how long it lasts.
 struct Established {
   GssContext context;
   gss::Octets handle;
   std::uint32_t window = 0;
-  std::uint32_t seconds = 0;  ///< GSS_C_INDEFINITE: for ever
+  std::uint32_t seconds = 0;  ///< lifetime; GSS_C_INDEFINITE: unlimited
 };
 
-/// Longer than any code or wrapping of Kerberos's (RFC 4121, RFC 8009, and the older RFC 1964).
+/// Upper bounds for every code and wrapping of Kerberos (RFC 4121, RFC 8009, and the older RFC 1964).
 inline constexpr std::size_t kLongestCode = 56;
 inline constexpr std::size_t kWrappingAdds = 80;
 
-/// `now`: when it was established. Its end is looked at by the loop's clock.
+/// `now`: when the context was established. Its expiry is judged by the loop's clock.
 std::shared_ptr<gss::Context> make_context(async::Loop& loop, Established established, async::TimePoint now);
 
 }  // namespace nfsrdma::krb5

@@ -24,10 +24,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Kerberos needs one Call; a mechanism that went on for longer would be none of ours.
+/// Upper bound for the Calls of one negotiation. Kerberos needs one.
 constexpr int kMostCalls = 8;
 constexpr std::size_t kMostToken = 1U << 20;
-/// What is left of a credential beside four numbers and its length.
+/// Room in a credential after four numbers and the length.
 constexpr std::size_t kMostHandle = rpc::kMostAuthBytes - 5 * 4;
 
 /// rpc_gss_init_res (RFC 2203 5.2.3.1).
@@ -73,7 +73,7 @@ class Name {
   gss_name_t name_ = GSS_C_NO_NAME;
 };
 
-/// One context, made on a helper's thread, which owns all that it uses.
+/// Makes one context, on a helper thread; owns everything that it uses.
 class Making {
  public:
   Making(KerberosOptions options, Whose whose, async::TimePoint deadline)
@@ -87,7 +87,7 @@ class Making {
     if (!ticket) return ticket.error();
     const Name name(options_.server);
     if (!name.status().ok()) return client_failure(name.status(), about_);
-    gss::Octets token;  // the server's
+    gss::Octets token;  // the server's last token
     for (int calls = 0; calls < kMostCalls; ++calls) {
       auto next = step(ticket->get(), name.get(), token);
       if (!next) return next.error();
@@ -103,13 +103,14 @@ class Making {
   }
 
  private:
-  /// GSSAPI's: the token for the server, empty: none.
+  /// Lets GSSAPI do one step. Returns the token for the server; empty: there is none.
   Result<gss::Octets> step(gss_cred_id_t ticket, gss_name_t name, gss::Octets& token) {
     if (is_complete_) return gss::Octets();
     gss_buffer_desc in{token.size(), token.data()}, out{};
     gss_ctx_id_t context = out_.context.release();
     Status status;
-    // Neither sequence nor replays are its business: RPCSEC_GSS has numbers of its own (RFC 2203 5.2.2).
+    // GSS_C_SEQUENCE_FLAG and GSS_C_REPLAY_FLAG are not set, because RPCSEC_GSS has sequence numbers of its
+    // own (RFC 2203 5.2.2).
     status.major = ::gss_init_sec_context(&status.minor, ticket, &context, name,
                                           const_cast<gss_OID>(gss_mech_krb5),  // NOLINT: only read
                                           GSS_C_MUTUAL_FLAG | GSS_C_CONF_FLAG | GSS_C_INTEG_FLAG, 0,
@@ -121,14 +122,14 @@ class Making {
     OM_uint32 minor = 0;
     (void)::gss_release_buffer(&minor, &out);
     if (!status.ok()) {
-      // What the server has sent may be what is wrong.
+      // If the server has sent a token, that token may be what is wrong.
       return token.empty() ? client_failure(status, about_) : server_failure(status, about_);
     }
     is_complete_ = status.major == GSS_S_COMPLETE;
     return next;
   }
 
-  /// The server's side: its token.
+  /// Sends the token to the server and returns the server's token.
   Result<gss::Octets> ask(const gss::Octets& token) {
     xdr::Message credential, arguments;
     xdr::Encoder shown(credential);
@@ -156,7 +157,7 @@ class Making {
     return std::move(answer->token);
   }
 
-  /// To the first address that takes a connection.
+  /// Sends the call to the first address that accepts a connection.
   Result<aux::RawReply> send(const aux::RawCredential& credential, const aux::RawCall& call) {
     std::optional<Error> first;
     while (!options_.addresses.empty()) {
@@ -211,9 +212,10 @@ class Making {
   const About about_;
   const async::TimePoint deadline_;
   const std::shared_ptr<aux::KeptConnections> kept_ =
-      aux::keep_connections();  // a server may look for it on one
+      // Keeps one connection for all Calls, because a server may expect the negotiation on one.
+      aux::keep_connections();
   Established out_;
-  std::vector<std::byte> verifier_;  // of its last answer
+  std::vector<std::byte> verifier_;  // verifier of the server's last answer
   bool begun_ = false, is_complete_ = false, is_served_ = false;
 };
 

@@ -1,14 +1,15 @@
-// Kerberos V (RFC 4121) as a mechanism of RPCSEC_GSS: contexts made over TCP (RFC 8166 8.2.2.1, RFC 2203 5.2.2), with
-// whoever's tickets the caller has.
+// Kerberos V (RFC 4121) as a mechanism of RPCSEC_GSS: contexts are made over TCP (RFC 8166 8.2.2.1, RFC 2203
+// 5.2.2), with the caller's tickets.
 //
-// Whose they are:
+// Whose tickets are used:
 //
-//   no caller, or root for a machine with a keytab   the machine's: the keytab's
-//   a caller with this process's own uid             this process's own, as `ccache` or its environment says
-//   another caller                                   his own, where this process is root
+//   no caller, or one with this process's uid: with a keytab     the machine's, got with the keytab's key
+//                                              without a keytab  this process's own: in `ccache`, or where
+//                                                                its environment says
+//   another caller, if many_users is set                         the caller's own (needs root)
 //
-// Kerberos blocks (files, the KDC), so it runs on a helper's thread for each context. Nothing of a key or a ticket goes
-// into a message.
+// Kerberos blocks (on files and on the KDC), so each context is made on a helper thread. No key or ticket
+// appears in a message.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -25,19 +26,20 @@
 namespace nfsrdma::krb5 {
 
 struct KerberosOptions {
-  std::string server;                   ///< its name, as in nfs@server
-  std::vector<rpc::Address> addresses;  ///< where it serves NFS over TCP; the first that answers is taken
-  std::uint32_t version = 4;            ///< of NFS, that it serves there
+  std::string server;  ///< the server's name, as in nfs@server
+  /// Where the server has NFS over TCP; the first address that answers is used.
+  std::vector<rpc::Address> addresses;
+  std::uint32_t version = 4;  ///< a version of NFS that the server has there
   gss::Service service = gss::Service::none;
   std::string host;         ///< this machine's name
-  std::string keytab;       ///< of this machine's; empty: the process's own tickets
-  std::string ccache;       ///< where the process's own tickets are; empty: where its environment says
-  bool no_core = false;     ///< once there are keys in memory
-  bool many_users = false;  ///< callers have tickets of their own
+  std::string keytab;       ///< file with this machine's keys; empty: use the process's own tickets
+  std::string ccache;       ///< cache of the process's own tickets; empty: the one that its environment names
+  bool no_core = false;     ///< leave no core file once there are keys in memory
+  bool many_users = false;  ///< callers are users with tickets of their own
   std::chrono::milliseconds patience{30000};
 };
 
-/// Where the system has a machine's keytab, if this process can read it; empty otherwise.
+/// Returns the path of the system's keytab if this process can read it, else an empty string.
 std::string system_keytab();
 
 std::shared_ptr<gss::Mechanism> make_kerberos(async::Loop& loop, KerberosOptions options);

@@ -28,7 +28,7 @@ std::string texts(OM_uint32 code, int type) {
   return out;
 }
 
-/// Kerberos's own number.
+/// Returns the error number of Kerberos itself.
 std::int32_t code_of(Status status) {
   return static_cast<std::int32_t>(status.minor);
 }

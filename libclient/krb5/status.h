@@ -1,6 +1,6 @@
-// What GSSAPI and Kerberos say of a failure, in a sentence that names what to do about it.
+// Turns a failure of GSSAPI or Kerberos into a sentence that names what to do about it.
 //
-// Any thread.
+// For use from any thread.
 #pragma once
 
 #include <gssapi/gssapi.h>
@@ -16,19 +16,20 @@ struct Status {
   [[nodiscard]] bool ok() const { return GSS_ERROR(major) == 0; }
 };
 
-/// For whom, with what, and towards whom.
+/// The context of a failure: the user, the server, and the source of the tickets.
 struct About {
   std::string who;     ///< "user 1000", "this machine"
-  std::string server;  ///< its name, as in nfs@server
-  std::string keytab;  ///< empty: by a cache of tickets
-  std::string ccache;  ///< which one; empty: the usual
+  std::string server;  ///< the server's name, as in nfs@server
+  std::string keytab;  ///< empty: tickets come from a cache
+  std::string ccache;  ///< the cache; empty: the default one
 };
 
-/// This machine, or the KDC, could not do it. An Error of kind connection where that may pass.
+/// The Error of a step that this machine or the KDC could not do. Its kind is connection if the reason may be
+/// temporary.
 Error client_failure(Status status, const About& about);
-/// The server says it, of a ticket that it was shown.
+/// The Error of a server that refused the ticket it was shown.
 Error server_failure(Status status, const About& about);
-/// All that GSSAPI has for it, without a newline.
+/// Returns all that GSSAPI says about the status, without newlines.
 std::string text_of(Status status);
 
 }  // namespace nfsrdma::krb5

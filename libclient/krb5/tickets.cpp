@@ -43,7 +43,7 @@ class Library {
   const bool failed_;
 };
 
-/// The tickets in a store. `lifetime`: how long they are good.
+/// Acquires the tickets in a store. `lifetime` receives how long they are valid, in seconds.
 Status acquire(std::span<const gss_key_value_element_desc> store, gss_name_t name, Ticket& out,
                OM_uint32& lifetime) {
   Status status;
@@ -58,12 +58,12 @@ Status acquire(std::span<const gss_key_value_element_desc> store, gss_name_t nam
   return status;
 }
 
-/// From now on this thread acts as the user, without the process's groups. The real and the saved ids stay: they are
-/// what decides whether he could send it a signal, which would end the process.
+/// Makes this thread act as the user from now on, without the process's groups. The real and the saved ids
+/// stay, because they decide whether the user could send the thread a signal, which would end the process.
 bool become(const Whose::User& user) {
   constexpr int kStays = -1;
   if (::geteuid() == user.uid) return true;
-  // The system calls themselves: those of the C library change all threads.
+  // Direct system calls, because the wrappers of the C library change the ids of all threads.
   return ::syscall(SYS_setgroups, 0, nullptr) == 0 &&
          ::syscall(SYS_setresgid, kStays, user.gid, kStays) == 0 &&
          ::syscall(SYS_setresuid, kStays, user.uid, kStays) == 0;
@@ -71,7 +71,8 @@ bool become(const Whose::User& user) {
 
 // ---- caches ----
 
-/// Files and directories of the user's whose names begin so.
+/// Adds the caches in a folder: files and directories that belong to the user and whose names begin with
+/// `prefix`.
 void look_in(const std::string& folder, std::string_view prefix, const Whose::User& user,
              std::vector<std::string>& out) {
   DIR* const directory = ::opendir(folder.c_str());
@@ -94,7 +95,7 @@ std::string replaced(std::string text, std::string_view what, const std::string&
   return text;
 }
 
-/// What the configuration says, for this user.
+/// Returns the cache that the configuration (default_ccache_name) names for this user, if it does.
 std::string configured(const Whose::User& user) {
   std::string out;
   const Library library;
@@ -110,12 +111,13 @@ std::string configured(const Whose::User& user) {
   const std::string uid = std::to_string(user.uid);
   for (const char* const token : {"%{uid}", "%{euid}", "%{USERID}"})
     out = replaced(std::move(out), token, uid);
-  // A word that is not known here would be looked for as it stands.
+  // A token that is not expanded here would be taken literally, so such a name is not used.
   return out.find("%{") == std::string::npos ? out : "";
 }
 
-/// Anybody may make a file where the configuration says that this user's tickets are: somebody else's tickets are
-/// none of his. What lies in no file system is told apart by the kernel or by KCM.
+/// Returns false if the cache is a file that belongs to another user: anybody may create a file at the place
+/// that the configuration names, and another user's tickets must not be used. For caches outside the file
+/// system the kernel or KCM tells users apart.
 bool may_be_of(const std::string& cache, const Whose::User& user) {
   const std::size_t colon = cache.find(':');
   std::string path = cache;
@@ -123,7 +125,7 @@ bool may_be_of(const std::string& cache, const Whose::User& user) {
     const std::string_view type = std::string_view(cache).substr(0, colon);
     if (type != "FILE" && type != "DIR") return true;
     path.erase(0, colon + 1);
-    // "DIR::/path/file" is one of the directory's.
+    // "DIR::/path/file" names one cache in a directory.
     if (type == "DIR" && path.starts_with(':')) path.erase(0, 1);
   }
   struct stat what{};
@@ -142,7 +144,7 @@ std::vector<std::string> caches_of(const Whose::User& user) {
   return out;
 }
 
-/// Nothing is there, as against something that is no good.
+/// Returns true if the status means that no cache is there, rather than that a cache is unusable.
 bool is_absence(Status status) {
   const auto code = static_cast<std::int32_t>(status.minor);
   return code == KRB5_FCC_NOFILE || code == KRB5_CC_NOTFOUND || code == KRB5_CC_END ||
@@ -161,7 +163,7 @@ std::string default_realm() {
   return out;
 }
 
-/// Of whoever these tickets are.
+/// Returns the realm of the principal whose tickets these are.
 std::string realm_of(gss_cred_id_t ticket) {
   std::string out;
   OM_uint32 minor = 0;
@@ -184,7 +186,7 @@ Result<Ticket> user_ticket(const Whose::User& user, const About& about) {
                      ": a mount that others use is made by root");
   }
   Ticket best;
-  std::pair<bool, OM_uint32> best_rank;  // whether it is of this machine's realm, and for how long it is good
+  std::pair<bool, OM_uint32> best_rank;  // whether it is of this machine's realm, and its lifetime
   const std::string home = default_realm();
   Status worst{GSS_S_NO_CRED, static_cast<OM_uint32>(KRB5_FCC_NOFILE)};
   for (const std::string& cache : caches_of(user)) {
@@ -205,7 +207,7 @@ Result<Ticket> user_ticket(const Whose::User& user, const About& about) {
   return client_failure(worst, about);
 }
 
-/// `cache`: empty, the one that the environment names.
+/// `cache`: empty: the one that the environment names.
 Result<Ticket> own_ticket(const std::string& cache, const About& about) {
   Ticket out;
   OM_uint32 lifetime = 0;
@@ -221,7 +223,7 @@ Result<Ticket> own_ticket(const std::string& cache, const About& about) {
 
 // ---- keytabs ----
 
-/// The lower, the sooner it is taken; none: it is not a machine's.
+/// Returns how far down in the order of preference a principal is; nothing: it is not a machine's.
 std::optional<int> rank(std::string_view principal, std::string_view host) {
   const std::string_view name = principal.substr(0, principal.rfind('@'));
   const std::size_t slash = name.find('/');
@@ -245,7 +247,8 @@ struct Found {
   std::string principal;
 };
 
-/// The best principal in it; an Error: it cannot be read, or has none.
+/// Returns the most preferred principal in the keytab. An Error means that the keytab cannot be read, or has
+/// none.
 Result<std::string> principal_in(const std::string& path, const std::string& host, const About& about) {
   const auto failure = [&](krb5_error_code code, const std::string& why) {
     return Error(ErrorKind::local, code == EACCES ? EACCES : ENOENT, "Kerberos", about.server,

@@ -1,13 +1,15 @@
-// Whose tickets: found where Kerberos keeps them, on a thread of their own.
+// Finds the tickets with which a context is made.
 //
-// A user's are in a cache of his. It is looked for where the configuration says (default_ccache_name), then where login
-// programs put it: /tmp/krb5cc_*, /run/user/UID, the kernel's keyring, KCM. Those of this machine's realm come first, and
-// of them the one that is good for longest. The thread acts as the user for that, so that nothing is read that he could
-// not read. A machine's tickets are had by
-// the keys in a keytab, for the first of HOST$, root/, nfs/ and host/ in it, those with the machine's name first, as
-// rpc.gssd(8) chooses.
+// A user's tickets are in a cache of that user. The cache is looked for where the configuration says
+// (default_ccache_name), then where login programs put it: /tmp/krb5cc_*, /run/user/UID, the kernel's
+// keyring, KCM. Among several, tickets of this machine's realm are preferred, and of these the ones that are
+// valid for longest. The thread acts as the user during the search, so that it reads nothing that the user
+// could not read.
 //
-// Blocks. Runs on a helper's thread (async/helper.h), which ends afterwards.
+// A machine's tickets are obtained with a key from a keytab: for the first of HOST$, root/, nfs/ and host/ in
+// it, principals with the machine's name first, as rpc.gssd(8) chooses.
+//
+// Blocks. Runs on a helper thread (async/helper.h), which ends afterwards.
 #pragma once
 
 #include <gssapi/gssapi.h>
@@ -23,11 +25,11 @@
 namespace nfsrdma::krb5 {
 
 struct Whose {
-  /// A keytab's; empty: somebody's cache. `host`: this machine's name.
+  /// `keytab`: file with the keys to use; empty: a cache is used. `host`: this machine's name.
   std::string keytab, host;
-  /// This process's own cache, where it is not the one that its environment names (KRB5CCNAME).
+  /// This process's own cache, if it is not the one that the environment names (KRB5CCNAME).
   std::string ccache;
-  /// Whose cache; none: this process's own.
+  /// The user whose cache is searched; none: this process's own cache is used.
   struct User {
     std::uint32_t uid = 0, gid = 0;
   };
