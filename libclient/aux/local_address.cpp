@@ -19,7 +19,7 @@ Result<rpc::Address> local_address_towards(const rpc::Address& server) {
                  std::string("this machine's address towards the server cannot be told: ") +
                      std::strerror(errno) + "; give it with clientaddr=");
   };
-  // A datagram socket that is connected has chosen its route, and sends nothing.
+  // Connecting a datagram socket chooses its route, and sends nothing.
   const fabric::iwarp::Socket socket(::socket(server.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return failed();
   if (::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&server.storage), server.length) != 0)

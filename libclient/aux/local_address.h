@@ -1,6 +1,7 @@
-// This machine's address as a server sees it: where an NFSv4.0 server is to call back (RFC 7530 16.33).
+// This machine's address as a server sees it, which an NFSv4.0 server needs for its callbacks (RFC 7530
+// 16.33).
 //
-// Neither function sends anything, or waits. Any thread.
+// Neither function sends anything or waits. For use from any thread.
 #pragma once
 
 #include <optional>
@@ -11,11 +12,11 @@
 
 namespace nfsrdma::aux {
 
-/// The address of this machine from which it would reach the server, with port 0. A translator between the two may
-/// make the server see another one: the user then has to give that.
+/// Returns the local address of the route to the server, with port 0. If a NAT between the two makes the
+/// server see another address, the user has to give that address.
 Result<rpc::Address> local_address_towards(const rpc::Address& server);
 
-/// "192.0.2.1" or "2001:db8::1", with port 0; none: it is not an address.
+/// Parses "192.0.2.1" or "2001:db8::1". The port is 0. Returns nothing if the text is not an address.
 std::optional<rpc::Address> address_in(std::string_view text);
 
 }  // namespace nfsrdma::aux

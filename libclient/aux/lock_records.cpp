@@ -17,13 +17,13 @@
 namespace nfsrdma::aux {
 namespace {
 
-// The first line: what it is, and oh. Then, one line each:
-//   + svid uid gid groups caller_name handle        groups: numbers with commas between, or -
+// The file format. The first line has the magic word and oh. Each further line is one of:
+//   + svid uid gid groups caller_name handle        groups: numbers separated by commas, or -
 //   - svid handle
 constexpr std::string_view kMagic = "nfsrdma-locks-1";
 constexpr std::size_t kLongest = 1U << 20;  // longer files are written anew
 constexpr std::size_t kMostHandle = 64;
-/// Behind a file's name while it is written.
+/// Suffix of a file's name while it is written.
 constexpr std::string_view kUnfinished = ".new";
 constexpr off_t kMostRead = 64 << 20;
 
@@ -52,7 +52,8 @@ std::optional<std::vector<std::byte>> bytes_of(std::string_view text) {
   return out;
 }
 
-/// Names of hosts have neither spaces nor lines; whatever else somebody has called his does no harm.
+/// Replaces blanks and control characters. Host names have none, and in any other name the change does no
+/// harm.
 std::string one_word(const std::string& text) {
   std::string out = text.empty() ? "-" : text;
   std::ranges::replace_if(out, [](unsigned char c) { return c <= ' '; }, '_');
@@ -122,7 +123,7 @@ void read_line(std::string_view line, LockOwners& owners) {
 bool read_lock_records(const std::string& text, netobj& handle, LockOwners& owners) {
   std::string_view rest = text;
   bool first = true;
-  // The last line may have been cut off.
+  // A last line without a newline may have been cut off, and is not read.
   for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end + 1);
@@ -161,7 +162,7 @@ LockRecords::~LockRecords() {
   if (held_.empty()) file_.remove();
 }
 
-/// The file anew, with what is held: whole, or the one before stays.
+/// Writes a new file with what is held. It replaces the old file only when it is complete.
 void LockRecords::begin_file() {
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
@@ -188,7 +189,7 @@ void LockRecords::write(const std::string& text) {
     begin_file();
     return;
   }
-  // What stands in it after that is not known.
+  // After a failure the content of the file is unknown.
   failed_ = !write_all(file_.fd(), text);
   written_ += text.size();
 }
@@ -216,16 +217,18 @@ std::vector<LeftLocks> left_locks(const std::string& directory, const std::vecto
   using Entries = std::filesystem::directory_iterator;
   for (Entries at(directory, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    // One that is being written tells nothing yet, and its process could not lock it while it is looked at.
+    // A file that is still being written holds nothing useful yet, and its process could not lock it while it
+    // is examined here.
     if (name.ends_with(kUnfinished)) continue;
     const bool wanted = std::ranges::any_of(
         servers, [&name](const std::string& server) { return name.starts_with(server + "-"); });
     if (!wanted) continue;
     const std::string path = at->path().string();
     RecordFile file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), path);
-    // Its process lives.
+    // If the file is locked, its process lives.
     if (!file.valid() || ::flock(file.fd(), LOCK_EX | LOCK_NB) != 0) continue;
-    // Somebody else may have been through with it, and a living process has one of that name now.
+    // The file may have been removed by another process meanwhile, and a living process may have made one of
+    // the same name.
     struct stat here{}, there{};
     const bool same = ::fstat(file.fd(), &here) == 0 && ::stat(path.c_str(), &there) == 0 &&
                       here.st_ino == there.st_ino && here.st_dev == there.st_dev;

@@ -1,20 +1,24 @@
-// Who of ours may hold locks of NFSv3, in a file that outlives the process: a server keeps the locks of a client that
-// was killed, and hears of that from nobody. The next client of this machine's finds the file, and unlocks them.
+// Records, in a file that outlives the process, which of this machine's lock owners may hold locks of NFSv3.
+// A server keeps the locks of a client that was killed, and nothing tells the server about its end. The next
+// client on this machine finds the file and releases the locks.
 //
 //     LockRecords records(directory, "10.77.0.2-10.77.0.1", own_handle);
-//     records.add(holder);                 // before the first lock is asked for
-//     records.remove(holder);              // there is none any more
+//     records.add(owner, asker);           // before the first lock is asked for
+//     records.remove(owner);               // the owner holds no lock any more
 //
-//     for (LeftLocks& left : left_locks(directory, {"10.77.0.2-10.77.0.1"})) { …unlock all of left.holders()…; left.forget(); }
+//     for (LeftLocks& left : left_locks(directory, {"10.77.0.2-10.77.0.1"})) {
+//       ... unlock for all of left.owners() ...
+//       left.forget();
+//     }
 //
-// Whose process lives is told by a lock of the file (flock): it goes with the process. One file for each client; lines
-// are only added to it, until it is long or nothing is held.
+// A lock on the file (flock) shows whether the process lives, because it goes away with the process. Each
+// client has one file. Lines are only appended to it, until it is too long or no lock is held.
 //
-// Records are a help, and fail silently: on a full disk, in a directory that cannot be made. Without a directory there
-// are none.
+// Records are an aid, and fail silently: on a full disk, or if the directory cannot be made. If no directory
+// is given there are none.
 //
-// Confined to one thread. What is written is small, and not forced onto the disk: records outlive the process, and the
-// machine mostly.
+// Confined to one thread. Writes are small and are not forced to the disk: the records outlive the process,
+// and usually the machine's restart.
 #pragma once
 
 #include <algorithm>
@@ -30,27 +34,27 @@
 
 namespace nfsrdma::aux {
 
-/// One owner of locks on one file.
+/// An owner of locks on one file.
 struct LockOwner {
   std::int32_t svid = 0;
   std::vector<std::byte> file;  ///< its handle
   friend bool operator==(const LockOwner&, const LockOwner&) = default;
   friend std::strong_ordering operator<=>(const LockOwner& a, const LockOwner& b) {
     if (a.svid != b.svid) return a.svid <=> b.svid;
-    // Octet by octet: g++ 12 warns of what it makes of the vectors' own.
+    // Compared octet by octet, because g++ 12 warns about the comparison of whole vectors.
     const auto octets = [](std::byte x, std::byte y) { return x <=> y; };
     return std::lexicographical_compare_three_way(a.file.begin(), a.file.end(), b.file.begin(), b.file.end(),
                                                   octets);
   }
 };
-/// Who asked for them, and how that was said.
+/// The user who asked for the locks, and the caller_name in the request.
 struct LockAsker {
   std::string caller_name;
   security::Identity identity;
 };
 using LockOwners = std::map<LockOwner, LockAsker>;
 
-/// A file that is open and locked.
+/// A record file that is open and locked with flock.
 class RecordFile {
  public:
   RecordFile() = default;
@@ -61,7 +65,7 @@ class RecordFile {
   [[nodiscard]] bool valid() const { return fd_ >= 0; }
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Removes it from its directory.
+  /// Removes the file from its directory.
   void remove();
 
  private:
@@ -71,17 +75,18 @@ class RecordFile {
 
 class LockRecords {
  public:
-  /// `server`: its address and ours. `own`: every lock's oh.
+  /// `server`: the server's address and this machine's, as left_locks() takes them. `own`: the oh of all
+  /// locks.
   LockRecords(std::string directory, std::string server, netobj own);
-  /// Where everything has been unlocked nothing is left behind.
+  /// Removes the file if everything has been unlocked.
   ~LockRecords();
   LockRecords(const LockRecords&) = delete;
   LockRecords& operator=(const LockRecords&) = delete;
 
-  /// Of one that is there already: the name that it is asked for under from now on.
+  /// Adds an owner. If the owner is there already under another caller_name, the new name replaces it.
   void add(const LockOwner& owner, const LockAsker& asker);
   void remove(const LockOwner& owner);
-  /// Something of it, on whatever file.
+  /// Returns true if there is a record with this svid, for any file.
   [[nodiscard]] bool has(std::int32_t svid) const;
 
  private:
@@ -93,17 +98,17 @@ class LockRecords {
   LockOwners held_;
   RecordFile file_;
   std::size_t written_ = 0;
-  bool failed_ = false;  // it is not tried again
+  bool failed_ = false;  // writing has failed, and is not tried again
 };
 
-/// What a client that is gone has left on a server.
+/// The locks that a client which is gone has left on a server.
 class LeftLocks {
  public:
   LeftLocks(RecordFile file, netobj handle, LockOwners owners)
       : file_(std::move(file)), handle_(std::move(handle)), owners_(std::move(owners)) {}
   [[nodiscard]] const netobj& handle() const { return handle_; }
   [[nodiscard]] const LockOwners& owners() const { return owners_; }
-  /// All of it is unlocked.
+  /// Called when all of them are unlocked; removes the record.
   void forget() { file_.remove(); }
 
  private:
@@ -112,10 +117,11 @@ class LeftLocks {
   LockOwners owners_;
 };
 
-/// On one of these servers.
+/// Returns what was left on any of these servers.
 std::vector<LeftLocks> left_locks(const std::string& directory, const std::vector<std::string>& servers);
 
-/// What stands in such a file; false: it is none of ours. What cannot be read in it is passed over.
+/// Parses a record file. Returns false if it is not a file of this kind. Lines that cannot be parsed are
+/// skipped.
 bool read_lock_records(const std::string& text, netobj& handle, LockOwners& owners);
 
 }  // namespace nfsrdma::aux

@@ -66,7 +66,8 @@ std::vector<std::byte> bytes_of(const engine::FileHandle& file) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// The server, and how it sees us: its locks are an address's and, to Linux, a version's of NLM.
+/// Returns a name for each path to the server: its address, this machine's address towards it, and "-v2" for
+/// NFSv2. The server keeps locks by client address, and Linux also by NLM version.
 std::vector<std::string> ways_to(const LockdOptions& options) {
   std::vector<std::string> out;
   for (const rpc::Address& server : options.addresses) {
@@ -96,7 +97,7 @@ async::Task<Result<Remote>> find_service(async::Loop& loop, std::vector<rpc::Add
       auto found = co_await find_port(loop, address, server, service, deadline, rpcbind_port);
       if (found && *found) co_return Remote{with_port(address, **found), server, transport};
       if (!found && !first) first = found.error();
-      if (!found) break;  // nobody is there whom one could ask about another transport
+      if (!found) break;  // no rpcbind answers, so another transport need not be tried
     }
   }
   if (first) co_return *first;
@@ -107,7 +108,7 @@ async::Task<Result<Remote>> find_service(async::Loop& loop, std::vector<rpc::Add
 
 }  // namespace
 
-/// A question about these locks is under way.
+/// Marks a question about an owner's locks as in flight, for as long as it lives.
 class Lockd::Asking {
  public:
   Asking(Lockd& all, const LockOwner& who) : lockd_(all), place_(all.asking_.insert(who)) {}
@@ -168,7 +169,7 @@ async::Task<Result<typename P<4>::Res>> Lockd::ask_narrow(Remote remote, securit
   co_return widen(*answer);
 }
 
-/// By the version that is spoken there.
+/// Calls with the NLM version that the server speaks.
 template <template <std::uint32_t> class P>
 async::Task<Result<typename P<4>::Res>> Lockd::ask_there(Remote remote, security::Identity identity,
                                                          typename P<4>::Args args,
@@ -180,7 +181,8 @@ async::Task<Result<typename P<4>::Res>> Lockd::ask_there(Remote remote, security
   return call<P<4>>(loop_, std::move(remote), std::move(identity), std::move(args), deadline);
 }
 
-/// Tried until the deadline: a server that restarts is not there for a while, and its lockd then has another port.
+/// Repeats the call until the deadline: a server that restarts is away for a while, and then its lockd has
+/// another port.
 template <template <std::uint32_t> class P>
 async::Task<Result<typename P<4>::Res>> Lockd::ask(security::Caller caller, typename P<4>::Args args,
                                                    async::TimePoint deadline) {
@@ -211,7 +213,7 @@ async::Task<Result<typename P<4>::Res>> Lockd::ask(security::Caller caller, type
     }
     const bool gone =
         error->kind() == ErrorKind::connection || (found_ && error->errno_value() == EPROTONOSUPPORT);
-    // One that has never been there is not waited for as one that restarts is.
+    // If lockd was never reached, the search ends sooner than for one that restarts.
     const bool refused = error->errno_value() == ECONNREFUSED && loop_.now() - began >= options_.first_search;
     if (!found_ && (refused || error->errno_value() == EPROTONOSUPPORT)) {
       co_return Error(ErrorKind::server, ENOLCK, P<4>::name, options_.server, error->text());
@@ -224,7 +226,7 @@ async::Task<Result<typename P<4>::Res>> Lockd::ask(security::Caller caller, type
   }
 }
 
-// ---- what a lock is on the wire ----
+// ---- locks on the wire ----
 
 std::int32_t Lockd::svid_of(std::uint64_t owner) {
   const auto known = svids_.find(owner);
@@ -239,7 +241,8 @@ std::int32_t Lockd::svid_of(std::uint64_t owner) {
   return number;
 }
 
-/// Unless it may hold something. Numbers are not used again.
+/// Forgets the owner's svid, unless the owner may hold a lock or has a question in flight. Numbers are not
+/// used again.
 void Lockd::drop_svid(std::uint64_t owner) {
   const auto found = svids_.find(owner);
   if (found == svids_.end()) return;
@@ -264,7 +267,7 @@ void Lockd::forget(const engine::FileHandle& file, std::uint64_t owner) {
 }
 
 std::optional<std::uint64_t> Lockd::own_number(const nlm4_holder& holder) const {
-  // Linux gives no oh.
+  // Linux returns no oh.
   if (!holder.oh.value.empty() && holder.oh.value != own_.value) return std::nullopt;
   const auto found = owners_.find(holder.svid);
   if (found == owners_.end()) return std::nullopt;
@@ -283,7 +286,7 @@ nlm4_lock Lockd::to_wire(const Question& question) {
   return out;
 }
 
-/// What begins behind it can be no file's.
+/// Returns false if the range begins beyond what NFSv2 can address, where no file has bytes.
 bool Lockd::reaches(const LockRange& range) const {
   return options_.nfs_version != 2 || range.offset <= kNarrowOffsets;
 }
@@ -324,7 +327,7 @@ async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoin
   const bool queues = question.when_given && server_ != nullptr;
   args.block = queues;
   record(question, caller_name);
-  // The call may come before the answer.
+  // Registered before the call, because NLM_GRANTED may arrive before its answer.
   if (queues) waiters_.emplace(by, Waiter{question.lock.range, question.when_given});
   args.exclusive = question.lock.write;
   args.alock = to_wire(question);
@@ -332,7 +335,8 @@ async::Task<Result<Verdict>> Lockd::lock_once(Question question, async::TimePoin
   args.reclaim = question.reclaim;
   auto answer = co_await ask<NLM_LOCK>(question.caller, std::move(args), deadline);
   if (!answer) {
-    // Whoever is refused is in no queue. Where the answer was lost he may be, until cancel().
+    // A request that the server refused is in no queue. If the answer was lost, the request may be queued
+    // until cancel().
     if (answer.error().kind() == ErrorKind::server) stop_waiting(by, question.lock.range);
     co_return answer.error();
   }
@@ -359,10 +363,11 @@ async::Task<Result<Verdict>> Lockd::lock(Question question, async::TimePoint dea
   const std::string name = caller_name_;
   auto done = co_await lock_once(question, deadline, name, &status);
   if (status != NLM4_DENIED_NOLOCKS || name == options_.host) co_return done;
-  // It may want a name that it can look up. Another question that was under way may have found so before this one.
+  // The server may want a name that it can look up. Another question in flight may have found that out before
+  // this one.
   auto again = co_await lock_once(question, deadline, options_.host, &status);
   if (again) caller_name_ = options_.host;
-  // What the owner has had before is under the name from before.
+  // The owner's earlier locks are held under the old name.
   if (!again && again.error().kind() == ErrorKind::server) record(question, name);
   co_return again;
 }
@@ -376,7 +381,7 @@ async::Task<Status> Lockd::cancel(Question question, async::TimePoint deadline) 
   args.exclusive = question.lock.write;
   args.alock = to_wire(question);
   auto answer = co_await ask<NLM_CANCEL>(question.caller, std::move(args), deadline);
-  // Whatever it says: it is not waited for any more.
+  // The answer does not matter, because the caller does not wait for the lock any more.
   if (!answer) co_return answer.error();
   co_return Status();
 }
@@ -423,7 +428,8 @@ async::Task<Status> Lockd::settle_one(const LeftLocks& left, async::TimePoint de
     const auto caller = std::make_shared<const security::Identity>(asker.identity);
     auto answer = co_await ask<NLM_UNLOCK>(caller, std::move(args), deadline);
     if (!answer) co_return answer.error();
-    // A restart of the server's, or whoever removed the file, has unlocked it.
+    // These also count as unlocked: after a restart of the server, or the removal of the file, the locks are
+    // gone.
     const nlm4_stats status = answer->stat;
     const bool gone = status == NLM4_GRANTED || status == NLM4_DENIED_GRACE_PERIOD || status == NLM4_STALE_FH;
     if (!gone) co_return lock_error(status, "NLM_UNLOCK", options_.server);
@@ -466,17 +472,19 @@ void Lockd::stop_waiting(const LockOwner& by, const LockRange& range) {
   }
 }
 
-/// Who waits for it asks again.
+/// Handles NLM_GRANTED: each waiter for the lock asks the server again.
 bool Lockd::given(const nlm4_testargs& what) {
   if (what.alock.oh.value != own_.value) return false;
   const LockOwner by{what.alock.svid, what.alock.fh.value};
   const auto [begin, end] = waiters_.equal_range(by);
   for (auto at = begin; at != end; ++at) at->second.call();
-  // What is under way ends with what the server has: it may be being asked for again, or being unlocked.
+  // If a question about the owner is in flight, the lock counts as wanted: it may be a repeated request or an
+  // unlock, whose answer decides.
   return begin != end || asking_.contains(by);
 }
 
-/// Where too many are under way, or it fails, the server calls again; and whoever waits asks now and then anyway.
+/// Sends NLM_GRANTED_RES. If too many are in flight, or the call fails, nothing is sent: the server calls
+/// again, and a waiter asks again from time to time anyway.
 async::Task<void> Lockd::tell(nlm_res answer) {
   if (telling_.must_wait()) co_return;
   const async::Places::Place place(telling_);
@@ -507,12 +515,12 @@ async::Task<Status> Lockd::try_to_listen() {
   co_return Status();
 }
 
-/// Once.
+/// Tries once to listen and to register.
 async::Task<void> Lockd::listen() {
   if (!options_.listens || tried_) co_return;
   const async::Mutex::Lock turn = co_await listening_.lock();
   if (tried_) co_return;
-  // By which version it will call.
+  // Reaching lockd determines the NLM version, and so the version that is registered.
   auto there = co_await reach(loop_.now() + kRegistrationTime);
   auto done = co_await try_to_listen();
   tried_ = true;

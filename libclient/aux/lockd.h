@@ -1,22 +1,23 @@
-// The lock service of a server of NFSv3 or v2: NLM over TCP, and over UDP where that is not served. NFSv3 has version 4
-// (RFC 1813 appendix II); NFSv2 has version 1, or 3 where only that is served.
+// A client of the lock service of an NFSv3 or NFSv2 server: NLM over TCP, or over UDP if TCP is not served.
+// NFSv3 uses version 4 (RFC 1813 appendix II); NFSv2 uses version 1, or 3 if only that is served.
 //
-// Who we are to it. Linux's lockd tells lock owners apart by the caller's address and `svid` alone, so that svids are
-// drawn at random from the upper half, which the kernel's own client, counting from 0, does not reach. `oh` and
-// `caller_name` name this client: caller_name is the host's name with a suffix of this client's own, so that nobody
-// else's SM_NOTIFY frees what is ours. A server that wants to look the name up refuses that (NLM4_DENIED_NOLOCKS);
-// then it is the host's name.
+// Identity. Linux's lockd distinguishes lock owners by the client's address and `svid` alone. Therefore svids
+// begin at a random number in the upper half, which the kernel's own client does not reach, because it counts
+// from 0. `oh` and `caller_name` name this client: caller_name is the host's name with a suffix that is this
+// client's own, so that an SM_NOTIFY about another client does not free this client's locks. A server that
+// wants to look the name up refuses it (NLM4_DENIED_NOLOCKS); then the host's name alone is used.
 //
-// Waiting. A server calls NLM_GRANTED where the rpcbind of this machine says that its lockd is. Where nobody has that
-// place, it is taken with the first lock that is waited for, and the server queues whoever waits. Else, as with a mount
-// of the kernel's, or another one of ours, only locks that do not block are asked for: who waits asks again.
+// Waiting. A server sends NLM_GRANTED to the port that this machine's rpcbind has for lockd. If that
+// registration is free, this client takes it with the first lock that is waited for, and the server queues
+// the waiters. Otherwise (a mount of the kernel's has it, or another one of ours) only non-blocking locks are
+// requested, and a waiter asks again from time to time.
 //
-// Restarts of the server. The machine's statd monitors for its own lockd. The server's statd tells its state number to
-// whoever asks (SM_STAT); nfs3/locks.h asks it while locks are held.
+// Restarts of the server. This machine's statd monitors for its own lockd only. The server's statd reports
+// its state number to any client that asks (SM_STAT); nfs3/locks.h asks for it while locks are held.
 //
-// Restarts of ours. SM_NOTIFY is not sent: to Linux it means that this whole machine has restarted, and the locks of the
-// kernel's client and of other mounts go with it. Instead who may hold a lock is on record (lock_records.h), and settle()
-// unlocks what a client that was killed has left.
+// Restarts of this client. SM_NOTIFY is not sent: to Linux it means that this whole machine has restarted,
+// and it would free the locks of the kernel's client and of other mounts, too. Instead possible holders of
+// locks are recorded (lock_records.h), and settle() releases what a client that was killed has left.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -45,22 +46,22 @@
 namespace nfsrdma::aux {
 
 struct LockdOptions {
-  std::string server;                   ///< for messages
-  std::vector<rpc::Address> addresses;  ///< of the server; the port does not count
-  unsigned nfs_version = 3;             ///< whose locks these are: 3 or 2
-  unsigned nlm_version = 0;             ///< that lockd speaks at `port`; 0: what is usual
-  std::uint16_t port = 0;               ///< of lockd; 0: ask rpcbind
-  std::uint16_t nsm_port = 0;           ///< of statd; 0: ask rpcbind
+  std::string server;                   ///< the server's name, for messages
+  std::vector<rpc::Address> addresses;  ///< addresses of the server; their port is ignored
+  unsigned nfs_version = 3;             ///< the NFS version that the locks are for: 3 or 2
+  unsigned nlm_version = 0;             ///< version of NLM that lockd speaks at `port`; 0: the usual one
+  std::uint16_t port = 0;               ///< port of lockd; 0: ask rpcbind
+  std::uint16_t nsm_port = 0;           ///< port of statd; 0: ask rpcbind
   std::string host;                     ///< this machine's name
-  /// The port at which the server's rpcbind is asked. Tests have one of their own.
+  /// The port on which the server's rpcbind is asked. Tests have one of their own.
   std::uint16_t rpcbind_port = kRpcbindPort;
   std::chrono::milliseconds call_timeout{10000};
-  /// How long a service that refuses is looked for that was never there.
+  /// How long a service that was never reached is tried while it refuses connections.
   std::chrono::milliseconds first_search{5000};
-  security::Identity identity;  ///< where the caller has none
-  bool listens = false;         ///< the server may call
-  bool registers = true;        ///< this machine's rpcbind is told where
-  std::string records;          ///< the directory of lock_records.h; empty: there are none
+  security::Identity identity;  ///< used if there is no caller
+  bool listens = false;         ///< true: the server may call this client
+  bool registers = true;        ///< true: the port is registered with this machine's rpcbind
+  std::string records;          ///< the directory for lock_records.h; empty: no records
 };
 
 class Lockd final : public engine::LockManager {
@@ -75,15 +76,15 @@ class Lockd final : public engine::LockManager {
   async::Task<Result<std::uint32_t>> server_state(async::TimePoint deadline) override;
   std::string how() const override;
 
-  /// Unlocks what clients of this machine's that were killed hold still. How many owners' locks; an Error: some of it
-  /// could not be unlocked, and is tried again the next time.
+  /// Releases the locks that killed clients of this machine still hold. Returns the number of owners. An
+  /// Error means that some of the locks could not be released; the next client tries again.
   async::Task<Result<std::size_t>> settle(async::TimePoint deadline);
 
-  /// Looks beside everything else whether the server could call, for how().
+  /// Finds out in the background whether the server could call this client; how() reports the result.
   void look();
-  /// Where the server may call; port 0: it may not.
+  /// The address that the server may call; port 0: it cannot call.
   [[nodiscard]] rpc::Address address() const { return server_ ? server_->address() : rpc::Address(); }
-  /// Gives the place at the machine's rpcbind up.
+  /// Stops listening, and gives up the registration with this machine's rpcbind.
   async::Task<void> close(async::TimePoint deadline);
 
  private:
@@ -122,32 +123,33 @@ class Lockd final : public engine::LockManager {
 
   async::Loop& loop_;
   const LockdOptions options_;
-  const netobj own_;              // every lock's oh
-  std::string caller_name_;       // the host's alone, where the server refused ours
-  std::optional<Remote> remote_;  // where lockd is
-  std::uint32_t version_;         // of NLM, that it speaks
-  bool found_ = false;            // it was there once
-  // By lock owner; of those who may hold something, or are asking.
+  const netobj own_;              // oh of every lock
+  std::string caller_name_;       // without the suffix if the server refused it
+  std::optional<Remote> remote_;  // where lockd listens
+  std::uint32_t version_;         // version of NLM that lockd speaks
+  bool found_ = false;            // lockd has been reached at least once
+  // By lock owner: the svids of owners who may hold a lock, or have a question in flight.
   std::map<std::uint64_t, std::int32_t> svids_;
-  std::map<std::int32_t, std::uint64_t> owners_;  // the other way
+  std::map<std::int32_t, std::uint64_t> owners_;  // the inverse of svids_
   std::uint32_t next_svid_;
-  async::Places places_;  // questions under way: each has a thread
+  async::Places places_;  // bounds the questions in flight, because each has a thread
 
-  const std::vector<std::string> ways_;  // to it, as the records have them
-  LockRecords records_;                  // of what may be locked
+  const std::vector<std::string> ways_;  // names of the paths to the server, as the records use them
+  LockRecords records_;                  // records of possible holders of locks
 
   // ---- the server's calls ----
   std::multimap<LockOwner, Waiter> waiters_;
-  std::multiset<LockOwner> asking_;  // questions that are under way
+  std::multiset<LockOwner> asking_;  // owners of questions in flight
   LockCalls calls_;
-  async::Places telling_;  // answers to them under way: each has a thread, and anybody can call
-  std::unique_ptr<RecordServer> server_;  // it listens, and
-  std::unique_ptr<Registration> place_;   // rpcbind says so
-  bool tried_ = false;                    // to have both
-  std::optional<Error> why_not_;          // as far as it is known
+  // Bounds the NLM_GRANTED_RES calls in flight, because each has a thread and anybody can cause one.
+  async::Places telling_;
+  std::unique_ptr<RecordServer> server_;  // listens for the server's calls
+  std::unique_ptr<Registration> place_;   // its registration with rpcbind
+  bool tried_ = false;                    // whether listening was tried
+  std::optional<Error> why_not_;          // why the server cannot call, once known
   bool looked_ = false;
-  async::Mutex listening_;  // held while it is tried
-  async::Tasks beside_;     // the last: what the tasks use is there until they are gone
+  async::Mutex listening_;  // held while listening is tried
+  async::Tasks beside_;     // last, so that what its tasks use outlives them
 };
 
 }  // namespace nfsrdma::aux

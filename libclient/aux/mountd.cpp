@@ -56,12 +56,12 @@ Error refused(mountstat3 status, const std::string& server, const std::string& p
   }
 }
 
-/// Whether a shorter path may be exported.
-/// What MNT and exports(5) call them (RFC 2623 2.3.1).
+/// Numbers of the flavors in the answer to MNT, and their names in exports(5) (RFC 2623 2.3.1).
 constexpr std::uint32_t kAuthNone = 0;
 constexpr auto kPseudoFlavors = std::to_array<std::pair<std::uint32_t, Security>>(
     {{1, Security::sys}, {390003, Security::krb5}, {390004, Security::krb5i}, {390005, Security::krb5p}});
 
+/// Returns true if a shorter path than the one refused may be exported.
 bool may_be_shorter(const Error& error) {
   const int why = error.errno_value();
   return error.kind() == ErrorKind::server &&
@@ -98,7 +98,7 @@ async::Task<Result<Remote>> Mountd::reach_over(Transport transport, const rpc::A
   co_return Remote{with_port(address, port), options_.server, transport};
 }
 
-/// Finds mountd once.
+/// Finds mountd, unless it was found before.
 async::Task<Status> Mountd::reach() {
   if (remote_) co_return Status();
   const auto deadline = loop_.now() + options_.timeout;
@@ -112,7 +112,7 @@ async::Task<Status> Mountd::reach() {
         co_return Status();
       }
       if (!first) first = found.error();
-      // Nobody is there whom one could ask over another transport.
+      // No rpcbind answers, so another transport need not be tried.
       if (found.error().kind() == ErrorKind::connection) break;
     }
   }
@@ -125,7 +125,7 @@ async::Task<Result<typename P::Res>> Mountd::ask(typename P::Args args) {
   if (auto there = co_await reach(); !there) co_return there.error();
   auto answer =
       co_await call<P>(loop_, *remote_, options_.identity, std::move(args), loop_.now() + options_.timeout);
-  // It may have got another port since.
+  // mountd may have another port since it was found.
   if (!answer && answer.error().kind() == ErrorKind::connection) remote_.reset();
   co_return answer;
 }
@@ -135,7 +135,7 @@ async::Task<Result<typename P::Res>> Mountd::ask_either(typename P::Args args) {
   return options_.version == P::version ? ask<P>(std::move(args)) : ask<Q>(std::move(args));
 }
 
-// ---- what it knows ----
+// ---- lists and roots ----
 
 async::Task<Result<std::vector<Export>>> Mountd::exports() {
   auto answer = co_await ask_either<EXPORT3, EXPORT1>(xdr::Void());
@@ -176,7 +176,7 @@ async::Task<Result<engine::FileHandle>> Mountd::root_of(dirpath path) {
   if (!answer) co_return answer.error();
   const mountres3_ok* ok = answer->get<MNT3_OK>();
   if (ok == nullptr) co_return refused(answer->tag(), options_.server, text);
-  // Here that means a directory above the exports.
+  // An empty handle is refused, because find() returns one to mean a directory above the exports.
   if (ok->fhandle.length == 0) {
     co_return Error(ErrorKind::protocol, EPROTO, "MNT", options_.server + ":" + text,
                     "the server's mount service gives a handle of no octets; please report this with a "
@@ -189,9 +189,9 @@ async::Task<Result<engine::FileHandle>> Mountd::root_of(dirpath path) {
   co_return handle;
 }
 
-/// How an export is to be asked about of which the mount service says that it takes these flavours.
+/// Chooses the flavor for an export for which the mount service offers these flavors.
 async::Task<Result<security::Mark>> Mountd::choose(std::vector<std::uint32_t> offered) {
-  // A server that says AUTH_NONE, or nothing, does not tell (as Linux has it).
+  // A server that offers AUTH_NONE, or nothing, leaves the flavors open (Linux does so).
   const bool told = !offered.empty() && std::ranges::count(offered, kAuthNone) == 0;
   if (!options_.flavor) co_return security::Mark{0};
   const auto is_avoided = [&](std::string_view name) {
@@ -223,7 +223,7 @@ async::Task<Result<engine::FileHandle>> Mountd::mount(Names names) {
   co_return *handle;
 }
 
-/// Asks for the exports once.
+/// Asks for the list of exports, unless it is known.
 async::Task<Status> Mountd::list() {
   if (listed_) co_return Status();
   auto all = co_await exports();
@@ -233,7 +233,7 @@ async::Task<Status> Mountd::list() {
   co_return Status();
 }
 
-/// How many of the names may lead to an export, the most likely first.
+/// Returns how many of the names may lead to an export, the most likely count first.
 std::vector<std::size_t> Mountd::candidates(const Names& names) const {
   std::vector<std::size_t> out;
   if (!listed_) {
@@ -244,13 +244,13 @@ std::vector<std::size_t> Mountd::candidates(const Names& names) const {
     if (begins_with(names, one)) out.push_back(one.size());
   }
   std::ranges::sort(out, std::greater<>());
-  // It may export more than it lists.
+  // The server may export more than it lists.
   if (out.empty()) out.push_back(names.size());
   return out;
 }
 
 async::Task<Result<engine::Root>> Mountd::find(Names names) {
-  // Without a list all is tried.
+  // If there is no list, all counts are tried.
   const bool is_listed = (co_await list()).has_value();
   if (is_listed) {
     const bool below =

@@ -1,17 +1,18 @@
-// NLM's types as its versions have them: this project's code has those of version 4, and these make those of 1 and 3
-// of them and back. Offsets there are 32 bits, which servers take for signed ones.
+// Converts NLM's types between versions. This project's code uses the types of version 4; these functions
+// make those of versions 1 and 3 from them, and back. Offsets of versions 1 and 3 have 32 bits, which servers
+// treat as signed.
 //
-// Pure functions; any thread.
+// Pure functions; for use from any thread.
 #pragma once
 
 #include "aux/programs.h"
 
 namespace nfsrdma::aux {
 
-/// What can be locked by version 1 and 3 begins here at the latest.
+/// The highest offset at which a range of versions 1 and 3 may begin.
 inline constexpr std::uint64_t kNarrowOffsets = 0x7fffffff;
 
-/// What ends behind kNarrowOffsets ends with the file.
+/// A range that ends beyond kNarrowOffsets becomes one that reaches to the end of the file.
 nlm_lock<std::uint32_t> narrow(const nlm4_lock& from);
 nlm_testargs<std::uint32_t> narrow(const nlm4_testargs& from);
 nlm_lockargs<std::uint32_t> narrow(const nlm4_lockargs& from);

@@ -1,7 +1,7 @@
-// The wire types of the programs beside NFS that a client of NFSv3 and v2 needs (they go over TCP or UDP, RFC 8267
-// 3.1.1): rpcbind (RFC 1833), MOUNT (RFC 1813 appendix I, RFC 1094 appendix A), NLM (RFC 1813 appendix II for version 4,
-// X/Open C702 chapter 10 for those before it), and NSM (there, chapter 11). Names and numbers are the specifications';
-// what they leave unbounded has a cap here.
+// The wire types of the services that a client of NFSv3 and NFSv2 needs in addition to NFS (over TCP or UDP,
+// RFC 8267 3.1.1): rpcbind (RFC 1833), MOUNT (RFC 1813 appendix I, RFC 1094 appendix A), NLM (version 4: RFC
+// 1813 appendix II; earlier versions: X/Open C702 chapter 10) and NSM (X/Open C702 chapter 11). Names and
+// numbers are those of the specifications. What they leave unbounded has a limit here.
 //
 // Thread-safety: values without shared state.
 #pragma once
@@ -36,7 +36,7 @@ struct PMAP_GETPORT : Procedure<kRpcbindProgram, 2, 3, mapping, pmap_port> {
   static constexpr const char* name = "PMAPPROC_GETPORT";
 };
 
-/// Some stand for sockets in a file system, with their whole path.
+/// Large enough for addresses that are paths of sockets in a file system.
 inline constexpr std::uint64_t kRpcbindText = 1024;
 
 struct rpcb {
@@ -99,7 +99,7 @@ struct mountlist {
   xdr::List<mountbody> list;
 };
 
-/// What NFSv2's version of it says: an errno, or a handle of 32 octets (RFC 1094 A.5).
+/// The answer of MOUNT version 1, for NFSv2: an errno, or a handle of 32 octets (RFC 1094 A.5).
 using fhstatus = xdr::Union<mountstat3, xdr::On<MNT3_OK, std::array<std::byte, 32>>, xdr::Otherwise<>>;
 
 struct MNT1 : Procedure<kMountProgram, 1, 1, dirpath, fhstatus> {
@@ -127,13 +127,13 @@ struct EXPORT3 : Procedure<kMountProgram, 3, 5, xdr::Void, exports> {
   static constexpr const char* name = "EXPORT";
 };
 
-// ---- NLM: byte-range locks. Version 4 is for NFSv3, 1 and 3 are for NFSv2; what differs is how wide numbers are ----
+// ---- NLM: byte-range locks. Version 4 is for NFSv3, 1 and 3 for NFSv2, with numbers of another width ----
 
 inline constexpr std::uint32_t kNlmProgram = 100021;
 inline constexpr std::uint64_t kLockName = 1024;  ///< LM_MAXSTRLEN
 using netobj = xdr::Opaque<1024>;                 ///< MAXNETOBJ_SZ
 
-/// Versions 1 and 3 have those up to NLM4_DEADLCK.
+/// Versions 1 and 3 have the values up to NLM4_DEADLCK.
 enum nlm4_stats : std::uint32_t {
   NLM4_GRANTED = 0,
   NLM4_DENIED = 1,
@@ -147,7 +147,7 @@ enum nlm4_stats : std::uint32_t {
   NLM4_FAILED = 9,
 };
 
-/// What offsets and lengths are in a version.
+/// The type of offsets and lengths in a version.
 template <std::uint32_t Version>
 using nlm_number = std::conditional_t<Version == 4, std::uint64_t, std::uint32_t>;
 
@@ -219,12 +219,12 @@ template <std::uint32_t V>
 struct NLM_UNLOCK : Procedure<kNlmProgram, V, 4, nlm_unlockargs<nlm_number<V>>, nlm_res> {
   static constexpr const char* name = "NLM_UNLOCK";
 };
-/// The server's: whoever was queued has the lock now.
+/// A call from the server: the queued owner has the lock now.
 template <std::uint32_t V>
 struct NLM_GRANTED : Procedure<kNlmProgram, V, 5, nlm_testargs<nlm_number<V>>, nlm_res> {
   static constexpr const char* name = "NLM_GRANTED";
 };
-/// The same, answered by NLM_GRANTED_RES, which is a Call of its own.
+/// Like NLM_GRANTED, but answered by NLM_GRANTED_RES, which is a Call of its own.
 template <std::uint32_t V>
 struct NLM_GRANTED_MSG : Procedure<kNlmProgram, V, 10, nlm_testargs<nlm_number<V>>, xdr::Void> {
   static constexpr const char* name = "NLM_GRANTED_MSG";
@@ -242,7 +242,7 @@ using nlm4_lockargs = nlm_lockargs<std::uint64_t>;
 using nlm4_cancargs = nlm_cancargs<std::uint64_t>;
 using nlm4_unlockargs = nlm_unlockargs<std::uint64_t>;
 
-// ---- NSM: which life of a host this is ----
+// ---- NSM: the state number, which tells whether a host has restarted ----
 
 inline constexpr std::uint32_t kNsmProgram = 100024;
 
@@ -251,7 +251,7 @@ struct sm_name {
 };
 struct sm_stat_res {
   std::uint32_t res_stat = 0;
-  std::int32_t state = 0;  ///< odd while the host is up; another one after each restart
+  std::int32_t state = 0;  ///< odd while the host is up; changes with each restart
 };
 struct SM_STAT : Procedure<kNsmProgram, 1, 1, sm_name, sm_stat_res> {
   static constexpr const char* name = "SM_STAT";

@@ -5,7 +5,7 @@
 
 namespace nfsrdma::aux {
 
-/// False: the fragment makes the record too large.
+/// Returns false if the fragment makes the record too large.
 bool RecordReader::take_mark(xdr::ConstBytes& bytes) {
   const std::size_t count = std::min(mark_.size() - mark_size_, bytes.size());
   std::memcpy(mark_.data() + mark_size_, bytes.data(), count);

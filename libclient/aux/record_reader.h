@@ -1,4 +1,4 @@
-// Whole records out of a TCP connection's bytes: RPC's record marking (RFC 5531 11).
+// Extracts whole records from the bytes of a TCP connection, by RPC's record marking (RFC 5531 11).
 //
 //     RecordReader reader(65536);
 //     while (!bytes.empty()) {
@@ -7,10 +7,10 @@
 //       if (found == RecordReader::Found::too_large) …close the connection
 //     }
 //
-// A record is one or more fragments, and each begins with a word: its highest bit marks the last fragment, the
-// others are the fragment's length.
+// A record is one or more fragments. Each fragment begins with a word: its highest bit marks the last
+// fragment, the other bits are the fragment's length.
 //
-// A record takes as much memory as has arrived of it, whatever its marks promise.
+// A record takes only as much memory as has arrived of it, whatever length its marks announce.
 //
 // Pure: no I/O. Confined to one thread.
 #pragma once
@@ -32,18 +32,18 @@ class RecordReader {
   explicit RecordReader(std::size_t largest) : largest_(largest) {}
 
   enum class Found : std::uint8_t {
-    nothing,   ///< all bytes are used up, and the record goes on
-    record,    ///< it is complete: no more bytes may be taken until next()
-    too_large  ///< the record's marks announce more than `largest` bytes: nothing more can be read
+    nothing,   ///< all bytes are used up, and the record is not complete
+    record,    ///< the record is complete: no more bytes may be taken until next()
+    too_large  ///< the marks announce a record of more than `largest` bytes: nothing more can be read
   };
-  /// Uses up bytes from the front of `bytes`, to the end of the record at most.
+  /// Takes bytes from the front of `bytes`, at most up to the end of the record.
   [[nodiscard]] Found take(xdr::ConstBytes& bytes);
 
   /// The complete record.
   [[nodiscard]] xdr::ConstBytes record() const { return record_; }
-  /// Begins the next record. The memory of the last one is given back.
+  /// Begins the next record and frees the memory of the last one.
   void next();
-  /// A record has begun and is not complete.
+  /// Returns true if a record has begun and is not complete.
   [[nodiscard]] bool in_the_middle() const { return begun_; }
 
  private:
@@ -52,8 +52,8 @@ class RecordReader {
 
   const std::size_t largest_;
   std::array<std::byte, kRecordMark> mark_{};
-  std::size_t mark_size_ = 0;  // of the mark, how much is there
-  std::size_t left_ = 0;       // of the fragment, how much has not come
+  std::size_t mark_size_ = 0;  // bytes of the mark that have come
+  std::size_t left_ = 0;       // bytes of the fragment that have not come
   bool last_ = false;          // the fragment is the record's last one
   bool begun_ = false;
   std::vector<std::byte> record_;

@@ -18,9 +18,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kBacklog = 64;
-constexpr int kMostAtOnce = 8;         // that are accepted in one turn
-constexpr std::size_t kPiece = 16384;  // of one receive
-/// Accepting fails where descriptors or memory are short, and its socket stays ready.
+constexpr int kMostAtOnce = 8;         // connections accepted in one turn
+constexpr std::size_t kPiece = 16384;  // bytes of one receive
+/// Pause when accepting fails for lack of descriptors or memory, because the listening socket stays ready.
 constexpr auto kRest = 1s;
 
 rpc::Address any_of(const rpc::Address& address) {
@@ -34,10 +34,10 @@ bool bind_to(const fabric::iwarp::Socket& socket, const rpc::Address& address) {
   return ::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) == 0;
 }
 
-/// 0: bound and listening, and `port` says where; else an errno.
+/// Binds and listens. Returns 0 and sets `port`, or returns an errno.
 int listen_on(const fabric::iwarp::Socket& socket, const rpc::Address& address, std::uint16_t& port) {
   const int yes = 1;
-  // A port that was given is had again at once after a restart.
+  // After a restart a given port can be bound again at once.
   (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (address.storage.ss_family == AF_INET6)
     (void)::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
@@ -83,7 +83,7 @@ RecordServer::~RecordServer() {
 // ---- connections come and go ----
 
 void RecordServer::on_acceptable() {
-  // Not all in one turn: those who come do not keep those who are there waiting.
+  // Only some are accepted in one turn, so that new connections do not delay those that exist.
   for (int i = 0; i < kMostAtOnce; ++i) {
     Socket socket(::accept4(socket_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.valid()) {
@@ -132,7 +132,7 @@ void RecordServer::on_ready(int fd) {
   Connection& connection = place->second;
   const std::uint64_t before = connection.steps;
   if (!go_on(connection)) return drop(place);
-  // Each record and each Reply has a time of its own.
+  // Each record and each Reply has a time limit of its own.
   const bool is_over = connection.steps != before || !connection.busy();
   if (is_over && connection.timer != 0) loop_.cancel(std::exchange(connection.timer, 0));
   if (connection.busy() && connection.timer == 0) start_time(fd, connection);
@@ -147,7 +147,7 @@ void RecordServer::start_time(int fd, Connection& connection) {
   });
 }
 
-/// False: the connection is to be closed.
+/// Returns false if the connection is to be closed.
 bool RecordServer::go_on(Connection& connection) {
   if (connection.output.empty()) return receive(connection);
   if (!send(connection)) return false;
@@ -165,8 +165,8 @@ bool RecordServer::receive(Connection& connection) {
   return serve(connection, xdr::ConstBytes(piece).first(static_cast<std::size_t>(count)));
 }
 
-/// Answers the Calls in `bytes`, up to one whose Reply the peer does not take at once: what stands behind it
-/// waits.
+/// Answers the Calls in `bytes`, up to one whose Reply the peer does not take at once. The bytes after that
+/// Call are kept in `input`.
 bool RecordServer::serve(Connection& connection, xdr::ConstBytes bytes) {
   while (!bytes.empty()) {
     switch (connection.reader.take(bytes)) {
@@ -199,7 +199,7 @@ bool RecordServer::answer(Connection& connection) {
   return true;
 }
 
-/// Sends what the peer takes now. False: it has gone.
+/// Sends as much as the peer takes now. Returns false if the connection is lost.
 bool RecordServer::send(Connection& connection) {
   while (connection.sent < connection.output.size()) {
     iovec rest{.iov_base = connection.output.data() + connection.sent,

@@ -39,7 +39,7 @@ std::unique_ptr<netconfig, FreeNetconfig> netconfig_of(const std::string& name) 
   return std::unique_ptr<netconfig, FreeNetconfig>(getnetconfigent(name.c_str()));
 }
 
-/// rpcbind takes this from a socket of the file system, to know whose the place is.
+/// Calls rpcbind over its socket in the file system, so that rpcbind knows who owns the registration.
 bool set_and_wait(const Service& service, rpc::Address at) {
   const auto config = netconfig_of(netid(service.wire, at.storage.ss_family));
   if (!config) return false;
@@ -71,7 +71,7 @@ async::Task<void> unset(async::Loop& loop, Service service, int family, async::T
   (void)co_await on_thread(loop, deadline, work);
 }
 
-/// Whether somebody is there; a program that was killed is not.
+/// Returns true if a program answers there. A program that was killed does not.
 async::Task<bool> answers(async::Loop& loop, Service service, rpc::Address at, async::TimePoint deadline) {
   const Transport transport = service.wire == Wire::tcp ? Transport::tcp : Transport::udp;
   const RawCall null{service.program, service.version, 0, "NULL", {}};
@@ -81,7 +81,7 @@ async::Task<bool> answers(async::Loop& loop, Service service, rpc::Address at, a
   co_return !refused;
 }
 
-/// The kernel's lockd is there for both.
+/// Checks TCP and UDP, because the kernel's lockd registers both.
 async::Task<Status> find_free(async::Loop& loop, Service service, int family, bool* stale,
                               async::TimePoint deadline) {
   for (const Wire wire : {service.wire, Wire::udp}) {
@@ -120,7 +120,8 @@ async::Task<Result<std::unique_ptr<Registration>>> Registration::take(async::Loo
   const std::function<bool()> set = [service, at] { return set_and_wait(service, at); };
   const bool done = co_await on_thread(loop, deadline, set);
   if (!done) co_return error(EACCES, "rpcbind does not register this program");
-  // That was the rpcbind whose socket is in this file system; servers ask the one of this network.
+  // rpcb_set() reached the rpcbind whose socket is in this file system. Servers ask the one of this network
+  // namespace, which may be another.
   const bool is_ours = co_await is_at(loop, service, at, deadline);
   if (is_ours) co_return std::make_unique<Registration>(loop, service, at);
   co_await unset(loop, service, family, deadline);

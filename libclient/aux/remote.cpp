@@ -21,10 +21,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Lists of exports and of mounts have no bound of their own.
+/// Bounds lists of exports and of mounts, which have no bound of their own.
 constexpr std::size_t kMostResults = 4U << 20;
 constexpr unsigned kDatagram = 8800;
-/// A datagram or its answer may get lost: it is sent again so soon, and then twice as late each time.
+/// A datagram or its answer may be lost: it is sent again after this time, and then each time after twice as
+/// long.
 constexpr timeval kFirstAgain{1, 0};
 
 async::Clock::duration left(async::TimePoint deadline) {
@@ -56,14 +57,14 @@ struct DestroyAuth {
   void operator()(AUTH* auth) const { auth_destroy(auth); }
 };
 
-/// Members in the order of what needs what.
+/// Members in the order of dependence: the client uses the socket.
 struct Connected {
   explicit Connected(int fd) : socket(fd) {}
   const Socket socket;
   std::unique_ptr<CLIENT, DestroyClient> client;
 };
 
-// ---- what goes through libtirpc: bytes that are XDR already ----
+// ---- arguments and results for libtirpc: bytes that are XDR already ----
 
 struct Raw {
   std::vector<std::byte> bytes;
@@ -75,7 +76,8 @@ bool_t put_raw(XDR* xdrs, void* argument) {
   return xdr_opaque(xdrs, reinterpret_cast<char*>(raw.bytes.data()), static_cast<u_int>(raw.bytes.size()));
 }
 
-/// All that is left of the record, word by word: where it ends the next word cannot be had.
+/// Takes the rest of the record, word by word, because the record's end shows only as a word that cannot be
+/// read.
 bool_t take_raw(XDR* xdrs, void* argument) {
   auto& raw = *static_cast<Raw*>(argument);
   if (xdrs->x_op != XDR_DECODE) return TRUE;
@@ -89,15 +91,15 @@ bool_t take_raw(XDR* xdrs, void* argument) {
   return FALSE;
 }
 
-/// Servers mostly want the port of somebody privileged (exports(5): secure). Where there is none to be had an
-/// ordinary one has to do.
+/// Binds to a privileged port, because servers usually require one (exports(5): secure). If none is free, an
+/// ordinary port is used.
 void bind_low(int fd, int family) {
   sockaddr_storage any{};
   any.ss_family = static_cast<sa_family_t>(family);
   (void)::bindresvport_sa(fd, reinterpret_cast<sockaddr*>(&any));
 }
 
-/// 0, or an errno.
+/// Returns 0, or an errno.
 int connect_until(int fd, const rpc::Address& address, async::TimePoint deadline) {
   const int flags = ::fcntl(fd, F_GETFL);
   (void)::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
@@ -161,10 +163,10 @@ Error refused(const Remote& remote, const RawCall& call, CLIENT& client, clnt_st
 
 }  // namespace
 
-/// Those that are idle. Any thread.
+/// The idle connections. For use from any thread.
 class KeptConnections {
  public:
-  /// Null if there is none.
+  /// Returns null if there is none.
   std::unique_ptr<Connected> take() {
     const std::scoped_lock lock(mutex_);
     if (idle_.empty()) return nullptr;
@@ -212,7 +214,7 @@ Result<std::unique_ptr<Connected>> connected(const Remote& remote, const RawCall
   return out;
 }
 
-/// One call over it.
+/// Makes one call over an open connection.
 clnt_stat ask(CLIENT& client, AUTH* auth, const RawCall& call, Raw& results, async::TimePoint deadline) {
   AUTH* const before = client.cl_auth;
   if (auth != nullptr) client.cl_auth = auth;
@@ -246,9 +248,9 @@ Result<std::vector<std::byte>> call_as(const Remote& remote, AUTH* auth, const R
   }
 }
 
-// ---- a credential that is given, as libtirpc's AUTH ----
+// ---- a given credential as libtirpc's AUTH ----
 
-/// Its `ah_private` is this.
+/// The object behind the AUTH's `ah_private`.
 struct Given {
   const RawCredential& credential;
   RawReply reply;
@@ -278,7 +280,7 @@ int never_again(AUTH* /*auth*/, void* /*message*/) {
   return FALSE;
 }
 int as_it_is(AUTH* /*auth*/, XDR* xdrs, xdrproc_t code, caddr_t what) {
-  // Of the type that they have: put_raw or take_raw.
+  // `code` has this type: it is put_raw or take_raw.
   return reinterpret_cast<bool_t (*)(XDR*, void*)>(code)(xdrs, what);
 }
 void leave(AUTH* /*auth*/) {}
@@ -318,7 +320,7 @@ async::Task<Result<std::vector<std::byte>>> call_raw(async::Loop& loop, Remote r
   const std::function<Bytes()> work = [remote, identity, call, deadline] {
     return call_and_wait(remote, identity, call, deadline);
   };
-  // The call ends by itself at the deadline, and says how.
+  // The call ends by itself at the deadline and reports how; the extra second lets it.
   auto done = co_await async::on_helper<Bytes>(loop, deadline + 1s, work);
   if (!done) co_return not_reached(remote, call, ETIMEDOUT);
   co_return std::move(*done);

@@ -1,16 +1,18 @@
-// One call of a program beside NFS, over TCP or UDP, by libtirpc: it blocks, so it runs on a helper's thread, each
-// with a connection of its own, and ends with its deadline.
+// Makes one call to a service other than NFS (rpcbind, mountd, lockd, statd), over TCP or UDP. libtirpc makes
+// the call and blocks, so each call runs on a helper thread, with a connection of its own, and ends at its
+// deadline.
 //
-// Whoever calls one program often keeps its TCP connections (Remote::kept): a call takes one that is idle, and leaves it
-// behind. What such a call finds closed, since the server had enough of it or has restarted, is made anew once, so that
-// the server may execute the call twice.
+// A caller that calls one program often keeps its TCP connections (Remote::kept): a call takes an idle
+// connection and puts it back. If a call finds such a connection closed, because the server dropped it or has
+// restarted, the call is made again on another one; the server may therefore execute it twice.
 //
-//     auto exports = co_await call<EXPORT3>(loop, {address, "server", Transport::tcp}, identity, {}, deadline);
+//     const Remote remote{address, "server", Transport::tcp};
+//     auto exports = co_await call<EXPORT3>(loop, remote, identity, {}, deadline);
 //
-// libtirpc makes the messages and the connection; arguments and results are this project's own types (xdr/xdr.h),
-// whose decoder bounds what a server may say.
+// libtirpc makes the messages and the connection. Arguments and results are this project's own types
+// (xdr/xdr.h), whose decoder limits what a server can send.
 //
-// Confined to the loop's thread, but for call_and_wait(), which any thread may call.
+// Confined to the loop's thread, except call_and_wait(), which any thread may call.
 #pragma once
 
 #include <chrono>
@@ -30,17 +32,17 @@ namespace nfsrdma::aux {
 enum class Transport : std::uint8_t { tcp, udp };
 
 class KeptConnections;
-/// For the calls of one program and version at one address.
+/// Makes an empty set of kept connections, for calls to one version of one program at one address.
 std::shared_ptr<KeptConnections> keep_connections();
 
 struct Remote {
-  rpc::Address address;  ///< with the port
-  std::string server;    ///< as the user calls it, for messages
+  rpc::Address address;  ///< includes the port
+  std::string server;    ///< the server's name as the user gave it, for messages
   Transport transport = Transport::tcp;
-  std::shared_ptr<KeptConnections> kept = nullptr;  ///< none: each call has a connection of its own
+  std::shared_ptr<KeptConnections> kept = nullptr;  ///< null: each call has a connection of its own
 };
 
-/// A credential of any flavor, with a verifier that is none (RFC 5531 8.2).
+/// A credential of any flavor. Its verifier is AUTH_NONE (RFC 5531 8.2).
 struct RawCredential {
   std::uint32_t flavor = 0;
   std::vector<std::byte> body;
@@ -51,15 +53,15 @@ struct RawReply {
   std::vector<std::byte> verifier;
 };
 
-/// As numbers and bytes: what libtirpc is given.
+/// A call in numbers and bytes, as libtirpc gets it.
 struct RawCall {
   std::uint32_t program = 0, version = 0, procedure = 0;
   const char* name = "";
   std::vector<std::byte> arguments;
 };
 
-/// Ends at the deadline. An Error of kind server where the server refused the call; EPROTONOSUPPORT then says
-/// that it does not have the program or the version.
+/// Makes the call and returns at the deadline at the latest. An Error of kind server means that the server
+/// refused the call; with EPROTONOSUPPORT it does not have the program or the version.
 Result<std::vector<std::byte>> call_and_wait(const Remote& remote, const security::Identity& identity,
                                              const RawCall& call, async::TimePoint deadline);
 Result<RawReply> call_and_wait(const Remote& remote, const RawCredential& credential, const RawCall& call,
@@ -68,7 +70,7 @@ Result<RawReply> call_and_wait(const Remote& remote, const RawCredential& creden
 async::Task<Result<std::vector<std::byte>>> call_raw(async::Loop& loop, Remote remote,
                                                      security::Identity identity, RawCall call,
                                                      async::TimePoint deadline);
-/// The answer cannot be decoded.
+/// The Error of an answer that cannot be decoded.
 Error undecodable(const RawCall& call, const Remote& remote);
 
 template <class P>

@@ -28,7 +28,7 @@ async::Task<Found> ask_for_all(async::Loop& loop, Remote remote, Service service
 
 async::Task<Found> ask_portmapper(async::Loop& loop, Remote remote, Service service,
                                   async::TimePoint deadline) {
-  // It knows no RDMA, and only IPv4.
+  // The portmapper does not know RDMA, and knows only IPv4.
   if (service.wire == Wire::rdma) co_return std::optional<std::uint16_t>();
   mapping args;
   args.prog = service.program;
@@ -75,7 +75,7 @@ std::string universal_address(const rpc::Address& address) {
 }
 
 std::optional<std::uint16_t> port_in(std::string_view address) {
-  // The last two numbers are the port's octets.
+  // The last two numbers are the two octets of the port.
   const auto octet = [&address]() -> std::optional<unsigned> {
     const std::size_t dot = address.rfind('.');
     if (dot == std::string_view::npos || dot + 1 == address.size()) return std::nullopt;
@@ -108,13 +108,13 @@ rpc::Address with_port(const rpc::Address& address, std::uint16_t port) {
 async::Task<Found> find_port(async::Loop& loop, rpc::Address address, std::string server, Service service,
                              async::TimePoint deadline, std::uint16_t rpcbind_port) {
   Remote remote{with_port(address, rpcbind_port), std::move(server), Transport::tcp};
-  // Half of the time for each way.
+  // TCP gets half of the time, and UDP the other half.
   const auto middle = loop.now() + (deadline - loop.now()) / 2;
   auto found = co_await ask(loop, remote, service, middle);
   if (found || found.error().kind() != ErrorKind::connection) co_return found;
   remote.transport = Transport::udp;
   auto again = co_await ask(loop, std::move(remote), service, deadline);
-  if (!again && again.error().kind() == ErrorKind::connection) co_return found;  // which says more
+  if (!again && again.error().kind() == ErrorKind::connection) co_return found;  // its message says more
   co_return again;
 }
 

@@ -1,8 +1,9 @@
-// Where a program listens, as the server's rpcbind says (RFC 1833): version 4, then 3, then the portmapper.
+// Asks a server's rpcbind where a program listens (RFC 1833): with version 4, then 3, then the portmapper.
 //
-// NFS over RDMA is registered under the netids "rdma" and "rdma6" (RFC 8166 5, 9), which only versions 4 and 3 know;
-// what goes over TCP and UDP, under "tcp", "udp" and their kin for IPv6. Versions 4 and 3 are asked for all that is
-// registered: Linux's rpcbind answers GETADDR for the transport that it is asked over, whatever netid is asked for.
+// NFS over RDMA is registered under the netids "rdma" and "rdma6" (RFC 8166 5, 9), which only versions 4 and
+// 3 know. Services over TCP and UDP are registered under "tcp", "udp", "tcp6" and "udp6". Versions 4 and 3
+// are asked for the list of all registrations, because Linux's rpcbind answers GETADDR for the transport over
+// which it is asked, whatever netid the request names.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -23,19 +24,21 @@ struct Service {
   Wire wire = Wire::tcp;
 };
 
-/// The port of the service at this address; none: it is not registered. An Error: rpcbind could not be asked.
+/// Returns the port of the service at this address, or nothing if it is not registered. An Error means that
+/// rpcbind could not be asked.
 async::Task<Result<std::optional<std::uint16_t>>> find_port(async::Loop& loop, rpc::Address address,
                                                             std::string server, Service service,
                                                             async::TimePoint deadline,
                                                             std::uint16_t rpcbind_port = kRpcbindPort);
 
-/// "tcp", "udp6", "rdma" …: the netid of what goes over this wire between addresses of the family.
+/// Returns the netid for this wire between addresses of the family: "tcp", "udp6", "rdma", ...
 std::string netid(Wire wire, int family);
-/// 10.77.0.2 with port 20049 → "10.77.0.2.78.81"; ::1 with the same → "::1.78.81" (RFC 5665 5.2.3.3, 5.2.3.4).
+/// Returns the universal address (RFC 5665 5.2.3.3, 5.2.3.4): 10.77.0.2 with port 20049 is "10.77.0.2.78.81",
+/// ::1 with the same port is "::1.78.81".
 std::string universal_address(const rpc::Address& address);
-/// "10.77.0.2.78.81" → 20049 (RFC 5665 5.2.3.3); none: it is no universal address.
+/// Returns the port in a universal address (RFC 5665 5.2.3.3): 20049 for "10.77.0.2.78.81". Returns nothing
+/// if it is malformed.
 std::optional<std::uint16_t> port_in(std::string_view universal_address);
-/// The address with another port.
 rpc::Address with_port(const rpc::Address& address, std::uint16_t port);
 
 }  // namespace nfsrdma::aux
