@@ -1,9 +1,11 @@
-// Directories above a server's exports: NFSv3 has no handles for them, and the MOUNT protocol's list of exports is
-// all that is known of them. They are shown all the same, as NFSv4's pseudo file system shows them, so that a path
-// leads from "/" to an export, and a listing of "/" shows which there are.
+// Directories above a server's exports. NFSv3 has no handles for them; the MOUNT protocol's list of exports
+// is all that is known about them. They are shown all the same, as NFSv4's pseudo file system shows them, so
+// that a path leads from "/" to an export, and a listing of "/" shows the exports.
 //
-// Each gets a handle of this client's own, longer than any that a server gives (RFC 1813: 64 octets), which stands
-// for its names. Confined to the loop's thread.
+// Each of these directories gets a handle made by this client, which stands for its names. The handle is
+// longer than any that a server gives (RFC 1813: 64 octets).
+//
+// Confined to the loop's thread.
 #pragma once
 
 #include <string>
@@ -19,7 +21,7 @@ class Above {
   using Names = std::vector<std::string>;
   [[nodiscard]] static bool is_one(const engine::FileHandle& handle) { return handle.length > NFS3_FHSIZE; }
 
-  /// The directory with these names from the server's root.
+  /// Returns the directory with these names from the server's root.
   engine::Object object(const Names& names) {
     std::size_t number = 0;
     while (number < known_.size() && known_[number] != names) ++number;
@@ -34,16 +36,16 @@ class Above {
     attributes.owner = attributes.group = "0";
     attributes.uid = attributes.gid = 0;
     attributes.file_id = number + 1;
-    attributes.filesystem_major = ~std::uint64_t{0};  // no server's
+    attributes.filesystem_major = ~std::uint64_t{0};  // not the number of any file system on the server
     return out;
   }
-  /// Of a handle that is one.
+  /// Returns the names of a directory above the exports. Call only if is_one(handle).
   [[nodiscard]] const Names& names(const engine::FileHandle& handle) const {
     return known_[xdr::load_u32(handle.bytes.data() + NFS3_FHSIZE)];
   }
 
  private:
-  std::vector<Names> known_;  // as many as there are directories above exports
+  std::vector<Names> known_;  // one entry for each directory above the exports that was used
 };
 
 }  // namespace nfsrdma::nfs3

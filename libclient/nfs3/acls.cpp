@@ -1,7 +1,7 @@
-// Access control lists by NFSACL (nfs3/types/acl.h): Names' operations on them.
+// Access control lists by NFSACL (nfs3/types/acl.h): the ACL operations of Names.
 //
-// GETACL's Reply has no bound of its own: first 32 KiB are provided for, which is more than Linux has, then as much
-// as a READ may bring (RFC 8267 3.1.2).
+// The Reply to GETACL has no bound of its own. At first room for 32 KiB is provided, which is more than Linux
+// needs, then as much as a READ may return (RFC 8267 3.1.2).
 #include <cerrno>
 
 #include "nfs3/names.h"
@@ -16,20 +16,22 @@ constexpr AclTag without_flag(std::uint32_t tag) {
 
 Result<PosixAcl> list_of(const aclents& wire) {
   PosixAcl out;
-  // What is above the permissions Solaris sets in masks; it means nothing.
+  // Solaris sets bits above the permissions in masks; they have no meaning.
   constexpr std::uint32_t kPermissions = 7;
   for (const aclent& entry : wire.value)
     out.push_back({without_flag(entry.tag), entry.id, entry.perm & kPermissions});
   auto list = ordered(std::move(out));
   if (!list) return list.error();
-  // Of exactly four the mask is one that was put in for the wire, if it allows what the group is allowed.
+  // In a list of exactly four entries, a mask that allows what the owning group is allowed was added for the
+  // wire, and is removed here.
   if (list->size() == 4 && (*list)[1].tag == AclTag::owning_group && (*list)[2].tag == AclTag::mask &&
       (*list)[1].permissions == (*list)[2].permissions)
     list->erase(list->begin() + 2);
   return list;
 }
 
-/// `attributes`: whose numbers stand in the entries of owner and group, for servers that look at them.
+/// `attributes`: their uid and gid go into the entries of the owner and the owning group, for servers that
+/// look at them.
 aclents entries_of(const PosixAcl& list, const Attributes& attributes, std::uint32_t flag) {
   aclents out;
   for (const PosixAce& ace : list) {
@@ -56,7 +58,7 @@ Error broken_list(const std::string& server, const Error& why) {
 
 }  // namespace
 
-/// Remembers a server that does not have the program.
+/// Calls P of NFSACL, and remembers if the server does not have the program.
 template <class P>
 async::Task<Result<Answer<P>>> Names::ask_for_acl(Caller caller, typename P::Args args) {
   if (!has_acls_) co_return no_nfsacl(calls_.server());
@@ -68,7 +70,7 @@ async::Task<Result<Answer<P>>> Names::ask_for_acl(Caller caller, typename P::Arg
       has_acls_ = false;
       co_return no_nfsacl(calls_.server());
     }
-    // ERR_CHUNK: the answer does not fit.
+    // ERR_CHUNK means that the answer does not fit.
     const bool too_long = why.kind() == ErrorKind::protocol && why.errno_value() == EREMOTEIO;
     if (!too_long || room >= limits_.most_read) co_return why;
   }
@@ -115,7 +117,8 @@ async::Task<Status> Names::set_acl(Caller caller, FileHandle object, Acl acl) {
   args.acl.mask = NA_ACL | NA_ACLCNT;
   args.acl.acl = entries_of(lists->access, *now, 0);
   args.acl.aclcnt = static_cast<std::uint32_t>(args.acl.acl.value.size());
-  // What has no default list is not asked to set one. A server that is not told of one removes it.
+  // For an object that is not a directory no default list is sent, unless the caller gave one. A server
+  // removes a default list that the request does not mention.
   if (now->type == FileType::directory || !lists->inherited.empty()) {
     args.acl.mask |= NA_DFACL | NA_DFACLCNT;
     args.acl.dfacl = entries_of(lists->inherited, *now, NFS_ACL_DEFAULT);

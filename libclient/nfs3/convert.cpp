@@ -18,7 +18,7 @@ set_time3 set_time(const std::optional<Time>& time, bool now) {
   set_time3 out;
   if (now) out.emplace<SET_TO_SERVER_TIME>();
   if (time) {
-    // Seconds since 1970 in 32 bits, without a sign (RFC 1813 2.5).
+    // NFSv3 has seconds since 1970 as an unsigned number of 32 bits (RFC 1813 2.5).
     constexpr std::int64_t kMost = 0xffffffff;
     out.emplace<SET_TO_CLIENT_TIME>() = {
         static_cast<std::uint32_t>(std::clamp<std::int64_t>(time->seconds, 0, kMost)), time->nanoseconds};
@@ -66,7 +66,8 @@ FileType to_public(ftype3 type) {
 
 Attributes to_public(const fattr3& wire) {
   constexpr std::uint32_t kPermissions = 07777;
-  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;  // spreads what is added to the time of the last change
+  // Mixes the bits of mtime and size before they are added to the ctime.
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
   Attributes out;
   out.type = to_public(wire.type);
   out.mode = wire.mode & kPermissions;

@@ -1,6 +1,7 @@
-// NFSv3's procedures as the server is asked them: as they are, or by those of NFSv2.
+// Asks the server the procedures of NFSv3: as they are, or translated to those of NFSv2 if the server speaks
+// that.
 //
-// Confined to the loop's thread. The ProcedureCalls must outlive it.
+// Confined to the loop's thread. The ProcedureCalls must outlive the Dialect.
 #pragma once
 
 #include <optional>
@@ -21,19 +22,19 @@ using security::Caller;
 
 class Dialect {
  public:
-  /// `version`: of NFS, 3 or 2.
+  /// `version`: the NFS version, 3 or 2.
   explicit Dialect(ProcedureCalls& calls, unsigned version = NFS_V3) : calls_(calls) {
     if (version == nfs2::NFS_V2) translation_.emplace(calls);
   }
 
-  /// `into`: where READ's data goes.
+  /// Asks one procedure. `into`: memory for the data of READ.
   template <class P>
   async::Task<Result<Answer<P>>> ask(Caller caller, typename P::Args args, std::span<std::byte> into = {}) {
     if (translation_) return translation_->call(std::move(caller), std::move(args), into);
     const reply_sizing::ResultSize size = reply_sizing::result<P>(args);
     return calls_.call<P>(std::move(caller), std::move(args), into, size);
   }
-  /// One of NFSACL's. `room`: how many octets of results are provided for.
+  /// Asks a procedure of NFSACL. `room`: how many octets of results the Reply may have.
   template <class P>
   async::Task<Result<Answer<P>>> ask_for_acl(Caller caller, typename P::Args args, std::uint64_t room) {
     if (translation_) return translation_->call_acl(std::move(caller), std::move(args), room);

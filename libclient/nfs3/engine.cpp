@@ -11,7 +11,7 @@
 namespace nfsrdma::nfs3 {
 namespace {
 
-/// Between finding a name taken and finding it gone, how often.
+/// How often open_at() tries again when the name is taken and then gone.
 constexpr int kMostTries = 8;
 
 Status wrong_type(FileType type, const std::string& text) {
@@ -29,7 +29,7 @@ Status wrong_type(FileType type, const std::string& text) {
 
 }  // namespace
 
-/// One open(2).
+/// A file that one open(2) has opened.
 class Nfs3Engine::Open final : public ServerFile {
  public:
   Open(Nfs3Engine& engine, std::shared_ptr<File> file, Access access)
@@ -102,8 +102,8 @@ class Nfs3Engine::Open final : public ServerFile {
     return std::ranges::any_of(owners_, [this](std::uint64_t owner) { return knows_owner(owner); });
   }
 
-  /// It is being closed, and whoever does that hears what becomes of its data. Gives those that locked by this
-  /// open(2).
+  /// Called when the file is being closed; close() then reports the errors of its data. Returns the lock
+  /// owners that have locked through this open(2).
   std::set<std::uint64_t> end() {
     ended_ = true;
     return std::exchange(owners_, {});
@@ -119,7 +119,7 @@ class Nfs3Engine::Open final : public ServerFile {
     co_return why;
   }
   static async::Task<Status> refused_status(Error why) { co_return why; }
-  /// As fcntl(2) has it.
+  /// Returns an error if the file is not open for this kind of lock, as fcntl(2) does.
   [[nodiscard]] std::optional<Error> unfit(const LockRequest& request) const {
     const bool fits = request.write ? access_ != Access::read : access_ != Access::write;
     if (fits) return std::nullopt;
@@ -130,7 +130,7 @@ class Nfs3Engine::Open final : public ServerFile {
   Nfs3Engine& engine_;
   const std::shared_ptr<File> file_;
   const Access access_;
-  std::set<std::uint64_t> owners_;  // of locks
+  std::set<std::uint64_t> owners_;  // owners that have locked through this open(2)
   bool ended_ = false;
 };
 
@@ -204,13 +204,13 @@ async::Task<Result<Attributes>> Nfs3Engine::attributes(Caller caller, FileHandle
 
 async::Task<Result<Attributes>> Nfs3Engine::set_attributes(Caller caller, FileHandle object,
                                                            SetAttributes changes, ServerFileRef file) {
-  // The server has no such handle.
+  // The server has no handle for a directory above its exports.
   if (Above::is_one(object)) co_return above_error("");
-  // Whoever has the file open for writing may cut it, whatever he may do otherwise.
+  // A caller that has the file open for writing may truncate it, whatever other rights the caller has.
   if (file && changes.size) caller = static_cast<Open&>(*file).file()->caller();
   if (changes.size && *changes.size > limits_.largest_file)
     co_return status_error(NFS3ERR_FBIG, "SETATTR", "");
-  // What is written again of the time before must not come behind the cut.
+  // Data of earlier writes must not be written again after the truncation: the turn keeps rewrites out.
   auto record = changes.size ? records_.find(object) : nullptr;
   auto turn = co_await writing::take_turn(std::move(record), dialect_.calls().default_deadline(), "SETATTR");
   if (!turn) co_return turn.error();
@@ -237,7 +237,8 @@ namespace {
 
 constexpr std::uint32_t kReads = ACCESS3_READ | ACCESS3_EXECUTE, kWrites = ACCESS3_MODIFY | ACCESS3_EXTEND;
 
-/// Who may run a program has to read it, and servers let him.
+/// Returns whether the rights permit the access. Execute permission suffices for reading, because a program
+/// must be read to be run, and servers permit that.
 bool is_granted(std::uint32_t rights, Access access) {
   return (access == Access::write || (rights & kReads) != 0) &&
          (access == Access::read || (rights & kWrites) == kWrites);
@@ -245,7 +246,8 @@ bool is_granted(std::uint32_t rights, Access access) {
 
 }  // namespace
 
-/// Whether the caller may, as the server says or has said; gives the file's attributes.
+/// Checks whether the caller may open the file, by what the server says or has said. Returns the file's
+/// attributes.
 async::Task<Result<Attributes>> Nfs3Engine::may_open(Caller caller, Object file, std::string label,
                                                      Access access) {
   std::optional<std::uint32_t> known;
@@ -269,7 +271,7 @@ async::Task<Result<Attributes>> Nfs3Engine::may_open(Caller caller, Object file,
     if (!asked) co_return asked.error();
     file.attributes = std::move(*asked);
   }
-  // A server may know a file for a moment after its last name has gone, and then no more.
+  // A server may know a file for a moment after its last name has gone, and then no longer.
   if (file.attributes->links == 0) co_return status_error(NFS3ERR_STALE, "open", label);
   if (auto right = wrong_type(file.attributes->type, label); !right) co_return right.error();
   if (!is_granted(*known, access)) co_return status_error(NFS3ERR_ACCES, "open", label);
@@ -284,7 +286,8 @@ async::Task<Result<Opened>> Nfs3Engine::open(Caller caller, FileHandle file, std
     const bool elsewhere =
         looked ? !looked->object || looked->object->handle != file : looked.error().errno_value() == ESTALE;
     if (elsewhere) co_return status_error(NFS3ERR_STALE, "open", label);
-    // Whoever got the file from somebody else may open it where he may not look around.
+    // A caller that got the file from somebody else may open it even if the caller may not search the
+    // directory.
     if (!looked && looked.error().errno_value() != EACCES) co_return looked.error();
     if (looked) object.attributes = std::move(looked->object->attributes);
   }
@@ -318,7 +321,8 @@ async::Task<Result<Opened>> Nfs3Engine::open_existing(Caller caller, FileHandle 
   co_return std::move(out);
 }
 
-/// CREATE that fails where the name is taken, and sets the mode at once.
+/// Creates a file; fails if the name is taken. An exclusive creation uses EXCLUSIVE if the server supports
+/// it. Otherwise GUARDED is used, which sets the mode at once.
 async::Task<Result<Made>> Nfs3Engine::create(Caller caller, FileHandle directory, std::string name,
                                              std::string text, Creation creation) {
   if (creation.exclusive) {
@@ -328,8 +332,9 @@ async::Task<Result<Made>> Nfs3Engine::create(Caller caller, FileHandle directory
   co_return co_await make_file(std::move(caller), directory, std::move(name), creation.mode);
 }
 
-/// The server knows the file again by the verifier, across its restarts, too. It keeps that in the times of the
-/// file, and sets no mode (RFC 1813 3.3.8).
+/// Creates the file with a verifier, by which the server recognizes a repeated call, even after a restart.
+/// The server keeps the verifier in the file's times, and sets no mode (RFC 1813 3.3.8); the SETATTR after it
+/// sets both.
 async::Task<Result<Made>> Nfs3Engine::create_exclusively(Caller caller, FileHandle directory,
                                                          std::string name, std::string text,
                                                          std::uint32_t mode) {
@@ -365,8 +370,8 @@ async::Task<Result<Opened>> Nfs3Engine::open_at(Caller caller, Spot spot, std::s
       out.object = std::move(made->object);
       out.directory = std::move(made->directory);
       out.file = opened(caller, out.object.handle, text, access);
-      // Where the answer was lost, what others made may have been taken for our own: other calls of this client change
-      // the directory, too (outcome.cpp).
+      // If the answer was lost, a file that somebody else created may have been taken for the one created
+      // here: other calls of this client change the directory, too (outcome.cpp).
       if (creation->truncate && !creation->exclusive && has_something_to_cut(out.object)) {
         SetAttributes cut;
         cut.size = 0;
@@ -377,7 +382,7 @@ async::Task<Result<Opened>> Nfs3Engine::open_at(Caller caller, Spot spot, std::s
       co_return std::move(out);
     }
     if (creation->exclusive || made.error().kind() != ErrorKind::server) co_return made.error();
-    // Where nothing may be made, what is there may be opened all the same.
+    // Even if the caller may not create the file, an existing one may be opened.
     auto there = co_await open_existing(caller, *directory, name, text, access, creation->truncate);
     const bool is_there = there || there.error().status() != NFS3ERR_NOENT;
     if (is_there && (there || made.error().status() == NFS3ERR_EXIST)) co_return there;

@@ -1,8 +1,9 @@
-// NFSv3, and NFSv2 in its words, behind the interface of all versions: Names, and files.
+// NFSv3, and NFSv2 translated to it, behind the interface of all versions: operations on names come from
+// Names, files are added here.
 //
-// To open a file is the client's own matter here: the server is asked whether the caller may (ACCESS), once for as
-// long as the file is the same, and judges every READ and WRITE by itself. A file that was made by the caller is
-// open for whatever it was made for.
+// Opening a file concerns only this client. The server is asked whether the caller may open it (ACCESS), once
+// for as long as the file does not change, and checks every READ and WRITE itself. A file that was created by
+// the caller is open for the access that the caller asked for.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,7 @@ namespace nfsrdma::nfs3 {
 
 class Nfs3Engine final : public Names {
  public:
-  /// `locks`: who gives locks; null: nobody. It outlives the engine.
+  /// `locks`: grants the locks; null: there are none. It must outlive the engine.
   Nfs3Engine(ProcedureCalls& calls, Roots& roots, LockManager* locks = nullptr, unsigned version = NFS_V3);
   ~Nfs3Engine() override;
 
@@ -45,7 +46,7 @@ class Nfs3Engine final : public Names {
   std::uint64_t modifications_after_call(const FileHandle& object) const override {
     return modifications_.after_call(object);
   }
-  // ---- what only NFSv4 promises ----
+  // ---- promises that only NFSv4 servers make ----
   bool delegated(const FileHandle& /*file*/) const override { return false; }
   std::chrono::seconds delegated_for() const override { return {}; }
   void on_delegation_end(std::function<void(const FileHandle&)> /*sink*/) override {}
@@ -66,8 +67,8 @@ class Nfs3Engine final : public Names {
   class Open;
   ServerFileRef opened(Caller caller, const FileHandle& handle, std::string label, Access access);
   [[nodiscard]] bool is_in_doubt(const FileHandle& handle) const;
-  /// Whether an opening that cuts the file has something to cut: what was written here and is not stable counts, too,
-  /// since the server may have lost it, and it would be written again behind that.
+  /// Returns whether an open that truncates the file has something to truncate. Unstable data of this client
+  /// counts, because the server may have lost it, and it would be written again after the truncation.
   [[nodiscard]] bool has_something_to_cut(const Object& file) const;
   async::Task<Result<Attributes>> may_open(Caller caller, Object file, std::string label, Access access);
   async::Task<Result<Opened>> open_existing(Caller caller, FileHandle directory, std::string name,
@@ -82,7 +83,7 @@ class Nfs3Engine final : public Names {
   std::size_t open_ = 0;
   KnownRights rights_;
   Locks locks_;
-  async::Tasks beside_;  // the last: what the tasks use is there until they are gone
+  async::Tasks beside_;  // last, so that what its tasks use outlives them
 };
 
 }  // namespace nfsrdma::nfs3

@@ -56,7 +56,7 @@ async::Task<Result<std::size_t>> File::write(std::span<const std::byte> data, as
                                              std::uint64_t offset, writing::How how, After* after) {
   const std::uint64_t largest = context_.limits.largest_file;
   if (offset > largest || data.size() > largest - offset) {
-    // As write(2) has it: what fits is written, and then nothing more.
+    // The part that fits is written, and after that nothing, as in write(2).
     if (offset >= largest) co_return status_error(NFS3ERR_FBIG, "WRITE", label_);
     data = data.first(static_cast<std::size_t>(largest - offset));
   }

@@ -1,8 +1,8 @@
-// A file that somebody has open, in NFSv3: the server knows nothing of that. What is left is data, in and out
-// (RFC 1813 3.3.6, 3.3.7, 3.3.21), on behalf of whoever opened it.
+// An open file in NFSv3. The server knows nothing of opens; what remains is reading and writing data (RFC
+// 1813 3.3.6, 3.3.7, 3.3.21) on behalf of the caller that opened the file.
 //
-// Confined to the loop's thread. What it is given must outlive it. Must not be destroyed while one of its tasks
-// runs, but for a COMMIT beside.
+// Confined to the loop's thread. The objects given to the constructor must outlive the File. A File must not
+// be destroyed while one of its tasks runs, except a COMMIT in the background.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace nfsrdma::nfs3 {
 
-/// What all files of an engine have in common.
+/// The objects that all files of an engine share.
 struct FileContext {
   Dialect& dialect;
   const Limits& limits;
@@ -24,16 +24,16 @@ struct FileContext {
 class File final : private writing::Writer {
  public:
   using After = writing::After;
-  /// `label`: what it is called in errors.
+  /// `label`: the file's name in errors.
   File(FileContext context, Caller caller, const FileHandle& handle, std::string label);
-  /// Once, before anything is done with it: it is one of those who have the file open.
+  /// Adds the file to the openers of `record`. Called once, before any other operation.
   static void join(const std::shared_ptr<File>& file, std::shared_ptr<writing::WriteRecord> record) {
     file->unstable_.join(std::move(record), file);
   }
-  /// The file has been closed: UnstableData::leave().
+  /// Called when the file has been closed: see UnstableData::leave().
   void leave() { unstable_.leave(); }
 
-  /// Fewer bytes than asked for: the end of the file.
+  /// Returns fewer bytes than asked for only at the end of the file.
   async::Task<Result<std::size_t>> read(std::span<std::byte> data, std::uint64_t offset);
   async::Task<Result<std::size_t>> write(std::span<const std::byte> data, async::Memory memory,
                                          std::uint64_t offset, writing::How how, After* after);
@@ -52,7 +52,8 @@ class File final : private writing::Writer {
   async::Task<Result<writing::Verifier>> commit_file(After* after) override;
   [[nodiscard]] std::size_t most_written() const override { return context_.limits.most_written; }
   [[nodiscard]] async::TimePoint deadline() override { return context_.dialect.calls().default_deadline(); }
-  /// NFSv3 has no other sign of a restart than a verifier, and connections that end.
+  /// Counts new connections, because in NFSv3 only a lost connection or another verifier shows that the
+  /// server has restarted.
   [[nodiscard]] std::uint64_t server_instance() const override {
     return context_.dialect.calls().connections_made();
   }
@@ -62,7 +63,7 @@ class File final : private writing::Writer {
   const Caller caller_;
   const FileHandle handle_;
   const std::string label_;
-  writing::UnstableData unstable_;  // the last: its COMMIT beside uses the others
+  writing::UnstableData unstable_;  // last, because its COMMIT in the background uses the members above
 };
 
 }  // namespace nfsrdma::nfs3

@@ -1,15 +1,17 @@
-// The record of one file in NFSv3, whose server knows of no opens: the data that the server may still lose, and the locks
-// that this client has by the service beside NFS.
+// The record of one file in NFSv3, whose server knows nothing of opens: the data that the server may still
+// lose, and the locks that this client has from the lock service.
 //
-// There is one for each file and engine, found by the file's handle, while the file is open here or somebody has a lock on
-// it. Each answer has one rule:
+// There is one record for each file and engine, found by the file's handle. It exists while the file is open
+// here or a lock is held on it. Each question has one rule:
 //
 //   What may the server lose, and
-//   who may change the file now?   WriteRecord (writing/write_record.h), through writing/question.h.
-//   Which ranges are locked?       `locks`: what the lock service has granted and has not unlocked since, by its latest
-//                                  answer to the owner (locks.h). A restart of the server after which a lock cannot be
-//                                  claimed loses it, and then every use of the file gives EIO until the owner lets go.
-//   May the caller open it?        Not here: KnownRights (rights.h) outlives opens, and is as good as the attributes are.
+//   who may change the file now?  WriteRecord (writing/write_record.h), through writing/question.h.
+//   Which ranges are locked?      `locks`: what the lock service has granted and has not unlocked since, by
+//                                 its latest answer to the owner (locks.h). A lock that cannot be claimed
+//                                 after a restart of the server is lost; then every use of the file fails
+//                                 with EIO until the owner has released its locks.
+//   May the caller open it?       Not answered by the record but by KnownRights (rights.h), which outlives
+//                                 opens and is as reliable as the attributes are.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -23,11 +25,12 @@
 
 namespace nfsrdma::nfs3 {
 
-struct LockState;  // of locks.cpp
+struct LockState;  // Defined in locks.cpp.
 
 struct FileRecord : writing::WriteRecord {
   using WriteRecord::WriteRecord;
-  std::map<std::uint64_t, std::shared_ptr<LockState>> locks;  // by owner; each holds the record
+  // By owner; each LockState holds a reference to the record.
+  std::map<std::uint64_t, std::shared_ptr<LockState>> locks;
 };
 
 class FileRecords : public writing::Records<FileRecord> {

@@ -16,15 +16,15 @@ using namespace std::chrono_literals;
 using Verdict = LockManager::Verdict;
 
 constexpr async::Clock::duration kFirstPoll = 50ms, kSlowestPoll = 2s;
-/// Of what is queued, whose call may have got lost.
+/// Poll intervals of a waiter that the server has queued, whose call may be lost.
 constexpr async::Clock::duration kFirstQueuedPoll = 1s, kSlowestQueuedPoll = 10s;
 constexpr async::Clock::duration kFirstGracePause = 1s, kLongestGracePause = 5s;
 /// Well below the grace periods of servers, which are 45 s and more.
 constexpr async::Clock::duration kWatchEvery = 10s, kWatchTime = 5s;
-/// One grace period answers several questions.
+/// Bounds how often all locks are claimed: in one grace period several requests may ask for it.
 constexpr async::Clock::duration kReclaimEvery = 10s;
 constexpr async::Clock::duration kLongestWithoutLocks = 2min;
-constexpr std::uint64_t kNobody = ~std::uint64_t{0};  // as a lock owner
+constexpr std::uint64_t kNobody = ~std::uint64_t{0};  // a lock owner without locks
 
 Error no_locks(const std::string& path) {
   return {ErrorKind::server, ENOLCK, "lock", path, "there is no lock service for this mount"};
@@ -43,38 +43,39 @@ Error lock_lost(const std::string& path) {
 
 }  // namespace
 
-/// What one owner has on one file.
+/// The locks of one owner on one file.
 struct LockState {
   LockState(async::Loop& loop, std::shared_ptr<FileRecord> in, LockedFile of, std::uint64_t by)
       : record(std::move(in)), file(std::move(of)), owner(by), turn(loop) {}
-  const std::shared_ptr<FileRecord> record;  // which has this, until tidy() takes it out
+  const std::shared_ptr<FileRecord> record;  // the record holds this state until tidy() removes it
   LockedFile file;
   const std::uint64_t owner;
   locking::HeldLocks held;
-  bool doubtful = false;  // the answer to a question was lost: there may be more
-  bool released = false;  // by release(), which has not gone well yet: nobody wants what is left
+  bool doubtful = false;  // the answer to a request was lost: the server may hold more than `held`
+  bool released = false;  // release() was called and has not succeeded: the remaining locks are not wanted
   std::optional<Error> lost;
-  std::optional<async::TimePoint>
-      has_none_since;  // the server has had no locks to give when it was asked for these
-  async::Mutex turn;   // one question at a time
+  // Since when the server has answered ENOLCK to claims of these locks.
+  std::optional<async::TimePoint> has_none_since;
+  async::Mutex turn;  // held during a request, so that there is one at a time
 };
 
-/// A question that runs by itself, and whoever waits for its answer.
+/// A request for a lock, which runs as a task of its own, and the waiter for its result.
 struct Locks::Attempt {
   LockRequest request;
-  std::shared_ptr<locking::LockWait> waiter;  // woken when it has ended
-  bool queues = false;                        // and wants to be told
-  bool abandoned = false;                     // nobody wants it any more
-  locking::HeldLocks before;                  // what the owner held then
-  bool doubts = false;                        // the owner's only doubt is whether this was given
-  bool weakened = false;                      // write locks stand as read locks in what is held
+  std::shared_ptr<locking::LockWait> waiter;  // woken when the request has ended
+  bool queues = false;                        // asks to be queued, and to be called when the lock is granted
+  bool abandoned = false;                     // the waiter is gone: the lock is not wanted any more
+  locking::HeldLocks before;                  // what the owner held when the request began
+  bool doubts = false;    // the owner is doubtful only because this request may have been granted
+  bool weakened = false;  // `held` has read locks in place of write locks, because of this request
 
-  std::shared_ptr<State> queued;  // the owner is known as long as it is
+  std::shared_ptr<State> queued;  // set while queued, so that tidy() keeps the owner's state
   bool ended = false;
-  bool in_grace = false;  // for longer than it was tried
-  bool unasked = false;   // it ended without a last question, which would have put right what is weakened
+  bool in_grace = false;  // the grace period lasted longer than the request was tried
+  // Ended without a last question to the server, which would have restored what is weakened.
+  bool unasked = false;
   Status status;
-  Verdict verdict = Verdict::grace;  // of a good status
+  Verdict verdict = Verdict::grace;  // valid if `status` is success
 
   void end(Status how) {
     status = std::move(how);
@@ -91,7 +92,7 @@ std::shared_ptr<Locks::State> Locks::state_of(const LockedFile& file, std::uint6
   return state;
 }
 
-/// Null: the owner has nothing on the file.
+/// Returns null if the owner has nothing on the file.
 std::shared_ptr<Locks::State> Locks::known(const FileHandle& file, std::uint64_t owner) const {
   const auto record = files_.find(file);
   if (!record) return nullptr;
@@ -107,7 +108,7 @@ std::vector<std::shared_ptr<Locks::State>> Locks::all() const {
   return out;
 }
 
-/// A state and its record hold each other.
+/// Breaks the cycles of references: a state and its record hold each other.
 Locks::~Locks() {
   beside_.drop();
   for (const auto& state : all()) state->record->locks.clear();
@@ -142,7 +143,7 @@ LockManager::Question Locks::question_of(const LockedFile& file, const LockReque
   return out;
 }
 
-/// One question, in the owner's turn. False: the server is in its grace period.
+/// Asks the server once, while holding the owner's turn. Returns false if the server is in its grace period.
 async::Task<bool> Locks::ask(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one,
                              async::TimePoint until) {
   const async::Mutex::Lock turn = co_await state->turn.lock(until);
@@ -156,7 +157,8 @@ async::Task<bool> Locks::ask(LockedFile file, std::shared_ptr<State> state, std:
     co_return true;
   }
   if (!one->weakened) one->before = state->held;
-  // From now on others may read there: a write lock must not be claimed again, whatever becomes of this question.
+  // If a write lock becomes a read lock, others may read the range from now on. Therefore the write lock must
+  // not be claimed again, whatever becomes of this request.
   for (const locking::HeldLock& piece : one->before.within(request.range)) {
     if (request.write || !piece.write) continue;
     one->weakened = true;
@@ -173,7 +175,7 @@ async::Task<bool> Locks::ask(LockedFile file, std::shared_ptr<State> state, std:
   if (verdict) one->verdict = *verdict;
   if (verdict && *verdict == Verdict::queued) one->queued = state;
   if (verdict && *verdict == Verdict::granted) state->held.lock(request.range, request.write);
-  // The server may have given it, and only its answer was lost.
+  // If the answer was lost, the server may have granted the lock.
   const bool perhaps = !verdict && verdict.error().kind() != ErrorKind::server;
   one->doubts = perhaps && !state->doubtful;
   if (perhaps) state->doubtful = true;
@@ -188,7 +190,7 @@ async::Task<bool> Locks::ask(LockedFile file, std::shared_ptr<State> state, std:
   co_return true;
 }
 
-/// Asks until the server is through with its grace period.
+/// Asks until the server has ended its grace period.
 async::Task<void> Locks::run(LockedFile file, std::shared_ptr<Attempt> one) {
   co_await begin_watch();
   const async::TimePoint until = deadline();
@@ -206,13 +208,14 @@ async::Task<void> Locks::run(LockedFile file, std::shared_ptr<Attempt> one) {
     }
     co_await loop_.sleep_until(next);
   }
-  // To the program they are write locks still. Those of an owner who has lost some are not taken up again.
+  // To the program the weakened locks are still write locks, so they are restored. The locks of an owner that
+  // has lost some are not.
   if (one->weakened && one->unasked && !state->lost) co_await undo_later(file, one);
   state.reset();
   tidy(file.handle, one->request.owner);
 }
 
-/// Forgets whoever has nothing, and whom nobody is asking for.
+/// Forgets the owner if it has nothing on the file and no task uses its state.
 void Locks::tidy(const FileHandle& file, std::uint64_t owner) {
   const auto record = files_.find(file);
   if (!record) return;
@@ -225,9 +228,10 @@ void Locks::tidy(const FileHandle& file, std::uint64_t owner) {
   record->locks.erase(found);
 }
 
-// ---- what nobody wants ----
+// ---- undoing what is not wanted ----
 
-/// What the owner has where the attempt comes to nothing: as before it, but for what he has unlocked since.
+/// Returns what the owner holds if the attempt comes to nothing: as before the attempt, without what the
+/// owner has unlocked since.
 locking::HeldLocks Locks::as_it_was(const State& state, const Attempt& one) {
   if (one.is(Verdict::granted)) return one.before;
   locking::HeldLocks out = state.held;
@@ -239,13 +243,14 @@ locking::HeldLocks Locks::as_it_was(const State& state, const Attempt& one) {
   return out;
 }
 
-/// In the owner's turn: back to what the program believes to be held, also where the server has given more.
+/// Called in the owner's turn. Restores what the program believes to be held, even if the server has granted
+/// more.
 async::Task<void> Locks::undo(LockedFile file, std::shared_ptr<State> state, std::shared_ptr<Attempt> one) {
   const LockRequest request = one->request;
   const locking::HeldLocks wanted = as_it_was(*state, *one);
   const auto pieces = wanted.within(request.range);
   const bool doubtful = state->doubtful && !one->doubts;
-  // At once: what is given up now is not claimed again.
+  // `held` changes at once, so that what is given up now is not claimed again.
   state->held.unlock(request.range);
   for (const locking::HeldLock& piece : pieces) state->held.lock(piece.range, piece.write);
   state->doubtful = true;
@@ -259,7 +264,8 @@ async::Task<void> Locks::undo(LockedFile file, std::shared_ptr<State> state, std
     LockManager::Question question = question_of(file, request);
     question.lock.range = range;
     auto verdict = co_await manager_->unlock(question, deadline());
-    // The restart has unlocked it, unless it was claimed again before this came.
+    // A verdict of grace means that the restart has removed the lock, unless it was claimed again before this
+    // request arrived.
     const bool claimed = verdict && *verdict == Verdict::grace && one->is(Verdict::granted);
     sure = sure && verdict && !claimed;
   }
@@ -286,7 +292,8 @@ async::Task<void> Locks::undo_later(LockedFile file, std::shared_ptr<Attempt> on
   tidy(file.handle, one->request.owner);
 }
 
-/// What the program has as it is, and the server may have as something else. False: the server could not be asked.
+/// Locks a piece that the program holds and that the server may have in another mode. If the server refuses,
+/// the piece is lost. Returns false if the server could not be asked.
 async::Task<bool> Locks::give_again(LockedFile file, std::shared_ptr<State> state, locking::HeldLock piece) {
   state->held.lock(piece.range, piece.write);
   LockRequest request;
@@ -298,7 +305,8 @@ async::Task<bool> Locks::give_again(LockedFile file, std::shared_ptr<State> stat
   if (!verdict && verdict.error().kind() != ErrorKind::server) co_return false;
   bool good = verdict && *verdict == Verdict::granted;
   if (verdict && *verdict == Verdict::grace) {
-    // The restart has taken it, and it may have been claimed as something else since, which nobody does twice.
+    // The restart has removed the lock. It may since have been claimed in the other mode, and nothing else
+    // claims it a second time.
     question.reclaim = true;
     auto have = co_await have_again(state, question, deadline());
     if (!have) co_return false;
@@ -311,11 +319,11 @@ async::Task<bool> Locks::give_again(LockedFile file, std::shared_ptr<State> stat
   co_return true;
 }
 
-// ---- to lock ----
+// ---- locking ----
 
 /// Makes one attempt and waits for it, or for its waiter to be cancelled.
 async::Task<Status> Locks::attempt(LockedFile file, std::shared_ptr<Attempt> one) {
-  // Whatever ends this before the lock is handed over: it is not wanted then.
+  // If this task ends before the lock is handed over, the lock is not wanted: ~Owner() abandons the attempt.
   struct Owner {
     Locks& locks;
     LockedFile file;
@@ -351,7 +359,7 @@ async::Task<Result<std::optional<LockHolder>>> Locks::set(LockedFile file, LockR
   auto done = co_await attempt(file, one);
   if (!done) co_return done.error();
   if (one->is(Verdict::granted)) co_return std::optional<LockHolder>();
-  // LOCK does not say who has it.
+  // NLM_LOCK does not report the holder of a conflicting lock, so ask for it.
   auto holder = co_await test(std::move(file), request);
   if (holder && *holder) co_return *holder;
   LockHolder somebody;
@@ -360,7 +368,7 @@ async::Task<Result<std::optional<LockHolder>>> Locks::set(LockedFile file, LockR
   co_return std::optional(somebody);
 }
 
-/// A place in the server's queue, which is given up with this.
+/// A place in the server's queue. The destructor gives it up.
 class Locks::Queued {
  public:
   Queued(Locks& all, LockedFile of) : locks_(all), file_(std::move(of)) {}
@@ -375,7 +383,7 @@ class Locks::Queued {
  private:
   Locks& locks_;
   const LockedFile file_;
-  std::shared_ptr<Attempt> by_;  // none: it has none
+  std::shared_ptr<Attempt> by_;  // null: no place is held
 };
 
 async::Task<Status> Locks::wait(LockedFile file, LockRequest request,
@@ -419,19 +427,20 @@ async::Task<Result<std::optional<LockHolder>>> Locks::test(LockedFile file, Lock
   }
 }
 
-// ---- to unlock ----
+// ---- unlocking ----
 
 async::Task<Status> Locks::clear(LockedFile file, std::uint64_t owner, LockRange range) {
   const auto state = known(file.handle, owner);
   if (!state) co_return Status();
   const async::TimePoint until = deadline();
-  bool asked = false, doubtful = false;  // whether something else of this owner's was in doubt before
+  bool asked = false, doubtful = false;  // doubtful: whether anything else of this owner was in doubt before
   for (async::Backoff pause(kFirstGracePause, kLongestGracePause);;) {
     {
       const async::Mutex::Lock turn = co_await state->turn.lock(until);
       if (!turn) co_return still_in_grace(file.label);
       if (state->held.empty() && !state->doubtful) co_return Status();
-      // From now on somebody else may have it: it must not be claimed again, whatever becomes of this question.
+      // From now on another owner may get the range. Therefore it must not be claimed again, whatever becomes
+      // of this request.
       if (!std::exchange(asked, true)) doubtful = state->doubtful;
       state->held.unlock(range);
       state->doubtful = true;
@@ -444,7 +453,8 @@ async::Task<Status> Locks::clear(LockedFile file, std::uint64_t owner, LockRange
         state->doubtful = doubtful && range != LockRange();
         co_return Status();
       }
-      // The restart has unlocked it. What was claimed again before this came is unlocked behind the grace period.
+      // In a grace period the restart has removed the lock. A lock that was claimed again before this request
+      // arrived is unlocked by the next try, after the grace period.
     }
     co_await reclaim();
     const async::TimePoint next = loop_.now() + pause.take();
@@ -472,24 +482,26 @@ void Locks::release_beside(LockedFile file, std::uint64_t owner) {
   beside_.spawn(release_quietly(std::move(file), owner));
 }
 
-/// The owner asks for locks again, and will release those with what an earlier release has left.
+/// Called when the owner asks for locks again: its next release covers what an earlier release has left.
 void Locks::back_again(const LockedFile& file, std::uint64_t owner) {
   if (const auto state = known(file.handle, owner)) state->released = false;
 }
 
-/// Another try at what release() has left, where nothing else is under way for its owner.
+/// Tries again to unlock what release() has left, if no other task works for its owner.
 void Locks::release_left() {
   std::vector<std::pair<FileHandle, std::uint64_t>> all_keys;
   for (const auto& state : all()) all_keys.emplace_back(state->file.handle, state->owner);
   for (const auto& [file, owner] : all_keys) {
-    tidy(file, owner);  // reclaim() may have been at it when the last of it went
+    tidy(file, owner);  // reclaim() may have used the state when its last lock went
     const auto state = known(file, owner);
-    const bool left = state && state->released && state.use_count() == 2;  // the record's, and this one
+    // The record's reference, and this one.
+    const bool left = state && state->released && state.use_count() == 2;
     if (left) beside_.spawn(release_again(file, owner));
   }
 }
 
-/// One question, in a turn that is free: what the owner asks for next comes behind it, and is not unlocked by it.
+/// Asks once, while holding the owner's turn: a later request of the owner waits for the turn, so its lock is
+/// not removed by this.
 async::Task<void> Locks::release_again(FileHandle file, std::uint64_t owner) {
   auto state = known(file, owner);
   if (!state) co_return;
@@ -514,8 +526,9 @@ async::Task<void> Locks::release_again(FileHandle file, std::uint64_t owner) {
 
 // ---- restarts of the server ----
 
-/// Before the first lock: which life of the server gives it. Whoever comes while that is asked waits for the answer:
-/// a lock from before a restart would else be taken for one from after it, and never claimed again.
+/// Called before the first lock: asks for the server's state number, which tells later whether the server has
+/// restarted since. Others who come meanwhile wait for the answer, because a lock from before a restart would
+/// otherwise be taken for one from after it, and never be claimed again.
 async::Task<void> Locks::begin_watch() {
   const async::Mutex::Lock turn = co_await watch_turn_.lock(deadline());
   if (!turn || watching_) co_return;
@@ -541,7 +554,7 @@ async::Task<void> Locks::watch() {
     if (state == server_state_ && connections == connections_seen_) continue;
     reclaimed_ = async::TimePoint::min();
     co_await reclaim();
-    // Not before that has gone well: else it is tried again.
+    // The new values are stored only after reclaim() has succeeded; until then it is tried again.
     if (reclaimed_ == async::TimePoint::min()) continue;
     server_state_ = state;
     connections_seen_ = connections;
@@ -550,7 +563,7 @@ async::Task<void> Locks::watch() {
   watching_ = false;
 }
 
-/// Claims everything that is held, unless that has just been done.
+/// Claims all held locks, unless that has just been done.
 async::Task<void> Locks::reclaim() {
   const bool just_done = reclaimed_ != async::TimePoint::min() && loop_.now() - reclaimed_ < kReclaimEvery;
   if (reclaiming_ || just_done) co_return;
@@ -571,13 +584,13 @@ async::Task<void> Locks::reclaim() {
   if (done) reclaimed_ = loop_.now();
 }
 
-/// False: the server could not be asked.
+/// Claims the locks of one owner on one file. Returns false if the server could not be asked.
 async::Task<bool> Locks::reclaim_of(std::shared_ptr<State> state) {
   const async::TimePoint until = deadline();
   const async::Mutex::Lock turn = co_await state->turn.lock(until);
   if (!turn) co_return false;
   if (state->released) {
-    // Nobody wants it. Where there was no restart the server may have it still.
+    // The locks are not wanted. If there was no restart, the server may still have them.
     if (!state->held.empty()) state->doubtful = true;
     state->held.clear();
   }
@@ -598,27 +611,30 @@ async::Task<bool> Locks::reclaim_of(std::shared_ptr<State> state) {
   co_return true;
 }
 
-/// Claims one. An Error: the server could not be asked.
+/// Claims one lock. Returns whether the owner has it again; an Error means that the server could not be
+/// asked.
 async::Task<Result<bool>> Locks::have_again(std::shared_ptr<State> state, LockManager::Question question,
                                             async::TimePoint until) {
   for (bool asked = false;; asked = true) {
     auto verdict = co_await manager_->lock(question, until);
     if (!verdict && verdict.error().kind() != ErrorKind::server) co_return verdict.error();
-    // Its lock service may be up before what that needs is.
+    // After a restart the lock service may answer before the services that it depends on are up.
     const bool has_none = !verdict && verdict.error().errno_value() == ENOLCK;
     if (!has_none) state->has_none_since.reset();
     if (has_none && !state->has_none_since) state->has_none_since = loop_.now();
     if (has_none && loop_.now() - *state->has_none_since < kLongestWithoutLocks) co_return verdict.error();
     if (verdict && *verdict == Verdict::granted) co_return true;
     if (asked || !verdict || *verdict != Verdict::grace) co_return false;
-    // It takes no claims: there was no restart, or the grace period has ended since this was claimed before. If the
-    // lock is not there it may have restarted this very moment: it is claimed once more.
+    // The server accepts no claims: there was no restart, or the grace period has ended since this lock was
+    // claimed before. If the server does not have the lock, it may have restarted at this very moment, so the
+    // lock is claimed once more.
     auto there = co_await is_there(question, until);
     if (!there || *there) co_return there;
   }
 }
 
-/// Whether the server has it: as an owner is told who has no locks. An Error: it could not be asked.
+/// Returns whether the server has the lock. The question is asked in the name of an owner without locks, so
+/// that the owner's lock is reported as a conflict. An Error means that the server could not be asked.
 async::Task<Result<bool>> Locks::is_there(LockManager::Question question, async::TimePoint until) {
   const LockRange range = question.lock.range;
   const bool write = question.lock.write;
@@ -633,7 +649,8 @@ async::Task<Result<bool>> Locks::is_there(LockManager::Question question, async:
   const LockHolder& who = **holder;
   const bool covers = who.range.offset <= range.offset && range.end() <= who.range.end();
   const bool is_it = who.ours && who.owner == owner && who.write == write && covers;
-  // Who else reads there hides ours. It would not be there if somebody had written since.
+  // A read lock of another owner hides this one in the answer. It would not be there if somebody had locked
+  // the range for writing since.
   const bool hidden = !write && !who.write;
   co_return is_it || hidden;
 }

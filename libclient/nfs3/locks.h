@@ -1,26 +1,29 @@
-// Byte-range locks on NFSv3 files, by the lock service beside NFS, with POSIX semantics: a lock owner's own locks
-// never conflict, later ones replace earlier ones, parts can be unlocked.
+// Byte-range locks on NFSv3 files, from the lock service that runs next to NFS, with POSIX semantics: a lock
+// owner's own locks never conflict, later ones replace earlier ones, and parts can be unlocked.
 //
-// A lock is of a file and an owner, whatever it was opened for. What is held is remembered in the file's record
-// (file_record.h): to be claimed again, and to be unlocked at the end.
+// A lock belongs to a file and an owner, whatever the file was opened for. Locks that are held are remembered
+// in the file's record (file_record.h), so that they can be claimed after a restart and unlocked at the end.
 //
-// Waiting. Where the service queues whoever waits, and calls when the lock is theirs, it is asked again then, and now
-// and then without a call, which may have got lost. Where it does not it is asked again and again, with pauses that
-// grow: see aux/lockd.h.
+// Waiting. If the lock service queues waiters and calls when the lock is granted, the waiter asks again at
+// that call, and also from time to time without a call, because the call may be lost. If the service does not
+// queue, the waiter asks again and again, with pauses that grow: see aux/lockd.h.
 //
-// Cancelling. A question that has left is not recalled: it runs on by itself. What it brings for a waiter who is gone,
-// and what may have been given though its answer was lost, is undone: the place in the queue is given up, and the range
-// is again what it was for this owner, before anything else is asked for in the owner's name.
+// Cancelling. A request that has been sent is not recalled: it continues as a task of its own. If it obtains
+// a lock for a waiter that is gone, or if a lock may have been granted although its answer was lost, that is
+// undone: the place in the queue is given up, and the range returns to what it was for this owner, before any
+// other request in the owner's name.
 //
-// Releasing. What release() could not unlock in time is asked for again, now and then, until it is unlocked, or until
-// its owner asks for locks again, who will release that, too. Meanwhile it is not claimed.
+// Releasing. If release() could not unlock in time, the unlocking is tried again from time to time until it
+// succeeds, or until the owner asks for locks again; a later release() then covers the old locks, too.
+// Meanwhile these locks are not claimed.
 //
-// Recovery. A restart of the server forgets all locks. It is noticed by the server's state number, which is asked for
-// while locks are held, and by an answer that says that the server is in its grace period; and it may have come to pass
-// where the file protocol's connection was lost. Then everything that is held is claimed again, and once more when there is
-// another connection: behind the loss the lock service may go on for a while before it forgets. Where the server takes
-// no claims it is asked whether it has the lock still. What it refuses, or has no more, is lost: reads and writes of the
-// file, and new locks of its owner, give EIO until the owner has called release().
+// Recovery. A restart of the server makes it forget all locks. Three signs show that it may have restarted:
+// its state number, which is asked for while locks are held; an answer that the server is in its grace
+// period; and the loss of the file protocol's connection. Then all held locks are claimed again. They are
+// claimed once more when there is another connection, because after the loss the lock service may run on for
+// a while before it forgets. If the server accepts no claims, it is asked whether it still has the lock. A
+// lock that it refuses, or no longer has, is lost: reads and writes of the file, and new locks of its owner,
+// fail with EIO until the owner has called release().
 //
 // Confined to the loop's thread.
 #pragma once
@@ -46,22 +49,23 @@ using engine::FileHandle;
 using engine::LockManager;
 using security::Caller;
 
-/// The file that is locked, and in whose name.
+/// A file to lock, and the caller in whose name.
 struct LockedFile {
   Caller caller;
   FileHandle handle;
-  std::string label;  ///< for errors
+  std::string label;  ///< the file's name in errors
 };
 
 class Locks {
  public:
   /// The file protocol's connections, as far as locks depend on them.
   struct Connections {
-    std::function<std::uint64_t()> number;  ///< another one when a connection has been lost, or made
+    std::function<std::uint64_t()> number;  ///< changes when a connection has been lost or made
     std::function<void(bool on)>
-        hold;  ///< while on, one that was lost is made anew without a call that needs it
+        hold;  ///< while on, a lost connection is made again even if no call needs it
   };
-  /// `files` must outlive it. `manager` may be null: ENOLCK. `patience`: how long each question is tried.
+  /// `files` must outlive the Locks. `manager` may be null; then locking fails with ENOLCK. `patience`: how
+  /// long each request is tried.
   Locks(async::Loop& loop, FileRecords& files, LockManager* manager, async::Clock::duration patience,
         Connections connections)
       : loop_(loop),
@@ -76,17 +80,18 @@ class Locks {
   Locks& operator=(const Locks&) = delete;
 
   async::Task<Result<std::optional<LockHolder>>> test(LockedFile file, LockRequest request);
-  /// Gives who is in the way; then it was not locked.
+  /// Locks the range. If it returns a holder, that lock conflicts, and nothing was locked.
   async::Task<Result<std::optional<LockHolder>>> set(LockedFile file, LockRequest request);
-  /// Until it is had, or `cancelled` (which may be null) says so: EINTR, ErrorKind::cancelled.
+  /// Waits until the lock is granted, or until `cancelled` (which may be null) is cancelled: EINTR,
+  /// ErrorKind::cancelled.
   async::Task<Status> wait(LockedFile file, LockRequest request,
                            std::shared_ptr<locking::LockWait> cancelled);
   async::Task<Status> clear(LockedFile file, std::uint64_t owner, LockRange range);
   async::Task<Status> release(LockedFile file, std::uint64_t owner);
   [[nodiscard]] bool knows(const FileHandle& file, std::uint64_t owner) const;
-  /// The error that lost a lock on the file, if one was lost.
+  /// Returns the error that lost a lock on the file, if one was lost.
   [[nodiscard]] std::optional<Error> lost(const FileHandle& file) const;
-  /// Releases it, and nobody hears how that went.
+  /// Releases the owner's locks in the background. Errors are not reported.
   void release_beside(LockedFile file, std::uint64_t owner);
   [[nodiscard]] std::size_t held() const;
 
@@ -125,13 +130,13 @@ class Locks {
   LockManager* const manager_;
   const async::Clock::duration patience_;
   const Connections connections_;
-  std::optional<std::uint32_t> server_state_;  // as of the watch's last question
-  std::uint64_t connections_seen_ = 0;         // then, too
+  std::optional<std::uint32_t> server_state_;  // at the watch's last question
+  std::uint64_t connections_seen_ = 0;         // likewise at the watch's last question
   bool watching_ = false;
-  async::Mutex watch_turn_;  // held while it begins
+  async::Mutex watch_turn_;  // held while the watch begins
   bool reclaiming_ = false;
   async::TimePoint reclaimed_ = async::TimePoint::min();
-  async::Tasks beside_;  // the last: what the tasks use is there until they are gone
+  async::Tasks beside_;  // last, so that what its tasks use outlives them
 };
 
 }  // namespace nfsrdma::nfs3

@@ -12,13 +12,13 @@
 namespace nfsrdma::nfs3 {
 namespace {
 
-/// One entry with its attributes and handle, and a name of 4 KiB.
+/// Room for one entry with its attributes and handle, and a name of 4 KiB.
 constexpr count3 kLeastPage = 8192;
 constexpr count3 kMostPage = 128U << 10;
-/// Pages in a row that bring nothing but "." and "..".
+/// Most pages in a row with nothing but "." and "..".
 constexpr int kMostIdlePages = 4;
 
-/// The bits of ACCESS that make up one of access(2), by what the object is (as Linux has it).
+/// The bits of ACCESS that correspond to a bit of access(2), depending on the kind of object (as in Linux).
 struct Right {
   unsigned asked;
   std::uint32_t of_directory, of_others;
@@ -48,7 +48,7 @@ Listed to_listed(entry3& entry) {
   return out;
 }
 
-/// What a refusal tells; nothing where there was none.
+/// Returns the value of type Fail that a refusal carries; an empty one if the call was not refused.
 template <class Fail, class Res>
 Fail told_by_failure(const Res& res) {
   Fail out{};
@@ -132,7 +132,7 @@ async::Task<Result<Object>> Names::walk(Caller caller, Spot spot) {
     const std::string text = done.text(spot.names[i]);
     auto looked = co_await lookup(caller, at.handle, spot.names[i], text);
     if (!looked) {
-      // The server has another idea of its exports than when it was asked for the root.
+      // The server's exports have changed since it was asked for the root.
       if (root && i == first && looked.error().status() == NFS3ERR_STALE) roots_.forget(*root);
       co_return looked.error();
     }
@@ -231,7 +231,7 @@ async::Task<Result<std::string>> Names::read_link(Caller caller, Spot spot) {
   }
   const nfsstat3 status = answer->res.tag();
   const Error refused = status_error(status, "READLINK", label);
-  // It is something else: Linux says ISDIR of a directory.
+  // These statuses also mean that the object is not a symbolic link: Linux returns ISDIR for a directory.
   if (status != NFS3ERR_NOTSUPP && status != NFS3ERR_BADTYPE && status != NFS3ERR_ISDIR) co_return refused;
   co_return Error(ErrorKind::server, EINVAL, refused.status(), refused.operation(), refused.peer(),
                   refused.message());
@@ -245,7 +245,7 @@ async::Task<Result<Space>> Names::space(Caller caller, Spot spot) {
   Space out;
   out.longest_name = limits_.longest_name;
   if (Above::is_one(handle)) {
-    // Of no size, as a pseudo file system is.
+    // All sizes are 0, as in a pseudo file system.
     out.type = FileType::directory;
     co_return out;
   }
@@ -303,7 +303,7 @@ async::Task<Result<Made>> Names::made(Caller caller, FileHandle directory, std::
     out.object.handle = to_public(*ok.obj);
     co_return std::move(out);
   }
-  // RFC 1813 3.3.8: a server need not tell the handle of what it has made.
+  // A server need not return the handle of an object that it has made (RFC 1813 3.3.8).
   auto looked = co_await lookup(std::move(caller), directory, std::move(name), text);
   if (!looked) co_return looked.error();
   if (!looked->object) co_return status_error(NFS3ERR_NOENT, "LOOKUP", text);
@@ -359,7 +359,7 @@ async::Task<Result<Made>> Names::make_file(Caller caller, Spot directory, std::s
 
 async::Task<Result<Made>> Names::make_symlink(Caller caller, Spot directory, std::string name,
                                               std::string text) {
-  // The text stays here for as long as the call: DDP-eligible bytes are not copied.
+  // The text is kept in this task during the call, because DDP-eligible bytes are not copied.
   SYMLINK3args args;
   args.symlink.symlink_data.data = std::as_bytes(std::span(text.data(), text.size()));
   const Expected expected{FileType::symlink, std::nullopt, text};
@@ -407,7 +407,7 @@ async::Task<Result<Made>> Names::link(Caller caller, Spot object, Spot spot, std
   auto answer = co_await ask<proc::LINK>(caller, std::move(args));
   if (!answer) co_return answer.error();
   const bool done = answer->res.tag() == NFS3_OK;
-  const auto told = told_by_failure<link3wcc>(answer->res);  // a success tells the same
+  const auto told = told_by_failure<link3wcc>(answer->res);  // a success carries the same type
   doubt.sends = answer->sends;
   const bool asks = answer->res.tag() == NFS3ERR_EXIST && may_have_been_done(doubt, told.linkdir_wcc.after);
   saw(*directory, told.linkdir_wcc.after);
@@ -469,13 +469,13 @@ async::Task<Result<Renamed>> Names::rename(Caller caller, Spot from, std::string
   auto answer = co_await ask<proc::RENAME>(caller, std::move(args));
   if (!answer) co_return answer.error();
   const bool done = answer->res.tag() == NFS3_OK;
-  const auto told = told_by_failure<rename3wcc>(answer->res);  // a success tells the same
+  const auto told = told_by_failure<rename3wcc>(answer->res);  // a success carries the same type
   doubt.sends = answer->sends;
   bool was_done = answer->res.tag() == NFS3ERR_NOENT && may_have_been_done(doubt, told.fromdir_wcc.after);
   saw(*source, told.fromdir_wcc.after);
   saw(*target, told.todir_wcc.after);
   if (was_done) {
-    // The old name is not there. Whether it is there under the new one says whose doing that is.
+    // The old name is gone. If the new name exists, this call renamed it; otherwise somebody else removed it.
     auto looked = co_await lookup(std::move(caller), *target, new_name, text);
     was_done = looked && looked->object;
   }
@@ -487,7 +487,7 @@ async::Task<Result<Renamed>> Names::rename(Caller caller, Spot from, std::string
 
 template <class P>
 async::Task<Result<Page>> Names::list_with(Caller caller, FileHandle directory, typename P::Args args) {
-  // A page of "." and ".." alone is no end.
+  // A page with only "." and ".." is not the end of the directory.
   for (int page = 0; page < kMostIdlePages; ++page) {
     auto answer = co_await ask<P>(caller, args);
     if (!answer) co_return answer.error();
@@ -518,7 +518,8 @@ async::Task<Result<Page>> Names::list_once(Caller caller, FileHandle directory, 
     args.dir = to_wire(directory);
     args.cookie = cookie;
     args.cookieverf = verifier;
-    // What stands in `dircount` is the names alone: they are to end no page that has room.
+    // `dircount` counts the names alone. It gets the same value, so that it does not end a page that still
+    // has room.
     args.dircount = args.maxcount = size;
     auto page = co_await list_with<proc::READDIRPLUS>(caller, directory, args);
     if (page || page.error().status() != NFS3ERR_NOTSUPP) co_return page;
@@ -532,11 +533,12 @@ async::Task<Result<Page>> Names::list_once(Caller caller, FileHandle directory, 
   co_return co_await list_with<proc::READDIR>(std::move(caller), directory, args);
 }
 
-/// An entry that came without attributes, as those of mount points do, and all of a server without READDIRPLUS.
+/// Fetches the attributes of an entry that came without them, as entries of mount points do, and all entries
+/// of a server without READDIRPLUS.
 async::Task<Status> Names::look_at(Caller caller, std::shared_ptr<Page> page, std::size_t index) {
   Listed& entry = page->entries[index];
   auto looked = co_await lookup(caller, page->directory, entry.name, entry.name);
-  // It may be gone by now, or be nobody's business: then it is listed as it came.
+  // The object may be gone by now, or the caller may not look it up: then the entry is listed as it came.
   if (!looked || !looked->object) co_return Status();
   auto now = std::move(looked->object->attributes);
   if (!now) {
@@ -551,7 +553,7 @@ async::Task<Status> Names::look_at(Caller caller, std::shared_ptr<Page> page, st
   co_return Status();
 }
 
-/// All in one page.
+/// Lists a directory above the exports, all in one page.
 async::Task<Result<Page>> Names::list_above(Above::Names names) {
   auto next = co_await roots_.towards_exports(names);
   if (!next) co_return next.error();
@@ -583,8 +585,8 @@ async::Task<Result<Page>> Names::list(Caller caller, Spot spot, std::uint64_t co
   if (Above::is_one(found->handle)) co_return co_await list_above(above_.names(found->handle));
   const std::optional<FileHandle> directory = found->handle;
   auto page = co_await list_once(caller, *directory, cookie, verifier);
-  // The directory has changed, and the server is strict about that. Cookies mostly stay good: with no verifier it
-  // has nothing to be strict about (RFC 1813 3.3.16).
+  // The directory has changed, and the server checks the verifier strictly. Cookies usually stay valid, so
+  // ask again with a zero verifier, which the server cannot check (RFC 1813 3.3.16).
   if (!page && page.error().status() == NFS3ERR_BAD_COOKIE && verifier != ListVerifier{}) {
     page = co_await list_once(caller, *directory, cookie, ListVerifier{});
   }
@@ -603,7 +605,7 @@ async::Task<Result<Page>> Names::list(Caller caller, Spot spot, std::uint64_t co
                   refused.message());
 }
 
-// ---- what NFSv3 has not ----
+// ---- operations that NFSv3 does not have ----
 
 async::Task<Result<std::vector<std::byte>>> Names::get_xattr(Caller /*caller*/, FileHandle /*object*/,
                                                              std::string name) {

@@ -1,15 +1,15 @@
-// The engine's operations on names and objects in NFSv3 (RFC 1813 3.3); Nfs3Engine (engine.h) adds files. A server of
-// NFSv2 is spoken to in the same words, which nfs2/translation.h puts into its own.
+// The engine's operations on names and objects in NFSv3 (RFC 1813 3.3); Nfs3Engine (engine.h) adds files. A
+// server that speaks NFSv2 is asked with the same types, which nfs2/translation.h translates.
 //
-// NFSv3 has one object for each call: names on the way to an object are looked up one after the other. Where they
-// begin at the server's root, Roots knows the export's handle. Attributes come along with most answers, as they
-// are behind the operation ("weak cache consistency", RFC 1813 2.6); where they did not, there are none, to be
-// asked for again.
+// An NFSv3 call concerns one object, so the names on the way to an object are looked up one after the other.
+// If a path begins at the server's root, Roots finds the export's handle. Most answers carry attributes, as
+// they are after the operation ("weak cache consistency", RFC 1813 2.6); if an answer has none, the caller
+// may ask for them.
 //
-// A lost answer. A call is sent again when its connection was lost, and the server may execute it twice: its
-// memory of recent calls is bounded, and gone after a restart (RFC 1813 4.8). Then one's own MKDIR is answered
-// EXIST, one's own REMOVE NOENT. Where the call was sent more than once and is refused like that, the directory's
-// time of change and the names tell (outcome.cpp).
+// Lost answers. A call is sent again when its connection was lost, and the server may execute it twice: its
+// cache of recent calls is bounded, and lost in a restart (RFC 1813 4.8). Then this client's own MKDIR is
+// answered EXIST, or its own REMOVE NOENT. If a call that was sent more than once is refused like that, the
+// directory's time of change and the names decide whether it was done (outcome.cpp).
 //
 // Confined to the loop's thread. Arguments are taken by value: a task may outlive what it was called with.
 #pragma once
@@ -33,18 +33,18 @@ namespace nfsrdma::nfs3 {
 
 using namespace engine;  // NOLINT: what these files say in the words of all versions
 
-/// What the server says of a file system once (RFC 1813 3.3.19, 3.3.20).
+/// Limits that the server reports for a file system, asked for once (RFC 1813 3.3.19, 3.3.20).
 struct Limits {
   std::uint32_t most_read = 1U << 20;
   std::uint32_t most_written = 1U << 20;
-  std::uint32_t page = 64U << 10;  ///< of a directory
+  std::uint32_t page = 64U << 10;  ///< size of one answer of READDIR or READDIRPLUS
   std::uint64_t largest_file = ~std::uint64_t{0};
   std::uint32_t longest_name = 255;
 };
 
 class Names : public Engine {
  public:
-  /// `version`: of NFS, 3 or 2.
+  /// `version`: the NFS version, 3 or 2.
   Names(ProcedureCalls& calls, Roots& roots, unsigned version);
 
   async::Task<Result<Object>> find(Caller caller, Spot spot) override;
@@ -67,7 +67,7 @@ class Names : public Engine {
   async::Task<Result<Page>> list(Caller caller, Spot directory, std::uint64_t cookie,
                                  ListVerifier verifier) override;
 
-  // ---- NFSv3 has none: EOPNOTSUPP ----
+  // ---- extended attributes, which NFSv3 does not have: EOPNOTSUPP ----
 
   async::Task<Result<std::vector<std::byte>>> get_xattr(Caller caller, FileHandle object,
                                                         std::string name) override;
@@ -76,17 +76,17 @@ class Names : public Engine {
   async::Task<Status> remove_xattr(Caller caller, FileHandle object, std::string name) override;
   async::Task<Result<std::vector<std::string>>> list_xattrs(Caller caller, FileHandle object) override;
 
-  // ---- acls.cpp: NFSACL, beside NFSv3 on the same connection ----
+  // ---- acls.cpp: NFSACL, a program next to NFSv3 on the same connections ----
 
   AclForm acl_form() const override { return AclForm::posix; }
   async::Task<Result<bool>> has_acls(Caller caller, FileHandle object) override;
   async::Task<Result<Acl>> get_acl(Caller caller, FileHandle object) override;
   async::Task<Status> set_acl(Caller caller, FileHandle object, Acl acl) override;
 
-  // ---- what the others are made of ----
+  // ---- helpers ----
 
   [[nodiscard]] const Limits& limits() const { return limits_; }
-  /// FSINFO and PATHCONF of the file system that the object is on. From then on they bound what is asked for.
+  /// Asks FSINFO and PATHCONF for the file system of the object. From then on the answers limit all requests.
   async::Task<Status> learn_limits(FileHandle object);
 
  protected:
@@ -95,7 +95,8 @@ class Names : public Engine {
     if (!has_good_names(args)) return refused<P>(NFS3ERR_NAMETOOLONG);
     return dialect_.ask<P>(std::move(caller), std::move(args), into);
   }
-  /// The server's bound (PATHCONF). Asked for a longer name, some find the call itself malformed.
+  /// Returns whether the name is within the server's limit (PATHCONF). Some servers treat a call with a
+  /// longer name as malformed.
   [[nodiscard]] bool is_good(const diropargs3& place) const {
     return place.name.value.size() <= limits_.longest_name;
   }
@@ -114,44 +115,47 @@ class Names : public Engine {
     if constexpr (requires { out.res.tag(); }) (void)out.res.select(status);
     co_return std::move(out);
   }
-  /// No object: there is no such name, as of the directory's attributes.
+  /// The result of lookup(). No object means that the directory, in the state of its attributes here, has no
+  /// such name.
   struct Looked {
     std::optional<Object> object;
     std::optional<Attributes> directory;
   };
   async::Task<Result<Looked>> lookup(Caller caller, FileHandle directory, std::string name, std::string text);
-  /// The handle that the names lead to.
+  /// Returns the object that the names lead to.
   async::Task<Result<Object>> walk(Caller caller, Spot spot);
-  /// The same for what the server is asked about: EROFS for a directory above its exports.
+  /// Like walk(), for a handle that the server knows: EROFS for a directory above its exports.
   async::Task<Result<FileHandle>> handle_of(Caller caller, Spot spot);
-  /// What is made, as somebody sees it who looks at it.
+  /// The object that a LOOKUP should find after this client has made it.
   struct Expected {
     FileType type = FileType::unknown;
     std::optional<std::uint32_t> mode;
-    std::string text;  ///< of a symbolic link
+    std::string text;  ///< text of a symbolic link
   };
-  /// CREATE, MKDIR, SYMLINK or MKNOD with `args`, in which the place is yet to be filled in.
+  /// Calls CREATE, MKDIR, SYMLINK or MKNOD with `args`, in which the place is filled in here.
   template <class P>
   async::Task<Result<Made>> make(Caller caller, Spot directory, std::string name, typename P::Args args,
                                  Expected expected);
-  /// CREATE that fails where the name is taken.
+  /// Calls CREATE so that it fails if the name is taken.
   async::Task<Result<Made>> make_file(Caller caller, Spot directory, std::string name, std::uint32_t mode);
-  /// Everything that a success tells.
+  /// Turns the answer to a successful call into Made; looks up the handle if the answer has none.
   async::Task<Result<Made>> made(Caller caller, FileHandle directory, std::string name, made3resok ok,
                                  std::string text);
-  /// Notes what an answer says of a directory.
+  /// Records the directory's time of change, which an answer has reported.
   void saw(const FileHandle& directory, const post_op_attr& attributes) {
     if (attributes) directories_.seen(directory, attributes->ctime, calls_.loop().now());
   }
 
-  // ---- outcome.cpp: what became of a call that was sent more than once ----
+  // ---- outcome.cpp: whether a call that was sent more than once was done ----
 
-  /// `before`: DirectoryStamps::of() it, from before the call was sent first.
+  /// `sends`: how often the call was sent. `before`: DirectoryStamps::of() the directory, before the call was
+  /// sent first.
   struct Doubt {
     std::uint32_t sends = 1;
     std::optional<nfstime3> before;
   };
-  /// Whether the call may have been executed before it was refused, as the directory looks behind it.
+  /// Returns whether the call may have been executed before it was refused, judging by the directory's
+  /// attributes after it.
   static bool may_have_been_done(const Doubt& doubt, const post_op_attr& directory);
   async::Task<bool> is_as_made(Caller caller, Object object, Expected expected);
 
@@ -173,15 +177,15 @@ class Names : public Engine {
   async::Task<Result<Page>> list_above(Above::Names names);
   Above above_;
   bool knows_limits_ = false;
-  bool lists_plainly_ = false;  // the server has no READDIRPLUS
+  bool lists_plainly_ = false;  // the server does not have READDIRPLUS
   template <class P>
   async::Task<Result<Answer<P>>> ask_for_acl(Caller caller, typename P::Args args);
-  bool has_acls_ = true;  // until the server says that it has no NFSACL
+  bool has_acls_ = true;  // false once the server has said that it does not have NFSACL
 };
 
-/// Of what NFSv3 has no procedure for.
+/// The Error of an operation for which NFSv3 has no procedure.
 Error unsupported(const char* what, std::string peer);
-/// Of what would change a directory above the server's exports (above.h).
+/// The Error of an operation that would change a directory above the server's exports (above.h).
 Error above_error(const std::string& text);
 
 }  // namespace nfsrdma::nfs3

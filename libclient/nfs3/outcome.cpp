@@ -1,11 +1,11 @@
-// What became of a call whose first answer is lost and whose second says that there was nothing left to do: EXIST
-// of one's own MKDIR, NOENT of one's own REMOVE (RFC 1813 4.8).
+// Decides what became of a call whose first answer was lost and whose second answer says that there was
+// nothing left to do: EXIST for this client's own MKDIR, NOENT for its own REMOVE (RFC 1813 4.8).
 //
-// The server's memory of calls answers most of these as they were answered first. Where it has forgotten them, the
-// directory tells: if it has not changed since before the first time, that time had no effect, and the refusal is
-// genuine. If it has, what is there now decides: an object that is as this client would have made it is taken for
-// its own, a name that is gone for removed by it. What that cannot tell is whether somebody else did the same in
-// the same moment.
+// The server's reply cache answers most repeated calls as it answered them first. If the cache has forgotten
+// the call, the directory decides. If the directory has not changed since before the call was sent first, the
+// first sending had no effect, and the refusal is genuine. If it has changed, its present content decides: an
+// object that is as this client would have made it is taken for this client's own, and a name that is gone is
+// taken for removed by it. This cannot tell whether somebody else did the same at the same moment.
 #include "nfs3/names.h"
 
 namespace nfsrdma::nfs3 {

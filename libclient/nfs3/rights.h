@@ -1,8 +1,9 @@
-// What callers may do with files, as the server said (ACCESS, RFC 1813 3.3.4), for as long as the file is the same:
-// who opens it again need not ask again. The server judges every READ and WRITE by itself all the same.
+// Remembers what callers may do with files, as the server has said (ACCESS, RFC 1813 3.3.4). An answer is
+// valid for as long as the file does not change: a caller that opens the file again need not ask again. The
+// server still checks every READ and WRITE itself.
 //
-// A file is the same while its `change` is (convert.h), which a change of its mode, owner or ACL makes another.
-// Bounded: an entry whose place another one took is not known any more. Pure.
+// A file has not changed if its `change` (convert.h) is the same; changing the mode, the owner or the ACL
+// changes that, too. The table has a fixed size: an entry is lost when another one takes its place. Pure.
 #pragma once
 
 #include <array>
@@ -31,7 +32,7 @@ class KnownRights {
 
  private:
   struct Entry {
-    engine::FileHandle file;  // of no octets: none
+    engine::FileHandle file;  // no octets: the entry is empty
     Caller caller;
     std::uint64_t change = 0;
     std::uint32_t rights = 0;

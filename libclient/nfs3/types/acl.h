@@ -1,9 +1,9 @@
-// NFSACL of version 3: POSIX access control lists beside NFSv3, on its connections (RFC 8267 3). No RFC has the
-// program; the numbers and the order are those that Solaris and Linux speak.
+// NFSACL version 3: POSIX access control lists next to NFSv3, on its connections (RFC 8267 3). No RFC
+// describes the program; numbers and order are those of Solaris and Linux.
 //
-// A count stands in front of each list, and equals the list's own length. A default list's tags carry
-// NFS_ACL_DEFAULT. Lists go with a mask, at least four entries: where there is none, one with the permissions of
-// the owning group is put in.
+// A count precedes each list, and equals the list's own length. The tags of a default list carry
+// NFS_ACL_DEFAULT. On the wire a list has a mask, and so at least four entries: if it has none, a mask with
+// the permissions of the owning group is added.
 //
 // Thread-safety: values without shared state.
 #pragma once
@@ -16,14 +16,14 @@ namespace nfsrdma::nfs3 {
 inline constexpr std::uint32_t NFSACL_PROGRAM = 100227;
 inline constexpr std::uint32_t NFSACL_V3 = 3;
 
-/// What is asked for, and what there is.
+/// Bits of the masks in requests and answers: the parts that are asked for, and those that are present.
 inline constexpr std::uint32_t NA_ACL = 0x1;
 inline constexpr std::uint32_t NA_ACLCNT = 0x2;
 inline constexpr std::uint32_t NA_DFACL = 0x4;
 inline constexpr std::uint32_t NA_DFACLCNT = 0x8;
 inline constexpr std::uint32_t NFS_ACL_DEFAULT = 0x1000;
 
-/// Linux has 1024 at most; two lists of this length are an answer of 768 KiB.
+/// Linux allows 1024 entries. Two lists of this length make an answer of 768 KiB.
 inline constexpr std::uint64_t kAclEntriesMax = 32768;
 
 struct aclent {

@@ -1,4 +1,4 @@
-// The 22 procedures of NFSv3 (RFC 1813 3): number, types, and what a second execution does.
+// The 22 procedures of NFSv3 (RFC 1813 3): number, types, and whether a second execution is harmless.
 #pragma once
 
 #include <string_view>
@@ -11,8 +11,9 @@ namespace nfsrdma::nfs3 {
 
 namespace proc {
 
-/// `Idempotent`: a second execution leads to the same state and the same answer. Of the others the answer to
-/// the second may be a failure that the first has caused (RFC 1813 4.8: EXIST of one's own MKDIR).
+/// `Idempotent`: a second execution leads to the same state and the same answer. For other procedures the
+/// second answer may be a failure that the first execution has caused (RFC 1813 4.8: EXIST for the caller's
+/// own MKDIR).
 template <std::uint32_t Number, class Args, class Res, bool Idempotent>
 struct Base : xdr::Procedure<NFS_PROGRAM, NFS_V3, Number, Args, Res> {
   static constexpr bool idempotent = Idempotent;
@@ -47,7 +48,7 @@ struct PATHCONF : Same<20, PATHCONF3args, PATHCONF3res> { static constexpr const
 struct COMMIT : Same<21, COMMIT3args, COMMIT3res> { static constexpr const char* name = "COMMIT"; };
 // clang-format on
 
-/// In the order of their numbers.
+/// All procedures, in the order of their numbers.
 using All =
     std::tuple<NULL3, GETATTR, SETATTR, LOOKUP, ACCESS, READLINK, READ, WRITE, CREATE, MKDIR, SYMLINK, MKNOD,
                REMOVE, RMDIR, RENAME, LINK, READDIR, READDIRPLUS, FSSTAT, FSINFO, PATHCONF, COMMIT>;

@@ -1,7 +1,7 @@
-// What an nfsstat3 is called, which errno it comes nearest to, and what it means to the person who sees it.
+// For each nfsstat3: its name, the nearest errno, and an explanation for the user.
 //
-// A code that RFC 1813 does not have gets EIO and a sentence that says so. Pure functions on constant data;
-// any thread.
+// A code that RFC 1813 does not have gets EIO and a sentence that says so. Pure functions on constant data,
+// for use from any thread.
 #pragma once
 
 #include <string>
@@ -15,15 +15,16 @@ struct StatusRow {
   nfsstat3 status;
   const char* name;         ///< "NFS3ERR_NOENT"
   int errno_value;          ///< the nearest errno, 0 for NFS3_OK
-  const char* explanation;  ///< one sentence without a full stop, with the next step where there is one
+  const char* explanation;  ///< one sentence without a full stop, with the next step if there is one
 };
 
-/// The row of a status; null for a number that the specification does not have.
+/// Returns the row of a status, or null for a number that the specification does not have.
 const StatusRow* find_status(nfsstat3 status);
-/// "NFS3ERR_NOENT", or "an unknown status".
+/// Returns the name, such as "NFS3ERR_NOENT", or "an unknown status".
 const char* to_string(nfsstat3 status);
 
-/// The server's refusal of `operation` on `peer` (a server or a path) as an Error, whose status() it becomes.
+/// Returns the Error for the server's refusal of `operation` on `peer` (a server or a path). Its status() is
+/// `status`.
 Error status_error(nfsstat3 status, std::string operation, std::string peer);
 
 }  // namespace nfsrdma::nfs3

@@ -1,8 +1,9 @@
 // The wire types of NFSv3 (RFC 1813). Names, field order and numbers are the specification's.
 //
-// The specification leaves strings unbounded ("string filename3<>"). Each has a cap here, since a client that
-// talks RPC-over-RDMA has to provide for the largest Reply (RFC 8267 2.6); an item above its cap is a decoding
-// fault, an error value for that one Reply. What READDIR and READDIRPLUS bring, their counts bound.
+// The specification leaves strings unbounded ("string filename3<>"). Each has a limit here, because a client
+// that uses RPC-over-RDMA has to provide memory for the largest Reply (RFC 8267 2.6). An item above its limit
+// is a decoding error, an error value for that one Reply. The results of READDIR and READDIRPLUS are bounded
+// by the counts in the request.
 //
 // Thread-safety: values without shared state.
 #pragma once
@@ -23,12 +24,12 @@ inline constexpr std::uint32_t NFS3_COOKIEVERFSIZE = 8;
 inline constexpr std::uint32_t NFS3_CREATEVERFSIZE = 8;
 inline constexpr std::uint32_t NFS3_WRITEVERFSIZE = 8;
 
-/// Names: 255 octets are usual, no POSIX caller can use one beyond PATH_MAX.
+/// Limit for names: 255 octets are usual, and no POSIX caller can use a name longer than PATH_MAX.
 inline constexpr std::uint64_t kNameMax = 4096;
-/// The text of a symbolic link: PATH_MAX.
+/// Limit for the text of a symbolic link: PATH_MAX.
 inline constexpr std::uint64_t kPathMax = 4096;
 
-/// RFC 1813 2.6. What they mean to people and as errno: status.h.
+/// The status codes (RFC 1813 2.6). status.h has their errno values and explanations.
 enum nfsstat3 : std::uint32_t {
   NFS3_OK = 0,
   NFS3ERR_PERM = 1,
@@ -84,7 +85,7 @@ using createverf3 = std::array<std::byte, NFS3_CREATEVERFSIZE>;
 using writeverf3 = std::array<std::byte, NFS3_WRITEVERFSIZE>;
 using filename3 = xdr::String<kNameMax>;
 using nfspath3 = xdr::String<kPathMax>;
-/// RFC 8267 3: the data of READ and WRITE and the text of READLINK and SYMLINK are eligible for chunks.
+/// The data of READ and WRITE and the text of READLINK and SYMLINK are eligible for chunks (RFC 8267 3).
 using reducible_path3 = xdr::DdpOpaque<kPathMax>;
 using reducible_data3 = xdr::DdpOpaque<>;
 using nfs_fh3 = xdr::ShortOpaque<NFS3_FHSIZE>;
@@ -146,7 +147,7 @@ struct diropargs3 {
   filename3 name{};
 };
 
-/// The usual result: a value if the status is NFS3_OK, else what a failure tells.
+/// The usual result: a value if the status is NFS3_OK, else the data that a failure carries.
 template <class Ok, class Fail>
 using ok_or_fail = xdr::Union<nfsstat3, xdr::On<NFS3_OK, Ok>, xdr::Otherwise<Fail>>;
 
@@ -250,7 +251,7 @@ struct CREATE3args {
   diropargs3 where{};
   createhow3 how{};
 };
-/// Of CREATE, MKDIR, SYMLINK and MKNOD.
+/// The result of CREATE, MKDIR, SYMLINK and MKNOD.
 struct made3resok {
   post_op_fh3 obj{};
   post_op_attr obj_attributes{};
