@@ -10,8 +10,8 @@
 // wait.
 //
 // A child of fork(2) has none of its parent's other threads, and the thread that was inside at the time of
-// the fork has left the loop in the middle of a change. Therefore no thread comes inside in the child: an
-// Inside is empty, and wait() returns at once.
+// the fork may have left the loop in the middle of a change. Therefore no thread comes inside in the child:
+// an Inside is empty, and wait() returns at once.
 //
 // No lost wake-ups: when the leader releases the mutex, it knows until when the loop has nothing to do, and
 // sleeps until then. A thread that gives the loop something to do before that time, outside a turn, ends the

@@ -3,8 +3,8 @@
 //     RecordReader reader(65536);
 //     while (!bytes.empty()) {
 //       const auto found = reader.take(bytes);             // moves the front of `bytes` forward
-//       if (found == RecordReader::Found::record) …use reader.record(), then reader.next()
-//       if (found == RecordReader::Found::too_large) …close the connection
+//       if (found == RecordReader::Found::record) ...use reader.record(), then reader.next()
+//       if (found == RecordReader::Found::too_large) ...close the connection
 //     }
 //
 // A record is one or more fragments. Each fragment begins with a word: its highest bit marks the last

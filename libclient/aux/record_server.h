@@ -3,7 +3,7 @@
 //     auto server = RecordServer::listen(loop, options, [&](xdr::ConstBytes call, xdr::Message& reply) {
 //       return callbacks.answer(call, reply);
 //     });
-//     …announce universal_address((*server)->address())
+//     ...announce universal_address((*server)->address())
 //
 // It serves callbacks of NFSv4.0, whose servers call their clients over TCP (RFC 8267 4.4.1). Anybody can
 // connect, so everything is bounded:

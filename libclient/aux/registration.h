@@ -3,7 +3,7 @@
 //
 //     const Service service{kNlmProgram, 4, Wire::tcp};
 //     auto place = co_await Registration::take(loop, service, server->address(), deadline);
-//     …
+//     ...
 //     co_await place->give_up(deadline);
 //
 // If another program has the registration and does not answer, it is taken over, because a program that was

@@ -4,7 +4,7 @@
 //
 // A caller that calls one program often keeps its TCP connections (Remote::kept): a call takes an idle
 // connection and puts it back. If a call finds such a connection closed, because the server dropped it or has
-// restarted, the call is made again on another one; the server may therefore execute it twice.
+// restarted, the call is made again on another one; the server may therefore execute it more than once.
 //
 //     const Remote remote{address, "server", Transport::tcp};
 //     auto exports = co_await call<EXPORT3>(loop, remote, identity, {}, deadline);

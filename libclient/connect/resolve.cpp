@@ -24,10 +24,9 @@ struct LookUp {
   std::string host, service;
   addrinfo* found = nullptr;
   int rc = 0;
-  std::atomic<bool> ended =
-      // The order of `found` and `rc` before their reader depends on this flag; the descriptor does not
-      // provide it.
-      false;
+  // Set when the look-up has ended. The reader sees `found` and `rc` because of this flag; the descriptor
+  // does not order them.
+  std::atomic<bool> ended = false;
   int done = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ~LookUp() {
     if (found != nullptr) ::freeaddrinfo(found);

@@ -2,7 +2,7 @@
 //
 //     Server server(loop, target, addresses, notices);
 //     auto done = co_await server.connect(deadline);
-//     … server.engine() …
+//     ... server.engine() ...
 //     co_await server.close(deadline);
 //
 // This is what the public Client and a mount have in common; neither knows NFS versions.

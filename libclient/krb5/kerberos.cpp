@@ -211,9 +211,8 @@ class Making {
   const Whose whose_;
   const About about_;
   const async::TimePoint deadline_;
-  const std::shared_ptr<aux::KeptConnections> kept_ =
-      // Keeps one connection for all Calls, because a server may expect the negotiation on one.
-      aux::keep_connections();
+  // One connection is kept for all Calls, because a server may expect the negotiation on one.
+  const std::shared_ptr<aux::KeptConnections> kept_ = aux::keep_connections();
   Established out_;
   std::vector<std::byte> verifier_;  // verifier of the server's last answer
   bool begun_ = false, is_complete_ = false, is_served_ = false;

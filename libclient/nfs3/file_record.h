@@ -25,7 +25,7 @@
 
 namespace nfsrdma::nfs3 {
 
-struct LockState;  // Defined in locks.cpp.
+struct LockState;  // defined in locks.cpp
 
 struct FileRecord : writing::WriteRecord {
   using WriteRecord::WriteRecord;

@@ -61,8 +61,8 @@ class Locks {
   /// The file protocol's connections, as far as locks depend on them.
   struct Connections {
     std::function<std::uint64_t()> number;  ///< changes when a connection has been lost or made
-    std::function<void(bool on)>
-        hold;  ///< while on, a lost connection is made again even if no call needs it
+    /// While on, a lost connection is made again even if no call needs it.
+    std::function<void(bool on)> hold;
   };
   /// `files` must outlive the Locks. `manager` may be null; then locking fails with ENOLCK. `patience`: how
   /// long each request is tried.

@@ -1,8 +1,8 @@
 // Access control lists, as values and as text. Names (names.h) reads and sets them by path.
 //
 //     auto acl = client->get_acl("/export/report");
-//     if (auto* lists = std::get_if<nfsrdma::PosixAcls>(&*acl)) …    // NFSv3: POSIX.1e lists, by NFSACL
-//     if (auto* list = std::get_if<nfsrdma::Nfs4Acl>(&*acl)) …       // NFSv4: the attribute acl
+//     if (auto* lists = std::get_if<nfsrdma::PosixAcls>(&*acl)) ...    // NFSv3: POSIX.1e lists, by NFSACL
+//     if (auto* list = std::get_if<nfsrdma::Nfs4Acl>(&*acl)) ...       // NFSv4: the attribute acl
 //     std::fputs(nfsrdma::acl_text(*acl).c_str(), stdout);
 //
 // A server has one of the two forms, depending on the NFS version; setting the other form fails with

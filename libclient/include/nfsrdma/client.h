@@ -27,11 +27,11 @@
 //       if (!opened) return failed(opened.error());
 //       file = std::move(*opened);
 //       file->start_read(data, 0, [&](auto count) {
-//         …;
+//         ...;
 //         file->start_close([&](auto closed) { file.reset(); });
 //       });
 //     });
-//     while (…) client->wait(std::chrono::seconds(1));
+//     while (...) client->wait(std::chrono::seconds(1));
 //
 // Deadlines: every call ends, at the latest when Options::timeout has passed without an answer. Until then
 // the library makes lost connections again and recovers lost sessions and open files; it reports this to the

@@ -1,4 +1,4 @@
-// An open file.
+// The interface to an open file.
 //
 //     auto file = client->open("/export/file", nfsrdma::OpenMode::read_write);
 //     auto count = (*file)->read(data, offset);

@@ -9,7 +9,7 @@
 //     const auto results = (*directory)->read_many(items);
 //     for (std::size_t i = 0; i < results.size(); ++i) {
 //       if (!results[i]) std::cerr << results[i].error().text() << '\n';
-//       else if (!results[i]->eof) …it is longer than 4096 bytes: open it
+//       else if (!results[i]->eof) ...it is longer than 4096 bytes: open it
 //       else use(items[i].data.first(results[i]->count));
 //     }
 //

@@ -15,7 +15,7 @@
  *     struct nfsrdma_ring_file file;
  *     error = nfsrdma_ring_attach(ring, fd, &file);
  *   }
- *   if (error != 0) … go on with read(2): -error says why …
+ *   if (error != 0) ... go on with read(2): -error says why ...
  *
  *   char* memory = nfsrdma_ring_memory(ring, NULL);
  *   struct nfsrdma_ring_request request = {NFSRDMA_RING_READ, &file, memory, 4096, 0, 0, 17};
@@ -23,10 +23,10 @@
  *   nfsrdma_ring_submit(ring);
  *   struct nfsrdma_ring_completion done;
  *   if (nfsrdma_ring_completions(ring, &done, 1, 1, -1) == 1 && done.result >= 0)
- *     … done.result bytes of request done.tag are at `memory` …
+ *     ... done.result bytes of request done.tag are at `memory` ...
  *   nfsrdma_ring_close(ring);
  *
- * gcc -std=c11 … -lnfsrdma-ring. C11 and C++; needs nothing but libc.
+ * gcc -std=c11 ... -lnfsrdma-ring. C11 and C++; needs nothing but libc.
  *
  * Semantics. A READ behaves like read(2): fewer bytes than asked for mean the end of the file, and it sees
  * all data that was written before it was queued, by whichever way and by any program on this mount. A WRITE
