@@ -10,9 +10,10 @@ namespace nfsrdma::fabric {
 
 [[nodiscard]] socklen_t address_size(const sockaddr_storage& address);
 [[nodiscard]] std::uint16_t port_of(const sockaddr_storage& address);
-/// In numbers.
+/// Returns the address in numeric form, without the port.
 [[nodiscard]] std::string host_text(const sockaddr_storage& address);
-/// "host:port"; `host` empty: the address in numbers, IPv6 in brackets.
+/// Returns "host:port". If `host` is empty, the address in numeric form stands for it. IPv6 addresses are in
+/// brackets.
 [[nodiscard]] std::string peer_text(const sockaddr_storage& address, const std::string& host);
 
 }  // namespace nfsrdma::fabric

@@ -10,7 +10,7 @@
 namespace nfsrdma::fabric {
 namespace {
 
-/// What one handle is good for.
+/// The largest piece of memory that one handle can expose.
 constexpr std::size_t kMostOfSegment = iwarp::RegionTable::max_length;
 
 Error closed_error(const std::string& peer) {
@@ -66,7 +66,8 @@ void Carried::perform(Order::Send& order) {
 
 void Carried::perform(Order::Expose& order) {
   if (closed_ || connection_->expose_as(order.handle, order.memory, order.reach)) return;
-  // Handles does not give one twice, but the connection draws those of its own RDMA Reads (post_rdma_read).
+  // Handles does not give a handle twice, but the connection draws the handles for its own RDMA Reads at
+  // random (post_rdma_read), and one of these may be equal.
   fail({ErrorKind::connection, EBUSY, "", peer_, "a handle for memory was taken already. Retry"});
 }
 
@@ -95,7 +96,7 @@ void Carried::perform(Order::End& /*order*/) {
   connection_.reset();
 }
 
-/// It is of no use any more, and its owner has to hear of that.
+/// Closes the connection, which is of no use any more, and reports the reason to its owner.
 void Carried::fail(const Error& why) {
   connection_->close();
   on_closed(why);
@@ -122,8 +123,8 @@ void Carried::on_closed(const Error& why) {
 
 namespace {
 
-/// One round's function. It need not be reversible, so these are the upper bits of two multiplications, to which every bit
-/// of `half` and of `key` contributes.
+/// The function of one round. It need not be reversible, so it returns the upper bits of two multiplications,
+/// to which every bit of `half` and of `key` contributes.
 std::uint16_t mixed(std::uint16_t half, std::uint64_t key) {
   std::uint64_t out = (half ^ key) * 0x9e3779b97f4a7c15U;
   out = (out ^ (out >> 32U)) * 0xd6e8feb86659fd93U;

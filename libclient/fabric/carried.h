@@ -1,14 +1,15 @@
 // A connection that is carried by another loop (carrier.h), as its owner sees it.
 //
-// Nothing is done at once here, so that send_copy() and revoke_now() are not to be had. The exception is expose(): the peer
-// is told the handles before the carrier knows them, so they are made here (Handles), as unpredictable as there, and the
-// carrier takes them over before the Send that names them, which comes behind. Not every fabric lets handles be chosen
-// (Connection::expose_as); iwarp does.
+// The owner's calls only queue Orders, so send_copy() and revoke_now() are not available here. The exception
+// is expose(): the peer receives the handles before the carrier knows them. Therefore the handles are made
+// here (Handles), as unpredictable as the carrier would make them, and the carrier registers them before it
+// sends the Send that names them, because Orders are carried out in order. Not every fabric lets the caller
+// choose handles (Connection::expose_as); iwarp does.
 //
-// close() and settle() wait for the carrier (Carrier::settle()): what was exposed, or revoked before, is out of reach when
-// they return, whatever it was doing.
+// close() and settle() wait for the carrier (Carrier::settle()). When settle() returns, memory that was
+// revoked before is out of the peer's reach; when close() returns, all memory that was exposed is.
 //
-// Thread-safety: none; everything happens on the owner's loop, which outlives it.
+// Thread-safety: none; everything happens on the owner's loop, which outlives the connection.
 #pragma once
 
 #include <array>
@@ -20,30 +21,33 @@
 
 namespace nfsrdma::fabric {
 
-/// Handles for memory, one after the other, such as nobody can predict who does not know the keys (RFC 8166 8.1.2).
+/// A generator of handles for memory. A party that does not know the keys cannot predict the next handle (RFC
+/// 8166 8.1.2).
 ///
-/// None comes again before 2^32 others, so that none meets one that is alive, and nobody has to know here which are: an
-/// abandoned handle lives on at the carrier until it is forgotten, and a revoked one until the carrier hears of it. A
-/// handle lives for minutes at the most, since no Reply is waited for longer, while 2^32 take a day at 40,000 a second.
-/// Random numbers would meet: of 2^27 one does where 32 handles are alive.
+/// A handle is not repeated before 2^32 others have been given, so a new handle never equals one that is in
+/// use, and this class need not know which handles are in use: an abandoned handle stays in use at the
+/// carrier until it is forgotten, and a revoked one until the carrier carries out the Order. A handle is in
+/// use for minutes at most, because no call waits longer for its Reply, while 2^32 handles take a day at
+/// 40,000 a second. Random numbers would collide: with 32 handles in use, one new handle in 2^27 equals one
+/// of them.
 ///
-/// Own code because ciphers have blocks of 64 bits and more: a Feistel network turns a keyed function of 16 bits into a
-/// permutation of 32.
+/// Own code because ciphers have blocks of 64 bits and more: a Feistel network turns a keyed function of 16
+/// bits into a permutation of 32.
 class Handles {
  public:
   explicit Handles(async::Loop& loop);
-  /// Never 0.
+  /// Returns the next handle, which is never 0.
   [[nodiscard]] std::uint32_t next();
 
  private:
   [[nodiscard]] std::uint32_t permuted(std::uint32_t number) const;
 
-  std::array<std::uint64_t, 4> keys_{};  // of the rounds; random, and constant
+  std::array<std::uint64_t, 4> keys_{};  // keys of the rounds; random, and constant after construction
   std::uint32_t count_ = 0;
 };
 
-/// One end of it is this, on the carrier's loop: carries out Orders and reports. Its owner's otherwise, who destroys it
-/// behind its End.
+/// The half of a carried connection that lives on the carrier's loop: carries out Orders and reports News.
+/// The owner's thread creates it, and destroys it after its End has been carried out.
 class Carried final : private Handler {
  public:
   Carried(Carrier& carrier, std::uint64_t number, std::string peer)
@@ -79,7 +83,7 @@ class Carried final : private Handler {
 
 class CarriedConnection final : public Connection {
  public:
-  /// As for any Connection: the outcome comes from the loop, and Receives may be posted before.
+  /// The outcome is reported from the loop, as for any Connection, and Receives may be posted before it.
   CarriedConnection(async::Loop& loop, std::shared_ptr<Carrier> carrier, std::string peer,
                     MakeConnection make, Handler& handler);
   ~CarriedConnection() override;
@@ -100,7 +104,7 @@ class CarriedConnection final : public Connection {
   void close() override;
   [[nodiscard]] std::string peer_name() const override { return peer_; }
 
-  /// The Carrier's.
+  /// Called by the Carrier for each News of this connection.
   void hear(News& news);
 
  private:
@@ -113,8 +117,8 @@ class CarriedConnection final : public Connection {
   const std::uint64_t number_;
   Carried carried_;
   Handles handles_;
-  bool closed_ = false;  // nothing is heard of it any more
-  bool ended_ = false;   // it has had its End
+  bool closed_ = false;  // the handler hears of no more events
+  bool ended_ = false;   // the Order End has been given
 };
 
 }  // namespace nfsrdma::fabric

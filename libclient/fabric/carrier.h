@@ -1,15 +1,18 @@
-// A second loop, on a thread of its own, that carries connections for the first: what bytes cost (sockets, framing,
-// checksums, the copy out of the kernel) is done there, while everything that has state stays where it is.
+// A second loop, on a thread of its own, that carries connections for the owner's loop. The work that costs
+// time per byte (sockets, framing, checksums, the copy out of the kernel) is done on the carrier's thread,
+// while everything that has protocol state stays on the owner's.
 //
 //     the owner's loop                                     the carrier's
 //     CarriedConnection (carried.h)   ── Order ──▸         Carried  ──▸ the connection itself
 //          Handler                    ◂── News ──          Carried  ◂── its callbacks
 //
-// Orders arrive in their order, News as well; nothing is said of one with regard to the other, nor to other carriers. Both
-// go in batches: Orders at the end of what the owner does in one turn, News behind a turn of the carrier's.
+// Ordering. Orders arrive in the order in which they were given, and so do News. No order is defined between
+// Orders and News, nor between different carriers. Both are passed in batches: Orders at the end of the
+// owner's turn, News at the end of the carrier's turn.
 //
-// Memory: a buffer for a message goes with its Order, and comes back with its News. All other memory is named as in fabric.h,
-// and stays valid until the News that it is the owner's again, or until settle() behind an End.
+// Memory. A buffer for a message is moved with its Order, and comes back with its News. All other memory is
+// named as in fabric.h, and must stay valid until the News that gives it back to the owner, or until settle()
+// after an End.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +30,10 @@ namespace nfsrdma::fabric {
 class Carried;
 class CarriedConnection;
 
-/// Makes the connection, on the carrier's loop.
+/// Makes the connection. Called on the carrier's loop.
 using MakeConnection = std::function<std::unique_ptr<Connection>(async::Loop&, Handler&)>;
 
-/// What the owner wants done. As the functions of Connection that they are named after.
+/// A request of the owner. Each kind corresponds to the function of Connection that it is named after.
 struct Order {
   struct Begin {
     MakeConnection make;
@@ -39,8 +42,8 @@ struct Order {
     ReceiveBuffer buffer;
   };
   struct Send {
-    SendWork work;     ///< but for its pieces
-    ConstBytes first;  ///< of them: mostly there is one
+    SendWork work;     ///< everything but the pieces
+    ConstBytes first;  ///< the first of the pieces; most Sends have only one
     std::vector<ConstBytes> rest;
   };
   struct Expose {
@@ -66,13 +69,13 @@ struct Order {
     RemoteSegment remote;
     std::uint64_t cookie = 0;
   };
-  /// The last of a connection's.
+  /// The last Order of a connection.
   struct End {};
   Carried* of = nullptr;
   std::variant<Begin, Receive, Send, Expose, TakeBack, Forget, RdmaWrite, RdmaRead, End> what;
 };
 
-/// What a connection tells, as a Handler hears it.
+/// An event of a connection, as its Handler hears it.
 struct News {
   struct Received {
     ReceiveBuffer buffer;
@@ -81,7 +84,7 @@ struct News {
   struct Completed {
     std::uint64_t cookie = 0;
   };
-  std::uint64_t of = 0;  ///< Carrier::join()
+  std::uint64_t of = 0;  ///< the number of the connection (Carrier::join())
   std::variant<Established, Received, Completed, Error> what;
 };
 
@@ -94,12 +97,13 @@ class Carrier {
 
   // ---- on the owner's thread ----
 
-  /// Leaves soon: at hand_over() at the latest, or at the end of the loop's turn.
+  /// Queues an Order. It is passed on at hand_over() at the latest, or at the end of the loop's turn.
   virtual void order(Order order) = 0;
   virtual void hand_over() = 0;
-  /// Waits until all that was ordered has been done. A carrier waits for nobody, so this is short.
+  /// Waits until all Orders so far have been carried out. A carrier never waits for another thread, so this
+  /// is short.
   virtual void settle() = 0;
-  /// From now on News of that number go to the connection, until it leaves.
+  /// Delivers News with the returned number to the connection, until the connection leaves.
   std::uint64_t join(CarriedConnection& connection);
   void leave(std::uint64_t number);
 
@@ -110,7 +114,7 @@ class Carrier {
 
  protected:
   static void carry_out(Order& order);
-  /// Of one that has left: nobody hears of it.
+  /// Passes the News to its connection. News of a connection that has left is discarded.
   void tell(News& news);
 
  private:
@@ -118,14 +122,15 @@ class Carrier {
     std::uint64_t number = 0;
     CarriedConnection* connection = nullptr;
   };
-  std::vector<Member> members_;  // few
+  std::vector<Member> members_;  // only a few
   std::uint64_t last_number_ = 0;
 };
 
-/// Gives carriers to those who have `owner` for their loop, which outlives them. Fewer where there are no threads to be had.
+/// Makes carriers for connections whose loop is `owner`. `owner` must outlive the carriers. Returns fewer
+/// than `count` if the system cannot start more threads.
 using MakeCarriers = std::function<std::vector<std::shared_ptr<Carrier>>(async::Loop& owner, unsigned count)>;
 
-/// A thread for each.
+/// Makes `count` carriers, each with a thread of its own; see MakeCarriers.
 [[nodiscard]] std::vector<std::shared_ptr<Carrier>> carrier_threads(async::Loop& owner, unsigned count);
 
 }  // namespace nfsrdma::fabric

@@ -33,7 +33,7 @@ class CarrierThread final : public Carrier, public std::enable_shared_from_this<
 
   void order(Order order) override {
     if (ordered_.empty()) {
-      // Behind all that the turn does.
+      // Hand over at the end of the turn, so that all Orders of the turn go in one batch.
       owner_.post([token = weak_from_this()] {
         if (const auto self = token.lock()) self->hand_over();
       });
@@ -73,7 +73,8 @@ class CarrierThread final : public Carrier, public std::enable_shared_from_this<
     taken_.clear();
   }
 
-  /// On the owner's thread. Whoever hears of something may be the last who has this.
+  /// Called on the owner's thread. `self` keeps this object alive, because a handler that is called here may
+  /// release the last other reference to it.
   void tell_all() {
     const auto self = shared_from_this();
     std::vector<News> all = std::move(told_);
@@ -89,12 +90,12 @@ class CarrierThread final : public Carrier, public std::enable_shared_from_this<
   async::Mailbox<News> news_;
   async::Wakeup wake_;
   std::atomic<bool> ends_ = false;
-  std::atomic<std::uint64_t> done_ = 0;  // orders
-  // The owner's thread's.
+  std::atomic<std::uint64_t> done_ = 0;  // number of Orders carried out
+  // Used by the owner's thread only.
   std::vector<Order> ordered_;
   std::vector<News> told_;
   std::uint64_t given_ = 0;
-  // Its own.
+  // Used by the carrier's thread only.
   std::vector<Order> taken_;
   std::vector<News> reported_;
   std::thread thread_;
@@ -107,7 +108,7 @@ std::vector<std::shared_ptr<Carrier>> carrier_threads(async::Loop& owner, unsign
   try {
     while (out.size() < count) out.push_back(std::make_shared<CarrierThread>(owner));
   } catch (const std::system_error&) {
-    return out;  // with fewer, or without any, it is only slower
+    return out;  // fewer carriers, or none, only make the connections slower
   }
   return out;
 }

@@ -12,14 +12,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// An address that leads to a device is resolved from a table, or by one exchange in the local network.
+/// Time allowed for address resolution. An address that leads to a device is resolved from a table, or by one
+/// exchange in the local network.
 constexpr auto resolve_time = 2s;
 
-/// How many ports of ours are tried. The RDMA connection manager chooses one without a look at TCP's, and siw,
-/// which is TCP underneath, may find it taken.
+/// How many local ports are tried. The RDMA connection manager chooses a port without looking at TCP's ports,
+/// and siw, which runs over TCP, may find it taken.
 constexpr unsigned most_ports = 5;
 
-/// A connection that is made over one fabric or the other, and then is that.
+/// A connection that is made over one fabric or the other, and from then on forwards every call to it.
 class Dialing final : public Connection, private Handler {
  public:
   Dialing(async::Loop& loop, DialOptions options, Handler& handler, Fabrics fabrics)
@@ -105,7 +106,7 @@ class Dialing final : public Connection, private Handler {
     options.queues = options_.queues;
     options.deadline = options_.deadline;
     if (!alone) {
-      // iwarp gets its share of what time there is.
+      // Leave half of the remaining time for an attempt over iwarp.
       if (options_.deadline != async::TimePoint::max()) {
         options.deadline = now + (options_.deadline - std::min(now, options_.deadline)) / 2;
       }
@@ -141,11 +142,12 @@ class Dialing final : public Connection, private Handler {
     return std::make_unique<CarriedConnection>(loop_, options_.carrier, peer_, std::move(make), self);
   }
 
-  /// Those of the attempt before.
+  /// Posts again, on the new inner connection, the Receives that the owner has posted so far.
   void post_receives() {
     for (const std::size_t capacity : receives_) inner_->post_receive(ReceiveBuffer(capacity));
   }
-  /// For its own callbacks: it is destroyed behind them.
+  /// Destroys the inner connection later, from the loop, because this is called from inside one of its
+  /// callbacks.
   void drop_inner() {
     loop_.post([old = std::shared_ptr<Connection>(std::move(inner_))] {});
   }
@@ -154,7 +156,7 @@ class Dialing final : public Connection, private Handler {
     return options_.private_data ? options_.private_data(traits) : std::vector<std::byte>();
   }
 
-  /// Where verbs has failed, for messages.
+  /// Names verbs, with the device if one was found, for messages.
   [[nodiscard]] std::string verbs_text() const {
     return device_.empty() ? "verbs" : "verbs (" + device_ + ")";
   }
@@ -182,13 +184,13 @@ class Dialing final : public Connection, private Handler {
     drop_inner();
     try_iwarp("fabric=auto: " + verbs_text() + " failed: " + why.message());
   }
-  // By value: `why` may live in what ends here.
+  // By value: `why` may be part of an object that is destroyed here.
   // NOLINTNEXTLINE(performance-unnecessary-value-param)
   void end(Error why) {
     closed_ = true;
     handler_.on_closed(why);
   }
-  /// iwarp's error, and what became of verbs.
+  /// Returns iwarp's error, with the outcome of the attempt over verbs added to its text.
   [[nodiscard]] Error both(const Error& why) const {
     std::string text = why.message();
     if (verbs_failure_) {
@@ -209,10 +211,10 @@ class Dialing final : public Connection, private Handler {
   bool established_ = false;
   bool closed_ = false;
   unsigned ports_taken_ = 0;
-  std::string device_;  // that verbs has found
+  std::string device_;  // the device that verbs has found
   std::string not_tried_;
   std::optional<Error> verbs_failure_;
-  std::vector<std::size_t> receives_;  // capacities of those posted so far, for the next attempt
+  std::vector<std::size_t> receives_;  // capacities of the Receives posted so far, for the next attempt
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);
 };
 

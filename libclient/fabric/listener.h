@@ -1,7 +1,7 @@
-// The listening side of a fabric: who asks to connect, and the owner's decision.
+// The listening side of a fabric: reports each peer that asks to connect, and lets the owner decide.
 //
-// It serves the tests and the bridge. The owner gets an Incoming for each well-formed request and accepts it,
-// with private data of its own, or rejects it; one that is destroyed undecided is rejected.
+// The tests and the bridge use it. The owner gets an Incoming for each well-formed request, and accepts the
+// request with private data of its own or rejects it. Destroying an undecided Incoming rejects the request.
 //
 // Thread-safety: none; confined to the loop's thread. An Incoming may outlive its Listener, and the Loop
 // outlives both. The callback may destroy neither.
@@ -21,12 +21,12 @@ class Incoming {
  public:
   virtual ~Incoming() = default;
 
-  /// What the peer's layer above sent, lower layers' part taken off.
+  /// The private data that the peer's layer above sent, without the lower layers' part.
   [[nodiscard]] virtual ConstBytes private_data() const = 0;
   [[nodiscard]] virtual const std::string& peer_name() const = 0;
 
-  /// Replies and hands the connection over; on_established() follows from the loop. An Error where that is
-  /// not possible (the request is then rejected) or the peer has gone.
+  /// Replies, and hands the connection over; on_established() follows from the loop. Returns an Error if this
+  /// is not possible (the request is then rejected) or if the peer has gone.
   [[nodiscard]] virtual Result<std::unique_ptr<Connection>> accept(std::vector<std::byte> private_data,
                                                                    Handler& handler) = 0;
   virtual void reject(ConstBytes private_data) = 0;
@@ -36,7 +36,8 @@ class Listener {
  public:
   using Callback = std::function<void(std::unique_ptr<Incoming>)>;
   virtual ~Listener() = default;
-  /// The one that the system chose where none was asked for.
+  /// Returns the port that the Listener is bound to: the one that the system chose if the owner asked for
+  /// port 0.
   [[nodiscard]] virtual std::uint16_t port() const = 0;
 };
 

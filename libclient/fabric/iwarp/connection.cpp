@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::size_t min_send_budget = 128 * 1024;
 constexpr std::size_t max_send_budget = 1024 * 1024;
-constexpr unsigned sends_per_refresh = 256;  // of the segment size
+constexpr unsigned sends_per_refresh = 256;  // the segment size is read again after this many sends
 constexpr auto first_nudge = std::chrono::milliseconds(100);
 constexpr auto last_nudge = std::chrono::seconds(2);
 constexpr int rounds_per_event = 16;  // then other descriptors have their turn
 constexpr std::size_t most_kept = 16 * 1024;
 
-/// STags that nobody can predict (RFC 8166 8.1.2).
+/// Returns a source of STags that no peer can predict (RFC 8166 8.1.2).
 RegionTable::Random stags(async::Loop& loop) {
   return [&loop] { return loop.random<std::uint32_t>(); };
 }
@@ -116,9 +116,11 @@ void TcpConnection::on_connected() {
   if (const int failed = socket_.take_error(); failed != 0) return finish(connect_error(failed));
   std::vector<std::byte> request = initiator_->request();
   iovec whole{.iov_base = request.data(), .iov_len = request.size()};
-  // At most 532 octets into an empty socket: taken whole, or the peer is gone already.
+  // A frame has at most 532 octets and the socket is empty, so the socket takes all of it, or the peer is
+  // gone.
   if (socket_.send({&whole, 1}) != static_cast<ssize_t>(request.size())) {
-    if (errno == EAGAIN || errno == ENOTCONN) return;  // an event of an earlier socket with this number
+    // an event of an earlier socket with this descriptor number
+    if (errno == EAGAIN || errno == ENOTCONN) return;
     return handshake_outcome(initiator_->closed());
   }
   state_ = State::handshaking;
@@ -170,7 +172,7 @@ void TcpConnection::on_deadline() {
                    std::to_string(port_of(options_.address))));
 }
 
-/// The frames are exchanged: starts the stream and tells the owner.
+/// Starts the stream and reports the connection to its owner. Called when the frames have been exchanged.
 void TcpConnection::announce() {
   if (state_ == State::closed) return;
   if (!initiator_) loop_.watch(socket_.fd(), EPOLLIN, [this](std::uint32_t events) { on_event(events); });
@@ -224,7 +226,7 @@ Status TcpConnection::expose(Bytes memory, Reach reach, std::vector<RemoteSegmen
 }
 
 bool TcpConnection::expose_as(std::uint32_t handle, Bytes memory, Reach reach) {
-  // Of one that has ended its owner is about to hear.
+  // A connection that has ended reports success here, because its owner is about to hear of the end.
   return state_ == State::closed || stream_.failure() || stream_.expose_as(handle, memory, reach);
 }
 
@@ -255,7 +257,8 @@ std::size_t TcpConnection::segments_for(std::size_t length) const {
 
 void TcpConnection::flush() {
   if (state_ == State::established && !broken_) send_pending();
-  // Behind a message that is complete; what precedes one waits for it.
+  // Octets that were peeked at stay in the socket until the message that they belong to is complete and the
+  // owner's answer to it has been sent (gathering.h).
   if (std::exchange(message_seen_, false) && state_ == State::established) take_kept();
 }
 
@@ -274,7 +277,7 @@ void TcpConnection::on_completed(std::uint64_t cookie) {
 
 // ---- Bytes ----
 
-/// Reads what is in the socket; how much that was.
+/// Reads what is in the socket. Returns the number of new octets.
 std::size_t TcpConnection::receive() {
   std::array<iovec, 1 + Stream::max_plan> iov;  // NOLINT(cppcoreguidelines-pro-type-member-init): see below
   std::array<std::byte, most_kept> waste;       // NOLINT(cppcoreguidelines-pro-type-member-init)
@@ -287,7 +290,7 @@ std::size_t TcpConnection::receive() {
     const ssize_t got = keep ? socket_.peek(into) : socket_.receive(into);
     if (got <= static_cast<ssize_t>(kept_)) {
       stream_.received(0);
-      if (got > 0) {  // nothing new; an end shows only once the old is out of the way
+      if (got > 0) {  // no new octets; the end of the connection shows only once the old octets are taken out
         if (!keep) kept_ = 0;
         take_kept();
         continue;
@@ -316,17 +319,18 @@ std::size_t TcpConnection::receive() {
     }
     if (count < plan.bytes) return total;  // the socket is empty
   }
-  set_interest();  // an edge passes once: asks for another if there is more
+  set_interest();  // edge-triggered: this asks for another event if there is more
   return total;
 }
 
-/// Takes out of the socket what receive() left in it.
+/// Takes the octets that receive() only peeked at out of the socket.
 void TcpConnection::take_kept() {
   if (kept_ > 0) socket_.skip(std::exchange(kept_, 0));
 }
 
-/// Linux's siw can miss the first FPDU: it comes while the socket is being handed over, and lies there until
-/// more arrives. A few bytes that mean nothing are more.
+/// Sends an empty RDMA Write if the peer stays silent. Linux's siw can miss the first FPDU: if it arrives
+/// while the socket is being handed over to siw, it stays in the socket until more bytes arrive. The empty
+/// RDMA Write provides such bytes and means nothing.
 void TcpConnection::nudge_later(async::Clock::duration pause) {
   nudge_timer_ = loop_.at(loop_.now() + pause, [this, pause] {
     nudge_timer_ = 0;
@@ -338,12 +342,13 @@ void TcpConnection::nudge_later(async::Clock::duration pause) {
 
 // ---- Letting octets gather (gathering.h) ----
 
-/// After a read: chooses how many octets the loop is told of next.
+/// Called after a read: chooses how many octets must arrive before the loop reports the socket readable
+/// again.
 void TcpConnection::gather() {
   if (gathering_.choose(stream_.awaited())) set_low_water();
   if (!gathering_.waits()) return;
   gathering_since_ = loop_.now();
-  // One timer serves many reads: it is moved only when it has gone off too early.
+  // One timer serves many reads: if it fires before the patience of the latest read is over, it is set again.
   if (gather_timer_ == 0) wait_for_the_rest(gathering_since_ + Gathering::patience);
 }
 
@@ -358,7 +363,7 @@ void TcpConnection::on_gather_timer() {
   if (loop_.now() < until) return wait_for_the_rest(until);
   const std::size_t octets = receive();
   if (state_ != State::established) return;
-  if (octets == 0) return stop_gathering();  // with nothing there the next octet counts
+  if (octets == 0) return stop_gathering();  // no octet is waiting, so report the next one
   gathering_.too_late();
   gather();
 }
@@ -377,7 +382,7 @@ void TcpConnection::set_interest() {
 }
 
 void TcpConnection::send_pending() {
-  if (sending_) return;  // an event of the call below: it goes on by itself
+  if (sending_) return;  // called back from inside the loop below, which continues by itself
   if (stream_.failure()) return post(&TcpConnection::finish_failed);
   sending_ = true;
   bool blocked = false;
@@ -391,7 +396,8 @@ void TcpConnection::send_pending() {
     }
     const std::size_t taken = count < 0 ? 0 : static_cast<std::size_t>(count);
     blocked = taken < plan.bytes;
-    // What the socket does not take is laid out again: stay near what it took.
+    // Octets that the socket does not take have to be laid out again, so the next attempt offers little more
+    // than it took.
     send_budget_ = std::clamp(blocked ? taken * 2 : send_budget_ * 2, min_send_budget, max_send_budget);
     stream_.sent(taken);
     if (state_ == State::closed) {
@@ -401,7 +407,7 @@ void TcpConnection::send_pending() {
   }
   sending_ = false;
   const bool more = !broken_ && stream_.wants_to_send();
-  if (more && !blocked && writable_wanted_) set_interest();  // an edge passes once: asks for another
+  if (more && !blocked && writable_wanted_) set_interest();  // edge-triggered: this asks for another event
   want_writable(more);
 }
 
@@ -418,7 +424,7 @@ void TcpConnection::want_writable(bool wanted) {
 
 // ---- The end ----
 
-/// For failures found inside the owner's calls: the owner hears of them from the loop.
+/// Records a failure that is found inside one of the owner's calls. The owner hears of it from the loop.
 void TcpConnection::fail_later(Error reason) {
   if (broken_) return;
   broken_ = std::move(reason);
@@ -426,12 +432,14 @@ void TcpConnection::fail_later(Error reason) {
 }
 
 void TcpConnection::finish_broken() {
-  // What the peer said before the socket broke explains more than the socket does.
+  // A Terminate that the peer sent before the socket broke explains more than the socket's error, so read it
+  // first.
   if (state_ == State::established) receive();
   if (state_ != State::closed) finish(*broken_);
 }
 
-/// The stream has failed: says why to the peer, as far as that goes without waiting, and ends.
+/// Called when the stream has failed: sends the Terminate, as far as the socket takes it without waiting, and
+/// ends the connection.
 void TcpConnection::finish_failed() {
   if (state_ == State::closed) return;
   const Stream::Plan plan = stream_.fill(send_iov_, max_send_budget);
@@ -446,7 +454,7 @@ void TcpConnection::finish_failed() {
   finish(*stream_.failure());
 }
 
-// By value: `reason` may live in what release() resets.
+// By value: `reason` may be part of a member that release() resets.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 void TcpConnection::finish(Error reason) {
   if (state_ == State::closed) return;

@@ -1,19 +1,23 @@
-// How many octets the kernel lets gather in the socket before it tells of them (SO_RCVLOWAT).
+// Chooses how many octets the kernel lets gather in the socket before it reports the socket readable
+// (SO_RCVLOWAT).
 //
-// A peer that sends a segment at a time (siw does) wakes a fast reader for each, and each read may send an
-// acknowledgement that interrupts the peer in turn. So where much is awaited the connection asks to be told
-// of a part of it only: half, so that the other half keeps the peer busy while the first is dealt with.
+// Why. A peer that sends one segment at a time (siw does) wakes a fast reader for each segment, and each read
+// may send an acknowledgement that interrupts the peer in turn. So when many octets are awaited, the
+// connection asks to be woken only for a part of them: for half, so that the other half keeps the peer busy
+// while the first is processed.
 //
-// Where little is awaited the next octet counts. Then it is read where it lies (MSG_PEEK) and taken out of the
-// socket once the answer to it has left. Taking it out may send an acknowledgement, which would be in the way
-// of the answer, and wake a peer that the answer is about to wake.
+// When few octets are awaited, the connection is woken for the next octet. It then peeks at the octets
+// (MSG_PEEK) and takes them out of the socket only after the answer to them has been sent. Taking them out
+// may send an acknowledgement, which would delay the answer and wake a peer that the answer is about to wake
+// anyway.
 //
-// What is awaited is an upper bound: a READ may end early, and a server may answer a part of what it was
-// asked and then be busy for long. So no octet waits longer than `patience`: then the connection reads what
-// is there, and asks for smaller parts from now on, until these have come in time for a while.
+// The number of awaited octets is an upper bound: a READ may end early, and a server may send a part of an
+// answer and then be busy for long. So no octet waits longer than `patience`. After that time the connection
+// reads what has arrived, and asks for smaller parts from then on, until such parts have come in time for a
+// while.
 //
-// Changing the mark is a system call, and half of what is awaited is only a rule of thumb: the mark stays
-// where it is while it is about right.
+// Changing the mark is a system call, and half of what is awaited is only a rule of thumb. Therefore the mark
+// stays as it is while it is about right.
 //
 // Pure; confined to its connection's thread.
 #pragma once
@@ -27,17 +31,18 @@ namespace nfsrdma::fabric::iwarp {
 
 class Gathering {
  public:
-  /// An octet that has arrived waits this long at most.
+  /// The longest time that an octet that has arrived stays unread.
   static constexpr std::chrono::microseconds patience{400};
   /// Parts that are smaller than this are not worth waiting for.
   static constexpr std::size_t least = 8 * 1024;
   static constexpr std::size_t most = 1024 * 1024;
 
-  /// The mark in force: how many octets must be there. 1: each is told of.
+  /// The mark in force: the number of octets that must be in the socket before it is reported readable. With
+  /// 1 each octet is reported.
   [[nodiscard]] std::size_t mark() const { return mark_; }
   [[nodiscard]] bool waits() const { return mark_ > 1; }
 
-  /// Chooses the mark for what is awaited now; says whether it is another than before.
+  /// Chooses the mark for the number of octets awaited now. Returns whether the mark has changed.
   bool choose(std::size_t awaited) {
     const std::size_t part = std::min(awaited / 2, most) >> halvings_;
     const std::size_t wanted = part < least ? 1 : part;
@@ -46,16 +51,16 @@ class Gathering {
     mark_ = wanted;
     return true;
   }
-  /// The next octet counts; says whether that is new.
+  /// Sets the mark to 1, so that the next octet is reported. Returns whether the mark has changed.
   bool stop() { return std::exchange(mark_, 1) != 1; }
 
-  /// As much as was asked for came within the patience.
+  /// Called when as many octets as the mark asks for came within the patience.
   void in_time() {
     if (halvings_ == 0 || ++in_time_ < kTrial) return;
     in_time_ = 0;
     --halvings_;
   }
-  /// A part came and the rest did not.
+  /// Called when a part came within the patience and the rest did not.
   void too_late() {
     in_time_ = 0;
     halvings_ = std::min(halvings_ + 1, kMostHalvings);
@@ -64,8 +69,8 @@ class Gathering {
  private:
   static constexpr unsigned kMostHalvings = 7, kTrial = 64;
   std::size_t mark_ = 1;
-  unsigned halvings_ = 0;  // of the part
-  unsigned in_time_ = 0;   // times in a row
+  unsigned halvings_ = 0;  // how often the part is halved
+  unsigned in_time_ = 0;   // parts that came in time since the last change
 };
 
 }  // namespace nfsrdma::fabric::iwarp

@@ -14,7 +14,8 @@ namespace {
 
 constexpr int backlog = 128;
 
-/// A frame of at most 532 octets into an empty socket: taken whole, or the peer is gone.
+/// Sends a frame. A frame has at most 532 octets and the socket is empty, so the socket takes all of it, or
+/// the peer is gone.
 bool send_frame(const Socket& socket, std::vector<std::byte> frame) {
   iovec whole{.iov_base = frame.data(), .iov_len = frame.size()};
   return socket.send({&whole, 1}) == static_cast<ssize_t>(frame.size());
@@ -100,7 +101,7 @@ Listener::Listener(async::Loop& loop, Socket socket, std::uint16_t port, Callbac
 
 Listener::~Listener() {
   while (!undecided_.empty()) drop(undecided_.begin()->first);
-  loop_.unwatch(socket_.fd());  // behind drop(), which changes what it is watched for
+  loop_.unwatch(socket_.fd());  // after drop(), which changes the events that this socket is watched for
 }
 
 void Listener::on_acceptable() {
@@ -121,7 +122,7 @@ void Listener::on_acceptable() {
     });
     loop_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { on_readable(fd); });
   }
-  loop_.change(socket_.fd(), 0);  // full: drop() listens again
+  loop_.change(socket_.fd(), 0);  // the table is full; drop() watches the socket again
 }
 
 void Listener::on_readable(int fd) {

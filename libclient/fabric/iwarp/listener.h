@@ -1,12 +1,13 @@
 // The listening side: accepts TCP connections, reads their MPA Request, and lets the owner decide.
 //
-// Requests that cannot be served whatever the owner says (markers) are rejected here, and what is not MPA is
-// closed. Beyond fabric::Incoming the owner may look at the MPA frame and choose how to answer it.
+// This class itself rejects Requests that cannot be served whatever the owner decides (those with markers),
+// and closes connections that do not speak MPA. In addition to what fabric::Incoming offers, the owner may
+// look at the MPA frame and choose how to answer it.
 //
-// A peer that connects and says nothing costs a descriptor for at most `patience`, and there are at most
-// `max_undecided` of them; beyond that the kernel's backlog waits.
+// A peer that connects and stays silent occupies a descriptor for at most `patience`. There are at most
+// `max_undecided` such peers; further ones wait in the kernel's backlog.
 //
-// Ownership and threads: as fabric/listener.h says.
+// Ownership and threads are as in fabric/listener.h.
 #pragma once
 
 #include <sys/socket.h>
@@ -26,8 +27,9 @@
 namespace nfsrdma::fabric::iwarp {
 
 struct AcceptOptions {
-  std::vector<std::byte> private_data;   ///< at most 508 octets
-  CrcPolicy crc = CrcPolicy::automatic;  ///< automatic: as the peer asks. off: a Request with CRC is rejected
+  std::vector<std::byte> private_data;  ///< at most 508 octets
+  /// automatic: CRC if the peer asks for it. off: a Request with CRC is rejected
+  CrcPolicy crc = CrcPolicy::automatic;
   Depths depths;
 };
 
@@ -44,10 +46,10 @@ class Incoming final : public fabric::Incoming {
   [[nodiscard]] const MpaFrame& request() const { return responder_.request(); }
   [[nodiscard]] const std::string& peer_name() const override { return peer_; }
 
-  /// Replies and hands the connection over; on_established() follows from the loop. An Error where the
-  /// options and the Request do not fit together (it is then rejected) or the peer has gone.
+  /// Replies, and hands the connection over; on_established() follows from the loop. Returns an Error if the
+  /// options and the Request do not fit together (the Request is then rejected) or if the peer has gone.
   [[nodiscard]] Result<std::unique_ptr<Connection>> accept(const AcceptOptions& options, Handler& handler);
-  /// The same with default options.
+  /// Accepts with default options, except for the private data.
   [[nodiscard]] Result<std::unique_ptr<Connection>> accept(std::vector<std::byte> private_data,
                                                            Handler& handler) override;
   void reject(ConstBytes private_data) override;
@@ -66,7 +68,7 @@ class Listener final : public fabric::Listener {
   static constexpr std::chrono::seconds patience{10};
   static constexpr std::size_t max_undecided = 64;
 
-  /// Port 0: the system chooses; see port().
+  /// Listens at `address`. If its port is 0 the system chooses one; see port().
   [[nodiscard]] static Result<std::unique_ptr<Listener>> listen(async::Loop& loop,
                                                                 const sockaddr_storage& address,
                                                                 Callback callback);

@@ -1,18 +1,21 @@
-// The memory that a peer may reach: STags, what each one allows, and what has been placed there.
+// The memory that a peer may access: STags, the kind of access that each one allows, and how much of the
+// memory has been written.
 //
-// A Region borrows its memory; the table owns the entry. Whoever exposes memory keeps it valid until the
-// entry is gone, and after remove() nothing here knows the address any more. STags are drawn from the random
-// source given, which in the product is the kernel's (RFC 8166 8.1.2: unpredictable), are never 0 and are
-// unique in the table; a table belongs to one connection, so an STag means nothing elsewhere (8.1.1).
+// Ownership. A Region borrows its memory; the table owns the entry. The caller that exposes memory keeps it
+// valid until the entry is gone; after remove() nothing here holds the address any more. STags are drawn from
+// the given random source, which in the product is the kernel's (RFC 8166 8.1.2: unpredictable). They are
+// never 0 and are unique in the table. A table belongs to one connection, so an STag means nothing on another
+// (8.1.1).
 //
-// Tagged offsets count from 0 at the start of each region. Bounds are checked without arithmetic that can
-// wrap. A reference stays valid until its entry is removed. Confined to the connection's thread.
+// Tagged offsets count from 0 at the start of each region. Bounds are checked by arithmetic that cannot wrap.
+// A reference to a Region stays valid until its entry is removed. Confined to the connection's thread.
 //
-// Own code because std::unordered_map allocates for each entry, and divides to find one: STags are random already, so
-// that their low bits choose the bucket, and entries are used again.
+// Own code because std::unordered_map allocates for each entry, and divides to find one. STags are random
+// already, so their low bits choose the bucket here, and entries are reused.
 //
-// withdraw() takes an entry's memory away and leaves the entry: its STag, its bounds and its use are known
-// until remove(), and its address is not. Accesses to it are checked as before.
+// withdraw() takes the memory away from an entry and keeps the entry: its STag, bounds and use stay known
+// until remove(), but its address does not. Accesses to a withdrawn region are checked like those to any
+// other.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +32,7 @@ namespace nfsrdma::fabric::iwarp {
 enum class Use : std::uint8_t {
   remote_read,   ///< the peer's RDMA Read Requests may name it
   remote_write,  ///< the peer's RDMA Writes may
-  read_sink,     ///< the answer to our own RDMA Read goes there, nothing else
+  read_sink,     ///< only the answer to our own RDMA Read may be placed there
 };
 
 struct Region {
@@ -37,9 +40,9 @@ struct Region {
   Use use = Use::remote_read;
   Bytes memory;            ///< empty once it is withdrawn
   std::size_t length = 0;  ///< of the memory, withdrawn or not
-  bool withdrawn = false;  ///< the peer may still name it, and nothing is behind it
-  /// Everything below has possibly been placed. What is above was never written through this region, so the
-  /// stream may use it as the target of a prediction (stream.h).
+  bool withdrawn = false;  ///< the peer may still name the region, but it has no memory any more
+  /// Everything below this offset has possibly been placed. The memory above it was never written through
+  /// this region, so the stream may use that memory as the target of a prediction (stream.h).
   std::size_t high_water = 0;
 };
 
@@ -56,7 +59,7 @@ class RegionTable {
 
   /// `memory.size()` is at most max_length.
   Region& add(Bytes memory, Use use);
-  /// Under an STag that is not in the table, and not 0.
+  /// Adds a region under the given STag, which must not be 0 and must not be in the table.
   Region& add(std::uint32_t stag, Bytes memory, Use use);
   bool remove(std::uint32_t stag);
   /// Forgets where the memory is; the region must not be withdrawn yet.
@@ -69,16 +72,18 @@ class RegionTable {
     return entry == nullptr ? nullptr : &entry->region;
   }
 
-  /// The region, if `length` octets at `offset` are inside it and it is for `use`.
+  /// Finds the region, and checks that `length` octets at `offset` are inside it and that it allows `use`.
   struct Checked {
     Region* region = nullptr;
     std::optional<Denial> refusal;
   };
   [[nodiscard]] Checked check(std::uint32_t stag, std::uint64_t offset, std::uint64_t length, Use use);
 
-  /// Octets of large targets that have not been placed yet: whether bulk data is to be expected.
+  /// Octets of large targets that have not been placed yet. More than 0 means that bulk data is to be
+  /// expected.
   [[nodiscard]] std::size_t bulk_awaited() const { return awaited_; }
-  /// Octets of all targets that have not been placed yet: the most that the peer may still send into them.
+  /// Octets of all targets that have not been placed yet: the upper bound of what the peer may still send
+  /// into them.
   [[nodiscard]] std::size_t awaited() const { return all_awaited_; }
   /// Notes that everything below `end` of `region` has been placed.
   void placed(Region& region, std::size_t end) {
@@ -89,7 +94,8 @@ class RegionTable {
   }
 
  private:
-  /// From this size on, a system call to receive in place costs less than the copy that it saves.
+  /// Regions of at least this size count as bulk: from this size on, a system call to receive in place costs
+  /// less than the copy that it saves.
   static constexpr std::size_t bulk = 32 * 1024;
   [[nodiscard]] static bool is_bulk(const Region& region) {
     return is_target(region) && region.length >= bulk;
@@ -107,14 +113,14 @@ class RegionTable {
 
   struct Entry {
     Region region;
-    Entry* next = nullptr;  // in its bucket, or of those that are free
+    Entry* next = nullptr;  // the next entry of the bucket, or of the list of free entries
   };
   static constexpr std::size_t kFirstBuckets = 128;  // a power of two, as are all that follow
   [[nodiscard]] std::size_t bucket(std::uint32_t stag) const { return stag & (buckets_.size() - 1); }
   void grow();
 
   Random random_;
-  std::deque<Entry> entries_;  // where they stay
+  std::deque<Entry> entries_;  // a deque, because entries must not move
   std::vector<Entry*> buckets_;
   Entry* free_ = nullptr;
   std::size_t count_ = 0;

@@ -1,4 +1,4 @@
-// The part of a Stream that both directions share: its memory, its end.
+// The part of a Stream that both directions share: its memory, and its end.
 #include "fabric/iwarp/stream.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ bool Stream::expose_as(std::uint32_t handle, Bytes memory, Reach reach) {
 
 void Stream::revoke(std::uint32_t handle) {
   const Region* region = regions_.find(handle);
-  if (region == nullptr) return;  // the peer invalidated it before
+  if (region == nullptr) return;  // the peer has invalidated it before
   let_go(*region);
   regions_.remove(handle);
 }
@@ -61,7 +61,7 @@ void Stream::forget(std::uint32_t handle) {
   if (region != nullptr && region->withdrawn) regions_.remove(handle);
 }
 
-/// Nothing that is under way goes to or comes from the region's memory any more.
+/// Detaches everything that is being received or sent from the region's memory.
 void Stream::let_go(const Region& region) {
   if (in_.region == &region) {
     in_.region = nullptr;
@@ -83,7 +83,7 @@ void Stream::fail(const Violation& violation) {
     terminate.segment_length = static_cast<std::uint16_t>(in_.ulpdu);
     terminate.ddp_header = std::span(in_.head).subspan(fpdu_length_size, in_.ddp.size());
     const bool request = in_.ddp.opcode == Opcode::read_request && !in_.ddp.tagged;
-    // One that was refused by its header went nowhere: what is in control_ is another.
+    // A request that was refused because of its header was not stored: control_ holds another one.
     if (request && violation.reason.layer == 0 && in_.target == control_.data()) {
       terminate.rdma_header = std::span(control_).first(read_request_size);
     }

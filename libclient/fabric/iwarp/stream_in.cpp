@@ -1,4 +1,5 @@
-// The receiving half of a Stream: where bytes go, and what they mean. The essay is in stream.h.
+// The receiving half of a Stream: places the bytes that arrive, and interprets them. The essay is in
+// stream.h.
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -21,8 +22,8 @@ std::string range(std::uint64_t offset, std::uint64_t length) {
   return std::to_string(length) + " octets at offset " + std::to_string(offset);
 }
 
-// DDP finds what is wrong with the target of a tagged segment (RFC 5041 7.2), except for access rights, which
-// only RDMAP knows (RFC 5040 4.8).
+// Returns the reason for a refused tagged segment. DDP reports what is wrong with its target (RFC 5041 7.2),
+// except for access rights, which only RDMAP knows (RFC 5040 4.8).
 Reason tagged_reason(Denial refusal) {
   switch (refusal) {
     case Denial::unknown_stag:
@@ -37,7 +38,7 @@ Reason tagged_reason(Denial refusal) {
   return tagged_invalid_stag;
 }
 
-// RDMAP itself looks at the source of a Read Request.
+// Returns the reason for a refused Read Request. RDMAP itself checks the source of a Read Request.
 Reason source_reason(Denial refusal) {
   switch (refusal) {
     case Denial::unknown_stag:
@@ -83,15 +84,17 @@ Stream::Plan Stream::plan(std::span<iovec, max_plan> out) {
     out[plan.count++] = entry(at, length);
     plan.bytes += length;
   };
-  // What goes nowhere goes through the buffer with what follows it: process() passes over it.
+  // A payload without a target is read into the buffer, together with what follows; process() skips it.
   planned_payload_ = in_.active && in_.target != nullptr ? in_.payload - in_.done : 0;
   if (planned_payload_ > 0) {
     assert(begin_ == end_);
     add(in_.target + in_.done, planned_payload_);
   }
-  // Where the predictions end before the region does, more of the same follows: in place, with the next call.
+  // If the predictions end before the region does, more FPDUs of this kind follow. The next call plans them,
+  // so nothing else is read now.
   if (predict(out, plan)) return plan;
-  // The buffer comes last. Nothing but a started header or trailer is in it, and with a prediction, nothing.
+  // The buffer is the last entry. It holds at most a partial header or trailer, and nothing if there are
+  // predictions.
   std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
@@ -99,7 +102,7 @@ Stream::Plan Stream::plan(std::span<iovec, max_plan> out) {
   return plan;
 }
 
-/// Which tagged segment will come next, as far as can be known.
+/// Returns the tagged segment that is expected next, or an invalid Continuation if none can be predicted.
 Stream::Continuation Stream::continuation() const {
   if (!in_.active) return next_;
   if (!in_.ddp.tagged || in_.region == nullptr) return {};
@@ -113,7 +116,7 @@ Stream::Continuation Stream::continuation() const {
           false};
 }
 
-/// Adds the FPDUs that are to come; says whether still more of them are to be expected.
+/// Appends the predicted FPDUs to the plan. Returns whether still more of them are to be expected.
 bool Stream::predict(std::span<iovec, max_plan> out, Plan& plan) {
   Continuation expected = continuation();
   if (!expected.valid) return false;
@@ -123,7 +126,7 @@ bool Stream::predict(std::span<iovec, max_plan> out, Plan& plan) {
   std::size_t trailer = in_.active ? in_.trailer : 0;
   std::size_t preload = end_ - begin_;
   if (preload >= trailer + fpdu_length_size + ddp_tagged_size)
-    return false;  // it is another header than expected
+    return false;  // the octets are a whole header already, and not one that continues
 
   const std::size_t full = expected.ulpdu - ddp_tagged_size;
   if (full == 0) return false;
@@ -186,7 +189,7 @@ void Stream::received_predicted(std::size_t count) {
     if (in_.active) finish_fpdu(gap);
     if (ended_) return;
     begin_fpdu(gap + predicted.trailer);
-    // Finishing the FPDU before may have called back, and the region may be gone since.
+    // Finishing the FPDU before may have called back, and the callback may have revoked the region.
     if (ended_ || in_.target != predicted.target) {
       if (ended_) return;
       const std::size_t here = std::min(count, in_.payload);
@@ -209,7 +212,8 @@ bool Stream::matches(const Predicted& predicted, const std::byte* gap) const {
   const std::byte* head = gap + predicted.trailer;
   if (load_be<std::uint16_t>(head) != predicted.expected.ulpdu) return false;
   DdpHeader found = decode_ddp(head + fpdu_length_size);
-  found.last = false;  // either way the payload lies where it belongs
+  // L does not matter for the placement: with and without it the payload goes to the predicted place
+  found.last = false;
   DdpHeader wanted;
   wanted.tagged = true;
   wanted.opcode = predicted.expected.opcode;
@@ -239,7 +243,7 @@ void Stream::linearize(std::size_t from, std::size_t count) {
     head += predicted.preload + gap + payload;
   }
   assert(head + count <= buffer_size);
-  std::memmove(buffer_.get() + head, buffer_.get(), count);  // what was received behind the predictions
+  std::memmove(buffer_.get() + head, buffer_.get(), count);  // octets received behind the predictions
   std::byte* to = buffer_.get();
   for (std::size_t i = 0; i < part_count; ++i) {
     std::memcpy(to, parts[i].at, parts[i].length);
@@ -262,7 +266,7 @@ void Stream::inject(ConstBytes bytes) {
   }
 }
 
-/// Parses what is in the buffer, as far as it goes.
+/// Parses the contents of the buffer, as far as complete parts have arrived.
 void Stream::process() {
   while (!ended_) {
     const std::size_t available = end_ - begin_;
@@ -278,15 +282,16 @@ void Stream::process() {
       placed(at, part);
     } else {
       if (available < in_.trailer) return;
-      begin_ += in_.trailer;  // before the call, which may come back into the stream
+      begin_ += in_.trailer;  // before the call, because it may call back into the stream
       finish_fpdu(at);
     }
   }
 }
 
-/// Takes the FPDU at the start of the buffer in one step where all of it is there and it is of the kinds that small
-/// requests are answered with: a Send in one segment, or an RDMA Write that fills its region. It does what the way from
-/// begin_fpdu() to finish_fpdu() comes to for these. False: it is another, and nothing was done.
+/// Takes the FPDU at the start of the buffer in one step if all of it has arrived and it is of a kind that
+/// answers small requests: a Send in one segment, or an RDMA Write that fills its region. For these the
+/// effect is the same as that of begin_fpdu() to finish_fpdu(). Returns false, and does nothing, for any
+/// other FPDU.
 bool Stream::take_whole() {
   constexpr std::byte whole_tagged{0x80 | 0x40 | ddp_version}, whole_untagged{0x40 | ddp_version};
   const std::byte* fpdu = buffer_.get() + begin_;
@@ -386,7 +391,7 @@ void Stream::note_run() {
   run_.next += in_.payload;
   if (!in_.ddp.last) return;
   run_.active = false;
-  if (run_.next == in_.region->memory.size()) return;  // it ended because there was no more
+  if (run_.next == in_.region->memory.size()) return;  // the message ended only because the region did
   usual_size_ = run_.next - run_.start;
   usual_ulpdu_ = run_.ulpdu;
 }
@@ -408,7 +413,8 @@ std::optional<Stream::Violation> Stream::accept_header() {
 }
 
 std::optional<Stream::Violation> Stream::accept_write() {
-  // RFC 5041 5.1: the STag of a segment without payload is not looked at. It may be an RTR (RFC 6581 9.2).
+  // RFC 5041 5.1: the STag of a segment without payload is not checked. The segment may be an RTR (RFC 6581
+  // 9.2).
   if (in_.payload == 0) return std::nullopt;
   const auto checked = regions_.check(in_.ddp.stag, in_.ddp.to, in_.payload, Use::remote_write);
   if (checked.refusal) {
@@ -416,13 +422,14 @@ std::optional<Stream::Violation> Stream::accept_write() {
                                                           " of STag " + hex(in_.ddp.stag) + ", " +
                                                           describe(*checked.refusal)};
   }
-  if (checked.region->withdrawn) return std::nullopt;  // nobody wants it any more: it goes nowhere
+  if (checked.region->withdrawn) return std::nullopt;  // an abandoned region: the payload is discarded
   in_.region = checked.region;
   in_.target = checked.region->memory.data() + in_.ddp.to;
   return std::nullopt;
 }
 
-/// RFC 5040 5.2.2: Read Responses come in the order of the requests, each in order and complete.
+/// Accepts the next segment of a Read Response. RFC 5040 5.2.2: Read Responses come in the order of the
+/// requests, each in order and complete.
 std::optional<Stream::Violation> Stream::accept_read_response() {
   if (reads_.empty()) return Violation{operation_opcode, "a Read Response to no Read Request"};
   const Read& read = reads_.front();
@@ -502,7 +509,7 @@ std::optional<Stream::Violation> Stream::accept_control() {
   return std::nullopt;
 }
 
-/// `count` more octets of the payload have arrived; they can be read at `bytes`.
+/// Called when `count` more octets of the payload have arrived, which can be read at `bytes`.
 void Stream::placed(const std::byte* bytes, std::size_t count) {
   if (config_.crc) in_.crc = crc32c(in_.crc, {bytes, count});
   in_.done += count;
@@ -520,8 +527,8 @@ void Stream::finish_fpdu(const std::byte* trailer) {
   }
   first_fpdu_seen_ = true;
   next_ = continuation();
-  // From here on the FPDU is done with, so that an event may come back into the stream; a violation that is
-  // found now names it once more.
+  // Each branch marks the FPDU as finished before it reports an event, because the event may call back into
+  // the stream. A branch that finds a violation reports it first, because the Terminate names the FPDU.
   switch (in_.ddp.opcode) {
     case Opcode::rdma_write:
       in_.active = false;
@@ -580,7 +587,7 @@ std::optional<Stream::Violation> Stream::check_read_request(const ReadRequest& r
   if (request.size > std::numeric_limits<std::uint64_t>::max() - request.sink_to) {
     return Violation{remote_to_wrap, "a Read Request whose sink offset wraps"};
   }
-  if (request.size == 0) return std::nullopt;  // RFC 5040 5.2.1: then the source is not looked at
+  if (request.size == 0) return std::nullopt;  // RFC 5040 5.2.1: without payload the source is not checked
   const auto checked = regions_.check(request.source_stag, request.source_to, request.size, Use::remote_read);
   if (!checked.refusal) {
     if (!checked.region->withdrawn) return std::nullopt;

@@ -1,10 +1,11 @@
 // The sending half of a Stream: a queue of work, cut into FPDUs only when they are about to leave.
 //
-// Nothing of an FPDU is kept between fill() and the next: only where in the queue the stream stands (the
-// first work's offset, and how many octets of the FPDU there were sent). What the socket did not take is laid
-// out again. So memory that is revoked in between has one place to be replaced, and a partly sent FPDU keeps
-// its size (skip_payload_) while the path's MSS may change. Short Sends alone are laid out as they are posted, behind
-// each other in one buffer (packed_), so that many of them are one entry of what fill() returns.
+// No FPDU is stored between one fill() and the next. The stream keeps only its position in the queue: the
+// offset in the first work, and how many octets of the FPDU there were sent. Octets that the socket did not
+// take are laid out again. So if memory is revoked in between, only one place refers to it, and a partly sent
+// FPDU keeps its size (skip_payload_) when the path's MSS changes. Only short Sends are laid out when they
+// are posted, one behind the other in one buffer (packed_), so that many of them are one entry of what fill()
+// returns.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -19,7 +20,8 @@ constexpr std::size_t head_room = fpdu_length_size + ddp_untagged_size;
 constexpr std::size_t trailer_room = 3 + fpdu_crc_size;
 constexpr std::size_t arena_per_fpdu = head_room + trailer_room;
 constexpr std::size_t fpdus_per_fill = 640;
-/// In one work, so that what was sent of it does not stay for long.
+/// The size at which a packed work is full. A work is freed only when all of it was sent, so it must not grow
+/// without limit.
 constexpr std::size_t packed_most = 64 * 1024;
 
 Opcode send_opcode(const SendWork& work) {
@@ -56,7 +58,7 @@ void Stream::post_send(const SendWork& send) {
 }
 
 bool Stream::post_copy(ConstBytes message) {
-  // What the handshake agrees decides about the layout.
+  // The layout depends on what the handshake agrees.
   if (!started_ || ddp_untagged_size + message.size() > config_.mulpdu) return false;
   if (ended_) return true;
   DdpHeader header;
@@ -73,7 +75,7 @@ bool Stream::post_copy(ConstBytes message) {
   return true;
 }
 
-/// The first work of the queue, which is packed, has been sent.
+/// Removes the first work of the queue, which is packed and has been sent.
 void Stream::pop_packed() {
   const std::size_t length = queue_.front().length;
   queue_.pop_front();
@@ -99,7 +101,7 @@ void Stream::post_rdma_read(Bytes local, const RemoteSegment& remote, std::uint6
   release_reads();
 }
 
-/// Sends as many Read Requests as the peer has room for (ORD); the others wait.
+/// Queues as many Read Requests as the peer has room for (ORD); the others wait.
 void Stream::release_reads() {
   while (started_ && !waiting_reads_.empty() && reads_.size() < config_.ord) {
     const Read read = waiting_reads_.front();
@@ -133,8 +135,9 @@ void Stream::queue_read_response(const ReadRequest& request, ConstBytes source) 
   ++inbound_reads_;
 }
 
-/// The region is about to go: its Read Responses go on from a copy of what they have not sent yet. They share one copy,
-/// because a peer may have asked for the same octets in every Read that IRD allows, and take none of the answers.
+/// Called when the region is about to go: its Read Responses continue from a copy of the octets that they
+/// have not sent yet. They share one copy, because a peer may have asked for the same octets in every Read
+/// that IRD allows, and may take none of the answers.
 void Stream::privatise(const Region& region) {
   const auto unsent = [](const Work& work) {
     return work.pieces[work.cursor.piece].subspan(work.cursor.offset, work.length - work.offset);
@@ -147,7 +150,7 @@ void Stream::privatise(const Region& region) {
     begin = std::min(begin, rest.data());
     end = std::max(end, rest.data() + rest.size());
   }
-  if (begin >= end) return;  // no Response has anything of it
+  if (begin >= end) return;  // no Response has unsent octets of the region
   const auto size = static_cast<std::size_t>(end - begin);
   const std::shared_ptr<std::byte[]> copy(new std::byte[size]);
   std::memcpy(copy.get(), begin, size);
@@ -181,9 +184,9 @@ void Stream::advance(const Work& work, Cursor& cursor, std::size_t count) {
   }
 }
 
-/// Lays out one FPDU: calls put(address, length) for its parts in order until that says no. `arena` has room
-/// for the header and the trailer, next to each other, so that a trailer and the header behind it are one
-/// part.
+/// Lays out one FPDU: calls put(address, length) for its parts in order, until put() returns false. `arena`
+/// has room for the header and the trailer, next to each other, so that a trailer and the header behind it
+/// form one part.
 template <class Put>
 bool Stream::emit(const Work& work, std::size_t offset, Cursor cursor, Segment segment, std::byte* arena,
                   Put put) const {
@@ -322,8 +325,8 @@ bool Stream::wants_to_send() const {
   return started_ && !ended_ && !queue_.empty() && (!config_.responder || first_fpdu_seen_);
 }
 
-/// What still has to be said when the stream ends: the rest of the FPDU that is under way, copied because its
-/// memory goes back to its owner, and the Terminate.
+/// Prepares what still has to be sent when the stream ends: the rest of the FPDU that is being sent, copied
+/// because its memory goes back to its owner, and the Terminate. With null, nothing is sent.
 void Stream::prepare_last_words(const Terminate* terminate) {
   last_words_.clear();
   last_words_sent_ = 0;
@@ -355,7 +358,7 @@ void Stream::prepare_last_words(const Terminate* terminate) {
   append_whole(header, payload, last_words_);
 }
 
-/// Appends the one FPDU of a message that fits there.
+/// Appends the FPDU of a message that fits one FPDU.
 void Stream::append_whole(const DdpHeader& header, ConstBytes payload, std::vector<std::byte>& to) const {
   const std::size_t ulpdu = header.size() + payload.size();
   const std::size_t size = fpdu_size(ulpdu);

@@ -3,9 +3,9 @@
 //   connecting → handshaking → established → closed      connect(); a refusal goes back to connecting
 //                              established → closed      accepted by a Listener
 //
-// The object owns the socket, its registration with the loop and its timers, and gives them back in
-// release(), which every way out goes through. What it has posted to the loop holds a weak token, because the
-// owner may destroy the connection before it runs.
+// The object owns the socket, its registration with the loop and its timers. release() gives all of them
+// back, and every path to the end goes through release(). Functions posted to the loop hold a weak token,
+// because the owner may destroy the connection before they run.
 #pragma once
 
 #include <array>
@@ -23,9 +23,10 @@ namespace nfsrdma::fabric::iwarp {
 
 class TcpConnection final : public Connection, private Stream::Events {
  public:
-  /// The connecting side.
+  /// Constructs the connecting side.
   TcpConnection(async::Loop& loop, ConnectOptions options, Handler& handler);
-  /// The accepting side, after its Reply was sent. `early`: what arrived behind the Request.
+  /// Constructs the accepting side, after its Reply was sent. `early` has the octets that arrived behind the
+  /// Request.
   TcpConnection(async::Loop& loop, Socket socket, std::string peer, const Agreement& agreement,
                 std::vector<std::byte> early, Handler& handler);
   ~TcpConnection() override;
@@ -90,22 +91,22 @@ class TcpConnection final : public Connection, private Stream::Events {
   const std::string peer_;
   State state_ = State::connecting;
   Socket socket_;
-  std::optional<Initiator> initiator_;  // the connecting side's
-  std::vector<std::byte> reply_;        // the Reply frame so far
+  std::optional<Initiator> initiator_;  // set on the connecting side only
+  std::vector<std::byte> reply_;        // the octets of the Reply frame that have arrived
   Established established_;
   std::vector<std::byte> early_;
   Stream stream_;
-  std::optional<Error> broken_;  // waiting for the loop to report it
+  std::optional<Error> broken_;  // an error that waits for the loop to report it
   bool sending_ = false;
   bool writable_wanted_ = false;
   std::size_t send_budget_;
   unsigned sends_until_refresh_ = 0;
   std::size_t kept_ = 0;       // octets that were read and are still in the socket
-  bool message_seen_ = false;  // in this turn
+  bool message_seen_ = false;  // a message was delivered in this turn
   Gathering gathering_;
   async::Loop::TimerId gather_timer_ = 0;
-  async::TimePoint gathering_since_;  // while gathering_.waits()
-  bool heard_ = false;                // an octet of the stream has come
+  async::TimePoint gathering_since_;  // valid while gathering_.waits()
+  bool heard_ = false;                // an octet of the stream has arrived
   async::Loop::TimerId nudge_timer_ = 0;
   async::Loop::TimerId deadline_ = 0;
   std::uint64_t hook_ = 0;

@@ -1,7 +1,7 @@
-// Big-endian numbers in byte arrays: all that MPA, DDP and RDMAP need of an encoder.
+// Big-endian numbers in byte arrays: the only encoding that MPA, DDP and RDMAP need.
 //
-// The callers have checked the length before they come here: every function below touches exactly sizeof(T)
-// bytes from the pointer. No state, no failure.
+// The caller has checked the length: every function below accesses exactly sizeof(T) bytes from the pointer.
+// No state, no failure.
 //
 // Own code because <arpa/inet.h> has no 64-bit form and none of its functions reads unaligned memory.
 #pragma once
