@@ -27,7 +27,7 @@ enum class Choice : std::uint8_t { automatic, verbs, iwarp };
 struct DialOptions {
   Choice choice = Choice::automatic;
   sockaddr_storage address{};  ///< the server's address, with the port
-  /// the server's name as the user gave it, for messages; empty: the address
+  /// The server's name as the user gave it, for messages; empty: the address.
   std::string host;
   PrivateDataSource private_data;  ///< called for each fabric that is tried; returns at most 56 octets
   iwarp::CrcPolicy crc = iwarp::CrcPolicy::automatic;

@@ -74,11 +74,11 @@ class ReceiveBuffer {
   std::size_t length_ = 0;
 };
 
-/// One RDMA Send. The pieces are gathered in order.
+/// An RDMA Send. The pieces are gathered in order.
 struct SendWork {
   std::uint64_t cookie = 0;
   std::span<const ConstBytes> pieces;  ///< the span itself is read only during post_send()
-  /// if set, send a Send with Invalidate of this handle of the peer's
+  /// If set, send a Send with Invalidate of this handle of the peer's.
   std::optional<std::uint32_t> invalidate;
   bool solicited = false;
 };
@@ -86,7 +86,7 @@ struct SendWork {
 /// Properties of the path to the peer that are known before the first message to the peer.
 struct Traits {
   std::string device;  ///< for example "siw0"; empty if the fabric has no device
-  /// memory windows of type 2: handles come and go without a memory registration each
+  /// Memory windows of type 2: handles come and go without a memory registration each.
   bool memory_windows = false;
   bool remote_invalidation = false;  ///< the peer may invalidate every handle that expose() gives
 };
@@ -96,7 +96,7 @@ using PrivateDataSource = std::function<std::vector<std::byte>(const Traits&)>;
 
 /// Result of setting up the connection, for the `info` command and for the layer above.
 struct Established {
-  /// private data that the peer's layer above sent, without the lower layers' part
+  /// Private data that the peer's layer above sent, without the lower layers' part.
   std::vector<std::byte> private_data;
   std::string fabric;  ///< "iwarp" or "verbs"
   std::string reason;  ///< why this fabric was chosen

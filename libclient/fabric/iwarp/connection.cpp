@@ -119,7 +119,7 @@ void TcpConnection::on_connected() {
   // A frame has at most 532 octets and the socket is empty, so the socket takes all of it, or the peer is
   // gone.
   if (socket_.send({&whole, 1}) != static_cast<ssize_t>(request.size())) {
-    // an event of an earlier socket with this descriptor number
+    // An event of an earlier socket with this descriptor number.
     if (errno == EAGAIN || errno == ENOTCONN) return;
     return handshake_outcome(initiator_->closed());
   }
@@ -348,7 +348,8 @@ void TcpConnection::gather() {
   if (gathering_.choose(stream_.awaited())) set_low_water();
   if (!gathering_.waits()) return;
   gathering_since_ = loop_.now();
-  // One timer serves many reads: if it fires before the patience of the latest read is over, it is set again.
+  // A single timer serves many reads: if it fires before the patience of the latest read is over, it is set
+  // again.
   if (gather_timer_ == 0) wait_for_the_rest(gathering_since_ + Gathering::patience);
 }
 

@@ -34,7 +34,7 @@ namespace nfsrdma::fabric::iwarp {
 
 struct ConnectOptions {
   sockaddr_storage address{};  ///< the server's address, with the port
-  /// the server's name as the user gave it, for messages; empty: the address
+  /// The server's name as the user gave it, for messages; empty: the address.
   std::string host;
   std::vector<std::byte> private_data;  ///< at most 508 octets (512 less MPA's own 4)
   CrcPolicy crc = CrcPolicy::automatic;

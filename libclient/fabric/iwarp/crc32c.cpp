@@ -16,7 +16,7 @@ constexpr std::uint32_t polynomial = 0x82F63B78;
 
 using ByteTable = std::array<std::uint32_t, 256>;
 
-// tables[k][b]: what byte b contributes when k more bytes follow it in the same step.
+// tables[k][b] is the contribution of byte b when k more bytes follow it in the same step.
 constexpr std::array<ByteTable, 8> make_slicing_tables() {
   std::array<ByteTable, 8> tables{};
   for (std::uint32_t b = 0; b < 256; ++b) {
@@ -46,9 +46,9 @@ std::uint32_t table_step(std::uint32_t state, std::byte b) {
 
 #if defined(__x86_64__)
 
-// Three streams at once: the instruction takes three cycles but one may start in each. Their results are
-// joined by running the earlier ones over as many zero bytes as the later streams have, which is a linear map
-// of the 32 bits: four tables, one per byte of the state.
+// Three streams are computed at once, because the instruction takes three cycles but one may start in each
+// cycle. The results are joined by running the earlier ones over as many zero bytes as the later streams
+// have. This is a linear map of the 32 bits: four tables, one for each byte of the state.
 constexpr std::size_t long_stream = 4096;
 constexpr std::size_t short_stream = 256;
 
@@ -63,9 +63,9 @@ constexpr std::uint32_t multiply(const Matrix& matrix, std::uint32_t vector) {
   return image;
 }
 
-constexpr ShiftTables make_shift_tables(std::size_t zero_bytes) {  // a power of two
+constexpr ShiftTables make_shift_tables(std::size_t zero_bytes) {  // `zero_bytes` is a power of two
   Matrix matrix{};
-  matrix[0] = polynomial;  // over one zero bit
+  matrix[0] = polynomial;  // the map of one zero bit
   for (std::size_t i = 1; i < 32; ++i) matrix[i] = std::uint32_t{1} << (i - 1);
   for (std::size_t bits = 1; bits < zero_bytes * 8; bits *= 2) {
     Matrix squared{};

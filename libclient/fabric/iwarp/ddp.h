@@ -1,4 +1,4 @@
-// DDP segment headers and what RDMAP puts into them (RFC 5041 section 4, RFC 5040 section 4).
+// DDP segment headers, and the fields that RDMAP puts into them (RFC 5041 section 4, RFC 5040 section 4).
 //
 // One FPDU carries one DDP segment. Its first two octets say which of two shapes follows:
 //
@@ -40,7 +40,7 @@ static_assert(ddp_tagged_size == 14 && ddp_untagged_size == 18 && read_request_s
 inline constexpr std::uint8_t ddp_version = 1;
 inline constexpr std::uint8_t rdmap_version = 1;
 
-/// RFC 5040 4.3, figure 4.
+/// The operations of RFC 5040 4.3, figure 4.
 enum class Opcode : std::uint8_t {
   rdma_write = 0,
   read_request = 1,
@@ -59,7 +59,7 @@ enum class Opcode : std::uint8_t {
   return op == Opcode::send_invalidate || op == Opcode::send_solicited_invalidate;
 }
 
-/// RFC 5040 5.1: the untagged queues.
+/// The untagged queues (RFC 5040 5.1).
 inline constexpr std::uint32_t queue_send = 0;
 inline constexpr std::uint32_t queue_read_request = 1;
 inline constexpr std::uint32_t queue_terminate = 2;
@@ -80,7 +80,7 @@ struct DdpHeader {
   friend bool operator==(const DdpHeader&, const DdpHeader&) = default;
 };
 
-/// The size that the first octet announces.
+/// Returns the header size that the first octet announces.
 [[nodiscard]] inline std::size_t ddp_header_size(std::byte first) {
   return (first & std::byte{0x80}) != std::byte{0} ? ddp_tagged_size : ddp_untagged_size;
 }
@@ -98,7 +98,7 @@ inline void encode(const DdpHeader& h, std::byte* to) {
   store_be(to + 14, h.mo);
 }
 
-/// `from` has ddp_header_size(from[0]) octets.
+/// Decodes a header. `from` has ddp_header_size(from[0]) octets.
 [[nodiscard]] inline DdpHeader decode_ddp(const std::byte* from) {
   DdpHeader h;
   const auto first = std::to_integer<unsigned>(from[0]);

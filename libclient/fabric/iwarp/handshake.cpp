@@ -7,14 +7,16 @@
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
-// We are software: a peer that wants to read deeper than we offered can have it, up to this.
+// The most RDMA Reads towards us that we agree to. A peer may want more than we offered, and software can
+// serve them, up to this number.
 constexpr std::uint32_t most_inbound_reads = 128;
 
 std::vector<std::byte> copy(ConstBytes bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-// 0x3fff says "not negotiated here" (RFC 6581 9.1): then our own wish stands.
+// Returns the smaller of both wishes. A peer's 0x3fff means "not negotiated here" (RFC 6581 9.1); then our
+// own wish is used.
 std::uint32_t limit(std::uint16_t ours, std::uint16_t theirs) {
   return theirs == mpa_max_depth ? ours : std::min(ours, theirs);
 }
@@ -118,7 +120,7 @@ Initiator::Outcome Initiator::accepted(MpaFrame reply, std::size_t consumed) {
   if (reply.enhanced) {
     agreement_.ord = limit(depths_.ord, reply.enhanced->ird);
     // RFC 6581 9.1 has the initiator terminate when the responder's ORD is more than its IRD. Room is cheap
-    // here, so we make it, and refuse only what would be unreasonable.
+    // here, so we raise our IRD instead, and refuse only an unreasonable ORD.
     const std::uint32_t wanted = reply.enhanced->ord;
     if (wanted != mpa_max_depth) agreement_.ird = std::max<std::uint32_t>(depths_.ird, wanted);
     if (agreement_.ird > most_inbound_reads) {
@@ -169,7 +171,7 @@ Initiator::Outcome Initiator::fail(ErrorKind kind, int errno_value, std::string 
 Responder::Verdict Responder::received(ConstBytes so_far) {
   MpaDecoded decoded = decode(MpaFrameKind::request, so_far);
   if (decoded.state == MpaDecoded::State::more) return Verdict::more;
-  // RFC 5044 7.1.1: a revision that we do not know, like everything malformed, closes the connection.
+  // RFC 5044 7.1.1: an unknown revision, like every malformed frame, closes the connection.
   if (decoded.state != MpaDecoded::State::ok) return Verdict::drop;
   request_ = std::move(decoded.frame);
   consumed_ = decoded.consumed;
@@ -202,8 +204,9 @@ std::vector<std::byte> Responder::accept(const Agreement& agreement, ConstBytes 
     MpaEnhanced& enhanced = frame.enhanced.emplace();
     enhanced.ird = static_cast<std::uint16_t>(agreement.ird);
     enhanced.ord = static_cast<std::uint16_t>(agreement.ord);
-    // RFC 6581 9.2: a peer-to-peer initiator is told which first frame to send. All of them are harmless to
-    // us; the RDMA Write is the one that no posted Receive and no Read Response is needed for.
+    // RFC 6581 9.2: the Reply says which first frame a peer-to-peer initiator has to send. All kinds are
+    // harmless to us. The RDMA Write is preferred because it needs neither a posted Receive nor a Read
+    // Response.
     if (request_.enhanced->peer_to_peer) {
       enhanced.peer_to_peer = true;
       const bool read_only = request_.enhanced->rtr_read && !request_.enhanced->rtr_write;

@@ -28,7 +28,7 @@ namespace nfsrdma::fabric::iwarp {
 
 struct AcceptOptions {
   std::vector<std::byte> private_data;  ///< at most 508 octets
-  /// automatic: CRC if the peer asks for it. off: a Request with CRC is rejected
+  /// Automatic: CRC if the peer asks for it. off: a Request with CRC is rejected.
   CrcPolicy crc = CrcPolicy::automatic;
   Depths depths;
 };

@@ -19,7 +19,7 @@ constexpr std::uint8_t flag_crc = 0x40;
 constexpr std::uint8_t flag_reject = 0x20;
 constexpr std::uint8_t flag_enhanced = 0x10;
 
-// The upper two bits of the IRD word are A and B, of the ORD word C and D.
+// The upper two bits of the IRD word are the flags A and B, those of the ORD word C and D.
 constexpr std::uint16_t upper_flag = 0x8000;
 constexpr std::uint16_t lower_flag = 0x4000;
 
@@ -92,8 +92,8 @@ MpaDecoded decode(MpaFrameKind expected, std::span<const std::byte> bytes) {
     out.problem = "more than 512 octets of private data";
     return out;
   }
-  // In revision 1 the S bit is one of the reserved ones, which are not checked on receipt.
-  // A rejection without room for IRD and ORD is a rejection all the same.
+  // In revision 1 the S bit is a reserved bit, and reserved bits are not checked on receipt. A rejection
+  // without room for IRD and ORD is still a rejection.
   const bool enhanced =
       frame.revision == 2 && (flags & flag_enhanced) != 0 && !(frame.reject && length < mpa_enhanced_size);
   if (enhanced && length < mpa_enhanced_size) {

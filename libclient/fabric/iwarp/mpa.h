@@ -1,6 +1,6 @@
-// MPA: the frames that set a connection up, and the sizes of an FPDU (RFC 5044, RFC 6581).
+// MPA: the frames that set up a connection, and the sizes of an FPDU (RFC 5044, RFC 6581).
 //
-// Setup: the initiator sends one Request frame, the responder answers with one Reply frame, and from then on
+// Setup. The initiator sends one Request frame, the responder answers with one Reply frame, and from then on
 // both directions carry FPDUs only. A frame, RFC 5044 7.1.1 with RFC 6581 section 4:
 //
 //   0   key, 16 octets: "MPA ID Req Frame" or "MPA ID Rep Frame"
@@ -9,15 +9,15 @@
 //   18  PD_Length, at most 512
 //   20  private data. With S its first four octets are MPA's own: A B IRD(14) C D ORD(14)
 //
-// A decoded frame owns nothing and was checked completely: the private data lies inside the bytes given.
-// Decoding says `more` until enough has arrived, and says `bad` as early as one octet is known to be wrong,
-// so that a peer which speaks something else is recognised by its first octet.
+// A decoded frame refers to nothing outside itself and was checked completely: the private data is inside the
+// bytes given. Decoding returns `more` until enough has arrived, and returns `bad` as soon as one octet is
+// known to be wrong, so that a peer which speaks another protocol is recognised by its first octet.
 //
 // FPDU, RFC 5044 4.1, without markers (we never ask for them and never send them):
 //
 //   ULPDU_Length (2) | ULPDU | pad to a multiple of 4 with zeros | CRC (4)
 //
-// The CRC field is there also when CRCs are off; it is then zero and not looked at.
+// The CRC field is present also when CRCs are off; it is then zero and not checked.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ inline constexpr std::uint16_t mpa_max_depth = 0x3fff;  ///< the largest IRD or 
 inline constexpr std::size_t fpdu_length_size = 2;
 inline constexpr std::size_t fpdu_crc_size = 4;
 inline constexpr std::size_t max_ulpdu = 65535;
-inline constexpr std::size_t min_mulpdu = 128;  ///< RFC 5044 4.1: never less, whatever the MSS
+inline constexpr std::size_t min_mulpdu = 128;  ///< RFC 5044 4.1: never less, however small the MSS is
 
 /// The octets after the ULPDU: pad and CRC.
 [[nodiscard]] constexpr std::size_t fpdu_trailer(std::size_t ulpdu) {
@@ -59,8 +59,8 @@ static_assert(mulpdu_for(1460) == 1454 && fpdu_size(1454) == 1460);
 static_assert(mulpdu_for(1448) == 1442 && fpdu_size(1442) == 1448);
 static_assert(fpdu_size(mulpdu_for(1461)) <= 1461 && mulpdu_for(536) == 530 && mulpdu_for(80) == min_mulpdu);
 
-/// RFC 6581 section 9. The flags matter to peer-to-peer connections only: with A the initiator promises a
-/// first "ready to receive" FPDU of one of the kinds B, C or D.
+/// The octets that RFC 6581 section 9 adds to a frame. The flags matter to peer-to-peer connections only:
+/// with A the initiator promises a first "ready to receive" FPDU of one of the kinds B, C or D.
 struct MpaEnhanced {
   bool peer_to_peer = false;  ///< A
   bool rtr_send = false;      ///< B: zero-length Send
@@ -84,7 +84,7 @@ struct MpaFrame {
   friend bool operator==(const MpaFrame&, const MpaFrame&) = default;
 };
 
-/// The private data that fits beside the enhanced octets.
+/// Returns the space for private data, which the enhanced octets reduce.
 [[nodiscard]] constexpr std::size_t mpa_private_data_room(bool enhanced) {
   return mpa_max_private_data - (enhanced ? mpa_enhanced_size : 0);
 }
@@ -94,19 +94,19 @@ struct MpaFrame {
 
 struct MpaDecoded {
   enum class State : std::uint8_t {
-    more,  ///< so far right, and not complete
+    more,  ///< correct so far, and not complete
     ok,
     not_mpa,       ///< another protocol: the key is wrong
-    bad_revision,  ///< a revision other than 1 and 2, which is in frame.revision
-    bad,           ///< MPA, but malformed: `problem` says how
+    bad_revision,  ///< a revision other than 1 and 2; frame.revision has it
+    bad,           ///< an MPA frame that is malformed; `problem` says how
   };
   State state = State::more;
   MpaFrame frame;
-  std::size_t consumed = 0;  ///< with ok: what follows is FPDUs
+  std::size_t consumed = 0;  ///< size of the frame, with ok; FPDUs follow it
   const char* problem = "";
 };
 
-/// Looks at everything that has arrived so far.
+/// Decodes a frame from everything that has arrived so far.
 [[nodiscard]] MpaDecoded decode(MpaFrameKind expected, std::span<const std::byte> bytes);
 
 }  // namespace nfsrdma::fabric::iwarp

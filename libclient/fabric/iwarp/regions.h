@@ -52,7 +52,7 @@ enum class Denial : std::uint8_t { unknown_stag, wrong_use, offset_wraps, out_of
 class RegionTable {
  public:
   using Random = std::function<std::uint32_t()>;
-  /// One entry spans at most this much, so that its length fits a segment's 32 bits with room to spare.
+  /// The largest size of an entry, so that its length fits a segment's 32 bits with room to spare.
   static constexpr std::size_t max_length = std::size_t{1} << 30;
 
   explicit RegionTable(Random random) : random_(std::move(random)), buckets_(kFirstBuckets) {}

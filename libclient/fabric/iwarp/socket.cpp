@@ -13,14 +13,14 @@
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
-// A peer that has gone without a word is noticed after half a minute, idle or not.
+// A peer that vanishes is noticed after half a minute, whether the connection is idle or not.
 constexpr int keepalive_idle_s = 15;
 constexpr int keepalive_interval_s = 5;
 constexpr int keepalive_probes = 3;
 constexpr int user_timeout_ms = 1000 * (keepalive_idle_s + keepalive_probes * keepalive_interval_s);
 
 void set(int fd, int level, int name, int value) {
-  // Without the option the connection works, only less well.
+  // Ignore a failure, because the connection works without the option, only less well.
   (void)::setsockopt(fd, level, name, &value, sizeof value);
 }
 
@@ -61,7 +61,8 @@ ssize_t Socket::peek(std::span<iovec> into) const {
 }
 
 void Socket::skip(std::size_t count) const {
-  // tcp(7): discards. Past the sanitizers' recv(), for which nowhere is an address like another.
+  // tcp(7): MSG_TRUNC discards the octets. A direct system call, because the sanitizers' recv() would treat
+  // the null pointer as a buffer that is written.
   (void)::syscall(SYS_recvfrom, fd(), nullptr, count, MSG_DONTWAIT | MSG_TRUNC, nullptr, nullptr);
 }
 

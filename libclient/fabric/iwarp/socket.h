@@ -1,6 +1,6 @@
-// TCP sockets as the iWARP connection needs them: the few system calls, with their errors left as errno.
+// TCP sockets as the iWARP connection needs them: a few system calls. Errors are returned as errno.
 //
-// A Socket owns its descriptor. Everything is non-blocking and close-on-exec; nothing here waits.
+// A Socket owns its descriptor. Everything is non-blocking and close-on-exec; no function here waits.
 #pragma once
 
 #include <sys/socket.h>
@@ -22,28 +22,31 @@ class Socket {
   Socket() = default;
   explicit Socket(int fd) : descriptor_(fd) {}
 
-  /// A fresh TCP socket, without delay and with keepalive; invalid, with errno, when the system has none.
+  /// Opens a TCP socket, with TCP_NODELAY and keepalive. Returns an invalid one, with errno set, if the
+  /// system has none.
   [[nodiscard]] static Socket open(int family);
-  /// Sets the same options on an accepted one.
+  /// Sets the options of open() on an accepted socket.
   void set_options() const;
 
   [[nodiscard]] bool valid() const { return descriptor_.is_valid(); }
   [[nodiscard]] int fd() const { return descriptor_.get(); }
   void reset() { descriptor_.reset(); }
 
-  /// Like the system calls: octets, or -1 with errno (EAGAIN where it would wait). Interruptions are retried.
+  /// Returns the number of octets, or -1 with errno, like the system calls (EAGAIN if the call would wait).
+  /// Interrupted calls are repeated.
   [[nodiscard]] ssize_t receive(std::span<iovec> into) const;
-  /// The same, and leaves it there.
+  /// Like receive(), but leaves the octets in the socket.
   [[nodiscard]] ssize_t peek(std::span<iovec> into) const;
-  /// Takes octets that were peeked at out of the socket.
+  /// Discards octets that were peeked at.
   void skip(std::size_t count) const;
-  /// Readiness is told of once this many octets are there, or the end is. The reads themselves do not wait for them.
+  /// Sets SO_RCVLOWAT: the socket is reported readable once this many octets have arrived, or the end. A read
+  /// itself does not wait for them.
   void set_low_water(std::size_t octets) const;
   [[nodiscard]] ssize_t send(std::span<iovec> from) const;
 
-  /// The error that a non-blocking connect() ended with; 0 for success.
+  /// Returns the error of a non-blocking connect() that has ended; 0 for success.
   [[nodiscard]] int take_error() const;
-  /// The path's effective maximum segment size.
+  /// Returns the path's effective maximum segment size.
   [[nodiscard]] std::optional<std::size_t> segment_size() const;
 
  private:

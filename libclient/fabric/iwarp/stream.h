@@ -37,7 +37,7 @@
 // always and their payload is discarded. A Read Request for it ends the stream, without blaming the peer. The
 // two other possible answers would be worse. Zeros would become the contents of a file. A copy of the memory,
 // kept for this purpose, would let the server carry out a WRITE at any later time, over newer data, although
-// its caller has been told that the WRITE failed.
+// the WRITE was reported to its caller as failed.
 //
 // Failure. Any input from a peer leads to events or to failure(). The stream trusts no length, number or STag
 // before it is checked, and all storage is bounded: one buffer, the posted receives, and at most IRD queued
@@ -78,7 +78,7 @@ class Stream {
     virtual void on_completed(std::uint64_t cookie) = 0;
   };
 
-  /// What the handshake agreed.
+  /// The parameters that the handshake agreed on.
   struct Config {
     bool crc = false;
     bool responder = false;  ///< sends nothing before the first FPDU has arrived (RFC 5044 7.1.2)
@@ -155,7 +155,7 @@ class Stream {
   struct Violation {
     Reason reason;
     std::string what;
-    /// false: the peer used memory that we had abandoned; the Terminate says that the STag is invalid
+    /// False: the peer used memory that we had abandoned; the Terminate says that the STag is invalid.
     bool by_peer = true;
   };
 
@@ -277,7 +277,7 @@ class Stream {
     bool packed = false;
     Opcode opcode = Opcode::send;
     std::optional<std::uint64_t> cookie;  ///< to report when the last octet was sent
-    /// with a tagged opcode: the target. Send with Invalidate: the STag to invalidate
+    /// With a tagged opcode: the target. Send with Invalidate: the STag to invalidate.
     std::uint32_t stag = 0;
     std::uint64_t to = 0;  ///< tagged offset of the payload's first octet
     std::uint32_t msn = 0;
@@ -286,7 +286,7 @@ class Stream {
     std::size_t offset = 0;    ///< position in the payload of the FPDU that is being sent
     Cursor cursor;             ///< position in the pieces that corresponds to `offset`
     std::uint32_t source = 0;  ///< a Read Response's region; 0: its bytes are not in a region
-    /// the octets that are still to be sent, after the region was revoked
+    /// The octets that are still to be sent, after the region was revoked.
     std::shared_ptr<const std::byte[]> copy;
     std::array<std::byte, read_request_size> request{};  ///< a Read Request's payload
     [[nodiscard]] bool tagged() const {
@@ -330,7 +330,7 @@ class Stream {
   bool ended_ = false;
   std::optional<Error> failure_;
 
-  // the bytes that could not be received in place; [begin_, end_) is unparsed
+  // The bytes that could not be received in place; [begin_, end_) is unparsed.
   std::unique_ptr<std::byte[]> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

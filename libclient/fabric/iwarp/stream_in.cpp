@@ -212,7 +212,7 @@ bool Stream::matches(const Predicted& predicted, const std::byte* gap) const {
   const std::byte* head = gap + predicted.trailer;
   if (load_be<std::uint16_t>(head) != predicted.expected.ulpdu) return false;
   DdpHeader found = decode_ddp(head + fpdu_length_size);
-  // L does not matter for the placement: with and without it the payload goes to the predicted place
+  // L does not matter for the placement: with and without it the payload goes to the predicted place.
   found.last = false;
   DdpHeader wanted;
   wanted.tagged = true;

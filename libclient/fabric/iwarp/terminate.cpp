@@ -64,8 +64,8 @@ std::string text(Reason reason) {
   const std::string numbers = " (" + std::to_string(reason.layer) + "/" + std::to_string(reason.type) + "/" +
                               std::to_string(reason.code) + ")";
   if (const char* known = find(reason)) return known + numbers;
-  // siw describes the first octet with C bit fields and so sends layer and type swapped on little-endian
-  // machines.
+  // siw describes the first octet by C bit fields, and therefore sends layer and type swapped on
+  // little-endian machines.
   if (const char* swapped = find({reason.type, reason.layer, reason.code})) {
     return std::string(swapped) + ", taking layer and type as swapped" + numbers;
   }

@@ -38,7 +38,7 @@ std::unique_ptr<Connector> Connector::start(std::shared_ptr<Endpoint> endpoint,
                                             std::vector<std::byte> private_data) {
   auto shared = std::make_shared<Shared>(std::move(endpoint), std::move(private_data));
   if (shared->done < 0) return nullptr;
-  // Signals are for the program's own threads.
+  // Block all signals in the thread: they are meant for the program's own threads.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);

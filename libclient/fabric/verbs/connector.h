@@ -1,8 +1,9 @@
-// rdma_connect() on a thread of its own. Internal.
+// Runs rdma_connect() on a thread of its own. Internal.
 //
-// Most drivers only send a packet in it, but siw's waits for TCP: with a silent peer, for minutes. The
-// connection must keep its deadline and be closed meanwhile, so the thread shares the Endpoint and, when
-// nobody waits for it any more, is the last to hold it. It touches nothing else.
+// Most drivers only send a packet in this call, but siw's driver waits for TCP: with a silent peer, for
+// minutes. Meanwhile the connection must keep its deadline and may be closed. Therefore the thread shares
+// ownership of the Endpoint, and is its last owner if the connection is closed first. The thread uses nothing
+// else.
 #pragma once
 
 #include <atomic>
@@ -15,16 +16,16 @@ namespace nfsrdma::fabric::verbs {
 
 class Connector {
  public:
-  /// Starts. An error: no descriptor or thread is to be had.
+  /// Starts the thread. Returns null, with errno set, if there is no descriptor or no thread.
   [[nodiscard]] static std::unique_ptr<Connector> start(std::shared_ptr<Endpoint> endpoint,
                                                         std::vector<std::byte> private_data);
   ~Connector();
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
 
-  /// Readable when the call has returned.
+  /// The descriptor becomes readable when the call has returned.
   [[nodiscard]] int descriptor() const;
-  /// Then: 0, or its errno.
+  /// Valid once the descriptor is readable: 0, or the errno of the call.
   [[nodiscard]] int result() const;
 
  private:

@@ -115,7 +115,7 @@ Endpoint::Failure Endpoint::prepare(const Queues& wanted) {
 }
 
 Endpoint::Failure Endpoint::make_qp() {
-  // Room for Sends in the work request itself where the device has it; some have less, or none.
+  // Ask for room for Sends in the work request itself (inline). Some devices have less of it, or none.
   for (const std::uint32_t inline_octets : {wanted_inline, 64U, 0U}) {
     ibv_qp_init_attr attributes{};
     attributes.send_cq = send_cq;

@@ -1,12 +1,12 @@
-// What one connection holds of the device: identifiers, queues, and the two slabs. Internal.
+// The resources of the device that one connection holds: identifiers, queues, and the two slabs. Internal.
 //
-// open() makes what can be had without a device: the event channel and the identifier. prepare() makes the
-// rest once an address has been resolved to a device. The destructor gives everything back, in the order that
-// the kernel asks for; it may run on the thread that was left behind in rdma_connect() (connector.h).
+// open() makes the resources that need no device: the event channel and the identifier. prepare() makes the
+// rest once an address has been resolved to a device. The destructor releases everything, in the order that
+// the kernel asks for. It may run on the thread that was left behind in rdma_connect() (connector.h).
 //
-// A second context of the device is opened for its asynchronous events: librdmacm's context is shared by all
-// connections of the process, and so is its queue of events; of what befalls the device as a whole, each
-// context is told.
+// A second context of the device is opened for its asynchronous events. All connections of the process share
+// librdmacm's context and therefore its queue of events, but an event of the device as a whole is reported to
+// every context.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace nfsrdma::fabric::verbs {
 
-/// Registered memory in pieces of one size.
+/// Registered memory, divided into pieces of one size.
 class Slab {
  public:
   Slab() = default;
@@ -26,7 +26,7 @@ class Slab {
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
-  /// 0, or an errno.
+  /// Allocates and registers the memory. Returns 0, or an errno.
   int make(const Library& library, ibv_pd* pd, std::size_t piece, std::size_t count, int access);
   void reset();
   [[nodiscard]] std::byte* at(std::size_t index) const { return octets_ + index * piece_; }
@@ -42,7 +42,7 @@ class Slab {
 
 class Endpoint {
  public:
-  /// `errno_value` and what failed, for the caller to make a sentence of.
+  /// The errno and the operation that failed; the caller makes a message of both.
   struct Failure {
     int errno_value = 0;
     std::string what;
@@ -53,23 +53,23 @@ class Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  /// An identifier with a channel of its own.
+  /// Makes an identifier with a channel of its own.
   [[nodiscard]] Failure open();
-  /// Takes over one that a listener was given, and moves it to a channel of its own.
+  /// Takes over an identifier that a listener received, and moves it to a channel of its own.
   [[nodiscard]] Failure adopt(rdma_cm_id* incoming);
-  /// Everything that needs the device.
+  /// Makes everything that needs the device.
   [[nodiscard]] Failure prepare(const Queues& wanted);
 
   [[nodiscard]] std::string device_name() const { return lib.get_device_name(id->verbs->device); }
   [[nodiscard]] bool is_iwarp() const { return id->verbs->device->transport_type == IBV_TRANSPORT_IWARP; }
   [[nodiscard]] ibv_qp* qp() const { return id->qp; }
-  /// What the connection request or its answer says beside the private data.
+  /// Returns the parameters of the connection request, or of its answer.
   [[nodiscard]] rdma_conn_param parameters(const std::vector<std::byte>& private_data) const;
 
   const Library& lib;
   rdma_event_channel* channel = nullptr;
   rdma_cm_id* id = nullptr;
-  ibv_context* watched = nullptr;  // for asynchronous events
+  ibv_context* watched = nullptr;  // the second context, for asynchronous events
   ibv_pd* pd = nullptr;
   ibv_comp_channel* completions = nullptr;
   ibv_cq* send_cq = nullptr;
@@ -77,8 +77,9 @@ class Endpoint {
   Slab send_slab, receive_slab;
   Depths depth;
   std::uint32_t inline_limit = 0;
-  /// rxe, as of Linux 6.1 at least, follows a null pointer in the kernel when a window is invalidated that is
-  /// not bound (any more). A Reply with an Invalidate that comes after ours would do that.
+  /// True on rxe, which (in Linux 6.1 at least) follows a null pointer in the kernel when a window is
+  /// invalidated that is not bound (any more). A Reply with an Invalidate that arrives after our own
+  /// Invalidate would cause this.
   bool invalidate_is_unsafe = false;
   Traits traits;
 
@@ -87,7 +88,7 @@ class Endpoint {
   [[nodiscard]] Failure make_qp();
 };
 
-/// 0, or the errno that fcntl() left.
+/// Makes the descriptor non-blocking and close-on-exec. Returns 0, or the errno of fcntl().
 [[nodiscard]] int make_nonblocking(int fd);
 
 }  // namespace nfsrdma::fabric::verbs

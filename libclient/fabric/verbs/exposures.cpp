@@ -8,9 +8,10 @@
 namespace nfsrdma::fabric::verbs {
 namespace {
 
-constexpr std::uint32_t own_bits = 0xff;  // of a window's handle
+constexpr std::uint32_t own_bits = 0xff;  // the bits of a window's handle that its owner chooses
 
-/// The window's next handle: its own bits random and other than before, as binding demands.
+/// Returns the window's next handle. The bits that we choose are random, and differ from those before, as
+/// binding demands.
 std::uint32_t next_handle(async::Loop& loop, std::uint32_t handle) {
   for (;;) {
     const std::uint32_t next = (handle & ~own_bits) | loop.random<std::uint8_t>();
@@ -24,7 +25,7 @@ Error Exposures::failure(int errno_value, std::size_t length) const {
   std::string text = std::to_string(length) + " bytes cannot be registered with " + endpoint_.traits.device +
                      ": " + std::strerror(errno_value);
   rlimit limit{};
-  // What an unprivileged user meets first.
+  // The limit of locked memory is what an unprivileged user reaches first.
   if ((errno_value == ENOMEM || errno_value == EAGAIN || errno_value == EPERM) &&
       ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     text += ". Raise the limit of locked memory (ulimit -l, now " + std::to_string(limit.rlim_cur / 1024) +
@@ -40,7 +41,8 @@ Status Exposures::expose(Bytes memory, Reach reach, std::vector<RemoteSegment>& 
   for (const Bytes piece : split(memory, endpoint_.depth.segment)) {
     auto one = expose_one(piece, reach);
     if (!one) {
-      // Nobody was told of the others. Their windows' binds are still to be posted, ahead of these.
+      // The other segments have not been sent to the peer. Their binds are still in the queue, ahead of any
+      // later work, so revoke() can take them out of it.
       (void)revoke(std::span(to).subspan(before), std::nullopt, false);
       to.resize(before);
       return one.error();
@@ -96,7 +98,7 @@ ibv_mw* Exposures::take_window() {
   return window;
 }
 
-/// What stands behind a handle that nobody can use any more.
+/// Releases the registration and the window of a handle that no peer can use any more.
 bool Exposures::release(std::uint32_t handle) {
   const auto found = exposed_.find(handle);
   if (found == exposed_.end()) return true;
@@ -106,7 +108,7 @@ bool Exposures::release(std::uint32_t handle) {
   return true;
 }
 
-/// Unbinds it by ending it.
+/// Deallocates a window that is bound, which unbinds it.
 bool Exposures::give_window_back(Exposed& one) {
   if (ibv_dealloc_mw(one.window) != 0) return false;
   std::erase(windows_, std::exchange(one.window, nullptr));
@@ -141,7 +143,8 @@ Exposures::Revoked Exposures::revoke(std::span<const RemoteSegment> segments,
 
 std::optional<std::uint64_t> Exposures::invalidated(const Work& work) {
   --invalidations_;
-  (void)release(work.handle);  // without a remote right: it pins memory until clear(), no more
+  // If this fails, the memory stays pinned until clear(), but has no remote right.
+  (void)release(work.handle);
   return work.last ? std::optional(work.cookie) : std::nullopt;
 }
 
@@ -153,7 +156,7 @@ ibv_mr* Exposures::register_local(Bytes memory, Work::Kind kind) {
   int rights = 0;
   if (kind == Work::Kind::read) {
     rights = IBV_ACCESS_LOCAL_WRITE;
-    // RFC 5040 5.2: on iWARP a Read's sink is named to the peer and written like any tagged buffer.
+    // RFC 5040 5.2: on iWARP the sink of a Read is named to the peer, and written like any tagged buffer.
     if (endpoint_.is_iwarp()) rights |= IBV_ACCESS_REMOTE_WRITE;
   }
   if (memory.empty()) memory = {&nothing_, 1};
@@ -161,7 +164,7 @@ ibv_mr* Exposures::register_local(Bytes memory, Work::Kind kind) {
 }
 
 void Exposures::clear() {
-  // Windows first: a registration that has one bound over it stays.
+  // Windows go first, because a registration cannot be released while a window is bound over it.
   for (ibv_mw* window : windows_) ibv_dealloc_mw(window);
   windows_.clear();
   free_windows_.clear();

@@ -23,11 +23,11 @@ struct Symbol {
   template <class Function>
   Symbol(const char* n, Function** where) : name(n), pointer(static_cast<void*>(where)) {}
   const char* name;
-  void* pointer;  // where to: each is a pointer to a function
+  void* pointer;  // where the function's address is stored
 };
 
 std::string load(const char* file, std::initializer_list<Symbol> symbols) {
-  // Never unloaded: both keep threads' and devices' state of their own.
+  // The libraries are never unloaded, because both keep the state of threads and devices.
   void* handle = ::dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* why = ::dlerror();
@@ -37,7 +37,7 @@ std::string load(const char* file, std::initializer_list<Symbol> symbols) {
     void* found = ::dlsym(handle, symbol.name);
     if (found == nullptr) return std::string(file) + " has no " + symbol.name;
     std::memcpy(symbol.pointer, static_cast<const void*>(&found),
-                sizeof found);  // POSIX: the same representation
+                sizeof found);  // POSIX: data and function pointers have the same representation
   }
   return {};
 }
@@ -49,7 +49,7 @@ struct Loaded {
 
   Loaded() {
     Library& l = library;
-    // libibverbs first: librdmacm needs it.
+    // libibverbs is loaded first because librdmacm needs it.
     failure = load(verbs_library, {{"ibv_open_device", &l.open_device},
                                    {"ibv_close_device", &l.close_device},
                                    {"ibv_get_device_name", &l.get_device_name},
@@ -106,7 +106,7 @@ std::uint64_t lockable_memory() {
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 0;
   if (limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
   const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
-  if (::setrlimit(RLIMIT_MEMLOCK, &none) == 0) return UINT64_MAX;  // a privileged process's
+  if (::setrlimit(RLIMIT_MEMLOCK, &none) == 0) return UINT64_MAX;  // the process is privileged
   limit.rlim_cur = limit.rlim_max;
   (void)::setrlimit(RLIMIT_MEMLOCK, &limit);
   return limit.rlim_max == RLIM_INFINITY ? UINT64_MAX : limit.rlim_max;
@@ -114,7 +114,8 @@ std::uint64_t lockable_memory() {
 
 Result<const Library*> library() {
   static const Loaded loaded;
-  // librdmacm and libibverbs keep devices open. A child that used these would change its parent's state.
+  // librdmacm and libibverbs keep devices open. A child process that used them would change its parent's
+  // state.
   if (loaded.birth.is_inherited()) {
     return Error{ErrorKind::local, ENODEV, "connect", "",
                  "the process that this one was forked from uses RDMA devices; call exec(2) first, or use "

@@ -1,12 +1,12 @@
-// librdmacm and libibverbs, loaded when a device is there to be used.
+// librdmacm and libibverbs, loaded only when the machine has a device.
 //
-// The program must run where neither is installed and where no device is, without a word on stderr. So they
-// are not linked, and nothing of them is touched before the kernel shows a device: on a machine without one
-// libibverbs would print warnings of its own.
+// The program must run on machines without these libraries and without a device, and must not print anything
+// on stderr there. So the libraries are not linked, and none of their code runs before the kernel shows a
+// device: on a machine without one, libibverbs would print warnings of its own.
 //
-// What the headers define inline (posting, polling, memory windows) goes through the device's own table and
-// needs no symbol; everything else is called through `Library`. `ibv_reg_mr` is a macro and a function: the
-// pointer is the function, and its flags are never optional ones.
+// Functions that the headers define inline (posting, polling, memory windows) go through the device's own
+// table and need no symbol; everything else is called through `Library`. `ibv_reg_mr` is both a macro and a
+// function: the pointer is the function, and its flags are never optional ones.
 //
 // Thread-safety: everything here may be called from any thread.
 #pragma once
@@ -61,15 +61,15 @@ struct Library {
   decltype(&::ibv_wc_status_str) wc_status_str = nullptr;
 };
 
-/// Why no RDMA device can be used here, as the end of a sentence; empty if one can. Looks at the kernel's
-/// files only; cheap.
+/// Returns why no RDMA device can be used on this machine, as the end of a sentence; empty if one can. Cheap,
+/// because it looks only at the kernel's files.
 [[nodiscard]] std::string missing_device();
 
-/// Loads both libraries at the first call. Call it only where missing_device() is empty.
+/// Loads both libraries at the first call. Call it only if missing_device() is empty.
 [[nodiscard]] Result<const Library*> library();
 
-/// How many octets this process may register at once; all ones: no limit. Raises its limit of locked memory
-/// as far as it may first: 8 MiB is common, and less than a few calls need.
+/// Raises this process's limit of locked memory as far as the process may, because the usual 8 MiB are less
+/// than a few calls need. Returns how many octets the process may register at once; all ones: no limit.
 [[nodiscard]] std::uint64_t lockable_memory();
 
 }  // namespace nfsrdma::fabric::verbs

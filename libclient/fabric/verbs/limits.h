@@ -1,4 +1,4 @@
-// What a device can do, and the queues that follow from it and from what is wanted. Pure.
+// Computes the sizes of a connection's queues from the device's limits and from the wanted sizes. Pure.
 #pragma once
 
 #include <algorithm>
@@ -9,20 +9,20 @@
 
 namespace nfsrdma::fabric::verbs {
 
-/// How often a message is sent again that the network lost: the field's largest.
+/// How often a message that the network lost is sent again: the largest value of the field.
 inline constexpr std::uint8_t transport_retries = 7;
-/// How often one is sent again for which the peer had no Receive. The field's largest, 7, means "without
-/// end": work that is posted behind the message, such as an Invalidate that a caller waits for, would then
-/// never complete. Credits see to it that a Receive is there (RFC 8166 3.3.1); a peer that is late with one
-/// has six times its own timer, which is 0.66 s at most.
+/// How often a message is sent again if the peer had no Receive for it. The field's largest value, 7, means
+/// "without end"; work that is posted behind such a message, for example an Invalidate that a caller waits
+/// for, would then never complete. Credits ensure that the peer has a Receive (RFC 8166 3.3.1). A peer that
+/// is late in posting one has six times its own timer, which is 0.66 s at most.
 inline constexpr std::uint8_t receiver_not_ready_retries = 6;
 
-/// From ibv_query_device().
+/// The device's limits, from ibv_query_device().
 struct Limits {
-  std::uint32_t work_requests = 0;  ///< of one queue
-  std::uint32_t completions = 0;    ///< of one completion queue
-  std::uint64_t registration = 0;   ///< octets
-  std::uint32_t windows = 0;        ///< type 2 memory windows; 0: it has none
+  std::uint32_t work_requests = 0;  ///< work requests of one queue
+  std::uint32_t completions = 0;    ///< entries of one completion queue
+  std::uint64_t registration = 0;   ///< octets of one registration
+  std::uint32_t windows = 0;        ///< type 2 memory windows; 0: the device has none
   std::uint32_t reads_in = 0, reads_out = 0;
 };
 
@@ -31,13 +31,13 @@ struct Depths {
   std::uint32_t receives = 0;    ///< work requests of the receive queue, and entries of its completion queue
   std::uint32_t send_slots = 0;  ///< Sends whose octets the slab holds
   std::uint32_t sends = 0;       ///< work requests of the send queue, and entries of its completion queue
-  std::uint32_t windows = 0;     ///< memory windows at most
+  std::uint32_t windows = 0;     ///< the largest number of memory windows
   std::uint32_t reads_in = 0, reads_out = 0;
-  std::size_t segment = 0;  ///< octets that one handle covers at most
+  std::size_t segment = 0;  ///< the largest number of octets that one handle covers
 };
 
-/// Of one Send: itself, and binding and invalidating what its RPC exposes, which is seldom more than a Write
-/// chunk, a Read chunk and a Reply chunk.
+/// The work requests of one Send: the Send itself, and a bind and an invalidate for each window that its RPC
+/// exposes. An RPC seldom has more than a Write chunk, a Read chunk and a Reply chunk.
 inline constexpr std::uint32_t windows_per_send = 3;
 inline constexpr std::uint32_t work_per_send = 1 + 2 * windows_per_send;
 
@@ -59,8 +59,9 @@ inline constexpr std::uint32_t work_per_send = 1 + 2 * windows_per_send;
   return out;
 }
 
-/// RDMA Reads under way, one way, in the answer to a request that allows `asked`. InfiniBand: the answer may
-/// not go beyond it. On iWARP a 0 is also what a peer that said nothing (MPA revision 1) looks like.
+/// Returns the number of RDMA Reads in flight, in one direction, for the answer to a request that allows
+/// `asked`. On InfiniBand the answer must not exceed `asked`. On iWARP a 0 may also mean that the peer did
+/// not say (MPA revision 1), so our own number is used.
 [[nodiscard]] constexpr std::uint32_t answered_reads(std::uint32_t own, std::uint32_t asked, bool is_iwarp) {
   return is_iwarp && asked == 0 ? own : std::min(own, asked);
 }

@@ -103,7 +103,7 @@ Result<std::unique_ptr<Listener>> Listener::listen(async::Loop& loop, const sock
     out->id_ = nullptr;
     return failed("the RDMA connection manager gives no identifier");
   }
-  auto where = address;  // librdmacm takes it without const
+  auto where = address;  // librdmacm wants a pointer that is not const
   if (lib.bind_addr(out->id_, reinterpret_cast<sockaddr*>(&where)) != 0) {
     return failed("the address cannot be used");
   }
@@ -127,7 +127,8 @@ std::uint16_t Listener::port() const {
 void Listener::on_request() {
   // The callback may not destroy the listener.
   while (auto event = next_event(library_, channel_.get())) {
-    if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) continue;  // one that was not taken over has gone
+    // An event of a request that was not taken over.
+    if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) continue;
     std::string peer = name_of_peer(event->id);
     callback_(
         std::make_unique<Incoming>(loop_, library_, queues_, channel_, std::move(*event), std::move(peer)));

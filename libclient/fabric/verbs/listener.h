@@ -1,10 +1,11 @@
-// The listening side: takes requests from the RDMA connection manager and lets the owner decide. It serves
-// the tests and the bridge.
+// The listening side: takes requests from the RDMA connection manager and lets the owner decide. The tests
+// and the bridge use it.
 //
-// An Incoming's queues are made when it is accepted; its connection answers the peer from the loop, after
-// the owner has had the chance to post Receives, since a message that finds none may end the connection.
+// The queues of an Incoming are made when it is accepted. Its connection answers the peer from the loop,
+// after the owner has had the chance to post Receives, because a message that finds no Receive may end the
+// connection.
 //
-// Ownership and threads: as fabric/listener.h says.
+// Ownership and threads are as in fabric/listener.h.
 #pragma once
 
 #include <memory>
@@ -23,8 +24,8 @@ struct Library;
 
 class Listener final : public fabric::Listener {
  public:
-  /// Listens on every device that the address belongs to. Port 0: the system chooses; see port(). Call it
-  /// only where missing_device() (library.h) is empty.
+  /// Listens on every device that the address belongs to. If its port is 0 the system chooses one; see
+  /// port(). Call it only if missing_device() (library.h) is empty.
   [[nodiscard]] static Result<std::unique_ptr<Listener>> listen(async::Loop& loop,
                                                                 const sockaddr_storage& address,
                                                                 const Queues& queues, Callback callback);
@@ -42,7 +43,8 @@ class Listener final : public fabric::Listener {
   const Library& library_;
   const Queues queues_;
   const Callback callback_;
-  std::shared_ptr<rdma_event_channel> channel_;  // an undecided Incoming's identifier needs it too
+  // Shared, because the identifier of an undecided Incoming needs it too.
+  std::shared_ptr<rdma_event_channel> channel_;
   rdma_cm_id* id_ = nullptr;
 };
 

@@ -11,7 +11,7 @@
 namespace nfsrdma::fabric::verbs {
 namespace {
 
-// Of ib_cm's reasons to reject (InfiniBand 12.6.7.2).
+// Some of the reasons to reject, as ib_cm numbers them (InfiniBand 12.6.7.2).
 constexpr int ib_invalid_service_id = 8;
 constexpr int ib_consumer_defined = 28;
 
@@ -121,7 +121,7 @@ void RdmaConnection::start() {
       on_deadline();
     });
   }
-  auto address = options_.address;  // librdmacm takes it without const
+  auto address = options_.address;  // librdmacm wants a pointer that is not const
   if (endpoint_->lib.resolve_addr(endpoint_->id, nullptr, reinterpret_cast<sockaddr*>(&address),
                                   milliseconds_until(until, loop_.now())) != 0) {
     return fail_later(resolve_error(errno));
@@ -134,7 +134,7 @@ void RdmaConnection::watch_manager() {
 }
 
 void RdmaConnection::on_manager() {
-  // While a Connector is at it the identifier is its thread's, and what there is to hear has to wait.
+  // While a Connector runs, its thread uses the identifier, and events have to wait.
   while (state_ != State::closed && !connector_) {
     const auto event = next_event(endpoint_->lib, endpoint_->channel);
     if (!event) return;
@@ -160,7 +160,7 @@ void RdmaConnection::on_manager_event(const ManagerEvent& event) {
     case RDMA_CM_EVENT_UNREACHABLE:
       return finish(connect_error(status));
     case RDMA_CM_EVENT_DISCONNECTED:
-      // What came before it is still in the queue.
+      // Messages that arrived before the disconnect are still in the completion queue.
       collect();
       if (state_ == State::closed) return;
       return finish(ended("the peer closed the connection. Retry"));
@@ -202,7 +202,7 @@ void RdmaConnection::send_request() {
     return finish(error(ErrorKind::usage, EINVAL, "more than 56 octets of private data"));
   }
   state_ = State::connecting;
-  // The identifier is the thread's until it is done.
+  // The thread uses the identifier until rdma_connect() has returned.
   loop_.unwatch(endpoint_->channel->fd);
   connector_ = Connector::start(endpoint_, std::move(private_data));
   if (!connector_) {
@@ -256,7 +256,7 @@ void RdmaConnection::establish(const ManagerEvent& event) {
   handler_.on_established(established_);
 }
 
-/// What befell the device. What befell this connection's own queues alone shows in their completions.
+/// Handles events of the device as a whole. Errors of this connection's own queues show in their completions.
 void RdmaConnection::on_device_event() {
   ibv_async_event event{};
   while (state_ != State::closed && endpoint_->lib.get_async_event(endpoint_->watched, &event) == 0) {
@@ -287,7 +287,7 @@ void RdmaConnection::close() {
   release();
 }
 
-/// For failures found inside the owner's calls: the owner hears of them from the loop.
+/// Records a failure that is found inside one of the owner's calls. The owner hears of it from the loop.
 void RdmaConnection::fail_later(Error reason) {
   if (broken_) return;
   broken_ = std::move(reason);
@@ -296,7 +296,7 @@ void RdmaConnection::fail_later(Error reason) {
   });
 }
 
-// By value: `reason` may live in what release() resets.
+// By value: `reason` may be part of a member that release() resets.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 void RdmaConnection::finish(Error reason) {
   if (state_ == State::closed) return;
@@ -315,11 +315,11 @@ void RdmaConnection::release() {
     connector_.reset();
   }
   if (!endpoint_) return;
-  if (endpoint_->channel != nullptr) loop_.unwatch(endpoint_->channel->fd);  // none: open() failed
+  if (endpoint_->channel != nullptr) loop_.unwatch(endpoint_->channel->fd);  // null if open() failed
   if (endpoint_->completions != nullptr) loop_.unwatch(endpoint_->completions->fd);
   if (endpoint_->watched != nullptr) loop_.unwatch(endpoint_->watched->async_fd);
   if (asking) {
-    // The thread in rdma_connect() gives the rest back. Nothing was exposed yet.
+    // The thread in rdma_connect() releases the rest. Nothing was exposed yet.
     sends_.reset();
     exposures_.reset();
     endpoint_.reset();
@@ -327,7 +327,8 @@ void RdmaConnection::release() {
   }
   const Library& lib = endpoint_->lib;
   if (endpoint_->id != nullptr && endpoint_->qp() != nullptr) {
-    // Says so to the peer, and stops the device; then nothing of ours can be reached any more.
+    // Disconnecting informs the peer. Destroying the queue pair stops the device, so that no peer can reach
+    // our memory any more.
     lib.disconnect(endpoint_->id);
     lib.destroy_qp(endpoint_->id);
   }
@@ -338,7 +339,7 @@ void RdmaConnection::release() {
     for (ibv_mr* left : sends_->clear()) lib.dereg_mr(left);
   }
   exposures_.reset();
-  // A call on the stack may still look at the queues: the rest goes when it has returned.
+  // A call on the stack may still use the queues, so the rest is released after it has returned.
   loop_.post([old = std::move(endpoint_)] {});
 }
 
@@ -392,7 +393,7 @@ Error RdmaConnection::connect_error(int errno_value) const {
   }
 }
 
-/// `status`: an errno on iWARP, InfiniBand's own reason elsewhere.
+/// `status` is an errno on iWARP, and InfiniBand's own reason on other fabrics.
 Error RdmaConnection::reject_error(int status) const {
   if (status < 0 || endpoint_->is_iwarp()) return connect_error(status < 0 ? -status : ECONNREFUSED);
   if (status == ib_invalid_service_id) return connect_error(ECONNREFUSED);

@@ -1,15 +1,17 @@
-// The driver behind connect() and Listener: the connection manager's events, completions, and the end.
-// Internal.
+// The driver behind connect() and Listener: handles the connection manager's events, the completions, and the
+// end. Internal.
 //
 //   resolving → routing → connecting → established → closed    connect()
 //                         accepting  → established → closed    accepted by a Listener
 //
-// Completions: the receive queue's wake the loop always. The send queue's do so only while somebody waits for
-// one (an Invalidate, an RDMA Read or Write, room in the queue); else they are collected when something else
-// happens. With `busy_poll` the end of a turn that did something looks at the queues for so long before they
-// are armed; when that was in vain several times in a row, it is done less often.
+// Completions. Those of the receive queue always wake the loop. Those of the send queue do so only while a
+// caller waits for one (an Invalidate, an RDMA Read or Write, room in the queue); otherwise they are
+// collected when another event is handled. With `busy_poll`, the end of a turn that did something polls the
+// queues for that time before it arms them. If polling found nothing several times in a row, it is done less
+// often.
 //
-// What is posted to the loop holds a weak token, because the owner may destroy the connection before it runs.
+// Functions posted to the loop hold a weak token, because the owner may destroy the connection before they
+// run.
 #pragma once
 
 #include <array>
@@ -25,8 +27,8 @@
 
 namespace nfsrdma::fabric::verbs {
 
-/// An event of the connection manager's, copied, because the original must be given back before its
-/// identifier can be destroyed, which is what a handler may do.
+/// A copy of an event of the connection manager. The original must be acknowledged before its identifier can
+/// be destroyed, and a handler may destroy the identifier.
 struct ManagerEvent {
   rdma_cm_event_type type = RDMA_CM_EVENT_ADDR_ERROR;
   int status = 0;
@@ -34,18 +36,18 @@ struct ManagerEvent {
   std::vector<std::byte> private_data;
   std::uint32_t reads_in = 0, reads_out = 0;  ///< as seen from this side
 };
-/// The next, if there is one.
+/// Returns the next event, if there is one.
 [[nodiscard]] std::optional<ManagerEvent> next_event(const Library& library, rdma_event_channel* channel);
-/// Endpoint's failures as errors.
+/// Makes an Error of an Endpoint's failure.
 [[nodiscard]] Error local_failure(const Endpoint::Failure& failure, const char* operation,
                                   const std::string& peer);
 
 class RdmaConnection final : public Connection {
  public:
-  /// The connecting side.
+  /// Constructs the connecting side.
   RdmaConnection(async::Loop& loop, ConnectOptions options, Handler& handler);
-  /// The accepting side. `endpoint` is prepared; the answer goes out from the loop, when Receives have been
-  /// posted.
+  /// Constructs the accepting side. `endpoint` is prepared. The answer is sent from the loop, after Receives
+  /// have been posted.
   RdmaConnection(async::Loop& loop, std::shared_ptr<Endpoint> endpoint, const Queues& queues,
                  std::string peer, std::vector<std::byte> private_data, const ManagerEvent& request,
                  Handler& handler);
@@ -120,17 +122,17 @@ class RdmaConnection final : public Connection {
   std::optional<SendQueue> sends_;
   std::optional<Receives> receives_;
   std::optional<Exposures> exposures_;
-  std::vector<ReceiveBuffer> early_receives_;  // before the device is known
-  std::vector<std::byte> private_data_;        // the accepting side's
+  std::vector<ReceiveBuffer> early_receives_;  // Receives posted before the device is known
+  std::vector<std::byte> private_data_;        // set on the accepting side only
   Established established_;
   std::unordered_set<std::uint32_t> abandoned_;  // handles that the peer may still use
   std::vector<std::uint64_t> sent_;              // cookies of Sends that have been copied
   bool collecting_ = false;
   bool receives_armed_ = false, sends_armed_ = false;
   unsigned send_events_ = 0, receive_events_ = 0;  // not yet acknowledged
-  bool active_ = false;                            // something was sent or came in this turn
+  bool active_ = false;                            // something was sent or received in this turn
   unsigned idle_spins_ = 0, spins_to_skip_ = 0;
-  std::optional<Error> broken_;  // waiting for the loop to report it
+  std::optional<Error> broken_;  // an error that waits for the loop to report it
   async::Loop::TimerId deadline_ = 0;
   std::uint64_t hook_ = 0;
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);

@@ -22,7 +22,7 @@ int Receives::flush() {
     for (; count < batch && with_device_ < buffers_.size() && !free_pieces_.empty(); ++count) {
       const std::uint32_t piece = free_pieces_.back();
       free_pieces_.pop_back();
-      // No more than the buffer takes: a longer message is the device's to refuse.
+      // Offer no more room than the buffer has, so that the device refuses a longer message.
       const std::size_t room =
           std::min(buffers_[with_device_].storage().size(), endpoint_.receive_slab.piece());
       Request& request = requests[count];

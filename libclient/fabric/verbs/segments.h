@@ -1,4 +1,4 @@
-// How memory is cut into the segments that a device can register or bind. Pure.
+// Divides memory into the segments that a device can register or bind. Pure.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,12 @@
 
 namespace nfsrdma::fabric::verbs {
 
-/// A segment's length has 32 bits on the wire (RFC 8166 3.4.2), and one Send's worth of work should not pin
-/// more: devices say "2^64 - 1" where they mean "no limit of mine".
+/// A segment's length has 32 bits on the wire (RFC 8166 3.4.2), and one Send's work requests should not pin
+/// more memory. Devices report "2^64 - 1" when they have no limit of their own.
 inline constexpr std::uint64_t largest_segment = 1U << 30;
 
-/// The most that one segment takes, on page boundaries so that the cuts of large memory are aligned.
+/// Returns the largest length of one segment: a multiple of the page size, so that the cuts of large memory
+/// are aligned.
 [[nodiscard]] constexpr std::size_t segment_limit(std::uint64_t device_limit) {
   constexpr std::uint64_t page = 4096;
   const std::uint64_t most = std::min(device_limit, largest_segment);
@@ -25,7 +26,7 @@ inline constexpr std::uint64_t largest_segment = 1U << 30;
   return length == 0 ? 1 : (length + limit - 1) / limit;
 }
 
-/// The pieces in order. Empty memory is one empty piece.
+/// Returns the pieces in order. Empty memory is one empty piece.
 [[nodiscard]] inline std::vector<Bytes> split(Bytes memory, std::size_t limit) {
   std::vector<Bytes> out;
   out.reserve(segments_for(memory.size(), limit));

@@ -32,8 +32,8 @@ SendQueue::SendQueue(Endpoint& endpoint, Done done)
     : endpoint_(endpoint),
       done_(std::move(done)),
       free_pieces_(endpoint.depth.send_slots),
-      // Of a quarter of the queue's entries, or of the slab's pieces, at least one is signalled: neither runs
-      // out for good.
+      // At least one of every quarter of the queue's entries, and of the slab's pieces, is signalled, so
+      // neither runs out for good.
       most_unsignalled_(std::min(endpoint.depth.sends, endpoint.depth.send_slots) / 4),
       batch_(batch_size) {
   std::iota(free_pieces_.begin(), free_pieces_.end(), 0U);
@@ -46,7 +46,8 @@ bool SendQueue::post_send(const SendWork& work) {
   entry.solicited = work.solicited;
   entry.invalidates = work.invalidate.has_value();
   entry.handle = work.invalidate.value_or(0);
-  // Sends that wait for a piece leave before this one: if it took theirs, neither could leave.
+  // Sends that wait for a piece leave before this one. If this one took a piece that they need, neither could
+  // leave.
   if (free_pieces_.empty() || without_piece_ != 0) {
     ++without_piece_;
     entry.octets.resize(entry.length);
@@ -66,7 +67,7 @@ bool SendQueue::retract_bind(std::uint32_t handle) {
          }) != 0;
 }
 
-/// False: no piece of the slab is free.
+/// Gives a Send a piece of the slab. Returns false if none is free.
 bool SendQueue::give_slab(Work& work) {
   if (work.kind != Work::Kind::send || work.memory != nullptr) return true;
   if (free_pieces_.empty()) return false;
@@ -101,8 +102,8 @@ void SendQueue::fill(Request& request, const Work& work, bool signalled) const {
       request.sge.lkey = endpoint_.send_slab.key();
       wr.opcode = work.invalidates ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
       wr.invalidate_rkey = work.handle;
-      // siw, as of rdma-core 44 and Linux 6.1: its library takes the handle from here, and its driver refuses
-      // a Send with Invalidate that is inline.
+      // siw (rdma-core 44 and Linux 6.1): its library takes the handle from this field, and its driver
+      // refuses a Send with Invalidate that is inline.
       wr.wr.rdma.rkey = work.handle;
       if (work.solicited) wr.send_flags |= IBV_SEND_SOLICITED;
       if (!work.invalidates && work.length <= endpoint_.inline_limit) wr.send_flags |= IBV_SEND_INLINE;
@@ -146,9 +147,10 @@ int SendQueue::flush() {
     if (count == 0) return 0;
     ibv_send_wr* refused = nullptr;
     if (const int failed = ibv_post_send(endpoint_.qp(), &batch_.front().wr, &refused); failed != 0) {
-      return failed > 0 ? failed : errno;  // siw's library gives -1
+      return failed > 0 ? failed : errno;  // siw's library returns -1
     }
-    // The device knows the window by its new handle from here on; rdma-core leaves saying so to us.
+    // From here on the device knows the window by its new handle; rdma-core leaves it to the caller to update
+    // the field.
     for (std::size_t i = 0; i < count; ++i) {
       const ibv_send_wr& wr = batch_[i].wr;
       if (wr.opcode == IBV_WR_BIND_MW) wr.bind_mw.mw->rkey = wr.bind_mw.rkey;

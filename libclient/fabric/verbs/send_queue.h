@@ -2,12 +2,13 @@
 //
 //   post(…) → waiting → flush() → under way → retire(a completion) → Done
 //
-// The device never gets more than its queue holds: each entry under way takes one work request, and whatever
-// is beyond waits here. Completions come in order, so one stands for all before it; Sends and binds are
-// signalled only every few, everything that somebody waits for always.
+// The device never gets more than its queue holds: each entry under way takes one work request, and all
+// others wait here. Completions come in order, so one completion stands for all entries before it. Sends and
+// binds are signalled only every few; entries that a caller waits for are always signalled.
 //
-// A Send's octets are copied when it is posted: into a piece of the slab, or beside it while none is free. So
-// a Send is done for its owner at once, and only its piece of the slab is still in use.
+// The octets of a Send are copied when it is posted: into a piece of the slab, or into memory of its own
+// while no piece is free. So a Send is done for its owner at once, and only its piece of the slab is still in
+// use.
 #pragma once
 
 #include <cstdint>
@@ -19,52 +20,58 @@
 
 namespace nfsrdma::fabric::verbs {
 
-/// One entry.
+/// An entry of the queue. The comments name the kinds that use a field.
 struct Work {
   enum class Kind : std::uint8_t { send, bind, invalidate, write, read };
   Kind kind = Kind::send;
-  bool last = true;             ///< of the entries that belong to one cookie
-  bool solicited = false;       ///< send
-  bool invalidates = false;     ///< send: `handle` is the peer's
-  std::uint32_t handle = 0;     ///< send: invalidated with it. bind: the new one. invalidate: which
-  std::uint32_t key = 0;        ///< write, read: of the local memory
+  bool last = true;          ///< true for the last of the entries that belong to one cookie
+  bool solicited = false;    ///< send
+  bool invalidates = false;  ///< send: true if `handle` is a handle of the peer's to invalidate
+  /// send: the handle to invalidate. bind: the new handle. invalidate: our handle.
+  std::uint32_t handle = 0;
+  std::uint32_t key = 0;        ///< write, read: key of the local memory
   std::uint32_t remote = 0;     ///< write, read: the peer's handle
-  std::uint64_t offset = 0;     ///< write, read: the peer's
-  std::byte* memory = nullptr;  ///< bind, write, read. send: its piece of the slab
+  std::uint64_t offset = 0;     ///< write, read: offset in the peer's memory
+  std::byte* memory = nullptr;  ///< bind, write, read: the local memory. send: its piece of the slab
   std::size_t length = 0;
-  ibv_mr* registration = nullptr;  ///< bind: below the window. write, read: ends with the work
-  ibv_mw* window = nullptr;        ///< bind
+  /// bind: the registration below the window. write, read: released when the work completes.
+  ibv_mr* registration = nullptr;
+  ibv_mw* window = nullptr;  ///< bind
   Reach reach = Reach::remote_read;
-  std::uint64_t cookie = 0;       ///< write, read: the owner's. invalidate: as given
-  std::vector<std::byte> octets;  ///< send: what has no piece of the slab yet
+  /// write, read: the owner's cookie. invalidate: the cookie given to revoke().
+  std::uint64_t cookie = 0;
+  std::vector<std::byte> octets;  ///< send: the octets, while the entry has no piece of the slab
 };
 
 class SendQueue {
  public:
-  /// Work that somebody waits for has completed.
+  /// Called when work that a caller waits for has completed.
   using Done = std::function<void(const Work&)>;
 
   SendQueue(Endpoint& endpoint, Done done);
 
-  /// Copies the pieces. False: they are larger than what was agreed on when the queue was made.
+  /// Copies the pieces. Returns false if they are larger than the message size that was agreed on when the
+  /// queue was made.
   [[nodiscard]] bool post_send(const SendWork& work);
   void post(Work work) { waiting_.push_back(std::move(work)); }
 
-  /// Takes a bind back that the device was not given yet. False: it was.
+  /// Removes a bind that was not given to the device yet. Returns false if there is none.
   bool retract_bind(std::uint32_t handle);
 
-  /// Gives the device what it has room for. 0, or the errno of a device that refuses.
+  /// Posts as much work as the device has room for. Returns 0, or the errno of a device that refuses.
   [[nodiscard]] int flush();
-  /// A completion that reports success.
+  /// Called for a successful completion.
   void retire(std::uint64_t id);
 
-  /// Whether a completion is wanted soon: somebody waits for it, or for the room that it makes.
+  /// Returns whether a completion is wanted soon, because a caller waits for it, or because work waits for
+  /// the room that it makes.
   [[nodiscard]] bool awaits() const { return awaited_ != 0 || !waiting_.empty(); }
-  /// Hands out what `registration`s are left, waiting or under way, and forgets everything.
+  /// Forgets everything. Returns the registrations of RDMA Reads and Writes, waiting or under way; the caller
+  /// releases them.
   [[nodiscard]] std::vector<ibv_mr*> clear();
 
  private:
-  /// What the device is given at a time, as it wants it.
+  /// A work request with its one scatter/gather entry, as the device expects it.
   struct Request {
     ibv_send_wr wr;
     ibv_sge sge;
@@ -77,10 +84,10 @@ class SendQueue {
   const Done done_;
   std::deque<Work> waiting_;
   std::deque<Work> under_way_;
-  std::uint64_t first_id_ = 0;  // of under_way_.front()
+  std::uint64_t first_id_ = 0;  // the id of under_way_.front()
   std::vector<std::uint32_t> free_pieces_;
-  std::size_t without_piece_ = 0;  // Sends in waiting_ that have none
-  std::size_t awaited_ = 0;        // under way: somebody waits for it
+  std::size_t without_piece_ = 0;  // Sends in waiting_ that have no piece of the slab
+  std::size_t awaited_ = 0;        // entries under way that a caller waits for
   std::uint32_t unsignalled_ = 0;
   const std::uint32_t most_unsignalled_;
   std::vector<Request> batch_;

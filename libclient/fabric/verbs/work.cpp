@@ -1,4 +1,4 @@
-// What an RdmaConnection posts and what completes (rdma_connection.h).
+// The part of an RdmaConnection that posts work and handles completions (rdma_connection.h).
 #include <sys/epoll.h>
 
 #include <cerrno>
@@ -9,7 +9,7 @@
 namespace nfsrdma::fabric::verbs {
 namespace {
 
-constexpr unsigned events_per_acknowledgement = 32;  // each takes a lock in libibverbs
+constexpr unsigned events_per_acknowledgement = 32;  // each acknowledgement takes a lock in libibverbs
 constexpr int rounds_per_event = 16;                 // then other descriptors have their turn
 constexpr unsigned most_skipped_spins = 64;
 
@@ -33,7 +33,7 @@ void RdmaConnection::post_receive(ReceiveBuffer buffer) {
     return;
   }
   receives_->add(std::move(buffer));
-  // At once: a Send that follows may bring a message for it.
+  // Flush at once, because the next Send may cause a message that needs this Receive.
   if (const int failed = receives_->flush(); failed != 0) fail_later(local_error({failed, "post a Receive"}));
 }
 
@@ -91,7 +91,7 @@ void RdmaConnection::forget(std::span<const RemoteSegment> segments) {
 }
 
 void RdmaConnection::post_rdma_write(ConstBytes local, const RemoteSegment& remote, std::uint64_t cookie) {
-  // Its registration has no right to write.
+  // The registration for an RDMA Write has no right to write to the memory.
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
   post_rdma(Work::Kind::write, {const_cast<std::byte*>(local.data()), local.size()}, remote, cookie);
 }
@@ -133,7 +133,7 @@ void RdmaConnection::flush() {
   report_sent();
   if (state_ != State::established || collecting_ || sends_armed_ || !sends_->awaits()) return;
   arm();
-  post(&RdmaConnection::collect);  // what has completed before that makes no event
+  post(&RdmaConnection::collect);  // work that completed before the queue was armed makes no event
 }
 
 std::size_t RdmaConnection::segments_for(std::size_t length) const {
@@ -143,7 +143,8 @@ std::size_t RdmaConnection::segments_for(std::size_t length) const {
 
 // ---- Completions ----
 
-/// The octets of these Sends were copied when they were posted.
+/// Reports the Sends posted since the last call as completed, because their octets were copied when they were
+/// posted.
 void RdmaConnection::report_sent() {
   for (const std::uint64_t cookie : std::exchange(sent_, {})) {
     if (state_ != State::established) return;
@@ -170,7 +171,7 @@ void RdmaConnection::on_work_done(const Work& work) {
 void RdmaConnection::on_completion_event() {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
-  // One event at most for each time that a queue was armed.
+  // A queue makes at most one event each time that it is armed.
   while ((receives_armed_ || sends_armed_) &&
          endpoint_->lib.get_cq_event(endpoint_->completions, &queue, &context) == 0) {
     const bool sends = queue == endpoint_->send_cq;
@@ -182,8 +183,8 @@ void RdmaConnection::on_completion_event() {
   collect();
 }
 
-/// Takes what has completed, then asks to be woken for the next; that once more, because something may have
-/// come in between.
+/// Handles all completions, then asks to be woken for the next. After arming it polls once more, because
+/// something may have completed in between.
 void RdmaConnection::collect() {
   if (collecting_ || state_ != State::established) return;
   for (int round = 0; round < rounds_per_event; ++round) {
@@ -229,7 +230,7 @@ int RdmaConnection::poll_sends() {
   }
 }
 
-/// At most one batch: what it brings is answered before the next is looked at.
+/// Handles at most one batch, so that its messages are answered before more are taken.
 int RdmaConnection::poll_receives() {
   if (state_ != State::established || broken_) return 0;
   std::array<ibv_wc, poll_batch> batch;  // NOLINT(cppcoreguidelines-pro-type-member-init): as far as filled
@@ -238,7 +239,7 @@ int RdmaConnection::poll_receives() {
     take_receive(batch[static_cast<std::size_t>(i)]);
   }
   if (count > 0 && state_ == State::established && !broken_) {
-    // Buffers that waited their turn.
+    // Post buffers that waited for room in the device's queue.
     if (const int failed = receives_->flush(); failed != 0) broken_ = local_error({failed, "post a Receive"});
   }
   return std::max(count, 0);
@@ -248,7 +249,7 @@ void RdmaConnection::take_receive(const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) return broken_by(completion);
   ReceiveBuffer buffer = receives_->take(completion);
   std::optional<std::uint32_t> invalidated;
-  // rxe hands out the kernel's flags, where "with Invalidate" is the bit that rdma-core calls "checksum
+  // rxe passes on the kernel's flags. In these, "with Invalidate" is the bit that rdma-core calls "checksum
   // good", which means nothing on a reliable connection.
   const bool misnamed =
       (completion.wc_flags & IBV_WC_IP_CSUM_OK) != 0 && exposures_->knows(completion.invalidated_rkey);
@@ -259,14 +260,15 @@ void RdmaConnection::take_receive(const ibv_wc& completion) {
   handler_.on_received(std::move(buffer), invalidated);
 }
 
-/// Why a connection has ended of which the device tells no more: `otherwise`, unless something was abandoned.
+/// Returns the Error for a connection that ended without a reason from the device: `otherwise`, unless
+/// handles are abandoned.
 Error RdmaConnection::ended(std::string otherwise) const {
   if (abandoned_.empty()) return error(ErrorKind::connection, ECONNRESET, std::move(otherwise));
   return error(ErrorKind::cancelled, ECANCELED,
                "the peer was still using the memory of a call that was given up");
 }
 
-/// The first says what happened; the rest of the queue follows it as "flushed".
+/// Records the first failed completion, which says what happened. The rest of the queue follows as "flushed".
 void RdmaConnection::broken_by(const ibv_wc& completion) {
   if (broken_) return;
   switch (completion.status) {
@@ -303,7 +305,7 @@ void RdmaConnection::end_of_turn() {
     --spins_to_skip_;
   } else if (spin()) {
     idle_spins_ = 0;
-    post(&RdmaConnection::flush);  // and another turn at once
+    post(&RdmaConnection::flush);  // take another turn at once
     return;
   } else if (state_ == State::established) {
     idle_spins_ = std::min(idle_spins_ + 1, 6U);
@@ -315,7 +317,7 @@ void RdmaConnection::end_of_turn() {
   }
 }
 
-/// Whether something completed.
+/// Polls until something completes or the time is over. Returns whether something completed.
 bool RdmaConnection::spin() {
   loop_.time_passed();
   const auto until = loop_.now() + options_.queues.busy_poll;
