@@ -1,4 +1,4 @@
-// The requester as responder; backward.h tells the rules.
+// The requester as responder; backward.h describes the rules.
 #include "rpcrdma/backward.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::uint32_t word(ConstBytes bytes, std::size_t index) {
   return xdr::load_u32(&bytes[index * kWord]);
 }
 
-/// Behind a transport header that says nothing of its own end: is it a Call that stands there?
+/// Returns whether a Call follows a transport header whose end is unknown.
 bool call_behind(ConstBytes message, std::uint32_t xid) {
   for (std::size_t at = kMinHeader; at + 3 * kWord <= message.size(); at += kWord) {
     const ConstBytes rest = message.subspan(at);
@@ -98,9 +98,9 @@ void BackwardTable::clear() {
   answers_.clear();
 }
 
-// ---- what the requester does with it ----
+// ---- the requester's reaction ----
 
-/// Everything that is no answer to an RPC that is out.
+/// Handles every message that is not an answer to an RPC in flight.
 void Requester::State::take_other(fabric::ReceiveBuffer buffer, std::size_t header_size, BackwardForm form) {
   switch (config.backward_credits == 0 ? BackwardForm::none : form) {
     case BackwardForm::none:
@@ -131,7 +131,7 @@ void Requester::State::deliver(fabric::ReceiveBuffer buffer, std::size_t header_
   actions.push(Deliver{backward.add_call(incoming.rdma_xid), message, std::move(buffer)});
 }
 
-/// RDMA_ERROR with the Call's xid and version (RFC 8166 4.5).
+/// Answers a Call by RDMA_ERROR with the Call's xid and version (RFC 8166 4.5).
 void Requester::State::refuse(std::uint32_t xid, rpc_rdma_errcode err, BackwardId id) {
   if (!backward.accepts_answer()) return end_unanswered("the server calls and does not take the answers");
   rdma_msg header;
@@ -143,8 +143,8 @@ void Requester::State::refuse(std::uint32_t xid, rpc_rdma_errcode err, BackwardI
   header.rdma_vers_low = header.rdma_vers_high = kRpcRdmaVersion;
   BackwardTable::Answer& answer = backward.add_answer(id);
   encode(header, answer.bytes);
-  // ERR_CHUNK has 20 bytes by its XDR (4.1.2), and what has under 28 MUST be discarded by whoever gets it
-  // (4.5): filled up, it is read under both rules.
+  // By its XDR (4.1.2) ERR_CHUNK has 20 bytes, but a receiver MUST discard a message of under 28 (4.5).
+  // Padded to 28 bytes, it can be read under both rules.
   const std::size_t missing = kMinHeader - std::min(answer.bytes.size(), kMinHeader);
   if (missing != 0) std::memset(answer.bytes.extend(missing), 0, missing);
   ++facts.backward_refused;
@@ -158,9 +158,10 @@ void Requester::State::answer(BackwardId id, const xdr::Message& reply) {
     ++facts.discarded;  // its connection is gone, or it has been answered
     return;
   }
-  // RFC 8167 4.2, 5.3: what we send is bounded by the call threshold in both directions, and over it the
-  // connection may be lost. Without a chunk there is no other way for this Reply: ERR_CHUNK says that none is
-  // possible for this xid (8166 4.5.3), and so ends the server's RPC at once.
+  // RFC 8167 4.2, 5.3: a message that we send is bounded by the call threshold in both directions, and a
+  // larger one may cost the connection. Without chunks this Reply cannot be sent in another way. ERR_CHUNK
+  // tells the server that no Reply is possible for this xid (8166 4.5.3), and so ends the server's RPC at
+  // once.
   const std::size_t size = reply.unreduced_size();
   if (size > facts.call_threshold - kMinHeader) {
     oddity("an answer of " + std::to_string(size) + " bytes to a call of the server's is over the limit of " +
@@ -170,7 +171,7 @@ void Requester::State::answer(BackwardId id, const xdr::Message& reply) {
   }
   rdma_msg header;
   header.rdma_xid = *xid;
-  header.rdma_credit = config.backward_credits;  // RFC 8167 5.2: the grant
+  header.rdma_credit = config.backward_credits;  // the grant, RFC 8167 5.2
   BackwardTable::Answer& answer = backward.add_answer(id);
   encode(header, answer.bytes);
   std::byte* const payload = answer.bytes.extend(size);

@@ -1,16 +1,18 @@
-// Private to the requester: the backward direction (RFC 8167). The server calls, and we answer.
+// Private to the requester: the backward direction (RFC 8167), in which the server calls and this client
+// answers.
 //
-// What is served. A backward Call that is an RDMA_MSG without chunks is delivered to the layer above, which
-// answers it, now or later, or declines to: then RDMA_ERROR, ERR_CHUNK, says that no answer is possible (RFC 8166
-// 4.5.3). There are no chunks in this direction: a Call that has any is answered with ERR_CHUNK (RFC 8167 5.3), and
-// so is one whose transport header cannot be read (RFC 8166 4.5.2); one of another version gets ERR_VERS (4.5.1).
-// Config::backward_credits of 0 means no backward service: then every such message is discarded, and nothing of this
-// costs anything.
+// Which Calls are served. A backward Call that is an RDMA_MSG without chunks is delivered to the layer above.
+// That layer answers it, now or later, or declines to; then RDMA_ERROR with ERR_CHUNK tells the server that
+// no answer is possible (RFC 8166 4.5.3). Chunks are not used in this direction: a Call that has any is
+// answered with ERR_CHUNK (RFC 8167 5.3), and so is one whose transport header cannot be read (RFC 8166
+// 4.5.2). A Call of another version gets ERR_VERS (4.5.1). Config::backward_credits of 0 means no backward
+// service: then every such message is discarded, and backward service costs nothing.
 //
-// Whose message is it? Its RPC message type says so (2.4), never its xid, which may be under way both ways.
-// RFC 8166 asks for opposite things: a responder MUST answer an error in a Call's transport header, a
-// requester MUST discard a Reply with one (4.5), and never sends RDMA_ERROR (4.2.4). So nothing is answered
-// that is not recognisably a Call:
+// How a backward Call is told from a Reply. The RPC message type decides (2.4), never the xid, because one
+// xid may be in use in both directions. RFC 8166 asks for opposite reactions to an error in the transport
+// header: a responder MUST answer if the message is a Call, a requester MUST discard it if the message is a
+// Reply (4.5), and a requester never sends RDMA_ERROR (4.2.4). So this client answers only messages that are
+// recognisably Calls:
 //
 //   header            taken for a Call if                                        answer
 //   good RDMA_MSG     the payload says CALL                                      the Reply; ERR_CHUNK if it
@@ -22,20 +24,20 @@
 //   RDMA_MSGP         on a boundary of four, before any "xid, REPLY"             another version than 1
 //   RDMA_ERROR        never; nor RDMA_DONE (4.6.2), nor what has under 28 bytes  none
 //
-// Whatever else is wrong (an RDMA_NOMSG without chunks, lists that are cut off together with the payload)
-// says nothing about its direction and is discarded.
+// Any other fault (an RDMA_NOMSG without chunks, lists that are cut off together with the payload) does not
+// show the direction of the message, so the message is discarded.
 //
-// Credits (4.1). The server may have backward_credits Calls unanswered; each answer grants that many. Its own
-// credit field is a request, and changes nothing: least of all the forward grant. A Call beyond that ends the
-// connection, as does any for whose answer or error there is no room: so the server learns that no answer will come
-// (RFC 8166 4.5.4). Receives: one for each credit is posted on top of those for forward Replies, whether Calls are
-// waiting for their answers or not (4.3.1).
+// Credits (4.1). The server may have backward_credits Calls unanswered; each answer grants that many. The
+// credit field of a backward Call is only a request and changes nothing, in particular not the forward grant.
+// A Call beyond the credits ends the connection, as does any Call for whose answer or error there is no room:
+// this tells the server that no answer will come (RFC 8166 4.5.4). Receives: one for each credit is posted in
+// addition to those for forward Replies, whether or not Calls are waiting for their answers (4.3.1).
 //
 // Answers leave as SendAnswer. Their bytes are owned here until on_answer_sent() or the end of the
-// connection; a server that calls without ever taking its answers finds room for two windows of them and a
-// few errors, since the end of a Send may be seen later than the Call that follows it. A connection that ends
-// takes everything along: an answer to an earlier connection's Call goes nowhere, the server calls again
-// (5.4).
+// connection. There is room for two windows of answers and a few errors, for a server that sends Calls
+// without taking the answers; two windows, because the end of a Send may be seen later than the Call that
+// follows it. The end of a connection discards all Calls and answers: an answer to an earlier connection's
+// Call is not sent, and the server calls again (5.4).
 #pragma once
 
 #include <cstdint>
@@ -49,7 +51,7 @@
 
 namespace nfsrdma::rpcrdma {
 
-/// What a message is that is no answer to an RPC of ours.
+/// The form of a message that is not an answer to an RPC of ours.
 enum class BackwardForm : std::uint8_t {
   none,  ///< not recognisably a Call
   plain,
@@ -58,10 +60,12 @@ enum class BackwardForm : std::uint8_t {
   bad_version,
 };
 
-/// `header`, `decoded`: what decode() made of `message`. The message returns no Reply chunk of ours.
+/// Returns the form of `message`. `header` and `decoded` are the results of decode(). The message must not
+/// return a Reply chunk of ours.
 [[nodiscard]] BackwardForm backward_form(const rdma_msg& header, const Decoded& decoded, ConstBytes message);
 
-/// The Calls without an answer, and the answers under way. Both are few: searched in order.
+/// The Calls without an answer, and the answers that are being sent. Both lists are short and are searched in
+/// order.
 class BackwardTable {
  public:
   struct Answer {
@@ -71,19 +75,20 @@ class BackwardTable {
 
   explicit BackwardTable(std::uint32_t credits) : credits_(credits) {}
 
-  /// Room for another Call and for its answer.
+  /// Returns whether there is room for another Call and for its answer.
   [[nodiscard]] bool accepts_call() const { return calls_.size() < credits_ && accepts_answer(); }
   [[nodiscard]] bool accepts_answer() const {
     return calls_.size() + answers_.size() < 2 * std::size_t{credits_} + kFewErrors;
   }
   BackwardId add_call(std::uint32_t xid);
-  /// The Call's xid, if it is still to be answered; then it no longer is.
+  /// Returns the Call's xid, if it is still to be answered, and removes the Call.
   std::optional<std::uint32_t> take_call(BackwardId id);
 
-  /// An empty buffer that stays until remove_answer(). Id 0: of a Call that was never delivered.
+  /// Adds an empty buffer, which stays until remove_answer(). With id 0 it gets an id of its own, for a Call
+  /// that was never delivered.
   Answer& add_answer(BackwardId id = 0);
   void remove_answer(BackwardId id);
-  /// The connection is gone.
+  /// Called when the connection is gone.
   void clear();
 
  private:
@@ -95,7 +100,7 @@ class BackwardTable {
   void give_back(std::unique_ptr<Answer> answer);
 
   const std::uint32_t credits_;
-  BackwardId last_id_ = 0;  // never used again, on no connection
+  BackwardId last_id_ = 0;  // an id is never reused, also not on a later connection
   std::vector<Call> calls_;
   std::vector<std::unique_ptr<Answer>> answers_;
   std::vector<std::unique_ptr<Answer>> free_;

@@ -1,17 +1,18 @@
-// The requester's connection: having one when it is needed, losing it, and time.
+// The requester's connection: making one when it is needed, losing it, and time.
 //
 // A connection is replaced when it ends, when a Reply takes longer than it may, when the peer breaks the
 // rules that keep memory safe, and when memory cannot be taken back. Calls without a Reply go back to the
 // head of the queue in their old order, with their xids (RFC 8166 4.5.3). Attempts are spaced by a delay that
-// doubles until a call has been answered: a server that accepts connections and drops them is not hammered. What a
-// connection has to begin with (Call::first) does not count for that, since it comes before any real work.
+// doubles until a call has been answered, so that a server that accepts connections and drops them is not
+// hammered. The answer to a call that a connection has to begin with (Call::first) does not end the doubling,
+// because such a call comes before any real work.
 //
-// A connection that has answered a call is a good one, however short its life: it is replaced at once. If a call is what
-// breaks connections (a request that the server or the path cannot take), the pauses belong to that call. A call that was
-// in flight at two losses in a row is a suspect: it waits in a queue of its own, for a time that doubles with each
-// further loss, while the other calls go on. One suspect is sent at a time, so that a loss shows which of them it was
-// and the others are cleared by their Replies. The count goes with a call that is handed back and made again on another
-// connection (Call::losses).
+// A connection that has answered a call is a good one, however short its life was, and is replaced at once.
+// If one call breaks connections (a request that the server or the path cannot take), only that call has to
+// pause. A call that was in flight at two losses in a row is a suspect: it waits in a queue of its own, for a
+// time that doubles with each further loss, while the other calls continue. Only one suspect is sent at a
+// time, so that a loss shows which of them is the cause, and the others are cleared by their Replies. The
+// count of losses stays with a call that is handed back and made again on another connection (Call::losses).
 #include <algorithm>
 #include <cerrno>
 #include <ranges>
@@ -31,8 +32,8 @@ Duration doubled(Duration first, unsigned times, Duration most) {
   return std::min(first, most);
 }
 
-/// Of no use once it is gone. That goes for a Call of the server's, too: its answer could not be sent, and
-/// the server sends it again (RFC 8167 5.4).
+/// Returns whether the action is useless once the connection is gone. A delivered Call of the server's is:
+/// its answer could not be sent, and the server sends the Call again (RFC 8167 5.4).
 bool needs_connection(const Action& action) {
   return std::holds_alternative<Send>(action) || std::holds_alternative<SendAnswer>(action) ||
          std::holds_alternative<Revoke>(action) || std::holds_alternative<Forget>(action) ||
@@ -53,7 +54,8 @@ void Requester::State::connect(TimePoint now) {
   want_link(now);
 }
 
-/// RFC 8167 5.4: the server cannot call where there is no connection, and only we can make one.
+/// Keeps a connection up while `on`. RFC 8167 5.4: the server cannot call without a connection, and only the
+/// client can make one.
 void Requester::State::hold(bool on, TimePoint now) {
   held = on;
   want_link(now);
@@ -88,7 +90,7 @@ void Requester::State::on_connected(ConstBytes peer_private_data, TimePoint now)
   lower_wake(next_health_check());
   const auto theirs = find_private_data(peer_private_data);
   const Negotiated agreed = negotiate(config.announce ? std::optional(announcement()) : std::nullopt,
-                                      theirs);  // 8797 4: anew each time
+                                      theirs);  // 8797 4: negotiated anew on each connection
   facts.private_data_seen = theirs.has_value();
   facts.call_threshold = agreed.call_threshold;
   facts.reply_threshold = agreed.reply_threshold;
@@ -100,7 +102,9 @@ void Requester::State::on_connected(ConstBytes peer_private_data, TimePoint now)
     told_reconnected = true;
     notice(Notice::Kind::reconnected, peer + ": reconnected");
   }
-  top_up_receives();  // RFC 8167 4.3.1, 6: those of the backward credits, before any Call that announces them
+  // RFC 8167 4.3.1, 6: the Receives of the backward credits must be posted before any Call that announces
+  // these.
+  top_up_receives();
   pump(now);
 }
 
@@ -123,7 +127,8 @@ void Requester::State::on_connect_failed(const Error& why, bool permanent, TimeP
 
 // ---- losing it ----
 
-/// Whatever the peer could still reach goes with the connection. Actions that were meant for it go nowhere.
+/// Closes the connection, which invalidates everything that the peer could still reach. Discards actions that
+/// need this connection.
 void Requester::State::close_link(Error why) {
   if (link != Link::up && link != Link::connecting) return;
   link = Link::closing;
@@ -141,14 +146,15 @@ void Requester::State::on_disconnected(const Error& why, TimePoint now) {
   link = Link::down;
   const bool had_trial = on_trial != 0;
   reset_connection();
-  // Silence was not caused by a call, nor was what this side closed because of a call that it had given up.
+  // Losses are not counted if the reason was silence, which no call causes, or if this side closed the
+  // connection because of a call that it had given up.
   if (last_failure->errno_value() != ETIMEDOUT && last_failure->kind() != ErrorKind::cancelled)
     count_losses(now);
-  // A suspect has broken the connection, and has a pause of its own: the others do not wait for long.
+  // A suspect has broken the connection, and has a pause of its own, so the other calls need not wait long.
   if (had_trial) attempts = std::min(attempts, 1U);
   retry_or_complete_all();
-  // One that went for the sake of what we had abandoned is replaced in silence. Should that fail, the calls
-  // that wait will lead to Notice::not_responding.
+  // A connection that ended because of abandoned memory is replaced without a Notice. If that fails, the
+  // waiting calls will lead to Notice::not_responding.
   const bool own_doing = last_failure->kind() == ErrorKind::cancelled;
   if (was_up && !told_lost && !shut && !own_doing) {
     told_lost = true;
@@ -160,7 +166,8 @@ void Requester::State::on_disconnected(const Error& why, TimePoint now) {
   want_link(now);
 }
 
-/// 4.5.3: a Call that breaks every connection that it is sent on must not become a tight loop.
+/// Counts a loss for each call in flight. 4.5.3: a Call that breaks every connection that it is sent on must
+/// not become a tight loop.
 void Requester::State::count_losses(TimePoint now) {
   for (Rpc* rpc : table.active()) {
     if (rpc->stage != Rpc::Stage::sent) continue;
@@ -169,7 +176,7 @@ void Requester::State::count_losses(TimePoint now) {
   }
 }
 
-/// The first loss is no reason to wait.
+/// Returns until when a call is held back. The first loss is no reason to wait.
 TimePoint Requester::State::end_of_hold(const Call& call, TimePoint now) const {
   if (call.losses < kLossesOfSuspect) return now;
   return later(now, doubled(config.reconnect_first, call.losses - kLossesOfSuspect, config.reconnect_most));
@@ -185,7 +192,8 @@ void Requester::State::reset_connection() {
   close_reason.reset();
 }
 
-/// The connection is gone and with it every handle: what was being revoked is done, what was sent is queued.
+/// Called when the connection and all its handles are gone: calls whose memory was being revoked complete,
+/// and calls that were sent are queued again.
 void Requester::State::retry_or_complete_all() {
   std::vector<Rpc*> again;
   for (Rpc* rpc : table.in_order()) {
@@ -206,7 +214,8 @@ void Requester::State::retry_or_complete_all() {
         break;
     }
   }
-  // What a connection has to begin with goes before what was sent earlier on the last one.
+  // The calls that a connection has to begin with are queued ahead of calls that were sent earlier on the
+  // last connection.
   for (const bool first : {false, true}) {
     for (Rpc* rpc : again | std::views::reverse) {
       if (rpc->call.first == first) queue_of(*rpc).push_front(rpc);
@@ -234,9 +243,9 @@ void Requester::State::scan(TimePoint now) {
   pump(now);
 }
 
-/// An invalidation has an end, too: a device that is stuck behind a Send that the peer does not take
-/// completes nothing. The connection takes all handles with it (4.5.4), and on_disconnected() completes their
-/// calls.
+/// Closes the connection if an invalidation is overdue. A device that is stuck behind a Send that the peer
+/// does not take completes nothing. The end of the connection invalidates all handles (4.5.4), and
+/// on_disconnected() completes their calls.
 void Requester::State::scan_revocations(TimePoint now) {
   if (link != Link::up) return;
   bool overdue = false;
@@ -269,14 +278,15 @@ void Requester::State::scan_deadlines(TimePoint now) {
   for (Rpc* rpc : over) give_up(*rpc, Failure::timed_out, timed_out(*rpc, now), now);
 }
 
-/// How long an unanswered call leaves the connection in good standing.
+/// Returns how long a call may be unanswered before the connection counts as dead.
 Duration Requester::State::patience() const {
   if (replied) return config.reply_timeout;
   return doubled(config.first_reply_timeout, silent_connections, config.reply_timeout);
 }
 
-/// When the RPC, if it has no answer by then, shows that the peer is dead. A health check is answered in less time than a
-/// call that has work to do, and is no sign of death while the peer answers other calls.
+/// Returns the time at which a missing answer to the RPC shows that the peer is dead. A health check is
+/// answered in less time than a call that has work to do. While the peer answers other calls, an unanswered
+/// health check is no sign of death.
 TimePoint Requester::State::silent_from(const Rpc& rpc) const {
   const bool checks = rpc.call.health_check && !rpc.call.first && replied;
   if (!checks || check_every >= patience()) return later(rpc.sent_at, patience());
@@ -308,7 +318,7 @@ void Requester::State::scan_silence(TimePoint now) {
       overdue = true;
       checked = checked || later(rpc->sent_at, patience()) > now;
     } else {
-      overdue_abandoned = true;  // matters when somebody wants its credit: pump()
+      overdue_abandoned = true;  // matters only when another call needs its credit: pump()
     }
   }
   if (!overdue) return;
@@ -320,7 +330,7 @@ void Requester::State::scan_silence(TimePoint now) {
   const std::string waited = seconds_text(patience());
   if (!replied) {
     ++silent_connections;
-    attempts = 0;  // the wait has been long enough: connect at once
+    attempts = 0;  // the wait was long enough: connect at once
     connect_at = now;
     close_link(error(ErrorKind::connection, ETIMEDOUT,
                      "the first call on a new connection was not answered within " + waited));
@@ -349,7 +359,7 @@ Error Requester::State::timed_out(const Rpc& rpc, TimePoint now) const {
   const std::string last = last_failure ? "; last: " + last_failure->message() : std::string();
   if (rpc.stage == Rpc::Stage::sent) {
     if (!replied) {
-      // The connection stands, and the server has never said anything on it.
+      // The connection is up, and the server has never sent anything on it.
       return error(ErrorKind::timeout, ETIMEDOUT,
                    "the server accepts the connection and answers no call" + last +
                        "; check that its NFS service runs and that this port is NFS over RDMA's");

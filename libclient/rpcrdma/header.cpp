@@ -102,10 +102,10 @@ HeaderFault body(Decoder& from, rdma_msg& out) {
   return HeaderFault::bad_proc;
 }
 
-/// RFC 8166 4.5 has a message of under 28 bytes discarded unparsed. By the RFC's own XDR (4.1.2) an
-/// RDMA_ERROR with ERR_CHUNK is complete with 20, and servers send it so (Linux does); unless it is taken, an
-/// RPC that the server refused would wait for its time-out (4.5, T21). So: that one message, and nothing
-/// else, is let through.
+/// Recognises the one short message that is accepted. RFC 8166 4.5 has a message of under 28 bytes discarded
+/// unparsed. By the RFC's own XDR (4.1.2), however, an RDMA_ERROR with ERR_CHUNK is complete with 20 bytes,
+/// and servers send it so (Linux does). If it were discarded, an RPC that the server refused would wait for
+/// its time-out (4.5, T21).
 bool is_short_err_chunk(fabric::ConstBytes message) {
   return message.size() == kErrChunkMessage &&
          xdr::load_u32(&message[3 * kWord]) == static_cast<std::uint32_t>(rdma_proc::RDMA_ERROR) &&
@@ -150,8 +150,8 @@ bool has_lists(rdma_proc proc) {
   return proc == rdma_proc::RDMA_MSG || proc == rdma_proc::RDMA_NOMSG;
 }
 
-/// What encode() makes of a Call as nearly all are: RDMA_MSG with one Write chunk of one segment, or with no chunk.
-/// False: it is another, and nothing was done.
+/// Encodes a Call of the form that nearly all have: RDMA_MSG with one Write chunk of one segment, or with no
+/// chunk. Returns false, and does nothing, for any other.
 bool encode_usual(const rdma_msg& header, xdr::Buffer& to) {
   const std::size_t chunks = header.rdma_writes.size();
   if (header.proc != rdma_proc::RDMA_MSG || !header.rdma_reads.empty() || header.has_rdma_reply) return false;
@@ -164,8 +164,9 @@ bool encode_usual(const rdma_msg& header, xdr::Buffer& to) {
   return true;
 }
 
-/// A header as nearly all Replies have it: RDMA_MSG with one Write chunk of one segment, or with no chunk at all. It is what
-/// the general way makes of it, for a third of the instructions. False: it is another, and nothing was done.
+/// Decodes a header of the form that nearly all Replies have: RDMA_MSG with one Write chunk of one segment,
+/// or with no chunk. The result is that of the general code, for a third of the instructions. Returns false,
+/// and changes nothing, for any other header.
 bool decode_usual(fabric::ConstBytes message, rdma_msg& out, std::size_t& size) {
   constexpr std::size_t kOneChunk = kMinHeader + kWriteChunkHead + kSegment;
   if (message.size() < kMinHeader) return false;

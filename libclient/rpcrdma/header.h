@@ -1,5 +1,5 @@
-// The transport header of RPC-over-RDMA version 1 (RFC 8166 4.1 to 4.3, 4.5): what stands in front of every
-// RPC message, in plain structs with the RFC's names, decoded from untrusted bytes and encoded.
+// The transport header of RPC-over-RDMA version 1 (RFC 8166 4.1 to 4.3, 4.5), which stands in front of every
+// RPC message: plain structs with the RFC's names, decoded from untrusted bytes and encoded.
 //
 // One READ of 4096 bytes, as its two headers go over the wire:
 //
@@ -40,9 +40,10 @@ inline constexpr std::uint32_t kRpcRdmaVersion = 1;
 
 // ---- sizes, as sums of their parts (4.1.2) ----
 inline constexpr std::size_t kWord = 4;
-inline constexpr std::size_t kFixedFields = 4 * kWord;                 // xid, vers, credit, proc
-inline constexpr std::size_t kEmptyLists = 3 * kWord;                  // reads, writes, reply: not present
-inline constexpr std::size_t kMinHeader = kFixedFields + kEmptyLists;  // 4.5: under it, not to be parsed
+inline constexpr std::size_t kFixedFields = 4 * kWord;  // xid, vers, credit, proc
+inline constexpr std::size_t kEmptyLists = 3 * kWord;   // reads, writes, reply: not present
+// 4.5: a shorter message must not be parsed.
+inline constexpr std::size_t kMinHeader = kFixedFields + kEmptyLists;
 inline constexpr std::size_t kSegment = 4 * kWord;                     // HLOO
 inline constexpr std::size_t kReadSegment = kWord + kWord + kSegment;  // 1 PHLOO
 inline constexpr std::size_t kWriteChunkHead = kWord + kWord;          // 1, count
@@ -100,10 +101,10 @@ class WriteList {
 
  private:
   std::vector<xdr_rdma_segment> segments_;
-  std::vector<std::size_t> ends_;  // of each chunk, in segments_
+  std::vector<std::size_t> ends_;  // the end of each chunk, as an index into segments_
 };
 
-/// struct rdma_msg with its rdma_body laid open. Which of the fields below `proc` count depends on `proc`.
+/// struct rdma_msg with the fields of its rdma_body. `proc` decides which of the fields below it are used.
 struct rdma_msg {
   std::uint32_t rdma_xid = 0;
   std::uint32_t rdma_vers = kRpcRdmaVersion;
@@ -116,37 +117,38 @@ struct rdma_msg {
   std::vector<xdr_rdma_segment> rdma_reply;
   // RDMA_ERROR
   rpc_rdma_errcode err = rpc_rdma_errcode::ERR_CHUNK;
-  std::uint32_t rdma_vers_low = 0, rdma_vers_high = 0;  // with ERR_VERS
+  std::uint32_t rdma_vers_low = 0, rdma_vers_high = 0;  // used with ERR_VERS
 
-  /// As if new, with the storage kept.
+  /// Resets all fields, and keeps the storage.
   void clear();
   friend bool operator==(const rdma_msg&, const rdma_msg&) = default;
 };
 
-/// Why a header could not be taken. What the receiver does next: a requester discards the message (4.5); a
-/// responder answers bad_version with ERR_VERS, discards too_short, and answers the others with ERR_CHUNK.
+/// Why a header could not be decoded. A requester then discards the message (4.5). A responder answers
+/// bad_version with ERR_VERS, discards too_short, and answers the others with ERR_CHUNK.
 enum class HeaderFault : std::uint8_t {
   none,
-  too_short,    ///< under 28 bytes: not even the xid can be trusted
-  bad_version,  ///< the fixed fields are filled in, nothing else
+  too_short,    ///< under 28 bytes: even the xid cannot be trusted
+  bad_version,  ///< only the fixed fields are filled in
   bad_proc,
   bad_list,   ///< a chunk list is cut short, has an impossible count, or a "present" that is neither 0 nor 1
-  no_chunk,   ///< RDMA_NOMSG, and no list that could hold its payload (4.5.2)
+  no_chunk,   ///< RDMA_NOMSG without a list that could hold its payload (4.5.2)
   bad_error,  ///< RDMA_ERROR with an unknown code, or cut short
 };
 
 struct Decoded {
   HeaderFault fault = HeaderFault::none;
-  std::size_t size = 0;  ///< bytes of the header: the payload stream begins there
+  std::size_t size = 0;  ///< bytes of the header; the payload stream begins behind them
 };
 
-/// Takes the header off the front of `message`. RDMA_MSGP and RDMA_DONE are recognised and not looked into.
+/// Decodes the header at the front of `message`. RDMA_MSGP and RDMA_DONE are recognised, and the rest of such
+/// a message is not decoded.
 Decoded decode(fabric::ConstBytes message, rdma_msg& out);
 
 [[nodiscard]] std::size_t encoded_size(const rdma_msg& header);
 void encode(const rdma_msg& header, xdr::Buffer& to);
 
-/// The length of a chunk: the sum of its segments' (3.4.4).
+/// Returns the length of a chunk: the sum of its segments' lengths (3.4.4).
 [[nodiscard]] std::uint64_t chunk_length(std::span<const xdr_rdma_segment> chunk);
 
 }  // namespace nfsrdma::rpcrdma

@@ -26,8 +26,8 @@ constexpr bool is_reduced(Form form) {
   return form == Form::reduced || form == Form::long_reduced;
 }
 
-/// The items of a Message as their encoder promised them: in order, inside the stream, on XDR's boundaries.
-/// Positions are 32 bits on the wire (3.4.5).
+/// Checks that the items of a Message are in order, inside the stream and on XDR's boundaries, as their
+/// encoder promised. Positions are 32 bits on the wire (3.4.5).
 bool well_formed(const xdr::Message& message) {
   std::size_t last = 0;
   for (const xdr::Item& item : message.items) {
@@ -41,8 +41,8 @@ bool well_formed(const xdr::Message& message) {
          message.unreduced_size() <= std::numeric_limits<std::uint32_t>::max();
 }
 
-/// Calls `text(bytes)` for each piece of the stream and `item(item, position)` for each item between them;
-/// the position is the one in the unreduced stream (3.4.5).
+/// Calls `text(bytes)` for each piece of the stream and `item(item, position)` for each item between them.
+/// `position` is the item's position in the unreduced stream (3.4.5).
 template <class Text, class Item>
 void walk(const xdr::Message& message, const Text& text, const Item& item) {
   std::size_t at = 0;
@@ -63,7 +63,7 @@ std::byte* append(std::byte* to, ConstBytes bytes) {
 
 constexpr reply_sizing::HeaderSizes kHeaderSizes{kMinHeader, kWriteChunkHead, kSegment};
 
-/// One marshalling under way.
+/// Marshals one Call.
 class Marshaller {
  public:
   Marshaller(Rpc& rpc, const Facts& limits, Exposer& memory, const std::string& peer)
@@ -91,7 +91,7 @@ class Marshaller {
   }
 
  private:
-  /// The xid, and what protects the message.
+  /// Fills in the xid, and protects the message if it has a Seal.
   Status finish_message() {
     xdr::Message& message = rpc_.call.message;
     if (well_formed(message)) {
@@ -106,10 +106,10 @@ class Marshaller {
                    "the message to send is malformed, which is an error in this program; please report it");
   }
 
-  // ---- most Calls: no item, one result at most, and that in one segment. What follows for them from the rules of
-  // plan_reply() and choose_form() is told by four comparisons ----
+  // ---- most Calls: no item, at most one result, and that in one segment. For these, four comparisons give
+  // the result of plan_reply() and choose_form() ----
 
-  /// Whether a Write chunk is to be offered; none: the Call is not that simple.
+  /// Returns whether a Write chunk is to be offered; nothing if the Call is not of this simple kind.
   [[nodiscard]] std::optional<bool> simple_chunk() const {
     constexpr std::size_t kWithChunk = kMinHeader + kWriteChunkHead + kSegment;
     const Call& call = rpc_.call;
@@ -199,7 +199,7 @@ class Marshaller {
     return Form::none;
   }
 
-  /// Nothing of it may travel by itself.
+  /// Returns whether no part of the message may travel by itself.
   [[nodiscard]] bool is_one_piece() const {
     return rpc_.call.seal != nullptr && rpc_.call.seal->covers_data();
   }
@@ -220,13 +220,14 @@ class Marshaller {
     return is_reduced(form) ? offer_items() : Status();
   }
 
-  /// Exposer::expose() takes what it may let be written; with remote_read nobody writes.
+  /// Removes the const that Exposer::expose() does not take. With Reach::remote_read nothing writes to the
+  /// memory.
   static Bytes for_reading(ConstBytes bytes) {
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
     return {const_cast<std::byte*>(bytes.data()), bytes.size()};
   }
 
-  /// 3.4.4.4, 3.4.5.2: an item's chunk has its bytes and no padding.
+  /// Offers the items as Read chunks. 3.4.4.4, 3.4.5.2: an item's chunk has its bytes and no padding.
   Status offer_items() {
     Status all;
     walk(
@@ -237,9 +238,9 @@ class Marshaller {
     return all;
   }
 
-  /// The whole message as one chunk, the data where it stands (3.4.4: segments of one position are one chunk). The text is
-  /// copied into one page: of a segment of a few octets that crosses into another, Linux's siw sends others (6.1,
-  /// siw_try_1seg).
+  /// Offers the whole message as one chunk, with the data where it is in memory (3.4.4: segments of one
+  /// position are one chunk). The text is copied into one page, because if a segment of a few octets crosses
+  /// a page boundary, Linux's siw sends wrong octets (6.1, siw_try_1seg).
   Status offer_pieces() {
     const ConstBytes text_there = message_->stream.bytes();
     std::size_t room = text_there.size() + kPage;
@@ -263,7 +264,7 @@ class Marshaller {
         });
     return all;
   }
-  /// `length` bytes of what was exposed in these segments, from `begin` on.
+  /// Names `length` bytes, from `begin` on, of the memory that was exposed in these segments.
   void name_part(std::span<const RemoteSegment> segments, std::size_t begin, std::size_t length) {
     for (RemoteSegment one : segments) {
       const std::size_t skipped = std::min<std::size_t>(begin, one.length);
@@ -331,13 +332,13 @@ class Marshaller {
     return {};
   }
 
-  /// Appends to what is exposed for the RPC.
+  /// Exposes memory, and appends its segments to those of the RPC.
   Status expose(Bytes bytes, fabric::Reach reach) {
     if (bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
       return failure(EMSGSIZE, "a transfer of 4 GiB or more cannot be described; use smaller requests");
     }
     Status done = memory_.expose(bytes, reach, rpc_.exposed);
-    // Without a connection there is nobody to expose it to, which is not this call's fault.
+    // The connection has ended, which is not this call's fault.
     if (done || done.error().kind() == ErrorKind::connection) return done;
     return failure(ENOMEM,
                    "memory could not be made available to the server (" + done.error().message() +
@@ -365,7 +366,7 @@ class Marshaller {
   }
 
   Rpc& rpc_;
-  const xdr::Message* message_;  // what goes out
+  const xdr::Message* message_;  // the message to send, sealed or not
   const Facts& limits_;
   Exposer& memory_;
   const std::string& peer_;

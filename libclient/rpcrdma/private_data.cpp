@@ -41,7 +41,7 @@ std::optional<PrivateData> find_private_data(fabric::ConstBytes received) {
 }
 
 Negotiated negotiate(const std::optional<PrivateData>& mine, const std::optional<PrivateData>& peer) {
-  // RFC 8797 5.1: a side that sends nothing counts as one that sent zeros, as its peer sees it.
+  // RFC 8797 5.1: a side that sends nothing is treated by its peer like one that sent zeros.
   const PrivateData own = mine.value_or(PrivateData{});
   const PrivateData other = peer.value_or(PrivateData{});
   return {std::min(sayable_size(own.send_size), other.receive_size),

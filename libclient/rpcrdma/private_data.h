@@ -20,14 +20,15 @@
 namespace nfsrdma::rpcrdma {
 
 inline constexpr std::uint32_t kFormatIdentifier = 0xf6ab0e18;
-inline constexpr std::uint32_t kDefaultThreshold = 1024;  // RFC 8166 3.3.3
+// RFC 8797 4.2: the largest size that the octet can express.
+inline constexpr std::uint32_t kDefaultThreshold = 1024;
 inline constexpr std::uint32_t kSizeUnit = 1024;
 inline constexpr std::uint32_t kLargestSize = 256 * kSizeUnit;  // 8797 4.2: what the octet can say
 inline constexpr std::size_t kPrivateDataSize = 4 + 1 + 1 + 1 + 1;
 static_assert(kPrivateDataSize == 8 && kLargestSize == 262144);
 
-// What a connection manager has room for is shared with the layers below: on InfiniBand 56 octets are left of
-// the request's, and enhanced MPA (RFC 6581) puts its IRD and ORD in front.
+// The private data shares its room with the layers below: InfiniBand leaves 56 octets of the request's, and
+// enhanced MPA (RFC 6581) puts its IRD and ORD in front.
 inline constexpr std::size_t kInfiniBandRoom = 56;
 inline constexpr std::size_t kEnhancedMpa = 2 + 2;
 static_assert(kEnhancedMpa + kPrivateDataSize <= kInfiniBandRoom);
@@ -39,7 +40,8 @@ struct PrivateData {
   friend bool operator==(const PrivateData&, const PrivateData&) = default;
 };
 
-/// The largest size that an octet can say and that is not over `bytes`; 1024 at least (8797 4.2).
+/// Returns the largest size that an octet can express and that is not over `bytes`; 1024 at least (RFC 8797
+/// 4.2).
 [[nodiscard]] constexpr std::uint32_t sayable_size(std::uint32_t bytes) {
   if (bytes < kSizeUnit) return kSizeUnit;
   if (bytes > kLargestSize) return kLargestSize;
@@ -48,16 +50,18 @@ struct PrivateData {
 
 [[nodiscard]] std::array<std::byte, kPrivateDataSize> encode(const PrivateData& data);
 
-/// Finds the message in what a peer sent, whatever lower layers put in front of it (5.2).
+/// Finds the message in the peer's private data, at any offset, because lower layers may put data in front of
+/// it (RFC 8797 5.2).
 [[nodiscard]] std::optional<PrivateData> find_private_data(fabric::ConstBytes received);
 
-/// What a connection may use after the exchange.
+/// The limits of a connection after the exchange.
 struct Negotiated {
   std::uint32_t call_threshold = kDefaultThreshold;
   std::uint32_t reply_threshold = kDefaultThreshold;
   bool remote_invalidation = false;
 };
-/// `mine`: as announced, nothing if nothing was. `peer`: as found.
+/// Computes the limits. `mine` is the message that we sent, nothing if we sent none; `peer` is the message
+/// found.
 [[nodiscard]] Negotiated negotiate(const std::optional<PrivateData>& mine,
                                    const std::optional<PrivateData>& peer);
 

@@ -1,9 +1,10 @@
-// What a message from the server does to the requester (RFC 8166 4.2, 4.3, 4.5; RFC 8797 4.1).
+// Handles the messages from the server (RFC 8166 4.2, 4.3, 4.5; RFC 8797 4.1).
 //
-// Every message uses up a Receive, whatever it is. One that is nobody's, or cannot be read, changes nothing
-// else (4.5: MUST silently discard; a requester MUST NOT answer with RDMA_ERROR, 4.2.4): the RPC that it may
-// have been meant for lives on until its own time-out. Which faults end an RPC instead: reply_check.h. What is
-// recognisably a Call of the server's goes its own way: backward.h.
+// Every message uses up a Receive, whatever kind it is. A message that belongs to no RPC, or cannot be read,
+// changes nothing else (4.5: MUST silently discard; a requester MUST NOT answer with RDMA_ERROR, 4.2.4). The
+// RPC that it may have been meant for continues to wait until its own time-out. reply_check.h lists the
+// faults that end an RPC instead. A message that is recognisably a Call of the server's is handled as
+// backward.h describes.
 #include <cerrno>
 
 #include "rpcrdma/reply_check.h"
@@ -33,7 +34,7 @@ void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<
   BackwardForm form = BackwardForm::none;
   if (what != Sort::reply && what != Sort::error) {
     form = backward_form(incoming, header, buffer.message());
-    if (form != BackwardForm::none) rpc = nullptr;  // whatever its xid: RFC 8167 2.4
+    if (form != BackwardForm::none) rpc = nullptr;  // a backward Call, whatever its xid is: RFC 8167 2.4
   }
   if (invalidated && !take_invalidated(rpc, *invalidated)) return;
   if (rpc == nullptr || (what != Sort::reply && what != Sort::error)) {
@@ -45,8 +46,8 @@ void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<
                                 : nullptr;
   answered(*rpc, now);
   ++arrivals;
-  // The message of a Long Reply is looked at in complete(), when its memory is out of the server's reach. It is gone where
-  // the caller has gone.
+  // The message of a Long Reply is checked in complete(), after its memory is out of the server's reach. If
+  // the caller has gone, the memory has gone, too.
   const bool is_long = what == Sort::reply && incoming.proc == rdma_proc::RDMA_NOMSG;
   if (is_long) rpc->grant = {incoming.rdma_credit, arrivals};
   if (fault == nullptr && !is_long) take_grant({incoming.rdma_credit, arrivals});
@@ -64,18 +65,19 @@ void Requester::State::take_message(fabric::ReceiveBuffer buffer, std::optional<
   settle(*rpc, now);
 }
 
-/// Its caller has gone (8.1.3). The late Reply brings the credit, and that the server is done with the
-/// handles.
+/// Handles the answer to an RPC whose caller has gone (8.1.3). The late Reply returns the credit, and shows
+/// that the server has finished with the handles.
 void Requester::State::take_late_answer(Rpc& rpc, TimePoint now) {
   ++facts.discarded;
-  overdue_abandoned = false;  // the next scan tells whether there is another
+  overdue_abandoned = false;  // the next scan finds out whether there is another
   lower_wake(now);
   if (!rpc.abandoned.empty()) actions.push(Forget{std::exchange(rpc.abandoned, {})});
   remove_if_finished(rpc);
 }
 
-/// RFC 8797 4.1: it MUST belong to the RPC that the message is for; a Call of the server's is for none.
-/// False: it does not, and the connection with a peer that kills what it was not told to is closed.
+/// Handles an invalidated handle. RFC 8797 4.1: the handle MUST belong to the RPC that the message answers; a
+/// Call of the server's answers none. Returns false, and closes the connection, if the peer invalidated any
+/// other handle.
 bool Requester::State::take_invalidated(Rpc* rpc, std::uint32_t handle) {
   if (rpc == nullptr || !rpc->offered(handle)) {
     close_link(
@@ -84,13 +86,14 @@ bool Requester::State::take_invalidated(Rpc* rpc, std::uint32_t handle) {
     return false;
   }
   std::erase_if(rpc->exposed, [handle](const RemoteSegment& one) { return one.handle == handle; });
-  // 8797 4.1 wants both sides' flags for it; Linux's server sets none and does it where the client's is set.
+  // 8797 4.1 requires both sides' flags for remote invalidation. Linux's server sets no flag of its own, and
+  // invalidates if the client's is set.
   if (!(config.announce && bears_invalidation))
     oddity("the server invalidates handles although that was not agreed");
   return true;
 }
 
-/// The server has answered the RPC, for good or ill.
+/// Called when the server has answered the RPC, successfully or not.
 void Requester::State::answered(Rpc& rpc, TimePoint now) {
   give_credit_back(rpc);
   if (rpc.id == on_trial) on_trial = 0;
@@ -103,7 +106,7 @@ void Requester::State::take_grant(Grant grant) {
   newest_grant = grant.arrival;
   std::uint32_t credits = grant.credits;
   if (credits == 0) {
-    // 3.3.1: MUST NOT be, since it would be a deadlock; so it is taken for the least that is not.
+    // 3.3.1: a grant of 0 MUST NOT be sent, because it would be a deadlock. Treat it as a grant of 1.
     if (!zero_grant_seen) {
       notice(Notice::Kind::protocol_oddity, peer + ": the server grants no credit at all; going on with one");
     }
@@ -170,7 +173,7 @@ void Requester::State::take_reply(Rpc& rpc, fabric::ReceiveBuffer buffer, std::s
     facts.bytes_placed += reply.message.size();
   } else {
     reply.message = buffer.message().subspan(header_size);
-    reply.buffer.emplace(std::move(buffer));  // its storage stays where it is
+    reply.buffer.emplace(std::move(buffer));  // moving the buffer does not move its storage
   }
   ++facts.replies;
 }

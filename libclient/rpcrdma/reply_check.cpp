@@ -10,7 +10,8 @@ constexpr std::uint32_t kRpcReply = 1;
 
 enum class ChunkFault : std::uint8_t { none, other_segments, too_long, gap };
 
-/// 3.4.6: the same segments, none longer than it was, filled in order without a gap.
+/// Compares a returned chunk with the offered one. 3.4.6: it must have the same segments, none longer than
+/// offered, filled in order without a gap.
 ChunkFault compare(std::span<const xdr_rdma_segment> offered, std::span<const xdr_rdma_segment> returned) {
   if (offered.size() != returned.size()) return ChunkFault::other_segments;
   bool ended = false;
@@ -82,8 +83,8 @@ Sort sort(const rdma_msg& header, fabric::ConstBytes payload, const rdma_msg* of
     case rdma_proc::RDMA_ERROR:
       return Sort::error;
     case rdma_proc::RDMA_NOMSG:
-      // Only a Call has its payload in a Position Zero Read chunk. One xid may be under way both ways (RFC
-      // 8167 2.4), so this says nothing about our RPC, unless it returns our Reply chunk.
+      // Only a Call has its payload in a Position Zero Read chunk. One xid may be in use in both directions
+      // (RFC 8167 2.4), so this message says nothing about our RPC, unless it returns our Reply chunk.
       return header.rdma_reads.empty() || returns_reply_chunk(header, offered) ? Sort::reply
                                                                                : Sort::backward_call;
     case rdma_proc::RDMA_MSG:
@@ -99,8 +100,8 @@ const char* reply_fault(const rdma_msg& offered, const rdma_msg& returned, std::
   if (returned.rdma_writes.size() != offered.rdma_writes.size())
     return write_chunk_text(ChunkFault::other_segments);
   for (std::size_t i = 0; i < offered.rdma_writes.size(); ++i) {
-    // An unused chunk has its segments, all of no length, in RFC 8166 (4.3.2.2), and may have none at all in
-    // the binding (RFC 8267 4.3, "an empty Write chunk"). Either says that nothing was placed.
+    // In RFC 8166 (4.3.2.2) an unused chunk has its segments, all of length 0. In the binding it may have no
+    // segment at all (RFC 8267 4.3, "an empty Write chunk"). Both say that nothing was placed.
     if (returned.rdma_writes[i].empty()) continue;
     if (const char* text = write_chunk_text(compare(offered.rdma_writes[i], returned.rdma_writes[i])))
       return text;

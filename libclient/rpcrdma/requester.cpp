@@ -1,5 +1,5 @@
-// The requester's calls: queueing, credits, completion. requester.h tells the life of an RPC; state.h what is
-// where.
+// The requester's calls: queueing, credits, completion. requester.h describes the life of an RPC, state.h the
+// division of the code into files.
 #include "rpcrdma/requester.h"
 
 #include <algorithm>
@@ -49,14 +49,14 @@ CallId Requester::State::submit(Call&& call, TimePoint now) {
     return id;
   }
   if (was_idle) {
-    // What the clock was to be looked at for before is over.
+    // The requester was idle, so the earlier reason to look at the clock no longer exists.
     if (link == Link::up && table.active().size() == 1) wake_at = TimePoint::max();
     busy_since = now;
     lower_wake(later(now, config.notice_after));
   }
   lower_wake(rpc.call.deadline);
   rpc.hold_until = end_of_hold(rpc.call, now);
-  // Nobody waits, and there is a credit: what pump() would come to.
+  // No other call waits, and there is a credit, so send at once. pump() would have the same result.
   if (link == Link::up && queue.empty() && health_queue.empty() && has_credit(rpc) &&
       !rpc.call.is_suspect()) {
     send(rpc, now);
@@ -103,7 +103,7 @@ Requester::Memory Requester::State::want_back(CallId id, std::optional<Revoke>& 
   (void)actions.drop([&](Action& action) {
     auto* const one = std::get_if<Revoke>(&action);
     if (one == nullptr || one->cookie != id) return false;
-    revoke.emplace(*one);  // the storage of its segments is used again
+    revoke.emplace(*one);  // a copy, because the queue reuses the storage of the segments
     return true;
   });
   return Memory::taken_back;
@@ -129,12 +129,14 @@ void Requester::State::shut_down(TimePoint now) {
 
 // ---- credits (3.3) ----
 
-/// 3.3.1: the lower of what was asked for and what was granted; 3.3.3: one until a Reply has told.
+/// Returns the number of credits. 3.3.1: the smaller of the number asked for and the number granted. 3.3.3:
+/// one until the first Reply.
 std::uint32_t Requester::State::limit() const {
   return replied ? std::min(config.credits_wanted, facts.granted) : 1;
 }
 
-/// RFC 8267 4.6: some are kept for health checks, but never the last.
+/// Returns the number of credits for calls other than health checks. RFC 8267 4.6: some are kept for health
+/// checks, but never the last one.
 std::uint32_t Requester::State::most_regular() const {
   const std::uint32_t most = limit();
   return most - std::min(config.reserved_credits, most - 1);
@@ -157,8 +159,8 @@ Rpc* Requester::State::next_to_send(TimePoint now) {
   return queue.empty() ? nullptr : take(queue);
 }
 
-/// The suspect that may be sent now. Another call goes before it on a new connection, so that this has been a good one
-/// even if the suspect breaks it.
+/// Returns the suspect that may be sent now. On a new connection another call is sent first, so that the
+/// connection counts as a good one even if the suspect breaks it.
 Rpc* Requester::State::next_suspect(TimePoint now) {
   if (suspects.empty() || (!replied && !queue.empty())) return nullptr;
   if (on_trial != 0 && now < trial_until) {
@@ -184,7 +186,8 @@ void Requester::State::pump(TimePoint now) {
     if (rpc == nullptr) break;
     send(*rpc, now);
   }
-  // A suspect may also be waiting for its time; calls that were given up are in its way if no credit is left.
+  // A suspect in the queue may only be waiting for its time. It waits for a credit if none is left, and then
+  // calls that were given up are in its way.
   const bool no_credit = in_flight >= limit() || regular_in_flight >= most_regular();
   const bool waits_for_credit = !queue.empty() || !health_queue.empty() || (no_credit && !suspects.empty());
   if (overdue_abandoned && waits_for_credit) {
@@ -212,8 +215,8 @@ void Requester::State::send(Rpc& rpc, TimePoint now) {
   ++rpc.sends;
   count_form(rpc);
   lower_wake(later(now, std::min(patience(), config.notice_after)));
-  top_up_receives();  // 3.3.1: there before the Call is
-  // What has to be done before it goes first.
+  top_up_receives();  // 3.3.1: the Receive must be posted before the Call is sent
+  // Send at once only if no action is queued, because queued actions must be performed first.
   if (actions.empty() && memory.send_copy(rpc.bytes.bytes())) {
     rpc.send_posted = false;
   } else {
@@ -221,7 +224,8 @@ void Requester::State::send(Rpc& rpc, TimePoint now) {
   }
 }
 
-/// The connection has ended, and on_disconnected() has yet to say so: the call waits for the next one.
+/// Queues the call for the next connection. Called when the connection has ended, and on_disconnected() has
+/// not been called yet.
 void Requester::State::send_later(Rpc& rpc, Error why) {
   rpc.forget_memory();
   queue_of(rpc).push_front(&rpc);
@@ -241,8 +245,8 @@ void Requester::State::count_form(const Rpc& rpc) {
   for (const xdr_read_chunk& one : rpc.header.rdma_reads) facts.bytes_exposed += one.target.length;
 }
 
-/// One for each call in flight (3.3.1), and one for each backward credit on top (RFC 8167 4.3.1). Posts in
-/// batches: nothing while there are enough, then up to all that the credits could need.
+/// Posts Receives: one for each call in flight (3.3.1), and one in addition for each backward credit (RFC
+/// 8167 4.3.1). Posts in batches: none while there are enough, then as many as all credits could need.
 void Requester::State::top_up_receives() {
   if (posted >= in_flight + config.backward_credits) return;
   const std::uint32_t wanted_now = std::max(in_flight, limit()) + config.backward_credits + kSpareReceives;
@@ -259,7 +263,8 @@ void Requester::State::give_credit_back(Rpc& rpc) {
 
 // ---- endings ----
 
-/// A Send that nobody has seen yet need not go: its handles are about to die (8.1.4).
+/// Takes back a Send that has not been given out. Its handles are about to become invalid (8.1.4), so it need
+/// not be sent.
 bool Requester::State::retract_send(Rpc& rpc) {
   const bool unseen = actions.drop([&](const Action& action) {
     const Send* one = std::get_if<Send>(&action);
@@ -281,7 +286,8 @@ void Requester::State::give_up(Rpc& rpc, Failure failure, Error why, TimePoint n
   settle(rpc, now);
 }
 
-/// 4.4.1, 8.1.3: nothing completes before its memory is out of the peer's reach.
+/// Takes back the RPC's memory before it completes. 4.4.1, 8.1.3: no RPC completes before its memory is out
+/// of the peer's reach.
 void Requester::State::settle(Rpc& rpc, TimePoint now) {
   rpc.stage = Rpc::Stage::revoking;
   const bool at_once = link == Link::up && !rpc.unanswered && !rpc.exposed.empty();
@@ -295,7 +301,8 @@ void Requester::State::settle(Rpc& rpc, TimePoint now) {
     actions.push(Revoke{rpc.id, std::move(rpc.exposed), rpc.unanswered});
     rpc.exposed.clear();
   }
-  // Otherwise the connection is being closed, and takes all handles with it: on_disconnected() completes.
+  // Otherwise the connection is being closed, which invalidates all handles. on_disconnected() then completes
+  // the RPC.
 }
 
 void Requester::State::on_revoked(CallId cookie, bool ok, TimePoint now) {
@@ -312,7 +319,8 @@ void Requester::State::on_revoked(CallId cookie, bool ok, TimePoint now) {
 
 void Requester::State::complete(Rpc& rpc) {
   assert(rpc.stage != Rpc::Stage::completed && pending > 0);
-  // 4.2.1, seen only now: memory is not looked at while the peer can change it (4.4.1).
+  // 4.2.1: the Reply in a Reply chunk is checked only now, because its memory is not read while the peer can
+  // change it (4.4.1).
   const bool is_long = rpc.reply && rpc.reply->long_reply;
   if (is_long && is_rpc_reply(rpc.reply->message, rpc.xid)) {
     if (link == Link::up) take_grant(rpc.grant);
@@ -354,7 +362,7 @@ void Requester::State::on_sent(CallId cookie) {
   remove_if_finished(*rpc);
 }
 
-// ---- words ----
+// ---- messages for people ----
 
 void Requester::State::notice(Notice::Kind kind, std::string text) {
   actions.push(Notice{kind, std::move(text)});

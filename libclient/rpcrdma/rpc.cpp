@@ -34,7 +34,7 @@ void Rpc::forget_memory() {
 }
 
 Rpc& RpcTable::add() {
-  // A serial number whose xid is still borne by an RPC of 2^32 calls ago is passed over.
+  // Skip an id whose xid still belongs to an RPC of 2^32 calls ago.
   do {
     ++last_id_;
   } while (find_xid(xid_of(last_id_)) != nullptr);

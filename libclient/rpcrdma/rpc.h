@@ -1,11 +1,11 @@
-// Private to the requester: one RPC under way, and the table that finds it by its id and by its xid.
+// Private to the requester: one RPC, and the table that finds it by its id and by its xid.
 //
-// An Rpc outlives its completion while something still refers to it: the fabric reads its Send until
-// on_sent(), and an RPC that was given up (cancelled, timed out) holds its credit until the late Reply or the
-// end of the connection, since the server goes on counting it (RFC 8166 3.3.1). Records are pooled with their
-// buffers, so that a steady load does not allocate here.
+// An Rpc outlives its completion while something still refers to it. The fabric reads its Send until
+// on_sent(). An RPC that was given up (cancelled, timed out) holds its credit until the late Reply or the end
+// of the connection, because the server still counts it (RFC 8166 3.3.1). Records are pooled together with
+// their buffers, so that a steady load does not allocate here.
 //
-// Ids count up from 1 and xids from first_xid, in step: one table serves both.
+// Ids count up from 1, and xids in step with them from first_xid, so one table serves both.
 #pragma once
 
 #include <cstddef>
@@ -38,31 +38,31 @@ struct Rpc {
   Stage stage = Stage::queued;
   bool unanswered = false;   ///< sent on this connection, and holds one of its credits
   bool send_posted = false;  ///< the fabric may be reading `bytes`
-  std::uint32_t sends = 0;   ///< more than one: on earlier connections, too
+  std::uint32_t sends = 0;   ///< more than one: it was also sent on earlier connections
   Call call;
-  std::size_t data_size = 0;  ///< the call's, as it was submitted
-  TimePoint hold_until;       ///< of a suspect (Call::is_suspect): no sending before that
+  std::size_t data_size = 0;  ///< data_size() of the call when it was submitted
+  TimePoint hold_until;       ///< a suspect (Call::is_suspect) is not sent before this time
   TimePoint submitted_at, sent_at;
-  TimePoint revoke_until;                         ///< while `revoking` on a connection that stands
+  TimePoint revoke_until;                         ///< valid while `revoking`, if the connection is up
   std::vector<reply_sizing::ResultBound> bounds;  ///< scratch of marshal()
 
-  rdma_msg header;                          ///< as sent: what was offered, to check the Reply against
-  xdr::Buffer bytes;                        ///< the Send
-  std::vector<RemoteSegment> exposed;       ///< what the peer can still reach
-  std::vector<RemoteSegment> abandoned;     ///< taken back before it had answered
-  std::unique_ptr<std::byte[]> long_call;   ///< what the Position Zero Read chunk names
-  std::unique_ptr<std::byte[]> long_reply;  ///< what the Reply chunk names
+  rdma_msg header;                          ///< the header as sent; the Reply's chunks are checked against it
+  xdr::Buffer bytes;                        ///< the bytes of the Send
+  std::vector<RemoteSegment> exposed;       ///< segments that the peer can still reach
+  std::vector<RemoteSegment> abandoned;     ///< segments taken back before the peer had answered
+  std::unique_ptr<std::byte[]> long_call;   ///< memory that the Position Zero Read chunk names
+  std::unique_ptr<std::byte[]> long_reply;  ///< memory that the Reply chunk names
 
   // the outcome, while `revoking`
   Failure failure = Failure::none;
   std::optional<Error> error;
   std::optional<Reply> reply;
-  Grant grant;  ///< of a Long Reply
+  Grant grant;  ///< credits granted by a Long Reply
 
   [[nodiscard]] bool finished() const { return stage == Stage::completed && !unanswered && !send_posted; }
-  /// Whether `handle` was exposed for this RPC when it was last sent.
+  /// Returns whether `handle` was exposed for this RPC when it was last sent.
   [[nodiscard]] bool offered(std::uint32_t handle) const;
-  /// The chunks and the copies behind them, back to nothing.
+  /// Clears the chunks and frees the copies behind them.
   void forget_memory();
 
  private:
@@ -76,19 +76,19 @@ class RpcTable {
  public:
   explicit RpcTable(std::uint32_t first_xid) : first_xid_(first_xid), buckets_(kFirstBuckets) {}
 
-  /// A new record with an id and an xid that no other has.
+  /// Adds a record with an id and an xid that no other record has.
   Rpc& add();
   void remove(Rpc& rpc);
   [[nodiscard]] Rpc* find(CallId id) const;
   [[nodiscard]] Rpc* find_xid(std::uint32_t xid) const;
-  /// In no particular order; add() and remove() change it.
+  /// All records, in no particular order. add() and remove() change the list.
   [[nodiscard]] const std::vector<Rpc*>& active() const { return active_; }
-  /// A copy, by age: for walks during which RPCs may end.
+  /// Returns a copy of active(), oldest first, for loops during which RPCs may end.
   [[nodiscard]] std::vector<Rpc*> in_order() const;
 
  private:
   static constexpr std::size_t kFirstBuckets = 256;  // a power of two, as are all that follow
-  static constexpr std::size_t kPooled = 256;        // more records than that are not kept
+  static constexpr std::size_t kPooled = 256;        // the most free records that are kept
   [[nodiscard]] std::uint32_t xid_of(CallId id) const {
     return first_xid_ + static_cast<std::uint32_t>(id - 1);
   }

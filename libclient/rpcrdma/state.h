@@ -1,18 +1,19 @@
 // Private to the requester: its state, which four files share.
 //
 //   requester.cpp   calls, credits, completions
-//   receiving.cpp   what a message from the server does
+//   receiving.cpp   messages from the server
 //   backward.cpp    Calls of the server's
 //   connection.cpp  connecting, losing, retransmitting; time
 //
-// Time. Each call has its deadline, each call that was sent has a time by which silence counts as a dead
-// connection, a lost connection has the time of the next attempt. Instead of a timer each there is one,
-// wake_at: never later than the earliest of them, often earlier. Every input lowers it where it must; scan()
-// looks at all calls, does what is due, and sets it anew. With calls that are answered in time a scan is run
-// every few seconds, whatever the rate.
+// Time. Each call has its deadline, each call that was sent has a time at which silence counts as a dead
+// connection, and a lost connection has the time of the next attempt. One timer, wake_at, serves all of them:
+// it is never later than the earliest of these times, and often earlier. Every input lowers it if necessary.
+// scan() looks at all calls, does what is due, and sets wake_at anew. If calls are answered in time, a scan
+// runs only every few seconds, whatever the rate of calls.
 //
-// Credits (3.3). In flight are the calls that the server counts: sent on this connection and not answered,
-// whether or not their callers still wait. Before the first Reply of a connection one may be in flight.
+// Credits (3.3). The calls in flight are those that the server counts: sent on this connection and not
+// answered, whether or not their callers still wait. Before the first Reply of a connection one call may be
+// in flight.
 #pragma once
 
 #include <deque>
@@ -29,13 +30,13 @@
 
 namespace nfsrdma::rpcrdma {
 
-/// `from` plus `by`, or never.
+/// Returns `from` plus `by`, or TimePoint::max() if that overflows.
 inline TimePoint later(TimePoint from, Duration by) {
   return from > TimePoint::max() - by ? TimePoint::max() : from + by;
 }
 
-/// Actions in order. Each stays at its place in memory until the one behind it is taken, so that it is made once and
-/// not moved; places are used again, and so is the storage of the segments of a Revoke.
+/// A queue of actions. Each action stays at its place in memory until the next one is taken, so it is
+/// constructed once and not moved. Places are reused, and so is the storage of the segments of a Revoke.
 class ActionQueue {
  public:
   ActionQueue() = default;
@@ -53,7 +54,7 @@ class ActionQueue {
   void push(T&& action) {
     add<std::decay_t<T>>(std::forward<T>(action));
   }
-  /// Made in its place.
+  /// Constructs an action in its place at the end of the queue.
   template <class T, class... Arguments>
   T& add(Arguments&&... arguments) {
     Place* place = free_ != nullptr ? std::exchange(free_, free_->next) : new Place;
@@ -63,7 +64,7 @@ class ActionQueue {
     last_ = place;
     return action;
   }
-  /// Good until the next time.
+  /// Takes the first action. The pointer is valid until the next take().
   Action* take() {
     recycle(std::exchange(taken_, first_));
     if (taken_ == nullptr) return nullptr;
@@ -75,7 +76,7 @@ class ActionQueue {
   void look(const Look& look) {
     for (Place* place = first_; place != nullptr; place = place->next) look(place->action);
   }
-  /// Drops all for which `drop` is true; returns how many.
+  /// Drops all actions for which `drop` returns true. Returns how many were dropped.
   template <class Drop>
   std::size_t drop(const Drop& drop) {
     std::size_t dropped = 0;
@@ -94,7 +95,7 @@ class ActionQueue {
     }
     return dropped;
   }
-  /// Storage for segments, from a Revoke that is done with; empty.
+  /// Returns empty storage for segments, reused from a Revoke that is done.
   std::vector<RemoteSegment> spare_segments() {
     if (spare_.empty()) return {};
     std::vector<RemoteSegment> out = std::move(spare_.back());
@@ -121,7 +122,7 @@ class ActionQueue {
   }
 
   Place* first_ = nullptr;
-  Place* last_ = nullptr;  // valid where there is a first
+  Place* last_ = nullptr;  // valid if first_ is not null
   Place* taken_ = nullptr;
   Place* free_ = nullptr;
   std::vector<std::vector<RemoteSegment>> spare_;
@@ -129,8 +130,8 @@ class ActionQueue {
 
 struct Requester::State {
   enum class Link : std::uint8_t {
-    down,     ///< none; one is started when there is something to do
-    waiting,  ///< none; the next attempt is at connect_at
+    down,     ///< no connection; one is started when there is something to do
+    waiting,  ///< no connection; the next attempt is at connect_at
     connecting,
     up,
     closing,  ///< Close was given out
@@ -146,10 +147,11 @@ struct Requester::State {
   // ---- calls ----
   RpcTable table;
   std::deque<Rpc*> queue;         // in the order in which they were submitted
-  std::deque<Rpc*> health_queue;  // overtakes
-  std::deque<Rpc*> suspects;      // calls that may be what breaks connections, held back (connection.cpp)
+  std::deque<Rpc*> health_queue;  // is served before `queue`
+  // Calls that may be the cause of lost connections, held back (connection.cpp).
+  std::deque<Rpc*> suspects;
   std::size_t pending = 0;
-  std::size_t pending_data = 0, pending_bulk = 0;  // bytes; calls
+  std::size_t pending_data = 0, pending_bulk = 0;  // their bytes, and how many of them are bulk
   bool shut = false;
   ActionQueue actions;
   Facts facts;
@@ -157,40 +159,45 @@ struct Requester::State {
 
   // ---- this connection ----
   Link link = Link::down;
-  bool bears_invalidation = config.remote_invalidation;  // what was announced for it (RFC 8797 4.1)
-  bool replied = false;                                  // a valid Reply came over it: the grant is known
-  std::uint64_t arrivals = 0;                            // number of the newest answer
-  std::uint64_t newest_grant = 0;                        // number of the answer whose grant holds
-  TimePoint heard_at = TimePoint::min();    // when the last message came over it; before that, when it began
-  TimePoint checked_at = TimePoint::min();  // when a health check was asked for last
+  // What was announced for this connection (RFC 8797 4.1).
+  bool bears_invalidation = config.remote_invalidation;
+  // A valid Reply arrived on this connection, so the grant is known.
+  bool replied = false;
+  std::uint64_t arrivals = 0;      // number of the newest answer
+  std::uint64_t newest_grant = 0;  // number of the answer whose grant is in force
+  // Time of the last message on this connection; before the first one, of the connection's beginning.
+  TimePoint heard_at = TimePoint::min();
+  TimePoint checked_at = TimePoint::min();  // when a health check was last asked for
   bool zero_grant_seen = false;
   bool oddity_seen = false;
-  std::uint32_t in_flight = 0;  // all that hold a credit
+  std::uint32_t in_flight = 0;  // calls that hold a credit
   std::uint32_t regular_in_flight = 0;
-  std::uint32_t posted = 0;        // Receives that nothing has arrived in
+  std::uint32_t posted = 0;        // Receives that are still empty
   bool overdue_abandoned = false;  // a call that was given up has held its credit for too long
-  CallId on_trial = 0;  // the suspect that was sent last, until its Reply or the end of trial_until
+  CallId on_trial = 0;             // the suspect that was sent last, until its Reply or until trial_until
   TimePoint trial_until = TimePoint::min();
   std::optional<Error> close_reason;
   rdma_msg incoming;  // scratch, so that decoding does not allocate
 
   // ---- from connection to connection ----
-  bool wanted = false;                     // by connect()
-  bool held = false;                       // by hold()
-  Duration check_every = Duration::max();  // check_health()
+  bool wanted = false;                     // connect() asked for a connection
+  bool held = false;                       // hold() asks for a connection
+  Duration check_every = Duration::max();  // set by check_health()
   bool ever_up = false;
-  unsigned attempts = 0;            // since a call was answered
-  unsigned silent_connections = 0;  // since a Reply came: replaced because the first Call was not answered
-  TimePoint connect_at = TimePoint::min();  // no attempt before that
-  std::optional<Error> last_failure;        // of connecting, or why the last connection ended
+  unsigned attempts = 0;  // attempts since a call was answered
+  // Connections since the last Reply that were replaced because their first Call was not answered.
+  unsigned silent_connections = 0;
+  TimePoint connect_at = TimePoint::min();  // no attempt before this time
+  std::optional<Error> last_failure;        // why connecting failed, or why the last connection ended
 
   // ---- time and notices ----
   TimePoint wake_at = TimePoint::max();
   TimePoint last_heard = TimePoint::min();
-  TimePoint busy_since = TimePoint::min();  // since when there has been something pending
-  bool told_lost = false;                   // connection_lost was given, and no Reply has come since
+  TimePoint busy_since = TimePoint::min();  // since when there have been pending calls
+  // The Notice connection_lost was given, and no Reply has come since.
+  bool told_lost = false;
   bool told_reconnected = false;
-  bool told_silent = false;  // not_responding was given
+  bool told_silent = false;  // the Notice not_responding was given
 
   // ---- requester.cpp ----
   CallId submit(Call&& call, TimePoint now);
@@ -200,7 +207,7 @@ struct Requester::State {
   void on_sent(CallId cookie);
   void on_revoked(CallId cookie, bool ok, TimePoint now);
   void shut_down(TimePoint now);
-  /// Sends what credits allow.
+  /// Sends as many queued calls as credits allow.
   void pump(TimePoint now);
   void send(Rpc& rpc, TimePoint now);
   void send_later(Rpc& rpc, Error why);
@@ -220,9 +227,9 @@ struct Requester::State {
   }
   void enqueue(Rpc& rpc);
   void take_from_queue(Rpc& rpc);
-  /// Ends an RPC that has no Reply: its memory is taken back first.
+  /// Ends an RPC that has no Reply. Its memory is taken back first.
   void give_up(Rpc& rpc, Failure failure, Error error, TimePoint now);
-  /// The outcome is in the record: takes back what is exposed, then completes.
+  /// Called when the outcome is in the record: takes back what is exposed, then completes.
   void settle(Rpc& rpc, TimePoint now);
   void complete(Rpc& rpc);
   void remove_if_finished(Rpc& rpc);
@@ -241,7 +248,8 @@ struct Requester::State {
   void take_bad_reply(Rpc& rpc, const char* fault);
   void answered(Rpc& rpc, TimePoint now);
   void take_late_answer(Rpc& rpc, TimePoint now);
-  /// Takes the credits of an answer that was checked, unless those of a later answer hold already.
+  /// Takes over the grant of an answer that was checked, unless the grant of a later answer is in force
+  /// already.
   void take_grant(Grant grant);
   void heard(const Rpc& rpc, TimePoint now);
 
