@@ -1,4 +1,4 @@
-// Tasks beside each other, awaited together.
+// Runs several tasks concurrently, and awaits all of them.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ Task<void> run_one(std::shared_ptr<Together<T>> together, std::size_t index, Tas
 }
 }  // namespace detail
 
-/// Starts all and ends with the last of them. What they use must outlive them, not only whoever waits here:
-/// they are the loop's.
+/// Starts all tasks, and ends when the last of them ends. The loop owns the tasks: if the awaiting task is
+/// destroyed, they continue. Therefore everything that they use must outlive them.
 template <class T>
 Task<std::vector<T>> all(Loop& loop, std::vector<Task<T>> tasks) {
   auto together = std::make_shared<detail::Together<T>>(loop);

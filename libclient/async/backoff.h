@@ -1,4 +1,4 @@
-// Pauses between tries: each twice as long as the one before, up to the longest.
+// Pauses between attempts: each is twice as long as the one before, up to the longest.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@ namespace nfsrdma::async {
 class Backoff {
  public:
   Backoff(Clock::duration first, Clock::duration longest) : next_(first), longest_(longest) {}
-  /// How long the next pause is.
+  /// Returns the length of the next pause.
   [[nodiscard]] Clock::duration next() const { return next_; }
-  /// The next pause; the one after it is longer.
+  /// Returns the length of the next pause, and makes the one after it longer.
   Clock::duration take() { return std::exchange(next_, std::min(next_ * 2, longest_)); }
 
  private:

@@ -1,11 +1,11 @@
-// Places where the product may do something else that is right, too: a shorter WRITE, a call on another
-// connection, a delegation given back unasked. A fault that needs it comes up in a simulation long before it
-// does in the world.
+// Places where the product may choose another behaviour that is correct, too: a shorter WRITE, a call on
+// another connection, a delegation returned without a recall. With them a simulation finds a fault that needs
+// such a behaviour long before it occurs in the field.
 //
 //     if (buggify(loop)) length = 512;
 //
-// Each place is switched on by a seed, or not, and then fires now and then. Nowhere but in a simulation, and
-// in a build without NFSRDMA_BUGGIFY it is nothing.
+// A seed decides whether each place is on; a place that is on fires now and then. No place fires outside of a
+// simulation, and in a build without NFSRDMA_BUGGIFY buggify() is a constant false.
 #pragma once
 
 #include "async/loop.h"

@@ -11,8 +11,9 @@
 namespace nfsrdma::async {
 namespace {
 
-/// Bits of the descriptors that are owned here, by their numbers. Atomics because the child of a fork(2) may take no lock:
-/// a thread that it does not have may hold it. A descriptor with a number beyond them is closed by exec(2) only.
+/// A bit for each descriptor that is owned here, by its number. The bits are atomics because the child of a
+/// fork(2) must not take a lock, which a thread that the child does not have may hold. A descriptor with a
+/// number beyond the table is closed only by exec(2).
 constexpr std::size_t kBits = 64, kMost = std::size_t{1} << 16;
 std::array<std::atomic<std::uint64_t>, kMost / kBits> owned;
 
@@ -27,7 +28,7 @@ void mark(int fd, bool is_owned) {
   }
 }
 
-/// In the child, which has this one thread.
+/// Called in the child of fork(2), which has only this thread.
 void close_copies() {
   ++detail::forks;
   for (std::size_t word = 0; word < owned.size(); ++word) {
@@ -39,7 +40,7 @@ void close_copies() {
   }
 }
 
-/// Where there is no memory for it children close nothing, and notice nothing.
+/// If pthread_atfork() fails for lack of memory, children close nothing and do not notice the fork.
 [[maybe_unused]] const int told = ::pthread_atfork(nullptr, nullptr, &close_copies);
 
 }  // namespace

@@ -1,9 +1,10 @@
-// The same for each of many, some of them beside each other.
+// Runs one task for each of many items, some of them concurrently.
 //
 //     async::Each each(loop, items.size(), [&](std::size_t i) { return move(items[i]); });
 //     co_await each.run(8);
 //
-// Whatever is under way ends with it, when the task that runs it is destroyed. Confined to the loop's thread.
+// The Each owns the running tasks: destroying it, usually together with the task that awaits run(), destroys
+// them. Confined to the loop's thread.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +15,14 @@
 
 namespace nfsrdma::async {
 
-/// `Work`: async::Task<void>(std::size_t).
+/// `Work` is a function: async::Task<void>(std::size_t index).
 template <class Work>
 class Each {
  public:
   Each(Loop& loop, std::size_t count, Work work)
       : count_(count), work_(std::move(work)), ended_(loop), tasks_(loop) {}
 
-  /// Ends with the last of them.
+  /// Runs the tasks, at most `at_once` of them concurrently. Ends when the last of them ends.
   Task<void> run(std::size_t at_once) {
     while (running_ < at_once && next_ < count_) {
       ++running_;
@@ -43,7 +44,7 @@ class Each {
   const Work work_;
   std::size_t next_ = 0, running_ = 0;
   Event ended_;
-  Tasks tasks_;  // the last: they use the others
+  Tasks tasks_;  // the last member, because the tasks use the others
 };
 
 }  // namespace nfsrdma::async

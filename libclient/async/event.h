@@ -1,6 +1,6 @@
 // Event: tasks wait for it, first come first served, each up to a deadline of its own.
 //
-// Confined to the loop's thread. A task destroyed while it waits leaves the queue. notify_one() and
+// Confined to the loop's thread. A task that is destroyed while it waits leaves the queue. notify_one() and
 // notify_all() resume waiters from the loop, not from inside the call.
 #pragma once
 
@@ -24,7 +24,8 @@ class Event {
     Wait& operator=(const Wait&) = delete;
     ~Wait() {
       leave();
-      // Notified, and destroyed before it could run: the notification is somebody else's.
+      // This task was notified, and destroyed before it could run. Pass the notification on to another
+      // waiter.
       if (notified_ && !resumed_) event_.notify_one();
     }
     bool await_ready() const noexcept { return false; }
@@ -39,7 +40,7 @@ class Event {
         });
       }
     }
-    /// False if the deadline came first.
+    /// Returns false if the deadline came first.
     bool await_resume() noexcept {
       resumed_ = true;
       return notified_;
@@ -70,7 +71,7 @@ class Event {
   [[nodiscard]] Wait wait_until(TimePoint deadline) { return {*this, deadline}; }
   [[nodiscard]] bool awaited() const { return !queue_.empty(); }
 
-  /// Wakes the first waiter from the loop. The wake is not remembered if nobody waits by then.
+  /// Wakes the first waiter from the loop. If no task waits, the notification is lost.
   void notify_one() {
     if (queue_.empty()) return;
     Wait* first = queue_.front();
@@ -78,7 +79,8 @@ class Event {
     first->queued_ = false;
     first->notified_ = true;
     if (first->timer_ != 0) loop_.cancel(first->timer_);
-    // A timer that is due now wakes it in the loop's next turn, and dies with it if the task is destroyed.
+    // The wake-up is a timer that is due now. It fires in the loop's next turn, and is cancelled if the task
+    // is destroyed before.
     first->timer_ = loop_.at(TimePoint::min(), [first] {
       first->timer_ = 0;
       first->wake();

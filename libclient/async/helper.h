@@ -1,12 +1,12 @@
-// Work that blocks, on a thread beside the loop: name services, libtirpc.
+// Runs work that blocks (name services, libtirpc) on a thread of its own.
 //
 //     auto done = co_await on_helper<Answer>(loop, deadline, [question] { return ask(question); });
 //     if (!done) …not in time…
 //
-// The work owns all that it uses: where it does not end in time it is left behind, and its result is dropped when
-// it comes. It takes no signal of the program's.
+// The work must own everything that it uses. If it does not end in time, the caller stops waiting, the work
+// continues, and its result is discarded. The thread receives none of the program's signals.
 //
-// on_helper() is confined to the loop's thread; the work must not touch what is.
+// on_helper() is confined to the loop's thread; the work must not touch anything that is.
 #pragma once
 
 #include <pthread.h>
@@ -29,7 +29,7 @@
 
 namespace nfsrdma::async {
 
-/// Threads that are started while it lives take no signals.
+/// Blocks all signals in this thread. Threads that are started during its lifetime inherit that.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {
@@ -45,7 +45,7 @@ class AllSignalsBlocked {
   sigset_t before_{};
 };
 
-/// What the work and whoever waits for it share; whoever ends last frees it.
+/// The state that the work and its caller share. The last of both to end frees it.
 template <class T>
 struct HelperState {
   std::mutex mutex;
@@ -53,7 +53,8 @@ struct HelperState {
   Wakeup ended;
 };
 
-/// What the work gives; none: it has not ended in time, or there is no thread or no descriptor left for it.
+/// Returns the result of the work; nothing if the work has not ended in time, or if no thread or descriptor
+/// was available.
 template <class T>
 Task<std::optional<T>> on_helper(Loop& loop, TimePoint deadline, std::function<T()> work) {
   std::shared_ptr<HelperState<T>> state;

@@ -1,7 +1,7 @@
-// How long things of one kind took: how many in each power of two of microseconds, their sum and the longest.
+// A histogram of durations: how many fell in each power of two of microseconds, their sum and the longest.
 //
-// Plain integers. Adding one allocates nothing and takes about ten instructions; who adds reads the clock.
-// Confined to the thread that adds.
+// Plain integers. Adding a duration allocates nothing and takes about ten instructions; the caller reads the
+// clock. Confined to the thread that adds.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace nfsrdma::async {
 
 class Latencies {
  public:
-  /// The first bucket is for what took less than 1 us, each other one for twice as long as the one before,
-  /// the last (from 67 s on) for all the rest.
+  /// The first bucket counts durations of less than 1 us, and each further one covers twice as much as the
+  /// one before. The last one (from 67 s on) counts all longer ones.
   static constexpr std::size_t kBuckets = 28;
-  /// What is in the bucket took less than that, in microseconds; in the last it may be more.
+  /// Returns the upper bound of a bucket in microseconds. The last bucket has no upper bound.
   static constexpr std::uint64_t end_of(std::size_t bucket) { return std::uint64_t{1} << bucket; }
 
   void add(std::chrono::steady_clock::duration took) {
@@ -43,7 +43,8 @@ class Latencies {
   }
   [[nodiscard]] std::uint64_t total_us() const { return total_us_; }
   [[nodiscard]] std::uint64_t longest_us() const { return longest_us_; }
-  /// So many microseconds at most took `percent` of them: the end of a bucket, or the longest. 0 of none.
+  /// Returns a number of microseconds that `percent` of the durations do not exceed: the end of a bucket, or
+  /// the longest duration. 0 if there are none.
   [[nodiscard]] std::uint64_t percentile_us(unsigned percent) const {
     const std::uint64_t all = count();
     const std::uint64_t wanted = (all * percent + 99) / 100;

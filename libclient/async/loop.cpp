@@ -12,7 +12,8 @@ namespace {
 
 constexpr auto kTidyEvery = std::chrono::seconds(5);
 
-/// Whether something that was called since has forked, and this is the child. What is left to do is its parent's then.
+/// Detects whether a function that was called has forked, and this is the child. The rest of the turn then
+/// belongs to the parent only.
 class ForkWatch {
  public:
   [[nodiscard]] bool is_child() const { return here_.is_inherited(); }
@@ -23,7 +24,7 @@ class ForkWatch {
 
 }  // namespace
 
-/// now() stands still while one lives.
+/// While an object of this class exists, now() does not change.
 class Loop::InTurn {
  public:
   explicit InTurn(Loop& loop) : loop_(loop), before_(std::exchange(loop.in_turn_, true)) {}
@@ -48,8 +49,9 @@ Loop::~Loop() {
   drop_tasks();
 }
 
-/// A tag is the descriptor and the low half of its watch's id: an event that was queued for a descriptor that
-/// has been closed since does not reach the next with the same number.
+/// Returns the tag of a watch: the descriptor and the low half of the watch's id. With the id, an event that
+/// was queued for a descriptor that has been closed since does not reach the next descriptor with this
+/// number.
 std::uint64_t Loop::tag_of(int fd, std::uint64_t id) {
   return id << 32U | static_cast<std::uint32_t>(fd);
 }
@@ -112,11 +114,11 @@ std::uint64_t Loop::spawn(Task<void> task) {
   free_places_.pop_back();
   one.id = id;
   one.task.emplace(run_spawned(*this, id, std::move(task)));
-  one.task->handle().resume();  // which may spawn others: `one` may be elsewhere then
+  one.task->handle().resume();  // may spawn other tasks and move the table, so `one` is not used after this
   return id;
 }
 
-/// The task, whose place is free then; none if it has gone.
+/// Removes a spawned task from the table and returns it; nothing if it has ended already.
 std::optional<Task<void>> Loop::take_spawned(std::uint64_t id) {
   const auto place = static_cast<std::uint32_t>(id & ((std::uint64_t{1} << kPlaceBits) - 1));
   if (id == 0 || place >= spawned_.size() || spawned_[place].id != id) return std::nullopt;
@@ -127,7 +129,7 @@ std::optional<Task<void>> Loop::take_spawned(std::uint64_t id) {
 }
 
 void Loop::drop(std::uint64_t id) {
-  // What a task owns may spawn another when it dies, or end one: the lists are whole by then.
+  // Destroying the task may spawn other tasks or drop some, so the tables are made consistent first.
   const auto dead = take_spawned(id);
 }
 
@@ -173,7 +175,7 @@ void Loop::run_posted() {
 void Loop::end_turn() {
   const ForkWatch fork;
   run_posted();
-  // A hook may remove itself or any other: looked up anew each time.
+  // A hook may remove itself or any other, so the next one is looked up by its id.
   for (auto at = hooks_.begin(); !fork.is_child() && at != hooks_.end();) {
     const std::uint64_t id = at->first;
     at->second();
@@ -216,7 +218,7 @@ void Loop::random(std::span<std::byte> out) {
 void Loop::run_ready(const Ready& ready) {
   const int fd = static_cast<int>(static_cast<std::uint32_t>(ready.tag));
   const auto found = watches_.find(fd);
-  // An earlier callback of this turn may have taken it off.
+  // An earlier callback of this turn may have removed this watch.
   if (found == watches_.end() || tag_of(fd, found->second->id) != ready.tag) return;
   const std::shared_ptr<Watch> keep = found->second;
   keep->callback(ready.events);

@@ -1,4 +1,4 @@
-// Letters from one thread to another, in their order, many at once.
+// A queue of values from one thread to another, in order, many at once.
 //
 //     std::vector<T> letters;            // the giver's
 //     mailbox.give(letters);             // all of them; `letters` is empty then
@@ -8,8 +8,9 @@
 //       …
 //     });
 //
-// The descriptor is written only where the taker has nothing to take yet, and vectors go round, so that neither a system
-// call nor an allocation belongs to a letter. One giver, one taker. The constructor throws as Wakeup's does.
+// The descriptor is written only if the mailbox was empty, and the vectors are swapped and reused, so most
+// values cost neither a system call nor an allocation. One giver, one taker. The constructor throws like that
+// of Wakeup.
 #pragma once
 
 #include <iterator>
@@ -24,7 +25,7 @@ namespace nfsrdma::async {
 template <class T>
 class Mailbox {
  public:
-  /// Becomes readable when there is something to take.
+  /// The descriptor becomes readable when there is something to take.
   [[nodiscard]] int descriptor() const { return wakeup_.descriptor(); }
 
   void give(std::vector<T>& letters) {
@@ -44,9 +45,9 @@ class Mailbox {
     if (sleeps) wakeup_.set();
   }
 
-  /// `into` is empty; it may stay so.
+  /// Moves everything into `into`, which must be empty and may stay so.
   void take(std::vector<T>& into) {
-    wakeup_.clear();  // first: what is given from now on sets it anew
+    wakeup_.clear();  // clear first, so that values given from now on set it again
     const std::lock_guard guard(mutex_);
     into.swap(letters_);
   }

@@ -13,18 +13,18 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-/// Straight from the kernel: back there when it is given up, whatever else is on the heap.
+/// Memory directly from the kernel. Giving it up returns it there, whatever else is on the heap.
 struct Unmap {
   std::size_t size = 0;
   void operator()(std::byte* block) const { ::munmap(block, size); }
 };
 using Block = std::unique_ptr<std::byte, Unmap>;
 
-/// All of its pages are made in one go, instead of by a fault for each.
+/// Maps a block. All of its pages are made at once, because a fault for each page would cost more.
 Block fresh(std::size_t size) {
   void* const block =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (block == MAP_FAILED) throw std::bad_alloc();  // as from the heap
+  if (block == MAP_FAILED) throw std::bad_alloc();  // like operator new
   return {static_cast<std::byte*>(block), Unmap{size}};
 }
 std::size_t size_of(const Block& block) {
@@ -44,12 +44,13 @@ class MemoryPool::Spare {
   Block find(std::size_t size) {
     auto found = blocks_.lower_bound(size);
     if (found == blocks_.end() || found->first / 2 > size) return {};
-    found = std::prev(blocks_.upper_bound(found->first));  // the last that came back: caches know it
+    // Take the block of this size that was returned last, because it is most likely still in the caches.
+    found = std::prev(blocks_.upper_bound(found->first));
     Block block = std::move(found->second);
     erase(found);
     return block;
   }
-  /// Of another size, to make room for those that are asked for now.
+  /// Frees one block, which has another size than is needed, to make room for blocks of the needed size.
   void drop_one() {
     if (!blocks_.empty()) erase(blocks_.begin());
   }
@@ -70,7 +71,7 @@ class MemoryPool::Spare {
 
   Blocks blocks_;  // by size
   std::size_t bytes_ = 0;
-  std::size_t least_ = 0;  // that there were since drop_unused()
+  std::size_t least_ = 0;  // the smallest value of bytes_ since drop_unused()
 };
 
 MemoryPool::MemoryPool() : spare_(std::make_shared<Spare>()) {}

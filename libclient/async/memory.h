@@ -1,7 +1,7 @@
-// Memory in large pieces, used again: to have fresh pages from the kernel costs more than most of what is
-// done with them.
+// A pool of large memory blocks, which are reused because getting fresh pages from the kernel costs more than
+// most of the work that is done with them.
 //
-// Confined to the loop's thread, and so is giving Memory up.
+// Confined to the loop's thread. Memory must also be given up on that thread.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +9,22 @@
 
 namespace nfsrdma::async {
 
-/// There for as long as somebody has it.
+/// A block of memory, which stays allocated as long as a copy of `data` exists.
 struct Memory {
   std::shared_ptr<std::byte> data;
-  std::size_t size = 0;  ///< of all that is kept
+  std::size_t size = 0;  ///< size of the whole block
 };
 
 class MemoryPool {
  public:
-  /// What is smaller comes from the heap, and goes back there.
+  /// The smallest size that is pooled. Smaller blocks come from the heap, and are returned there.
   static constexpr std::size_t kLarge = 64U << 10;
   static constexpr std::size_t kMostSpare = 64U << 20;
 
   MemoryPool();
-  /// At least so much, and at most twice so much; not initialised.
+  /// Returns a block of at least `size` and at most twice `size` bytes, not initialised.
   Memory take(std::size_t size);
-  /// What has been lying there since this was called last, or all the time.
+  /// Frees the spare memory that was not used since the last call.
   void drop_unused();
   [[nodiscard]] std::size_t spare_bytes() const;
 

@@ -4,11 +4,11 @@
 //     const Mutex::Lock lock = co_await mutex.lock(deadline);
 //     if (!lock) …not in time
 //
-// Whoever ends wakes the one who has waited longest. Until that task runs another may come first; then it waits
-// on, behind the others.
+// The task that releases the mutex wakes the one that has waited longest. Another task may take the mutex
+// before the woken one runs; the woken task then waits again, behind the others.
 //
-// Confined to the loop's thread. A task destroyed while it waits leaves the queue; one destroyed while it holds
-// the lock lets go of it. The Mutex must outlive its locks.
+// Confined to the loop's thread. A task that is destroyed while it waits leaves the queue; one that is
+// destroyed while it holds the lock releases it. The Mutex must outlive its locks.
 #pragma once
 
 #include <utility>
@@ -39,7 +39,7 @@ class Mutex {
     Mutex* mutex_ = nullptr;
   };
 
-  /// Empty where the deadline came first.
+  /// Returns an empty Lock if the deadline came first.
   Task<Lock> lock(TimePoint deadline = TimePoint::max()) {
     while (locked_) {
       const bool in_time = co_await free_.wait_until(deadline);

@@ -1,14 +1,16 @@
-// So many at once: whoever comes when all places are taken waits, first come first served, until one is free.
+// Limits how many tasks do something at once. A task that comes when all places are taken waits, first come
+// first served, until one is free.
 //
 //     Places places(loop, 8);
 //     bool in_time = true;
 //     if (places.must_wait()) in_time = co_await places.wait(deadline);
 //     if (!in_time) …
-//     const Places::Place place(places);     // at once: nobody else may come in between
+//     const Places::Place place(places);     // at once: no other task may come in between
 //
-// A Place may be taken without having waited, by what must not wait for others.
+// A task that must not wait for others may take a Place without waiting.
 //
-// Line is what such a queue is made of, also where the places are something else (nfs4/slot_queue.h).
+// Line is the queue behind Places, which is also used where the places are another resource
+// (nfs4/slot_queue.h).
 //
 // Confined to the loop's thread. The Places must outlive each Place and each wait.
 #pragma once
@@ -20,29 +22,31 @@
 
 namespace nfsrdma::async {
 
-/// Tasks that wait for what others give back.
+/// A queue of tasks that wait for a resource that other tasks give back.
 ///
-/// An Event lets go of a waiter when it wakes it, and the waiter runs later. In between what is free is the
-/// waiter's, so newcomers have to ask awaited(). One waiter at a time is woken: a second one that found nothing
-/// would have lost its place in the queue. So whoever is served wakes the next, if there is more. A waiter
-/// that is destroyed before it could run leaves its turn to the next (event.h).
+/// An Event removes a waiter from its queue when it wakes it, and the waiter runs later. In between the free
+/// resource is reserved for that waiter, so a newcomer must check awaited() first. Only one waiter at a time
+/// is woken, because a second one that found nothing would have lost its place in the queue. So a waiter that
+/// was served must wake the next, if more is free. A waiter that is destroyed before it could run passes its
+/// turn on to the next (event.h).
 class Line {
  public:
   explicit Line(Loop& loop) : turn_(loop) {}
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
-  /// Whether anybody waits, woken or not.
+  /// Returns whether any task waits, including one that was woken and has not run.
   [[nodiscard]] bool awaited() const { return waiting_ != 0; }
-  /// To be called whenever there is something to take: when it came free, and when a waiter was served and
-  /// there is more.
+  /// Wakes the first waiter. Call this whenever the resource is available: when some was given back, and when
+  /// a waiter was served and more is free.
   void wake_first() {
     if (woken_ || !turn_.awaited()) return;
     woken_ = true;
     turn_.notify_one();
   }
-  /// Waits until take(), which is asked whenever it is this task's turn, says that it has got something. False
-  /// if the deadline came first. Whoever finds that it has gone again waits on, behind the others.
+  /// Waits until take() returns true. take() is called whenever it is this task's turn. Returns false if the
+  /// deadline came first. If take() returns false, the resource was taken in the meantime, and the task waits
+  /// again, behind the others.
   template <class Take>
   Task<bool> wait(TimePoint deadline, Take take) {
     const Waiting one(*this);
@@ -58,7 +62,8 @@ class Line {
   class Waiting {
    public:
     explicit Waiting(Line& line) : line_(line) { ++line_.waiting_; }
-    /// The last one may have been destroyed when it was woken, and the Event had nobody to pass that on to.
+    /// If the last waiter was destroyed after it was woken, the Event had no other waiter to pass the turn on
+    /// to.
     ~Waiting() {
       if (--line_.waiting_ == 0) line_.woken_ = false;
     }
@@ -71,7 +76,7 @@ class Line {
 
   Event turn_;
   unsigned waiting_ = 0;
-  bool woken_ = false;  // one of them has been, and has yet to run
+  bool woken_ = false;  // one of the waiters was woken, and has not run yet
 };
 
 class Places {
@@ -95,9 +100,9 @@ class Places {
     Places& all_;
   };
 
-  /// Those who wait are before whoever comes.
+  /// Returns whether a newcomer must wait. Tasks that wait already go before newcomers.
   [[nodiscard]] bool must_wait() const { return taken_ >= most_ || line_.awaited(); }
-  /// False if the deadline came first.
+  /// Returns false if the deadline came first.
   Task<bool> wait(TimePoint deadline) {
     if (!must_wait()) co_return true;
     co_return co_await line_.wait(deadline, [this] { return taken_ < most_; });

@@ -1,6 +1,6 @@
-// Objects that are used again: what is under way for a moment, and often, is made once.
+// A pool of objects that are needed often, each for a short time. Each object is made once and reused.
 //
-// It owns all of them. Confined to the loop's thread.
+// The pool owns all objects. Confined to the loop's thread.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace nfsrdma::async {
 template <class T>
 class Reused {
  public:
-  /// One that nobody has: as it was given back, or a new one, made of `arguments`.
+  /// Returns an idle object, in the state in which it was given back, or a new one made of `arguments`.
   template <class... Arguments>
   T& take(Arguments&&... arguments) {
     if (idle_.empty()) return *all_.emplace_back(std::make_unique<T>(std::forward<Arguments>(arguments)...));
@@ -21,7 +21,7 @@ class Reused {
     return one;
   }
   void give_back(T& one) { idle_.push_back(&one); }
-  /// In the order in which they were made, those that nobody has among them.
+  /// Returns all objects, in the order in which they were made, idle ones included.
   [[nodiscard]] const std::vector<std::unique_ptr<T>>& all() const { return all_; }
 
  private:

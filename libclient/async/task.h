@@ -1,8 +1,9 @@
 // Task<T>: a coroutine that starts when it is awaited, and resumes its awaiter when it ends.
 //
-// One logical flow (open a session, recover, write and commit) reads top to bottom as a Task. Tasks belong to
-// the thread that runs their Loop. Destroying a Task that has not ended destroys its frame and what it owns;
-// only Loop and those who own a suspended Task may do so. Exceptions do not cross: one that escapes aborts.
+// With a Task one logical flow (open a session, recover, write and commit) reads top to bottom. Tasks belong
+// to the thread that runs their Loop. Destroying a Task that has not ended destroys its frame and everything
+// that the frame owns; only the Loop and the owners of a suspended Task may do so. Exceptions do not leave a
+// Task: one that escapes aborts the program.
 //
 // Own code because Boost.Asio's awaitable ties every coroutine to its executor and costs about twice the
 // instructions per await; a Task is three pointers and a symmetric transfer.
@@ -32,10 +33,10 @@ struct FinalAwaiter {
   void await_resume() const noexcept {}
 };
 
-/// Coroutine frames, by size, for reuse: one READ makes six, and malloc would be a fifth of its instructions.
-/// So many of each size are kept as a deep queue needs. Not more: where threads share a loop the one that makes
-/// frames may be another than the one that ends them.
-/// Not under AddressSanitizer, which is to see a frame that is used after its end.
+/// A pool of coroutine frames, by size. Frames are reused because one READ makes six, and malloc would be a
+/// fifth of its instructions. As many of each size are kept as a deep queue needs, and not more, because if
+/// threads share a loop, one thread may make frames and another end them. Under AddressSanitizer frames are
+/// not reused, so that it can detect the use of a frame after its end.
 class FramePool {
  public:
   static void* get(std::size_t size) {
@@ -55,7 +56,7 @@ class FramePool {
     ++own.counts[kind];
     own.heads[kind] = new (frame) Free{own.heads[kind]};
   }
-  /// This thread's go.
+  /// Frees the pooled frames of this thread.
   static void clear() noexcept { lists().clear(); }
 
  private:
@@ -74,7 +75,8 @@ class FramePool {
   struct Lists {
     Free* heads[kKinds] = {};
     std::uint32_t counts[kKinds] = {};
-    /// Tasks that die later in the thread's end find no room in them.
+    /// Sets the lists to full, because tasks that are destroyed later in the thread's end must not put frames
+    /// into them.
     ~Lists() {
       clear();
       for (std::uint32_t& count : counts) count = kMost;
@@ -86,7 +88,8 @@ class FramePool {
       for (std::uint32_t& count : counts) count = 0;
     }
   };
-  // By a pointer that needs no destructor: to ask for one costs a call at each use.
+  // Through a pointer that needs no destructor, because access to a thread_local with a destructor costs a
+  // call at each use.
   static Lists& lists() noexcept {
     if (own_lists == nullptr) own_lists = &make_lists();
     return *own_lists;
@@ -154,7 +157,7 @@ class [[nodiscard]] Task {
   }
   T await_resume() { return handle_.promise().take(); }
 
-  /// For owners that start a task without awaiting it (Loop::spawn, Loop::run_until_done).
+  /// Returns the handle, for owners that start a task without awaiting it (Loop::spawn, Loop::run).
   [[nodiscard]] Handle handle() const { return handle_; }
   [[nodiscard]] bool done() const { return handle_ && handle_.done(); }
 

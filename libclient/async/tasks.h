@@ -1,4 +1,4 @@
-// Tasks beside their owner's own calls: they run on the loop, and end at the latest with the owner.
+// Background tasks of an owner: they run on the loop, and end at the latest with the owner.
 //
 //     class Session {
 //       …
@@ -6,7 +6,8 @@
 //     };
 //     beside_.spawn(renew());
 //
-// Loop::spawn() by itself keeps a task until it ends or the loop goes, which may be after what it uses went.
+// Loop::spawn() alone keeps a task until it ends or the loop is destroyed, which may be after the objects
+// that the task uses are gone.
 //
 // Confined to the loop's thread.
 #pragma once
@@ -26,14 +27,14 @@ class Tasks {
   Tasks(const Tasks&) = delete;
   Tasks& operator=(const Tasks&) = delete;
 
-  /// Starts it now.
+  /// Starts a task now.
   void spawn(Task<void> task) {
     const std::uint64_t number = ++last_;
     running_.emplace(number, 0);
     const std::uint64_t id = loop_.spawn(run(*this, number, std::move(task)));
     if (const auto at = running_.find(number); at != running_.end()) at->second = id;
   }
-  /// Destroys those that have not ended.
+  /// Destroys the tasks that have not ended.
   void drop() {
     while (!running_.empty()) loop_.drop(running_.extract(running_.begin()).mapped());
   }
@@ -47,7 +48,7 @@ class Tasks {
 
   Loop& loop_;
   std::uint64_t last_ = 0;
-  std::map<std::uint64_t, std::uint64_t> running_;  // the loop's numbers, by ours
+  std::map<std::uint64_t, std::uint64_t> running_;  // the loop's ids, by our numbers
 };
 
 }  // namespace nfsrdma::async

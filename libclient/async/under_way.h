@@ -1,8 +1,9 @@
-// Guards that say of something, while they live, that it is under way: as a flag, or as one more of a count.
+// Guards that mark an operation as being in progress during their lifetime: by a flag, or by adding one to a
+// count.
 //
-// A task that holds one as a local may be destroyed at any point where it waits; the guard ends with it. Then
-// it wakes those who wait for the end: each of them looks at the flag or the count again. Both the variable
-// and the event must outlive the guard.
+// A task may be destroyed at any point where it waits; a guard that is a local of the task ends with it. At
+// its end the guard wakes the tasks that wait for it, and each of these checks the flag or the count again.
+// Both the variable and the event must outlive the guard.
 #pragma once
 
 #include <utility>
@@ -11,7 +12,7 @@
 
 namespace nfsrdma::async {
 
-/// For what only one may be at: whoever makes one has seen that the flag is not set.
+/// Marks an operation that must run only once at a time. The caller has checked that the flag is not set.
 class Flagged {
  public:
   Flagged(bool& flag, Event& ended) : flag_(flag), ended_(ended) { flag_ = true; }
@@ -27,7 +28,7 @@ class Flagged {
   Event& ended_;
 };
 
-/// For what several may be at; `ended` is notified when the last of them ends.
+/// Marks an operation that may run several times at once. `ended` is notified when the last of them ends.
 class Counted {
  public:
   Counted(unsigned& count, Event& ended) : count_(count), ended_(ended) { ++count_; }
@@ -42,7 +43,7 @@ class Counted {
   Event& ended_;
 };
 
-/// A Counted that can be handed on, or be none.
+/// A Counted that can be moved, or be empty.
 class Use {
  public:
   Use() = default;

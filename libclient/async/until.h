@@ -1,8 +1,8 @@
-// co_await until(event, deadline, done): waits until done() holds, looking again whenever the event is
-// notified. False if the deadline came first.
+// co_await until(event, deadline, done) waits until done() returns true. done() is called again whenever the
+// event is notified. The result is false if the deadline came first.
 //
-// Confined to the loop's thread. Where done() holds already nothing is waited for. `event`, and what done()
-// looks at, must outlive the task.
+// Confined to the loop's thread. Does not wait if done() returns true at first. `event`, and everything that
+// done() uses, must outlive the task.
 #pragma once
 
 #include "async/event.h"

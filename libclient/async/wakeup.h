@@ -1,9 +1,10 @@
-// A descriptor that another thread makes readable, to end somebody's poll().
+// A descriptor that one thread makes readable to end the poll() of another.
 //
 // set() may be called from any thread and from a signal handler; descriptor() stays readable until clear().
 //
-// The constructor throws std::system_error where no descriptor is left. Whoever makes one while the program runs catches
-// that and has a slower way, or an error for his caller: a Task ends the program where an exception escapes from it.
+// The constructor throws std::system_error if no descriptor is left. Code that makes a Wakeup while the
+// program runs must catch this, and use a slower way or return an error to its caller, because an exception
+// that escapes from a Task ends the program.
 #pragma once
 
 #include <sys/eventfd.h>

@@ -25,7 +25,7 @@ int wait_for(int epoll, std::span<epoll_event> events, const timespec* timeout) 
   static std::atomic<bool> precise = true;
   if (precise) {
     const int count = ::epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()), timeout, nullptr);
-    // EPERM is what older containers say to system calls that they do not know.
+    // Older containers answer EPERM to system calls that they do not know.
     if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
     precise = false;
   }
@@ -64,7 +64,7 @@ class SystemWorld final : public World {
   std::int64_t wall_seconds() override { return std::time(nullptr); }
 
   void random(std::span<std::byte> out) override {
-    constexpr std::size_t kNeverCutShort = 256;  // getrandom(2)
+    constexpr std::size_t kNeverCutShort = 256;  // getrandom(2): requests of this size are never cut short
     while (!out.empty()) {
       const auto part = out.first(std::min(out.size(), kNeverCutShort));
       if (::getrandom(part.data(), part.size(), 0) != static_cast<ssize_t>(part.size())) std::abort();
@@ -94,7 +94,8 @@ class SystemWorld final : public World {
   [[nodiscard]] int descriptor() const override { return epoll_.get(); }
 
  private:
-  /// For what is far away the time that was seen last will do.
+  /// Returns the time left until `until`. If `until` is far away, the last reading of the clock is exact
+  /// enough.
   Clock::duration left(TimePoint until) {
     TimePoint seen = seen_.load(std::memory_order_relaxed);
     if (until - seen < kNear) seen = now();
