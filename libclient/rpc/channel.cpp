@@ -10,12 +10,12 @@
 namespace nfsrdma::rpc {
 namespace {
 
-/// A completion is that of a Call's Send, of its Revoke (the same CallId), or of an answer to a Call of the
-/// server's (a BackwardId): the top bits tell them apart. Ids count from 1.
+/// The top bits of a cookie tell the kinds of completions apart: of a Call's Send, of its Revoke (with the
+/// same CallId), and of an answer to a Call of the server's (a BackwardId). Ids count from 1.
 constexpr std::uint64_t kRevokeCookie = 1ULL << 63;
 constexpr std::uint64_t kAnswerCookie = 1ULL << 62;
 constexpr std::size_t kSpareMessages = 128;
-/// Calls that are further apart than this are seldom.
+/// Calls count as seldom if more than this time is between them.
 constexpr auto kSeldom = std::chrono::seconds(1);
 
 fabric::iwarp::CrcPolicy policy_of(Crc crc) {
@@ -42,8 +42,9 @@ fabric::Choice choice_of(Fabric fabric) {
   return fabric::Choice::automatic;
 }
 
-/// Twice the credits, since as many Calls of the server's again may come (RFC 8167 4.1); where there are few credits, all
-/// the Receives that the requester posts.
+/// Returns the sizes of the queues: twice the credits, because the server may make as many Calls of its own
+/// (RFC 8167 4.1). If there are few credits, the receive queue has room for all Receives that the requester
+/// posts.
 fabric::verbs::Queues queues_of(const ChannelOptions& options) {
   fabric::verbs::Queues out;
   out.receive_size = options.rdma.receive_size;
@@ -73,7 +74,8 @@ Channel::~Channel() {
 void Channel::begin(rpcrdma::Call&& call, Waiter& waiter) {
   call.owner = &waiter;
   waiter.id_ = requester_.submit(std::move(call), loop_.now());
-  // The pump may tell the waiter at once (a call that cannot be constructed), which may be gone then: nothing may follow.
+  // The pump may complete the call at once (if it cannot be constructed), and the waiter may then be
+  // destroyed: do not use it after this.
   pump();
 }
 
@@ -86,7 +88,8 @@ void Channel::leave(Waiter& waiter) {
   pump();
 }
 
-/// At once, also from inside of an action: nobody waits for the call's end who could keep its memory until then.
+/// Takes the memory of a call back at once, also from inside of an action, because its waiter goes away and
+/// cannot keep the memory until the call ends.
 void Channel::take_memory_back(rpcrdma::CallId id) {
   using Memory = rpcrdma::Requester::Memory;
   std::optional<rpcrdma::Revoke> revoke;
@@ -95,7 +98,7 @@ void Channel::take_memory_back(rpcrdma::CallId id) {
   const Memory now = requester_.want_back(id, revoke);
   if (now == Memory::free || !connection_) return;
   if (now == Memory::taken_back && connection_->settle()) return;
-  // RFC 8166 4.5.4.
+  // RFC 8166 4.5.4: only the end of the connection takes the memory back.
   drop_connection();
   if (now == Memory::taken_back) requester_.on_revoked(id, false, loop_.now());
 }
@@ -175,10 +178,10 @@ void Channel::hold(bool on) {
   pump();
 }
 
-// ---- the pump: inputs have been given, now the actions that follow from them ----
+// ---- the pump: performs the actions that follow from the inputs ----
 
 void Channel::pump() {
-  if (pumping_) return;  // a callback from inside an action: the loop below sees what it caused
+  if (pumping_) return;  // called back from inside an action; the loop below performs the new actions
   pumping_ = true;
   while (rpcrdma::Action* const action = requester_.next()) {
     std::visit([this](auto& a) { perform(a); }, *action);
@@ -189,8 +192,8 @@ void Channel::pump() {
 
 void Channel::arm_timer() {
   auto next = requester_.next_deadline();
-  // A timer that finds nothing to do wakes an idle process: where calls are seldom it goes with the answer. Only the next
-  // health check is left then.
+  // A timer that finds nothing to do wakes an idle process. So if calls are seldom, the timer is cancelled
+  // when the answer has arrived, and only the one for the next health check is left.
   if (lonely_ && up_ && requester_.pending() == 0) {
     const async::TimePoint check = requester_.next_health_check();
     if (timer_ != 0 && timer_at_ == check) return;
@@ -198,8 +201,8 @@ void Channel::arm_timer() {
     if (check == async::TimePoint::max()) return;
     next = check;
   }
-  // Where they are not, an armed timer that is too early only finds nothing to do and is armed anew; that is cheaper than
-  // moving it with every call.
+  // If calls are frequent, an armed timer stays as it is: when it fires too early it finds nothing to do and
+  // is armed again, which is cheaper than moving it with every call.
   if (!next || (timer_ != 0 && timer_at_ <= *next)) return;
   if (timer_ != 0) {
     loop_.cancel(timer_);
@@ -241,7 +244,7 @@ void Channel::check_now() {
   begin_call(call.message, kNfsProgram, check_version_, 0, nobody);
   call.reply_max_inline = call.reply_max_reduced = nobody.largest_reply_header() + kMostAuthBytes;
   call.health_check = true;
-  // Later than the end of the connection that does not answer it, and so that nothing is left behind for good.
+  // The deadline is later than the end of a connection that does not answer, and ensures that the call ends.
   call.deadline = loop_.now() + 3 * check_every_;
   requester_.submit(std::move(call), loop_.now());
 }
@@ -275,7 +278,7 @@ void Channel::post_send(fabric::ConstBytes bytes, std::uint64_t cookie) {
 }
 
 void Channel::perform(rpcrdma::Revoke& action) {
-  // A connection that is gone has taken its handles with it.
+  // The connection is gone, and its handles with it.
   if (!connection_) {
     requester_.on_revoked(action.cookie, true, loop_.now());
     return;
@@ -327,14 +330,14 @@ void Channel::dial() {
   options.crc = policy_of(options_.crc);
   options.queues = queues_of(options_);
   options.carrier = options_.carrier;
-  // What time there is is shared by the addresses that are left to try.
+  // The remaining time is divided among the addresses that are left to try.
   const auto now = loop_.now();
   const auto deadline = std::min(first_deadline_, now + options_.connect_timeout);
   options.deadline = now + (deadline - now) / static_cast<long>(options_.addresses.size() - address_index_);
   connection_ = options_.dial(loop_, std::move(options), *this);
 }
 
-/// Closes the connection and lets go of it, later: this may be inside one of its callbacks.
+/// Closes the connection, and destroys it later, because this may be called from inside one of its callbacks.
 void Channel::drop_connection() {
   dialing_ = up_ = false;
   if (!connection_) return;
@@ -347,7 +350,7 @@ void Channel::on_established(const fabric::Established& established) {
   up_ = true;
   ++generation_;
   established_ = established;
-  // What the sink has to say to the server goes before the calls that have waited for a connection.
+  // The sink's calls to the server go before the calls that have waited for a connection.
   if (link_sink_) link_sink_(true);
   requester_.on_connected(established_.private_data, loop_.now());
   connect_settled({});
@@ -368,7 +371,7 @@ void Channel::on_closed(const Error& why) {
     return;
   }
   const bool permanent =
-      connect_waiter_ != nullptr;  // the first connection: its error is the caller's answer
+      connect_waiter_ != nullptr;  // true for the first connection, whose error is the answer to connect()
   requester_.on_connect_failed(why, permanent, loop_.now());
   connect_settled(why);
   pump();
@@ -377,14 +380,14 @@ void Channel::on_closed(const Error& why) {
 void Channel::connect_settled(Status status) {
   if (!connect_waiter_) return;
   connect_result_ = std::move(status);
-  // Not from inside the fabric's callback.
+  // Resume the waiting task later, not from inside the fabric's callback.
   loop_.post([this, alive = alive_] {
     if (*alive && connect_waiter_) std::exchange(connect_waiter_, nullptr).resume();
   });
 }
 
 async::Task<Status> Channel::connect(async::TimePoint deadline) {
-  // Nothing would follow that could end the wait.
+  // After shut_down() no event would end the wait.
   if (shut_) co_return shut_error();
   if (requester_.connected()) co_return Status();
   first_deadline_ = deadline;
@@ -393,7 +396,8 @@ async::Task<Status> Channel::connect(async::TimePoint deadline) {
     explicit Settled(Channel& c) : channel(c) {}
     Settled(const Settled&) = delete;
     Settled& operator=(const Settled&) = delete;
-    // Destroyed while it waits (an interrupted connect): nobody to resume, and nobody whose time is over.
+    // A task that is destroyed while it waits (an interrupted connect) must not be resumed, and its deadline
+    // no longer counts.
     ~Settled() {
       channel.connect_waiter_ = nullptr;
       channel.first_deadline_ = async::TimePoint::max();

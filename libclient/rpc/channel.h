@@ -1,18 +1,18 @@
-// Channel: RPCs to one server over one RDMA connection at a time. It drives the pure requester (rpcrdma/)
-// with a fabric's connection, the loop's timers and the clock.
+// Channel: RPCs to one server over one RDMA connection at a time. It drives the requester (rpcrdma/), which
+// does no I/O, with a fabric's connection, the loop's timers and the clock.
 //
 //   co_await channel.call(...)  →  Requester::submit → actions → fabric::Connection → bytes
 //   bytes → fabric::Handler callbacks → Requester inputs → Complete → the awaiting task is resumed
 //
-// The connection may come and go under a Channel; calls wait for the next one until their deadlines. A task
-// that is destroyed while it awaits a call leaves the call to end by itself.
+// The connection of a Channel may end and be replaced; calls wait for the next one until their deadlines. If
+// a task is destroyed while it awaits a call, the call ends by itself.
 //
-// The server's Calls (RFC 8167) go to the BackwardService, if ChannelOptions.rdma.backward_credits lets there
-// be any:
+// The server's Calls (RFC 8167) go to the BackwardService, if ChannelOptions.rdma.backward_credits is not 0:
 //
 //   bytes → Requester → Deliver → BackwardService::on_backward_call … Channel::answer → SendAnswer → bytes
 //
-// Confined to the thread that runs the loop. Must not be destroyed from inside a task that it resumed.
+// Confined to the thread that runs the loop. A Channel must not be destroyed from inside a task that it
+// resumed.
 #pragma once
 
 #include <sys/socket.h>
@@ -36,35 +36,37 @@ struct Address {
 };
 
 struct ChannelOptions {
-  std::string server;              ///< for messages: the name as the user gave it
+  std::string server;              ///< the server's name as the user gave it, for messages
   std::vector<Address> addresses;  ///< tried in order
-  bool elsewhere = false;          ///< they are others than the server was given with
+  bool elsewhere = false;          ///< the addresses are not those that the user gave for the server
   Fabric fabric = Fabric::automatic;
   Crc crc = Crc::automatic;
   std::chrono::microseconds busy_poll{0};
   std::chrono::milliseconds connect_timeout{10000};
   fabric::Dialer dial = fabric::system_dialer();  ///< makes the connections
-  std::shared_ptr<fabric::Carrier> carrier;       ///< who does their work; null: the loop itself
+  /// The thread that does the connections' work; null: the loop itself.
+  std::shared_ptr<fabric::Carrier> carrier;
   rpcrdma::Config rdma;
 };
 
-/// How one call ended. On success `reply` is set; `message` is the Call's own, for reuse.
+/// The end of a call. On success `reply` is set. `message` is the Call's own message, for reuse.
 struct Outcome {
   rpcrdma::Failure failure = rpcrdma::Failure::none;
   std::optional<Error> error;
   std::optional<rpcrdma::Reply> reply;
   xdr::Message message;
-  std::uint32_t sends = 0;  ///< how often it left; 0: the server cannot know of it
-  unsigned losses = 0;      ///< rpcrdma::Call::losses, for the same call on another connection
+  std::uint32_t sends = 0;  ///< how often the call was sent; 0: the server cannot know of it
+  unsigned losses = 0;      ///< rpcrdma::Call::losses, for making the call again on another connection
 };
 
 /// Serves the Calls that the server makes over the Channel's connection.
 class BackwardService {
  public:
   virtual ~BackwardService() = default;
-  /// `message`: the RPC Call from its xid on, as it came, valid until this returns. Each Call is answered
-  /// once, by Channel::answer() or decline(), from inside or later; those of a connection that has ended need
-  /// not be. Must not destroy the Channel.
+  /// Called for each Call of the server's. `message` is the RPC Call from its xid on, as it came, and is
+  /// valid until this returns. Each Call must be answered once, by Channel::answer() or decline(), from
+  /// inside this function or later. Calls of a connection that has ended need no answer. Must not destroy the
+  /// Channel.
   virtual void on_backward_call(rpcrdma::BackwardId id, fabric::ConstBytes message) = 0;
 };
 
@@ -77,10 +79,11 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// The first connection; done at once where there is one. Later ones are made as calls need them.
+  /// Makes the first connection; returns at once if there is one. Later connections are made as calls need
+  /// them.
   async::Task<Status> connect(async::TimePoint deadline);
 
-  /// Who waits for the end of a call. Where it goes before, it leaves() first.
+  /// A party that waits for the end of a call. If it is destroyed before the end, it must call leave() first.
   class Waiter {
    public:
     Waiter() = default;
@@ -93,13 +96,14 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
 
    private:
     friend class Channel;
-    /// What is in it may be taken out. May destroy the Waiter.
+    /// Called when the call has ended. Parts of `how` may be moved out. May destroy the Waiter.
     virtual void on_complete(rpcrdma::Complete& how) = 0;
     rpcrdma::CallId id_ = 0;
   };
-  /// Makes a call; the waiter may hear of its end from inside.
+  /// Makes a call. The waiter may be called from inside this function.
   void begin(rpcrdma::Call&& call, Waiter& waiter);
-  /// The waiter goes, and the memory of its call is about to be somebody else's: the call ends by itself.
+  /// Detaches the waiter. Its call ends by itself, and the memory of the call is out of the server's reach
+  /// when this returns.
   void leave(Waiter& waiter);
 
   /// co_await channel.call(std::move(call)) gives an Outcome.
@@ -122,43 +126,47 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   };
   Awaiter call(rpcrdma::Call&& call) { return {*this, std::move(call)}; }
 
-  /// Who serves the server's Calls; it must outlive the Channel, or be replaced by nullptr (nobody) before it
-  /// goes. Calls that find nobody are dropped.
+  /// Sets the service for the server's Calls. The service must outlive the Channel, or be replaced by nullptr
+  /// before it is destroyed. Without a service the server's Calls are declined.
   void set_backward(BackwardService* service) { backward_ = service; }
-  /// `reply`: the whole RPC Reply, its xid (the first four bytes) yet to be filled in. take_message() has one
-  /// to encode into. Goes nowhere if the Call's connection has ended in the meantime.
+  /// Answers a Call of the server's. `reply` is the whole RPC Reply; its xid (the first four bytes) is filled
+  /// in here. take_message() returns a message to encode into. Nothing is sent if the Call's connection has
+  /// ended in the meantime.
   void answer(rpcrdma::BackwardId id, xdr::Message reply);
   void decline(rpcrdma::BackwardId id);
-  /// While on, a lost connection is made anew without a call that needs it (RFC 8167 5.4): for as long as
-  /// there is state that the server may recall.
+  /// While on, a lost connection is replaced even if no call needs it (RFC 8167 5.4). Used as long as there
+  /// is state that the server may recall.
   void hold(bool on);
 
   /// Makes a health check of the connection in its own way, or returns false.
   using HealthCheck = std::function<bool()>;
-  /// From now on a connection on which nothing was heard for the time `every` has a health check, whatever fabric it is of,
-  /// and is replaced if nothing is heard for as long again (RFC 8267 4.6). The check is `by`'s; if there is none, or it
-  /// returns false, the NULL procedure of NFS's `version` is called, which takes nothing but a credit.
+  /// Turns on health checks (RFC 8267 4.6). If nothing was heard on a connection for the time `every`, a
+  /// health check is made, on every kind of fabric; if nothing is heard for that time again, the connection
+  /// is replaced. `by` makes the check. If there is none, or it returns false, the NULL procedure of NFS's
+  /// `version` is called, which needs only a credit.
   void check_health(std::chrono::milliseconds every, std::uint32_t version, HealthCheck by = nullptr);
   void end_health_checks();
 
-  /// A message to encode a Call into; Outcome::message and give_back() feed the store.
+  /// Returns a message to encode a Call into. give_back() puts messages into the store, for example
+  /// Outcome::message.
   xdr::Message take_message();
   void give_back(xdr::Message message);
   void give_back(rpcrdma::Reply reply);
 
-  /// Hears whenever the connection begins (true) and ends (false).
+  /// Called whenever the connection begins (true) and ends (false).
   using LinkSink = std::function<void(bool up)>;
   void set_link_sink(LinkSink sink) { link_sink_ = std::move(sink); }
   [[nodiscard]] bool up() const { return up_; }
-  /// Calls under way; their bytes, with something for each call; and those that are bulk (route.h).
+  /// The number of calls in progress; their bytes, plus a fixed amount for each call; and how many of them
+  /// are bulk (route.h).
   [[nodiscard]] std::size_t calls() const { return requester_.pending(); }
   [[nodiscard]] std::size_t load() const { return requester_.load(); }
   [[nodiscard]] std::size_t bulk_calls() const { return requester_.bulk_calls(); }
   [[nodiscard]] std::uint32_t credits_in_use() const { return requester_.in_flight(); }
-  /// Ends every call under way with Failure::cancelled, for its caller to make it elsewhere.
+  /// Ends every call in progress with Failure::cancelled, so that its caller makes it on another connection.
   void hand_calls_back();
 
-  /// Ends every call with an error, connect() too, and the connection.
+  /// Ends every call, and connect(), with an error, and closes the connection.
   void shut_down();
 
   [[nodiscard]] const rpcrdma::Facts& facts() const { return requester_.facts(); }
@@ -167,7 +175,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   [[nodiscard]] const std::string& server() const { return options_.server; }
   [[nodiscard]] bool elsewhere() const { return options_.elsewhere; }
   [[nodiscard]] async::Loop& loop() { return loop_; }
-  /// Counts connections: changes when a new one is made.
+  /// A count of the connections made so far.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
 
  private:
@@ -232,7 +240,7 @@ class Channel final : private fabric::Handler, private rpcrdma::Exposer {
   async::TimePoint timer_at_ = async::TimePoint::max();
   async::TimePoint armed_at_{};
   std::uint64_t calls_when_armed_ = 0;
-  bool lonely_ = false;  // calls come one by one, and seldom
+  bool lonely_ = false;  // calls come one at a time, and seldom
   std::coroutine_handle<> connect_waiter_;
   std::optional<Status> connect_result_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

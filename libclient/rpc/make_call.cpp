@@ -13,11 +13,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How often a call is sealed and sent again that the server could make nothing of, as Linux does it.
+/// How often a call that the server could not decode is sealed and sent again, as in Linux.
 constexpr int kIllegibleAgain = 2;
 constexpr async::Clock::duration kFirstPause = 100ms, kLongestPause = 5s;
 
-/// All but the message.
+/// Returns a copy of the call without its message.
 rpcrdma::Call frame_of(const rpcrdma::Call& call) {
   return {.message = {},
           .seal = call.seal,
@@ -30,7 +30,7 @@ rpcrdma::Call frame_of(const rpcrdma::Call& call) {
           .losses = call.losses};
 }
 
-/// Without a Reply.
+/// Returns the Outcome of a call that has no Reply.
 Outcome ended(rpcrdma::Failure failure, Error why, xdr::Message message, std::uint32_t sends) {
   Outcome out;
   out.failure = failure;
@@ -50,11 +50,11 @@ Error not_answering(const std::string& server) {
           "earlier calls have not come to their end in time; the server is not answering"};
 }
 
-/// What has become of a call, as far as what it was sealed with goes.
+/// The outcome of a call with regard to the security context that sealed it.
 enum class Verdict : std::uint8_t {
   stands,
-  outdated,   ///< it has come to nothing because of that
-  illegible,  ///< what was sealed has not come there as it was
+  outdated,   ///< the call failed because the context is outdated
+  illegible,  ///< the server could not decode the sealed call
 };
 Verdict verdict_on(const Outcome& outcome, Protection& protection) {
   const auto outdated = [](bool is) { return is ? Verdict::outdated : Verdict::stands; };
@@ -70,7 +70,7 @@ Verdict verdict_on(const Outcome& outcome, Protection& protection) {
 async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protection& protection) {
   async::Loop& loop = channel.loop();
   async::Backoff pause(kFirstPause, kLongestPause);
-  std::uint32_t sends = 0;  // that the server may have executed
+  std::uint32_t sends = 0;  // sendings that the server may have executed
   int illegible = 0;
   for (bool again = false;; again = true) {
     if (!protection.is_ready()) {
@@ -92,11 +92,13 @@ async::Task<Outcome> call_protected(Channel& channel, rpcrdma::Call call, Protec
     const Verdict verdict = verdict_on(outcome, protection);
     const bool garbled = verdict == Verdict::illegible && illegible++ < kIllegibleAgain;
     if (!garbled && verdict != Verdict::outdated) co_return outcome;
-    // The first time it is made again at once.
+    // The first repetition is made at once.
     const async::TimePoint next = again ? loop.now() + pause.take() : loop.now();
     sends = outcome.sends;
     if (outcome.reply) {
-      // Nobody has signed that it was not executed, as far as its words go.
+      // An illegible Call was not executed by the words of the Reply, but no signature vouches for these
+      // words, so its sending still counts. A Call that was refused because of an outdated context does not
+      // count.
       if (!garbled) --sends;
       channel.give_back(std::move(*outcome.reply));
     }

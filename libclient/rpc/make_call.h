@@ -1,13 +1,13 @@
-// One call, protected or not:
+// Makes one call, protected or not:
 //
 //     Outcome outcome = co_await make_call(channel, std::move(call), protection);
 //
-// Without protection that is Channel::call(). With it, what it takes to seal the call is had first, and had anew where it
-// has gone meanwhile: a server forgets contexts when it restarts, or when it likes; then it refuses the Call without
-// having looked at it, and the same Call is made again under a new one. The Outcome's `sends` does not count what was
-// refused in this way.
+// Without protection this is Channel::call(). With protection, the security context that seals the call is
+// established first, and established again if it is lost meanwhile. A server forgets contexts when it
+// restarts, or at any time it likes. It then refuses the Call without looking at it, and the same Call is
+// made again with a new context. The Outcome's `sends` does not count Calls that were refused in this way.
 //
-// Confined to the loop's thread. Channel and Protection must outlive it.
+// Confined to the loop's thread. Channel and Protection must outlive the call.
 #pragma once
 
 #include <optional>
@@ -32,12 +32,12 @@ class MadeCall {
   Outcome await_resume() { return protected_ ? protected_->await_resume() : plain_->await_resume(); }
 
  private:
-  // One of them.
+  // Exactly one of these is set.
   std::optional<async::Task<Outcome>> protected_;
   std::optional<Channel::Awaiter> plain_;
 };
 
-/// `protection`: the call's seal; null: there is none.
+/// Makes a call. `protection` is the call's seal; null: the call is not protected.
 inline MadeCall make_call(Channel& channel, rpcrdma::Call call, Protection* protection) {
   return {channel, std::move(call), protection};
 }

@@ -11,7 +11,7 @@ constexpr std::uint32_t kCall = 0, kReply = 1;
 constexpr std::uint32_t kRpcVersion = 2;
 constexpr std::uint32_t kAccepted = 0, kDenied = 1;
 constexpr std::uint32_t kRpcMismatch = 0, kAuthError = 1;
-/// accept_stat, by its number.
+/// The meaning of each accept_stat, indexed by its number.
 constexpr Refusal kVerdicts[] = {Refusal::none,      Refusal::program,      Refusal::version,
                                  Refusal::procedure, Refusal::garbage_args, Refusal::system};
 constexpr std::uint32_t kAuthNone = 0, kAuthSys = 1;
@@ -49,7 +49,7 @@ Credential Credential::sys(std::string_view machine, std::uint32_t uid, std::uin
                            std::span<const std::uint32_t> groups) {
   xdr::Message body;
   xdr::Encoder in(body);
-  in.u32(0);  // the stamp: "arbitrary", and nothing uses it
+  in.u32(0);  // the stamp is "arbitrary", and nothing uses it
   machine = machine.substr(0, kMaxMachineName);
   in.opaque(std::as_bytes(std::span(machine.data(), machine.size())));
   in.u32(uid);
@@ -64,8 +64,8 @@ Credential Credential::sys(std::string_view machine, std::uint32_t uid, std::uin
   out.opaque(body.stream.bytes());
   no_verifier(out);
   Credential credential;
-  // RFC 5531 appendix A: the Reply's verifier may be an AUTH_SHORT, a name of up to 400 bytes for all of
-  // this.
+  // RFC 5531 appendix A: the Reply's verifier may be an AUTH_SHORT, an opaque of up to 400 bytes that stands
+  // for the whole credential.
   credential.largest_verifier_ = kMostAuthBytes;
   credential.encoded_ = bytes_of(message);
   return credential;
@@ -109,7 +109,7 @@ CallHeader read_call(xdr::Decoder& in) {
   std::uint32_t direction = 0, rpc_version = 0, verifier_flavor = 0;
   xdr::ConstBytes verifier;
   if (!in.u32(call.xid) || !in.u32(direction) || direction != kCall || !in.u32(rpc_version)) return call;
-  if (rpc_version != kRpcVersion) {  // what follows is that version's
+  if (rpc_version != kRpcVersion) {  // the rest has the format of that version
     call.verdict = {Refusal::rpc_version, kRpcVersion, kRpcVersion};
     return call;
   }

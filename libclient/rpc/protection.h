@@ -1,7 +1,7 @@
-// What protects one Call and its Reply: a verifier that proves who asks, and where the service is integrity
-// or privacy, the arguments and the results, too (RFC 2203 5.3.2, 5.3.3).
+// The protection of one Call and its Reply: a verifier that proves who asks and, if the service is integrity
+// or privacy, protection of the arguments and the results, too (RFC 2203 5.3.2, 5.3.3).
 //
-//     before a slot is taken, and in make_call() → ready(), where what it takes to seal is not at hand
+//     before a slot is taken, and in make_call() → ready(), if there is no security context
 //     make_call() → takes_turn(), turn()
 //     Compound → rpcrdma::Call::seal → at each sending: seal() → bytes
 //     bytes → read_reply() → open() → the results in clear
@@ -20,23 +20,28 @@ namespace nfsrdma::rpc {
 
 class Protection : public rpcrdma::Seal {
  public:
-  /// How much longer than in clear the results get at most, the Reply's verifier aside.
+  /// Returns how many bytes the results may grow by the protection at most, apart from the Reply's verifier.
   [[nodiscard]] virtual std::size_t reply_growth() const = 0;
-  /// What it takes to seal is at hand; where it is not, ready() has it. Before anything is taken that others wait for.
+  /// Returns whether the security context that seals the Call is available; if not, ready() establishes it.
+  /// Checked before the call takes a resource that other calls wait for.
   [[nodiscard]] virtual bool is_ready();
-  /// An Error: it cannot be had, and says what the user can do.
+  /// Establishes the security context. An Error means that this is not possible, and says what the user can
+  /// do.
   virtual async::Task<Status> ready(async::TimePoint deadline);
-  /// It may be sealed and sent now, and is expected to be: nothing but that comes next.
+  /// Returns whether the Call may be sealed and sent now. If so, the caller must do this next.
   [[nodiscard]] virtual bool takes_turn();
-  /// Waits until it may have become its turn.
+  /// Waits until it may be this Call's turn.
   virtual async::Task<void> turn(async::TimePoint deadline);
-  /// What it was sealed with cannot be used any more: seal() has failed, or the server has refused it with
-  /// `auth_stat` (RFC 2203 5.3.3.3), and has not looked at the Call. True: ready() may have another one.
+  /// Reports that the context that sealed the Call cannot be used any more: seal() has failed, or the server
+  /// has refused the Call with `auth_stat` (RFC 2203 5.3.3.3) without looking at it. Returns true if ready()
+  /// may establish another context.
   [[nodiscard]] virtual bool outdated(std::optional<std::uint32_t> auth_stat);
-  /// The Reply says that the server could make nothing of the Call, in whichever way it says so: it was not executed.
+  /// Returns whether the Reply says, in any of the possible ways, that the server could not decode the Call,
+  /// so did not execute it.
   [[nodiscard]] virtual bool was_illegible(const ReplyHeader& header, xdr::ConstBytes results) const;
-  /// Judges the Reply to what was sealed last, whose header says that the Call was executed. `results`: what stands
-  /// behind it, in memory of the Reply's own, where it is decrypted. Gives the results in clear, which are there, too.
+  /// Checks the Reply to the Call that was sealed last, whose header says that the Call was executed.
+  /// `results` is the part behind the header; it is decrypted in place, in the Reply's own memory. Returns
+  /// the results in clear, which are in that memory, too.
   virtual Result<xdr::ConstBytes> open(const ReplyHeader& header, xdr::ConstBytes results) = 0;
 };
 

@@ -1,11 +1,12 @@
-// The Reply to one Call while it is read: its header judged, opened where it was protected, and its buffer
-// given back to the Channel in the end.
+// The Reply to one Call while it is read: checks its header, opens it if it is protected, and finally gives
+// its buffer back to the Channel.
 //
 //     ReplyInHand reply(channel, std::move(*outcome.reply));
 //     if (auto begun = reply.begin(protection, {"NFS", 3}, "READ", server); !begun) …
 //     xdr::decode(reply.results(), res)
 //
-// Confined to the loop's thread. The Channel must outlive it. What is decoded as views lives as long as it does.
+// Confined to the loop's thread. The Channel must outlive it. Views that were decoded from it are valid as
+// long as it exists.
 #pragma once
 
 #include <string>
@@ -33,8 +34,8 @@ class ReplyInHand {
     if (channel_ != nullptr) channel_->give_back(std::move(reply_));
   }
 
-  /// Reads the header and opens what is protected. An Error, for `what` at `peer`, if it is none, is not the
-  /// server's, or says that the Call was refused; `called`: what was.
+  /// Reads the header, and opens protected results. Returns an Error, for `what` at `peer`, if the message is
+  /// not a Reply, does not come from the server, or says that the Call to `called` was refused.
   Status begin(Protection* protection, const Called& called, const char* what, const std::string& peer) {
     const ReplyHeader header = read_reply(decoder_);
     if (header.refusal != Refusal::none) return refusal_error(header, called, what, peer);
@@ -44,10 +45,10 @@ class ReplyInHand {
     decoder_ = xdr::Decoder(*opened, reply_.placements);
     return {};
   }
-  /// Stands at the results.
+  /// The decoder, which is at the results after begin().
   [[nodiscard]] xdr::Decoder& results() { return decoder_; }
   [[nodiscard]] const xdr::Decoder& results() const { return decoder_; }
-  /// How often the Call was sent.
+  /// Returns how often the Call was sent.
   [[nodiscard]] std::uint32_t sends() const { return reply_.trip.sends; }
 
  private:

@@ -1,8 +1,10 @@
-// Which of several connections to one server takes the next call: the one with the fewest bytes to do.
+// Chooses which of several connections to one server takes the next call: the one with the fewest bytes in
+// progress.
 //
-// On a connection everything comes in its order, and so what is asked for behind bulk waits for it: a look at a directory for
-// some MiB of somebody's copying. So the first one is kept nearly free of bulk: it takes one such call at a time, and only
-// where no other has less to do, and what is small has a way there.
+// Everything on a connection comes in order, so a reply that is behind bulk data waits for it: listing a
+// directory would wait for some MiB of another user's copying. Therefore the first connection is kept nearly
+// free of bulk: it takes one such call at a time, and only if no other connection has less to do. So small
+// calls always find a fast path there.
 //
 //     Route route(compound.data_size());
 //     for (… each that may be used, in the same order always …) route.consider(channel);
@@ -18,7 +20,7 @@ namespace nfsrdma::rpc {
 
 class Route {
  public:
-  /// `size`: of the data that the call moves.
+  /// `size` is the number of data bytes that the call moves.
   explicit Route(std::size_t size) : is_bulk_(size >= rpcrdma::kBulk) {}
 
   void consider(Channel& channel) {
@@ -32,10 +34,10 @@ class Route {
  private:
   const bool is_bulk_;
   Channel* first_ = nullptr;
-  Channel* best_ = nullptr;  // of those that may take it
+  Channel* best_ = nullptr;  // the best of those that may take the call
 };
 
-/// Of all of these; there is one at least.
+/// Chooses one of `channels`, which must not be empty.
 inline Channel& route(std::span<Channel* const> channels, std::size_t size) {
   Route route(size);
   for (Channel* one : channels) route.consider(*one);
