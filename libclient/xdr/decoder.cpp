@@ -64,7 +64,7 @@ bool Decoder::finish() {
   if (!ok()) return false;
   if (remaining() != 0) return fail(Fault::trailing);
   for (; next_placement_ < placements_.size(); ++next_placement_) {
-    // A chunk that was filled, and no result of the reply was eligible for it.
+    // A chunk was filled, although no result of the reply was eligible for it.
     if (placements_[next_placement_].placed != 0) return fail(Fault::ddp_violation);
   }
   return true;

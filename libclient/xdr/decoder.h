@@ -1,11 +1,12 @@
 // Decoder: reads XDR (RFC 4506) from untrusted bytes.
 //
-// Every length is checked against what is left and against the type's cap before anything is allocated. The
-// first failure sticks: later reads give zeros, and fault() tells what it was. Nothing here asserts on input.
+// Every length is checked against the bytes that are left and against the type's cap before anything is
+// allocated. The first failure sticks: later reads give zeros, and fault() returns the first failure. Nothing
+// here asserts on input.
 //
-// DDP-eligible results (RFC 8166 3.4.6, 4.3.2): the caller names where each such result belongs, in stream
-// order. One that the peer placed by RDMA Write is already there and only its count stands in the stream; one
-// that came inline is copied there. Either way it is found in the caller's memory afterwards.
+// DDP-eligible results (RFC 8166 3.4.6, 4.3.2). The caller names the destination of each such result, in
+// stream order. A result that the peer placed by RDMA Write is already there, and the stream has only its
+// count; a result that came inline is copied there. Either way it is in the caller's memory afterwards.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +27,15 @@ enum class Fault : std::uint8_t {
   bad_discriminant,  ///< a union's or boolean's discriminant that the type does not have
   trailing,          ///< bytes after the last item
   ddp_count,         ///< an item's count differs from what was placed for it (T12)
-  ddp_violation,     ///< left inline although it had a chunk, or reduced although it may not be (T25)
+  ddp_violation,     ///< left inline although it had a chunk, or reduced although this is not allowed (T25)
 };
 const char* to_string(Fault fault);
 
-/// Where one DDP-eligible result belongs, and what the peer did about it.
+/// The destination of one DDP-eligible result, and the size of the data that the peer placed there.
 struct Placement {
-  Bytes destination;         ///< the caller's memory; may be empty: then an inline result is given as a view
-  bool offered = false;      ///< a Write chunk that is not empty was offered for it
+  /// The caller's memory; may be empty: then an inline result is returned as a view.
+  Bytes destination;
+  bool offered = false;      ///< a non-empty Write chunk was offered for it
   std::uint32_t placed = 0;  ///< bytes the peer says it wrote into that chunk
 };
 
@@ -70,7 +72,7 @@ class Decoder {
     at_ += 8;
     return true;
   }
-  /// A view of `length` bytes; their padding is passed over.
+  /// Returns a view of `length` bytes, and skips their padding.
   bool view(std::size_t length, ConstBytes& out) {
     out = {};
     if (length > remaining() || padded(length) > remaining()) return fail(Fault::truncated);
@@ -84,7 +86,7 @@ class Decoder {
     if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size());
     return true;
   }
-  /// A variable-length opaque of at most `cap` bytes, as a view.
+  /// Returns a variable-length opaque of at most `cap` bytes, as a view.
   bool opaque(std::uint64_t cap, ConstBytes& out) {
     std::uint32_t length = 0;
     out = {};
@@ -92,19 +94,20 @@ class Decoder {
     if (length > cap) return fail(Fault::too_long);
     return view(length, out);
   }
-  /// A DDP-eligible opaque: in the caller's memory where a Placement names some, else a view.
+  /// Reads a DDP-eligible opaque: into the caller's memory if a Placement names some, else as a view.
   bool eligible(std::uint64_t cap, ConstBytes& out);
 
-  /// For a result that has several eligible items or none, and one Placement all the same (READ_PLUS, RFC
-  /// 8267 4.1.1): between these two the first item takes the Placement, the others are read as views from the
-  /// stream, and the Placement is passed over if there was no item.
+  /// For a result that has one Placement although it has several eligible items or none (READ_PLUS, RFC 8267
+  /// 4.1.1). Between these two calls the first item takes the Placement, and the others are read as views
+  /// from the stream. The Placement is skipped if there was no item.
   void begin_single_placement() { placements_end_ = next_placement_ + 1; }
   bool end_single_placement();
 
-  /// The Placements stand elsewhere now.
+  /// Called when the Placements have been moved in memory.
   void placements_moved(std::span<const Placement> placements) { placements_ = placements; }
 
-  /// To be called when everything has been read: refuses what is left over, in the stream or in chunks.
+  /// Called when everything has been read. Fails if bytes are left in the stream, or if a chunk was filled
+  /// that no result took.
   bool finish();
 
  private:

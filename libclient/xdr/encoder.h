@@ -1,11 +1,11 @@
-// Encoder: appends XDR (RFC 4506) to a growing buffer, and takes out what may travel by itself.
+// Encoder: appends XDR (RFC 4506) to a growing buffer, and keeps DDP-eligible items apart.
 //
-// A DDP-eligible item (RFC 8166 3.4.1) is not copied into the stream: its count goes in, its bytes are noted
-// as an Item beside the stream. Whoever sends the Message decides: put the bytes and their padding back where
-// they belong (an inline or Long Call), or leave them out and name them in a Read chunk (a reduced
-// Call, 3.4.4).
+// A DDP-eligible item (RFC 8166 3.4.1) is not copied into the stream: the stream gets its count, and its
+// bytes are recorded as an Item of the Message. The sender of the Message decides: it inserts the bytes and
+// their padding in their places (an inline or Long Call), or leaves them out and names them in a Read chunk
+// (a reduced Call, 3.4.4).
 //
-// The noted bytes stay the caller's and must outlive the Message.
+// The recorded bytes stay the caller's and must outlive the Message.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ namespace nfsrdma::xdr {
 
 using ConstBytes = std::span<const std::byte>;
 
-/// Bytes that round `length` up to XDR's unit of four.
+/// Returns how many bytes round `length` up to XDR's unit of four.
 constexpr std::size_t padding(std::size_t length) {
   return (0 - length) & 3U;
 }
@@ -47,8 +47,8 @@ inline void store_u64(std::byte* to, std::uint64_t v) {
   std::memcpy(to, &v, sizeof v);
 }
 
-/// Bytes without initialisation, growing by doubling. Reused between messages by clear().
-/// Own code because std::vector zeroes what is about to be overwritten.
+/// A byte buffer that does not initialise its memory, and grows by doubling. clear() prepares it for the next
+/// message. Own code because std::vector zeroes memory that is about to be overwritten.
 class Buffer {
  public:
   Buffer() = default;
@@ -58,7 +58,7 @@ class Buffer {
   [[nodiscard]] std::byte* data() { return bytes_.get(); }
   [[nodiscard]] ConstBytes bytes() const { return {bytes_.get(), size_}; }
   void clear() { size_ = 0; }
-  /// Room for `count` bytes at the end; they count as written.
+  /// Adds `count` bytes at the end, not initialised, and returns their address.
   std::byte* extend(std::size_t count) {
     if (capacity_ - size_ < count) grow(count);
     std::byte* at = bytes_.get() + size_;
@@ -80,9 +80,9 @@ class Buffer {
   std::size_t capacity_ = 0;
 };
 
-/// A DDP-eligible item that was taken out of a stream.
+/// A DDP-eligible item that is kept apart from the stream.
 struct Item {
-  std::size_t stream_offset = 0;  ///< bytes of the reduced stream in front of it (its count is the last four)
+  std::size_t stream_offset = 0;  ///< bytes of the stream in front of it; the last four are its count
   ConstBytes data;                ///< without padding
 };
 
@@ -95,7 +95,7 @@ struct Message {
     stream.clear();
     items.clear();
   }
-  /// The length of the whole stream, items and their padding put back.
+  /// Returns the length of the whole stream, with the items and their padding inserted.
   [[nodiscard]] std::size_t unreduced_size() const {
     std::size_t total = stream.size();
     for (const Item& item : items) total += padded(item.data.size());
@@ -121,7 +121,8 @@ class Encoder {
     u32(static_cast<std::uint32_t>(bytes.size()));
     fixed(bytes);
   }
-  /// Variable-length opaque that may travel by itself: the count now, the bytes beside the stream.
+  /// Variable-length opaque that may travel by itself: the count goes into the stream, the bytes become an
+  /// Item.
   void eligible(ConstBytes bytes) {
     u32(static_cast<std::uint32_t>(bytes.size()));
     if (!bytes.empty()) message_.items.push_back({message_.stream.size(), bytes});

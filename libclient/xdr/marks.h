@@ -1,4 +1,5 @@
-// The marks of file handles (ShortOpaque) in procedures' arguments and results, wherever they stand.
+// Reads and sets the marks of file handles (ShortOpaque::mark) in procedures' arguments and results, at any
+// depth.
 //
 // Pure functions; any thread.
 #pragma once
@@ -22,7 +23,8 @@ inline constexpr bool is_std_array = false;
 template <class T, std::size_t n>
 inline constexpr bool is_std_array<std::array<T, n>> = true;
 
-/// The first mark that is not 0, of the handles that are there in any case.
+/// Returns the first mark that is not 0. Looks only at handles that every value of the type has, not into
+/// lists, options and unions.
 template <class T>
 std::uint8_t mark_of(const T& value) {
   std::uint8_t out = 0;
@@ -34,7 +36,7 @@ std::uint8_t mark_of(const T& value) {
   return out;
 }
 
-/// Of all that there are.
+/// Sets the mark of every file handle in `value`.
 template <class T>
 void mark_all(T& value, std::uint8_t mark) {
   if constexpr (is_short_opaque<T>) {

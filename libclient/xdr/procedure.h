@@ -1,11 +1,11 @@
-// One procedure of an RPC program: its numbers, its name, the types of its arguments and results.
+// A procedure of an RPC program: its numbers, its name, the types of its arguments and results.
 //
 //     struct GETATTR : xdr::Procedure<100003, 3, 1, GETATTR3args, GETATTR3res> {
 //       static constexpr const char* name = "GETATTR";
 //     };
 //
-// Whoever makes calls takes such a type as a template argument. What it may also say of itself is up to the
-// program (nfs3/types/procedures.h: whether it may be repeated).
+// Code that makes calls takes such a type as a template argument. A program may define further members
+// (nfs3/types/procedures.h: whether the procedure may be repeated).
 #pragma once
 
 #include <cstdint>

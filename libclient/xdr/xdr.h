@@ -1,12 +1,13 @@
 // XDR types as plain aggregates: one description gives encoding, bounded decoding, sizes and DDP marks.
 //
-// A struct's fields in order are its encoding (RFC 4506 4.14); Boost.PFR walks them. Beside structs there are
+// A struct is encoded as its fields in order (RFC 4506 4.14); Boost.PFR iterates over them. The other types
+// are
 //   uint32_t int32_t uint64_t int64_t bool, enums over 32 bits    numbers
 //   std::array<std::byte, N>                      opaque[N]
 //   Opaque<Max>, String<Max>                      opaque<Max>, string<Max>, owned
 //   ShortOpaque<Max>                              opaque<Max> without an allocation, for file handles
-//   DdpOpaque<Max>                                opaque<Max> that a Read or Write chunk may carry (RFC 8267 4.1),
-//                                                 not owned
+//   DdpOpaque<Max>                                opaque<Max> that a Read or Write chunk may carry (RFC 8267
+//                                                 4.1), not owned
 //   Array<T, Max>                                 T<Max>
 //   List<T>                                       the linked lists of READDIR: { TRUE, T }* FALSE
 //   std::optional<T>                              *T
@@ -14,9 +15,10 @@
 //   Void                                          void
 //
 //   encode(encoder, value)      appends
-//   decode(decoder, value)      false on a fault; the decoder tells which
-//   encoded_size(value)         what encode() would append, DDP items put back
-//   bounds<T>                   smallest and largest encoding of any value of T, with and without the DDP items
+//   decode(decoder, value)      false on a fault; the decoder says which
+//   encoded_size(value)         the bytes that encode() would append, with the DDP items inserted
+//   bounds<T>                   smallest and largest encoding of any value of T, with and without the DDP
+//                               items
 //
 // A worked example: struct { uint32_t a; Opaque<5> b; } with b = {1,2,3} encodes to
 //   00 00 00 07   00 00 00 03   01 02 03 00        and bounds are min 8, max 16.
@@ -39,7 +41,7 @@
 
 namespace nfsrdma::xdr {
 
-/// "As large as it likes": sums and products with it stay it.
+/// The size of items without a limit. Sums and products with it are kUnbounded, too.
 inline constexpr std::uint64_t kUnbounded = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
   return a > kUnbounded - b ? kUnbounded : a + b;
@@ -51,7 +53,7 @@ constexpr std::uint64_t padded_bound(std::uint64_t a) {
   return a > kUnbounded - 3 ? kUnbounded : (a + 3) & ~3ULL;
 }
 
-/// The cap of items that the protocol leaves open ("opaque<>").
+/// The cap of items that have no limit in the protocol ("opaque<>").
 inline constexpr std::uint64_t kNoCap = std::numeric_limits<std::uint32_t>::max();
 
 struct Bounds {
@@ -95,9 +97,9 @@ template <std::uint32_t Max>
 struct ShortOpaque {
   std::uint32_t length = 0;
   std::array<std::byte, Max> bytes{};
-  std::uint8_t mark = 0;  ///< what its holder notes on it: not encoded, and no part of the value
+  std::uint8_t mark = 0;  ///< a note of the handle's holder: not encoded, and not part of the value
   [[nodiscard]] ConstBytes view() const { return ConstBytes(bytes).first(length); }
-  /// The same, as tables have it.
+  /// Returns the bytes as characters, for use as a key in tables.
   [[nodiscard]] std::string_view chars() const {
     return {reinterpret_cast<const char*>(bytes.data()), length};
   }
@@ -106,7 +108,7 @@ struct ShortOpaque {
   }
 };
 
-/// Encoding: bytes that stay the caller's. Decoding: see Decoder::eligible.
+/// When encoding, the bytes are the caller's. When decoding, see Decoder::eligible.
 template <std::uint64_t Max = kNoCap>
 struct DdpOpaque {
   ConstBytes data;
@@ -128,7 +130,7 @@ struct List {
   friend bool operator==(const List&, const List&) = default;
 };
 
-/// One arm of a Union: for discriminant `Tag`, a T.
+/// An arm of a Union: for the discriminant `Tag`, a T.
 template <auto Tag, class T = Void>
 struct On {
   using Type = T;
@@ -154,7 +156,7 @@ class Union {
   static constexpr std::size_t kArms = sizeof...(Arms);
   static constexpr std::size_t kNone = kArms;
 
-  /// The first arm, with its tag.
+  /// Selects the first arm, with its tag.
   Union() : body_(std::in_place_index<0>) {
     if constexpr (!is_otherwise<ArmAt<0>>) tag_ = ArmAt<0>::tag;
   }
@@ -171,7 +173,8 @@ class Union {
     u.template emplace<Value>();
     return u;
   }
-  /// For a discriminant known at run time: selects its arm with a default value. False if it has none.
+  /// Selects the arm of a discriminant that is known at run time, with a default value. Returns false if
+  /// there is no such arm.
   bool select(Discriminant tag) {
     const std::size_t arm = arm_of(tag);
     if (arm == kNone) return false;
@@ -188,7 +191,7 @@ class Union {
     tag_ = Value;
     return body_.template emplace<arm>().value;
   }
-  /// The arm's value if it is the one in use, else null.
+  /// Returns the arm's value if this arm is in use, else null.
   template <Discriminant Value>
   [[nodiscard]] const auto* get() const {
     constexpr std::size_t arm = arm_of(Value);
@@ -272,7 +275,7 @@ std::uint64_t encoded_size(const T& value) {
 template <class T>
 inline constexpr Bounds bounds = Codec<T>::bounds();
 
-/// Structs: their fields in order.
+/// The codec of structs: their fields in order.
 template <class T>
 struct Codec {
   static_assert(std::is_aggregate_v<T>, "an XDR type is a plain aggregate or one of the building blocks");
@@ -426,7 +429,7 @@ struct Codec<Array<T, Max>> {
     std::uint32_t count = 0;
     if (!in.u32(count)) return false;
     if (count > Max) return in.fail(Fault::too_long);
-    // Before the allocation: that many items cannot be in what is left.
+    // Checked before the allocation: so many items cannot be in the bytes that are left.
     constexpr std::uint64_t least = Codec<T>::bounds().min;
     static_assert(least > 0, "an array of nothing has no bound");
     if (count > in.remaining() / least) return in.fail(Fault::truncated);
