@@ -1,4 +1,4 @@
-// How large can the Reply to a procedure of NFSv2 be? As nfs3_reply.h, with RFC 1094's types.
+// The size of the largest Reply to a procedure of NFSv2. Like nfs3_reply.h, with RFC 1094's types.
 //
 // Pure functions; any thread.
 #pragma once
@@ -8,13 +8,14 @@
 
 namespace nfsrdma::reply_sizing {
 
-/// Attributes, and at most `count` bytes (RFC 1094 2.2.7).
+/// The result of READ: attributes, and at most `count` bytes (RFC 1094 2.2.7).
 constexpr ResultSize largest_result(const nfs2::readargs& args) {
   const std::uint64_t reduced = 4 + xdr::bounds<nfs2::fattr>.max + 4;
   return {reduced + xdr::padded(args.count), reduced, true, args.count, 0};
 }
 
-/// "count" is of "directory information" (RFC 1094 2.2.17): what else there is is not in it, as some have it.
+/// The result of READDIR. "count" is the size of the "directory information" (RFC 1094 2.2.17). Some servers
+/// do not count the rest of the result, so it is added here.
 constexpr ResultSize largest_result(const nfs2::readdirargs& args) {
   constexpr std::uint64_t kStatusEndAndEof = 4 + 4 + 4;
   const std::uint64_t size = kStatusEndAndEof + xdr::padded(args.count);

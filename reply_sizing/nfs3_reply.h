@@ -1,8 +1,8 @@
-// How large can the Reply to a procedure of NFSv3 be? (RFC 8267 2.6, 3; rows U3, U4)
+// The size of the largest Reply to a procedure of NFSv3 (RFC 8267 2.6, 3; rows U3, U4).
 //
-// A Reply is  RPC header | status | what the procedure tells with that status.  The larger of what a success
-// and a failure may bring counts: the bound of its type (xdr::bounds), unless the arguments bound it closer.
-// READ's data and READLINK's text may travel in a Write chunk, nothing else (RFC 8267 3).
+// A Reply is  RPC header | status | the result for that status.  The larger of a success and a failure
+// counts. The size is the bound of the result's type (xdr::bounds), unless the arguments give a smaller
+// bound. Only READ's data and READLINK's text may travel in a Write chunk (RFC 8267 3).
 //
 //     ReplySize size = begin();
 //     grow(size, result<proc::READ>({file, 0, 1048576}));
@@ -16,10 +16,10 @@
 
 namespace nfsrdma::reply_sizing {
 
-/// A failure of a procedure that tells of one object.
+/// The result of a failed procedure that returns the attributes of one object.
 inline constexpr std::uint64_t kFailure3 = 4 + xdr::bounds<nfs3::post_op_fail>.max;
 
-/// Attributes, count, eof, and at most `count` bytes (RFC 1813 3.3.6).
+/// The result of READ: attributes, count, eof, and at most `count` bytes (RFC 1813 3.3.6).
 constexpr ResultSize largest_result(const nfs3::READ3args& args) {
   constexpr std::uint64_t kCountEofAndLength = 4 + 4 + 4;
   const std::uint64_t reduced = 4 + xdr::bounds<nfs3::post_op_attr>.max + kCountEofAndLength;
@@ -39,16 +39,16 @@ constexpr ResultSize largest_result(const nfs3::READDIRPLUS3args& args) {
   return largest_listing(args.maxcount);
 }
 
-/// What is provided for the Reply to a procedure of NFSACL at first: 32 KiB at least (RFC 8267 3.1.2).
+/// The size that is first provided for the Reply to a procedure of NFSACL: 32 KiB at least (RFC 8267 3.1.2).
 inline constexpr std::uint64_t kAclReply = 32U << 10;
-/// The type's bound, or `most` octets where that is less.
+/// Returns the type's bound, or `most` octets if that is less.
 template <class P>
 constexpr ResultSize acl_result(std::uint64_t most) {
   const std::uint64_t size = std::min(xdr::bounds<typename P::Res>.max, most);
   return {size, size, false, 0};
 }
 
-/// The largest result of a procedure called with these arguments.
+/// Returns the largest result of a procedure called with these arguments.
 template <class P>
 constexpr ResultSize result(const typename P::Args& args) {
   if constexpr (requires { largest_result(args); }) {

@@ -14,7 +14,7 @@ consteval auto bounds_table(std::tuple<Op...>*) {
 }
 constexpr auto kBounds = bounds_table(static_cast<op::All*>(nullptr));
 
-// The worked example of the header: PUTFH left out, SEQUENCE and a READ of 1 MiB.
+// A check of the header's worked example: SEQUENCE and a READ of 1 MiB.
 constexpr ReplySize example() {
   ReplySize size = start();
   add<op::SEQUENCE>(size, {});

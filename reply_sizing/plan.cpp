@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kUnbounded = std::numeric_limits<std::uint64_t>::max();
 
-/// A bound may be "unbounded"; sums with it stay it.
+/// Adds two bounds. If one of them is unbounded, so is the sum.
 constexpr std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
   return a > kUnbounded - b ? kUnbounded : a + b;
 }

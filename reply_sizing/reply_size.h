@@ -1,5 +1,5 @@
-// How large the Reply to a Call may be: what all versions have in common. nfs4_reply.h and nfs3_reply.h say what
-// each operation or procedure brings.
+// The size of the largest Reply to a Call: the part that all versions share. nfs4_reply.h and nfs3_reply.h
+// compute the size of each operation's or procedure's result.
 //
 //     ReplySize size = begin(rpc_header);
 //     grow(size, result_of_type<GETATTR3res>);
@@ -17,14 +17,15 @@
 
 namespace nfsrdma::reply_sizing {
 
-/// Results of one Reply that may travel by themselves. Further ones are counted as inline, which is always
-/// allowed: they have no Write chunk (RFC 8267 4.3).
+/// The largest number of results of one Reply that get a Write chunk. Further ones are counted as inline,
+/// which is always allowed, because they have no Write chunk (RFC 8267 4.3).
 inline constexpr std::size_t kMaxEligible = 16;
 
 struct ReplySize {
   std::uint64_t max_inline = 0;   ///< all results in the stream
   std::uint64_t max_reduced = 0;  ///< the eligible results taken out
-  std::uint64_t beyond = 0;       ///< what results without a bound of their own may add to both, rarely
+  /// The size that results without a bound of their own may add to both, in rare cases.
+  std::uint64_t beyond = 0;
   std::array<std::uint64_t, kMaxEligible> eligible{};  ///< the largest length of each, in the Reply's order
   std::size_t eligible_count = 0;
 
@@ -33,7 +34,8 @@ struct ReplySize {
   }
 };
 
-/// xid, REPLY, MSG_ACCEPTED, a verifier's flavor and length, SUCCESS (RFC 5531 9), the verifier's body empty.
+/// Size of xid, REPLY, MSG_ACCEPTED, a verifier's flavor and length, SUCCESS (RFC 5531 9), with an empty
+/// verifier body.
 inline constexpr std::uint64_t kRpcReplyHeader = 6 * 4;
 
 /// The largest result of one operation or procedure, its status included.
@@ -41,22 +43,22 @@ struct ResultSize {
   std::uint64_t max_inline = 0;
   std::uint64_t max_reduced = 0;
   bool eligible = false;         ///< has a result that a Write chunk may carry
-  std::uint64_t max_length = 0;  ///< of that result
+  std::uint64_t max_length = 0;  ///< largest length of that result
   std::uint64_t beyond = 0;      ///< see ReplySize
 };
 
-/// The largest result of the type, whatever was asked for.
+/// The largest result of the type, for any arguments.
 template <class Res>
 inline constexpr ResultSize result_of_type = [] {
   constexpr xdr::Bounds type = xdr::bounds<Res>;
   static_assert(type.max != xdr::kUnbounded, "a result without a bound needs a rule of its own");
   static_assert(type.ddp_items <= 1, "an operation has one Write chunk");
-  // The length and its padding are all that reducing takes out.
+  // Reducing takes out only the item's bytes and their padding.
   return ResultSize{type.max, type.max_reduced, type.ddp_items == 1, type.max - type.max_reduced, 0};
 }();
 
-/// A Reply without results. `rpc_header`: kRpcReplyHeader and the padded body of the largest verifier that the
-/// security flavour may bring.
+/// Returns the size of a Reply without results. `rpc_header` is kRpcReplyHeader and the padded body of the
+/// largest verifier that the security flavour may use.
 constexpr ReplySize begin(std::uint64_t rpc_header = kRpcReplyHeader) {
   return {.max_inline = rpc_header, .max_reduced = rpc_header};
 }
@@ -74,13 +76,13 @@ constexpr void grow(ReplySize& reply, const ResultSize& result) {
   if (own_chunk) reply.eligible[reply.eligible_count++] = result.max_length;
 }
 
-/// Provides for the rare ones, too.
+/// Provides for `beyond`, too: for the rare results that exceed their provided size.
 constexpr void go_beyond(ReplySize& reply) {
   grow(reply, reply.beyond);
   reply.beyond = 0;
 }
 
-/// No Reply is above that, whatever its results say.
+/// Limits the size to `most`, which no Reply exceeds, whatever its results are.
 constexpr void bound(ReplySize& reply, std::uint64_t most) {
   reply.max_inline = std::min(reply.max_inline, most);
   reply.max_reduced = std::min(reply.max_reduced, most);
