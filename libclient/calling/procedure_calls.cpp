@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// As Linux has it for JUKEBOX at most.
+/// The longest pause is that of Linux for JUKEBOX.
 constexpr async::Clock::duration kFirstPause = 20ms, kMostPause = 5s;
 
 }  // namespace
@@ -57,9 +57,10 @@ ProcedureCalls::Request ProcedureCalls::begin(std::uint32_t program, std::uint32
   return out;
 }
 
-/// Waits for a place among those under way.
+/// Sends the request after it has got a place among the calls in progress.
 async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send(Request& request) {
-  // Whoever has no ticket waits for one without a place that others wait for.
+  // A caller without a security context (ticket) waits for one before it takes a place, because other calls
+  // wait for places.
   if (rpc::Protection* const seal = request.protection.get(); seal != nullptr && !seal->is_ready()) {
     if (auto ready = co_await seal->ready(request.deadline); !ready) {
       if (may_have_been_done(request)) co_return in_doubt(request, ready.error());
@@ -83,7 +84,8 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send(Request& request) {
   co_return co_await send_once(request);
 }
 
-/// One xid: as often as it takes, until there is an answer or the deadline.
+/// Makes the call with one xid, sending it as often as necessary, until there is an answer or the deadline
+/// has passed.
 async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send_once(Request& request) {
   reply_sizing::ReplySize size = request.size;
   rpcrdma::Call call;
@@ -112,7 +114,8 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send_once(Request& request
   auto begun = reply.begin(request.protection.get(), request.called, request.what, server());
   if (!begun) {
     ++counted.refused;
-    // What was not believed may have been the answer to what was done. And a refusal says nothing of earlier sendings.
+    // A Reply that was not accepted may have been the answer to an executed call, and a refusal says nothing
+    // about earlier sendings.
     const bool repeated = reply.sends() > 1 || may_have_been_done(request);
     if ((repeated || begun.error().kind() == ErrorKind::protocol) && !request.idempotent)
       co_return in_doubt(request, begun.error());
@@ -121,7 +124,8 @@ async::Task<Result<rpc::ReplyInHand>> ProcedureCalls::send_once(Request& request
   co_return std::move(reply);
 }
 
-/// The server has asked to wait: a pause, if there is time for it.
+/// Called when the server has asked to wait: pauses and returns true, or returns false if the deadline would
+/// pass.
 async::Task<bool> ProcedureCalls::waits(Request& request) {
   if (loop().now() + request.pause.next() >= request.deadline) co_return false;
   co_await loop().sleep_for(request.pause.take());

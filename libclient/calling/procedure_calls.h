@@ -1,20 +1,23 @@
-// Calls of one procedure each, over the NFS connection: NFSv3, NFSv2, NFSACL. NFSv4 has Session for it.
+// Calls of one procedure each, over the NFS connection: NFSv3, NFSv2, NFSACL. For NFSv4, Session has this
+// role.
 //
 //     ProcedureCalls calls(channels, options);
 //     auto answer = co_await calls.call<proc::GETATTR>(caller, args);
 //     if (!answer) co_return answer.error();            // there is no answer that could be used
 //     switch (answer->res.tag()) …                      // what the server says
 //
-// A call stays on the connection that it was given to, and is sent again there with the same xid when it had to
-// be made anew, so that the server may know it again (RFC 1813 4.8: its duplicate request cache). Whether it
-// did, nobody tells: Answer::sends says that an answer may be that to a second execution.
+// A call stays on the connection that it was given to. If that connection is lost, the call is sent again on
+// its successor with the same xid, so that the server's duplicate request cache may recognise it (RFC 1813
+// 4.8). The server does not report whether it recognised the call; Answer::sends shows that an answer may be
+// that to a second execution.
 //
-// A server that asks to wait (JUKEBOX) is asked again, with a new xid, after pauses that grow.
+// If a server asks to wait (JUKEBOX), the call is made again, with a new xid, after pauses that grow.
 //
 // A call whose deadline passes while the server may have executed it ends with ErrorKind::unknown_outcome, if
-// executing it twice would do harm. So does one that the RPC layer refuses when it is sent again.
+// executing it twice would do harm. A call that the RPC layer refuses when it is sent again ends in this way,
+// too.
 //
-// Confined to the loop's thread. The Channels must outlive it, and it its tasks.
+// Confined to the loop's thread. The Channels must outlive this object, and this object its tasks.
 #pragma once
 
 #include <chrono>
@@ -40,18 +43,19 @@ using security::Caller;
 struct CallOptions {
   std::shared_ptr<security::Flavor> flavor;
   std::chrono::milliseconds timeout{60000};
-  /// How long an operation is tried, where that is not `timeout`.
+  /// How long an operation is tried, if not for `timeout`.
   std::optional<std::chrono::milliseconds> patience;
-  std::uint32_t most = 64;  ///< calls under way at the same time; the others wait
+  std::uint32_t most = 64;  ///< calls in progress at one time; further ones wait
 };
 
-/// The answer to one call. What `res` has of views lives as long as this does.
+/// The answer to one call. Views in `res` are valid as long as this object.
 template <class P>
 struct Answer {
-  std::optional<rpc::ReplyInHand> reply;  ///< none: nobody had to be asked
+  std::optional<rpc::ReplyInHand> reply;  ///< none if the answer needed no call to the server
   typename P::Res res{};
-  /// How often the call was sent: more than once, and the server may have executed it before it gave this answer.
-  /// Those that it was asked to wait for do not count: they were not executed.
+  /// How often the call was sent. If more than once, the server may have executed it before it gave this
+  /// answer. Sendings that the server answered by asking to wait do not count, because they were not
+  /// executed.
   std::uint32_t sends = 1;
 };
 
@@ -61,9 +65,10 @@ class ProcedureCalls {
   ProcedureCalls(const ProcedureCalls&) = delete;
   ProcedureCalls& operator=(const ProcedureCalls&) = delete;
 
-  /// The flavour is that of the handles in the arguments, and so are those in the results.
-  /// `into`: where the data goes that may travel by itself, if the procedure brings some; as large as it may be.
-  /// `size`: of the largest result.
+  /// Makes a call. The handles in the arguments decide the security flavour, and the handles in the results
+  /// get their mark.
+  /// `into` is the destination of data that may travel by itself, if the procedure returns some; it must be
+  /// large enough for the largest result. `size` is the size of the largest result.
   template <class P>
   async::Task<Result<Answer<P>>> call(Caller caller, typename P::Args args, std::span<std::byte> into,
                                       reply_sizing::ResultSize size);
@@ -71,11 +76,12 @@ class ProcedureCalls {
   [[nodiscard]] async::Loop& loop() { return channels_.front()->loop(); }
   [[nodiscard]] const std::string& server() const { return channels_.front()->server(); }
   [[nodiscard]] const engine::ServerCounters& counters() const { return counters_; }
-  /// Another number when a connection has been lost, or made.
+  /// A number that changes when a connection has been lost or made.
   [[nodiscard]] std::uint64_t connections() const;
-  /// While on, a connection that was lost is made anew without a call that needs it.
+  /// While on, a lost connection is replaced even if no call needs it.
   void hold(bool on);
-  /// Since the beginning. While it is the same the server has not restarted: that ends all connections.
+  /// The number of connections made so far. While it does not change, the server has not restarted, because a
+  /// restart ends all connections.
   [[nodiscard]] std::uint64_t connections_made() const;
   [[nodiscard]] std::uint32_t most() const { return options_.most; }
   [[nodiscard]] async::TimePoint default_deadline() {
@@ -83,7 +89,7 @@ class ProcedureCalls {
   }
 
  private:
-  /// A Call while it is made, and made again.
+  /// A Call from the first sending to the last.
   struct Request {
     rpc::Called called;
     const char* what;
@@ -94,7 +100,7 @@ class ProcedureCalls {
     rpcrdma::Few<rpcrdma::ResultTarget> results;
     reply_sizing::ReplySize size;
     async::Backoff pause;
-    std::uint32_t sends = 1;  ///< without those that were answered with "wait"
+    std::uint32_t sends = 1;  ///< without the sendings that the server answered by asking to wait
   };
   Request begin(std::uint32_t program, std::uint32_t version, std::uint32_t procedure, const Caller& caller,
                 security::Mark mark);
@@ -104,7 +110,7 @@ class ProcedureCalls {
   [[nodiscard]] Error undecodable(const Request& request, xdr::Fault fault) const;
   [[nodiscard]] Error in_doubt(const Request& request, const Error& why) const;
   [[nodiscard]] Error still_busy(const Request& request) const;
-  /// By an earlier sending, whatever the last one came to.
+  /// Returns whether an earlier sending may have been executed, whatever the result of the last one was.
   [[nodiscard]] static bool may_have_been_done(const Request& request) {
     return !request.idempotent && request.sends > 1;
   }
@@ -113,10 +119,10 @@ class ProcedureCalls {
   const std::vector<rpc::Channel*> channels_;
   const CallOptions options_;
   engine::ServerCounters counters_;
-  async::Places places_;  // calls under way
+  async::Places places_;  // one place for each call in progress
 };
 
-/// What a server says that is busy, in NFSv3 and in NFSACL of version 3 (RFC 1813 2.6: NFS3ERR_JUKEBOX).
+/// The status of a server that is busy, in NFSv3 and in NFSACL of version 3 (RFC 1813 2.6: NFS3ERR_JUKEBOX).
 inline constexpr std::uint32_t kJukebox = 10008, kJukeboxVersion = 3;
 
 template <class P>
