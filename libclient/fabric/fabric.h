@@ -60,7 +60,7 @@ struct RemoteSegment {
   friend bool operator==(const RemoteSegment&, const RemoteSegment&) = default;
 };
 
-/// A buffer for one incoming message. The storage is registered once and recycled.
+/// A buffer for one incoming message. Its storage is allocated once, and reused by later messages.
 class ReceiveBuffer {
  public:
   explicit ReceiveBuffer(std::size_t capacity) : storage_(new std::byte[capacity]), capacity_(capacity) {}

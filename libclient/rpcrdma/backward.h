@@ -8,7 +8,7 @@
 // 4.5.2). A Call of another version gets ERR_VERS (4.5.1). Config::backward_credits of 0 means no backward
 // service: then every such message is discarded, and backward service costs nothing.
 //
-// How a backward Call is told from a Reply. The RPC message type decides (2.4), never the xid, because one
+// How a backward Call is recognised. The RPC message type decides (2.4), never the xid, because one
 // xid may be in use in both directions. RFC 8166 asks for opposite reactions to an error in the transport
 // header: a responder MUST answer if the message is a Call, a requester MUST discard it if the message is a
 // Reply (4.5), and a requester never sends RDMA_ERROR (4.2.4). So this client answers only messages that are

@@ -291,7 +291,7 @@ class Marshaller {
         rpc_.header.rdma_writes.add_chunk();
         // 4.3.2.3: an empty chunk keeps the result in the stream.
         if (target.wanted_inline || target.destination.empty()) continue;
-        // 3.4.6.2: no room for padding.
+        // 3.4.6.2: the chunk has no room for padding.
         const std::size_t before = rpc_.exposed.size();
         if (Status done = expose(target.destination, fabric::Reach::remote_write); !done) return done;
         for (const RemoteSegment& one : std::span(rpc_.exposed).subspan(before))
@@ -372,7 +372,7 @@ class Marshaller {
   const std::string& peer_;
   ReplyPlan plan_;
   std::size_t reply_part_ =
-      0;  // the header without a Read list, at most: what a Reply returns of it, too (3.3.2)
+      0;  // largest size of the header without a Read list; a Reply returns this part, too (3.3.2)
 };
 
 }  // namespace

@@ -187,7 +187,7 @@ void Requester::State::pump(TimePoint now) {
     send(*rpc, now);
   }
   // A suspect in the queue may only be waiting for its time. It waits for a credit if none is left, and then
-  // calls that were given up are in its way.
+  // the calls that were given up block it.
   const bool no_credit = in_flight >= limit() || regular_in_flight >= most_regular();
   const bool waits_for_credit = !queue.empty() || !health_queue.empty() || (no_credit && !suspects.empty());
   if (overdue_abandoned && waits_for_credit) {

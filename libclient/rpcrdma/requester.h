@@ -96,7 +96,7 @@ class Few {
   }
 
  private:
-  /// One T or none; a plain struct, so that it is copied bytewise.
+  /// Holds a T or none. A plain struct, so that it is copied bytewise.
   class Slot {
    public:
     [[nodiscard]] std::size_t size() const { return full_ ? 1 : 0; }
@@ -185,7 +185,7 @@ struct Call {
 
 /// The times of one RPC, for statistics.
 struct Trip {
-  Duration waited{};        ///< from submit() to its last Send: for a credit, for a connection
+  Duration waited{};        ///< from submit() to its last Send: the wait for a credit and a connection
   Duration round_trip{};    ///< from its last Send until its Reply arrived
   std::uint32_t sends = 0;  ///< more than one: it was sent again on another connection
 };

@@ -87,7 +87,7 @@ class RpcTable {
   [[nodiscard]] std::vector<Rpc*> in_order() const;
 
  private:
-  static constexpr std::size_t kFirstBuckets = 256;  // a power of two, as are all that follow
+  static constexpr std::size_t kFirstBuckets = 256;  // a power of two, like all later sizes
   static constexpr std::size_t kPooled = 256;        // the most free records that are kept
   [[nodiscard]] std::uint32_t xid_of(CallId id) const {
     return first_xid_ + static_cast<std::uint32_t>(id - 1);

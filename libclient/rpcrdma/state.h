@@ -155,11 +155,11 @@ struct Requester::State {
   bool shut = false;
   ActionQueue actions;
   Facts facts;
-  BackwardTable backward;  // of this connection; see backward.h
+  BackwardTable backward;  // backward Calls of this connection; see backward.h
 
   // ---- this connection ----
   Link link = Link::down;
-  // What was announced for this connection (RFC 8797 4.1).
+  // Whether remote invalidation was announced for this connection (RFC 8797 4.1).
   bool bears_invalidation = config.remote_invalidation;
   // A valid Reply arrived on this connection, so the grant is known.
   bool replied = false;

@@ -66,7 +66,7 @@ struct Bounds {
     return {sum(a.min, b.min), sum(a.max, b.max), sum(a.max_reduced, b.max_reduced),
             sum(a.ddp_items, b.ddp_items)};
   }
-  /// Either of two: the smaller minimum, the larger maxima.
+  /// The bounds of a value of either type: the smaller minimum, the larger maxima.
   friend constexpr Bounds operator|(const Bounds& a, const Bounds& b) {
     return {a.min < b.min ? a.min : b.min, a.max > b.max ? a.max : b.max,
             a.max_reduced > b.max_reduced ? a.max_reduced : b.max_reduced,

@@ -73,7 +73,7 @@ class Initiator {
   /// `private_data` has at most mpa_private_data_room(true) octets. `peer` names the peer in messages.
   Initiator(CrcPolicy policy, Depths depths, ConstBytes private_data, std::string peer);
 
-  /// The Request frame of the present attempt.
+  /// Returns the Request frame of the current attempt.
   [[nodiscard]] std::vector<std::byte> request() const;
 
   /// Interprets everything that has arrived on this TCP connection.

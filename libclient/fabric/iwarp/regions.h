@@ -31,7 +31,7 @@ namespace nfsrdma::fabric::iwarp {
 
 enum class Use : std::uint8_t {
   remote_read,   ///< the peer's RDMA Read Requests may name it
-  remote_write,  ///< the peer's RDMA Writes may
+  remote_write,  ///< the peer's RDMA Writes may name it
   read_sink,     ///< only the answer to our own RDMA Read may be placed there
 };
 
@@ -39,7 +39,7 @@ struct Region {
   std::uint32_t stag = 0;
   Use use = Use::remote_read;
   Bytes memory;            ///< empty once it is withdrawn
-  std::size_t length = 0;  ///< of the memory, withdrawn or not
+  std::size_t length = 0;  ///< size of the memory, also after it is withdrawn
   bool withdrawn = false;  ///< the peer may still name the region, but it has no memory any more
   /// Everything below this offset has possibly been placed. The memory above it was never written through
   /// this region, so the stream may use that memory as the target of a prediction (stream.h).
@@ -115,7 +115,7 @@ class RegionTable {
     Region region;
     Entry* next = nullptr;  // the next entry of the bucket, or of the list of free entries
   };
-  static constexpr std::size_t kFirstBuckets = 128;  // a power of two, as are all that follow
+  static constexpr std::size_t kFirstBuckets = 128;  // a power of two, like all later sizes
   [[nodiscard]] std::size_t bucket(std::uint32_t stag) const { return stag & (buckets_.size() - 1); }
   void grow();
 

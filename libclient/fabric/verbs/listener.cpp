@@ -125,7 +125,7 @@ std::uint16_t Listener::port() const {
 }
 
 void Listener::on_request() {
-  // The callback may not destroy the listener.
+  // The callback must not destroy the listener.
   while (auto event = next_event(library_, channel_.get())) {
     // An event of a request that was not taken over.
     if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) continue;
