@@ -3,8 +3,8 @@
 //
 // Everything on a connection comes in order, so a reply that is behind bulk data waits for it: listing a
 // directory would wait for some MiB of another user's copying. Therefore the first connection is kept nearly
-// free of bulk: it takes one such call at a time, and only if no other connection has less to do. So small
-// calls always find a fast path there.
+// free of bulk: it takes one such call at a time, and only if no other connection has less to do. Small
+// calls therefore find a connection on which they wait for one bulk call at most.
 //
 //     Route route(compound.data_size());
 //     for (… each that may be used, in the same order always …) route.consider(channel);
