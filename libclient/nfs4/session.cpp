@@ -13,7 +13,8 @@
 namespace nfsrdma::nfs4 {
 namespace {
 
-/// The Reply of one operation without a result behind SEQUENCE. A server that keeps less keeps nothing.
+/// Size of a Reply with the result of one operation without data behind SEQUENCE. A server that caches less
+/// than this caches nothing of use.
 constexpr std::uint32_t kReplyHeader = 24;     // RFC 5531: xid, REPLY, MSG_ACCEPTED, AUTH_NONE, SUCCESS
 constexpr std::uint32_t kCompoundHeader = 12;  // status, no tag, count
 constexpr std::uint32_t kSequenceResult = 44;  // operation, status, SEQUENCE4resok
@@ -58,10 +59,10 @@ async::Task<Status> Session::open(async::TimePoint deadline) {
 async::Task<Status> Session::close(async::TimePoint deadline) {
   phase_ = Phase::ending;
   state_.delegations.hold_connections();
-  // A recovery that is under way makes a session, which has to go, too.
+  // A recovery that is under way makes a new session, which must be destroyed as well.
   (void)co_await recovery_.ended(deadline);
   const async::TimePoint waits_until = end_of_waiting(deadline);
-  // What an OPEN that is under way brings has to be given back, too.
+  // State that an OPEN under way brings must be given back as well.
   (void)co_await state_.outstanding.none(waits_until);
   lease_.stop();
   // RFC 8881 18.50.3: the server keeps the client id (CLIENTID_BUSY) for as long as it has any session of it.
@@ -89,7 +90,8 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
   for (;;) {
     // g++ 12 miscompiles a co_await behind "&&".
     bool is_ready = true;
-    // What has left holds a slot, which a recovery may wait for.
+    // A request that has left already (adopted) holds a slot, which a recovery may wait for, so it must not
+    // wait.
     if (recovering() && !adopted) is_ready = co_await ready(deadline);
     if (!is_ready) co_return not_recovered(compound, recovery_.last_error());
     Attempt attempt;
@@ -101,8 +103,9 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     if (attempt.verdict == Verdict::recover) start_recovery("the session is gone");
     const bool recovers = recovering();
     const bool ended = attempt.verdict == Verdict::recover || attempt.verdict == Verdict::again;
-    // RFC 8881 18.37.3: until the lost session is destroyed the server may be executing the request, and might undo what
-    // comes after it. Linux makes no new session before that (nfs4_reset_session).
+    // RFC 8881 18.37.3: until the lost session is destroyed, the server may still be executing the request,
+    // which could undo what is done after it. Linux makes no new session before that either
+    // (nfs4_reset_session).
     bool in_time = true;
     if (ended && attempt.in_doubt && compound.has_effect()) in_time = co_await recovery_.old_ended(deadline);
     if (attempt.verdict != Verdict::answered && in_doubt && !compound.repeatable()) {
@@ -114,11 +117,12 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
     }
     if (!in_time) co_return not_recovered(compound, recovery_.last_error());
     bool again = attempt.verdict == Verdict::again;
-    // At the beginning and end of the session there is no recovery.
+    // While the session begins or ends there is no recovery, so such a call is not made again.
     if (attempt.verdict == Verdict::recover) again = recovers;
     bool pause = again && ++tries > kQuickTries;
     if (attempt.verdict == Verdict::answered) {
-      // What stands before the operation that failed would run again: harmless unless it changes something.
+      // Making the call again repeats the operations before the failed one, which is harmless unless they
+      // change something.
       pause = again =
           retry_of(reply->status()) == Retry::later && reply->executed() <= compound.first_modifying() + 1;
     }
@@ -130,7 +134,7 @@ async::Task<Result<CompoundReply>> Session::call(Compound compound, async::TimeP
   }
 }
 
-/// For recovery itself, which is what other calls wait for.
+/// Makes a call for recovery itself. Other calls wait for recovery, so this one must not.
 async::Task<Result<CompoundReply>> Session::call_in_recovery(Compound compound, async::TimePoint deadline) {
   async::Backoff delay(kFirstDelay, kMostDelay);
   bool asks_caching = true;
@@ -158,7 +162,8 @@ Compound Session::begin_alone(const char* what) {
 async::Task<Result<CompoundReply>> Session::call_over(rpc::Channel& channel, Compound& compound,
                                                       async::TimePoint deadline) {
   rpcrdma::Call call = compound.release(xdr::kUnbounded, deadline);
-  call.health_check = call.first = true;  // the calls that wait for credits wait for this, too
+  // Calls that wait for credits wait for this call as well, so it goes first.
+  call.health_check = call.first = true;
   rpc::Outcome outcome = co_await rpc::make_call(channel, std::move(call), compound.protection());
   compound.restore(std::move(outcome.message));
   co_return reply_of(channel, compound, outcome);
@@ -166,7 +171,7 @@ async::Task<Result<CompoundReply>> Session::call_over(rpc::Channel& channel, Com
 
 // ---- one try: a request in a slot ----
 
-/// From its first transmission to the answer that settles what became of it.
+/// A request from its first transmission to the answer that settles what became of it.
 struct Session::Request {
   Compound& compound;
   SlotTable::Use use;
@@ -177,10 +182,10 @@ struct Session::Request {
   async::Backoff pause{kFirstDelay, kMostDelay};
   bool high_lowered = false;
   int binds = 0;
-  /// How many transmissions left, and how many of them the server refused at SEQUENCE, before it looked at the
-  /// request. Where the two differ it may have executed it.
+  /// `sent`: number of transmissions that left. `refused`: number of those that the server refused at
+  /// SEQUENCE, before it looked at the request. If the two differ, the server may have executed the request.
   std::uint32_t sent = 0, refused = 0;
-  /// How many connections in a row have ended while the request was in flight on them.
+  /// Number of connections in a row that ended while the request was in flight on them.
   unsigned losses = 0;
   void note_doubt() const { attempt.in_doubt = sent > refused; }
 };
@@ -188,7 +193,7 @@ struct Session::Request {
 async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async::TimePoint deadline,
                                                       Attempt& attempt, bool for_recovery,
                                                       std::unique_ptr<Adopted> adopted) {
-  // Whoever has no ticket waits for one without a place that others wait for.
+  // A caller without a ticket waits for one before it takes a slot, which other calls may be waiting for.
   if (rpc::Protection* const seal = compound.protection(); seal != nullptr && !seal->is_ready()) {
     if (auto ready = co_await seal->ready(deadline); !ready) co_return ready.error();
   }
@@ -203,14 +208,15 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
                     "no session slot came free in time; the server is not answering");
   }
   counters_.highest_slot = std::max(counters_.highest_slot, use->slot());
-  // The session may have gone while this waited for a slot.
+  // The session may have been lost while this call waited for a slot.
   if (recovering() && !for_recovery && !adopted) {
     use->unsent();
     attempt.verdict = Verdict::recover;
     co_return Error(ErrorKind::connection, EAGAIN, compound.what(), channel_.server(), "the session is gone");
   }
-  // The server is asked to keep Replies to requests that are not idempotent (RFC 8881 2.10.6.1.3), if it keeps any. Only the
-  // attributes that come along behind it could exceed what the server keeps, and those may be missing from a Reply.
+  // The server is asked to cache Replies to requests that are not idempotent (RFC 8881 2.10.6.1.3), if it
+  // caches any. Only the attributes that follow could exceed what the server caches, and a Reply may do
+  // without those.
   if (facts().max_response_cached < kLeastReply) attempt.asks_caching = false;
   SEQUENCE4args sequence;
   if (adopted) {
@@ -241,7 +247,8 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     request.sent += outcome.sends;
     request.note_doubt();
     auto reply = reply_of(channel, compound, outcome);
-    // Its connection has ended, and there are others: the same request there, for the server to recognise.
+    // The connection has ended, and others are up: the same request is sent there, for the server to
+    // recognise.
     if (outcome.failure == rpcrdma::Failure::cancelled) continue;
     if (outcome.failure != rpcrdma::Failure::none && !attempt.in_doubt) request.use.unsent();
     // RFC 8267 4.5: a Reply that cannot be used leaves the slot retired.
@@ -252,11 +259,12 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
       const bool current = request.use.current();
       request.use.answered();
       take_sequence(*result.get<NFS4_OK>(), current, sent, for_recovery);
-      // Linux and Ganesha say so behind a good SEQUENCE. They keep the Replies that were asked to be kept.
+      // Linux and Ganesha return RETRY_UNCACHED_REP for an operation behind a good SEQUENCE, and only if they
+      // were not asked to cache the Reply.
       const bool lost = reply->status() == NFS4ERR_RETRY_UNCACHED_REP;
       attempt.in_doubt = lost;
       attempt.verdict = lost ? Verdict::again : Verdict::answered;
-      // The server has ended before it executed what is not idempotent (2.10.6.4).
+      // The server has stopped before it executed the operation that is not idempotent (2.10.6.4).
       if (reply->status() == NFS4ERR_REP_TOO_BIG_TO_CACHE && request.sequence.sa_cachethis &&
           reply->executed() <= compound.first_modifying() + 1) {
         attempt.asks_caching = false;
@@ -266,7 +274,8 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
     }
     const nfsstat4 status = reply->failed_status();
     const Error error = error_of(*reply, compound.what(), channel_.server());
-    if (status == NFS4_OK) co_return error;  // it cannot be decoded: nobody knows what became of it
+    // The Reply cannot be decoded, so it is not known what became of the request.
+    if (status == NFS4_OK) co_return error;
     ++request.refused;
     request.note_doubt();
     const bool once_more = co_await goes_on(request, status, channel);
@@ -274,8 +283,8 @@ async::Task<Result<CompoundReply>> Session::call_once(Compound& compound, async:
   }
 }
 
-/// SEQUENCE was refused. Whether the request is to be sent again, in the same slot; else its use of the slot
-/// has ended, and the verdict is there.
+/// Called when the server has refused SEQUENCE. Returns true if the request is to be sent again in the same
+/// slot. Otherwise its use of the slot has ended, and attempt.verdict says what follows.
 async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc::Channel& channel) {
   SlotTable::Use& use = request.use;
   Attempt& attempt = request.attempt;
@@ -288,7 +297,8 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
     case Refused::bind: {
       lanes_.unbound(channel);
       bool bound = current && loop().now() + request.pause.next() < request.deadline;
-      // A server that goes on saying so although it has bound the connection is not asked without a pause.
+      // A server that keeps refusing although it has bound the connection must not be asked again without a
+      // pause.
       if (bound && ++request.binds > kQuickTries) co_await loop().sleep_for(request.pause.next());
       if (bound) bound = co_await lanes_.bind_again(channel, request.pause.take(), request.deadline);
       if (bound) co_return true;
@@ -329,7 +339,7 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
   }
   if (!attempt.in_doubt) use.unsent();
   if (attempt.verdict != Verdict::recover) co_return false;
-  // The session that it was sent on has been replaced meanwhile.
+  // The session that the request was sent on has been replaced meanwhile.
   if (!current && !recovering())
     attempt.verdict = Verdict::again;
   else if (request.for_recovery)
@@ -337,7 +347,7 @@ async::Task<bool> Session::goes_on(Request& request, nfsstat4 status, const rpc:
   co_return false;
 }
 
-/// What a good SEQUENCE says of the session.
+/// Processes what a good SEQUENCE says about the session.
 void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Lease::Sent& sent,
                             bool for_recovery) {
   lease_.renewed(sent);
@@ -348,19 +358,21 @@ void Session::take_sequence(const SEQUENCE4resok& ok, bool current, const Lease:
 
 void Session::heed_flags(std::uint32_t flags) {
   const Reactions wanted = flags == 0 ? Reactions() : reactions_to(flags);
-  // Set before any recovery begins, which begins with EXCHANGE_ID where the server wants a reclaim. It stays until the
-  // recovery has ended: an answer without the flag may be one from before the restart that comes late.
+  // The request for a reclaim is noted before a recovery begins, because the recovery then begins with
+  // EXCHANGE_ID. It stays noted until the recovery has ended: an answer without the flag may have been sent
+  // before the restart and arrive late.
   const bool known = wanted.recover && handshake_.want_reclaim(true);
   if (wanted.recover && !known) start_recovery("the server restarted");
   if (wanted.mend_backchannel || wanted.new_session) lanes_.mend_backchannel(wanted.new_session);
   if (wanted.find_revoked) state_.revocations.search();
 }
 
-/// What a refused SEQUENCE asks for (RFC 8881 18.46.3, 2.10.6.1.3). None of it was executed by this try.
+/// Returns what a refused SEQUENCE asks for (RFC 8881 18.46.3, 2.10.6.1.3). The server did not execute the
+/// request in this try.
 Session::Refused Session::judge_sequence(nfsstat4 status) {
   switch (status) {
-    // The slot is not free: the server may be at work on an earlier transmission (Linux), or has not looked.
-    // RFC 8881 15.1.1.3: the same slot and sequence id again.
+    // The slot is not free: the server may still be executing an earlier transmission (Linux), or has not
+    // looked at this one. RFC 8881 15.1.1.3: send the same slot and sequence id again.
     case NFS4ERR_DELAY:
       return Refused::wait;
     case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
@@ -369,7 +381,7 @@ Session::Refused Session::judge_sequence(nfsstat4 status) {
       return Refused::lower_high;
     case NFS4ERR_REP_TOO_BIG_TO_CACHE:
       return Refused::uncached;
-    // The server's table has no such slot, or stands elsewhere in it than we do.
+    // The server's table has no such slot, or expects another sequence id in it than this client does.
     case NFS4ERR_BADSLOT:
     case NFS4ERR_SEQ_MISORDERED:
     case NFS4ERR_SEQ_FALSE_RETRY:

@@ -6,32 +6,34 @@
 //   the Reply goes to the caller, whose operations may still have failed.
 //
 // Exactly once (RFC 8881 2.10.6). A request that has left stays in its slot, with its sequence id, until the
-// server answers it: over a new connection, over another one, and while SEQUENCE says DELAY, which means on
-// Linux that the request is still being executed. What ends the waiting otherwise (a deadline, a caller that
-// goes) retires the slot: it is given to nobody else. Where the session itself is lost while a request is
-// under way, nobody can tell any more whether the server executed it. A request that does no harm the second
-// time is made again then. One that may do harm (Compound::repeatable() is false) ends with
-// ErrorKind::unknown_outcome, and its caller looks (objects.cpp). Both happen when the server has destroyed the lost
-// session, since until then it may still be executing the request (recovery.h).
+// server answers it: it is sent again over a new connection, over another one, and while SEQUENCE is answered
+// with DELAY, which on Linux means that the request is still being executed. If the waiting ends in another
+// way (a deadline, or a caller that goes away), the slot is retired: no other request gets it. If the session
+// itself is lost while a request is under way, this client can no longer find out from the slot whether the
+// server executed the request. A request that does no harm the second time is then made again. A request that
+// may do harm (Compound::repeatable() is false) ends with ErrorKind::unknown_outcome, and its caller looks at
+// the names (outcome.cpp). Both happen only when the server has destroyed the lost session, because until
+// then it may still be executing the request (recovery.h).
 //
-// The session is the call loop. What it has to do besides is done by its parts, which it owns and gives out;
-// they call by it, as a Calls, and know nothing else of it:
+// The session is the call loop. Its other tasks are done by its parts, which it owns and gives out. The parts
+// make their calls through it, as a Calls, and know nothing else of it:
 //
 //   lanes()          connections: which of them takes a call, BIND_CONN_TO_SESSION
 //   of LeaseHolder   what belongs to the client id (lease_holder.h)
-//   inside           slots (slot_queue.h), client id and session (handshake.h), recovery, backchannel, READs that need
-//                    no call loop while all goes well (quick_reads.h)
+//   inside           slots (slot_queue.h), client id and session (handshake.h), recovery, backchannel, READs
+//                    that need no call loop while all goes well (quick_reads.h)
 //
 // Recovery is one task at a time (recovery.h). Calls wait for it up to their own deadlines. When a connection
-// ends while another stands, its calls are made again there, in their slots with their sequence ids, so that
-// none is executed twice.
+// ends while another one is up, its calls are made again there, in their slots with their sequence ids, so
+// that none is executed twice.
 //
-// A server that keeps no Replies, or none that large (ca_maxresponsesize_cached), is not asked to. What is not
-// idempotent is sent all the same, since nothing could be changed on such a server else (a deviation from RFC 8881
-// 2.10.6.1.3): where its answer is lost the server says RETRY_UNCACHED_REP, and the outcome is not known.
+// A server that caches no Replies, or none of the size needed (ca_maxresponsesize_cached), is not asked to
+// cache them. Requests that are not idempotent are sent all the same, because otherwise nothing could be
+// changed on such a server (a deviation from RFC 8881 2.10.6.1.3). If the answer to one of them is lost, the
+// server says RETRY_UNCACHED_REP when the request is sent again, and the outcome is not known.
 //
-// A slot whose last call ended without a usable Reply is retired, too (RFC 8267 4.5). When too few are left,
-// the session is made anew. The slots themselves: slot_table.h.
+// A slot whose last call ended without a usable Reply is retired as well (RFC 8267 4.5). When too few slots
+// are left, the session is replaced by a new one. The slots themselves are in slot_table.h.
 //
 // Confined to the thread that runs the loop.
 #pragma once
@@ -53,9 +55,10 @@ class Session final : public LeaseHolder {
   Session(rpc::Channel& channel, SessionOptions options, NoticeSink notices);
   ~Session() override;
 
-  /// Client id, session, RECLAIM_COMPLETE, lease time. The channel is connected.
+  /// Creates client id and session, sends RECLAIM_COMPLETE, and fetches the lease time. The channel must be
+  /// connected.
   async::Task<Status> open(async::TimePoint deadline) override;
-  /// DESTROY_SESSION and DESTROY_CLIENTID, as far as the server answers in time.
+  /// Sends DESTROY_SESSION and DESTROY_CLIENTID, as far as the server answers in time.
   async::Task<Status> close(async::TimePoint deadline) override;
 
   using LeaseHolder::call;
@@ -73,14 +76,15 @@ class Session final : public LeaseHolder {
   [[nodiscard]] engine::ServerHoldings holdings() const override;
 
  private:
-  // ---- what only the parts ask for ----
+  // ---- for the parts only ----
   [[nodiscard]] std::uint64_t connections_made() const override { return lanes_.connections_made(); }
   [[nodiscard]] bool recovering() const override { return recovery_.under_way(); }
   using Calls::start_recovery;
   void start_recovery(const char* why, bool works) override { recovery_.start(why, works); }
   async::Task<bool> ready(async::TimePoint deadline) override { return recovery_.ended(deadline); }
   async::Task<Result<CompoundReply>> call_in_recovery(Compound compound, async::TimePoint deadline) override;
-  /// By a SEQUENCE where a slot is free. Else calls without an answer may hold all slots.
+  /// Checks a connection by a SEQUENCE if a slot is free. If none is, calls without an answer may hold all
+  /// slots, and the Channel calls the NULL procedure.
   void check_connections(std::chrono::milliseconds every) override {
     lanes_.check_health(every,
                         [this](rpc::Channel& over) { return slots_.table().has_free() && renew_over(over); });
@@ -89,32 +93,32 @@ class Session final : public LeaseHolder {
   async::Task<Result<CompoundReply>> call_over(rpc::Channel& channel, Compound& compound,
                                                async::TimePoint deadline) override;
 
-  /// What one try of a call says about the next.
+  /// What one try of a call says about the next try.
   enum class Verdict : std::uint8_t {
-    answered,  ///< the server has executed it, and this is its Reply
-    again,     ///< it has to be tried in another slot
+    answered,  ///< the server has executed the request, and this is its Reply
+    again,     ///< the request has to be tried in another slot
     recover,   ///< the session is gone
-    failed,    ///< the Error is the caller's
+    failed,    ///< the Error is for the caller
   };
   struct Attempt {
     Verdict verdict = Verdict::failed;
-    /// The server may have executed the request, in a slot that is of no use any more.
+    /// The server may have executed the request in a slot that cannot be used any more.
     bool in_doubt = false;
-    /// The Reply to a request that is not idempotent is to be kept. Given to the first try; a try takes it back where the
-    /// server cannot keep the Reply.
+    /// Whether the server is asked to cache the Reply if the request is not idempotent. The first try gets
+    /// true; a try sets it to false if the server cannot cache the Reply.
     bool asks_caching = true;
   };
   struct Request;
-  /// What to do where SEQUENCE was refused.
+  /// What to do when the server has refused SEQUENCE.
   enum class Refused : std::uint8_t {
-    wait,        ///< the same request in the same slot, after a pause
-    bind,        ///< the same, once the connection is the session's
-    lower_high,  ///< the same, with a lower sa_highest_slotid
-    uncached,    ///< the same, without sa_cachethis
-    other_slot,  ///< the slot is of no use
-    executed,    ///< it was executed, and its Reply is not kept
+    wait,        ///< send the same request in the same slot, after a pause
+    bind,        ///< likewise, once the connection is bound to the session
+    lower_high,  ///< likewise, with a lower sa_highest_slotid
+    uncached,    ///< likewise, without sa_cachethis
+    other_slot,  ///< the slot cannot be used any more
+    executed,    ///< the request was executed, and its Reply is not cached
     session,     ///< the session is gone
-    caller,      ///< the caller hears of it
+    caller,      ///< the caller gets the error
   };
   static Refused judge_sequence(nfsstat4 status);
 

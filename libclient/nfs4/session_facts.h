@@ -1,4 +1,4 @@
-// What is asked for a session, and what the server agreed to. Plain values.
+// What this client asks of a session, and what the server agreed to. Plain values.
 #pragma once
 
 #include <chrono>
@@ -25,32 +25,35 @@ struct SessionOptions {
   std::string owner_id;  // co_ownerid: unique to this client instance
   verifier4 verifier{};  // new for every instance (RFC 8881 18.35.3)
   std::chrono::milliseconds timeout{60000};
-  /// How long a call without a deadline of its own is tried, if that is not `timeout`.
+  /// Time for which a call without a deadline of its own is tried. If it is not set, that is `timeout`.
   std::optional<std::chrono::milliseconds> patience;
-  /// Locks of a lease that has expired are asked for again, though somebody else may have had them in the
-  /// meantime and changed what they protect. Else they are lost at once, as with Linux.
+  /// Whether locks of an expired lease are claimed again, although another client may have held them in the
+  /// meantime and changed what they protect. If false, they are lost at once, as with Linux.
   bool recover_expired_locks = false;
-  /// NFSv4.0: where the server may call back, as SETCLIENTID has it (RFC 5665); empty: nowhere.
+  /// NFSv4.0: address at which the server may call back, in the form of SETCLIENTID (RFC 5665). Empty: the
+  /// server does not call back.
   struct Callback {
     std::string netid, address;
-    std::uint32_t ident = 0;  ///< comes back in each call
+    std::uint32_t ident = 0;  ///< the server repeats it in each callback
   };
   Callback callback = {};
 };
 
-/// What the server agreed to.
+/// Properties of the client id and the session, as the server agreed to them.
 struct SessionFacts {
   unsigned minor_version = 0;
   clientid4 client_id = 0;
-  /// Counts client ids, and restarts of the server under one: state of an older epoch is gone.
+  /// Counter that increases with each new client id, and with each restart of the server under the same
+  /// client id. State of an older epoch is lost.
   std::uint64_t epoch = 0;
   sessionid4 session_id{};
   std::uint32_t slots = 0;
   std::uint32_t max_request = 0, max_response = 0, max_response_cached = 0, max_operations = 0;
   std::uint32_t lease_seconds = 0;
-  std::uint64_t max_read = ~0ULL, max_write = ~0ULL;  ///< bytes in one READ and WRITE, as the server says
-  bool backchannel = false;                           // the server took it
-  bool protects_state = false;                        // SP4_MACH_CRED
+  /// The most bytes in one READ and in one WRITE, as the server says.
+  std::uint64_t max_read = ~0ULL, max_write = ~0ULL;
+  bool backchannel = false;     // the server accepted a backchannel
+  bool protects_state = false;  // the server accepted SP4_MACH_CRED
   std::string implementation_name, implementation_domain;
   std::optional<Time> implementation_date;
   server_owner4 server_owner;

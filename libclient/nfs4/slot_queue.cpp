@@ -18,7 +18,7 @@ SlotQueue::~SlotQueue() {
 }
 
 std::optional<SlotTable::Use> SlotQueue::take_now() {
-  // Whoever waits goes first.
+  // Requests that wait go first.
   return line_.awaited() ? std::nullopt : table_.take();
 }
 
@@ -36,7 +36,7 @@ async::Task<std::optional<SlotTable::Use>> SlotQueue::wait(async::TimePoint dead
     return use.has_value();
   };
   (void)co_await line_.wait(deadline, take);
-  // Several may have come free at once: each waiter that is served wakes the next.
+  // Several slots may have come free at once, so each waiter that is served wakes the next.
   wake_first();
   counters_.slot_waited_us += static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(loop_.now() - begun).count());

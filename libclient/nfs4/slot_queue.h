@@ -3,10 +3,10 @@
 //     auto use = slots.take_now();
 //     if (!use) use = co_await slots.wait(deadline);
 //
-// A new session brings new slots (reset()); who waits is served from them. Recovery that has time lets the
-// requests under way end first (drained()).
+// A new session brings new slots (reset()), and the requests that wait are served from those. A recovery that
+// has time lets the requests under way end first (drained()).
 //
-// Confined to the loop's thread. It must outlive each wait.
+// Confined to the loop's thread. A SlotQueue must outlive each wait.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,16 @@ class SlotQueue {
   SlotQueue(const SlotQueue&) = delete;
   SlotQueue& operator=(const SlotQueue&) = delete;
 
-  /// None where a request would have to wait, or where others wait already, be it one that has been woken and
-  /// has yet to run.
+  /// Returns none if the request would have to wait, or if other requests wait already. A request that has
+  /// been woken and has yet to run counts as waiting.
   std::optional<SlotTable::Use> take_now();
-  /// None if the deadline came first.
+  /// Returns none if the deadline came first.
   async::Task<std::optional<SlotTable::Use>> wait(async::TimePoint deadline);
-  /// A new session with `count` slots.
+  /// Begins a new session with `count` slots.
   void reset(std::uint32_t count);
-  /// What a SEQUENCE says of the highest slot that the server wishes to be used.
+  /// Sets the highest slot that the server wishes to be used, as a SEQUENCE result says.
   void set_target(std::uint32_t highest);
-  /// Waits until no request is under way. False if the deadline came first.
+  /// Waits until no request is under way. Returns false if the deadline came first.
   async::Task<bool> drained(async::TimePoint deadline);
   [[nodiscard]] SlotTable& table() { return table_; }
   [[nodiscard]] const SlotTable& table() const { return table_; }
@@ -48,7 +48,7 @@ class SlotQueue {
   engine::ServerCounters& counters_;
   SlotTable table_;
   async::Line line_;
-  async::Event idle_;  // no request is under way
+  async::Event idle_;  // signalled when no request is under way
 };
 
 }  // namespace nfsrdma::nfs4

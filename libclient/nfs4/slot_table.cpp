@@ -15,7 +15,7 @@ void SlotTable::reset(std::uint32_t count) {
   retired_ = 0;
 }
 
-/// Those below this one.
+/// Returns the number of slots that may be used: those with a lower number than the result.
 std::uint32_t SlotTable::usable() const {
   const std::uint64_t wished = std::min<std::uint64_t>(std::uint64_t{target_} + 1, end_);
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(slots_.size(), wished));

@@ -1,16 +1,17 @@
 // The client's side of a session's slot table (RFC 8881 2.10.6.1): which slots are free, which have a request
-// under way, and of which nobody knows any more what became of their last request.
+// under way, and which ended with a request whose outcome is unknown.
 //
-// A slot in use is a SlotTable::Use. It ends in one of three ways, and giving a slot to another request is
-// right in two of them only:
+// A slot in use is a SlotTable::Use. A Use ends in one of three ways, and another request may get the slot
+// after two of them only:
 //   answered   the server has executed the request, or its cached Reply came: the sequence id is used up
-//   unsent     the server has not executed it, for certain: the sequence id is still to be used
-//   retired    a request left and its fate is unknown. The slot is nobody's until the session is replaced,
-//              since another request in it could be answered with the Reply to the first one (2.10.6.1.3).
-// A Use that is destroyed without a word, as with a task that is dropped while it waits, retires its slot.
+//   unsent     the server has certainly not executed the request: the sequence id is still to be used
+//   retired    a request left and its outcome is unknown. No request gets the slot until the session is
+//              replaced, because the server could answer it with the Reply to the first one (2.10.6.1.3).
+// A Use that is destroyed before any of these, as with a task that is dropped while it waits, retires its
+// slot.
 //
-// Pure: no loop, no clock, no I/O. Confined to one thread; a Use may outlive its session, and the table's
-// next reset(), but not the table.
+// Pure: no loop, no clock, no I/O. Confined to one thread. A Use may outlive its session and the table's next
+// reset(), but not the table.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,11 @@ namespace nfsrdma::nfs4 {
 
 class SlotTable {
  public:
-  /// A new session with `count` slots: every Use of the one before is nobody's concern any more.
+  /// Begins a new session with `count` slots. A Use of an earlier session has no effect any more.
   void reset(std::uint32_t count);
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(slots_.size()); }
 
-  /// A request's place. Movable; one that was moved from does nothing.
+  /// A request's hold on a slot. Movable; an object that was moved from does nothing.
   class Use {
    public:
     Use(Use&& other) noexcept
@@ -47,7 +48,7 @@ class SlotTable {
     void unsent() { end(End::unsent); }
     void retire() { end(End::retired); }
     [[nodiscard]] std::uint32_t slot() const { return slot_; }
-    /// Whether the session is still the one that the slot is of.
+    /// Whether the slot belongs to the present session.
     [[nodiscard]] bool current() const { return table_ != nullptr && generation_ == table_->generation_; }
     [[nodiscard]] std::uint32_t sequence() const { return table_->slots_[slot_].sequence; }
 
@@ -60,40 +61,43 @@ class SlotTable {
     std::uint32_t slot_;
     std::uint64_t generation_;
   };
-  /// The lowest free slot: low numbers let the server shrink its table.
+  /// Takes the lowest free slot, because low numbers let the server shrink its table. Returns none if no slot
+  /// is free.
   std::optional<Use> take();
   [[nodiscard]] bool has_free() const { return find_free().has_value(); }
   [[nodiscard]] std::uint32_t busy() const;
   [[nodiscard]] std::uint32_t retired() const { return retired_; }
-  /// Of those that may be used so many are retired that the session is better replaced.
+  /// Whether so many of the usable slots are retired that the session should be replaced.
   [[nodiscard]] bool is_spent() const;
 
-  /// sa_highest_slotid: the highest slot with a request under way. It falls again when that is answered.
+  /// The highest slot with a request under way (sa_highest_slotid). It falls again when that request is
+  /// answered.
   [[nodiscard]] std::uint32_t highest_busy() const { return highest_busy_; }
-  /// sr_target_highest_slotid and CB_RECALL_SLOT: the server's wish for the highest slot to be used.
+  /// Sets the highest slot that the server wishes to be used (sr_target_highest_slotid).
   void set_target(std::uint32_t highest) {
     target_ = highest;
     look_if_spent();
   }
+  /// CB_RECALL_SLOT: the server wishes fewer slots to be used.
   void lower_target(std::uint32_t highest) {
     if (highest < target_) set_target(highest);
   }
   [[nodiscard]] std::uint32_t target() const { return target_; }
-  /// NFS4ERR_BADSLOT: the server's table ends before `slot`, whatever it says of its target.
+  /// NFS4ERR_BADSLOT: the server's table ends before `slot`, whatever target it has given.
   void cut(std::uint32_t slot) {
     if (slot < end_) end_ = slot;
     look_if_spent();
   }
 
-  /// Called when a Use has ended: its slot is free again, or was retired. Not by reset(), which frees all
-  /// slots at once: who calls it knows.
+  /// Called when a Use has ended: its slot is free again (on_free), or was retired (on_retired). Neither is
+  /// called by reset(), which frees all slots at once; the caller of reset() acts on that itself.
   std::function<void()> on_free, on_retired;
-  /// Called when is_spent() holds behind whatever may have brought that about.
+  /// Called when is_spent() holds after a change that may have brought that about.
   std::function<void()> on_spent;
 
  private:
   struct Slot {
-    std::uint32_t sequence = 1;  // of the next request
+    std::uint32_t sequence = 1;  // sequence id of the next request
     bool busy = false;
     bool retired = false;
   };
@@ -111,7 +115,7 @@ class SlotTable {
   }
 
   std::vector<Slot> slots_;
-  std::vector<std::uint64_t> free_;  // a bit for each: neither busy nor retired
+  std::vector<std::uint64_t> free_;  // one bit for each slot: neither busy nor retired
   std::uint64_t generation_ = 0;
   std::uint32_t highest_busy_ = 0;
   std::uint32_t target_ = ~0U;
